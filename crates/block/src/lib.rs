@@ -1,0 +1,1 @@
+//! The BlockDevice trait where all layers meet; RAM, null, file and disk devices.

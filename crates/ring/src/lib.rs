@@ -1,0 +1,1 @@
+//! The thread-per-core io_uring engine: sockets, disks, timers, aligned buffers, messages between cores.

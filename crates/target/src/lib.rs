@@ -1,0 +1,1 @@
+//! iSCSI in, BlockDevice out: portals, sessions, task execution.
