@@ -1,0 +1,124 @@
+//! The one joint of the system: everything that stores blocks looks like this from above.
+
+use std::fmt::Debug;
+
+use ring::Data;
+
+use crate::{BlockError, Geometry, IoFuture};
+
+/// How a write is to be done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WriteFlags {
+    /// Completes only once the data would survive a loss of power (FUA, or a write-through
+    /// volume). A volatile write survives a crash of this process, but is durable only after
+    /// [`BlockDevice::flush`].
+    pub durable: bool,
+    /// Readers and other atomic operations see all of the write or none of it (SBC-4 4.29).
+    /// At most [`Geometry::atomic_bytes_max`] bytes.
+    pub atomic: bool,
+}
+
+impl WriteFlags {
+    /// Neither durable nor atomic.
+    pub const VOLATILE: Self = Self { durable: false, atomic: false };
+    /// Durable when it completes.
+    pub const DURABLE: Self = Self { durable: true, atomic: false };
+}
+
+/// The answer to a compare-and-write (SBC-4 5.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compared {
+    /// The medium held the compared bytes, and now holds the new ones.
+    Equal,
+    /// Nothing was written.
+    Miscompare {
+        /// First byte that differs, counted from the start of the compared range: what goes to
+        /// the INFORMATION field of the sense data.
+        offset_bytes: usize,
+    },
+}
+
+/// The provisioning state of a range (SBC-4 4.7.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExtentState {
+    /// Holds space, and possibly data.
+    Mapped,
+    /// Holds no space; reads give zeroes.
+    Deallocated,
+    /// Holds space but no data; reads give zeroes.
+    Anchored,
+}
+
+/// A range of one provisioning state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Length in bytes: at least one block, whole blocks, and never past the end. A device may
+    /// cut a long extent, so the next one can have the same state.
+    pub len_bytes: u64,
+    /// State of all of it.
+    pub state: ExtentState,
+}
+
+/// A disk.
+///
+/// `at` and `len` count bytes and must be multiples of the logical block; each device checks
+/// them ([`Geometry::check`]). An empty range succeeds without effect.
+///
+/// **Where it runs.** Devices are shared by all cores. A call must come from a core of the
+/// engine and its future must be polled there. Calls start their work at once; a future only
+/// waits for it. Dropping a future does not undo or stop a change that has begun, so an aborted
+/// task either has its whole effect or (when it had not begun) none.
+///
+/// **Order.** Operations that overlap in time have no order, and two plain writes to the same
+/// blocks may mix block by block. `compare_and_write`, `or_write` and writes with
+/// [`WriteFlags::atomic`] are atomic against every other change and against each other, and
+/// readers see all of their effect or none of it. Against a loss of power or of the process
+/// they are atomic per 4 KiB only, like any write.
+///
+/// **Reads may lend memory.** What [`read`](Self::read) returns can be the device's own memory
+/// (a RAM disk): a plain write to the same blocks shows through until the `Data` is dropped, which
+/// SCSI allows to a read that runs beside a write. [`Data::as_slice`] is `None` for such memory;
+/// who needs bytes that stand still, as for a data digest (RFC 7143 11.7) or a comparison, copies
+/// it first ([`Data::to_buf`]).
+pub trait BlockDevice: Send + Sync + Debug {
+    /// The shape of the device. Cheap, and the same at every call.
+    fn geometry(&self) -> Geometry;
+
+    /// Reads `len` bytes from `at`; never-written and unmapped blocks give zeroes.
+    fn read(&self, at: u64, len: usize) -> IoFuture<Data>;
+
+    /// Writes straight from `bytes` if that can finish now, without waiting and without a copy
+    /// kept. `None` means that nothing was decided (a part may be on the medium already): pass
+    /// the same bytes to [`write`](Self::write).
+    fn write_now(&self, at: u64, bytes: &[u8], flags: WriteFlags)
+    -> Option<Result<(), BlockError>>;
+
+    /// Writes `data` at `at`.
+    fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()>;
+
+    /// Makes every write that completed before this call durable (SYNCHRONIZE CACHE).
+    fn flush(&self) -> IoFuture<()>;
+
+    /// Gives the range's space back; later reads give zeroes, also where a piece is smaller
+    /// than the device's unit and stays allocated. Volatile until a flush.
+    fn unmap(&self, at: u64, len: u64) -> IoFuture<()>;
+
+    /// Makes the range read as zeroes; `may_unmap` allows giving the space back (WRITE SAME with
+    /// UNMAP), without it the range is mapped afterwards. `flags.atomic` is not supported.
+    fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()>;
+
+    /// Writes `write` if the medium holds `compare`, both of the same length, as one atomic step.
+    fn compare_and_write(
+        &self,
+        at: u64,
+        compare: Data,
+        write: Data,
+        flags: WriteFlags,
+    ) -> IoFuture<Compared>;
+
+    /// ORs `data` into the medium as one atomic step (SBC-4 5.16).
+    fn or_write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()>;
+
+    /// The provisioning state from `at` on, which must lie inside the device.
+    fn extent(&self, at: u64) -> IoFuture<Extent>;
+}

@@ -1,0 +1,98 @@
+//! The one future type that all devices answer with.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::BlockError;
+
+/// The result of a block operation, now or later. It is `!Send`: poll it on the core that asked.
+///
+/// Most operations of RAM, null and cached files finish within the call, so ask
+/// [`into_ready`](Self::into_ready) before making room for a waiting task. Neither that path nor
+/// the plain reads and writes of files allocate.
+#[must_use = "a future that is dropped loses the result of its operation"]
+pub struct IoFuture<T>(State<T>);
+
+enum State<T> {
+    /// `None` once the result was taken.
+    Ready(Option<Result<T, BlockError>>),
+    Boxed(Pin<Box<dyn Future<Output = Result<T, BlockError>>>>),
+}
+
+// Nothing inside is pinned in place: results are plain values and boxes are stable.
+impl<T> Unpin for IoFuture<T> {}
+
+impl<T> IoFuture<T> {
+    /// An operation that is over.
+    pub fn ready(result: Result<T, BlockError>) -> Self {
+        Self(State::Ready(Some(result)))
+    }
+
+    /// An operation of several steps. It allocates: for rare commands.
+    pub fn boxed(future: impl Future<Output = Result<T, BlockError>> + 'static) -> Self {
+        Self(State::Boxed(Box::pin(future)))
+    }
+
+    /// The result if the operation is over, else the future back.
+    ///
+    /// # Errors
+    /// `Err` is not a failure: it holds the future, to be awaited.
+    pub fn into_ready(self) -> Result<Result<T, BlockError>, Self> {
+        match self.0 {
+            State::Ready(Some(result)) => Ok(result),
+            other => Err(Self(other)),
+        }
+    }
+}
+
+impl<T> Future for IoFuture<T> {
+    type Output = Result<T, BlockError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            State::Ready(result) => {
+                Poll::Ready(result.take().expect("an IoFuture is not polled after its end"))
+            }
+            State::Boxed(future) => future.as_mut().poll(cx),
+        }
+    }
+}
+
+impl<T> fmt::Debug for IoFuture<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            State::Ready(_) => "IoFuture::Ready",
+            State::Boxed(_) => "IoFuture::Boxed",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    #[test]
+    fn a_ready_future_gives_its_result_both_ways() {
+        assert_eq!(IoFuture::ready(Ok(7)).into_ready().unwrap(), Ok(7));
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut future = IoFuture::<u8>::ready(Err(BlockError::Busy));
+        assert_eq!(Pin::new(&mut future).poll(&mut cx), Poll::Ready(Err(BlockError::Busy)));
+    }
+
+    #[test]
+    fn a_boxed_future_is_polled_to_its_end() {
+        let mut polls = 0;
+        let step = std::future::poll_fn(move |_| {
+            polls += 1;
+            if polls < 3 { Poll::Pending } else { Poll::Ready(Ok(polls)) }
+        });
+        let mut future = IoFuture::boxed(step).into_ready().unwrap_err();
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut future).poll(&mut cx).is_pending());
+        assert!(Pin::new(&mut future).poll(&mut cx).is_pending());
+        assert_eq!(Pin::new(&mut future).poll(&mut cx), Poll::Ready(Ok(3)));
+    }
+}
