@@ -1,1 +1,7 @@
 //! CDBs, sense data, VPD and mode pages, reservations, ALUA. Pure: no transport, no disk, no clock.
+
+pub mod sense;
+pub mod status;
+
+pub use sense::{AdditionalSense, FieldPointer, Sense, SenseBytes, SenseKey};
+pub use status::Status;
