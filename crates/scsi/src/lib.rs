@@ -1,7 +1,9 @@
 //! CDBs, sense data, VPD and mode pages, reservations, ALUA. Pure: no transport, no disk, no clock.
 
+pub mod cdb;
 pub mod sense;
 pub mod status;
 
+pub use cdb::{Command, CommandSpec, decode};
 pub use sense::{AdditionalSense, FieldPointer, Sense, SenseBytes, SenseKey};
 pub use status::Status;
