@@ -205,11 +205,10 @@ pub enum Command {
     ReportAllRodTokens {
         allocation_bytes: u32,
     },
+    /// POWER CONDITION and LOEJ are refused: there are no power conditions and nothing to eject.
     StartStopUnit {
         immediate: bool,
-        power_condition: u8,
         no_flush: bool,
-        load_eject: bool,
         start: bool,
     },
     PreventAllow {
@@ -325,9 +324,7 @@ impl Command {
     /// operation code (SBC-4 table 13 makes two commands depend on a field).
     pub fn access(&self, table: AccessClass) -> AccessClass {
         match *self {
-            Self::StartStopUnit { start: true, power_condition: 0, .. } => {
-                AccessClass::AlwaysPersistent
-            }
+            Self::StartStopUnit { start: true, .. } => AccessClass::AlwaysPersistent,
             Self::PreventAllow { prevent: false } => AccessClass::Always,
             _ => table,
         }

@@ -54,7 +54,7 @@ pub fn decode(cdb: &[u8]) -> Result<(&'static CommandSpec, Command), Sense> {
     let given = cdb.get(..length).ok_or(Sense::invalid_field_in_cdb(cdb.len() as u16, None))?;
     let mut padded = [0; 16];
     padded[..length].copy_from_slice(given);
-    let stray = u128::from_be_bytes(padded) & !spec.usage;
+    let stray = u128::from_be_bytes(padded) & !(spec.usage | spec.ignored);
     if stray != 0 {
         return Err(stray_bits(spec, stray));
     }

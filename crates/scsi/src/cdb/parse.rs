@@ -315,9 +315,7 @@ pub(super) fn report_all_rod_tokens(cdb: &Cdb) -> Parsed {
 pub(super) fn start_stop_unit(cdb: &Cdb) -> Parsed {
     Ok(Command::StartStopUnit {
         immediate: cdb.bit(1, 0),
-        power_condition: cdb.byte(4) >> 4,
         no_flush: cdb.bit(4, 2),
-        load_eject: cdb.bit(4, 1),
         start: cdb.bit(4, 0),
     })
 }

@@ -61,6 +61,9 @@ pub struct CommandSpec {
     /// Which bits of the CDB are evaluated, byte 0 first; the operation code and service action
     /// bits are set too.
     pub(super) usage: u128,
+    /// Bits that are not evaluated but may be set: GROUP NUMBER, which SBC-4 4.22 lets a device
+    /// server without grouping functions ignore.
+    pub(super) ignored: u128,
     /// How it fares against reservations. A few commands depend on a CDB field as well: ask
     /// [`Command::access`].
     pub access: AccessClass,
@@ -124,6 +127,7 @@ impl CommandSpec {
             name,
             cdb_bytes: usage.len() as u8 + 1,
             usage: u128::from_be_bytes(mask),
+            ignored: 0,
             access: AccessClass::AlwaysPersistent,
             ignores_attention: false,
             executor: Executor::Control,
@@ -136,6 +140,12 @@ impl CommandSpec {
     pub(super) const fn action(mut self, service_action: u8) -> Self {
         self.service_action = Some(service_action);
         self.usage |= 0x1f << (14 * 8);
+        self
+    }
+
+    /// Byte `at` ends in a six-bit GROUP NUMBER, which is ignored.
+    pub(super) const fn group_number(mut self, at: usize) -> Self {
+        self.ignored = 0x3f << ((15 - at) * 8);
         self
     }
 

@@ -13,14 +13,25 @@ const fn command(opcode: u8, name: &'static str, usage: &[u8], parse: Parse) -> 
     CommandSpec::new(opcode, name, usage, parse)
 }
 
+/// Works on the medium. GROUP NUMBER stands where the layout of that CDB length has it.
+const fn medium(opcode: u8, name: &'static str, usage: &[u8], parse: Parse) -> CommandSpec {
+    let spec = command(opcode, name, usage, parse).run_by(Medium);
+    match usage.len() {
+        9 => spec.group_number(6),
+        11 => spec.group_number(10),
+        15 => spec.group_number(14),
+        _ => spec,
+    }
+}
+
 /// Reads blocks, or only tells about them.
 const fn reads(opcode: u8, name: &'static str, usage: &[u8], parse: Parse) -> CommandSpec {
-    command(opcode, name, usage, parse).access(Read).run_by(Medium)
+    medium(opcode, name, usage, parse).access(Read)
 }
 
 /// Writes blocks from Data-Out.
 const fn writes(opcode: u8, name: &'static str, usage: &[u8], parse: Parse) -> CommandSpec {
-    command(opcode, name, usage, parse).access(Write).run_by(Medium).data(Out)
+    medium(opcode, name, usage, parse).access(Write).data(Out)
 }
 
 const fn prin(action: u8, name: &'static str, parse: Parse) -> CommandSpec {
@@ -83,7 +94,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     command(0x16, "RESERVE(6)", &[0; 5], parse::reserve).access(Reservation).data(NoData),
     command(0x17, "RELEASE(6)", &[0; 5], parse::release).access(Reservation).data(NoData),
     command(0x1a, "MODE SENSE(6)", &[0x08, FF, FF, FF, 0], parse::mode_sense6).access(Write),
-    command(0x1b, "START STOP UNIT", &[0x01, 0, 0, 0xf7, 0], parse::start_stop_unit)
+    command(0x1b, "START STOP UNIT", &[0x01, 0, 0, 0x05, 0], parse::start_stop_unit)
         .access(Write)
         .data(NoData),
     command(0x1d, "SEND DIAGNOSTIC", &[0x07, 0, FF, FF, 0], parse::send_diagnostic)
@@ -162,13 +173,15 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         &[0, 0, 0, 0, 0, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0],
         parse::populate_token,
     )
+    .group_number(14)
     .access(Read),
     copy_out(
         0x11,
         "WRITE USING TOKEN",
         &[0, 0, 0, 0, 0, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0],
         parse::write_using_token,
-    ),
+    )
+    .group_number(14),
     copy_in(0x00, "RECEIVE COPY STATUS(LID1)", &LIST_ID8_16, parse::receive_copy_status),
     copy_in(0x01, "RECEIVE COPY DATA(LID1)", &LIST_ID8_16, parse::receive_copy_data),
     copy_in(
@@ -215,7 +228,11 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     command(0x9e, "READ CAPACITY(16)", &LENGTH_ONLY_16, parse::read_capacity16)
         .action(0x10)
         .access(Always),
-    reads(0x9e, "GET LBA STATUS(16)", &sixteen(0), parse::get_lba_status).action(0x12),
+    // Byte 14 is REPORT TYPE here: zero, all descriptors, is the only one (SBC-4 5.6).
+    command(0x9e, "GET LBA STATUS(16)", &sixteen(0), parse::get_lba_status)
+        .action(0x12)
+        .access(Read)
+        .run_by(Medium),
     command(0xa0, "REPORT LUNS", &[0, FF, 0, 0, 0, FF, FF, FF, FF, 0, 0], parse::report_luns)
         .access(Always)
         .ignores_attention(),

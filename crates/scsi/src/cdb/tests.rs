@@ -81,6 +81,19 @@ fn refusals_point_at_the_field() {
 }
 
 #[test]
+fn eject_and_power_conditions_are_refused() {
+    assert_eq!(refusal(&[0x1b, 0, 0, 0, 0x02, 0]), Sense::invalid_field_in_cdb(4, Some(1)));
+    assert_eq!(refusal(&[0x1b, 0, 0, 0, 0x11, 0]), Sense::invalid_field_in_cdb(4, Some(4)));
+}
+
+#[test]
+fn a_group_number_is_ignored() {
+    let cdb = [0x34, 0, 0, 0, 0, 0, 3, 0, 1, 0];
+    let range = BlockRange { lba: 0, blocks: 1 };
+    assert_eq!(command(&cdb), Command::PreFetch { range, immediate: false });
+}
+
+#[test]
 fn announced_data_out() {
     let at = |cdb: &[u8]| command(cdb).data_out_bytes(512);
     let mut caw = [0; 16];
@@ -189,6 +202,13 @@ proptest! {
             prop_assert_eq!(decode(&cdb).unwrap().0.name, spec.name);
         }
         let byte = byte % cdb.len();
+        let group_number = spec.ignored.to_be_bytes()[byte] & 1 << bit != 0;
+        if group_number {
+            let before = decode(&cdb);
+            cdb[byte] |= 1 << bit;
+            prop_assert_eq!(before.map(|found| found.1), decode(&cdb).map(|found| found.1));
+            return Ok(());
+        }
         let is_action = spec.service_action.is_some() && byte == 1 && bit < 5;
         if byte > 0 && usage[byte] & 1 << bit == 0 && !is_action {
             cdb[byte] |= 1 << bit;
