@@ -1,1 +1,28 @@
-//! The thread-per-core io_uring engine: sockets, disks, timers, aligned buffers, messages between cores.
+//! The thread-per-core io_uring engine: sockets, disks, timers, aligned buffers, messages between
+//! cores.
+//!
+//! [`launch`] starts one thread per core, each with a ring and an executor of its own; [`block_on`]
+//! does the same on the calling thread. Inside, tasks ([`spawn`]) use [`Listener`] and [`Stream`],
+//! [`File`], [`sleep`]; they stay on their core from start to end. [`Remote::run`] reaches a core
+//! from any thread.
+//!
+//! Memory for I/O is taken from the core's pool ([`Buf`]) or shared by all cores ([`Region`]) and
+//! passed on by reference as [`Data`]. What the kernel works on is owned by the core until the
+//! kernel is done with it, so that every future may be dropped at any time.
+// The one room that may use `unsafe`: it talks to the kernel. Every block says why it is sound.
+#![allow(unsafe_code)]
+
+mod file;
+mod mem;
+mod net;
+mod runtime;
+mod sync;
+
+pub use file::{BlockLimits, BufIo, DataIo, FallocateMode, File, OpenOptions, UnitIo, blocking};
+pub use mem::{Buf, Data, PAGE_BYTES, PoolUsage, Region, pool_usage};
+pub use net::{Listener, Recv, RecvBuf, RecvExact, Send, SendBatch, Stream};
+pub use runtime::{
+    CoreConfig, CoreId, CorePanic, Cores, Remote, Sleep, SpinPolicy, TurnEnd, block_on, core_id,
+    launch, now, remote, sleep, sleep_until, spawn, timeout, turn_end,
+};
+pub use sync::{Notify, OneshotReceiver, OneshotSender, oneshot};

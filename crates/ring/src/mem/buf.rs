@@ -1,0 +1,243 @@
+//! Buffers from a pool per thread, in size classes, under a budget.
+//!
+//! A `Slot` is one piece of a mapping together with its reference count. Slots are made once and
+//! recycled with their `Rc`, so that taking, sharing and giving back a buffer never allocates.
+//!
+//! Invariant: `mapped_bytes` is the sum of the capacities of all slots, in use or cached, and
+//! never exceeds `budget_bytes`.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::ops::{Deref, DerefMut, Range};
+use std::ptr::NonNull;
+use std::rc::{Rc, Weak};
+
+use super::{Data, Map, PAGE_BYTES};
+
+const CLASS_BYTES_MAX: usize = 1 << 20;
+const CLASSES: usize = (CLASS_BYTES_MAX / PAGE_BYTES).ilog2() as usize + 1;
+/// Slots are cut from mappings of this size.
+const CHUNK_BYTES: usize = 4 << 20;
+const BUDGET_BYTES_DEFAULT: usize = 256 << 20;
+
+thread_local! {
+    static POOL: Rc<Pool> = Rc::new(Pool::new());
+}
+
+struct Pool {
+    /// Unused slots by class; the one freed last is still in the cache and goes out first.
+    free: RefCell<[Vec<Rc<Slot>>; CLASSES]>,
+    /// The mapping that new slots are cut from, and how much of it is taken.
+    chunk: RefCell<Option<(Rc<Map>, usize)>>,
+    budget_bytes: Cell<usize>,
+    mapped_bytes: Cell<usize>,
+    used_bytes: Cell<usize>,
+}
+
+struct Slot {
+    ptr: NonNull<u8>,
+    cap: usize,
+    /// Where `ptr` lies in `map`.
+    at: usize,
+    map: Rc<Map>,
+    pool: Weak<Pool>,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.map.release(self.at, self.cap);
+        if let Some(pool) = self.pool.upgrade() {
+            pool.mapped_bytes.set(pool.mapped_bytes.get() - self.cap);
+        }
+    }
+}
+
+fn class_of(cap: usize) -> usize {
+    (cap / PAGE_BYTES).ilog2() as usize
+}
+
+impl Pool {
+    fn new() -> Pool {
+        Pool {
+            free: RefCell::default(),
+            chunk: RefCell::new(None),
+            budget_bytes: Cell::new(BUDGET_BYTES_DEFAULT),
+            mapped_bytes: Cell::new(0),
+            used_bytes: Cell::new(0),
+        }
+    }
+
+    fn take(self: &Rc<Pool>, len: usize) -> Option<SlotRef> {
+        let cap = if len <= CLASS_BYTES_MAX {
+            len.max(PAGE_BYTES).next_power_of_two()
+        } else {
+            len.checked_next_multiple_of(PAGE_BYTES)?
+        };
+        let cached =
+            if cap <= CLASS_BYTES_MAX { self.free.borrow_mut()[class_of(cap)].pop() } else { None };
+        let slot = match cached {
+            Some(slot) => slot,
+            None => self.make(cap)?,
+        };
+        self.used_bytes.set(self.used_bytes.get() + cap);
+        Some(SlotRef(Some(slot)))
+    }
+
+    fn make(self: &Rc<Pool>, cap: usize) -> Option<Rc<Slot>> {
+        if !self.make_room(cap) {
+            return None;
+        }
+        let (map, at) = if cap > CLASS_BYTES_MAX {
+            (Rc::new(Map::anonymous(cap).ok()?), 0)
+        } else {
+            self.cut(cap)?
+        };
+        self.mapped_bytes.set(self.mapped_bytes.get() + cap);
+        // SAFETY: `at + cap` is within the mapping, by `cut` or because the map is `cap` long.
+        let ptr = unsafe { map.ptr().add(at) };
+        Some(Rc::new(Slot { ptr, cap, at, map, pool: Rc::downgrade(self) }))
+    }
+
+    /// Drops cached slots, the largest first, until `cap` more bytes fit into the budget.
+    fn make_room(&self, cap: usize) -> bool {
+        let fits = || cap <= self.budget_bytes.get().saturating_sub(self.mapped_bytes.get());
+        let mut free = self.free.borrow_mut();
+        for class in free.iter_mut().rev() {
+            while !fits() && class.pop().is_some() {}
+        }
+        fits()
+    }
+
+    fn cut(&self, cap: usize) -> Option<(Rc<Map>, usize)> {
+        let mut chunk = self.chunk.borrow_mut();
+        let (map, taken) = match chunk.take() {
+            Some((map, taken)) if taken + cap <= CHUNK_BYTES => (map, taken),
+            _ => (Rc::new(Map::anonymous(CHUNK_BYTES).ok()?), 0),
+        };
+        *chunk = Some((map.clone(), taken + cap));
+        Some((map, taken))
+    }
+
+    fn give_back(&self, slot: Rc<Slot>) {
+        self.used_bytes.set(self.used_bytes.get() - slot.cap);
+        if slot.cap <= CLASS_BYTES_MAX {
+            self.free.borrow_mut()[class_of(slot.cap)].push(slot);
+        }
+    }
+}
+
+/// A counted reference to a slot; the last one returns it to its pool. `None` only during drop.
+pub(super) struct SlotRef(Option<Rc<Slot>>);
+
+impl SlotRef {
+    fn slot(&self) -> &Rc<Slot> {
+        self.0.as_ref().expect("a SlotRef is empty only while it is dropped")
+    }
+}
+
+impl Clone for SlotRef {
+    fn clone(&self) -> SlotRef {
+        SlotRef(self.0.clone())
+    }
+}
+
+impl Drop for SlotRef {
+    fn drop(&mut self) {
+        let Some(slot) = self.0.take() else { return };
+        if Rc::strong_count(&slot) == 1
+            && let Some(pool) = slot.pool.upgrade()
+        {
+            pool.give_back(slot);
+        }
+    }
+}
+
+/// Sets how many bytes this thread's buffers may take, in use and cached together.
+pub(crate) fn set_pool_budget(bytes: usize) {
+    POOL.with(|pool| pool.budget_bytes.set(bytes));
+}
+
+/// How full this thread's pool is, for flow control: close the window before `used` meets `budget`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolUsage {
+    /// Bytes in buffers that somebody holds, rounded up to their size classes.
+    pub used_bytes: usize,
+    /// What all buffers of this thread together may take.
+    pub budget_bytes: usize,
+}
+
+/// The state of this thread's pool.
+pub fn pool_usage() -> PoolUsage {
+    POOL.with(|pool| PoolUsage {
+        used_bytes: pool.used_bytes.get(),
+        budget_bytes: pool.budget_bytes.get(),
+    })
+}
+
+/// An owned buffer of this thread's pool: 4096-aligned, its contents initialized but arbitrary
+/// (whatever its last user left).
+pub struct Buf {
+    slot: SlotRef,
+    ptr: NonNull<u8>,
+    len: usize,
+}
+
+impl Buf {
+    /// A buffer of `len` bytes, or `None` when that would exceed the budget of this thread's pool
+    /// (`CoreConfig::buf_budget_bytes`). Capacity is rounded up: to a power of two from 4 KiB to
+    /// 1 MiB, above that to whole pages that are mapped for this buffer alone.
+    pub fn alloc(len: usize) -> Option<Buf> {
+        let slot = POOL.try_with(|pool| pool.take(len)).ok()??;
+        let ptr = slot.slot().ptr;
+        Some(Buf { slot, ptr, len })
+    }
+
+    /// Like [`Buf::alloc`], filled with zeroes.
+    pub fn zeroed(len: usize) -> Option<Buf> {
+        let mut buf = Buf::alloc(len)?;
+        buf.fill(0);
+        Some(buf)
+    }
+
+    /// Shortens the buffer to `len` bytes; no effect when it is shorter already.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// This buffer as shared, read-only data.
+    pub fn freeze(self) -> Data {
+        let Buf { slot, ptr, len } = self;
+        Data::of_slot(slot, ptr, len)
+    }
+
+    /// The address of `range`, for the kernel to read or fill.
+    pub(crate) fn part(&mut self, range: &Range<usize>) -> (*mut u8, u32) {
+        assert!(range.start <= range.end && range.end <= self.len, "range outside the buffer");
+        let len = u32::try_from(range.end - range.start).expect("one I/O is below 4 GiB");
+        // SAFETY: `range.start` is inside the buffer, checked above.
+        (unsafe { self.ptr.as_ptr().add(range.start) }, len)
+    }
+}
+
+impl Deref for Buf {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the slot holds `len` initialized bytes at `ptr` (fresh mappings are zero), and
+        // this `Buf` is its only user.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Buf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`; `&mut self` makes the access exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+impl fmt::Debug for Buf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buf").field("len", &self.len).field("cap", &self.slot.slot().cap).finish()
+    }
+}

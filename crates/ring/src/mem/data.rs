@@ -1,0 +1,136 @@
+//! A readable range of bytes that is passed on by reference.
+
+use std::fmt;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::buf::SlotRef;
+use super::{Buf, Map};
+
+/// A counted reference to bytes of a [`Buf`], a [`Region`](super::Region) or a static: cloning and
+/// slicing copy nothing. Bytes of a buffer or a static never change; bytes of a region may be
+/// overwritten by another core at any time, so they are only ever copied, never borrowed.
+#[derive(Clone)]
+pub struct Data {
+    owner: Owner,
+    ptr: NonNull<u8>,
+    len: usize,
+}
+
+/// What keeps the bytes alive.
+#[derive(Clone)]
+enum Owner {
+    Static,
+    Buf { _slot: SlotRef },
+    Region { _map: Arc<Map> },
+}
+
+impl Data {
+    pub(super) fn of_slot(slot: SlotRef, ptr: NonNull<u8>, len: usize) -> Data {
+        Data { owner: Owner::Buf { _slot: slot }, ptr, len }
+    }
+
+    /// `ptr` and `len` must lie inside `map`.
+    pub(super) fn of_map(map: Arc<Map>, ptr: NonNull<u8>, len: usize) -> Data {
+        Data { owner: Owner::Region { _map: map }, ptr, len }
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// A part of these bytes.
+    ///
+    /// # Panics
+    /// When `range` is not within `0..len()`.
+    pub fn slice(&self, range: Range<usize>) -> Data {
+        self.clone().into_slice(range)
+    }
+
+    /// A part of these bytes, without touching the reference count.
+    ///
+    /// # Panics
+    /// When `range` is not within `0..len()`.
+    pub fn into_slice(self, range: Range<usize>) -> Data {
+        assert!(range.start <= range.end && range.end <= self.len, "slice outside the data");
+        // SAFETY: `range.start` is at most `len`, so it stays inside (or one past) the bytes.
+        let ptr = unsafe { self.ptr.add(range.start) };
+        Data { owner: self.owner, ptr, len: range.end - range.start }
+    }
+
+    /// The bytes themselves, where they cannot change: `None` for those of a region, which must be
+    /// copied first (a digest over moving bytes would not match what is sent).
+    pub fn as_slice(&self) -> Option<&[u8]> {
+        match self.owner {
+            Owner::Region { .. } => None,
+            Owner::Static | Owner::Buf { .. } => {
+                // SAFETY: static and frozen bytes are initialized, immutable, and alive while
+                // `self` holds their owner.
+                Some(unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) })
+            }
+        }
+    }
+
+    /// Copies the bytes from `at` on into `to`.
+    ///
+    /// # Panics
+    /// When there are fewer than `at + to.len()` bytes.
+    pub fn copy_to(&self, at: usize, to: &mut [u8]) {
+        let end = at.checked_add(to.len());
+        assert!(end.is_some_and(|end| end <= self.len), "copy from outside the data");
+        // SAFETY: the source range is inside the bytes (checked above), which `self` keeps alive;
+        // `to` is exclusively borrowed and cannot overlap: no `&mut` into frozen or region bytes
+        // exists. A region may change meanwhile, as any shared memory: the copy is then a mix.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.ptr.as_ptr().add(at), to.as_mut_ptr(), to.len());
+        }
+    }
+
+    /// A private copy in this thread's pool, or `None` when the pool's budget is used up.
+    pub fn to_buf(&self) -> Option<Buf> {
+        let mut buf = Buf::alloc(self.len)?;
+        self.copy_to(0, &mut buf);
+        Some(buf)
+    }
+
+    /// Address and length, for the kernel to read from.
+    pub(crate) fn raw(&self) -> (*const u8, usize) {
+        (self.ptr.as_ptr(), self.len)
+    }
+}
+
+impl Default for Data {
+    fn default() -> Data {
+        Data::from(&[][..])
+    }
+}
+
+impl From<Buf> for Data {
+    fn from(buf: Buf) -> Data {
+        buf.freeze()
+    }
+}
+
+impl From<&'static [u8]> for Data {
+    fn from(bytes: &'static [u8]) -> Data {
+        Data { owner: Owner::Static, ptr: NonNull::from(bytes).cast(), len: bytes.len() }
+    }
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.owner {
+            Owner::Static => "static",
+            Owner::Buf { .. } => "buf",
+            Owner::Region { .. } => "region",
+        };
+        f.debug_struct("Data").field("kind", &kind).field("len", &self.len).finish()
+    }
+}

@@ -1,0 +1,18 @@
+//! Memory that I/O works on: pooled aligned buffers, shared regions, and references to parts of both.
+
+mod buf;
+mod data;
+mod map;
+mod region;
+#[cfg(test)]
+mod tests;
+
+pub use buf::{Buf, PoolUsage, pool_usage};
+pub use data::Data;
+pub use region::Region;
+
+pub(crate) use buf::set_pool_budget;
+pub(crate) use map::Map;
+
+/// The unit of mapping, and the alignment of every [`Buf`].
+pub const PAGE_BYTES: usize = 4096;

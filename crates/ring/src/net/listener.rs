@@ -1,0 +1,79 @@
+//! Accepting connections.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use io_uring::opcode;
+
+use super::{Stream, options};
+use crate::runtime::{FdRef, Kept, Op};
+
+/// A listening TCP socket. One accept operation of the ring serves all its connections.
+#[derive(Debug)]
+pub struct Listener {
+    fd: Rc<OwnedFd>,
+    accept: RefCell<Option<Op>>,
+}
+
+impl Listener {
+    /// Binds and listens. Port 0 takes a free one; an IPv6 address is for IPv6 alone, so that both
+    /// families can use the same port.
+    pub fn bind(address: SocketAddr, backlog: u16) -> io::Result<Listener> {
+        let fd = options::socket(&address)?;
+        options::set_number(&fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+        if address.is_ipv6() {
+            options::set_number(&fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
+        }
+        options::bind(&fd, &address)?;
+        options::listen(&fd, backlog)?;
+        Ok(Listener { fd: Rc::new(fd), accept: RefCell::new(None) })
+    }
+
+    /// The address it is bound to.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        options::local_addr(&self.fd)
+    }
+
+    /// The next connection. Nothing is lost when this is dropped early. After an error (no
+    /// descriptor left, say) the caller should pause before it tries again.
+    pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
+        loop {
+            let fd = poll_fn(|cx| self.poll_accept(cx)).await?;
+            let stream = Stream::from_fd(fd);
+            // A peer that is gone already has no address, and nobody misses it.
+            if let Ok(peer) = stream.peer_addr() {
+                return Ok((stream, peer));
+            }
+        }
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<OwnedFd>> {
+        let mut accept = self.accept.borrow_mut();
+        loop {
+            let op = accept.get_or_insert_with(|| self.start());
+            match op.poll_next(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => *accept = None, // the kernel ended it: start anew
+                Poll::Ready(Some(completion)) => {
+                    return Poll::Ready(completion.result().map(|fd| {
+                        let fd = i32::try_from(fd).expect("descriptors are int");
+                        // SAFETY: the accept made this descriptor and told nobody else.
+                        unsafe { OwnedFd::from_raw_fd(fd) }
+                    }));
+                }
+            }
+        }
+    }
+
+    fn start(&self) -> Op {
+        let fd = FdRef::Local(self.fd.clone());
+        let entry = opcode::AcceptMulti::new(fd.raw()).flags(libc::SOCK_CLOEXEC).build();
+        // SAFETY: the entry points to nothing and names the descriptor that is kept.
+        unsafe { Op::start_many(entry, fd, Kept::Accept) }
+    }
+}
