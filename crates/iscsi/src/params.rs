@@ -80,8 +80,8 @@ impl Default for SessionParams {
     }
 }
 
-/// How the end of tasks that another session aborted is reported (13.23).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How the end of tasks that another session aborted is reported (13.23). Each way includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TaskReporting {
     /// As RFC 3720 has it: affected tasks end without a response.
     Rfc3720,
@@ -119,6 +119,8 @@ pub struct LocalLimits {
     pub default_time2retain_s: u32,
     /// 0 to 2; the lower of both sides counts.
     pub error_recovery_level: u32,
+    /// The most elaborate way of TaskReporting that we have.
+    pub task_reporting: TaskReporting,
     /// Highest iSCSIProtocolLevel; 2 once the functions of RFC 7144 are there.
     pub protocol_level: u32,
 }
@@ -140,6 +142,7 @@ impl Default for LocalLimits {
             default_time2wait_s: 2,
             default_time2retain_s: 0,
             error_recovery_level: 0,
+            task_reporting: TaskReporting::Rfc3720,
             protocol_level: 2,
         }
     }
