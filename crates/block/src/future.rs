@@ -1,9 +1,11 @@
 //! The one future type that all devices answer with.
 
+use std::cell::Cell;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
 use crate::BlockError;
 
@@ -14,6 +16,12 @@ use crate::BlockError;
 /// the plain reads and writes of files allocate.
 #[must_use = "a future that is dropped loses the result of its operation"]
 pub struct IoFuture<T>(State<T>);
+
+/// Where a detached task leaves its result.
+struct Answer<T> {
+    result: Cell<Option<Result<T, BlockError>>>,
+    waker: Cell<Option<Waker>>,
+}
 
 enum State<T> {
     /// `None` once the result was taken.
@@ -33,6 +41,32 @@ impl<T> IoFuture<T> {
     /// An operation of several steps. It allocates: for rare commands.
     pub fn boxed(future: impl Future<Output = Result<T, BlockError>> + 'static) -> Self {
         Self(State::Boxed(Box::pin(future)))
+    }
+
+    /// As [`boxed`](Self::boxed), for a change that must not stop half-way: it runs as a task of
+    /// its own and to its end, whether or not the future is dropped.
+    ///
+    /// # Panics
+    /// Outside of a core of the engine.
+    pub fn detached(future: impl Future<Output = Result<T, BlockError>> + 'static) -> Self
+    where
+        T: 'static,
+    {
+        let answer = Rc::new(Answer { result: Cell::new(None), waker: Cell::new(None) });
+        let sender = Rc::clone(&answer);
+        ring::spawn(async move {
+            sender.result.set(Some(future.await));
+            if let Some(waker) = sender.waker.take() {
+                waker.wake();
+            }
+        });
+        Self::boxed(poll_fn(move |cx| match answer.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                answer.waker.set(Some(cx.waker().clone()));
+                Poll::Pending
+            }
+        }))
     }
 
     /// The result if the operation is over, else the future back.
@@ -72,7 +106,6 @@ impl<T> fmt::Debug for IoFuture<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::task::Waker;
 
     #[test]
     fn a_ready_future_gives_its_result_both_ways() {

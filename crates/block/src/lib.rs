@@ -1,11 +1,24 @@
 //! The BlockDevice trait where all layers meet; RAM, null, file and disk devices.
+//!
+//! [`RamDisk`] and [`NullDisk`] live in memory, [`FileDisk`] on a file or a block device of the
+//! machine. All of them run on the cores of `ring`. [`testing`] holds the suite that every
+//! device passes, and a device that fails on order.
 
+mod bytes;
 mod device;
 mod error;
 mod future;
 mod geometry;
+mod locks;
+mod null;
+mod ram;
+pub mod testing;
+mod zero;
 
 pub use device::{BlockDevice, Compared, Extent, ExtentState, WriteFlags};
 pub use error::BlockError;
 pub use future::IoFuture;
 pub use geometry::{ATOMIC_BYTES_MAX, Geometry};
+pub use null::NullDisk;
+pub use ram::RamDisk;
+pub use zero::zero_range;

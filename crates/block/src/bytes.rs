@@ -1,0 +1,66 @@
+//! Byte work of the atomic commands, shared by the local devices.
+
+use ring::{Buf, Data};
+
+use crate::BlockError;
+
+/// What zeroes are written from, and read from where nothing is stored.
+pub(crate) static ZEROES: [u8; 256 << 10] = [0; 256 << 10];
+
+/// Runs `f` over the bytes of `data`, which are copied first if they could change meanwhile.
+fn with_bytes<T>(data: &Data, f: impl FnOnce(&[u8]) -> T) -> Result<T, BlockError> {
+    match data.as_slice() {
+        Some(bytes) => Ok(f(bytes)),
+        None => Ok(f(&data.to_buf().ok_or(BlockError::NoMemory)?)),
+    }
+}
+
+/// The first index at which `found` and `wanted` (of equal length) differ.
+pub(crate) fn first_difference(found: &[u8], wanted: &Data) -> Result<Option<usize>, BlockError> {
+    debug_assert_eq!(found.len(), wanted.len());
+    with_bytes(wanted, |wanted| {
+        // Equality is the common answer and runs at memory speed; only then look for the place.
+        if found == wanted {
+            return None;
+        }
+        found.iter().zip(wanted).position(|(a, b)| a != b)
+    })
+}
+
+/// ORs `data` into `buf` (of equal length).
+pub(crate) fn or_into(buf: &mut Buf, data: &Data) -> Result<(), BlockError> {
+    debug_assert_eq!(buf.len(), data.len());
+    with_bytes(data, |bytes| {
+        for (into, byte) in buf.iter_mut().zip(bytes) {
+            *into |= byte;
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_difference_is_found_to_the_byte() {
+        let data = Data::from(&b"drystone"[..]);
+        assert_eq!(first_difference(b"drystone", &data), Ok(None));
+        assert_eq!(first_difference(b"drystonE", &data), Ok(Some(7)));
+        assert_eq!(first_difference(b"Drystone", &data), Ok(Some(0)));
+    }
+
+    #[test]
+    fn or_keeps_bits_of_both_sides() {
+        let mut buf = Buf::zeroed(3).unwrap();
+        buf.copy_from_slice(&[0x0f, 0x00, 0x80]);
+        or_into(&mut buf, &Data::from(&[0xf0, 0x00, 0x81][..])).unwrap();
+        assert_eq!(&buf[..], &[0xff, 0x00, 0x81]);
+    }
+
+    #[test]
+    fn bytes_of_a_region_are_compared_too() {
+        let region = ring::Region::new(4096).unwrap();
+        region.write(0, b"abc");
+        assert_eq!(first_difference(b"abd", &region.slice(0, 3)), Ok(Some(2)));
+    }
+}

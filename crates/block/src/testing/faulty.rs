@@ -1,0 +1,260 @@
+//! A device that fails, waits or hangs where a test says so.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use ring::Data;
+
+use crate::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags};
+
+/// How often a held operation looks whether it was let go.
+const HOLD_POLL: Duration = Duration::from_micros(200);
+
+/// What an operation is, for choosing which ones fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// `read`.
+    Read,
+    /// `write` and `write_now`.
+    Write,
+    /// `flush`, which has no range and meets rules of any range.
+    Flush,
+    /// `unmap`.
+    Unmap,
+    /// `write_zeroes`.
+    WriteZeroes,
+    /// `compare_and_write` and `or_write`.
+    ReadModifyWrite,
+    /// `extent`.
+    Extent,
+}
+
+/// What happens to an operation that meets a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Ends with this error; nothing reaches the device.
+    Fail(BlockError),
+    /// Starts so much later.
+    Delay(Duration),
+    /// Does not start until [`FaultyDisk::release`].
+    Hang,
+    /// Takes effect, but its answer waits until [`FaultyDisk::release`] or
+    /// [`FaultyDisk::release_newest`]: answers in another order than the effects.
+    HoldAnswer,
+}
+
+/// Which operations meet which fault.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// The operations meant; empty means all.
+    pub operations: Vec<Operation>,
+    /// Bytes; an operation that touches one of them is meant.
+    pub bytes: Range<u64>,
+    /// How often the rule applies before it is used up.
+    pub times: u32,
+    /// What happens.
+    pub fault: Fault,
+}
+
+impl Rule {
+    /// Every operation of this kind, everywhere, always.
+    pub fn always(operation: Operation, fault: Fault) -> Self {
+        Self { operations: vec![operation], bytes: 0..u64::MAX, times: u32::MAX, fault }
+    }
+
+    /// The same on these bytes only.
+    #[must_use]
+    pub fn at(self, bytes: Range<u64>) -> Self {
+        Self { bytes, ..self }
+    }
+
+    /// The same for the next `times` operations only.
+    #[must_use]
+    pub fn times(self, times: u32) -> Self {
+        Self { times, ..self }
+    }
+
+    fn means(&self, operation: Operation, bytes: &Range<u64>) -> bool {
+        let kind = self.operations.is_empty() || self.operations.contains(&operation);
+        let place = self.bytes.start < bytes.end && bytes.start < self.bytes.end;
+        self.times > 0 && kind && (place || operation == Operation::Flush)
+    }
+}
+
+/// A device that passes everything to another one, except what meets a [`Rule`].
+#[derive(Debug, Clone)]
+pub struct FaultyDisk {
+    inner: Arc<dyn BlockDevice>,
+    script: Arc<Mutex<Script>>,
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    rules: Vec<Rule>,
+    held: Vec<u64>,
+    next_id: u64,
+}
+
+impl FaultyDisk {
+    /// A device without faults yet, over `inner`.
+    pub fn new(inner: Arc<dyn BlockDevice>) -> Self {
+        Self { inner, script: Arc::default() }
+    }
+
+    /// Adds a rule; of several that mean an operation, the oldest applies.
+    pub fn inject(&self, rule: Rule) {
+        self.script().rules.push(rule);
+    }
+
+    /// Forgets all rules. What hangs goes on hanging.
+    pub fn heal(&self) {
+        self.script().rules.clear();
+    }
+
+    /// How many operations hang or hold their answer now.
+    pub fn held(&self) -> usize {
+        self.script().held.len()
+    }
+
+    /// Lets everything go that is held.
+    pub fn release(&self) {
+        self.script().held.clear();
+    }
+
+    /// Lets the operation go that was held last, so that answers come in reverse.
+    pub fn release_newest(&self) {
+        self.script().held.pop();
+    }
+
+    fn script(&self) -> MutexGuard<'_, Script> {
+        self.script.lock().expect("no test panics while it holds the script")
+    }
+
+    fn meets(&self, operation: Operation, bytes: &Range<u64>) -> bool {
+        self.script().rules.iter().any(|rule| rule.means(operation, bytes))
+    }
+
+    fn take_fault(&self, operation: Operation, bytes: &Range<u64>) -> Option<Fault> {
+        let mut script = self.script();
+        let rule = script.rules.iter_mut().find(|rule| rule.means(operation, bytes))?;
+        rule.times = if rule.times == u32::MAX { u32::MAX } else { rule.times - 1 };
+        Some(rule.fault)
+    }
+
+    async fn hold(&self) {
+        let id = {
+            let mut script = self.script();
+            let id = script.next_id;
+            script.next_id += 1;
+            script.held.push(id);
+            id
+        };
+        while self.script().held.contains(&id) {
+            ring::sleep(HOLD_POLL).await;
+        }
+    }
+
+    fn run<T: 'static>(
+        &self,
+        operation: Operation,
+        bytes: &Range<u64>,
+        start: impl FnOnce(&dyn BlockDevice) -> IoFuture<T> + 'static,
+    ) -> IoFuture<T> {
+        let Some(fault) = self.take_fault(operation, bytes) else {
+            return start(&*self.inner);
+        };
+        let disk = self.clone();
+        match fault {
+            Fault::Fail(error) => IoFuture::ready(Err(error)),
+            Fault::Delay(time) => IoFuture::boxed(async move {
+                ring::sleep(time).await;
+                start(&*disk.inner).await
+            }),
+            Fault::Hang => IoFuture::boxed(async move {
+                disk.hold().await;
+                start(&*disk.inner).await
+            }),
+            Fault::HoldAnswer => {
+                let running = start(&*self.inner);
+                IoFuture::boxed(async move {
+                    let result = running.await;
+                    disk.hold().await;
+                    result
+                })
+            }
+        }
+    }
+}
+
+fn span(at: u64, len: u64) -> Range<u64> {
+    at..at.saturating_add(len)
+}
+
+impl BlockDevice for FaultyDisk {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
+        self.run(Operation::Read, &span(at, len as u64), move |disk| disk.read(at, len))
+    }
+
+    fn write_now(
+        &self,
+        at: u64,
+        bytes: &[u8],
+        flags: WriteFlags,
+    ) -> Option<Result<(), BlockError>> {
+        // A rule is met, and used up, by the `write` that follows.
+        if self.meets(Operation::Write, &span(at, bytes.len() as u64)) {
+            return None;
+        }
+        self.inner.write_now(at, bytes, flags)
+    }
+
+    fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
+        let bytes = span(at, data.len() as u64);
+        self.run(Operation::Write, &bytes, move |disk| disk.write(at, data, flags))
+    }
+
+    fn flush(&self) -> IoFuture<()> {
+        self.run(Operation::Flush, &(0..0), |disk| disk.flush())
+    }
+
+    fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
+        self.run(Operation::Unmap, &span(at, len), move |disk| disk.unmap(at, len))
+    }
+
+    fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
+        self.run(Operation::WriteZeroes, &span(at, len), move |disk| {
+            disk.write_zeroes(at, len, may_unmap, flags)
+        })
+    }
+
+    fn compare_and_write(
+        &self,
+        at: u64,
+        compare: Data,
+        write: Data,
+        flags: WriteFlags,
+    ) -> IoFuture<Compared> {
+        let bytes = span(at, write.len() as u64);
+        self.run(Operation::ReadModifyWrite, &bytes, move |disk| {
+            disk.compare_and_write(at, compare, write, flags)
+        })
+    }
+
+    fn or_write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
+        let bytes = span(at, data.len() as u64);
+        self.run(Operation::ReadModifyWrite, &bytes, move |disk| disk.or_write(at, data, flags))
+    }
+
+    fn extent(&self, at: u64) -> IoFuture<Extent> {
+        let block = u64::from(self.inner.geometry().block_bytes);
+        self.run(Operation::Extent, &span(at, block), move |disk| disk.extent(at))
+    }
+}
+
+#[cfg(test)]
+mod tests;
