@@ -2,6 +2,7 @@
 
 pub mod cdb;
 pub mod nexus;
+pub mod reservation;
 pub mod sense;
 pub mod status;
 

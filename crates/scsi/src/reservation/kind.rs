@@ -1,5 +1,6 @@
 //! Reservation types, what a nexus may do under one, and what a service action leads to.
 
+use crate::cdb::AccessClass;
 use crate::nexus::NexusKey;
 use crate::sense::{AdditionalSense, Sense};
 
@@ -67,6 +68,19 @@ pub enum Access {
     ExclusiveAccessOfOthers,
     /// Another nexus holds the unit by RESERVE(6) or RESERVE(10) (SPC-2 5.5.1).
     ReservedByOther,
+}
+
+impl Access {
+    /// Whether a command of `class` may run. The reservation commands decide for themselves.
+    pub fn allows(self, class: AccessClass) -> bool {
+        use AccessClass::*;
+        match self {
+            Self::Full => true,
+            Self::WriteExclusiveOfOthers => class != Write,
+            Self::ExclusiveAccessOfOthers => !matches!(class, Read | Write),
+            Self::ReservedByOther => matches!(class, Always | Reservation),
+        }
+    }
 }
 
 /// Why a reservation command was not done.

@@ -1,41 +1,23 @@
 //! What a PERSISTENT RESERVE OUT command asks for: its CDB and parameter list (SPC-5 6.16).
 
+use super::ReservationType;
 use super::transport_id::TransportId;
-use super::{Refusal, ReservationType};
+use crate::cdb::ProutAction;
 use crate::sense::Sense;
 
-/// Service action codes (SPC-5 table 213).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-#[allow(missing_docs, reason = "the names are the standard's own")]
-pub enum OutAction {
-    Register = 0x0,
-    Reserve = 0x1,
-    Release = 0x2,
-    Clear = 0x3,
-    Preempt = 0x4,
-    PreemptAndAbort = 0x5,
-    RegisterAndIgnoreExistingKey = 0x6,
-    RegisterAndMove = 0x7,
-    ReplaceLostReservation = 0x8,
-}
-
-impl OutAction {
-    fn from_code(code: u8) -> Option<Self> {
-        use OutAction::*;
-        const ACTIONS: [OutAction; 9] = [
-            Register,
-            Reserve,
-            Release,
-            Clear,
-            Preempt,
-            PreemptAndAbort,
-            RegisterAndIgnoreExistingKey,
-            RegisterAndMove,
-            ReplaceLostReservation,
-        ];
-        ACTIONS.get(usize::from(code)).copied()
-    }
+/// A PERSISTENT RESERVE OUT command: the fields of its decoded CDB and its Data-Out Buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct PersistentOut<'a> {
+    /// SERVICE ACTION.
+    pub action: ProutAction,
+    /// SCOPE, four bits.
+    pub scope: u8,
+    /// TYPE, four bits.
+    pub kind: u8,
+    /// PARAMETER LIST LENGTH.
+    pub list_bytes: u32,
+    /// The Data-Out Buffer as received.
+    pub parameters: &'a [u8],
 }
 
 /// SCOPE of a reservation of the whole logical unit, the only one there is (SPC-5 6.15.3.3).
@@ -48,7 +30,7 @@ const MOVE_TRANSPORT_ID_BYTES_MIN: usize = 24;
 /// The fields of the parameter list that hold for every service action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OutRequest {
-    pub action: OutAction,
+    pub action: ProutAction,
     /// SCOPE as sent; not every service action looks at it.
     pub scope: u8,
     /// TYPE as sent.
@@ -79,22 +61,17 @@ pub(super) struct Destination {
 }
 
 impl OutRequest {
-    /// Checks form only, not state. `parameters` is the Data-Out Buffer as received.
+    /// Checks form only, not state.
     ///
-    /// Refusals: INVALID FIELD IN CDB for an unknown service action, PARAMETER LIST LENGTH ERROR,
-    /// INVALID FIELD IN PARAMETER LIST with a field pointer.
-    pub fn parse(cdb: &[u8], parameters: &[u8]) -> Result<Self, Refusal> {
-        let cdb: &[u8; 10] =
-            cdb.first_chunk().ok_or(Refusal::Check(Sense::invalid_field_in_cdb(0, None)))?;
-        let action = OutAction::from_code(cdb[1] & 0x1f)
-            .ok_or(Refusal::Check(Sense::invalid_field_in_cdb(1, Some(4))))?;
-        let list_bytes = be32(cdb, 5) as usize;
-        let list = parameters.get(..list_bytes).filter(|list| list.len() >= BASIC_BYTES);
+    /// Refusals: PARAMETER LIST LENGTH ERROR, INVALID FIELD IN PARAMETER LIST with a field pointer.
+    pub(super) fn parse(command: &PersistentOut<'_>) -> Result<Self, Sense> {
+        let PersistentOut { action, scope, kind, list_bytes, parameters } = *command;
+        let list = parameters.get(..list_bytes as usize).filter(|list| list.len() >= BASIC_BYTES);
         let list = list.ok_or(Sense::parameter_list_length_error())?;
         let mut request = Self {
             action,
-            scope: cdb[2] >> 4,
-            kind: cdb[2] & 0x0f,
+            scope,
+            kind,
             key: be64(list, 0),
             action_key: be64(list, 8),
             persist: false,
@@ -102,7 +79,7 @@ impl OutRequest {
             initiator_ports: None,
             destination: None,
         };
-        if action == OutAction::RegisterAndMove {
+        if action == ProutAction::RegisterAndMove {
             request.persist = list[17] & 0x01 != 0;
             request.destination = Some(Destination::parse(list)?);
         } else {
@@ -114,7 +91,7 @@ impl OutRequest {
     }
 
     /// The type that RESERVE or PREEMPT is to establish (SPC-5 6.15.3.4).
-    pub fn new_type(&self) -> Result<ReservationType, Sense> {
+    pub(super) fn new_type(&self) -> Result<ReservationType, Sense> {
         if self.scope != SCOPE_LOGICAL_UNIT {
             return Err(Sense::invalid_field_in_cdb(2, Some(7)));
         }
@@ -125,7 +102,7 @@ impl OutRequest {
 impl Destination {
     fn parse(list: &[u8]) -> Result<Self, Sense> {
         let id_bytes = be32(list, 20) as usize;
-        if id_bytes < MOVE_TRANSPORT_ID_BYTES_MIN || id_bytes % 4 != 0 {
+        if id_bytes < MOVE_TRANSPORT_ID_BYTES_MIN || !id_bytes.is_multiple_of(4) {
             return Err(Sense::invalid_field_in_parameter_list(20, None));
         }
         let end = BASIC_BYTES.checked_add(id_bytes).filter(|&end| end <= list.len());
@@ -140,7 +117,7 @@ impl Destination {
 }
 
 /// The additional parameter data of SPEC_I_PT (SPC-5 table 215), or the check that there is none.
-fn initiator_ports(action: OutAction, list: &[u8]) -> Result<Option<Vec<ListedPort>>, Sense> {
+fn initiator_ports(action: ProutAction, list: &[u8]) -> Result<Option<Vec<ListedPort>>, Sense> {
     const LENGTH_AT: usize = BASIC_BYTES;
     const IDS_AT: usize = BASIC_BYTES + 4;
     if list[20] & 0x08 == 0 {
@@ -151,7 +128,7 @@ fn initiator_ports(action: OutAction, list: &[u8]) -> Result<Option<Vec<ListedPo
             Err(Sense::parameter_list_length_error())
         };
     }
-    if action != OutAction::Register {
+    if action != ProutAction::Register {
         return Err(Sense::invalid_field_in_parameter_list(20, Some(3)));
     }
     if list.len() < IDS_AT {

@@ -51,7 +51,7 @@ impl TransportId {
             return Err(BadTransportId { byte: 0, bit: Some(3) });
         }
         let text_bytes = usize::from(u16::from_be_bytes([*high, *low]));
-        if text_bytes < TEXT_BYTES_MIN || text_bytes % 4 != 0 || text_bytes > rest.len() {
+        if text_bytes < TEXT_BYTES_MIN || !text_bytes.is_multiple_of(4) || text_bytes > rest.len() {
             return Err(at(2));
         }
         let text = rest[..text_bytes].split(|&byte| byte == 0).next().unwrap_or_default();

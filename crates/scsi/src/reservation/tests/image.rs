@@ -1,0 +1,103 @@
+//! The APTPL image.
+
+use super::*;
+use ReservationType::*;
+use proptest::prelude::*;
+
+fn persistent(kind: ReservationType) -> Reservations {
+    let mut unit = Unit::reserved(kind);
+    let _ = unit.out(&nexus(0), ProutAction::Register, 0, &basic((10, 10), 0x01)).unwrap();
+    unit.state
+}
+
+/// Equal but for the revision, which counts changes of one process.
+fn same(a: &Reservations, b: &Reservations) -> bool {
+    Reservations { revision: 0, ..a.clone() } == Reservations { revision: 0, ..b.clone() }
+}
+
+#[test]
+fn image_round_trip() {
+    for kind in ReservationType::ALL {
+        let state = persistent(kind);
+        let back = Reservations::from_bytes(&state.to_bytes()).unwrap();
+        assert!(same(&state, &back), "{kind:?}");
+    }
+    let empty = Reservations::new();
+    assert!(same(&empty, &Reservations::from_bytes(&empty.to_bytes()).unwrap()));
+}
+
+#[test]
+fn the_first_bytes_are_as_drawn() {
+    let image = persistent(ExclusiveAccess).to_bytes();
+    let head = [*b"DPRS", [0, 1, 1, 3], [0, 0, 0, 4], [0, 0, 0, 0], [0, 0, 0, 3]].concat();
+    assert_eq!(image[..20], head);
+    assert_eq!(image[20..38], [0, 0, 0, 0, 0, 0, 0, 10, 0, 1, 0x40, 0, 0, 0, 0, 0, 0, 30]);
+}
+
+#[test]
+fn power_on_keeps_what_aptpl_asked_to_keep() {
+    let mut kept = persistent(WriteExclusive);
+    kept.power_on();
+    assert_eq!(kept.reservation(), Some(WriteExclusive));
+    let unit = Unit { state: kept };
+    assert_eq!(unit.keys(), (0, vec![10, 11, 12]), "PRGENERATION starts again");
+    let mut dropped = Unit::reserved(WriteExclusive).state;
+    dropped.power_on();
+    assert!(same(&dropped, &Reservations::new()));
+}
+
+/// Replaces the checksum, so that the contents are what is judged.
+fn sealed(mut image: Vec<u8>, change: impl FnOnce(&mut Vec<u8>)) -> Result<(), ImageError> {
+    let state = Reservations::from_bytes(&image).unwrap();
+    image.truncate(image.len() - 4);
+    change(&mut image);
+    let crc = crate::reservation::persist::crc32c(&image);
+    image.extend(crc.to_be_bytes());
+    Reservations::from_bytes(&image).map(|other| assert!(!same(&state, &other)))
+}
+
+#[test]
+fn contents_that_cannot_be_are_refused() {
+    let image = || persistent(WriteExclusive).to_bytes();
+    let contradicts =
+        |change: fn(&mut Vec<u8>)| matches!(sealed(image(), change), Err(ImageError::Contents(_)));
+    assert_eq!(sealed(image(), |b| b[0] = b'X'), Err(ImageError::Magic));
+    assert_eq!(sealed(image(), |b| b[5] = 2), Err(ImageError::Version(2)));
+    assert!(contradicts(|b| b[7] = 2), "unknown type");
+    assert!(contradicts(|b| b[7] = 0), "a holder and no reservation");
+    assert!(contradicts(|b| b[7] = 7), "a single holder of an all registrants type");
+    assert!(contradicts(|b| b[15] = 3), "the holder is not in the list");
+    assert!(contradicts(|b| b[12..16].fill(0xff)), "no holder of a write exclusive type");
+    assert!(contradicts(|b| b[16] = 1), "16 million registrations");
+    assert!(contradicts(|b| b[19] = 2), "bytes left over");
+    assert!(contradicts(|b| b[19] = 4), "bytes missing");
+    assert!(contradicts(|b| b[27] = 0), "a zero key");
+    assert!(contradicts(|b| b[37] = 0), "an empty name");
+    assert!(contradicts(|b| b[38] = 0xff), "a name that is not UTF-8");
+    let twice = |b: &mut Vec<u8>| {
+        let entry = 18 + 30;
+        b.copy_within(20..20 + entry, 20 + entry);
+    };
+    assert!(contradicts(twice), "one nexus twice");
+    assert_eq!(sealed(image(), |b| b[27] = 9), Ok(()), "another key is just another state");
+}
+
+proptest! {
+    #[test]
+    fn a_flipped_bit_is_found(at in 0_usize..190, bit in 0_u8..8) {
+        let mut image = persistent(WriteExclusive).to_bytes();
+        let at = at % image.len();
+        image[at] ^= 1 << bit;
+        prop_assert!(Reservations::from_bytes(&image).is_err());
+    }
+
+    #[test]
+    fn no_bytes_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), seal in any::<bool>()) {
+        if seal {
+            bytes.splice(0..bytes.len().min(6), *b"DPRS\0\x01");
+            let crc = crate::reservation::persist::crc32c(&bytes);
+            bytes.extend(crc.to_be_bytes());
+        }
+        let _ = Reservations::from_bytes(&bytes);
+    }
+}
