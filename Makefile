@@ -1,0 +1,44 @@
+# What a newcomer runs. Each target first installs what it lacks (scripts/setup.sh).
+
+.DEFAULT_GOAL := help
+.PHONY: help run test bench fuzz lint fmt docs clean
+MAKEFLAGS += --no-print-directory
+
+# Options of `make bench`, such as BENCH='--quick', and seconds for each target of `make fuzz`.
+BENCH ?=
+FUZZ_SECONDS ?= 60
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## build, serve a 1 GiB disk on 127.0.0.1:3260 and print how to log in; Ctrl-C stops it
+	@scripts/setup.sh run
+	@mkdir -p .drystone
+	@cargo run --release --package drystone -- \
+	  export file:.drystone/disk.img:1G --state-dir .drystone/state --hints
+
+test: ## check format and lints, then run every test; CI calls this
+	@scripts/setup.sh test
+	@$(MAKE) lint
+	@scripts/test.sh
+
+bench: ## measure Drystone beside the other targets it finds; BENCH='--quick' for one short round
+	@scripts/setup.sh bench
+	@scripts/bench.sh $(BENCH)
+
+fuzz: ## fuzz what comes from the wire, each target for FUZZ_SECONDS=60
+	@scripts/setup.sh fuzz
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+lint: ## check format and lints
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+
+fmt: ## format all code
+	cargo fmt --all
+
+docs: ## build the API documentation of all rooms
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items
+
+clean: ## delete what was built; the disk of `make run` in .drystone stays
+	cargo clean

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Runs every test of the workspace, also after one has failed, and ends with their sum.
+#
+#   scripts/test.sh [ARGUMENTS OF cargo test]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+status=0
+cargo test --workspace --no-fail-fast "$@" 2>&1 | tee "$log" || status=$?
+
+# cargo prints one result for each test binary and each room's doc-tests.
+awk '/^test result: / {
+  for (i = 2; i <= NF; i++) {
+    if ($i == "passed;") passed += $(i - 1)
+    if ($i == "failed;") failed += $(i - 1)
+    if ($i == "ignored;") ignored += $(i - 1)
+  }
+  results++
+}
+END { if (results) printf "\n%d passed, %d failed, %d skipped\n", passed, failed, ignored }' "$log"
+exit "$status"
