@@ -11,7 +11,7 @@ mod op;
 mod probe;
 mod spin;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod timer;
 mod uring;
 

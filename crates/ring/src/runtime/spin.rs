@@ -24,7 +24,7 @@ pub enum SpinPolicy {
 /// Longest spin.
 const SPIN: Duration = Duration::from_micros(50);
 /// Longer gaps count as this long, so that a pause is soon forgotten.
-const GAP_NS_MAX: u64 = 200_000;
+const GAP_NS_MAX: u64 = 160_000;
 /// One part in this many of each new gap goes into the average.
 const GAP_WEIGHT: u64 = 8;
 
