@@ -8,6 +8,7 @@ pub mod chap;
 pub mod digest;
 pub mod ffp;
 pub mod framing;
+pub mod login;
 pub mod params;
 pub mod pdu;
 pub mod text;
