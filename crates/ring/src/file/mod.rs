@@ -1,9 +1,14 @@
 //! Files and block devices.
 //!
-//! Which call for which file:
-//! - `O_DIRECT` files and block devices: the asynchronous operations; they never occupy the core.
-//! - Page cache (tmpfs, buffered ext4 or xfs): first [`File::try_read_now`], one system call and no
-//!   turn of the loop when the pages are there; when it returns `None`, the asynchronous read.
+//! First `try_read_now` or `try_write_now`, and when they return `None` the asynchronous operation:
+//! that is right for every kind of file. Measured per 4 KiB (Linux 6.18, virtual machine):
+//!
+//! | file | at once | ring, one at a time | ring, 32 at a time |
+//! |---|---|---|---|
+//! | tmpfs, read or write | 1.2 us | 11 us (a kernel thread) | 2.9 us |
+//! | buffered ext4, cached read | 1.1 us | 1.7 us | 1.7 us |
+//! | buffered ext4, write | `None` | 22 us (a kernel thread) | 9 us |
+//! | `O_DIRECT`, read or write | `None` | 31 us of processor time | 4 to 5 us |
 
 mod blocking;
 mod lock;
@@ -38,6 +43,18 @@ pub use space::{BlockLimits, FallocateMode};
 pub struct File {
     fd: Arc<OwnedFd>,
     is_block_device: bool,
+    now: Now,
+}
+
+/// How to move bytes without waiting for a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Now {
+    /// The file is memory (tmpfs): by a plain call, for tmpfs refuses `RWF_NOWAIT`.
+    Plain,
+    /// Through the page cache, with `RWF_NOWAIT`.
+    NoWait,
+    /// Direct I/O always goes to the disk: `RWF_NOWAIT` would wait for it all the same.
+    Never,
 }
 
 impl File {
@@ -121,28 +138,40 @@ impl File {
         UnitIo(unsafe { Op::start(entry, fd, Kept::Nothing) })
     }
 
-    /// Reads what can be had without waiting: the bytes read (0 at the end of the file), or `None`
-    /// when it would have to wait for a disk, or the file system cannot tell.
+    /// Whether reads and writes are copies from and to memory: always finished at once, and durable
+    /// for as long as the machine runs.
+    pub fn is_in_memory(&self) -> bool {
+        self.now == Now::Plain
+    }
+
+    /// Reads what can be had without waiting for a disk: the bytes read (0 at the end of the file),
+    /// or `None` when it would have to wait, or cannot tell.
     pub fn try_read_now(&self, at: u64, to: &mut [u8]) -> io::Result<Option<usize>> {
+        let Some(flags) = self.now_flags() else { return Ok(None) };
         let iovec = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
         let at = offset(at)?;
         // SAFETY: the vector describes `to`, which is exclusively borrowed during the call.
-        let n = unsafe {
-            libc::preadv2(self.fd.as_raw_fd(), &raw const iovec, 1, at, libc::RWF_NOWAIT)
-        };
+        let n = unsafe { libc::preadv2(self.fd.as_raw_fd(), &raw const iovec, 1, at, flags) };
         now_result(n)
     }
 
-    /// Writes what can be written without waiting; `None` when it would have to wait, or the file
-    /// system cannot tell. Not durable. May be short.
+    /// Writes what can be written without waiting for a disk; `None` when it would have to wait, or
+    /// cannot tell. Not durable. May be short.
     pub fn try_write_now(&self, at: u64, from: &[u8]) -> io::Result<Option<usize>> {
+        let Some(flags) = self.now_flags() else { return Ok(None) };
         let iovec = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
         let at = offset(at)?;
         // SAFETY: the vector describes `from`, which is borrowed and only read.
-        let n = unsafe {
-            libc::pwritev2(self.fd.as_raw_fd(), &raw const iovec, 1, at, libc::RWF_NOWAIT)
-        };
+        let n = unsafe { libc::pwritev2(self.fd.as_raw_fd(), &raw const iovec, 1, at, flags) };
         now_result(n)
+    }
+
+    fn now_flags(&self) -> Option<i32> {
+        match self.now {
+            Now::Plain => Some(0),
+            Now::NoWait => Some(libc::RWF_NOWAIT),
+            Now::Never => None,
+        }
     }
 
     fn fd_ref(&self) -> FdRef {

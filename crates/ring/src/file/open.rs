@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::File;
+use super::{File, Now};
 
 /// How to open a file. The default is to read an existing file through the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,12 +51,28 @@ impl File {
                 "neither a regular file nor a block device",
             ));
         }
-        let is_block_device = kind.is_block_device();
-        Ok(File { fd: Arc::new(OwnedFd::from(file)), is_block_device })
+        let fd = Arc::new(OwnedFd::from(file));
+        let now = match is_on_memory_fs(&fd)? {
+            true if !kind.is_block_device() => Now::Plain,
+            _ if options.direct || options.durable => Now::Never,
+            _ => Now::NoWait,
+        };
+        Ok(File { fd, is_block_device: kind.is_block_device(), now })
     }
 
     /// Whether this is a block device.
     pub fn is_block_device(&self) -> bool {
         self.is_block_device
     }
+}
+
+fn is_on_memory_fs(fd: &OwnedFd) -> io::Result<bool> {
+    const RAMFS_MAGIC: i64 = 0x8584_58f6; // linux/magic.h; libc has only that of tmpfs
+    // SAFETY: the structure is numbers, for which zeroes are valid.
+    let mut stat: libc::statfs64 = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel fills exactly this structure.
+    if unsafe { libc::fstatfs64(fd.as_raw_fd(), &raw mut stat) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok([libc::TMPFS_MAGIC, RAMFS_MAGIC].contains(&stat.f_type))
 }

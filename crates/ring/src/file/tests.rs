@@ -126,6 +126,29 @@ fn now_calls_serve_the_page_cache_and_never_lie() {
 }
 
 #[test]
+fn memory_is_served_at_once_and_direct_files_never() {
+    run(async {
+        let temp = Temp::new("/dev/shm".as_ref(), "memory");
+        let file = temp.open(CREATE).unwrap();
+        assert!(file.is_in_memory());
+        assert_eq!(file.try_write_now(4_000, &[7; 200]).unwrap(), Some(200));
+        let mut to = [0; 4_096];
+        assert_eq!(file.try_read_now(0, &mut to).unwrap(), Some(4_096));
+        assert_eq!((to[3_999], to[4_000], to[4_095]), (0, 7, 7));
+        assert_eq!(file.try_read_now(4_200, &mut to).unwrap(), Some(0), "the end");
+
+        let temp = Temp::on_disk("never");
+        temp.open(CREATE).unwrap().set_len_bytes(8_192).unwrap();
+        if let Ok(file) = temp.open(OpenOptions { direct: true, ..OpenOptions::default() })
+            && !file.is_in_memory()
+        {
+            let mut buf = Buf::zeroed(4_096).unwrap();
+            assert_eq!(file.try_read_now(0, &mut buf).unwrap(), None);
+        }
+    });
+}
+
+#[test]
 fn holes_are_punched_found_and_filled() {
     run(async {
         for dir in [std::env::temp_dir(), "/dev/shm".into()] {
