@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use ring::Data;
 
+use crate::locks::Access;
 use crate::{BlockError, Geometry, IoFuture};
 
 /// How a write is to be done.
@@ -23,6 +24,11 @@ impl WriteFlags {
     pub const VOLATILE: Self = Self { durable: false, atomic: false };
     /// Durable when it completes.
     pub const DURABLE: Self = Self { durable: true, atomic: false };
+
+    /// How such a write holds the stripes it changes.
+    pub(crate) fn access(self) -> Access {
+        if self.atomic { Access::Exclusive } else { Access::Shared }
+    }
 }
 
 /// The answer to a compare-and-write (SBC-4 5.3).
@@ -65,9 +71,9 @@ pub struct Extent {
 /// them ([`Geometry::check`]). An empty range succeeds without effect.
 ///
 /// **Where it runs.** Devices are shared by all cores. A call must come from a core of the
-/// engine and its future must be polled there. Calls start their work at once; a future only
-/// waits for it. Dropping a future does not undo or stop a change that has begun, so an aborted
-/// task either has its whole effect or (when it had not begun) none.
+/// engine and its future must be polled there, or dropped: a call starts its work at once, but later
+/// steps, and the stripes it holds, wait for the next poll. Dropping a future does not undo or
+/// stop a change that the kernel or a task of the device has begun; it may keep one from beginning.
 ///
 /// **Order.** Operations that overlap in time have no order, and two plain writes to the same
 /// blocks may mix block by block. `compare_and_write`, `or_write` and writes with

@@ -7,7 +7,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use ring::Data;
+
 use crate::BlockError;
+use crate::file::Transfer;
 
 /// The result of a block operation, now or later. It is `!Send`: poll it on the core that asked.
 ///
@@ -26,6 +29,8 @@ struct Answer<T> {
 enum State<T> {
     /// `None` once the result was taken.
     Ready(Option<Result<T, BlockError>>),
+    /// A plain transfer of a file, and what to make of the data it read.
+    File(Transfer, fn(Data) -> T),
     Boxed(Pin<Box<dyn Future<Output = Result<T, BlockError>>>>),
 }
 
@@ -81,6 +86,20 @@ impl<T> IoFuture<T> {
     }
 }
 
+impl IoFuture<Data> {
+    /// A read of a file.
+    pub(crate) fn read(transfer: Transfer) -> Self {
+        Self(State::File(transfer, |data| data))
+    }
+}
+
+impl IoFuture<()> {
+    /// A write or sync of a file.
+    pub(crate) fn written(transfer: Transfer) -> Self {
+        Self(State::File(transfer, drop))
+    }
+}
+
 impl<T> Future for IoFuture<T> {
     type Output = Result<T, BlockError>;
 
@@ -89,6 +108,7 @@ impl<T> Future for IoFuture<T> {
             State::Ready(result) => {
                 Poll::Ready(result.take().expect("an IoFuture is not polled after its end"))
             }
+            State::File(transfer, convert) => Pin::new(transfer).poll(cx).map_ok(*convert),
             State::Boxed(future) => future.as_mut().poll(cx),
         }
     }
@@ -98,6 +118,7 @@ impl<T> fmt::Debug for IoFuture<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             State::Ready(_) => "IoFuture::Ready",
+            State::File(..) => "IoFuture::File",
             State::Boxed(_) => "IoFuture::Boxed",
         })
     }

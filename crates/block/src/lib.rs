@@ -7,6 +7,7 @@
 mod bytes;
 mod device;
 mod error;
+mod file;
 mod future;
 mod geometry;
 mod locks;
@@ -17,6 +18,7 @@ mod zero;
 
 pub use device::{BlockDevice, Compared, Extent, ExtentState, WriteFlags};
 pub use error::BlockError;
+pub use file::{FileDisk, FileOptions, OpenError};
 pub use future::IoFuture;
 pub use geometry::{ATOMIC_BYTES_MAX, Geometry};
 pub use null::NullDisk;

@@ -81,6 +81,12 @@ impl Commit {
         Joined { commit: Arc::clone(self), number, at }
     }
 
+    /// How many syncs have run.
+    #[cfg(test)]
+    pub(super) fn syncs(&self) -> u64 {
+        self.state().finished
+    }
+
     /// Whether a sync has failed since the device was opened.
     pub(super) fn has_failed(&self) -> bool {
         self.state().failed.is_some()
@@ -187,3 +193,6 @@ impl Future for Joined {
         Poll::Pending
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,8 @@
 //!
 //! Uncontended, a plain 4 KiB write pays two atomic instructions on a line of its own.
 
-use std::ops::{Deref, Range};
+use std::mem;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -60,11 +61,12 @@ impl Default for StripeLocks {
     }
 }
 
-/// The words of a byte range, ascending: a range that wraps around the table comes as two.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The words of a byte range: `count` from `first` on, wrapping around the table. Small, since
+/// every guard carries one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Span {
-    low: Range<usize>,
-    high: Range<usize>,
+    first: u16,
+    count: u16,
 }
 
 impl Span {
@@ -72,16 +74,17 @@ impl Span {
         let first = at / STRIPE_BYTES;
         let count = (at + len.max(1)).div_ceil(STRIPE_BYTES) - first;
         if count >= WORDS as u64 {
-            return Self { low: 0..WORDS, high: WORDS..WORDS };
+            return Self { first: 0, count: WORDS as u16 };
         }
         // Both fit: `first` is reduced below WORDS, `count` is below it.
-        let first = (first % WORDS as u64) as usize;
-        let end = first + count as usize;
-        Self { low: 0..end.saturating_sub(WORDS), high: first..end.min(WORDS) }
+        Self { first: (first % WORDS as u64) as u16, count: count as u16 }
     }
 
-    fn indices(&self) -> impl Iterator<Item = usize> + use<> {
-        self.low.clone().chain(self.high.clone())
+    /// The indices in ascending order: what wrapped around comes first.
+    fn indices(self) -> impl Iterator<Item = usize> {
+        let first = usize::from(self.first);
+        let end = first + usize::from(self.count);
+        (0..end.saturating_sub(WORDS)).chain(first..end.min(WORDS))
     }
 }
 
@@ -153,14 +156,14 @@ impl StripeLocks {
         }
         let span = Span::new(at, len);
         let exclusive = access == Access::Exclusive;
-        let _registered = exclusive.then(|| Registration::new(&self, span.clone()));
+        let _registered = exclusive.then(|| Registration::new(&self, span));
         let mut pause = Duration::from_micros(20);
         // Holders in memory are gone within the turn; one that waits for a disk is met again
         // after sleeps that grow to a millisecond, the time of one flush.
         ring::turn_end().await;
         loop {
             let locks = Arc::clone(&self);
-            if let Some(guard) = StripeGuard::acquire(locks, span.clone(), access, exclusive) {
+            if let Some(guard) = StripeGuard::acquire(locks, span, access, exclusive) {
                 return guard;
             }
             ring::sleep(pause).await;
@@ -228,6 +231,16 @@ impl<L: Deref<Target = StripeLocks>> StripeGuard<L> {
             }
         }
         Some(Self { locks, span, access })
+    }
+}
+
+impl StripeGuard<&StripeLocks> {
+    /// The same hold, never let go in between, for a future to keep.
+    pub(crate) fn into_owned(self, locks: &Arc<StripeLocks>) -> StripeGuard<Arc<StripeLocks>> {
+        assert!(std::ptr::eq(self.locks, &raw const **locks), "a guard stays with its locks");
+        let kept = StripeGuard { locks: Arc::clone(locks), span: self.span, access: self.access };
+        mem::forget(self);
+        kept
     }
 }
 

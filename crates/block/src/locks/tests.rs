@@ -47,6 +47,15 @@ fn a_huge_range_takes_the_whole_device() {
 }
 
 #[test]
+fn a_guard_that_moves_into_a_future_is_held_all_along() {
+    let locks = Arc::new(StripeLocks::default());
+    let guard = locks.try_lock(0, 512, Access::Shared).unwrap().into_owned(&locks);
+    assert!(locks.try_lock(0, 512, Access::Exclusive).is_none());
+    drop(guard);
+    assert!(locks.try_lock(0, 512, Access::Exclusive).is_some());
+}
+
+#[test]
 fn only_exclusive_holders_mark() {
     let locks = StripeLocks::default();
     drop(locks.try_lock(0, 2 * STRIPE_BYTES, Access::Shared));

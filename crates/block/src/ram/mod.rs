@@ -86,10 +86,6 @@ impl RamDisk {
     }
 }
 
-fn access(flags: WriteFlags) -> Access {
-    if flags.atomic { Access::Exclusive } else { Access::Shared }
-}
-
 impl Ram {
     fn check_write(&self, at: u64, len: usize, flags: WriteFlags) -> Result<(), BlockError> {
         match flags.atomic {
@@ -194,7 +190,7 @@ impl BlockDevice for RamDisk {
         if let Err(error) = self.0.check_write(at, bytes.len(), flags) {
             return Some(Err(error));
         }
-        let _guard = self.0.locks.try_lock(at, bytes.len() as u64, access(flags))?;
+        let _guard = self.0.locks.try_lock(at, bytes.len() as u64, flags.access())?;
         self.0.put(at, bytes);
         Some(Ok(()))
     }
@@ -203,7 +199,7 @@ impl BlockDevice for RamDisk {
         if let Err(error) = self.0.check_write(at, data.len(), flags) {
             return IoFuture::ready(Err(error));
         }
-        self.locked(at, data.len() as u64, access(flags), move |ram| {
+        self.locked(at, data.len() as u64, flags.access(), move |ram| {
             ram.memory.write_data(at as usize, &data);
             ram.provisioned.set(at, data.len() as u64);
             Ok(())

@@ -222,6 +222,10 @@ impl Suite {
             let flags = WriteFlags::VOLATILE;
             assert!(matches!(self.device.write_now(at, &[], flags), None | Some(Ok(()))));
             assert_eq!(self.device.write(at, Data::default(), flags).await, Ok(()));
+            assert_eq!(self.device.or_write(at, Data::default(), flags).await, Ok(()));
+            let (compare, write) = (Data::default(), Data::default());
+            let compared = self.device.compare_and_write(at, compare, write, flags).await;
+            assert_eq!(compared, Ok(Compared::Equal));
             assert_eq!(self.device.unmap(at, 0).await, Ok(()));
             assert_eq!(self.device.write_zeroes(at, 0, true, flags).await, Ok(()));
             assert_eq!(self.device.write_zeroes(at, 0, false, flags).await, Ok(()));

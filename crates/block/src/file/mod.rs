@@ -1,0 +1,404 @@
+//! Disks on a regular file or a block device of this machine.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use ring::{Buf, Data};
+
+use crate::locks::{Access, StripeLocks};
+use crate::{
+    BlockDevice, BlockError, Compared, Extent, ExtentState, Geometry, IoFuture, WriteFlags, bytes,
+};
+
+mod commit;
+mod open;
+mod probe;
+#[cfg(test)]
+mod tests;
+mod transfer;
+
+use commit::{Commit, Joined, Syncer};
+pub use open::{FileOptions, OpenError};
+pub(crate) use transfer::Transfer;
+
+/// What one step of a long unmap covers: a file system holds up other changes of the file for
+/// its duration, milliseconds even where every cluster is an extent of its own.
+const UNMAP_STEP_BYTES: u64 = 1 << 30;
+
+/// A disk on a regular file or on a block device, through the page cache.
+///
+/// Why the page cache and not O_DIRECT: a cached read costs one system call and no turn of the ring;
+/// write payloads come from the network at any alignment and would have to be copied to
+/// aligned memory first; and 512-byte blocks work on disks with 4096-byte sectors. What
+/// O_DIRECT would save, a copy per miss, is less than a disk access by two orders of magnitude.
+///
+/// - Files in memory (tmpfs, ramfs): reads and writes are one copying system call on the spot,
+///   since they never wait for a disk (their kernel code cannot do `RWF_NOWAIT`, and through
+///   the ring they would cost twice as much). A durable write is no different, and a flush does
+///   nothing: such data is as safe as the machine's memory, and `fdatasync` there is empty too.
+/// - Elsewhere: reads are tried at once with `RWF_NOWAIT`, then go to the ring. Writes go to
+///   the ring, as a write to the page cache can wait for a journal or for dirty pages to drain.
+///   Durable ones then share an `fdatasync` with their neighbours in time.
+///
+/// After a failed `fdatasync` durable writes and flushes fail with [`BlockError::LostWrites`]
+/// until the device is opened anew; reads and volatile writes go on.
+#[derive(Debug, Clone)]
+pub struct FileDisk(Arc<Store>);
+
+#[derive(Debug)]
+struct Store {
+    /// For operations that may wait: they run on the ring of the core.
+    file: ring::File,
+    /// The same file for calls that cannot wait; holds the lock against other processes.
+    handle: fs::File,
+    geometry: Geometry,
+    in_memory: bool,
+    locks: Arc<StripeLocks>,
+    commit: Arc<Commit>,
+    /// Makes syncs fail, for tests of what must happen then.
+    #[cfg(test)]
+    sync_errno: std::sync::atomic::AtomicI32,
+}
+
+/// Syncs the file of a store for its group commit.
+struct StoreSync(Arc<Store>);
+
+impl Syncer for StoreSync {
+    async fn sync(&self) -> io::Result<()> {
+        #[cfg(test)]
+        match self.0.sync_errno.load(std::sync::atomic::Ordering::Relaxed) {
+            0 => {}
+            errno => return Err(io::Error::from_raw_os_error(errno)),
+        }
+        self.0.file.fdatasync().await
+    }
+}
+
+impl Store {
+    fn new(file: ring::File, handle: fs::File, geometry: Geometry, in_memory: bool) -> Self {
+        Self {
+            file,
+            handle,
+            geometry,
+            in_memory,
+            locks: Arc::default(),
+            commit: Arc::default(),
+            #[cfg(test)]
+            sync_errno: Default::default(),
+        }
+    }
+
+    fn join_sync(self: &Arc<Self>, at: u64) -> Joined {
+        self.commit.join(at, || StoreSync(Arc::clone(self)))
+    }
+
+    /// Refuses what [`Geometry`] refuses, and durable writes after a failed flush.
+    fn check_write(&self, at: u64, len: usize, flags: WriteFlags) -> Result<(), BlockError> {
+        match flags.atomic {
+            true => self.geometry.check_atomic(at, len as u64)?,
+            false => self.geometry.check_change(at, len as u64)?,
+        }
+        self.check_durable(flags)
+    }
+
+    fn check_durable(&self, flags: WriteFlags) -> Result<(), BlockError> {
+        if flags.durable && self.commit.has_failed() { Err(BlockError::LostWrites) } else { Ok(()) }
+    }
+
+    /// What a durable operation still has to wait for once its bytes are written.
+    fn needs_sync(&self, flags: WriteFlags) -> bool {
+        flags.durable && !self.in_memory
+    }
+
+    /// Reads what is there without waiting: how many bytes, short for any reason.
+    fn read_now(&self, at: u64, to: &mut [u8]) -> io::Result<usize> {
+        if self.in_memory {
+            self.handle.read_at(to, at)
+        } else {
+            Ok(self.file.try_read_now(at, to)?.unwrap_or(0))
+        }
+    }
+
+    /// Writes `data` under stripes that the caller holds; volatile.
+    async fn write_held(self: &Arc<Self>, at: u64, data: Data) -> Result<(), BlockError> {
+        Transfer::write(self, None, at, data, false).await.map(drop)
+    }
+
+    async fn read_held(self: &Arc<Self>, at: u64, len: usize) -> Result<Data, BlockError> {
+        let buf = Buf::alloc(len).ok_or(BlockError::NoMemory)?;
+        Transfer::read(self, None, at, buf, 0).await
+    }
+
+    async fn sync_if(self: &Arc<Self>, needed: bool, at: u64) -> Result<(), BlockError> {
+        match needed {
+            true => Transfer::sync(self, at).await.map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Changes `len` bytes at `at` by `change` while nobody else reads or writes them.
+    fn alone<T: 'static, F>(
+        self: &Arc<Self>,
+        at: u64,
+        len: u64,
+        flags: WriteFlags,
+        change: impl FnOnce(Arc<Store>) -> F + 'static,
+    ) -> IoFuture<T>
+    where
+        F: Future<Output = Result<T, BlockError>>,
+    {
+        let store = Arc::clone(self);
+        IoFuture::detached(async move {
+            let guard = Arc::clone(&store.locks).lock(at, len, Access::Exclusive).await;
+            let answer = change(Arc::clone(&store)).await?;
+            drop(guard);
+            store.sync_if(store.needs_sync(flags), at).await?;
+            Ok(answer)
+        })
+    }
+
+    /// Zeroes the range by writing: it is mapped afterwards.
+    async fn write_zeroes_plain(self: &Arc<Self>, at: u64, len: u64) -> Result<(), BlockError> {
+        let end = at + len;
+        let mut at = at;
+        while at < end {
+            let step = (end - at).min(bytes::ZEROES.len() as u64);
+            let guard = Arc::clone(&self.locks).lock(at, step, Access::Shared).await;
+            self.write_held(at, Data::from(&bytes::ZEROES[..step as usize])).await?;
+            drop(guard);
+            at += step;
+        }
+        Ok(())
+    }
+
+    /// Applies `mode` in steps; where the file system or device cannot, writes zeroes.
+    async fn free_or_zero(
+        self: &Arc<Self>,
+        mode: ring::FallocateMode,
+        at: u64,
+        len: u64,
+    ) -> Result<(), BlockError> {
+        let end = at + len;
+        let mut at = at;
+        while at < end {
+            let step = (end - at).min(UNMAP_STEP_BYTES);
+            let guard = Arc::clone(&self.locks).lock(at, step, Access::Shared).await;
+            let done = self.file.fallocate(mode, at, step).await;
+            drop(guard);
+            match done.map_err(|error| BlockError::from_io(&error, at)) {
+                Ok(()) => {}
+                Err(BlockError::Unsupported) => self.write_zeroes_plain(at, step).await?,
+                Err(error) => return Err(error),
+            }
+            at += step;
+        }
+        Ok(())
+    }
+
+    /// Where the state at `at` ends, and what it is, as the file system tells.
+    fn find_extent(&self, at: u64) -> io::Result<Extent> {
+        let size_bytes = self.geometry.size_bytes();
+        let block_bytes = u64::from(self.geometry.block_bytes);
+        let data = self.file.next_data(at)?.unwrap_or(size_bytes).min(size_bytes);
+        // A block that holds any data is mapped, so a hole counts in whole blocks.
+        let hole_end = data - data % block_bytes;
+        if hole_end > at {
+            return Ok(Extent { len_bytes: hole_end - at, state: ExtentState::Deallocated });
+        }
+        let hole = self.file.next_hole(data)?.unwrap_or(size_bytes);
+        let end = hole.next_multiple_of(block_bytes).min(size_bytes);
+        // The hole may have been filled, or the data punched, between the two questions.
+        let len_bytes = end.saturating_sub(at).max(block_bytes);
+        Ok(Extent { len_bytes, state: ExtentState::Mapped })
+    }
+
+    fn write_inline(&self, at: u64, from: &[u8]) -> Result<(), BlockError> {
+        self.handle.write_all_at(from, at).map_err(|error| BlockError::from_io(&error, at))
+    }
+}
+
+impl BlockDevice for FileDisk {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry
+    }
+
+    fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
+        let store = &self.0;
+        if let Err(error) = store.geometry.check(at, len as u64) {
+            return IoFuture::ready(Err(error));
+        }
+        if len == 0 {
+            return IoFuture::ready(Ok(Data::default()));
+        }
+        let Some(mut buf) = Buf::alloc(len) else {
+            return IoFuture::ready(Err(BlockError::NoMemory));
+        };
+        if let Some(guard) = store.locks.try_lock(at, len as u64, Access::Shared) {
+            // An error here is met again, with its exact place, on the way through the ring.
+            let done = store.read_now(at, &mut buf).unwrap_or(0);
+            if done == len {
+                return IoFuture::ready(Ok(buf.into()));
+            }
+            let held = Some(guard.into_owned(&store.locks));
+            return IoFuture::read(Transfer::read(store, held, at, buf, done));
+        }
+        let store = Arc::clone(store);
+        IoFuture::boxed(async move {
+            let locks = Arc::clone(&store.locks);
+            let guard = locks.lock(at, len as u64, Access::Shared).await;
+            Transfer::read(&store, Some(guard), at, buf, 0).await
+        })
+    }
+
+    fn write_now(
+        &self,
+        at: u64,
+        bytes: &[u8],
+        flags: WriteFlags,
+    ) -> Option<Result<(), BlockError>> {
+        let store = &self.0;
+        if !store.in_memory {
+            return None;
+        }
+        if let Err(error) = store.check_write(at, bytes.len(), flags) {
+            return Some(Err(error));
+        }
+        let _guard = store.locks.try_lock(at, bytes.len() as u64, flags.access())?;
+        Some(store.write_inline(at, bytes))
+    }
+
+    fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
+        let (store, len) = (&self.0, data.len() as u64);
+        if let Err(error) = store.check_write(at, data.len(), flags) {
+            return IoFuture::ready(Err(error));
+        }
+        if len == 0 {
+            return IoFuture::ready(Ok(()));
+        }
+        if let (true, Some(bytes)) = (store.in_memory, data.as_slice())
+            && let Some(_guard) = store.locks.try_lock(at, len, flags.access())
+        {
+            return IoFuture::ready(store.write_inline(at, bytes));
+        }
+        if flags.atomic {
+            return store.alone(at, len, flags, move |store| async move {
+                store.write_held(at, data).await
+            });
+        }
+        let durable = store.needs_sync(flags);
+        if let Some(guard) = store.locks.try_lock_owned(at, len, Access::Shared) {
+            return IoFuture::written(Transfer::write(store, Some(guard), at, data, durable));
+        }
+        let store = Arc::clone(store);
+        IoFuture::boxed(async move {
+            let guard = Arc::clone(&store.locks).lock(at, len, Access::Shared).await;
+            Transfer::write(&store, Some(guard), at, data, durable).await.map(drop)
+        })
+    }
+
+    fn flush(&self) -> IoFuture<()> {
+        if self.0.in_memory || self.0.geometry.read_only {
+            return IoFuture::ready(Ok(()));
+        }
+        if self.0.commit.has_failed() {
+            return IoFuture::ready(Err(BlockError::LostWrites));
+        }
+        IoFuture::written(Transfer::sync(&self.0, 0))
+    }
+
+    fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
+        if let Err(error) = self.0.geometry.check_change(at, len) {
+            return IoFuture::ready(Err(error));
+        }
+        let store = Arc::clone(&self.0);
+        IoFuture::detached(async move {
+            store.free_or_zero(ring::FallocateMode::PunchHole, at, len).await
+        })
+    }
+
+    fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
+        let checked = self.0.geometry.check_change(at, len);
+        if let Err(error) = checked.and_then(|()| self.0.check_durable(flags)) {
+            return IoFuture::ready(Err(error));
+        }
+        let store = Arc::clone(&self.0);
+        IoFuture::detached(async move {
+            match (may_unmap, store.file.is_block_device()) {
+                (true, _) => store.free_or_zero(ring::FallocateMode::PunchHole, at, len).await?,
+                (false, true) => {
+                    store.free_or_zero(ring::FallocateMode::ZeroRange, at, len).await?;
+                }
+                // ZeroRange would leave unwritten extents, which count as holes to the file
+                // system and so to GET LBA STATUS: these zeroes are to be mapped.
+                (false, false) => store.write_zeroes_plain(at, len).await?,
+            }
+            store.sync_if(store.needs_sync(flags), at).await
+        })
+    }
+
+    fn compare_and_write(
+        &self,
+        at: u64,
+        compare: Data,
+        write: Data,
+        flags: WriteFlags,
+    ) -> IoFuture<Compared> {
+        if compare.len() != write.len() {
+            return IoFuture::ready(Err(BlockError::PayloadMismatch));
+        }
+        let atomic = WriteFlags { atomic: true, ..flags };
+        if let Err(error) = self.0.check_write(at, write.len(), atomic) {
+            return IoFuture::ready(Err(error));
+        }
+        let len = write.len() as u64;
+        if len == 0 {
+            return IoFuture::ready(Ok(Compared::Equal));
+        }
+        self.0.alone(at, len, flags, move |store| async move {
+            let found = store.read_held(at, compare.len()).await?;
+            let found = found.as_slice().expect("a file is read into a buffer");
+            if let Some(offset_bytes) = bytes::first_difference(found, &compare)? {
+                return Ok(Compared::Miscompare { offset_bytes });
+            }
+            store.write_held(at, write).await?;
+            Ok(Compared::Equal)
+        })
+    }
+
+    fn or_write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
+        let atomic = WriteFlags { atomic: true, ..flags };
+        if let Err(error) = self.0.check_write(at, data.len(), atomic) {
+            return IoFuture::ready(Err(error));
+        }
+        let len = data.len() as u64;
+        if len == 0 {
+            return IoFuture::ready(Ok(()));
+        }
+        self.0.alone(at, len, flags, move |store| async move {
+            let found = store.read_held(at, data.len()).await?;
+            let mut merged = found.to_buf().ok_or(BlockError::NoMemory)?;
+            bytes::or_into(&mut merged, &data)?;
+            store.write_held(at, merged.into()).await
+        })
+    }
+
+    fn extent(&self, at: u64) -> IoFuture<Extent> {
+        let geometry = self.0.geometry;
+        if let Err(error) = geometry.check(at, u64::from(geometry.block_bytes)) {
+            return IoFuture::ready(Err(error));
+        }
+        if self.0.file.is_block_device() {
+            // The kernel has no way to ask a device what it holds.
+            let len_bytes = geometry.size_bytes() - at;
+            return IoFuture::ready(Ok(Extent { len_bytes, state: ExtentState::Mapped }));
+        }
+        let store = Arc::clone(&self.0);
+        IoFuture::boxed(async move {
+            // On a helper thread: the question can wait for metadata from the disk.
+            let found = ring::blocking(move || store.find_extent(at)).await;
+            found.map_err(|error| BlockError::from_io(&error, at))
+        })
+    }
+}

@@ -1,0 +1,297 @@
+use super::*;
+
+use std::cell::Cell;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use ring::CoreConfig;
+
+use crate::testing::check_device;
+
+const MIB: u64 = 1 << 20;
+
+/// A directory that goes with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn under(parent: &Path) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("drystone-block-{}-{number}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn on_disk() -> Self {
+        Self::under(&std::env::temp_dir())
+    }
+
+    fn in_memory() -> Self {
+        Self::under(Path::new("/dev/shm"))
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("disk.img")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+fn options(block_bytes: u32, size_bytes: u64) -> FileOptions {
+    FileOptions { block_bytes, read_only: false, size_bytes: Some(size_bytes) }
+}
+
+fn on_a_core(test: impl Future<Output = ()> + 'static) {
+    ring::block_on(&CoreConfig::default(), test).unwrap();
+}
+
+fn buf(len: usize, byte: u8) -> Data {
+    let mut buf = Buf::alloc(len).unwrap();
+    buf.fill(byte);
+    buf.into()
+}
+
+#[test]
+fn passes_the_device_suite_on_disk_and_in_memory() {
+    for (seed, block_bytes) in [(11, 512), (12, 4096)] {
+        for scratch in [Scratch::on_disk(), Scratch::in_memory()] {
+            let disk = FileDisk::open_file(&scratch.file(), &options(block_bytes, 2 * MIB));
+            let disk = Arc::new(disk.unwrap());
+            on_a_core(check_device(disk, seed));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4))]
+    #[test]
+    fn any_history_agrees_with_the_model(seed: u64, small: bool, memory: bool, odd in 0u64..8) {
+        let block_bytes = if small { 512 } else { 4096 };
+        let scratch = if memory { Scratch::in_memory() } else { Scratch::on_disk() };
+        let size_bytes = MIB + odd * u64::from(block_bytes);
+        let disk = FileDisk::open_file(&scratch.file(), &options(block_bytes, size_bytes));
+        on_a_core(check_device(Arc::new(disk.unwrap()), seed));
+    }
+}
+
+#[test]
+fn only_files_in_memory_finish_within_the_call() {
+    let (slow, fast) = (Scratch::on_disk(), Scratch::in_memory());
+    on_a_core(async move {
+        let disk = FileDisk::open_file(&fast.file(), &options(4096, MIB)).unwrap();
+        assert_eq!(disk.write_now(0, &[7; 4096], WriteFlags::DURABLE), Some(Ok(())));
+        let data = disk.read(0, 4096).into_ready().expect("a copy").unwrap();
+        assert_eq!(data.as_slice().unwrap(), [7; 4096]);
+        assert!(disk.flush().into_ready().is_ok());
+
+        let disk = FileDisk::open_file(&slow.file(), &options(4096, MIB)).unwrap();
+        assert_eq!(disk.write_now(0, &[7; 4096], WriteFlags::VOLATILE), None);
+        disk.write(0, buf(4096, 7), WriteFlags::DURABLE).await.unwrap();
+        let cached = disk.read(0, 4096).into_ready().expect("in the page cache").unwrap();
+        assert_eq!(cached.as_slice().unwrap(), [7; 4096]);
+    });
+}
+
+#[test]
+fn contents_survive_a_reopening_and_an_unmap_frees_the_file() {
+    let scratch = Scratch::on_disk();
+    let path = scratch.file();
+    let used_bytes = |path: &Path| fs::metadata(path).unwrap().blocks() * 512;
+    {
+        let path = path.clone();
+        on_a_core(async move {
+            let disk = FileDisk::open_file(&path, &options(512, 16 * MIB)).unwrap();
+            assert_eq!(used_bytes(&path), 0, "created sparse");
+            disk.write(MIB, buf(MIB as usize, 9), WriteFlags::DURABLE).await.unwrap();
+        });
+    }
+    assert!(used_bytes(&path) >= MIB);
+    on_a_core(async move {
+        let reopen = FileOptions { size_bytes: None, ..options(512, 0) };
+        let disk = FileDisk::open_file(&path, &reopen).unwrap();
+        assert_eq!(disk.geometry().size_bytes(), 16 * MIB);
+        let hole = Extent { len_bytes: MIB, state: ExtentState::Deallocated };
+        assert_eq!(disk.extent(0).await.unwrap(), hole);
+        let data = Extent { len_bytes: MIB, state: ExtentState::Mapped };
+        assert_eq!(disk.extent(MIB).await.unwrap(), data);
+        assert_eq!(disk.read(MIB, 512).await.unwrap().as_slice().unwrap(), [9; 512]);
+        disk.unmap(MIB, MIB).await.unwrap();
+        disk.flush().await.unwrap();
+        assert_eq!(used_bytes(&path), 0, "punched out");
+        assert_eq!(disk.read(MIB, 512).await.unwrap().as_slice().unwrap(), [0; 512]);
+    });
+}
+
+#[test]
+fn a_file_that_was_cut_behind_our_back_is_a_medium_error_with_its_place() {
+    for scratch in [Scratch::on_disk(), Scratch::in_memory()] {
+        on_a_core(async move {
+            let disk = FileDisk::open_file(&scratch.file(), &options(512, MIB)).unwrap();
+            fs::OpenOptions::new().write(true).open(scratch.file()).unwrap().set_len(5000).unwrap();
+            let error = disk.read(4096, 4096).await.unwrap_err();
+            assert_eq!(error, BlockError::Medium { at: 4608 });
+        });
+    }
+}
+
+#[test]
+fn an_aborted_write_still_happens_and_frees_its_stripes_only_then() {
+    let scratch = Scratch::on_disk();
+    on_a_core(async move {
+        let disk = FileDisk::open_file(&scratch.file(), &options(4096, MIB)).unwrap();
+        let write = disk.write(0, buf(4096, 5), WriteFlags::VOLATILE).into_ready().unwrap_err();
+        drop(write);
+        assert!(disk.0.locks.try_lock(0, 4096, Access::Exclusive).is_none(), "still writing");
+        let read = disk.compare_and_write(0, buf(4096, 5), buf(4096, 6), WriteFlags::VOLATILE);
+        assert_eq!(read.await, Ok(Compared::Equal), "waits for the write, then sees it");
+    });
+}
+
+#[test]
+fn many_durable_writes_share_few_syncs() {
+    let scratch = Scratch::on_disk();
+    on_a_core(async move {
+        let disk = FileDisk::open_file(&scratch.file(), &options(4096, MIB)).unwrap();
+        let left = Rc::new(Cell::new(64));
+        for n in 0..64 {
+            let (disk, left) = (disk.clone(), Rc::clone(&left));
+            ring::spawn(async move {
+                let data = buf(4096, n as u8);
+                disk.write(n * 4096, data, WriteFlags::DURABLE).await.unwrap();
+                left.set(left.get() - 1);
+            });
+        }
+        while left.get() > 0 {
+            ring::sleep(Duration::from_micros(100)).await;
+        }
+        let syncs = disk.0.commit.syncs();
+        assert!((1..32).contains(&syncs), "{syncs} syncs for 64 writes");
+    });
+}
+
+#[test]
+fn a_failed_flush_is_reported_and_never_forgotten() {
+    let scratch = Scratch::on_disk();
+    on_a_core(async move {
+        let disk = FileDisk::open_file(&scratch.file(), &options(4096, MIB)).unwrap();
+        disk.write(0, buf(4096, 1), WriteFlags::VOLATILE).await.unwrap();
+        disk.0.sync_errno.store(libc::EIO, Ordering::Relaxed);
+        let first = disk.write(4096, buf(4096, 1), WriteFlags::DURABLE);
+        let second = disk.write(8192, buf(4096, 1), WriteFlags::DURABLE);
+        assert_eq!(first.await, Err(BlockError::Medium { at: 4096 }));
+        assert!(second.await.is_err());
+        // The next fdatasync would succeed: the kernel has forgotten. The device has not.
+        disk.0.sync_errno.store(0, Ordering::Relaxed);
+        assert_eq!(disk.flush().await, Err(BlockError::LostWrites));
+        let lost = Err(BlockError::LostWrites);
+        assert_eq!(disk.write(0, buf(4096, 2), WriteFlags::DURABLE).await, lost);
+        assert_eq!(disk.write_zeroes(0, 4096, true, WriteFlags::DURABLE).await, lost);
+        let swap = disk.compare_and_write(0, buf(4096, 1), buf(4096, 2), WriteFlags::DURABLE);
+        assert_eq!(swap.await, Err(BlockError::LostWrites));
+        assert_eq!(disk.write(0, buf(4096, 3), WriteFlags::VOLATILE).await, Ok(()));
+        assert_eq!(disk.read(0, 4096).await.unwrap().as_slice().unwrap(), [3; 4096]);
+        drop(disk);
+        let again = FileDisk::open_file(&scratch.file(), &options(4096, MIB)).unwrap();
+        assert_eq!(again.write(0, buf(4096, 2), WriteFlags::DURABLE).await, Ok(()));
+    });
+}
+
+#[test]
+fn a_flush_that_finds_no_space_says_so() {
+    let scratch = Scratch::on_disk();
+    on_a_core(async move {
+        let disk = FileDisk::open_file(&scratch.file(), &options(4096, MIB)).unwrap();
+        disk.0.sync_errno.store(libc::ENOSPC, Ordering::Relaxed);
+        let write = disk.write(0, buf(4096, 1), WriteFlags::DURABLE);
+        assert_eq!(write.await, Err(BlockError::NoSpace));
+        assert_eq!(disk.flush().await, Err(BlockError::LostWrites));
+    });
+}
+
+mod opening {
+    use super::*;
+
+    fn message(result: Result<FileDisk, OpenError>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_missing_file_needs_a_size() {
+        let scratch = Scratch::in_memory();
+        let path = scratch.file();
+        let unsized_ = FileOptions { size_bytes: None, ..options(512, 0) };
+        let text = message(FileDisk::open_file(&path, &unsized_));
+        assert!(text.contains("to create it, add a size"), "{text}");
+        let read_only = FileOptions { read_only: true, ..options(512, MIB) };
+        assert!(matches!(FileDisk::open_file(&path, &read_only), Err(OpenError::Missing { .. })));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn an_existing_file_is_neither_cut_nor_grown() {
+        let scratch = Scratch::in_memory();
+        let path = scratch.file();
+        drop(FileDisk::open_file(&path, &options(512, MIB)).unwrap());
+        let text = message(FileDisk::open_file(&path, &options(512, 2 * MIB)));
+        assert!(text.contains("truncate -s 2097152"), "{text}");
+        let text = message(FileDisk::open_file(&path, &options(512, 4096)));
+        assert!(text.contains("leave out the size"), "{text}");
+        assert_eq!(fs::metadata(&path).unwrap().len(), MIB);
+        assert!(FileDisk::open_file(&path, &options(512, MIB)).is_ok());
+    }
+
+    #[test]
+    fn sizes_are_whole_blocks_and_a_refused_file_is_not_left_behind() {
+        let scratch = Scratch::in_memory();
+        for size_bytes in [0, 4096 + 512] {
+            let text = message(FileDisk::open_file(&scratch.file(), &options(4096, size_bytes)));
+            assert!(text.contains("not one or more blocks of 4096"), "{text}");
+            assert!(!scratch.file().exists());
+        }
+    }
+
+    #[test]
+    fn one_server_writes_or_several_read() {
+        let scratch = Scratch::in_memory();
+        let path = scratch.file();
+        let read_only = FileOptions { read_only: true, size_bytes: None, block_bytes: 512 };
+        let writer = FileDisk::open_file(&path, &options(512, MIB)).unwrap();
+        for second in [options(512, MIB), read_only] {
+            assert!(matches!(FileDisk::open_file(&path, &second), Err(OpenError::InUse { .. })));
+        }
+        drop(writer);
+        let readers = [(); 2].map(|()| FileDisk::open_file(&path, &read_only).unwrap());
+        assert!(readers[0].geometry().read_only);
+        let write = readers[0].write_now(0, &[0; 512], WriteFlags::VOLATILE);
+        assert_eq!(write, Some(Err(BlockError::ReadOnly)));
+        let refused = FileDisk::open_file(&path, &options(512, MIB));
+        assert!(matches!(refused, Err(OpenError::InUse { .. })));
+    }
+
+    #[test]
+    fn files_and_devices_are_told_apart() {
+        let text = message(FileDisk::open_file(Path::new("/dev/shm"), &options(512, MIB)));
+        assert!(text.contains("no regular file"), "{text}");
+        let scratch = Scratch::in_memory();
+        fs::write(scratch.file(), [0; 4096]).unwrap();
+        let text = message(FileDisk::open_disk(&scratch.file(), &options(512, MIB)));
+        assert!(text.contains("for a regular file write file:"), "{text}");
+        let missing = FileDisk::open_disk(&scratch.0.join("none"), &options(512, MIB));
+        assert!(message(missing).contains("cannot find"));
+    }
+
+    #[test]
+    fn a_new_image_is_private_to_its_owner() {
+        let scratch = Scratch::in_memory();
+        drop(FileDisk::open_file(&scratch.file(), &options(512, MIB)).unwrap());
+        assert_eq!(fs::metadata(scratch.file()).unwrap().mode() & 0o077, 0);
+    }
+}
