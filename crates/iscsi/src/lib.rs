@@ -6,6 +6,7 @@
 
 pub mod chap;
 pub mod digest;
+pub mod discovery;
 pub mod ffp;
 pub mod framing;
 pub mod login;

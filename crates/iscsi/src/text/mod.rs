@@ -13,6 +13,7 @@ mod value;
 pub use continuation::Reassembly;
 pub use keys::{KEYS, Key, Phase, Rule, Scope, Sender, find_key, table_markdown};
 pub use name::{IscsiName, NAME_LEN_BYTES_MAX, NameError};
+pub(crate) use negotiation::parse_segment_length;
 pub use negotiation::{Negotiation, NegotiationError, Role};
 pub use pairs::{Pair, TextWriter, parse_pairs, refuse_repeated_keys};
 pub use value::{decode_binary, encode_base64, encode_hex, parse_boolean, parse_number};
