@@ -1,4 +1,10 @@
 //! A connected TCP socket.
+//!
+//! Receives are single-shot: one buffer of the core is taken when data is there and a task asks for
+//! it, so that a connection that is held back (a closed command window, a slow disk) pins nothing.
+//! A multishot receive would go on filling buffers meanwhile. It measured 8 % less processor time
+//! with 32 connections at depth 1, and within the noise (0 to 3 %) with requests queued, where a
+//! receive brings many at once: not worth the lost flow control.
 
 use std::cell::RefCell;
 use std::future::Future;

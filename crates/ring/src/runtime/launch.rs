@@ -145,11 +145,13 @@ where
             if let Some(processor) = processor {
                 pin_to(processor);
             }
-            let core = match Core::new(&cfg, id, remotes) {
-                Ok(core) => core,
-                Err(error) => return drop(ready.send(Err(error))),
+            let (core, outcome) = match Core::new(&cfg, id, remotes) {
+                Ok(core) => (Some(core), Ok(())),
+                Err(error) => (None, Err(error)),
             };
-            drop(ready.send(Ok(())));
+            drop(ready.send(outcome));
+            drop(ready); // so that the launcher sees it when a thread dies without a word
+            let Some(core) = core else { return };
             if started.recv().is_err() {
                 return; // another core could not be made
             }

@@ -297,3 +297,12 @@ fn blocking_calls_run_elsewhere_and_pass_panics_on() {
     assert!(caught.is_err());
     assert_eq!(on_core(async { blocking(|| 5).await }), 5, "the helpers go on");
 }
+
+#[test]
+fn what_other_threads_may_use_is_send() {
+    fn shared<T: Send + Sync>() {}
+    shared::<crate::File>();
+    shared::<crate::Region>();
+    shared::<Remote>();
+    shared::<CoreConfig>();
+}
