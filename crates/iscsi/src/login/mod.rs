@@ -177,7 +177,7 @@ pub struct LoginOutcome {
     pub initiator_alias: Option<String>,
     /// The CHAP user that authenticated.
     pub chap_user: Option<String>,
-    /// The target; `None` in a discovery session that named none.
+    /// The target; `None` in a discovery session.
     pub target_name: Option<IscsiName>,
     /// Portal group through which the target was reached; 0 in a discovery session.
     pub portal_group_tag: u16,

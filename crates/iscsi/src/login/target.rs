@@ -197,7 +197,11 @@ impl TargetLogin {
         };
         let initiator =
             parse_name(pairs, "InitiatorName")?.ok_or(LoginRefusal::Missing("InitiatorName"))?;
-        let target = parse_name(pairs, "TargetName")?;
+        // A discovery session is with the node, whatever target it names (4.3).
+        let target = match session_type {
+            SessionType::Normal => parse_name(pairs, "TargetName")?,
+            SessionType::Discovery => None,
+        };
         let mut portal_group_tag = 0;
         let auth = match (session_type, &target) {
             (SessionType::Discovery, _) => env.discovery_auth(),

@@ -63,7 +63,7 @@ pub enum Rule {
     Declared,
     /// Chosen from a list, as part of authentication.
     Security,
-    /// No longer in use; gets this answer (13.26).
+    /// No longer in use; gets this answer (13.25).
     Obsolete(&'static str),
 }
 
@@ -278,7 +278,7 @@ pub static KEYS: &[Key] = &[
     ),
     declared("SessionType", "13.21", Phase::LeadingLogin, Sender::Initiator),
     leading("TaskReporting", "13.23", Rule::TaskReporting),
-    declared("X#NodeArchitecture", "13.24", Phase::LeadingLogin, Sender::Both),
+    declared("X#NodeArchitecture", "13.26", Phase::LeadingLogin, Sender::Both),
     leading(
         "iSCSIProtocolLevel",
         "RFC 7144 7.1.1",
@@ -288,10 +288,10 @@ pub static KEYS: &[Key] = &[
             |params| &mut params.protocol_level,
         )),
     ),
-    leading_any("IFMarker", "13.26", Rule::Obsolete("No")),
-    leading_any("OFMarker", "13.26", Rule::Obsolete("No")),
-    leading_any("IFMarkInt", "13.26", Rule::Obsolete(super::REJECT)),
-    leading_any("OFMarkInt", "13.26", Rule::Obsolete(super::REJECT)),
+    leading_any("IFMarker", "13.25", Rule::Obsolete("No")),
+    leading_any("OFMarker", "13.25", Rule::Obsolete("No")),
+    leading_any("IFMarkInt", "13.25", Rule::Obsolete(super::REJECT)),
+    leading_any("OFMarkInt", "13.25", Rule::Obsolete(super::REJECT)),
 ];
 
 /// Must not exceed MaxBurstLength, so it is settled after it (13.14).

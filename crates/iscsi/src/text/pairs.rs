@@ -82,12 +82,6 @@ impl TextWriter {
         write!(self.0, "{key}={value}\0").expect("writing to memory cannot fail");
     }
 
-    /// Whether nothing was written.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Length of the text so far.
     #[must_use]
     pub const fn len_bytes(&self) -> usize {

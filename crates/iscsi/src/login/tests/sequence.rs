@@ -45,6 +45,20 @@ fn security_may_lead_straight_to_full_feature() {
 }
 
 #[test]
+fn a_discovery_session_is_with_no_target() {
+    let (mut target, mut env) = fresh();
+    env.lookup = TargetLookup::NotFound;
+    let request = request(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE));
+    let text = hello("SessionType=Discovery\0MaxConnections=4\0");
+    let (_, text, step) = send(&mut target, request, &text, &mut env);
+    let LoginStep::Accept { outcome, .. } = step else {
+        panic!("{step:?}");
+    };
+    assert_eq!((outcome.target_name, outcome.portal_group_tag), (None, 0));
+    assert!(text.starts_with("MaxConnections=Irrelevant "), "{text}");
+}
+
+#[test]
 fn only_the_last_response_has_the_tsih_and_each_counts() {
     let (mut target, mut env) = fresh();
     let leaving = request(Stage::SECURITY, Some(Stage::OPERATIONAL));
