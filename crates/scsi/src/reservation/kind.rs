@@ -4,7 +4,7 @@ use crate::cdb::AccessClass;
 use crate::nexus::NexusKey;
 use crate::sense::{AdditionalSense, Sense};
 
-/// TYPE of a persistent reservation (SPC-5 table 206). The discriminants are the wire values.
+/// TYPE of a persistent reservation (SPC-4 6.15.3.4). The discriminants are the wire values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names are the standard's own")]
@@ -33,7 +33,7 @@ impl ReservationType {
         Self::ALL.into_iter().find(|&kind| kind as u8 == code)
     }
 
-    /// Every registrant is a holder (SPC-5 5.13.10).
+    /// Every registrant is a holder (SPC-4 5.13.10).
     pub fn is_all_registrants(self) -> bool {
         matches!(self, Self::WriteExclusiveAllRegistrants | Self::ExclusiveAccessAllRegistrants)
     }
@@ -54,7 +54,7 @@ impl ReservationType {
     }
 }
 
-/// What the present reservation leaves to one nexus: a column of SPC-5 table 65 and SBC-4 table 13.
+/// What the present reservation leaves to one nexus: a column of SPC-4 table 65 and SBC-4 table 13.
 ///
 /// It changes only when [`Reservations::revision`](super::Reservations::revision) does, so a
 /// session may keep it and test each command without looking the nexus up again.
@@ -107,7 +107,7 @@ pub struct Effects {
     /// Unit attention conditions to establish, each for one nexus.
     pub attentions: Vec<(NexusKey, AdditionalSense)>,
     /// PREEMPT AND ABORT: the nexuses whose tasks (except this command), copy operations and
-    /// PREVENT conditions end (SPC-5 5.13.11.2.6).
+    /// PREVENT conditions end (SPC-4 5.13.11.2.6).
     pub aborted: Vec<NexusKey>,
     /// Registrations, reservation or generation changed: a group shares the new state.
     pub changed: bool,

@@ -1,4 +1,4 @@
-//! RESERVE(6), RESERVE(10), RELEASE(6) and RELEASE(10) (SPC-2 7.21 to 7.24, SPC-5 5.13.3).
+//! RESERVE(6), RESERVE(10), RELEASE(6) and RELEASE(10) (SPC-2 7.21 to 7.24, SPC-4 5.13.3).
 
 use super::{Refusal, Reservations};
 use crate::nexus::NexusKey;
@@ -8,7 +8,7 @@ impl Reservations {
     /// refused when the CDB is decoded.
     ///
     /// RESERVATION CONFLICT if another nexus holds the unit, or if keys are registered and
-    /// SPC-5 5.13.3 does not excuse `nexus`.
+    /// SPC-4 5.13.3 does not excuse `nexus`.
     pub fn reserve(&mut self, nexus: &NexusKey) -> Result<(), Refusal> {
         if self.passes_to_persistent(nexus)? {
             return Ok(());
@@ -33,7 +33,7 @@ impl Reservations {
         Ok(())
     }
 
-    /// The exceptions of SPC-5 5.13.3: with a persistent reservation that admits `nexus` the
+    /// The exceptions of SPC-4 5.13.3: with a persistent reservation that admits `nexus` the
     /// command ends GOOD and changes nothing. Any other use beside registrations is the conflict
     /// of SPC-2 5.5.1.
     fn passes_to_persistent(&self, nexus: &NexusKey) -> Result<bool, Refusal> {

@@ -1,5 +1,6 @@
-//! Reservations of one logical unit: persistent ones (SPC-5 5.13) and the older RESERVE and
-//! RELEASE (SPC-2 5.5.1, with the exceptions of SPC-5 5.13.3, so CRH is one).
+//! Reservations of one logical unit: persistent ones (SPC-4 5.13) and the older RESERVE and
+//! RELEASE (SPC-2 5.5.1, with the exceptions of SPC-4 5.13.3, so CRH is one). Clauses and tables
+//! are numbered as in SPC-4, whose rules SPC-5 took over.
 //!
 //! Invariants of [`Reservations`], checked after every change in debug builds:
 //! - a reservation exists only while at least one nexus is registered, and its single holder, if
@@ -46,7 +47,7 @@ struct Registration {
     key: u64,
 }
 
-/// Who holds a persistent reservation (SPC-5 5.13.10).
+/// Who holds a persistent reservation (SPC-4 5.13.10).
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Holder {
     /// Whoever is registered.
@@ -120,7 +121,7 @@ impl Reservations {
         self.registrations.iter().find(|entry| entry.nexus == *nexus).map(|entry| entry.key)
     }
 
-    /// What the reservations leave to `nexus` (SPC-5 table 65, the choice of column).
+    /// What the reservations leave to `nexus` (SPC-4 table 65, the choice of column).
     pub fn access(&self, nexus: &NexusKey) -> Access {
         if let Some(holder) = &self.legacy {
             return if holder == nexus { Access::Full } else { Access::ReservedByOther };
@@ -149,14 +150,14 @@ impl Reservations {
     }
 
     /// The I_T nexus is lost or logged out: ends its SPC-2 reservation. Registrations stay
-    /// (SPC-5 5.13.1).
+    /// (SPC-4 5.13.1).
     pub fn nexus_lost(&mut self, nexus: &NexusKey) {
         if self.legacy.as_ref() == Some(nexus) {
             self.set_legacy(None);
         }
     }
 
-    /// Logical unit reset, or hard reset: ends an SPC-2 reservation only (SPC-5 5.13.1).
+    /// Logical unit reset, or hard reset: ends an SPC-2 reservation only (SPC-4 5.13.1).
     pub fn logical_unit_reset(&mut self) {
         if self.legacy.is_some() {
             self.set_legacy(None);
@@ -164,7 +165,7 @@ impl Reservations {
     }
 
     /// Power on with the state that was saved: forgets everything if APTPL was zero, and starts
-    /// PRGENERATION at zero either way (SPC-5 5.13.5, 6.15.2).
+    /// PRGENERATION at zero either way (SPC-4 5.13.5, 6.15.2).
     pub fn power_on(&mut self) {
         if !self.persist {
             self.registrations.clear();

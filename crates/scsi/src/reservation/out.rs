@@ -1,4 +1,4 @@
-//! PERSISTENT RESERVE OUT (SPC-5 6.16): the service actions other than preempting.
+//! PERSISTENT RESERVE OUT (SPC-4 6.16): the service actions other than preempting.
 
 use super::parameters::{Destination, ListedPort, OutRequest, PersistentOut, SCOPE_LOGICAL_UNIT};
 use super::{Effects, Held, Holder, Ports, REGISTRATIONS_MAX, Refusal, Reservations, nexus_key};
@@ -7,13 +7,13 @@ use crate::nexus::NexusKey;
 use crate::sense::{AdditionalSense, Sense, SenseKey};
 
 impl Reservations {
-    /// Performs one service action as a single indivisible event (SPC-5 5.13.1).
+    /// Performs one service action as a single indivisible event (SPC-4 5.13.1).
     ///
     /// On refusal nothing has changed. With [`Effects::save`] the caller writes
     /// [`Reservations::to_bytes`] to stable storage before it answers; if that fails it goes back
     /// to a clone taken before.
     ///
-    /// Refusals: RESERVATION CONFLICT by SPC-5 table 66, tables 67 to 70 and 72; CHECK CONDITION
+    /// Refusals: RESERVATION CONFLICT by SPC-4 table 66, tables 67 to 70 and 72; CHECK CONDITION
     /// with INVALID FIELD IN CDB or IN PARAMETER LIST, PARAMETER LIST LENGTH ERROR, INSUFFICIENT
     /// REGISTRATION RESOURCES, INVALID RELEASE OF PERSISTENT RESERVATION.
     pub fn persistent_out(
@@ -51,7 +51,7 @@ impl Reservations {
         Ok(effects)
     }
 
-    /// REGISTER and REGISTER AND IGNORE EXISTING KEY (SPC-5 5.13.7, tables 67 to 69).
+    /// REGISTER and REGISTER AND IGNORE EXISTING KEY (SPC-4 5.13.7, tables 67 to 69).
     fn out_register(
         &mut self,
         nexus: &NexusKey,
@@ -86,7 +86,7 @@ impl Reservations {
         Ok(Effects { changed: true, ..Effects::default() })
     }
 
-    /// Adds to `all` the nexuses that SPEC_I_PT lists, none of which may be registered (table 67 b).
+    /// Adds to `all` the nexuses that SPEC_I_PT lists; none may be registered yet (table 67 b).
     fn add_listed(
         &self,
         all: &mut Vec<NexusKey>,
@@ -125,7 +125,7 @@ impl Reservations {
         }
     }
 
-    /// A zero SERVICE ACTION RESERVATION KEY: unregister, or do nothing (SPC-5 table 67, 68).
+    /// A zero SERVICE ACTION RESERVATION KEY: unregister, or do nothing (SPC-4 table 67, 68).
     fn unregister_all(
         &mut self,
         nexus: &NexusKey,
@@ -161,7 +161,7 @@ impl Reservations {
     }
 
     /// Ends the reservation and tells the other registrants, if the type has them share it
-    /// (SPC-5 5.13.11.2.2, 5.13.11.2.3).
+    /// (SPC-4 5.13.11.2.2, 5.13.11.2.3).
     fn release(&mut self, sender: &NexusKey, effects: &mut Effects) {
         let shared = self.held.take().is_some_and(|held| held.kind.admits_registrants());
         if shared {
@@ -171,7 +171,7 @@ impl Reservations {
         }
     }
 
-    /// RESERVE (SPC-5 5.13.9).
+    /// RESERVE (SPC-4 5.13.9).
     fn out_reserve(&mut self, nexus: &NexusKey, request: &OutRequest) -> Result<Effects, Refusal> {
         let kind = request.new_type()?;
         match &self.held {
@@ -184,7 +184,7 @@ impl Reservations {
         }
     }
 
-    /// RELEASE (SPC-5 5.13.11.2.2). Not an error from a registrant that holds nothing.
+    /// RELEASE (SPC-4 5.13.11.2.2). Not an error from a registrant that holds nothing.
     fn out_release(&mut self, nexus: &NexusKey, request: &OutRequest) -> Result<Effects, Refusal> {
         let mut effects = Effects::default();
         let Some(kind) = self.reservation().filter(|_| self.is_holder(nexus)) else {
@@ -198,7 +198,7 @@ impl Reservations {
         Ok(effects)
     }
 
-    /// CLEAR (SPC-5 5.13.11.2.7).
+    /// CLEAR (SPC-4 5.13.11.2.7).
     fn out_clear(&mut self, nexus: &NexusKey) -> Effects {
         let mut effects = Effects { changed: true, ..Effects::default() };
         for entry in self.registrations.drain(..).filter(|entry| entry.nexus != *nexus) {
@@ -209,7 +209,7 @@ impl Reservations {
         effects
     }
 
-    /// REGISTER AND MOVE (SPC-5 5.13.8, table 70). The key has been checked.
+    /// REGISTER AND MOVE (SPC-4 5.13.8, table 70). The key has been checked.
     fn out_move(
         &mut self,
         nexus: &NexusKey,
@@ -252,7 +252,7 @@ fn siblings(nexus: &NexusKey, all_target_ports: bool, ports: &Ports<'_>) -> Vec<
 }
 
 /// The nexuses through `target_port` that a TransportID of SPEC_I_PT stands for: one, or every
-/// known port of the node if it has no ISID (SPC-5 7.6.4.6).
+/// known port of the node if it has no ISID (SPC-4 7.6.4.6).
 fn listed_nexuses(
     listed: &ListedPort,
     target_port: u16,
@@ -275,7 +275,7 @@ fn listed_nexuses(
     Ok(known)
 }
 
-/// The nexus that REGISTER AND MOVE names (SPC-5 5.13.8, 6.16.4).
+/// The nexus that REGISTER AND MOVE names (SPC-4 5.13.8, 6.16.4).
 fn move_target(
     nexus: &NexusKey,
     destination: &Destination,

@@ -1,4 +1,4 @@
-//! What a PERSISTENT RESERVE OUT command asks for: its CDB and parameter list (SPC-5 6.16).
+//! What a PERSISTENT RESERVE OUT command asks for: its CDB and parameter list (SPC-4 6.16).
 
 use super::ReservationType;
 use super::transport_id::TransportId;
@@ -20,11 +20,11 @@ pub struct PersistentOut<'a> {
     pub parameters: &'a [u8],
 }
 
-/// SCOPE of a reservation of the whole logical unit, the only one there is (SPC-5 6.15.3.3).
+/// SCOPE of a reservation of the whole logical unit, the only one there is (SPC-4 6.15.3.3).
 pub(super) const SCOPE_LOGICAL_UNIT: u8 = 0x0;
 /// Length of the basic parameter list, and of the fixed part of REGISTER AND MOVE's.
 const BASIC_BYTES: usize = 24;
-/// The least TRANSPORTID LENGTH of REGISTER AND MOVE (SPC-5 6.16.4).
+/// The least TRANSPORTID LENGTH of REGISTER AND MOVE (SPC-4 6.16.4).
 const MOVE_TRANSPORT_ID_BYTES_MIN: usize = 24;
 
 /// The fields of the parameter list that hold for every service action.
@@ -90,7 +90,7 @@ impl OutRequest {
         Ok(request)
     }
 
-    /// The type that RESERVE or PREEMPT is to establish (SPC-5 6.15.3.4).
+    /// The type that RESERVE or PREEMPT is to establish (SPC-4 6.15.3.4).
     pub(super) fn new_type(&self) -> Result<ReservationType, Sense> {
         if self.scope != SCOPE_LOGICAL_UNIT {
             return Err(Sense::invalid_field_in_cdb(2, Some(7)));
@@ -116,7 +116,7 @@ impl Destination {
     }
 }
 
-/// The additional parameter data of SPEC_I_PT (SPC-5 table 215), or the check that there is none.
+/// The additional parameter data of SPEC_I_PT (SPC-4 table 215), or the check that there is none.
 fn initiator_ports(action: ProutAction, list: &[u8]) -> Result<Option<Vec<ListedPort>>, Sense> {
     const LENGTH_AT: usize = BASIC_BYTES;
     const IDS_AT: usize = BASIC_BYTES + 4;

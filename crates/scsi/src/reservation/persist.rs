@@ -1,4 +1,4 @@
-//! The image of the registrations and the reservation that outlives a power loss (SPC-5 5.13.5),
+//! The image of the registrations and the reservation that outlives a power loss (SPC-4 5.13.5),
 //! and that members of a group pass to each other.
 //!
 //! All numbers big-endian, nothing between the fields:
@@ -19,7 +19,7 @@
 //! ```
 //!
 //! 1. `type` is zero, with `holder` FFFF_FFFFh, if there is no reservation; else it is the TYPE
-//!    of SPC-5 table 206.
+//!    of SPC-4 6.15.3.4.
 //! 2. `holder` is the index of an entry, or FFFF_FFFFh for the all registrants types.
 //! 3. What [`Reservations`] promises of itself holds for the image: keys are not zero, no nexus
 //!    comes twice, a reservation has a registrant.

@@ -1,4 +1,4 @@
-//! PREEMPT and PREEMPT AND ABORT (SPC-5 5.13.11.2.4 to 5.13.11.2.6).
+//! PREEMPT and PREEMPT AND ABORT (SPC-4 5.13.11.2.4 to 5.13.11.2.6).
 
 use super::parameters::OutRequest;
 use super::{Effects, Held, Holder, Refusal, Reservations};
@@ -7,7 +7,7 @@ use crate::nexus::NexusKey;
 use crate::sense::{AdditionalSense, Sense};
 
 impl Reservations {
-    /// The choice of SPC-5 table 72. The sender is registered and its key has been checked.
+    /// The choice of SPC-4 table 72. The sender is registered and its key has been checked.
     pub(super) fn out_preempt(
         &mut self,
         nexus: &NexusKey,

@@ -1,12 +1,12 @@
-//! PERSISTENT RESERVE IN (SPC-5 6.15).
+//! PERSISTENT RESERVE IN (SPC-4 6.15).
 
 use super::{Holder, Refusal, ReservationType, Reservations, TransportId};
 use crate::cdb::PrinAction;
 
-/// CRH, SIP_C, ATP_C and PTPL_C; RLR_C is zero (SPC-5 table 207, byte 2).
+/// CRH, SIP_C, ATP_C and PTPL_C; RLR_C is zero (SPC-4 table 207, byte 2).
 const CAPABILITIES: u8 = 0x10 | 0x08 | 0x04 | 0x01;
 /// TMV, and ALLOW COMMANDS 001b: TEST UNIT READY passes every persistent reservation, and the
-/// command table is asked about the others (SPC-5 table 208).
+/// command table is asked about the others (SPC-4 table 208).
 const TYPE_MASK_VALID_AND_ALLOW_COMMANDS: u8 = 0x80 | 0b001 << 4;
 const R_HOLDER: u8 = 0x01;
 

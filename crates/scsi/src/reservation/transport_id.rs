@@ -1,4 +1,4 @@
-//! iSCSI TransportIDs (SPC-5 7.6.4.6): the wire name of an initiator port.
+//! iSCSI TransportIDs (SPC-4 7.6.4.6): the wire name of an initiator port.
 //!
 //! ```text
 //!        7   6   5   4   3   2   1   0
@@ -14,10 +14,10 @@
 
 use crate::nexus::NexusKey;
 
-/// PROTOCOL IDENTIFIER of iSCSI (SPC-5 table 514).
+/// PROTOCOL IDENTIFIER of iSCSI (SPC-4 7.6.1).
 const PROTOCOL_ISCSI: u8 = 0x5;
 const HEADER_BYTES: usize = 4;
-/// The least ADDITIONAL LENGTH that SPC-5 allows.
+/// The least ADDITIONAL LENGTH that SPC-4 allows.
 const TEXT_BYTES_MIN: usize = 20;
 /// The longest iSCSI name (RFC 7143 4.2.7.2), which also bounds what a registration costs.
 pub(super) const NAME_BYTES_MAX: usize = 223;

@@ -92,7 +92,9 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), seal in any::<bool>()) {
+    fn no_bytes_panic(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..200), seal in any::<bool>()
+    ) {
         if seal {
             bytes.splice(0..bytes.len().min(6), *b"DPRS\0\x01");
             let crc = crate::reservation::persist::crc32c(&bytes);

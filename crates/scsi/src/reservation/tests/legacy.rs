@@ -1,4 +1,4 @@
-//! RESERVE and RELEASE of SPC-2, and how they meet persistent reservations (SPC-5 5.13.3).
+//! RESERVE and RELEASE of SPC-2, and how they meet persistent reservations (SPC-4 5.13.3).
 
 use super::*;
 use crate::cdb::AccessClass::*;

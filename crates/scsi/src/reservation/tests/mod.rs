@@ -87,7 +87,7 @@ impl Unit {
     }
 }
 
-/// The basic parameter list (SPC-5 table 214) with `flags` in byte 20.
+/// The basic parameter list (SPC-4 table 214) with `flags` in byte 20.
 pub(super) fn basic((key, action_key): (u64, u64), flags: u8) -> Vec<u8> {
     let mut list = [key.to_be_bytes(), action_key.to_be_bytes(), [0; 8]].concat();
     list[20] = flags;

@@ -168,7 +168,8 @@ proptest! {
         for step in steps {
             let before = (unit.state.clone(), model.clone());
             let good = model.apply(step);
-            let outcome = unit.run(&nexus(step.from), step.action, step.kind, (step.key, step.action_key));
+            let keys = (step.key, step.action_key);
+            let outcome = unit.run(&nexus(step.from), step.action, step.kind, keys);
             prop_assert_eq!(outcome.is_ok(), good, "{:?}", step);
             match outcome {
                 Ok(effects) => check_effects(step, &effects, &before.1, &model)?,

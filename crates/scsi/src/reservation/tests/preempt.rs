@@ -1,4 +1,4 @@
-//! PREEMPT and PREEMPT AND ABORT (SPC-5 5.13.11.2.4 to 5.13.11.2.6, table 72).
+//! PREEMPT and PREEMPT AND ABORT (SPC-4 5.13.11.2.4 to 5.13.11.2.6, table 72).
 
 use super::*;
 use ProutAction::{Preempt, PreemptAndAbort, Reserve};

@@ -22,7 +22,7 @@ fn id_of(n: u8) -> TransportId {
     TransportId::from(&nexus(n))
 }
 
-/// REGISTER AND MOVE's list (SPC-5 table 217) to `id` on `target_port`.
+/// REGISTER AND MOVE's list (SPC-4 table 217) to `id` on `target_port`.
 fn moving(keys: (u64, u64), flags: u8, target_port: u16, id: &TransportId) -> Vec<u8> {
     let mut list = basic(keys, 0);
     list[17] = flags;
