@@ -5,7 +5,7 @@ mod url;
 mod wire;
 
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -18,6 +18,9 @@ use crate::load::{Edge, LoadReport, Order, Pattern, Peer, Plan, Tally, run};
 #[cfg(test)]
 mod tests;
 
+/// Longest time for all logins of a run together. A thousand take well under a second; a target that
+/// needs longer is not able to hold them, and must not hold up the rest.
+const LOGINS_MAX: Duration = Duration::from_secs(30);
 /// I/O size for filling a device.
 const FILL_IO_BYTES: u32 = 256 << 10;
 
@@ -35,8 +38,11 @@ pub(crate) struct Route {
 /// # Errors
 /// Says which session failed and why.
 pub(crate) fn connect_all(route: &Route, sessions: u32, stop: &AtomicBool) -> Result<Vec<Session>> {
+    let deadline = Instant::now() + LOGINS_MAX;
     let mut all = Vec::with_capacity(sessions as usize);
     for index in 0..sessions {
+        let late = Instant::now() >= deadline;
+        ensure!(!late, "only {index} of {sessions} sessions logged in within {LOGINS_MAX:?}");
         if stop.load(std::sync::atomic::Ordering::Relaxed) {
             bail!("stopped by a signal");
         }
