@@ -16,6 +16,13 @@ pub struct NexusKey {
     pub target_port: u16,
 }
 
+impl NexusKey {
+    /// The nexus of initiator port `initiator` + `isid` and the target port `target_port`.
+    pub fn new(initiator: &str, isid: [u8; 6], target_port: u16) -> Self {
+        Self { initiator: initiator.into(), isid, target_port }
+    }
+}
+
 impl fmt::Display for NexusKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{},i,0x", self.initiator)?;
@@ -32,8 +39,7 @@ mod tests {
 
     #[test]
     fn display_is_the_scsi_name_of_the_initiator_port() {
-        let isid = [0x80, 0, 0, 0, 0, 0x0a];
-        let key = NexusKey { initiator: "iqn.x:h".into(), isid, target_port: 2 };
+        let key = NexusKey::new("iqn.x:h", [0x80, 0, 0, 0, 0, 0x0a], 2);
         assert_eq!(key.to_string(), "iqn.x:h,i,0x80000000000a on port 2");
     }
 }

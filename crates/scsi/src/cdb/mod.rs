@@ -50,15 +50,20 @@ pub fn decode(cdb: &[u8]) -> Result<(&'static CommandSpec, Command), Sense> {
             found.ok_or(Sense::invalid_field_in_cdb(1, Some(4)))?
         }
     };
-    let length = usize::from(spec.cdb_bytes);
-    let given = cdb.get(..length).ok_or(Sense::invalid_field_in_cdb(cdb.len() as u16, None))?;
-    let mut padded = [0; 16];
-    padded[..length].copy_from_slice(given);
-    let stray = u128::from_be_bytes(padded) & !(spec.usage | spec.ignored);
+    // Transports carry 16 bytes; shorter input is for those who hold the exact CDB.
+    let padded = match cdb.first_chunk() {
+        Some(whole) => *whole,
+        None if cdb.len() < usize::from(spec.cdb_bytes) => {
+            return Err(Sense::invalid_field_in_cdb(cdb.len() as u16, None));
+        }
+        None => std::array::from_fn(|at| cdb.get(at).copied().unwrap_or(0)),
+    };
+    let significant = spec.significant(padded);
+    let stray = significant & !(spec.usage | spec.ignored);
     if stray != 0 {
         return Err(stray_bits(spec, stray));
     }
-    let command = (spec.parse)(&Cdb(padded))?;
+    let command = (spec.parse)(&Cdb(significant.to_be_bytes()))?;
     Ok((spec, command))
 }
 

@@ -186,6 +186,12 @@ impl CommandSpec {
         usage
     }
 
+    /// The CDB without what follows it in a longer field, as one number.
+    pub(super) fn significant(&self, padded: [u8; 16]) -> u128 {
+        let padding_bits = (16 - u32::from(self.cdb_bytes)) * 8;
+        u128::from_be_bytes(padded) >> padding_bits << padding_bits
+    }
+
     /// Whether the command reads or writes blocks of the medium.
     pub fn touches_medium(&self) -> bool {
         self.executor == Executor::Medium

@@ -6,18 +6,23 @@ use crate::Sense;
 
 const TIMEOUTS_BYTES: usize = 12;
 
-/// The parameter data for `request`, not yet cut to the allocation length.
-pub fn report_opcodes(request: &ReportSupportedOpcodes) -> Result<Vec<u8>, Sense> {
-    let rows = rows(request.opcode);
+/// The parameter data for `request`, not yet cut to the allocation length, with only those
+/// commands that the logical unit has: `supports` says which.
+pub fn report_opcodes(
+    request: &ReportSupportedOpcodes,
+    supports: impl Fn(&CommandSpec) -> bool,
+) -> Result<Vec<u8>, Sense> {
+    let rows: Vec<&CommandSpec> = rows(request.opcode).iter().filter(|row| supports(row)).collect();
     let has_actions = rows.iter().any(|row| row.service_action.is_some());
     let with_action = || {
-        rows.iter().find(|row| row.service_action.map(u16::from) == Some(request.service_action))
+        let action = Some(request.service_action);
+        rows.iter().find(|row| row.service_action.map(u16::from) == action).copied()
     };
     let found = match request.options {
-        0b000 => return Ok(all_commands(request.timeouts)),
+        0b000 => return Ok(all_commands(request.timeouts, supports)),
         // The requested operation code must be one without service actions.
         0b001 if has_actions => return Err(Sense::invalid_field_in_cdb(2, Some(2))),
-        0b001 => rows.first(),
+        0b001 => rows.first().copied(),
         // It must be one with service actions.
         0b010 if !rows.is_empty() && !has_actions => {
             return Err(Sense::invalid_field_in_cdb(2, Some(2)));
@@ -25,15 +30,15 @@ pub fn report_opcodes(request: &ReportSupportedOpcodes) -> Result<Vec<u8>, Sense
         0b010 => with_action(),
         // Either; an operation code without service actions goes with service action zero.
         0b011 if has_actions => with_action(),
-        0b011 => rows.first().filter(|_| request.service_action == 0),
+        0b011 => rows.first().filter(|_| request.service_action == 0).copied(),
         _ => return Err(Sense::invalid_field_in_cdb(2, Some(2))),
     };
     Ok(one_command(found, request.timeouts))
 }
 
-fn all_commands(timeouts: bool) -> Vec<u8> {
+fn all_commands(timeouts: bool, supports: impl Fn(&CommandSpec) -> bool) -> Vec<u8> {
     let mut data = vec![0; 4];
-    for row in commands() {
+    for row in commands().iter().filter(|row| supports(row)) {
         let action = row.service_action;
         let flags = u8::from(timeouts) << 1 | u8::from(action.is_some());
         data.extend([row.opcode, 0, 0, action.unwrap_or(0), 0, flags, 0, row.cdb_bytes]);

@@ -125,10 +125,24 @@ fn request(options: u8, opcode: u8, service_action: u16, timeouts: bool) -> Repo
     ReportSupportedOpcodes { timeouts, options, opcode, service_action, allocation_bytes: 4096 }
 }
 
+fn report(request: &ReportSupportedOpcodes) -> Result<Vec<u8>, Sense> {
+    supported::report_opcodes(request, |_| true)
+}
+
+#[test]
+fn what_a_unit_lacks_is_not_reported() {
+    let without_unmap = |request| {
+        supported::report_opcodes(&request, |row: &CommandSpec| row.opcode != 0x42).unwrap()
+    };
+    assert_eq!(without_unmap(request(1, 0x42, 0, false)), [0, 1, 0, 0]);
+    let all = without_unmap(request(0, 0, 0, false));
+    assert_eq!(all.len(), 4 + (commands().len() - 1) * 8);
+}
+
 #[test]
 fn all_commands_list_every_row_with_its_length() {
     for timeouts in [false, true] {
-        let data = supported::report_opcodes(&request(0, 0, 0, timeouts)).unwrap();
+        let data = report(&request(0, 0, 0, timeouts)).unwrap();
         let descriptor_bytes = if timeouts { 20 } else { 8 };
         assert_eq!(data.len(), 4 + commands().len() * descriptor_bytes);
         assert_eq!(data[..4], ((data.len() - 4) as u32).to_be_bytes());
@@ -143,19 +157,19 @@ fn all_commands_list_every_row_with_its_length() {
 
 #[test]
 fn one_command_report_gives_the_usage_bitmap() {
-    let data = supported::report_opcodes(&request(1, 0x28, 0, false)).unwrap();
+    let data = report(&request(1, 0x28, 0, false)).unwrap();
     assert_eq!(data, [0, 3, 0, 10, 0x28, 0x18, 255, 255, 255, 255, 0, 255, 255, 0]);
-    let data = supported::report_opcodes(&request(2, 0x9e, 0x10, true)).unwrap();
+    let data = report(&request(2, 0x9e, 0x10, true)).unwrap();
     assert_eq!(data[..6], [0, 0x83, 0, 16, 0x9e, 0x10]);
     assert_eq!(data[20..22], [0, 10]);
     let unsupported = [0, 1, 0, 0];
-    assert_eq!(supported::report_opcodes(&request(1, 0xc0, 0, true)).unwrap(), unsupported);
-    assert_eq!(supported::report_opcodes(&request(3, 0x28, 1, false)).unwrap(), unsupported);
-    assert_eq!(supported::report_opcodes(&request(2, 0x48, 3, false)).unwrap(), unsupported);
+    assert_eq!(report(&request(1, 0xc0, 0, true)).unwrap(), unsupported);
+    assert_eq!(report(&request(3, 0x28, 1, false)).unwrap(), unsupported);
+    assert_eq!(report(&request(2, 0x48, 3, false)).unwrap(), unsupported);
     let wrong = Err(Sense::invalid_field_in_cdb(2, Some(2)));
-    assert_eq!(supported::report_opcodes(&request(1, 0x9e, 0, false)), wrong);
-    assert_eq!(supported::report_opcodes(&request(2, 0x28, 0, false)), wrong);
-    assert_eq!(supported::report_opcodes(&request(4, 0x28, 0, false)), wrong);
+    assert_eq!(report(&request(1, 0x9e, 0, false)), wrong);
+    assert_eq!(report(&request(2, 0x28, 0, false)), wrong);
+    assert_eq!(report(&request(4, 0x28, 0, false)), wrong);
 }
 
 #[test]
@@ -185,7 +199,7 @@ proptest! {
         let spec = &commands()[row];
         let opcode = spec.opcode;
         let action = u16::from(spec.service_action.unwrap_or(0));
-        let data = supported::report_opcodes(&request(3, opcode, action, false)).unwrap();
+        let data = report(&request(3, opcode, action, false)).unwrap();
         let usage = &data[4..];
         prop_assert_eq!(usage.len(), usize::from(spec.cdb_bytes));
         let mut cdb: Vec<u8> = usage.iter().zip(noise).map(|(mask, noise)| mask & noise).collect();

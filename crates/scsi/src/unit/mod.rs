@@ -1,0 +1,229 @@
+//! The logical unit: everything that all sessions and cores share of one disk, except its data.
+//!
+//! A command goes through [`LogicalUnit::admit`], which decides whether it may run at all, and
+//! then either through [`LogicalUnit::execute`] or, if it touches the medium, to the caller's
+//! block device. Admitting takes one atomic load while nothing is pending; executing takes the
+//! unit's lock.
+
+mod absent;
+mod admit;
+mod attention;
+mod config;
+mod execute;
+mod gate;
+mod nexus;
+mod outcome;
+mod sanitize;
+#[cfg(test)]
+mod tests;
+
+pub use crate::reservation::Refusal;
+pub use absent::execute_absent;
+pub use admit::CopyAccess;
+pub use config::{Identity, Limits, MediumInfo, TargetPort, UnitConfig, naa_from};
+pub use nexus::Nexus;
+pub use outcome::{Effect, Outcome, SanitizeMethod};
+
+use crate::AdditionalSense;
+use crate::alua::{AccessState, Changed, PortGroups};
+use crate::mode::ModePages;
+use crate::nexus::NexusKey;
+use crate::reservation::{ImageError, Reservations};
+use gate::Gate;
+use sanitize::Readiness;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// One logical unit, shared by every session that sees it.
+#[derive(Debug)]
+pub struct LogicalUnit {
+    config: UnitConfig,
+    state: Mutex<State>,
+    /// Copies of bits of the mode pages, for the path of an I/O.
+    write_cache: AtomicBool,
+    descriptor_sense: AtomicBool,
+    /// Progress of SANITIZE in 65536ths.
+    sanitize_progress: AtomicU16,
+}
+
+/// What changes, under one lock: changes are rare.
+#[derive(Debug)]
+struct State {
+    modes: ModePages,
+    reservations: Reservations,
+    readiness: Readiness,
+    port_groups: PortGroups,
+    nexuses: Vec<Arc<Nexus>>,
+}
+
+/// What a command brings besides its CDB and its data.
+#[derive(Debug, Clone, Copy)]
+pub struct ControlContext<'a> {
+    /// Every logical unit that the initiator sees, in wire form, in ascending order.
+    pub luns: &'a [u64],
+}
+
+impl LogicalUnit {
+    /// A unit at power on. `reservations` is the image that was saved last, if any.
+    ///
+    /// # Panics
+    /// If the configuration has no port, or a port that is in no group.
+    pub fn new(config: UnitConfig, reservations: Option<&[u8]>) -> Result<Self, ImageError> {
+        assert!(!config.ports.is_empty(), "a logical unit is reached through at least one port");
+        let grouped = |port: &TargetPort| config.port_groups.group_of(port.relative_id).is_some();
+        assert!(config.ports.iter().all(grouped), "every port is in a target port group");
+        let mut restored = match reservations {
+            Some(image) => Reservations::from_bytes(image)?,
+            None => Reservations::new(),
+        };
+        restored.power_on();
+        let modes = ModePages::new(config.write_cache);
+        Ok(Self {
+            write_cache: AtomicBool::new(modes.write_cache_enabled()),
+            descriptor_sense: AtomicBool::new(modes.descriptor_sense()),
+            sanitize_progress: AtomicU16::new(0),
+            state: Mutex::new(State {
+                modes,
+                reservations: restored,
+                readiness: Readiness::Ready,
+                port_groups: config.port_groups.clone(),
+                nexuses: Vec::new(),
+            }),
+            config,
+        })
+    }
+
+    /// What the unit was made from.
+    pub fn config(&self) -> &UnitConfig {
+        &self.config
+    }
+
+    /// The medium.
+    pub fn medium(&self) -> &MediumInfo {
+        &self.config.medium
+    }
+
+    /// WCE: whether a write without FUA may be answered before it is durable.
+    pub fn write_cache_enabled(&self) -> bool {
+        self.write_cache.load(Ordering::Relaxed)
+    }
+
+    /// D_SENSE: whether sense data goes out in descriptor format.
+    pub fn descriptor_sense(&self) -> bool {
+        self.descriptor_sense.load(Ordering::Relaxed)
+    }
+
+    /// A session begins. Its first command is told POWER ON, RESET, OR BUS DEVICE RESET OCCURRED.
+    ///
+    /// A nexus of the same name that is still attached is replaced: that is session reinstatement
+    /// (RFC 7143 6.3.5), and the loss of the old nexus.
+    pub fn attach(&self, key: NexusKey) -> Arc<Nexus> {
+        let mut state = self.state();
+        if let Some(at) = state.nexuses.iter().position(|nexus| *nexus.key() == key) {
+            state.nexuses.swap_remove(at);
+            state.reservations.nexus_lost(&key);
+        }
+        let nexus = Arc::new(Nexus::new(key));
+        nexus.establish(AdditionalSense::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED);
+        state.nexuses.push(Arc::clone(&nexus));
+        self.refresh(&state);
+        nexus
+    }
+
+    /// A session ends: its SPC-2 reservation goes with it, its registration stays.
+    pub fn detach(&self, nexus: &Arc<Nexus>) {
+        let mut state = self.state();
+        // A nexus that was replaced has lost its part already.
+        let Some(at) = state.nexuses.iter().position(|known| Arc::ptr_eq(known, nexus)) else {
+            return;
+        };
+        state.nexuses.swap_remove(at);
+        state.reservations.nexus_lost(nexus.key());
+        self.refresh(&state);
+    }
+
+    /// Establishes a unit attention condition for every nexus that `who` chooses.
+    pub fn establish_attention(&self, who: impl Fn(&NexusKey) -> bool, condition: AdditionalSense) {
+        let state = self.state();
+        for nexus in state.nexuses.iter().filter(|nexus| who(nexus.key())) {
+            nexus.establish(condition);
+        }
+    }
+
+    /// LOGICAL UNIT RESET, and this unit's part in a target reset (SAM-5 6.3.3): the SPC-2
+    /// reservation ends, mode pages go back to their defaults, a stopped unit starts, every nexus
+    /// is told. A sanitize operation goes on (SBC-4 4.11.2). The caller has aborted all tasks.
+    pub fn logical_unit_reset(&self) -> Vec<Effect> {
+        let mut state = self.state();
+        let cached = state.modes.write_cache_enabled();
+        state.modes.reset();
+        state.reservations.logical_unit_reset();
+        if state.readiness == Readiness::Stopped {
+            state.readiness = Readiness::Ready;
+        }
+        for nexus in &state.nexuses {
+            nexus.establish(AdditionalSense::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
+        }
+        self.refresh(&state);
+        if cached && !state.modes.write_cache_enabled() {
+            vec![Effect::SynchronizeCache]
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// The device server itself changes the access state of a target port group
+    /// (SPC-5 5.16.2.3); every nexus is told.
+    pub fn set_port_group(&self, group: u16, to: AccessState) {
+        let mut state = self.state();
+        let changed = state.port_groups.set_implicit(group, to);
+        self.port_groups_changed(&state, &changed, None);
+    }
+
+    /// Tells all nexuses but the one that asked for it, if any.
+    fn port_groups_changed(&self, state: &State, changed: &Changed, by: Option<&NexusKey>) {
+        if changed.groups.is_empty() {
+            return;
+        }
+        for nexus in state.nexuses.iter().filter(|nexus| Some(nexus.key()) != by) {
+            nexus.establish(AdditionalSense::ASYMMETRIC_ACCESS_STATE_CHANGED);
+        }
+        self.refresh(state);
+    }
+
+    /// Takes over the reservations of `image`: after a save that failed, or from another member
+    /// of a group.
+    pub fn restore_reservations(&self, image: &[u8]) -> Result<(), ImageError> {
+        let restored = Reservations::from_bytes(image)?;
+        let mut state = self.state();
+        state.reservations = restored;
+        self.refresh(&state);
+        Ok(())
+    }
+
+    /// The image of the reservations as they are, for a group or to keep for
+    /// [`LogicalUnit::restore_reservations`].
+    pub fn reservations_image(&self) -> Vec<u8> {
+        self.state().reservations.to_bytes()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic under the lock is a bug, but state is changed in steps that each leave it sound.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Recomputes everything that is derived from `state`. Called after every change, under the
+    /// lock, so that the derived words never go back in time.
+    fn refresh(&self, state: &State) {
+        self.write_cache.store(state.modes.write_cache_enabled(), Ordering::Relaxed);
+        self.descriptor_sense.store(state.modes.descriptor_sense(), Ordering::Relaxed);
+        let protected = self.config.medium.read_only || state.modes.software_write_protect();
+        let unit = state.readiness.gate().with(Gate::PROTECTED, protected);
+        for nexus in &state.nexuses {
+            let key = nexus.key();
+            let reserved = state.reservations.access(key);
+            let path = state.port_groups.state_of(key.target_port);
+            nexus.set_gate(unit.with_reservation(reserved).with_alua(path));
+        }
+    }
+}
