@@ -1,1 +1,58 @@
-fn main() {}
+//! Servers into one storage area network: the `drystone` binary.
+//!
+//! Exit codes: 0 after a clean stop, 1 when a start or a stop failed, 2 for a command line that
+//! does not read.
+
+mod access;
+mod cli;
+mod export;
+mod logging;
+mod os;
+mod spec;
+
+use clap::Parser;
+use cli::{Cli, Command, refusal};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// How a run that did not succeed ends.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The command line, or what it points to for a setting, does not read: exit code 2.
+    #[error("{0}")]
+    Usage(String),
+    /// The system, a file or a peer stood in the way: exit code 1.
+    #[error("{0:#}")]
+    Run(#[from] anyhow::Error),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::try_parse() {
+        Ok(cli) => run(cli),
+        Err(error) => return refusal::report(&error),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            say(&failure.to_string());
+            ExitCode::from(if matches!(failure, Failure::Usage(_)) { 2 } else { 1 })
+        }
+    }
+}
+
+/// Does what the command line says.
+fn run(cli: Cli) -> Result<(), Failure> {
+    match cli.command {
+        Command::Export(args) => {
+            logging::start(cli.log.as_deref()).map_err(Failure::Usage)?;
+            export::run(&args)
+        }
+        Command::Completions { shell } => Ok(cli::generate::completions(shell)?),
+        Command::Man { page, dir } => cli::generate::man(page.as_deref(), dir.as_deref()),
+    }
+}
+
+/// Tells the user one sentence on stderr; when that is closed there is nobody to tell.
+fn say(sentence: &str) {
+    let _ = writeln!(io::stderr(), "drystone: {sentence}");
+}

@@ -16,11 +16,11 @@ fn apply(rule: Rule, kinds: &[Kind]) {
     let tree = source::tree();
     assert!(tree.len() > 50, "only {} files: the walk over the repository is broken", tree.len());
     let files = tree.iter().filter(|file| kinds.contains(&file.kind));
-    report(files.flat_map(rule).collect());
+    report(&files.flat_map(rule).collect::<Vec<_>>());
 }
 
 /// Fails when there are findings, with one line for each.
-fn report(findings: Vec<Finding>) {
+fn report(findings: &[Finding]) {
     let lines: Vec<_> = findings.iter().map(ToString::to_string).collect();
     assert!(lines.is_empty(), "\n{}\n", lines.join("\n"));
 }

@@ -124,7 +124,7 @@ pub(crate) fn code_of(text: &str) -> String {
 fn continues_word(chars: &[char], at: usize) -> bool {
     let before = |back: usize| at.checked_sub(back).map(|i| chars[i]);
     let word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-    word(before(1)) && !(before(1) == Some('b') && !word(before(2)))
+    word(before(1)) && (before(1) != Some('b') || word(before(2)))
 }
 
 fn line_comment_end(chars: &[char], at: usize) -> usize {

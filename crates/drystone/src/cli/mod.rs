@@ -1,0 +1,92 @@
+//! The command line. Help, man pages and shell completions all come from these definitions.
+
+pub(crate) mod export;
+pub(crate) mod generate;
+mod number;
+pub(crate) mod refusal;
+#[cfg(test)]
+mod tests;
+
+use clap::{Parser, Subcommand, ValueHint};
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+/// Examples at the foot of `drystone --help`.
+const EXAMPLES: &str = "\
+Examples:
+  drystone export ram:1G
+          Serve a disk in memory on 127.0.0.1:3260
+  drystone export file:/srv/disk.img:10G --portal 192.0.2.10:3260
+          Serve a 10 GiB file to the network; the file is made if it is missing
+  drystone export --help
+          All about the disks, portals and access rules of an export
+  drystone completions bash > /etc/bash_completion.d/drystone
+          Complete commands and options in bash
+
+Exit status:
+  0  stopped cleanly
+  1  could not start, or not stop cleanly; stderr says why in one sentence
+  2  the command line does not read; stderr says what to write instead";
+
+/// Examples at the foot of `drystone completions --help`.
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  drystone completions bash > /etc/bash_completion.d/drystone
+  drystone completions zsh > \"${fpath[1]}/_drystone\"
+  drystone completions fish > ~/.config/fish/completions/drystone.fish";
+
+/// Examples at the foot of `drystone man --help`.
+const MAN_EXAMPLES: &str = "\
+Examples:
+  drystone man | man -l -
+  drystone man export | man -l -
+  drystone man --dir /usr/local/share/man/man1";
+
+/// Servers into one storage area network.
+///
+/// Drystone serves disks to hosts over iSCSI (RFC 7143). It needs no kernel module and no
+/// configuration file, and costs next to no CPU when idle.
+#[derive(Debug, Parser)]
+#[command(name = "drystone", version, max_term_width = 100, after_long_help = EXAMPLES)]
+#[command(arg_required_else_help = false, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// What to log to stderr: error, warn, info, debug or trace, also by room.
+    ///
+    /// A filter as in RUST_LOG, for example `info,target=debug`. Without this option the
+    /// environment variables DRYSTONE_LOG and RUST_LOG are asked, in this order; without those
+    /// it is `info`.
+    #[arg(long, value_name = "FILTER", global = true)]
+    pub(crate) log: Option<String>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve disks over iSCSI, as LUN 0, 1, 2 ... of one target.
+    #[command(long_about = export::ABOUT, after_long_help = export::EXAMPLES)]
+    Export(Box<export::ExportArgs>),
+
+    /// Print the completion script of a shell.
+    #[command(after_long_help = COMPLETIONS_EXAMPLES)]
+    Completions {
+        /// The shell.
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
+
+    /// Print a man page, or write all of them to a directory.
+    #[command(after_long_help = MAN_EXAMPLES)]
+    Man {
+        /// The command whose page to print; without it, the page of drystone itself.
+        #[arg(value_name = "COMMAND", conflicts_with = "dir")]
+        page: Option<String>,
+
+        /// Write the pages of all commands to this directory, which must exist.
+        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+        dir: Option<PathBuf>,
+    },
+}

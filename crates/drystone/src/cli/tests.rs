@@ -1,0 +1,171 @@
+use super::*;
+use crate::cli::refusal::sentence;
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+
+fn refused(args: &[&str]) -> String {
+    let args = [&["drystone"], args].concat();
+    sentence(&Cli::try_parse_from(&args).expect_err("must be refused"))
+}
+
+fn exported(args: &[&str]) -> export::ExportArgs {
+    let args = [&["drystone", "export"], args].concat();
+    match Cli::try_parse_from(&args).expect("must be taken").command {
+        Command::Export(args) => *args,
+        other => panic!("not an export: {other:?}"),
+    }
+}
+
+#[test]
+fn the_definitions_hold_together() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn the_defaults_are_the_documented_ones() {
+    let args = exported(&["ram:1G"]);
+    assert_eq!(args.portals, ["127.0.0.1:3260".parse().unwrap()]);
+    assert_eq!(args.iqn, "iqn.2026-11.dev.drystone:export");
+    assert_eq!((args.cores, args.policy), (None, export::Policy::Balanced));
+    assert_eq!(args.congestion, "cubic");
+    assert!(args.chap.is_none() && args.mutual_chap.is_none() && args.allow.is_empty());
+}
+
+#[test]
+fn options_repeat_and_stand_anywhere() {
+    let args = exported(&[
+        "--portal",
+        "127.0.0.1:0",
+        "ram:1G",
+        "--allow",
+        "192.0.2.0/24",
+        "--portal=[::1]:0",
+        "null:1T",
+        "--allow",
+        "iqn.1993-08.org.debian:01:a",
+        "--policy",
+        "efficient",
+    ]);
+    assert_eq!(args.specs.len(), 2);
+    assert_eq!(args.portals.len(), 2);
+    assert_eq!(args.allow.len(), 2);
+    assert_eq!(args.policy, export::Policy::Efficient);
+}
+
+/// What is written, and what is said about it.
+const REFUSALS: &[(&[&str], &str)] = &[
+    (
+        &[],
+        "a command is missing: write for example 'drystone export ram:1G', or see drystone --help",
+    ),
+    (&["exprot", "ram:1G"], "there is no command 'exprot': write 'export'"),
+    (&["zzz"], "there is no command 'zzz': drystone --help lists them all"),
+    (
+        &["export"],
+        "a disk to export is missing: write ram:SIZE, null:SIZE, file:PATH[:SIZE] or disk:PATH, such as ram:1G",
+    ),
+    (
+        &["export", "ram:1G", "--prtal", "127.0.0.1"],
+        "there is no option '--prtal': write '--portal'",
+    ),
+    (&["export", "ram:1G", "-x"], "there is no option '-x': --help lists them all"),
+    (&["export", "ram:1G", "--portal"], "--portal <ADDR:PORT> needs a value: write one behind it"),
+    (
+        &["export", "ram:1G", "--portal", "localhost"],
+        "'localhost' is not a portal: write ADDRESS:PORT with an IP address, such as 192.0.2.10:3260 or [2001:db8::10]:3260",
+    ),
+    (
+        &["export", "ram:1G", "--iqn", "disk1"],
+        "'disk1' is not an iSCSI name: write iqn.YYYY-MM.REVERSED-DOMAIN[:TEXT], such as iqn.2026-11.com.example:disk1",
+    ),
+    (
+        &[
+            "export",
+            "ram:1G",
+            "--iqn",
+            "iqn.2026-11.com.example",
+            "--iqn",
+            "iqn.2026-11.com.example",
+        ],
+        "--iqn <IQN> is given twice: write it once",
+    ),
+    (&["export", "ram:1G", "--cores", "0"], "'0' is not a number of cores: write 1 to 256"),
+    (
+        &["export", "ram:1G", "--policy", "fast"],
+        "'fast' is not a value of --policy <POLICY>: write one of latency, balanced, efficient",
+    ),
+    (
+        &["export", "ram:1G", "--policy"],
+        "--policy <POLICY> needs a value: write one of latency, balanced, efficient",
+    ),
+    (
+        &["export", "ram:1G", "--congestion", "a b"],
+        "'a b' is not a TCP congestion control: write cubic, another that the kernel has, or system",
+    ),
+    (
+        &["export", "ram:1G", "--alias", ""],
+        "the alias must be a line of text: write 1 to 255 bytes without control characters",
+    ),
+    (
+        &["export", "ram:1G", "--chap", "alice:sixteen-bytes-ok", "--chap-file", "/x"],
+        "--chap <USER:SECRET> cannot be used together with --chap-file <PATH>: write only one of them",
+    ),
+    (
+        &["completions", "tcsh"],
+        "'tcsh' is not a value of <SHELL>: write one of bash, elvish, fish, powershell, zsh",
+    ),
+    (&["export", "ram:1G", "--hints=yes"], "--hints takes no value: write it alone"),
+    (&["completions"], "<SHELL> is missing: write it, or see --help"),
+    (&["man", "export", "more"], "'more' is one argument too many: leave it out"),
+];
+
+#[test]
+fn each_refusal_is_one_sentence_that_says_what_to_write() {
+    for (args, wanted) in REFUSALS {
+        assert_eq!(refused(args), *wanted, "{args:?}");
+    }
+}
+
+#[test]
+fn no_refusal_repeats_a_secret() {
+    let cases: &[&[&str]] = &[
+        &["export", "ram:1G", "--chap", "hush"],
+        &["export", "ram:1G", "--chap", "alice:hush"],
+        &["export", "ram:1G", "--mutual-chap=alice:hush"],
+        &["export", "ram:1G", "--chapp=alice:hush-hush-hush"],
+        &["export", "ram:1G", "--chap=alice:hush-hush-hush", "--chap=alice:hush-hush-hush"],
+        &["export", "ram:1G", "--chap", "alice:hush-hush-hush", "--chap-file", "/x"],
+        &["export", "--chap", "alice:hush-hush-hush"],
+        &["export", "ram:1G", "--hints=hush"],
+    ];
+    for args in cases {
+        let said = refused(args);
+        assert!(!said.contains("hush"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn help_of_every_command_has_examples() {
+    for command in [vec![], vec!["export"], vec!["completions"], vec!["man"]] {
+        let args: Vec<_> = ["drystone"].into_iter().chain(command).chain(["--help"]).collect();
+        let error = Cli::try_parse_from(&args).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DisplayHelp);
+        assert!(error.to_string().contains("Examples:\n"), "{args:?}");
+    }
+}
+
+#[test]
+fn every_option_says_what_it_is_for() {
+    let mut root = Cli::command();
+    root.build();
+    for command in std::iter::once(&root).chain(root.get_subcommands()) {
+        for argument in command.get_arguments() {
+            assert!(
+                argument.get_help().is_some(),
+                "{} of {} has no help",
+                argument.get_id(),
+                command.get_name()
+            );
+        }
+    }
+}

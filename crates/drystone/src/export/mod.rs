@@ -1,0 +1,63 @@
+//! `drystone export`: from options to a target that serves until it is told to stop.
+
+mod disks;
+mod hints;
+mod plan;
+mod ready;
+mod start;
+
+use crate::Failure;
+use crate::cli::export::{ExportArgs, IQN_DEFAULT};
+use crate::os::{files, signals::StopSignals};
+use anyhow::Context;
+use hints::Hints;
+use plan::Plan;
+use ready::{Lun, Portal};
+use std::env;
+use std::io::{self, Write};
+use std::time::Duration;
+use target::Server;
+
+/// How long hosts have to log out once they are told that the target stops.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Serves until a signal.
+pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
+    let plan = Plan::of(args, |name| env::var(name).ok())
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let mut signals = StopSignals::install().context("cannot watch for signals")?;
+    files::raise_limit();
+    let (server, luns) = start::start(args, &plan)?;
+    if args.iqn == IQN_DEFAULT && server.portals().iter().any(|p| !p.ip().is_loopback()) {
+        tracing::warn!(
+            "other machines may serve a target of the name {IQN_DEFAULT} too: give this one its own with --iqn"
+        );
+    }
+    if let Err(error) = announce(args, &plan, &server, &luns) {
+        // The disks are served all the same; nobody reads what is printed any more.
+        tracing::warn!("cannot print what is served: {error}");
+    }
+    tracing::info!("stopping on {}; a second signal ends at once", signals.wait());
+    server.shutdown(GRACE).context("did not stop cleanly")?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Prints what is served, in one piece: a line for each LUN and each portal, and the hints.
+fn announce(args: &ExportArgs, plan: &Plan, server: &Server, luns: &[Lun]) -> io::Result<()> {
+    let mut text = String::new();
+    for lun in luns {
+        text.push_str(&format!("{lun}\n"));
+    }
+    for address in server.portals() {
+        text.push_str(&format!("{}\n", Portal { address: *address, iqn: &args.iqn }));
+    }
+    if let (true, Some(portal)) = (args.hints, server.portals().first()) {
+        let chap_user = plan.chap.as_ref().map(|login| login.user.as_str());
+        let hints = Hints { portal: *portal, iqn: &args.iqn, chap_user };
+        text.push_str(&format!("\n{}", hints.text()));
+    }
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}

@@ -1,0 +1,64 @@
+//! Logs: to stderr, filtered as with `RUST_LOG`.
+
+use std::env;
+use std::io::{self, IsTerminal};
+use tracing_subscriber::EnvFilter;
+
+/// What is logged unless the user says otherwise.
+const FILTER_DEFAULT: &str = "info";
+
+/// Environment variables that hold a filter, the first that is set counts.
+const VARIABLES: [&str; 2] = ["DRYSTONE_LOG", "RUST_LOG"];
+
+/// Starts logging by `filter`, or by the environment; the error is a sentence for the user.
+pub(crate) fn start(filter: Option<&str>) -> Result<(), String> {
+    let variable = VARIABLES
+        .iter()
+        .find_map(|name| env::var(name).ok().filter(|text| !text.is_empty()).map(|f| (*name, f)));
+    let filter = match (filter, &variable) {
+        (Some(text), _) => parse("--log", text)?,
+        (None, Some((name, text))) => parse(name, text)?,
+        (None, None) => parse("--log", FILTER_DEFAULT)?,
+    };
+    // A second start would be a slip in this program; the first one's filter stays in force.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .try_init();
+    Ok(())
+}
+
+/// Reads a filter that came from `origin`.
+fn parse(origin: &str, text: &str) -> Result<EnvFilter, String> {
+    EnvFilter::builder().parse(text).map_err(|_| {
+        format!(
+            "{origin}: '{text}' is not a log filter: write error, warn, info, debug or trace, or by room such as info,target=debug"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn levels_and_levels_by_room_are_filters() {
+        for text in ["info", "off", "WARN", "info,target=debug", "warn,ring=trace,block=info"] {
+            assert!(parse("--log", text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_refused_filter_is_named_with_its_origin() {
+        for origin in ["--log", "RUST_LOG"] {
+            let sentence = parse(origin, "target=loud").unwrap_err();
+            assert_eq!(
+                sentence,
+                format!(
+                    "{origin}: 'target=loud' is not a log filter: write error, warn, info, debug or trace, or by room such as info,target=debug"
+                )
+            );
+        }
+    }
+}
