@@ -4,8 +4,14 @@ use ring::{Buf, Data};
 
 use crate::BlockError;
 
+/// Aligned for direct I/O.
+#[repr(align(4096))]
+struct Aligned([u8; 256 << 10]);
+
+static ALIGNED: Aligned = Aligned([0; 256 << 10]);
+
 /// What zeroes are written from, and read from where nothing is stored.
-pub(crate) static ZEROES: [u8; 256 << 10] = [0; 256 << 10];
+pub(crate) static ZEROES: &[u8] = &ALIGNED.0;
 
 /// Runs `f` over the bytes of `data`, which are copied first if they could change meanwhile.
 fn with_bytes<T>(data: &Data, f: impl FnOnce(&[u8]) -> T) -> Result<T, BlockError> {

@@ -22,6 +22,7 @@ impl Image {
             block_bytes: BLOCK_BYTES as u32,
             read_only: false,
             size_bytes: Some(BLOCKS * BLOCK_BYTES as u64),
+            write_through: false,
         };
         let disk = FileDisk::open_file(&path, &options).unwrap();
         (Self(path), disk)

@@ -4,7 +4,7 @@
 use std::fs::{self, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,6 +22,9 @@ pub struct FileOptions {
     /// Size of the file. A missing one is created with it, sparse; an existing one must have it.
     /// Not for block devices.
     pub size_bytes: Option<u64>,
+    /// Every write is durable when it completes, whatever its flags say: for volumes with
+    /// `cache=durable`. They then bypass the page cache where the file system can do that.
+    pub write_through: bool,
 }
 
 /// Why a file or device cannot be served.
@@ -151,7 +154,7 @@ impl FileDisk {
             rotational: !in_memory && Queue::of(metadata.dev()).is_rotational(),
             ..base_geometry(path, found, options)?
         };
-        Self::assemble(handle, path, geometry, in_memory)
+        Self::assemble(handle, path, geometry, options.write_through && !in_memory, in_memory)
     }
 
     /// Opens a block device. Waits for the disk: for start-up only.
@@ -165,11 +168,9 @@ impl FileDisk {
         if !metadata.file_type().is_block_device() {
             return Err(OpenError::NotADisk { path: path.to_owned() });
         }
-        let claim = if options.read_only { 0 } else { libc::O_EXCL };
         let handle = fs::OpenOptions::new()
             .read(true)
             .write(!options.read_only)
-            .custom_flags(claim)
             .open(path)
             .map_err(system("open", path))?;
         lock(&handle, path, options)?;
@@ -198,22 +199,46 @@ impl FileDisk {
             thin: queue.is_thin(),
             ..base
         };
-        Self::assemble(handle, path, geometry, false)
+        Self::assemble(handle, path, geometry, options.write_through, false)
     }
 
     fn assemble(
         handle: fs::File,
         path: &Path,
         geometry: Geometry,
+        write_through: bool,
         in_memory: bool,
     ) -> Result<Self, OpenError> {
         // Through the open descriptor, so that it is the file that was checked and locked,
         // whatever its name means by now.
         let same = PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()));
         let options = ring::OpenOptions { write: !geometry.read_only, ..Default::default() };
-        let file = ring::File::open(&same, options).map_err(system("open", path))?;
-        Ok(Self(Arc::new(Store::new(file, handle, geometry, in_memory))))
+        // The claim must be with the descriptor that discards: to a device that somebody else
+        // claims, be it this very process, the kernel refuses a discard with EBUSY.
+        let file_type = handle.metadata().map_err(system("examine", path))?.file_type();
+        let claim_device = file_type.is_block_device() && !geometry.read_only;
+        let file = ring::File::open(&same, ring::OpenOptions { claim_device, ..options })
+            .map_err(system("open", path))?;
+        let direct = match write_through && !geometry.read_only && does_direct(&same, &geometry) {
+            true => {
+                let options = ring::OpenOptions { direct: true, ..options };
+                Some(ring::File::open(&same, options).map_err(system("open", path))?)
+            }
+            false => None,
+        };
+        Ok(Self(Arc::new(Store::new(file, direct, handle, geometry, in_memory))))
     }
+}
+
+/// Whether single blocks can go past the page cache: some file systems refuse O_DIRECT
+/// altogether, and some disks have sectors that are larger than the block.
+fn does_direct(path: &Path, geometry: &Geometry) -> bool {
+    let block_bytes = geometry.block_bytes as usize;
+    let direct = fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path);
+    let (Ok(file), Some(mut buf)) = (direct, ring::Buf::alloc(block_bytes)) else { return false };
+    // The second block, if there is one, shows what offsets are taken.
+    let at = u64::from(geometry.block_bytes) * (geometry.blocks - 1).min(1);
+    file.read_exact_at(&mut buf, at).is_ok()
 }
 
 /// The file, and whether it was created (still empty).

@@ -37,7 +37,7 @@ enum Step {
         done: usize,
         len: usize,
     },
-    /// `done` bytes of `data` are in the page cache.
+    /// `done` bytes of `data` are written; `durable` asks for a sync afterwards.
     Write {
         io: DataIo,
         done: usize,
@@ -64,7 +64,7 @@ impl Transfer {
         data: Data,
         durable: bool,
     ) -> Self {
-        let io = store.file.write_data_at(data.clone(), at, false);
+        let io = store.start_write(data.clone(), at);
         let step = Step::Write { io, done: 0, data, durable };
         Self { store: Arc::clone(store), at, held, step }
     }
@@ -101,7 +101,7 @@ impl Transfer {
         let done = self.progress(moved, done)?;
         let at = self.at + done as u64;
         self.step = if done < data.len() {
-            let io = self.store.file.write_data_at(data.slice(done..data.len()), at, false);
+            let io = self.store.start_write(data.slice(done..data.len()), at);
             Step::Write { io, done, data, durable }
         } else {
             self.held = None;

@@ -211,7 +211,10 @@ impl Suite {
         self.whole_device("after the unmap of everything").await;
         if self.geometry.thin {
             let extent = self.device.extent(0).await.expect("extent works");
-            assert_eq!(extent.state, ExtentState::Deallocated, "after the unmap of everything");
+            // A block device cannot be asked: it then counts as mapped from end to end.
+            let untold = extent.state == ExtentState::Mapped && extent.len_bytes == size_bytes;
+            let free = extent.state == ExtentState::Deallocated;
+            assert!(free || untold, "{extent:?} after the unmap of everything");
         }
     }
 
