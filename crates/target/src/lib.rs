@@ -1,1 +1,27 @@
 //! iSCSI in, BlockDevice out: portals, sessions, task execution.
+//!
+//! A connection is accepted on the first core and dealt to the one with the fewest ([`portal`]).
+//! There it logs in ([`login`]) and joins a [`session`], with which it stays. What it receives
+//! ([`conn`]) is judged and run ([`ffp`]); SCSI commands act on the disks ([`exec`], [`copy`]).
+
+mod config;
+mod conn;
+mod copy;
+mod core;
+mod event;
+mod exec;
+mod ffp;
+mod login;
+mod order;
+mod portal;
+mod quiet;
+mod server;
+mod session;
+mod shared;
+mod stopping;
+mod task;
+mod unit;
+
+pub use config::{Access, AllowRule, Config, Elsewhere, Limits, Redirect, UnitSpec};
+pub use server::{Server, ShutdownError, StartError};
+pub use unit::ReservationsError;

@@ -1,0 +1,180 @@
+//! What a target serves, to whom, and within which limits.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::BlockDevice;
+use iscsi::chap::Credentials;
+
+/// Everything [`crate::Server::start`] needs.
+#[derive(Debug)]
+pub struct Config {
+    /// iSCSI name of the target.
+    pub iqn: String,
+    /// TargetAlias, a text for people.
+    pub alias: Option<String>,
+    /// Addresses to listen on; port 0 takes any free port. All are one portal group (tag 1).
+    pub portals: Vec<SocketAddr>,
+    /// The logical units, in LUN order from 0.
+    pub units: Vec<UnitSpec>,
+    /// Who may log in.
+    pub access: Access,
+    /// Cores (threads) that serve sessions, at least 1.
+    pub cores: u16,
+    /// How each core runs.
+    pub core: ring::CoreConfig,
+    /// TCP congestion control of data sockets; `None` keeps the system's.
+    pub congestion: Option<String>,
+    /// Directory for persistent reservations that outlive a loss of power (APTPL); made if missing.
+    pub state_dir: PathBuf,
+    /// Bounds and time-outs.
+    pub limits: Limits,
+    /// Sends initiators elsewhere at login; the group will use it.
+    pub redirect: Option<Arc<dyn Redirect>>,
+}
+
+/// One logical unit.
+#[derive(Debug)]
+pub struct UnitSpec {
+    /// The disk behind it.
+    pub device: Arc<dyn BlockDevice>,
+    /// Unit serial number (VPD 80h), 1 to 32 printable ASCII characters. The NAA name is derived
+    /// from it, so it must be stable over restarts and differ between disks.
+    pub serial: String,
+    /// WCE=1: writes are durable at SYNCHRONIZE CACHE or FUA only.
+    pub write_cache: bool,
+    /// Refuse writes.
+    pub read_only: bool,
+    /// A word for logs, such as the path.
+    pub name: String,
+}
+
+/// Who may log in, and what they must prove.
+#[derive(Debug, Default)]
+pub struct Access {
+    /// Initiators must prove this by CHAP.
+    pub chap: Option<Credentials>,
+    /// What the target proves in return when the initiator asks (needs `chap`).
+    pub mutual: Option<Credentials>,
+    /// Empty: everyone. Otherwise one rule must match.
+    pub allow: Vec<AllowRule>,
+}
+
+/// One `--allow` rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AllowRule {
+    /// This initiator name, compared in lower case.
+    Initiator(String),
+    /// Addresses that share the first `prefix_bits` bits with `address`.
+    Network {
+        /// Network address.
+        address: IpAddr,
+        /// 0 to 32, or 0 to 128 for IPv6.
+        prefix_bits: u8,
+    },
+}
+
+impl AllowRule {
+    /// The rule lets this initiator in.
+    #[must_use]
+    pub fn admits(&self, initiator: &str, from: IpAddr) -> bool {
+        match self {
+            Self::Initiator(name) => name.eq_ignore_ascii_case(initiator),
+            Self::Network { address, prefix_bits } => {
+                same_network(*address, from.to_canonical(), *prefix_bits)
+            }
+        }
+    }
+}
+
+fn same_network(network: IpAddr, address: IpAddr, prefix_bits: u8) -> bool {
+    let (a, b, width) = match (network, address) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (u128::from(a.to_bits()), u128::from(b.to_bits()), 32),
+        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits(), b.to_bits(), 128),
+        _ => return false,
+    };
+    let shift = width - u32::from(prefix_bits).min(width);
+    a.checked_shr(shift).unwrap_or(0) == b.checked_shr(shift).unwrap_or(0)
+}
+
+/// Where an initiator should log in instead (RFC 7143 §11.13.5, status class 1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// `address:port`, with IPv6 in brackets.
+    pub address: String,
+    /// Moved for good (0102h) rather than for now (0101h).
+    pub permanent: bool,
+}
+
+/// Decides at login whether an initiator is served here.
+pub trait Redirect: Send + Sync + std::fmt::Debug {
+    /// `None`: here. `portal` is the local address the initiator came to.
+    fn elsewhere(&self, portal: SocketAddr) -> Option<Elsewhere>;
+}
+
+/// Bounds and time-outs of one target. Each keeps a misbehaving peer from hurting the others.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections at once; further ones are closed on arrival.
+    pub connections: usize,
+    /// Connections that have not finished logging in, at once.
+    pub logins: usize,
+    /// Commands under way per session (the CmdSN window).
+    pub queue_depth: u32,
+    /// Time from accept to the end of login.
+    pub login_timeout: Duration,
+    /// Silence after which a connection is asked for a sign of life (NOP-In).
+    pub nop_interval: Duration,
+    /// Time for the answer to that.
+    pub nop_timeout: Duration,
+    /// Time in which announced data must go on arriving, and output must go on leaving.
+    pub stall_timeout: Duration,
+    /// Output bytes queued on a connection above which no further commands are read from it.
+    pub output_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 8192,
+            logins: 1024,
+            queue_depth: 128,
+            login_timeout: Duration::from_secs(15),
+            nop_interval: Duration::from_secs(30),
+            nop_timeout: Duration::from_secs(15),
+            stall_timeout: Duration::from_secs(30),
+            output_bytes: 4 << 20,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(text: &str, prefix_bits: u8) -> AllowRule {
+        AllowRule::Network { address: text.parse().unwrap(), prefix_bits }
+    }
+
+    #[test]
+    fn networks_match_by_prefix_and_family() {
+        let from = |text: &str| text.parse::<IpAddr>().unwrap();
+        assert!(network("10.1.0.0", 16).admits("iqn.x", from("10.1.255.3")));
+        assert!(!network("10.1.0.0", 16).admits("iqn.x", from("10.2.0.1")));
+        assert!(network("0.0.0.0", 0).admits("iqn.x", from("192.0.2.1")));
+        assert!(network("10.1.2.3", 32).admits("iqn.x", from("::ffff:10.1.2.3")));
+        assert!(network("fd00::", 8).admits("iqn.x", from("fd12::1")));
+        assert!(!network("fd00::", 8).admits("iqn.x", from("10.0.0.1")));
+        assert!(network("::", 0).admits("iqn.x", from("fe80::1")));
+    }
+
+    #[test]
+    fn names_match_in_any_case() {
+        let rule = AllowRule::Initiator("iqn.2026-11.example:host".to_owned());
+        let from = IpAddr::from([127, 0, 0, 1]);
+        assert!(rule.admits("IQN.2026-11.example:HOST", from));
+        assert!(!rule.admits("iqn.2026-11.example:host2", from));
+    }
+}

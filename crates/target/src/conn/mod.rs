@@ -1,0 +1,138 @@
+//! One connection in full-feature phase: what is shared by its reader, its sender, its supervisor
+//! and the tasks that answer through it.
+
+mod out;
+mod receive;
+mod run;
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Instant;
+
+use iscsi::discovery::TargetText;
+use iscsi::login::LoginOutcome;
+use iscsi::params::ConnectionParams;
+use ring::{SendBatch, Stream};
+
+use crate::event::{Bell, Event};
+use crate::login::Ends;
+use crate::session::Session;
+
+pub(crate) use receive::{Fault, Payload, reject_unknown};
+pub(crate) use run::serve;
+
+/// Why a connection ends. The first reason stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The initiator closed it or it broke.
+    Closed,
+    /// The initiator logged out: what is queued is still sent.
+    LoggedOut,
+    /// The peer broke the protocol.
+    Fault(Fault),
+    /// The peer went silent, or stopped reading or sending.
+    Stalled(&'static str),
+    /// A new connection with the same CID takes its place.
+    Replaced,
+    /// The session was reinstated, reset or logged out over another connection.
+    SessionEnded,
+    /// The target stops.
+    Shutdown,
+}
+
+/// An outstanding NOP-In that asks for a sign of life (RFC 7143 §11.19).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ping {
+    pub(crate) ttt: u32,
+    pub(crate) since: Instant,
+}
+
+/// One connection of a session; lives on the session's core.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) cid: u16,
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+    pub(crate) params: Cell<ConnectionParams>,
+    pub(crate) session: Rc<Session>,
+    stream: Stream,
+    stat_sn: Cell<u32>,
+    /// Output that the sender takes at the end of the turn.
+    out: RefCell<SendBatch>,
+    out_rings: Bell,
+    /// Rings when output has left.
+    pub(crate) room: Bell,
+    ending: RefCell<Option<Ending>>,
+    pub(crate) ended: Event,
+    pub(crate) heard_at: Cell<Instant>,
+    /// When the batch that is being sent began to be.
+    sending_since: Cell<Option<Instant>>,
+    /// When the payload that is being received last made progress.
+    receiving_since: Cell<Option<Instant>>,
+    pub(crate) ping: Cell<Option<Ping>>,
+    next_ping: Cell<u32>,
+    pub(crate) text: RefCell<TargetText>,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        stream: Stream,
+        ends: Ends,
+        session: Rc<Session>,
+        outcome: &LoginOutcome,
+    ) -> Self {
+        Self {
+            cid: outcome.cid,
+            peer: ends.peer,
+            local: ends.local,
+            params: Cell::new(outcome.connection),
+            session,
+            stream,
+            stat_sn: Cell::new(outcome.next_stat_sn),
+            out: RefCell::new(SendBatch::new()),
+            out_rings: Bell::default(),
+            room: Bell::default(),
+            ending: RefCell::new(None),
+            ended: Event::default(),
+            heard_at: Cell::new(ring::now()),
+            sending_since: Cell::new(None),
+            receiving_since: Cell::new(None),
+            ping: Cell::new(None),
+            next_ping: Cell::new(1),
+            text: RefCell::default(),
+        }
+    }
+
+    /// Ends the connection: the reader stops, and the sender after what is queued (logout) or at
+    /// once (all else).
+    pub(crate) fn end(&self, why: Ending) {
+        let mut ending = self.ending.borrow_mut();
+        if ending.is_some() {
+            return;
+        }
+        let graceful = matches!(why, Ending::LoggedOut | Ending::Shutdown);
+        *ending = Some(why);
+        drop(ending);
+        self.ended.set();
+        self.out_rings.ring();
+        self.room.ring();
+        if !graceful {
+            // It fails when the peer has closed already, which is what is wanted.
+            drop(self.stream.shutdown());
+        }
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ended.has_happened()
+    }
+
+    /// A logout's answer is still sent; after anything else the socket is gone.
+    fn drains_at_end(&self) -> bool {
+        matches!(*self.ending.borrow(), Some(Ending::LoggedOut | Ending::Shutdown))
+    }
+
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        self.ending.borrow().clone()
+    }
+}

@@ -1,0 +1,153 @@
+//! Output of a connection: PDUs are queued here during a turn and leave together at its end.
+
+use iscsi::digest::{Digest, digest};
+use iscsi::pdu::{
+    BHS_LEN_BYTES, DataIn, NopIn, RESERVED_TAG, Reject, RejectReason, padded_len_bytes,
+};
+use ring::Data;
+
+use super::{Connection, Ping};
+
+/// StatSN and the command window, as every response carries them (RFC 7143 §11.4).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    pub(crate) stat_sn: u32,
+    pub(crate) exp_cmd_sn: u32,
+    pub(crate) max_cmd_sn: u32,
+}
+
+impl Connection {
+    /// Takes the next StatSN: for a PDU that carries status.
+    #[inline]
+    pub(crate) fn stamp(&self) -> Stamp {
+        let stamp = self.peek_stamp();
+        self.stat_sn.set(stamp.stat_sn.wrapping_add(1));
+        stamp
+    }
+
+    /// The next StatSN without taking it: R2T, and NOP-In that asks.
+    #[inline]
+    pub(crate) fn peek_stamp(&self) -> Stamp {
+        let (exp_cmd_sn, max_cmd_sn) = self.session.window_edges();
+        Stamp { stat_sn: self.stat_sn.get(), exp_cmd_sn, max_cmd_sn }
+    }
+
+    /// Bytes queued and not yet handed to the socket.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.out.borrow().len_bytes()
+    }
+
+    /// Waits until the queue is short enough to read or produce more.
+    pub(crate) async fn wait_for_room(&self) {
+        let limit = self.session.shared.limits.output_bytes;
+        if self.queued_bytes() > limit {
+            self.room.until(|| self.queued_bytes() <= limit || self.is_ending()).await;
+        }
+    }
+
+    /// Queues the last Login Response, to which no digests belong yet (RFC 7143 §13.1).
+    pub(crate) fn push_login_response(&self, header: &[u8; BHS_LEN_BYTES], data: &[u8]) {
+        let mut out = self.out.borrow_mut();
+        out.push_bytes(header);
+        out.push_bytes(data);
+        out.push_bytes(&[0; 3][..padded_len_bytes(data.len()) - data.len()]);
+        drop(out);
+        self.out_rings.ring();
+    }
+
+    /// Queues a PDU with a data segment that is copied (sense data, text, inquiry data).
+    pub(crate) fn push_pdu(&self, header: &[u8; BHS_LEN_BYTES], data: &[u8]) {
+        debug_assert_eq!(
+            u32::from_be_bytes([0, header[5], header[6], header[7]]) as usize,
+            data.len(),
+            "the header announces its data segment"
+        );
+        let params = self.params.get();
+        let mut out = self.out.borrow_mut();
+        out.push_bytes(header);
+        if params.header_digest {
+            out.push_bytes(&digest(header));
+        }
+        if !data.is_empty() {
+            out.push_bytes(data);
+            out.push_bytes(&[0; 3][..padded_len_bytes(data.len()) - data.len()]);
+            if params.data_digest {
+                out.push_bytes(&padded_digest(data));
+            }
+        }
+        drop(out);
+        self.out_rings.ring();
+    }
+
+    /// Queues a Data-In PDU whose payload goes by reference. With a data digest the payload must
+    /// stand still (see [`crate::unit::still`]).
+    #[inline]
+    pub(crate) fn push_data_in(&self, header: &DataIn, data: Data) {
+        let params = self.params.get();
+        let mut bhs = [0; BHS_LEN_BYTES];
+        header.emit(&mut bhs);
+        let mut out = self.out.borrow_mut();
+        out.push_bytes(&bhs);
+        if params.header_digest {
+            out.push_bytes(&digest(&bhs));
+        }
+        let pad = padded_len_bytes(data.len()) - data.len();
+        if params.data_digest {
+            let crc = padded_digest(data.as_slice().expect("the payload stands still"));
+            out.push_data(data);
+            out.push_bytes(&[0; 3][..pad]);
+            out.push_bytes(&crc);
+        } else {
+            out.push_data(data);
+            if pad > 0 {
+                out.push_bytes(&[0; 3][..pad]);
+            }
+        }
+        drop(out);
+        self.out_rings.ring();
+    }
+
+    /// Refuses a PDU and sends its header back (RFC 7143 §11.17).
+    pub(crate) fn push_reject(&self, reason: RejectReason, refused: &[u8; BHS_LEN_BYTES]) {
+        let stamp = self.stamp();
+        let reject = Reject {
+            reason,
+            data_segment_len_bytes: BHS_LEN_BYTES as u32,
+            itt: RESERVED_TAG,
+            stat_sn: stamp.stat_sn,
+            exp_cmd_sn: stamp.exp_cmd_sn,
+            max_cmd_sn: stamp.max_cmd_sn,
+            data_sn: 0,
+        };
+        let mut bhs = [0; BHS_LEN_BYTES];
+        reject.emit(&mut bhs);
+        self.push_pdu(&bhs, refused);
+    }
+
+    /// Asks for a sign of life.
+    pub(crate) fn push_ping(&self) {
+        let ttt = self.next_ping.get();
+        self.next_ping.set(if ttt == RESERVED_TAG - 1 { 1 } else { ttt + 1 });
+        let stamp = self.peek_stamp();
+        let nop = NopIn {
+            data_segment_len_bytes: 0,
+            lun: 0,
+            itt: RESERVED_TAG,
+            ttt,
+            stat_sn: stamp.stat_sn,
+            exp_cmd_sn: stamp.exp_cmd_sn,
+            max_cmd_sn: stamp.max_cmd_sn,
+        };
+        let mut bhs = [0; BHS_LEN_BYTES];
+        nop.emit(&mut bhs);
+        self.push_pdu(&bhs, &[]);
+        self.ping.set(Some(Ping { ttt, since: ring::now() }));
+    }
+}
+
+/// The data digest of a segment: it covers the padding (RFC 7143 §11.2.3).
+fn padded_digest(data: &[u8]) -> [u8; 4] {
+    let mut digest = Digest::new();
+    digest.update(data);
+    digest.finish_padded()
+}

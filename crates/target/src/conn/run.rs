@@ -1,0 +1,179 @@
+//! The three loops of a connection: the reader, the sender, and the supervisor that watches time.
+
+use std::io;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use ring::SendBatch;
+
+use super::receive::{Receiver, Want};
+use super::{Connection, Ending};
+use crate::quiet::{PROTOCOL, STALL, quietly};
+
+/// How often a payload that found no memory looks again.
+const MEMORY_PAUSE: Duration = Duration::from_millis(2);
+
+/// Runs a connection to its end. `early` holds bytes that came with the last login PDU.
+pub(crate) async fn serve(conn: Rc<Connection>, early: Vec<u8>) {
+    let sender = Rc::new(crate::event::Event::default());
+    let sender_done = sender.clone();
+    let sending = conn.clone();
+    ring::spawn(async move {
+        if send_loop(&sending).await.is_err() {
+            sending.end(Ending::Closed);
+        }
+        sender_done.set();
+    });
+    ring::spawn(supervise(conn.clone()));
+    let ending = read_loop(&conn, &early).await;
+    conn.end(ending);
+    sender.wait().await;
+    report(&conn);
+    conn.session.connection_ended(&conn);
+}
+
+fn report(conn: &Connection) {
+    let peer = conn.peer;
+    let initiator = &conn.session.initiator;
+    match conn.ending() {
+        Some(Ending::Fault(fault)) => {
+            quietly!(PROTOCOL, warn, "dropped the connection of {initiator} at {peer}: {fault}");
+        }
+        Some(Ending::Stalled(what)) => {
+            quietly!(STALL, warn, "dropped the connection of {initiator} at {peer}: {what}");
+        }
+        Some(ending) => tracing::debug!("connection of {initiator} at {peer} ended: {ending:?}"),
+        None => {}
+    }
+}
+
+async fn read_loop(conn: &Rc<Connection>, early: &[u8]) -> Ending {
+    let mut receiver = Receiver::new(conn.clone());
+    match read_until_end(conn, &mut receiver, early).await {
+        Ok(()) => Ending::Closed,
+        Err(ending) => ending,
+    }
+}
+
+async fn read_until_end(
+    conn: &Rc<Connection>,
+    receiver: &mut Receiver,
+    early: &[u8],
+) -> Result<(), Ending> {
+    let mut want = feed(conn, receiver, early).await?;
+    while !conn.is_ending() {
+        conn.wait_for_room().await;
+        want = match want {
+            Want::Direct(place, range) => {
+                let (place, result) = conn.stream.recv_exact(place, range.clone()).await;
+                heard(conn, receiver);
+                result.map_err(|_| Ending::Closed)?;
+                receiver.direct_done(place, range).map_err(Ending::Fault)?
+            }
+            Want::Chunk | Want::Memory => {
+                let chunk = conn.stream.recv().await.map_err(|_| Ending::Closed)?;
+                if chunk.is_empty() {
+                    return Ok(());
+                }
+                heard(conn, receiver);
+                feed(conn, receiver, &chunk).await?
+            }
+        };
+        conn.receiving_since.set(receiver.is_mid_pdu().then(ring::now));
+    }
+    Ok(())
+}
+
+fn heard(conn: &Connection, receiver: &Receiver) {
+    conn.heard_at.set(ring::now());
+    receiver.progressed();
+}
+
+/// Feeds all of `bytes`, waiting for memory where a payload finds none.
+async fn feed(
+    conn: &Rc<Connection>,
+    receiver: &mut Receiver,
+    mut bytes: &[u8],
+) -> Result<Want, Ending> {
+    let mut starved_at = None;
+    loop {
+        let (used, want) = receiver.feed(bytes).map_err(Ending::Fault)?;
+        bytes = &bytes[used..];
+        if !matches!(want, Want::Memory) {
+            return Ok(want);
+        }
+        let since = *starved_at.get_or_insert_with(ring::now);
+        if ring::now() - since >= conn.session.shared.limits.stall_timeout {
+            return Err(Ending::Stalled("there was no memory for its data"));
+        }
+        ring::sleep(MEMORY_PAUSE).await;
+    }
+}
+
+/// Sends what the tasks of a turn have queued, in one piece at the end of the turn.
+async fn send_loop(conn: &Connection) -> io::Result<()> {
+    let mut spare = SendBatch::new();
+    loop {
+        conn.out_rings.until(|| conn.queued_bytes() > 0 || conn.is_ending()).await;
+        if conn.is_ending() && (conn.queued_bytes() == 0 || !conn.drains_at_end()) {
+            return Ok(());
+        }
+        ring::turn_end().await;
+        let batch = conn.out.replace(spare);
+        conn.sending_since.set(Some(ring::now()));
+        let (batch, result) = conn.stream.send(batch).await;
+        conn.sending_since.set(None);
+        spare = batch;
+        conn.room.ring();
+        result?;
+    }
+}
+
+/// Watches what only time can tell: peers that went silent, stopped reading, or never send the
+/// data they announced.
+async fn supervise(conn: Rc<Connection>) {
+    let limits = conn.session.shared.limits.clone();
+    loop {
+        let pause = next_look(&conn, limits.nop_interval, limits.stall_timeout);
+        if ring::timeout(pause, conn.ended.wait()).await.is_some() {
+            return;
+        }
+        let now = ring::now();
+        if past(conn.sending_since.get(), limits.stall_timeout, now) {
+            return conn.end(Ending::Stalled("it stopped reading"));
+        }
+        if past(conn.receiving_since.get(), limits.stall_timeout, now) {
+            return conn.end(Ending::Stalled("it stopped in the middle of a PDU"));
+        }
+        if conn.session.awaits_data_since(limits.stall_timeout, now, &conn) {
+            return conn.end(Ending::Stalled("it never sent the data it announced"));
+        }
+        match conn.ping.get() {
+            Some(ping) if now - ping.since >= limits.nop_timeout => {
+                return conn.end(Ending::Stalled("it did not answer a NOP-In"));
+            }
+            Some(_) => {}
+            None if now - conn.heard_at.get() >= limits.nop_interval => conn.push_ping(),
+            None => {}
+        }
+    }
+}
+
+/// Idle connections are looked at once per NOP interval; others as often as their limits need.
+fn next_look(conn: &Connection, nop_interval: Duration, stall: Duration) -> Duration {
+    let limits = &conn.session.shared.limits;
+    if conn.sending_since.get().is_some() || conn.receiving_since.get().is_some() {
+        return stall.min(nop_interval) / 2;
+    }
+    match conn.ping.get() {
+        Some(_) => limits.nop_timeout,
+        None => {
+            let silent = ring::now() - conn.heard_at.get();
+            nop_interval.saturating_sub(silent).max(nop_interval / 16)
+        }
+    }
+}
+
+fn past(since: Option<Instant>, limit: Duration, now: Instant) -> bool {
+    since.is_some_and(|since| now - since >= limit)
+}

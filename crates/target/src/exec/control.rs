@@ -1,0 +1,77 @@
+//! Commands that the SCSI model answers from its own state, and what their effects ask of us.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use scsi::reservation::Refusal;
+use scsi::unit::{ControlContext, Effect, Outcome as Done, execute_absent};
+use scsi::{Sense, Status};
+
+use crate::core::abort_everywhere;
+use crate::ffp::{Answer, Outcome, Scope};
+use crate::task::Task;
+use crate::unit::Unit;
+
+pub(super) async fn run(task: &Rc<Task>) -> Outcome {
+    let unit = &task.place.unit;
+    let shared = &task.conn().session.shared;
+    let data = task.take_data();
+    let moved = task.command.data_out_bytes(unit.block_bytes);
+    let luns = shared.luns();
+    let context = ControlContext { luns: &luns };
+    let parameters = data.as_deref().unwrap_or_default();
+    let done = unit.logical.execute(&task.place.nexus, &task.command, parameters, &context);
+    let (status, sense, data_in) = (done.status, done.sense, done.data_in);
+    for effect in done.effects {
+        if let Err(outcome) = carry_out(task, unit, effect).await {
+            return outcome;
+        }
+    }
+    match (status, sense) {
+        (Status::Good, _) if data_in.is_empty() => Outcome::Good { moved },
+        (Status::Good, _) => Outcome::Parameters(data_in),
+        (Status::CheckCondition, Some(sense)) => Outcome::Check(sense),
+        (status, _) => Outcome::Status(status),
+    }
+}
+
+/// Does what must be done before the command is answered.
+async fn carry_out(task: &Rc<Task>, unit: &Arc<Unit>, effect: Effect) -> Result<(), Outcome> {
+    match effect {
+        Effect::SaveReservations(image) => unit.save_reservations(image).await.map_err(|error| {
+            tracing::error!("{}: cannot save its reservations: {error}", unit.name);
+            Outcome::Check(Sense::internal_failure())
+        }),
+        Effect::AbortTasks { of } => {
+            let shared = &task.conn().session.shared;
+            abort_everywhere(shared, &Scope::UnitOfNexus(unit.index, of)).await;
+            Ok(())
+        }
+        Effect::SynchronizeCache => {
+            let flushed = unit.device.flush().await;
+            flushed.map_err(|error| super::failed(unit, error, super::Doing::Writing))
+        }
+        Effect::Sanitize { method, immediate } => {
+            super::sanitize::sanitize(unit, method, immediate).await
+        }
+    }
+}
+
+/// What a LUN without a unit answers (SPC-5 §6.7.2).
+pub(crate) fn absent_unit(answer: &Answer, cdb: &[u8]) -> Outcome {
+    let luns = answer.conn.session.shared.luns();
+    let Done { status, sense, data_in, .. } = execute_absent(cdb, &ControlContext { luns: &luns });
+    match (status, sense) {
+        (Status::Good, _) => Outcome::Parameters(data_in),
+        (_, Some(sense)) => Outcome::Check(sense),
+        (status, None) => Outcome::Status(status),
+    }
+}
+
+/// A command that may not run.
+pub(crate) fn refused(refusal: Refusal) -> Outcome {
+    match refusal {
+        Refusal::Check(sense) => Outcome::Check(sense),
+        Refusal::Conflict => Outcome::Status(Status::ReservationConflict),
+    }
+}

@@ -1,0 +1,112 @@
+//! Failures of a disk, as a host must hear of them: the only mapping to status and sense.
+
+use block::BlockError;
+use scsi::{AdditionalSense, Sense, SenseKey, Status};
+
+use crate::ffp::Outcome;
+use crate::quiet::{MEDIUM, quietly};
+use crate::session::Session;
+use crate::unit::Unit;
+
+/// What was being done when it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    Reading,
+    Writing,
+}
+
+/// Maps a failure to what the host must hear. Nothing that failed becomes GOOD.
+pub(crate) fn failed(unit: &Unit, error: BlockError, doing: Doing) -> Outcome {
+    let outcome = outcome_of(error, doing, unit.block_bytes);
+    if matches!(error, BlockError::Medium { .. } | BlockError::LostWrites | BlockError::Os { .. }) {
+        quietly!(MEDIUM, error, "{}: {error}", unit.name);
+    } else if error == BlockError::NoSpace {
+        quietly!(MEDIUM, warn, "{}: {error}; writes are refused until there is some", unit.name);
+    }
+    outcome
+}
+
+fn outcome_of(error: BlockError, doing: Doing, block_bytes: u32) -> Outcome {
+    let sense = match error {
+        BlockError::OutOfRange { at, .. } => Sense::lba_out_of_range(at / u64::from(block_bytes)),
+        BlockError::ReadOnly => Sense::write_protected(),
+        BlockError::NoSpace => Sense::space_allocation_failed(),
+        BlockError::Medium { at } => {
+            let lba = at / u64::from(block_bytes);
+            match doing {
+                Doing::Reading => Sense::medium_error_read(lba),
+                Doing::Writing => Sense::write_error(lba),
+            }
+        }
+        // What the host believes to be written may be gone: it must not go on as if nothing were.
+        BlockError::LostWrites => Sense::new(SenseKey::MediumError, AdditionalSense::WRITE_ERROR),
+        BlockError::NoMemory | BlockError::Busy => return Outcome::Status(Status::Busy),
+        BlockError::Unsupported => {
+            Sense::new(SenseKey::IllegalRequest, AdditionalSense::INVALID_FIELD_IN_CDB)
+        }
+        BlockError::Unaligned { .. }
+        | BlockError::TooLong { .. }
+        | BlockError::PayloadMismatch
+        | BlockError::Os { .. } => Sense::internal_failure(),
+    };
+    Outcome::Check(sense)
+}
+
+/// There is no buffer for a command: TASK SET FULL while others of the session are under way, so
+/// that the host lowers its queue depth; BUSY otherwise (SAM-5 §5.3.1).
+pub(crate) fn out_of_memory(session: &Session) -> Outcome {
+    let others = !session.tasks_where(|_| true).is_empty();
+    Outcome::Status(if others { Status::TaskSetFull } else { Status::Busy })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sense_of(error: BlockError, doing: Doing) -> Sense {
+        match outcome_of(error, doing, 512) {
+            Outcome::Check(sense) => sense,
+            other => panic!("{error} gave {other:?}"),
+        }
+    }
+
+    #[test]
+    fn medium_errors_name_the_block() {
+        let error = BlockError::Medium { at: 512 * 77 };
+        assert_eq!(sense_of(error, Doing::Reading), Sense::medium_error_read(77));
+        assert_eq!(sense_of(error, Doing::Writing), Sense::write_error(77));
+    }
+
+    #[test]
+    fn a_full_device_is_space_allocation_failed_write_protect() {
+        let sense = sense_of(BlockError::NoSpace, Doing::Writing);
+        assert_eq!(sense, Sense::space_allocation_failed());
+    }
+
+    #[test]
+    fn no_failure_becomes_good() {
+        let errors = [
+            BlockError::OutOfRange { at: 0, len: 1, size_bytes: 0 },
+            BlockError::Unaligned { at: 1, len: 1, block_bytes: 512 },
+            BlockError::TooLong { len: 2, max: 1 },
+            BlockError::PayloadMismatch,
+            BlockError::ReadOnly,
+            BlockError::NoSpace,
+            BlockError::Medium { at: 0 },
+            BlockError::LostWrites,
+            BlockError::NoMemory,
+            BlockError::Busy,
+            BlockError::Unsupported,
+            BlockError::Os { errno: 5 },
+        ];
+        for error in errors {
+            let outcome = outcome_of(error, Doing::Writing, 512);
+            let bad = match outcome {
+                Outcome::Check(_) => true,
+                Outcome::Status(status) => status != Status::Good,
+                _ => false,
+            };
+            assert!(bad, "{error} became {outcome:?}");
+        }
+    }
+}

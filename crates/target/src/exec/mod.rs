@@ -1,0 +1,56 @@
+//! What commands do to the medium, and the one place where failures become status and sense.
+
+mod cache;
+mod control;
+mod failure;
+mod provisioning;
+mod read;
+mod sanitize;
+mod verify;
+mod write;
+
+use std::rc::Rc;
+
+use scsi::Sense;
+use scsi::cdb::{Command, Executor};
+
+use crate::ffp::Outcome;
+use crate::task::Task;
+
+pub(crate) use control::{absent_unit, refused};
+pub(crate) use failure::{Doing, failed, out_of_memory};
+
+/// Runs a task whose data is complete.
+pub(crate) async fn run(task: &Rc<Task>) -> Outcome {
+    match task.spec.executor {
+        Executor::Control => control::run(task).await,
+        Executor::CopyManager => crate::copy::run(task).await,
+        Executor::Medium => medium(task).await,
+    }
+}
+
+async fn medium(task: &Rc<Task>) -> Outcome {
+    match task.command {
+        Command::Read { range, .. } => read::read(task, range).await,
+        Command::Write { range, fua, .. } => write::write(task, range, fua).await,
+        Command::WriteAtomic { range, fua, .. } => write::write_atomic(task, range, fua).await,
+        Command::WriteAndVerify { range, check } => {
+            write::write_and_verify(task, range, check).await
+        }
+        Command::CompareAndWrite { range, fua, .. } => {
+            write::compare_and_write(task, range, fua).await
+        }
+        Command::OrWrite { range, fua, .. } => write::or_write(task, range, fua).await,
+        Command::Verify { range, check } => verify::verify(task, range, check).await,
+        Command::SynchronizeCache { .. } => cache::synchronize(task).await,
+        Command::PreFetch { .. } => cache::pre_fetch(),
+        Command::Unmap { .. } => provisioning::unmap(task).await,
+        Command::WriteSame { range, unmap, no_data_out, .. } => {
+            provisioning::write_same(task, range, unmap, no_data_out).await
+        }
+        Command::GetLbaStatus { lba, allocation_bytes } => {
+            provisioning::get_lba_status(task, lba, allocation_bytes).await
+        }
+        _ => Outcome::Check(Sense::internal_failure()),
+    }
+}

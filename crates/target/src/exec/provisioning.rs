@@ -1,0 +1,173 @@
+//! Giving space back, and telling what is mapped: UNMAP, WRITE SAME, GET LBA STATUS (SBC-4 §5.6,
+//! §5.36, §5.49).
+
+use std::rc::Rc;
+
+use block::{BlockError, ExtentState, WriteFlags};
+use ring::{Buf, Data};
+use scsi::Sense;
+use scsi::cdb::BlockRange;
+use scsi::param::{LbaRun, Provisioning, lba_status, lba_status_runs_max, parse_unmap};
+
+use super::{Doing, failed};
+use crate::ffp::Outcome;
+use crate::task::Task;
+use crate::unit::Unit;
+
+/// Long operations go in steps of this, so that an abort ends them and other work gets its turn.
+pub(super) const STEP_BYTES: u64 = 64 << 20;
+
+/// A repeated block is written in pieces of this.
+const PATTERN_BYTES: usize = 256 << 10;
+
+/// The most extents that one GET LBA STATUS walks over before it answers with what it has.
+const EXTENTS_MAX: usize = 1024;
+
+/// UNMAP.
+pub(super) async fn unmap(task: &Rc<Task>) -> Outcome {
+    let unit = &task.place.unit;
+    let data = task.take_data();
+    let list = data.as_deref().unwrap_or_default();
+    let moved = task.command.data_out_bytes(unit.block_bytes);
+    let ranges = match parse_unmap(list, unit.logical.medium()) {
+        Ok(ranges) => ranges,
+        Err(sense) => return Outcome::Check(sense),
+    };
+    for range in ranges {
+        let len = unit.bytes_of(range.blocks.into());
+        let unmap = |at, len| unit.device.unmap(at, len);
+        if let Err(outcome) = in_steps(task, unit.bytes_of(range.lba), len, unmap).await {
+            return outcome;
+        }
+    }
+    Outcome::Good { moved }
+}
+
+/// Does something to a range, step by step.
+async fn in_steps(
+    task: &Task,
+    start: u64,
+    len: u64,
+    step: impl Fn(u64, u64) -> block::IoFuture<()>,
+) -> Result<(), Outcome> {
+    let mut done = 0;
+    while done < len {
+        let part = STEP_BYTES.min(len - done);
+        let result = step(start + done, part).await;
+        result.map_err(|error| failed(&task.place.unit, error, Doing::Writing))?;
+        if task.is_aborted() {
+            return Err(Outcome::Aborted);
+        }
+        done += part;
+    }
+    Ok(())
+}
+
+/// WRITE SAME(10) and (16). Zero blocks mean all to the end of the medium.
+pub(super) async fn write_same(
+    task: &Rc<Task>,
+    range: BlockRange,
+    unmap: bool,
+    no_data_out: bool,
+) -> Outcome {
+    let unit = &task.place.unit;
+    let blocks = match unit.logical.blocks_to_end(range) {
+        Ok(blocks) => blocks,
+        Err(sense) => return Outcome::Check(sense),
+    };
+    let (at, len) = (unit.bytes_of(range.lba), unit.bytes_of(blocks));
+    let flags = WriteFlags { durable: unit.is_durable(false), atomic: false };
+    let moved = task.command.data_out_bytes(unit.block_bytes);
+    let block = task.take_data();
+    if !no_data_out && block.as_ref().is_none_or(|block| (block.len() as u64) < moved) {
+        return Outcome::Check(Sense::invalid_field_in_cdb(1, None));
+    }
+    let zeroes = block.as_ref().is_none_or(|block| block.iter().all(|&byte| byte == 0));
+    let result = if zeroes {
+        let zero = |at, len| unit.device.write_zeroes(at, len, unmap, flags);
+        in_steps(task, at, len, zero).await
+    } else {
+        let block = block.expect("a pattern that is not zero was sent");
+        write_pattern(task, at, len, &block, flags).await
+    };
+    match result {
+        Ok(()) => Outcome::Good { moved },
+        Err(outcome) => outcome,
+    }
+}
+
+/// Writes `pattern`, one block, again and again.
+pub(super) async fn write_pattern(
+    task: &Task,
+    start: u64,
+    len: u64,
+    pattern: &[u8],
+    flags: WriteFlags,
+) -> Result<(), Outcome> {
+    let unit = &task.place.unit;
+    let failed = |error| failed(unit, error, Doing::Writing);
+    let piece = repeated(pattern, len).ok_or_else(|| failed(BlockError::NoMemory))?;
+    let mut done = 0;
+    while done < len {
+        let part = (piece.len() as u64).min(len - done);
+        let data = piece.slice(0..part as usize);
+        unit.device.write(start + done, data, flags).await.map_err(failed)?;
+        if task.is_aborted() {
+            return Err(Outcome::Aborted);
+        }
+        done += part;
+    }
+    Ok(())
+}
+
+/// As many copies of `block` as one piece, or `len`, takes.
+fn repeated(block: &[u8], len: u64) -> Option<Data> {
+    let piece_len = usize::try_from(len).unwrap_or(usize::MAX).min(PATTERN_BYTES);
+    let mut piece = Buf::alloc(piece_len)?;
+    for copy in piece.chunks_mut(block.len()) {
+        copy.copy_from_slice(&block[..copy.len()]);
+    }
+    Some(piece.into())
+}
+
+/// GET LBA STATUS(16).
+pub(super) async fn get_lba_status(task: &Rc<Task>, lba: u64, allocation_bytes: u32) -> Outcome {
+    let unit = &task.place.unit;
+    let runs = match lba_runs(unit, lba, lba_status_runs_max(allocation_bytes)).await {
+        Ok(runs) => runs,
+        Err(error) => return failed(unit, error, Doing::Reading),
+    };
+    Outcome::Parameters(lba_status(&runs, allocation_bytes))
+}
+
+/// At most `runs_max` runs from `lba` on; neighbours of one state are one run.
+async fn lba_runs(unit: &Unit, lba: u64, runs_max: usize) -> Result<Vec<LbaRun>, BlockError> {
+    let end = unit.device.geometry().blocks;
+    let mut runs: Vec<LbaRun> = Vec::new();
+    let mut at = lba;
+    for _ in 0..EXTENTS_MAX {
+        if at >= end {
+            break;
+        }
+        let extent = unit.device.extent(unit.bytes_of(at)).await?;
+        let blocks = extent.len_bytes / u64::from(unit.block_bytes);
+        let state = match extent.state {
+            ExtentState::Mapped => Provisioning::Mapped,
+            ExtentState::Deallocated => Provisioning::Deallocated,
+            ExtentState::Anchored => Provisioning::Anchored,
+        };
+        let step = blocks.min(u64::from(u32::MAX));
+        let full = runs.len() == runs_max;
+        match runs.last_mut() {
+            Some(last)
+                if last.state == state && u64::from(last.blocks) + step <= u32::MAX.into() =>
+            {
+                last.blocks += step as u32;
+            }
+            _ if full => break,
+            _ => runs.push(LbaRun { lba: at, blocks: step as u32, state }),
+        }
+        at += step;
+    }
+    Ok(runs)
+}

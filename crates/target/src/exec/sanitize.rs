@@ -1,0 +1,101 @@
+//! SANITIZE (SBC-4 §4.11, §5.26): all of the medium is overwritten or given back, and until that
+//! has ended well the unit does nothing else.
+
+use std::sync::Arc;
+
+use block::{BlockError, WriteFlags};
+use ring::{Buf, Data};
+use scsi::param::Overwrite;
+use scsi::unit::SanitizeMethod;
+
+use super::provisioning::STEP_BYTES;
+use super::{Doing, failed};
+use crate::ffp::Outcome;
+use crate::unit::Unit;
+
+/// How much of a pattern is written at once.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// Does what an accepted SANITIZE asks for. With IMMED it goes on beside other commands, and its
+/// failure is kept by the unit, which tells it to whoever asks.
+pub(super) async fn sanitize(
+    unit: &Arc<Unit>,
+    method: SanitizeMethod,
+    immediate: bool,
+) -> Result<(), Outcome> {
+    if immediate {
+        let unit = unit.clone();
+        ring::spawn(async move {
+            let _kept_by_the_unit = work(&unit, &method).await;
+        });
+        return Ok(());
+    }
+    work(unit, &method).await.map_err(|error| failed(unit, error, Doing::Writing))
+}
+
+async fn work(unit: &Unit, method: &SanitizeMethod) -> Result<(), BlockError> {
+    let result = match method {
+        SanitizeMethod::BlockErase => erase(unit).await,
+        SanitizeMethod::Overwrite(plan) => overwrite(unit, plan).await,
+    };
+    let result = match result {
+        Ok(()) => unit.device.flush().await,
+        failed => failed,
+    };
+    if let Err(error) = result {
+        tracing::error!("{}: SANITIZE failed: {error}", unit.name);
+    }
+    unit.logical.sanitize_end(result.is_ok());
+    result
+}
+
+/// BLOCK ERASE: all blocks are given back and read as zeroes afterwards.
+async fn erase(unit: &Unit) -> Result<(), BlockError> {
+    let size = unit.device.geometry().size_bytes();
+    let flags = WriteFlags::VOLATILE;
+    let mut at = 0;
+    while at < size {
+        let len = STEP_BYTES.min(size - at);
+        unit.device.write_zeroes(at, len, true, flags).await?;
+        at += len;
+        report(unit, at, size);
+    }
+    Ok(())
+}
+
+/// OVERWRITE: the pattern in every block, as often as asked for.
+async fn overwrite(unit: &Unit, plan: &Overwrite) -> Result<(), BlockError> {
+    let size = unit.device.geometry().size_bytes();
+    let passes = u64::from(plan.passes);
+    for pass in 0..passes {
+        let invert = plan.invert && pass % 2 == 1;
+        let piece = piece_of(plan, unit.block_bytes, size, invert).ok_or(BlockError::NoMemory)?;
+        let mut at = 0;
+        while at < size {
+            let len = PIECE_BYTES.min(size - at);
+            let data = piece.slice(0..len as usize);
+            unit.device.write(at, data, WriteFlags::VOLATILE).await?;
+            at += len;
+            report(unit, pass * size + at, passes * size);
+        }
+    }
+    Ok(())
+}
+
+/// One piece of blocks that hold the pattern.
+fn piece_of(plan: &Overwrite, block_bytes: u32, size: u64, invert: bool) -> Option<Data> {
+    let mut piece = Buf::alloc(PIECE_BYTES.min(size) as usize)?;
+    let flip = if invert { 0xff } else { 0 };
+    for block in piece.chunks_mut(block_bytes as usize) {
+        for (byte, pattern) in block.iter_mut().zip(plan.pattern.iter().cycle()) {
+            *byte = pattern ^ flip;
+        }
+    }
+    Some(piece.into())
+}
+
+/// PROGRESS INDICATION: parts of 65,536 (SPC-5 §4.4.2.4.6).
+fn report(unit: &Unit, done: u64, all: u64) {
+    let share = u128::from(done) * 0xffff / u128::from(all.max(1));
+    unit.logical.sanitize_progress(share as u16);
+}

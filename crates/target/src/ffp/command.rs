@@ -1,0 +1,312 @@
+//! SCSI commands: from the PDU to the task, and from its outcome to the response.
+//!
+//! A READ or WRITE that the device can do at once, which memory and page cache can, never becomes
+//! a task: it is answered where it arrived. Everything else is entered into the session.
+
+use std::rc::Rc;
+
+use block::{IoFuture, WriteFlags};
+use iscsi::ffp::{TransferLimits, WriteTransfer};
+use iscsi::pdu::{Bhs, RejectReason, ScsiCommand, TaskAttribute};
+use ring::{Buf, Data};
+use scsi::cdb::{Command, CommandSpec};
+use scsi::{Sense, Status};
+
+use super::{Answer, Expected, data_out};
+use crate::conn::{Connection, Fault, Payload};
+use crate::exec;
+use crate::session::UnitNexus;
+use crate::task::{Inbound, Task};
+
+/// The longest read that is asked of the device in one piece.
+pub(crate) const READ_CHUNK_BYTES: u64 = 256 << 10;
+
+/// The most Data-Out that one command may bring; VPD page B0h announces less.
+const DATA_OUT_BYTES_MAX: u64 = 8 << 20;
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// GOOD without Data-In; `moved` bytes of Data-Out were wanted.
+    Good { moved: u64 },
+    /// GOOD with parameter data.
+    Parameters(Vec<u8>),
+    /// GOOD with all data of a read.
+    Data(Data),
+    /// Data-In PDUs have been sent, `pdus` of them; the read was for `moved` bytes.
+    Streamed { pdus: u32, moved: u64 },
+    /// CHECK CONDITION.
+    Check(Sense),
+    /// Another status without data.
+    Status(Status),
+    /// No answer.
+    Aborted,
+}
+
+/// Runs a SCSI Command PDU whose turn in the session has come.
+pub(super) fn run(
+    conn: &Rc<Connection>,
+    bhs: &Bhs,
+    ahs: &[u8],
+    payload: Payload<'_>,
+    numbered: bool,
+) -> Result<(), Fault> {
+    let parsed = ScsiCommand::parse(bhs).and_then(|pdu| Ok((pdu, pdu.parse_ahs(ahs)?)));
+    let Ok((pdu, extra)) = parsed else {
+        if numbered {
+            conn.session.release_window();
+        }
+        conn.push_reject(RejectReason::INVALID_PDU_FIELD, bhs.bytes());
+        return Ok(());
+    };
+    let answer = Answer {
+        conn: conn.clone(),
+        itt: pdu.itt,
+        lun: pdu.lun,
+        expected: Expected::of(&pdu, &extra),
+        announced: pdu.expected_data_transfer_len_bytes,
+        numbered,
+    };
+    let Some(place) = conn.session.unit(pdu.lun) else {
+        refuse(&answer, &pdu, exec::absent_unit(&answer, &pdu.cdb));
+        return Ok(());
+    };
+    let logical = &place.unit.logical;
+    let (spec, command) = match scsi::cdb::decode(&pdu.cdb) {
+        Ok(decoded) => decoded,
+        Err(sense) => {
+            refuse(&answer, &pdu, Outcome::Check(sense));
+            return Ok(());
+        }
+    };
+    if let Err(refusal) = logical.admit(&place.nexus, spec, &command) {
+        refuse(&answer, &pdu, exec::refused(refusal));
+        return Ok(());
+    }
+    let mut begun = None;
+    if pdu.attribute == TaskAttribute::SIMPLE && place.order.borrow().is_open() {
+        match quick(&answer, &pdu, place, &command, &payload) {
+            Quick::Done => return Ok(()),
+            Quick::Begun(future) => begun = Some(future),
+            Quick::No => {}
+        }
+    }
+    enter(answer, &pdu, place.clone(), (spec, command), payload, begun)
+}
+
+/// Answers a command that is not run. Data that is still under way for it is dropped.
+fn refuse(answer: &Answer, pdu: &ScsiCommand, outcome: Outcome) {
+    if !pdu.is_final {
+        answer.conn.session.expect_stray(pdu.itt);
+    }
+    answer.release();
+    send(answer, outcome);
+}
+
+enum Quick {
+    /// Answered.
+    Done,
+    /// The device is at work.
+    Begun(IoFuture<Data>),
+    /// Not of the quick kind.
+    No,
+}
+
+/// Reads and writes that end here and now.
+#[inline]
+fn quick(
+    answer: &Answer,
+    pdu: &ScsiCommand,
+    place: &UnitNexus,
+    command: &Command,
+    payload: &Payload<'_>,
+) -> Quick {
+    let unit = &place.unit;
+    match *command {
+        Command::Read { range, .. } if pdu.is_read && !pdu.is_write => {
+            let len = unit.bytes_of(range.blocks.into());
+            if len == 0 || len > READ_CHUNK_BYTES {
+                return Quick::No;
+            }
+            let at = unit.bytes_of(range.lba);
+            match unit.device.read(at, len as usize).into_ready() {
+                Ok(result) => {
+                    answer.release();
+                    match result.and_then(|data| answer.sendable(data)) {
+                        Ok(data) => answer.data_and_good(data),
+                        Err(error) => send(answer, exec::failed(unit, error, exec::Doing::Reading)),
+                    }
+                    Quick::Done
+                }
+                Err(future) => Quick::Begun(future),
+            }
+        }
+        Command::Write { range, fua, .. } if pdu.is_final && !pdu.is_read => {
+            let len = unit.bytes_of(range.blocks.into());
+            if len == 0 || payload.len() as u64 != len || u64::from(answer.expected.write) != len {
+                return Quick::No;
+            }
+            let flags = WriteFlags { durable: unit.is_durable(fua), atomic: false };
+            match unit.device.write_now(unit.bytes_of(range.lba), payload.bytes(), flags) {
+                None => Quick::No,
+                Some(result) => {
+                    answer.release();
+                    match result {
+                        Ok(()) => send(answer, Outcome::Good { moved: len }),
+                        Err(error) => send(answer, exec::failed(unit, error, exec::Doing::Writing)),
+                    }
+                    Quick::Done
+                }
+            }
+        }
+        _ => Quick::No,
+    }
+}
+
+/// Makes a task of a command.
+fn enter(
+    answer: Answer,
+    pdu: &ScsiCommand,
+    place: Rc<UnitNexus>,
+    (spec, command): (&'static CommandSpec, Command),
+    payload: Payload<'_>,
+    begun: Option<IoFuture<Data>>,
+) -> Result<(), Fault> {
+    let session = answer.conn.session.clone();
+    if session.task_by_itt(pdu.itt).is_some() {
+        answer.release();
+        let mut header = [0; iscsi::pdu::BHS_LEN_BYTES];
+        pdu.emit(&mut header);
+        answer.conn.push_reject(RejectReason::TASK_IN_PROGRESS, &header);
+        return Ok(());
+    }
+    let inbound = match inbound(&answer, pdu, &place, &command, payload)? {
+        Ok(inbound) => inbound,
+        Err(outcome) => {
+            refuse(&answer, pdu, outcome);
+            return Ok(());
+        }
+    };
+    let task = Rc::new(Task::new(answer, place, spec, command, inbound));
+    session.enter(&task);
+    if pdu.attribute != TaskAttribute::HEAD_OF_QUEUE {
+        let ordered = pdu.attribute == TaskAttribute::ORDERED;
+        task.ticket.set(Some(task.place.order.borrow_mut().enter(ordered)));
+    }
+    if let Some(future) = begun {
+        task.runs.set(true);
+        ring::spawn(async move {
+            let outcome = match future.await.and_then(|data| task.answer.sendable(data)) {
+                Ok(data) => Outcome::Data(data),
+                Err(error) => exec::failed(&task.place.unit, error, exec::Doing::Reading),
+            };
+            finish(&task, outcome);
+        });
+        return Ok(());
+    }
+    if task.awaits_data() {
+        data_out::request_data(task.conn(), &task);
+    } else {
+        start(&task);
+    }
+    Ok(())
+}
+
+/// Prepares the Data-Out of a command: what came with it, and room for the rest. The inner error
+/// ends the command, the outer one the connection.
+fn inbound(
+    answer: &Answer,
+    pdu: &ScsiCommand,
+    place: &UnitNexus,
+    command: &Command,
+    payload: Payload<'_>,
+) -> Result<Result<Inbound, Outcome>, Fault> {
+    let needed = command.data_out_bytes(place.unit.block_bytes);
+    if needed > DATA_OUT_BYTES_MAX {
+        return Ok(Err(Outcome::Check(Sense::parameter_list_length_error())));
+    }
+    let params = &answer.conn.session.params;
+    let limits = TransferLimits {
+        initial_r2t: params.initial_r2t,
+        immediate_data: params.immediate_data,
+        first_burst_len_bytes: params.first_burst_len_bytes,
+        max_burst_len_bytes: params.max_burst_len_bytes,
+        max_outstanding_r2t: u16::try_from(params.max_outstanding_r2t).unwrap_or(u16::MAX),
+    };
+    let announced = answer.expected.write;
+    let wanted = u32::try_from(needed).map_or(announced, |needed| needed.min(announced));
+    let transfer =
+        WriteTransfer::start(&limits, announced, wanted, payload.len() as u32, pdu.is_final)?;
+    if wanted == 0 && transfer.is_complete() {
+        return Ok(Ok(Inbound::Nothing));
+    }
+    let whole = payload.len() >= wanted as usize;
+    let buffer = match payload {
+        Payload::Own(mut buf) if whole => {
+            buf.truncate(wanted as usize);
+            Some(buf)
+        }
+        payload => Buf::alloc(wanted as usize).map(|mut buf| {
+            let here = payload.len().min(buf.len());
+            buf[..here].copy_from_slice(&payload.bytes()[..here]);
+            buf
+        }),
+    };
+    match buffer {
+        Some(buffer) => Ok(Ok(Inbound::Filling { transfer, buffer: Some(buffer) })),
+        None => Ok(Err(exec::out_of_memory(&answer.conn.session))),
+    }
+}
+
+/// All data is there: runs the task when its turn has come.
+pub(super) fn start(task: &Rc<Task>) {
+    let task = task.clone();
+    ring::spawn(async move {
+        let waits = task
+            .ticket
+            .get()
+            .is_some_and(|ticket| !task.place.order.borrow_mut().may_run(ticket, || task.clone()));
+        if waits {
+            task.turn.wait().await;
+        }
+        if task.ended.has_happened() {
+            return; // aborted before its turn
+        }
+        task.runs.set(true);
+        let outcome = exec::run(&task).await;
+        finish(&task, outcome);
+    });
+}
+
+/// Ends a task: gives its place in the window and in the order to others, and answers unless it
+/// was aborted.
+pub(super) fn finish(task: &Rc<Task>, outcome: Outcome) {
+    if task.ended.has_happened() {
+        return;
+    }
+    let answer = &task.answer;
+    answer.conn.session.remove(task);
+    if let Some(ticket) = task.ticket.take() {
+        for next in task.place.order.borrow_mut().leave(ticket) {
+            next.turn.set();
+        }
+    }
+    answer.release();
+    if !task.is_aborted() {
+        send(answer, outcome);
+    }
+    task.ended.set();
+}
+
+/// Sends the response of a command that has left the window.
+fn send(answer: &Answer, outcome: Outcome) {
+    match outcome {
+        Outcome::Good { moved } => answer.status(Status::Good, None, moved, 0),
+        Outcome::Parameters(bytes) => answer.parameters_and_good(&bytes),
+        Outcome::Data(data) => answer.data_and_good(data),
+        Outcome::Streamed { pdus, moved } => answer.status(Status::Good, None, moved, pdus),
+        Outcome::Check(sense) => answer.check(sense),
+        Outcome::Status(status) => answer.status(status, None, 0, 0),
+        Outcome::Aborted => {}
+    }
+}

@@ -1,0 +1,56 @@
+//! Logout: of the session, of one connection, or for recovery, which ErrorRecoveryLevel 0 does not
+//! have (RFC 7143 §11.14).
+
+use std::rc::Rc;
+
+use iscsi::pdu::{
+    BHS_LEN_BYTES, Bhs, LogoutReason, LogoutRequest, LogoutResponse, LogoutResult, RejectReason,
+};
+
+use super::abort;
+use crate::conn::{Connection, Ending};
+
+pub(super) fn run(conn: &Rc<Connection>, bhs: &Bhs) {
+    let Ok(request) = LogoutRequest::parse(bhs) else { return };
+    match request.reason {
+        LogoutReason::CLOSE_SESSION => {
+            for task in conn.session.tasks_where(|_| true) {
+                abort(&task);
+            }
+            respond(conn, &request, LogoutResult::SUCCESS);
+            for other in conn.session.connections() {
+                other.end(Ending::LoggedOut);
+            }
+        }
+        LogoutReason::CLOSE_CONNECTION => match conn.session.connection(request.cid) {
+            Some(closing) => {
+                for task in conn.session.tasks_where(|task| Rc::ptr_eq(task.conn(), &closing)) {
+                    abort(&task);
+                }
+                respond(conn, &request, LogoutResult::SUCCESS);
+                closing.end(Ending::LoggedOut);
+            }
+            None => respond(conn, &request, LogoutResult::CID_NOT_FOUND),
+        },
+        LogoutReason::REMOVE_CONNECTION => {
+            respond(conn, &request, LogoutResult::RECOVERY_NOT_SUPPORTED);
+        }
+        _ => conn.push_reject(RejectReason::INVALID_PDU_FIELD, bhs.bytes()),
+    }
+}
+
+fn respond(conn: &Connection, request: &LogoutRequest, response: LogoutResult) {
+    let stamp = conn.stamp();
+    let reply = LogoutResponse {
+        response,
+        itt: request.itt,
+        stat_sn: stamp.stat_sn,
+        exp_cmd_sn: stamp.exp_cmd_sn,
+        max_cmd_sn: stamp.max_cmd_sn,
+        time2wait_s: 0,
+        time2retain_s: 0,
+    };
+    let mut header = [0; BHS_LEN_BYTES];
+    reply.emit(&mut header);
+    conn.push_pdu(&header, &[]);
+}

@@ -1,0 +1,225 @@
+//! Task management functions, with their real effect on running tasks (RFC 7143 §11.5, SAM-5 §7).
+//!
+//! A task that waits for data or for its turn ends at once. One that a disk is working on cannot
+//! be stopped: its answer is suppressed, and the function's own response waits until the disk is
+//! done, so that nothing of the task comes after it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use iscsi::ffp::{serial_le, serial_lt};
+use iscsi::pdu::{
+    BHS_LEN_BYTES, Bhs, RejectReason, TaskFunction, TaskRequest, TaskResponse, TaskResult,
+};
+use scsi::nexus::NexusKey;
+use scsi::param::decode_lun;
+
+use super::command;
+use crate::conn::{Connection, Ending};
+use crate::session::Session;
+use crate::task::Task;
+use crate::unit::Unit;
+
+/// Which tasks a function ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All tasks of one logical unit, whoever sent them.
+    Unit(usize),
+    /// The tasks of one nexus in one logical unit.
+    UnitOfNexus(usize, NexusKey),
+    /// All tasks of the target.
+    Target,
+}
+
+pub(super) fn run(conn: &Rc<Connection>, bhs: &Bhs) {
+    let Ok(request) = TaskRequest::parse(bhs) else { return };
+    if conn.session.is_discovery {
+        return conn.push_reject(RejectReason::PROTOCOL_ERROR, bhs.bytes());
+    }
+    match request.function {
+        TaskFunction::ABORT_TASK => abort_one(conn, request),
+        TaskFunction::QUERY_TASK => {
+            let found = known(&conn.session, &request);
+            respond(
+                conn,
+                &request,
+                if found { TaskResult::SUCCEEDED } else { TaskResult::COMPLETE },
+            );
+        }
+        TaskFunction::QUERY_TASK_SET => query_set(conn, &request),
+        TaskFunction::QUERY_ASYNCHRONOUS_EVENT => query_event(conn, &request),
+        TaskFunction::ABORT_TASK_SET
+        | TaskFunction::CLEAR_TASK_SET
+        | TaskFunction::LOGICAL_UNIT_RESET
+        | TaskFunction::TARGET_WARM_RESET
+        | TaskFunction::TARGET_COLD_RESET
+        | TaskFunction::I_T_NEXUS_RESET => many(conn, request),
+        TaskFunction::TASK_REASSIGN => {
+            respond(conn, &request, TaskResult::REASSIGN_NOT_SUPPORTED);
+        }
+        _ => respond(conn, &request, TaskResult::NOT_SUPPORTED),
+    }
+}
+
+/// The unit a function is for; a LUN that does not exist is answered here.
+fn unit_index(conn: &Connection, request: &TaskRequest) -> Option<usize> {
+    let units = conn.session.shared.units.len();
+    let index = decode_lun(request.lun).map(usize::from).filter(|&index| index < units);
+    if index.is_none() {
+        respond(conn, request, TaskResult::LUN_DOES_NOT_EXIST);
+    }
+    index
+}
+
+fn known(session: &Session, request: &TaskRequest) -> bool {
+    let tag = request.referenced_task_tag;
+    session.task_by_itt(tag).is_some_and(|task| task.answer.lun == request.lun)
+        || session.early.borrow().by_itt(tag).is_some()
+}
+
+/// ABORT TASK (RFC 7143 §11.5.1, §11.6.1).
+fn abort_one(conn: &Rc<Connection>, request: TaskRequest) {
+    let session = &conn.session;
+    if let Some(task) = session.task_by_itt(request.referenced_task_tag) {
+        if task.answer.lun != request.lun {
+            return respond(conn, &request, TaskResult::TASK_DOES_NOT_EXIST);
+        }
+        abort(&task);
+        let conn = conn.clone();
+        ring::spawn(async move {
+            task.ended.wait().await;
+            respond(&conn, &request, TaskResult::COMPLETE);
+        });
+        return;
+    }
+    // A command that has not arrived yet, but must have been sent before this request, counts as
+    // received and aborted: its number is consumed when it comes (RFC 7143 11.6.1 b).
+    let (expected, max) = session.window_edges();
+    let under_way = serial_le(expected, request.ref_cmd_sn)
+        && serial_le(request.ref_cmd_sn, max)
+        && serial_lt(request.ref_cmd_sn, request.cmd_sn);
+    if under_way {
+        session.early.borrow_mut().abort(request.ref_cmd_sn);
+        respond(conn, &request, TaskResult::COMPLETE);
+    } else {
+        respond(conn, &request, TaskResult::TASK_DOES_NOT_EXIST);
+    }
+}
+
+fn query_set(conn: &Connection, request: &TaskRequest) {
+    let Some(_) = unit_index(conn, request) else { return };
+    let any = !conn.session.tasks_where(|task| task.answer.lun == request.lun).is_empty();
+    respond(conn, request, if any { TaskResult::SUCCEEDED } else { TaskResult::COMPLETE });
+}
+
+/// QUERY ASYNCHRONOUS EVENT (SAM-5 §7.9): whether a unit attention or deferred error is pending.
+fn query_event(conn: &Connection, request: &TaskRequest) {
+    let Some(_) = unit_index(conn, request) else { return };
+    let place = conn.session.unit(request.lun).expect("the unit exists");
+    let pending = place.nexus.has_attention();
+    respond(conn, request, if pending { TaskResult::SUCCEEDED } else { TaskResult::COMPLETE });
+}
+
+/// The functions that end many tasks. What is there now is marked now, in command order; waiting
+/// for disks happens beside further commands.
+fn many(conn: &Rc<Connection>, request: TaskRequest) {
+    let session = conn.session.clone();
+    let shared = session.shared.clone();
+    let key = session.nexus_key();
+    let (aborted, reset): (Pin<Box<dyn Future<Output = ()>>>, _) = match request.function {
+        TaskFunction::ABORT_TASK_SET | TaskFunction::CLEAR_TASK_SET => {
+            // One task set per I_T nexus (TST=001b), so both mean the same tasks.
+            let Some(index) = unit_index(conn, &request) else { return };
+            (Box::pin(abort_tasks(tasks_in(&Scope::UnitOfNexus(index, key)))), 0..0)
+        }
+        TaskFunction::LOGICAL_UNIT_RESET => {
+            let Some(index) = unit_index(conn, &request) else { return };
+            (
+                Box::pin(crate::core::abort_everywhere(&shared, &Scope::Unit(index))),
+                index..index + 1,
+            )
+        }
+        TaskFunction::I_T_NEXUS_RESET => {
+            (Box::pin(abort_tasks(session.tasks_where(|_| true))), 0..0)
+        }
+        _ => {
+            let all = 0..shared.units.len();
+            (Box::pin(crate::core::abort_everywhere(&shared, &Scope::Target)), all)
+        }
+    };
+    let conn = conn.clone();
+    ring::spawn(async move {
+        aborted.await;
+        for unit in &shared.units[reset] {
+            reset_unit(unit).await;
+        }
+        respond(&conn, &request, TaskResult::COMPLETE);
+        match request.function {
+            // A cold reset ends all sessions (RFC 7143 11.5.1); this one after its answer.
+            TaskFunction::TARGET_COLD_RESET => crate::core::end_all_sessions(&shared, &session),
+            TaskFunction::I_T_NEXUS_RESET => session.end(&Ending::LoggedOut),
+            _ => {}
+        }
+    });
+}
+
+/// Resets a unit. A write cache that this turns off is written out first (SPC-5 §6.13).
+async fn reset_unit(unit: &Unit) {
+    if !unit.logical.logical_unit_reset().is_empty()
+        && let Err(error) = unit.device.flush().await
+    {
+        tracing::error!("{}: cannot be flushed at its reset: {error}", unit.name);
+    }
+}
+
+/// The tasks of this core that `scope` names.
+pub(crate) fn tasks_in(scope: &Scope) -> Vec<Rc<Task>> {
+    let mut found = Vec::new();
+    for session in crate::core::sessions() {
+        let hit = |task: &Task| match scope {
+            Scope::Target => true,
+            Scope::Unit(index) => task.place.unit.index == *index,
+            Scope::UnitOfNexus(index, key) => {
+                task.place.unit.index == *index && session.nexus_key() == *key
+            }
+        };
+        found.extend(session.tasks_where(hit));
+    }
+    found
+}
+
+/// Ends these tasks now; the future waits until the last of them is over.
+pub(crate) fn abort_tasks(tasks: Vec<Rc<Task>>) -> impl Future<Output = ()> {
+    for task in &tasks {
+        abort(task);
+    }
+    async move {
+        for task in tasks {
+            task.ended.wait().await;
+        }
+    }
+}
+
+/// Ends one task without an answer: at once, or when the disk is done with it.
+pub(crate) fn abort(task: &Rc<Task>) {
+    task.mark_aborted();
+    if !task.runs.get() && !task.ended.has_happened() {
+        command::finish(task, command::Outcome::Aborted);
+    }
+}
+
+fn respond(conn: &Connection, request: &TaskRequest, response: TaskResult) {
+    let stamp = conn.stamp();
+    let reply = TaskResponse {
+        response,
+        itt: request.itt,
+        stat_sn: stamp.stat_sn,
+        exp_cmd_sn: stamp.exp_cmd_sn,
+        max_cmd_sn: stamp.max_cmd_sn,
+        additional_response: 0,
+    };
+    let mut header = [0; BHS_LEN_BYTES];
+    reply.emit(&mut header);
+    conn.push_pdu(&header, &[]);
+}

@@ -1,0 +1,62 @@
+//! Text requests: SendTargets, and what may still be declared (RFC 7143 §11.10, appendix C).
+
+use std::rc::Rc;
+
+use iscsi::discovery::{Portal, SendTargets, TextEnv, TextStep, write_record};
+use iscsi::pdu::{BHS_LEN_BYTES, Bhs, TextRequest, TextResponse};
+use iscsi::text::TextWriter;
+
+use crate::conn::Connection;
+use crate::shared::PORTAL_GROUP;
+
+/// What one connection may learn.
+struct Env<'a>(&'a Connection);
+
+impl TextEnv for Env<'_> {
+    fn send_targets(&mut self, which: &SendTargets, out: &mut TextWriter) -> bool {
+        let Self(conn) = self;
+        let shared = &conn.session.shared;
+        match which {
+            SendTargets::All if !conn.session.is_discovery => return false,
+            SendTargets::Current if conn.session.is_discovery => return false,
+            SendTargets::One(name) if *name != shared.name => {
+                // A normal session may ask for its own target only; discovery finds nothing.
+                return conn.session.is_discovery;
+            }
+            _ => {}
+        }
+        let addresses = shared.announced_portals(conn.local);
+        let portal = |address| Portal { address, group_tag: PORTAL_GROUP };
+        let portals: Vec<_> = addresses.into_iter().map(portal).collect();
+        write_record(&shared.name, &portals, out);
+        true
+    }
+}
+
+pub(super) fn run(conn: &Rc<Connection>, bhs: &Bhs, text: &[u8]) {
+    let Ok(request) = TextRequest::parse(bhs) else { return };
+    let mut params = conn.params.get();
+    let step = conn.text.borrow_mut().on_request(&request, text, &mut params, &mut Env(conn));
+    conn.params.set(params);
+    let (is_final, is_continued, ttt, data) = match step {
+        TextStep::Reject(reason) => return conn.push_reject(reason, bhs.bytes()),
+        TextStep::Respond { is_final, is_continued, ttt, data } => {
+            (is_final, is_continued, ttt, data)
+        }
+    };
+    let stamp = conn.stamp();
+    let response = TextResponse {
+        is_final,
+        is_continued,
+        data_segment_len_bytes: data.len() as u32,
+        lun: 0,
+        itt: request.itt,
+        ttt,
+        stat_sn: stamp.stat_sn,
+        exp_cmd_sn: stamp.exp_cmd_sn,
+        max_cmd_sn: stamp.max_cmd_sn,
+    };
+    let mut header = [0; BHS_LEN_BYTES];
+    response.emit(&mut header);
+    conn.push_pdu(&header, &data);
+}

@@ -1,0 +1,134 @@
+//! The place of a connection: a new session, the successor of one that ends, or one more connection
+//! of a session, which may live on another core (RFC 7143 §6.3.1 to §6.3.6).
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use iscsi::login::{SessionDecision, SessionType};
+use ring::Stream;
+
+use super::exchange::{Accepted, describe};
+use super::{Admission, Ends};
+use crate::conn::{self, Connection, Ending};
+use crate::quiet::{LOGIN, quietly};
+use crate::session::{Residence, Session, SessionKey};
+use crate::shared::{Counted, Shared};
+
+/// How often a login tries to end the session before it; each try ends one.
+const REINSTATEMENTS_MAX: u32 = 4;
+
+/// Brings an accepted connection to its session and serves it to its end.
+pub(super) async fn settle(
+    shared: &Arc<Shared>,
+    stream: Stream,
+    ends: Ends,
+    admission: Admission,
+    login: Counted,
+    accepted: Accepted,
+) {
+    let outcome = &accepted.outcome;
+    if outcome.session_type == SessionType::Discovery {
+        drop(login);
+        let session = Rc::new(Session::new(shared.clone(), outcome));
+        crate::core::remember_session(&session);
+        return begin(session, stream, ends, accepted).await;
+    }
+    let key = SessionKey { initiator: outcome.initiator_name.as_str().into(), isid: outcome.isid };
+    if !matches!(outcome.decision, SessionDecision::Join { .. }) {
+        if reserve(shared, &key, &accepted).await {
+            drop(login);
+            let session = Rc::new(Session::new(shared.clone(), outcome));
+            crate::core::remember_session(&session);
+            begin(session, stream, ends, accepted).await;
+        } else {
+            quietly!(
+                LOGIN,
+                warn,
+                "{} logs in faster than its sessions end",
+                describe(outcome, ends.peer)
+            );
+        }
+        return;
+    }
+    let home = shared.registry.find(&key).filter(|residence| residence.tsih == outcome.tsih);
+    let Some(home) = home else { return }; // the session has just ended
+    drop(login);
+    if home.core == ring::core_id() {
+        return join(stream, ends, accepted).await;
+    }
+    move_to(shared, home.core, stream, ends, admission, accepted);
+}
+
+/// Enters a new session into the registry, after the one in its place has ended.
+async fn reserve(shared: &Arc<Shared>, key: &SessionKey, accepted: &Accepted) -> bool {
+    let outcome = &accepted.outcome;
+    for _ in 0..REINSTATEMENTS_MAX {
+        let residence = Residence {
+            tsih: outcome.tsih,
+            core: ring::core_id(),
+            params: outcome.session,
+            cids: vec![outcome.cid],
+        };
+        if shared.registry.insert(key, residence) {
+            return true;
+        }
+        let Some(old) = shared.registry.find(key) else { continue };
+        tracing::info!("{} is reinstated: its session before ends", key.initiator);
+        let home: usize = old.core.into();
+        let Some(core) = shared.cores().get(home).cloned() else { return false };
+        let close = move || crate::core::close_session(old.tsih, Ending::SessionEnded);
+        crate::core::on_cores(vec![core], close).await;
+    }
+    false
+}
+
+/// Hands the connection to the core of its session.
+fn move_to(
+    shared: &Arc<Shared>,
+    home: ring::CoreId,
+    stream: Stream,
+    ends: Ends,
+    mut admission: Admission,
+    accepted: Accepted,
+) {
+    let Ok(fd) = stream.into_fd() else { return };
+    let core: usize = home.into();
+    admission.move_to(core);
+    let Some(remote) = shared.cores().get(core) else { return };
+    remote.run(move || {
+        ring::spawn(async move {
+            let _admission = admission;
+            join(Stream::from_fd(fd), ends, accepted).await;
+        });
+    });
+}
+
+/// Joins a session of this core. A connection of the same CID makes room first (connection
+/// reinstatement, RFC 7143 §6.3.4).
+async fn join(stream: Stream, ends: Ends, accepted: Accepted) {
+    let Some(session) = crate::core::session(accepted.outcome.tsih) else { return };
+    if let Some(old) = session.connection(accepted.outcome.cid) {
+        old.end(Ending::Replaced);
+        session.wait_without(&old).await;
+    }
+    if session.is_over() {
+        return;
+    }
+    begin(session, stream, ends, accepted).await;
+}
+
+/// Sends the last login response and enters full-feature phase.
+async fn begin(session: Rc<Session>, stream: Stream, ends: Ends, accepted: Accepted) {
+    let Accepted { outcome, mut header, data, rest } = accepted;
+    let (exp_cmd_sn, max_cmd_sn) = session.window_edges();
+    // A joining connection learns the window as it is now (ExpCmdSN and MaxCmdSN, 11.13).
+    header[28..32].copy_from_slice(&exp_cmd_sn.to_be_bytes());
+    header[32..36].copy_from_slice(&max_cmd_sn.to_be_bytes());
+    let conn = Rc::new(Connection::new(stream, ends, session.clone(), &outcome));
+    session.add_connection(conn.clone());
+    if outcome.session_type == SessionType::Normal {
+        tracing::info!("{} logged in to session {}", describe(&outcome, ends.peer), outcome.tsih);
+    }
+    conn.push_login_response(&header, &data);
+    conn::serve(conn, rest).await;
+}

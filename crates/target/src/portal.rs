@@ -1,0 +1,103 @@
+//! Portals: listening sockets, and the dealing of connections to cores.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use ring::{Listener, Stream};
+
+use crate::login::{self, Admission};
+use crate::quiet::{FLOOD, quietly};
+use crate::shared::{Counted, Shared};
+
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: u16 = 1024;
+
+/// Binds all portals on this core and starts accepting. Returns the addresses as bound.
+///
+/// # Errors
+/// The first portal that cannot be had, with its address.
+pub(crate) fn open(
+    shared: &Arc<Shared>,
+    portals: &[SocketAddr],
+) -> Result<Vec<SocketAddr>, (SocketAddr, io::Error)> {
+    let mut listeners = Vec::with_capacity(portals.len());
+    let mut bound = Vec::with_capacity(portals.len());
+    for &portal in portals {
+        let listener = Listener::bind(portal, BACKLOG).map_err(|error| (portal, error))?;
+        bound.push(listener.local_addr().map_err(|error| (portal, error))?);
+        listeners.push(listener);
+    }
+    for listener in listeners {
+        ring::spawn(accept_loop(shared.clone(), listener));
+    }
+    Ok(bound)
+}
+
+async fn accept_loop(shared: Arc<Shared>, listener: Listener) {
+    while !shared.is_stopping() {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                if let Ok(fd) = stream.into_fd() {
+                    deal(&shared, fd, peer);
+                }
+            }
+            Err(error) => {
+                quietly!(FLOOD, warn, "cannot accept a connection: {error}");
+                // Out of file descriptors, mostly: the connection stays in the backlog.
+                ring::sleep(std::time::Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// Gives a connection to the core that has the fewest.
+fn deal(shared: &Arc<Shared>, fd: OwnedFd, peer: SocketAddr) {
+    if shared.is_stopping() {
+        return;
+    }
+    let limits = &shared.limits;
+    let Some(counted) = Counted::take(shared, |shared| &shared.connections, limits.connections)
+    else {
+        quietly!(FLOOD, warn, "closed a connection from {peer}: {} are open", limits.connections);
+        return;
+    };
+    let Some(login) = Counted::take(shared, |shared| &shared.logins, limits.logins) else {
+        quietly!(FLOOD, warn, "closed a connection from {peer}: {} are logging in", limits.logins);
+        return;
+    };
+    let core = shared.least_loaded();
+    let Some(remote) = shared.cores().get(core) else { return };
+    let admission = Admission::new(counted, shared, core);
+    let shared = shared.clone();
+    remote.run(move || {
+        ring::spawn(async move {
+            let stream = Stream::from_fd(fd);
+            set_options(&shared, &stream);
+            login::serve(&shared, stream, peer, admission, login).await;
+        });
+    });
+}
+
+/// Socket options of a data connection. Congestion control matters: a paced one (BBR) costs four
+/// times as much per byte on a fast local network.
+fn set_options(shared: &Shared, stream: &Stream) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!("TCP_NODELAY: {error}");
+    }
+    if let Err(error) = stream.set_user_timeout(shared.limits.stall_timeout) {
+        tracing::debug!("TCP_USER_TIMEOUT: {error}");
+    }
+    if let Some(name) = &shared.congestion
+        && let Err(error) = stream.set_congestion(name)
+    {
+        quietly!(
+            CONGESTION,
+            warn,
+            "TCP congestion control {name:?} is not to be had ({error}); the system's own is used"
+        );
+    }
+}
+
+static CONGESTION: crate::quiet::Quiet = crate::quiet::Quiet::new();

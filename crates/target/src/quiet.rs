@@ -1,0 +1,87 @@
+//! Says a thing once, not a thousand times: a flood of bad packets must not become a flood of log
+//! lines.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long one kind of message stays quiet after it was said.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// One kind of message. Shared by all cores.
+#[derive(Debug)]
+pub(crate) struct Quiet {
+    /// Milliseconds after `START` from which it may be said again.
+    again_ms: AtomicU64,
+    held_back: AtomicU64,
+}
+
+static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+
+impl Quiet {
+    pub(crate) const fn new() -> Self {
+        Self { again_ms: AtomicU64::new(0), held_back: AtomicU64::new(0) }
+    }
+
+    /// `Some(n)`: say it now, `n` were held back since the last time. `None`: hold it back.
+    pub(crate) fn may_say(&self) -> Option<u64> {
+        self.may_say_at(START.elapsed())
+    }
+
+    fn may_say_at(&self, now: Duration) -> Option<u64> {
+        let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let again_ms = self.again_ms.load(Ordering::Relaxed);
+        let next_ms = now_ms + u64::try_from(QUIET.as_millis()).unwrap_or(u64::MAX);
+        if now_ms < again_ms
+            || self
+                .again_ms
+                .compare_exchange(again_ms, next_ms, Ordering::Relaxed, Ordering::Relaxed)
+                .is_err()
+        {
+            self.held_back.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(self.held_back.swap(0, Ordering::Relaxed))
+    }
+}
+
+/// `quietly!(KIND, warn, "text {}", x)`: logs at most once in ten seconds per kind and says how many
+/// were held back.
+macro_rules! quietly {
+    ($kind:path, $level:ident, $($text:tt)+) => {
+        if let Some(held_back) = $kind.may_say() {
+            if held_back == 0 {
+                tracing::$level!($($text)+);
+            } else {
+                tracing::$level!(held_back, $($text)+);
+            }
+        }
+    };
+}
+pub(crate) use quietly;
+
+/// A peer broke the protocol and its connection is dropped.
+pub(crate) static PROTOCOL: Quiet = Quiet::new();
+/// A login was refused.
+pub(crate) static LOGIN: Quiet = Quiet::new();
+/// Too many connections.
+pub(crate) static FLOOD: Quiet = Quiet::new();
+/// A peer stopped reading, sending or answering.
+pub(crate) static STALL: Quiet = Quiet::new();
+/// A disk failed a command.
+pub(crate) static MEDIUM: Quiet = Quiet::new();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_one_line_and_a_count() {
+        let kind = Quiet::new();
+        assert_eq!(kind.may_say_at(Duration::from_secs(1)), Some(0));
+        for _ in 0..1000 {
+            assert_eq!(kind.may_say_at(Duration::from_secs(2)), None);
+        }
+        assert_eq!(kind.may_say_at(Duration::from_secs(12)), Some(1000));
+        assert_eq!(kind.may_say_at(Duration::from_secs(13)), None);
+    }
+}

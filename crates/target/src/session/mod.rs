@@ -1,0 +1,280 @@
+//! A session: the I_T nexus with its command window, its tasks and its connections. It lives on
+//! one core, and so do all of its connections.
+
+mod early;
+mod registry;
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use iscsi::ffp::{CommandWindow, Placement};
+use iscsi::login::SessionType;
+use iscsi::params::SessionParams;
+use iscsi::pdu::Isid;
+use scsi::nexus::NexusKey;
+use scsi::param::decode_lun;
+use scsi::unit::Nexus;
+use slab::Slab;
+
+use crate::conn::{Connection, Ending};
+use crate::event::{Bell, Event};
+use crate::order::TaskOrder;
+use crate::shared::Shared;
+use crate::task::Task;
+use crate::unit::Unit;
+
+pub(crate) use early::{EarlyPdu, EarlyPdus};
+pub(crate) use registry::{Registry, Residence, SessionKey};
+
+/// How many tags of ended tasks are remembered, so that data that was under way for them is
+/// dropped without a complaint.
+const STRAY_TAGS: usize = 256;
+
+/// One logical unit as one session sees it: the I_T_L nexus.
+#[derive(Debug)]
+pub(crate) struct UnitNexus {
+    pub(crate) unit: Arc<Unit>,
+    pub(crate) nexus: Arc<Nexus>,
+    pub(crate) order: RefCell<TaskOrder<Rc<Task>>>,
+}
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) initiator: Arc<str>,
+    pub(crate) isid: Isid,
+    pub(crate) tsih: u16,
+    pub(crate) is_discovery: bool,
+    pub(crate) params: SessionParams,
+    window: RefCell<CommandWindow>,
+    pub(crate) early: RefCell<EarlyPdus>,
+    connections: RefCell<Vec<Rc<Connection>>>,
+    units: Vec<OnceCell<Rc<UnitNexus>>>,
+    tasks: RefCell<Slab<Rc<Task>>>,
+    next_tag: Cell<u16>,
+    strays: RefCell<VecDeque<u32>>,
+    connection_left: Bell,
+    ended: Event,
+}
+
+impl Session {
+    pub(crate) fn new(shared: Arc<Shared>, outcome: &iscsi::login::LoginOutcome) -> Self {
+        let units = shared.units.iter().map(|_| OnceCell::new()).collect();
+        let depth = shared.limits.queue_depth;
+        Self {
+            shared,
+            initiator: outcome.initiator_name.as_str().into(),
+            isid: outcome.isid,
+            tsih: outcome.tsih,
+            is_discovery: outcome.session_type == SessionType::Discovery,
+            params: outcome.session,
+            window: RefCell::new(CommandWindow::new(outcome.exp_cmd_sn, depth)),
+            early: RefCell::default(),
+            connections: RefCell::default(),
+            units,
+            tasks: RefCell::default(),
+            next_tag: Cell::new(1),
+            strays: RefCell::default(),
+            connection_left: Bell::default(),
+            ended: Event::default(),
+        }
+    }
+
+    pub(crate) fn key(&self) -> SessionKey {
+        SessionKey { initiator: self.initiator.clone(), isid: self.isid }
+    }
+
+    // ---- numbering -----------------------------------------------------------------------------
+
+    /// ExpCmdSN and MaxCmdSN.
+    #[inline]
+    pub(crate) fn window_edges(&self) -> (u32, u32) {
+        let window = self.window.borrow();
+        (window.exp_cmd_sn(), window.max_cmd_sn())
+    }
+
+    #[inline]
+    pub(crate) fn place(&self, cmd_sn: u32) -> Placement {
+        self.window.borrow_mut().place(cmd_sn)
+    }
+
+    /// A numbered command has ended: its place in the window is free.
+    #[inline]
+    pub(crate) fn release_window(&self) {
+        self.window.borrow_mut().complete(memory_is_short());
+    }
+
+    // ---- units ---------------------------------------------------------------------------------
+
+    /// The logical unit behind a LUN as it stands in a PDU (SAM-5 §4.7), attached at first use.
+    pub(crate) fn unit(&self, lun_raw: u64) -> Option<&Rc<UnitNexus>> {
+        let index = usize::from(decode_lun(lun_raw)?);
+        let slot = self.units.get(index)?;
+        Some(slot.get_or_init(|| {
+            let unit = self.shared.units[index].clone();
+            let nexus = unit.logical.attach(self.nexus_key());
+            Rc::new(UnitNexus { unit, nexus, order: RefCell::new(TaskOrder::new()) })
+        }))
+    }
+
+    pub(crate) fn nexus_key(&self) -> NexusKey {
+        NexusKey {
+            initiator: self.initiator.clone(),
+            isid: self.isid,
+            target_port: crate::shared::TARGET_PORT,
+        }
+    }
+
+    // ---- tasks ---------------------------------------------------------------------------------
+
+    /// Enters a task and gives it its tag. The tag's low half is the slot; the high half changes
+    /// from use to use, so that late data of an ended task meets nobody else's buffer.
+    pub(crate) fn enter(&self, task: &Rc<Task>) {
+        let mut tasks = self.tasks.borrow_mut();
+        let slot = tasks.insert(task.clone());
+        let low = u32::try_from(slot).expect("a session has fewer than 65,535 tasks");
+        assert!(low < 0xffff, "the command window is far below 65,535");
+        let high = self.next_tag.get();
+        self.next_tag.set(high.wrapping_add(1));
+        task.ttt.set(u32::from(high) << 16 | low);
+    }
+
+    pub(crate) fn remove(&self, task: &Task) {
+        let slot = (task.ttt.get() & 0xffff) as usize;
+        let removed = self.tasks.borrow_mut().try_remove(slot);
+        debug_assert!(removed.is_some(), "a task is entered and removed once");
+        if task.awaits_data() {
+            self.expect_stray(task.ttt.get());
+            self.expect_stray(task.answer.itt);
+        }
+    }
+
+    pub(crate) fn task_by_ttt(&self, ttt: u32) -> Option<Rc<Task>> {
+        let tasks = self.tasks.borrow();
+        tasks.get((ttt & 0xffff) as usize).filter(|task| task.ttt.get() == ttt).cloned()
+    }
+
+    pub(crate) fn task_by_itt(&self, itt: u32) -> Option<Rc<Task>> {
+        let tasks = self.tasks.borrow();
+        tasks.iter().map(|(_, task)| task).find(|task| task.answer.itt == itt).cloned()
+    }
+
+    pub(crate) fn tasks_where(&self, wanted: impl Fn(&Task) -> bool) -> Vec<Rc<Task>> {
+        let tasks = self.tasks.borrow();
+        tasks.iter().map(|(_, task)| task).filter(|task| wanted(task)).cloned().collect()
+    }
+
+    /// Data for this tag may still come although its task is over.
+    pub(crate) fn expect_stray(&self, tag: u32) {
+        let mut strays = self.strays.borrow_mut();
+        if strays.len() == STRAY_TAGS {
+            strays.pop_front();
+        }
+        strays.push_back(tag);
+    }
+
+    pub(crate) fn is_stray(&self, tag: u32) -> bool {
+        self.strays.borrow().contains(&tag)
+    }
+
+    /// A task of this connection has waited this long for data without any progress.
+    pub(crate) fn awaits_data_since(
+        &self,
+        limit: Duration,
+        now: Instant,
+        conn: &Rc<Connection>,
+    ) -> bool {
+        let overdue = |task: &Task| {
+            Rc::ptr_eq(task.conn(), conn)
+                && task.awaits_data()
+                && now - task.progress_at.get() >= limit
+        };
+        self.tasks.borrow().iter().any(|(_, task)| overdue(task))
+    }
+
+    // ---- connections ---------------------------------------------------------------------------
+
+    pub(crate) fn add_connection(&self, conn: Rc<Connection>) {
+        self.connections.borrow_mut().push(conn);
+        self.count_connections();
+    }
+
+    fn count_connections(&self) {
+        let cids = self.connections.borrow().iter().map(|conn| conn.cid).collect();
+        self.shared.registry.set_connections(&self.key(), self.tsih, cids);
+    }
+
+    pub(crate) fn connections(&self) -> Vec<Rc<Connection>> {
+        self.connections.borrow().clone()
+    }
+
+    pub(crate) fn connection(&self, cid: u16) -> Option<Rc<Connection>> {
+        self.connections.borrow().iter().find(|conn| conn.cid == cid).cloned()
+    }
+
+    /// A connection has come to its end. At ErrorRecoveryLevel 0 its loss takes the session along
+    /// (RFC 7143 §7.1.4.2), a logout of this connection alone does not.
+    pub(crate) fn connection_ended(self: &Rc<Self>, ended: &Rc<Connection>) {
+        self.connections.borrow_mut().retain(|conn| !Rc::ptr_eq(conn, ended));
+        self.count_connections();
+        for task in self.tasks_where(|task| Rc::ptr_eq(task.conn(), ended)) {
+            crate::ffp::abort(&task);
+        }
+        let stays = matches!(ended.ending(), Some(Ending::LoggedOut | Ending::Replaced));
+        if !stays {
+            self.end(&Ending::SessionEnded);
+        }
+        self.connection_left.ring();
+        let replaced = ended.ending() == Some(Ending::Replaced);
+        if self.connections.borrow().is_empty() && !replaced {
+            let session = self.clone();
+            ring::spawn(async move { session.wind_up().await });
+        }
+    }
+
+    /// Waits until this connection is gone.
+    pub(crate) async fn wait_without(&self, gone: &Rc<Connection>) {
+        let is_gone = || !self.connections.borrow().iter().any(|conn| Rc::ptr_eq(conn, gone));
+        self.connection_left.until(is_gone).await;
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.ended.has_happened()
+    }
+
+    /// Ends all connections; the last one winds the session up.
+    pub(crate) fn end(&self, why: &Ending) {
+        for conn in self.connections() {
+            conn.end(why.clone());
+        }
+    }
+
+    /// Waits for tasks that cannot be stopped, then leaves the units and the registry.
+    async fn wind_up(self: Rc<Self>) {
+        for task in self.tasks_where(|_| true) {
+            crate::ffp::abort(&task);
+            task.ended.wait().await;
+        }
+        self.early.borrow_mut().clear();
+        for place in self.units.iter().filter_map(OnceCell::get) {
+            place.unit.logical.detach(&place.nexus);
+        }
+        crate::core::forget_session(&self);
+        self.shared.registry.remove(&self.key(), self.tsih);
+        self.ended.set();
+    }
+
+    pub(crate) async fn wait_ended(&self) {
+        self.ended.wait().await;
+    }
+}
+
+/// The pool of this core is more than three quarters full.
+pub(crate) fn memory_is_short() -> bool {
+    let usage = ring::pool_usage();
+    usage.used_bytes > usage.budget_bytes / 4 * 3
+}

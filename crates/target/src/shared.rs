@@ -1,0 +1,112 @@
+//! What all cores share: the configuration, the units, and who is logged in.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use iscsi::chap::AuthPolicy;
+use iscsi::text::IscsiName;
+use ring::Remote;
+
+use crate::config::{AllowRule, Limits, Redirect};
+use crate::session::Registry;
+use crate::unit::Unit;
+
+/// All portals are one portal group (RFC 7143 §4.4.1) ...
+pub(crate) const PORTAL_GROUP: u16 = 1;
+/// ... and so one SCSI target port: its relative target port identifier (SPC-5 §3.1).
+pub(crate) const TARGET_PORT: u16 = 1;
+
+/// One target.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) name: IscsiName,
+    pub(crate) alias: Option<String>,
+    pub(crate) units: Vec<Arc<Unit>>,
+    pub(crate) auth: AuthPolicy,
+    pub(crate) allow: Vec<AllowRule>,
+    pub(crate) limits: Limits,
+    pub(crate) congestion: Option<String>,
+    pub(crate) redirect: Option<Arc<dyn Redirect>>,
+    /// Bound addresses, known once the listeners are.
+    pub(crate) portals: OnceLock<Vec<SocketAddr>>,
+    /// The way to each core.
+    pub(crate) cores: OnceLock<Vec<Remote>>,
+    pub(crate) registry: Registry,
+    /// Connections by core: a new one goes where there are fewest.
+    pub(crate) loads: Vec<AtomicUsize>,
+    pub(crate) connections: AtomicUsize,
+    pub(crate) logins: AtomicUsize,
+    pub(crate) stopping: AtomicBool,
+    /// Token copies of Windows (POPULATE TOKEN), across all sessions.
+    pub(crate) copies: crate::copy::CopyManager,
+}
+
+impl Shared {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// The LUNs, as they stand in PDUs and in REPORT LUNS.
+    pub(crate) fn luns(&self) -> Vec<u64> {
+        let indices = (0..self.units.len()).map_while(|index| u16::try_from(index).ok());
+        indices.filter_map(scsi::param::encode_lun).collect()
+    }
+
+    /// The core with the fewest connections.
+    pub(crate) fn least_loaded(&self) -> usize {
+        let loads = self.loads.iter().map(|load| load.load(Ordering::Relaxed)).enumerate();
+        loads.min_by_key(|&(_, load)| load).map_or(0, |(core, _)| core)
+    }
+
+    pub(crate) fn cores(&self) -> &[Remote] {
+        self.cores.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Addresses to announce to an initiator that reached us at `local`: a wildcard portal is
+    /// known to it by that address (RFC 7143 §13.8).
+    pub(crate) fn announced_portals(&self, local: SocketAddr) -> Vec<SocketAddr> {
+        let portals = self.portals.get().map_or(&[][..], Vec::as_slice);
+        let mut announced = Vec::with_capacity(portals.len());
+        for portal in portals {
+            let address = if portal.ip().is_unspecified() {
+                SocketAddr::new(local.ip().to_canonical(), portal.port())
+            } else {
+                *portal
+            };
+            if !announced.contains(&address) {
+                announced.push(address);
+            }
+        }
+        announced
+    }
+}
+
+/// A count that goes down again by itself: connections, logins under way.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    shared: Arc<Shared>,
+    counter: fn(&Shared) -> &AtomicUsize,
+}
+
+impl Counted {
+    /// Counts one more, unless that would exceed `limit`.
+    pub(crate) fn take(
+        shared: &Arc<Shared>,
+        counter: fn(&Shared) -> &AtomicUsize,
+        limit: usize,
+    ) -> Option<Self> {
+        let count = counter(shared);
+        if count.fetch_add(1, Ordering::Relaxed) >= limit {
+            count.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(Self { shared: shared.clone(), counter })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        (self.counter)(&self.shared).fetch_sub(1, Ordering::Relaxed);
+    }
+}

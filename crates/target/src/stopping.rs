@@ -1,0 +1,84 @@
+//! A clean stop: ask, wait, end, flush.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use iscsi::pdu::{AsyncEvent, AsyncMessage, BHS_LEN_BYTES, RESERVED_TAG};
+
+use crate::conn::{Connection, Ending};
+use crate::server::ShutdownError;
+use crate::session::Session;
+use crate::shared::Shared;
+
+/// How long tasks that a disk works on may take after all connections are gone.
+const DISK_WAIT: Duration = Duration::from_secs(10);
+
+/// Runs on the first core.
+pub(crate) async fn stop(shared: &Arc<Shared>, grace: Duration) -> Result<(), ShutdownError> {
+    let cores = shared.cores().to_vec();
+    crate::core::on_cores(cores, move || end_sessions(grace)).await;
+    let mut first_failure = Ok(());
+    for unit in &shared.units {
+        if let Err(source) = unit.device.flush().await {
+            let failure = ShutdownError::Flush { unit: unit.name.clone(), source };
+            tracing::error!("{failure}");
+            first_failure = first_failure.and(Err(failure));
+        }
+    }
+    first_failure
+}
+
+/// Ends the sessions of this core: by request first, by force after `grace`.
+async fn end_sessions(grace: Duration) {
+    let sessions = crate::core::all_sessions();
+    let grace_s = u16::try_from(grace.as_secs()).unwrap_or(u16::MAX);
+    for session in sessions.iter().filter(|session| !session.is_discovery) {
+        if let Some(conn) = session.connections().first() {
+            notify(conn, AsyncEvent::LOGOUT_REQUEST, grace_s);
+        }
+    }
+    let left = |session: &&Rc<Session>| !session.is_discovery;
+    ring::timeout(grace, async {
+        for session in sessions.iter().filter(left) {
+            session.wait_ended().await;
+        }
+    })
+    .await;
+    for session in &sessions {
+        for conn in session.connections() {
+            if !session.is_discovery {
+                notify(&conn, AsyncEvent::SESSION_DROP, 0);
+            }
+            conn.end(Ending::Shutdown);
+        }
+    }
+    ring::timeout(DISK_WAIT, async {
+        for session in &sessions {
+            session.wait_ended().await;
+        }
+    })
+    .await;
+}
+
+/// Sends an Async Message (RFC 7143 §11.9). For a logout request `parameter3` is the time to do
+/// so; for a dropped session, 2 and 3 are the times to wait before and to retain after.
+fn notify(conn: &Connection, event: AsyncEvent, parameter3: u16) {
+    let stamp = conn.stamp();
+    let message = AsyncMessage {
+        data_segment_len_bytes: 0,
+        lun: 0,
+        itt: RESERVED_TAG,
+        stat_sn: stamp.stat_sn,
+        exp_cmd_sn: stamp.exp_cmd_sn,
+        max_cmd_sn: stamp.max_cmd_sn,
+        event,
+        vendor_code: 0,
+        parameter1: 0,
+        parameter2: 0,
+        parameter3,
+    };
+    let mut header = [0; BHS_LEN_BYTES];
+    message.emit(&mut header);
+    conn.push_pdu(&header, &[]);
+}

@@ -1,0 +1,201 @@
+//! A logical unit: its SCSI state, and the disk behind it.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use block::{BlockDevice, BlockError};
+use ring::Data;
+use scsi::alua::PortGroups;
+use scsi::unit::{Identity, LogicalUnit, MediumInfo, TargetPort, UnitConfig};
+use thiserror::Error;
+
+use crate::config::{Config, UnitSpec};
+use crate::shared::{PORTAL_GROUP, TARGET_PORT};
+
+/// MAXIMUM TRANSFER LENGTH: what one command moves at most.
+const TRANSFER_BYTES_MAX: u32 = 4 << 20;
+
+/// One exported disk, shared by all cores.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    /// Its LUN.
+    pub(crate) index: usize,
+    pub(crate) logical: LogicalUnit,
+    pub(crate) device: Arc<dyn BlockDevice>,
+    pub(crate) block_bytes: u32,
+    pub(crate) name: String,
+    /// Where reservations that survive a loss of power are kept.
+    reservations: PathBuf,
+}
+
+/// Saved reservations that cannot be used. Serving the unit without them would let in hosts that
+/// were fenced off.
+#[derive(Debug, Error)]
+pub enum ReservationsError {
+    /// The file cannot be read.
+    #[error("cannot read the saved reservations in {}: {source}", path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file is damaged.
+    #[error(
+        "the saved reservations in {} are damaged; delete the file to start without reservations",
+        path.display()
+    )]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The state directory cannot be made.
+    #[error("cannot make the state directory {}: {source}", path.display())]
+    Directory {
+        /// Which directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// Makes the units of a target, with the reservations that outlived its last run.
+pub(crate) fn make_all(config: &Config) -> Result<Vec<Arc<Unit>>, ReservationsError> {
+    let directory = &config.state_dir;
+    std::fs::create_dir_all(directory)
+        .map_err(|source| ReservationsError::Directory { path: directory.clone(), source })?;
+    let make = |(index, spec)| Unit::new(index, spec, config).map(Arc::new);
+    config.units.iter().enumerate().map(make).collect()
+}
+
+impl Unit {
+    fn new(index: usize, spec: &UnitSpec, config: &Config) -> Result<Self, ReservationsError> {
+        let geometry = spec.device.geometry();
+        let reservations = config.state_dir.join(file_name(&spec.serial));
+        let image = load(&reservations)?;
+        let logical = LogicalUnit::new(unit_config(spec, &config.iqn), image.as_deref())
+            .map_err(|_| ReservationsError::Damaged { path: reservations.clone() })?;
+        Ok(Self {
+            index,
+            logical,
+            device: spec.device.clone(),
+            block_bytes: geometry.block_bytes,
+            name: spec.name.clone(),
+            reservations,
+        })
+    }
+
+    /// Bytes in this many blocks.
+    #[inline]
+    pub(crate) fn bytes_of(&self, blocks: u64) -> u64 {
+        blocks * u64::from(self.block_bytes)
+    }
+
+    /// Reads into memory that stands still.
+    pub(crate) async fn read_still(&self, at: u64, len: usize) -> Result<Data, BlockError> {
+        still(self.device.read(at, len).await?)
+    }
+
+    /// A write must be durable before its answer: FUA, or no write cache.
+    #[inline]
+    pub(crate) fn is_durable(&self, fua: bool) -> bool {
+        fua || !self.logical.write_cache_enabled()
+    }
+
+    /// Makes the image of the reservations durable, in place of the last one.
+    pub(crate) async fn save_reservations(&self, image: Vec<u8>) -> io::Result<()> {
+        let path = self.reservations.clone();
+        ring::blocking(move || replace_file(&path, &image)).await
+    }
+}
+
+/// Bytes that stand still, as a digest or a comparison needs them: memory that a disk lends may
+/// change under a write that runs beside the read.
+pub(crate) fn still(data: Data) -> Result<Data, BlockError> {
+    if data.as_slice().is_some() {
+        return Ok(data);
+    }
+    data.to_buf().map(Data::from).ok_or(BlockError::NoMemory)
+}
+
+fn unit_config(spec: &UnitSpec, iqn: &str) -> UnitConfig {
+    let geometry = spec.device.geometry();
+    let in_blocks = |bytes: u32| bytes / geometry.block_bytes;
+    let mut medium = MediumInfo::new(geometry.block_bytes, geometry.blocks);
+    medium.read_only = spec.read_only || geometry.read_only;
+    medium.thin = geometry.thin;
+    medium.physical_exponent = in_blocks(geometry.physical_block_bytes).max(1).ilog2() as u8;
+    medium.unmap_granularity_blocks = in_blocks(geometry.unmap_granularity_bytes).max(1);
+    medium.unmap_alignment_blocks = in_blocks(geometry.unmap_alignment_bytes);
+    medium.rotation_rate = if geometry.rotational { 0 } else { 1 };
+    medium.limits.transfer_blocks_max = in_blocks(TRANSFER_BYTES_MAX);
+    medium.limits.transfer_blocks_optimal = in_blocks(geometry.optimal_transfer_bytes);
+    medium.limits.atomic_blocks_max = in_blocks(geometry.atomic_bytes_max);
+    medium.limits.compare_blocks_max =
+        u8::try_from(in_blocks(geometry.atomic_bytes_max)).unwrap_or(u8::MAX);
+    let port = TargetPort { relative_id: TARGET_PORT, portal_group_tag: PORTAL_GROUP };
+    UnitConfig {
+        identity: Identity::new(&spec.serial, "VOLUME", env!("CARGO_PKG_VERSION")),
+        medium,
+        write_cache: spec.write_cache,
+        target_name: iqn.to_owned(),
+        ports: vec![port],
+        port_groups: PortGroups::uniform(vec![TARGET_PORT]).expect("one port is in one group"),
+    }
+}
+
+/// The serial is printable ASCII; what a file system may not like becomes its code.
+fn file_name(serial: &str) -> String {
+    let mut name = String::new();
+    for byte in serial.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => name.push(char::from(byte)),
+            other => name.push_str(&format!("%{other:02x}")),
+        }
+    }
+    name + ".reservations"
+}
+
+fn load(path: &Path) -> Result<Option<Vec<u8>>, ReservationsError> {
+    match std::fs::read(path) {
+        Ok(image) => Ok(Some(image)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(ReservationsError::Unreadable { path: path.to_owned(), source }),
+    }
+}
+
+/// Replaces a file so that after a crash either the old or the new one is there, whole.
+fn replace_file(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let fresh = path.with_extension("new");
+    let mut file = std::fs::File::create(&fresh)?;
+    file.write_all(contents)?;
+    file.sync_all()?;
+    std::fs::rename(&fresh, path)?;
+    let directory = path.parent().unwrap_or(Path::new("."));
+    std::fs::File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_keep_serials_apart() {
+        assert_eq!(file_name("ab-1"), "ab-1.reservations");
+        assert_ne!(file_name("a/b"), file_name("a%2fb"));
+        assert!(!file_name("../x").contains('/'));
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole() {
+        let dir = std::env::temp_dir().join(format!("drystone-unit-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("x.reservations");
+        assert_eq!(load(&path).unwrap(), None);
+        replace_file(&path, b"one").unwrap();
+        replace_file(&path, b"two").unwrap();
+        assert_eq!(load(&path).unwrap().as_deref(), Some(&b"two"[..]));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}
