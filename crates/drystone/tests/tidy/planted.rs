@@ -145,6 +145,7 @@ fn io_threads_and_clocks_in_a_pure_room_are_found() {
     }
     let harmless = [
         "use std::time::Duration;\n",
+        "use core::net::SocketAddr;\n",
         "use std::{fmt, mem};\n",
         "// std::net is for others\n",
         "use std::collections::{fs_like, BTreeMap};\n",

@@ -16,7 +16,7 @@ const ROOMS: [(&str, &[&str]); 6] = [
 /// Rooms without I/O, threads and clocks: bytes in, bytes and events out.
 const PURE: [&str; 2] = ["scsi", "iscsi"];
 
-/// Modules of `std` that a pure room does not use.
+/// Modules of `std` that a pure room does not use; addresses as values are in `core::net`.
 const IMPURE_MODULES: [&str; 6] = ["net", "fs", "thread", "process", "env", "os"];
 
 /// Words that a pure room does not use: clocks, and crates that reach the system.
@@ -58,8 +58,9 @@ pub(crate) fn purity(file: &File) -> Vec<Finding> {
     let words: Vec<&str> = tokens.iter().map(|(_, word)| word.as_str()).collect();
     let mut findings = Vec::new();
     let mut found = |at: usize, what: &str| {
+        let instead = if what == "std::net" { "addresses are in `core::net`; else " } else { "" };
         let what = format!(
-            "`{what}` in `{room}`, which is pure: take it as an argument, or do it in `target`"
+            "`{what}` in `{room}`, which is pure: {instead}take it as an argument, or do it in `target`"
         );
         findings.push(Finding::at(file, tokens[at].0, what));
     };

@@ -1,7 +1,7 @@
 //! SendTargets: what is asked for, and the records that answer it (RFC 7143 13.3, 13.8 and appendix C).
 
 use crate::text::{IscsiName, TextError, TextWriter, parse_pairs};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// The port of a TargetAddress that names none (13.8).
 pub const DEFAULT_PORT: u16 = 3260;
