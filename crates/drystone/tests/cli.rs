@@ -3,11 +3,11 @@
 mod common;
 
 use common::{Export, drystone, file_spec, finish, run};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 /// Exit code, stdout and stderr of a run that ended by itself.
 fn ended(output: &Output) -> (i32, String, String) {
@@ -232,6 +232,27 @@ fn both_signals_stop_it_cleanly() {
         assert_eq!(status.code(), Some(0), "{}", export.log());
         assert!(export.log().contains(&format!("stopping on {name}")), "{}", export.log());
         assert!(TcpStream::connect(export.portal()).is_err(), "the port is free again");
+    }
+}
+
+/// A host that does not log out when asked keeps a stop waiting for some seconds; an operator who
+/// cannot wait signals again.
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let mut export = Export::start(&["ram:16M"], &[]);
+        let mut host = Command::new("iscsi-perf");
+        let host = host.args(["-t", "60", &export.url(0)]).stdout(Stdio::null());
+        let mut host = host.stderr(Stdio::null()).spawn().unwrap();
+        let host_pid = Pid::from_child(&host);
+        assert!(export.logs("logged in"), "{}", export.log());
+        kill_process(host_pid, Signal::STOP).unwrap();
+        export.signal(signal);
+        assert!(export.logs("stopping on"), "{}", export.log());
+        export.signal(signal);
+        assert_eq!(export.await_end().code(), Some(code), "{}", export.log());
+        host.kill().unwrap();
+        host.wait().unwrap();
     }
 }
 

@@ -38,19 +38,25 @@ impl Hints<'_> {
     fn linux(&self, text: &mut String) {
         let portal = reachable(self.portal);
         let node = format!("iscsiadm -m node -T {} -p '{portal}'", self.iqn);
-        let _ =
-            writeln!(text, "# Linux, as root\niscsiadm -m discovery -t sendtargets -p '{portal}'");
-        if let Some(user) = self.chap_user {
-            let auth = "-o update -n node.session.auth";
-            let _ = writeln!(
-                text,
-                "{node} {auth}.authmethod -v CHAP\n\
-                 {node} {auth}.username -v {}\n\
-                 {node} {auth}.password -v SECRET",
-                quoted(user)
-            );
-        }
-        let _ = writeln!(text, "{node} --login\nlsblk --scsi\n{node} --logout");
+        let find = match self.chap_user {
+            None => format!("iscsiadm -m discovery -t sendtargets -p '{portal}'"),
+            // Discovery would take the secret from /etc/iscsi/iscsid.conf; a record needs none.
+            Some(user) => {
+                let auth = format!("{node} -o update -n node.session.auth");
+                format!(
+                    "{node} -o new\n\
+                     {auth}.authmethod -v CHAP\n\
+                     {auth}.username -v {}\n\
+                     {auth}.password -v SECRET",
+                    quoted(user)
+                )
+            }
+        };
+        // A write to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "# Linux, as root\n{find}\n{node} --login\nlsblk --scsi\n{node} --logout"
+        );
     }
 
     /// libiscsi, and QEMU through it, take logins from the environment.
@@ -118,7 +124,9 @@ iscsi-inq 'iscsi://127.0.0.1:3260/iqn.2026-11.a:b/0'
         };
         let text = hints.text();
         let node = "iscsiadm -m node -T iqn.2026-11.a:b -p '[::1]:3261'";
+        assert!(!text.contains("sendtargets"), "discovery would be refused:\n{text}");
         for line in [
+            format!("{node} -o new"),
             format!("{node} -o update -n node.session.auth.username -v 'o'\\''neil'"),
             format!("{node} -o update -n node.session.auth.password -v SECRET"),
             "export LIBISCSI_CHAP_USERNAME='o'\\''neil' LIBISCSI_CHAP_PASSWORD=SECRET".to_owned(),

@@ -261,9 +261,8 @@ impl Export {
 
     /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.expect("a child has a process ID");
-        kill_process(pid, signal).expect("a child that was not waited for can be signalled");
+        kill_process(Pid::from_child(&self.child), signal)
+            .expect("a child that was not waited for can be signalled");
     }
 
     /// Kills it as a crash would: no handler runs, nothing is flushed.
