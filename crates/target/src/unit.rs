@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use block::{BlockDevice, BlockError};
 use ring::Data;
-use scsi::alua::PortGroups;
+use scsi::alua::{AccessState, PortGroup, PortGroups};
 use scsi::unit::{Identity, LogicalUnit, MediumInfo, TargetPort, UnitConfig};
 use thiserror::Error;
 
@@ -141,8 +141,14 @@ fn unit_config(spec: &UnitSpec, iqn: &str) -> UnitConfig {
         write_cache: spec.write_cache,
         target_name: iqn.to_owned(),
         ports: vec![port],
-        port_groups: PortGroups::uniform(vec![TARGET_PORT]).expect("one port is in one group"),
+        port_groups: port_groups(),
     }
+}
+
+/// One group with the one port; hosts may change its state (SET TARGET PORT GROUPS).
+fn port_groups() -> PortGroups {
+    let group = PortGroup::new(PORTAL_GROUP, AccessState::ActiveOptimized, vec![TARGET_PORT]);
+    PortGroups::new(vec![group], true, 0).expect("one port is in one group")
 }
 
 /// The serial is printable ASCII; what a file system may not like becomes its code.

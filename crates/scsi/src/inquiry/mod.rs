@@ -48,12 +48,14 @@ pub fn inquiry(
     Ok(data)
 }
 
-/// Extended INQUIRY data (page 86h): the simple task attribute, and a cache that may be volatile.
+/// Extended INQUIRY data (page 86h): the task attributes, and a cache that may be volatile.
 fn extended() -> Vec<u8> {
     const SIMPSUP: u8 = 0x01;
+    const ORDSUP: u8 = 0x02;
+    const HEADSUP: u8 = 0x04;
     const V_SUP: u8 = 0x01;
     let mut body = vec![0; 60];
-    body[1] = SIMPSUP;
+    body[1] = SIMPSUP | ORDSUP | HEADSUP;
     body[2] = V_SUP;
     body[9] = SENSE_BYTES_MAX as u8;
     body

@@ -128,7 +128,7 @@ fn extended_and_serial() {
     assert_eq!(&page(0x80)[4..], b"SN-1");
     let data = page(0x86);
     assert_eq!(data.len(), 64);
-    assert_eq!([data[5], data[6], data[13]], [1, 1, 40]);
+    assert_eq!([data[5], data[6], data[13]], [7, 1, 40]);
 }
 
 #[test]

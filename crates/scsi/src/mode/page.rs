@@ -24,6 +24,8 @@ pub(super) const D_SENSE: u8 = 0x04;
 /// Control page, byte 4.
 pub(super) const SWP: u8 = 0x08;
 
+/// TST: each I_T nexus has a task set of its own, which lives where its session does.
+const TASK_SET_PER_NEXUS: u8 = 0b001 << 5;
 /// QUEUE ALGORITHM MODIFIER 1: commands may be reordered freely, as they are across cores.
 const UNRESTRICTED_REORDERING: u8 = 0x10;
 /// IALUAE: implicit changes of asymmetric access states are enabled.
@@ -53,11 +55,24 @@ pub(super) const PAGES: &[Page] = &[
         default: &[CACHING, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         changeable: &[0, 0, WCE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
     },
-    // Control (SPC-5 7.5.8): one task set for all I_T nexuses (TST 0), TAS 0.
+    // Control (SPC-5 7.5.8): a task set for each I_T nexus (TST 001b), TAS 0.
     Page {
         code: CONTROL,
         subpage: 0,
-        default: &[CONTROL, 0x0a, 0, UNRESTRICTED_REORDERING, 0, 0, 0, 0, 0, 0, 0, 0],
+        default: &[
+            CONTROL,
+            0x0a,
+            TASK_SET_PER_NEXUS,
+            UNRESTRICTED_REORDERING,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ],
         changeable: &[0, 0, D_SENSE, 0, SWP, 0, 0, 0, 0, 0, 0, 0],
     },
     // Control extension (SPC-5 7.5.9).

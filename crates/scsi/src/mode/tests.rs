@@ -111,7 +111,7 @@ fn page_and_subpage_codes() {
 #[test]
 fn select_takes_effect_and_reset_takes_it_back() {
     let mut pages = ModePages::new(false);
-    let list = list_with(&pages, 0x0a, 2, 0x04);
+    let list = list_with(&pages, 0x0a, 2, 0x24);
     assert_eq!(select(&mut pages, &list), Ok(true));
     assert!(pages.descriptor_sense());
     assert_eq!(select(&mut pages, &list), Ok(false), "the same again changes nothing");

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use scsi::cdb::Command;
 use scsi::reservation::Refusal;
 use scsi::unit::{ControlContext, Effect, Outcome as Done, execute_absent};
 use scsi::{Sense, Status};
@@ -20,10 +21,16 @@ pub(super) async fn run(task: &Rc<Task>) -> Outcome {
     let luns = shared.luns();
     let context = ControlContext { luns: &luns };
     let parameters = data.as_deref().unwrap_or_default();
+    let reserved_before = matches!(task.command, Command::PersistentReserveOut { .. })
+        .then(|| unit.logical.reservations_image());
     let done = unit.logical.execute(&task.place.nexus, &task.command, parameters, &context);
     let (status, sense, data_in) = (done.status, done.sense, done.data_in);
     for effect in done.effects {
+        let saving = matches!(effect, Effect::SaveReservations(_));
         if let Err(outcome) = carry_out(task, unit, effect).await {
+            if let Some(image) = reserved_before.filter(|_| saving) {
+                undo_reservations(unit, &image);
+            }
             return outcome;
         }
     }
@@ -32,6 +39,13 @@ pub(super) async fn run(task: &Rc<Task>) -> Outcome {
         (Status::Good, _) => Outcome::Parameters(data_in),
         (Status::CheckCondition, Some(sense)) => Outcome::Check(sense),
         (status, _) => Outcome::Status(status),
+    }
+}
+
+/// A change of reservations that could not be made durable has not happened.
+fn undo_reservations(unit: &Unit, image: &[u8]) {
+    if let Err(error) = unit.logical.restore_reservations(image) {
+        tracing::error!("{}: cannot take back a change of reservations: {error}", unit.name);
     }
 }
 

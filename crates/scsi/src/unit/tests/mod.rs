@@ -91,7 +91,7 @@ const ERASE: [u8; 10] = [0x48, 0x82, 0, 0, 0, 0, 0, 0, 0, 0];
 const REQUEST_SENSE: [u8; 6] = [3, 0, 0, 0, 252, 0];
 
 fn control_page(d_sense: u8, swp: u8) -> [u8; 12] {
-    [0x0a, 0x0a, d_sense, 0x10, swp, 0, 0, 0, 0, 0, 0, 0]
+    [0x0a, 0x0a, 0x20 | d_sense, 0x10, swp, 0, 0, 0, 0, 0, 0, 0]
 }
 
 fn caching_page(wce: u8) -> Vec<u8> {
