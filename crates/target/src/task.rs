@@ -32,6 +32,8 @@ pub(crate) struct Task {
     pub(crate) spec: &'static CommandSpec,
     pub(crate) command: Command,
     pub(crate) inbound: RefCell<Inbound>,
+    /// Memory for its data, counted against its session until it ends.
+    pub(crate) held_bytes: usize,
     /// Tag of its R2Ts; also its slot in the session's table.
     pub(crate) ttt: Cell<u32>,
     pub(crate) ticket: Cell<Option<Ticket>>,
@@ -53,12 +55,17 @@ impl Task {
         command: Command,
         inbound: Inbound,
     ) -> Self {
+        let held_bytes = match &inbound {
+            Inbound::Filling { buffer: Some(buffer), .. } => buffer.len(),
+            _ => 0,
+        };
         Self {
             answer,
             place,
             spec,
             command,
             inbound: RefCell::new(inbound),
+            held_bytes,
             ttt: Cell::new(0),
             ticket: Cell::new(None),
             progress_at: Cell::new(ring::now()),

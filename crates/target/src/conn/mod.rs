@@ -65,6 +65,8 @@ pub(crate) struct Connection {
     pub(crate) room: Bell,
     ending: RefCell<Option<Ending>>,
     pub(crate) ended: Event,
+    /// The sender has sent what was to be sent, and stopped.
+    drained: Event,
     pub(crate) heard_at: Cell<Instant>,
     /// When the batch that is being sent began to be.
     sending_since: Cell<Option<Instant>>,
@@ -95,6 +97,7 @@ impl Connection {
             room: Bell::default(),
             ending: RefCell::new(None),
             ended: Event::default(),
+            drained: Event::default(),
             heard_at: Cell::new(ring::now()),
             sending_since: Cell::new(None),
             receiving_since: Cell::new(None),
@@ -118,9 +121,14 @@ impl Connection {
         self.out_rings.ring();
         self.room.ring();
         if !graceful {
-            // It fails when the peer has closed already, which is what is wanted.
-            drop(self.stream.shutdown());
+            self.close();
         }
+    }
+
+    /// Shuts the socket down in both directions, which ends all waiting on it.
+    fn close(&self) {
+        // It fails when the peer has closed already, which is what is wanted.
+        drop(self.stream.shutdown());
     }
 
     pub(crate) fn is_ending(&self) -> bool {

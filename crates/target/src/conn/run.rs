@@ -15,19 +15,19 @@ const MEMORY_PAUSE: Duration = Duration::from_millis(2);
 
 /// Runs a connection to its end. `early` holds bytes that came with the last login PDU.
 pub(crate) async fn serve(conn: Rc<Connection>, early: Vec<u8>) {
-    let sender = Rc::new(crate::event::Event::default());
-    let sender_done = sender.clone();
     let sending = conn.clone();
     ring::spawn(async move {
         if send_loop(&sending).await.is_err() {
             sending.end(Ending::Closed);
         }
-        sender_done.set();
+        // Wakes a reader that still waits, whatever ended the connection.
+        sending.close();
+        sending.drained.set();
     });
     ring::spawn(supervise(conn.clone()));
     let ending = read_loop(&conn, &early).await;
     conn.end(ending);
-    sender.wait().await;
+    conn.drained.wait().await;
     report(&conn);
     conn.session.connection_ended(&conn);
 }
@@ -136,6 +136,10 @@ async fn supervise(conn: Rc<Connection>) {
     loop {
         let pause = next_look(&conn, limits.nop_interval, limits.stall_timeout);
         if ring::timeout(pause, conn.ended.wait()).await.is_some() {
+            // What is still to be sent must go in time, too.
+            if ring::timeout(limits.stall_timeout, conn.drained.wait()).await.is_none() {
+                conn.close();
+            }
             return;
         }
         let now = ring::now();
@@ -149,7 +153,8 @@ async fn supervise(conn: Rc<Connection>) {
             return conn.end(Ending::Stalled("it never sent the data it announced"));
         }
         match conn.ping.get() {
-            Some(ping) if now - ping.since >= limits.nop_timeout => {
+            // A peer that sends anything at all is alive.
+            Some(ping) if now - ping.since.max(conn.heard_at.get()) >= limits.nop_timeout => {
                 return conn.end(Ending::Stalled("it did not answer a NOP-In"));
             }
             Some(_) => {}

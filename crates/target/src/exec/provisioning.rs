@@ -40,6 +40,11 @@ pub(super) async fn unmap(task: &Rc<Task>) -> Outcome {
             return outcome;
         }
     }
+    if unit.is_durable(false)
+        && let Err(error) = unit.device.flush().await
+    {
+        return failed(unit, error, Doing::Writing);
+    }
     Outcome::Good { moved }
 }
 

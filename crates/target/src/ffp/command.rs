@@ -103,6 +103,14 @@ fn refuse(answer: &Answer, pdu: &ScsiCommand, outcome: Outcome) {
     send(answer, outcome);
 }
 
+fn reject(answer: &Answer, pdu: &ScsiCommand, reason: RejectReason) {
+    if !pdu.is_final {
+        answer.conn.session.expect_stray(pdu.itt);
+    }
+    answer.release();
+    answer.conn.push_reject(reason, pdu.to_bhs().bytes());
+}
+
 enum Quick {
     /// Answered.
     Done,
@@ -174,10 +182,11 @@ fn enter(
 ) -> Result<(), Fault> {
     let session = answer.conn.session.clone();
     if session.task_by_itt(pdu.itt).is_some() {
-        answer.release();
-        let mut header = [0; iscsi::pdu::BHS_LEN_BYTES];
-        pdu.emit(&mut header);
-        answer.conn.push_reject(RejectReason::TASK_IN_PROGRESS, &header);
+        reject(&answer, pdu, RejectReason::TASK_IN_PROGRESS);
+        return Ok(());
+    }
+    if !answer.numbered && !session.has_room_for_immediate() {
+        reject(&answer, pdu, RejectReason::IMMEDIATE_COMMAND_REJECT);
         return Ok(());
     }
     let inbound = match inbound(&answer, pdu, &place, &command, payload)? {
@@ -239,6 +248,9 @@ fn inbound(
         WriteTransfer::start(&limits, announced, wanted, payload.len() as u32, pdu.is_final)?;
     if wanted == 0 && transfer.is_complete() {
         return Ok(Ok(Inbound::Nothing));
+    }
+    if !answer.conn.session.may_hold(wanted as usize) {
+        return Ok(Err(exec::out_of_memory(&answer.conn.session)));
     }
     let whole = payload.len() >= wanted as usize;
     let buffer = match payload {

@@ -32,10 +32,17 @@ pub(crate) enum Scope {
     Target,
 }
 
+/// Functions of one session that may wait for tasks at the same time: they stand outside the
+/// command window, and each holds memory until a disk lets go.
+const WAITING_FUNCTIONS_MAX: usize = 64;
+
 pub(super) fn run(conn: &Rc<Connection>, bhs: &Bhs) {
     let Ok(request) = TaskRequest::parse(bhs) else { return };
     if conn.session.is_discovery {
         return conn.push_reject(RejectReason::PROTOCOL_ERROR, bhs.bytes());
+    }
+    if conn.session.functions.get() >= WAITING_FUNCTIONS_MAX {
+        return respond(conn, &request, TaskResult::REJECTED);
     }
     match request.function {
         TaskFunction::ABORT_TASK => abort_one(conn, request),
@@ -78,6 +85,21 @@ fn known(session: &Session, request: &TaskRequest) -> bool {
         || session.early.borrow().by_itt(tag).is_some()
 }
 
+/// Answers when `ended` is through; further commands of the session run meanwhile.
+fn wait_beside(
+    conn: &Rc<Connection>,
+    ended: impl Future<Output = ()> + 'static,
+    answer: impl FnOnce(&Rc<Connection>) + 'static,
+) {
+    let conn = conn.clone();
+    conn.session.functions.set(conn.session.functions.get() + 1);
+    ring::spawn(async move {
+        ended.await;
+        conn.session.functions.set(conn.session.functions.get() - 1);
+        answer(&conn);
+    });
+}
+
 /// ABORT TASK (RFC 7143 §11.5.1, §11.6.1).
 fn abort_one(conn: &Rc<Connection>, request: TaskRequest) {
     let session = &conn.session;
@@ -86,12 +108,9 @@ fn abort_one(conn: &Rc<Connection>, request: TaskRequest) {
             return respond(conn, &request, TaskResult::TASK_DOES_NOT_EXIST);
         }
         abort(&task);
-        let conn = conn.clone();
-        ring::spawn(async move {
-            task.ended.wait().await;
-            respond(&conn, &request, TaskResult::COMPLETE);
+        return wait_beside(conn, async move { task.ended.wait().await }, move |conn| {
+            respond(conn, &request, TaskResult::COMPLETE);
         });
-        return;
     }
     // A command that has not arrived yet, but must have been sent before this request, counts as
     // received and aborted: its number is consumed when it comes (RFC 7143 11.6.1 b).
@@ -148,13 +167,15 @@ fn many(conn: &Rc<Connection>, request: TaskRequest) {
             (Box::pin(crate::core::abort_everywhere(&shared, &Scope::Target)), all)
         }
     };
-    let conn = conn.clone();
-    ring::spawn(async move {
+    let units = shared.units[reset].to_vec();
+    let ended = async move {
         aborted.await;
-        for unit in &shared.units[reset] {
+        for unit in &units {
             reset_unit(unit).await;
         }
-        respond(&conn, &request, TaskResult::COMPLETE);
+    };
+    wait_beside(conn, ended, move |conn| {
+        respond(conn, &request, TaskResult::COMPLETE);
         match request.function {
             // A cold reset ends all sessions (RFC 7143 11.5.1); this one after its answer.
             TaskFunction::TARGET_COLD_RESET => crate::core::end_all_sessions(&shared, &session),

@@ -57,6 +57,10 @@ pub(crate) struct Session {
     tasks: RefCell<Slab<Rc<Task>>>,
     next_tag: Cell<u16>,
     strays: RefCell<VecDeque<u32>>,
+    /// Bytes that its tasks hold for Data-Out.
+    inbound_bytes: Cell<usize>,
+    /// Task management functions that wait for tasks to end.
+    pub(crate) functions: Cell<usize>,
     connection_left: Bell,
     ended: Event,
 }
@@ -79,6 +83,8 @@ impl Session {
             tasks: RefCell::default(),
             next_tag: Cell::new(1),
             strays: RefCell::default(),
+            inbound_bytes: Cell::new(0),
+            functions: Cell::new(0),
             connection_left: Bell::default(),
             ended: Event::default(),
         }
@@ -141,12 +147,27 @@ impl Session {
         let high = self.next_tag.get();
         self.next_tag.set(high.wrapping_add(1));
         task.ttt.set(u32::from(high) << 16 | low);
+        self.inbound_bytes.set(self.inbound_bytes.get() + task.held_bytes);
+    }
+
+    /// Whether one more command may hold `bytes` for its data: a session that announces much and
+    /// sends little must leave memory to others.
+    pub(crate) fn may_hold(&self, bytes: usize) -> bool {
+        let share = ring::pool_usage().budget_bytes / 4;
+        self.inbound_bytes.get() == 0 || self.inbound_bytes.get() + bytes <= share
+    }
+
+    /// Immediate commands stand outside the command window, so their number has a bound of its own
+    /// (RFC 7143 §4.2.2.1: a target may reject them).
+    pub(crate) fn has_room_for_immediate(&self) -> bool {
+        self.tasks.borrow().len() < 2 * self.shared.limits.queue_depth as usize
     }
 
     pub(crate) fn remove(&self, task: &Task) {
         let slot = (task.ttt.get() & 0xffff) as usize;
         let removed = self.tasks.borrow_mut().try_remove(slot);
         debug_assert!(removed.is_some(), "a task is entered and removed once");
+        self.inbound_bytes.set(self.inbound_bytes.get() - task.held_bytes);
         if task.awaits_data() {
             self.expect_stray(task.ttt.get());
             self.expect_stray(task.answer.itt);
