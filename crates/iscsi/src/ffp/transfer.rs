@@ -163,7 +163,13 @@ impl WriteTransfer {
     /// All data is here.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.received >= self.wanted && self.phase == Phase::Solicited && self.burst_count == 0
+        self.received >= self.wanted && self.is_settled()
+    }
+
+    /// No data is on its way: none that came unasked is still to come, none that was asked for.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.phase == Phase::Solicited && self.burst_count == 0
     }
 
     /// Bytes that have come; what lies beyond the wanted length is of no use to the command.

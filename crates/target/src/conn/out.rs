@@ -37,11 +37,15 @@ impl Connection {
         self.out.borrow().len_bytes()
     }
 
+    /// The queue is short enough to read or produce more.
+    pub(crate) fn has_room(&self) -> bool {
+        self.queued_bytes() <= self.session.shared.limits.output_bytes
+    }
+
     /// Waits until the queue is short enough to read or produce more.
     pub(crate) async fn wait_for_room(&self) {
-        let limit = self.session.shared.limits.output_bytes;
-        if self.queued_bytes() > limit {
-            self.room.until(|| self.queued_bytes() <= limit || self.is_ending()).await;
+        if !self.has_room() {
+            self.room.until(|| self.has_room() || self.is_ending()).await;
         }
     }
 

@@ -99,8 +99,9 @@ pub(crate) enum Want {
     Chunk,
     /// Exactly this range of the buffer; give it back to [`Receiver::direct_done`].
     Direct(Buf, Range<usize>),
-    /// Memory for the next payload: feed the rest of the chunk again when there is some.
-    Memory,
+    /// Time: feed the rest of the chunk again when there is memory for the next payload, or its
+    /// command has had its turn.
+    Time,
 }
 
 /// The receiving half of one connection.
@@ -109,8 +110,9 @@ pub(crate) struct Receiver {
     head: Box<[u8; HEAD_LEN_BYTES_MAX]>,
     head_have: usize,
     body: Option<Body>,
-    /// There was no memory for the payload of the header in `head`.
-    starved: bool,
+    /// There was no memory for the payload of the header in `head`, or its command has not had its
+    /// turn.
+    waits: bool,
 }
 
 impl Receiver {
@@ -120,7 +122,7 @@ impl Receiver {
             head: Box::new([0; HEAD_LEN_BYTES_MAX]),
             head_have: 0,
             body: None,
-            starved: false,
+            waits: false,
         }
     }
 
@@ -136,11 +138,13 @@ impl Receiver {
         }
     }
 
-    /// Handles `chunk` and returns how much of it: all, unless memory is wanted first.
+    /// Handles `chunk` and returns how much of it: all, unless time is wanted first, or the output
+    /// must drain before more is asked for.
     pub(crate) fn feed(&mut self, chunk: &[u8]) -> Result<(usize, Want), Fault> {
         let mut at = 0;
-        while at < chunk.len() && !self.conn.is_ending() {
+        while (at < chunk.len() || self.waits) && !self.conn.is_ending() && self.conn.has_room() {
             let rest = &chunk[at..];
+            let waited = self.waits;
             let used = if self.body.is_some() {
                 self.feed_body(rest)?
             } else if self.head_have > 0 {
@@ -149,10 +153,10 @@ impl Receiver {
                 self.feed_whole(rest)?
             };
             at += used;
-            if self.starved {
-                return Ok((at, Want::Memory));
+            if self.waits {
+                return Ok((at, Want::Time));
             }
-            debug_assert!(used > 0, "each step takes something");
+            debug_assert!(used > 0 || waited, "each step takes something");
         }
         Ok((at, self.want()))
     }
@@ -174,13 +178,17 @@ impl Receiver {
         let (head, rest) = chunk[..total].split_at(frame.header_len_bytes());
         frame.verify_header(head)?;
         let judged = ffp::judge(&self.conn, bhs, frame.data_len_bytes())?;
+        if matches!(judged, ffp::Judged::Later) {
+            self.waits = true;
+            return Ok(self.keep_head(head));
+        }
         if frame.verify_payload(rest).is_err() {
             ffp::bad_data_digest(&self.conn, bhs);
             return Ok(total);
         }
         let data = &rest[..frame.data_len_bytes()];
         match judged {
-            ffp::Judged::Skip => {}
+            ffp::Judged::Skip | ffp::Judged::Later => {}
             ffp::Judged::Take => {
                 let ahs = &head[BHS_LEN_BYTES..BHS_LEN_BYTES + frame.ahs_len_bytes()];
                 ffp::arrive(&self.conn, bhs, ahs, Payload::Lent(data))?;
@@ -223,20 +231,24 @@ impl Receiver {
     /// The header is complete: judge it, and make room for the payload.
     fn open_body(&mut self, bhs: &Bhs, frame: FrameHeader) -> Result<(), Fault> {
         frame.verify_header(&self.head[..frame.header_len_bytes()])?;
-        // Only Data-Out is changed by being judged, and that never wants memory: a starved header
-        // can be judged again.
+        // Only data that is taken changes something by being judged: a header that has to wait can
+        // be judged again.
         let sink = match ffp::judge(&self.conn, bhs, frame.data_len_bytes())? {
             ffp::Judged::Skip => Sink::Skip,
+            ffp::Judged::Later => {
+                self.waits = true;
+                return Ok(());
+            }
             ffp::Judged::Write { task, offset } => Sink::Write { task, offset },
             ffp::Judged::Take => match Buf::alloc(frame.data_len_bytes()) {
                 Some(buf) => Sink::Own(buf),
                 None => {
-                    self.starved = true;
+                    self.waits = true;
                     return Ok(());
                 }
             },
         };
-        self.starved = false;
+        self.waits = false;
         self.body =
             Some(Body { frame, sink, have: 0, digest: Digest::new(), tail: [0; 8], tail_have: 0 });
         if frame.payload_len_bytes() == 0 { self.close_body() } else { Ok(()) }

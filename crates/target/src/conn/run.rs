@@ -4,14 +4,14 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use ring::SendBatch;
+use ring::{RecvBuf, SendBatch};
 
 use super::receive::{Receiver, Want};
 use super::{Connection, Ending};
 use crate::quiet::{PROTOCOL, STALL, quietly};
 
-/// How often a payload that found no memory looks again.
-const MEMORY_PAUSE: Duration = Duration::from_millis(2);
+/// How often a payload that has to wait looks again.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// Runs a connection to its end. `early` holds bytes that came with the last login PDU.
 pub(crate) async fn serve(conn: Rc<Connection>, early: Vec<u8>) {
@@ -70,13 +70,13 @@ async fn read_until_end(
                 result.map_err(|_| Ending::Closed)?;
                 receiver.direct_done(place, range).map_err(Ending::Fault)?
             }
-            Want::Chunk | Want::Memory => {
+            Want::Chunk | Want::Time => {
                 let chunk = conn.stream.recv().await.map_err(|_| Ending::Closed)?;
                 if chunk.is_empty() {
                     return Ok(());
                 }
                 heard(conn, receiver);
-                feed(conn, receiver, &chunk).await?
+                take_in(conn, receiver, chunk).await?
             }
         };
         conn.receiving_since.set(receiver.is_mid_pdu().then(ring::now));
@@ -89,24 +89,46 @@ fn heard(conn: &Connection, receiver: &Receiver) {
     receiver.progressed();
 }
 
-/// Feeds all of `bytes`, waiting for memory where a payload finds none.
+/// Feeds a chunk. What has to wait does so outside the receive buffer, of which a core has few.
+async fn take_in(
+    conn: &Rc<Connection>,
+    receiver: &mut Receiver,
+    chunk: RecvBuf,
+) -> Result<Want, Ending> {
+    let (used, want) = receiver.feed(&chunk).map_err(Ending::Fault)?;
+    if used == chunk.len() && !matches!(want, Want::Time) {
+        return Ok(want);
+    }
+    let rest = chunk[used..].to_vec();
+    drop(chunk);
+    feed(conn, receiver, &rest).await
+}
+
+/// Feeds all of `bytes`, waiting where a payload finds no memory, its command has not had its turn,
+/// or the peer does not take the answers.
 async fn feed(
     conn: &Rc<Connection>,
     receiver: &mut Receiver,
     mut bytes: &[u8],
 ) -> Result<Want, Ending> {
-    let mut starved_at = None;
+    let mut waits_since = None;
     loop {
         let (used, want) = receiver.feed(bytes).map_err(Ending::Fault)?;
         bytes = &bytes[used..];
-        if !matches!(want, Want::Memory) {
+        if matches!(want, Want::Time) {
+            let since = *waits_since.get_or_insert_with(ring::now);
+            if ring::now() - since >= conn.session.shared.limits.stall_timeout {
+                return Err(Ending::Stalled("there was no memory or no turn for its data"));
+            }
+            ring::sleep(PAUSE).await;
+        } else if bytes.is_empty() || conn.is_ending() {
             return Ok(want);
+        } else {
+            conn.wait_for_room().await;
         }
-        let since = *starved_at.get_or_insert_with(ring::now);
-        if ring::now() - since >= conn.session.shared.limits.stall_timeout {
-            return Err(Ending::Stalled("there was no memory for its data"));
+        if used > 0 {
+            waits_since = None;
         }
-        ring::sleep(MEMORY_PAUSE).await;
     }
 }
 
@@ -152,6 +174,9 @@ async fn supervise(conn: Rc<Connection>) {
         if conn.session.awaits_data_since(limits.stall_timeout, now, &conn) {
             return conn.end(Ending::Stalled("it never sent the data it announced"));
         }
+        if past(conn.session.early.borrow().waiting_since(&conn), limits.stall_timeout, now) {
+            return conn.end(Ending::Stalled("the commands before its own never came"));
+        }
         match conn.ping.get() {
             // A peer that sends anything at all is alive.
             Some(ping) if now - ping.since.max(conn.heard_at.get()) >= limits.nop_timeout => {
@@ -174,7 +199,7 @@ fn next_look(conn: &Connection, nop_interval: Duration, stall: Duration) -> Dura
         Some(_) => limits.nop_timeout,
         None => {
             let silent = ring::now() - conn.heard_at.get();
-            nop_interval.saturating_sub(silent).max(nop_interval / 16)
+            nop_interval.saturating_sub(silent).max(nop_interval / 16).min(stall)
         }
     }
 }

@@ -18,6 +18,9 @@ pub(super) fn judge(conn: &Rc<Connection>, bhs: &Bhs) -> Result<Judged, Fault> {
     let found =
         if unsolicited { session.task_by_itt(pdu.itt) } else { session.task_by_ttt(pdu.ttt) };
     let Some(task) = found.filter(|task| task.answer.itt == pdu.itt) else {
+        if unsolicited && session.early.borrow().is_kept(conn, pdu.itt) {
+            return Ok(Judged::Later);
+        }
         let tag = if unsolicited { pdu.itt } else { pdu.ttt };
         if !session.is_stray(tag) {
             conn.push_reject(RejectReason::INVALID_PDU_FIELD, bhs.bytes());
@@ -48,9 +51,24 @@ pub(crate) fn data_arrived(conn: &Rc<Connection>, task: &Rc<Task>) {
     if task.is_aborted() || task.ended.has_happened() {
         return;
     }
+    if task.spoiled.get() {
+        return end_spoiled(task);
+    }
     request_data(conn, task);
     if !task.awaits_data() {
         command::start(task);
+    }
+}
+
+/// Ends a task that lost a part of its data, once nothing of the rest is under way (RFC 7143 §7.8).
+fn end_spoiled(task: &Rc<Task>) {
+    let settled = match &*task.inbound.borrow() {
+        Inbound::Filling { transfer, .. } => transfer.is_settled(),
+        Inbound::Nothing => true,
+    };
+    if settled {
+        let crc = Sense::new(SenseKey::AbortedCommand, AdditionalSense::PROTOCOL_SERVICE_CRC_ERROR);
+        command::finish(task, command::Outcome::Check(crc));
     }
 }
 
@@ -78,20 +96,24 @@ pub(super) fn request_data(conn: &Connection, task: &Task) {
 }
 
 /// A data digest did not match (RFC 7143 §7.8): the PDU is rejected and dropped. The command that
-/// lost a part of its data ends; a request that was lost whole will be sent again.
+/// lost a part of its data ends when the rest is there; a request that was lost whole will be sent
+/// again, with its number.
 pub(crate) fn bad_data_digest(conn: &Rc<Connection>, bhs: &Bhs) {
     conn.push_reject(RejectReason::DATA_DIGEST_ERROR, bhs.bytes());
+    let session = &conn.session;
+    if bhs.opcode() == Opcode::SCSI_COMMAND && !bhs.is_final() {
+        session.expect_stray(bhs.itt());
+    }
     if bhs.opcode() != Opcode::DATA_OUT {
         return;
     }
-    let session = &conn.session;
     let found = if bhs.ttt() == RESERVED_TAG {
         session.task_by_itt(bhs.itt())
     } else {
         session.task_by_ttt(bhs.ttt())
     };
     if let Some(task) = found {
-        let crc = Sense::new(SenseKey::AbortedCommand, AdditionalSense::PROTOCOL_SERVICE_CRC_ERROR);
-        command::finish(&task, command::Outcome::Check(crc));
+        task.spoiled.set(true);
+        data_arrived(conn, &task);
     }
 }

@@ -18,9 +18,7 @@ pub(super) fn run(conn: &Rc<Connection>, bhs: &Bhs) {
                 abort(&task);
             }
             respond(conn, &request, LogoutResult::SUCCESS);
-            for other in conn.session.connections() {
-                other.end(Ending::LoggedOut);
-            }
+            conn.session.end(&Ending::LoggedOut);
         }
         LogoutReason::CLOSE_CONNECTION => match conn.session.connection(request.cid) {
             Some(closing) => {

@@ -15,9 +15,10 @@ use std::rc::Rc;
 
 use iscsi::ffp::Placement;
 use iscsi::pdu::{Bhs, Opcode, RejectReason};
+use ring::Buf;
 
 use crate::conn::{Connection, Fault, Payload, reject_unknown};
-use crate::session::{EarlyPdu, Session};
+use crate::session::{Due, EarlyPdu, Session};
 use crate::task::Task;
 
 pub(crate) use answer::{Answer, Expected};
@@ -31,6 +32,8 @@ pub(crate) enum Judged {
     Skip,
     /// It belongs to the PDU: hand both to [`arrive`].
     Take,
+    /// It is data of a command that has not had its turn: ask again later.
+    Later,
     /// It is a part of this command's data.
     Write { task: Rc<Task>, offset: usize },
 }
@@ -76,35 +79,70 @@ pub(crate) fn arrive(
     ahs: &[u8],
     payload: Payload<'_>,
 ) -> Result<(), Fault> {
+    let session = &conn.session;
     if bhs.is_immediate() {
-        return run(conn, bhs, ahs, payload, false);
+        if task_management::waits_for_order(session, bhs) {
+            keep_function(conn, bhs);
+            return Ok(());
+        }
+        run(conn, bhs, ahs, payload, false)?;
+        return run_due(session);
     }
-    match conn.session.place(bhs.cmd_sn()) {
+    match session.place(bhs.cmd_sn()) {
         Placement::InOrder => {
             run(conn, bhs, ahs, payload, true)?;
-            run_early(&conn.session)
+            run_due(session)
         }
         Placement::Early => {
             let data = payload.into_buf().ok_or(Fault::NoMemory)?;
-            let pdu = EarlyPdu { conn: conn.clone(), bhs: *bhs, ahs: ahs.into(), data };
-            conn.session.early.borrow_mut().keep(pdu);
+            let since = ring::now();
+            let pdu = EarlyPdu { conn: conn.clone(), bhs: *bhs, ahs: ahs.into(), data, since };
+            session.early.borrow_mut().keep(pdu);
             Ok(())
         }
         Placement::Ignore => {
             tracing::debug!(cmd_sn = bhs.cmd_sn(), "ignored a command outside the window");
+            if bhs.opcode() == Opcode::SCSI_COMMAND && !bhs.is_final() {
+                session.expect_stray(bhs.itt());
+            }
             Ok(())
         }
     }
 }
 
-/// Runs early commands whose turn has come.
-fn run_early(session: &Rc<Session>) -> Result<(), Fault> {
+/// Keeps an immediate function until the commands before it have come.
+fn keep_function(conn: &Rc<Connection>, bhs: &Bhs) {
+    let data = Buf::alloc(0).expect("an empty buffer");
+    let since = ring::now();
+    let pdu = EarlyPdu { conn: conn.clone(), bhs: *bhs, ahs: [].into(), data, since };
+    if !conn.session.early.borrow_mut().keep_function(pdu) {
+        conn.push_reject(RejectReason::IMMEDIATE_COMMAND_REJECT, bhs.bytes());
+    }
+}
+
+/// Runs what waited for the number that is expected now. What came over a connection that has
+/// ended since uses up its number and nothing else.
+fn run_due(session: &Rc<Session>) -> Result<(), Fault> {
     loop {
         let (next, _) = session.window_edges();
-        let Some(pdu) = session.early.borrow_mut().take(next) else { return Ok(()) };
+        let Some(due) = session.early.borrow_mut().take_due(next) else { return Ok(()) };
+        let command = match due {
+            Due::Function(pdu) => {
+                task_management::run(&pdu.conn, &pdu.bhs);
+                continue;
+            }
+            Due::Aborted(itt) => {
+                itt.into_iter().for_each(|itt| session.expect_stray(itt));
+                None
+            }
+            Due::Command(pdu) => Some(pdu).filter(|pdu| !pdu.conn.is_ending()),
+        };
         let placed = session.place(next);
-        debug_assert_eq!(placed, Placement::InOrder, "what was early is now due");
-        run(&pdu.conn, &pdu.bhs, &pdu.ahs, Payload::Own(pdu.data), true)?;
+        debug_assert_eq!(placed, Placement::InOrder, "the window is open where something waits");
+        match command {
+            Some(pdu) => run(&pdu.conn, &pdu.bhs, &pdu.ahs, Payload::Own(pdu.data), true)?,
+            None => session.release_window(),
+        }
     }
 }
 
@@ -117,11 +155,6 @@ fn run(
     payload: Payload<'_>,
     numbered: bool,
 ) -> Result<(), Fault> {
-    if numbered && conn.session.early.borrow_mut().was_aborted(bhs.cmd_sn()) {
-        conn.session.expect_stray(bhs.itt());
-        conn.session.release_window();
-        return Ok(());
-    }
     if bhs.opcode() == Opcode::SCSI_COMMAND {
         return command::run(conn, bhs, ahs, payload, numbered);
     }

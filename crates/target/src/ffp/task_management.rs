@@ -69,6 +69,31 @@ pub(super) fn run(conn: &Rc<Connection>, bhs: &Bhs) {
     }
 }
 
+/// Whether an immediate function must wait for commands that were sent before it over other
+/// connections: they are among the tasks it ends (RFC 7143 §4.2.3.3 d).
+pub(super) fn waits_for_order(session: &Session, bhs: &Bhs) -> bool {
+    let Ok(request) = TaskRequest::parse(bhs) else { return false };
+    let many = matches!(
+        request.function,
+        TaskFunction::ABORT_TASK_SET
+            | TaskFunction::CLEAR_TASK_SET
+            | TaskFunction::LOGICAL_UNIT_RESET
+    );
+    let (expected, max) = session.window_edges();
+    many && serial_lt(expected, request.cmd_sn) && serial_le(request.cmd_sn, max.wrapping_add(1))
+}
+
+/// Commands sent before a function that ends all tasks count as received and ended (RFC 7143
+/// §4.2.3.3 d).
+fn plug(session: &Session, request: &TaskRequest) {
+    let (mut next, max) = session.window_edges();
+    let mut early = session.early.borrow_mut();
+    while serial_lt(next, request.cmd_sn) && serial_le(next, max) {
+        early.abort(next);
+        next = next.wrapping_add(1);
+    }
+}
+
 /// The unit a function is for; a LUN that does not exist is answered here.
 fn unit_index(conn: &Connection, request: &TaskRequest) -> Option<usize> {
     let units = conn.session.shared.units.len();
@@ -113,13 +138,14 @@ fn abort_one(conn: &Rc<Connection>, request: TaskRequest) {
         });
     }
     // A command that has not arrived yet, but must have been sent before this request, counts as
-    // received and aborted: its number is consumed when it comes (RFC 7143 11.6.1 b).
+    // received and aborted: its number is used up (RFC 7143 11.6.1 b), and late data is dropped.
     let (expected, max) = session.window_edges();
     let under_way = serial_le(expected, request.ref_cmd_sn)
         && serial_le(request.ref_cmd_sn, max)
         && serial_lt(request.ref_cmd_sn, request.cmd_sn);
     if under_way {
         session.early.borrow_mut().abort(request.ref_cmd_sn);
+        session.expect_stray(request.referenced_task_tag);
         respond(conn, &request, TaskResult::COMPLETE);
     } else {
         respond(conn, &request, TaskResult::TASK_DOES_NOT_EXIST);
@@ -160,9 +186,11 @@ fn many(conn: &Rc<Connection>, request: TaskRequest) {
             )
         }
         TaskFunction::I_T_NEXUS_RESET => {
+            plug(&session, &request);
             (Box::pin(abort_tasks(session.tasks_where(|_| true))), 0..0)
         }
         _ => {
+            plug(&session, &request);
             let all = 0..shared.units.len();
             (Box::pin(crate::core::abort_everywhere(&shared, &Scope::Target)), all)
         }

@@ -111,7 +111,9 @@ async fn join(stream: Stream, ends: Ends, accepted: Accepted) {
         old.end(Ending::Replaced);
         session.wait_without(&old).await;
     }
-    if session.is_over() {
+    // Others may have joined, or the session may have ended, since the login was accepted.
+    let connections_max = session.params.max_connections as usize;
+    if session.is_closing() || session.connections().len() >= connections_max {
         return;
     }
     begin(session, stream, ends, accepted).await;

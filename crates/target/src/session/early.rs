@@ -1,13 +1,17 @@
-//! Commands that overtook others on a faster connection of the same session (RFC 7143 §4.2.2.1):
+//! Requests that overtook others on a faster connection of the same session (RFC 7143 §4.2.2.1):
 //! they wait here until it is their turn. The command window bounds their number.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use std::time::Instant;
 
 use iscsi::pdu::Bhs;
 use ring::Buf;
 
 use crate::conn::Connection;
+
+/// Task management functions that may wait for the commands before them.
+const FUNCTIONS_MAX: usize = 16;
 
 /// A whole PDU that came early.
 #[derive(Debug)]
@@ -16,12 +20,25 @@ pub(crate) struct EarlyPdu {
     pub(crate) bhs: Bhs,
     pub(crate) ahs: Box<[u8]>,
     pub(crate) data: Buf,
+    pub(crate) since: Instant,
+}
+
+/// What is due when a number is expected.
+#[derive(Debug)]
+pub(crate) enum Due {
+    /// An immediate function that waited for all numbers before this one.
+    Function(EarlyPdu),
+    /// The command with this number.
+    Command(EarlyPdu),
+    /// The number is used up: its command was aborted, whether it came (`Some`: its tag) or not.
+    Aborted(Option<u32>),
 }
 
 /// Early PDUs by CmdSN, and numbers that were aborted before they came.
 #[derive(Debug, Default)]
 pub(crate) struct EarlyPdus {
     kept: HashMap<u32, EarlyPdu>,
+    functions: Vec<EarlyPdu>,
     aborted: HashSet<u32>,
 }
 
@@ -31,26 +48,55 @@ impl EarlyPdus {
         self.kept.entry(pdu.bhs.cmd_sn()).or_insert(pdu);
     }
 
-    pub(crate) fn take(&mut self, cmd_sn: u32) -> Option<EarlyPdu> {
-        if self.kept.is_empty() { None } else { self.kept.remove(&cmd_sn) }
+    /// Keeps an immediate function until all commands before it have come; `false` if too many
+    /// wait already.
+    pub(crate) fn keep_function(&mut self, pdu: EarlyPdu) -> bool {
+        let has_room = self.functions.len() < FUNCTIONS_MAX;
+        if has_room {
+            self.functions.push(pdu);
+        }
+        has_room
     }
 
-    /// The command with this number shall not run when it comes; the window bounds their number.
+    /// Takes what is due when `cmd_sn` is expected next.
+    pub(crate) fn take_due(&mut self, cmd_sn: u32) -> Option<Due> {
+        if let Some(at) = self.functions.iter().position(|pdu| pdu.bhs.cmd_sn() == cmd_sn) {
+            return Some(Due::Function(self.functions.remove(at)));
+        }
+        if self.kept.is_empty() && self.aborted.is_empty() {
+            return None;
+        }
+        let command = self.kept.remove(&cmd_sn);
+        if self.aborted.remove(&cmd_sn) {
+            return Some(Due::Aborted(command.map(|pdu| pdu.bhs.itt())));
+        }
+        command.map(Due::Command)
+    }
+
+    /// The command with this number shall not run, whether it has come or not; the window bounds
+    /// how many there are.
     pub(crate) fn abort(&mut self, cmd_sn: u32) {
         self.aborted.insert(cmd_sn);
-    }
-
-    /// Whether `abort` was called for this number; forgets it.
-    pub(crate) fn was_aborted(&mut self, cmd_sn: u32) -> bool {
-        !self.aborted.is_empty() && self.aborted.remove(&cmd_sn)
     }
 
     pub(crate) fn by_itt(&self, itt: u32) -> Option<&EarlyPdu> {
         self.kept.values().find(|pdu| pdu.bhs.itt() == itt)
     }
 
+    /// A command of this connection with this tag waits for its turn.
+    pub(crate) fn is_kept(&self, conn: &Rc<Connection>, itt: u32) -> bool {
+        self.by_itt(itt).is_some_and(|pdu| Rc::ptr_eq(&pdu.conn, conn))
+    }
+
+    /// Since when the oldest of this connection waits.
+    pub(crate) fn waiting_since(&self, conn: &Rc<Connection>) -> Option<Instant> {
+        let all = self.kept.values().chain(&self.functions);
+        all.filter(|pdu| Rc::ptr_eq(&pdu.conn, conn)).map(|pdu| pdu.since).min()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.kept.clear();
+        self.functions.clear();
         self.aborted.clear();
     }
 }

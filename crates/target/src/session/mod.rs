@@ -26,7 +26,7 @@ use crate::shared::Shared;
 use crate::task::Task;
 use crate::unit::Unit;
 
-pub(crate) use early::{EarlyPdu, EarlyPdus};
+pub(crate) use early::{Due, EarlyPdu, EarlyPdus};
 pub(crate) use registry::{Registry, Residence, SessionKey};
 
 /// How many tags of ended tasks are remembered, so that data that was under way for them is
@@ -62,6 +62,9 @@ pub(crate) struct Session {
     /// Task management functions that wait for tasks to end.
     pub(crate) functions: Cell<usize>,
     connection_left: Bell,
+    /// It takes no further connections.
+    closing: Cell<bool>,
+    winding_up: Cell<bool>,
     ended: Event,
 }
 
@@ -86,6 +89,8 @@ impl Session {
             inbound_bytes: Cell::new(0),
             functions: Cell::new(0),
             connection_left: Bell::default(),
+            closing: Cell::new(false),
+            winding_up: Cell::new(false),
             ended: Event::default(),
         }
     }
@@ -250,10 +255,9 @@ impl Session {
             self.end(&Ending::SessionEnded);
         }
         self.connection_left.ring();
-        let replaced = ended.ending() == Some(Ending::Replaced);
-        if self.connections.borrow().is_empty() && !replaced {
-            let session = self.clone();
-            ring::spawn(async move { session.wind_up().await });
+        // One that was replaced leaves its place to its successor.
+        if ended.ending() != Some(Ending::Replaced) || self.closing.get() {
+            self.wind_up_if_left();
         }
     }
 
@@ -263,14 +267,26 @@ impl Session {
         self.connection_left.until(is_gone).await;
     }
 
-    pub(crate) fn is_over(&self) -> bool {
-        self.ended.has_happened()
+    /// No connection can join it any more.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.get()
     }
 
     /// Ends all connections; the last one winds the session up.
-    pub(crate) fn end(&self, why: &Ending) {
+    pub(crate) fn end(self: &Rc<Self>, why: &Ending) {
+        self.closing.set(true);
         for conn in self.connections() {
             conn.end(why.clone());
+        }
+        self.wind_up_if_left();
+    }
+
+    /// Winds the session up, once, when it has no connections.
+    fn wind_up_if_left(self: &Rc<Self>) {
+        if self.connections.borrow().is_empty() && !self.winding_up.replace(true) {
+            self.closing.set(true);
+            let session = self.clone();
+            ring::spawn(async move { session.wind_up().await });
         }
     }
 

@@ -1,0 +1,22 @@
+//! What the tests of the target share: a server in this process, and an initiator that is told
+//! every step and checks every PDU it is sent.
+
+mod cdb;
+mod connection;
+mod exchange;
+mod login;
+mod rig;
+
+pub use cdb::*;
+pub use connection::{Broken, Connection, Got, Pdu};
+pub use exchange::{Command, Done};
+pub use login::{Login, NoLogin};
+pub use rig::{IQN, Rig, config, disk_of, faulty, pattern, ram, wait_until};
+
+use std::time::Duration;
+
+/// Nothing in these tests takes longer, unless it hangs.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Long enough for an answer that must not come to show itself.
+pub const A_MOMENT: Duration = Duration::from_millis(80);

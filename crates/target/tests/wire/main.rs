@@ -1,0 +1,8 @@
+//! The target from a client's side: every test starts a server in this process and talks iSCSI to
+//! it over the loopback, PDU by PDU. One binary, so that their many small waits run side by side.
+
+mod common;
+mod digests;
+mod discovery;
+mod login;
+mod writes;
