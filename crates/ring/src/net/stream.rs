@@ -133,6 +133,7 @@ impl Future for Recv<'_> {
             rx.op = None;
             let bufs = &Core::current().recv_bufs;
             match rx.received(completion, bufs) {
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) && bufs.widen() => {}
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
                     rx.starved = true;
                     bufs.wait(cx.waker().clone());

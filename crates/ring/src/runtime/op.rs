@@ -131,6 +131,9 @@ impl Ops {
         if completion.is_last() {
             self.in_flight.set(self.in_flight.get() - 1);
         }
+        if completion.buffer().is_some() {
+            bufs.taken();
+        }
         let key = usize::try_from(user_data).expect("user_data is a slab key");
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[key];
