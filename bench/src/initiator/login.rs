@@ -6,10 +6,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use iscsi::login::{InitiatorConfig, InitiatorLogin, InitiatorOutcome, InitiatorStep};
+use iscsi::params::{DigestPolicy, LocalLimits};
 use iscsi::pdu::{
-    BHS_LEN_BYTES, Bhs, DataIn, LoginRequest, LoginResponse, LogoutReason, LogoutRequest, Opcode,
-    ScsiCommand, ScsiResponse, Stage, TaskAttribute, padded_len_bytes, split_sense_segment,
+    BHS_LEN_BYTES, Bhs, DataIn, LogoutReason, LogoutRequest, Opcode, ScsiCommand, ScsiResponse,
+    TaskAttribute, padded_len_bytes, split_sense_segment,
 };
+use iscsi::text::IscsiName;
 
 use super::wire::{IscsiWire, Start};
 use super::{Route, Url};
@@ -21,8 +24,6 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 const LOGOUT_MAX: Duration = Duration::from_secs(1);
 /// Longest data segment that we take, declared at login.
 const RECEIVE_SEGMENT_BYTES_MAX: u32 = 256 << 10;
-/// Text that a login may bring before we stop believing in it.
-const LOGIN_TEXT_BYTES_MAX: usize = 64 << 10;
 /// A new session starts with unit attentions (SAM-5 5.14); more than these are a fault.
 const UNIT_ATTENTIONS_MAX: usize = 16;
 
@@ -62,27 +63,16 @@ impl Limits {
         (immediate, if self.initial_r2t { immediate } else { burst })
     }
 
-    fn learn(&mut self, text: &[u8]) -> Result<()> {
-        for pair in text.split(|&byte| byte == 0).filter(|pair| !pair.is_empty()) {
-            let pair = std::str::from_utf8(pair).context("login text is not UTF-8")?;
-            let (key, value) = pair.split_once('=').context("login text without '='")?;
-            let number = || value.parse().with_context(|| format!("{pair}: not a number"));
-            match key {
-                "MaxRecvDataSegmentLength" => self.segment_bytes_max = number()?,
-                "FirstBurstLength" => self.first_burst_bytes = number()?,
-                "ImmediateData" => self.immediate_data = value == "Yes",
-                "InitialR2T" => self.initial_r2t = value == "Yes",
-                "HeaderDigest" | "DataDigest" => {
-                    ensure!(value == "None", "the target insists on {pair}");
-                }
-                "AuthMethod" => ensure!(value == "None", "the target wants {pair}"),
-                _ => {}
-            }
-        }
+    fn of(outcome: &InitiatorOutcome) -> Result<Self> {
         // Segments end on four bytes, so that only the last of a sequence may need padding.
-        self.segment_bytes_max &= !3;
-        ensure!(self.segment_bytes_max >= 512, "MaxRecvDataSegmentLength is below 512");
-        Ok(())
+        let segment_bytes_max = outcome.connection.max_recv_data_segment_peer_bytes & !3;
+        ensure!(segment_bytes_max >= 512, "MaxRecvDataSegmentLength is below 512");
+        Ok(Self {
+            segment_bytes_max,
+            first_burst_bytes: outcome.session.first_burst_len_bytes,
+            immediate_data: outcome.session.immediate_data,
+            initial_r2t: outcome.session.initial_r2t,
+        })
     }
 }
 
@@ -176,72 +166,54 @@ pub(super) fn logout(mut peer: Peer<IscsiWire>) {
     }
 }
 
-fn security_keys(url: &Url) -> String {
-    let name = format!("InitiatorName=iqn.2026-11.dev.drystone:bench-{}", std::process::id());
-    format!("{name}\0TargetName={}\0SessionType=Normal\0AuthMethod=None\0", url.iqn)
-}
-
-fn operational_keys() -> String {
-    format!(
-        "HeaderDigest=None\0DataDigest=None\0\
-         MaxRecvDataSegmentLength={RECEIVE_SEGMENT_BYTES_MAX}\0\
-         InitialR2T=No\0ImmediateData=Yes\0FirstBurstLength=65536\0MaxBurstLength=262144\0\
-         MaxConnections=1\0MaxOutstandingR2T=1\0DataPDUInOrder=Yes\0DataSequenceInOrder=Yes\0\
-         ErrorRecoveryLevel=0\0DefaultTime2Wait=2\0DefaultTime2Retain=0\0"
-    )
+/// What every session asks for: no authentication, no digests, one connection, and the bursts that
+/// targets of all ages agree to.
+fn config(url: &Url, index: u32) -> Result<InitiatorConfig> {
+    let name = format!("iqn.2026-11.dev.drystone:bench-{}", std::process::id());
+    Ok(InitiatorConfig {
+        initiator_name: IscsiName::parse(&name)?,
+        initiator_alias: None,
+        target_name: Some(IscsiName::parse(&url.iqn)?),
+        isid: isid(index),
+        tsih: 0,
+        cid: 0,
+        itt: 0,
+        cmd_sn: 1,
+        limits: LocalLimits {
+            header_digest: DigestPolicy::Refuse,
+            data_digest: DigestPolicy::Refuse,
+            max_recv_data_segment_len_bytes: RECEIVE_SEGMENT_BYTES_MAX,
+            max_burst_len_bytes: 256 << 10,
+            first_burst_len_bytes: 64 << 10,
+            max_outstanding_r2t: 1,
+            max_connections: 1,
+            protocol_level: 1,
+            ..LocalLimits::default()
+        },
+        chap: None,
+    })
 }
 
 impl Session {
     fn login(&mut self, url: &Url, index: u32) -> Result<()> {
-        let isid = isid(index);
-        let mut tsih = 0;
-        let mut stage = Stage::SECURITY;
-        let mut keys = security_keys(url);
-        let mut text = Vec::new();
-        // One round per stage, and a few more for a target that sends its text in parts.
-        for _ in 0..16 {
-            let next =
-                if stage == Stage::SECURITY { Stage::OPERATIONAL } else { Stage::FULL_FEATURE };
-            let request = LoginRequest {
-                is_immediate: true,
-                is_transit: true,
-                is_continued: false,
-                stage,
-                next_stage: next,
-                version_max: 0,
-                version_min: 0,
-                total_ahs_words: 0,
-                data_segment_len_bytes: u32::try_from(keys.len())?,
-                isid,
-                tsih,
-                itt: 0,
-                cid: 0,
-                cmd_sn: self.start.cmd_sn,
-                exp_stat_sn: self.start.exp_stat_sn,
-            };
-            self.send(&request.to_bhs(), keys.as_bytes())?;
-            let (bhs, data) = self.receive()?;
-            let answer = LoginResponse::parse(&bhs)?;
-            ensure!(answer.status.is_success(), "refused: {}", answer.status);
-            self.start.exp_stat_sn = answer.stat_sn.wrapping_add(1);
-            self.start.max_cmd_sn = answer.max_cmd_sn;
-            tsih = answer.tsih;
-            text.extend_from_slice(&data);
-            ensure!(text.len() <= LOGIN_TEXT_BYTES_MAX, "the target's login text has no end");
-            keys.clear();
-            if !answer.is_continued {
-                self.start.limits.learn(&text)?;
-                text.clear();
-            }
-            if answer.is_transit && answer.next_stage == Stage::FULL_FEATURE {
-                return Ok(());
-            }
-            if answer.is_transit {
-                stage = Stage::OPERATIONAL;
-                keys = operational_keys();
+        let mut machine = InitiatorLogin::new(config(url, index)?);
+        let mut request = machine.start();
+        loop {
+            self.send(&Bhs::new(request.bhs), &request.data)?;
+            let (bhs, text) = self.receive()?;
+            // Without CHAP there is no challenge to be drawn.
+            let mut random = |_: &mut [u8]| {};
+            match machine.on_response(&bhs, &text, &mut random)? {
+                InitiatorStep::Send(next) => request = next,
+                InitiatorStep::Redirect { address, .. } => bail!("the target is at {address}"),
+                InitiatorStep::Done(outcome) => {
+                    self.start.limits = Limits::of(&outcome)?;
+                    self.start.exp_stat_sn = outcome.exp_stat_sn;
+                    self.start.max_cmd_sn = outcome.max_cmd_sn;
+                    return Ok(());
+                }
             }
         }
-        bail!("negotiation does not come to an end")
     }
 
     fn wait_ready(&mut self) -> Result<()> {

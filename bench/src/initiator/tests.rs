@@ -368,7 +368,7 @@ fn a_load_logs_in_reads_writes_and_finds_what_is_not_there() {
     let port = listener.local_addr().unwrap().port();
     // One plain run of one session, then a verified one: its fill takes two, and it takes one.
     let target = std::thread::spawn(move || disk(&listener, 4));
-    let url = Url { host: "127.0.0.1".into(), port, iqn: "iqn.x".into(), lun: 0 };
+    let url = Url { host: "127.0.0.1".into(), port, iqn: "iqn.2026-11.test:x".into(), lun: 0 };
     let route = Route { url, congestion: None };
     let stop = AtomicBool::new(false);
     let plan = Plan {
