@@ -1,5 +1,8 @@
 //! Logout: of the session, of one connection, or for recovery, which ErrorRecoveryLevel 0 does not
 //! have (RFC 7143 §11.14).
+//!
+//! The answer waits until the tasks of what is closed are over: a host that goes on over another
+//! path must not find an old write on top of its new one.
 
 use std::rc::Rc;
 
@@ -7,26 +10,30 @@ use iscsi::pdu::{
     BHS_LEN_BYTES, Bhs, LogoutReason, LogoutRequest, LogoutResponse, LogoutResult, RejectReason,
 };
 
-use super::abort;
+use super::abort_tasks;
+use super::task_management::{too_many_wait, wait_beside};
 use crate::conn::{Connection, Ending};
 
 pub(super) fn run(conn: &Rc<Connection>, bhs: &Bhs) {
     let Ok(request) = LogoutRequest::parse(bhs) else { return };
+    if too_many_wait(&conn.session) {
+        return conn.push_reject(RejectReason::IMMEDIATE_COMMAND_REJECT, bhs.bytes());
+    }
     match request.reason {
         LogoutReason::CLOSE_SESSION => {
-            for task in conn.session.tasks_where(|_| true) {
-                abort(&task);
-            }
-            respond(conn, &request, LogoutResult::SUCCESS);
-            conn.session.end(&Ending::LoggedOut);
+            let ended = abort_tasks(conn.session.tasks_where(|_| true));
+            wait_beside(conn, ended, move |conn| {
+                respond(conn, &request, LogoutResult::SUCCESS);
+                conn.session.end(&Ending::LoggedOut);
+            });
         }
         LogoutReason::CLOSE_CONNECTION => match conn.session.connection(request.cid) {
             Some(closing) => {
-                for task in conn.session.tasks_where(|task| Rc::ptr_eq(task.conn(), &closing)) {
-                    abort(&task);
-                }
-                respond(conn, &request, LogoutResult::SUCCESS);
-                closing.end(Ending::LoggedOut);
+                let ended = abort_tasks(conn.session.tasks_of(&closing));
+                wait_beside(conn, ended, move |conn| {
+                    respond(conn, &request, LogoutResult::SUCCESS);
+                    closing.end(Ending::LoggedOut);
+                });
             }
             None => respond(conn, &request, LogoutResult::CID_NOT_FOUND),
         },

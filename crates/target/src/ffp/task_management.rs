@@ -41,7 +41,7 @@ pub(super) fn run(conn: &Rc<Connection>, bhs: &Bhs) {
     if conn.session.is_discovery {
         return conn.push_reject(RejectReason::PROTOCOL_ERROR, bhs.bytes());
     }
-    if conn.session.functions.get() >= WAITING_FUNCTIONS_MAX {
+    if too_many_wait(&conn.session) {
         return respond(conn, &request, TaskResult::REJECTED);
     }
     match request.function {
@@ -110,8 +110,13 @@ fn known(session: &Session, request: &TaskRequest) -> bool {
         || session.early.borrow().by_itt(tag).is_some()
 }
 
+/// No further function of this session may wait for tasks.
+pub(super) fn too_many_wait(session: &Session) -> bool {
+    session.functions.get() >= WAITING_FUNCTIONS_MAX
+}
+
 /// Answers when `ended` is through; further commands of the session run meanwhile.
-fn wait_beside(
+pub(super) fn wait_beside(
     conn: &Rc<Connection>,
     ended: impl Future<Output = ()> + 'static,
     answer: impl FnOnce(&Rc<Connection>) + 'static,

@@ -194,6 +194,11 @@ impl Session {
         tasks.iter().map(|(_, task)| task).filter(|task| wanted(task)).cloned().collect()
     }
 
+    /// The tasks whose commands came over this connection.
+    pub(crate) fn tasks_of(&self, conn: &Rc<Connection>) -> Vec<Rc<Task>> {
+        self.tasks_where(|task| Rc::ptr_eq(task.conn(), conn))
+    }
+
     /// Data for this tag may still come although its task is over.
     pub(crate) fn expect_stray(&self, tag: u32) {
         let mut strays = self.strays.borrow_mut();
@@ -247,7 +252,7 @@ impl Session {
     pub(crate) fn connection_ended(self: &Rc<Self>, ended: &Rc<Connection>) {
         self.connections.borrow_mut().retain(|conn| !Rc::ptr_eq(conn, ended));
         self.count_connections();
-        for task in self.tasks_where(|task| Rc::ptr_eq(task.conn(), ended)) {
+        for task in self.tasks_of(ended) {
             crate::ffp::abort(&task);
         }
         let stays = matches!(ended.ending(), Some(Ending::LoggedOut | Ending::Replaced));
@@ -261,10 +266,13 @@ impl Session {
         }
     }
 
-    /// Waits until this connection is gone.
+    /// Waits until this connection is gone, and all of its tasks are over.
     pub(crate) async fn wait_without(&self, gone: &Rc<Connection>) {
         let is_gone = || !self.connections.borrow().iter().any(|conn| Rc::ptr_eq(conn, gone));
         self.connection_left.until(is_gone).await;
+        for task in self.tasks_of(gone) {
+            task.ended.wait().await;
+        }
     }
 
     /// No connection can join it any more.

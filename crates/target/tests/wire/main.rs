@@ -2,7 +2,13 @@
 //! it over the loopback, PDU by PDU. One binary, so that their many small waits run side by side.
 
 mod common;
+mod connections;
 mod digests;
 mod discovery;
+mod failures;
 mod login;
+mod management;
+mod nop;
+mod order;
+mod reservations;
 mod writes;

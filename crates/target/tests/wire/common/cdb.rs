@@ -1,6 +1,6 @@
 //! CDBs, as an initiator writes them.
 
-pub type Cdb = [u8; 16];
+pub(crate) type Cdb = [u8; 16];
 
 fn cdb(bytes: &[u8]) -> Cdb {
     let mut cdb = [0; 16];
@@ -13,43 +13,43 @@ fn transfer10(opcode: u8, lba: u32, blocks: u16) -> Cdb {
     cdb(&[opcode, 0, lba[0], lba[1], lba[2], lba[3], 0, blocks[0], blocks[1]])
 }
 
-pub fn test_unit_ready() -> Cdb {
+pub(crate) fn test_unit_ready() -> Cdb {
     cdb(&[0])
 }
 
-pub fn read10(lba: u32, blocks: u16) -> Cdb {
+pub(crate) fn read10(lba: u32, blocks: u16) -> Cdb {
     transfer10(0x28, lba, blocks)
 }
 
-pub fn write10(lba: u32, blocks: u16) -> Cdb {
+pub(crate) fn write10(lba: u32, blocks: u16) -> Cdb {
     transfer10(0x2a, lba, blocks)
 }
 
-pub fn synchronize_cache() -> Cdb {
+pub(crate) fn synchronize_cache() -> Cdb {
     transfer10(0x35, 0, 0)
 }
 
-pub fn inquiry(allocation_bytes: u8) -> Cdb {
+pub(crate) fn inquiry(allocation_bytes: u8) -> Cdb {
     cdb(&[0x12, 0, 0, 0, allocation_bytes])
 }
 
 /// MODE SELECT(6) of a list of this length, PF=1.
-pub fn mode_select(len_bytes: u8) -> Cdb {
+pub(crate) fn mode_select(len_bytes: u8) -> Cdb {
     cdb(&[0x15, 0x10, 0, 0, len_bytes])
 }
 
 /// MODE SENSE(6) of one page, without block descriptors.
-pub fn mode_sense(page: u8) -> Cdb {
+pub(crate) fn mode_sense(page: u8) -> Cdb {
     cdb(&[0x1a, 0x08, page, 0, 252])
 }
 
 /// PERSISTENT RESERVE OUT with a basic parameter list of 24 bytes.
-pub fn reserve_out(action: u8, kind: u8) -> Cdb {
+pub(crate) fn reserve_out(action: u8, kind: u8) -> Cdb {
     cdb(&[0x5f, action, kind, 0, 0, 0, 0, 0, 24])
 }
 
 /// The basic parameter list of PERSISTENT RESERVE OUT.
-pub fn reserve_list(key: u64, action_key: u64, aptpl: bool) -> Vec<u8> {
+pub(crate) fn reserve_list(key: u64, action_key: u64, aptpl: bool) -> Vec<u8> {
     let mut list = vec![0; 24];
     list[..8].copy_from_slice(&key.to_be_bytes());
     list[8..16].copy_from_slice(&action_key.to_be_bytes());
@@ -58,6 +58,6 @@ pub fn reserve_list(key: u64, action_key: u64, aptpl: bool) -> Vec<u8> {
 }
 
 /// PERSISTENT RESERVE IN.
-pub fn reserve_in(action: u8) -> Cdb {
+pub(crate) fn reserve_in(action: u8) -> Cdb {
     cdb(&[0x5e, action, 0, 0, 0, 0, 0, 1, 0])
 }

@@ -18,20 +18,20 @@ use super::login::before_login;
 
 /// A PDU as it came.
 #[derive(Clone, Debug)]
-pub struct Pdu {
-    pub bhs: Bhs,
-    pub data: Vec<u8>,
+pub(crate) struct Pdu {
+    pub(crate) bhs: Bhs,
+    pub(crate) data: Vec<u8>,
 }
 
 impl Pdu {
-    pub fn opcode(&self) -> Opcode {
+    pub(crate) fn opcode(&self) -> Opcode {
         self.bhs.opcode()
     }
 }
 
 /// What came within a time.
 #[derive(Debug)]
-pub enum Got {
+pub(crate) enum Got {
     Pdu(Pdu),
     Closed,
     Nothing,
@@ -39,7 +39,7 @@ pub enum Got {
 
 /// Which part of a PDU to send broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
+pub(crate) enum Broken {
     Nothing,
     HeaderDigest,
     DataDigest,
@@ -48,18 +48,18 @@ pub enum Broken {
 /// One connection as an initiator has it. Reading checks what must hold for every PDU of a target:
 /// digests, the segment length that was declared, StatSN without gaps, MaxCmdSN that never goes
 /// back.
-pub struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     received: Vec<u8>,
-    pub params: ConnectionParams,
-    pub session: SessionParams,
-    pub tsih: u16,
-    pub cid: u16,
-    pub cmd_sn: Arc<AtomicU32>,
-    pub exp_stat_sn: u32,
-    pub exp_cmd_sn: u32,
-    pub max_cmd_sn: u32,
-    pub next_itt: u32,
+    pub(crate) params: ConnectionParams,
+    pub(crate) session: SessionParams,
+    pub(crate) tsih: u16,
+    pub(crate) cid: u16,
+    pub(crate) cmd_sn: Arc<AtomicU32>,
+    pub(crate) exp_stat_sn: u32,
+    pub(crate) exp_cmd_sn: u32,
+    pub(crate) max_cmd_sn: u32,
+    pub(crate) next_itt: u32,
     in_full_feature: bool,
     /// PDUs that came while another was waited for.
     pub(super) parked: Vec<Pdu>,
@@ -69,7 +69,7 @@ pub struct Connection {
 
 impl Connection {
     /// A connection that has not logged in.
-    pub fn over(stream: TcpStream, cmd_sn: Arc<AtomicU32>) -> Self {
+    pub(crate) fn over(stream: TcpStream, cmd_sn: Arc<AtomicU32>) -> Self {
         stream.set_nodelay(true).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         Self {
@@ -103,41 +103,41 @@ impl Connection {
         self.in_full_feature = true;
     }
 
-    pub fn socket(&self) -> &TcpStream {
+    pub(crate) fn socket(&self) -> &TcpStream {
         &self.stream
     }
 
     /// The CmdSN that the next numbered request will have.
-    pub fn next_cmd_sn(&self) -> u32 {
+    pub(crate) fn next_cmd_sn(&self) -> u32 {
         self.cmd_sn.load(Ordering::Relaxed)
     }
 
-    pub fn take_cmd_sn(&self) -> u32 {
+    pub(crate) fn take_cmd_sn(&self) -> u32 {
         self.cmd_sn.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub fn new_itt(&mut self) -> u32 {
+    pub(crate) fn new_itt(&mut self) -> u32 {
         self.next_itt += 1;
         self.next_itt
     }
 
     /// Sends a PDU whole.
-    pub fn send(&mut self, bhs: &Bhs, data: &[u8]) {
+    pub(crate) fn send(&mut self, bhs: &Bhs, data: &[u8]) {
         self.send_raw(bhs.bytes(), &[], data);
     }
 
-    pub fn send_raw(&mut self, bhs: &[u8; BHS_LEN_BYTES], ahs: &[u8], data: &[u8]) {
+    pub(crate) fn send_raw(&mut self, bhs: &[u8; BHS_LEN_BYTES], ahs: &[u8], data: &[u8]) {
         let bytes = self.frame(bhs, ahs, data, Broken::Nothing);
         self.send_bytes(&bytes);
     }
 
-    pub fn send_broken(&mut self, bhs: &Bhs, data: &[u8], broken: Broken) {
+    pub(crate) fn send_broken(&mut self, bhs: &Bhs, data: &[u8], broken: Broken) {
         let bytes = self.frame(bhs.bytes(), &[], data, broken);
         self.send_bytes(&bytes);
     }
 
     /// The bytes of a PDU on this connection.
-    pub fn frame(
+    pub(crate) fn frame(
         &self,
         bhs: &[u8; BHS_LEN_BYTES],
         ahs: &[u8],
@@ -166,21 +166,21 @@ impl Connection {
         bytes
     }
 
-    pub fn send_bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
         self.try_send_bytes(bytes).unwrap();
     }
 
     /// The target may have closed the connection already.
-    pub fn try_send_bytes(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    pub(crate) fn try_send_bytes(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.write_all(bytes)
     }
 
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.stream.shutdown(Shutdown::Both).ok();
     }
 
     #[track_caller]
-    pub fn receive(&mut self) -> Pdu {
+    pub(crate) fn receive(&mut self) -> Pdu {
         match self.try_receive(PATIENCE) {
             Got::Pdu(pdu) => pdu,
             other => panic!("wanted a PDU: {other:?}"),
@@ -189,12 +189,12 @@ impl Connection {
 
     /// The next PDU of this opcode; others are kept for those who want them.
     #[track_caller]
-    pub fn receive_kind(&mut self, opcode: Opcode) -> Pdu {
+    pub(crate) fn receive_kind(&mut self, opcode: Opcode) -> Pdu {
         self.receive_where(|pdu| pdu.opcode() == opcode)
     }
 
     #[track_caller]
-    pub fn receive_where(&mut self, wanted: impl Fn(&Pdu) -> bool) -> Pdu {
+    pub(crate) fn receive_where(&mut self, wanted: impl Fn(&Pdu) -> bool) -> Pdu {
         if let Some(at) = self.parked.iter().position(&wanted) {
             return self.parked.remove(at);
         }
@@ -207,8 +207,15 @@ impl Connection {
         }
     }
 
+    /// Nothing has come for this tag, beyond what was taken.
     #[track_caller]
-    pub fn expect_closed(&mut self) {
+    pub(crate) fn expect_no_answer(&self, itt: u32) {
+        let answer = self.parked.iter().find(|pdu| pdu.bhs.itt() == itt);
+        assert!(answer.is_none(), "wanted no answer: {answer:?}");
+    }
+
+    #[track_caller]
+    pub(crate) fn expect_closed(&mut self) {
         loop {
             match self.try_receive(PATIENCE) {
                 Got::Pdu(_) => {}
@@ -220,14 +227,14 @@ impl Connection {
 
     /// Nothing comes for a moment.
     #[track_caller]
-    pub fn expect_silence(&mut self, time: Duration) {
+    pub(crate) fn expect_silence(&mut self, time: Duration) {
         match self.try_receive(time) {
             Got::Nothing => {}
             other => panic!("wanted silence: {other:?}"),
         }
     }
 
-    pub fn try_receive(&mut self, time: Duration) -> Got {
+    pub(crate) fn try_receive(&mut self, time: Duration) -> Got {
         let deadline = Instant::now() + time;
         loop {
             if let Some(pdu) = self.take_pdu() {

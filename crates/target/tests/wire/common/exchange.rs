@@ -10,27 +10,27 @@ use super::{Cdb, Connection, Pdu, inquiry, read10, test_unit_ready, write10};
 
 /// A SCSI command to send.
 #[derive(Clone, Debug)]
-pub struct Command {
-    pub cdb: Cdb,
-    pub lun: u64,
-    pub attribute: TaskAttribute,
+pub(crate) struct Command {
+    pub(crate) cdb: Cdb,
+    pub(crate) lun: u64,
+    pub(crate) attribute: TaskAttribute,
     /// Expected data transfer length of a read.
-    pub reads: Option<u32>,
+    pub(crate) reads: Option<u32>,
     /// The data of a write; its length is the expected data transfer length.
-    pub writes: Option<Vec<u8>>,
+    pub(crate) writes: Option<Vec<u8>>,
     /// How much of it goes with the command.
-    pub immediate_data: usize,
+    pub(crate) immediate_data: usize,
     /// Unsolicited Data-Out PDUs follow.
-    pub more_follows: bool,
+    pub(crate) more_follows: bool,
     /// Answers R2Ts by itself.
     pub answers_r2t: bool,
-    pub is_immediate: bool,
+    pub(crate) is_immediate: bool,
     /// Another CmdSN than the next.
-    pub cmd_sn: Option<u32>,
+    pub(crate) cmd_sn: Option<u32>,
 }
 
 impl Command {
-    pub fn new(cdb: Cdb) -> Self {
+    pub(crate) fn new(cdb: Cdb) -> Self {
         Self {
             cdb,
             lun: 0,
@@ -45,49 +45,49 @@ impl Command {
         }
     }
 
-    pub fn read(lba: u32, blocks: u16) -> Self {
+    pub(crate) fn read(lba: u32, blocks: u16) -> Self {
         Self::new(read10(lba, blocks)).reading(u32::from(blocks) * 512)
     }
 
     /// A write of whole blocks of 512 bytes, all data by R2T.
-    pub fn write(lba: u32, data: &[u8]) -> Self {
+    pub(crate) fn write(lba: u32, data: &[u8]) -> Self {
         let blocks = u16::try_from(data.len() / 512).unwrap();
         Self::new(write10(lba, blocks)).writing(data)
     }
 
     /// A write that announces its data and never sends any.
-    pub fn unsent_write(lba: u32, blocks: u16) -> Self {
+    pub(crate) fn unsent_write(lba: u32, blocks: u16) -> Self {
         Self { answers_r2t: false, ..Self::write(lba, &vec![0; usize::from(blocks) * 512]) }
     }
 
-    pub fn reading(self, len: u32) -> Self {
+    pub(crate) fn reading(self, len: u32) -> Self {
         Self { reads: Some(len), ..self }
     }
 
-    pub fn writing(self, data: &[u8]) -> Self {
+    pub(crate) fn writing(self, data: &[u8]) -> Self {
         Self { writes: Some(data.to_vec()), ..self }
     }
 
-    pub fn on(self, lun: u64) -> Self {
+    pub(crate) fn on(self, lun: u64) -> Self {
         Self { lun: lun << 48, ..self }
     }
 
-    pub fn with(self, attribute: TaskAttribute) -> Self {
+    pub(crate) fn with(self, attribute: TaskAttribute) -> Self {
         Self { attribute, ..self }
     }
 
     /// All data goes with the command.
-    pub fn immediate_data(self) -> Self {
+    pub(crate) fn immediate_data(self) -> Self {
         let immediate_data = self.writes.as_ref().map_or(0, Vec::len);
         Self { immediate_data, ..self }
     }
 
-    pub fn numbered(self, cmd_sn: u32) -> Self {
+    pub(crate) fn numbered(self, cmd_sn: u32) -> Self {
         Self { cmd_sn: Some(cmd_sn), ..self }
     }
 
     /// The PDU and its data segment.
-    pub fn to_pdu(&self, itt: u32, cmd_sn: u32, exp_stat_sn: u32) -> (Bhs, Vec<u8>) {
+    pub(crate) fn to_pdu(&self, itt: u32, cmd_sn: u32, exp_stat_sn: u32) -> (Bhs, Vec<u8>) {
         let data = self.writes.as_deref().unwrap_or_default();
         let segment = data[..self.immediate_data].to_vec();
         let pdu = ScsiCommand {
@@ -111,24 +111,24 @@ impl Command {
 
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Done {
-    pub status: u8,
-    pub sense: Vec<u8>,
-    pub data: Vec<u8>,
+pub(crate) struct Done {
+    pub(crate) status: u8,
+    pub(crate) sense: Vec<u8>,
+    pub(crate) data: Vec<u8>,
     /// Above 0: the target had more (overflow); below: less (underflow).
-    pub residual: i64,
+    pub(crate) residual: i64,
 }
 
 impl Done {
     #[track_caller]
-    pub fn good(self) -> Vec<u8> {
+    pub(crate) fn good(self) -> Vec<u8> {
         assert_eq!(self.status, 0, "sense {:02x?}", self.sense);
         self.data
     }
 
     /// Sense key, ASC and ASCQ of a CHECK CONDITION.
     #[track_caller]
-    pub fn check(&self) -> (u8, u8, u8) {
+    pub(crate) fn check(&self) -> (u8, u8, u8) {
         assert_eq!(self.status, 2, "CHECK CONDITION, {self:?}");
         match self.sense[0] & 0x7f {
             0x70 => (self.sense[2] & 0xf, self.sense[12], self.sense[13]),
@@ -140,13 +140,13 @@ impl Done {
 
 impl Connection {
     /// Sends a command and returns its tag.
-    pub fn issue(&mut self, command: &Command) -> u32 {
+    pub(crate) fn issue(&mut self, command: &Command) -> u32 {
         let itt = self.new_itt();
         self.issue_as(command, itt);
         itt
     }
 
-    pub fn issue_as(&mut self, command: &Command, itt: u32) {
+    pub(crate) fn issue_as(&mut self, command: &Command, itt: u32) {
         let cmd_sn = match command.cmd_sn {
             Some(cmd_sn) => cmd_sn,
             None if command.is_immediate => self.next_cmd_sn(),
@@ -160,14 +160,14 @@ impl Connection {
     }
 
     #[track_caller]
-    pub fn run(&mut self, command: &Command) -> Done {
+    pub(crate) fn run(&mut self, command: &Command) -> Done {
         let itt = self.issue(command);
         self.finish(itt)
     }
 
     /// Runs a command to its end: answers R2Ts, collects data, checks every number on the way.
     #[track_caller]
-    pub fn finish(&mut self, itt: u32) -> Done {
+    pub(crate) fn finish(&mut self, itt: u32) -> Done {
         let mut data = Vec::new();
         let mut data_sn = 0;
         loop {
@@ -210,7 +210,7 @@ impl Connection {
     }
 
     /// Sends what an R2T asks for, in segments as long as the target takes.
-    pub fn answer_r2t(&mut self, r2t: &R2t) {
+    pub(crate) fn answer_r2t(&mut self, r2t: &R2t) {
         let from = r2t.buffer_offset_bytes as usize;
         let to = from + r2t.desired_data_transfer_len_bytes as usize;
         assert!(to - from <= self.session.max_burst_len_bytes as usize);
@@ -220,7 +220,7 @@ impl Connection {
     }
 
     /// Sends `burst` as Data-Out PDUs; the last has the F bit.
-    pub fn send_burst(&mut self, itt: u32, ttt: u32, lun: u64, offset: usize, burst: &[u8]) {
+    pub(crate) fn send_burst(&mut self, itt: u32, ttt: u32, lun: u64, offset: usize, burst: &[u8]) {
         let segment = self.max_data_out();
         let parts = burst.len().div_ceil(segment);
         for (index, part) in burst.chunks(segment).enumerate() {
@@ -239,19 +239,19 @@ impl Connection {
     }
 
     /// The longest data segment that the target takes.
-    pub fn max_data_out(&self) -> usize {
+    pub(crate) fn max_data_out(&self) -> usize {
         self.params.max_recv_data_segment_peer_bytes as usize
     }
 
     /// Waits for the next R2T of a command that does not answer by itself.
     #[track_caller]
-    pub fn receive_r2t(&mut self, itt: u32) -> R2t {
+    pub(crate) fn receive_r2t(&mut self, itt: u32) -> R2t {
         let wanted = |pdu: &Pdu| pdu.opcode() == Opcode::R2T && pdu.bhs.itt() == itt;
         R2t::parse(&self.receive_where(wanted).bhs).unwrap()
     }
 
     #[track_caller]
-    pub fn receive_reject(&mut self) -> RejectReason {
+    pub(crate) fn receive_reject(&mut self) -> RejectReason {
         let pdu = self.receive_kind(Opcode::REJECT);
         assert_eq!(pdu.data.len(), 48, "the refused header comes back");
         Reject::parse(&pdu.bhs).unwrap().reason
@@ -264,7 +264,7 @@ impl Connection {
     }
 
     /// Answers a NOP-In.
-    pub fn pong(&mut self, ping: &Pdu) {
+    pub(crate) fn pong(&mut self, ping: &Pdu) {
         let nop = NopOut {
             is_immediate: true,
             data_segment_len_bytes: 0,
@@ -279,7 +279,7 @@ impl Connection {
 
     /// Sends a NOP-Out and returns what comes back.
     #[track_caller]
-    pub fn ping(&mut self, data: &[u8]) -> Vec<u8> {
+    pub(crate) fn ping(&mut self, data: &[u8]) -> Vec<u8> {
         let itt = self.new_itt();
         let nop = NopOut {
             is_immediate: true,
@@ -296,7 +296,7 @@ impl Connection {
 
     /// Takes the unit attentions of a unit.
     #[track_caller]
-    pub fn take_attentions(&mut self, lun: u64) -> Vec<(u8, u8)> {
+    pub(crate) fn take_attentions(&mut self, lun: u64) -> Vec<(u8, u8)> {
         let mut taken = Vec::new();
         loop {
             let done = self.run(&Command::new(test_unit_ready()).on(lun));
@@ -312,12 +312,18 @@ impl Connection {
 
     /// The connection is served.
     #[track_caller]
-    pub fn expect_alive(&mut self) {
+    pub(crate) fn expect_alive(&mut self) {
         self.run(&Command::new(inquiry(36)).reading(36)).good();
     }
 
     /// Sends a task management function, immediate, and returns its tag.
-    pub fn manage(&mut self, function: TaskFunction, lun: u64, task: u32, task_cmd_sn: u32) -> u32 {
+    pub(crate) fn manage(
+        &mut self,
+        function: TaskFunction,
+        lun: u64,
+        task: u32,
+        task_cmd_sn: u32,
+    ) -> u32 {
         let itt = self.new_itt();
         let request = TaskRequest {
             is_immediate: true,
@@ -335,19 +341,19 @@ impl Connection {
     }
 
     #[track_caller]
-    pub fn managed(&mut self, itt: u32) -> TaskResult {
+    pub(crate) fn managed(&mut self, itt: u32) -> TaskResult {
         let wanted = |pdu: &Pdu| pdu.opcode() == Opcode::TASK_RESPONSE && pdu.bhs.itt() == itt;
         TaskResponse::parse(&self.receive_where(wanted).bhs).unwrap().response
     }
 
     #[track_caller]
-    pub fn manage_unit(&mut self, function: TaskFunction, lun: u64) -> TaskResult {
+    pub(crate) fn manage_unit(&mut self, function: TaskFunction, lun: u64) -> TaskResult {
         let itt = self.manage(function, lun, RESERVED_TAG, 0);
         self.managed(itt)
     }
 
     #[track_caller]
-    pub fn logout(&mut self, reason: LogoutReason, cid: u16) -> LogoutResult {
+    pub(crate) fn logout(&mut self, reason: LogoutReason, cid: u16) -> LogoutResult {
         let itt = self.new_itt();
         let request = LogoutRequest {
             is_immediate: true,
@@ -365,7 +371,7 @@ impl Connection {
 
     /// Sends a whole text, and returns the whole answer as pairs.
     #[track_caller]
-    pub fn text(&mut self, text: &str) -> Vec<(String, String)> {
+    pub(crate) fn text(&mut self, text: &str) -> Vec<(String, String)> {
         let mut exchange = iscsi::discovery::InitiatorText::new(
             format!("{text}\0").into_bytes(),
             self.params.max_recv_data_segment_peer_bytes,

@@ -16,22 +16,22 @@ use super::{Connection, Got, IQN, PATIENCE};
 
 /// What to log in with.
 #[derive(Clone)]
-pub struct Login {
-    pub initiator: String,
+pub(crate) struct Login {
+    pub(crate) initiator: String,
     /// `None` is a discovery session.
-    pub target: Option<String>,
-    pub isid: Isid,
-    pub tsih: u16,
-    pub cid: u16,
-    pub limits: LocalLimits,
-    pub chap: Option<InitiatorChap>,
+    pub(crate) target: Option<String>,
+    pub(crate) isid: Isid,
+    pub(crate) tsih: u16,
+    pub(crate) cid: u16,
+    pub(crate) limits: LocalLimits,
+    pub(crate) chap: Option<InitiatorChap>,
     /// CmdSN of the session; shared by its connections.
-    pub cmd_sn: Arc<AtomicU32>,
+    pub(crate) cmd_sn: Arc<AtomicU32>,
 }
 
 /// Why there is no connection.
 #[derive(Debug, PartialEq, Eq)]
-pub enum NoLogin {
+pub(crate) enum NoLogin {
     Refused(LoginStatus),
     Moved {
         address: String,
@@ -43,7 +43,7 @@ pub enum NoLogin {
 }
 
 impl Login {
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self {
             initiator: format!("iqn.2026-11.example:{name}"),
             target: Some(IQN.to_owned()),
@@ -56,22 +56,22 @@ impl Login {
         }
     }
 
-    pub fn discovery() -> Self {
+    pub(crate) fn discovery() -> Self {
         Self { target: None, ..Self::new("finder") }
     }
 
-    pub fn with_digests(mut self) -> Self {
+    pub(crate) fn with_digests(mut self) -> Self {
         self.limits.header_digest = DigestPolicy::Require;
         self.limits.data_digest = DigestPolicy::Require;
         self
     }
 
     /// One more connection of the session that `first` began.
-    pub fn joining(&self, first: &Connection, cid: u16) -> Self {
+    pub(crate) fn joining(&self, first: &Connection, cid: u16) -> Self {
         Self { tsih: first.tsih, cid, cmd_sn: first.cmd_sn.clone(), ..self.clone() }
     }
 
-    pub fn connect(&self, portal: SocketAddr) -> Result<Connection, NoLogin> {
+    pub(crate) fn connect(&self, portal: SocketAddr) -> Result<Connection, NoLogin> {
         let stream = TcpStream::connect_timeout(&portal, PATIENCE).unwrap();
         let mut connection = Connection::over(stream, self.cmd_sn.clone());
         let outcome = self.run(&mut connection)?;

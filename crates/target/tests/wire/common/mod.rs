@@ -7,16 +7,16 @@ mod exchange;
 mod login;
 mod rig;
 
-pub use cdb::*;
-pub use connection::{Broken, Connection, Got, Pdu};
-pub use exchange::{Command, Done};
-pub use login::{Login, NoLogin};
-pub use rig::{IQN, Rig, config, disk_of, faulty, pattern, ram, wait_until};
+pub(crate) use cdb::*;
+pub(crate) use connection::{Broken, Connection, Got, Pdu};
+pub(crate) use exchange::{Command, Done};
+pub(crate) use login::{Login, NoLogin};
+pub(crate) use rig::{IQN, Rig, config, disk_of, faulty, pattern, ram, wait_until};
 
 use std::time::Duration;
 
 /// Nothing in these tests takes longer, unless it hangs.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Long enough for an answer that must not come to show itself.
-pub const A_MOMENT: Duration = Duration::from_millis(80);
+pub(crate) const A_MOMENT: Duration = Duration::from_millis(80);

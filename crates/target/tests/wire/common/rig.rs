@@ -11,25 +11,25 @@ use tempfile::TempDir;
 
 use super::{Connection, Login, PATIENCE};
 
-pub const IQN: &str = "iqn.2026-11.dev.drystone:test";
+pub(crate) const IQN: &str = "iqn.2026-11.dev.drystone:test";
 
 /// A RAM disk of 16 MiB in blocks of 512 bytes.
-pub fn ram() -> Arc<dyn BlockDevice> {
+pub(crate) fn ram() -> Arc<dyn BlockDevice> {
     disk_of(512, 32 << 10)
 }
 
-pub fn disk_of(block_bytes: u32, blocks: u64) -> Arc<dyn BlockDevice> {
+pub(crate) fn disk_of(block_bytes: u32, blocks: u64) -> Arc<dyn BlockDevice> {
     Arc::new(RamDisk::new(block_bytes, blocks).unwrap())
 }
 
 /// A RAM disk that fails when told to, and what tells it.
-pub fn faulty() -> (FaultyDisk, Arc<dyn BlockDevice>) {
+pub(crate) fn faulty() -> (FaultyDisk, Arc<dyn BlockDevice>) {
     let disk = FaultyDisk::new(ram());
     (disk.clone(), Arc::new(disk))
 }
 
 /// Serves these disks as LUN 0, 1, ... on one core. The state directory is set by [`Rig::start`].
-pub fn config(disks: impl IntoIterator<Item = Arc<dyn BlockDevice>>) -> Config {
+pub(crate) fn config(disks: impl IntoIterator<Item = Arc<dyn BlockDevice>>) -> Config {
     let unit = |(index, device)| UnitSpec {
         device,
         serial: format!("test-{index}"),
@@ -53,62 +53,62 @@ pub fn config(disks: impl IntoIterator<Item = Arc<dyn BlockDevice>>) -> Config {
 }
 
 /// A running server. It goes down with the value.
-pub struct Rig {
+pub(crate) struct Rig {
     server: Option<Server>,
     state: Option<TempDir>,
 }
 
 impl Rig {
-    pub fn start(config: Config) -> Self {
+    pub(crate) fn start(config: Config) -> Self {
         Self::restart(config, tempfile::tempdir().unwrap())
     }
 
     /// Starts with the state that another server left.
-    pub fn restart(mut config: Config, state: TempDir) -> Self {
+    pub(crate) fn restart(mut config: Config, state: TempDir) -> Self {
         config.state_dir = state.path().to_owned();
         Self { server: Some(Server::start(config).unwrap()), state: Some(state) }
     }
 
     /// One RAM disk on one core.
-    pub fn ram() -> Self {
+    pub(crate) fn ram() -> Self {
         Self::start(config([ram()]))
     }
 
     /// One RAM disk on two cores.
-    pub fn two_cores() -> Self {
+    pub(crate) fn two_cores() -> Self {
         let mut config = config([ram()]);
         config.cores = 2;
         Self::start(config)
     }
 
-    pub fn server(&self) -> &Server {
+    pub(crate) fn server(&self) -> &Server {
         self.server.as_ref().unwrap()
     }
 
-    pub fn portal(&self) -> SocketAddr {
+    pub(crate) fn portal(&self) -> SocketAddr {
         self.server().portals()[0]
     }
 
-    pub fn login(&self) -> Connection {
+    pub(crate) fn login(&self) -> Connection {
         Login::new("host").connect(self.portal()).unwrap()
     }
 
     /// Logged in as `name`, with the unit attention of a new nexus taken.
-    pub fn ready(&self, name: &str) -> Connection {
+    pub(crate) fn ready(&self, name: &str) -> Connection {
         let mut connection = Login::new(name).connect(self.portal()).unwrap();
         connection.take_attentions(0);
         connection
     }
 
     /// Stops cleanly and gives the state directory back.
-    pub fn stop(mut self, grace: Duration) -> (Result<(), target::ShutdownError>, TempDir) {
+    pub(crate) fn stop(mut self, grace: Duration) -> (Result<(), target::ShutdownError>, TempDir) {
         let result = self.server.take().unwrap().shutdown(grace);
         (result, self.state.take().unwrap())
     }
 }
 
 /// Bytes of which no two blocks nearby are equal.
-pub fn pattern(len: usize, seed: u32) -> Vec<u8> {
+pub(crate) fn pattern(len: usize, seed: u32) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
     let step = || {
         state ^= state << 13;
@@ -121,7 +121,7 @@ pub fn pattern(len: usize, seed: u32) -> Vec<u8> {
 
 /// Waits for something that happens on another thread.
 #[track_caller]
-pub fn wait_until(what: &str, happened: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, happened: impl Fn() -> bool) {
     let start = Instant::now();
     while !happened() {
         assert!(start.elapsed() < PATIENCE, "this never happened: {what}");

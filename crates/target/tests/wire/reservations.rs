@@ -1,0 +1,168 @@
+//! Persistent reservations (SPC-5 §5.14) between hosts, and over a restart of the target.
+
+use std::time::Duration;
+
+use block::testing::{Fault, Operation, Rule};
+use iscsi::pdu::{TaskFunction, TaskResult};
+
+use crate::common::{
+    A_MOMENT, Command, Connection, Rig, config, faulty, pattern, ram, reserve_in, reserve_list,
+    reserve_out, wait_until,
+};
+
+const REGISTER: u8 = 0;
+const RESERVE: u8 = 1;
+const CLEAR: u8 = 3;
+const PREEMPT: u8 = 4;
+const PREEMPT_AND_ABORT: u8 = 5;
+const WRITE_EXCLUSIVE: u8 = 1;
+const EXCLUSIVE_ACCESS: u8 = 3;
+const CONFLICT: u8 = 0x18;
+
+fn reserve(host: &mut Connection, action: u8, kind: u8, list: &[u8]) {
+    host.run(&Command::new(reserve_out(action, kind)).writing(list)).good();
+}
+
+fn register(host: &mut Connection, key: u64, aptpl: bool) {
+    reserve(host, REGISTER, 0, &reserve_list(0, key, aptpl));
+}
+
+fn keys(host: &mut Connection) -> Vec<u64> {
+    let list = host.run(&Command::new(reserve_in(0)).reading(256)).good();
+    list[8..].chunks(8).map(|key| u64::from_be_bytes(key.try_into().unwrap())).collect()
+}
+
+fn write(seed: u32) -> Command {
+    Command::write(4, &pattern(512, seed)).immediate_data()
+}
+
+#[test]
+fn a_reservation_keeps_others_out_on_all_cores() {
+    let rig = Rig::two_cores();
+    let mut host = rig.ready("host");
+    let mut others = [rig.ready("b"), rig.ready("c")];
+    register(&mut host, 0xaaaa, false);
+    reserve(&mut host, RESERVE, WRITE_EXCLUSIVE, &reserve_list(0xaaaa, 0, false));
+    host.run(&write(1)).good();
+    for other in &mut others {
+        assert_eq!(other.run(&write(2)).status, CONFLICT);
+        assert!(other.run(&Command::read(4, 1)).good() == pattern(512, 1));
+        // A write whose data is on its way is refused before any data is asked for.
+        assert_eq!(other.run(&Command::unsent_write(4, 8)).status, CONFLICT);
+    }
+    reserve(&mut host, CLEAR, 0, &reserve_list(0xaaaa, 0, false));
+    others[0].run(&write(3)).good();
+}
+
+#[test]
+fn reservations_with_aptpl_survive_a_restart_and_others_do_not() {
+    let disk = ram();
+    let rig = Rig::start(config([disk.clone()]));
+    let mut host = rig.ready("host");
+    register(&mut host, 0xaaaa, true);
+    reserve(&mut host, RESERVE, EXCLUSIVE_ACCESS, &reserve_list(0xaaaa, 0, false));
+    host.run(&write(1)).good();
+    host.close();
+    let (result, state) = rig.stop(Duration::ZERO);
+    result.unwrap();
+
+    let rig = Rig::restart(config([disk.clone()]), state);
+    let mut other = rig.ready("other");
+    assert_eq!(other.run(&Command::read(4, 1)).status, CONFLICT);
+    let mut host = rig.ready("host");
+    assert_eq!(keys(&mut host), [0xaaaa]);
+    assert!(host.run(&Command::read(4, 1)).good() == pattern(512, 1));
+    // APTPL=0 with a new key: forgotten at the next restart.
+    reserve(&mut host, REGISTER, 0, &reserve_list(0xaaaa, 0xbbbb, false));
+    host.close();
+    let (result, state) = rig.stop(Duration::ZERO);
+    result.unwrap();
+
+    let rig = Rig::restart(config([disk]), state);
+    let mut other = rig.ready("other");
+    other.run(&Command::read(4, 1)).good();
+    assert_eq!(keys(&mut other), []);
+}
+
+#[test]
+fn preempt_and_abort_ends_the_running_task_of_the_other() {
+    for action in [PREEMPT, PREEMPT_AND_ABORT] {
+        let (disk, device) = faulty();
+        let mut config = config([device]);
+        config.cores = 2;
+        let rig = Rig::start(config);
+        let mut victim = rig.ready("victim");
+        let mut host = rig.ready("host");
+        register(&mut victim, 0xaaaa, false);
+        register(&mut host, 0xbbbb, false);
+        reserve(&mut victim, RESERVE, EXCLUSIVE_ACCESS, &reserve_list(0xaaaa, 0, false));
+        disk.inject(Rule::always(Operation::Write, Fault::Hang).times(1));
+        let stuck = victim.issue(&write(1));
+        wait_until("the write is at the disk", || disk.held() == 1);
+        let waiting = victim.issue(&Command::unsent_write(9, 1));
+        let r2t = victim.receive_r2t(waiting);
+        let list = reserve_list(0xbbbb, 0xaaaa, false);
+        let preempt = host.issue(
+            &Command::new(reserve_out(action, EXCLUSIVE_ACCESS)).writing(&list).immediate_data(),
+        );
+        if action == PREEMPT_AND_ABORT {
+            host.expect_silence(A_MOMENT);
+            disk.release();
+            host.finish(preempt).good();
+            victim.send_burst(waiting, r2t.ttt, 0, 0, &[1; 512]);
+            victim.expect_silence(A_MOMENT);
+            victim.expect_no_answer(stuck);
+        } else {
+            // Tasks that have begun go on.
+            host.finish(preempt).good();
+            disk.release();
+            victim.finish(stuck).good();
+        }
+        // The victim hears of it, once, by a command that the reservation lets through (SAM-5
+        // §5.3.3 ranks the conflict above it).
+        assert_eq!(victim.run(&Command::read(0, 1)).status, CONFLICT);
+        let attentions = victim.take_attentions(0);
+        assert_eq!(attentions, [(0x2a, 0x05)], "REGISTRATIONS PREEMPTED");
+        assert_eq!(victim.run(&Command::read(0, 1)).status, CONFLICT);
+        assert_eq!(keys(&mut host), [0xbbbb]);
+    }
+}
+
+#[test]
+fn a_unit_attention_comes_once_to_each_nexus_whichever_connection_asks() {
+    let rig = Rig::two_cores();
+    let mut a = rig.ready("host");
+    let login = crate::common::Login::new("host");
+    let mut b = login.joining(&a, 1).connect(rig.portal()).unwrap();
+    let mut other = rig.ready("other");
+    assert_eq!(other.manage_unit(TaskFunction::LOGICAL_UNIT_RESET, 0), TaskResult::COMPLETE);
+    // INQUIRY neither reports nor clears it.
+    a.expect_alive();
+    let (key, asc, _) = b.run(&Command::read(0, 1)).check();
+    assert_eq!((key, asc), (6, 0x29));
+    a.run(&Command::read(0, 1)).good();
+    b.run(&Command::read(0, 1)).good();
+}
+
+#[test]
+fn a_target_whose_saved_reservations_are_damaged_does_not_start() {
+    let state = tempfile::tempdir().unwrap();
+    std::fs::write(state.path().join("test-0.reservations"), b"not a reservation").unwrap();
+    let mut config = config([ram()]);
+    config.state_dir = state.path().to_owned();
+    let error = target::Server::start(config).unwrap_err();
+    assert!(error.to_string().contains("test-0.reservations"), "{error}");
+}
+
+/// A reservation that cannot be made to last has not happened.
+#[test]
+fn a_reservation_that_cannot_be_saved_fails() {
+    let state = tempfile::tempdir().unwrap();
+    let path = state.path().to_owned();
+    let rig = Rig::restart(config([ram()]), state);
+    let mut host = rig.ready("host");
+    std::fs::remove_dir_all(&path).unwrap();
+    let command = Command::new(reserve_out(REGISTER, 0)).writing(&reserve_list(0, 0xaaaa, true));
+    assert_ne!(host.run(&command).status, 0);
+    assert_eq!(keys(&mut host), []);
+}
