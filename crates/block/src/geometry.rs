@@ -13,8 +13,12 @@ pub struct Geometry {
     pub block_bytes: u32,
     /// Capacity in logical blocks.
     pub blocks: u64,
-    /// What the device below writes without reading first; a multiple of `block_bytes`.
+    /// Physical block of the disk below; a multiple of `block_bytes`. Memory and files have none,
+    /// so it is the logical block there.
     pub physical_block_bytes: u32,
+    /// Aligned multiples of this are written without reading first; a multiple of
+    /// `physical_block_bytes`.
+    pub transfer_granularity_bytes: u32,
     /// Unit in which space is given back. Smaller pieces of an unmap are zeroed in place.
     pub unmap_granularity_bytes: u32,
     /// Offset of the first unmap unit.
@@ -38,7 +42,8 @@ impl Geometry {
         Self {
             block_bytes,
             blocks,
-            physical_block_bytes: 4096,
+            physical_block_bytes: block_bytes,
+            transfer_granularity_bytes: 4096,
             unmap_granularity_bytes: 4096,
             unmap_alignment_bytes: 0,
             atomic_bytes_max: ATOMIC_BYTES_MAX,

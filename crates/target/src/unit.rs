@@ -14,7 +14,11 @@ use crate::config::{Config, UnitSpec};
 use crate::shared::{PORTAL_GROUP, TARGET_PORT};
 
 /// MAXIMUM TRANSFER LENGTH: what one command moves at most.
-const TRANSFER_BYTES_MAX: u32 = 4 << 20;
+const TRANSFER_BYTES_MAX: u32 = 8 << 20;
+
+/// MAXIMUM WRITE SAME LENGTH: what even a slow disk writes in a second or two, so that one command
+/// stays far from the time-outs of hosts.
+const WRITE_SAME_BYTES_MAX: u32 = 16 << 20;
 
 /// One exported disk, shared by all cores.
 #[derive(Debug)]
@@ -131,6 +135,9 @@ fn unit_config(spec: &UnitSpec, iqn: &str) -> UnitConfig {
     medium.rotation_rate = if geometry.rotational { 0 } else { 1 };
     medium.limits.transfer_blocks_max = in_blocks(TRANSFER_BYTES_MAX);
     medium.limits.transfer_blocks_optimal = in_blocks(geometry.optimal_transfer_bytes);
+    medium.limits.transfer_blocks_granularity =
+        u16::try_from(in_blocks(geometry.transfer_granularity_bytes)).unwrap_or(0);
+    medium.limits.write_same_blocks_max = in_blocks(WRITE_SAME_BYTES_MAX).into();
     medium.limits.atomic_blocks_max = in_blocks(geometry.atomic_bytes_max);
     medium.limits.compare_blocks_max =
         u8::try_from(in_blocks(geometry.atomic_bytes_max)).unwrap_or(u8::MAX);

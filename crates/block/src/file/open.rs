@@ -185,10 +185,11 @@ impl FileDisk {
         let size_bytes = size_bytes - size_bytes % u64::from(options.block_bytes);
         let bytes = |name| queue.number(name).and_then(|bytes| u32::try_from(bytes).ok());
         let base = base_geometry(path, size_bytes, options)?;
+        let physical_block_bytes =
+            bytes("physical_block_size").unwrap_or(0).max(options.block_bytes);
         let geometry = Geometry {
-            physical_block_bytes: bytes("physical_block_size")
-                .unwrap_or(0)
-                .max(options.block_bytes),
+            physical_block_bytes,
+            transfer_granularity_bytes: base.transfer_granularity_bytes.max(physical_block_bytes),
             unmap_granularity_bytes: bytes("discard_granularity")
                 .unwrap_or(0)
                 .max(options.block_bytes),

@@ -10,13 +10,15 @@ fn put(body: &mut [u8], at: usize, value: &[u8]) {
     body[at - 4..at - 4 + value.len()].copy_from_slice(value);
 }
 
-/// Block limits. WSNZ is zero; there is no boundary inside atomic writes.
+/// Block limits. There is no boundary inside atomic writes.
 pub(super) fn limits(medium: &MediumInfo) -> Vec<u8> {
+    /// A WRITE SAME of zero blocks is refused: with it, one damaged field wipes the medium.
+    const WSNZ: u8 = 0x01;
     const UGAVALID: u32 = 1 << 31;
     let limits = &medium.limits;
-    let granularity = 1u16 << medium.physical_exponent.min(15);
+    let granularity = limits.transfer_blocks_granularity;
     let mut body = vec![0; BODY_BYTES];
-    put(&mut body, 5, &[limits.compare_blocks_max]);
+    put(&mut body, 4, &[WSNZ, limits.compare_blocks_max]);
     put(&mut body, 6, &granularity.to_be_bytes());
     put(&mut body, 8, &limits.transfer_blocks_max.to_be_bytes());
     put(&mut body, 12, &limits.transfer_blocks_optimal.to_be_bytes());

@@ -96,7 +96,7 @@ fn block_limits_report_the_medium() {
     let data = inquiry(&config, Some(0xb0), 1).unwrap();
     let word = |at: usize| u32::from_be_bytes(data[at..at + 4].try_into().unwrap());
     assert_eq!(data.len(), 64);
-    assert_eq!(data[4..8], [0, 255, 0, 8]);
+    assert_eq!(data[4..8], [1, 255, 0, 8]);
     let limits = &config.medium.limits;
     assert_eq!(word(8), limits.transfer_blocks_max);
     assert_eq!(word(12), limits.transfer_blocks_optimal);

@@ -114,6 +114,31 @@ impl LogicalUnit {
         Ok(())
     }
 
+    /// Whether the Data-Out that the initiator announces suits an admitted command.
+    ///
+    /// READ, WRITE and VERIFY move what both sides have and leave a residual (RFC 7143 11.4.5).
+    /// The commands here mean something else with other data: half a COMPARE AND WRITE compares
+    /// with the wrong blocks. Whoever announces another length than the CDB's number of blocks
+    /// asks for has that number wrong.
+    pub fn admit_data_out(
+        &self,
+        spec: &CommandSpec,
+        command: &Command,
+        announced_bytes: u64,
+    ) -> Result<(), Sense> {
+        let field = match command {
+            Command::CompareAndWrite { .. } => 13,
+            Command::WriteAtomic { .. } => 12,
+            Command::OrWrite { .. } | Command::WriteSame { .. } => length_at(spec),
+            _ => return Ok(()),
+        };
+        if announced_bytes == command.data_out_bytes(self.medium().block_bytes) {
+            Ok(())
+        } else {
+            Err(Sense::invalid_field_in_cdb(field, None))
+        }
+    }
+
     /// Whether this unit has the command at all: the block provisioning commands go with a thin
     /// medium, WRITE ATOMIC with a limit for it.
     pub fn supports(&self, spec: &CommandSpec) -> bool {
@@ -162,12 +187,15 @@ impl LogicalUnit {
                     return Err(Sense::invalid_field_in_cdb(1, Some(3)));
                 }
                 self.check_anchor(anchor, 4)?;
-                let blocks = self.blocks_to_end(range)?;
+                medium.check_range(range)?;
+                if range.blocks == 0 {
+                    return Err(Sense::invalid_field_in_cdb(length_at(spec), None));
+                }
                 let max = match limits.write_same_blocks_max {
                     0 => u64::MAX,
                     max => max,
                 };
-                at_most(blocks, max, length_at(spec))
+                at_most(range.blocks.into(), max, length_at(spec))
             }
             Command::SynchronizeCache { range, .. } | Command::PreFetch { range, .. } => {
                 self.blocks_to_end(range).map(drop)
@@ -184,8 +212,8 @@ impl LogicalUnit {
         }
     }
 
-    /// The length of `range` where zero blocks mean "to the end of the medium": WRITE SAME with
-    /// WSNZ = 0, SYNCHRONIZE CACHE, PRE-FETCH. The first block must exist in any case.
+    /// The length of `range` where zero blocks mean "to the end of the medium": SYNCHRONIZE CACHE
+    /// and PRE-FETCH. The first block must exist in any case.
     pub fn blocks_to_end(&self, range: BlockRange) -> Result<u64, Sense> {
         let medium = self.medium();
         let first = BlockRange { blocks: range.blocks.max(1), ..range };

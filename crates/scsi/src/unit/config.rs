@@ -56,11 +56,13 @@ pub struct Limits {
     pub transfer_blocks_max: u32,
     /// OPTIMAL TRANSFER LENGTH.
     pub transfer_blocks_optimal: u32,
+    /// OPTIMAL TRANSFER LENGTH GRANULARITY: aligned multiples of this cost least.
+    pub transfer_blocks_granularity: u16,
     /// MAXIMUM UNMAP LBA COUNT of one UNMAP command.
     pub unmap_blocks_max: u32,
     /// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT.
     pub unmap_descriptors_max: u32,
-    /// MAXIMUM WRITE SAME LENGTH; 0 is no limit. Zero blocks means "to the end" (WSNZ = 0).
+    /// MAXIMUM WRITE SAME LENGTH; 0 is no limit. Zero blocks are refused (WSNZ = 1).
     pub write_same_blocks_max: u64,
     /// MAXIMUM COMPARE AND WRITE LENGTH.
     pub compare_blocks_max: u8,
@@ -111,6 +113,7 @@ impl MediumInfo {
             limits: Limits {
                 transfer_blocks_max: blocks_in(16 << 20),
                 transfer_blocks_optimal: blocks_in(256 << 10),
+                transfer_blocks_granularity: blocks_in(4096) as u16,
                 // "No limit": UNMAP changes metadata only.
                 unmap_blocks_max: u32::MAX,
                 unmap_descriptors_max: 256,

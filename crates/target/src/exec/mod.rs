@@ -45,8 +45,8 @@ async fn medium(task: &Rc<Task>) -> Outcome {
         Command::SynchronizeCache { .. } => cache::synchronize(task).await,
         Command::PreFetch { .. } => cache::pre_fetch(),
         Command::Unmap { .. } => provisioning::unmap(task).await,
-        Command::WriteSame { range, unmap, no_data_out, .. } => {
-            provisioning::write_same(task, range, unmap, no_data_out).await
+        Command::WriteSame { range, unmap, .. } => {
+            provisioning::write_same(task, range, unmap).await
         }
         Command::GetLbaStatus { lba, allocation_bytes } => {
             provisioning::get_lba_status(task, lba, allocation_bytes).await

@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use block::{BlockError, ExtentState, WriteFlags};
 use ring::{Buf, Data};
-use scsi::Sense;
 use scsi::cdb::BlockRange;
 use scsi::param::{LbaRun, Provisioning, lba_status, lba_status_runs_max, parse_unmap};
 
@@ -68,32 +67,20 @@ async fn in_steps(
     Ok(())
 }
 
-/// WRITE SAME(10) and (16). Zero blocks mean all to the end of the medium.
-pub(super) async fn write_same(
-    task: &Rc<Task>,
-    range: BlockRange,
-    unmap: bool,
-    no_data_out: bool,
-) -> Outcome {
+/// WRITE SAME(10) and (16).
+pub(super) async fn write_same(task: &Rc<Task>, range: BlockRange, unmap: bool) -> Outcome {
     let unit = &task.place.unit;
-    let blocks = match unit.logical.blocks_to_end(range) {
-        Ok(blocks) => blocks,
-        Err(sense) => return Outcome::Check(sense),
-    };
-    let (at, len) = (unit.bytes_of(range.lba), unit.bytes_of(blocks));
+    let (at, len) = (unit.bytes_of(range.lba), unit.bytes_of(range.blocks.into()));
     let flags = WriteFlags { durable: unit.is_durable(false), atomic: false };
     let moved = task.command.data_out_bytes(unit.block_bytes);
-    let block = task.take_data();
-    if !no_data_out && block.as_ref().is_none_or(|block| (block.len() as u64) < moved) {
-        return Outcome::Check(Sense::invalid_field_in_cdb(1, None));
-    }
-    let zeroes = block.as_ref().is_none_or(|block| block.iter().all(|&byte| byte == 0));
-    let result = if zeroes {
-        let zero = |at, len| unit.device.write_zeroes(at, len, unmap, flags);
-        in_steps(task, at, len, zero).await
-    } else {
-        let block = block.expect("a pattern that is not zero was sent");
-        write_pattern(task, at, len, &block, flags).await
+    // Without data (NDOB) the block is zeroes.
+    let pattern = task.take_data().filter(|block| block.iter().any(|&byte| byte != 0));
+    let result = match pattern {
+        Some(block) => write_pattern(task, at, len, &block, flags).await,
+        None => {
+            let zero = |at, len| unit.device.write_zeroes(at, len, unmap, flags);
+            in_steps(task, at, len, zero).await
+        }
     };
     match result {
         Ok(()) => Outcome::Good { moved },
@@ -121,6 +108,8 @@ pub(super) async fn write_pattern(
             return Err(Outcome::Aborted);
         }
         done += part;
+        // A disk that is never busy would keep the core from everybody else.
+        ring::turn_end().await;
     }
     Ok(())
 }

@@ -24,13 +24,6 @@ fn whole_blocks(task: &Task) -> Data {
     data.into_slice(0..len)
 }
 
-/// An atomic command whose initiator announced less data than it needs does nothing.
-fn short_of_data(task: &Task) -> Option<Outcome> {
-    let needed = task.command.data_out_bytes(task.place.unit.block_bytes);
-    (u64::from(task.answer.expected.write) < needed)
-        .then(|| Outcome::Check(Sense::invalid_field_in_cdb(10, None)))
-}
-
 /// WRITE. When the initiator announced less than the CDB says, the blocks it did send are written
 /// and the rest is residual.
 pub(super) async fn write(task: &Rc<Task>, range: BlockRange, fua: bool) -> Outcome {
@@ -45,9 +38,6 @@ pub(super) async fn write(task: &Rc<Task>, range: BlockRange, fua: bool) -> Outc
 
 /// WRITE ATOMIC(16): all or nothing, for readers and for other writers.
 pub(super) async fn write_atomic(task: &Rc<Task>, range: BlockRange, fua: bool) -> Outcome {
-    if let Some(refused) = short_of_data(task) {
-        return refused;
-    }
     let unit = &task.place.unit;
     let flags = WriteFlags { durable: unit.is_durable(fua), atomic: true };
     match unit.device.write(unit.bytes_of(range.lba), data_of(task), flags).await {
@@ -81,9 +71,6 @@ pub(super) async fn write_and_verify(
 
 /// COMPARE AND WRITE: the first half of the data is compared, the second written (SBC-4 §5.3).
 pub(super) async fn compare_and_write(task: &Rc<Task>, range: BlockRange, fua: bool) -> Outcome {
-    if let Some(refused) = short_of_data(task) {
-        return refused;
-    }
     let unit = &task.place.unit;
     let data = data_of(task);
     let half = data.len() / 2;
@@ -102,9 +89,6 @@ pub(super) async fn compare_and_write(task: &Rc<Task>, range: BlockRange, fua: b
 
 /// ORWRITE(16).
 pub(super) async fn or_write(task: &Rc<Task>, range: BlockRange, fua: bool) -> Outcome {
-    if let Some(refused) = short_of_data(task) {
-        return refused;
-    }
     let unit = &task.place.unit;
     let flags = WriteFlags { durable: unit.is_durable(fua), atomic: false };
     match unit.device.or_write(unit.bytes_of(range.lba), data_of(task), flags).await {

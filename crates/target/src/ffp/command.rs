@@ -189,7 +189,7 @@ fn enter(
         reject(&answer, pdu, RejectReason::IMMEDIATE_COMMAND_REJECT);
         return Ok(());
     }
-    let inbound = match inbound(&answer, pdu, &place, &command, payload)? {
+    let inbound = match inbound(&answer, pdu, &place, (spec, &command), payload)? {
         Ok(inbound) => inbound,
         Err(outcome) => {
             refuse(&answer, pdu, outcome);
@@ -227,9 +227,13 @@ fn inbound(
     answer: &Answer,
     pdu: &ScsiCommand,
     place: &UnitNexus,
-    command: &Command,
+    (spec, command): (&CommandSpec, &Command),
     payload: Payload<'_>,
 ) -> Result<Result<Inbound, Outcome>, Fault> {
+    let announced = answer.expected.write;
+    if let Err(sense) = place.unit.logical.admit_data_out(spec, command, announced.into()) {
+        return Ok(Err(Outcome::Check(sense)));
+    }
     let needed = command.data_out_bytes(place.unit.block_bytes);
     if needed > DATA_OUT_BYTES_MAX {
         return Ok(Err(Outcome::Check(Sense::parameter_list_length_error())));
@@ -242,7 +246,6 @@ fn inbound(
         max_burst_len_bytes: params.max_burst_len_bytes,
         max_outstanding_r2t: u16::try_from(params.max_outstanding_r2t).unwrap_or(u16::MAX),
     };
-    let announced = answer.expected.write;
     let wanted = u32::try_from(needed).map_or(announced, |needed| needed.min(announced));
     let transfer =
         WriteTransfer::start(&limits, announced, wanted, payload.len() as u32, pdu.is_final)?;

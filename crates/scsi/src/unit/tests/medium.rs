@@ -29,10 +29,14 @@ fn ranges_and_limits() {
     assert_eq!(send(&ten(0x28, 0, 1001, 0)), beyond(1001));
     assert_eq!(send(&sixteen(0x88, 0, u64::MAX, 1)), beyond(u64::MAX));
     // Zero is "to the end" here, and there must be a block to begin with.
-    for opcode in [0x34, 0x35, 0x41] {
+    for opcode in [0x34, 0x35] {
         assert_eq!(send(&ten(opcode, 0, 999, 0)), good);
         assert_eq!(send(&ten(opcode, 0, 1000, 0)), beyond(1000));
     }
+    // Not so in WRITE SAME: WSNZ = 1.
+    assert_eq!(send(&ten(0x41, 0, 0, 0)), field(7, None));
+    assert_eq!(send(&sixteen(0x93, 0, 0, 0)), field(10, None));
+    assert_eq!(send(&ten(0x41, 0, 1000, 1)), beyond(1000));
     let range = crate::cdb::BlockRange { lba: 10, blocks: 0 };
     assert_eq!(bench.unit.blocks_to_end(range), Ok(990));
 
@@ -53,7 +57,7 @@ fn ranges_and_limits() {
     assert_eq!(send(&[0xa8, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0]), field(6, None));
     assert_eq!(send(&sixteen(0x8f, 0, 0, 9)), field(10, None));
     assert_eq!(send(&sixteen(0x93, 0, 0, 17)), field(10, None));
-    assert_eq!(send(&ten(0x41, 0, 0, 0)), field(7, None), "to the end is too much");
+    assert_eq!(send(&ten(0x41, 0, 0, 17)), field(7, None));
     assert_eq!(send(&sixteen(0x89, 0, 0, 5)), field(13, None));
     assert_eq!(send(&sixteen(0x9c, 0, 0, 3)), field(12, None));
     assert_eq!(send(&sixteen(0x9c, 0, 0, 2)), good);
@@ -63,6 +67,33 @@ fn ranges_and_limits() {
     assert_eq!(send(&status), beyond(1000));
     status[9] -= 1;
     assert_eq!(send(&status), good);
+}
+
+#[test]
+fn some_commands_take_exactly_their_data() {
+    let bench = Bench::new();
+    let cases = [
+        // opcode, where the number of blocks ends, data blocks per block or in all, field
+        (0x89, 13, 4, 13),
+        (0x9c, 13, 2, 12),
+        (0x8b, 13, 2, 10),
+        (0x93, 13, 1, 10),
+        (0x41, 8, 1, 7),
+    ];
+    for (opcode, count_at, data_blocks, field) in cases {
+        let mut cdb = [0; 16];
+        (cdb[0], cdb[count_at]) = (opcode, 2);
+        let (spec, command) = crate::cdb::decode(&cdb).unwrap();
+        let admit = |bytes| bench.unit.admit_data_out(spec, &command, bytes);
+        let wrong = Err(Sense::invalid_field_in_cdb(field, None));
+        assert_eq!(admit(data_blocks * 512), Ok(()), "{opcode:02x}");
+        for bytes in [0, data_blocks * 512 - 1, (data_blocks + 1) * 512] {
+            assert_eq!(admit(bytes), wrong, "{opcode:02x} with {bytes}");
+        }
+    }
+    let write = [0x2a, 0, 0, 0, 0, 0, 0, 0, 2, 0];
+    let (spec, command) = crate::cdb::decode(&write).unwrap();
+    assert_eq!(bench.unit.admit_data_out(spec, &command, 512), Ok(()), "a residual");
 }
 
 #[test]
