@@ -37,7 +37,8 @@ lint: ## check format and lints
 fmt: ## format all code
 	cargo fmt --all
 
-docs: ## build the API documentation of all rooms
+docs: ## bring the generated parts of docs/ up to date, build the API documentation of all rooms
+	DRYSTONE_DOCS_WRITE=1 cargo test --quiet --package drystone --test docs generated_parts
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items
 
 clean: ## delete what was built; the disk of `make run` in .drystone stays

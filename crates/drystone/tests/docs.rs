@@ -1,0 +1,168 @@
+//! The documents tell what the code does: generated parts are up to date, names that they point at
+//! exist, and the README shows the options that there are.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// With this variable set (`make docs`), generated parts are written instead of compared.
+const WRITE: &str = "DRYSTONE_DOCS_WRITE";
+
+/// Documents whose links carry names of code.
+const TOURS: [&str; 2] = ["docs/architecture.md", "docs/conformance.md"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// `text` with the part between the marks of `name` replaced; `None` without such marks.
+fn replaced(text: &str, name: &str, part: &str) -> Option<String> {
+    let (open, close) = (format!("<!-- generated: {name} -->"), format!("<!-- end: {name} -->"));
+    let (before, rest) = text.split_once(&open)?;
+    let (_, after) = rest.split_once(&close)?;
+    Some(format!("{before}{open}\n\n{}\n\n{close}{after}", part.trim()))
+}
+
+/// Every path of code that `text` points at: the name in the label, and the file of the link.
+fn names(text: &str) -> Vec<(&str, &str)> {
+    let mut found = Vec::new();
+    for piece in text.split("[`").skip(1) {
+        let Some((label, rest)) = piece.split_once("`](") else { continue };
+        let Some((file, _)) = rest.split_once(')') else { continue };
+        // A label that is itself a path needs no name in it.
+        if file.ends_with(".rs") && !label.contains(['/', '\n']) && !label.ends_with(".rs") {
+            let name = label.rsplit("::").next().unwrap_or(label);
+            found.push((name.trim_end_matches("()"), file));
+        }
+    }
+    found
+}
+
+fn is_word_char(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| {
+        !text[..at].ends_with(is_word_char) && !text[at + word.len()..].starts_with(is_word_char)
+    })
+}
+
+/// The long options in `text`, without their dashes.
+fn options(text: &str) -> BTreeSet<&str> {
+    let starts = text.match_indices("--").filter(|(at, _)| {
+        // An option stands behind a blank, a bracket or a code mark.
+        text[..*at].ends_with([' ', '\n', '[', '`', '(']) || *at == 0
+    });
+    let name = |at: usize| {
+        let rest = &text[at + 2..];
+        let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(rest.len());
+        rest[..end].trim_end_matches('-')
+    };
+    starts.map(|(at, _)| name(at)).filter(|name| !name.is_empty()).collect()
+}
+
+/// Where the README speaks of this program: the rows of its option table, and its commands in
+/// code blocks with the lines that continue them.
+fn spoken_of(readme: &str) -> String {
+    let mut text = String::new();
+    let (mut fenced, mut continues) = (false, false);
+    for line in readme.lines() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        let ours = fenced && line.contains("drystone export");
+        if line.starts_with("| `--") || ours || continues {
+            text.push_str(line);
+            text.push('\n');
+        }
+        continues = (ours || continues) && line.ends_with('\\');
+    }
+    text
+}
+
+/// What stands in front of the descriptions in the long help.
+fn help_options(help: &str) -> BTreeSet<&str> {
+    let is_option = |line: &&str| line.trim_start().starts_with('-');
+    help.lines().filter(is_option).flat_map(options).collect()
+}
+
+#[test]
+fn generated_parts_are_up_to_date() {
+    let path = "docs/conformance.md";
+    let before = read(path);
+    let mut after = before.clone();
+    let parts =
+        [("commands", scsi::cdb::table_markdown()), ("keys", iscsi::text::table_markdown())];
+    for (name, part) in parts {
+        after = replaced(&after, name, &part)
+            .unwrap_or_else(|| panic!("{path} has no marks for the generated part `{name}`"));
+    }
+    if env::var_os(WRITE).is_some() {
+        fs::write(root().join(path), after).unwrap();
+        return;
+    }
+    assert!(before == after, "{path} is not what the code says: run `make docs` and commit it");
+}
+
+#[test]
+fn names_in_documents_are_in_the_code() {
+    let mut missing = Vec::new();
+    let mut count = 0;
+    for tour in TOURS {
+        let text = read(tour);
+        let here = Path::new(tour).parent().unwrap();
+        for (name, file) in names(&text) {
+            count += 1;
+            let code = fs::read_to_string(root().join(here).join(file)).unwrap_or_default();
+            if !has_word(&code, name) {
+                missing.push(format!("{tour}: `{name}` is not in {file}"));
+            }
+        }
+    }
+    assert!(count > 50, "only {count} names found: the search is broken");
+    assert!(missing.is_empty(), "\n{}\ncorrect the document\n", missing.join("\n"));
+}
+
+#[test]
+fn the_readme_shows_the_options_there_are() {
+    let output = common::run(&["export", "--help"]);
+    let help = String::from_utf8(output.stdout).unwrap();
+    let real = help_options(&help);
+    assert!(real.contains("portal") && real.len() > 10, "the help does not read: {real:?}");
+    let readme = read("README.md");
+    let spoken = spoken_of(&readme);
+    let shown = options(&spoken);
+    let unknown: Vec<_> = shown.difference(&real).collect();
+    assert!(unknown.is_empty(), "README.md shows options that there are not: {unknown:?}");
+    let untold: Vec<_> = real.difference(&shown).filter(|name| **name != "help").collect();
+    assert!(untold.is_empty(), "README.md does not show these options: {untold:?}");
+}
+
+#[test]
+fn the_searches_find_what_they_are_for() {
+    let text = "a\n<!-- generated: x -->\nold\n<!-- end: x -->\nb";
+    let new = replaced(text, "x", "new\n").unwrap();
+    assert_eq!(new, "a\n<!-- generated: x -->\n\nnew\n\n<!-- end: x -->\nb");
+    assert_eq!(replaced(&new, "x", "new"), Some(new.clone()));
+    assert_eq!(replaced(text, "y", "new"), None);
+
+    let links = "[`a::b()`](x/y.rs) [`z/c.rs`](z/c.rs) [text](q.rs) [`d`](dir)";
+    assert_eq!(names(links), [("b", "x/y.rs")]);
+    assert!(has_word("fn b(", "b") && !has_word("fn bc(", "b") && !has_word("ab", "b"));
+
+    let page =
+        "--no\n```\nsudo drystone export ram:1G --a \\\n  --b-c 1\nother --no\n```\n| `--d` | x |";
+    assert_eq!(options(&spoken_of(page)), BTreeSet::from(["a", "b-c", "d"]));
+    assert_eq!(
+        help_options("  -h, --help\n      --log <F>\n    say --no\n"),
+        ["help", "log"].into()
+    );
+}
