@@ -87,7 +87,7 @@ impl Server {
             connections: AtomicUsize::new(0),
             logins: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
-            copies: crate::copy::CopyManager::default(),
+            copies: Arc::default(),
         });
         let cores = ring::launch(count, &config.core, |_| crate::core::stopped())
             .map_err(StartError::Engine)?;

@@ -38,8 +38,8 @@ pub(crate) struct Shared {
     pub(crate) connections: AtomicUsize,
     pub(crate) logins: AtomicUsize,
     pub(crate) stopping: AtomicBool,
-    /// Token copies of Windows (POPULATE TOKEN), across all sessions.
-    pub(crate) copies: crate::copy::CopyManager,
+    /// Tokens and copies under way, of all sessions.
+    pub(crate) copies: Arc<crate::copy::CopyManager>,
 }
 
 impl Shared {

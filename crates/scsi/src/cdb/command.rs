@@ -198,6 +198,10 @@ pub enum Command {
         list_id: u8,
         allocation_bytes: u32,
     },
+    ReceiveCopyStatusLid4 {
+        list_id: u32,
+        allocation_bytes: u32,
+    },
     ReceiveRodTokenInformation {
         list_id: u32,
         allocation_bytes: u32,
@@ -376,6 +380,7 @@ impl Command {
             | ReceiveCopyData { allocation_bytes, .. }
             | ReceiveCopyOperatingParameters { allocation_bytes }
             | ReceiveCopyFailureDetails { allocation_bytes, .. }
+            | ReceiveCopyStatusLid4 { allocation_bytes, .. }
             | ReceiveRodTokenInformation { allocation_bytes, .. }
             | ReportAllRodTokens { allocation_bytes }
             | ReadDefectData10 { allocation_bytes, .. }

@@ -304,6 +304,10 @@ pub(super) fn receive_copy_failure_details(cdb: &Cdb) -> Parsed {
     Ok(Command::ReceiveCopyFailureDetails { list_id: cdb.byte(2), allocation_bytes: cdb.u32(10) })
 }
 
+pub(super) fn receive_copy_status_lid4(cdb: &Cdb) -> Parsed {
+    Ok(Command::ReceiveCopyStatusLid4 { list_id: cdb.u32(2), allocation_bytes: cdb.u32(10) })
+}
+
 pub(super) fn receive_rod_token_information(cdb: &Cdb) -> Parsed {
     Ok(Command::ReceiveRodTokenInformation { list_id: cdb.u32(2), allocation_bytes: cdb.u32(10) })
 }

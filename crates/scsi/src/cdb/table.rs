@@ -71,6 +71,7 @@ const fn sixteen(flags: u8) -> [u8; 15] {
 /// Only the four bytes before GROUP NUMBER and CONTROL, as most service actions have it.
 const LENGTH_ONLY_16: [u8; 15] = [0, 0, 0, 0, 0, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0];
 const LIST_ID8_16: [u8; 15] = [0, FF, 0, 0, 0, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0];
+const LIST_ID32_16: [u8; 15] = [0, FF, FF, FF, FF, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0];
 const LENGTH_ONLY_12: [u8; 11] = [0, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0];
 
 const DPO_FUA: u8 = 0x18;
@@ -196,10 +197,11 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         &LIST_ID8_16,
         parse::receive_copy_failure_details,
     ),
+    copy_in(0x05, "RECEIVE COPY STATUS(LID4)", &LIST_ID32_16, parse::receive_copy_status_lid4),
     copy_in(
         0x07,
         "RECEIVE ROD TOKEN INFORMATION",
-        &[0, FF, FF, FF, FF, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0],
+        &LIST_ID32_16,
         parse::receive_rod_token_information,
     ),
     copy_in(0x08, "REPORT ALL ROD TOKENS", &LENGTH_ONLY_16, parse::report_all_rod_tokens),

@@ -50,6 +50,27 @@ fn range_layouts_of_reads() {
 }
 
 #[test]
+fn copies_are_asked_about_by_short_and_long_identifiers() {
+    let results = |action| {
+        let mut cdb = [0; 16];
+        cdb[..2].copy_from_slice(&[0x84, action]);
+        cdb[10..14].copy_from_slice(&[0, 0, 1, 0]);
+        cdb
+    };
+    let allocation_bytes = 256;
+    let mut short = results(0x00);
+    short[2] = 7;
+    assert_eq!(command(&short), Command::ReceiveCopyStatus { list_id: 7, allocation_bytes });
+    let mut long = results(0x05);
+    long[2..6].copy_from_slice(&[1, 2, 3, 4]);
+    let list_id = 0x0102_0304;
+    assert_eq!(command(&long), Command::ReceiveCopyStatusLid4 { list_id, allocation_bytes });
+    long[1] = 0x07;
+    let information = Command::ReceiveRodTokenInformation { list_id, allocation_bytes };
+    assert_eq!(command(&long), information);
+}
+
+#[test]
 fn padding_after_a_short_cdb_is_not_looked_at() {
     let mut cdb = [0xee; 16];
     cdb[..6].fill(0);

@@ -2,8 +2,10 @@
 //!
 //! Tokens are of the type *access upon reference* (0001_0000h): whoever uses one gets the data that
 //! the blocks hold at that time. A point in time copy, which SBC-4 has in mind for POPULATE TOKEN,
-//! would promise the data of the time the token was made, and there are no snapshots to keep that
-//! promise with. Windows holds the source file still while it copies, so it gets what it expects.
+//! would promise the data of the time the token was made for as long as it lives, and there are no
+//! snapshots to keep that promise with. The copy manager is expected to revoke a token before a
+//! block of it changes ([`TokenRegistry::revoke_range`](super::TokenRegistry::revoke_range)), so
+//! that a token which still works gives that data all the same.
 //!
 //! ```text
 //!   0  ROD TYPE                        4 bytes

@@ -147,8 +147,8 @@ impl<U: PartialEq> TokenRegistry<U> {
         }
     }
 
-    /// Ends the tokens that stand for any block of `range` of `unit`, for example because the unit
-    /// shrank and the blocks are gone (SPC-4 5.17.6.2.2).
+    /// Ends the tokens that stand for any block of `range` of `unit`: the blocks are about to change,
+    /// or the unit shrank and they are gone (SPC-4 5.17.6.2.2).
     pub fn revoke_range(&mut self, unit: &U, range: &TokenRange) {
         for entry in self.entries.values_mut().filter(|entry| entry.unit == *unit) {
             if entry.ranges.iter().any(|other| other.overlaps(range)) {

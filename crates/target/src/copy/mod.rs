@@ -1,9 +1,80 @@
-//! The copy manager.
+//! The copy manager (SPC-4 §5.17, SBC-4 §4.28): copies between logical units of this target, or
+//! within one, without the data going over the network.
+//!
+//! What the commands mean is the business of [`scsi::copy`]. Here it is done: [`extended`] is
+//! EXTENDED COPY(LID1), [`offload`] the token commands of Windows (ODX), [`results`] tells what
+//! became of either, [`transfer`] moves the data, and [`manager`] keeps what outlives a command.
+//!
+//! **Tokens.** A token stands for blocks, not for a copy of them: there are no snapshots. Yet whoever
+//! uses one expects the data of the time it was made. So each change to such a block, by whatever
+//! command, revokes the token before the block changes, and a copy looks at its token again after
+//! each read and before the data goes on: what arrives is the data of that time, or an error that
+//! sends the host back to reading and writing itself. See [`CopyManager::changed`].
+
+mod extended;
+mod job;
+mod manager;
+mod offload;
+mod results;
+#[cfg(test)]
+mod tests;
+mod transfer;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use scsi::Sense;
+use scsi::cdb::Command;
+use scsi::copy::{CopyAction, CopyId};
+use scsi::nexus::NexusKey;
+
 use crate::ffp::Outcome;
 use crate::task::Task;
-use std::rc::Rc;
-#[derive(Debug, Default)]
-pub(crate) struct CopyManager;
-pub(crate) async fn run(_task: &Rc<Task>) -> Outcome {
-    Outcome::Check(scsi::Sense::invalid_opcode())
+use crate::unit::Unit;
+
+pub(crate) use manager::CopyManager;
+
+/// Who wants something copied, and from which unit's copy manager.
+struct Request {
+    copies: Arc<CopyManager>,
+    unit: Arc<Unit>,
+    key: NexusKey,
+    /// The command was aborted: nothing more is copied, and nobody waits for an answer.
+    aborted: Box<dyn Fn() -> bool>,
+}
+
+impl Request {
+    fn copy_id(&self, action: CopyAction, list_id: u32) -> CopyId {
+        CopyId { nexus: self.key.clone(), action, list_id }
+    }
+}
+
+/// Runs a command of the copy manager.
+pub(crate) async fn run(task: &Rc<Task>) -> Outcome {
+    let unit = task.place.unit.clone();
+    let shared = &task.conn().session.shared;
+    let moved = task.command.data_out_bytes(unit.block_bytes);
+    let data = task.take_data();
+    let Some(list) = data.as_deref().unwrap_or_default().get(..moved as usize) else {
+        return Outcome::Check(Sense::parameter_list_length_error());
+    };
+    let aborted = task.clone();
+    let request = Request {
+        copies: shared.copies.clone(),
+        unit,
+        key: task.place.nexus.key().clone(),
+        aborted: Box::new(move || aborted.is_aborted()),
+    };
+    let done = match task.command {
+        Command::ExtendedCopy { .. } => extended::copy(&request, &shared.units, list).await,
+        Command::PopulateToken { list_id, .. } => offload::populate(&request, list_id, list),
+        Command::WriteUsingToken { list_id, .. } => {
+            offload::write(request, &shared.units, list_id, list).await
+        }
+        command => return results::receive(&request, command),
+    };
+    match done {
+        Ok(()) => Outcome::Good { moved },
+        Err(outcome) => outcome,
+    }
 }

@@ -58,7 +58,9 @@ async fn carry_out(task: &Rc<Task>, unit: &Arc<Unit>, effect: Effect) -> Result<
         }),
         Effect::AbortTasks { of } => {
             let shared = &task.conn().session.shared;
+            let copies = shared.copies.preempt(unit.index, &of);
             abort_everywhere(shared, &Scope::UnitOfNexus(unit.index, of)).await;
+            copies.wait().await;
             Ok(())
         }
         Effect::SynchronizeCache => {
@@ -66,6 +68,8 @@ async fn carry_out(task: &Rc<Task>, unit: &Arc<Unit>, effect: Effect) -> Result<
             flushed.map_err(|error| super::failed(unit, error, super::Doing::Writing))
         }
         Effect::Sanitize { method, immediate } => {
+            let blocks = unit.logical.medium().blocks;
+            task.conn().session.shared.copies.changed(unit, 0, blocks);
             super::sanitize::sanitize(unit, method, immediate).await
         }
     }

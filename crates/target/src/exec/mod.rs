@@ -20,6 +20,26 @@ use crate::task::Task;
 pub(crate) use control::{absent_unit, refused};
 pub(crate) use failure::{Doing, failed, out_of_memory};
 
+/// Copy tokens for blocks that a command is about to change end here. UNMAP, whose blocks are in
+/// its data, does the same itself.
+fn announce_change(task: &Task) {
+    let unit = &task.place.unit;
+    let blocks = match task.command {
+        Command::Write { range, .. }
+        | Command::WriteAtomic { range, .. }
+        | Command::WriteAndVerify { range, .. }
+        | Command::CompareAndWrite { range, .. }
+        | Command::OrWrite { range, .. } => Some((range.lba, range.blocks.into())),
+        Command::WriteSame { range, .. } => {
+            unit.logical.blocks_to_end(range).ok().map(|blocks| (range.lba, blocks))
+        }
+        _ => None,
+    };
+    if let Some((lba, blocks)) = blocks {
+        task.conn().session.shared.copies.changed(unit, lba, blocks);
+    }
+}
+
 /// Runs a task whose data is complete.
 pub(crate) async fn run(task: &Rc<Task>) -> Outcome {
     match task.spec.executor {
@@ -30,6 +50,7 @@ pub(crate) async fn run(task: &Rc<Task>) -> Outcome {
 }
 
 async fn medium(task: &Rc<Task>) -> Outcome {
+    announce_change(task);
     match task.command {
         Command::Read { range, .. } => read::read(task, range).await,
         Command::Write { range, fua, .. } => write::write(task, range, fua).await,

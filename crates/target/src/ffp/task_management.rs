@@ -18,6 +18,7 @@ use scsi::param::decode_lun;
 use super::command;
 use crate::conn::{Connection, Ending};
 use crate::session::Session;
+use crate::shared::Shared;
 use crate::task::Task;
 use crate::unit::Unit;
 
@@ -201,10 +202,11 @@ fn many(conn: &Rc<Connection>, request: TaskRequest) {
         }
     };
     let units = shared.units[reset].to_vec();
+    let all = shared.clone();
     let ended = async move {
         aborted.await;
         for unit in &units {
-            reset_unit(unit).await;
+            reset_unit(&all, unit).await;
         }
     };
     wait_beside(conn, ended, move |conn| {
@@ -219,7 +221,8 @@ fn many(conn: &Rc<Connection>, request: TaskRequest) {
 }
 
 /// Resets a unit. A write cache that this turns off is written out first (SPC-5 §6.13).
-async fn reset_unit(unit: &Unit) {
+async fn reset_unit(shared: &Shared, unit: &Unit) {
+    shared.copies.reset(unit.index).await;
     if !unit.logical.logical_unit_reset().is_empty()
         && let Err(error) = unit.device.flush().await
     {

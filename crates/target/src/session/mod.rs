@@ -305,6 +305,7 @@ impl Session {
             task.ended.wait().await;
         }
         self.early.borrow_mut().clear();
+        self.shared.copies.nexus_lost(&self.nexus_key()).await;
         for place in self.units.iter().filter_map(OnceCell::get) {
             place.unit.logical.detach(&place.nexus);
         }
