@@ -38,8 +38,6 @@ pub(crate) struct Task {
     pub(crate) ttt: Cell<u32>,
     pub(crate) ticket: Cell<Option<Ticket>>,
     pub(crate) progress_at: Cell<Instant>,
-    /// A part of its data came damaged: it ends without being run.
-    pub(crate) spoiled: Cell<bool>,
     /// Whether `run` has begun: such a task can only be waited for.
     pub(crate) runs: Cell<bool>,
     aborted: Cell<bool>,
@@ -71,7 +69,6 @@ impl Task {
             ttt: Cell::new(0),
             ticket: Cell::new(None),
             progress_at: Cell::new(ring::now()),
-            spoiled: Cell::new(false),
             runs: Cell::new(false),
             aborted: Cell::new(false),
             turn: Event::default(),

@@ -107,7 +107,6 @@ fn broken_transfers_are_refused() {
     let open = || WriteTransfer::start(&LIMITS, 4096, 4096, 0, false).unwrap();
     let unasked = u32::MAX;
     assert_eq!(open().data_out(&pdu(3, 0, 0, 512, true)), Err(TransferError::UnsolicitedForbidden));
-    assert_eq!(open().data_out(&pdu(unasked, 1, 0, 512, true)), Err(TransferError::DataSn));
     assert_eq!(open().data_out(&pdu(unasked, 0, 4, 512, true)), Err(TransferError::Offset));
     let too_much = open().data_out(&pdu(unasked, 0, 0, 1025, true));
     assert_eq!(too_much, Err(TransferError::FirstBurstExceeded));
@@ -118,6 +117,33 @@ fn broken_transfers_are_refused() {
     assert_eq!(asked.data_out(&pdu(1, 0, 0, 2049, true)), Err(TransferError::Burst));
     assert_eq!(asked.data_out(&pdu(1, 0, 0, 2048, false)), Err(TransferError::Burst));
     assert_eq!(asked.data_out(&pdu(1, 0, 0, 100, true)), Err(TransferError::Burst));
+}
+
+#[test]
+fn a_transfer_that_lost_data_settles_and_never_completes() {
+    // DataSN 0 of the first burst got lost; then the second burst comes whole.
+    let mut transfer = WriteTransfer::start(&LIMITS, 6000, 6000, 0, true).unwrap();
+    while transfer.next_r2t().is_some() {}
+    transfer.data_out(&pdu(1, 1, 1024, 1024, true)).unwrap();
+    assert!(transfer.is_spoiled() && !transfer.is_settled());
+    assert_eq!(transfer.next_r2t(), None, "the rest is of no use");
+    transfer.data_out(&pdu(1, 0, 2048, 2048, true)).unwrap();
+    assert!(transfer.is_settled() && !transfer.is_complete());
+
+    // The end of a burst got lost as well as its start: bounds still hold.
+    let mut transfer = WriteTransfer::start(&LIMITS, 2048, 2048, 0, true).unwrap();
+    transfer.next_r2t().unwrap();
+    assert_eq!(transfer.data_out(&pdu(1, 9, 512, 1537, false)), Err(TransferError::Burst));
+    transfer.data_out(&pdu(1, 9, 512, 512, false)).unwrap();
+    transfer.data_out(&pdu(1, 3, 0, 512, true)).unwrap();
+    assert!(transfer.is_settled() && !transfer.is_complete());
+
+    // A wrong digest spoils in the same way, unasked data too.
+    let mut transfer = WriteTransfer::start(&LIMITS, 1024, 1024, 0, false).unwrap();
+    transfer.data_out(&pdu(u32::MAX, 0, 0, 512, false)).unwrap();
+    transfer.spoil();
+    transfer.data_out(&pdu(u32::MAX, 1, 512, 512, true)).unwrap();
+    assert!(transfer.is_settled() && !transfer.is_complete());
 }
 
 proptest! {

@@ -69,9 +69,6 @@ pub enum TransferError {
     /// More data than the command announced.
     #[error("data beyond the expected data transfer length")]
     BeyondExpectedLength,
-    /// DataSN out of sequence.
-    #[error("DataSN out of sequence")]
-    DataSn,
     /// Buffer Offset out of order.
     #[error("buffer offset out of order")]
     Offset,
@@ -109,6 +106,7 @@ pub struct WriteTransfer {
     burst_count: usize,
     max_burst: u32,
     max_outstanding: usize,
+    spoiled: bool,
 }
 
 /// The most R2Ts one command has outstanding, whatever was negotiated.
@@ -157,13 +155,26 @@ impl WriteTransfer {
             burst_count: 0,
             max_burst: limits.max_burst_len_bytes,
             max_outstanding: usize::from(limits.max_outstanding_r2t).clamp(1, MAX_OUTSTANDING),
+            spoiled: false,
         })
     }
 
     /// All data is here.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.received >= self.wanted && self.is_settled()
+        !self.spoiled && self.received >= self.wanted && self.is_settled()
+    }
+
+    /// A part of the data was lost, so that the command cannot run any more. What is under way
+    /// still comes, and only its bounds matter; nothing else is asked for (RFC 7143 §7.8).
+    pub fn spoil(&mut self) {
+        self.spoiled = true;
+    }
+
+    /// A part of the data was lost.
+    #[must_use]
+    pub fn is_spoiled(&self) -> bool {
+        self.spoiled
     }
 
     /// No data is on its way: none that came unasked is still to come, none that was asked for.
@@ -181,7 +192,8 @@ impl WriteTransfer {
     /// The next R2T to send, if one is due now: call until `None`, at the start and after each
     /// accepted Data-Out PDU.
     pub fn next_r2t(&mut self) -> Option<R2tRequest> {
-        if self.phase == Phase::Unsolicited
+        if self.spoiled
+            || self.phase == Phase::Unsolicited
             || self.requested >= self.wanted
             || self.burst_count == self.max_outstanding
         {
@@ -199,6 +211,9 @@ impl WriteTransfer {
 
     /// Checks a Data-Out header before its payload is taken, and counts the payload as received.
     ///
+    /// A DataSN out of sequence means that a PDU before this one was lost: it spoils the transfer
+    /// as a wrong digest does, and is no error of protocol (RFC 7143 §7.9).
+    ///
     /// # Errors
     /// A protocol error; the transfer is unchanged and can only be given up.
     pub fn data_out(&mut self, pdu: &DataOutHeader) -> Result<(), TransferError> {
@@ -206,19 +221,18 @@ impl WriteTransfer {
         if unsolicited != (self.phase == Phase::Unsolicited) {
             return Err(TransferError::UnsolicitedForbidden);
         }
-        if pdu.data_sn != self.next_data_sn {
-            return Err(TransferError::DataSn);
-        }
-        if pdu.offset != self.received {
+        let lost = pdu.data_sn != self.next_data_sn;
+        if !lost && !self.spoiled && pdu.offset != self.received {
             return Err(TransferError::Offset);
         }
         let end = pdu.offset.checked_add(pdu.len).ok_or(TransferError::BeyondExpectedLength)?;
         if unsolicited {
             self.unsolicited(end, pdu.is_final)?;
         } else {
-            self.solicited(end, pdu.is_final)?;
+            self.solicited(end, pdu.is_final, lost)?;
         }
-        self.received = end;
+        self.spoiled |= lost;
+        self.received = if self.spoiled { self.received.max(end) } else { end };
         self.requested = self.requested.max(end);
         debug_assert!(self.received <= self.requested && self.requested <= self.announced);
         Ok(())
@@ -240,12 +254,13 @@ impl WriteTransfer {
         Ok(())
     }
 
-    fn solicited(&mut self, end: u32, is_final: bool) -> Result<(), TransferError> {
+    fn solicited(&mut self, end: u32, is_final: bool, lost: bool) -> Result<(), TransferError> {
         if self.burst_count == 0 {
             return Err(TransferError::UnsolicitedForbidden);
         }
         let burst_end = self.bursts[0].end;
-        if end > burst_end || is_final != (end == burst_end) {
+        let ends_early = is_final != (end == burst_end);
+        if end > burst_end || ends_early && !lost && !self.spoiled {
             return Err(TransferError::Burst);
         }
         if is_final {

@@ -19,7 +19,7 @@ pub(super) fn judge(conn: &Rc<Connection>, bhs: &Bhs) -> Result<Judged, Fault> {
         if unsolicited { session.task_by_itt(pdu.itt) } else { session.task_by_ttt(pdu.ttt) };
     let Some(task) = found.filter(|task| task.answer.itt == pdu.itt) else {
         if unsolicited && session.early.borrow().is_kept(conn, pdu.itt) {
-            return Ok(Judged::Later);
+            return Ok(Judged::Take);
         }
         let tag = if unsolicited { pdu.itt } else { pdu.ttt };
         if !session.is_stray(tag) {
@@ -51,24 +51,21 @@ pub(crate) fn data_arrived(conn: &Rc<Connection>, task: &Rc<Task>) {
     if task.is_aborted() || task.ended.has_happened() {
         return;
     }
-    if task.spoiled.get() {
-        return end_spoiled(task);
-    }
     request_data(conn, task);
     if !task.awaits_data() {
         command::start(task);
+    } else if has_lost_data(task) {
+        let crc = Sense::new(SenseKey::AbortedCommand, AdditionalSense::PROTOCOL_SERVICE_CRC_ERROR);
+        command::finish(task, command::Outcome::Check(crc));
     }
 }
 
-/// Ends a task that lost a part of its data, once nothing of the rest is under way (RFC 7143 §7.8).
-fn end_spoiled(task: &Rc<Task>) {
-    let settled = match &*task.inbound.borrow() {
-        Inbound::Filling { transfer, .. } => transfer.is_settled(),
-        Inbound::Nothing => true,
-    };
-    if settled {
-        let crc = Sense::new(SenseKey::AbortedCommand, AdditionalSense::PROTOCOL_SERVICE_CRC_ERROR);
-        command::finish(task, command::Outcome::Check(crc));
+/// A part of the data was lost, and nothing of the rest is under way any more: only now may the
+/// task end (RFC 7143 §7.8).
+fn has_lost_data(task: &Task) -> bool {
+    match &*task.inbound.borrow() {
+        Inbound::Filling { transfer, .. } => transfer.is_spoiled() && transfer.is_settled(),
+        Inbound::Nothing => false,
     }
 }
 
@@ -112,8 +109,13 @@ pub(crate) fn bad_data_digest(conn: &Rc<Connection>, bhs: &Bhs) {
     } else {
         session.task_by_ttt(bhs.ttt())
     };
+    if session.early.borrow().is_kept(conn, bhs.itt()) {
+        session.early.borrow_mut().follow(bhs, None);
+    }
     if let Some(task) = found {
-        task.spoiled.set(true);
+        if let Inbound::Filling { transfer, .. } = &mut *task.inbound.borrow_mut() {
+            transfer.spoil();
+        }
         data_arrived(conn, &task);
     }
 }
