@@ -13,6 +13,10 @@ use thiserror::Error;
 use crate::config::{Config, UnitSpec};
 use crate::shared::{PORTAL_GROUP, TARGET_PORT};
 
+/// PRODUCT REVISION LEVEL has room for four characters, as in `0.1`.
+const REVISION: &str =
+    concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
+
 /// MAXIMUM TRANSFER LENGTH: what one command moves at most.
 const TRANSFER_BYTES_MAX: u32 = 8 << 20;
 
@@ -143,7 +147,7 @@ fn unit_config(spec: &UnitSpec, iqn: &str) -> UnitConfig {
         u8::try_from(in_blocks(geometry.atomic_bytes_max)).unwrap_or(u8::MAX);
     let port = TargetPort { relative_id: TARGET_PORT, portal_group_tag: PORTAL_GROUP };
     UnitConfig {
-        identity: Identity::new(&spec.serial, "VOLUME", env!("CARGO_PKG_VERSION")),
+        identity: Identity::new(&spec.serial, "VOLUME", REVISION),
         medium,
         write_cache: spec.write_cache,
         target_name: iqn.to_owned(),

@@ -37,7 +37,9 @@ compare_files
 give_space_back
 verify_random_writes
 reserve_for_good
-crash_under_load
+end_under_load crash
+reservation_is_kept
+end_under_load stop
 reservation_is_kept
 clear_reservation
 stop_multipath

@@ -1,0 +1,65 @@
+//! The real Linux initiator: a virtual machine logs in to a server of ours over two paths and does
+//! what an operator does, while paths and the server fail. The job is `tests/vm/linux_host/`.
+
+#[allow(dead_code, reason = "only the name of the binary is of use here")]
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// For the job within the guest: it takes less than two minutes on two idle cores.
+const LIMIT_S: u32 = 600;
+
+/// The status of `run.sh` when there was no guest to run the job.
+const NO_GUEST: i32 = 125;
+
+fn vm(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vm").join(path)
+}
+
+/// What to say of a run that ended with `status`.
+fn verdict(status: Option<i32>) -> Result<(), &'static str> {
+    match status {
+        Some(0) => Ok(()),
+        Some(NO_GUEST) => {
+            Err("the virtual machine could not be run. It needs root, /dev/net/tun, \
+             the right to make network namespaces, and the packages of `scripts/setup.sh test`; \
+             what it missed stands above")
+        }
+        Some(124) => Err("the guest ran out of time"),
+        Some(_) => Err("a step failed: see FAILED above"),
+        None => Err("run.sh was killed"),
+    }
+}
+
+#[test]
+fn linux_uses_a_disk_from_discovery_to_a_crash_of_the_server() {
+    let log = tempfile::tempdir().expect("a temporary directory can be made");
+    let output = Command::new(vm("run.sh"))
+        .args(["--limit", &LIMIT_S.to_string(), "--log"])
+        .arg(log.path())
+        .arg(vm("linux_host"))
+        .env("DRYSTONE_BIN", common::binary())
+        .stdin(Stdio::null())
+        .output()
+        .expect("run.sh can be started");
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    if let Err(what) = verdict(output.status.code()) {
+        for name in ["server.log", "console.log"] {
+            if let Ok(text) = fs::read(log.path().join(name)) {
+                println!("--- {name} ---\n{}", String::from_utf8_lossy(&text));
+            }
+        }
+        panic!("{what}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn a_machine_that_cannot_run_the_guest_is_told_what_it_needs() {
+    assert_eq!(verdict(Some(0)), Ok(()));
+    let told = verdict(Some(NO_GUEST)).expect_err("a test that cannot run has not passed");
+    for need in ["root", "/dev/net/tun", "namespaces", "setup.sh"] {
+        assert!(told.contains(need), "{told}");
+    }
+}
