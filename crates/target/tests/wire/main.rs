@@ -3,6 +3,7 @@
 
 mod common;
 mod connections;
+mod copies;
 mod digests;
 mod discovery;
 mod failures;
