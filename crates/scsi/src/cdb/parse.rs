@@ -316,12 +316,18 @@ pub(super) fn report_all_rod_tokens(cdb: &Cdb) -> Parsed {
     Ok(Command::ReportAllRodTokens { allocation_bytes: cdb.u32(10) })
 }
 
+/// START STOP UNIT (SBC-4 5.31). Of the power conditions there is only ACTIVE, which is what START
+/// leads to; with one, START and LOEJ mean nothing. A fixed medium cannot be ejected.
 pub(super) fn start_stop_unit(cdb: &Cdb) -> Parsed {
-    Ok(Command::StartStopUnit {
-        immediate: cdb.bit(1, 0),
-        no_flush: cdb.bit(4, 2),
-        start: cdb.bit(4, 0),
-    })
+    const START_VALID: u8 = 0;
+    const ACTIVE: u8 = 1;
+    let start = match cdb.byte(4) >> 4 {
+        ACTIVE => true,
+        START_VALID if cdb.bit(4, 1) => return Err(Sense::invalid_field_in_cdb(4, Some(1))),
+        START_VALID => cdb.bit(4, 0),
+        _ => return Err(Sense::invalid_field_in_cdb(4, Some(7))),
+    };
+    Ok(Command::StartStopUnit { immediate: cdb.bit(1, 0), no_flush: cdb.bit(4, 2), start })
 }
 
 pub(super) fn prevent_allow(cdb: &Cdb) -> Parsed {

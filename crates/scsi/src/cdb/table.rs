@@ -95,7 +95,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     command(0x16, "RESERVE(6)", &[0; 5], parse::reserve).access(Reservation).data(NoData),
     command(0x17, "RELEASE(6)", &[0; 5], parse::release).access(Reservation).data(NoData),
     command(0x1a, "MODE SENSE(6)", &[0x08, FF, FF, FF, 0], parse::mode_sense6).access(Write),
-    command(0x1b, "START STOP UNIT", &[0x01, 0, 0, 0x05, 0], parse::start_stop_unit)
+    command(0x1b, "START STOP UNIT", &[0x01, 0, 0, 0xf7, 0], parse::start_stop_unit)
         .access(Write)
         .data(NoData),
     command(0x1d, "SEND DIAGNOSTIC", &[0x07, 0, FF, FF, 0], parse::send_diagnostic)

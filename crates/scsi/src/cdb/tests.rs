@@ -102,9 +102,13 @@ fn refusals_point_at_the_field() {
 }
 
 #[test]
-fn eject_and_power_conditions_are_refused() {
+fn eject_and_power_conditions_but_active_are_refused() {
+    let active = [0x1b, 1, 0, 0, 0x12, 0];
+    let start = Command::StartStopUnit { immediate: true, no_flush: false, start: true };
+    assert_eq!(command(&active), start);
+
     assert_eq!(refusal(&[0x1b, 0, 0, 0, 0x02, 0]), Sense::invalid_field_in_cdb(4, Some(1)));
-    assert_eq!(refusal(&[0x1b, 0, 0, 0, 0x11, 0]), Sense::invalid_field_in_cdb(4, Some(4)));
+    assert_eq!(refusal(&[0x1b, 0, 0, 0, 0x21, 0]), Sense::invalid_field_in_cdb(4, Some(7)));
 }
 
 #[test]
