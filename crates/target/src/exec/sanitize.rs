@@ -59,6 +59,7 @@ async fn erase(unit: &Unit) -> Result<(), BlockError> {
         unit.device.write_zeroes(at, len, true, flags).await?;
         at += len;
         report(unit, at, size);
+        ring::turn_end().await;
     }
     Ok(())
 }
@@ -77,6 +78,7 @@ async fn overwrite(unit: &Unit, plan: &Overwrite) -> Result<(), BlockError> {
             unit.device.write(at, data, WriteFlags::VOLATILE).await?;
             at += len;
             report(unit, pass * size + at, passes * size);
+            ring::turn_end().await;
         }
     }
     Ok(())
