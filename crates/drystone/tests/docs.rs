@@ -30,6 +30,24 @@ fn replaced(text: &str, name: &str, part: &str) -> Option<String> {
     Some(format!("{before}{open}\n\n{}\n\n{close}{after}", part.trim()))
 }
 
+/// Rows of the README's table of limits, what they begin with, and the constants they come from.
+const LIMITS: [(&str, &str, &str, &str); 14] = [
+    ("LUNs", "256 ", "drystone/src/export/plan.rs", "LUNS_MAX: usize = 256;"),
+    ("connections at once", "8192 ", "target/src/config.rs", "connections: 8192,"),
+    ("logins", "1024 ", "target/src/config.rs", "logins: 1024,"),
+    ("connections of a", "8 ", "iscsi/src/params.rs", "max_connections: 8,"),
+    ("commands under", "128 ", "target/src/config.rs", "queue_depth: 128,"),
+    ("R2Ts", "8 ", "iscsi/src/params.rs", "max_outstanding_r2t: 8,"),
+    ("one READ", "8 MiB ", "target/src/unit.rs", "TRANSFER_BYTES_MAX: u32 = 8 << 20;"),
+    ("one WRITE SAME", "16 MiB ", "target/src/unit.rs", "SAME_BYTES_MAX: u32 = 16 << 20;"),
+    ("one COMPARE", "1 MiB", "block/src/geometry.rs", "ATOMIC_BYTES_MAX: u32 = 1 << 20;"),
+    ("one WRITE ATOMIC", "1 MiB ", "block/src/geometry.rs", "ATOMIC_BYTES_MAX: u32 = 1 << 20;"),
+    ("one EXTENDED", "16 ", "scsi/src/copy/limits.rs", "CSCD_MAX: usize = 16;"),
+    ("one token", "1 GiB, ", "scsi/src/copy/limits.rs", "TOKEN_BYTES_MAX: u64 = 1 << 30;"),
+    ("registrations", "512 ", "scsi/src/reservation/mod.rs", "REGISTRATIONS_MAX: usize = 512;"),
+    ("I/O buffers", "256 MiB ", "ring/src/runtime/mod.rs", "buf_budget_bytes: 256 << 20,"),
+];
+
 /// Every path of code that `text` points at: the name in the label, and the file of the link.
 fn names(text: &str) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
@@ -144,6 +162,22 @@ fn the_readme_shows_the_options_there_are() {
     assert!(unknown.is_empty(), "README.md shows options that there are not: {unknown:?}");
     let untold: Vec<_> = real.difference(&shown).filter(|name| **name != "help").collect();
     assert!(untold.is_empty(), "README.md does not show these options: {untold:?}");
+}
+
+#[test]
+fn the_readme_tells_the_limits_there_are() {
+    let readme = read("README.md");
+    for (what, value, file, constant) in LIMITS {
+        let told = readme
+            .lines()
+            .filter_map(|line| line.strip_prefix("| ")?.strip_prefix(what)?.split_once("| "))
+            .any(|(_, rest)| rest.starts_with(value));
+        let kept = read(&format!("crates/{file}")).contains(constant);
+        assert!(
+            told && kept,
+            "the limit `{what}` is not {value}({constant} in {file}): correct README.md and LIMITS"
+        );
+    }
 }
 
 #[test]
