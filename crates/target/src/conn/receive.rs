@@ -33,8 +33,6 @@ pub(crate) enum Fault {
     Transfer(#[from] iscsi::ffp::TransferError),
     #[error("{0}")]
     Protocol(&'static str),
-    #[error("out of I/O buffers for a command that overtook others")]
-    NoMemory,
 }
 
 /// The data segment of a PDU.
@@ -44,6 +42,8 @@ pub(crate) enum Payload<'a> {
     Lent(&'a [u8]),
     /// In a buffer of its own.
     Own(Buf),
+    /// It came, but there was no memory for it.
+    Lost,
 }
 
 impl Payload<'_> {
@@ -51,6 +51,7 @@ impl Payload<'_> {
         match self {
             Self::Lent(bytes) => bytes,
             Self::Own(buf) => buf,
+            Self::Lost => &[],
         }
     }
 
@@ -62,6 +63,7 @@ impl Payload<'_> {
     pub(crate) fn into_buf(self) -> Option<Buf> {
         match self {
             Self::Own(buf) => Some(buf),
+            Self::Lost => None,
             Self::Lent(bytes) => {
                 let mut buf = Buf::alloc(bytes.len())?;
                 buf.copy_from_slice(bytes);
@@ -77,6 +79,8 @@ enum Sink {
     Skip,
     /// A buffer of its own.
     Own(Buf),
+    /// There is no memory for it: its command will be told so.
+    Lost,
     /// The buffer of a write command, from this offset on.
     Write { task: Rc<Task>, offset: usize },
 }
@@ -99,9 +103,8 @@ pub(crate) enum Want {
     Chunk,
     /// Exactly this range of the buffer; give it back to [`Receiver::direct_done`].
     Direct(Buf, Range<usize>),
-    /// Time: feed the rest of the chunk again when there is memory for the next payload, or its
-    /// command has had its turn.
-    Time,
+    /// Memory for the next payload: feed the rest of the chunk again when there is some.
+    Memory,
 }
 
 /// The receiving half of one connection.
@@ -110,9 +113,8 @@ pub(crate) struct Receiver {
     head: Box<[u8; HEAD_LEN_BYTES_MAX]>,
     head_have: usize,
     body: Option<Body>,
-    /// There was no memory for the payload of the header in `head`, or its command has not had its
-    /// turn.
-    waits: bool,
+    /// There was no memory for the payload of the header in `head`.
+    starved: bool,
 }
 
 impl Receiver {
@@ -122,7 +124,7 @@ impl Receiver {
             head: Box::new([0; HEAD_LEN_BYTES_MAX]),
             head_have: 0,
             body: None,
-            waits: false,
+            starved: false,
         }
     }
 
@@ -138,13 +140,12 @@ impl Receiver {
         }
     }
 
-    /// Handles `chunk` and returns how much of it: all, unless time is wanted first, or the output
+    /// Handles `chunk` and returns how much of it: all, unless memory is wanted first, or the output
     /// must drain before more is asked for.
     pub(crate) fn feed(&mut self, chunk: &[u8]) -> Result<(usize, Want), Fault> {
         let mut at = 0;
-        while (at < chunk.len() || self.waits) && !self.conn.is_ending() && self.conn.has_room() {
+        while at < chunk.len() && !self.conn.is_ending() && self.conn.has_room() {
             let rest = &chunk[at..];
-            let waited = self.waits;
             let used = if self.body.is_some() {
                 self.feed_body(rest)?
             } else if self.head_have > 0 {
@@ -153,10 +154,10 @@ impl Receiver {
                 self.feed_whole(rest)?
             };
             at += used;
-            if self.waits {
-                return Ok((at, Want::Time));
+            if self.starved {
+                return Ok((at, Want::Memory));
             }
-            debug_assert!(used > 0 || waited, "each step takes something");
+            debug_assert!(used > 0, "each step takes something");
         }
         Ok((at, self.want()))
     }
@@ -178,17 +179,13 @@ impl Receiver {
         let (head, rest) = chunk[..total].split_at(frame.header_len_bytes());
         frame.verify_header(head)?;
         let judged = ffp::judge(&self.conn, bhs, frame.data_len_bytes())?;
-        if matches!(judged, ffp::Judged::Later) {
-            self.waits = true;
-            return Ok(self.keep_head(head));
-        }
         if frame.verify_payload(rest).is_err() {
             ffp::bad_data_digest(&self.conn, bhs);
             return Ok(total);
         }
         let data = &rest[..frame.data_len_bytes()];
         match judged {
-            ffp::Judged::Skip | ffp::Judged::Later => {}
+            ffp::Judged::Skip => {}
             ffp::Judged::Take => {
                 let ahs = &head[BHS_LEN_BYTES..BHS_LEN_BYTES + frame.ahs_len_bytes()];
                 ffp::arrive(&self.conn, bhs, ahs, Payload::Lent(data))?;
@@ -235,20 +232,18 @@ impl Receiver {
         // be judged again.
         let sink = match ffp::judge(&self.conn, bhs, frame.data_len_bytes())? {
             ffp::Judged::Skip => Sink::Skip,
-            ffp::Judged::Later => {
-                self.waits = true;
-                return Ok(());
-            }
             ffp::Judged::Write { task, offset } => Sink::Write { task, offset },
             ffp::Judged::Take => match Buf::alloc(frame.data_len_bytes()) {
                 Some(buf) => Sink::Own(buf),
+                // A host can try a command again. Other requests are few, small and waited for.
+                None if bhs.opcode() == Opcode::SCSI_COMMAND => Sink::Lost,
                 None => {
-                    self.waits = true;
+                    self.starved = true;
                     return Ok(());
                 }
             },
         };
-        self.waits = false;
+        self.starved = false;
         self.body =
             Some(Body { frame, sink, have: 0, digest: Digest::new(), tail: [0; 8], tail_have: 0 });
         if frame.payload_len_bytes() == 0 { self.close_body() } else { Ok(()) }
@@ -287,12 +282,15 @@ impl Receiver {
                 ffp::data_arrived(&self.conn, &task);
                 Ok(())
             }
-            Sink::Own(buf) => {
-                let ahs_end = BHS_LEN_BYTES + bhs.total_ahs_len_bytes();
-                let ahs = &self.head[BHS_LEN_BYTES..ahs_end.min(head_have)];
-                ffp::arrive(&self.conn, &bhs, ahs, Payload::Own(buf))
-            }
+            Sink::Own(buf) => self.arrive(&bhs, head_have, Payload::Own(buf)),
+            Sink::Lost => self.arrive(&bhs, head_have, Payload::Lost),
         }
+    }
+
+    fn arrive(&self, bhs: &Bhs, head_have: usize, payload: Payload<'_>) -> Result<(), Fault> {
+        let ahs_end = BHS_LEN_BYTES + bhs.total_ahs_len_bytes();
+        let ahs = &self.head[BHS_LEN_BYTES..ahs_end.min(head_have)];
+        ffp::arrive(&self.conn, bhs, ahs, payload)
     }
 
     /// A long payload goes straight into its buffer.
@@ -318,7 +316,7 @@ impl Receiver {
                 }
                 None => Want::Chunk,
             },
-            Sink::Skip => Want::Chunk,
+            Sink::Skip | Sink::Lost => Want::Chunk,
         }
     }
 
@@ -332,7 +330,7 @@ impl Receiver {
         match &mut body.sink {
             Sink::Own(buf) => *buf = place,
             Sink::Write { task, .. } => task.return_buffer(place),
-            Sink::Skip => {}
+            Sink::Skip | Sink::Lost => {}
         }
         if body.frame.payload_len_bytes() == body.frame.data_len_bytes() {
             self.close_body()?;
@@ -347,7 +345,7 @@ impl Body {
             self.digest.update(part);
         }
         match &mut self.sink {
-            Sink::Skip => {}
+            Sink::Skip | Sink::Lost => {}
             Sink::Own(buf) => buf[self.have..self.have + part.len()].copy_from_slice(part),
             Sink::Write { task, offset } => task.fill(*offset + self.have, part),
         }

@@ -10,8 +10,8 @@ use super::receive::{Receiver, Want};
 use super::{Connection, Ending};
 use crate::quiet::{PROTOCOL, STALL, quietly};
 
-/// How often a payload that has to wait looks again.
-const PAUSE: Duration = Duration::from_millis(2);
+/// How often a payload that found no memory looks again.
+const MEMORY_PAUSE: Duration = Duration::from_millis(2);
 
 /// Runs a connection to its end. `early` holds bytes that came with the last login PDU.
 pub(crate) async fn serve(conn: Rc<Connection>, early: Vec<u8>) {
@@ -70,7 +70,7 @@ async fn read_until_end(
                 result.map_err(|_| Ending::Closed)?;
                 receiver.direct_done(place, range).map_err(Ending::Fault)?
             }
-            Want::Chunk | Want::Time => {
+            Want::Chunk | Want::Memory => {
                 let chunk = conn.stream.recv().await.map_err(|_| Ending::Closed)?;
                 if chunk.is_empty() {
                     return Ok(());
@@ -96,7 +96,7 @@ async fn take_in(
     chunk: RecvBuf,
 ) -> Result<Want, Ending> {
     let (used, want) = receiver.feed(&chunk).map_err(Ending::Fault)?;
-    if used == chunk.len() && !matches!(want, Want::Time) {
+    if used == chunk.len() && !matches!(want, Want::Memory) {
         return Ok(want);
     }
     let rest = chunk[used..].to_vec();
@@ -104,30 +104,30 @@ async fn take_in(
     feed(conn, receiver, &rest).await
 }
 
-/// Feeds all of `bytes`, waiting where a payload finds no memory, its command has not had its turn,
-/// or the peer does not take the answers.
+/// Feeds all of `bytes`, waiting where a payload finds no memory, or the peer does not take the
+/// answers.
 async fn feed(
     conn: &Rc<Connection>,
     receiver: &mut Receiver,
     mut bytes: &[u8],
 ) -> Result<Want, Ending> {
-    let mut waits_since = None;
+    let mut starved_at = None;
     loop {
         let (used, want) = receiver.feed(bytes).map_err(Ending::Fault)?;
         bytes = &bytes[used..];
-        if matches!(want, Want::Time) {
-            let since = *waits_since.get_or_insert_with(ring::now);
+        if matches!(want, Want::Memory) {
+            let since = *starved_at.get_or_insert_with(ring::now);
             if ring::now() - since >= conn.session.shared.limits.stall_timeout {
-                return Err(Ending::Stalled("there was no memory or no turn for its data"));
+                return Err(Ending::Stalled("there was no memory for its data"));
             }
-            ring::sleep(PAUSE).await;
+            ring::sleep(MEMORY_PAUSE).await;
         } else if bytes.is_empty() || conn.is_ending() {
             return Ok(want);
         } else {
             conn.wait_for_room().await;
         }
         if used > 0 {
-            waits_since = None;
+            starved_at = None;
         }
     }
 }

@@ -253,7 +253,7 @@ fn inbound(
     if wanted == 0 && transfer.is_complete() {
         return Ok(Ok(Inbound::Nothing));
     }
-    if !answer.conn.session.may_hold(wanted as usize) {
+    if matches!(payload, Payload::Lost) || !answer.conn.session.may_hold(wanted as usize) {
         return Ok(Err(exec::out_of_memory(&answer.conn.session)));
     }
     let whole = payload.len() >= wanted as usize;

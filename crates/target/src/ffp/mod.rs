@@ -32,8 +32,6 @@ pub(crate) enum Judged {
     Skip,
     /// It belongs to the PDU: hand both to [`arrive`].
     Take,
-    /// It is data of a command that has not had its turn: ask again later.
-    Later,
     /// It is a part of this command's data.
     Write { task: Rc<Task>, offset: usize },
 }
@@ -69,7 +67,8 @@ pub(crate) fn judge(conn: &Rc<Connection>, bhs: &Bhs, data_len: usize) -> Result
     }
 }
 
-/// A PDU other than Data-Out is complete: puts it in command order and runs what is due.
+/// A PDU that belongs to no running task is complete: puts it in command order and runs what is
+/// due. Data-Out comes here only if its command waits for its turn.
 ///
 /// # Errors
 /// What a connection cannot survive.
@@ -80,6 +79,11 @@ pub(crate) fn arrive(
     payload: Payload<'_>,
 ) -> Result<(), Fault> {
     let session = &conn.session;
+    if bhs.opcode() == Opcode::DATA_OUT {
+        let data = keepable(session, payload);
+        session.early.borrow_mut().follow(bhs, data);
+        return Ok(());
+    }
     if bhs.is_immediate() {
         if task_management::waits_for_order(session, bhs) {
             keep_function(conn, bhs);
@@ -94,10 +98,8 @@ pub(crate) fn arrive(
             run_due(session)
         }
         Placement::Early => {
-            let data = payload.into_buf().ok_or(Fault::NoMemory)?;
-            let since = ring::now();
-            let pdu = EarlyPdu { conn: conn.clone(), bhs: *bhs, ahs: ahs.into(), data, since };
-            session.early.borrow_mut().keep(pdu);
+            let data = keepable(session, payload);
+            session.early.borrow_mut().keep(early(conn, bhs, ahs, data));
             Ok(())
         }
         Placement::Ignore => {
@@ -110,11 +112,20 @@ pub(crate) fn arrive(
     }
 }
 
+fn early(conn: &Rc<Connection>, bhs: &Bhs, ahs: &[u8], data: Option<Buf>) -> EarlyPdu {
+    let since = ring::now();
+    let followers = Vec::new();
+    EarlyPdu { conn: conn.clone(), bhs: *bhs, ahs: ahs.into(), data, followers, since }
+}
+
+/// A payload that may wait with its command: what waits counts as much as what runs.
+fn keepable(session: &Session, payload: Payload<'_>) -> Option<Buf> {
+    if session.may_hold(payload.len()) { payload.into_buf() } else { None }
+}
+
 /// Keeps an immediate function until the commands before it have come.
 fn keep_function(conn: &Rc<Connection>, bhs: &Bhs) {
-    let data = Buf::alloc(0).expect("an empty buffer");
-    let since = ring::now();
-    let pdu = EarlyPdu { conn: conn.clone(), bhs: *bhs, ahs: [].into(), data, since };
+    let pdu = early(conn, bhs, &[], None);
     if !conn.session.early.borrow_mut().keep_function(pdu) {
         conn.push_reject(RejectReason::IMMEDIATE_COMMAND_REJECT, bhs.bytes());
     }
@@ -140,10 +151,23 @@ fn run_due(session: &Rc<Session>) -> Result<(), Fault> {
         let placed = session.place(next);
         debug_assert_eq!(placed, Placement::InOrder, "the window is open where something waits");
         match command {
-            Some(pdu) => run(&pdu.conn, &pdu.bhs, &pdu.ahs, Payload::Own(pdu.data), true)?,
+            Some(pdu) => run_early(pdu)?,
             None => session.release_window(),
         }
     }
+}
+
+/// Runs a command whose turn has come, and gives it the data that followed it.
+fn run_early(pdu: EarlyPdu) -> Result<(), Fault> {
+    let payload = pdu.data.map_or(Payload::Lost, Payload::Own);
+    run(&pdu.conn, &pdu.bhs, &pdu.ahs, payload, true)?;
+    for (bhs, data) in pdu.followers {
+        if let Judged::Write { task, offset } = data_out::judge(&pdu.conn, &bhs)? {
+            task.fill(offset, &data);
+            data_arrived(&pdu.conn, &task);
+        }
+    }
+    Ok(())
 }
 
 /// Runs one request. A `numbered` one has a place in the command window, which whoever ends the
@@ -160,6 +184,10 @@ fn run(
     }
     if numbered {
         conn.session.release_window();
+    }
+    if matches!(payload, Payload::Lost) {
+        conn.push_reject(RejectReason::LONG_OPERATION_REJECT, bhs.bytes());
+        return Ok(());
     }
     match bhs.opcode() {
         Opcode::NOP_OUT => nop::run(conn, bhs, payload.bytes()),

@@ -13,14 +13,28 @@ use crate::conn::Connection;
 /// Task management functions that may wait for the commands before them.
 const FUNCTIONS_MAX: usize = 16;
 
+/// Unsolicited Data-Out PDUs that one early command may have behind it: 256 KiB in the shortest
+/// segments.
+const FOLLOWERS_MAX: usize = 512;
+
 /// A whole PDU that came early.
 #[derive(Debug)]
 pub(crate) struct EarlyPdu {
     pub(crate) conn: Rc<Connection>,
     pub(crate) bhs: Bhs,
     pub(crate) ahs: Box<[u8]>,
-    pub(crate) data: Buf,
+    /// Its data segment; `None` if there was no memory for it or for what followed.
+    pub(crate) data: Option<Buf>,
+    /// Unsolicited Data-Out PDUs that came behind it.
+    pub(crate) followers: Vec<(Bhs, Buf)>,
     pub(crate) since: Instant,
+}
+
+impl EarlyPdu {
+    fn held_bytes(&self) -> usize {
+        let followers: usize = self.followers.iter().map(|(_, data)| data.len()).sum();
+        self.data.as_ref().map_or(0, |data| data.len()) + followers
+    }
 }
 
 /// What is due when a number is expected.
@@ -86,6 +100,28 @@ impl EarlyPdus {
     /// A command of this connection with this tag waits for its turn.
     pub(crate) fn is_kept(&self, conn: &Rc<Connection>, itt: u32) -> bool {
         self.by_itt(itt).is_some_and(|pdu| Rc::ptr_eq(&pdu.conn, conn))
+    }
+
+    /// Keeps unsolicited data for a command that [`EarlyPdus::is_kept`]. Without `data`, for which
+    /// there was no memory or whose digest was wrong, the command as a whole is told to come again.
+    pub(crate) fn follow(&mut self, bhs: &Bhs, data: Option<Buf>) {
+        let Some(pdu) = self.kept.values_mut().find(|pdu| pdu.bhs.itt() == bhs.itt()) else {
+            return;
+        };
+        match data {
+            Some(data) if pdu.data.is_some() && pdu.followers.len() < FOLLOWERS_MAX => {
+                pdu.followers.push((*bhs, data));
+            }
+            _ => {
+                pdu.data = None;
+                pdu.followers.clear();
+            }
+        }
+    }
+
+    /// Bytes that wait here.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.kept.values().map(EarlyPdu::held_bytes).sum()
     }
 
     /// Since when the oldest of this connection waits.

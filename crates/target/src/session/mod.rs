@@ -159,7 +159,8 @@ impl Session {
     /// sends little must leave memory to others.
     pub(crate) fn may_hold(&self, bytes: usize) -> bool {
         let share = ring::pool_usage().budget_bytes / 4;
-        self.inbound_bytes.get() == 0 || self.inbound_bytes.get() + bytes <= share
+        let held = self.inbound_bytes.get() + self.early.borrow().held_bytes();
+        held == 0 || held + bytes <= share
     }
 
     /// Immediate commands stand outside the command window, so their number has a bound of its own

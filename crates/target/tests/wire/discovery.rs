@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use crate::common::{IQN, Login, Rig, config, ram};
 
-fn pair(key: &str, value: impl ToString) -> (String, String) {
-    (key.to_owned(), value.to_string())
+fn pair(key: &str, value: impl Into<String>) -> (String, String) {
+    (key.to_owned(), value.into())
 }
 
 fn record(portals: &[SocketAddr]) -> Vec<(String, String)> {

@@ -301,7 +301,7 @@ fn a_flood_of_connections_has_its_limits() {
     config.limits.logins = 4;
     config.limits.connections = 6;
     let rig = Rig::start(config);
-    let mut hosts = vec![rig.ready("a"), rig.ready("b")];
+    let mut hosts = [rig.ready("a"), rig.ready("b")];
     let idle: Vec<_> = (0..4).map(|_| TcpStream::connect(rig.portal()).unwrap()).collect();
     wait_until("further connections are closed on arrival", || {
         let mut further = TcpStream::connect(rig.portal()).unwrap();

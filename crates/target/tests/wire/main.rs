@@ -1,6 +1,8 @@
 //! The target from a client's side: every test starts a server in this process and talks iSCSI to
 //! it over the loopback, PDU by PDU. One binary, so that their many small waits run side by side.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
 mod common;
 mod connections;
 mod copies;
@@ -8,7 +10,9 @@ mod digests;
 mod discovery;
 mod failures;
 mod login;
+mod malformed;
 mod management;
+mod memory;
 mod nop;
 mod order;
 mod reservations;

@@ -213,8 +213,7 @@ fn data_that_was_not_agreed_on_ends_the_connection() {
     let rig = Rig::ram();
     let mut other = rig.ready("other");
     type Breach = fn(&mut DataOut, &mut Vec<u8>);
-    let breaches: [(&str, Breach); 7] = [
-        ("DataSN", |pdu, _| pdu.data_sn = 1),
+    let breaches: [(&str, Breach); 6] = [
         ("offset too far", |pdu, _| pdu.buffer_offset_bytes = 512),
         ("offset that wraps", |pdu, _| pdu.buffer_offset_bytes = u32::MAX - 100),
         ("no F at the end", |pdu, _| pdu.is_final = false),
@@ -246,6 +245,28 @@ fn data_that_was_not_agreed_on_ends_the_connection() {
         other.expect_alive();
     }
     assert_eq!(other.run(&Command::read(40, 4)).good(), vec![0; 2048], "nothing was written");
+}
+
+/// RFC 7143 §7.9: a gap in DataSN means that a PDU was lost. Its command fails, the connection stays.
+#[test]
+fn a_data_out_pdu_that_was_lost_fails_its_command() {
+    let rig = Rig::ram();
+    let mut host = rig.ready("host");
+    let itt = host.issue(&Command::unsent_write(40, 4));
+    let r2t = host.receive_r2t(itt);
+    let header = DataOut {
+        is_final: true,
+        data_segment_len_bytes: 1024,
+        lun: 0,
+        itt,
+        ttt: r2t.ttt,
+        exp_stat_sn: host.exp_stat_sn,
+        data_sn: 1,
+        buffer_offset_bytes: 1024,
+    };
+    host.send(&header.to_bhs(), &[1; 1024]);
+    assert_eq!(host.finish(itt).check(), (0x0b, 0x47, 0x05));
+    assert_eq!(host.run(&Command::read(40, 4)).good(), vec![0; 2048]);
 }
 
 #[test]

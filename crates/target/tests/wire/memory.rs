@@ -1,0 +1,205 @@
+//! Hosts that announce much and send little, or ask for much and take little: each has its bounds,
+//! and the others on its core go on.
+
+use std::time::Duration;
+
+use block::testing::FaultyDisk;
+use iscsi::pdu::Opcode;
+use target::Config;
+
+use crate::common::{Command, Connection, Login, Rig, config, faulty, pattern, wait_until};
+
+const BUSY: u8 = 0x08;
+const TASK_SET_FULL: u8 = 0x28;
+const MIB: usize = 1 << 20;
+
+/// One core with 2 MiB for I/O, and a disk that reads into memory of its own.
+fn small() -> (Config, FaultyDisk) {
+    let (disk, device) = faulty();
+    let mut config = config([device]);
+    config.core.buf_budget_bytes = 2 * MIB;
+    (config, disk)
+}
+
+/// Announces `count` writes of 64 KiB and sends no data. Returns how many were taken (R2T) and how
+/// many refused (BUSY or TASK SET FULL).
+fn announce(host: &mut Connection, count: u32) -> (u32, u32) {
+    let (mut taken, mut refused) = (0, 0);
+    for index in 0..count {
+        if host.max_cmd_sn.wrapping_sub(host.next_cmd_sn()) as i32 <= -1 {
+            break;
+        }
+        let itt = host.issue(&Command::unsent_write(index * 128, 128));
+        let pdu = host.receive_where(|pdu| pdu.bhs.itt() == itt);
+        match pdu.opcode() {
+            Opcode::SCSI_RESPONSE => {
+                assert!([BUSY, TASK_SET_FULL].contains(&pdu.bhs.bytes()[3]), "{pdu:?}");
+                refused += 1;
+            }
+            _ => taken += 1,
+        }
+    }
+    (taken, refused)
+}
+
+#[test]
+fn a_host_that_announces_and_never_sends_gets_its_share_and_no_more() {
+    let (config, _) = small();
+    let rig = Rig::start(config);
+    let mut other = rig.ready("other");
+    let mut greedy = rig.ready("greedy");
+    let (taken, refused) = announce(&mut greedy, 100);
+    assert!(taken >= 4 && taken as usize * (64 << 10) <= MIB, "{taken} taken");
+    assert!(refused > 0, "it is told that there is no room");
+    for index in 0..20_u32 {
+        let data = pattern(64 << 10, index);
+        other.run(&Command::write(index * 128, &data)).good();
+        assert!(other.run(&Command::read(index * 128, 128)).good() == data);
+    }
+    // When it goes, its memory is free again.
+    greedy.close();
+    wait_until("the session is gone", || rig.server().sessions() == 1);
+    let mut next = rig.ready("next");
+    assert_eq!(announce(&mut next, 100).0, taken);
+}
+
+#[test]
+fn many_such_hosts_close_their_windows_and_others_are_told_to_wait() {
+    let (mut config, _) = small();
+    config.limits.queue_depth = 16;
+    let rig = Rig::start(config);
+    let mut other = rig.ready("other");
+    let mut greedy: Vec<_> = (0..6).map(|index| rig.ready(&format!("greedy{index}"))).collect();
+    for host in &mut greedy {
+        announce(host, 100);
+    }
+    let mut narrow = 0;
+    for host in &mut greedy {
+        host.ping(b"");
+        narrow += u32::from(host.max_cmd_sn.wrapping_sub(host.exp_cmd_sn) as i32 <= 0);
+    }
+    assert!(narrow > 0, "windows close as memory runs out");
+    // Nobody hangs and nobody is dropped; what needs no memory is done.
+    other.run(&Command::read(0, 8)).good();
+    other.run(&Command::write(0, &pattern(4096, 1)).immediate_data()).good();
+    for immediate in [true, false] {
+        let write = Command::write(0, &pattern(128 << 10, 2));
+        let done = other.run(&if immediate { write.immediate_data() } else { write });
+        assert!([0, BUSY, TASK_SET_FULL].contains(&done.status), "{done:?}");
+    }
+    for host in &mut greedy {
+        host.ping(b"");
+    }
+    greedy.clear();
+    wait_until("their sessions are gone", || rig.server().sessions() == 1);
+    let data = pattern(128 << 10, 3);
+    other.run(&Command::write(0, &data)).good();
+    assert!(other.run(&Command::read(0, 256)).good() == data);
+}
+
+/// Reads take memory from the core until they are sent: a host that asks for much at once and does
+/// not read must not take all of it.
+#[test]
+fn a_host_that_does_not_read_does_not_take_the_memory_of_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk");
+    std::fs::write(&path, vec![7; 16 * MIB]).unwrap();
+    let options = block::FileOptions {
+        block_bytes: 512,
+        read_only: false,
+        size_bytes: None,
+        write_through: false,
+    };
+    let disk = block::FileDisk::open_file(&path, &options).unwrap();
+    let mut config = config([std::sync::Arc::new(disk) as _]);
+    config.core.buf_budget_bytes = 16 * MIB;
+    config.limits.output_bytes = MIB;
+    let rig = Rig::start(config);
+    let mut other = rig.ready("other");
+    let mut lazy = rig.ready("lazy");
+    // All in one piece, so that they arrive in one chunk: 128 MiB asked for with 24 KiB.
+    let mut asked = Vec::new();
+    let tags: Vec<_> = (0..512)
+        .map(|_| {
+            let itt = lazy.new_itt();
+            let (bhs, _) = Command::read(0, 512).to_pdu(itt, lazy.take_cmd_sn(), 0);
+            asked.extend_from_slice(bhs.bytes());
+            itt
+        })
+        .collect();
+    lazy.send_bytes(&asked);
+    std::thread::sleep(Duration::from_millis(100));
+    for _ in 0..5 {
+        other.run(&Command::read(0, 512)).good();
+        other.run(&Command::write(0, &[7; 128 << 10])).good();
+    }
+    // And it gets all that it asked for, when it does read.
+    for itt in tags {
+        assert!(lazy.finish(itt).good() == vec![7; 512 * 512]);
+    }
+}
+
+/// What came ahead of its turn is held within bounds, too; more is told to come again.
+#[test]
+fn what_waits_for_its_turn_is_bounded() {
+    let (config, _) = small();
+    let rig = Rig::start(config);
+    let mut other = rig.ready("other");
+    let mut host = rig.ready("host");
+    let first = host.next_cmd_sn();
+    let data = pattern(64 << 10, 1);
+    let tags: Vec<_> = (1..30_u32)
+        .map(|index| {
+            let write = Command::write(index * 128, &data).immediate_data();
+            host.issue(&write.numbered(first + index))
+        })
+        .collect();
+    other.run(&Command::write(0, &data)).good();
+    host.run(&Command::read(0, 1).numbered(first)).good();
+    let done: Vec<_> = tags.into_iter().map(|itt| host.finish(itt).status).collect();
+    let taken = done.iter().filter(|&&status| status == 0).count();
+    assert!(taken >= 4 && taken * data.len() <= MIB, "{taken} taken");
+    assert!(done.iter().all(|status| [0, BUSY, TASK_SET_FULL].contains(status)), "{done:?}");
+    host.cmd_sn.store(host.exp_cmd_sn, std::sync::atomic::Ordering::Relaxed);
+    host.run(&Command::write(0, &data)).good();
+}
+
+/// Data in short PDUs for a command that waits: as long as it keeps to the rules it is taken.
+#[test]
+fn data_in_many_pieces_waits_for_its_command() {
+    let rig = Rig::ram();
+    let mut host = rig.ready("host");
+    let data = pattern(100 * 512, 1);
+    let first = host.next_cmd_sn();
+    let write = Command { more_follows: true, ..Command::write(0, &data) };
+    let itt = host.issue(&write.numbered(first + 1));
+    for (index, part) in data.chunks(512).enumerate() {
+        let header = iscsi::pdu::DataOut {
+            is_final: index == 99,
+            data_segment_len_bytes: 512,
+            lun: 0,
+            itt,
+            ttt: iscsi::pdu::RESERVED_TAG,
+            exp_stat_sn: 0,
+            data_sn: index as u32,
+            buffer_offset_bytes: index as u32 * 512,
+        };
+        host.send(&header.to_bhs(), part);
+    }
+    host.run(&Command::read(500, 1).numbered(first)).good();
+    host.finish(itt).good();
+    host.cmd_sn.store(host.exp_cmd_sn, std::sync::atomic::Ordering::Relaxed);
+    assert!(host.run(&Command::read(0, 100)).good() == data);
+}
+
+/// Data segments of the login and of text are bounded before they are allocated.
+#[test]
+fn a_login_does_not_grow() {
+    let rig = Rig::ram();
+    let mut login = Login::new("host");
+    login.initiator = format!("iqn.2026-11.example:{}", "x".repeat(190));
+    let mut host = login.connect(rig.portal()).unwrap();
+    host.take_attentions(0);
+    let mut text = host.text("X-a=b");
+    assert_eq!(text.pop().unwrap().1, "NotUnderstood");
+}
