@@ -1,12 +1,14 @@
 # What a newcomer runs. Each target first installs what it lacks (scripts/setup.sh).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench fuzz lint fmt docs clean
+.PHONY: help run test bench fuzz soak lint fmt docs clean
 MAKEFLAGS += --no-print-directory
 
-# Options of `make bench`, such as BENCH='--quick', and seconds for each target of `make fuzz`.
+# Options of `make bench`, such as BENCH='--quick', seconds for each target of `make fuzz`, and
+# crashes of `make soak`.
 BENCH ?=
-FUZZ_SECONDS ?= 60
+SECONDS ?= 60
+ROUNDS ?= 1000
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,9 +28,13 @@ bench: ## measure Drystone beside the other targets it finds; BENCH='--quick' fo
 	@scripts/setup.sh bench
 	@scripts/bench.sh $(BENCH)
 
-fuzz: ## fuzz what comes from the wire, each target for FUZZ_SECONDS=60
+fuzz: ## fuzz what comes from the wire, each target for SECONDS=60
 	@scripts/setup.sh fuzz
-	@scripts/fuzz.sh $(FUZZ_SECONDS)
+	@scripts/fuzz.sh $(SECONDS)
+
+soak: ## kill a loaded target ROUNDS=1000 times and look for all that it had acknowledged
+	@scripts/setup.sh run
+	@DRYSTONE_CRASH_ROUNDS=$(ROUNDS) cargo test --release --package drystone --test crash -- --nocapture
 
 lint: ## check format and lints
 	cargo fmt --all --check

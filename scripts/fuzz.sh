@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs each fuzz target of fuzz/ for a bounded time, from its corpus; stops at the first finding.
+# Runs each fuzz target of fuzz/ for a bounded time, from its seeds; stops at the first finding.
 #
 #   scripts/fuzz.sh [SECONDS FOR EACH TARGET] [TARGET...]
 set -euo pipefail
@@ -23,6 +23,8 @@ if [ ${#targets[@]} -eq 0 ]; then
 fi
 for target in "${targets[@]}"; do
   echo "fuzz: $target for $seconds seconds"
-  cargo fuzz run "$target" -- -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
-    -print_final_stats=1
+  mkdir -p "fuzz/corpus/$target"
+  # New inputs go to the first directory; the checked-in seeds are only read.
+  cargo fuzz run "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
+    -max_total_time="$seconds" -timeout=25 -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1
 done
