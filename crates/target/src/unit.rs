@@ -143,6 +143,7 @@ fn unit_config(spec: &UnitSpec, iqn: &str) -> UnitConfig {
         u16::try_from(in_blocks(geometry.transfer_granularity_bytes)).unwrap_or(0);
     medium.limits.write_same_blocks_max = in_blocks(WRITE_SAME_BYTES_MAX).into();
     medium.limits.atomic_blocks_max = in_blocks(geometry.atomic_bytes_max);
+    medium.limits.or_write_blocks_max = in_blocks(geometry.atomic_bytes_max);
     medium.limits.compare_blocks_max =
         u8::try_from(in_blocks(geometry.atomic_bytes_max)).unwrap_or(u8::MAX);
     let port = TargetPort { relative_id: TARGET_PORT, portal_group_tag: PORTAL_GROUP };

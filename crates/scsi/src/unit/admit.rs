@@ -168,10 +168,13 @@ impl LogicalUnit {
             Command::Read { range, .. }
             | Command::Write { range, .. }
             | Command::Verify { range, .. }
-            | Command::WriteAndVerify { range, .. }
-            | Command::OrWrite { range, .. } => {
+            | Command::WriteAndVerify { range, .. } => {
                 medium.check_range(range)?;
                 at_most(range.blocks.into(), limits.transfer_blocks_max.into(), length_at(spec))
+            }
+            Command::OrWrite { range, .. } => {
+                medium.check_range(range)?;
+                at_most(range.blocks.into(), limits.or_write_blocks_max.into(), length_at(spec))
             }
             Command::CompareAndWrite { range, .. } => {
                 medium.check_range(range)?;

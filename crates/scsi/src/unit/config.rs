@@ -52,8 +52,10 @@ pub fn naa_from(seed: &str) -> [u8; 16] {
 /// logical blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// MAXIMUM TRANSFER LENGTH of READ, WRITE, VERIFY, WRITE AND VERIFY, ORWRITE.
+    /// MAXIMUM TRANSFER LENGTH of READ, WRITE, VERIFY, WRITE AND VERIFY.
     pub transfer_blocks_max: u32,
+    /// Longest ORWRITE, which is one atomic step. VPD page B0h has no field for it.
+    pub or_write_blocks_max: u32,
     /// OPTIMAL TRANSFER LENGTH.
     pub transfer_blocks_optimal: u32,
     /// OPTIMAL TRANSFER LENGTH GRANULARITY: aligned multiples of this cost least.
@@ -119,6 +121,7 @@ impl MediumInfo {
                 unmap_descriptors_max: 256,
                 write_same_blocks_max: 0,
                 compare_blocks_max: 255,
+                or_write_blocks_max: blocks_in(1 << 20),
                 atomic_blocks_max: blocks_in(1 << 20),
             },
         }

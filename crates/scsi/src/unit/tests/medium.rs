@@ -45,6 +45,7 @@ fn ranges_and_limits() {
         transfer_blocks_max: 8,
         write_same_blocks_max: 16,
         compare_blocks_max: 4,
+        or_write_blocks_max: 3,
         atomic_blocks_max: 2,
         ..config.medium.limits
     };
@@ -59,6 +60,8 @@ fn ranges_and_limits() {
     assert_eq!(send(&sixteen(0x93, 0, 0, 17)), field(10, None));
     assert_eq!(send(&ten(0x41, 0, 0, 17)), field(7, None));
     assert_eq!(send(&sixteen(0x89, 0, 0, 5)), field(13, None));
+    assert_eq!(send(&sixteen(0x8b, 0, 0, 4)), field(10, None), "ORWRITE is one atomic step");
+    assert_eq!(send(&sixteen(0x8b, 0, 0, 3)), good);
     assert_eq!(send(&sixteen(0x9c, 0, 0, 3)), field(12, None));
     assert_eq!(send(&sixteen(0x9c, 0, 0, 2)), good);
     assert_eq!(send(&ten(0x41, 0x18, 0, 1)), field(1, Some(4)), "anchors are not supported");
