@@ -25,7 +25,7 @@ login
 ask
 write_same_and_compare
 reset_units
-[ -n "${NO_COPY-x}" ] || copy_between_units
+copy_between_units
 sanitize
 no_kernel_trouble
 reserve

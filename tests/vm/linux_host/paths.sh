@@ -17,7 +17,7 @@ maps_are() {
 }
 
 start_multipath() {
-  local lun
+  local lun shown
   say "multipath"
   cp /job/multipath.conf /etc/multipath.conf
   modprobe -a dm_multipath dm_service_time scsi_dh_alua
@@ -26,11 +26,14 @@ start_multipath() {
   within 60 paths_are 'active ready' 6
   multipath -ll
   for lun in 0 1 2; do
-    # One map, one group of two paths with the priority of active/optimized.
-    [ "$(multipath -ll "$(map $lun)" | grep -c 'prio=50 status=active')" = 1 ] || die "groups of LUN $lun"
-    [ "$(multipath -ll "$(map $lun)" | grep -c 'active ready running')" = 2 ] || die "paths of LUN $lun"
+    within 60 test -b "$(map $lun)" # udev makes it
+    shown=$(multipath -ll "$(map $lun)")
+    # One map, one group of two paths with the priority of active/optimized. The group is
+    # `enabled` until the first I/O makes it `active`.
+    [ "$(grep -Ec 'prio=50 status=(active|enabled)' <<<"$shown")" = 1 ] || die "groups of LUN $lun"
+    [ "$(grep -c 'active ready running' <<<"$shown")" = 2 ] || die "paths of LUN $lun"
+    [[ $shown == *"hwhandler='1 alua'"* ]] || die "no ALUA for LUN $lun"
   done
-  prints "hwhandler='1 alua'" multipath -ll "$(map 0)"
 }
 
 make_filesystems() {
@@ -59,6 +62,7 @@ cut_and_heal_a_path() {
   writer=$!
   within 60 test -s /mnt/ext4/2
   must host ip link set path1 down
+  kill -0 $writer 2>/dev/null || die "the writer had ended before the cut"
   wait $writer || die "the writer saw an error"
   say "written"
   within 60 paths_are 'failed faulty' 3
