@@ -59,7 +59,7 @@ cleanup() {
     # What the job started here through `host`: nothing else ever enters this namespace.
     local pid
     for pid in $(ip netns pids "$namespace"); do kill -KILL "$pid" 2>/dev/null; done
-    wait
+    wait 2>/dev/null
     ip netns del "$namespace"
   fi
   rm -rf "$VM_DIR"

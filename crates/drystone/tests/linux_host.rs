@@ -1,7 +1,6 @@
 //! The real Linux initiator: a virtual machine logs in to a server of ours over two paths and does
 //! what an operator does, while paths and the server fail. The job is `tests/vm/linux_host/`.
 
-#[allow(dead_code, reason = "only the name of the binary is of use here")]
 mod common;
 
 use std::fs;
