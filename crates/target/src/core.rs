@@ -13,6 +13,7 @@ use crate::event::Event;
 use crate::ffp::{Scope, abort_tasks, tasks_in};
 use crate::session::Session;
 use crate::shared::Shared;
+use crate::task::Task;
 
 #[derive(Default)]
 struct CoreState {
@@ -105,12 +106,16 @@ where
 }
 
 /// Ends the tasks that `scope` names, on all cores. Those of this core are marked before this
-/// returns, so that later commands of the caller's connection are not among them.
+/// returns, so that later commands of the caller's connection are not among them. `by` is the task
+/// that asks for it, if one does: it would wait for ever for its own end.
 pub(crate) fn abort_everywhere(
     shared: &Arc<Shared>,
     scope: &Scope,
+    by: Option<&Rc<Task>>,
 ) -> impl Future<Output = ()> + use<> {
-    let here = abort_tasks(tasks_in(scope));
+    let mut tasks = tasks_in(scope);
+    tasks.retain(|task| by.is_none_or(|by| !Rc::ptr_eq(task, by)));
+    let here = abort_tasks(tasks);
     let this = ring::core_id();
     let others = shared.cores().iter().filter(|core| core.id() != this).cloned().collect();
     let scope = scope.clone();

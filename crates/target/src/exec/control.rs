@@ -59,7 +59,7 @@ async fn carry_out(task: &Rc<Task>, unit: &Arc<Unit>, effect: Effect) -> Result<
         Effect::AbortTasks { of } => {
             let shared = &task.conn().session.shared;
             let copies = shared.copies.preempt(unit.index, &of);
-            abort_everywhere(shared, &Scope::UnitOfNexus(unit.index, of)).await;
+            abort_everywhere(shared, &Scope::UnitOfNexus(unit.index, of), Some(task)).await;
             copies.wait().await;
             Ok(())
         }

@@ -187,7 +187,7 @@ fn many(conn: &Rc<Connection>, request: TaskRequest) {
         TaskFunction::LOGICAL_UNIT_RESET => {
             let Some(index) = unit_index(conn, &request) else { return };
             (
-                Box::pin(crate::core::abort_everywhere(&shared, &Scope::Unit(index))),
+                Box::pin(crate::core::abort_everywhere(&shared, &Scope::Unit(index), None)),
                 index..index + 1,
             )
         }
@@ -198,7 +198,7 @@ fn many(conn: &Rc<Connection>, request: TaskRequest) {
         _ => {
             plug(&session, &request);
             let all = 0..shared.units.len();
-            (Box::pin(crate::core::abort_everywhere(&shared, &Scope::Target)), all)
+            (Box::pin(crate::core::abort_everywhere(&shared, &Scope::Target, None)), all)
         }
     };
     let units = shared.units[reset].to_vec();

@@ -116,6 +116,51 @@ fn solicited_data_with_a_broken_digest_fails_its_command_after_the_last_pdu() {
     assert!(host.run(&Command::read(64, 8)).good() == data, "nothing of it was written");
 }
 
+/// A long payload is received in pieces, and its digest is taken piece by piece.
+#[test]
+fn a_broken_digest_is_found_in_data_that_comes_in_pieces() {
+    let rig = Rig::ram();
+    let mut host = with_digests(&rig);
+    let data = pattern(128 << 10, 1);
+    for (broken, cut) in [(true, 48), (true, 52), (true, 5000), (true, 131_100), (false, 5000)] {
+        let itt = host.issue(&Command::unsent_write(0, 256));
+        let r2t = host.receive_r2t(itt);
+        let header = DataOut {
+            is_final: true,
+            data_segment_len_bytes: data.len() as u32,
+            lun: 0,
+            itt,
+            ttt: r2t.ttt,
+            exp_stat_sn: host.exp_stat_sn,
+            data_sn: 0,
+            buffer_offset_bytes: 0,
+        };
+        let how = if broken { Broken::DataDigest } else { Broken::Nothing };
+        let bytes = host.frame(header.to_bhs().bytes(), &[], &data, how);
+        let (first, rest) = bytes.split_at(cut);
+        host.send_bytes(first);
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        host.send_bytes(rest);
+        if broken {
+            assert_eq!(host.receive_reject(), RejectReason::DATA_DIGEST_ERROR);
+            assert_eq!(host.finish(itt).check(), ABORTED_BY_CRC);
+            assert_eq!(host.run(&Command::read(0, 8)).good(), vec![0; 4096]);
+        } else {
+            host.finish(itt).good();
+        }
+    }
+    // Immediate data, too.
+    let command = Command::write(0, &pattern(128 << 10, 2)).immediate_data();
+    let (bhs, segment) = command.to_pdu(77, host.next_cmd_sn(), host.exp_stat_sn);
+    let bytes = host.frame(bhs.bytes(), &[], &segment, Broken::DataDigest);
+    let (first, rest) = bytes.split_at(3000);
+    host.send_bytes(first);
+    std::thread::sleep(std::time::Duration::from_millis(10));
+    host.send_bytes(rest);
+    assert_eq!(host.receive_reject(), RejectReason::DATA_DIGEST_ERROR);
+    assert!(host.run(&Command::read(0, 256)).good() == data);
+}
+
 #[test]
 fn unsolicited_data_with_a_broken_digest_fails_its_command_after_the_last_pdu() {
     let rig = Rig::ram();

@@ -50,6 +50,43 @@ fn a_task_that_waits_for_data_ends_at_once_and_its_data_is_swallowed() {
     assert!(host.run(&Command::read(0, 8)).good() == data);
 }
 
+/// The socket fills the buffer of a task that is aborted meanwhile over another connection.
+#[test]
+fn an_abort_in_the_middle_of_a_data_out_pdu() {
+    let (rig, _disk) = rig();
+    let login = Login::new("host");
+    let mut a = rig.ready("host");
+    let mut b = login.joining(&a, 1).connect(rig.portal()).unwrap();
+    let data = pattern(256 << 10, 1);
+    for cut in [48, 100, 40_000, 250_000] {
+        let cmd_sn = a.next_cmd_sn();
+        let itt = a.issue(&Command { answers_r2t: false, ..Command::write(0, &data) });
+        let r2t = a.receive_r2t(itt);
+        let header = iscsi::pdu::DataOut {
+            is_final: true,
+            data_segment_len_bytes: data.len() as u32,
+            lun: 0,
+            itt,
+            ttt: r2t.ttt,
+            exp_stat_sn: a.exp_stat_sn,
+            data_sn: 0,
+            buffer_offset_bytes: 0,
+        };
+        let bytes = a.frame(header.to_bhs().bytes(), &[], &data, crate::common::Broken::Nothing);
+        a.send_bytes(&bytes[..cut]);
+        std::thread::sleep(Duration::from_millis(10));
+        let abort = b.manage(TaskFunction::ABORT_TASK, 0, itt, cmd_sn);
+        assert_eq!(b.managed(abort), TaskResult::COMPLETE);
+        // Another write takes the freed memory while the old data goes on coming.
+        let other = pattern(64 << 10, 2);
+        b.run(&Command::write(1000, &other)).good();
+        a.send_bytes(&bytes[cut..]);
+        assert_eq!(a.run(&Command::read(0, 512)).good(), vec![0; 256 << 10]);
+        assert!(a.run(&Command::read(1000, 128)).good() == other);
+        a.expect_no_answer(itt);
+    }
+}
+
 #[test]
 fn a_task_at_the_disk_is_over_only_when_the_disk_lets_go() {
     let (rig, disk) = rig();
@@ -190,6 +227,8 @@ fn a_unit_reset_ends_the_tasks_of_all_and_tells_the_others() {
         assert!(matches!(attentions[..], [(0x29, _)]), "once and no more: {attentions:x?}");
     }
     others[1].expect_no_answer(stuck);
+    let none_left = others[2].manage_unit(TaskFunction::QUERY_TASK_SET, 0);
+    assert_eq!(none_left, TaskResult::COMPLETE, "on each core");
     assert_eq!(others[0].take_attentions(1), [], "the other unit was not reset");
     let alive = others[0].manage(TaskFunction::QUERY_TASK, 1, elsewhere, 0);
     assert_eq!(others[0].managed(alive), TaskResult::SUCCEEDED);

@@ -128,6 +128,21 @@ fn preempt_and_abort_ends_the_running_task_of_the_other() {
     }
 }
 
+/// A host may preempt itself; the command that does so must not wait for its own end.
+#[test]
+fn preempt_and_abort_of_oneself_does_not_hang() {
+    let rig = Rig::two_cores();
+    let mut host = rig.ready("host");
+    register(&mut host, 0xaaaa, false);
+    reserve(&mut host, RESERVE, EXCLUSIVE_ACCESS, &reserve_list(0xaaaa, 0, false));
+    let list = reserve_list(0xaaaa, 0xaaaa, false);
+    let preempt = Command::new(reserve_out(PREEMPT_AND_ABORT, EXCLUSIVE_ACCESS)).writing(&list);
+    let itt = host.issue(&preempt);
+    host.finish(itt);
+    host.take_attentions(0);
+    host.run(&write(1)).good();
+}
+
 #[test]
 fn a_unit_attention_comes_once_to_each_nexus_whichever_connection_asks() {
     let rig = Rig::two_cores();
