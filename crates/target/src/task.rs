@@ -40,7 +40,7 @@ pub(crate) struct Task {
     pub(crate) progress_at: Cell<Instant>,
     /// Whether `run` has begun: such a task can only be waited for.
     pub(crate) runs: Cell<bool>,
-    aborted: Cell<bool>,
+    aborted: Event,
     /// It is its turn (or it was aborted).
     pub(crate) turn: Event,
     /// It is over: no effect of it comes after this.
@@ -70,7 +70,7 @@ impl Task {
             ticket: Cell::new(None),
             progress_at: Cell::new(ring::now()),
             runs: Cell::new(false),
-            aborted: Cell::new(false),
+            aborted: Event::default(),
             turn: Event::default(),
             ended: Event::default(),
         }
@@ -81,12 +81,17 @@ impl Task {
     }
 
     pub(crate) fn is_aborted(&self) -> bool {
-        self.aborted.get()
+        self.aborted.has_happened()
     }
 
     pub(crate) fn mark_aborted(&self) {
-        self.aborted.set(true);
+        self.aborted.set();
         self.turn.set();
+    }
+
+    /// Waits until nobody waits for this task's answer any more.
+    pub(crate) async fn wait_aborted(&self) {
+        self.aborted.wait().await;
     }
 
     /// Waits for data that the initiator announced.
@@ -110,7 +115,7 @@ impl Task {
     /// Takes the buffer away, for the socket to fill it.
     pub(crate) fn lend_buffer(&self) -> Option<Buf> {
         match &mut *self.inbound.borrow_mut() {
-            Inbound::Filling { buffer, .. } if !self.aborted.get() => buffer.take(),
+            Inbound::Filling { buffer, .. } if !self.is_aborted() => buffer.take(),
             _ => None,
         }
     }

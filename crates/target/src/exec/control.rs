@@ -70,7 +70,7 @@ async fn carry_out(task: &Rc<Task>, unit: &Arc<Unit>, effect: Effect) -> Result<
         Effect::Sanitize { method, immediate } => {
             let blocks = unit.logical.medium().blocks;
             task.conn().session.shared.copies.changed(unit, 0, blocks);
-            super::sanitize::sanitize(unit, method, immediate).await
+            super::sanitize::sanitize(task, method, immediate).await
         }
     }
 }

@@ -1,7 +1,9 @@
 //! SANITIZE (SBC-4 §4.11, §5.26): all of the medium is overwritten or given back, and until that
 //! has ended well the unit does nothing else.
 
-use std::sync::Arc;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 
 use block::{BlockError, WriteFlags};
 use ring::{Buf, Data};
@@ -11,26 +13,39 @@ use scsi::unit::SanitizeMethod;
 use super::provisioning::STEP_BYTES;
 use super::{Doing, failed};
 use crate::ffp::Outcome;
+use crate::task::Task;
 use crate::unit::Unit;
 
 /// How much of a pattern is written at once.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// Does what an accepted SANITIZE asks for. With IMMED it goes on beside other commands, and its
-/// failure is kept by the unit, which tells it to whoever asks.
+/// Does what an accepted SANITIZE asks for. Once begun, no abort, reset or lost session ends it
+/// (SBC-4 §4.11.2): it goes on by itself, and the command waits for it unless IMMED is set. How it
+/// ended is kept by the unit, which tells it to whoever asks.
 pub(super) async fn sanitize(
-    unit: &Arc<Unit>,
+    task: &Task,
     method: SanitizeMethod,
     immediate: bool,
 ) -> Result<(), Outcome> {
+    let (done, result) = ring::oneshot();
+    let unit = task.place.unit.clone();
+    ring::spawn(async move { done.send(work(&unit, &method).await) });
     if immediate {
-        let unit = unit.clone();
-        ring::spawn(async move {
-            let _kept_by_the_unit = work(&unit, &method).await;
-        });
         return Ok(());
     }
-    work(unit, &method).await.map_err(|error| failed(unit, error, Doing::Writing))
+    let mut result = pin!(result);
+    let mut aborted = pin!(task.wait_aborted());
+    let first = poll_fn(|context| {
+        if let Poll::Ready(result) = result.as_mut().poll(context) {
+            return Poll::Ready(result);
+        }
+        aborted.as_mut().poll(context).map(|()| None)
+    });
+    match first.await {
+        Some(result) => result.map_err(|error| failed(&task.place.unit, error, Doing::Writing)),
+        // Nobody waits for the answer, or the target ends.
+        None => Err(Outcome::Aborted),
+    }
 }
 
 async fn work(unit: &Unit, method: &SanitizeMethod) -> Result<(), BlockError> {
