@@ -48,11 +48,15 @@ pub(crate) fn run(args: &[&str]) -> Output {
 
 /// Runs a command to its end, with a limit of time.
 pub(crate) fn finish(command: &mut Command) -> Output {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command can be started");
+    finish_within(command, PATIENCE).unwrap_or_else(|output| {
+        panic!("{command:?} did not end: {}", String::from_utf8_lossy(&output.stderr))
+    })
+}
+
+/// Runs a command to its end. One that takes longer is killed; what it said until then is the
+/// error.
+pub(crate) fn finish_within(command: &mut Command, limit: Duration) -> Result<Output, Output> {
+    let mut child = spawn(command);
     let collect = |stream: Box<dyn Read + Send>| {
         thread::spawn(move || {
             let (mut stream, mut bytes) = (stream, Vec::new());
@@ -62,27 +66,30 @@ pub(crate) fn finish(command: &mut Command) -> Output {
     };
     let stdout = collect(Box::new(child.stdout.take().expect("stdout is a pipe")));
     let stderr = collect(Box::new(child.stderr.take().expect("stderr is a pipe")));
-    let status = wait(&mut child);
+    let status = wait(&mut child, limit);
     if status.is_none() {
         child.kill().expect("the child is still ours to kill");
     }
-    let output = |status| Output {
-        status,
+    let output = Output {
+        status: status.unwrap_or_else(|| child.wait().expect("a killed child ends")),
         stdout: stdout.join().expect("the reader does not panic"),
         stderr: stderr.join().expect("the reader does not panic"),
     };
-    match status {
-        Some(status) => output(status),
-        None => {
-            let output = output(child.wait().expect("a killed child ends"));
-            panic!("{command:?} did not end: {}", String::from_utf8_lossy(&output.stderr));
-        }
-    }
+    if status.is_some() { Ok(output) } else { Err(output) }
 }
 
-/// Waits for a child to end, up to [`PATIENCE`].
-fn wait(child: &mut Child) -> Option<ExitStatus> {
-    let end = Instant::now() + PATIENCE;
+/// Starts a command; tools that are not there fail the test with what to do about it.
+fn spawn(command: &mut Command) -> Child {
+    let started = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    started.unwrap_or_else(|error| {
+        let program = command.get_program().display();
+        panic!("{program} cannot be started ({error}): `scripts/setup.sh test` installs it")
+    })
+}
+
+/// Waits for a child to end, up to `limit`.
+fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+    let end = Instant::now() + limit;
     loop {
         let status = child.try_wait().expect("the child can be asked");
         if status.is_some() || Instant::now() > end {
@@ -280,7 +287,7 @@ impl Export {
 
     /// Waits for its end.
     pub(crate) fn await_end(&mut self) -> ExitStatus {
-        let status = wait(&mut self.child);
+        let status = wait(&mut self.child, PATIENCE);
         if status.is_none() {
             self.signal(Signal::KILL);
         } else {
