@@ -25,6 +25,11 @@ pub(super) fn limits(medium: &MediumInfo) -> Vec<u8> {
     if medium.thin {
         put(&mut body, 20, &limits.unmap_blocks_max.to_be_bytes());
         put(&mut body, 24, &limits.unmap_descriptors_max.to_be_bytes());
+    }
+    // One block is no granularity: zero, "not told", says the same. QEMU (7.2, block/iscsi.c)
+    // makes an allocation map from a granularity of 4096 bytes, and where that is one block it
+    // dies of an assertion in its first large read.
+    if medium.thin && medium.unmap_granularity_blocks > 1 {
         put(&mut body, 28, &medium.unmap_granularity_blocks.to_be_bytes());
         put(&mut body, 32, &(UGAVALID | medium.unmap_alignment_blocks).to_be_bytes());
     }

@@ -106,6 +106,10 @@ fn block_limits_report_the_medium() {
     assert_eq!([word(44), word(48), word(52)], [limits.atomic_blocks_max, 0, 0]);
     assert!(limits.atomic_blocks_max <= limits.transfer_blocks_max);
 
+    config.medium.unmap_granularity_blocks = 1;
+    let data = inquiry(&config, Some(0xb0), 1).unwrap();
+    assert_eq!(data[28..36], [0; 8], "any range will do");
+
     config.medium.thin = false;
     let data = inquiry(&config, Some(0xb0), 1).unwrap();
     assert_eq!(data[20..36], [0; 16], "no UNMAP, no limits of it");
