@@ -84,7 +84,9 @@ pub(super) fn run(
         return Ok(());
     }
     let mut begun = None;
-    if pdu.attribute == TaskAttribute::SIMPLE && place.order.borrow().is_open() {
+    // A tag that is in use is refused below; without tasks, which is the rule, this costs nothing.
+    let is_new = conn.session.task_by_itt(pdu.itt).is_none();
+    if is_new && pdu.attribute == TaskAttribute::SIMPLE && place.order.borrow().is_open() {
         match quick(&answer, &pdu, place, &command, &payload) {
             Quick::Done => return Ok(()),
             Quick::Begun(future) => begun = Some(future),

@@ -208,6 +208,9 @@ fn a_tag_in_use_is_not_taken_twice() {
     let r2t = host.receive_r2t(itt);
     host.issue_as(&Command::unsent_write(5, 1), itt);
     assert_eq!(host.receive_reject(), RejectReason::TASK_IN_PROGRESS);
+    // Not by a command either that could be answered at once.
+    host.issue_as(&Command::read(7, 1), itt);
+    assert_eq!(host.receive_reject(), RejectReason::TASK_IN_PROGRESS);
     host.send_burst(itt, r2t.ttt, 0, 0, &pattern(512, 1));
     host.finish(itt).good();
 }
