@@ -240,7 +240,7 @@ mod tests {
         for _ in 0..64 {
             demand.offer();
         }
-        let mut round = |at_once: u16| {
+        let round = |at_once: u16| {
             for _ in 0..at_once {
                 demand.take();
             }
