@@ -4,13 +4,14 @@ use crate::rules::{Finding, without_inline_tests};
 use crate::source::{self, File};
 
 /// Each room (a directory of `crates/`) with the rooms below it that it may use.
-const ROOMS: [(&str, &[&str]); 6] = [
+const ROOMS: [(&str, &[&str]); 7] = [
     ("scsi", &[]),
     ("iscsi", &[]),
     ("ring", &[]),
     ("block", &["ring"]),
     ("target", &["block", "ring", "iscsi", "scsi"]),
-    ("drystone", &["target", "block", "ring", "iscsi", "scsi"]),
+    ("attach", &["block", "ring"]),
+    ("drystone", &["target", "attach", "block", "ring", "iscsi", "scsi"]),
 ];
 
 /// Rooms without I/O, threads and clocks: bytes in, bytes and events out.
