@@ -156,6 +156,7 @@ fn fio_verifies_what_it_wrote_in_random_order() {
             "--io_size=64M",
             "--verify=crc32c",
             "--verify_fatal=1",
+            "--verify_state_save=0",
             "--randrepeat=0",
             "--output-format=terse",
         ],
