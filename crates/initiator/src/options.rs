@@ -26,7 +26,8 @@ pub struct SessionOptions {
     pub connect_timeout: Duration,
     /// Time for the whole login, redirections included.
     pub login_timeout: Duration,
-    /// Time for the answer to an ABORT TASK or a reset; then the connection is given up.
+    /// Time for the answer to a task management function. A connection on which an ABORT TASK has
+    /// none is given up.
     pub abort_timeout: Duration,
     /// Silence after which the target is asked for a sign of life.
     pub nop_interval: Duration,

@@ -178,12 +178,17 @@ fn a_command_whose_time_is_up_is_aborted() {
 
 #[test]
 fn a_reset_ends_commands_and_is_told() {
-    let server = serve(config(ram(1)));
+    let disk = FaultyDisk::new(ram(1));
+    let server = serve(config(Arc::new(disk.clone())));
     on_core(async move {
         let session =
             Session::open(&address(server.portals()[0]), session_options()).await.unwrap();
         settle(&session).await;
+        let slow = Fault::Delay(Duration::from_millis(300));
+        disk.inject(Rule::always(Operation::Write, slow).times(1));
+        let write = session.execute(request(write_10(0, 1), Transfer::Out(data(&[1; 512]))));
         session.reset_unit(0).await.unwrap();
+        assert_eq!(write.await.unwrap_err(), CommandError::Aborted);
         let reply = session.execute(request(TEST_UNIT_READY, Transfer::None)).await.unwrap();
         let sense = reply.sense.expect("the reset is told");
         assert_eq!(sense.key, scsi::SenseKey::UnitAttention);

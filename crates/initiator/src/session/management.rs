@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use iscsi::ffp::serial_lt;
 use iscsi::pdu::{
     LogoutReason, LogoutRequest, NopOut, RESERVED_TAG, TaskFunction, TaskRequest, TaskResult,
 };
@@ -26,7 +27,7 @@ pub enum TaskError {
     /// There is no connection, or it broke before the answer came.
     #[error("there is no connection to the target")]
     NotConnected,
-    /// The target did not answer in time; the connection is given up.
+    /// The target did not answer in time. It may yet do what it was asked for.
     #[error("the target did not answer a task management function")]
     TimedOut,
     /// The target says no.
@@ -41,7 +42,7 @@ impl Session {
     /// A [`TaskError`].
     pub async fn reset_unit(&self, lun: u64) -> Result<(), TaskError> {
         let conn = self.inner().usable().ok_or(TaskError::NotConnected)?;
-        manage(&conn, TaskFunction::LOGICAL_UNIT_RESET, lun, None).await
+        end_all(&conn, TaskFunction::LOGICAL_UNIT_RESET, lun).await
     }
 
     /// Ends every command of this session on the unit (ABORT TASK SET).
@@ -50,11 +51,7 @@ impl Session {
     /// A [`TaskError`].
     pub async fn abort_task_set(&self, lun: u64) -> Result<(), TaskError> {
         let conn = self.inner().usable().ok_or(TaskError::NotConnected)?;
-        manage(&conn, TaskFunction::ABORT_TASK_SET, lun, None).await?;
-        for task in self.inner().tasks_where(|task| task.lun == lun) {
-            self.inner().finish(&conn, &task, Err(CommandError::Aborted));
-        }
-        Ok(())
+        end_all(&conn, TaskFunction::ABORT_TASK_SET, lun).await
     }
 
     /// Lets the commands under way end, logs out, and closes the session.
@@ -112,15 +109,33 @@ impl Inner {
 
 /// Aborts one task. When the target does not confirm that it is over, only the end of the
 /// connection brings certainty.
+///
+/// A task that does not exist is over, too: on the one connection of the session the command came
+/// before the request to abort it, and its answer, had there been one, before the answer to that.
 async fn abort(conn: Rc<Connection>, task: Rc<Task>) {
     let answer = manage(&conn, TaskFunction::ABORT_TASK, task.lun, Some(&task)).await;
     if task.phase.get() == Phase::Over {
         return; // its answer came first
     }
     match answer {
-        Ok(()) => conn.session.finish(&conn, &task, Err(CommandError::Aborted)),
+        Ok(()) | Err(TaskError::Refused(TaskResult::TASK_DOES_NOT_EXIST)) => {
+            conn.session.finish(&conn, &task, Err(CommandError::Aborted));
+        }
         Err(_) => conn.end(Ending::Stalled("did not abort a command whose time was up")),
     }
+}
+
+/// Ends all tasks on a unit. Those of this session that were sent before the function, and have no
+/// answer when it is complete, will have none; those sent after it live.
+async fn end_all(conn: &Rc<Connection>, function: TaskFunction, lun: u64) -> Result<(), TaskError> {
+    let session = &conn.session;
+    let first_alive = session.cmd_sn.get();
+    manage(conn, function, lun, None).await?;
+    let is_dead = |task: &Task| task.lun == lun && serial_lt(task.cmd_sn.get(), first_alive);
+    for task in session.tasks_where(is_dead) {
+        session.finish(conn, &task, Err(CommandError::Aborted));
+    }
+    Ok(())
 }
 
 /// Sends a task management function, which overtakes the commands, and waits for its answer.
@@ -152,7 +167,6 @@ async fn manage(
         Some(other) => Err(TaskError::Refused(other)),
         None => {
             session.management.borrow_mut().remove(&itt);
-            conn.end(Ending::Stalled("did not answer a task management function"));
             Err(TaskError::TimedOut)
         }
     }
@@ -164,7 +178,7 @@ pub(super) async fn fence_by_reset(conn: Rc<Connection>) {
     let loss = session.losses.get();
     let units: Vec<u64> = session.doubtful.borrow().iter().copied().collect();
     for lun in units {
-        if manage(&conn, TaskFunction::LOGICAL_UNIT_RESET, lun, None).await.is_err() {
+        if end_all(&conn, TaskFunction::LOGICAL_UNIT_RESET, lun).await.is_err() {
             return conn.end(Ending::Stalled("did not reset a unit after it moved"));
         }
     }
