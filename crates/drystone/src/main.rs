@@ -4,6 +4,7 @@
 //! does not read.
 
 mod access;
+mod attach;
 mod cli;
 mod export;
 mod logging;
@@ -47,6 +48,12 @@ fn run(cli: Cli) -> Result<(), Failure> {
             logging::start(cli.log.as_deref()).map_err(Failure::Usage)?;
             export::run(&args)
         }
+        Command::Attach(args) => {
+            logging::start(cli.log.as_deref()).map_err(Failure::Usage)?;
+            attach::run(&args)
+        }
+        Command::Attached(args) => attach::list::run(&args),
+        Command::Detach(args) => attach::detach::run(&args),
         Command::Completions { shell } => Ok(cli::generate::completions(shell)?),
         Command::Man { page, dir } => cli::generate::man(page.as_deref(), dir.as_deref()),
     }

@@ -31,43 +31,76 @@ fn fails(args: &[&str], end: &str) {
     assert!(sentence.ends_with(end), "{err}");
 }
 
+/// Command lines that ask for help, and what that must speak of.
+const HELP: &[(&[&str], &[&str])] = &[
+    (
+        &["--help"],
+        &[
+            "export",
+            "attach",
+            "attached",
+            "detach",
+            "completions",
+            "man",
+            "--log <FILTER>",
+            "Exit status:",
+        ],
+    ),
+    (
+        &["export", "--help"],
+        &[
+            "ram:SIZE",
+            "null:SIZE",
+            "file:PATH[:SIZE]",
+            "disk:PATH",
+            "block=512|4096",
+            "cache=durable",
+            "cache=volatile",
+            "serial=TEXT",
+            "--portal <ADDR:PORT>",
+            "--iqn <IQN>",
+            "--cores <N>",
+            "--chap <USER:SECRET>",
+            "--chap-file <PATH>",
+            "DRYSTONE_CHAP",
+            "--mutual-chap <USER:SECRET>",
+            "DRYSTONE_MUTUAL_CHAP",
+            "--allow <IQN|CIDR>",
+            "--policy <POLICY>",
+            "--congestion <NAME>",
+            "--state-dir <DIR>",
+            "[default: 127.0.0.1:3260]",
+            "[default: iqn.2026-11.dev.drystone:export]",
+            "Examples:",
+        ],
+    ),
+    (
+        &["attach", "--help"],
+        &[
+            "iscsi://HOST[:PORT]/IQN[/LUN]",
+            "--nbd <unix:PATH|ADDR:PORT>",
+            "--fuse <DIR>",
+            "--policy <POLICY>",
+            "round-robin[:COMMANDS]",
+            "--sessions <N>",
+            "--path-timeout <SECONDS>",
+            "--initiator <IQN>",
+            "--chap <USER:SECRET>",
+            "DRYSTONE_CHAP",
+            "--runtime-dir <DIR>",
+            "Examples:",
+        ],
+    ),
+    (&["attached", "--help"], &["--json", "--interval <SECONDS>", "Examples:"]),
+    (&["detach", "--help"], &["<WHICH>", "Examples:"]),
+    (&["export", "-h"], &["--portal <ADDR:PORT>", "--allow <IQN|CIDR>"]),
+    (&["completions", "--help"], &["bash", "Examples:"]),
+    (&["man", "--help"], &["--dir <DIR>", "Examples:"]),
+];
+
 #[test]
 fn help_goes_to_stdout_and_names_all_that_there_is() {
-    let parts: &[(&[&str], &[&str])] = &[
-        (&["--help"], &["export", "completions", "man", "--log <FILTER>", "Exit status:"]),
-        (
-            &["export", "--help"],
-            &[
-                "ram:SIZE",
-                "null:SIZE",
-                "file:PATH[:SIZE]",
-                "disk:PATH",
-                "block=512|4096",
-                "cache=durable",
-                "cache=volatile",
-                "serial=TEXT",
-                "--portal <ADDR:PORT>",
-                "--iqn <IQN>",
-                "--cores <N>",
-                "--chap <USER:SECRET>",
-                "--chap-file <PATH>",
-                "DRYSTONE_CHAP",
-                "--mutual-chap <USER:SECRET>",
-                "DRYSTONE_MUTUAL_CHAP",
-                "--allow <IQN|CIDR>",
-                "--policy <POLICY>",
-                "--congestion <NAME>",
-                "--state-dir <DIR>",
-                "[default: 127.0.0.1:3260]",
-                "[default: iqn.2026-11.dev.drystone:export]",
-                "Examples:",
-            ],
-        ),
-        (&["export", "-h"], &["--portal <ADDR:PORT>", "--allow <IQN|CIDR>"]),
-        (&["completions", "--help"], &["bash", "Examples:"]),
-        (&["man", "--help"], &["--dir <DIR>", "Examples:"]),
-    ];
-    for (args, wanted) in parts {
+    for (args, wanted) in HELP {
         let (code, out, err) = ended(&run(args));
         assert_eq!((code, err.as_str()), (0, ""), "{args:?}");
         for part in *wanted {
@@ -129,7 +162,7 @@ fn bad_command_lines_get_one_sentence_and_code_2() {
     refuses(
         &["man", "nope"],
         2,
-        "there is no man page 'nope': write one of export, completions, man",
+        "there is no man page 'nope': write one of export, attach, attached, detach, completions, man",
     );
 }
 

@@ -20,7 +20,7 @@ mod sync;
 
 pub use file::{BlockLimits, BufIo, DataIo, FallocateMode, File, OpenOptions, UnitIo, blocking};
 pub use mem::{Buf, Data, PAGE_BYTES, PoolUsage, Region, pool_usage};
-pub use net::{Listener, Recv, RecvBuf, RecvExact, Send, SendBatch, Stream};
+pub use net::{Listener, Recv, RecvBuf, RecvExact, Send, SendBatch, Stream, UnixListener};
 pub use runtime::{
     CoreConfig, CoreId, CorePanic, Cores, Remote, Sleep, SpinPolicy, TurnEnd, block_on, core_id,
     launch, now, remote, sleep, sleep_until, spawn, timeout, turn_end,

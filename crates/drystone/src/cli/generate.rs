@@ -111,12 +111,13 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         names.sort();
-        let wanted =
-            ["drystone-completions.1", "drystone-export.1", "drystone-man.1", "drystone.1"];
+        let wanted = ["attach", "attached", "completions", "detach", "export", "man"]
+            .map(|name| format!("drystone-{name}.1"));
+        let wanted = [&wanted[..], &["drystone.1".to_owned()]].concat();
         assert_eq!(names, wanted);
         assert_eq!(
             man(Some("nope"), None).unwrap_err().to_string(),
-            "there is no man page 'nope': write one of export, completions, man"
+            "there is no man page 'nope': write one of export, attach, attached, detach, completions, man"
         );
     }
 }

@@ -1,5 +1,6 @@
 //! The command line. Help, man pages and shell completions all come from these definitions.
 
+pub(crate) mod attach;
 pub(crate) mod export;
 pub(crate) mod generate;
 mod number;
@@ -20,6 +21,8 @@ Examples:
           Serve a 10 GiB file to the network; the file is made if it is missing
   drystone export --help
           All about the disks, portals and access rules of an export
+  drystone attach iscsi://192.0.2.10/iqn.2026-11.com.example:a --nbd unix:/run/a.sock
+          Use a volume as a local disk
   drystone completions bash > /etc/bash_completion.d/drystone
           Complete commands and options in bash
 
@@ -69,6 +72,18 @@ pub(crate) enum Command {
     /// Serve disks over iSCSI, as LUN 0, 1, 2 ... of one target.
     #[command(long_about = export::ABOUT, after_long_help = export::EXAMPLES)]
     Export(Box<export::ExportArgs>),
+
+    /// Attach a volume as a local disk, over NBD or as a file.
+    #[command(long_about = attach::ABOUT, after_long_help = attach::EXAMPLES)]
+    Attach(Box<attach::AttachArgs>),
+
+    /// Show what is attached on this machine, and how its paths do.
+    #[command(after_long_help = attach::ATTACHED_EXAMPLES)]
+    Attached(attach::AttachedArgs),
+
+    /// Detach a volume: flush, log out, end.
+    #[command(after_long_help = attach::DETACH_EXAMPLES)]
+    Detach(attach::DetachArgs),
 
     /// Print the completion script of a shell.
     #[command(after_long_help = COMPLETIONS_EXAMPLES)]

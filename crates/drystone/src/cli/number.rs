@@ -40,6 +40,11 @@ pub(crate) fn commands(text: &str) -> Result<u32, NumberError> {
     parse(text, "commands", 1, 4096).map(|n| n as u32)
 }
 
+/// `--sessions`.
+pub(crate) fn sessions(text: &str) -> Result<u16, NumberError> {
+    parse(text, "sessions", 1, 512).map(|n| n as u16)
+}
+
 /// Any time-out, in seconds.
 pub(crate) fn seconds(text: &str) -> Result<Duration, NumberError> {
     parse(text, "seconds", 1, 3600).map(Duration::from_secs)
@@ -56,6 +61,7 @@ mod tests {
         assert_eq!(connections("1048576"), Ok(1 << 20));
         assert_eq!(logins("1"), Ok(1));
         assert_eq!(commands("4096"), Ok(4096));
+        assert_eq!(sessions("512"), Ok(512));
         assert_eq!(seconds("3600"), Ok(Duration::from_secs(3600)));
     }
 

@@ -92,6 +92,11 @@ fn missing(argument: &str) -> String {
     if argument.contains("SPEC") {
         "a disk to export is missing: write ram:SIZE, null:SIZE, file:PATH[:SIZE] or disk:PATH, such as ram:1G"
             .to_owned()
+    } else if argument.contains("URL") {
+        "a volume to attach is missing: write iscsi://HOST[:PORT]/IQN[/LUN]".to_owned()
+    } else if argument.contains("--nbd") {
+        "a place for the disk is missing: write --nbd unix:PATH, --nbd ADDRESS:PORT or --fuse DIR"
+            .to_owned()
     } else {
         format!("{argument} is missing: write it, or see --help")
     }

@@ -115,6 +115,20 @@ const REFUSALS: &[(&[&str], &str)] = &[
         "'tcsh' is not a value of <SHELL>: write one of bash, elvish, fish, powershell, zsh",
     ),
     (&["export", "ram:1G", "--hints=yes"], "--hints takes no value: write it alone"),
+    (&["attach"], "a volume to attach is missing: write iscsi://HOST[:PORT]/IQN[/LUN]"),
+    (
+        &["attach", "iscsi://h/iqn.2026-11.com.example:a"],
+        "a place for the disk is missing: write --nbd unix:PATH, --nbd ADDRESS:PORT or --fuse DIR",
+    ),
+    (
+        &["attach", "iscsi://h/iqn.2026-11.com.example:a", "--nbd", "/run/a.sock"],
+        "'/run/a.sock' is not an address for NBD: write unix:PATH or ADDRESS:PORT, such as unix:/run/a.sock or 127.0.0.1:10809",
+    ),
+    (
+        &["attach", "iscsi://h/iqn.2026-11.com.example:a", "--nbd", "unix:/x", "--fuse", "/y"],
+        "--nbd <unix:PATH|ADDR:PORT> cannot be used together with --fuse <DIR>: write only one of them",
+    ),
+    (&["detach"], "<WHICH> is missing: write it, or see --help"),
     (&["completions"], "<SHELL> is missing: write it, or see --help"),
     (&["man", "export", "more"], "'more' is one argument too many: leave it out"),
 ];
@@ -137,6 +151,8 @@ fn no_refusal_repeats_a_secret() {
         &["export", "ram:1G", "--chap", "alice:hush-hush-hush", "--chap-file", "/x"],
         &["export", "--chap", "alice:hush-hush-hush"],
         &["export", "ram:1G", "--hints=hush"],
+        &["attach", "iscsi://alice%hush-hush-hush@h/x", "--nbd", "unix:/x"],
+        &["attach", "iscsi://h/iqn.2026-11.com.example:a", "--nbd", "unix:/x", "--chap", "hush"],
     ];
     for args in cases {
         let said = refused(args);
@@ -146,7 +162,9 @@ fn no_refusal_repeats_a_secret() {
 
 #[test]
 fn help_of_every_command_has_examples() {
-    for command in [vec![], vec!["export"], vec!["completions"], vec!["man"]] {
+    let commands =
+        [&[][..], &["export"], &["attach"], &["attached"], &["detach"], &["completions"], &["man"]];
+    for command in commands.map(<[&str]>::to_vec) {
         let args: Vec<_> = ["drystone"].into_iter().chain(command).chain(["--help"]).collect();
         let error = Cli::try_parse_from(&args).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DisplayHelp);

@@ -3,5 +3,6 @@
 pub(crate) mod congestion;
 pub(crate) mod files;
 pub(crate) mod machine;
+pub(crate) mod runtime_dir;
 pub(crate) mod signals;
 pub(crate) mod state_dir;

@@ -34,7 +34,7 @@ pub(crate) fn binary() -> PathBuf {
 pub(crate) fn drystone(args: &[&str]) -> Command {
     let mut command = Command::new(binary());
     command.args(args).stdin(Stdio::null());
-    for name in ["CHAP", "MUTUAL_CHAP", "LOG", "STATE_DIR"] {
+    for name in ["CHAP", "MUTUAL_CHAP", "LOG", "STATE_DIR", "RUNTIME_DIR"] {
         command.env_remove(format!("DRYSTONE_{name}"));
     }
     command.env_remove("RUST_LOG");
@@ -109,7 +109,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    fn parse(text: &str) -> Line {
+    pub(crate) fn parse(text: &str) -> Line {
         let (head, from) = match text.split_once(" from=") {
             Some((head, from)) => (head, Some(from)),
             None => (text, None),

@@ -4,14 +4,19 @@ use crate::rules::{Finding, without_inline_tests};
 use crate::source::{self, File};
 
 /// Each room (a directory of `crates/`) with the rooms below it that it may use.
-const ROOMS: [(&str, &[&str]); 6] = [
+const ROOMS: [(&str, &[&str]); 8] = [
     ("scsi", &[]),
     ("iscsi", &[]),
     ("ring", &[]),
     ("block", &["ring"]),
     ("target", &["block", "ring", "iscsi", "scsi"]),
-    ("drystone", &["target", "block", "ring", "iscsi", "scsi"]),
+    ("initiator", &["block", "ring", "iscsi", "scsi"]),
+    ("attach", &["block", "ring"]),
+    ("drystone", &["target", "initiator", "attach", "block", "ring", "iscsi", "scsi"]),
 ];
+
+/// Rooms whose tests use a room beside their own: each end of the wire is tried against the other.
+const TESTED_AGAINST: [(&str, &str); 1] = [("initiator", "target")];
 
 /// Rooms without I/O, threads and clocks: bytes in, bytes and events out.
 const PURE: [&str; 2] = ["scsi", "iscsi"];
@@ -32,16 +37,19 @@ pub(crate) fn directions(file: &File) -> Vec<Finding> {
     let Some(below) = file.room().and_then(below) else { return Vec::new() };
     let mut findings = Vec::new();
     let mut in_dependencies = false;
+    let mut is_for_tests = false;
     for (line, text) in file.text.lines().enumerate() {
         if let Some(section) = text.trim().strip_prefix('[') {
             in_dependencies = section.trim_end_matches(']').ends_with("dependencies");
+            is_for_tests = section.trim_end_matches(']').ends_with("dev-dependencies");
             continue;
         }
         let key = text.split(['=', '.', ' ']).next().unwrap_or_default();
         let named = key.strip_prefix("drystone-").unwrap_or(key);
         let is_room = ROOMS.iter().any(|(name, _)| *name == named);
-        if in_dependencies && is_room && !below.contains(&named) {
-            let room = file.room().unwrap_or_default();
+        let room = file.room().unwrap_or_default();
+        let is_beside = is_for_tests && TESTED_AGAINST.contains(&(room, named));
+        if in_dependencies && is_room && !below.contains(&named) && !is_beside {
             let what = format!(
                 "`{room}` uses `{named}`, which does not lie below it: move the code, or turn the dependency around"
             );

@@ -195,13 +195,18 @@ impl InitiatorLogin {
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Result<InitiatorStep, InitiatorError> {
         let response = LoginResponse::parse(bhs)?;
-        if response.itt != self.config.itt || response.isid != self.config.isid {
+        if response.itt != self.config.itt {
             return Err(InitiatorError::Unexpected);
         }
-        match response.status.class() {
-            0 => {}
-            1 => return redirect(response.status, text),
-            _ => return Err(InitiatorError::Refused(response.status)),
+        // A refusal counts whatever else is in it: tgtd refuses with an ISID of zeroes.
+        if response.status.class() > 1 {
+            return Err(InitiatorError::Refused(response.status));
+        }
+        if response.isid != self.config.isid {
+            return Err(InitiatorError::Unexpected);
+        }
+        if response.status.class() == 1 {
+            return redirect(response.status, text);
         }
         let is_shape_wrong = response.is_transit && response.is_continued;
         if response.version_active != VERSION || response.stage != self.stage() || is_shape_wrong {

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::Path;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -15,10 +16,7 @@ use crate::runtime::{FdRef, Kept, Op};
 
 /// A listening TCP socket. One accept operation of the ring serves all its connections.
 #[derive(Debug)]
-pub struct Listener {
-    fd: Rc<OwnedFd>,
-    accept: RefCell<Option<Op>>,
-}
+pub struct Listener(Accept);
 
 impl Listener {
     /// Binds and listens. Port 0 takes a free one; an IPv6 address is for IPv6 alone, so that both
@@ -31,29 +29,64 @@ impl Listener {
         }
         options::bind(&fd, &address)?;
         options::listen(&fd, backlog)?;
-        Ok(Listener { fd: Rc::new(fd), accept: RefCell::new(None) })
+        Ok(Listener(Accept::new(fd)))
     }
 
     /// The address it is bound to.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        options::local_addr(&self.fd)
+        options::local_addr(&self.0.fd)
     }
 
     /// The next connection. Nothing is lost when this is dropped early. After an error (no
     /// descriptor left, say) the caller should pause before it tries again.
     pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
         loop {
-            let fd = poll_fn(|cx| self.poll_accept(cx)).await?;
-            let stream = Stream::from_fd(fd);
+            let stream = self.0.next().await?;
             // A peer that is gone already has no address, and nobody misses it.
             if let Ok(peer) = stream.peer_addr() {
                 return Ok((stream, peer));
             }
         }
     }
+}
 
-    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<OwnedFd>> {
-        let mut accept = self.accept.borrow_mut();
+/// A listening Unix stream socket. Its file stays when it is dropped: who made it removes it.
+#[derive(Debug)]
+pub struct UnixListener(Accept);
+
+impl UnixListener {
+    /// Makes a socket at `path` and listens. `AddrInUse` when there is a file already, also one
+    /// that nobody listens on any more.
+    pub fn bind(path: &Path) -> io::Result<UnixListener> {
+        let listener = std::os::unix::net::UnixListener::bind(path)?;
+        Ok(UnixListener(Accept::new(listener.into())))
+    }
+
+    /// The next connection; as [`Listener::accept`]. What is for TCP (`set_nodelay`, addresses)
+    /// fails on it.
+    pub async fn accept(&self) -> io::Result<Stream> {
+        self.0.next().await
+    }
+}
+
+/// A listening socket and its operation.
+#[derive(Debug)]
+struct Accept {
+    fd: Rc<OwnedFd>,
+    op: RefCell<Option<Op>>,
+}
+
+impl Accept {
+    fn new(fd: OwnedFd) -> Accept {
+        Accept { fd: Rc::new(fd), op: RefCell::new(None) }
+    }
+
+    async fn next(&self) -> io::Result<Stream> {
+        poll_fn(|cx| self.poll_next(cx)).await.map(Stream::from_fd)
+    }
+
+    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<io::Result<OwnedFd>> {
+        let mut accept = self.op.borrow_mut();
         loop {
             let op = accept.get_or_insert_with(|| self.start());
             match op.poll_next(cx) {

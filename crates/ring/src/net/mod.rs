@@ -1,4 +1,4 @@
-//! TCP: listeners, streams, receive buffers and batches of output.
+//! TCP and Unix sockets: listeners, streams, receive buffers and batches of output.
 
 mod batch;
 mod listener;
@@ -9,7 +9,7 @@ mod stream;
 mod tests;
 
 pub use batch::SendBatch;
-pub use listener::Listener;
+pub use listener::{Listener, UnixListener};
 pub use recv_bufs::RecvBuf;
 pub use stream::{Recv, RecvExact, Send, Stream};
 

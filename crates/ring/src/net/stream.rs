@@ -1,4 +1,4 @@
-//! A connected TCP socket.
+//! A connected socket.
 //!
 //! Receives are single-shot: one buffer of the core is taken when data is there and a task asks for
 //! it, so that a connection that is held back (a closed command window, a slow disk) pins nothing.
@@ -26,7 +26,7 @@ use crate::runtime::{Completion, Core, FdRef, Kept, Op};
 /// `ioprio` of a receive: wait for data first instead of trying in vain.
 const POLL_FIRST: u16 = 1;
 
-/// A TCP connection, served by the core that polls it first. Dropping it cancels what is under way
+/// A connection over TCP or a Unix socket, served by the core that polls it first. Dropping it cancels what is under way
 /// and closes it.
 #[derive(Debug)]
 pub struct Stream {
@@ -47,7 +47,7 @@ struct Rx {
 }
 
 impl Stream {
-    /// Takes over a connected TCP socket (in blocking mode, as `accept` makes them).
+    /// Takes over a connected stream socket (in blocking mode, as `accept` makes them).
     pub fn from_fd(fd: OwnedFd) -> Stream {
         Stream { fd: Rc::new(fd), rx: RefCell::default() }
     }

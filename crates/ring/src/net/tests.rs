@@ -1,6 +1,7 @@
 use std::cell::{Cell, RefCell};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -364,4 +365,39 @@ fn a_batch_is_reused_without_allocating_and_lets_its_data_go() {
     batch.clear();
     assert!(batch.is_empty());
     assert_eq!(crate::pool_usage().used_bytes, used);
+}
+
+#[test]
+fn a_unix_socket_carries_the_same_streams() {
+    let path = std::env::temp_dir().join(format!("drystone-ring-{}.sock", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let at = path.clone();
+    run(async move {
+        let listener = UnixListener::bind(&at).unwrap();
+        assert_eq!(UnixListener::bind(&at).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert!(timeout(Duration::from_millis(1), listener.accept()).await.is_none());
+        let sent = pattern(300_000);
+        for _ in 0..2 {
+            let (mut peer, copy) = (UnixStream::connect(&at).unwrap(), sent.clone());
+            let stream = listener.accept().await.unwrap();
+            let client = thread::spawn(move || {
+                peer.write_all(&copy).unwrap();
+                let mut back = vec![0; copy.len()];
+                peer.read_exact(&mut back).unwrap();
+                back
+            });
+            let head = stream.recv().await.unwrap().to_vec();
+            let rest = Buf::alloc(sent.len() - head.len()).unwrap();
+            let left = rest.len();
+            let (rest, result) = stream.recv_exact(rest, 0..left).await;
+            result.unwrap();
+            let mut batch = SendBatch::new();
+            batch.push_bytes(&head);
+            batch.push_data(rest.freeze());
+            stream.send(batch).await.1.unwrap();
+            assert!(client.join().unwrap() == sent);
+            assert!(stream.set_nodelay(true).is_err() && stream.peer_addr().is_err());
+        }
+    });
+    std::fs::remove_file(&path).unwrap();
 }

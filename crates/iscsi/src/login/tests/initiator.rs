@@ -54,6 +54,9 @@ fn a_refusal_is_reported_with_its_status() {
     let error = feed(&mut started(|_| {}), refusal, "").unwrap_err();
     assert_eq!(error, InitiatorError::Refused(LoginStatus::OUT_OF_RESOURCES));
     assert!(error.to_string().contains("out of resources (0302)"));
+    let nameless = LoginResponse { isid: [0; 6], ..refusal };
+    let error = feed(&mut started(|_| {}), nameless, "").unwrap_err();
+    assert_eq!(error, InitiatorError::Refused(LoginStatus::OUT_OF_RESOURCES), "tgtd says it so");
     refusal.status = LoginStatus::MOVED_TEMPORARILY;
     let error = feed(&mut started(|_| {}), refusal, "").unwrap_err();
     assert_eq!(error, InitiatorError::Refused(LoginStatus::MOVED_TEMPORARILY), "to nowhere");

@@ -1,0 +1,238 @@
+//! `drystone attach`: from a URL to a local disk, until it is told to stop.
+
+mod control;
+pub(crate) mod detach;
+pub(crate) mod list;
+mod plan;
+mod ready;
+mod report;
+mod volume;
+
+use crate::Failure;
+use crate::cli::attach::AttachArgs;
+use crate::os::signals::StopSignals;
+use crate::os::{files, runtime_dir};
+use ::attach::fuse::{Mount, MountError};
+use ::attach::nbd::Address;
+use anyhow::{Context, anyhow};
+use control::{Answers, Control};
+use plan::Plan;
+use ready::Ready;
+use report::{Identity, Sample};
+use std::env;
+use std::io::{self, Write};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+use volume::{Running, Volume};
+
+/// How long users of a mounted disk have when a signal ends it.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What the main thread waits for.
+enum Event {
+    /// The disk can be used.
+    Ready(Arc<Volume>),
+    /// The core has ended by itself.
+    Ended,
+    /// A signal, by its name.
+    Signal(&'static str),
+    /// Somebody unmounted the directory.
+    Unmounted,
+    /// `drystone detach`, which waits for the answer.
+    Detach(Asker),
+}
+
+/// Who waits for the end.
+type Asker = Sender<Result<(), String>>;
+
+/// What the control socket answers from.
+struct Attached {
+    identity: Identity,
+    /// Gone when the disk goes.
+    volume: Weak<Volume>,
+    events: Mutex<Sender<Event>>,
+}
+
+impl Answers for Attached {
+    fn identity(&self) -> Identity {
+        self.identity.clone()
+    }
+
+    fn sample(&self) -> anyhow::Result<Sample> {
+        self.volume.upgrade().context("it is being detached")?.sample()
+    }
+
+    fn detach(&self) -> anyhow::Result<()> {
+        let (asker, answer) = mpsc::channel();
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let gone = "it is being detached";
+        events.send(Event::Detach(asker)).ok().context(gone)?;
+        answer.recv().context(gone)?.map_err(|sentence| anyhow!(sentence))
+    }
+}
+
+/// Serves until a signal, a detach or an unmount.
+pub(crate) fn run(args: &AttachArgs) -> Result<(), Failure> {
+    let plan = Plan::of(args, |name| env::var(name).ok())
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let dir = plan::runtime_dir(&args.runtime)?;
+    runtime_dir::prepare(&dir).with_context(|| {
+        format!("cannot use '{}', write another with --runtime-dir", dir.display())
+    })?;
+    files::raise_limit();
+    let (events, received) = mpsc::channel();
+    forward_signals(events.clone())?;
+    let mut identity = Identity {
+        pid: std::process::id(),
+        volume: plan.volume.to_string(),
+        place: String::new(),
+        policy: plan.options.router.policy.to_string(),
+    };
+    let running = start(plan, args.nbd.clone(), &events)?;
+    let Some(volume) = await_ready(&received) else { return Ok(running.stop()?) };
+    let mount = match mount(args, &volume, &events) {
+        Ok(mount) => mount,
+        Err(error) => {
+            end(volume, running)?;
+            return Err(Failure::Run(error.into()));
+        }
+    };
+    identity.place = match (&mount, &volume.nbd) {
+        (Some(mount), _) => mount.dir().display().to_string(),
+        (None, Some(address)) => address.to_string(),
+        (None, None) => String::new(),
+    };
+    if let Some(Address::Tcp(address)) = &volume.nbd
+        && !address.ip().is_loopback()
+    {
+        tracing::warn!("everybody who can reach {address} can read and write the disk");
+    }
+    if let Err(error) = announce(&identity, &volume) {
+        // The disk is served all the same; nobody reads what is printed any more.
+        tracing::warn!("cannot print what is attached: {error}");
+    }
+    let (volume_now, events) = (Arc::downgrade(&volume), Mutex::new(events));
+    let control = Control::start(&dir, Arc::new(Attached { identity, volume: volume_now, events }));
+    if let Err(error) = &control {
+        tracing::warn!("drystone attached and detach will not find this one: {error}");
+    }
+    let asker = serve(mount, &received);
+    let ended = end(volume, running);
+    if let Some(asker) = asker {
+        // It may have given up.
+        let _ = asker.send(ended.as_ref().copied().map_err(|error| format!("{error:#}")));
+    }
+    drop(control); // waits until it was told
+    Ok(ended?)
+}
+
+/// Starts the core, which tells of itself by events.
+fn start(plan: Plan, nbd: Option<Address>, events: &Sender<Event>) -> anyhow::Result<Running> {
+    let (ready, ended) = (events.clone(), events.clone());
+    // Nobody listens once the main thread is on its way out.
+    volume::start(
+        plan,
+        nbd,
+        move |volume| drop(ready.send(Event::Ready(volume))),
+        move || drop(ended.send(Event::Ended)),
+    )
+}
+
+/// Passes on the first signal; a second one ends the process.
+fn forward_signals(events: Sender<Event>) -> anyhow::Result<()> {
+    let mut signals = StopSignals::install().context("cannot watch for signals")?;
+    let wait = move || {
+        let name = signals.wait();
+        // Nobody listens once the main thread is on its way out.
+        let _ = events.send(Event::Signal(name));
+    };
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(wait)
+        .context("cannot start a thread")?;
+    Ok(())
+}
+
+/// The disk, or nothing when the core ended or is to end before there is one.
+fn await_ready(events: &Receiver<Event>) -> Option<Arc<Volume>> {
+    match events.recv() {
+        Ok(Event::Ready(volume)) => Some(volume),
+        Ok(Event::Signal(name)) => {
+            tracing::info!("stopping on {name}, before the disk was attached");
+            None
+        }
+        _ => None,
+    }
+}
+
+/// Mounts the disk where that is asked for.
+fn mount(
+    args: &AttachArgs,
+    volume: &Volume,
+    events: &Sender<Event>,
+) -> Result<Option<Mount>, MountError> {
+    let Some(dir) = &args.fuse else { return Ok(None) };
+    let events = events.clone();
+    // Nobody listens when it was unmounted from here.
+    let on_end = move || drop(events.send(Event::Unmounted));
+    Mount::start(volume.disk.clone(), dir, volume.core.clone(), on_end).map(Some)
+}
+
+/// Prints what is attached.
+fn announce(identity: &Identity, volume: &Volume) -> io::Result<()> {
+    let (geometry, sessions) = (*volume.disk.geometry(), volume.sessions);
+    let line = Ready { identity, geometry, sessions };
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{line}")?;
+    stdout.flush()
+}
+
+/// Waits for the end, and takes the mount away; gives who asked for it by `drystone detach`.
+fn serve(mut mount: Option<Mount>, events: &Receiver<Event>) -> Option<Asker> {
+    loop {
+        match events.recv() {
+            Ok(Event::Detach(asker)) => match take_away(mount.take()) {
+                Ok(()) => return Some(asker),
+                Err((error, left)) => {
+                    // It may have given up.
+                    let _ = asker.send(Err(error.to_string()));
+                    mount = left.map(|mount| *mount);
+                }
+            },
+            Ok(Event::Signal(name)) => {
+                tracing::info!("stopping on {name}; a second signal ends at once");
+                if let Err((error, left)) = take_away(mount.take()) {
+                    tracing::warn!("{error}");
+                    let gone = left.is_none_or(|mount| mount.detach(GRACE));
+                    if !gone {
+                        tracing::warn!("those that still use the disk get errors");
+                    }
+                }
+                return None;
+            }
+            Ok(Event::Unmounted) if mount.is_some() => {
+                tracing::info!("stopping: the directory was unmounted");
+                if let Err((error, _)) = take_away(mount.take()) {
+                    tracing::warn!("{error}");
+                }
+                return None;
+            }
+            Ok(Event::Unmounted | Event::Ready(_)) => {}
+            Ok(Event::Ended) | Err(_) => return None,
+        }
+    }
+}
+
+fn take_away(mount: Option<Mount>) -> Result<(), (MountError, Option<Box<Mount>>)> {
+    mount.map_or(Ok(()), Mount::unmount)
+}
+
+/// Lets go of the disk, so that the core can flush and log out, and waits for that.
+fn end(volume: Arc<Volume>, running: Running) -> anyhow::Result<()> {
+    drop(volume);
+    running.stop()?;
+    tracing::info!("detached");
+    Ok(())
+}

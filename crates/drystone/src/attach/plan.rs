@@ -1,0 +1,208 @@
+//! What a command line asks for, with secrets read and names found.
+
+use crate::access::name;
+use crate::access::secret::{self, Login, SecretError, Sources};
+use crate::cli::attach::{AttachArgs, RuntimeArgs};
+use crate::os::{machine, runtime_dir};
+use anyhow::Context;
+use initiator::{DiskOptions, SessionOptions, TargetAddress};
+use iscsi::chap::{Credentials, CredentialsError, InitiatorChap};
+use iscsi::text::{IscsiName, NameError};
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Where open-iscsi keeps the name of this host.
+const NAME_FILE: &str = "/etc/iscsi/initiatorname.iscsi";
+
+/// How the device for user space block drivers is called.
+const UBLK: &str = "/dev/ublk-control";
+
+/// Options that do not go together, or do not work here.
+#[derive(Debug, Error)]
+pub(crate) enum PlanError {
+    /// A secret that cannot be read.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// A secret that cannot be used.
+    #[error("the CHAP login cannot be used: {0}")]
+    Credentials(#[from] CredentialsError),
+    /// The target is to prove itself to a host that does not.
+    #[error("mutual CHAP needs CHAP: write --chap USER:SECRET beside --mutual-chap")]
+    MutualAlone,
+    /// Two users for one login.
+    #[error("the URL has a CHAP login and so have the options: write only one of them")]
+    LoginTwice,
+    /// The name of this host.
+    #[error("'{name}' cannot be this host's name: {error}")]
+    Name {
+        /// The name.
+        name: String,
+        /// What is wrong.
+        error: NameError,
+    },
+    /// The kernel has none.
+    #[error("this kernel has no ublk ({UBLK} is missing): write --nbd unix:PATH or --fuse DIR")]
+    NoUblk,
+    /// The kernel has it, this program not.
+    #[error("drystone does not serve ublk: write --nbd unix:PATH or --fuse DIR")]
+    Ublk,
+}
+
+/// What to attach, and how.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// The volume, without the login.
+    pub(crate) volume: TargetAddress,
+    /// How to reach it.
+    pub(crate) options: DiskOptions,
+    /// The sessions asked for.
+    pub(crate) sessions: Option<u16>,
+}
+
+impl Plan {
+    /// Checks `args` as a whole; `environment` gives the value of a variable.
+    pub(crate) fn of(
+        args: &AttachArgs,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Plan, PlanError> {
+        if args.ublk {
+            let there = Path::new(UBLK).exists();
+            return Err(if there { PlanError::Ublk } else { PlanError::NoUblk });
+        }
+        let read = |option, text, file| {
+            let variable = environment(&secret::variable(option)).filter(|text| !text.is_empty());
+            Sources { option, text, file, environment: variable.as_deref() }.read()
+        };
+        let given = read("chap", args.chap.as_ref(), args.chap_file.as_deref())?;
+        let mutual =
+            read("mutual-chap", args.mutual_chap.as_ref(), args.mutual_chap_file.as_deref())?;
+        let mut volume = args.volume.clone();
+        let of_url = volume.login.take().map(|(user, secret)| Login { user, secret });
+        let chap = match (given, of_url) {
+            (Some(_), Some(_)) => return Err(PlanError::LoginTwice),
+            (given, of_url) => given.or(of_url),
+        };
+        let name = args.initiator.clone().unwrap_or_else(|| host_name(Path::new(NAME_FILE)));
+        let initiator_name = IscsiName::parse(&name)
+            .map_err(|error| PlanError::Name { name: name.clone(), error })?;
+        let mut session = SessionOptions::new(initiator_name);
+        session.chap = login(chap, mutual)?;
+        let mut options = DiskOptions::new(session);
+        options.router.policy = args.policy;
+        options.router.limit = args.path_timeout;
+        Ok(Plan { volume, options, sessions: args.sessions })
+    }
+}
+
+fn login(chap: Option<Login>, mutual: Option<Login>) -> Result<Option<InitiatorChap>, PlanError> {
+    let credentials = |login: &Login| Credentials::new(login.user.as_str(), login.secret.as_str());
+    match (chap, mutual) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(PlanError::MutualAlone),
+        (Some(chap), mutual) => {
+            let mutual = mutual.as_ref().map(credentials).transpose()?;
+            Ok(Some(InitiatorChap::new(credentials(&chap)?, mutual)?))
+        }
+    }
+}
+
+/// The name of this host: the one it has already, else one that stays the same.
+fn host_name(file: &Path) -> String {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let written = text.lines().find_map(|line| line.trim().strip_prefix("InitiatorName="));
+    written.map(str::trim).filter(|name| name::parse(name).is_ok()).map_or_else(
+        || {
+            let id = machine::serial(&machine::identity(), "initiator", "");
+            format!("iqn.2026-11.dev.drystone:host-{}", id.to_ascii_lowercase())
+        },
+        str::to_owned,
+    )
+}
+
+/// The directory in which attachments are found.
+pub(crate) fn runtime_dir(args: &RuntimeArgs) -> anyhow::Result<PathBuf> {
+    let root = rustix::process::geteuid().is_root();
+    args.runtime_dir
+        .clone()
+        .or_else(|| runtime_dir::default_dir(root, |name| env::var(name).ok()))
+        .context("there is no place to find attachments: write --runtime-dir DIR")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use clap::Parser;
+
+    const URL: &str = "iscsi://192.0.2.1/iqn.2026-11.com.example:a/2";
+
+    fn plan(args: &[&str], variables: &[(&str, &str)]) -> Result<Plan, PlanError> {
+        let args = [&["drystone", "attach"], args].concat();
+        let Command::Attach(args) = Cli::try_parse_from(args).unwrap().command else {
+            panic!("not an attachment");
+        };
+        Plan::of(&args, |name| {
+            variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    fn refused(args: &[&str], variables: &[(&str, &str)]) -> String {
+        plan(args, variables).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_options_reach_the_initiator() {
+        let nbd = ["--nbd", "unix:/x", "--policy", "round-robin:8", "--path-timeout", "7"];
+        let name = ["--initiator", "iqn.2026-11.com.example:me", "--sessions", "3"];
+        let made = plan(&[&[URL], &nbd[..], &name].concat(), &[]).unwrap();
+        assert_eq!(made.volume.to_string(), URL);
+        assert_eq!(made.options.router.policy.to_string(), "round-robin:8");
+        assert_eq!(made.options.router.limit.as_secs(), 7);
+        assert_eq!(made.options.session.initiator_name.to_string(), "iqn.2026-11.com.example:me");
+        assert!(made.options.session.chap.is_none());
+        assert_eq!(made.sessions, Some(3));
+    }
+
+    #[test]
+    fn a_login_comes_from_one_place() {
+        let (nbd, chap) = (["--nbd", "unix:/x"], ("DRYSTONE_CHAP", "alice:sixteen-bytes-ok"));
+        let of =
+            |url: &str, variables: &[(&str, &str)]| plan(&[&[url], &nbd[..]].concat(), variables);
+        assert!(of(URL, &[chap]).unwrap().options.session.chap.is_some());
+        let url = URL.replace("//", "//bob%sixteen-bytes-no@");
+        let made = of(&url, &[]).unwrap();
+        assert!(made.options.session.chap.is_some() && made.volume.login.is_none());
+        let twice = of(&url, &[chap]).unwrap_err().to_string();
+        assert_eq!(
+            twice,
+            "the URL has a CHAP login and so have the options: write only one of them"
+        );
+        let mutual = ("DRYSTONE_MUTUAL_CHAP", "srv:sixteen-bytes-ok");
+        let args = [&[URL], &nbd[..]].concat();
+        assert!(refused(&args, &[mutual]).starts_with("mutual CHAP needs CHAP"));
+        let same = refused(&args, &[chap, mutual]);
+        assert!(same.starts_with("the CHAP login cannot be used: "), "{same}");
+        assert!(!same.contains("sixteen"), "{same}");
+    }
+
+    #[test]
+    fn ublk_is_refused_in_a_sentence_that_says_what_works() {
+        let said = refused(&[URL, "--ublk"], &[]);
+        assert!(said.contains("ublk") && said.ends_with("write --nbd unix:PATH or --fuse DIR"));
+    }
+
+    #[test]
+    fn the_host_keeps_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("initiatorname.iscsi");
+        let made = host_name(&file);
+        assert!(made.starts_with("iqn.2026-11.dev.drystone:host-"), "{made}");
+        assert_eq!(host_name(&file), made);
+        fs::write(&file, "# comment\nInitiatorName=iqn.1993-08.org.debian:01:abc\n").unwrap();
+        assert_eq!(host_name(&file), "iqn.1993-08.org.debian:01:abc");
+        fs::write(&file, "InitiatorName=nonsense\n").unwrap();
+        assert_eq!(host_name(&file), made);
+    }
+}

@@ -1,0 +1,205 @@
+//! The core that serves an attachment: logs in, serves, flushes and logs out.
+
+use crate::attach::plan::Plan;
+use crate::attach::report::{PathSample, Sample};
+use anyhow::{Context, anyhow};
+use attach::Disk;
+use attach::nbd::{Address, Server};
+use initiator::{PortalAddress, SessionOptions, TargetAddress, discover};
+use ring::{CoreConfig, OneshotReceiver, OneshotSender, Remote};
+use std::net::IpAddr;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How long clients have to take their answers when the disk goes.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long somebody may still look at a disk that goes.
+const LAST_LOOK: Duration = Duration::from_secs(2);
+
+/// How long the core may take to tell of its paths.
+const REPORT_TIME: Duration = Duration::from_secs(5);
+
+/// Sessions that are opened when nobody says how many.
+const SESSIONS_MIN: usize = 2;
+const SESSIONS_MAX: usize = 6;
+
+/// What an NBD server with all its clients busy can hold, and half of that again.
+const BUF_BUDGET_BYTES: usize = 768 << 20;
+
+/// A disk that can be used.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    pub(crate) core: Remote,
+    pub(crate) disk: Arc<Disk>,
+    remote: Arc<initiator::Disk>,
+    /// Where NBD clients find it.
+    pub(crate) nbd: Option<Address>,
+    pub(crate) sessions: usize,
+    started: Instant,
+}
+
+/// The thread of the core.
+#[derive(Debug)]
+pub(crate) struct Running {
+    stop: OneshotSender<()>,
+    thread: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Running {
+    /// Flushes and logs out. All references to the [`Volume`] should be gone.
+    pub(crate) fn stop(self) -> anyhow::Result<()> {
+        self.stop.send(());
+        self.thread.join().unwrap_or_else(|_| Err(anyhow!("the core panicked")))
+    }
+}
+
+/// Calls it when the thread ends, also by a panic.
+struct AtEnd<F: Fn()>(F);
+
+impl<F: Fn()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Starts the core; `ready` is called once there is a disk, `ended` at the end of the core.
+pub(crate) fn start(
+    plan: Plan,
+    nbd: Option<Address>,
+    ready: impl FnOnce(Arc<Volume>) + Send + 'static,
+    ended: impl Fn() + Send + 'static,
+) -> anyhow::Result<Running> {
+    let (stop, stopped) = ring::oneshot();
+    let thread = thread::Builder::new()
+        .name("attach".to_owned())
+        .spawn(move || {
+            let _at_end = AtEnd(ended);
+            let cfg = CoreConfig { buf_budget_bytes: BUF_BUDGET_BYTES, ..CoreConfig::default() };
+            ring::block_on(&cfg, serve(plan, nbd, ready, stopped))
+                .context("cannot start the I/O engine")?
+        })
+        .context("cannot start a thread")?;
+    Ok(Running { stop, thread })
+}
+
+async fn serve(
+    plan: Plan,
+    nbd: Option<Address>,
+    ready: impl FnOnce(Arc<Volume>),
+    stopped: OneshotReceiver<()>,
+) -> anyhow::Result<()> {
+    let (volume, server) = open(&plan, nbd.as_ref()).await?;
+    let (remote, disk) = (volume.remote.clone(), volume.disk.clone());
+    ready(volume);
+    stopped.await;
+    if let Some(server) = server {
+        server.stop(GRACE).await;
+    }
+    let flushed = disk.flush().await;
+    drop(disk);
+    log_out(remote).await;
+    flushed.context("what was written last could not be flushed")
+}
+
+async fn open(plan: &Plan, nbd: Option<&Address>) -> anyhow::Result<(Arc<Volume>, Option<Server>)> {
+    let addresses = addresses(plan).await;
+    let sessions = addresses.len();
+    let remote = initiator::Disk::attach(&addresses, plan.options.clone()).await;
+    // Its errors say in one sentence what their sources say again.
+    let remote = remote.map_err(|error| anyhow!("cannot attach {}: {error}", plan.volume))?;
+    let remote = Arc::new(remote);
+    let disk = Arc::new(Disk::new(remote.clone()));
+    let server = match nbd {
+        None => None,
+        Some(address) => {
+            let started = Server::start(disk.clone(), plan.volume.name.as_str(), address);
+            match started.with_context(|| format!("cannot serve NBD on {address}")) {
+                Ok(server) => Some(server),
+                Err(error) => {
+                    drop(disk);
+                    log_out(remote).await;
+                    return Err(error);
+                }
+            }
+        }
+    };
+    let nbd = server.as_ref().map(|server| server.address().clone());
+    let (core, started) = (ring::remote(ring::core_id()), Instant::now());
+    Ok((Arc::new(Volume { core, disk, remote, nbd, sessions, started }), server))
+}
+
+/// Ends the sessions in order, once nobody else looks at the disk.
+async fn log_out(remote: Arc<initiator::Disk>) {
+    let (mut remote, end) = (remote, Instant::now() + LAST_LOOK);
+    loop {
+        match Arc::try_unwrap(remote) {
+            Ok(disk) => return disk.detach().await,
+            Err(shared) if Instant::now() < end => remote = shared,
+            Err(_) => return tracing::warn!("the sessions end without a logout"),
+        }
+        ring::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Where the sessions go: the portal that was named, and those that the target names itself.
+async fn addresses(plan: &Plan) -> Vec<TargetAddress> {
+    let mut portals = vec![plan.volume.portal.clone()];
+    for portal in known_portals(plan, &plan.options.session).await {
+        if !portals.iter().any(|known| (&known.host, known.port) == (&portal.host, portal.port)) {
+            portals.push(portal);
+        }
+    }
+    let wanted =
+        plan.sessions.map_or_else(|| portals.len().clamp(SESSIONS_MIN, SESSIONS_MAX), usize::from);
+    let address = |portal: &PortalAddress| {
+        let portal = PortalAddress { group_tag: None, ..portal.clone() };
+        TargetAddress { portal, ..plan.volume.clone() }
+    };
+    portals.iter().cycle().take(wanted).map(address).collect()
+}
+
+/// The portals of the target, as far as it tells.
+async fn known_portals(plan: &Plan, options: &SessionOptions) -> Vec<PortalAddress> {
+    let targets = match discover(&plan.volume.portal, options).await {
+        Ok(targets) => targets,
+        Err(error) => {
+            // Many targets refuse discovery to hosts that may well log in.
+            tracing::info!("only the named portal is used, discovery failed: {error}");
+            return Vec::new();
+        }
+    };
+    let ours = targets.into_iter().filter(|target| target.name == plan.volume.name);
+    // A target that listens on all addresses may say so, which leads nowhere.
+    let leads_somewhere = |portal: &PortalAddress| {
+        portal.host.parse::<IpAddr>().map_or(true, |address| !address.is_unspecified())
+    };
+    ours.flat_map(|target| target.addresses).filter(leads_somewhere).collect()
+}
+
+impl Volume {
+    /// What the disk and its paths have done, from any thread but the core's.
+    pub(crate) fn sample(&self) -> anyhow::Result<Sample> {
+        let (sender, receiver) = mpsc::channel();
+        let remote = self.remote.clone();
+        self.core.run(move || {
+            ring::spawn(async move {
+                let paths = remote.paths().await;
+                drop(remote);
+                // The asker may have gone meanwhile.
+                let _ = sender.send(paths.iter().map(PathSample::of).collect());
+            });
+        });
+        let paths = receiver.recv_timeout(REPORT_TIME).context("the core does not answer")?;
+        let geometry = self.disk.geometry();
+        Ok(Sample {
+            uptime_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            size_bytes: geometry.size_bytes(),
+            block_bytes: geometry.block_bytes,
+            read_only: geometry.read_only,
+            counts: self.disk.stats().counts().into(),
+            paths,
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! One connection in full feature phase: what is shared by its reader, its sender and its watch.
+
+mod out;
+mod receive;
+mod run;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Instant;
+
+use iscsi::params::{ConnectionParams, SessionParams};
+use ring::{Notify, SendBatch, Stream};
+
+use crate::answer::Answer;
+use crate::login::LoggedIn;
+use crate::session::Inner;
+
+pub(crate) use out::still;
+pub(crate) use receive::{Fault, take_stat_sn};
+pub(crate) use run::serve;
+
+/// Why a connection ends. The first reason stays.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Ending {
+    /// The target closed it or it broke.
+    #[error("the connection was closed or broke")]
+    Closed,
+    /// We logged out.
+    #[error("logged out")]
+    LoggedOut,
+    /// The target broke the protocol.
+    #[error("the target broke the protocol: {0}")]
+    Fault(#[from] Fault),
+    /// The target went silent or stopped reading.
+    #[error("the target {0}")]
+    Stalled(&'static str),
+    /// The target says that it drops us (RFC 7143 11.9.1).
+    #[error("the target drops the session")]
+    Dropped,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) session: Rc<Inner>,
+    pub(crate) params: ConnectionParams,
+    pub(crate) terms: SessionParams,
+    stream: Stream,
+    /// Output that the sender takes at the end of the turn.
+    out: RefCell<SendBatch>,
+    out_bell: Notify,
+    sending_since: Cell<Option<Instant>>,
+    /// The StatSN that comes next.
+    pub(crate) exp_stat_sn: Cell<u32>,
+    pub(crate) heard_at: Cell<Instant>,
+    /// When an answer to our ping began to be waited for.
+    pub(crate) ping_since: Cell<Option<Instant>>,
+    /// A logout was asked for: no new commands.
+    pub(crate) is_leaving: Cell<bool>,
+    pub(crate) logout: Answer<()>,
+    ending: RefCell<Option<Ending>>,
+    ended: Notify,
+    drained: Cell<bool>,
+}
+
+impl Connection {
+    pub(crate) fn new(session: Rc<Inner>, logged_in: LoggedIn) -> (Rc<Self>, Vec<u8>) {
+        let LoggedIn { stream, outcome, early, .. } = logged_in;
+        let conn = Self {
+            session,
+            params: outcome.connection,
+            terms: outcome.session,
+            stream,
+            out: RefCell::new(SendBatch::new()),
+            out_bell: Notify::new(),
+            sending_since: Cell::new(None),
+            exp_stat_sn: Cell::new(outcome.exp_stat_sn),
+            heard_at: Cell::new(ring::now()),
+            ping_since: Cell::new(None),
+            is_leaving: Cell::new(false),
+            logout: Answer::default(),
+            ending: RefCell::new(None),
+            ended: Notify::new(),
+            drained: Cell::new(false),
+        };
+        (Rc::new(conn), early)
+    }
+
+    /// Ends the connection: nothing more is sent or received.
+    pub(crate) fn end(&self, why: impl Into<Ending>) {
+        if self.is_ending() {
+            return;
+        }
+        *self.ending.borrow_mut() = Some(why.into());
+        // It fails when the peer has closed already, which is what is wanted.
+        drop(self.stream.shutdown());
+        self.ended.notify();
+        self.out_bell.notify();
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.borrow().is_some()
+    }
+
+    /// Why it ended.
+    pub(crate) fn ending(&self) -> Ending {
+        self.ending.borrow().clone().unwrap_or(Ending::Closed)
+    }
+}

@@ -1,0 +1,69 @@
+//! Output of a connection: PDUs are queued here during a turn and leave together at its end.
+
+use iscsi::digest::{Digest, digest};
+use iscsi::pdu::{BHS_LEN_BYTES, Bhs, padded_len_bytes};
+use ring::Data;
+
+use super::Connection;
+
+impl Connection {
+    /// Bytes queued and not yet handed to the socket.
+    pub(super) fn queued_bytes(&self) -> usize {
+        self.out.borrow().len_bytes()
+    }
+
+    /// Queues a PDU whose data segment goes by reference. With a data digest the data must stand
+    /// still: see [`still`].
+    pub(crate) fn push(&self, bhs: &Bhs, data: Data) {
+        debug_assert_eq!(bhs.data_segment_len_bytes(), data.len(), "the header announces its data");
+        let mut out = self.out.borrow_mut();
+        out.push_bytes(bhs.bytes());
+        if self.params.header_digest {
+            out.push_bytes(&digest(bhs.bytes()));
+        }
+        if !data.is_empty() {
+            let pad = padded_len_bytes(data.len()) - data.len();
+            let crc = self.params.data_digest.then(|| {
+                let mut digest = Digest::new();
+                digest.update(data.as_slice().expect("the data stands still"));
+                digest.finish_padded()
+            });
+            out.push_data(data);
+            out.push_bytes(&[0; 3][..pad]);
+            if let Some(crc) = crc {
+                out.push_bytes(&crc);
+            }
+        }
+        drop(out);
+        self.out_bell.notify();
+    }
+
+    /// Queues a PDU whose short data segment is copied.
+    pub(crate) fn push_copied(&self, bhs: &[u8; BHS_LEN_BYTES], data: &[u8]) {
+        let mut out = self.out.borrow_mut();
+        out.push_bytes(bhs);
+        if self.params.header_digest {
+            out.push_bytes(&digest(bhs));
+        }
+        if !data.is_empty() {
+            out.push_bytes(data);
+            out.push_bytes(&[0; 3][..padded_len_bytes(data.len()) - data.len()]);
+            if self.params.data_digest {
+                let mut digest = Digest::new();
+                digest.update(data);
+                out.push_bytes(&digest.finish_padded());
+            }
+        }
+        drop(out);
+        self.out_bell.notify();
+    }
+}
+
+/// The same bytes where they cannot change; `None` without memory. A digest over bytes that another
+/// core changes would not match what is sent.
+pub(crate) fn still(data: Data) -> Option<Data> {
+    match data.as_slice() {
+        Some(_) => Some(data),
+        None => data.to_buf().map(Data::from),
+    }
+}

@@ -1,0 +1,319 @@
+//! A disk on the core that owns it: its paths, and the router that directs its commands.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use block::BlockError;
+use ring::Notify;
+use scsi::{SenseKey, Status};
+
+use super::cdb::{self, Blocks, Cdb};
+use super::facts::Facts;
+use super::judge::{News, failure_of, judge};
+use super::tend;
+use crate::address::TargetAddress;
+use crate::options::SessionOptions;
+use crate::paths::{Action, Failure, OpId, PathId, PathState, Router, Shape, Verdict};
+use crate::session::{CommandError, Reply, Request, Session, Transfer};
+
+/// One path: a session, once it has been opened.
+#[derive(Debug)]
+pub(super) struct PathSlot {
+    pub(super) address: TargetAddress,
+    pub(super) options: SessionOptions,
+    pub(super) session: RefCell<Option<Session>>,
+    /// Rings when the path should be looked at.
+    pub(super) bell: Notify,
+    /// Its ALUA state may have changed, or the unit behind it.
+    pub(super) news: Cell<News>,
+    /// Why it is not used, for people.
+    pub(super) trouble: RefCell<String>,
+}
+
+/// What the router has decided about an op, until the op has taken note.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Send(PathId),
+    Fail(Failure),
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    step: Option<Step>,
+    waker: Option<std::task::Waker>,
+}
+
+impl Slot {
+    fn set(&mut self, step: Step) {
+        self.step = Some(step);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// A command on its way to the unit.
+#[derive(Debug, Clone)]
+pub(super) struct Command {
+    pub(super) cdb: Cdb,
+    pub(super) transfer: Transfer,
+    /// The bytes that it changes.
+    pub(super) changes: Option<Range<u64>>,
+    /// A COMPARE AND WRITE: what to look for when its answer cannot be taken at its word.
+    pub(super) resolve: Option<Blocks>,
+}
+
+/// See the module's page.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) lun: u64,
+    pub(super) facts: Facts,
+    pub(super) command_timeout: Duration,
+    pub(super) paths: Vec<PathSlot>,
+    pub(super) router: RefCell<Router>,
+    slots: RefCell<Vec<Slot>>,
+    started: Instant,
+    /// Rings when the router's next deadline may have come nearer, and at the end.
+    timer: Notify,
+    armed: Cell<Option<Duration>>,
+    is_closed: Cell<bool>,
+    /// The unit refused WRITE SAME once.
+    pub(super) lacks_write_same: Cell<bool>,
+}
+
+impl Core {
+    pub(super) fn new(
+        lun: u64,
+        facts: Facts,
+        command_timeout: Duration,
+        paths: Vec<PathSlot>,
+        router: Router,
+    ) -> Rc<Self> {
+        let core = Rc::new(Self {
+            lun,
+            facts,
+            command_timeout,
+            paths,
+            router: RefCell::new(router),
+            slots: RefCell::default(),
+            started: Instant::now(),
+            timer: Notify::new(),
+            armed: Cell::new(None),
+            is_closed: Cell::new(false),
+            lacks_write_same: Cell::new(false),
+        });
+        ring::spawn(watch_time(core.clone()));
+        for path in 0..core.paths.len() {
+            ring::spawn(tend::tend(core.clone(), PathId(path)));
+        }
+        core
+    }
+
+    /// The time as the router knows it.
+    pub(super) fn now(&self) -> Duration {
+        ring::now().saturating_duration_since(self.started)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.get()
+    }
+
+    /// Ends everything that runs for the disk. Nothing new starts, so the slots can all be failed.
+    pub(super) fn close(&self) {
+        self.is_closed.set(true);
+        for slot in self.slots.borrow_mut().iter_mut() {
+            slot.set(Step::Fail(Failure::Unreachable));
+        }
+        self.timer.notify();
+        for path in &self.paths {
+            drop(path.session.take());
+            path.bell.notify();
+        }
+    }
+
+    pub(super) fn path(&self, path: PathId) -> &PathSlot {
+        &self.paths[path.0]
+    }
+
+    pub(super) fn session(&self, path: PathId) -> Option<Session> {
+        self.path(path).session.borrow().clone()
+    }
+
+    /// Tells the router something, and does what it asks for.
+    pub(super) fn tell<T>(self: &Rc<Self>, what: impl FnOnce(&mut Router, Duration) -> T) -> T {
+        let told = what(&mut self.router.borrow_mut(), self.now());
+        self.act();
+        told
+    }
+
+    fn act(self: &Rc<Self>) {
+        loop {
+            let action = self.router.borrow_mut().poll_action();
+            match action {
+                None => break,
+                Some(Action::Send { op, path }) => self.step(op, Step::Send(path)),
+                Some(Action::Fail { op, failure }) => self.step(op, Step::Fail(failure)),
+                Some(Action::Fence { lost, loss, via }) => {
+                    ring::spawn(tend::fence(self.clone(), lost, loss, via));
+                }
+            }
+        }
+        let next = self.router.borrow().next_deadline();
+        let is_sooner = |armed: Duration| next.is_some_and(|next| next < armed);
+        if self.armed.get().map_or(next.is_some(), is_sooner) {
+            self.timer.notify();
+        }
+    }
+
+    fn step(&self, op: OpId, step: Step) {
+        self.with_slot(op, |slot| slot.set(step));
+    }
+
+    /// The slots follow the router's numbers.
+    fn with_slot<T>(&self, op: OpId, what: impl FnOnce(&mut Slot) -> T) -> T {
+        let mut slots = self.slots.borrow_mut();
+        if slots.len() <= op.slot {
+            slots.resize_with(op.slot + 1, Slot::default);
+        }
+        what(&mut slots[op.slot])
+    }
+
+    async fn next_step(&self, op: OpId) -> Step {
+        std::future::poll_fn(|cx| {
+            self.with_slot(op, |slot| match slot.step.take() {
+                Some(step) => Poll::Ready(step),
+                None => {
+                    slot.waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            })
+        })
+        .await
+    }
+
+    /// Runs a command to its end, over as many paths and tries as it takes. It must be polled to its
+    /// end: dropped half-way, its blocks would stay closed.
+    pub(super) async fn run(self: &Rc<Self>, command: Command) -> Result<Reply, BlockError> {
+        if self.is_closed() {
+            return Err(failure_of(Failure::Unreachable));
+        }
+        let len = match &command.transfer {
+            Transfer::None => 0,
+            Transfer::In(len) => *len,
+            Transfer::Out(data) => u32::try_from(data.len()).unwrap_or(u32::MAX),
+        };
+        let shape = Shape { changes: command.changes.clone(), len_bytes: len };
+        let op = self.tell(|router, now| router.submit(shape, now));
+        let mut was_sent = false;
+        loop {
+            let path = match self.next_step(op).await {
+                Step::Send(path) => path,
+                Step::Fail(failure) => {
+                    tracing::error!("{}: {failure}", self.paths[0].address);
+                    return Err(failure_of(failure));
+                }
+            };
+            let result = self.try_once(path, &command, was_sent).await;
+            if self.is_closed() {
+                return Err(failure_of(Failure::Unreachable));
+            }
+            let judgement = judge(&result);
+            was_sent |= !matches!(
+                judgement.verdict,
+                Verdict::NotSent | Verdict::Later { .. } | Verdict::Inaccessible { .. }
+            );
+            self.tell(|router, now| router.tried(op, judgement.verdict, now));
+            self.spread(path, judgement.verdict, judgement.news);
+            if judgement.verdict == Verdict::Done {
+                return Ok(result.expect("only an answer is done"));
+            }
+        }
+    }
+
+    async fn try_once(
+        &self,
+        path: PathId,
+        command: &Command,
+        was_sent: bool,
+    ) -> Result<Reply, CommandError> {
+        let Some(session) = self.session(path) else { return Err(CommandError::NotSent) };
+        let reply = session.execute(self.request(command.cdb, command.transfer.clone())).await?;
+        let is_miscompare = reply.sense.is_some_and(|sense| sense.key == SenseKey::Miscompare);
+        match (command.resolve, &command.transfer) {
+            (Some(blocks), Transfer::Out(data)) if was_sent && is_miscompare => {
+                self.resolve(&session, blocks, data, reply).await
+            }
+            _ => Ok(reply),
+        }
+    }
+
+    /// A repeated COMPARE AND WRITE does not find what it compares with. If the medium holds what it
+    /// was to write, its first copy has written that: hosts compare and write locks and heartbeats,
+    /// which nobody else would write byte by byte the same. Its range is still closed to changes of
+    /// our own.
+    async fn resolve(
+        &self,
+        session: &Session,
+        blocks: Blocks,
+        data: &ring::Data,
+        reply: Reply,
+    ) -> Result<Reply, CommandError> {
+        let half = data.len() / 2;
+        let len = u32::try_from(half).expect("a compare is short");
+        let found = session.execute(self.request(cdb::read(blocks), Transfer::In(len))).await?;
+        let mut wanted = vec![0; half];
+        data.copy_to(half, &mut wanted);
+        if found.is_good() && found.data.as_slice() == Some(&wanted[..]) {
+            return Ok(Reply { status: Status::Good, sense: None, data: ring::Data::default() });
+        }
+        Ok(reply)
+    }
+
+    fn request(&self, cdb: Cdb, transfer: Transfer) -> Request {
+        Request { lun: self.lun, cdb, transfer, timeout: self.command_timeout }
+    }
+
+    /// Lets the paths' keepers know what an answer says about paths.
+    fn spread(&self, path: PathId, verdict: Verdict, news: News) {
+        let is_path_trouble = matches!(
+            verdict,
+            Verdict::NotSent | Verdict::InDoubt { .. } | Verdict::Inaccessible { .. }
+        );
+        if is_path_trouble {
+            self.path(path).bell.notify();
+        }
+        if news != News::None {
+            for slot in &self.paths {
+                slot.news.set(news);
+                slot.bell.notify();
+            }
+        }
+    }
+
+    /// Whether the router has given the path up.
+    pub(super) fn has_failed(&self, path: PathId) -> bool {
+        let status = self.router.borrow().paths().nth(path.0);
+        status.is_some_and(|status| status.state == PathState::Failed)
+    }
+}
+
+/// Calls the router whenever it wants to be called.
+async fn watch_time(core: Rc<Core>) {
+    while !core.is_closed() {
+        let next = core.router.borrow().next_deadline();
+        core.armed.set(next);
+        match next {
+            None => core.timer.notified().await,
+            Some(next) => {
+                let left = next.saturating_sub(core.now());
+                if !left.is_zero() {
+                    ring::timeout(left, core.timer.notified()).await;
+                }
+            }
+        }
+        core.tell(|router, now| router.tick(now));
+    }
+}

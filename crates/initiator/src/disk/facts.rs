@@ -1,0 +1,349 @@
+//! What a logical unit says about itself: the answers of INQUIRY, READ CAPACITY and their like, read
+//! with the caution that foreign targets ask for.
+
+use block::{ATOMIC_BYTES_MAX, Geometry};
+use scsi::alua::AccessState;
+
+use super::AttachError;
+
+/// Longest data of one command; longer reads and writes are split.
+const TRANSFER_BYTES_MAX: u32 = 1 << 20;
+
+/// Longest WRITE SAME: bounded, so that the time of one command is.
+const WRITE_SAME_BYTES_MAX: u64 = 256 << 20;
+
+/// READ CAPACITY.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Capacity {
+    pub(super) blocks: u64,
+    pub(super) block_bytes: u32,
+    physical_exponent: u8,
+    thin: bool,
+}
+
+impl Capacity {
+    /// READ CAPACITY(10) data; `None` when (16) must be asked, or the data is short.
+    pub(super) fn parse_10(data: &[u8]) -> Option<Self> {
+        let last = be32(data, 0)?;
+        let block_bytes = be32(data, 4)?;
+        let blocks = u64::from(last) + 1;
+        (last != u32::MAX).then_some(Self {
+            blocks,
+            block_bytes,
+            physical_exponent: 0,
+            thin: false,
+        })
+    }
+
+    /// READ CAPACITY(16) data.
+    pub(super) fn parse_16(data: &[u8]) -> Option<Self> {
+        const LBPME: u8 = 0x80;
+        let last = u64::from(be32(data, 0)?) << 32 | u64::from(be32(data, 4)?);
+        Some(Self {
+            blocks: last.checked_add(1)?,
+            block_bytes: be32(data, 8)?,
+            physical_exponent: data.get(13).map_or(0, |byte| byte & 0x0f),
+            thin: data.get(14).is_some_and(|byte| byte & LBPME != 0),
+        })
+    }
+}
+
+/// The block limits page, B0h. Zero, also where the page is short, means "not told".
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct BlockLimits {
+    compare_blocks: u8,
+    transfer_blocks: u32,
+    optimal_blocks: u32,
+    unmap_granularity_blocks: u32,
+    unmap_alignment_blocks: u32,
+    write_same_blocks: u64,
+    atomic_blocks: u32,
+}
+
+impl BlockLimits {
+    pub(super) fn parse(page: &[u8]) -> Self {
+        const UGAVALID: u32 = 1 << 31;
+        let word = |at| be32(page, at).unwrap_or(0);
+        let alignment = word(32);
+        Self {
+            compare_blocks: page.get(5).copied().unwrap_or(0),
+            transfer_blocks: word(8),
+            optimal_blocks: word(12),
+            unmap_granularity_blocks: word(28),
+            unmap_alignment_blocks: if alignment & UGAVALID != 0 {
+                alignment & !UGAVALID
+            } else {
+                0
+            },
+            write_same_blocks: u64::from(word(36)) << 32 | u64::from(word(40)),
+            atomic_blocks: word(44),
+        }
+    }
+}
+
+/// The raw answers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Answers {
+    pub(super) capacity: Option<Capacity>,
+    pub(super) limits: BlockLimits,
+    /// MEDIUM ROTATION RATE of page B1h.
+    pub(super) rotation_rate: u16,
+    /// Byte 5 of page B2h: LBPU, LBPWS and so on.
+    pub(super) provisioning: u8,
+    /// WP of the mode parameter header.
+    pub(super) is_write_protected: bool,
+    /// DPOFUA of the mode parameter header.
+    pub(super) has_fua: bool,
+    /// Page 83h.
+    pub(super) identification: Vec<u8>,
+    /// Page 80h.
+    pub(super) serial: Vec<u8>,
+    /// TPGS of the standard INQUIRY data: there are ALUA states to ask for.
+    pub(super) has_alua: bool,
+}
+
+/// What a disk needs to know. The same through every path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) geometry: Geometry,
+    /// What all paths to this unit agree in.
+    pub(super) identity: Vec<u8>,
+    pub(super) transfer_bytes_max: u32,
+    pub(super) write_same_bytes_max: u64,
+    /// 0: there is no COMPARE AND WRITE.
+    pub(super) compare_bytes_max: u32,
+    /// 0: there is no WRITE ATOMIC.
+    pub(super) atomic_bytes_max: u32,
+    pub(super) has_fua: bool,
+    /// WRITE SAME may give space back.
+    pub(super) can_unmap: bool,
+    pub(super) has_alua: bool,
+}
+
+impl Facts {
+    pub(super) fn new(answers: &Answers) -> Result<Self, AttachError> {
+        const LBPWS: u8 = 0x40;
+        let capacity = answers.capacity.ok_or(AttachError::Answer("READ CAPACITY"))?;
+        let block_bytes = capacity.block_bytes;
+        if block_bytes != 512 && block_bytes != 4096 {
+            return Err(AttachError::BlockSize(block_bytes));
+        }
+        let limits = &answers.limits;
+        let bytes_of = |blocks: u32| blocks.saturating_mul(block_bytes);
+        let or_max = |bytes: u32, max: u32| if bytes == 0 { max } else { bytes.min(max) };
+        let transfer_bytes_max = or_max(bytes_of(limits.transfer_blocks), TRANSFER_BYTES_MAX);
+        let write_same_blocks = match limits.write_same_blocks {
+            0 => WRITE_SAME_BYTES_MAX / u64::from(block_bytes),
+            blocks => blocks.min(WRITE_SAME_BYTES_MAX / u64::from(block_bytes)),
+        };
+        let compare_bytes_max = bytes_of(limits.compare_blocks.into()).min(transfer_bytes_max / 2);
+        let atomic_bytes_max =
+            bytes_of(limits.atomic_blocks.min(u16::MAX.into())).min(transfer_bytes_max);
+        // The trait has one limit for all three; what does not exist at all does not lower it.
+        let there = [compare_bytes_max, atomic_bytes_max].into_iter().filter(|&bytes| bytes > 0);
+        let geometry = Geometry {
+            physical_block_bytes: block_bytes << capacity.physical_exponent.min(8),
+            unmap_granularity_bytes: bytes_of(limits.unmap_granularity_blocks.max(1)),
+            unmap_alignment_bytes: bytes_of(limits.unmap_alignment_blocks),
+            atomic_bytes_max: there
+                .chain([transfer_bytes_max, ATOMIC_BYTES_MAX])
+                .min()
+                .unwrap_or(0),
+            optimal_transfer_bytes: or_max(bytes_of(limits.optimal_blocks), transfer_bytes_max),
+            read_only: answers.is_write_protected,
+            rotational: answers.rotation_rate > 1,
+            thin: capacity.thin,
+            ..Geometry::new(block_bytes, capacity.blocks)
+        };
+        Ok(Self {
+            geometry,
+            identity: identity(&answers.identification, &answers.serial),
+            transfer_bytes_max,
+            write_same_bytes_max: write_same_blocks * u64::from(block_bytes),
+            compare_bytes_max,
+            atomic_bytes_max,
+            has_fua: answers.has_fua,
+            can_unmap: capacity.thin && answers.provisioning & LBPWS != 0,
+            has_alua: answers.has_alua,
+        })
+    }
+}
+
+/// A page 83h designation descriptor (SPC-5 7.7.6).
+struct Designator<'a> {
+    kind: u8,
+    association: u8,
+    bytes: &'a [u8],
+}
+
+fn designators(page: &[u8]) -> impl Iterator<Item = Designator<'_>> {
+    let mut rest = page.get(4..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let (head, tail) = rest.split_at_checked(4)?;
+        let (bytes, next) = tail.split_at_checked(head[3].into())?;
+        rest = next;
+        Some(Designator { kind: head[1] & 0x0f, association: head[1] >> 4 & 3, bytes })
+    })
+}
+
+/// The name of the unit: NAA, EUI-64 or T10 vendor identification, else the serial number. Empty
+/// for a unit that has no name; two of these are never known to be the same.
+fn identity(page_83: &[u8], serial: &[u8]) -> Vec<u8> {
+    const OF_THE_UNIT: u8 = 0;
+    for kind in [3, 2, 1] {
+        let mut named = designators(page_83);
+        if let Some(found) = named.find(|it| it.association == OF_THE_UNIT && it.kind == kind) {
+            return [&[kind], found.bytes].concat();
+        }
+    }
+    serial.to_vec()
+}
+
+/// The target port group that the path leads to.
+pub(super) fn port_group(page_83: &[u8]) -> Option<u16> {
+    const PORT_GROUP: u8 = 5;
+    let found = designators(page_83).find(|it| it.kind == PORT_GROUP)?;
+    found.bytes.last_chunk().map(|bytes| u16::from_be_bytes(*bytes))
+}
+
+/// The state of a group in REPORT TARGET PORT GROUPS data with the short header (SPC-4 6.37).
+pub(super) fn access_of(data: &[u8], group: u16) -> Option<AccessState> {
+    let mut rest = data.get(4..)?;
+    while let Some((head, tail)) = rest.split_at_checked(8) {
+        if u16::from_be_bytes([head[2], head[3]]) == group {
+            return Some(match head[0] & 0x0f {
+                0x0 => AccessState::ActiveOptimized,
+                0x1 => AccessState::ActiveNonOptimized,
+                0x2 => AccessState::Standby,
+                0xe => AccessState::Offline,
+                0xf => AccessState::Transitioning,
+                _ => AccessState::Unavailable,
+            });
+        }
+        rest = tail.get(usize::from(head[7]) * 4..)?;
+    }
+    None
+}
+
+/// The first extent of GET LBA STATUS data: its length in blocks and its state, 0 to 2.
+pub(super) fn first_extent(data: &[u8]) -> Option<(u32, u8)> {
+    Some((be32(data, 16)?, data.get(20)? & 0x0f))
+}
+
+fn be32(data: &[u8], at: usize) -> Option<u32> {
+    data.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use scsi::alua::{PortGroup, PortGroups};
+    use scsi::param::{LbaRun, Provisioning, lba_status, read_capacity10, read_capacity16};
+    use scsi::unit::MediumInfo;
+
+    fn answers() -> Answers {
+        let medium = MediumInfo::new(512, 1 << 20);
+        Answers {
+            capacity: Capacity::parse_16(&read_capacity16(&medium)),
+            provisioning: 0xe4,
+            ..Answers::default()
+        }
+    }
+
+    #[test]
+    fn capacity_of_both_kinds() {
+        let medium = MediumInfo::new(4096, 77);
+        let ten = Capacity::parse_10(&read_capacity10(&medium)).unwrap();
+        let sixteen = Capacity::parse_16(&read_capacity16(&medium)).unwrap();
+        assert_eq!((ten.blocks, ten.block_bytes), (77, 4096));
+        assert_eq!((sixteen.blocks, sixteen.block_bytes, sixteen.thin), (77, 4096, true));
+        let large = MediumInfo::new(512, 1 << 40);
+        assert_eq!(Capacity::parse_10(&read_capacity10(&large)), None, "too large for ten");
+        assert_eq!(Capacity::parse_16(&read_capacity16(&large)).unwrap().blocks, 1 << 40);
+        assert_eq!(Capacity::parse_16(&[0xff; 8]), None);
+    }
+
+    #[test]
+    fn a_unit_that_tells_nothing_gets_cautious_limits() {
+        let facts = Facts::new(&answers()).unwrap();
+        assert_eq!(facts.transfer_bytes_max, TRANSFER_BYTES_MAX);
+        assert_eq!((facts.compare_bytes_max, facts.atomic_bytes_max), (0, 0));
+        assert!(facts.can_unmap && !facts.has_fua);
+        assert_eq!(facts.geometry.size_bytes(), 512 << 20);
+    }
+
+    #[test]
+    fn limits_become_bytes() {
+        let mut page = vec![0; 64];
+        page[5] = 128;
+        page[8..12].copy_from_slice(&1024_u32.to_be_bytes());
+        page[28..32].copy_from_slice(&8_u32.to_be_bytes());
+        page[32..36].copy_from_slice(&0x8000_0003_u32.to_be_bytes());
+        page[44..48].copy_from_slice(&256_u32.to_be_bytes());
+        let limits = BlockLimits::parse(&page);
+        let facts = Facts::new(&Answers { limits, ..answers() }).unwrap();
+        assert_eq!(facts.transfer_bytes_max, 512 << 10);
+        assert_eq!(facts.compare_bytes_max, 64 << 10);
+        assert_eq!(facts.atomic_bytes_max, 128 << 10);
+        assert_eq!(facts.geometry.atomic_bytes_max, 64 << 10);
+        assert_eq!(facts.geometry.unmap_granularity_bytes, 4096);
+        assert_eq!(facts.geometry.unmap_alignment_bytes, 3 * 512);
+    }
+
+    #[test]
+    fn odd_blocks_are_refused() {
+        let capacity = Capacity { block_bytes: 520, ..answers().capacity.unwrap() };
+        let refused = Facts::new(&Answers { capacity: Some(capacity), ..answers() });
+        assert!(matches!(refused, Err(AttachError::BlockSize(520))));
+    }
+
+    #[test]
+    fn the_unit_is_known_by_its_best_name() {
+        let page = [
+            &[0, 0x83, 0, 0][..],
+            &[0x02, 0x01, 0, 3, b'a', b'b', b'c'],
+            &[0x01, 0x03, 0, 2, 0x60, 0x01],
+            &[0x51, 0x95, 0, 4, 0, 0, 0, 9],
+        ]
+        .concat();
+        assert_eq!(identity(&page, b"serial"), [3, 0x60, 0x01]);
+        assert_eq!(port_group(&page), Some(9));
+        assert_eq!(identity(&[], b"serial"), b"serial");
+        assert_eq!(port_group(&[]), None);
+    }
+
+    #[test]
+    fn groups_and_extents_are_read_as_the_target_writes_them() {
+        let group = |id, state, ports| PortGroup::new(id, state, ports);
+        let groups = PortGroups::new(
+            vec![
+                group(3, AccessState::ActiveNonOptimized, vec![1, 2]),
+                group(7, AccessState::Standby, vec![3]),
+            ],
+            false,
+            0,
+        )
+        .unwrap();
+        let data = groups.report(false);
+        assert_eq!(access_of(&data, 3), Some(AccessState::ActiveNonOptimized));
+        assert_eq!(access_of(&data, 7), Some(AccessState::Standby));
+        assert_eq!(access_of(&data, 8), None);
+        let run = LbaRun { lba: 5, blocks: 9, state: Provisioning::Deallocated };
+        assert_eq!(first_extent(&lba_status(&[run], 24)), Some((9, 1)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_makes_it_panic(data in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = (Capacity::parse_10(&data), access_of(&data, 1), first_extent(&data));
+            let answers = Answers {
+                capacity: Capacity::parse_16(&data),
+                limits: BlockLimits::parse(&data),
+                identification: data.clone(),
+                ..answers()
+            };
+            let _ = (Facts::new(&answers), port_group(&data));
+        }
+    }
+}

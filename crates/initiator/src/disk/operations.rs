@@ -1,0 +1,229 @@
+//! The operations of a disk, as commands. All of this runs on the core that owns the disk.
+
+use std::rc::Rc;
+
+use block::{BlockError, Compared, Extent, ExtentState, WriteFlags};
+use ring::{Buf, Data};
+use scsi::SenseKey;
+
+use super::cdb::{self, Blocks};
+use super::core::{Command, Core};
+use super::facts::first_extent;
+use super::judge::error_of;
+use crate::session::{Reply, Transfer};
+
+/// What is written where WRITE SAME does not exist.
+const ZERO_BYTES: usize = 256 << 10;
+
+impl Core {
+    fn block_bytes(&self) -> u32 {
+        self.facts.geometry.block_bytes
+    }
+
+    fn blocks(&self, at: u64, len: usize) -> Blocks {
+        let block_bytes = u64::from(self.block_bytes());
+        let count = u32::try_from(len as u64 / block_bytes).expect("commands are bounded");
+        Blocks { lba: at / block_bytes, count }
+    }
+
+    async fn good(self: &Rc<Self>, at: u64, command: Command) -> Result<Reply, BlockError> {
+        let reply = self.run(command).await?;
+        match error_of(&reply, at, self.block_bytes()) {
+            None => Ok(reply),
+            Some(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn read(self: Rc<Self>, at: u64, len: usize) -> Result<Data, BlockError> {
+        let max = self.facts.transfer_bytes_max as usize;
+        if len <= max {
+            return self.read_piece(at, len).await;
+        }
+        let mut whole = Buf::alloc(len).ok_or(BlockError::NoMemory)?;
+        for start in (0..len).step_by(max) {
+            let end = (start + max).min(len);
+            let piece = self.read_piece(at + start as u64, end - start).await?;
+            piece.copy_to(0, &mut whole[start..end]);
+        }
+        Ok(whole.freeze())
+    }
+
+    async fn read_piece(self: &Rc<Self>, at: u64, len: usize) -> Result<Data, BlockError> {
+        let transfer = Transfer::In(u32::try_from(len).expect("pieces are bounded"));
+        let cdb = cdb::read(self.blocks(at, len));
+        let reply = self.good(at, Command { cdb, transfer, changes: None, resolve: None }).await?;
+        // A target that answers GOOD with less has not read what it should.
+        if reply.data.len() == len { Ok(reply.data) } else { Err(BlockError::Medium { at }) }
+    }
+
+    pub(super) async fn write(
+        self: Rc<Self>,
+        at: u64,
+        data: Data,
+        flags: WriteFlags,
+    ) -> Result<(), BlockError> {
+        let fua = flags.durable && self.facts.has_fua;
+        if flags.atomic {
+            if self.facts.atomic_bytes_max == 0 {
+                return Err(BlockError::Unsupported);
+            }
+            let cdb = cdb::write_atomic(self.blocks(at, data.len()), fua);
+            self.change(at, cdb, data).await?;
+        } else {
+            let max = self.facts.transfer_bytes_max as usize;
+            for start in (0..data.len()).step_by(max) {
+                let piece = data.slice(start..(start + max).min(data.len()));
+                let here = at + start as u64;
+                let cdb = cdb::write(self.blocks(here, piece.len()), fua);
+                self.change(here, cdb, piece).await?;
+            }
+        }
+        self.settle(flags.durable && !fua).await
+    }
+
+    /// A command that writes `data` over as many bytes.
+    async fn change(self: &Rc<Self>, at: u64, cdb: cdb::Cdb, data: Data) -> Result<(), BlockError> {
+        let changes = Some(at..at + data.len() as u64);
+        let transfer = Transfer::Out(data);
+        self.good(at, Command { cdb, transfer, changes, resolve: None }).await.map(drop)
+    }
+
+    /// Makes what was written durable where the command itself could not.
+    async fn settle(self: &Rc<Self>, is_due: bool) -> Result<(), BlockError> {
+        if is_due { self.clone().flush().await } else { Ok(()) }
+    }
+
+    pub(super) async fn flush(self: Rc<Self>) -> Result<(), BlockError> {
+        let cdb = cdb::synchronize_cache();
+        let command = Command { cdb, transfer: Transfer::None, changes: None, resolve: None };
+        self.good(0, command).await.map(drop)
+    }
+
+    /// Zeroes by WRITE SAME, which may give space back, or by writes. `unmap` is a wish; the zeroes
+    /// are not, so UNMAP, which may leave data in place (SBC-4 5.35), is never used.
+    pub(super) async fn zero(
+        self: Rc<Self>,
+        at: u64,
+        len: u64,
+        unmap: bool,
+        durable: bool,
+    ) -> Result<(), BlockError> {
+        let end = at + len;
+        let mut here = at;
+        while here < end {
+            if self.lacks_write_same.get() {
+                self.write_zero_data(here, end).await?;
+                break;
+            }
+            let step = self.facts.write_same_bytes_max.min(end - here);
+            match self.write_same(here, step, unmap && self.facts.can_unmap).await {
+                Ok(()) => here += step,
+                Err(BlockError::Unsupported) => self.lacks_write_same.set(true),
+                Err(error) => return Err(error),
+            }
+        }
+        self.settle(durable && len > 0).await
+    }
+
+    async fn write_same(self: &Rc<Self>, at: u64, len: u64, unmap: bool) -> Result<(), BlockError> {
+        let block = Buf::zeroed(self.block_bytes() as usize).ok_or(BlockError::NoMemory)?;
+        let blocks = u32::try_from(len / u64::from(self.block_bytes())).expect("steps are bounded");
+        let lba = at / u64::from(self.block_bytes());
+        let cdb = cdb::write_same(Blocks { lba, count: blocks }, unmap);
+        let transfer = Transfer::Out(block.freeze());
+        let changes = Some(at..at + len);
+        self.good(at, Command { cdb, transfer, changes, resolve: None }).await.map(drop)
+    }
+
+    async fn write_zero_data(self: &Rc<Self>, at: u64, end: u64) -> Result<(), BlockError> {
+        let zeroes = Buf::zeroed(ZERO_BYTES).ok_or(BlockError::NoMemory)?.freeze();
+        let mut here = at;
+        while here < end {
+            let len = usize::try_from(end - here).unwrap_or(usize::MAX).min(ZERO_BYTES);
+            self.clone().write(here, zeroes.slice(0..len), WriteFlags::VOLATILE).await?;
+            here += len as u64;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn compare_and_write(
+        self: Rc<Self>,
+        at: u64,
+        compare: Data,
+        write: Data,
+        durable: bool,
+    ) -> Result<Compared, BlockError> {
+        if self.facts.compare_bytes_max == 0 {
+            return Err(BlockError::Unsupported);
+        }
+        let fua = durable && self.facts.has_fua;
+        let len = compare.len();
+        let mut both = Buf::alloc(2 * len).ok_or(BlockError::NoMemory)?;
+        compare.copy_to(0, &mut both[..len]);
+        write.copy_to(0, &mut both[len..]);
+        let blocks = self.blocks(at, len);
+        let command = Command {
+            cdb: cdb::compare_and_write(blocks, fua),
+            transfer: Transfer::Out(both.freeze()),
+            changes: Some(at..at + len as u64),
+            resolve: Some(blocks),
+        };
+        let reply = self.run(command).await?;
+        match reply.sense {
+            Some(sense) if sense.key == SenseKey::Miscompare => {
+                let offset = sense.information.and_then(|offset| usize::try_from(offset).ok());
+                Ok(Compared::Miscompare { offset_bytes: offset.unwrap_or(0).min(len - 1) })
+            }
+            _ => match error_of(&reply, at, self.block_bytes()) {
+                Some(error) => Err(error),
+                None => {
+                    self.settle(durable && !fua).await?;
+                    Ok(Compared::Equal)
+                }
+            },
+        }
+    }
+
+    pub(super) async fn or_write(
+        self: Rc<Self>,
+        at: u64,
+        data: Data,
+        durable: bool,
+    ) -> Result<(), BlockError> {
+        let fua = durable && self.facts.has_fua;
+        let cdb = cdb::or_write(self.blocks(at, data.len()), fua);
+        self.change(at, cdb, data).await?;
+        self.settle(durable && !fua).await
+    }
+
+    pub(super) async fn extent(self: Rc<Self>, at: u64) -> Result<Extent, BlockError> {
+        const ONE_EXTENT_BYTES: u32 = 24;
+        let geometry = self.facts.geometry;
+        let left = geometry.size_bytes() - at;
+        let all = Extent { len_bytes: left, state: ExtentState::Mapped };
+        if !geometry.thin {
+            return Ok(all);
+        }
+        let lba = at / u64::from(geometry.block_bytes);
+        let cdb = cdb::get_lba_status(lba, ONE_EXTENT_BYTES);
+        let transfer = Transfer::In(ONE_EXTENT_BYTES);
+        let command = Command { cdb, transfer, changes: None, resolve: None };
+        let data = match self.good(at, command).await {
+            Ok(reply) => reply.data,
+            // Who cannot tell has to be taken as full.
+            Err(BlockError::Unsupported) => return Ok(all),
+            Err(error) => return Err(error),
+        };
+        let (blocks, state) = data.as_slice().and_then(first_extent).unwrap_or((0, 0));
+        let len_bytes = (u64::from(blocks) * u64::from(geometry.block_bytes)).min(left);
+        if len_bytes == 0 {
+            return Ok(all);
+        }
+        let state = match state {
+            1 => ExtentState::Deallocated,
+            2 => ExtentState::Anchored,
+            _ => ExtentState::Mapped,
+        };
+        Ok(Extent { len_bytes, state })
+    }
+}

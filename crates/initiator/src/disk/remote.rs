@@ -1,0 +1,146 @@
+//! From any core to the one that owns the disk.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+use std::thread;
+
+use block::{BlockError, IoFuture};
+use ring::{Buf, Data};
+use slab::Slab;
+
+use super::Owner;
+use super::core::Core;
+
+thread_local! {
+    /// The disks that this core owns; a disk that is shared by all cores knows its number.
+    static CORES: RefCell<Slab<Rc<Core>>> = const { RefCell::new(Slab::new()) };
+}
+
+/// The disk has gone with its core.
+const GONE: BlockError = BlockError::Os { errno: libc::EHOSTUNREACH };
+
+/// The disk on its core.
+#[derive(Debug)]
+pub(super) struct Home(Owner);
+
+impl Home {
+    /// A disk of this core.
+    pub(super) fn new(core: Rc<Core>) -> Self {
+        let key = CORES.with_borrow_mut(|cores| cores.insert(core));
+        let remote = ring::remote(ring::core_id());
+        Self(Owner { thread: thread::current().id(), remote, key })
+    }
+
+    /// The disk itself, on its core only.
+    fn here(&self) -> Option<Rc<Core>> {
+        if thread::current().id() == self.0.thread { find(self.0.key) } else { None }
+    }
+
+    /// Runs something without data on the disk.
+    pub(super) fn call<T, F, Fut>(&self, work: F) -> IoFuture<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(Rc<Core>) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, BlockError>> + 'static,
+    {
+        match self.here() {
+            // Detached: a command that has begun must come to its end.
+            Some(core) => IoFuture::detached(work(core)),
+            None => IoFuture::boxed(self.hand_over(work)),
+        }
+    }
+
+    /// The same, for whoever is no device.
+    pub(super) fn hand_over<T, F, Fut>(
+        &self,
+        work: F,
+    ) -> impl Future<Output = Result<T, BlockError>> + use<T, F, Fut>
+    where
+        T: Send + 'static,
+        F: FnOnce(Rc<Core>) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, BlockError>> + 'static,
+    {
+        let (sender, receiver) = ring::oneshot();
+        let key = self.0.key;
+        self.0.remote.run(move || {
+            if let Some(core) = find(key) {
+                ring::spawn(async move { sender.send(work(core).await) });
+            }
+        });
+        async move { receiver.await.unwrap_or(Err(GONE)) }
+    }
+
+    pub(super) fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
+        if let Some(core) = self.here() {
+            return IoFuture::detached(core.read(at, len));
+        }
+        let bytes = self.hand_over(move |core| async move {
+            let data = core.read(at, len).await?;
+            Ok(bytes_of(&data))
+        });
+        IoFuture::boxed(async move { data_of(&bytes.await?) })
+    }
+
+    /// Runs something that takes data.
+    pub(super) fn send<T, F, Fut>(&self, data: Data, work: F) -> IoFuture<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(Rc<Core>, Data) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, BlockError>> + 'static,
+    {
+        if let Some(core) = self.here() {
+            return IoFuture::detached(work(core, data));
+        }
+        let bytes = bytes_of(&data);
+        self.call(move |core| async move { work(core, data_of(&bytes)?).await })
+    }
+
+    /// Runs something that takes two pieces of data.
+    pub(super) fn send_two<T, F, Fut>(&self, one: Data, two: Data, work: F) -> IoFuture<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(Rc<Core>, Data, Data) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, BlockError>> + 'static,
+    {
+        if let Some(core) = self.here() {
+            return IoFuture::detached(work(core, one, two));
+        }
+        let (one, two) = (bytes_of(&one), bytes_of(&two));
+        self.call(move |core| async move { work(core, data_of(&one)?, data_of(&two)?).await })
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let key = self.0.key;
+        let close = move || {
+            let core = CORES.with_borrow_mut(|cores| cores.try_remove(key));
+            if let Some(core) = core {
+                core.close();
+            }
+        };
+        if thread::current().id() == self.0.thread {
+            close();
+        } else {
+            self.0.remote.run(close);
+        }
+    }
+}
+
+fn find(key: usize) -> Option<Rc<Core>> {
+    // The core may end, and its thread's values with it, before the disk does.
+    CORES.try_with(|cores| cores.borrow().get(key).cloned()).ok().flatten()
+}
+
+fn bytes_of(data: &Data) -> Vec<u8> {
+    let mut bytes = vec![0; data.len()];
+    data.copy_to(0, &mut bytes);
+    bytes
+}
+
+fn data_of(bytes: &[u8]) -> Result<Data, BlockError> {
+    let mut buf = Buf::alloc(bytes.len()).ok_or(BlockError::NoMemory)?;
+    buf.copy_from_slice(bytes);
+    Ok(buf.freeze())
+}

@@ -1,0 +1,26 @@
+//! iSCSI out, BlockDevice on top: discovery, sessions, multipath.
+//!
+//! A [`Session`] is one I_T nexus: it logs in, carries commands, and after a loss of its connection
+//! logs in again by itself; it never repeats a command. A [`Disk`] is a logical unit behind one or
+//! more sessions ([`block::BlockDevice`]): it chooses the path of each command and repeats what was
+//! lost. When a command may be repeated, and where, is decided by [`paths::Router`], which is pure.
+//!
+//! Everything of a session, and of a disk with all its sessions, lives on one core.
+
+mod address;
+mod answer;
+mod conn;
+mod discovery;
+mod disk;
+mod login;
+mod options;
+pub mod paths;
+mod session;
+
+pub use address::{AddressError, TargetAddress};
+pub use discovery::{DiscoveryError, discover};
+pub use disk::{AttachError, Disk, DiskOptions, PathReport};
+pub use iscsi::discovery::{DiscoveredTarget, PortalAddress};
+pub use login::LoginError;
+pub use options::SessionOptions;
+pub use session::{CommandError, Pending, Reply, Request, Session, TaskError, Transfer};

@@ -1,0 +1,84 @@
+//! How sessions are made and kept.
+
+use std::time::Duration;
+
+use iscsi::chap::InitiatorChap;
+use iscsi::discovery::PortalAddress;
+use iscsi::params::LocalLimits;
+use iscsi::pdu::Isid;
+use iscsi::text::IscsiName;
+
+/// What a session brings to its login, and its times.
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    /// Our name. Persistent reservations and access rules go by it, so it must stay the same.
+    pub initiator_name: IscsiName,
+    /// Initiator Session ID; `None` draws a random one. It stays the same over all logins of the
+    /// session, so that each ends what is left of the one before (RFC 7143 6.3.5).
+    pub isid: Option<Isid>,
+    /// What we authenticate with.
+    pub chap: Option<InitiatorChap>,
+    /// What we offer in the negotiation.
+    pub limits: LocalLimits,
+    /// Commands under way at once; the target's window can be smaller.
+    pub queue_depth: u32,
+    /// Time for a TCP connection, name resolution included.
+    pub connect_timeout: Duration,
+    /// Time for the whole login, redirections included.
+    pub login_timeout: Duration,
+    /// Time for the answer to a task management function. A connection on which an ABORT TASK has
+    /// none is given up.
+    pub abort_timeout: Duration,
+    /// Silence after which the target is asked for a sign of life.
+    pub nop_interval: Duration,
+    /// Time for the answer to that; also the longest time that output may be stuck.
+    pub nop_timeout: Duration,
+    /// The first pause between two attempts to log in again; each further one is twice as long.
+    pub backoff_min: Duration,
+    /// The longest of these pauses.
+    pub backoff_max: Duration,
+    /// Other portals of the same target. When the session's own cannot be reached, a login through
+    /// one of them makes sure that the lost session's tasks have ended.
+    pub alternates: Vec<PortalAddress>,
+}
+
+impl SessionOptions {
+    /// Times that suit a network within one building.
+    #[must_use]
+    pub fn new(initiator_name: IscsiName) -> Self {
+        Self {
+            initiator_name,
+            isid: None,
+            chap: None,
+            limits: LocalLimits {
+                max_connections: 1,
+                error_recovery_level: 0,
+                default_time2wait_s: 0,
+                ..LocalLimits::default()
+            },
+            queue_depth: 128,
+            connect_timeout: Duration::from_secs(3),
+            login_timeout: Duration::from_secs(10),
+            abort_timeout: Duration::from_secs(5),
+            nop_interval: Duration::from_secs(5),
+            nop_timeout: Duration::from_secs(5),
+            backoff_min: Duration::from_millis(100),
+            backoff_max: Duration::from_secs(5),
+            alternates: Vec::new(),
+        }
+    }
+}
+
+/// A random ISID (RFC 7143 11.12.5, type 10b).
+pub(crate) fn random_isid() -> Isid {
+    const TYPE_RANDOM: u8 = 0x80;
+    let mut isid = [0; 6];
+    random(&mut isid);
+    isid[0] = TYPE_RANDOM;
+    isid
+}
+
+/// Unpredictable bytes.
+pub(crate) fn random(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("the kernel has randomness once it has booted");
+}

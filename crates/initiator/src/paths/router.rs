@@ -1,0 +1,473 @@
+//! The life of every command of a disk: which path it takes, and what follows when that fails.
+//!
+//! The caller submits commands, carries out [`Action`]s, and tells how each try went. The rules:
+//!
+//! 1. **Order.** A change waits for earlier changes of the same blocks ([`super::overlap`]).
+//! 2. **Doubt.** A change that was sent on a nexus which was then lost is not sent again, and counts
+//!    as not over, until that loss is fenced: the lost nexus can do nothing any more. Together with
+//!    rule 1 a repeated write is never applied after a later one, and neither is its first copy. A
+//!    read is repeated at once, on another path: two copies of it do no harm.
+//! 3. **Fencing.** The session of the lost path fences by logging in again. If it has not within
+//!    [`RouterOptions::reinstate_wait`], another path is asked to reset the unit ([`Action::Fence`]).
+//! 4. **Limit.** A command that is in trouble for [`RouterOptions::limit`] fails. If it is a change
+//!    in doubt, its blocks stay closed to other changes until the doubt ends: the caller has its
+//!    answer, but what it writes next must not be overwritten by a ghost.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Duration;
+
+use scsi::alua::AccessState;
+use slab::Slab;
+
+use super::Policy;
+use super::overlap::Overlaps;
+use super::select::{PathId, PathState, PathStatus, Paths};
+
+/// How a disk deals with trouble.
+#[derive(Debug, Clone, Copy)]
+pub struct RouterOptions {
+    /// How paths are chosen.
+    pub policy: Policy,
+    /// How long a command may be in trouble before it fails.
+    pub limit: Duration,
+    /// How long a path must work before it counts as active again.
+    pub probation: Duration,
+    /// How long a lost session has to fence its loss itself.
+    pub reinstate_wait: Duration,
+    /// How often the target may ask for a command again.
+    pub retries_max: u32,
+}
+
+impl Default for RouterOptions {
+    fn default() -> Self {
+        Self {
+            policy: Policy::LeastQueueDepth,
+            limit: Duration::from_secs(60),
+            probation: Duration::from_secs(5),
+            reinstate_wait: Duration::from_secs(5),
+            retries_max: 16,
+        }
+    }
+}
+
+/// What matters of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// The bytes of the disk that it changes; `None` if it changes nothing.
+    pub changes: Option<Range<u64>>,
+    /// How much data it moves.
+    pub len_bytes: u32,
+}
+
+/// How a try of a command went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The command has its answer, good or bad.
+    Done,
+    /// Nothing was sent, for the path does not work.
+    NotSent,
+    /// It was sent, and the path was lost.
+    InDoubt {
+        /// The number of the loss, which [`Router::fenced`] will name.
+        loss: u64,
+    },
+    /// It took too long, and has ended without an answer.
+    Aborted,
+    /// Later on any path: BUSY, TASK SET FULL, becoming ready, no memory.
+    Later {
+        /// After this.
+        pause: Duration,
+    },
+    /// At once on any path: a unit attention, an aborted command.
+    Again,
+    /// Not through this path: its ALUA state has changed.
+    Inaccessible {
+        /// Its state.
+        access: AccessState,
+    },
+}
+
+/// Why a command fails without an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// No path worked, or the command did not get through, for too long.
+    #[error("no path to the disk has worked within the time limit")]
+    Unreachable,
+    /// The target asked for it again and again.
+    #[error("the target asked for the command again too often")]
+    TooManyRetries,
+}
+
+/// A command of a [`Router`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct OpId {
+    /// A small number, free for another command once this one is over.
+    pub slot: usize,
+    serial: u64,
+}
+
+/// What the caller has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Send the command on the path, and tell [`Router::tried`] how it went.
+    Send {
+        /// The command.
+        op: OpId,
+        /// The path.
+        path: PathId,
+    },
+    /// The command has failed and is over.
+    Fail {
+        /// The command.
+        op: OpId,
+        /// Why.
+        failure: Failure,
+    },
+    /// Make sure through `via` that nothing can come any more of loss `loss` of `lost`, by resetting
+    /// the unit; then call [`Router::fenced`]. If that fails it is asked for again later.
+    Fence {
+        /// The path that was lost.
+        lost: PathId,
+        /// The number of its loss.
+        loss: u64,
+        /// The path to act through.
+        via: PathId,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// An earlier change of the same blocks is not over.
+    Blocked,
+    /// There is no path.
+    Waiting,
+    Sent {
+        path: PathId,
+        started: Duration,
+    },
+    InDoubt {
+        path: PathId,
+        loss: u64,
+    },
+    Delayed {
+        until: Duration,
+    },
+    /// It has failed, but its blocks are closed until the doubt ends.
+    Ghost {
+        path: PathId,
+        loss: u64,
+    },
+}
+
+#[derive(Debug)]
+struct Op {
+    serial: u64,
+    shape: Shape,
+    phase: Phase,
+    trouble_since: Option<Duration>,
+    retries: u32,
+}
+
+/// A loss with changes in doubt.
+#[derive(Debug, Clone, Copy)]
+struct Doubt {
+    path: PathId,
+    loss: u64,
+    /// When another path is to be asked.
+    ask_at: Duration,
+}
+
+/// See the module's page. Invariant: an op is in `overlaps` from its submission until it is over,
+/// ghosts included, exactly if it changes something.
+#[derive(Debug)]
+pub struct Router {
+    options: RouterOptions,
+    paths: Paths,
+    fenced: Vec<u64>,
+    doubts: Vec<Doubt>,
+    ops: Slab<Op>,
+    overlaps: Overlaps<OpId>,
+    actions: VecDeque<Action>,
+    serial: u64,
+    /// Ops in any phase but `Sent`: while there are none, no time needs to be watched.
+    unsent: usize,
+}
+
+impl Router {
+    /// Without paths.
+    #[must_use]
+    pub fn new(options: RouterOptions) -> Self {
+        Self {
+            options,
+            paths: Paths::new(options.policy, options.probation),
+            fenced: Vec::new(),
+            doubts: Vec::new(),
+            ops: Slab::new(),
+            overlaps: Overlaps::new(),
+            actions: VecDeque::new(),
+            serial: 0,
+            unsent: 0,
+        }
+    }
+
+    /// Adds a path that works.
+    pub fn add_path(&mut self, access: AccessState) -> PathId {
+        self.fenced.push(0);
+        self.paths.add(access)
+    }
+
+    /// All paths, in the order of their numbers.
+    pub fn paths(&self) -> impl Iterator<Item = PathStatus> {
+        self.paths.all.iter().map(|path| path.status)
+    }
+
+    /// Takes a command.
+    pub fn submit(&mut self, shape: Shape, now: Duration) -> OpId {
+        self.serial += 1;
+        let changes = shape.changes.clone();
+        let slot = self.ops.insert(Op {
+            serial: self.serial,
+            shape,
+            phase: Phase::Waiting,
+            trouble_since: None,
+            retries: 0,
+        });
+        self.unsent += 1;
+        let op = OpId { slot, serial: self.serial };
+        if changes.is_none_or(|bytes| self.overlaps.enter(op, bytes)) {
+            self.dispatch(op, now);
+        } else {
+            self.set_phase(op, Phase::Blocked);
+            self.ops[slot].trouble_since = Some(now);
+        }
+        op
+    }
+
+    /// The next thing to do; call until `None` after every other call.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// A try of a command is over.
+    pub fn tried(&mut self, op: OpId, verdict: Verdict, now: Duration) {
+        let Some(Phase::Sent { path, started }) = self.phase(op) else {
+            debug_assert!(false, "only what was sent comes back");
+            return;
+        };
+        let len_bytes = self.ops[op.slot].shape.len_bytes;
+        let done = (verdict == Verdict::Done).then_some(len_bytes);
+        self.paths.over(path, started, now, done);
+        if verdict == Verdict::Done {
+            return self.over(op, now);
+        }
+        self.ops[op.slot].trouble_since.get_or_insert(now);
+        self.set_phase(op, Phase::Waiting);
+        match verdict {
+            Verdict::Done => {}
+            Verdict::NotSent => {
+                self.paths.lost(path);
+                self.dispatch(op, now);
+            }
+            Verdict::InDoubt { loss } => {
+                self.paths.lost(path);
+                self.doubt(op, path, loss, now);
+            }
+            Verdict::Aborted => {
+                // It may be the disk; then all paths become suspect, and are used all the same.
+                self.paths.on_probation(path, now);
+                self.again(op, now);
+            }
+            Verdict::Again => self.again(op, now),
+            Verdict::Later { pause } => self.set_phase(op, Phase::Delayed { until: now + pause }),
+            Verdict::Inaccessible { access } => {
+                self.paths.status(path).access = access;
+                self.dispatch(op, now);
+            }
+        }
+    }
+
+    /// A path does not work, as its session says.
+    pub fn lost(&mut self, path: PathId) {
+        self.paths.lost(path);
+    }
+
+    /// A lost path works again.
+    pub fn returned(&mut self, path: PathId, now: Duration) {
+        if self.paths.status(path).state == PathState::Failed {
+            self.paths.on_probation(path, now);
+        }
+        self.dispatch_waiting(now);
+    }
+
+    /// The ALUA state of a path.
+    pub fn set_access(&mut self, path: PathId, access: AccessState, now: Duration) {
+        self.paths.status(path).access = access;
+        self.dispatch_waiting(now);
+    }
+
+    /// Nothing can come any more of the losses of this path up to `loss`.
+    pub fn fenced(&mut self, path: PathId, loss: u64, now: Duration) {
+        self.fenced[path.0] = self.fenced[path.0].max(loss);
+        self.doubts.retain(|doubt| doubt.path != path || doubt.loss > loss);
+        let is_fenced = |of: PathId, its: u64| of == path && its <= loss;
+        let certain = self.in_order(|phase| match phase {
+            Phase::InDoubt { path, loss } | Phase::Ghost { path, loss } => is_fenced(path, loss),
+            _ => false,
+        });
+        for op in certain {
+            match self.phase(op) {
+                Some(Phase::Ghost { .. }) => self.over(op, now),
+                _ => self.dispatch(op, now),
+            }
+        }
+    }
+
+    /// When [`Self::tick`] is to be called at the latest.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Duration> {
+        let probation = self.paths.next_deadline();
+        let doubt = self.doubts.iter().map(|doubt| doubt.ask_at).min();
+        let op = if self.unsent == 0 {
+            None
+        } else {
+            self.ops.iter().filter_map(|(_, op)| self.deadline_of(op)).min()
+        };
+        [probation, doubt, op].into_iter().flatten().min()
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Duration) {
+        self.paths.tick(now);
+        if self.unsent > 0 {
+            let due = |phase| matches!(phase, Phase::Delayed { until } if now >= until);
+            for op in self.in_order(due) {
+                self.dispatch(op, now);
+            }
+            self.dispatch_waiting(now);
+            self.expire(now);
+        }
+        self.ask_for_fences(now);
+    }
+
+    fn deadline_of(&self, op: &Op) -> Option<Duration> {
+        let limit = op.trouble_since.map(|since| since + self.options.limit);
+        match op.phase {
+            Phase::Sent { .. } | Phase::Ghost { .. } => None,
+            Phase::Delayed { until } => Some(limit.map_or(until, |limit| limit.min(until))),
+            Phase::Blocked | Phase::Waiting | Phase::InDoubt { .. } => limit,
+        }
+    }
+
+    fn phase(&self, op: OpId) -> Option<Phase> {
+        self.ops.get(op.slot).filter(|it| it.serial == op.serial).map(|it| it.phase)
+    }
+
+    fn set_phase(&mut self, op: OpId, phase: Phase) {
+        let old = std::mem::replace(&mut self.ops[op.slot].phase, phase);
+        let is_sent = |phase| matches!(phase, Phase::Sent { .. });
+        self.unsent += usize::from(is_sent(old));
+        self.unsent -= usize::from(is_sent(phase));
+    }
+
+    /// The ops in such a phase, oldest first.
+    fn in_order(&self, wanted: impl Fn(Phase) -> bool) -> Vec<OpId> {
+        let found = self.ops.iter().filter(|(_, op)| wanted(op.phase));
+        let mut found: Vec<OpId> =
+            found.map(|(slot, op)| OpId { slot, serial: op.serial }).collect();
+        found.sort_unstable_by_key(|op| op.serial);
+        found
+    }
+
+    fn dispatch(&mut self, op: OpId, now: Duration) {
+        match self.paths.choose(now, None) {
+            Some(path) => {
+                self.set_phase(op, Phase::Sent { path, started: now });
+                self.actions.push_back(Action::Send { op, path });
+            }
+            None => {
+                self.set_phase(op, Phase::Waiting);
+                self.ops[op.slot].trouble_since.get_or_insert(now);
+            }
+        }
+    }
+
+    fn dispatch_waiting(&mut self, now: Duration) {
+        for op in self.in_order(|phase| phase == Phase::Waiting) {
+            self.dispatch(op, now);
+        }
+    }
+
+    fn again(&mut self, op: OpId, now: Duration) {
+        self.ops[op.slot].retries += 1;
+        if self.ops[op.slot].retries > self.options.retries_max {
+            self.actions.push_back(Action::Fail { op, failure: Failure::TooManyRetries });
+            return self.over(op, now);
+        }
+        self.dispatch(op, now);
+    }
+
+    fn doubt(&mut self, op: OpId, path: PathId, loss: u64, now: Duration) {
+        let is_harmless = self.ops[op.slot].shape.changes.is_none();
+        if is_harmless || self.fenced[path.0] >= loss {
+            return self.dispatch(op, now);
+        }
+        self.set_phase(op, Phase::InDoubt { path, loss });
+        if !self.doubts.iter().any(|doubt| doubt.path == path && doubt.loss == loss) {
+            let ask_at = now + self.options.reinstate_wait;
+            self.doubts.push(Doubt { path, loss, ask_at });
+        }
+    }
+
+    fn over(&mut self, op: OpId, now: Duration) {
+        let phase = self.ops[op.slot].phase;
+        self.unsent -= usize::from(!matches!(phase, Phase::Sent { .. }));
+        let gone = self.ops.remove(op.slot);
+        if gone.shape.changes.is_none() {
+            return;
+        }
+        let mut starts = Vec::new();
+        self.overlaps.leave(op, |key| starts.push(key));
+        for next in starts {
+            // One that failed while it was blocked is gone.
+            if self.phase(next) == Some(Phase::Blocked) {
+                self.ops[next.slot].trouble_since = None;
+                self.dispatch(next, now);
+            }
+        }
+    }
+
+    fn expire(&mut self, now: Duration) {
+        let limit = self.options.limit;
+        let late: Vec<OpId> = self
+            .in_order(|phase| !matches!(phase, Phase::Sent { .. } | Phase::Ghost { .. }))
+            .into_iter()
+            .filter(|op| self.ops[op.slot].trouble_since.is_some_and(|since| now >= since + limit))
+            .collect();
+        for op in late {
+            // One that an earlier one of these let start has been sent.
+            let Some(phase) = self.phase(op) else { continue };
+            match phase {
+                Phase::Sent { .. } | Phase::Ghost { .. } => continue,
+                Phase::InDoubt { path, loss } => self.set_phase(op, Phase::Ghost { path, loss }),
+                Phase::Blocked | Phase::Waiting | Phase::Delayed { .. } => self.over(op, now),
+            }
+            self.actions.push_back(Action::Fail { op, failure: Failure::Unreachable });
+        }
+    }
+
+    fn ask_for_fences(&mut self, now: Duration) {
+        for n in 0..self.doubts.len() {
+            let Doubt { path, loss, ask_at } = self.doubts[n];
+            if now < ask_at {
+                continue;
+            }
+            self.doubts[n].ask_at = now + self.options.reinstate_wait;
+            if let Some(via) = self.paths.choose(now, Some(path)) {
+                // It is no command: it must not count as one.
+                self.paths.over(via, now, now, None);
+                self.actions.push_back(Action::Fence { lost: path, loss, via });
+            }
+        }
+    }
+}

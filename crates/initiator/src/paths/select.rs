@@ -1,0 +1,244 @@
+//! The states of paths, and the choice among them.
+//!
+//! ```text
+//!             lost                     returned              time without failure
+//! active -------------> failed ------------------> probation ---------------------> active
+//!    ^  \                  ^                          |  ^
+//!    |   \ suspect         +------------ lost --------+  |
+//!    |    +----------------------------------------------+
+//! ```
+//!
+//! A path on probation is used only where no active one is left. Each failure during probation
+//! doubles the next one, up to [`PROBATION_DOUBLINGS_MAX`] times, so that a path which comes and
+//! goes does not take commands down with it again and again.
+
+use std::time::Duration;
+
+use scsi::alua::AccessState;
+
+use super::Policy;
+
+const PROBATION_DOUBLINGS_MAX: u32 = 5;
+
+/// A share of one eighth for each new sample.
+const SMOOTHING: u64 = 8;
+
+/// The number of a path, from 0, in the order in which they were added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PathId(pub usize);
+
+/// Whether a path is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathState {
+    /// It is.
+    Active,
+    /// It works again, but has yet to show that it stays so.
+    Probation {
+        /// When it counts as active.
+        until: Duration,
+    },
+    /// It does not work.
+    Failed,
+}
+
+/// What there is to know about a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathStatus {
+    /// Whether it is used.
+    pub state: PathState,
+    /// Its ALUA state.
+    pub access: AccessState,
+    /// Commands under way.
+    pub in_flight: u32,
+    /// Commands that it has done.
+    pub commands: u64,
+    /// Bytes that it has moved.
+    pub bytes: u64,
+    /// Smoothed time of a command.
+    pub latency: Duration,
+    /// Times that it was lost.
+    pub losses: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Path {
+    pub(super) status: PathStatus,
+    /// Failures that probation is longer for.
+    strikes: u32,
+    /// Smoothed time of a command, divided by the commands it shared the path with.
+    service_ns: u64,
+    measured_at: Duration,
+    /// When it was chosen last, as a count of choices: breaks ties.
+    chosen: u64,
+}
+
+/// All paths and the policy.
+#[derive(Debug)]
+pub(super) struct Paths {
+    pub(super) all: Vec<Path>,
+    policy: Policy,
+    probation: Duration,
+    choices: u64,
+    current: Option<usize>,
+    left: u32,
+}
+
+impl Paths {
+    pub(super) fn new(policy: Policy, probation: Duration) -> Self {
+        Self { all: Vec::new(), policy, probation, choices: 0, current: None, left: 0 }
+    }
+
+    pub(super) fn add(&mut self, access: AccessState) -> PathId {
+        self.all.push(Path {
+            status: PathStatus {
+                state: PathState::Active,
+                access,
+                in_flight: 0,
+                commands: 0,
+                bytes: 0,
+                latency: Duration::ZERO,
+                losses: 0,
+            },
+            strikes: 0,
+            service_ns: 0,
+            measured_at: Duration::ZERO,
+            chosen: 0,
+        });
+        PathId(self.all.len() - 1)
+    }
+
+    pub(super) fn status(&mut self, path: PathId) -> &mut PathStatus {
+        &mut self.all[path.0].status
+    }
+
+    /// The path for the next command, which counts as under way from now on. `except` is left out.
+    pub(super) fn choose(&mut self, now: Duration, except: Option<PathId>) -> Option<PathId> {
+        let allowed = |n: usize| except != Some(PathId(n));
+        let rank = |path: &Path| rank(&path.status);
+        let usable = self.all.iter().enumerate().filter(|(n, _)| allowed(*n));
+        let best = usable.filter_map(|(_, path)| rank(path)).min()?;
+        let is_candidate = |n: usize, path: &Path| allowed(n) && rank(path) == Some(best);
+        let candidates = || {
+            let all = self.all.iter().enumerate();
+            all.filter(|(n, path)| is_candidate(*n, path))
+        };
+        let current = self.current.filter(|&n| is_candidate(n, &self.all[n]));
+        let chosen = match self.policy {
+            Policy::Failover => current.or_else(|| candidates().next().map(|(n, _)| n))?,
+            Policy::RoundRobin { ios_per_path } => match current.filter(|_| self.left > 0) {
+                Some(current) => {
+                    self.left -= 1;
+                    current
+                }
+                None => {
+                    let next = candidates().min_by_key(|(_, path)| path.chosen)?.0;
+                    self.left = ios_per_path - 1;
+                    next
+                }
+            },
+            Policy::LeastQueueDepth => {
+                candidates().min_by_key(|(_, path)| (path.status.in_flight, path.chosen))?.0
+            }
+            Policy::ServiceTime => {
+                candidates().min_by_key(|(_, path)| (path.expected_ns(now), path.chosen))?.0
+            }
+        };
+        self.current = Some(chosen);
+        self.choices += 1;
+        let path = &mut self.all[chosen];
+        path.chosen = self.choices;
+        path.status.in_flight += 1;
+        Some(PathId(chosen))
+    }
+
+    /// A command on the path is over; `len_bytes` if it was done.
+    pub(super) fn over(
+        &mut self,
+        path: PathId,
+        started: Duration,
+        now: Duration,
+        done: Option<u32>,
+    ) {
+        let path = &mut self.all[path.0];
+        let shared_by = u64::from(path.status.in_flight.max(1));
+        path.status.in_flight = path.status.in_flight.saturating_sub(1);
+        let Some(len_bytes) = done else { return };
+        path.status.commands += 1;
+        path.status.bytes += u64::from(len_bytes);
+        let took = now.saturating_sub(started);
+        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let latency_ns = u64::try_from(path.status.latency.as_nanos()).unwrap_or(u64::MAX);
+        path.status.latency = Duration::from_nanos(smooth(latency_ns, took_ns));
+        path.service_ns = smooth(path.service_ns, took_ns / shared_by);
+        path.measured_at = now;
+    }
+
+    /// The path does not work.
+    pub(super) fn lost(&mut self, path: PathId) {
+        let path = &mut self.all[path.0];
+        match path.status.state {
+            PathState::Failed => return,
+            PathState::Probation { .. } => {
+                path.strikes = (path.strikes + 1).min(PROBATION_DOUBLINGS_MAX);
+            }
+            PathState::Active => {}
+        }
+        path.status.losses += 1;
+        path.status.state = PathState::Failed;
+    }
+
+    /// A failed path works again, or an active one has become suspect.
+    pub(super) fn on_probation(&mut self, path: PathId, now: Duration) {
+        let path = &mut self.all[path.0];
+        let until = now + self.probation * 2_u32.pow(path.strikes);
+        path.status.state = PathState::Probation { until };
+    }
+
+    /// Ends probations whose time is over; whether there were any.
+    pub(super) fn tick(&mut self, now: Duration) {
+        for path in &mut self.all {
+            if let PathState::Probation { until } = path.status.state
+                && now >= until
+            {
+                path.status.state = PathState::Active;
+                path.strikes = path.strikes.saturating_sub(1);
+            }
+        }
+    }
+
+    /// When the next probation ends.
+    pub(super) fn next_deadline(&self) -> Option<Duration> {
+        let ends = self.all.iter().filter_map(|path| match path.status.state {
+            PathState::Probation { until } => Some(until),
+            _ => None,
+        });
+        ends.min()
+    }
+}
+
+impl Path {
+    /// How long one more command would take. What was measured long ago loses its weight, so that a
+    /// path which was slow once is tried again.
+    fn expected_ns(&self, now: Duration) -> u64 {
+        let age_s = now.saturating_sub(self.measured_at).as_secs().min(63);
+        (self.service_ns >> age_s).saturating_mul(u64::from(self.status.in_flight) + 1)
+    }
+}
+
+/// Lower is better; `None` is not usable.
+fn rank(path: &PathStatus) -> Option<u8> {
+    let access = match path.access {
+        AccessState::ActiveOptimized => 0,
+        AccessState::ActiveNonOptimized => 1,
+        _ => return None,
+    };
+    match path.state {
+        PathState::Active => Some(access),
+        PathState::Probation { .. } => Some(2 + access),
+        PathState::Failed => None,
+    }
+}
+
+fn smooth(old: u64, new: u64) -> u64 {
+    if old == 0 { new } else { old - old / SMOOTHING + new / SMOOTHING }
+}

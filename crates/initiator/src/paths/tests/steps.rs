@@ -1,0 +1,193 @@
+//! The rules of the router, one at a time.
+
+use std::time::Duration;
+
+use scsi::alua::AccessState::{ActiveOptimized, Standby};
+
+use super::super::{
+    Action, Failure, OpId, PathId, PathState, Policy, Router, RouterOptions, Shape, Verdict,
+};
+use super::ms;
+
+const A: PathId = PathId(0);
+const B: PathId = PathId(1);
+
+fn router(paths: usize) -> Router {
+    let mut router = Router::new(RouterOptions {
+        policy: Policy::Failover,
+        limit: Duration::from_secs(30),
+        probation: Duration::from_secs(4),
+        reinstate_wait: Duration::from_secs(5),
+        retries_max: 3,
+    });
+    for _ in 0..paths {
+        router.add_path(ActiveOptimized);
+    }
+    router
+}
+
+fn read() -> Shape {
+    Shape { changes: None, len_bytes: 4096 }
+}
+
+fn write(at: u64, len: u32) -> Shape {
+    Shape { changes: Some(at..at + u64::from(len)), len_bytes: len }
+}
+
+fn actions(router: &mut Router) -> Vec<Action> {
+    std::iter::from_fn(|| router.poll_action()).collect()
+}
+
+/// The one thing to do is to send this op on this path.
+#[track_caller]
+fn sends(router: &mut Router, op: OpId, path: PathId) {
+    assert_eq!(actions(router), [Action::Send { op, path }]);
+}
+
+#[test]
+fn a_read_goes_to_another_path_at_once() {
+    let mut router = router(2);
+    let op = router.submit(read(), ms(0));
+    sends(&mut router, op, A);
+    router.tried(op, Verdict::InDoubt { loss: 1 }, ms(10));
+    sends(&mut router, op, B);
+    router.tried(op, Verdict::Done, ms(20));
+    assert_eq!(actions(&mut router), []);
+    let states: Vec<PathState> = router.paths().map(|path| path.state).collect();
+    assert_eq!(states, [PathState::Failed, PathState::Active]);
+    assert_eq!(router.next_deadline(), None);
+}
+
+#[test]
+fn a_write_in_doubt_waits_until_its_first_copy_is_dead() {
+    let mut router = router(2);
+    let op = router.submit(write(0, 4096), ms(0));
+    sends(&mut router, op, A);
+    router.tried(op, Verdict::InDoubt { loss: 1 }, ms(10));
+    assert_eq!(actions(&mut router), []);
+    router.fenced(A, 0, ms(20));
+    assert_eq!(actions(&mut router), [], "that was an earlier loss");
+    router.fenced(A, 1, ms(30));
+    sends(&mut router, op, B);
+}
+
+#[test]
+fn a_write_that_was_not_sent_or_is_known_to_be_over_needs_no_fence() {
+    for verdict in [Verdict::NotSent, Verdict::Aborted, Verdict::Again] {
+        let mut router = router(2);
+        let op = router.submit(write(0, 4096), ms(0));
+        sends(&mut router, op, A);
+        router.tried(op, verdict, ms(10));
+        let sent = actions(&mut router);
+        assert!(matches!(sent[..], [Action::Send { op: again, .. }] if again == op), "{verdict:?}");
+    }
+}
+
+#[test]
+fn a_later_write_to_the_same_blocks_waits_for_the_repeated_one() {
+    let mut router = router(2);
+    let first = router.submit(write(0, 8192), ms(0));
+    sends(&mut router, first, A);
+    router.tried(first, Verdict::InDoubt { loss: 1 }, ms(10));
+    let second = router.submit(write(4096, 4096), ms(20));
+    let elsewhere = router.submit(write(8192, 4096), ms(20));
+    sends(&mut router, elsewhere, B);
+    router.fenced(A, 1, ms(30));
+    sends(&mut router, first, B);
+    router.tried(first, Verdict::Done, ms(40));
+    sends(&mut router, second, B);
+}
+
+#[test]
+fn a_path_that_stays_away_is_fenced_through_another() {
+    let mut router = router(2);
+    let op = router.submit(write(0, 4096), ms(0));
+    sends(&mut router, op, A);
+    router.tried(op, Verdict::InDoubt { loss: 1 }, ms(0));
+    assert_eq!(router.next_deadline(), Some(ms(5000)));
+    router.tick(ms(4999));
+    assert_eq!(actions(&mut router), []);
+    router.tick(ms(5000));
+    let fence = Action::Fence { lost: A, loss: 1, via: B };
+    assert_eq!(actions(&mut router), [fence]);
+    router.tick(ms(10_000));
+    assert_eq!(actions(&mut router), [fence], "asked for again until it is done");
+    router.fenced(A, 1, ms(11_000));
+    sends(&mut router, op, B);
+    assert_eq!(router.paths().map(|path| path.in_flight).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn a_failed_write_in_doubt_keeps_its_blocks_closed() {
+    let mut router = router(1);
+    let ghost = router.submit(write(0, 4096), ms(0));
+    sends(&mut router, ghost, A);
+    router.tried(ghost, Verdict::InDoubt { loss: 1 }, ms(0));
+    router.tick(ms(30_000));
+    let failure = Failure::Unreachable;
+    assert_eq!(actions(&mut router), [Action::Fail { op: ghost, failure }]);
+    router.returned(A, ms(31_000));
+    let later = router.submit(write(0, 4096), ms(32_000));
+    assert_eq!(actions(&mut router), [], "the ghost could overwrite it");
+    router.fenced(A, 1, ms(33_000));
+    sends(&mut router, later, A);
+}
+
+#[test]
+fn without_a_path_commands_wait_and_then_fail() {
+    let mut router = router(1);
+    router.lost(A);
+    let one = router.submit(read(), ms(0));
+    let two = router.submit(write(0, 512), ms(10_000));
+    assert_eq!(actions(&mut router), []);
+    assert_eq!(router.next_deadline(), Some(ms(30_000)));
+    router.tick(ms(30_000));
+    let failure = Failure::Unreachable;
+    assert_eq!(actions(&mut router), [Action::Fail { op: one, failure }]);
+    router.returned(A, ms(35_000));
+    sends(&mut router, two, A);
+    router.tried(two, Verdict::Done, ms(35_001));
+    router.tick(ms(90_000));
+    assert_eq!(actions(&mut router), []);
+}
+
+#[test]
+fn commands_that_waited_go_in_the_order_in_which_they_came() {
+    let mut router = router(1);
+    router.lost(A);
+    let ops: Vec<OpId> = (0..5).map(|n| router.submit(write(n * 512, 512), ms(n))).collect();
+    router.returned(A, ms(100));
+    let sent: Vec<Action> = ops.iter().map(|&op| Action::Send { op, path: A }).collect();
+    assert_eq!(actions(&mut router), sent);
+}
+
+#[test]
+fn busy_is_tried_later_and_attention_only_so_often() {
+    let mut router = router(1);
+    let op = router.submit(read(), ms(0));
+    sends(&mut router, op, A);
+    router.tried(op, Verdict::Later { pause: ms(50) }, ms(0));
+    assert_eq!(router.next_deadline(), Some(ms(50)));
+    router.tick(ms(50));
+    sends(&mut router, op, A);
+    for _ in 0..3 {
+        router.tried(op, Verdict::Again, ms(60));
+        sends(&mut router, op, A);
+    }
+    router.tried(op, Verdict::Again, ms(60));
+    let failure = Failure::TooManyRetries;
+    assert_eq!(actions(&mut router), [Action::Fail { op, failure }]);
+}
+
+#[test]
+fn a_standby_path_is_not_asked_again_until_it_changes() {
+    let mut router = router(2);
+    let op = router.submit(read(), ms(0));
+    sends(&mut router, op, A);
+    router.tried(op, Verdict::Inaccessible { access: Standby }, ms(0));
+    sends(&mut router, op, B);
+    router.tried(op, Verdict::Inaccessible { access: Standby }, ms(0));
+    assert_eq!(actions(&mut router), []);
+    router.set_access(A, ActiveOptimized, ms(1000));
+    sends(&mut router, op, A);
+}

@@ -1,0 +1,216 @@
+//! What is not a SCSI command: pings, task management, logout.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use iscsi::ffp::serial_lt;
+use iscsi::pdu::{
+    LogoutReason, LogoutRequest, NopOut, RESERVED_TAG, TaskFunction, TaskRequest, TaskResult,
+};
+use ring::Data;
+
+use super::task::{Phase, Task};
+use super::{CommandError, Inner, Session};
+use crate::answer::{Answer, until};
+use crate::conn::{Connection, Ending};
+
+/// The longest time that a logout waits for commands under way.
+const DRAIN_MAX: Duration = Duration::from_secs(10);
+
+/// After a reset that fenced another nexus: for what the target had received of that nexus without
+/// having looked at it. It is a matter of milliseconds for a target that works at all.
+pub(crate) const SETTLE: Duration = Duration::from_secs(1);
+
+/// Why a task management function has no effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TaskError {
+    /// There is no connection, or it broke before the answer came.
+    #[error("there is no connection to the target")]
+    NotConnected,
+    /// The target did not answer in time. It may yet do what it was asked for.
+    #[error("the target did not answer a task management function")]
+    TimedOut,
+    /// The target says no.
+    #[error("the target answered {0:?}")]
+    Refused(TaskResult),
+}
+
+impl Session {
+    /// LOGICAL UNIT RESET: ends all tasks of all nexuses on the unit (SAM-5 7.4).
+    ///
+    /// # Errors
+    /// A [`TaskError`].
+    pub async fn reset_unit(&self, lun: u64) -> Result<(), TaskError> {
+        let conn = self.inner().usable().ok_or(TaskError::NotConnected)?;
+        end_all(&conn, TaskFunction::LOGICAL_UNIT_RESET, lun).await
+    }
+
+    /// Ends every command of this session on the unit (ABORT TASK SET).
+    ///
+    /// # Errors
+    /// A [`TaskError`].
+    pub async fn abort_task_set(&self, lun: u64) -> Result<(), TaskError> {
+        let conn = self.inner().usable().ok_or(TaskError::NotConnected)?;
+        end_all(&conn, TaskFunction::ABORT_TASK_SET, lun).await
+    }
+
+    /// Lets the commands under way end, logs out, and closes the session.
+    pub async fn logout(&self) {
+        let inner = self.inner();
+        if let Some(conn) = inner.usable() {
+            leave(conn, DRAIN_MAX).await;
+        }
+        inner.close();
+    }
+}
+
+impl Inner {
+    fn tasks_where(&self, wanted: impl Fn(&Task) -> bool) -> Vec<Rc<Task>> {
+        let tasks = self.tasks.borrow();
+        tasks.iter().map(|(_, task)| task).filter(|task| wanted(task)).cloned().collect()
+    }
+
+    /// Asks the target for a sign of life.
+    pub(crate) fn ping(&self, conn: &Connection) {
+        let nop = NopOut {
+            is_immediate: true,
+            data_segment_len_bytes: 0,
+            lun: 0,
+            itt: self.other_tag(),
+            ttt: RESERVED_TAG,
+            cmd_sn: self.cmd_sn.get(),
+            exp_stat_sn: conn.exp_stat_sn.get(),
+        };
+        conn.ping_since.set(Some(ring::now()));
+        conn.push(&nop.to_bhs(), Data::default());
+    }
+
+    /// Ends commands whose time is up.
+    pub(crate) fn abort_late(self: &Rc<Self>, conn: &Rc<Connection>, now: Instant) {
+        let mut late = Vec::new();
+        self.queue.borrow_mut().retain(|task| {
+            let is_late = now >= task.deadline;
+            if is_late {
+                late.push(task.clone());
+            }
+            !is_late
+        });
+        for task in late {
+            task.phase.set(Phase::Over);
+            task.answer.set(Err(CommandError::NotSent));
+        }
+        let is_late = |task: &Task| task.phase.get() == Phase::Sent && now >= task.deadline;
+        for task in self.tasks_where(is_late) {
+            task.phase.set(Phase::Aborting);
+            ring::spawn(abort(conn.clone(), task));
+        }
+    }
+}
+
+/// Aborts one task. When the target does not confirm that it is over, only the end of the
+/// connection brings certainty.
+///
+/// A task that does not exist is over, too: on the one connection of the session the command came
+/// before the request to abort it, and its answer, had there been one, before the answer to that.
+async fn abort(conn: Rc<Connection>, task: Rc<Task>) {
+    let answer = manage(&conn, TaskFunction::ABORT_TASK, task.lun, Some(&task)).await;
+    if task.phase.get() == Phase::Over {
+        return; // its answer came first
+    }
+    match answer {
+        Ok(()) | Err(TaskError::Refused(TaskResult::TASK_DOES_NOT_EXIST)) => {
+            conn.session.finish(&conn, &task, Err(CommandError::Aborted));
+        }
+        Err(_) => conn.end(Ending::Stalled("did not abort a command whose time was up")),
+    }
+}
+
+/// Ends all tasks on a unit. Those of this session that were sent before the function, and have no
+/// answer when it is complete, will have none; those sent after it live.
+async fn end_all(conn: &Rc<Connection>, function: TaskFunction, lun: u64) -> Result<(), TaskError> {
+    let session = &conn.session;
+    let first_alive = session.cmd_sn.get();
+    manage(conn, function, lun, None).await?;
+    let is_dead = |task: &Task| task.lun == lun && serial_lt(task.cmd_sn.get(), first_alive);
+    for task in session.tasks_where(is_dead) {
+        session.finish(conn, &task, Err(CommandError::Aborted));
+    }
+    Ok(())
+}
+
+/// Sends a task management function, which overtakes the commands, and waits for its answer.
+async fn manage(
+    conn: &Rc<Connection>,
+    function: TaskFunction,
+    lun: u64,
+    task: Option<&Task>,
+) -> Result<(), TaskError> {
+    let session = &conn.session;
+    let itt = session.other_tag();
+    let answer = Rc::new(Answer::default());
+    session.management.borrow_mut().insert(itt, answer.clone());
+    let request = TaskRequest {
+        is_immediate: true,
+        function,
+        lun,
+        itt,
+        referenced_task_tag: task.map_or(RESERVED_TAG, |task| task.itt.get()),
+        cmd_sn: session.cmd_sn.get(),
+        exp_stat_sn: conn.exp_stat_sn.get(),
+        ref_cmd_sn: task.map_or(0, |task| task.cmd_sn.get()),
+        exp_data_sn: 0,
+    };
+    conn.push(&request.to_bhs(), Data::default());
+    match ring::timeout(session.options.abort_timeout, answer.wait()).await {
+        Some(TaskResult::COMPLETE) => Ok(()),
+        Some(_) if conn.is_ending() => Err(TaskError::NotConnected),
+        Some(other) => Err(TaskError::Refused(other)),
+        None => {
+            session.management.borrow_mut().remove(&itt);
+            Err(TaskError::TimedOut)
+        }
+    }
+}
+
+/// Ends what another nexus of ours may still do on the units with commands in doubt.
+pub(super) async fn fence_by_reset(conn: Rc<Connection>) {
+    let session = conn.session.clone();
+    let loss = session.losses.get();
+    let units: Vec<u64> = session.doubtful.borrow().iter().copied().collect();
+    for lun in units {
+        if end_all(&conn, TaskFunction::LOGICAL_UNIT_RESET, lun).await.is_err() {
+            return conn.end(Ending::Stalled("did not reset a unit after it moved"));
+        }
+    }
+    ring::sleep(SETTLE).await;
+    if !conn.is_ending() {
+        session.set_fenced(loss);
+    }
+}
+
+/// Takes no more commands, waits for those under way, half of `time` at most, and logs out.
+pub(super) async fn leave(conn: Rc<Connection>, time: Duration) {
+    if conn.is_leaving.replace(true) || conn.is_ending() {
+        return;
+    }
+    let session = conn.session.clone();
+    for task in session.queue.take() {
+        task.phase.set(Phase::Over);
+        task.answer.set(Err(CommandError::NotSent));
+    }
+    session.changed.notify();
+    let is_idle = || session.tasks.borrow().is_empty() || conn.is_ending();
+    ring::timeout(time.min(DRAIN_MAX) / 2, until(&session.changed, is_idle)).await;
+    let request = LogoutRequest {
+        is_immediate: true,
+        reason: LogoutReason::CLOSE_SESSION,
+        itt: session.other_tag(),
+        cid: 0,
+        cmd_sn: session.cmd_sn.get(),
+        exp_stat_sn: conn.exp_stat_sn.get(),
+    };
+    conn.push(&request.to_bhs(), Data::default());
+    let limit = session.options.abort_timeout;
+    ring::timeout(limit, conn.logout.wait()).await;
+    conn.end(Ending::LoggedOut);
+}

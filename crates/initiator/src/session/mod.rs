@@ -1,0 +1,468 @@
+//! A session: one I_T nexus, over one connection at a time.
+//!
+//! ```text
+//!            log in                    connection ends (a "loss")
+//! open() -----------> up ------------------------------------> down
+//!                     ^                                         |
+//!                     +---- log in with the same ISID, TSIH 0 ---+
+//! ```
+//!
+//! A session never repeats a command. When its connection ends, every command that was sent and not
+//! answered ends as [`CommandError::InDoubt`] with the number of the loss: the target may have run
+//! it, may be running it, and may have yet to read it from the network. The loss is *fenced* once
+//! none of this can be true any more. That is so after the next successful login of the session:
+//! it has the same initiator name, ISID and portal group and a TSIH of 0, so the target must end the
+//! old session, its connections and its tasks, before it accepts the new one (RFC 7143 6.3.5), and
+//! what it has not read of the old connection it never will. A repeated command is therefore sent
+//! after [`Session::until_fenced`] only, unless doing it twice, late, does no harm (a read).
+//!
+//! Where the session's own portal stays away, any other portal of the same group does as well
+//! ([`SessionOptions::alternates`]): a login there ends the lost session and is given up again. A
+//! login that ends in another portal group is another nexus, which does not end the old one; then
+//! LOGICAL UNIT RESET does, on each unit with a command in doubt (SAM-5 7.4: it aborts the tasks of
+//! all nexuses).
+
+mod command;
+mod incoming;
+mod management;
+mod recovery;
+mod task;
+mod write_plan;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use iscsi::discovery::PortalAddress;
+use iscsi::ffp::{serial_le, serial_lt};
+use iscsi::pdu::{DataOut, Isid, RESERVED_TAG, ScsiCommand, TaskAttribute, TaskResult};
+use iscsi::text::IscsiName;
+use ring::{Buf, Data, Notify};
+use slab::Slab;
+
+use crate::address::TargetAddress;
+use crate::answer::{Answer, until};
+use crate::conn::{Connection, Ending, still};
+use crate::login::{FIRST_CMD_SN, LoggedIn, LoginError, log_in};
+use crate::options::{SessionOptions, random_isid};
+
+pub use command::{CommandError, Pending, Reply, Request, Transfer};
+pub(crate) use management::SETTLE;
+pub use management::TaskError;
+
+pub(crate) use task::Task;
+
+use task::Phase;
+use write_plan::{Unsolicited, segments};
+
+/// Tags of tasks: slot number below, a count above, so that a late PDU meets nobody else's task.
+/// Tags from `TAG_OTHER` on belong to NOP, task management, logout.
+const TAG_SLOT_BITS: u32 = 16;
+const TAG_COUNT_MAX: u32 = 0x7fff;
+const TAG_OTHER: u32 = 0x8000_0000;
+
+/// One I_T nexus to a target. Clones share it; the last one dropped ends it without a logout.
+#[derive(Debug, Clone)]
+pub struct Session(Rc<Owner>);
+
+/// What the handles share; the session's own tasks hold [`Inner`] only.
+#[derive(Debug)]
+struct Owner(Rc<Inner>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+#[derive(Debug)]
+enum State {
+    Up(Rc<Connection>),
+    Down { since: Instant },
+    Closed,
+}
+
+/// The session as its own tasks see it.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) options: SessionOptions,
+    target: IscsiName,
+    portal: PortalAddress,
+    isid: Isid,
+    state: RefCell<State>,
+    /// Rings at each change of `state`, `losses` and `fenced`.
+    changed: Notify,
+    tasks: RefCell<Slab<Rc<Task>>>,
+    tag_count: Cell<u32>,
+    queue: RefCell<VecDeque<Rc<Task>>>,
+    cmd_sn: Cell<u32>,
+    max_cmd_sn: Cell<u32>,
+    losses: Cell<u64>,
+    fenced: Cell<u64>,
+    /// Units with commands in doubt.
+    doubtful: RefCell<BTreeSet<u64>>,
+    /// The portal group of the nexus, once known.
+    group_tag: Cell<Option<u16>>,
+    /// Something is in doubt that an earlier nexus of ours, in another portal group, may still do.
+    pub(crate) has_moved: Cell<bool>,
+    /// Task management functions that wait for their answer.
+    management: RefCell<HashMap<u32, Rc<Answer<TaskResult>>>>,
+    next_other_tag: Cell<u32>,
+    /// The shortest timeout of any command so far: how often the watch must look.
+    timeout_min: Cell<Duration>,
+    last_trouble: RefCell<String>,
+}
+
+impl Session {
+    /// Logs in. From then on the session keeps itself up until it is logged out or dropped.
+    ///
+    /// # Errors
+    /// A [`LoginError`] of the first login. Later ones are repeated.
+    pub async fn open(
+        address: &TargetAddress,
+        options: SessionOptions,
+    ) -> Result<Self, LoginError> {
+        let isid = options.isid.unwrap_or_else(random_isid);
+        let first = log_in(&address.portal, Some(&address.name), isid, &options).await?;
+        let inner = Rc::new(Inner {
+            target: address.name.clone(),
+            portal: address.portal.clone(),
+            isid,
+            state: RefCell::new(State::Down { since: ring::now() }),
+            changed: Notify::new(),
+            tasks: RefCell::default(),
+            tag_count: Cell::new(0),
+            queue: RefCell::default(),
+            cmd_sn: Cell::new(FIRST_CMD_SN),
+            max_cmd_sn: Cell::new(0),
+            losses: Cell::new(0),
+            fenced: Cell::new(0),
+            doubtful: RefCell::default(),
+            group_tag: Cell::new(None),
+            has_moved: Cell::new(false),
+            management: RefCell::default(),
+            next_other_tag: Cell::new(TAG_OTHER),
+            timeout_min: Cell::new(options.nop_interval),
+            last_trouble: RefCell::default(),
+            options,
+        });
+        let begun = inner.begin(first);
+        ring::spawn(recovery::live(inner.clone(), begun));
+        Ok(Self(Rc::new(Owner(inner))))
+    }
+
+    /// Gives a command to the target, as soon as its window allows.
+    pub fn execute(&self, request: Request) -> Pending {
+        self.inner().execute(request)
+    }
+
+    /// Whether commands can be sent now.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.inner().usable().is_some()
+    }
+
+    /// For how long the session has been without a connection; `None` while it has one.
+    #[must_use]
+    pub fn down_for(&self) -> Option<Duration> {
+        match *self.inner().state.borrow() {
+            State::Down { since } => Some(ring::now().saturating_duration_since(since)),
+            _ => None,
+        }
+    }
+
+    /// How often the connection was lost.
+    #[must_use]
+    pub fn losses(&self) -> u64 {
+        self.inner().losses.get()
+    }
+
+    /// The number of the last loss of which nothing can come any more.
+    #[must_use]
+    pub fn fenced(&self) -> u64 {
+        self.inner().fenced.get()
+    }
+
+    /// Waits until nothing can come any more of what was sent before the loss `loss`.
+    ///
+    /// # Errors
+    /// [`CommandError::Closed`] when the session was closed before that was certain.
+    pub async fn until_fenced(&self, loss: u64) -> Result<(), CommandError> {
+        let inner = self.inner();
+        until(&inner.changed, || inner.fenced.get() >= loss || inner.is_closed()).await;
+        if inner.fenced.get() >= loss { Ok(()) } else { Err(CommandError::Closed) }
+    }
+
+    /// Notes that the loss `loss` is fenced by other means, such as a reset through another path.
+    pub fn set_fenced(&self, loss: u64) {
+        self.inner().set_fenced(loss);
+    }
+
+    /// Waits for the next change: a loss, its fencing, a return, the end.
+    pub async fn changed(&self) {
+        self.inner().changed.notified().await;
+    }
+
+    /// Where the session is meant to be.
+    #[must_use]
+    pub fn portal(&self) -> &PortalAddress {
+        &self.inner().portal
+    }
+
+    /// What went wrong last; empty if nothing did.
+    #[must_use]
+    pub fn last_trouble(&self) -> String {
+        self.inner().last_trouble.borrow().clone()
+    }
+
+    fn inner(&self) -> &Rc<Inner> {
+        &self.0.0
+    }
+}
+
+impl Inner {
+    fn is_closed(&self) -> bool {
+        matches!(*self.state.borrow(), State::Closed)
+    }
+
+    /// The connection, if it takes new commands.
+    fn usable(&self) -> Option<Rc<Connection>> {
+        match &*self.state.borrow() {
+            State::Up(conn) if !conn.is_leaving.get() && !conn.is_ending() => Some(conn.clone()),
+            _ => None,
+        }
+    }
+
+    /// Takes a fresh login as the session's connection.
+    fn begin(self: &Rc<Self>, logged_in: LoggedIn) -> (Rc<Connection>, Vec<u8>) {
+        self.cmd_sn.set(FIRST_CMD_SN);
+        self.max_cmd_sn.set(FIRST_CMD_SN.wrapping_sub(1));
+        self.note_window(logged_in.outcome.exp_cmd_sn, logged_in.outcome.max_cmd_sn);
+        let tag = logged_in.outcome.portal_group_tag;
+        let known = self.group_tag.replace(tag);
+        let is_first = self.losses.get() == 0;
+        let is_in_doubt = self.fenced.get() < self.losses.get();
+        if known != tag && !is_first && is_in_doubt {
+            self.has_moved.set(true);
+        }
+        let (conn, early) = Connection::new(self.clone(), logged_in);
+        *self.state.borrow_mut() = State::Up(conn.clone());
+        if self.has_moved.get() {
+            ring::spawn(management::fence_by_reset(conn.clone()));
+        } else {
+            self.set_fenced(self.losses.get());
+        }
+        self.changed.notify();
+        (conn, early)
+    }
+
+    fn close(&self) {
+        let before = self.state.replace(State::Closed);
+        if let State::Up(conn) = before {
+            conn.end(Ending::LoggedOut);
+        }
+        self.fail_all();
+        self.changed.notify();
+    }
+
+    fn set_fenced(&self, loss: u64) {
+        if loss > self.fenced.get() {
+            self.fenced.set(loss);
+            self.changed.notify();
+        }
+        if self.fenced.get() == self.losses.get() {
+            self.doubtful.borrow_mut().clear();
+            self.has_moved.set(false);
+        }
+    }
+
+    /// The connection is gone, and with it the nexus.
+    fn lost(&self, ending: &Ending) {
+        if self.is_closed() {
+            return;
+        }
+        *self.last_trouble.borrow_mut() = ending.to_string();
+        *self.state.borrow_mut() = State::Down { since: ring::now() };
+        self.losses.set(self.losses.get() + 1);
+        self.fail_all();
+        self.changed.notify();
+    }
+
+    /// Ends every command: none of them will be answered.
+    fn fail_all(&self) {
+        let loss = self.losses.get();
+        let sent = std::mem::take(&mut *self.tasks.borrow_mut());
+        for (_, task) in sent {
+            self.doubtful.borrow_mut().insert(task.lun);
+            task.phase.set(Phase::Over);
+            task.answer.set(Err(CommandError::InDoubt { loss }));
+        }
+        for task in self.queue.take() {
+            task.phase.set(Phase::Over);
+            task.answer.set(Err(CommandError::NotSent));
+        }
+        // Whoever waits sees its sender go: the answer of an aborting connection is "rejected".
+        for (_, waiting) in self.management.take() {
+            waiting.set(TaskResult::REJECTED);
+        }
+        // Without any doubt there is nothing to fence.
+        if self.doubtful.borrow().is_empty() {
+            self.set_fenced(loss);
+        }
+    }
+
+    fn execute(self: &Rc<Self>, request: Request) -> Pending {
+        if self.is_closed() {
+            return Pending::failed(CommandError::Closed);
+        }
+        let Some(conn) = self.usable() else { return Pending::failed(CommandError::NotSent) };
+        let Some(task) = make_task(&conn, request, &self.timeout_min) else {
+            return Pending::failed(CommandError::NoMemory);
+        };
+        self.queue.borrow_mut().push_back(task.clone());
+        self.pump(&conn);
+        Pending::of(task)
+    }
+
+    /// Sends what the window allows, in order.
+    pub(crate) fn pump(&self, conn: &Connection) {
+        loop {
+            let has_room = self.tasks.borrow().len() < self.options.queue_depth as usize;
+            if !has_room || !serial_le(self.cmd_sn.get(), self.max_cmd_sn.get()) {
+                return;
+            }
+            let Some(task) = self.queue.borrow_mut().pop_front() else { return };
+            self.send(conn, &task);
+        }
+    }
+
+    fn send(&self, conn: &Connection, task: &Rc<Task>) {
+        let slot = self.tasks.borrow_mut().insert(task.clone());
+        let count = self.tag_count.get().wrapping_add(1) & TAG_COUNT_MAX;
+        self.tag_count.set(count);
+        let slot = u32::try_from(slot).expect("the queue depth bounds the slots");
+        task.itt.set(count << TAG_SLOT_BITS | slot);
+        let cmd_sn = self.cmd_sn.get();
+        self.cmd_sn.set(cmd_sn.wrapping_add(1));
+        task.cmd_sn.set(cmd_sn);
+        task.phase.set(Phase::Sent);
+
+        let is_write = !task.data_out.is_empty();
+        let segment_max = conn.params.max_recv_data_segment_peer_bytes;
+        let len = if is_write { task.expected_bytes } else { 0 };
+        let plan = Unsolicited::plan(&conn.terms, segment_max, len);
+        let command = ScsiCommand {
+            is_immediate: false,
+            is_final: plan.is_final(),
+            is_read: task.is_read,
+            is_write,
+            attribute: TaskAttribute::SIMPLE,
+            total_ahs_words: 0,
+            data_segment_len_bytes: plan.immediate_bytes,
+            lun: task.lun,
+            itt: task.itt.get(),
+            expected_data_transfer_len_bytes: task.expected_bytes,
+            cmd_sn,
+            exp_stat_sn: conn.exp_stat_sn.get(),
+            cdb: task.cdb,
+        };
+        conn.push(&command.to_bhs(), task.data_out.slice(0..plan.immediate_bytes as usize));
+        send_data(conn, task, plan.immediate_bytes, plan.end_bytes, (0, RESERVED_TAG));
+    }
+
+    /// The task of a tag, if it is under way.
+    pub(crate) fn task(&self, itt: u32) -> Option<Rc<Task>> {
+        let slot = itt & ((1 << TAG_SLOT_BITS) - 1);
+        let tasks = self.tasks.borrow();
+        tasks.get(slot as usize).filter(|task| task.itt.get() == itt).cloned()
+    }
+
+    /// The task is over.
+    fn finish(&self, conn: &Connection, task: &Task, result: Result<Reply, CommandError>) {
+        if task.phase.replace(Phase::Over) == Phase::Over {
+            return;
+        }
+        let slot = task.itt.get() & ((1 << TAG_SLOT_BITS) - 1);
+        self.tasks.borrow_mut().try_remove(slot as usize);
+        task.answer.set(result);
+        if self.tasks.borrow().is_empty() {
+            self.changed.notify();
+        }
+        self.pump(conn);
+    }
+
+    /// Takes ExpCmdSN and MaxCmdSN of a PDU; pairs that contradict themselves, and windows that
+    /// shrink, are ignored (RFC 7143 4.2.2.1).
+    pub(crate) fn note_window(&self, exp_cmd_sn: u32, max_cmd_sn: u32) {
+        let is_sane = serial_le(exp_cmd_sn.wrapping_sub(1), max_cmd_sn);
+        if is_sane && serial_lt(self.max_cmd_sn.get(), max_cmd_sn) {
+            self.max_cmd_sn.set(max_cmd_sn);
+        }
+    }
+
+    /// How often time must be looked at.
+    pub(crate) fn look_interval(&self) -> Duration {
+        let commands = self.timeout_min.get() / 4;
+        (self.options.nop_interval.min(self.options.nop_timeout) / 2).min(commands)
+    }
+
+    /// A tag for a PDU that is no SCSI command.
+    fn other_tag(&self) -> u32 {
+        let tag = self.next_other_tag.get();
+        self.next_other_tag.set(if tag == RESERVED_TAG - 1 { TAG_OTHER } else { tag + 1 });
+        tag
+    }
+}
+
+/// Finds room for what a command reads, and a quiet place for what it writes.
+fn make_task(
+    conn: &Connection,
+    request: Request,
+    timeout_min: &Cell<Duration>,
+) -> Option<Rc<Task>> {
+    timeout_min.set(timeout_min.get().min(request.timeout));
+    let (expected_bytes, data_in, data_out) = match request.transfer {
+        Transfer::None => (0, None, Data::default()),
+        Transfer::In(len) => (len, Some(Buf::alloc(len as usize)?), Data::default()),
+        Transfer::Out(data) => {
+            let data = if conn.params.data_digest { still(data)? } else { data };
+            (u32::try_from(data.len()).ok()?, None, data)
+        }
+    };
+    Some(Rc::new(Task {
+        lun: request.lun,
+        cdb: request.cdb,
+        is_read: data_in.is_some(),
+        expected_bytes,
+        data_out,
+        data_in: RefCell::new(data_in),
+        received_bytes: Cell::new(0),
+        data_sn: Cell::new(0),
+        r2t_sn: Cell::new(0),
+        itt: Cell::new(RESERVED_TAG),
+        cmd_sn: Cell::new(0),
+        phase: Cell::new(Phase::Queued),
+        deadline: ring::now() + request.timeout,
+        answer: Answer::default(),
+    }))
+}
+
+/// Sends the bytes `start..end` of a write as one sequence, for this LUN and Target Transfer Tag.
+fn send_data(conn: &Connection, task: &Task, start: u32, end: u32, (lun, ttt): (u64, u32)) {
+    let segment_max = conn.params.max_recv_data_segment_peer_bytes;
+    for segment in segments(start, end, segment_max) {
+        let pdu = DataOut {
+            is_final: segment.is_final,
+            data_segment_len_bytes: segment.len_bytes,
+            lun,
+            itt: task.itt.get(),
+            ttt,
+            exp_stat_sn: conn.exp_stat_sn.get(),
+            data_sn: segment.data_sn,
+            buffer_offset_bytes: segment.offset_bytes,
+        };
+        let from = segment.offset_bytes as usize;
+        conn.push(&pdu.to_bhs(), task.data_out.slice(from..from + segment.len_bytes as usize));
+    }
+}

@@ -1,0 +1,116 @@
+//! A target in this process, and a network in front of it that can be cut.
+
+// Every test binary compiles this file for itself and uses its own part of it.
+#![allow(dead_code, reason = "no test binary uses all of it")]
+
+mod proxy;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::{BlockDevice, RamDisk};
+use initiator::{DiskOptions, PortalAddress, SessionOptions, TargetAddress};
+use iscsi::chap::Credentials;
+use iscsi::text::IscsiName;
+use ring::{Buf, CoreConfig, Data};
+use target::{Access, Config, Limits, Server, UnitSpec};
+
+#[allow(unused_imports, reason = "not every test binary breaks paths")]
+pub(crate) use proxy::Proxy;
+
+pub(crate) const TARGET: &str = "iqn.2026-11.dev.drystone:test";
+const HOST: &str = "iqn.2026-11.dev.drystone:host";
+
+/// The longest time that a test waits for something that should happen.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a test's target serves: one RAM disk, and nothing odd.
+pub(crate) fn config(disk: Arc<dyn BlockDevice>) -> Config {
+    Config {
+        iqn: TARGET.to_owned(),
+        alias: None,
+        portals: vec![([127, 0, 0, 1], 0).into()],
+        units: vec![UnitSpec {
+            device: disk,
+            serial: "TEST-1".to_owned(),
+            write_cache: false,
+            read_only: false,
+            name: "test".to_owned(),
+        }],
+        access: Access::default(),
+        cores: 1,
+        core: CoreConfig::default(),
+        congestion: None,
+        state_dir: state_dir(),
+        limits: Limits::default(),
+        redirect: None,
+    }
+}
+
+/// A directory that no other test uses.
+fn state_dir() -> std::path::PathBuf {
+    tempfile::tempdir().expect("a temporary directory can be made").keep()
+}
+
+pub(crate) fn ram(mib: u64) -> Arc<dyn BlockDevice> {
+    Arc::new(RamDisk::new(512, mib << 11).expect("memory can be mapped"))
+}
+
+pub(crate) fn serve(config: Config) -> Server {
+    Server::start(config).expect("the target starts")
+}
+
+/// Runs a test on a core.
+pub(crate) fn on_core<T: 'static>(test: impl Future<Output = T> + 'static) -> T {
+    ring::block_on(&CoreConfig::default(), async {
+        ring::timeout(PATIENCE, test).await.expect("the test ends in time")
+    })
+    .expect("a core can be made")
+}
+
+pub(crate) fn portal(address: SocketAddr) -> PortalAddress {
+    PortalAddress { host: address.ip().to_string(), port: address.port(), group_tag: None }
+}
+
+pub(crate) fn address(at: SocketAddr) -> TargetAddress {
+    TargetAddress::new(portal(at), IscsiName::parse(TARGET).expect("a name"))
+}
+
+/// Short times: what takes seconds on a network takes milliseconds here.
+pub(crate) fn session_options() -> SessionOptions {
+    let mut options = SessionOptions::new(IscsiName::parse(HOST).expect("a name"));
+    options.connect_timeout = Duration::from_secs(2);
+    options.login_timeout = Duration::from_secs(5);
+    options.abort_timeout = Duration::from_secs(2);
+    options.nop_interval = Duration::from_millis(500);
+    options.nop_timeout = Duration::from_millis(500);
+    options.backoff_max = Duration::from_millis(500);
+    options
+}
+
+pub(crate) fn disk_options() -> DiskOptions {
+    let mut options = DiskOptions::new(session_options());
+    options.router.probation = Duration::from_millis(500);
+    options.router.reinstate_wait = Duration::from_secs(2);
+    options.router.limit = Duration::from_secs(40);
+    options.command_timeout = Duration::from_secs(10);
+    options
+}
+
+pub(crate) fn credentials(user: &str, secret: &str) -> Credentials {
+    Credentials::new(user, secret).expect("good credentials")
+}
+
+pub(crate) fn data(bytes: &[u8]) -> Data {
+    let mut buf = Buf::alloc(bytes.len()).expect("there is memory");
+    buf.copy_from_slice(bytes);
+    buf.freeze()
+}
+
+pub(crate) fn bytes(data: &Data) -> Vec<u8> {
+    let mut bytes = vec![0; data.len()];
+    data.copy_to(0, &mut bytes);
+    bytes
+}

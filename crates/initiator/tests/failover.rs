@@ -1,0 +1,325 @@
+//! Trouble: targets that restart, paths that are cut, frozen or spoiled, under load that is verified.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+mod common;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use block::testing::{Fault, FaultyDisk, Operation, Rule};
+use block::{BlockDevice, BlockError, Compared, WriteFlags};
+use common::{
+    Proxy, address, bytes, config, data, disk_options, on_core, ram, serve, session_options,
+};
+use initiator::paths::PathState;
+use initiator::{Disk, DiskOptions};
+
+const BLOCK: usize = 4096;
+const WORKERS: u64 = 8;
+const BLOCKS_EACH: u64 = 16;
+
+fn pattern(block: u64, version: u64) -> Vec<u8> {
+    let word = (block << 32 | version).to_le_bytes();
+    word.iter().copied().cycle().take(BLOCK).collect()
+}
+
+/// Workers that write and read back blocks of their own until told to stop; each knows what every
+/// block must hold. No error is allowed.
+struct Load {
+    stop: Rc<Cell<bool>>,
+    left: Rc<Cell<u64>>,
+    done: Rc<Cell<u64>>,
+}
+
+impl Load {
+    fn start(disk: &Arc<Disk>) -> Self {
+        let load =
+            Self { stop: Rc::default(), left: Rc::new(Cell::new(WORKERS)), done: Rc::default() };
+        for worker in 0..WORKERS {
+            let (disk, stop) = (disk.clone(), load.stop.clone());
+            let (left, done) = (load.left.clone(), load.done.clone());
+            ring::spawn(async move {
+                let mut versions = vec![0; BLOCKS_EACH as usize];
+                let mut n = worker;
+                while !stop.get() {
+                    n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let own = (n >> 33) % BLOCKS_EACH;
+                    let block = worker * BLOCKS_EACH + own;
+                    let version = &mut versions[own as usize];
+                    *version += 1;
+                    let (at, new) = (block * BLOCK as u64, pattern(block, *version));
+                    let written = disk.write(at, data(&new), WriteFlags::VOLATILE).await;
+                    assert_eq!(written, Ok(()));
+                    let found = disk.read(at, BLOCK).await.unwrap();
+                    assert!(bytes(&found) == new, "block {block} is not version {version}");
+                    done.set(done.get() + 1);
+                }
+                for (own, &version) in versions.iter().enumerate().filter(|(_, v)| **v > 0) {
+                    let block = worker * BLOCKS_EACH + own as u64;
+                    let found = disk.read(block * BLOCK as u64, BLOCK).await.unwrap();
+                    assert!(bytes(&found) == pattern(block, version), "at the end");
+                }
+                left.set(left.get() - 1);
+            });
+        }
+        load
+    }
+
+    /// Waits until so much more has been done.
+    async fn progress(&self, more: u64) {
+        let goal = self.done.get() + more;
+        let since = Instant::now();
+        while self.done.get() < goal {
+            assert!(since.elapsed() < Duration::from_secs(30), "the load stands still");
+            ring::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn end(self) {
+        self.stop.set(true);
+        while self.left.get() > 0 {
+            ring::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+#[test]
+fn a_target_restarts_under_verified_load() {
+    let medium = ram(1);
+    let mut server = Some(serve(config(medium.clone())));
+    let portal = server.as_ref().unwrap().portals()[0];
+    on_core(async move {
+        let disk = Arc::new(Disk::attach(&[address(portal)], disk_options()).await.unwrap());
+        let load = Load::start(&disk);
+        for _ in 0..3 {
+            load.progress(100).await;
+            drop(server.take());
+            let mut again = config(medium.clone());
+            again.portals = vec![portal];
+            server = Some(serve(again));
+        }
+        load.progress(100).await;
+        load.end().await;
+    });
+}
+
+#[test]
+fn a_target_that_stops_in_order_is_left_and_found_again() {
+    let medium = ram(1);
+    let server = serve(config(medium.clone()));
+    let portal = server.portals()[0];
+    on_core(async move {
+        let disk = Arc::new(Disk::attach(&[address(portal)], disk_options()).await.unwrap());
+        let load = Load::start(&disk);
+        load.progress(50).await;
+        let (ended, end) = std::sync::mpsc::channel();
+        std::thread::spawn(move || ended.send(server.shutdown(Duration::from_secs(10))).unwrap());
+        let since = Instant::now();
+        while let Err(std::sync::mpsc::TryRecvError::Empty) = end.try_recv() {
+            ring::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(since.elapsed() < Duration::from_secs(8), "it was asked to log out, and did");
+        let mut again = config(medium.clone());
+        again.portals = vec![portal];
+        let _server = serve(again);
+        load.progress(50).await;
+        load.end().await;
+    });
+}
+
+/// A disk over two paths, each with a network of its own.
+async fn two_paths(paths: &[&Proxy], options: DiskOptions) -> Arc<Disk> {
+    let addresses: Vec<_> = paths.iter().map(|path| address(path.address)).collect();
+    Arc::new(Disk::attach(&addresses, options).await.unwrap())
+}
+
+async fn until_state(disk: &Disk, path: usize, wanted: fn(PathState) -> bool) {
+    while !wanted(disk.paths().await[path].status.state) {
+        ring::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Breaks each path in turn, in one way, under load.
+fn break_paths(how: fn(&Proxy)) {
+    let server = serve(config(ram(1)));
+    let one = Proxy::to(server.portals()[0]);
+    let two = Proxy::to(server.portals()[0]);
+    on_core(async move {
+        let disk = two_paths(&[&one, &two], disk_options()).await;
+        let load = Load::start(&disk);
+        for (path, proxy) in [(0, &one), (1, &two), (0, &one)] {
+            load.progress(50).await;
+            how(proxy);
+            until_state(&disk, path, |state| state == PathState::Failed).await;
+            load.progress(50).await;
+            proxy.open();
+            until_state(&disk, path, |state| state != PathState::Failed).await;
+            until_state(&disk, path, |state| state == PathState::Active).await;
+        }
+        load.progress(50).await;
+        load.end().await;
+        let reports = disk.paths().await;
+        assert!(reports.iter().all(|path| path.status.commands > 50 && path.trouble.is_empty()));
+    });
+}
+
+#[test]
+fn paths_are_cut_and_return() {
+    break_paths(Proxy::cut);
+}
+
+#[test]
+fn paths_are_half_open_and_return() {
+    break_paths(Proxy::freeze);
+}
+
+#[test]
+fn paths_answer_garbage_and_return() {
+    break_paths(Proxy::spoil);
+}
+
+/// The target is slow to run a write; its path is lost; the same write goes through another path;
+/// then another one to the same block. The first copy must not come last.
+#[test]
+fn a_write_that_hangs_in_the_target_is_waited_for() {
+    let faulty = FaultyDisk::new(ram(1));
+    let server = serve(config(Arc::new(faulty.clone())));
+    let one = Proxy::to(server.portals()[0]);
+    let two = Proxy::to(server.portals()[0]);
+    on_core(async move {
+        let mut options = disk_options();
+        options.router.policy = "failover".parse().unwrap();
+        // Only the lost session's own return counts here.
+        options.router.reinstate_wait = Duration::from_secs(30);
+        let disk = two_paths(&[&one, &two], options).await;
+        faulty.inject(Rule::always(Operation::Write, Fault::Hang).times(1));
+        let first = disk.write(0, data(&[1; 512]), WriteFlags::VOLATILE);
+        while faulty.held() == 0 {
+            ring::sleep(Duration::from_millis(5)).await;
+        }
+        one.cut();
+        until_state(&disk, 0, |state| state == PathState::Failed).await;
+        let second = disk.write(0, data(&[2; 512]), WriteFlags::VOLATILE);
+        assert_eq!(disk.write(4096, data(&[3; 512]), WriteFlags::VOLATILE).await, Ok(()));
+        let over = Rc::new(Cell::new(false));
+        let flag = over.clone();
+        ring::spawn(async move {
+            assert_eq!(first.await, Ok(()));
+            assert_eq!(second.await, Ok(()));
+            flag.set(true);
+        });
+        ring::sleep(Duration::from_secs(3)).await;
+        assert!(!over.get(), "the first copy can still be written");
+        faulty.release();
+        while !over.get() {
+            ring::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(bytes(&disk.read(0, 512).await.unwrap()), [2; 512]);
+    });
+}
+
+/// A COMPARE AND WRITE whose answer was lost has happened: repeating it must not say otherwise.
+#[test]
+fn a_repeated_compare_and_write_knows_its_own_work() {
+    let faulty = FaultyDisk::new(ram(1));
+    let server = serve(config(Arc::new(faulty.clone())));
+    let proxy = Proxy::to(server.portals()[0]);
+    on_core(async move {
+        let disk = two_paths(&[&proxy], disk_options()).await;
+        faulty.inject(Rule::always(Operation::ReadModifyWrite, Fault::HoldAnswer).times(1));
+        let (old, new) = (data(&[0; 512]), data(&[9; 512]));
+        let swap = disk.compare_and_write(0, old.clone(), new.clone(), WriteFlags::VOLATILE);
+        while faulty.held() == 0 {
+            ring::sleep(Duration::from_millis(5)).await;
+        }
+        proxy.cut();
+        faulty.release();
+        proxy.open();
+        assert_eq!(swap.await, Ok(Compared::Equal));
+        let again = disk.compare_and_write(0, old, new, WriteFlags::VOLATILE).await;
+        assert_eq!(again, Ok(Compared::Miscompare { offset_bytes: 0 }), "this one is not its own");
+    });
+}
+
+#[test]
+fn all_paths_down_is_an_error_only_after_the_limit() {
+    let server = serve(config(ram(1)));
+    let proxy = Proxy::to(server.portals()[0]);
+    on_core(async move {
+        let mut options = disk_options();
+        options.router.limit = Duration::from_secs(4);
+        let disk = two_paths(&[&proxy, &proxy], options).await;
+        proxy.cut();
+        let since = Instant::now();
+        let read = disk.read(0, 512);
+        ring::sleep(Duration::from_secs(1)).await;
+        proxy.open();
+        assert!(read.await.is_ok(), "back in time");
+        assert!(since.elapsed() >= Duration::from_secs(1));
+        proxy.cut();
+        let since = Instant::now();
+        let failed = disk.write(0, data(&[1; 512]), WriteFlags::VOLATILE).await;
+        assert_eq!(failed, Err(BlockError::Os { errno: libc::EHOSTUNREACH }));
+        let took = since.elapsed();
+        assert!((3500..9000).contains(&took.as_millis()), "{took:?}");
+        proxy.open();
+        assert_eq!(disk.write(0, data(&[2; 512]), WriteFlags::VOLATILE).await, Ok(()));
+    });
+}
+
+#[test]
+fn a_path_to_another_disk_is_not_used() {
+    let server = serve(config(ram(1)));
+    let other = serve({
+        let mut config = config(ram(1));
+        config.units[0].serial = "TEST-2".to_owned();
+        config
+    });
+    on_core(async move {
+        let paths = [address(server.portals()[0]), address(other.portals()[0])];
+        let disk = Disk::attach(&paths, disk_options()).await.unwrap();
+        for _ in 0..20 {
+            disk.write(0, data(&[1; 512]), WriteFlags::VOLATILE).await.unwrap();
+        }
+        until_state(&disk, 1, |state| state == PathState::Failed).await;
+        ring::sleep(Duration::from_millis(500)).await;
+        let reports = disk.paths().await;
+        assert_eq!(reports[1].status.commands, 0);
+        assert!(reports[1].trouble.contains("another disk"), "{}", reports[1].trouble);
+    });
+}
+
+#[test]
+fn a_path_that_was_away_at_attach_joins_later() {
+    let server = serve(config(ram(1)));
+    let proxy = Proxy::to(server.portals()[0]);
+    proxy.cut();
+    on_core(async move {
+        let paths = [address(server.portals()[0]), address(proxy.address)];
+        let disk = Disk::attach(&paths, disk_options()).await.unwrap();
+        assert_eq!(disk.paths().await[1].status.state, PathState::Failed);
+        proxy.open();
+        until_state(&disk, 1, |state| state == PathState::Active).await;
+    });
+}
+
+#[test]
+fn sessions_are_many_and_small() {
+    const SESSIONS: usize = 200;
+    let server = serve(config(ram(1)));
+    on_core(async move {
+        let since = Instant::now();
+        let mut sessions = Vec::new();
+        for _ in 0..SESSIONS {
+            let portal = address(server.portals()[0]);
+            let session = initiator::Session::open(&portal, session_options()).await.unwrap();
+            sessions.push(session);
+        }
+        assert_eq!(server.sessions(), SESSIONS);
+        assert!(since.elapsed() < Duration::from_secs(20));
+        drop(sessions);
+    });
+}

@@ -1,0 +1,262 @@
+//! Sessions against our own target: login, redirection, discovery, task management, recovery.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+mod common;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use block::testing::{Fault, FaultyDisk, Operation, Rule};
+use common::{
+    Proxy, TARGET, address, config, credentials, data, on_core, portal, ram, serve, session_options,
+};
+use initiator::{CommandError, LoginError, Request, Session, Transfer, discover};
+use iscsi::chap::InitiatorChap;
+use scsi::{Sense, Status};
+use target::{Access, Elsewhere, Redirect};
+
+const TEST_UNIT_READY: [u8; 16] = [0; 16];
+
+fn request(cdb: [u8; 16], transfer: Transfer) -> Request {
+    Request { lun: 0, cdb, transfer, timeout: Duration::from_secs(5) }
+}
+
+/// Takes the unit attentions that follow a login.
+async fn settle(session: &Session) {
+    for _ in 0..10 {
+        let reply = session.execute(request(TEST_UNIT_READY, Transfer::None)).await.unwrap();
+        if reply.is_good() {
+            return;
+        }
+    }
+    panic!("the unit has too much to tell");
+}
+
+fn write_10(lba: u8, blocks: u8) -> [u8; 16] {
+    let mut cdb = [0; 16];
+    (cdb[0], cdb[5], cdb[8]) = (0x2a, lba, blocks);
+    cdb
+}
+
+#[test]
+fn logs_in_runs_commands_and_logs_out() {
+    let server = serve(config(ram(1)));
+    on_core(async move {
+        let session =
+            Session::open(&address(server.portals()[0]), session_options()).await.unwrap();
+        assert!(session.is_up());
+        settle(&session).await;
+        let mut inquiry = [0; 16];
+        (inquiry[0], inquiry[4]) = (0x12, 96);
+        let reply = session.execute(request(inquiry, Transfer::In(96))).await.unwrap();
+        assert_eq!(&reply.data.as_slice().unwrap()[8..16], b"DRYSTONE");
+        let mut unknown = [0; 16];
+        unknown[0] = 0xff;
+        let reply = session.execute(request(unknown, Transfer::None)).await.unwrap();
+        assert_eq!(reply.status, Status::CheckCondition);
+        assert_eq!(reply.sense, Some(Sense::invalid_opcode()));
+        session.logout().await;
+        assert!(!session.is_up());
+        let gone = session.execute(request(TEST_UNIT_READY, Transfer::None)).await;
+        assert_eq!(gone.unwrap_err(), CommandError::Closed);
+    });
+}
+
+#[test]
+fn chap_right_wrong_and_mutual() {
+    let mut config = config(ram(1));
+    let (host, target) = (("ann", "host-secret-123"), ("bob", "target-secret-1"));
+    config.access = Access {
+        chap: Some(credentials(host.0, host.1)),
+        mutual: Some(credentials(target.0, target.1)),
+        allow: Vec::new(),
+    };
+    let server = serve(config);
+    on_core(async move {
+        let open = async |chap: Option<InitiatorChap>| {
+            let mut options = session_options();
+            options.chap = chap;
+            Session::open(&address(server.portals()[0]), options).await
+        };
+        let chap = |user, secret, target: Option<(&str, &str)>| {
+            let target = target.map(|(user, secret)| credentials(user, secret));
+            Some(InitiatorChap::new(credentials(user, secret), target).unwrap())
+        };
+        assert!(open(chap(host.0, host.1, None)).await.is_ok());
+        assert!(open(chap(host.0, host.1, Some(target))).await.is_ok());
+        let is_final = |result: Result<Session, LoginError>| result.is_err_and(|e| e.is_final());
+        assert!(is_final(open(None).await));
+        assert!(is_final(open(chap(host.0, "wrong-secret-123", None)).await));
+        assert!(is_final(open(chap("eve", host.1, None)).await));
+        let impostor = open(chap(host.0, host.1, Some(("bob", "another-secret-1")))).await;
+        assert!(is_final(impostor), "the target must prove itself");
+    });
+}
+
+#[derive(Debug, Default)]
+struct SendTo(Mutex<Option<String>>);
+
+impl Redirect for SendTo {
+    fn elsewhere(&self, _portal: SocketAddr) -> Option<Elsewhere> {
+        let address = self.0.lock().unwrap().clone()?;
+        Some(Elsewhere { address, permanent: false })
+    }
+}
+
+#[test]
+fn redirections_are_followed_but_not_for_ever() {
+    let disk = ram(1);
+    let here = serve(config(disk.clone()));
+    let to = Arc::new(SendTo(Mutex::new(Some(here.portals()[0].to_string()))));
+    let redirecting = serve(target::Config { redirect: Some(to.clone()), ..config(disk) });
+    on_core(async move {
+        let group = address(redirecting.portals()[0]);
+        let session = Session::open(&group, session_options()).await.unwrap();
+        assert_eq!((here.sessions(), redirecting.sessions()), (1, 0));
+        settle(&session).await;
+        // In a circle.
+        *to.0.lock().unwrap() = Some(redirecting.portals()[0].to_string());
+        let lost = Session::open(&group, session_options()).await;
+        assert!(matches!(lost, Err(LoginError::TooManyRedirections { .. })), "{lost:?}");
+    });
+}
+
+#[test]
+fn discovery_finds_targets_and_their_portals() {
+    let mut config = config(ram(1));
+    config.portals.push(([127, 0, 0, 1], 0).into());
+    let server = serve(config);
+    on_core(async move {
+        let found = discover(&portal(server.portals()[0]), &session_options()).await.unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].name.as_str(), TARGET);
+        let mut ports: Vec<u16> = found[0].addresses.iter().map(|portal| portal.port).collect();
+        ports.sort_unstable();
+        let mut expected: Vec<u16> = server.portals().iter().map(SocketAddr::port).collect();
+        expected.sort_unstable();
+        assert_eq!(ports, expected);
+    });
+}
+
+#[test]
+fn nobody_there_and_nobody_of_this_name() {
+    let server = serve(config(ram(1)));
+    on_core(async move {
+        let mut wrong = address(server.portals()[0]);
+        wrong.name = "iqn.2026-11.dev.drystone:other".parse().unwrap();
+        let refused = Session::open(&wrong, session_options()).await;
+        assert!(refused.is_err_and(|error| error.is_final()));
+        let nobody = ([127, 0, 0, 1], 1).into();
+        let error = Session::open(&address(nobody), session_options()).await.unwrap_err();
+        assert!(matches!(error, LoginError::Connect { .. }) && !error.is_final(), "{error}");
+    });
+}
+
+#[test]
+fn a_command_whose_time_is_up_is_aborted() {
+    let disk = FaultyDisk::new(ram(1));
+    let server = serve(config(Arc::new(disk.clone())));
+    on_core(async move {
+        let session =
+            Session::open(&address(server.portals()[0]), session_options()).await.unwrap();
+        settle(&session).await;
+        disk.inject(
+            Rule::always(Operation::Write, Fault::Delay(Duration::from_millis(600))).times(1),
+        );
+        let slow = Request {
+            timeout: Duration::from_millis(200),
+            ..request(write_10(0, 1), Transfer::Out(data(&[1; 512])))
+        };
+        assert_eq!(session.execute(slow).await.unwrap_err(), CommandError::Aborted);
+        let next = session.execute(request(TEST_UNIT_READY, Transfer::None)).await.unwrap();
+        assert!(next.is_good(), "the session goes on: {next:?}");
+        assert_eq!(session.losses(), 0);
+    });
+}
+
+#[test]
+fn a_reset_ends_commands_and_is_told() {
+    let disk = FaultyDisk::new(ram(1));
+    let server = serve(config(Arc::new(disk.clone())));
+    on_core(async move {
+        let session =
+            Session::open(&address(server.portals()[0]), session_options()).await.unwrap();
+        settle(&session).await;
+        let slow = Fault::Delay(Duration::from_millis(300));
+        disk.inject(Rule::always(Operation::Write, slow).times(1));
+        let write = session.execute(request(write_10(0, 1), Transfer::Out(data(&[1; 512]))));
+        session.reset_unit(0).await.unwrap();
+        assert_eq!(write.await.unwrap_err(), CommandError::Aborted);
+        let reply = session.execute(request(TEST_UNIT_READY, Transfer::None)).await.unwrap();
+        let sense = reply.sense.expect("the reset is told");
+        assert_eq!(sense.key, scsi::SenseKey::UnitAttention);
+        session.abort_task_set(0).await.unwrap();
+        settle(&session).await;
+    });
+}
+
+#[test]
+fn a_lost_connection_leaves_what_was_sent_in_doubt_until_the_next_login() {
+    let disk = FaultyDisk::new(ram(1));
+    let server = serve(config(Arc::new(disk.clone())));
+    let proxy = Proxy::to(server.portals()[0]);
+    on_core(async move {
+        let session = Session::open(&address(proxy.address), session_options()).await.unwrap();
+        settle(&session).await;
+        disk.inject(Rule::always(Operation::Write, Fault::Hang).times(1));
+        let write = session.execute(request(write_10(0, 1), Transfer::Out(data(&[1; 512]))));
+        while disk.held() == 0 {
+            ring::sleep(Duration::from_millis(5)).await;
+        }
+        proxy.cut();
+        assert_eq!(write.await.unwrap_err(), CommandError::InDoubt { loss: 1 });
+        assert_eq!((session.losses(), session.fenced()), (1, 0));
+        let not_now = session.execute(request(TEST_UNIT_READY, Transfer::None)).await;
+        assert_eq!(not_now.unwrap_err(), CommandError::NotSent);
+        proxy.open();
+        // The target does not let the new session in while the old one's write runs.
+        ring::sleep(Duration::from_millis(2500)).await;
+        assert_eq!(session.fenced(), 0, "the write can happen yet");
+        disk.release();
+        session.until_fenced(1).await.unwrap();
+        while !session.is_up() {
+            session.changed().await;
+        }
+        settle(&session).await;
+    });
+}
+
+#[test]
+fn a_silent_target_is_noticed() {
+    let server = serve(config(ram(1)));
+    let proxy = Proxy::to(server.portals()[0]);
+    on_core(async move {
+        let session = Session::open(&address(proxy.address), session_options()).await.unwrap();
+        settle(&session).await;
+        // Pings go both ways and are answered: an idle session stays.
+        ring::sleep(Duration::from_millis(2500)).await;
+        assert_eq!(session.losses(), 0);
+        proxy.freeze();
+        while session.losses() == 0 {
+            session.changed().await;
+        }
+        assert!(session.last_trouble().contains("NOP-Out"), "{}", session.last_trouble());
+    });
+}
+
+#[test]
+fn a_target_that_talks_nonsense_is_left() {
+    let server = serve(config(ram(1)));
+    let proxy = Proxy::to(server.portals()[0]);
+    on_core(async move {
+        let session = Session::open(&address(proxy.address), session_options()).await.unwrap();
+        settle(&session).await;
+        proxy.spoil();
+        let lost = session.execute(request(TEST_UNIT_READY, Transfer::None)).await;
+        assert_eq!(lost.unwrap_err(), CommandError::InDoubt { loss: 1 });
+        proxy.open();
+        session.until_fenced(1).await.unwrap();
+    });
+}
