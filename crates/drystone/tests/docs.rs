@@ -87,16 +87,16 @@ fn options(text: &str) -> BTreeSet<&str> {
     starts.map(|(at, _)| name(at)).filter(|name| !name.is_empty()).collect()
 }
 
-/// Where the README speaks of this program: the rows of its option table, and its commands in
-/// code blocks with the lines that continue them.
-fn spoken_of(readme: &str) -> String {
+/// Where a page speaks of `command`: the rows of its option table, and the command in code blocks
+/// with the lines that continue it.
+fn spoken_of(page: &str, command: &str) -> String {
     let mut text = String::new();
     let (mut fenced, mut continues) = (false, false);
-    for line in readme.lines() {
+    for line in page.lines() {
         if line.trim_start().starts_with("```") {
             fenced = !fenced;
         }
-        let ours = fenced && line.contains("drystone export");
+        let ours = fenced && line.contains(command);
         if line.starts_with("| `--") || ours || continues {
             text.push_str(line);
             text.push('\n');
@@ -149,19 +149,29 @@ fn names_in_documents_are_in_the_code() {
     assert!(missing.is_empty(), "\n{}\ncorrect the document\n", missing.join("\n"));
 }
 
-#[test]
-fn the_readme_shows_the_options_there_are() {
-    let output = common::run(&["export", "--help"]);
+/// `path` shows the options of `command`, all of them and no others.
+fn shows_the_options(path: &str, command: &str) {
+    let output = common::run(&[command, "--help"]);
     let help = String::from_utf8(output.stdout).unwrap();
     let real = help_options(&help);
-    assert!(real.contains("portal") && real.len() > 10, "the help does not read: {real:?}");
-    let readme = read("README.md");
-    let spoken = spoken_of(&readme);
+    assert!(real.contains("log") && real.len() > 10, "the help does not read: {real:?}");
+    let page = read(path);
+    let spoken = spoken_of(&page, &format!("drystone {command} "));
     let shown = options(&spoken);
     let unknown: Vec<_> = shown.difference(&real).collect();
-    assert!(unknown.is_empty(), "README.md shows options that there are not: {unknown:?}");
+    assert!(unknown.is_empty(), "{path} shows options that there are not: {unknown:?}");
     let untold: Vec<_> = real.difference(&shown).filter(|name| **name != "help").collect();
-    assert!(untold.is_empty(), "README.md does not show these options: {untold:?}");
+    assert!(untold.is_empty(), "{path} does not show these options: {untold:?}");
+}
+
+#[test]
+fn the_readme_shows_the_options_of_export() {
+    shows_the_options("README.md", "export");
+}
+
+#[test]
+fn the_page_about_hosts_shows_the_options_of_attach() {
+    shows_the_options("docs/hosts.md", "attach");
 }
 
 #[test]
@@ -194,7 +204,7 @@ fn the_searches_find_what_they_are_for() {
 
     let page =
         "--no\n```\nsudo drystone export ram:1G --a \\\n  --b-c 1\nother --no\n```\n| `--d` | x |";
-    assert_eq!(options(&spoken_of(page)), BTreeSet::from(["a", "b-c", "d"]));
+    assert_eq!(options(&spoken_of(page, "drystone export ")), BTreeSet::from(["a", "b-c", "d"]));
     assert_eq!(
         help_options("  -h, --help\n      --log <F>\n    say --no\n"),
         ["help", "log"].into()
