@@ -123,6 +123,12 @@ fn a_room_that_looks_up_is_found() {
             "{planted}"
         );
     }
+    let beside = "dependencies]\ntarget.workspace = true\n";
+    let said_of = |section: &str| {
+        let manifest = format!("[{section}{beside}");
+        said(rooms::directions, "crates/initiator/Cargo.toml", &manifest).len()
+    };
+    assert_eq!((said_of("dev-"), said_of("")), (0, 1), "tested against it, not made of it");
     let harmless =
         "[package]\ntarget = \"x\"\n[dependencies]\ntargets = \"1\"\n[lints]\nring = 1\n";
     assert!(said(rooms::directions, "crates/scsi/Cargo.toml", harmless).is_empty());
