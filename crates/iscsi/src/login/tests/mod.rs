@@ -59,8 +59,16 @@ impl LoginEnv for Env {
         self.is_authorized
     }
 
-    fn session(&mut self, _: &SessionRequest<'_>) -> SessionDecision {
-        self.decision
+    fn session(&mut self, request: &SessionRequest<'_>) -> SessionDecision {
+        // Only a session that is joined has a TSIH before: this target has none.
+        match self.decision {
+            SessionDecision::Start { .. } | SessionDecision::Reinstate { .. }
+                if request.tsih != 0 =>
+            {
+                SessionDecision::Refuse(LoginStatus::SESSION_DOES_NOT_EXIST)
+            }
+            decision => decision,
+        }
     }
 
     fn random(&mut self, bytes: &mut [u8]) {
