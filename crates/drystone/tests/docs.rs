@@ -152,7 +152,7 @@ fn names_in_documents_are_in_the_code() {
 /// `path` shows the options of `command`, all of them and no others.
 fn shows_the_options(path: &str, command: &str) {
     let output = common::run(&[command, "--help"]);
-    let help = String::from_utf8(output.stdout).unwrap();
+    let help = String::from_utf8(output.stdout).expect("help is UTF-8");
     let real = help_options(&help);
     assert!(real.contains("log") && real.len() > 10, "the help does not read: {real:?}");
     let page = read(path);
