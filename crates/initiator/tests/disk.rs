@@ -73,6 +73,7 @@ fn conforms_over_four_sessions() {
 #[test]
 fn tells_the_shape_of_the_disk() {
     let inner = RamDisk::new(512, 8192).unwrap();
+    let physical_block_bytes = inner.geometry().physical_block_bytes;
     let server = serve(config(Arc::new(inner)));
     let read_only = {
         let mut config = config(ram(1));
@@ -84,7 +85,7 @@ fn tells_the_shape_of_the_disk() {
         let geometry = disk.geometry();
         assert_eq!((geometry.block_bytes, geometry.blocks), (512, 8192));
         assert!(geometry.thin && !geometry.read_only && !geometry.rotational);
-        assert_eq!(geometry.physical_block_bytes, 4096);
+        assert_eq!(geometry.physical_block_bytes, physical_block_bytes);
         disk.detach().await;
         let disk = Disk::attach(&[address(read_only.portals()[0])], disk_options()).await.unwrap();
         let refused = disk.write(0, data(&[1; 512]), WriteFlags::VOLATILE).await;
