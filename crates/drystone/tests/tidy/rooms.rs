@@ -4,15 +4,16 @@ use crate::rules::{Finding, without_inline_tests};
 use crate::source::{self, File};
 
 /// Each room (a directory of `crates/`) with the rooms below it that it may use.
-const ROOMS: [(&str, &[&str]); 8] = [
+const ROOMS: [(&str, &[&str]); 9] = [
     ("scsi", &[]),
     ("iscsi", &[]),
     ("ring", &[]),
     ("block", &["ring"]),
+    ("array", &["block", "ring"]),
     ("target", &["block", "ring", "iscsi", "scsi"]),
     ("initiator", &["block", "ring", "iscsi", "scsi"]),
     ("attach", &["block", "ring"]),
-    ("drystone", &["target", "initiator", "attach", "block", "ring", "iscsi", "scsi"]),
+    ("drystone", &["array", "target", "initiator", "attach", "block", "ring", "iscsi", "scsi"]),
 ];
 
 /// Rooms whose tests use a room beside their own: each end of the wire is tried against the other.

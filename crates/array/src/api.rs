@@ -1,0 +1,253 @@
+//! What an operator asks of an array and what it answers: the types of its public face, which
+//! also travel over the control socket as JSON. Sizes are in bytes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{DiskId, Level};
+
+/// When a write is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum Cache {
+    /// When it would survive a loss of power.
+    #[default]
+    Durable,
+    /// When it would survive the end of this process; durable at a flush (WCE=1).
+    Volatile,
+}
+
+/// A volume to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeSpec {
+    /// Unique in the array: letters, digits, `-`, `.`, `_`, `:`; 1 to 63 characters.
+    pub name: String,
+    /// Whole blocks.
+    pub size_bytes: u64,
+    /// `None` takes the array's.
+    pub level: Option<Level>,
+    /// Reserves its space at once.
+    pub thick: bool,
+    /// 512 or 4096.
+    pub block_bytes: u32,
+    /// When writes are answered.
+    pub cache: Cache,
+    /// What sequential reads fetch ahead; 0 for none, `None` for the default.
+    pub read_ahead_bytes: Option<u32>,
+}
+
+/// How a volume, snapshot or disk set does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VolumeState {
+    /// Served, and protected as its level promises.
+    Online,
+    /// Served, but some of its sets miss a member.
+    Degraded,
+    /// Not served: an operator said so.
+    Offline,
+    /// Not served: more disks are missing than its level survives.
+    Lost,
+    /// In the recycle bin.
+    Deleted,
+}
+
+/// A volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeInfo {
+    /// Its number, never used again.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// What hosts see.
+    pub size_bytes: u64,
+    /// Its level.
+    pub raid: Level,
+    /// How it does.
+    pub state: VolumeState,
+    /// Why it is not online, in words; empty when it is.
+    pub reason: String,
+    /// Space is reserved.
+    pub thick: bool,
+    /// Logical block.
+    pub block_bytes: u32,
+    /// When writes are answered.
+    pub cache: Cache,
+    /// What sequential reads fetch ahead.
+    pub read_ahead_bytes: u32,
+    /// Clusters that its present contents map.
+    pub used_bytes: u64,
+    /// Space set aside beyond that.
+    pub reserved_bytes: u64,
+    /// How many snapshots it has.
+    pub snapshots: u32,
+    /// The snapshot it was cloned from, as `volume@snapshot`.
+    pub origin: Option<String>,
+    /// When it was made.
+    pub created_unix_seconds: u64,
+}
+
+/// A snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotInfo {
+    /// Its number, never used again.
+    pub id: u32,
+    /// Its volume.
+    pub volume: String,
+    /// Its name, unique in its volume.
+    pub name: String,
+    /// Size of the volume at that time.
+    pub size_bytes: u64,
+    /// When it was taken.
+    pub created_unix_seconds: u64,
+    /// Served to hosts (read-only).
+    pub online: bool,
+    /// Being deleted in the background.
+    pub deleting: bool,
+}
+
+/// What a snapshot or volume holds; counted by a walk, exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpaceInfo {
+    /// Held by it alone: what its deletion gives back.
+    pub unique_bytes: u64,
+    /// Held together with others.
+    pub shared_bytes: u64,
+}
+
+/// How a disk does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskState {
+    /// In use.
+    Online,
+    /// In use, with errors above the limit: its data is being copied to others.
+    Suspect,
+    /// Its data is moving to other disks because an operator asked.
+    Retiring,
+    /// Came back, and gets what changed in the meantime.
+    Resyncing,
+    /// Not there.
+    Missing,
+    /// Failed, or was declared failed.
+    Failed,
+}
+
+/// A disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskInfo {
+    /// Its number in the array.
+    pub id: DiskId,
+    /// Where it was found: a path, or a word of the caller.
+    pub name: String,
+    /// How it does.
+    pub state: DiskState,
+    /// Why, in words; empty when it is online.
+    pub reason: String,
+    /// All of it.
+    pub size_bytes: u64,
+    /// In chunks of RAID sets.
+    pub used_bytes: u64,
+    /// Reads that failed or whose data did not match its checksum.
+    pub errors_read: u64,
+    /// Writes that failed.
+    pub errors_write: u64,
+    /// Blocks rewritten from redundancy.
+    pub healed_blocks: u64,
+}
+
+/// What runs in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JobKind {
+    /// Restores redundancy on other disks.
+    Rebuild,
+    /// Brings a disk up to date that was away.
+    Resync,
+    /// Empties a disk that is to leave.
+    CopyOut,
+    /// Reads and compares everything.
+    Scrub,
+    /// Gives back the space of a deleted snapshot or volume.
+    Delete,
+}
+
+/// Long work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobInfo {
+    /// What it does.
+    pub kind: JobKind,
+    /// To what: a disk or volume by name.
+    pub subject: String,
+    /// Bytes done.
+    pub done_bytes: u64,
+    /// Bytes in all.
+    pub total_bytes: u64,
+    /// Bytes per second of late; 0 when not known.
+    pub rate_bytes: u64,
+}
+
+/// The array as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayInfo {
+    /// Drawn at random when the array was made; 32 hexadecimal digits.
+    pub id: String,
+    /// Level of volumes that name none.
+    pub raid: Level,
+    /// Chunks of all disks, without spare space.
+    pub size_bytes: u64,
+    /// Chunks in use.
+    pub used_bytes: u64,
+    /// Free for new volumes, before redundancy.
+    pub free_bytes: u64,
+    /// Kept free for rebuilds.
+    pub spare_bytes: u64,
+    /// Unit of RAID sets.
+    pub chunk_bytes: u64,
+    /// How many disks, and how many of them online.
+    pub disks: u32,
+    /// Disks that are online.
+    pub disks_online: u32,
+    /// Journal: all of it, and what is not yet destaged.
+    pub journal_bytes: u64,
+    /// Journal in use.
+    pub journal_used_bytes: u64,
+    /// Checkpoints since the array was made.
+    pub checkpoint: u64,
+    /// Label generation.
+    pub generation: u64,
+    /// When the last scrub ended; 0 for never.
+    pub scrubbed_unix_seconds: u64,
+    /// What needs an operator, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// What a check of everything found; `problems` is empty when all is well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct CheckReport {
+    /// Metadata pages read and verified.
+    pub pages: u64,
+    /// Clusters of data read and verified, each copy counted.
+    pub clusters: u64,
+    /// Parity stripes recomputed.
+    pub stripes: u64,
+    /// One sentence each.
+    pub problems: Vec<String>,
+}
+
+/// A range of a volume that differs between two snapshots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedExtent {
+    /// First byte, a multiple of 64 KiB.
+    pub at: u64,
+    /// Length.
+    pub len_bytes: u64,
+}
+
+/// Something that happened, for a log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When.
+    pub unix_seconds: u64,
+    /// What, in one sentence.
+    pub text: String,
+}

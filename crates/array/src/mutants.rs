@@ -1,0 +1,53 @@
+//! Planted mistakes: each leaves out one mechanism that guards data, and the simulation must notice.
+//!
+//! They exist only with the feature `mutants`, which no product is built with; without it
+//! [`is`] is the constant `false` and the code behind it is gone.
+
+/// A mechanism to leave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(feature = "mutants"), allow(dead_code))]
+pub enum Mutant {
+    /// Change stripes with live data without a redo record.
+    NoRedo,
+    /// Do not raise the label's generation when a disk fails.
+    NoGeneration,
+    /// Reuse a freed cluster before the checkpoint that freed it has committed.
+    EarlyFree,
+    /// Return data without looking at its checksum.
+    NoVerify,
+    /// Answer a write before its journal batch is durable.
+    EarlyAck,
+    /// Write the checkpoint record without flushing what it refers to.
+    NoFlush,
+    /// Overwrite clusters that a snapshot shares in place.
+    NoCopyOnWrite,
+    /// Forget which stripes changed while a disk was away.
+    NoStaleBits,
+    /// Take a journal batch from a former lap of the ring for a current one.
+    NoSequence,
+    /// Drop the journal at the start of a checkpoint instead of at its end.
+    EarlyTrim,
+}
+
+/// Chooses the mistake for this thread; `None` for an honest run.
+#[cfg(feature = "mutants")]
+pub fn plant(mutant: Option<Mutant>) {
+    PLANTED.with(|planted| planted.set(mutant));
+}
+
+#[cfg(feature = "mutants")]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
+}
+
+/// Whether this mistake is planted.
+#[cfg(feature = "mutants")]
+pub(crate) fn is(mutant: Mutant) -> bool {
+    PLANTED.with(|planted| planted.get() == Some(mutant))
+}
+
+/// Whether this mistake is planted: never.
+#[cfg(not(feature = "mutants"))]
+pub(crate) const fn is(_mutant: Mutant) -> bool {
+    false
+}
