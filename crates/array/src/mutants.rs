@@ -42,12 +42,14 @@ thread_local! {
 
 /// Whether this mistake is planted.
 #[cfg(feature = "mutants")]
-pub(crate) fn is(mutant: Mutant) -> bool {
+#[must_use]
+pub fn is(mutant: Mutant) -> bool {
     PLANTED.with(|planted| planted.get() == Some(mutant))
 }
 
 /// Whether this mistake is planted: never.
 #[cfg(not(feature = "mutants"))]
-pub(crate) const fn is(_mutant: Mutant) -> bool {
+#[must_use]
+pub const fn is(_mutant: Mutant) -> bool {
     false
 }
