@@ -3,6 +3,7 @@
 pub mod api;
 mod env;
 pub mod mutants;
+mod overlay;
 mod words;
 
 pub use env::{Env, RingEnv, Task};
