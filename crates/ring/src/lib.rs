@@ -9,7 +9,7 @@
 //! Memory for I/O is taken from the core's pool ([`Buf`]) or shared by all cores ([`Region`]) and
 //! passed on by reference as [`Data`]. What the kernel works on is owned by the core until the
 //! kernel is done with it, so that every future may be dropped at any time.
-// The one room that may use `unsafe`: it talks to the kernel. Every block says why it is sound.
+// This room may use `unsafe`, as it talks to the kernel. Every block says why it is sound.
 #![allow(unsafe_code)]
 
 mod file;

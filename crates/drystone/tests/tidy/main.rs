@@ -31,7 +31,7 @@ fn production_files_are_short() {
 }
 
 #[test]
-fn unsafe_stays_in_ring_and_gives_its_reason() {
+fn unsafe_stays_in_two_rooms_and_gives_its_reason() {
     apply(rules::unsafe_code, &[Kind::Production, Kind::Test]);
 }
 

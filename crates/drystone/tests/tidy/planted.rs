@@ -32,6 +32,7 @@ fn unsafe_is_found_outside_ring_and_without_a_reason() {
     let ring = "crates/ring/src/a.rs";
     assert_eq!(said(rules::unsafe_code, ring, bare), [format!("{ring}:2: {silent}")]);
     assert!(said(rules::unsafe_code, ring, reasoned).is_empty());
+    assert!(said(rules::unsafe_code, "crates/parity/src/a.rs", reasoned).is_empty());
     let far = format!("// SAFETY: too far up.\n{}unsafe impl Send for X {{}}\n", "\n".repeat(12));
     assert_eq!(said(rules::unsafe_code, ring, &far), [format!("{ring}:14: {silent}")]);
     for harmless in ["// unsafe { }\n", "let s = \"unsafe {\";\n", "#![deny(unsafe_code)]\n"] {

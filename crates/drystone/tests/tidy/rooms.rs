@@ -4,23 +4,27 @@ use crate::rules::{Finding, without_inline_tests};
 use crate::source::{self, File};
 
 /// Each room (a directory of `crates/`) with the rooms below it that it may use.
-const ROOMS: [(&str, &[&str]); 9] = [
+const ROOMS: [(&str, &[&str]); 10] = [
     ("scsi", &[]),
     ("iscsi", &[]),
     ("ring", &[]),
     ("block", &["ring"]),
-    ("array", &["block", "ring"]),
+    ("parity", &[]),
+    ("array", &["block", "parity", "ring"]),
     ("target", &["block", "ring", "iscsi", "scsi"]),
     ("initiator", &["block", "ring", "iscsi", "scsi"]),
     ("attach", &["block", "ring"]),
-    ("drystone", &["array", "target", "initiator", "attach", "block", "ring", "iscsi", "scsi"]),
+    (
+        "drystone",
+        &["array", "parity", "target", "initiator", "attach", "block", "ring", "iscsi", "scsi"],
+    ),
 ];
 
 /// Rooms whose tests use a room beside their own: each end of the wire is tried against the other.
 const TESTED_AGAINST: [(&str, &str); 1] = [("initiator", "target")];
 
 /// Rooms without I/O, threads and clocks: bytes in, bytes and events out.
-const PURE: [&str; 2] = ["scsi", "iscsi"];
+const PURE: [&str; 3] = ["scsi", "iscsi", "parity"];
 
 /// Modules of `std` that a pure room does not use; addresses as values are in `core::net`.
 const IMPURE_MODULES: [&str; 6] = ["net", "fs", "thread", "process", "env", "os"];

@@ -46,7 +46,10 @@ pub(crate) fn length(file: &File) -> Vec<Finding> {
     vec![Finding::at(file, lines, what)]
 }
 
-/// `unsafe` only in `ring`, and there with its reason.
+/// The rooms that talk to the kernel and to vector registers.
+const UNSAFE_ROOMS: [&str; 2] = ["ring", "parity"];
+
+/// `unsafe` only in those rooms, and there with its reason.
 pub(crate) fn unsafe_code(file: &File) -> Vec<Finding> {
     let tokens = source::tokens_of(&source::code_of(&file.text));
     let lines: Vec<_> = file.text.lines().collect();
@@ -58,7 +61,7 @@ pub(crate) fn unsafe_code(file: &File) -> Vec<Finding> {
         }
         let above = &lines[line.saturating_sub(REASON_LINES_MAX + 1)..*line];
         let says = |reason: &str| above.iter().any(|text| text.contains(reason));
-        if file.room() != Some("ring") {
+        if !file.room().is_some_and(|room| UNSAFE_ROOMS.contains(&room)) {
             findings.push(Finding::at(
                 file,
                 *line,
