@@ -123,6 +123,7 @@ fn a_file_written_through_nbd_holds_the_bytes() {
         read_only: false,
         size_bytes: Some(SIZE_BYTES as u64),
         write_through: false,
+        direct: false,
     };
     let device = Arc::new(FileDisk::open_file(&file, &options).unwrap());
     let (serving, uri) = serve(dir.path(), device);

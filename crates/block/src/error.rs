@@ -111,6 +111,8 @@ mod tests {
     #[test]
     fn errno_maps_to_what_a_host_must_be_told() {
         assert_eq!(of(libc::EIO), BlockError::Medium { at: 4096 });
+        assert_eq!(of(libc::ENODEV), BlockError::Medium { at: 4096 }, "a disk that was pulled");
+        assert_eq!(of(libc::ENXIO), BlockError::Medium { at: 4096 });
         assert_eq!(of(libc::EUCLEAN), BlockError::Medium { at: 4096 });
         assert_eq!(of(libc::ENOSPC), BlockError::NoSpace);
         assert_eq!(of(libc::EDQUOT), BlockError::NoSpace);

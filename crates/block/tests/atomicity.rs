@@ -23,6 +23,7 @@ impl Image {
             read_only: false,
             size_bytes: Some(BLOCKS * BLOCK_BYTES as u64),
             write_through: false,
+            direct: false,
         };
         let disk = FileDisk::open_file(&path, &options).unwrap();
         (Self(path), disk)

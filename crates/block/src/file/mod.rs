@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -38,6 +39,10 @@ const UNMAP_STEP_BYTES: u64 = 1 << 30;
 ///   `O_DIRECT` with `RWF_DSYNC`. On ext4 that does three times the writes per second of group
 ///   commit at any depth from 8 to 128, and errors belong to the write that met them: there are no
 ///   dirty pages that a failed sync could lose. The kernel drops the cached pages they replace.
+/// - A direct device ([`FileOptions::direct`], for who keeps a cache of its own) does the same with
+///   reads, and with `RWF_DSYNC` only where a write is to be durable. The others are with the disk
+///   when they end, so their errors belong to them too, and a flush concerns only what the disk and
+///   the file system hold back.
 /// - Other writes go to the page cache by the ring, as they can wait for a journal or for dirty
 ///   pages to drain. Durable ones among them then share an `fdatasync` with their neighbours
 ///   in time. The two kinds are never mixed on one device: a cached write to one sector
@@ -52,8 +57,12 @@ pub struct FileDisk(Arc<Store>);
 struct Store {
     /// For operations that may wait: they run on the ring of the core.
     file: ring::File,
-    /// The same file past the page cache: then all writes go there and are durable.
+    /// The same file past the page cache: then all writes go there.
     direct: Option<ring::File>,
+    /// Reads go there too. Set only with `direct`.
+    direct_reads: bool,
+    /// Every write is durable when it ends. Set only with `direct`.
+    write_through: bool,
     /// The same file for calls that cannot wait; holds the lock against other processes.
     handle: fs::File,
     geometry: Geometry,
@@ -85,9 +94,13 @@ impl Store {
         direct: Option<ring::File>,
         handle: fs::File,
         geometry: Geometry,
+        options: &FileOptions,
         in_memory: bool,
     ) -> Self {
+        assert!(direct.is_none() || !in_memory, "memory has no way past it");
         Self {
+            direct_reads: options.direct && direct.is_some(),
+            write_through: options.write_through && direct.is_some(),
             file,
             direct,
             handle,
@@ -117,24 +130,31 @@ impl Store {
         if flags.durable && self.commit.has_failed() { Err(BlockError::LostWrites) } else { Ok(()) }
     }
 
-    /// Whether a write with these flags has to wait for a sync once its bytes are written.
+    /// Whether more has to be done for a write with these flags than for a volatile one.
     fn needs_sync(&self, flags: WriteFlags) -> bool {
-        flags.durable && !self.in_memory && self.direct.is_none()
+        flags.durable && !self.in_memory && !self.write_through
     }
 
     /// `data` as it can be written: direct I/O wants its memory aligned.
     fn writable(&self, data: Data) -> Result<Data, BlockError> {
-        let aligned = |bytes: &[u8]| bytes.as_ptr().addr().is_multiple_of(ring::PAGE_BYTES);
-        if self.direct.is_none() || data.as_slice().is_some_and(aligned) {
+        if self.direct.is_none() || data.is_aligned_to(ring::PAGE_BYTES) {
             return Ok(data);
         }
         data.to_buf().map(Data::from).ok_or(BlockError::NoMemory)
     }
 
-    /// Starts to write `data`; durable at its end on a write-through device.
-    fn start_write(&self, data: Data, at: u64) -> ring::DataIo {
+    fn start_read(&self, buf: Buf, range: Range<usize>, at: u64) -> ring::BufIo {
         match &self.direct {
-            Some(direct) => direct.write_data_at(data, at, true),
+            Some(direct) if self.direct_reads => direct.read_at(buf, range, at),
+            _ => self.file.read_at(buf, range, at),
+        }
+    }
+
+    /// Starts to write `data`. Past the page cache it is durable at its end if that is asked for,
+    /// or the device writes through; what goes to the page cache is not.
+    fn start_write(&self, data: Data, at: u64, durable: bool) -> ring::DataIo {
+        match &self.direct {
+            Some(direct) => direct.write_data_at(data, at, durable || self.write_through),
             None => self.file.write_data_at(data, at, false),
         }
     }
@@ -143,6 +163,8 @@ impl Store {
     fn read_now(&self, at: u64, to: &mut [u8]) -> io::Result<usize> {
         if self.in_memory {
             self.handle.read_at(to, at)
+        } else if self.direct_reads {
+            Ok(0)
         } else {
             Ok(self.file.try_read_now(at, to)?.unwrap_or(0))
         }

@@ -25,6 +25,9 @@ pub struct FileOptions {
     /// Every write is durable when it completes, whatever its flags say: for volumes with
     /// `cache=durable`. They then bypass the page cache where the file system can do that.
     pub write_through: bool,
+    /// Reads and writes bypass the page cache where the file system can do that, and volatile
+    /// writes stay so: for who keeps a cache of its own, such as an array for its members.
+    pub direct: bool,
 }
 
 /// Why a file or device cannot be served.
@@ -154,7 +157,7 @@ impl FileDisk {
             rotational: !in_memory && Queue::of(metadata.dev()).is_rotational(),
             ..base_geometry(path, found, options)?
         };
-        Self::assemble(handle, path, geometry, options.write_through && !in_memory, in_memory)
+        Self::assemble(handle, path, geometry, options, in_memory)
     }
 
     /// Opens a block device. Waits for the disk: for start-up only.
@@ -200,14 +203,14 @@ impl FileDisk {
             thin: queue.is_thin(),
             ..base
         };
-        Self::assemble(handle, path, geometry, options.write_through, false)
+        Self::assemble(handle, path, geometry, options, false)
     }
 
     fn assemble(
         handle: fs::File,
         path: &Path,
         geometry: Geometry,
-        write_through: bool,
+        wanted: &FileOptions,
         in_memory: bool,
     ) -> Result<Self, OpenError> {
         // Through the open descriptor, so that it is the file that was checked and locked,
@@ -220,14 +223,15 @@ impl FileDisk {
         let claim_device = file_type.is_block_device() && !geometry.read_only;
         let file = ring::File::open(&same, ring::OpenOptions { claim_device, ..options })
             .map_err(system("open", path))?;
-        let direct = match write_through && !geometry.read_only && does_direct(&same, &geometry) {
+        let past_cache = wanted.direct || (wanted.write_through && !geometry.read_only);
+        let direct = match past_cache && !in_memory && does_direct(&same, &geometry) {
             true => {
                 let options = ring::OpenOptions { direct: true, ..options };
                 Some(ring::File::open(&same, options).map_err(system("open", path))?)
             }
             false => None,
         };
-        Ok(Self(Arc::new(Store::new(file, direct, handle, geometry, in_memory))))
+        Ok(Self(Arc::new(Store::new(file, direct, handle, geometry, wanted, in_memory))))
     }
 }
 
@@ -239,7 +243,8 @@ fn does_direct(path: &Path, geometry: &Geometry) -> bool {
     let (Ok(file), Some(mut buf)) = (direct, ring::Buf::alloc(block_bytes)) else { return false };
     // The second block, if there is one, shows what offsets are taken.
     let at = u64::from(geometry.block_bytes) * (geometry.blocks - 1).min(1);
-    file.read_exact_at(&mut buf, at).is_ok()
+    // A block that cannot be read is no reason to go through the cache ever after.
+    !matches!(file.read_at(&mut buf, at), Err(error) if error.raw_os_error() == Some(libc::EINVAL))
 }
 
 /// The file, and whether it was created (still empty).

@@ -12,6 +12,8 @@ use ring::CoreConfig;
 
 use crate::testing::check_device;
 
+mod direct;
+
 const MIB: u64 = 1 << 20;
 
 /// A directory that goes with the test.
@@ -51,6 +53,7 @@ fn options(block_bytes: u32, size_bytes: u64) -> FileOptions {
         read_only: false,
         size_bytes: Some(size_bytes),
         write_through: false,
+        direct: false,
     }
 }
 
@@ -140,12 +143,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
     #[test]
     fn any_history_agrees_with_the_model(
-        seed: u64, small: bool, memory: bool, write_through: bool, odd in 0u64..8
+        seed: u64, small: bool, memory: bool, write_through: bool, direct: bool, odd in 0u64..8
     ) {
         let block_bytes = if small { 512 } else { 4096 };
         let scratch = if memory { Scratch::in_memory() } else { Scratch::on_disk() };
         let size_bytes = MIB + odd * u64::from(block_bytes);
-        let options = FileOptions { write_through, ..options(block_bytes, size_bytes) };
+        let options = FileOptions { write_through, direct, ..options(block_bytes, size_bytes) };
         let disk = FileDisk::open_file(&scratch.file(), &options);
         on_a_core(check_device(Arc::new(disk.unwrap()), seed));
     }

@@ -37,7 +37,8 @@ enum Step {
         done: usize,
         len: usize,
     },
-    /// `done` bytes of `data` are written; `durable` asks for a sync afterwards.
+    /// `done` bytes of `data` are written; `durable` asks for a durable write past the page cache
+    /// and for a sync after one into it.
     Write {
         io: DataIo,
         done: usize,
@@ -53,7 +54,7 @@ impl Transfer {
     /// Reads into `buf`, of which `done` bytes are there already.
     pub(super) fn read(store: &Arc<Store>, held: Held, at: u64, buf: Buf, done: usize) -> Self {
         let len = buf.len();
-        let io = store.file.read_at(buf, done..len, at + done as u64);
+        let io = store.start_read(buf, done..len, at + done as u64);
         Self { store: Arc::clone(store), at, held, step: Step::Read { io, done, len } }
     }
 
@@ -64,7 +65,7 @@ impl Transfer {
         data: Data,
         durable: bool,
     ) -> Self {
-        let io = store.start_write(data.clone(), at);
+        let io = store.start_write(data.clone(), at, durable);
         let step = Step::Write { io, done: 0, data, durable };
         Self { store: Arc::clone(store), at, held, step }
     }
@@ -101,11 +102,14 @@ impl Transfer {
         let done = self.progress(moved, done)?;
         let at = self.at + done as u64;
         self.step = if done < data.len() {
-            let io = self.store.start_write(data.slice(done..data.len()), at);
+            let io = self.store.start_write(data.slice(done..data.len()), at, durable);
             Step::Write { io, done, data, durable }
         } else {
             self.held = None;
-            if durable { Step::Sync(self.store.join_sync(self.at)) } else { Step::Over }
+            match durable && self.store.direct.is_none() {
+                true => Step::Sync(self.store.join_sync(self.at)),
+                false => Step::Over,
+            }
         };
         Ok(None)
     }
@@ -122,7 +126,12 @@ impl Transfer {
             self.step = Step::Over;
             return Ok(Some(buf.into()));
         }
-        let io = self.store.file.read_at(buf, done..len, self.at + done as u64);
+        if !(done as u64).is_multiple_of(u64::from(self.store.geometry.block_bytes)) {
+            // Only the end of a file that was cut lies inside a block, and direct I/O cannot even
+            // ask from there.
+            return Err(self.error(&io::ErrorKind::UnexpectedEof.into(), done));
+        }
+        let io = self.store.start_read(buf, done..len, self.at + done as u64);
         self.step = Step::Read { io, done, len };
         Ok(None)
     }

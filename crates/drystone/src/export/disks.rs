@@ -64,6 +64,7 @@ fn open(spec: &Spec) -> anyhow::Result<Arc<dyn BlockDevice>> {
         read_only: spec.read_only,
         size_bytes,
         write_through: spec.cache == Cache::Durable,
+        direct: false,
     };
     Ok(match &spec.medium {
         Medium::Ram { size_bytes } => {

@@ -78,6 +78,14 @@ impl Data {
         }
     }
 
+    /// Whether the first byte lies at a multiple of `unit_bytes` in memory, as direct I/O wants it.
+    ///
+    /// # Panics
+    /// When `unit_bytes` is zero.
+    pub fn is_aligned_to(&self, unit_bytes: usize) -> bool {
+        self.ptr.as_ptr().addr().is_multiple_of(unit_bytes)
+    }
+
     /// Copies the bytes from `at` on into `to`.
     ///
     /// # Panics

@@ -91,6 +91,18 @@ fn static_data_reads_back() {
 }
 
 #[test]
+fn alignment_is_told_for_bytes_that_cannot_be_borrowed_too() {
+    let region = Region::new(3 * PAGE_BYTES).unwrap();
+    let buf = Buf::alloc(3 * PAGE_BYTES).unwrap().freeze();
+    for data in [region.slice(0, 3 * PAGE_BYTES), buf] {
+        assert!(data.is_aligned_to(PAGE_BYTES));
+        assert!(data.slice(PAGE_BYTES..2 * PAGE_BYTES).is_aligned_to(PAGE_BYTES));
+        let inside = data.slice(512..1024);
+        assert!(inside.is_aligned_to(512) && !inside.is_aligned_to(PAGE_BYTES));
+    }
+}
+
+#[test]
 fn a_region_reads_what_was_written_and_zeroes_elsewhere() {
     let region = Region::new(1 << 20).unwrap();
     let bytes = fill(10_000, 9);

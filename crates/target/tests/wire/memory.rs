@@ -109,6 +109,7 @@ fn a_host_that_does_not_read_does_not_take_the_memory_of_others() {
         read_only: false,
         size_bytes: None,
         write_through: false,
+        direct: false,
     };
     let disk = block::FileDisk::open_file(&path, &options).unwrap();
     let mut config = config([std::sync::Arc::new(disk) as _]);
