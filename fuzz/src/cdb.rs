@@ -53,6 +53,7 @@ fn unit(flags: u8) -> LogicalUnit {
         target_name: "iqn.2026-11.dev.drystone:export".into(),
         ports: vec![port(1), port(2)],
         port_groups: groups.expect("each port is in one group"),
+        referrals: None,
     };
     LogicalUnit::new(config, None).expect("no reservations to read")
 }

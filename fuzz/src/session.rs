@@ -52,6 +52,7 @@ fn portal() -> SocketAddr {
         let disk = RamDisk::new(512, DISK_BLOCKS).expect("a megabyte of memory");
         let unit = UnitSpec {
             device: Arc::new(disk),
+            referrals: None,
             serial: "fuzz".to_owned(),
             write_cache: true,
             read_only: false,
@@ -70,6 +71,7 @@ fn portal() -> SocketAddr {
             congestion: None,
             state_dir,
             limits: Limits::default(),
+            port_group: 1,
             redirect: None,
         };
         Mutex::new(Server::start(config).expect("a target on a free port"))

@@ -13,6 +13,7 @@ pub mod log;
 pub mod mode;
 pub mod nexus;
 pub mod param;
+pub mod referrals;
 pub mod reservation;
 pub mod sense;
 pub mod status;

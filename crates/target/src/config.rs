@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use block::BlockDevice;
 use iscsi::chap::Credentials;
+use scsi::referrals::ReferralMap;
 
 /// Everything [`crate::Server::start`] needs.
 #[derive(Debug)]
@@ -15,8 +16,11 @@ pub struct Config {
     pub iqn: String,
     /// TargetAlias, a text for people.
     pub alias: Option<String>,
-    /// Addresses to listen on; port 0 takes any free port. All are one portal group (tag 1).
+    /// Addresses to listen on; port 0 takes any free port. All are one portal group.
     pub portals: Vec<SocketAddr>,
+    /// The number of that portal group, and so of the SCSI target port and of its target port
+    /// group, not 0. Servers that serve one disk together differ in it: it is part of a nexus.
+    pub port_group: u16,
     /// The logical units, in LUN order from 0.
     pub units: Vec<UnitSpec>,
     /// Who may log in.
@@ -47,6 +51,9 @@ pub struct UnitSpec {
     pub write_cache: bool,
     /// Refuse writes.
     pub read_only: bool,
+    /// Which target port groups lead best to which blocks, for a disk that lies on several
+    /// members; [`crate::Server::set_referrals`] changes it.
+    pub referrals: Option<Arc<ReferralMap>>,
     /// A word for logs, such as the path.
     pub name: String,
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use iscsi::chap::CredentialsError;
 use iscsi::text::{IscsiName, NameError};
 use ring::{CoreId, Cores};
+use scsi::referrals::ReferralMap;
 use thiserror::Error;
 
 use crate::config::Config;
@@ -75,6 +76,7 @@ impl Server {
             name,
             alias: config.alias,
             units,
+            port_group: config.port_group,
             auth,
             allow: config.access.allow,
             limits: config.limits,
@@ -131,6 +133,14 @@ impl Server {
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.shared.registry.len()
+    }
+
+    /// The blocks of a unit that was made with referrals are reached best through other port
+    /// groups than before; its hosts are told.
+    pub fn set_referrals(&self, lun: usize, map: Arc<ReferralMap>) {
+        if let Some(unit) = self.shared.units.get(lun) {
+            unit.logical.set_referrals(map);
+        }
     }
 
     /// Stops cleanly: asks the initiators to log out, waits up to `grace` for them, ends what is

@@ -12,17 +12,15 @@ use crate::config::{AllowRule, Limits, Redirect};
 use crate::session::Registry;
 use crate::unit::Unit;
 
-/// All portals are one portal group (RFC 7143 §4.4.1) ...
-pub(crate) const PORTAL_GROUP: u16 = 1;
-/// ... and so one SCSI target port: its relative target port identifier (SPC-5 §3.1).
-pub(crate) const TARGET_PORT: u16 = 1;
-
 /// One target.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) name: IscsiName,
     pub(crate) alias: Option<String>,
     pub(crate) units: Vec<Arc<Unit>>,
+    /// All portals are one portal group (RFC 7143 §4.4.1) and so one SCSI target port, with this
+    /// relative target port identifier (SPC-5 §3.1).
+    pub(crate) port_group: u16,
     pub(crate) auth: AuthPolicy,
     pub(crate) allow: Vec<AllowRule>,
     pub(crate) limits: Limits,

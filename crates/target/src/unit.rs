@@ -11,7 +11,6 @@ use scsi::unit::{Identity, LogicalUnit, MediumInfo, TargetPort, UnitConfig};
 use thiserror::Error;
 
 use crate::config::{Config, UnitSpec};
-use crate::shared::{PORTAL_GROUP, TARGET_PORT};
 
 /// PRODUCT REVISION LEVEL has room for four characters, as in `0.1`.
 const REVISION: &str =
@@ -82,7 +81,7 @@ impl Unit {
         let geometry = spec.device.geometry();
         let reservations = config.state_dir.join(file_name(&spec.serial));
         let image = load(&reservations)?;
-        let logical = LogicalUnit::new(unit_config(spec, &config.iqn), image.as_deref())
+        let logical = LogicalUnit::new(unit_config(spec, config), image.as_deref())
             .map_err(|_| ReservationsError::Damaged { path: reservations.clone() })?;
         Ok(Self {
             index,
@@ -127,7 +126,7 @@ pub(crate) fn still(data: Data) -> Result<Data, BlockError> {
     data.to_buf().map(Data::from).ok_or(BlockError::NoMemory)
 }
 
-fn unit_config(spec: &UnitSpec, iqn: &str) -> UnitConfig {
+fn unit_config(spec: &UnitSpec, config: &Config) -> UnitConfig {
     let geometry = spec.device.geometry();
     let in_blocks = |bytes: u32| bytes / geometry.block_bytes;
     let mut medium = MediumInfo::new(geometry.block_bytes, geometry.blocks);
@@ -146,20 +145,22 @@ fn unit_config(spec: &UnitSpec, iqn: &str) -> UnitConfig {
     medium.limits.or_write_blocks_max = in_blocks(geometry.atomic_bytes_max);
     medium.limits.compare_blocks_max =
         u8::try_from(in_blocks(geometry.atomic_bytes_max)).unwrap_or(u8::MAX);
-    let port = TargetPort { relative_id: TARGET_PORT, portal_group_tag: PORTAL_GROUP };
+    let number = config.port_group;
+    let port = TargetPort { relative_id: number, portal_group_tag: number };
     UnitConfig {
         identity: Identity::new(&spec.serial, "VOLUME", REVISION),
         medium,
         write_cache: spec.write_cache,
-        target_name: iqn.to_owned(),
+        target_name: config.iqn.clone(),
         ports: vec![port],
-        port_groups: port_groups(),
+        port_groups: port_groups(number),
+        referrals: spec.referrals.clone(),
     }
 }
 
 /// One group with the one port; hosts may change its state (SET TARGET PORT GROUPS).
-fn port_groups() -> PortGroups {
-    let group = PortGroup::new(PORTAL_GROUP, AccessState::ActiveOptimized, vec![TARGET_PORT]);
+fn port_groups(number: u16) -> PortGroups {
+    let group = PortGroup::new(number, AccessState::ActiveOptimized, vec![number]);
     PortGroups::new(vec![group], true, 0).expect("one port is in one group")
 }
 

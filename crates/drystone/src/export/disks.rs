@@ -47,6 +47,7 @@ fn unit(
     };
     let unit = target::UnitSpec {
         device,
+        referrals: None,
         serial,
         write_cache: spec.cache == Cache::Volatile,
         read_only: spec.read_only,

@@ -35,6 +35,7 @@ pub(crate) fn start(args: &ExportArgs, plan: &Plan) -> anyhow::Result<(Server, V
         congestion,
         state_dir,
         limits: limits(args),
+        port_group: 1,
         redirect: None,
     };
     let server = Server::start(config).map_err(|error| explain(&error))?;

@@ -34,6 +34,7 @@ pub(crate) fn config(disk: Arc<dyn BlockDevice>) -> Config {
         portals: vec![([127, 0, 0, 1], 0).into()],
         units: vec![UnitSpec {
             device: disk,
+            referrals: None,
             serial: "TEST-1".to_owned(),
             write_cache: false,
             read_only: false,
@@ -45,6 +46,7 @@ pub(crate) fn config(disk: Arc<dyn BlockDevice>) -> Config {
         congestion: None,
         state_dir: state_dir(),
         limits: Limits::default(),
+        port_group: 1,
         redirect: None,
     }
 }

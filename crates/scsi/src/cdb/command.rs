@@ -152,6 +152,11 @@ pub enum Command {
         lba: u64,
         allocation_bytes: u32,
     },
+    ReportReferrals {
+        lba: u64,
+        one_segment: bool,
+        allocation_bytes: u32,
+    },
     PersistentReserveIn {
         action: PrinAction,
         allocation_bytes: u32,
@@ -374,6 +379,7 @@ impl Command {
             | ReportLuns { allocation_bytes, .. }
             | ReadCapacity16 { allocation_bytes }
             | GetLbaStatus { allocation_bytes, .. }
+            | ReportReferrals { allocation_bytes, .. }
             | PersistentReserveIn { allocation_bytes, .. }
             | ReportTargetPortGroups { allocation_bytes, .. }
             | ReceiveCopyStatus { allocation_bytes, .. }

@@ -132,6 +132,14 @@ pub(super) fn get_lba_status(cdb: &Cdb) -> Parsed {
     Ok(Command::GetLbaStatus { lba: cdb.u64(2), allocation_bytes: cdb.u32(10) })
 }
 
+pub(super) fn report_referrals(cdb: &Cdb) -> Parsed {
+    Ok(Command::ReportReferrals {
+        lba: cdb.u64(2),
+        one_segment: cdb.bit(14, 0),
+        allocation_bytes: cdb.u32(10),
+    })
+}
+
 pub(super) fn unmap(cdb: &Cdb) -> Parsed {
     Ok(Command::Unmap { anchor: cdb.bit(1, 0), list_bytes: cdb.u16(7).into() })
 }

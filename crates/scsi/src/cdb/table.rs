@@ -235,6 +235,13 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         .action(0x12)
         .access(Read)
         .run_by(Medium),
+    command(
+        0x9e,
+        "REPORT REFERRALS",
+        &[0, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, 0x01, 0],
+        parse::report_referrals,
+    )
+    .action(0x13),
     command(0xa0, "REPORT LUNS", &[0, FF, 0, 0, 0, FF, FF, FF, FF, 0, 0], parse::report_luns)
         .access(Always)
         .ignores_attention(),

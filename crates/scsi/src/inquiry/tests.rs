@@ -12,6 +12,7 @@ fn config() -> UnitConfig {
         target_name: "iqn.2026-11.dev.drystone:export".into(),
         ports: vec![port(1), port(2)],
         port_groups: PortGroups::new(vec![group(10, 1), group(20, 2)], true, 0).unwrap(),
+        referrals: None,
     }
 }
 

@@ -37,7 +37,10 @@ impl LogicalUnit {
             self.pass_gate(gate, nexus, spec, command)?;
         }
         if spec.executor == Executor::Control {
-            return Ok(());
+            return match command {
+                Command::ReportReferrals { .. } => Ok(self.check_supported(spec)?),
+                _ => Ok(()),
+            };
         }
         Ok(self.check_medium(spec, command)?)
     }
@@ -140,15 +143,17 @@ impl LogicalUnit {
     }
 
     /// Whether this unit has the command at all: the block provisioning commands go with a thin
-    /// medium, WRITE ATOMIC with a limit for it.
+    /// medium, WRITE ATOMIC with a limit for it, REPORT REFERRALS with referrals.
     pub fn supports(&self, spec: &CommandSpec) -> bool {
         const UNMAP: u8 = 0x42;
         const WRITE_ATOMIC_16: u8 = 0x9c;
         const GET_LBA_STATUS: (u8, Option<u8>) = (0x9e, Some(0x12));
+        const REPORT_REFERRALS: (u8, Option<u8>) = (0x9e, Some(0x13));
         const BLOCK_ERASE: (u8, Option<u8>) = (0x48, Some(0x02));
         match (spec.opcode, spec.service_action) {
             (UNMAP, _) | GET_LBA_STATUS | BLOCK_ERASE => self.medium().thin,
             (WRITE_ATOMIC_16, _) => self.medium().limits.atomic_blocks_max > 0,
+            REPORT_REFERRALS => self.config().referrals.is_some(),
             _ => true,
         }
     }

@@ -3,6 +3,8 @@
 use crate::Sense;
 use crate::alua::PortGroups;
 use crate::cdb::BlockRange;
+use crate::referrals::ReferralMap;
+use std::sync::Arc;
 
 /// The names of a logical unit. All ASCII; longer ones are cut to their fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,6 +165,9 @@ pub struct UnitConfig {
     /// The target port groups at power on; each port is in one. Which ports a group has does not
     /// change, its state may.
     pub port_groups: PortGroups,
+    /// Which groups lead best to which blocks, at power on; `None` is a unit without referrals. A
+    /// unit has referrals or not for as long as it exists, the map may change.
+    pub referrals: Option<Arc<ReferralMap>>,
 }
 
 impl UnitConfig {

@@ -3,7 +3,7 @@
 use super::outcome::{Effect, Outcome, Reply};
 use super::sanitize::{Readiness, SanitizeRequest};
 use super::{ControlContext, LogicalUnit, Nexus, State};
-use crate::cdb::{Command, DefectLists, ModeHeader, SanitizeAction, supported};
+use crate::cdb::{BlockRange, Command, DefectLists, ModeHeader, SanitizeAction, supported};
 use crate::inquiry::inquiry;
 use crate::log::log_sense;
 use crate::nexus::NexusKey;
@@ -125,6 +125,10 @@ impl LogicalUnit {
             }
             ReportTargetPortGroups { extended_header, allocation_bytes } => {
                 (state.port_groups.report(extended_header), allocation_bytes)
+            }
+            ReportReferrals { lba, one_segment, allocation_bytes } => {
+                self.medium().check_range(BlockRange { lba, blocks: 1 })?;
+                (state.referrals.report(lba, one_segment), allocation_bytes)
             }
             SendDiagnostic { list_bytes, .. } => {
                 // The default self-test has nothing to find: it passes. Pages there are none.

@@ -28,6 +28,7 @@ use crate::AdditionalSense;
 use crate::alua::{AccessState, Changed, PortGroups};
 use crate::mode::ModePages;
 use crate::nexus::NexusKey;
+use crate::referrals::ReferralMap;
 use crate::reservation::{ImageError, Reservations};
 use gate::Gate;
 use sanitize::Readiness;
@@ -53,6 +54,7 @@ struct State {
     reservations: Reservations,
     readiness: Readiness,
     port_groups: PortGroups,
+    referrals: Arc<ReferralMap>,
     nexuses: Vec<Arc<Nexus>>,
 }
 
@@ -87,6 +89,7 @@ impl LogicalUnit {
                 reservations: restored,
                 readiness: Readiness::Ready,
                 port_groups: config.port_groups.clone(),
+                referrals: config.referrals.clone().unwrap_or_default(),
                 nexuses: Vec::new(),
             }),
             config,
@@ -178,6 +181,24 @@ impl LogicalUnit {
         let mut state = self.state();
         let changed = state.port_groups.set_implicit(group, to);
         self.port_groups_changed(&state, &changed, None);
+    }
+
+    /// Blocks are reached best through other groups than before. Every nexus is told ASYMMETRIC
+    /// ACCESS STATE CHANGED, which is what a referral is made of (SBC-4 table 19); there is no
+    /// condition of its own for it.
+    ///
+    /// # Panics
+    /// If the unit was made without referrals: initiators would not look at them.
+    pub fn set_referrals(&self, map: Arc<ReferralMap>) {
+        assert!(self.config.referrals.is_some(), "the unit has no referrals to change");
+        let mut state = self.state();
+        if *state.referrals == *map {
+            return;
+        }
+        state.referrals = map;
+        for nexus in &state.nexuses {
+            nexus.establish(AdditionalSense::ASYMMETRIC_ACCESS_STATE_CHANGED);
+        }
     }
 
     /// Tells all nexuses but the one that asked for it, if any.

@@ -7,7 +7,6 @@ use iscsi::pdu::{BHS_LEN_BYTES, Bhs, TextRequest, TextResponse};
 use iscsi::text::TextWriter;
 
 use crate::conn::Connection;
-use crate::shared::PORTAL_GROUP;
 
 /// What one connection may learn.
 struct Env<'a>(&'a Connection);
@@ -26,7 +25,7 @@ impl TextEnv for Env<'_> {
             _ => {}
         }
         let addresses = shared.announced_portals(conn.local);
-        let portal = |address| Portal { address, group_tag: PORTAL_GROUP };
+        let portal = |address| Portal { address, group_tag: shared.port_group };
         let portals: Vec<_> = addresses.into_iter().map(portal).collect();
         write_record(&shared.name, &portals, out);
         true

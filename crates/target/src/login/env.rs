@@ -10,7 +10,7 @@ use iscsi::text::IscsiName;
 use super::Ends;
 use crate::config::Access;
 use crate::session::SessionKey;
-use crate::shared::{PORTAL_GROUP, Shared};
+use crate::shared::Shared;
 
 /// What initiators must prove, as the login needs it.
 ///
@@ -69,7 +69,7 @@ impl LoginEnv for Env<'_> {
             };
         }
         TargetLookup::Found {
-            portal_group_tag: PORTAL_GROUP,
+            portal_group_tag: self.shared.port_group,
             alias: self.shared.alias.clone(),
             auth: self.shared.auth.clone(),
         }

@@ -136,7 +136,7 @@ impl Session {
         NexusKey {
             initiator: self.initiator.clone(),
             isid: self.isid,
-            target_port: crate::shared::TARGET_PORT,
+            target_port: self.shared.port_group,
         }
     }
 

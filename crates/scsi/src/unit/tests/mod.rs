@@ -1,5 +1,6 @@
 mod history;
 mod medium;
+mod referrals;
 
 use super::*;
 use crate::alua::{PortGroup, PortGroups};
@@ -18,6 +19,7 @@ fn config() -> UnitConfig {
         target_name: "iqn.2026-11.dev.drystone:export".into(),
         ports: vec![port(1), port(2)],
         port_groups: PortGroups::new(vec![group(1, 1), group(2, 2)], true, 0).unwrap(),
+        referrals: None,
     }
 }
 

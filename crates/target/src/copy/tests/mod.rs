@@ -52,6 +52,7 @@ impl Bench {
         let disks: Vec<_> = block_bytes.iter().map(|&bytes| ram(bytes, 8 * MIB)).collect();
         let spec = |(n, disk): (usize, &FaultyDisk)| UnitSpec {
             device: Arc::new(disk.clone()),
+            referrals: None,
             serial: format!("unit-{n}"),
             write_cache: true,
             read_only: read_only(n),
@@ -68,6 +69,7 @@ impl Bench {
             congestion: None,
             state_dir: state.path().to_owned(),
             limits: Limits::default(),
+            port_group: 1,
             redirect: None,
         };
         let units = crate::unit::make_all(&config).unwrap();

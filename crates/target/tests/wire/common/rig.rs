@@ -32,6 +32,7 @@ pub(crate) fn faulty() -> (FaultyDisk, Arc<dyn BlockDevice>) {
 pub(crate) fn config(disks: impl IntoIterator<Item = Arc<dyn BlockDevice>>) -> Config {
     let unit = |(index, device)| UnitSpec {
         device,
+        referrals: None,
         serial: format!("test-{index}"),
         write_cache: true,
         read_only: false,
@@ -48,6 +49,7 @@ pub(crate) fn config(disks: impl IntoIterator<Item = Arc<dyn BlockDevice>>) -> C
         congestion: None,
         state_dir: "unset".into(),
         limits: Limits::default(),
+        port_group: 1,
         redirect: None,
     }
 }
