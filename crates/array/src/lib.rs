@@ -4,6 +4,7 @@ pub mod api;
 mod env;
 pub mod mutants;
 mod overlay;
+pub mod tree;
 mod words;
 
 pub use env::{Env, RingEnv, Task};
