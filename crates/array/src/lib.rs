@@ -4,6 +4,7 @@ pub mod api;
 mod env;
 pub mod mutants;
 mod overlay;
+pub mod space;
 pub mod tree;
 mod words;
 

@@ -72,6 +72,12 @@ impl Draft {
         &self.parent
     }
 
+    /// How many pages the commit will write at most, so that there is room for them.
+    #[must_use]
+    pub fn writes_max(&self) -> usize {
+        self.leaves.len() + self.interiors.iter().map(BTreeMap::len).sum::<usize>()
+    }
+
     /// A leaf as the draft has it.
     ///
     /// # Errors

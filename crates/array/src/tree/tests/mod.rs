@@ -50,6 +50,7 @@ impl Store {
 
     /// Ends a draft, and makes it durable.
     fn commit(&mut self, draft: super::Draft) -> super::Root {
+        let writes_max = draft.writes_max();
         let (free, next) = (&mut self.free, &mut self.next);
         let done = draft.commit(&mut || {
             free.pop().unwrap_or_else(|| {
@@ -57,6 +58,7 @@ impl Store {
                 PageAddr::new(SetId(1), *next)
             })
         });
+        assert!(done.writes.len() <= writes_max);
         for (r, page) in done.writes {
             assert!(self.pages.insert(r.addr, page).is_none(), "{r:?} was in use");
         }

@@ -1,0 +1,320 @@
+//! Chunks of disks, and which disks a set gets them from.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use super::bits::Bits;
+use crate::DiskId;
+
+/// The chunks of all disks.
+///
+/// Invariant: a chunk is handed out once until it is released, and a set never gets two of the
+/// same disk.
+#[derive(Debug, Clone, Default)]
+pub struct Chunks {
+    disks: BTreeMap<DiskId, Disk>,
+    spare_chunks: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Disk {
+    used: Bits,
+    /// Whether it may take new chunks.
+    is_open: bool,
+}
+
+/// A disk that could give a chunk.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    id: DiskId,
+    free: u32,
+    total: u32,
+    /// Decides between equals.
+    lot: u64,
+}
+
+impl Candidate {
+    /// Orders by free share of the disk, the largest first.
+    fn by_share(&self, other: &Self) -> Ordering {
+        let (a, b) = (u64::from(self.free), u64::from(other.free));
+        let order = (b * u64::from(self.total)).cmp(&(a * u64::from(other.total)));
+        order.then(self.lot.cmp(&other.lot))
+    }
+
+    /// Orders by free chunks, the most first.
+    fn by_free(&self, other: &Self) -> Ordering {
+        other.free.cmp(&self.free).then(self.lot.cmp(&other.lot))
+    }
+}
+
+impl Chunks {
+    /// Adds an empty disk that takes new chunks.
+    ///
+    /// # Panics
+    /// When there is a disk of this number.
+    pub fn add_disk(&mut self, id: DiskId, chunks: u32) {
+        let disk = Disk { used: Bits::new(chunks), is_open: true };
+        assert!(self.disks.insert(id, disk).is_none(), "{id:?} is here already");
+    }
+
+    /// Takes out a disk that no set is on any more.
+    ///
+    /// # Panics
+    /// When there is none of this number, or its chunks are in use.
+    pub fn remove_disk(&mut self, id: DiskId) {
+        let disk = self.disks.remove(&id).expect("only disks of the array leave it");
+        assert_eq!(disk.used.ones(), 0, "{id:?} is still in use");
+    }
+
+    /// Says whether a disk may take new chunks; one that fails, retires or is away may not.
+    pub fn set_open(&mut self, id: DiskId, is_open: bool) {
+        self.disk_mut(id).is_open = is_open;
+    }
+
+    /// Keeps so many chunks free for rebuilds.
+    pub fn set_spare(&mut self, chunks: u64) {
+        self.spare_chunks = chunks;
+    }
+
+    /// Marks a chunk of a set that exists; `false` when there is no such chunk or it is in use.
+    #[must_use]
+    pub fn claim(&mut self, id: DiskId, chunk: u32) -> bool {
+        let Some(disk) = self.disks.get_mut(&id) else { return false };
+        let is_free = chunk < disk.used.len() && !disk.used.get(chunk);
+        if is_free {
+            disk.used.set(chunk);
+        }
+        is_free
+    }
+
+    /// Chunks for a new set, each of another disk and of none in `avoid`; `None` when there are
+    /// too few, or the rest would not do as spare space.
+    ///
+    /// Disks with the largest free share come first, so that all fill up evenly; but where that
+    /// would leave chunks over in the end (disks of very different sizes), those with the most
+    /// free chunks do, which never leaves more over than it must.
+    pub fn allocate(&mut self, width: usize, avoid: &[DiskId]) -> Option<Vec<(DiskId, u32)>> {
+        assert!(width > 0, "a set lies on disks");
+        let mut candidates = self.candidates(avoid);
+        if candidates.len() < width || self.free() < self.spare_chunks + width as u64 {
+            return None;
+        }
+        candidates.sort_by(Candidate::by_share);
+        let possible = sets_possible(&candidates, width);
+        let mut rest = candidates.clone();
+        rest[..width].iter_mut().for_each(|disk| disk.free -= 1);
+        if sets_possible(&rest, width) + 1 < possible {
+            candidates.sort_by(Candidate::by_free);
+        }
+        Some(candidates[..width].iter().map(|disk| (disk.id, self.take(disk.id))).collect())
+    }
+
+    /// A chunk for a rebuild, of no disk in `avoid`; spare space is there for this.
+    pub fn allocate_one(&mut self, avoid: &[DiskId]) -> Option<(DiskId, u32)> {
+        let id = self.candidates(avoid).into_iter().min_by(Candidate::by_share)?.id;
+        Some((id, self.take(id)))
+    }
+
+    /// Gives a chunk back.
+    ///
+    /// # Panics
+    /// When it is not in use.
+    pub fn release(&mut self, id: DiskId, chunk: u32) {
+        self.disk_mut(id).used.clear(chunk);
+    }
+
+    /// Chunks of a disk, and how many of them are in use.
+    #[must_use]
+    pub fn counts(&self, id: DiskId) -> Option<(u32, u32)> {
+        self.disks.get(&id).map(|disk| (disk.used.len(), disk.used.ones()))
+    }
+
+    /// Free chunks of disks that take new ones; spare space is among them.
+    #[must_use]
+    pub fn free(&self) -> u64 {
+        self.open().map(|(_, disk)| u64::from(disk.used.zeros())).sum()
+    }
+
+    /// Disks that take new chunks, full ones as well.
+    #[must_use]
+    pub fn disks_open(&self) -> usize {
+        self.open().count()
+    }
+
+    /// How many more sets of this width there is room for beside the spare space.
+    #[must_use]
+    pub fn sets_possible(&self, width: usize) -> u64 {
+        assert!(width > 0, "a set lies on disks");
+        let beside_spare = self.free().saturating_sub(self.spare_chunks) / width as u64;
+        sets_possible(&self.candidates(&[]), width).min(beside_spare)
+    }
+
+    fn open(&self) -> impl Iterator<Item = (DiskId, &Disk)> {
+        self.disks.iter().filter(|(_, disk)| disk.is_open).map(|(id, disk)| (*id, disk))
+    }
+
+    fn candidates(&self, avoid: &[DiskId]) -> Vec<Candidate> {
+        let used = self.disks.values().map(|disk| u64::from(disk.used.ones())).sum::<u64>();
+        let free = self.open().filter(|(id, disk)| disk.used.zeros() > 0 && !avoid.contains(id));
+        free.map(|(id, disk)| Candidate {
+            id,
+            free: disk.used.zeros(),
+            total: disk.used.len(),
+            lot: mix(used << 16 | u64::from(id.0)),
+        })
+        .collect()
+    }
+
+    fn take(&mut self, id: DiskId) -> u32 {
+        let used = &mut self.disk_mut(id).used;
+        let chunk = used.next_zero(0).expect("candidates have free chunks");
+        used.set(chunk);
+        chunk
+    }
+
+    fn disk_mut(&mut self, id: DiskId) -> &mut Disk {
+        self.disks.get_mut(&id).expect("only disks of the array are asked for")
+    }
+}
+
+/// How many sets of this width so many free chunks make: the largest `n` for which `n` chunks of
+/// each disk at most are enough, because no set takes two of the same disk.
+fn sets_possible(disks: &[Candidate], width: usize) -> u64 {
+    let enough = |sets: u64| {
+        let chunks = disks.iter().map(|disk| u64::from(disk.free).min(sets)).sum::<u64>();
+        chunks >= sets * width as u64
+    };
+    let all = disks.iter().map(|disk| u64::from(disk.free)).sum::<u64>();
+    let (mut least, mut most) = (0, all / width as u64);
+    while least < most {
+        let middle = (least + most).div_ceil(2);
+        if enough(middle) { least = middle } else { most = middle - 1 }
+    }
+    least
+}
+
+/// Spreads numbers: with lots that depend on how many chunks are in use, equal disks do not form
+/// the same groups again and again, and a rebuild reads from all of them.
+/// (The finalizer of `SplitMix64`.)
+fn mix(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn chunks(sizes: &[u32]) -> Chunks {
+        let mut chunks = Chunks::default();
+        for (id, size) in sizes.iter().enumerate() {
+            chunks.add_disk(DiskId(id as u16), *size);
+        }
+        chunks
+    }
+
+    #[test]
+    fn spare_space_is_for_rebuilds() {
+        let mut chunks = chunks(&[4, 4, 4]);
+        chunks.set_spare(5);
+        assert_eq!(chunks.sets_possible(2), 3);
+        for _ in 0..3 {
+            chunks.allocate(2, &[]).unwrap();
+        }
+        assert_eq!((chunks.allocate(2, &[]), chunks.free()), (None, 6));
+        for _ in 0..6 {
+            chunks.allocate_one(&[]).unwrap();
+        }
+        assert_eq!(chunks.allocate_one(&[]), None);
+    }
+
+    #[test]
+    fn closed_and_avoided_disks_give_nothing() {
+        let mut chunks = chunks(&[4, 4, 4]);
+        chunks.set_open(DiskId(1), false);
+        assert_eq!((chunks.free(), chunks.disks_open()), (8, 2));
+        assert_eq!(chunks.allocate(3, &[]), None);
+        assert_eq!(chunks.allocate(2, &[DiskId(0)]), None);
+        assert_eq!(chunks.allocate_one(&[DiskId(0)]), Some((DiskId(2), 0)));
+        assert_eq!(chunks.counts(DiskId(2)), Some((4, 1)));
+    }
+
+    #[test]
+    fn sets_that_exist_claim_their_chunks() {
+        let mut chunks = chunks(&[2]);
+        assert!(chunks.claim(DiskId(0), 0));
+        assert!(!chunks.claim(DiskId(0), 0) && !chunks.claim(DiskId(0), 2));
+        assert!(!chunks.claim(DiskId(1), 0));
+        assert_eq!(chunks.allocate_one(&[]), Some((DiskId(0), 1)));
+        chunks.release(DiskId(0), 0);
+        chunks.release(DiskId(0), 1);
+        chunks.remove_disk(DiskId(0));
+    }
+
+    #[test]
+    fn equal_disks_meet_each_other() {
+        let mut chunks = chunks(&[40; 6]);
+        let pairs: BTreeSet<_> = (0..60)
+            .map(|_| {
+                let mut pair = chunks.allocate(2, &[]).unwrap();
+                pair.sort();
+                (pair[0].0, pair[1].0)
+            })
+            .collect();
+        assert_eq!(pairs.len(), 15, "every disk shares sets with every other");
+    }
+
+    proptest! {
+        /// Greedy in one step is greedy in all: nothing is left that could have made a set.
+        #[test]
+        fn disks_of_any_size_are_used_as_far_as_possible(
+            sizes in prop::collection::vec(0..30_u32, 1..8),
+            width in 1..5_usize,
+        ) {
+            let mut chunks = chunks(&sizes);
+            let possible = chunks.sets_possible(width);
+            let mut taken = BTreeSet::new();
+            let mut sets = 0;
+            while let Some(set) = chunks.allocate(width, &[]) {
+                let disks: BTreeSet<_> = set.iter().map(|(disk, _)| *disk).collect();
+                prop_assert_eq!(disks.len(), width);
+                for chunk in set {
+                    prop_assert!(chunk.1 < sizes[chunk.0.0 as usize] && taken.insert(chunk));
+                }
+                sets += 1;
+            }
+            prop_assert_eq!(sets, possible);
+            // The bound is exact: with one set more, some set would need two chunks of a disk.
+            let more: u64 = sizes.iter().map(|size| u64::from(*size).min(sets + 1)).sum();
+            prop_assert!(more < (sets + 1) * width as u64);
+        }
+
+        #[test]
+        fn equal_disks_fill_up_evenly(disks in 1..9_usize, width in 1..5_usize, sets in 0..60) {
+            let mut chunks = chunks(&vec![30; disks]);
+            for _ in 0..sets {
+                chunks.allocate(width, &[]);
+                let used: Vec<u32> =
+                    (0..disks).map(|id| chunks.counts(DiskId(id as u16)).unwrap().1).collect();
+                prop_assert!(used.iter().max().unwrap() - used.iter().min().unwrap() <= 1);
+            }
+        }
+
+        #[test]
+        fn disks_of_different_sizes_fill_up_in_proportion(sets in 1..20_u32) {
+            let mut chunks = chunks(&[20, 40, 20, 40]);
+            for _ in 0..sets {
+                chunks.allocate(2, &[]).unwrap();
+            }
+            let small = chunks.counts(DiskId(0)).unwrap().1;
+            let large = chunks.counts(DiskId(1)).unwrap().1;
+            prop_assert!((2 * small).abs_diff(large) <= 3, "{} of 20, {} of 40", small, large);
+        }
+    }
+}
