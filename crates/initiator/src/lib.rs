@@ -19,7 +19,7 @@ mod session;
 
 pub use address::{AddressError, TargetAddress};
 pub use discovery::{DiscoveryError, discover};
-pub use disk::{AttachError, Disk, DiskOptions, PathReport};
+pub use disk::{AttachError, Disk, DiskOptions, PathReport, PlanOptions};
 pub use iscsi::discovery::{DiscoveredTarget, PortalAddress};
 pub use login::LoginError;
 pub use options::SessionOptions;

@@ -1,5 +1,6 @@
 //! How sessions are made and kept.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use iscsi::chap::InitiatorChap;
@@ -16,6 +17,8 @@ pub struct SessionOptions {
     /// Initiator Session ID; `None` draws a random one. It stays the same over all logins of the
     /// session, so that each ends what is left of the one before (RFC 7143 6.3.5).
     pub isid: Option<Isid>,
+    /// The address of this host to connect from; `None` leaves it to the kernel.
+    pub local: Option<IpAddr>,
     /// What we authenticate with.
     pub chap: Option<InitiatorChap>,
     /// What we offer in the negotiation.
@@ -49,6 +52,7 @@ impl SessionOptions {
         Self {
             initiator_name,
             isid: None,
+            local: None,
             chap: None,
             limits: LocalLimits {
                 max_connections: 1,

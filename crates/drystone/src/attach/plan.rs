@@ -5,7 +5,7 @@ use crate::access::secret::{self, Login, SecretError, Sources};
 use crate::cli::attach::{AttachArgs, RuntimeArgs};
 use crate::os::{machine, runtime_dir};
 use anyhow::Context;
-use initiator::{DiskOptions, SessionOptions, TargetAddress};
+use initiator::{DiskOptions, PlanOptions, SessionOptions, TargetAddress};
 use iscsi::chap::{Credentials, CredentialsError, InitiatorChap};
 use iscsi::text::{IscsiName, NameError};
 use std::env;
@@ -57,8 +57,8 @@ pub(crate) struct Plan {
     pub(crate) volume: TargetAddress,
     /// How to reach it.
     pub(crate) options: DiskOptions,
-    /// The sessions asked for.
-    pub(crate) sessions: Option<u16>,
+    /// How many sessions.
+    pub(crate) sessions: PlanOptions,
 }
 
 impl Plan {
@@ -92,7 +92,9 @@ impl Plan {
         let mut options = DiskOptions::new(session);
         options.router.policy = args.policy;
         options.router.limit = args.path_timeout;
-        Ok(Plan { volume, options, sessions: args.sessions })
+        let count = args.sessions.map(u32::from);
+        let sessions = PlanOptions { sessions: count, ..PlanOptions::default() };
+        Ok(Plan { volume, options, sessions })
     }
 }
 
@@ -162,7 +164,7 @@ mod tests {
         assert_eq!(made.options.router.limit.as_secs(), 7);
         assert_eq!(made.options.session.initiator_name.to_string(), "iqn.2026-11.com.example:me");
         assert!(made.options.session.chap.is_none());
-        assert_eq!(made.sessions, Some(3));
+        assert_eq!(made.sessions.sessions, Some(3));
     }
 
     #[test]

@@ -84,6 +84,7 @@ impl PathSample {
             PathState::Active => "active",
             PathState::Probation { .. } => "probation",
             PathState::Failed => "failed",
+            PathState::Retired => "retired",
         };
         let access = match status.access {
             AccessState::ActiveOptimized => "optimized",

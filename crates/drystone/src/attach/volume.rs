@@ -5,9 +5,7 @@ use crate::attach::report::{PathSample, Sample};
 use anyhow::{Context, anyhow};
 use attach::Disk;
 use attach::nbd::{Address, Server};
-use initiator::{PortalAddress, SessionOptions, TargetAddress, discover};
 use ring::{CoreConfig, OneshotReceiver, OneshotSender, Remote};
-use std::net::IpAddr;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -20,10 +18,6 @@ const LAST_LOOK: Duration = Duration::from_secs(2);
 
 /// How long the core may take to tell of its paths.
 const REPORT_TIME: Duration = Duration::from_secs(5);
-
-/// Sessions that are opened when nobody says how many.
-const SESSIONS_MIN: usize = 2;
-const SESSIONS_MAX: usize = 6;
 
 /// What an NBD server with all its clients busy can hold, and half of that again.
 const BUF_BUDGET_BYTES: usize = 768 << 20;
@@ -104,11 +98,11 @@ async fn serve(
 }
 
 async fn open(plan: &Plan, nbd: Option<&Address>) -> anyhow::Result<(Arc<Volume>, Option<Server>)> {
-    let addresses = addresses(plan).await;
-    let sessions = addresses.len();
-    let remote = initiator::Disk::attach(&addresses, plan.options.clone()).await;
+    let (options, sessions) = (plan.options.clone(), plan.sessions.clone());
+    let remote = initiator::Disk::attach_planned(&plan.volume, options, sessions).await;
     // Its errors say in one sentence what their sources say again.
     let remote = remote.map_err(|error| anyhow!("cannot attach {}: {error}", plan.volume))?;
+    let sessions = remote.paths().await.len();
     let remote = Arc::new(remote);
     let disk = Arc::new(Disk::new(remote.clone()));
     let server = match nbd {
@@ -141,41 +135,6 @@ async fn log_out(remote: Arc<initiator::Disk>) {
         }
         ring::sleep(Duration::from_millis(5)).await;
     }
-}
-
-/// Where the sessions go: the portal that was named, and those that the target names itself.
-async fn addresses(plan: &Plan) -> Vec<TargetAddress> {
-    let mut portals = vec![plan.volume.portal.clone()];
-    for portal in known_portals(plan, &plan.options.session).await {
-        if !portals.iter().any(|known| (&known.host, known.port) == (&portal.host, portal.port)) {
-            portals.push(portal);
-        }
-    }
-    let wanted =
-        plan.sessions.map_or_else(|| portals.len().clamp(SESSIONS_MIN, SESSIONS_MAX), usize::from);
-    let address = |portal: &PortalAddress| {
-        let portal = PortalAddress { group_tag: None, ..portal.clone() };
-        TargetAddress { portal, ..plan.volume.clone() }
-    };
-    portals.iter().cycle().take(wanted).map(address).collect()
-}
-
-/// The portals of the target, as far as it tells.
-async fn known_portals(plan: &Plan, options: &SessionOptions) -> Vec<PortalAddress> {
-    let targets = match discover(&plan.volume.portal, options).await {
-        Ok(targets) => targets,
-        Err(error) => {
-            // Many targets refuse discovery to hosts that may well log in.
-            tracing::info!("only the named portal is used, discovery failed: {error}");
-            return Vec::new();
-        }
-    };
-    let ours = targets.into_iter().filter(|target| target.name == plan.volume.name);
-    // A target that listens on all addresses may say so, which leads nowhere.
-    let leads_somewhere = |portal: &PortalAddress| {
-        portal.host.parse::<IpAddr>().map_or(true, |address| !address.is_unspecified())
-    };
-    ours.flat_map(|target| target.addresses).filter(leads_somewhere).collect()
 }
 
 impl Volume {

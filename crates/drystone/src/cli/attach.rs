@@ -79,14 +79,16 @@ pub(crate) struct AttachArgs {
     #[arg(long, hide = true)]
     pub(crate) ublk: bool,
 
-    /// How to choose among paths: failover, round-robin[:COMMANDS], least-queue-depth or
-    /// service-time.
+    /// How to choose among paths: failover, round-robin[:COMMANDS], least-queue-depth,
+    /// service-time or routed.
+    ///
+    /// With routed, a command goes to the member that owns its page, as far as the target tells.
     #[arg(long, value_name = "POLICY", default_value = "least-queue-depth")]
     #[arg(help_heading = "Paths")]
     pub(crate) policy: Policy,
 
-    /// Sessions to open, spread over the portals that the target names [default: one for each
-    /// portal, 2 to 6].
+    /// Sessions to open, spread over the ports of this host and those of the target [default: as
+    /// many as fill the smaller side, at most 2 for each member and 6 in all].
     #[arg(long, value_name = "N", value_parser = number::sessions, help_heading = "Paths")]
     pub(crate) sessions: Option<u16>,
 

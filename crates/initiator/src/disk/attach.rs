@@ -1,6 +1,8 @@
 //! Attaching and detaching a disk, and what there is to tell about it.
 
 use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
 use ring::Notify;
@@ -9,13 +11,16 @@ use scsi::param::encode_lun;
 
 use super::Disk;
 use super::core::{Core, PathSlot};
-use super::inspect::Inspection;
+use super::facts::Facts;
+use super::inspect::{Inspection, Reach};
 use super::judge::News;
+use super::planner::{self, Planner};
 use super::remote::Home;
 use crate::address::TargetAddress;
 use crate::login::LoginError;
 use crate::options::SessionOptions;
-use crate::paths::{PathStatus, Router, RouterOptions};
+use crate::paths::plan::Rules;
+use crate::paths::{PathId, PathStatus, Router, RouterOptions};
 use crate::session::{CommandError, Session};
 
 /// How a disk is attached.
@@ -35,6 +40,33 @@ impl DiskOptions {
     pub fn new(session: SessionOptions) -> Self {
         let command_timeout = Duration::from_secs(30);
         Self { session, router: RouterOptions::default(), command_timeout }
+    }
+}
+
+/// How many sessions a disk has, and between which ports.
+#[derive(Debug, Clone)]
+pub struct PlanOptions {
+    /// So many, whatever the rules say.
+    pub sessions: Option<u32>,
+    /// The bounds of the plan.
+    pub rules: Rules,
+    /// Sessions that the pool allows. No target tells it: 1024 is what pools of this kind take.
+    pub pool_sessions_max: u32,
+    /// How often the target is asked for its portals, while nothing is lost.
+    pub look_interval: Duration,
+    /// The addresses of this host to use; `None` takes those that lead to the target.
+    pub host_ports: Option<Vec<IpAddr>>,
+}
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self {
+            sessions: None,
+            rules: Rules::default(),
+            pool_sessions_max: 1024,
+            look_interval: Duration::from_secs(60),
+            host_ports: None,
+        }
     }
 }
 
@@ -119,44 +151,52 @@ impl Disk {
         if addresses.iter().any(|address| address.lun != first.lun) {
             return Err(AttachError::DifferentUnits);
         }
-        let lun = encode_lun(first.lun).ok_or(AttachError::NoDisk)?;
-        let mut router = Router::new(options.router);
-        let mut found = None;
-        let mut last_error = AttachError::NoPath;
-        let mut slots = Vec::new();
-        for address in addresses {
-            let slot = slot(address, addresses, &options.session)?;
-            let opened = open(&slot, lun).await;
-            let id = router.add_path(scsi::alua::AccessState::ActiveOptimized);
-            match opened {
-                Ok((session, facts, access)) => {
-                    router.set_access(id, access, Duration::ZERO);
-                    // A path to another disk is refused by its keeper, with a word in the log.
-                    if found.get_or_insert_with(|| facts.clone()).identity != facts.identity {
-                        router.lost(id);
-                    }
-                    *slot.session.borrow_mut() = Some(session);
-                }
-                Err(error) => {
-                    router.lost(id);
-                    *slot.trouble.borrow_mut() = error.to_string();
-                    last_error = error;
-                }
-            }
-            slots.push(slot);
+        let slot = |address| slot(address, addresses, &options.session);
+        let slots: Result<Vec<PathSlot>, AttachError> = addresses.iter().map(slot).collect();
+        Ok(Self::of(attach_paths(first, slots?, &options).await?))
+    }
+
+    /// Attaches the unit behind `address` on this core, with as many sessions as the plan says,
+    /// between the ports of this host and the portals that the target names. While the disk is
+    /// attached, sessions are opened and closed as ports come and go.
+    ///
+    /// # Errors
+    /// An [`AttachError`] of the last path, if none works.
+    ///
+    /// # Panics
+    /// Outside of a core of the engine.
+    pub async fn attach_planned(
+        address: &TargetAddress,
+        options: DiskOptions,
+        plan: PlanOptions,
+    ) -> Result<Self, AttachError> {
+        let mut session = options.session.clone();
+        if let Some(chap) = address.chap()? {
+            session.chap = Some(chap);
         }
-        let facts = found.ok_or(last_error)?;
-        let geometry = facts.geometry;
-        let core = Core::new(lun, facts, options.command_timeout, slots, router);
-        Ok(Self { geometry, address: first.to_string(), home: Home::new(core) })
+        let mut planner = Planner::new(address, session, plan);
+        let planned = planner.look(&[], Vec::new()).await;
+        let mut slots: Vec<PathSlot> = planned.iter().map(|it| planner.slot(it)).collect();
+        if slots.is_empty() {
+            // Nothing answers: the attempt tells why.
+            slots.push(slot(address, &[], &planner.session)?);
+        }
+        let core = attach_paths(address, slots, &options).await?;
+        ring::spawn(planner::keep(core.clone(), planner));
+        Ok(Self::of(core))
+    }
+
+    fn of(core: Rc<Core>) -> Self {
+        let (geometry, address) = (core.facts.geometry, core.address.to_string());
+        Self { geometry, address, home: Home::new(core) }
     }
 
     /// Logs all sessions out, after the commands under way. What was written must have been
     /// flushed before.
     pub async fn detach(self) {
         let logged_out = self.home.hand_over(|core| async move {
-            for path in &core.paths {
-                let session = path.session.borrow().clone();
+            for (_, slot) in core.all_paths() {
+                let session = slot.session.borrow().clone();
                 if let Some(session) = session {
                     session.logout().await;
                 }
@@ -169,16 +209,50 @@ impl Disk {
     /// All paths, from any core.
     pub async fn paths(&self) -> Vec<PathReport> {
         let reports = self.home.hand_over(|core| async move {
-            let router = core.router.borrow();
-            let report = |(slot, status): (&PathSlot, PathStatus)| PathReport {
+            let report = |(path, slot): (PathId, Rc<PathSlot>)| PathReport {
                 address: slot.address.clone(),
-                status,
+                status: core.status(path),
                 trouble: slot.trouble.borrow().clone(),
             };
-            Ok(core.paths.iter().zip(router.paths()).map(report).collect())
+            Ok(core.all_paths().into_iter().map(report).collect())
         });
         reports.await.unwrap_or_default()
     }
+}
+
+/// Opens the paths of a disk, one after the other.
+async fn attach_paths(
+    first: &TargetAddress,
+    slots: Vec<PathSlot>,
+    options: &DiskOptions,
+) -> Result<Rc<Core>, AttachError> {
+    let lun = encode_lun(first.lun).ok_or(AttachError::NoDisk)?;
+    let mut router = Router::new(options.router);
+    let mut found = None;
+    let mut last_error = AttachError::NoPath;
+    for slot in &slots {
+        let opened = open(slot, lun).await;
+        let id = router.add_path(scsi::alua::AccessState::ActiveOptimized);
+        match opened {
+            Ok((session, facts, reach)) => {
+                router.set_access(id, reach.access, Duration::ZERO);
+                router.set_group(id, reach.group);
+                // A path to another disk is refused by its keeper, with a word in the log.
+                if found.get_or_insert_with(|| facts.clone()).identity != facts.identity {
+                    router.lost(id);
+                }
+                *slot.session.borrow_mut() = Some(session);
+            }
+            Err(error) => {
+                router.lost(id);
+                *slot.trouble.borrow_mut() = error.to_string();
+                last_error = error;
+            }
+        }
+    }
+    let facts = found.ok_or(last_error)?;
+    let slots = slots.into_iter().map(Rc::new).collect();
+    Ok(Core::new(first.clone(), facts, options.command_timeout, slots, router))
 }
 
 fn slot(
@@ -197,6 +271,8 @@ fn slot(
     }
     Ok(PathSlot {
         address: address.clone(),
+        planned: None,
+        is_retired: Cell::new(false),
         options,
         session: RefCell::new(None),
         bell: Notify::new(),
@@ -205,11 +281,9 @@ fn slot(
     })
 }
 
-async fn open(
-    slot: &PathSlot,
-    lun: u64,
-) -> Result<(Session, super::facts::Facts, scsi::alua::AccessState), AttachError> {
+async fn open(slot: &PathSlot, lun: u64) -> Result<(Session, Facts, Reach), AttachError> {
     let session = Session::open(&slot.address, slot.options.clone()).await?;
-    let (facts, access) = Inspection { session: &session, lun }.facts().await?;
-    Ok((session, facts, access))
+    let news = Cell::new(News::None);
+    let (facts, reach) = Inspection { session: &session, lun, news: &news }.facts().await?;
+    Ok((session, facts, reach))
 }

@@ -82,6 +82,11 @@ pub(super) fn get_lba_status(lba: u64, allocation_bytes: u32) -> Cdb {
     cdb
 }
 
+/// All segments from the one with block `lba` on.
+pub(super) fn report_referrals(lba: u64, allocation_bytes: u32) -> Cdb {
+    with_blocks(SERVICE_ACTION_IN, 0x13, Blocks { lba, count: allocation_bytes })
+}
+
 pub(super) fn read(blocks: Blocks) -> Cdb {
     with_blocks(0x88, 0, blocks)
 }
@@ -160,6 +165,7 @@ mod tests {
             (read_capacity_16(32), "ReadCapacity16"),
             (report_target_port_groups(255), "ReportTargetPortGroups"),
             (get_lba_status(7, 24), "GetLbaStatus"),
+            (report_referrals(7, 24), "ReportReferrals { lba: 7, one_segment: false, alloc"),
             (synchronize_cache(), "SynchronizeCache"),
         ] {
             assert!(shown(&cdb).starts_with(name), "{} should be {name}", shown(&cdb));

@@ -8,21 +8,28 @@ use std::time::{Duration, Instant};
 
 use block::BlockError;
 use ring::Notify;
+use scsi::alua::AccessState;
+use scsi::param::encode_lun;
 use scsi::{SenseKey, Status};
 
 use super::cdb::{self, Blocks, Cdb};
 use super::facts::Facts;
 use super::judge::{News, failure_of, judge};
-use super::tend;
+use super::{routes, tend};
 use crate::address::TargetAddress;
 use crate::options::SessionOptions;
-use crate::paths::{Action, Failure, OpId, PathId, PathState, Router, Shape, Verdict};
+use crate::paths::plan::Planned;
+use crate::paths::{Action, Failure, OpId, PathId, PathState, PathStatus, Router, Shape, Verdict};
 use crate::session::{CommandError, Reply, Request, Session, Transfer};
 
 /// One path: a session, once it has been opened.
 #[derive(Debug)]
 pub(super) struct PathSlot {
     pub(super) address: TargetAddress,
+    /// Which session of the plan it is, if there is a plan.
+    pub(super) planned: Option<Planned>,
+    /// It is not wanted any more, and goes when nothing is under way on it.
+    pub(super) is_retired: Cell<bool>,
     pub(super) options: SessionOptions,
     pub(super) session: RefCell<Option<Session>>,
     /// Rings when the path should be looked at.
@@ -60,6 +67,8 @@ impl Slot {
 pub(super) struct Command {
     pub(super) cdb: Cdb,
     pub(super) transfer: Transfer,
+    /// The first byte that it is about.
+    pub(super) at: Option<u64>,
     /// The bytes that it changes.
     pub(super) changes: Option<Range<u64>>,
     /// A COMPARE AND WRITE: what to look for when its answer cannot be taken at its word.
@@ -69,10 +78,12 @@ pub(super) struct Command {
 /// See the module's page.
 #[derive(Debug)]
 pub(super) struct Core {
+    pub(super) address: TargetAddress,
     pub(super) lun: u64,
     pub(super) facts: Facts,
     pub(super) command_timeout: Duration,
-    pub(super) paths: Vec<PathSlot>,
+    /// By number; that of a path that has gone holds its last slot until it is used again.
+    paths: RefCell<Vec<Rc<PathSlot>>>,
     pub(super) router: RefCell<Router>,
     slots: RefCell<Vec<Slot>>,
     started: Instant,
@@ -80,36 +91,73 @@ pub(super) struct Core {
     timer: Notify,
     armed: Cell<Option<Duration>>,
     is_closed: Cell<bool>,
+    /// The page map may be out of date.
+    pub(super) is_map_stale: Cell<bool>,
+    /// Rings when it is, and at the end.
+    pub(super) map_bell: Notify,
+    /// Rings when the plan of sessions should be looked at, and at the end.
+    pub(super) plan_bell: Notify,
     /// The unit refused WRITE SAME once.
     pub(super) lacks_write_same: Cell<bool>,
 }
 
 impl Core {
     pub(super) fn new(
-        lun: u64,
+        address: TargetAddress,
         facts: Facts,
         command_timeout: Duration,
-        paths: Vec<PathSlot>,
+        paths: Vec<Rc<PathSlot>>,
         router: Router,
     ) -> Rc<Self> {
+        let lun = encode_lun(address.lun).expect("Disk::attach has checked the number");
         let core = Rc::new(Self {
+            address,
             lun,
             facts,
             command_timeout,
-            paths,
+            paths: RefCell::new(paths),
             router: RefCell::new(router),
             slots: RefCell::default(),
             started: Instant::now(),
             timer: Notify::new(),
             armed: Cell::new(None),
             is_closed: Cell::new(false),
+            is_map_stale: Cell::new(true),
+            map_bell: Notify::new(),
+            plan_bell: Notify::new(),
             lacks_write_same: Cell::new(false),
         });
         ring::spawn(watch_time(core.clone()));
-        for path in 0..core.paths.len() {
-            ring::spawn(tend::tend(core.clone(), PathId(path)));
+        ring::spawn(routes::keep_map(core.clone()));
+        for (path, slot) in core.all_paths() {
+            ring::spawn(tend::tend(core.clone(), path, slot));
         }
         core
+    }
+
+    /// Adds a path that has yet to be opened.
+    pub(super) fn add_path(self: &Rc<Self>, slot: Rc<PathSlot>) -> PathId {
+        let path = self.tell(|router, _| {
+            let path = router.add_path(AccessState::ActiveOptimized);
+            router.lost(path);
+            path
+        });
+        let mut paths = self.paths.borrow_mut();
+        match paths.get_mut(path.0) {
+            Some(place) => *place = slot.clone(),
+            None => paths.push(slot.clone()),
+        }
+        drop(paths);
+        ring::spawn(tend::tend(self.clone(), path, slot));
+        path
+    }
+
+    /// Lets go of a path: its keeper ends the session once nothing is under way on it.
+    pub(super) fn retire(self: &Rc<Self>, path: PathId) {
+        self.tell(|router, _| router.retire(path));
+        let slot = self.path(path);
+        slot.is_retired.set(true);
+        slot.bell.notify();
     }
 
     /// The time as the router knows it.
@@ -128,18 +176,44 @@ impl Core {
             slot.set(Step::Fail(Failure::Unreachable));
         }
         self.timer.notify();
-        for path in &self.paths {
-            drop(path.session.take());
-            path.bell.notify();
+        self.map_bell.notify();
+        self.plan_bell.notify();
+        for (_, slot) in self.all_paths() {
+            drop(slot.session.take());
+            slot.bell.notify();
         }
     }
 
-    pub(super) fn path(&self, path: PathId) -> &PathSlot {
-        &self.paths[path.0]
+    pub(super) fn path(&self, path: PathId) -> Rc<PathSlot> {
+        self.paths.borrow()[path.0].clone()
+    }
+
+    /// Every path that has not gone.
+    pub(super) fn all_paths(&self) -> Vec<(PathId, Rc<PathSlot>)> {
+        let paths = self.paths.borrow();
+        let numbered = paths.iter().enumerate().map(|(n, slot)| (PathId(n), slot.clone()));
+        numbered.filter(|(_, slot)| !slot.is_retired.get()).collect()
     }
 
     pub(super) fn session(&self, path: PathId) -> Option<Session> {
-        self.path(path).session.borrow().clone()
+        self.paths.borrow()[path.0].session.borrow().clone()
+    }
+
+    pub(super) fn status(&self, path: PathId) -> PathStatus {
+        self.router.borrow().paths().nth(path.0).expect("a path has a status")
+    }
+
+    /// What was heard of one path concerns all.
+    pub(super) fn spread_news(&self, news: News) {
+        if news == News::None {
+            return;
+        }
+        self.is_map_stale.set(true);
+        self.map_bell.notify();
+        for (_, slot) in self.all_paths() {
+            slot.news.set(news);
+            slot.bell.notify();
+        }
     }
 
     /// Tells the router something, and does what it asks for.
@@ -205,14 +279,14 @@ impl Core {
             Transfer::In(len) => *len,
             Transfer::Out(data) => u32::try_from(data.len()).unwrap_or(u32::MAX),
         };
-        let shape = Shape { changes: command.changes.clone(), len_bytes: len };
+        let shape = Shape { changes: command.changes.clone(), len_bytes: len, at: command.at };
         let op = self.tell(|router, now| router.submit(shape, now));
         let mut was_sent = false;
         loop {
             let path = match self.next_step(op).await {
                 Step::Send(path) => path,
                 Step::Fail(failure) => {
-                    tracing::error!("{}: {failure}", self.paths[0].address);
+                    tracing::error!("{}: {failure}", self.address);
                     return Err(failure_of(failure));
                 }
             };
@@ -285,18 +359,12 @@ impl Core {
         if is_path_trouble {
             self.path(path).bell.notify();
         }
-        if news != News::None {
-            for slot in &self.paths {
-                slot.news.set(news);
-                slot.bell.notify();
-            }
-        }
+        self.spread_news(news);
     }
 
     /// Whether the router has given the path up.
     pub(super) fn has_failed(&self, path: PathId) -> bool {
-        let status = self.router.borrow().paths().nth(path.0);
-        status.is_some_and(|status| status.state == PathState::Failed)
+        self.status(path).state == PathState::Failed
     }
 }
 

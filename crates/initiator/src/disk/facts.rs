@@ -3,6 +3,7 @@
 
 use block::{ATOMIC_BYTES_MAX, Geometry};
 use scsi::alua::AccessState;
+use scsi::referrals::{Segment, SegmentRule};
 
 use super::AttachError;
 
@@ -100,6 +101,8 @@ pub(super) struct Answers {
     pub(super) serial: Vec<u8>,
     /// TPGS of the standard INQUIRY data: there are ALUA states to ask for.
     pub(super) has_alua: bool,
+    /// Page B3h, where R_SUP says that there are referrals.
+    pub(super) referrals: Option<SegmentRule>,
 }
 
 /// What a disk needs to know. The same through every path.
@@ -118,6 +121,8 @@ pub(super) struct Facts {
     /// WRITE SAME may give space back.
     pub(super) can_unmap: bool,
     pub(super) has_alua: bool,
+    /// The unit tells which port groups lead best to which blocks.
+    pub(super) referrals: Option<SegmentRule>,
 }
 
 impl Facts {
@@ -165,6 +170,7 @@ impl Facts {
             has_fua: answers.has_fua,
             can_unmap: capacity.thin && answers.provisioning & LBPWS != 0,
             has_alua: answers.has_alua,
+            referrals: answers.referrals,
         })
     }
 }
@@ -215,6 +221,8 @@ pub(super) fn access_of(data: &[u8], group: u16) -> Option<AccessState> {
                 0x0 => AccessState::ActiveOptimized,
                 0x1 => AccessState::ActiveNonOptimized,
                 0x2 => AccessState::Standby,
+                // LBA dependent: usable, how well depends on the block; the referrals tell.
+                0x4 => AccessState::ActiveOptimized,
                 0xe => AccessState::Offline,
                 0xf => AccessState::Transitioning,
                 _ => AccessState::Unavailable,
@@ -223,6 +231,17 @@ pub(super) fn access_of(data: &[u8], group: u16) -> Option<AccessState> {
         rest = tail.get(usize::from(head[7]) * 4..)?;
     }
     None
+}
+
+/// The groups that lead best to a segment: those that are optimized for it, else those that are not.
+/// Where neither is told, nothing is known.
+pub(super) fn owners(segment: &Segment) -> Vec<u16> {
+    let groups = |state: AccessState| -> Vec<u16> {
+        let of_state = segment.groups.iter().filter(|it| it.state == state as u8);
+        of_state.map(|it| it.group).collect()
+    };
+    let best = groups(AccessState::ActiveOptimized);
+    if best.is_empty() { groups(AccessState::ActiveNonOptimized) } else { best }
 }
 
 /// The first extent of GET LBA STATUS data: its length in blocks and its state, 0 to 2.
@@ -311,6 +330,19 @@ mod tests {
         assert_eq!(port_group(&page), Some(9));
         assert_eq!(identity(&[], b"serial"), b"serial");
         assert_eq!(port_group(&[]), None);
+    }
+
+    #[test]
+    fn the_best_groups_of_a_segment_own_it() {
+        use scsi::referrals::GroupAccess;
+        let owners = |groups: &[(u16, AccessState)]| {
+            let groups = groups.iter().map(|&(id, state)| GroupAccess::new(id, state)).collect();
+            owners(&Segment { first_lba: 0, last_lba: 0, groups })
+        };
+        use AccessState::{ActiveNonOptimized, ActiveOptimized, Standby};
+        assert_eq!(owners(&[(1, ActiveNonOptimized), (2, ActiveOptimized)]), [2]);
+        assert_eq!(owners(&[(1, ActiveNonOptimized), (2, Standby)]), [1]);
+        assert_eq!(owners(&[(2, Standby)]), []);
     }
 
     #[test]

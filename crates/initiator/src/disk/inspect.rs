@@ -1,27 +1,39 @@
 //! Asking a logical unit, over one session, what it is.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use ring::Data;
 use scsi::Status;
 use scsi::alua::AccessState;
+use scsi::referrals::{Segment, SegmentRule, parse_report};
 
 use super::AttachError;
 use super::cdb::{self, Cdb, SETUP_TIMEOUT};
 use super::facts::{Answers, BlockLimits, Capacity, Facts, access_of, port_group};
-use super::judge::judge;
-use crate::paths::Verdict;
+use super::judge::{News, judge};
+use crate::paths::{RUNS_MAX, Verdict};
 use crate::session::{Reply, Request, Session, Transfer};
 
 /// A unit has several unit attentions to tell after a login, and may be busy for a while.
 const TRIES_MAX: u32 = 40;
 const PAGE_BYTES: u16 = 255;
 
+/// How a unit is reached on one path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reach {
+    pub(super) access: AccessState,
+    /// The target port group.
+    pub(super) group: Option<u16>,
+}
+
 /// One session's way to one unit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Inspection<'a> {
     pub(super) session: &'a Session,
     pub(super) lun: u64,
+    /// What the unit tells besides its answers: a unit attention is told once.
+    pub(super) news: &'a Cell<News>,
 }
 
 impl Inspection<'_> {
@@ -31,7 +43,11 @@ impl Inspection<'_> {
             let transfer = if len == 0 { Transfer::None } else { Transfer::In(len.into()) };
             let request = Request { lun: self.lun, cdb, transfer, timeout: SETUP_TIMEOUT };
             let result = self.session.execute(request).await;
-            match judge(&result).verdict {
+            let judgement = judge(&result);
+            if judgement.news != News::None {
+                self.news.set(judgement.news);
+            }
+            match judgement.verdict {
                 Verdict::Done => return result.map_err(AttachError::Command),
                 Verdict::Later { pause } => ring::sleep(pause).await,
                 Verdict::Again => {}
@@ -70,8 +86,8 @@ impl Inspection<'_> {
         Ok(page.filter(|page| page.get(1) == Some(&code)).unwrap_or_default())
     }
 
-    /// What the unit is, and the ALUA state of this path.
-    pub(super) async fn facts(&self) -> Result<(Facts, AccessState), AttachError> {
+    /// What the unit is, and how it is reached on this path.
+    pub(super) async fn facts(&self) -> Result<(Facts, Reach), AttachError> {
         const TYPE_MASK: u8 = 0xff;
         const TPGS_MASK: u8 = 0x30;
         let standard = self.read(cdb::inquiry(None, 96), 96, "INQUIRY").await?;
@@ -103,8 +119,31 @@ impl Inspection<'_> {
                 break;
             }
         }
+        const R_SUP: u8 = 0x10;
+        if self.page(0x86, listed).await?.get(8).is_some_and(|byte| byte & R_SUP != 0) {
+            answers.referrals = SegmentRule::parse(&self.page(0xb3, listed).await?);
+        }
         let access = self.access_by(&answers).await?;
-        Ok((Facts::new(&answers)?, access))
+        let reach = Reach { access, group: port_group(&answers.identification) };
+        Ok((Facts::new(&answers)?, reach))
+    }
+
+    /// All segments of a unit with referrals, which come in parts.
+    pub(super) async fn referrals(&self, blocks: u64) -> Result<Vec<Segment>, AttachError> {
+        const REPORT_BYTES: u16 = u16::MAX;
+        let mut segments: Vec<Segment> = Vec::new();
+        let mut next = 0;
+        while next < blocks && segments.len() < RUNS_MAX {
+            let cdb = cdb::report_referrals(next, REPORT_BYTES.into());
+            let data = self.read(cdb, REPORT_BYTES, "REPORT REFERRALS").await?;
+            let part = parse_report(&data);
+            // A part that leads no further is the last one, and so is a wrapped one (SBC-4 4.18.4).
+            let last = part.iter().map(|segment| segment.last_lba).max();
+            let Some(last) = last.filter(|&last| last >= next) else { break };
+            segments.extend(part);
+            next = last.saturating_add(1);
+        }
+        Ok(segments)
     }
 
     async fn capacity(&self) -> Result<Option<Capacity>, AttachError> {

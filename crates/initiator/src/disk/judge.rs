@@ -19,10 +19,11 @@ const MEMORY_PAUSE: Duration = Duration::from_millis(2);
 const READY_PAUSE: Duration = Duration::from_millis(250);
 
 /// What an answer says besides how the command fared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum News {
+    #[default]
     None,
-    /// Paths may have changed their ALUA states.
+    /// Paths may have changed their ALUA states, or pages their owners.
     Access,
     /// The unit may have become another one, or larger, or smaller.
     Unit,
@@ -62,7 +63,11 @@ pub(super) fn judge(result: &Result<Reply, CommandError>) -> Judgement {
 
 fn by_sense(sense: &Sense) -> Judgement {
     type Code = AdditionalSense;
+    // The blocks are reached through other port groups (SBC-4 4.26.3). Which ones is asked for by
+    // REPORT REFERRALS, which tells of all blocks and not only of these.
+    let is_referral = sense.additional == Code::INSPECT_REFERRALS_SENSE_DESCRIPTORS;
     let verdict = match sense.key {
+        SenseKey::AbortedCommand if is_referral => Verdict::Elsewhere,
         SenseKey::UnitAttention | SenseKey::AbortedCommand => Verdict::Again,
         SenseKey::NotReady => match sense.additional {
             Code::LOGICAL_UNIT_NOT_ACCESSIBLE_TARGET_PORT_IN_STANDBY_STATE => {
@@ -84,6 +89,7 @@ fn by_sense(sense: &Sense) -> Judgement {
     };
     let is_attention = sense.key == SenseKey::UnitAttention;
     let news = match sense.additional {
+        Code::INSPECT_REFERRALS_SENSE_DESCRIPTORS => News::Access,
         _ if !is_attention => News::None,
         Code::ASYMMETRIC_ACCESS_STATE_CHANGED => News::Access,
         Code::CAPACITY_DATA_HAS_CHANGED
@@ -166,6 +172,10 @@ mod tests {
         assert_eq!(capacity, Judgement { verdict: Verdict::Again, news: News::Unit });
         let access = attention(AdditionalSense::ASYMMETRIC_ACCESS_STATE_CHANGED);
         assert_eq!(access.news, News::Access);
+        let elsewhere = AdditionalSense::INSPECT_REFERRALS_SENSE_DESCRIPTORS;
+        let elsewhere = judge(&Ok(check(Sense::new(SenseKey::AbortedCommand, elsewhere))));
+        let expected = Judgement { verdict: Verdict::Elsewhere, news: News::Access };
+        assert_eq!(elsewhere, expected);
     }
 
     #[test]

@@ -12,7 +12,11 @@ mod facts;
 mod inspect;
 mod judge;
 mod operations;
+mod planner;
+mod ports;
 mod remote;
+mod routes;
+mod survey;
 mod tend;
 
 use std::fmt;
@@ -21,7 +25,7 @@ use std::thread::ThreadId;
 use block::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags};
 use ring::{Data, Remote};
 
-pub use attach::{AttachError, DiskOptions, PathReport};
+pub use attach::{AttachError, DiskOptions, PathReport, PlanOptions};
 
 use remote::Home;
 

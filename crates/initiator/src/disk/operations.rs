@@ -34,16 +34,25 @@ impl Core {
         }
     }
 
+    /// How much of what begins at byte `at` one command may be about: pages of another owner are
+    /// read and written through other paths.
+    fn piece_len(&self, at: u64, left: usize) -> usize {
+        let run = self.router.borrow().run_end(at) - at;
+        let max = u64::from(self.facts.transfer_bytes_max).min(run);
+        left.min(usize::try_from(max).unwrap_or(usize::MAX))
+    }
+
     pub(super) async fn read(self: Rc<Self>, at: u64, len: usize) -> Result<Data, BlockError> {
-        let max = self.facts.transfer_bytes_max as usize;
-        if len <= max {
+        if self.piece_len(at, len) == len {
             return self.read_piece(at, len).await;
         }
         let mut whole = Buf::alloc(len).ok_or(BlockError::NoMemory)?;
-        for start in (0..len).step_by(max) {
-            let end = (start + max).min(len);
-            let piece = self.read_piece(at + start as u64, end - start).await?;
-            piece.copy_to(0, &mut whole[start..end]);
+        let mut done = 0;
+        while done < len {
+            let here = at + done as u64;
+            let piece = self.read_piece(here, self.piece_len(here, len - done)).await?;
+            piece.copy_to(0, &mut whole[done..done + piece.len()]);
+            done += piece.len();
         }
         Ok(whole.freeze())
     }
@@ -51,7 +60,8 @@ impl Core {
     async fn read_piece(self: &Rc<Self>, at: u64, len: usize) -> Result<Data, BlockError> {
         let transfer = Transfer::In(u32::try_from(len).expect("pieces are bounded"));
         let cdb = cdb::read(self.blocks(at, len));
-        let reply = self.good(at, Command { cdb, transfer, changes: None, resolve: None }).await?;
+        let command = Command { cdb, transfer, at: Some(at), changes: None, resolve: None };
+        let reply = self.good(at, command).await?;
         // A target that answers GOOD with less has not read what it should.
         if reply.data.len() == len { Ok(reply.data) } else { Err(BlockError::Medium { at }) }
     }
@@ -70,10 +80,12 @@ impl Core {
             let cdb = cdb::write_atomic(self.blocks(at, data.len()), fua);
             self.change(at, cdb, data).await?;
         } else {
-            let max = self.facts.transfer_bytes_max as usize;
-            for start in (0..data.len()).step_by(max) {
-                let piece = data.slice(start..(start + max).min(data.len()));
-                let here = at + start as u64;
+            let mut done = 0;
+            while done < data.len() {
+                let here = at + done as u64;
+                let end = done + self.piece_len(here, data.len() - done);
+                let piece = data.slice(done..end);
+                done = end;
                 let cdb = cdb::write(self.blocks(here, piece.len()), fua);
                 self.change(here, cdb, piece).await?;
             }
@@ -85,7 +97,8 @@ impl Core {
     async fn change(self: &Rc<Self>, at: u64, cdb: cdb::Cdb, data: Data) -> Result<(), BlockError> {
         let changes = Some(at..at + data.len() as u64);
         let transfer = Transfer::Out(data);
-        self.good(at, Command { cdb, transfer, changes, resolve: None }).await.map(drop)
+        let command = Command { cdb, transfer, at: Some(at), changes, resolve: None };
+        self.good(at, command).await.map(drop)
     }
 
     /// Makes what was written durable where the command itself could not.
@@ -95,7 +108,8 @@ impl Core {
 
     pub(super) async fn flush(self: Rc<Self>) -> Result<(), BlockError> {
         let cdb = cdb::synchronize_cache();
-        let command = Command { cdb, transfer: Transfer::None, changes: None, resolve: None };
+        let command =
+            Command { cdb, transfer: Transfer::None, at: None, changes: None, resolve: None };
         self.good(0, command).await.map(drop)
     }
 
@@ -132,7 +146,8 @@ impl Core {
         let cdb = cdb::write_same(Blocks { lba, count: blocks }, unmap);
         let transfer = Transfer::Out(block.freeze());
         let changes = Some(at..at + len);
-        self.good(at, Command { cdb, transfer, changes, resolve: None }).await.map(drop)
+        let command = Command { cdb, transfer, at: Some(at), changes, resolve: None };
+        self.good(at, command).await.map(drop)
     }
 
     async fn write_zero_data(self: &Rc<Self>, at: u64, end: u64) -> Result<(), BlockError> {
@@ -165,6 +180,7 @@ impl Core {
         let command = Command {
             cdb: cdb::compare_and_write(blocks, fua),
             transfer: Transfer::Out(both.freeze()),
+            at: Some(at),
             changes: Some(at..at + len as u64),
             resolve: Some(blocks),
         };
@@ -207,7 +223,7 @@ impl Core {
         let lba = at / u64::from(geometry.block_bytes);
         let cdb = cdb::get_lba_status(lba, ONE_EXTENT_BYTES);
         let transfer = Transfer::In(ONE_EXTENT_BYTES);
-        let command = Command { cdb, transfer, changes: None, resolve: None };
+        let command = Command { cdb, transfer, at: Some(at), changes: None, resolve: None };
         let data = match self.good(at, command).await {
             Ok(reply) => reply.data,
             // Who cannot tell has to be taken as full.

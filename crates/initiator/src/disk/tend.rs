@@ -1,5 +1,6 @@
 //! The keeper of one path: opens its session, looks at it when it changes, and lets it return.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
@@ -9,8 +10,8 @@ use std::time::Duration;
 use scsi::alua::AccessState;
 
 use super::AttachError;
-use super::core::Core;
-use super::inspect::{ACCESS_LOOK, Inspection};
+use super::core::{Core, PathSlot};
+use super::inspect::{ACCESS_LOOK, Inspection, Reach};
 use super::judge::News;
 use crate::paths::PathId;
 use crate::session::{SETTLE, Session};
@@ -18,58 +19,90 @@ use crate::session::{SETTLE, Session};
 /// How long a path that could not be opened, or looks wrong, is left alone.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
-/// Runs until the disk is closed.
-pub(super) async fn tend(core: Rc<Core>, path: PathId) {
+/// How often the keeper of a path that was retired looks whether it may go.
+const QUIET_LOOK: Duration = Duration::from_millis(50);
+
+/// Runs until the disk is closed or the path has gone.
+pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
     while !core.is_closed() {
-        let Some(session) = core.session(path) else {
-            open(&core, path).await;
+        if slot.is_retired.get() && core.router.borrow().is_quiet(path) {
+            return leave(&core, path, &slot).await;
+        }
+        let session = slot.session.borrow().clone();
+        let Some(session) = session else {
+            open(&core, &slot).await;
             continue;
         };
         core.tell(|router, now| router.fenced(path, session.fenced(), now));
         if !session.is_up() {
-            note(&core, path, session.last_trouble());
+            note(&slot, session.last_trouble());
             core.tell(|router, _| router.lost(path));
-            change(&core, path, &session, None).await;
+            core.plan_bell.notify();
+            change(&slot, &session, None).await;
             continue;
         }
-        let news = core.path(path).news.replace(News::None);
+        if slot.is_retired.get() {
+            change(&slot, &session, None).await;
+            continue;
+        }
+        let news = slot.news.replace(News::None);
         if core.has_failed(path) || news == News::Unit {
             match look(&core, &session).await {
-                Ok(access) => admit(&core, path, access),
+                Ok(reach) => admit(&core, path, &slot, reach),
                 Err(error) => {
-                    note(&core, path, error.to_string());
+                    note(&slot, error.to_string());
                     core.tell(|router, _| router.lost(path));
-                    change(&core, path, &session, Some(RETRY_PAUSE)).await;
+                    change(&slot, &session, Some(RETRY_PAUSE)).await;
                     continue;
                 }
             }
         } else if news == News::Access || !is_best(&core, path) {
-            let inspection = Inspection { session: &session, lun: core.lun };
+            let heard = Cell::new(News::None);
+            let inspection = Inspection { session: &session, lun: core.lun, news: &heard };
             if let Ok(access) = inspection.access().await {
                 core.tell(|router, now| router.set_access(path, access, now));
             }
+            core.spread_news(heard.get());
         }
         let look_again = (!is_best(&core, path)).then_some(ACCESS_LOOK);
-        change(&core, path, &session, look_again).await;
+        change(&slot, &session, look_again).await;
     }
 }
 
-/// Opens the session of a path that was away when the disk was attached.
-async fn open(core: &Rc<Core>, path: PathId) {
-    let slot = core.path(path);
+/// Ends the session of a path on which nothing is under way any more.
+async fn leave(core: &Rc<Core>, path: PathId, slot: &PathSlot) {
+    let session = slot.session.take();
+    if let Some(session) = session {
+        session.logout().await;
+    }
+    tracing::info!("the path to {} is not used any more", slot.address);
+    if !core.is_closed() {
+        core.tell(|router, _| router.release(path));
+    }
+}
+
+/// Opens the session of a path that was away when the disk was attached, or is new.
+async fn open(core: &Rc<Core>, slot: &PathSlot) {
     match Session::open(&slot.address, slot.options.clone()).await {
         Ok(session) if !core.is_closed() => *slot.session.borrow_mut() = Some(session),
         Ok(_) => {}
         Err(error) => {
-            note(core, path, error.to_string());
-            pause(core, path, RETRY_PAUSE).await;
+            note(slot, error.to_string());
+            ring::timeout(RETRY_PAUSE, async {
+                while !core.is_closed() && !slot.is_retired.get() {
+                    slot.bell.notified().await;
+                }
+            })
+            .await;
         }
     }
 }
 
 /// Whether what is behind the path is still this disk, and how it can be reached.
-async fn look(core: &Core, session: &Session) -> Result<AccessState, AttachError> {
-    let (facts, access) = Inspection { session, lun: core.lun }.facts().await?;
+async fn look(core: &Core, session: &Session) -> Result<Reach, AttachError> {
+    // Whatever it has to tell, it is looked at from the ground up.
+    let heard = Cell::new(News::None);
+    let (facts, reach) = Inspection { session, lun: core.lun, news: &heard }.facts().await?;
     if facts.identity != core.facts.identity {
         return Err(AttachError::AnotherDisk);
     }
@@ -78,56 +111,49 @@ async fn look(core: &Core, session: &Session) -> Result<AccessState, AttachError
         return Err(AttachError::Shrunk);
     }
     if now.blocks > then.blocks {
-        tracing::warn!("{} has grown: attach it again to use all of it", core.paths[0].address);
+        tracing::warn!("{} has grown: attach it again to use all of it", core.address);
     }
-    Ok(access)
+    Ok(reach)
 }
 
-fn admit(core: &Rc<Core>, path: PathId, access: AccessState) {
-    core.path(path).trouble.borrow_mut().clear();
+fn admit(core: &Rc<Core>, path: PathId, slot: &PathSlot, reach: Reach) {
+    slot.trouble.borrow_mut().clear();
+    // While there was no nexus, nobody was told of changes.
+    core.is_map_stale.set(true);
+    core.map_bell.notify();
     core.tell(|router, now| {
-        router.set_access(path, access, now);
+        router.set_group(path, reach.group);
+        router.set_access(path, reach.access, now);
         router.returned(path, now);
     });
-    tracing::info!("path {} to {} works", path.0, core.path(path).address);
+    tracing::info!("path {} to {} works", path.0, slot.address);
 }
 
 fn is_best(core: &Core, path: PathId) -> bool {
-    let status = core.router.borrow().paths().nth(path.0);
-    status.is_some_and(|status| status.access == AccessState::ActiveOptimized)
+    core.status(path).access == AccessState::ActiveOptimized
 }
 
-fn note(core: &Core, path: PathId, trouble: String) {
-    let mut last = core.path(path).trouble.borrow_mut();
+fn note(slot: &PathSlot, trouble: String) {
+    let mut last = slot.trouble.borrow_mut();
     if *last != trouble {
-        tracing::warn!("path {} to {}: {trouble}", path.0, core.path(path).address);
+        tracing::warn!("the path to {}: {trouble}", slot.address);
         *last = trouble;
     }
 }
 
 /// Waits until something about the path may have changed, or `limit` is over.
-async fn change(core: &Core, path: PathId, session: &Session, limit: Option<Duration>) {
+async fn change(slot: &PathSlot, session: &Session, limit: Option<Duration>) {
     let mut by_session = pin!(session.changed());
-    let mut by_bell = pin!(core.path(path).bell.notified());
+    let mut by_bell = pin!(slot.bell.notified());
     let either = std::future::poll_fn(|cx| {
         let is_ready =
             by_session.as_mut().poll(cx).is_ready() || by_bell.as_mut().poll(cx).is_ready();
         if is_ready { Poll::Ready(()) } else { Poll::Pending }
     });
-    match limit {
+    match limit.or_else(|| slot.is_retired.get().then_some(QUIET_LOOK)) {
         Some(limit) => drop(ring::timeout(limit, either).await),
         None => either.await,
     }
-}
-
-async fn pause(core: &Core, path: PathId, time: Duration) {
-    let bell = &core.path(path).bell;
-    ring::timeout(time, async {
-        while !core.is_closed() {
-            bell.notified().await;
-        }
-    })
-    .await;
 }
 
 /// Ends what the lost nexus of one path may still do, by a reset through another path.

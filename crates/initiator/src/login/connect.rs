@@ -1,22 +1,34 @@
 //! Name resolution and TCP connection, on a helper thread: both are rare and have no call on the ring.
 
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use iscsi::discovery::PortalAddress;
 use ring::Stream;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect as start, socket_with};
 
-/// The first of the portal's addresses that answers within `timeout`.
-pub(super) async fn connect(portal: &PortalAddress, timeout: Duration) -> io::Result<Stream> {
+/// The first of the portal's addresses that answers within `timeout`. From the address `local` of
+/// this host if one is given, else from the one that the kernel chooses.
+pub(super) async fn connect(
+    portal: &PortalAddress,
+    local: Option<IpAddr>,
+    timeout: Duration,
+) -> io::Result<Stream> {
     let endpoint = (portal.host.clone(), portal.port);
-    let socket = ring::blocking(move || connect_blocking(&endpoint, timeout)).await?;
+    let socket = ring::blocking(move || connect_blocking(&endpoint, local, timeout)).await?;
     let stream = Stream::from_fd(socket.into());
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-fn connect_blocking(endpoint: &(String, u16), timeout: Duration) -> io::Result<TcpStream> {
+fn connect_blocking(
+    endpoint: &(String, u16),
+    local: Option<IpAddr>,
+    timeout: Duration,
+) -> io::Result<TcpStream> {
     let deadline = Instant::now() + timeout;
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in (endpoint.0.as_str(), endpoint.1).to_socket_addrs()? {
@@ -24,10 +36,39 @@ fn connect_blocking(endpoint: &(String, u16), timeout: Duration) -> io::Result<T
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        match TcpStream::connect_timeout(&address, left) {
+        match connect_from(local, address, left) {
             Ok(socket) => return Ok(socket),
             Err(error) => last = error,
         }
     }
     Err(last)
+}
+
+/// Connects to `to` within `time`. Blocks.
+///
+/// # Errors
+/// Those of the system.
+pub(crate) fn connect_from(
+    local: Option<IpAddr>,
+    to: SocketAddr,
+    time: Duration,
+) -> io::Result<TcpStream> {
+    let Some(local) = local else { return TcpStream::connect_timeout(&to, time) };
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket: OwnedFd = socket_with(family, SocketType::STREAM, flags, None)?;
+    bind(&socket, &SocketAddr::new(local, 0))?;
+    match start(&socket, &to) {
+        Err(rustix::io::Errno::INPROGRESS) => {}
+        result => result?,
+    }
+    let time = Timespec::try_from(time).map_err(|_| io::ErrorKind::InvalidInput)?;
+    if poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&time))? == 0 {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    rustix::net::sockopt::socket_error(&socket)??;
+    let stream = TcpStream::from(socket);
+    // The ring waits by itself; it must not be told to come again.
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }

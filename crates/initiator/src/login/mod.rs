@@ -4,6 +4,8 @@ mod connect;
 
 use std::io;
 
+pub(crate) use connect::connect_from;
+
 use iscsi::chap::Algorithm;
 use iscsi::discovery::PortalAddress;
 use iscsi::framing::{FrameError, FrameHeader, FrameLimits};
@@ -183,7 +185,7 @@ async fn attempt(
     options: &SessionOptions,
 ) -> Result<Attempt, LoginError> {
     let refused = |source| LoginError::Refused { portal: show(portal), source };
-    let stream = connect::connect(portal, options.connect_timeout)
+    let stream = connect::connect(portal, options.local, options.connect_timeout)
         .await
         .map_err(|source| LoginError::Connect { portal: show(portal), source })?;
     let mut login = InitiatorLogin::new(InitiatorConfig {

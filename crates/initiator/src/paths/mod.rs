@@ -4,6 +4,7 @@
 //! moment). [`Router`] is the whole of a multipath disk but its sessions; [`plan`] decides how many
 //! sessions a host should have, and where.
 
+mod map;
 mod overlap;
 pub mod plan;
 mod policy;
@@ -12,6 +13,7 @@ mod select;
 #[cfg(test)]
 mod tests;
 
+pub use map::{PageMap, RUNS_MAX};
 pub use policy::{Policy, PolicyError};
 pub use router::{Action, Failure, OpId, Router, RouterOptions, Shape, Verdict};
 pub use select::{PathId, PathState, PathStatus};

@@ -1,6 +1,6 @@
 //! How many sessions a host should have to each slice of each volume, and between which ports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The bounds of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,12 @@ pub struct World {
     pub pool_sessions_of_others: u32,
     /// The bounds.
     pub rules: Rules,
+    /// Where no way leads from a port of the host to one of a member.
+    pub cut_off: BTreeSet<Cut>,
 }
+
+/// A port of the host, a member, and a port of that member.
+pub type Cut = (u32, u32, u32);
 
 /// One session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,6 +71,8 @@ pub struct Planned {
     pub host_port: u32,
     /// to this port of the member.
     pub target_port: u32,
+    /// Of several between the same ports, from 0.
+    pub copy: u32,
 }
 
 /// What to do to get from the sessions there are to those there should be. Open before closing.
@@ -123,9 +130,34 @@ fn budget(world: &World) -> u32 {
     below.saturating_sub(world.pool_sessions_of_others).min(world.rules.per_host)
 }
 
+/// How many sessions fill the smaller side of a slice, counting the ports that can be used.
 fn wanted(world: &World, slice: &Slice) -> u32 {
-    let fill = world.host_ports.len().min(slice.ports.len());
+    let ways: Vec<(u32, u32)> = ways(world, slice).collect();
+    let hosts: BTreeSet<u32> = ways.iter().map(|way| way.0).collect();
+    let targets: BTreeSet<u32> = ways.iter().map(|way| way.1).collect();
+    let fill = hosts.len().min(targets.len());
     world.rules.per_slice.min(u32::try_from(fill).unwrap_or(u32::MAX))
+}
+
+/// Pairs of a host port and a port of the slice's member with a way between them.
+fn ways<'a>(world: &'a World, slice: &'a Slice) -> impl Iterator<Item = (u32, u32)> + 'a {
+    let pairs = world.host_ports.iter().flat_map(move |&host_port| {
+        slice.ports.iter().map(move |&target_port| (host_port, target_port))
+    });
+    pairs.filter(|&(host, target)| !world.cut_off.contains(&(host, slice.member, target)))
+}
+
+/// Exactly `count` sessions to one volume, evenly over its slices and over the ports that can be
+/// used, whatever the rules say; none if no port can be used.
+#[must_use]
+pub fn deal(world: &World, volume: &Volume, count: u32, current: &[Planned]) -> Vec<Planned> {
+    let mut draft = Draft { world, current, planned: Vec::new(), loads: Loads::default() };
+    let reached = volume.slices.iter().filter(|slice| ways(world, slice).next().is_some());
+    let reached: Vec<&Slice> = reached.collect();
+    for slice in reached.iter().cycle().take(count as usize) {
+        draft.add(volume.id, slice);
+    }
+    draft.planned
 }
 
 #[derive(Default)]
@@ -150,13 +182,11 @@ impl Draft<'_> {
     /// carry least, preferably where there is one already.
     fn add(&mut self, volume: u64, slice: &Slice) {
         let member = slice.member;
-        let pairs = self.world.host_ports.iter().flat_map(|&host_port| {
-            slice.ports.iter().map(move |&target_port| Planned {
-                volume,
-                member,
-                host_port,
-                target_port,
-            })
+        let pairs = ways(self.world, slice).map(|(host_port, target_port)| {
+            let first = Planned { volume, member, host_port, target_port, copy: 0 };
+            let same = |it: &&Planned| Planned { copy: 0, ..**it } == first;
+            let copies = self.planned.iter().filter(same).count();
+            Planned { copy: u32::try_from(copies).unwrap_or(u32::MAX), ..first }
         });
         let best = pairs.min_by_key(|pair| {
             let mine = || self.of_volume(volume).filter(|it| it.member == member);
@@ -189,7 +219,45 @@ mod tests {
             pool_sessions_max: 1024,
             pool_sessions_of_others: 0,
             rules: Rules::default(),
+            cut_off: BTreeSet::new(),
         }
+    }
+
+    /// Two networks without a way between them: host port n reaches target port n only.
+    fn two_networks() -> World {
+        World { cut_off: BTreeSet::from([(0, 0, 1), (1, 0, 0)]), ..world(2, 1, 1, 2) }
+    }
+
+    #[test]
+    fn sessions_stay_within_their_networks() {
+        let ports = |planned: &[Planned]| -> Vec<(u32, u32)> {
+            planned.iter().map(|it| (it.host_port, it.target_port)).collect()
+        };
+        assert_eq!(ports(&plan(&two_networks(), &[])), [(0, 0), (1, 1)]);
+        let world = two_networks();
+        let dealt = deal(&world, &world.volumes[0], 4, &[]);
+        assert_eq!(ports(&dealt), [(0, 0), (1, 1), (0, 0), (1, 1)]);
+        assert_eq!(dealt.iter().map(|it| it.copy).collect::<Vec<_>>(), [0, 0, 1, 1]);
+        assert_eq!(deal(&world, &world.volumes[0], 4, &dealt), dealt);
+        let mut cut = two_networks();
+        cut.cut_off.insert((0, 0, 0));
+        assert_eq!(ports(&plan(&cut, &[])), [(1, 1)], "the other network fails");
+        cut.cut_off.insert((1, 0, 1));
+        assert_eq!(plan(&cut, &[]), []);
+        assert_eq!(deal(&cut, &cut.volumes[0], 4, &[]), []);
+    }
+
+    #[test]
+    fn a_fixed_number_is_spread_over_members_and_ports() {
+        let world = world(2, 1, 2, 2);
+        let dealt = deal(&world, &world.volumes[0], 8, &[]);
+        for n in 0..2 {
+            assert_eq!(dealt.iter().filter(|it| it.member == n).count(), 4);
+            assert_eq!(dealt.iter().filter(|it| it.host_port == n).count(), 4);
+            assert_eq!(dealt.iter().filter(|it| it.target_port == n).count(), 4);
+        }
+        let distinct: BTreeSet<&Planned> = dealt.iter().collect();
+        assert_eq!(distinct.len(), 8);
     }
 
     #[test]

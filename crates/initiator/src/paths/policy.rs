@@ -17,11 +17,14 @@ pub enum Policy {
     LeastQueueDepth,
     /// The path on which the command should be done first, by what its last commands took.
     ServiceTime,
+    /// Paths that lead to the owner of the page, the one with the fewest commands under way of
+    /// these; others where there are none, or where the owner is not known.
+    Routed,
 }
 
 /// A text that names no [`Policy`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a policy is failover, round-robin[:COMMANDS], least-queue-depth or service-time")]
+#[error("a policy is failover, round-robin[:COMMANDS], least-queue-depth, service-time or routed")]
 pub struct PolicyError;
 
 impl FromStr for Policy {
@@ -37,6 +40,7 @@ impl FromStr for Policy {
             },
             ("least-queue-depth", "") => Ok(Self::LeastQueueDepth),
             ("service-time", "") => Ok(Self::ServiceTime),
+            ("routed", "") => Ok(Self::Routed),
             _ => Err(PolicyError),
         }
     }
@@ -49,6 +53,7 @@ impl fmt::Display for Policy {
             Self::RoundRobin { ios_per_path } => write!(f, "round-robin:{ios_per_path}"),
             Self::LeastQueueDepth => f.write_str("least-queue-depth"),
             Self::ServiceTime => f.write_str("service-time"),
+            Self::Routed => f.write_str("routed"),
         }
     }
 }

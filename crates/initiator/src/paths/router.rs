@@ -20,9 +20,9 @@ use std::time::Duration;
 use scsi::alua::AccessState;
 use slab::Slab;
 
-use super::Policy;
 use super::overlap::Overlaps;
 use super::select::{PathId, PathState, PathStatus, Paths};
+use super::{PageMap, Policy};
 
 /// How a disk deals with trouble.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +58,8 @@ pub struct Shape {
     pub changes: Option<Range<u64>>,
     /// How much data it moves.
     pub len_bytes: u32,
+    /// The first byte of the disk that it is about, if it is about any.
+    pub at: Option<u64>,
 }
 
 /// How a try of a command went.
@@ -81,6 +83,8 @@ pub enum Verdict {
     },
     /// At once on any path: a unit attention, an aborted command.
     Again,
+    /// At once, on another path if there is one: the blocks are not reached through this one.
+    Elsewhere,
     /// Not through this path: its ALUA state has changed.
     Inaccessible {
         /// Its state.
@@ -185,6 +189,8 @@ pub struct Router {
     options: RouterOptions,
     paths: Paths,
     fenced: Vec<u64>,
+    /// Numbers of paths that have been released.
+    free: Vec<PathId>,
     doubts: Vec<Doubt>,
     ops: Slab<Op>,
     overlaps: Overlaps<OpId>,
@@ -202,6 +208,7 @@ impl Router {
             options,
             paths: Paths::new(options.policy, options.probation),
             fenced: Vec::new(),
+            free: Vec::new(),
             doubts: Vec::new(),
             ops: Slab::new(),
             overlaps: Overlaps::new(),
@@ -211,10 +218,60 @@ impl Router {
         }
     }
 
-    /// Adds a path that works.
+    /// Adds a path that works. Its number may be that of a path that was released.
     pub fn add_path(&mut self, access: AccessState) -> PathId {
-        self.fenced.push(0);
-        self.paths.add(access)
+        let reuse = self.free.pop();
+        match reuse {
+            Some(path) => self.fenced[path.0] = 0,
+            None => self.fenced.push(0),
+        }
+        self.paths.add(access, reuse)
+    }
+
+    /// No more commands take the path. It can be released once it [`is_quiet`](Self::is_quiet);
+    /// until then its losses are to be told as before.
+    pub fn retire(&mut self, path: PathId) {
+        self.paths.status(path).state = PathState::Retired;
+    }
+
+    /// Whether nothing is under way on the path, or in doubt because of it.
+    #[must_use]
+    pub fn is_quiet(&self, path: PathId) -> bool {
+        let is_on_it = |phase| match phase {
+            Phase::Sent { path: on, .. } => on == path,
+            Phase::InDoubt { path: on, .. } | Phase::Ghost { path: on, .. } => on == path,
+            Phase::Blocked | Phase::Waiting | Phase::Delayed { .. } => false,
+        };
+        !self.ops.iter().any(|(_, op)| is_on_it(op.phase))
+    }
+
+    /// The session of a path that was retired and is quiet has ended: its number is free.
+    pub fn release(&mut self, path: PathId) {
+        debug_assert!(self.is_quiet(path), "what is under way would be told of another path");
+        debug_assert!(!self.free.contains(&path), "a path is released once");
+        self.free.push(path);
+    }
+
+    /// Whether the page map matters.
+    #[must_use]
+    pub fn is_routed(&self) -> bool {
+        self.options.policy == Policy::Routed
+    }
+
+    /// Where each page is served best, for [`Policy::Routed`].
+    pub fn set_map(&mut self, map: PageMap) {
+        self.paths.set_map(map);
+    }
+
+    /// The target port group that a path leads to.
+    pub fn set_group(&mut self, path: PathId, group: Option<u16>) {
+        self.paths.set_group(path, group);
+    }
+
+    /// Where what begins at byte `at` should be cut, for its rest has other owners.
+    #[must_use]
+    pub fn run_end(&self, at: u64) -> u64 {
+        self.paths.run_end(at)
     }
 
     /// All paths, in the order of their numbers.
@@ -276,9 +333,10 @@ impl Router {
             Verdict::Aborted => {
                 // It may be the disk; then all paths become suspect, and are used all the same.
                 self.paths.on_probation(path, now);
-                self.again(op, now);
+                self.again(op, None, now);
             }
-            Verdict::Again => self.again(op, now),
+            Verdict::Again => self.again(op, None, now),
+            Verdict::Elsewhere => self.again(op, Some(path), now),
             Verdict::Later { pause } => self.set_phase(op, Phase::Delayed { until: now + pause }),
             Verdict::Inaccessible { access } => {
                 self.paths.status(path).access = access;
@@ -380,7 +438,13 @@ impl Router {
     }
 
     fn dispatch(&mut self, op: OpId, now: Duration) {
-        match self.paths.choose(now, None) {
+        let at = self.ops[op.slot].shape.at;
+        let path = self.paths.choose(now, at, None);
+        self.take(op, path, now);
+    }
+
+    fn take(&mut self, op: OpId, path: Option<PathId>, now: Duration) {
+        match path {
             Some(path) => {
                 self.set_phase(op, Phase::Sent { path, started: now });
                 self.actions.push_back(Action::Send { op, path });
@@ -398,13 +462,17 @@ impl Router {
         }
     }
 
-    fn again(&mut self, op: OpId, now: Duration) {
+    fn again(&mut self, op: OpId, except: Option<PathId>, now: Duration) {
         self.ops[op.slot].retries += 1;
         if self.ops[op.slot].retries > self.options.retries_max {
             self.actions.push_back(Action::Fail { op, failure: Failure::TooManyRetries });
             return self.over(op, now);
         }
-        self.dispatch(op, now);
+        let at = self.ops[op.slot].shape.at;
+        match except.and_then(|_| self.paths.choose(now, at, except)) {
+            Some(path) => self.take(op, Some(path), now),
+            None => self.dispatch(op, now),
+        }
     }
 
     fn doubt(&mut self, op: OpId, path: PathId, loss: u64, now: Duration) {
@@ -463,7 +531,7 @@ impl Router {
                 continue;
             }
             self.doubts[n].ask_at = now + self.options.reinstate_wait;
-            if let Some(via) = self.paths.choose(now, Some(path)) {
+            if let Some(via) = self.paths.choose(now, None, Some(path)) {
                 // It is no command: it must not count as one.
                 self.paths.over(via, now, now, None);
                 self.actions.push_back(Action::Fence { lost: path, loss, via });

@@ -8,6 +8,8 @@
 //!    |    +----------------------------------------------+
 //! ```
 //!
+//! A path in any of these states may be retired: no command takes it any more.
+//!
 //! A path on probation is used only where no active one is left. Each failure during probation
 //! doubles the next one, up to [`PROBATION_DOUBLINGS_MAX`] times, so that a path which comes and
 //! goes does not take commands down with it again and again.
@@ -16,7 +18,7 @@ use std::time::Duration;
 
 use scsi::alua::AccessState;
 
-use super::Policy;
+use super::{PageMap, Policy};
 
 const PROBATION_DOUBLINGS_MAX: u32 = 5;
 
@@ -39,6 +41,8 @@ pub enum PathState {
     },
     /// It does not work.
     Failed,
+    /// It is not wanted any more.
+    Retired,
 }
 
 /// What there is to know about a path.
@@ -63,6 +67,8 @@ pub struct PathStatus {
 #[derive(Debug)]
 pub(super) struct Path {
     pub(super) status: PathStatus,
+    /// The target port group that it leads to, once known.
+    group: Option<u16>,
     /// Failures that probation is longer for.
     strikes: u32,
     /// Smoothed time of a command, divided by the commands it shared the path with.
@@ -77,6 +83,7 @@ pub(super) struct Path {
 pub(super) struct Paths {
     pub(super) all: Vec<Path>,
     policy: Policy,
+    map: PageMap,
     probation: Duration,
     choices: u64,
     current: Option<usize>,
@@ -85,11 +92,20 @@ pub(super) struct Paths {
 
 impl Paths {
     pub(super) fn new(policy: Policy, probation: Duration) -> Self {
-        Self { all: Vec::new(), policy, probation, choices: 0, current: None, left: 0 }
+        Self {
+            all: Vec::new(),
+            policy,
+            map: PageMap::default(),
+            probation,
+            choices: 0,
+            current: None,
+            left: 0,
+        }
     }
 
-    pub(super) fn add(&mut self, access: AccessState) -> PathId {
-        self.all.push(Path {
+    /// A new path, in the place `reuse` of one that was retired, if given.
+    pub(super) fn add(&mut self, access: AccessState, reuse: Option<PathId>) -> PathId {
+        let path = Path {
             status: PathStatus {
                 state: PathState::Active,
                 access,
@@ -99,22 +115,55 @@ impl Paths {
                 latency: Duration::ZERO,
                 losses: 0,
             },
+            group: None,
             strikes: 0,
             service_ns: 0,
             measured_at: Duration::ZERO,
             chosen: 0,
-        });
-        PathId(self.all.len() - 1)
+        };
+        match reuse {
+            Some(place) => {
+                self.all[place.0] = path;
+                place
+            }
+            None => {
+                self.all.push(path);
+                PathId(self.all.len() - 1)
+            }
+        }
+    }
+
+    pub(super) fn set_map(&mut self, map: PageMap) {
+        self.map = map;
+    }
+
+    pub(super) fn set_group(&mut self, path: PathId, group: Option<u16>) {
+        self.all[path.0].group = group;
+    }
+
+    /// Where bytes from `at` on may have other owners.
+    pub(super) fn run_end(&self, at: u64) -> u64 {
+        if self.policy == Policy::Routed { self.map.run_end(at) } else { u64::MAX }
     }
 
     pub(super) fn status(&mut self, path: PathId) -> &mut PathStatus {
         &mut self.all[path.0].status
     }
 
-    /// The path for the next command, which counts as under way from now on. `except` is left out.
-    pub(super) fn choose(&mut self, now: Duration, except: Option<PathId>) -> Option<PathId> {
+    /// The path for the next command, on bytes from `at` on, which counts as under way from now on.
+    /// `except` is left out.
+    pub(super) fn choose(
+        &mut self,
+        now: Duration,
+        at: Option<u64>,
+        except: Option<PathId>,
+    ) -> Option<PathId> {
         let allowed = |n: usize| except != Some(PathId(n));
-        let rank = |path: &Path| rank(&path.status);
+        let owners = match (self.policy, at) {
+            (Policy::Routed, Some(at)) => self.map.owners(at),
+            _ => &[],
+        };
+        let rank = |path: &Path| path.rank(owners);
         let usable = self.all.iter().enumerate().filter(|(n, _)| allowed(*n));
         let best = usable.filter_map(|(_, path)| rank(path)).min()?;
         let is_candidate = |n: usize, path: &Path| allowed(n) && rank(path) == Some(best);
@@ -136,7 +185,7 @@ impl Paths {
                     next
                 }
             },
-            Policy::LeastQueueDepth => {
+            Policy::LeastQueueDepth | Policy::Routed => {
                 candidates().min_by_key(|(_, path)| (path.status.in_flight, path.chosen))?.0
             }
             Policy::ServiceTime => {
@@ -177,7 +226,7 @@ impl Paths {
     pub(super) fn lost(&mut self, path: PathId) {
         let path = &mut self.all[path.0];
         match path.status.state {
-            PathState::Failed => return,
+            PathState::Failed | PathState::Retired => return,
             PathState::Probation { .. } => {
                 path.strikes = (path.strikes + 1).min(PROBATION_DOUBLINGS_MAX);
             }
@@ -190,6 +239,9 @@ impl Paths {
     /// A failed path works again, or an active one has become suspect.
     pub(super) fn on_probation(&mut self, path: PathId, now: Duration) {
         let path = &mut self.all[path.0];
+        if path.status.state == PathState::Retired {
+            return;
+        }
         let until = now + self.probation * 2_u32.pow(path.strikes);
         path.status.state = PathState::Probation { until };
     }
@@ -217,25 +269,29 @@ impl Paths {
 }
 
 impl Path {
+    /// Lower is better; `None` is not usable. To work counts more than to lead to one of `owners`,
+    /// and that more than the state of the port: the owner takes a page's commands without
+    /// forwarding them. Without known owners all paths lead there alike.
+    fn rank(&self, owners: &[u16]) -> Option<u8> {
+        let access = match self.status.access {
+            AccessState::ActiveOptimized => 0,
+            AccessState::ActiveNonOptimized => 1,
+            _ => return None,
+        };
+        let leads_there = || self.group.is_some_and(|group| owners.contains(&group));
+        let detour = if owners.is_empty() || leads_there() { 0 } else { 2 };
+        match self.status.state {
+            PathState::Active => Some(access + detour),
+            PathState::Probation { .. } => Some(4 + access + detour),
+            PathState::Failed | PathState::Retired => None,
+        }
+    }
+
     /// How long one more command would take. What was measured long ago loses its weight, so that a
     /// path which was slow once is tried again.
     fn expected_ns(&self, now: Duration) -> u64 {
         let age_s = now.saturating_sub(self.measured_at).as_secs().min(63);
         (self.service_ns >> age_s).saturating_mul(u64::from(self.status.in_flight) + 1)
-    }
-}
-
-/// Lower is better; `None` is not usable.
-fn rank(path: &PathStatus) -> Option<u8> {
-    let access = match path.access {
-        AccessState::ActiveOptimized => 0,
-        AccessState::ActiveNonOptimized => 1,
-        _ => return None,
-    };
-    match path.state {
-        PathState::Active => Some(access),
-        PathState::Probation { .. } => Some(2 + access),
-        PathState::Failed => None,
     }
 }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use scsi::alua::AccessState::{ActiveNonOptimized, ActiveOptimized, Standby};
 
 use super::super::select::{PathId, PathState, Paths};
-use super::super::{Policy, PolicyError};
+use super::super::{PageMap, Policy, PolicyError};
 use super::ms;
 
 const PROBATION: Duration = Duration::from_secs(4);
@@ -14,13 +14,13 @@ const PROBATION: Duration = Duration::from_secs(4);
 fn paths(policy: Policy, count: usize) -> Paths {
     let mut paths = Paths::new(policy, PROBATION);
     for _ in 0..count {
-        paths.add(ActiveOptimized);
+        paths.add(ActiveOptimized, None);
     }
     paths
 }
 
 fn choose(paths: &mut Paths) -> usize {
-    paths.choose(ms(0), None).expect("a path is there").0
+    paths.choose(ms(0), None, None).expect("a path is there").0
 }
 
 fn end(paths: &mut Paths, path: usize, took: u64, now: u64) {
@@ -65,7 +65,7 @@ fn service_time_prefers_the_faster_and_tries_the_slower_again() {
         let path = choose(&mut paths);
         end(&mut paths, path, if path == 0 { 8 } else { 1 }, 100);
     }
-    let at = |paths: &mut Paths, now| paths.choose(now, None).unwrap().0;
+    let at = |paths: &mut Paths, now| paths.choose(now, None, None).unwrap().0;
     let burst: Vec<usize> = (0..9).map(|_| at(&mut paths, ms(100))).collect();
     assert_eq!(burst.iter().filter(|&&path| path == 1).count(), 8, "one in nine: 8 times slower");
     for path in burst {
@@ -80,14 +80,14 @@ fn service_time_prefers_the_faster_and_tries_the_slower_again() {
 fn optimized_paths_go_first_and_standby_ones_never() {
     let mut paths = Paths::new(Policy::LeastQueueDepth, PROBATION);
     let [slow, fast, idle] =
-        [ActiveNonOptimized, ActiveOptimized, Standby].map(|access| paths.add(access));
+        [ActiveNonOptimized, ActiveOptimized, Standby].map(|access| paths.add(access, None));
     for _ in 0..10 {
         assert_eq!(choose(&mut paths), fast.0, "however long its queue");
     }
     paths.lost(fast);
     assert_eq!(choose(&mut paths), slow.0);
     paths.lost(slow);
-    assert_eq!(paths.choose(ms(0), None), None);
+    assert_eq!(paths.choose(ms(0), None, None), None);
     paths.status(idle).access = ActiveOptimized;
     assert_eq!(choose(&mut paths), idle.0);
 }
@@ -120,11 +120,12 @@ fn policies_have_names() {
         Policy::RoundRobin { ios_per_path: 7 },
         Policy::LeastQueueDepth,
         Policy::ServiceTime,
+        Policy::Routed,
     ] {
         assert_eq!(policy.to_string().parse(), Ok(policy));
     }
     assert_eq!("round-robin".parse(), Ok(Policy::RoundRobin { ios_per_path: 1 }));
-    for text in ["", "routed", "round-robin:0", "failover:1", "round-robin:x"] {
+    for text in ["", "owner", "round-robin:0", "failover:1", "round-robin:x"] {
         assert_eq!(text.parse::<Policy>(), Err(PolicyError), "{text:?}");
     }
 }
@@ -137,6 +138,7 @@ proptest! {
         policy in prop_oneof![
             Just(Policy::Failover), Just(Policy::RoundRobin { ios_per_path: 3 }),
             Just(Policy::LeastQueueDepth), Just(Policy::ServiceTime),
+            Just(Policy::Routed),
         ],
         events in proptest::collection::vec((0_u8..7, 0_usize..4, 0_u64..50), 1..200),
     ) {
@@ -167,11 +169,11 @@ proptest! {
                         match status.state {
                             PathState::Active => Some(access),
                             PathState::Probation { .. } => Some(2 + access),
-                            PathState::Failed => None,
+                            PathState::Failed | PathState::Retired => None,
                         }
                     };
                     let ranks: Vec<Option<u8>> = (0..4).map(rank).collect();
-                    match paths.choose(ms(now), None) {
+                    match paths.choose(ms(now), None, None) {
                         Some(chosen) => {
                             prop_assert_eq!(ranks[chosen.0], ranks.iter().flatten().min().copied());
                             under_way.push((chosen.0, now));
@@ -186,4 +188,39 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn routed_goes_to_the_owner_while_it_can() {
+    let mut paths = paths(Policy::Routed, 4);
+    for (path, group) in [(0, 1), (1, 1), (2, 2), (3, 2)] {
+        paths.set_group(PathId(path), Some(group));
+    }
+    let at = |paths: &mut Paths, at| paths.choose(ms(0), Some(at), None).unwrap().0;
+    let spread: Vec<usize> = (0..4).map(|_| at(&mut paths, 5)).collect();
+    assert_eq!(spread, [0, 1, 2, 3], "without a map all paths are alike");
+    paths.set_map(PageMap::new(vec![(0..10, vec![1]), (10..20, vec![2])]));
+    assert_eq!((paths.run_end(0), paths.run_end(10)), (10, 20));
+    let first: Vec<usize> = (0..4).map(|_| at(&mut paths, 9)).collect();
+    assert_eq!(first, [0, 1, 0, 1], "least queue depth among those that lead there");
+    assert!(at(&mut paths, 10) >= 2);
+    // Better another port of the owner than a better port of another.
+    paths.status(PathId(0)).access = Standby;
+    paths.status(PathId(1)).access = ActiveNonOptimized;
+    assert_eq!(at(&mut paths, 9), 1);
+    paths.on_probation(PathId(1), ms(0));
+    assert!(at(&mut paths, 9) >= 2, "any that works is better than one that has to show it");
+    paths.lost(PathId(2));
+    paths.lost(PathId(3));
+    assert_eq!([at(&mut paths, 9), at(&mut paths, 15)], [1, 1], "the last one takes all");
+}
+
+#[test]
+fn a_retired_path_takes_nothing_and_stays_so() {
+    let mut paths = paths(Policy::LeastQueueDepth, 2);
+    paths.status(PathId(0)).state = PathState::Retired;
+    paths.lost(PathId(0));
+    paths.on_probation(PathId(0), ms(0));
+    assert_eq!([choose(&mut paths), choose(&mut paths)], [1, 1]);
+    assert_eq!(paths.status(PathId(0)).state, PathState::Retired);
 }

@@ -225,7 +225,7 @@ impl World {
         let changes = is_write.then(|| blocks.0 * 512..blocks.1 * 512);
         self.writes += u64::from(is_write);
         let write = if is_write { self.writes } else { 0 };
-        let op = self.router.submit(Shape { changes, len_bytes: 512 }, self.now);
+        let op = self.router.submit(Shape { changes, len_bytes: 512, at: None }, self.now);
         self.waiting.insert(op.slot, (op, write, blocks, self.now));
     }
 

@@ -27,11 +27,11 @@ fn router(paths: usize) -> Router {
 }
 
 fn read() -> Shape {
-    Shape { changes: None, len_bytes: 4096 }
+    Shape { changes: None, len_bytes: 4096, at: None }
 }
 
 fn write(at: u64, len: u32) -> Shape {
-    Shape { changes: Some(at..at + u64::from(len)), len_bytes: len }
+    Shape { changes: Some(at..at + u64::from(len)), len_bytes: len, at: Some(at) }
 }
 
 fn actions(router: &mut Router) -> Vec<Action> {
@@ -56,6 +56,47 @@ fn a_read_goes_to_another_path_at_once() {
     let states: Vec<PathState> = router.paths().map(|path| path.state).collect();
     assert_eq!(states, [PathState::Failed, PathState::Active]);
     assert_eq!(router.next_deadline(), None);
+}
+
+/// It is left at once, and gone only when nothing of it can come any more.
+#[test]
+fn a_retired_path_keeps_its_doubts_until_it_is_released() {
+    let mut router = router(2);
+    let op = router.submit(write(0, 4096), ms(0));
+    sends(&mut router, op, A);
+    router.retire(A);
+    let other = router.submit(read(), ms(1));
+    sends(&mut router, other, B);
+    assert!(!router.is_quiet(A));
+    router.tried(op, Verdict::InDoubt { loss: 1 }, ms(10));
+    assert_eq!(actions(&mut router), []);
+    assert!(!router.is_quiet(A), "its write is in doubt");
+    router.fenced(A, 1, ms(20));
+    sends(&mut router, op, B);
+    assert!(router.is_quiet(A) && !router.is_quiet(B));
+    router.release(A);
+    assert_eq!(router.add_path(ActiveOptimized), A, "the number is used again");
+    assert_eq!(router.add_path(ActiveOptimized), PathId(2));
+    // The losses of the new path are counted from the beginning.
+    let op = router.submit(write(8192, 4096), ms(30));
+    sends(&mut router, op, B);
+    router.lost(B);
+    let op = router.submit(write(16384, 4096), ms(30));
+    sends(&mut router, op, A);
+    router.tried(op, Verdict::InDoubt { loss: 1 }, ms(40));
+    assert_eq!(actions(&mut router), []);
+}
+
+#[test]
+fn blocks_that_are_elsewhere_are_looked_for_there() {
+    let mut router = router(2);
+    let op = router.submit(read(), ms(0));
+    sends(&mut router, op, A);
+    router.tried(op, Verdict::Elsewhere, ms(10));
+    sends(&mut router, op, B);
+    router.lost(A);
+    router.tried(op, Verdict::Elsewhere, ms(20));
+    sends(&mut router, op, B);
 }
 
 #[test]

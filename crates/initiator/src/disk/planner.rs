@@ -1,0 +1,139 @@
+//! Keeps the sessions of a disk as they are planned, while ports come and go.
+
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use iscsi::discovery::PortalAddress;
+use ring::Notify;
+
+use super::PlanOptions;
+use super::core::{Core, PathSlot};
+use super::judge::News;
+use super::survey::{Numbers, Survey};
+use crate::address::TargetAddress;
+use crate::options::SessionOptions;
+use crate::paths::plan::{Planned, changes};
+use crate::paths::{PathId, PathState};
+
+/// Losses seldom come alone: the others of a switch that died follow within this time.
+const GATHER: Duration = Duration::from_millis(200);
+
+/// The pause after a look that found trouble; each further one is twice as long.
+const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
+
+/// What the planner of one disk knows.
+#[derive(Debug)]
+pub(super) struct Planner {
+    pub(super) volume: TargetAddress,
+    pub(super) session: SessionOptions,
+    pub(super) options: PlanOptions,
+    pub(super) numbers: Numbers,
+    /// Portals to ask for others, the named one first.
+    known: Vec<PortalAddress>,
+}
+
+impl Planner {
+    pub(super) fn new(
+        volume: &TargetAddress,
+        session: SessionOptions,
+        options: PlanOptions,
+    ) -> Self {
+        let known = vec![volume.portal.clone()];
+        let numbers = Numbers::default();
+        Self { volume: volume.clone(), session, options, numbers, known }
+    }
+
+    /// The sessions that there should be, given those that are there. Empty if nothing can be
+    /// reached.
+    pub(super) async fn look(
+        &mut self,
+        current: &[Planned],
+        works: Vec<(Option<IpAddr>, PortalAddress)>,
+    ) -> Vec<Planned> {
+        let (volume, options) = (&self.volume, &self.options);
+        let survey = Survey::of(volume, &self.known, &self.session, options, works).await;
+        self.known = survey.portals().cloned().collect();
+        survey.plan(&mut self.numbers, &self.options, current)
+    }
+
+    /// The slot of a path for a planned session.
+    pub(super) fn slot(&self, planned: &Planned) -> PathSlot {
+        let (local, portal) = self.numbers.ends(planned);
+        let mut options = self.session.clone();
+        options.local = local;
+        let others =
+            self.known.iter().filter(|it| (&it.host, it.port) != (&portal.host, portal.port));
+        options.alternates =
+            others.map(|it| PortalAddress { group_tag: None, ..it.clone() }).collect();
+        PathSlot {
+            address: TargetAddress { portal, ..self.volume.clone() },
+            planned: Some(*planned),
+            is_retired: Cell::new(false),
+            options,
+            session: RefCell::new(None),
+            bell: Notify::new(),
+            news: Cell::new(News::None),
+            trouble: RefCell::default(),
+        }
+    }
+}
+
+/// Runs until the disk is closed.
+pub(super) async fn keep(core: Rc<Core>, mut planner: Planner) {
+    let interval = planner.options.look_interval;
+    let mut pause = interval;
+    while !core.is_closed() {
+        if ring::timeout(pause, core.plan_bell.notified()).await.is_some() {
+            ring::sleep(GATHER).await;
+            pause = TROUBLE_PAUSE;
+        }
+        if core.is_closed() {
+            return;
+        }
+        let paths = core.all_paths();
+        let current: Vec<Planned> = paths.iter().filter_map(|(_, slot)| slot.planned).collect();
+        let planned = planner.look(&current, working_ends(&paths)).await;
+        if core.is_closed() {
+            return;
+        }
+        if !planned.is_empty() {
+            turn_to(&core, &planner, &paths, &planned);
+        }
+        let all_work = core.all_paths().iter().all(|(path, _)| !core.has_failed(*path));
+        pause = if all_work { interval } else { (pause * 2).min(interval).max(TROUBLE_PAUSE) };
+    }
+}
+
+/// The ends of the sessions that are up.
+fn working_ends(paths: &[(PathId, Rc<PathSlot>)]) -> Vec<(Option<IpAddr>, PortalAddress)> {
+    let is_up = |slot: &PathSlot| slot.session.borrow().as_ref().is_some_and(|it| it.is_up());
+    let up = paths.iter().filter(|(_, slot)| is_up(slot));
+    up.map(|(_, slot)| (slot.options.local, slot.address.portal.clone())).collect()
+}
+
+/// Opens what is missing; lets go of what is too much, but never of the last path that works.
+fn turn_to(
+    core: &Rc<Core>,
+    planner: &Planner,
+    paths: &[(PathId, Rc<PathSlot>)],
+    planned: &[Planned],
+) {
+    let current: Vec<Planned> = paths.iter().filter_map(|(_, slot)| slot.planned).collect();
+    let changes = changes(&current, planned);
+    for missing in &changes.open {
+        let slot = Rc::new(planner.slot(missing));
+        tracing::info!("one more path, to {}", slot.address);
+        core.add_path(slot);
+    }
+    for (path, slot) in paths {
+        let is_wanted = slot.planned.is_none_or(|planned| !changes.close.contains(&planned));
+        let works = |path: PathId| core.status(path).state == PathState::Active;
+        let others_work =
+            || core.all_paths().iter().any(|(other, _)| other != path && works(*other));
+        if !is_wanted && (core.has_failed(*path) || others_work()) {
+            core.retire(*path);
+        }
+    }
+}
