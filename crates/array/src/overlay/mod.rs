@@ -21,27 +21,35 @@ mod segment;
 mod tests;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::{Epoch, VersionId};
 
-pub(crate) use patch::{Base, Block, Patch};
+pub(crate) use patch::{Base, Block, Patch, Room};
 pub(crate) use segment::{Segment, Taken};
 
 /// The changes of one volume.
 #[derive(Debug)]
 pub(crate) struct Overlay {
-    segments: VecDeque<Segment>,
+    /// Only frozen ones are shared with a checkpoint.
+    segments: VecDeque<Arc<Segment>>,
 }
 
 impl Overlay {
     /// No changes; what comes is born at `epoch`.
     pub(crate) fn new(epoch: Epoch) -> Self {
-        Self { segments: VecDeque::from([Segment::new(epoch)]) }
+        Self { segments: VecDeque::from([Arc::new(Segment::new(epoch))]) }
     }
 
     /// The segment that takes changes.
     pub(crate) fn open(&mut self) -> &mut Segment {
-        self.segments.back_mut().expect("invariant 1")
+        let open = self.segments.back_mut().expect("invariant 1");
+        Arc::get_mut(open).expect("the open segment is not shared")
+    }
+
+    /// The patch of `cluster` that takes changes, if it has one.
+    pub(crate) fn newest(&self, cluster: u64) -> Option<&Patch> {
+        self.segments.back().expect("invariant 1").patch(cluster)
     }
 
     /// The newest state of `cluster`, as far as it is known here.
@@ -56,7 +64,7 @@ impl Overlay {
         Some(Self::resolve_in(self.segments.range(..=last).rev(), cluster))
     }
 
-    fn resolve_in<'a>(newest_first: impl Iterator<Item = &'a Segment>, cluster: u64) -> Patch {
+    fn resolve_in<'a>(newest_first: impl Iterator<Item = &'a Arc<Segment>>, cluster: u64) -> Patch {
         let mut found = Patch::default();
         for segment in newest_first {
             if segment.lay_under(cluster, &mut found) {
@@ -72,15 +80,27 @@ impl Overlay {
         self.segments.iter().filter_map(|segment| segment.next_change(from)).min()
     }
 
+    /// Clusters of the open segment of which it is not known where they will go: after a replay.
+    pub(crate) fn undecided(&self) -> impl Iterator<Item = u64> {
+        let open = self.segments.back().expect("invariant 1");
+        let undecided = |(_, patch): &(u64, &Patch)| patch.room == Room::Undecided;
+        open.patches().filter(undecided).map(|(cluster, _)| cluster)
+    }
+
+    /// Says where a cluster of the open segment will go.
+    pub(crate) fn decide(&mut self, cluster: u64, room: Room) {
+        self.open().patch_mut(cluster).room = room;
+    }
+
     /// Ends the open segment with a snapshot; changes from now on are born at `epoch`.
     pub(crate) fn take(&mut self, taken: Taken, epoch: Epoch) {
         self.open().end_with(taken);
-        self.segments.push_back(Segment::new(epoch));
+        self.segments.push_back(Arc::new(Segment::new(epoch)));
     }
 
     /// The snapshots that wait for a checkpoint, oldest first.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &Taken> {
-        self.segments.iter().filter_map(Segment::taken)
+        self.segments.iter().filter_map(|segment| segment.taken())
     }
 
     /// Begins a checkpoint: all that is here is frozen, changes go to a new segment. Returns how
@@ -89,17 +109,17 @@ impl Overlay {
         if self.segments.len() == 1 && self.open().is_empty() {
             return 0;
         }
-        self.segments.push_back(Segment::new(epoch));
+        self.segments.push_back(Arc::new(Segment::new(epoch)));
         self.segments.len() - 1
     }
 
-    /// A frozen segment.
+    /// The oldest `count` segments, which are frozen.
     ///
     /// # Panics
-    /// When there are not that many.
-    pub(crate) fn frozen(&self, index: usize) -> &Segment {
-        assert!(index + 1 < self.segments.len(), "the open segment is not frozen");
-        &self.segments[index]
+    /// When the open segment would be among them.
+    pub(crate) fn frozen(&self, count: usize) -> Vec<Arc<Segment>> {
+        assert!(count < self.segments.len(), "the open segment is not frozen");
+        self.segments.range(..count).cloned().collect()
     }
 
     /// Ends a checkpoint: the map has the first `count` segments now.

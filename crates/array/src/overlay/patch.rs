@@ -33,12 +33,24 @@ pub(crate) struct Patch {
     pub(crate) base: Base,
     /// Above it.
     pub(crate) blocks: [Block; CLUSTER_BLOCKS],
-    /// A cluster of free space is set aside for it.
-    pub(crate) is_reserved: bool,
+    /// Where it will go when it is destaged.
+    pub(crate) room: Room,
+}
+
+/// Where a patch will go when it is destaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Room {
+    /// It writes nothing yet.
+    #[default]
+    Undecided,
+    /// To a cluster that is the volume's alone, or set aside for a thick volume.
+    InPlace,
+    /// To a new cluster, for which one of the free ones is set aside.
+    Reserved,
 }
 
 impl Patch {
-    /// Replaces all that was known.
+    /// Replaces all that was known of the contents.
     pub(crate) fn rebase(&mut self, base: Base) {
         self.base = base;
         self.blocks = [Block::Base; CLUSTER_BLOCKS];

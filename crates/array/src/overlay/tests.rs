@@ -89,7 +89,7 @@ proptest! {
                 // forgets it where nothing newer lies above.
                 Step::Drop if frozen > 0 => {
                     let gone = overlay.waiting().take_while(|waiting| {
-                        (0..frozen).any(|index| overlay.frozen(index).is_end_of(waiting.snapshot))
+                        overlay.frozen(frozen).iter().any(|segment| segment.is_end_of(waiting.snapshot))
                     }).count();
                     overlay.drop_frozen(frozen);
                     frozen = 0;
@@ -150,11 +150,11 @@ proptest! {
 #[test]
 fn zeroing_hands_out_what_it_covers() {
     let mut overlay = Overlay::new(Epoch(1));
-    overlay.open().patch_mut(1).is_reserved = true;
+    overlay.open().patch_mut(1).room = Room::Reserved;
     overlay.open().patch_mut(2).rebase(Base::At(Place::new(SetId(1), 5), Box::default()));
     let gone = overlay.open().zero(16, 32);
     assert_eq!(gone.len(), 2);
-    assert!(gone[0].is_reserved && matches!(gone[1].base, Base::At(..)));
+    assert!(gone[0].room == Room::Reserved && matches!(gone[1].base, Base::At(..)));
     assert!(overlay.open().patch(1).is_none());
     assert_eq!(overlay.resolve(2).base, Base::Zero);
 }

@@ -170,6 +170,12 @@ impl Slots {
         self.opened.contains(&stripe)
     }
 
+    /// How many slots of a stripe are taken.
+    #[must_use]
+    pub fn taken_in(&self, stripe: u32) -> u32 {
+        self.live[stripe as usize].into()
+    }
+
     /// From now on what was taken is relied on: stripes that were opened are like others.
     pub fn seal(&mut self) {
         self.opened.clear();
