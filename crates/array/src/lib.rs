@@ -4,6 +4,7 @@ pub mod api;
 pub mod checkpoint;
 mod env;
 mod join;
+pub mod journal;
 pub mod label;
 pub mod mutants;
 mod overlay;

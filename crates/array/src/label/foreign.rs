@@ -1,4 +1,5 @@
-//! What a disk without a label looks like, so that an operator knows which disk was about to be lost.
+//! What a disk without a label looks like, so that an operator knows which disk was about to be
+//! lost.
 
 /// Byte strings that tell whose a disk is: position, string, name. The first that fits is taken,
 /// so what a partition table or another layer wraps comes after its wrapper.

@@ -1,8 +1,8 @@
 //! The two labels that say what a disk is: of which array, which disk of it, and what that disk
 //! last knew about all others.
 //!
-//! [`read`] and [`write`](fn@write) are the only ones that touch a disk; [`choose`] decides from what was read
-//! which array is opened and which disks it can rely on.
+//! [`read`] and [`write`](fn@write) are the only ones that touch a disk; [`choose`](fn@choose)
+//! decides from what was read which array is opened and which disks it can rely on.
 
 use std::fmt;
 
