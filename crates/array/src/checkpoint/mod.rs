@@ -1,0 +1,3 @@
+//! The checkpoint: the state of the array as of one position of the journal.
+
+pub mod slots;

@@ -1,0 +1,230 @@
+//! The two slots on each holder that checkpoint records are written to in turn.
+
+use std::sync::Arc;
+
+use block::{BlockDevice, BlockError, WriteFlags};
+use ring::Buf;
+
+use crate::join::join_all;
+use crate::label::{ArrayId, Layout};
+use crate::wire::{array_at, put, u32_at, u64_at};
+use crate::{BLOCK_BYTES, crc32c};
+
+const MAGIC: [u8; 8] = *b"DRYSCKPT";
+const HEAD_CRC_AT: usize = 60;
+/// Slots are transferred in pieces of this size, so that records of any size need little memory.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The header of a slot, a block of its own before the payload.
+///
+/// ```text
+/// 0       8       24       32           40           44           60        64      4 KiB
+/// +-------+-------+--------+------------+------------+------------+---------+--------+---------+
+/// | magic | array | number | payload len| crc payload| zeroes     | crc head| zeroes | payload |
+/// +-------+-------+--------+------------+------------+------------+---------+--------+---------+
+/// ```
+///
+/// 1. `crc payload` covers the payload, padded with zeroes to whole blocks; `crc head` covers all
+///    other bytes of the header's block.
+/// 2. Record `n` lies in slot `n % 2`, so record `n - 1` stays whole while `n` is written.
+/// 3. A record is whole on every holder that [`write_slot`] did not fail on, before anything that
+///    only record `n - 1` refers to is used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Head {
+    array: ArrayId,
+    number: u64,
+    len_bytes: u64,
+    crc: u32,
+}
+
+/// A record that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slot {
+    /// Counts checkpoints from 1 on.
+    pub number: u64,
+    /// What was written.
+    pub payload: Vec<u8>,
+    /// Devices, by their place in the list, that do not hold this record whole: write it again to
+    /// them, or leave them out.
+    pub lagging: Vec<usize>,
+}
+
+/// Why there is no checkpoint to start from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SlotError {
+    /// None of the slots holds a whole record.
+    #[error("no disk of array {array} holds a whole checkpoint: its volumes cannot be found")]
+    NoneWhole {
+        /// The array.
+        array: ArrayId,
+    },
+    /// None is whole, and a disk could not be read.
+    #[error("no whole checkpoint of array {array} can be read: {error}")]
+    Unreadable {
+        /// The array.
+        array: ArrayId,
+        /// What the last disk that failed said.
+        error: BlockError,
+    },
+    /// More than a slot holds.
+    #[error("a checkpoint of {len_bytes} bytes exceeds the {max_bytes} bytes of its slot")]
+    TooLong {
+        /// What was to be written.
+        len_bytes: u64,
+        /// What fits.
+        max_bytes: u64,
+    },
+}
+
+impl Head {
+    fn encode(&self, block: &mut [u8]) {
+        assert_eq!(block.len(), BLOCK_BYTES, "a header is a block");
+        block.fill(0);
+        put(block, 0, &MAGIC);
+        put(block, 8, &self.array.0);
+        put(block, 24, &self.number.to_le_bytes());
+        put(block, 32, &self.len_bytes.to_le_bytes());
+        put(block, 40, &self.crc.to_le_bytes());
+        let crc = crc32c(block);
+        put(block, HEAD_CRC_AT, &crc.to_le_bytes());
+    }
+
+    /// The header of a whole record of `array` that can lie in slot `slot` of `layout`.
+    fn decode(block: &mut [u8], array: ArrayId, layout: &Layout, slot: u64) -> Option<Self> {
+        let crc = u32_at(block, HEAD_CRC_AT);
+        put(block, HEAD_CRC_AT, &[0; 4]);
+        if block[..8] != MAGIC || crc32c(block) != crc {
+            return None;
+        }
+        let head = Self {
+            array: ArrayId(array_at(block, 8)),
+            number: u64_at(block, 24),
+            len_bytes: u64_at(block, 32),
+            crc: u32_at(block, 40),
+        };
+        let fits = head.len_bytes <= payload_bytes_max(layout);
+        (head.array == array && head.number % 2 == slot && fits).then_some(head)
+    }
+}
+
+/// The longest payload of a record.
+#[must_use]
+pub fn payload_bytes_max(layout: &Layout) -> u64 {
+    layout.checkpoint_bytes - BLOCK_BYTES as u64
+}
+
+/// Writes record `number` to its slot on all `devices`, durably; gives each device's result in the
+/// same order.
+///
+/// # Errors
+/// [`SlotError::TooLong`]; then nothing was written.
+pub async fn write_slot(
+    devices: &[Arc<dyn BlockDevice>],
+    layout: &Layout,
+    array: ArrayId,
+    number: u64,
+    payload: &[u8],
+) -> Result<Vec<Result<(), BlockError>>, SlotError> {
+    let (len_bytes, max_bytes) = (payload.len() as u64, payload_bytes_max(layout));
+    if len_bytes > max_bytes {
+        return Err(SlotError::TooLong { len_bytes, max_bytes });
+    }
+    let mut image = vec![0; BLOCK_BYTES + payload.len().next_multiple_of(BLOCK_BYTES)];
+    put(&mut image, BLOCK_BYTES, payload);
+    let crc = crc32c(&image[BLOCK_BYTES..]);
+    Head { array, number, len_bytes, crc }.encode(&mut image[..BLOCK_BYTES]);
+    let at = layout.checkpoint_at(number % 2);
+    assert!(at + image.len() as u64 <= at + layout.checkpoint_bytes, "a record fits its slot");
+    let writes = devices.iter().map(|device| Box::pin(write_image(&**device, at, &image)));
+    Ok(join_all(writes.collect()).await)
+}
+
+async fn write_image(device: &dyn BlockDevice, at: u64, image: &[u8]) -> Result<(), BlockError> {
+    for (piece, bytes) in image.chunks(PIECE_BYTES).enumerate() {
+        let mut buf = Buf::alloc(bytes.len()).ok_or(BlockError::NoMemory)?;
+        buf.copy_from_slice(bytes);
+        let at = at + (piece * PIECE_BYTES) as u64;
+        device.write(at, buf.freeze(), WriteFlags::VOLATILE).await?;
+    }
+    device.flush().await
+}
+
+/// Finds the newest record of `array` that is whole on any of `devices`.
+///
+/// # Errors
+/// [`SlotError`] when there is none.
+pub async fn read_slots(
+    devices: &[Arc<dyn BlockDevice>],
+    layout: &Layout,
+    array: ArrayId,
+) -> Result<Slot, SlotError> {
+    let mut failure = None;
+    let mut heads = Vec::new();
+    for (index, device) in devices.iter().enumerate() {
+        for slot in 0..2 {
+            match read_head(&**device, layout, array, slot).await {
+                Ok(Some(head)) => heads.push((index, head)),
+                Ok(None) => {}
+                Err(error) => failure = Some(error),
+            }
+        }
+    }
+    // The newest first; one payload is in memory at a time, besides the one that is kept.
+    heads.sort_by_key(|(index, head)| (std::cmp::Reverse(head.number), *index));
+    let mut best: Option<(Head, Slot)> = None;
+    for (index, head) in heads {
+        match &mut best {
+            Some((best_head, _)) if head != *best_head => continue,
+            _ => {}
+        }
+        match read_payload(&*devices[index], layout, &head).await {
+            Ok(Some(payload)) => {
+                let all = || (0..devices.len()).collect();
+                let (_, slot) = best.get_or_insert_with(|| {
+                    (head, Slot { number: head.number, payload, lagging: all() })
+                });
+                slot.lagging.retain(|lagging| *lagging != index);
+            }
+            Ok(None) => {}
+            Err(error) => failure = Some(error),
+        }
+    }
+    match (best, failure) {
+        (Some((_, slot)), _) => Ok(slot),
+        (None, Some(error)) => Err(SlotError::Unreadable { array, error }),
+        (None, None) => Err(SlotError::NoneWhole { array }),
+    }
+}
+
+async fn read_head(
+    device: &dyn BlockDevice,
+    layout: &Layout,
+    array: ArrayId,
+    slot: u64,
+) -> Result<Option<Head>, BlockError> {
+    let data = device.read(layout.checkpoint_at(slot), BLOCK_BYTES).await?;
+    let mut block = [0; BLOCK_BYTES];
+    data.copy_to(0, &mut block);
+    Ok(Head::decode(&mut block, array, layout, slot))
+}
+
+/// The payload that belongs to `head`; `None` when it is not whole.
+async fn read_payload(
+    device: &dyn BlockDevice,
+    layout: &Layout,
+    head: &Head,
+) -> Result<Option<Vec<u8>>, BlockError> {
+    let at = layout.checkpoint_at(head.number % 2) + BLOCK_BYTES as u64;
+    let len = head.len_bytes as usize;
+    let mut payload = vec![0; len.next_multiple_of(BLOCK_BYTES)];
+    for (piece, bytes) in payload.chunks_mut(PIECE_BYTES).enumerate() {
+        let data = device.read(at + (piece * PIECE_BYTES) as u64, bytes.len()).await?;
+        data.copy_to(0, bytes);
+    }
+    let whole = crc32c(&payload) == head.crc;
+    payload.truncate(len);
+    Ok(whole.then_some(payload))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,495 @@
+//! The journal in memory: what is appended, waits, becomes durable and is trimmed.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::sync::{Mutex, MutexGuard};
+use std::task::{Poll, Waker};
+
+use block::BlockError;
+use ring::{Data, Region};
+
+use super::batch::{Batch, blocks_for};
+use super::scan::Scanned;
+use super::{
+    Appended, BATCH_BLOCKS_MAX, BLOCK, Holder, IN_FLIGHT_MAX, Mark, PAYLOAD_BLOCKS_MAX,
+    RECORD_BYTES_MAX, Record, Refused, Ticket,
+};
+use crate::label::{ArrayId, Layout};
+use crate::mutants::{self, Mutant};
+use crate::{BLOCK_BYTES, DiskId};
+
+/// Space that only [`Journal::append_reserved`] uses, at most.
+const RESERVE_BYTES_MAX: u64 = 4 << 20;
+
+/// The journal of an array. Any core may call it; its own lock is held for the copy of one
+/// record's payload at most.
+pub struct Journal {
+    array: ArrayId,
+    /// Where the ring begins on each holder.
+    pub(super) at: u64,
+    ring_bytes: u64,
+    reserve_bytes: u64,
+    /// The ring in memory; its bytes from `tail` to `end` are what will be or is on disk.
+    pub(super) image: Region,
+    state: Mutex<State>,
+}
+
+pub(super) struct State {
+    /// What may be read begins here ...
+    tail: u64,
+    /// ... and what must not be overwritten here: it is lower while a trim gives memory back.
+    kept: u64,
+    durable: Mark,
+    /// The end of the last sealed batch.
+    sealed_end: Mark,
+    next_sequence: u64,
+    open: Option<Batch>,
+    sealed: VecDeque<Batch>,
+    /// How many batches are submitted and not durable.
+    in_flight: usize,
+    holders: Vec<Holder>,
+    failure: Option<BlockError>,
+    /// The writer, when it has nothing to do.
+    writer: Option<Waker>,
+    /// Who waits for a batch, by its sequence number.
+    acks: BTreeMap<u64, Vec<Waker>>,
+    /// Who waits for room.
+    room: Vec<Waker>,
+}
+
+/// A batch on its way to the disks.
+#[derive(Debug)]
+pub(super) struct Submission {
+    pub(super) end: Mark,
+    /// In the ring.
+    pub(super) offset: usize,
+    pub(super) len: usize,
+    pub(super) holders: Vec<Holder>,
+}
+
+/// Where a record goes.
+enum Plan {
+    Join,
+    /// A batch of its own, after so many skipped blocks.
+    New {
+        skip_blocks: u64,
+    },
+}
+
+impl Journal {
+    /// A journal that goes on where `scanned` ended and begins at `tail`.
+    ///
+    /// # Panics
+    /// When `scanned` is of a ring of another size.
+    #[must_use]
+    pub fn new(
+        array: ArrayId,
+        layout: &Layout,
+        holders: Vec<Holder>,
+        tail: Mark,
+        scanned: Scanned,
+    ) -> Self {
+        assert_eq!(scanned.image.len() as u64, layout.journal_bytes, "one ring");
+        assert!(tail.position <= scanned.end.position, "it ends behind its begin");
+        let state = State {
+            tail: tail.position,
+            kept: tail.position,
+            durable: scanned.end,
+            sealed_end: scanned.end,
+            next_sequence: scanned.next_sequence,
+            open: None,
+            sealed: VecDeque::new(),
+            in_flight: 0,
+            holders,
+            failure: None,
+            writer: None,
+            acks: BTreeMap::new(),
+            room: Vec::new(),
+        };
+        Self {
+            array,
+            at: layout.journal_at(),
+            ring_bytes: layout.journal_bytes,
+            reserve_bytes: (layout.journal_bytes / 8).min(RESERVE_BYTES_MAX),
+            image: scanned.image,
+            state: Mutex::new(state),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic under the lock may have left half a record: nothing may go on from there.
+        self.state.lock().expect("the state of the journal is whole")
+    }
+
+    /// Puts `record` and its payload, [`Record::Data`] only, into the journal.
+    ///
+    /// It is in order and readable at once, and durable when [`durable`](Self::durable) says so.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing changed.
+    ///
+    /// # Panics
+    /// When the payload is not what the record says.
+    pub fn append(&self, record: &Record, payload: Option<&Data>) -> Result<Appended, Refused> {
+        self.put(record, payload, self.reserve_bytes)
+    }
+
+    /// As [`append`](Self::append), for what a checkpoint needs to end: it may use the last bit
+    /// of room, because it is what makes room again.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing changed.
+    pub fn append_reserved(
+        &self,
+        record: &Record,
+        payload: Option<&Data>,
+    ) -> Result<Appended, Refused> {
+        self.put(record, payload, 0)
+    }
+
+    fn put(
+        &self,
+        record: &Record,
+        payload: Option<&Data>,
+        reserve_bytes: u64,
+    ) -> Result<Appended, Refused> {
+        let blocks = record.payload_blocks();
+        assert_eq!(payload.map_or(0, Data::len) as u64, blocks * BLOCK, "payload of the record");
+        assert!(blocks <= PAYLOAD_BLOCKS_MAX, "long writes are split");
+        let encoded = record.encode();
+        if encoded.len() > RECORD_BYTES_MAX {
+            return Err(Refused::TooLong { bytes: encoded.len() });
+        }
+        let (appended, writer) = {
+            let state = &mut *self.lock();
+            if state.failure.is_some() {
+                return Err(Refused::Full);
+            }
+            let plan = self.plan(state, blocks, encoded.len(), reserve_bytes);
+            if let Plan::New { skip_blocks } = plan.ok_or(Refused::Full)? {
+                state.seal();
+                if skip_blocks > 0 {
+                    state.open_batch().skip_blocks = skip_blocks - 1;
+                    state.seal();
+                }
+                state.open_batch();
+            }
+            let batch = state.open.as_mut().expect("planned to be open");
+            let position = batch.start + (1 + batch.payload_blocks) * BLOCK;
+            if let Some(payload) = payload {
+                self.copy_in(batch, position, payload);
+            }
+            batch.payload_blocks += blocks;
+            batch.encoded.extend_from_slice(&encoded);
+            batch.records += 1;
+            let ticket = Ticket(batch.sequence);
+            assert!(batch.end().position <= state.kept + self.ring_bytes, "room was looked for");
+            (Appended { position, ticket }, state.writer.take())
+        };
+        writer.into_iter().for_each(Waker::wake);
+        Ok(appended)
+    }
+
+    /// Where a record of this size can go; `None` when there is no room.
+    fn plan(&self, state: &State, blocks: u64, bytes: usize, reserve_bytes: u64) -> Option<Plan> {
+        let limit = state.kept + self.ring_bytes - reserve_bytes;
+        let end = state.end();
+        if let Some(open) = &state.open {
+            let total = blocks_for(open.payload_blocks + blocks, open.encoded.len() + bytes);
+            if total <= BATCH_BLOCKS_MAX && total <= self.blocks_to_wrap(open.start) {
+                return (open.start + total * BLOCK <= limit).then_some(Plan::Join);
+            }
+        }
+        let total = blocks_for(blocks, bytes);
+        let to_wrap = self.blocks_to_wrap(end.position);
+        let skip_blocks = if total <= to_wrap { 0 } else { to_wrap };
+        let fits = end.position + (skip_blocks + total) * BLOCK <= limit;
+        fits.then_some(Plan::New { skip_blocks })
+    }
+
+    /// Blocks from `position` to the end of the ring; all of them at its begin.
+    fn blocks_to_wrap(&self, position: u64) -> u64 {
+        (self.ring_bytes - position % self.ring_bytes) / BLOCK
+    }
+
+    fn copy_in(&self, batch: &mut Batch, position: u64, payload: &Data) {
+        let offset = self.offset(position);
+        self.image.write_data(offset, payload);
+        if let Some(bytes) = payload.as_slice() {
+            batch.payload.update(bytes);
+            return;
+        }
+        // Somebody may still change these bytes: what counts is what the image got.
+        let mut block = [0; BLOCK_BYTES];
+        for at in (0..payload.len()).step_by(BLOCK_BYTES) {
+            self.image.read_into(offset + at, &mut block);
+            batch.payload.update(&block);
+        }
+    }
+
+    pub(super) fn offset(&self, position: u64) -> usize {
+        (position % self.ring_bytes) as usize
+    }
+
+    /// Waits until everything up to the batch of `ticket` is durable.
+    ///
+    /// # Errors
+    /// When it cannot become durable any more.
+    pub async fn durable(&self, ticket: Ticket) -> Result<(), BlockError> {
+        if mutants::is(Mutant::EarlyAck) {
+            return Ok(());
+        }
+        poll_fn(|cx| {
+            let state = &mut *self.lock();
+            if state.durable.sequence >= ticket.0 {
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(error) = state.failure {
+                return Poll::Ready(Err(error));
+            }
+            register(state.acks.entry(ticket.0).or_default(), cx.waker());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Waits until everything before `mark` is durable.
+    ///
+    /// # Errors
+    /// Those of [`durable`](Self::durable).
+    pub async fn durable_until(&self, mark: Mark) -> Result<(), BlockError> {
+        self.durable(Ticket(mark.sequence)).await
+    }
+
+    /// Waits until everything that was appended so far is durable.
+    ///
+    /// # Errors
+    /// Those of [`durable`](Self::durable).
+    pub async fn flush(&self) -> Result<(), BlockError> {
+        let last = self.lock().end();
+        self.durable_until(last).await
+    }
+
+    /// Waits until a record with `blocks` of payload may fit; others may be faster, so try
+    /// again. A record longer than a block counts its own blocks too.
+    ///
+    /// # Errors
+    /// When the journal has failed or was stopped: there will be no room.
+    pub async fn room(&self, blocks: u64) -> Result<(), BlockError> {
+        let payload = blocks.min(PAYLOAD_BLOCKS_MAX);
+        let bytes = (1 + blocks - payload) as usize * BLOCK_BYTES;
+        poll_fn(|cx| {
+            let state = &mut *self.lock();
+            if let Some(error) = state.failure {
+                return Poll::Ready(Err(error));
+            }
+            if self.plan(state, payload, bytes, self.reserve_bytes).is_some() {
+                return Poll::Ready(Ok(()));
+            }
+            register(&mut state.room, cx.waker());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Ends the open batch: what is appended from now on comes after the mark, and what was
+    /// appended before.
+    pub fn cut(&self) -> Mark {
+        let state = &mut *self.lock();
+        state.seal();
+        state.end()
+    }
+
+    /// Lets the journal begin at `mark`.
+    ///
+    /// # Panics
+    /// When not everything before it is durable, or it was trimmed further already.
+    pub fn trim(&self, mark: Mark) {
+        let from = {
+            let state = &mut *self.lock();
+            assert!(state.tail <= mark.position, "a journal is trimmed forwards");
+            assert!(mark.position <= state.durable.position, "what is not durable stays");
+            state.tail = mark.position;
+            state.kept
+        };
+        // Not under the lock: giving back a hundred megabytes takes milliseconds. No one reads
+        // there any more, and no one writes there before `kept` has moved.
+        let mut at = from;
+        while at < mark.position {
+            let end = mark.position.min(at + self.ring_bytes - at % self.ring_bytes);
+            self.image.discard(self.offset(at), (end - at) as usize);
+            at = end;
+        }
+        let waiting = {
+            let state = &mut *self.lock();
+            state.kept = mark.position;
+            std::mem::take(&mut state.room)
+        };
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Copies payload from `position` on.
+    ///
+    /// # Panics
+    /// When any of it was trimmed or not yet appended.
+    pub fn read(&self, position: u64, into: &mut [u8]) {
+        let state = self.lock();
+        let end = position + into.len() as u64;
+        assert!(position >= state.tail, "position {position} was trimmed");
+        assert!(end <= state.end().position, "position {end} lies in the future");
+        self.image.read_into(self.offset(position), into);
+    }
+
+    /// Where the next record goes, at the earliest.
+    pub fn position(&self) -> u64 {
+        self.lock().end().position
+    }
+
+    /// Where the journal begins.
+    pub fn tail(&self) -> u64 {
+        self.lock().tail
+    }
+
+    /// Blocks in use.
+    pub fn used_blocks(&self) -> u64 {
+        let state = self.lock();
+        (state.end().position - state.kept) / BLOCK
+    }
+
+    /// Blocks of the ring.
+    pub fn blocks(&self) -> u64 {
+        self.ring_bytes / BLOCK
+    }
+
+    /// Writes go to these disks from the next batch on. One that was none before needs
+    /// [`fill`](Self::fill) before labels may name it.
+    pub fn set_holders(&self, holders: Vec<Holder>) {
+        self.lock().holders = holders;
+    }
+
+    /// Ends it: nothing is written any more, and everybody who waits gets an error. For an
+    /// orderly end wait for [`flush`](Self::flush) first.
+    pub fn stop(&self) {
+        self.fail(BlockError::LostWrites);
+    }
+
+    pub(super) fn fail(&self, error: BlockError) {
+        let waiting = {
+            let state = &mut *self.lock();
+            state.failure.get_or_insert(error);
+            let acks = std::mem::take(&mut state.acks).into_values().flatten();
+            let room = std::mem::take(&mut state.room);
+            acks.chain(room).chain(state.writer.take()).collect::<Vec<_>>()
+        };
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// The next batch to write, whose bytes are then complete in the image.
+    pub(super) fn take(&self) -> Option<Submission> {
+        let state = &mut *self.lock();
+        if state.in_flight >= IN_FLIGHT_MAX || state.failure.is_some() {
+            return None;
+        }
+        if state.sealed.is_empty() {
+            state.seal();
+        }
+        let batch = state.sealed.pop_front()?;
+        state.in_flight += 1;
+        let (first, behind) = batch.encode(self.array, state.durable.position);
+        let offset = self.offset(batch.start);
+        let len = batch.blocks() as usize * BLOCK_BYTES;
+        self.image.write(offset, &first);
+        self.image.write(offset + len - behind.len(), &behind);
+        Some(Submission { end: batch.end(), offset, len, holders: state.holders.clone() })
+    }
+
+    /// Whether there is something to write or to end for; if not, `waker` is told.
+    pub(super) fn has_work(&self, waker: &Waker) -> bool {
+        let state = &mut *self.lock();
+        let waits = state.open.is_some() || !state.sealed.is_empty();
+        if state.failure.is_some() || (waits && state.in_flight < IN_FLIGHT_MAX) {
+            return true;
+        }
+        state.writer = Some(waker.clone());
+        false
+    }
+
+    pub(super) fn failure(&self) -> Option<BlockError> {
+        self.lock().failure
+    }
+
+    /// Stops using `disk`; whether it was in use.
+    pub(super) fn drop_holder(&self, disk: DiskId) -> bool {
+        let holders = &mut self.lock().holders;
+        let before = holders.len();
+        holders.retain(|holder| holder.disk != disk);
+        holders.len() < before
+    }
+
+    pub(super) fn is_holder(&self, disk: DiskId) -> bool {
+        self.lock().holders.iter().any(|holder| holder.disk == disk)
+    }
+
+    /// Acknowledges the oldest batch in flight.
+    pub(super) fn acknowledge(&self, end: Mark) {
+        let done = {
+            let state = &mut *self.lock();
+            assert!(state.durable.sequence < end.sequence, "acknowledged in order");
+            state.in_flight -= 1;
+            state.durable = end;
+            let later = state.acks.split_off(&(end.sequence + 1));
+            std::mem::replace(&mut state.acks, later)
+        };
+        done.into_values().flatten().for_each(Waker::wake);
+    }
+}
+
+/// A task that is polled twice waits once.
+fn register(waiting: &mut Vec<Waker>, waker: &Waker) {
+    if !waiting.iter().any(|other| other.will_wake(waker)) {
+        waiting.push(waker.clone());
+    }
+}
+
+impl State {
+    fn end(&self) -> Mark {
+        self.open.as_ref().map_or(self.sealed_end, Batch::end)
+    }
+
+    fn seal(&mut self) {
+        let Some(batch) = self.open.take() else { return };
+        assert!(batch.start == self.sealed_end.position, "batches follow each other");
+        self.sealed_end = batch.end();
+        self.sealed.push_back(batch);
+    }
+
+    fn open_batch(&mut self) -> &mut Batch {
+        assert!(self.open.is_none(), "one batch is open at a time");
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        self.open.insert(Batch::new(sequence, self.sealed_end))
+    }
+}
+
+impl Scanned {
+    /// A journal in which nothing was ever written.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn empty(layout: &Layout) -> io::Result<Self> {
+        Ok(Self {
+            image: Region::new(layout.journal_bytes as usize)?,
+            end: Mark::default(),
+            next_sequence: 1,
+            lagging: Vec::new(),
+        })
+    }
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Journal").field("array", &self.array).finish_non_exhaustive()
+    }
+}

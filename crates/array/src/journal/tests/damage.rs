@@ -1,0 +1,184 @@
+//! What recovery makes of a journal that is not as it was written.
+
+use super::*;
+
+/// A disk with some batches of two blocks, and the border after each.
+fn written(batches: u64) -> (Vec<u8>, Vec<Mark>) {
+    let disk = TestDisk::new();
+    let journal = new_journal(std::slice::from_ref(&disk));
+    let mut executor = Executor::default();
+    start(&mut executor, &journal, &Arc::default());
+    let marks = (0..batches).map(|block| {
+        write(&journal, block, 1).unwrap();
+        executor.turn();
+        journal.cut()
+    });
+    let marks = marks.collect();
+    (disk.bytes(), marks)
+}
+
+fn blocks_of(records: &[(Record, u64)]) -> Vec<u64> {
+    let block = |(record, _): &(Record, u64)| match record {
+        Record::Data { block, .. } | Record::Zero { block, .. } => *block,
+        other => panic!("{other:?} was never written"),
+    };
+    records.iter().map(block).collect()
+}
+
+#[test]
+fn damage_to_what_was_acknowledged_is_refused_and_never_dropped() {
+    let (bytes, _) = written(4);
+    let count = 2 * BLOCK_BYTES * 8;
+    for bit in (0..120 * 8).step_by(7).chain((120 * 8..count).step_by(977)) {
+        for (batch, lost) in [(0, true), (1, true), (3, false)] {
+            let mut bytes = bytes.clone();
+            let at = batch * 2 * BLOCK_BYTES + bit / 8;
+            bytes[at] ^= 1 << (bit % 8);
+            match recover(&[TestDisk::with(bytes)], Mark::default()) {
+                Err(JournalDamage::Lost { position, .. }) => {
+                    assert!(lost);
+                    assert_eq!(position, (batch * 2 * BLOCK_BYTES) as u64);
+                }
+                // Nothing behind it says that it was acknowledged: it looks like a torn one.
+                Ok((records, _)) => {
+                    assert!(!lost, "bit {bit} of batch {batch}");
+                    assert_eq!(blocks_of(&records), [0, 1, 2]);
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_holder_that_is_whole_makes_up_for_another() {
+    let (bytes, marks) = written(4);
+    let mut first = bytes.clone();
+    first[2 * BLOCK_BYTES + 200] ^= 1;
+    let mut second = bytes.clone();
+    second[6 * BLOCK_BYTES + 5000] ^= 1;
+    let disks = [TestDisk::with(first), TestDisk::with(second), TestDisk::with(bytes)];
+    let (records, scanned) = recover(&disks[..2], Mark::default()).unwrap();
+    assert_eq!(blocks_of(&records), [0, 1, 2, 3]);
+    assert_eq!(scanned.lagging, [DiskId(0), DiskId(1)]);
+    assert_eq!(scanned.end, marks[3]);
+    assert_eq!(recover(&disks, Mark::default()).unwrap().1.lagging.len(), 2);
+    // From a later checkpoint on, only what follows is looked at.
+    let (records, scanned) = recover(&disks[..1], marks[1]).unwrap();
+    assert_eq!((blocks_of(&records), scanned.lagging.len()), (vec![2, 3], 0));
+}
+
+#[test]
+fn a_batch_torn_at_any_sector_is_not_there() {
+    let (bytes, marks) = written(3);
+    let last = marks[1].position as usize;
+    for sectors in 0..=16 {
+        let mut torn = bytes.clone();
+        torn[last + sectors * 512..].fill(0x11);
+        let (records, scanned) = recover(&[TestDisk::with(torn)], Mark::default()).unwrap();
+        assert_eq!(records.len(), if sectors == 16 { 3 } else { 2 });
+        assert!(scanned.next_sequence > scanned.end.sequence);
+        // A head that survived has used its number, even if the rest of its batch did not.
+        assert!(scanned.next_sequence >= if sectors > 0 { 4 } else { 3 });
+    }
+}
+
+#[test]
+fn an_unreadable_block_hides_only_its_own_batch() {
+    let (bytes, _) = written(4);
+    let bad = || {
+        let disk = TestDisk::with(bytes.clone());
+        disk.make_unreadable(3);
+        disk
+    };
+    let good = TestDisk::with(bytes.clone());
+    let (records, scanned) = recover(&[bad(), good], Mark::default()).unwrap();
+    assert_eq!((records.len(), scanned.lagging), (4, vec![DiskId(0)]));
+    let refused = recover(&[bad()], Mark::default()).unwrap_err();
+    assert!(matches!(refused, JournalDamage::Unreadable { position: 8192, .. }));
+    // The last batch of all: nothing behind it tells, so it must not pass for absent.
+    let disk = TestDisk::with(bytes.clone());
+    disk.make_unreadable(7);
+    assert!(matches!(recover(&[disk], Mark::default()), Err(JournalDamage::Unreadable { .. })));
+    assert!(matches!(recover(&[], Mark::default()), Err(JournalDamage::Unreadable { .. })));
+}
+
+#[test]
+fn another_array_left_nothing_that_counts() {
+    let (bytes, _) = written(4);
+    let mut each = |_, _| panic!("a record of another array");
+    let holders = holders(&[TestDisk::with(bytes)]);
+    let layout = layout();
+    let found = scan(&holders, &layout, ArrayId([6; 16]), Mark::default(), &mut each);
+    assert_eq!(run(found).unwrap().next_sequence, 1);
+}
+
+/// Two batches are in flight; the crash leaves the second one whole and nothing of the first. The
+/// next life writes the very same first batch.
+#[test]
+fn a_batch_of_a_former_life_is_no_successor() {
+    let disk = TestDisk::new();
+    disk.set_slow(true);
+    let journal = new_journal(std::slice::from_ref(&disk));
+    let mut executor = Executor::default();
+    start(&mut executor, &journal, &Arc::default());
+    for block in 0..2 {
+        executor.turn();
+        write(&journal, block, 1).unwrap();
+    }
+    executor.turn();
+    disk.complete(1);
+    let disk = TestDisk::with(disk.bytes());
+    let (records, scanned) = recover(std::slice::from_ref(&disk), Mark::default()).unwrap();
+    assert!(records.is_empty());
+    let holders = holders(std::slice::from_ref(&disk));
+    let journal = Journal::new(ARRAY, &layout(), holders, Mark::default(), scanned);
+    let journal = Arc::new(journal);
+    let mut executor = Executor::default();
+    start(&mut executor, &journal, &Arc::default());
+    write(&journal, 0, 1).unwrap();
+    executor.turn();
+    let (records, _) = recover(&[disk], Mark::default()).unwrap();
+    assert_eq!(blocks_of(&records), [0]);
+}
+
+/// A ring in its second lap, cut off where the first lap left whole batches.
+fn second_lap() -> (TestDisk, Mark) {
+    let disk = TestDisk::new();
+    let journal = new_journal(std::slice::from_ref(&disk));
+    let mut executor = Executor::default();
+    start(&mut executor, &journal, &Arc::default());
+    let mut mark = Mark::default();
+    // 256 batches of two blocks are a lap.
+    for block in 0..260 {
+        journal.trim(mark);
+        write(&journal, block, 1).unwrap();
+        executor.turn();
+        mark = journal.cut();
+    }
+    (disk, mark)
+}
+
+#[test]
+fn batches_of_a_former_lap_are_past() {
+    let (disk, mark) = second_lap();
+    assert_eq!(mark.position, 260 * 2 * BLOCK);
+    let (records, scanned) = recover(&[disk], mark).unwrap();
+    assert!(records.is_empty());
+    assert_eq!(scanned.end, mark);
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn the_planted_mistakes_show() {
+    use crate::mutants::{Mutant, plant};
+    let (disk, mark) = second_lap();
+    plant(Some(Mutant::NoSequence));
+    assert!(!recover(&[disk], mark).unwrap().0.is_empty());
+    plant(Some(Mutant::EarlyAck));
+    let journal = new_journal(&[TestDisk::new()]);
+    let ticket = write(&journal, 0, 1).unwrap().ticket;
+    assert!(is_durable(&journal, ticket));
+    plant(None);
+    assert!(!is_durable(&journal, ticket));
+}

@@ -1,0 +1,121 @@
+//! Labels on a disk.
+
+use block::{BlockDevice, BlockError, WriteFlags};
+use ring::Buf;
+
+use super::foreign::name_of;
+use super::format::{Copy, LabelError, decode, encode};
+use super::{LABEL_BYTES, Label, Layout};
+use crate::BLOCK_BYTES;
+
+/// How much of a disk's head must be zero before it counts as blank: file systems leave the
+/// first sectors alone, btrfs even the first 64 KiB.
+const HEAD_BYTES: u64 = 256 << 10;
+
+/// What a disk is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// Zeroes at both ends: free to be taken.
+    Blank,
+    /// A disk of an array.
+    Label {
+        /// Its label; of two different ones that with the higher generation.
+        label: Box<Label>,
+        /// One copy is damaged or older: write both again.
+        rewrite: bool,
+    },
+    /// Somebody else's; must not be written to. What it looks like, in words.
+    Foreign(String),
+    /// Labelled by a program that writes another format.
+    Version(u32),
+    /// Was a disk of an array, and none of its labels can be used. Why, in words.
+    Damaged(String),
+}
+
+/// Reads what `device` is; writes nothing.
+///
+/// # Errors
+/// Those of the device, when neither label can be read.
+pub async fn read(device: &dyn BlockDevice) -> Result<Found, BlockError> {
+    let size_bytes = device.geometry().size_bytes();
+    let Some(b_at) = Layout::label_b_at(size_bytes) else {
+        return Ok(Found::Foreign(format!("a disk of {size_bytes} bytes, too small for labels")));
+    };
+    let head_bytes = HEAD_BYTES.min(b_at + LABEL_BYTES);
+    let head = read_bytes(device, 0, head_bytes).await;
+    let tail = read_bytes(device, b_at, LABEL_BYTES).await;
+    let a = match &head {
+        Ok(head) => decode(&head[..LABEL_BYTES as usize], 0),
+        Err(_) => Copy::Unreadable,
+    };
+    let b = match &tail {
+        Ok(tail) => decode(tail, b_at),
+        Err(_) => Copy::Unreadable,
+    };
+    if let Some(found) = from_copies(&a, &b, size_bytes) {
+        return Ok(found);
+    }
+    // No label at all. A disk that cannot be read must never pass for a blank one.
+    let (head, tail) = (head?, tail?);
+    let blank = head.iter().chain(&tail).all(|byte| *byte == 0);
+    Ok(if blank {
+        Found::Blank
+    } else {
+        Found::Foreign(name_of(&head).unwrap_or("data of unknown kind").to_owned())
+    })
+}
+
+/// What two copies say together; `None` when neither ever was a label.
+fn from_copies(a: &Copy, b: &Copy, size_bytes: u64) -> Option<Found> {
+    let newest = match (a, b) {
+        (Copy::Good(a), Copy::Good(b)) if (a.array, a.disk) != (b.array, b.disk) => {
+            let text = "its two labels are of different disks; it was copied or cut short";
+            return Some(Found::Damaged(text.to_owned()));
+        }
+        (Copy::Good(a), Copy::Good(b)) => Some(if b.generation > a.generation { b } else { a }),
+        (Copy::Good(label), _) | (_, Copy::Good(label)) => Some(label),
+        _ => None,
+    };
+    // A whole label beside one of another version is a disk in the middle of an upgrade: only the
+    // newer program knows how to go on.
+    if let (Copy::Version(version), _) | (_, Copy::Version(version)) = (a, b) {
+        return Some(Found::Version(*version));
+    }
+    if let Some(label) = newest {
+        let needed_bytes = label.own().size_bytes;
+        if size_bytes < needed_bytes {
+            let text = format!("it has {size_bytes} bytes and had {needed_bytes} when it joined");
+            return Some(Found::Damaged(text));
+        }
+        return Some(Found::Label { label: label.clone(), rewrite: a != b });
+    }
+    match (a, b) {
+        (Copy::Damaged(why), _) | (_, Copy::Damaged(why)) => {
+            Some(Found::Damaged(format!("no label of it is whole: {why}")))
+        }
+        _ => None,
+    }
+}
+
+async fn read_bytes(device: &dyn BlockDevice, at: u64, len: u64) -> Result<Vec<u8>, BlockError> {
+    let data = device.read(at, len as usize).await?;
+    let mut bytes = vec![0; len as usize];
+    data.copy_to(0, &mut bytes);
+    Ok(bytes)
+}
+
+/// Writes both copies of `label`, each durable before the next step.
+///
+/// # Errors
+/// [`LabelError`]; the disk may then hold the old or the new label.
+pub async fn write(device: &dyn BlockDevice, label: &Label) -> Result<(), LabelError> {
+    let size_bytes = device.geometry().size_bytes();
+    let b_at = Layout::label_b_at(size_bytes).expect("members are large enough for their layout");
+    assert!(b_at.is_multiple_of(BLOCK_BYTES as u64), "labels lie on whole blocks");
+    for at in [0, b_at] {
+        let mut buf = Buf::alloc(LABEL_BYTES as usize).ok_or(BlockError::NoMemory)?;
+        encode(label, at, &mut buf)?;
+        device.write(at, buf.freeze(), WriteFlags::DURABLE).await?;
+    }
+    Ok(())
+}

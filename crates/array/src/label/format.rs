@@ -1,0 +1,136 @@
+//! A label as bytes; the drawing is at [`Label`].
+
+use serde::{Deserialize, Serialize};
+
+use super::{ArrayId, LABEL_BYTES, Label, Layout, MemberRecord, MemberState};
+use crate::wire::{array_at, put, u16_at, u32_at, u64_at};
+use crate::{DiskId, crc32c};
+
+/// The version of everything on disk that this program writes; it reads no other.
+pub const FORMAT_VERSION: u32 = 1;
+
+const MAGIC: [u8; 8] = *b"DRYSTONE";
+const HEAD_BYTES: usize = 64;
+const HEAD_CRC_AT: usize = 60;
+const LABEL_LEN: usize = LABEL_BYTES as usize;
+
+/// Why a label cannot be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LabelError {
+    /// The member list outgrew the label.
+    #[error("an array of {members} disks, those that left included, does not fit into its labels")]
+    TooManyMembers {
+        /// How many there are.
+        members: usize,
+    },
+    /// The disk failed.
+    #[error("the label cannot be written: {0}")]
+    Disk(#[from] block::BlockError),
+}
+
+/// What one place for a label holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Copy {
+    /// A whole label.
+    Good(Box<Label>),
+    /// Nothing but zeroes.
+    Blank,
+    /// A whole header of another version.
+    Version(u32),
+    /// Begins like a label, and is none.
+    Damaged(&'static str),
+    /// Something else.
+    Other,
+    /// Unknown: the disk did not give it.
+    Unreadable,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Body {
+    layout: Layout,
+    members: Vec<MemberRecord>,
+    holders: Vec<DiskId>,
+}
+
+/// Fills `to`, the 64 KiB at byte `at` of the disk.
+pub(super) fn encode(label: &Label, at: u64, to: &mut [u8]) -> Result<(), LabelError> {
+    assert_eq!(to.len(), LABEL_LEN, "a label fills its place");
+    assert!(is_sound(label), "only labels that keep their own rules are written");
+    let body = Body {
+        layout: label.layout,
+        members: label.members.clone(),
+        holders: label.holders.clone(),
+    };
+    let body = postcard::to_allocvec(&body).expect("plain numbers always have a postcard form");
+    if body.len() > LABEL_LEN - HEAD_BYTES {
+        return Err(LabelError::TooManyMembers { members: label.members.len() });
+    }
+    to.fill(0);
+    put(to, HEAD_BYTES, &body);
+    let body_crc = crc32c(&to[HEAD_BYTES..]);
+    put(to, 0, &MAGIC);
+    put(to, 8, &FORMAT_VERSION.to_le_bytes());
+    put(to, 12, &(body.len() as u32).to_le_bytes());
+    put(to, 16, &label.array.0);
+    put(to, 32, &label.generation.to_le_bytes());
+    put(to, 40, &label.disk.0.to_le_bytes());
+    put(to, 44, &body_crc.to_le_bytes());
+    put(to, 48, &at.to_le_bytes());
+    let head_crc = crc32c(&to[..HEAD_CRC_AT]);
+    put(to, HEAD_CRC_AT, &head_crc.to_le_bytes());
+    Ok(())
+}
+
+/// Reads the 64 KiB found at byte `at` of a disk, whatever they are.
+pub(super) fn decode(bytes: &[u8], at: u64) -> Copy {
+    assert_eq!(bytes.len(), LABEL_LEN, "a label fills its place");
+    if bytes[..8] != MAGIC {
+        return if bytes.iter().all(|byte| *byte == 0) { Copy::Blank } else { Copy::Other };
+    }
+    if u32_at(bytes, HEAD_CRC_AT) != crc32c(&bytes[..HEAD_CRC_AT]) {
+        return Copy::Damaged("the checksum of its header is wrong");
+    }
+    // What follows the header of another version is unknown, so it is looked at no further.
+    let version = u32_at(bytes, 8);
+    if version != FORMAT_VERSION {
+        return Copy::Version(version);
+    }
+    if u64_at(bytes, 48) != at {
+        return Copy::Damaged("it lies in the wrong place");
+    }
+    if u32_at(bytes, 44) != crc32c(&bytes[HEAD_BYTES..]) {
+        return Copy::Damaged("the checksum of its contents is wrong");
+    }
+    match decode_body(bytes) {
+        Some(label) if is_sound(&label) => Copy::Good(Box::new(label)),
+        _ => Copy::Damaged("its contents make no sense"),
+    }
+}
+
+fn decode_body(bytes: &[u8]) -> Option<Label> {
+    let len = u32_at(bytes, 12) as usize;
+    let body = bytes[HEAD_BYTES..].get(..len)?;
+    let (body, rest) = postcard::take_from_bytes::<Body>(body).ok()?;
+    rest.is_empty().then(|| Label {
+        array: ArrayId(array_at(bytes, 16)),
+        generation: u64_at(bytes, 32),
+        disk: DiskId(u16_at(bytes, 40)),
+        layout: body.layout,
+        members: body.members,
+        holders: body.holders,
+    })
+}
+
+/// Invariant 3, and that its layout can be computed with.
+fn is_sound(label: &Label) -> bool {
+    let mut numbers: Vec<DiskId> = label.members.iter().map(|member| member.disk).collect();
+    numbers.sort_unstable();
+    let distinct = numbers.windows(2).all(|pair| pair[0] != pair[1]);
+    let holds = |disk: &DiskId| {
+        label.member(*disk).is_some_and(|member| member.state == MemberState::Active)
+    };
+    distinct
+        && label.layout.is_sound()
+        && label.member(label.disk).is_some()
+        && label.holders.iter().all(holds)
+}
