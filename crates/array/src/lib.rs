@@ -6,6 +6,7 @@ pub mod mutants;
 mod overlay;
 pub mod space;
 pub mod tree;
+pub mod raid;
 mod words;
 
 pub use env::{Env, RingEnv, Task};
