@@ -8,6 +8,7 @@ pub mod journal;
 pub mod label;
 pub mod mutants;
 mod overlay;
+pub mod raid;
 pub mod space;
 #[cfg(test)]
 mod testing;

@@ -1,0 +1,251 @@
+//! The disks of the array as the RAID layer sees them: what may be done with each, how busy it is,
+//! and how often it failed.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+
+use block::{BlockDevice, BlockError};
+
+use crate::DiskId;
+
+/// What a disk is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing: missing, failed, or its contents are not to be trusted.
+    None,
+    /// A write to it failed: what stripes it holds that did not change since are still good.
+    ReadOnly,
+    /// Reads and writes.
+    Full,
+}
+
+/// What went wrong on a disk, and what was put right.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Reads that the device refused.
+    pub read_errors: u64,
+    /// Writes and flushes that failed for good.
+    pub write_errors: u64,
+    /// Blocks that were read but were not what had been written.
+    pub mismatches: u64,
+    /// Blocks rewritten from redundancy, and read back.
+    pub healed: u64,
+}
+
+/// A member disk.
+#[derive(Debug)]
+pub struct Disk {
+    id: DiskId,
+    name: String,
+    device: Arc<dyn BlockDevice>,
+    access: AtomicU8,
+    /// Why writes are no longer done, as long as the rest of the array does not know: until then
+    /// no write may be counted as done without this disk.
+    unsettled: Mutex<Option<BlockError>>,
+    in_flight: AtomicU32,
+    read_errors: AtomicU64,
+    write_errors: AtomicU64,
+    mismatches: AtomicU64,
+    healed: AtomicU64,
+}
+
+impl Disk {
+    fn new(id: DiskId, name: &str, device: Arc<dyn BlockDevice>) -> Self {
+        Self {
+            id,
+            name: name.to_owned(),
+            device,
+            access: AtomicU8::new(Access::Full as u8),
+            unsettled: Mutex::new(None),
+            in_flight: AtomicU32::new(0),
+            read_errors: AtomicU64::new(0),
+            write_errors: AtomicU64::new(0),
+            mismatches: AtomicU64::new(0),
+            healed: AtomicU64::new(0),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> DiskId {
+        self.id
+    }
+
+    /// Where it was found.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The device itself, for labels and the like.
+    #[must_use]
+    pub fn device(&self) -> &Arc<dyn BlockDevice> {
+        &self.device
+    }
+
+    /// What it is used for.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        match self.access.load(Ordering::Acquire) {
+            0 => Access::None,
+            1 => Access::ReadOnly,
+            _ => Access::Full,
+        }
+    }
+
+    /// Changes what it is used for. The caller has made the change known where it must be.
+    pub fn set_access(&self, access: Access) {
+        self.access.store(access as u8, Ordering::Release);
+    }
+
+    /// I/Os that the device has not answered.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// What went wrong so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts {
+            read_errors: self.read_errors.load(Ordering::Relaxed),
+            write_errors: self.write_errors.load(Ordering::Relaxed),
+            mismatches: self.mismatches.load(Ordering::Relaxed),
+            healed: self.healed.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(super) fn is_readable(&self) -> bool {
+        self.access() != Access::None
+    }
+
+    pub(super) fn is_writable(&self) -> bool {
+        self.access() == Access::Full
+    }
+
+    /// Counts an I/O as long as the guard lives.
+    pub(super) fn start(self: &Arc<Self>) -> InFlight {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight(Arc::clone(self))
+    }
+
+    pub(super) fn count_read_error(&self) {
+        self.read_errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_mismatch(&self) {
+        self.mismatches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_healed(&self) {
+        self.healed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Stops writing to it. `access` is what is left.
+    pub(super) fn fail(&self, error: BlockError, access: Access) {
+        debug_assert!(access != Access::Full);
+        self.write_errors.fetch_add(1, Ordering::Relaxed);
+        // First the reason: who sees the disk as not writable must find that it is not settled.
+        self.unsettled.lock().expect("no panic under this lock").get_or_insert(error);
+        self.access.fetch_min(access as u8, Ordering::AcqRel);
+    }
+
+    /// Why it failed, if the array has not been told yet.
+    pub(super) fn unsettled(&self) -> Option<BlockError> {
+        *self.unsettled.lock().expect("no panic under this lock")
+    }
+
+    pub(super) fn settle(&self) {
+        *self.unsettled.lock().expect("no panic under this lock") = None;
+    }
+}
+
+/// An I/O under way.
+#[derive(Debug)]
+pub(super) struct InFlight(Arc<Disk>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The disks that are there, by their number. Shared by all cores.
+#[derive(Debug, Default)]
+pub struct Disks(RwLock<Vec<Option<Arc<Disk>>>>);
+
+impl Disks {
+    /// Adds a disk for reads and writes, in place of one with the same number (which came back).
+    pub fn add(&self, id: DiskId, name: &str, device: Arc<dyn BlockDevice>) -> Arc<Disk> {
+        let disk = Arc::new(Disk::new(id, name, device));
+        let mut disks = self.0.write().expect("no panic under this lock");
+        let index = usize::from(id.0);
+        if disks.len() <= index {
+            disks.resize(index + 1, None);
+        }
+        disks[index] = Some(Arc::clone(&disk));
+        disk
+    }
+
+    /// Takes a disk out; I/O that runs on it ends as it may.
+    pub fn remove(&self, id: DiskId) -> Option<Arc<Disk>> {
+        let mut disks = self.0.write().expect("no panic under this lock");
+        disks.get_mut(usize::from(id.0))?.take()
+    }
+
+    /// The disk of this number.
+    #[must_use]
+    pub fn get(&self, id: DiskId) -> Option<Arc<Disk>> {
+        self.0.read().expect("no panic under this lock").get(usize::from(id.0))?.clone()
+    }
+
+    /// All of them, by number.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Disk>> {
+        self.0.read().expect("no panic under this lock").iter().flatten().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::NullDisk;
+
+    fn null() -> Arc<dyn BlockDevice> {
+        Arc::new(NullDisk::new(4096, 16))
+    }
+
+    #[test]
+    fn disks_come_and_go_by_their_number() {
+        let disks = Disks::default();
+        disks.add(DiskId(3), "c", null());
+        disks.add(DiskId(1), "a", null());
+        assert_eq!(disks.all().iter().map(|disk| disk.name()).collect::<Vec<_>>(), ["a", "c"]);
+        assert!(disks.get(DiskId(2)).is_none() && disks.get(DiskId(9)).is_none());
+        disks.remove(DiskId(1)).unwrap().set_access(Access::None);
+        assert!(disks.get(DiskId(1)).is_none());
+        assert_eq!(disks.add(DiskId(1), "b", null()).access(), Access::Full);
+    }
+
+    #[test]
+    fn a_failure_stays_unsettled_and_never_gives_access_back() {
+        let disks = Disks::default();
+        let disk = disks.add(DiskId(0), "a", null());
+        disk.fail(BlockError::LostWrites, Access::None);
+        disk.fail(BlockError::NoSpace, Access::ReadOnly);
+        assert_eq!((disk.access(), disk.unsettled()), (Access::None, Some(BlockError::LostWrites)));
+        assert_eq!(disk.counts().write_errors, 2);
+        disk.settle();
+        assert_eq!(disk.unsettled(), None);
+    }
+
+    #[test]
+    fn the_queue_counts_what_runs() {
+        let disk = Disks::default().add(DiskId(0), "a", null());
+        let (first, second) = (disk.start(), disk.start());
+        drop(first);
+        assert_eq!(disk.in_flight(), 1);
+        drop(second);
+        assert_eq!(disk.in_flight(), 0);
+    }
+}

@@ -1,0 +1,227 @@
+//! Reads and writes of single disks, with what their failure means.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use block::{BlockError, WriteFlags};
+use ring::{Buf, Data};
+use smallvec::SmallVec;
+
+use crate::BLOCK_BYTES;
+
+use super::disks::{Access, Disk};
+use super::join::join_all;
+use super::record::Seat;
+use super::rows::{Loaded, Rows, mask_of};
+use super::set::Set;
+use super::{Raid, WriteError};
+
+/// A chunk that holds a strip, on a disk that can be read.
+#[derive(Debug, Clone)]
+pub(super) struct Copy {
+    pub(super) disk: Arc<Disk>,
+    pub(super) seat: Seat,
+}
+
+/// Whether an error says nothing about the disk.
+pub(super) fn is_passing(error: BlockError) -> bool {
+    matches!(error, BlockError::NoMemory | BlockError::Busy)
+}
+
+/// The same bytes in memory that stands still.
+pub(super) fn still(data: Data) -> Result<Data, BlockError> {
+    match data.as_slice() {
+        Some(_) => Ok(data),
+        None => Ok(data.to_buf().ok_or(BlockError::NoMemory)?.freeze()),
+    }
+}
+
+async fn read_disk(disk: &Arc<Disk>, at: u64, len: usize) -> Result<Data, BlockError> {
+    let _in_flight = disk.start();
+    disk.device().read(at, len).await
+}
+
+/// Writes, and once more if that fails.
+async fn write_disk(
+    disk: &Arc<Disk>,
+    at: u64,
+    data: &Data,
+    flags: WriteFlags,
+) -> Result<(), BlockError> {
+    let _in_flight = disk.start();
+    match disk.device().write(at, data.clone(), flags).await {
+        Ok(()) => Ok(()),
+        Err(_) => disk.device().write(at, data.clone(), flags).await,
+    }
+}
+
+/// One write to one disk.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) seat: Seat,
+    pub(super) at: u64,
+    pub(super) data: Data,
+}
+
+impl Raid {
+    /// The copies of a strip that can be read and are up to date, the idlest disk first; equal ones
+    /// take turns.
+    pub(super) fn copies(&self, set: &Set, stripe: u32, strip: usize) -> SmallVec<[Copy; 5]> {
+        let holders = set.holders(stripe, strip).into_iter().filter(|holder| !holder.is_stale);
+        let mut copies: SmallVec<[Copy; 5]> = holders
+            .filter_map(|holder| {
+                let disk = self.disks().get(holder.seat.disk)?;
+                disk.is_readable().then_some(Copy { disk, seat: holder.seat })
+            })
+            .collect();
+        if copies.len() > 1 {
+            let turn = set.next_turn() % copies.len();
+            copies.rotate_left(turn);
+            copies.sort_by_key(|copy| copy.disk.in_flight());
+        }
+        copies
+    }
+
+    /// Reads blocks of a strip from one copy. Where the disk refuses the range, its blocks are
+    /// read one by one: a bad sector must not cost more than its block.
+    ///
+    /// Errors are passing ones only; what the disk refuses is not `good`.
+    pub(super) async fn load(
+        &self,
+        set: &Set,
+        stripe: u32,
+        copy: &Copy,
+        rows: Range<usize>,
+    ) -> Result<Loaded, BlockError> {
+        assert!(!rows.is_empty(), "there is something to load");
+        let at = set.byte_at(copy.seat, stripe, rows.start);
+        match read_disk(&copy.disk, at, rows.len() * BLOCK_BYTES).await {
+            Ok(data) => {
+                return Ok(Loaded { data: still(data)?, first: rows.start, good: mask_of(&rows) });
+            }
+            Err(error) if is_passing(error) => return Err(error),
+            Err(_) => copy.disk.count_read_error(),
+        }
+        let mut bytes = Buf::zeroed(rows.len() * BLOCK_BYTES).ok_or(BlockError::NoMemory)?;
+        let mut good = 0;
+        if rows.len() > 1 {
+            for (row, to) in rows.clone().zip(bytes.chunks_exact_mut(BLOCK_BYTES)) {
+                let at = set.byte_at(copy.seat, stripe, row);
+                if let Ok(data) = read_disk(&copy.disk, at, BLOCK_BYTES).await {
+                    data.copy_to(0, to);
+                    good |= 1 << row;
+                }
+            }
+        }
+        Ok(Loaded { data: bytes.freeze(), first: rows.start, good })
+    }
+
+    /// Reads blocks of several strips of a stripe with parity (bit = strip), one copy of each.
+    pub(super) async fn load_rows(
+        &self,
+        set: &Set,
+        stripe: u32,
+        strips: u16,
+        rows: &Range<usize>,
+    ) -> Result<Rows, BlockError> {
+        let shape = set.shape();
+        let written = set.written(stripe);
+        let load = |strip: usize| async move {
+            let is_written = strip >= shape.columns() || written >> strip & 1 == 1;
+            let copies = self.copies(set, stripe, strip);
+            match copies.first() {
+                Some(copy) if is_written && strips >> strip & 1 == 1 => {
+                    self.load(set, stripe, copy, rows.clone()).await.map(Some)
+                }
+                _ => Ok(None),
+            }
+        };
+        let strips = join_all((0..shape.strips()).map(load)).await;
+        let strips = strips.into_iter().collect::<Result<_, _>>()?;
+        Ok(Rows { shape, written, strips })
+    }
+
+    /// Whether every written strip of the stripe is on a disk that is there, or can be computed
+    /// from those that are.
+    pub(super) fn is_readable(&self, set: &Set, stripe: u32) -> bool {
+        let shape = set.shape();
+        let written = set.written(stripe);
+        let counts = |strip: &usize| *strip >= shape.columns() || written >> *strip & 1 == 1;
+        let away = (0..shape.strips())
+            .filter(counts)
+            .filter(|strip| self.copies(set, stripe, *strip).is_empty());
+        away.count() <= shape.parity()
+    }
+
+    /// Writes to all targets at once. A disk that is not there or fails is noted as having missed
+    /// the change, and the array knows of it when this returns. Which targets were written.
+    pub(super) async fn write_targets(
+        &self,
+        set: &Set,
+        stripe: u32,
+        targets: &[Target],
+        flags: WriteFlags,
+    ) -> Result<Vec<bool>, WriteError> {
+        let writes = targets.iter().map(|target| async move {
+            let disk = self.disks().get(target.seat.disk).filter(|disk| disk.is_writable())?;
+            Some(write_disk(&disk, target.at, &target.data, flags).await)
+        });
+        let results = join_all(writes).await;
+        let mut passing = None;
+        let mut missed: Vec<Seat> = Vec::new();
+        for (target, result) in targets.iter().zip(&results) {
+            match result {
+                Some(Ok(())) => continue,
+                Some(Err(error)) if is_passing(*error) => passing = Some(*error),
+                Some(Err(error)) => {
+                    self.note_failure(target.seat, *error);
+                    missed.push(target.seat);
+                }
+                None => missed.push(target.seat),
+            }
+        }
+        for seat in &missed {
+            set.mark_stale(stripe, seat.disk);
+        }
+        for seat in missed {
+            self.settle(seat).await;
+        }
+        match passing {
+            Some(error) => Err(WriteError::Later(error)),
+            None => Ok(results.into_iter().map(|result| result == Some(Ok(()))).collect()),
+        }
+    }
+
+    fn note_failure(&self, seat: Seat, error: BlockError) {
+        if let Some(disk) = self.disks().get(seat.disk) {
+            tracing::warn!(disk = disk.name(), %error, "a write failed twice: the disk is out");
+            disk.fail(error, Access::ReadOnly);
+        }
+    }
+
+    /// Waits until the array knows that the disk is out.
+    async fn settle(&self, seat: Seat) {
+        let Some(disk) = self.disks().get(seat.disk) else { return };
+        if let Some(error) = disk.unsettled() {
+            self.failed.disk_failed(seat.disk, error).await;
+            disk.settle();
+        }
+    }
+
+    /// Makes all writes durable that completed on any disk before. A disk that fails this may have
+    /// lost any of them: it is used for nothing more, and the sets on it must
+    /// [`mark_all_stale`](Set::mark_all_stale) it before it is used again.
+    pub async fn flush(&self) {
+        let disks = self.disks().all();
+        let writable = disks.iter().filter(|disk| disk.is_writable());
+        let flushes = writable.map(|disk| async move { (disk, disk.device().flush().await) });
+        for (disk, result) in join_all(flushes).await {
+            if let Err(error) = result {
+                tracing::warn!(disk = disk.name(), %error, "a flush failed: the disk is out");
+                disk.fail(error, Access::None);
+                self.failed.disk_failed(disk.id(), error).await;
+                disk.settle();
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! RAID sets over chunks of disks: every read is checked and repaired, every write reaches all
+//! copies and parities that are there.
+//!
+//! [`Raid`] does the I/O, [`Disks`] are what it is done on, a [`Set`] says where things lie.
+//!
+//! - A **read** ([`Raid::read`]) takes one copy. If that fails, or does not match its checksums, it
+//!   takes the stripe's lock and tries everything else: other mirrors, parity, and with two
+//!   parities also that one more strip is silently wrong.
+//! - A **write** changes a stripe under its lock: [`Raid::write_fresh`] one without live data,
+//!   [`Raid::write_slot`] mirrors in place. A parity stripe with live data changes in two steps,
+//!   [`Raid::plan_update`] and [`Raid::apply`], between which the update stands in the [`redo`]
+//!   area: a crash in the middle is repaired by doing it again.
+//! - A disk that misses a write gets a bit in the set's stale mask and is not used for that
+//!   stripe until [`Raid::refresh_stripe`] has brought it up to date. No write counts as done
+//!   without a disk before [`DiskFailed`] has made the loss known.
+//!
+//! Futures of changes must be run to their end: one that is dropped leaves its stripe half written.
+
+mod disks;
+mod geometry;
+mod heal;
+mod io;
+mod join;
+mod locks;
+mod read;
+mod record;
+pub mod redo;
+mod refresh;
+mod rows;
+mod scrub;
+mod set;
+#[cfg(test)]
+mod tests;
+mod update;
+mod write;
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use block::BlockError;
+
+use crate::DiskId;
+
+pub use disks::{Access, Counts, Disk, Disks};
+pub use geometry::{COLUMNS_MAX, Layout, MEMBERS_MAX, Shape};
+pub use heal::{Heal, Healed};
+pub use read::{Good, Read};
+pub use record::{BadRecord, Replacement, Seat, SetRecord};
+pub use refresh::Refreshed;
+pub use rows::{Crcs, NO_CRCS};
+pub use scrub::Scrubbed;
+pub use set::{BadSet, REPLACEMENT, Set};
+pub use update::{Change, Update};
+pub use write::Put;
+
+/// What the rest of the array does when a disk fails.
+pub trait DiskFailed: Send + Sync + Debug {
+    /// Makes it durable that `disk` has no part in what is written from now on. Ends when that is
+    /// done. It is called while stripes are locked and must wait for none; it may be called
+    /// several times for one failure.
+    fn disk_failed(&self, disk: DiskId, error: BlockError) -> Pin<Box<dyn Future<Output = ()>>>;
+}
+
+/// Why a read gives no data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The disks are there, but no copy of this block is what was written.
+    #[error("block {block} of the cluster is damaged on every disk that holds it")]
+    Damaged {
+        /// Counted from the start of the slot.
+        block: usize,
+    },
+    /// More members are missing than the level survives.
+    #[error("more disks are missing than the RAID level survives")]
+    Lost,
+    /// Nothing is wrong with the data; the same read can work a moment later.
+    #[error("not now: {0}")]
+    Later(BlockError),
+}
+
+/// Why a write is not done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// More members are missing than the level survives.
+    #[error("more disks are missing than the RAID level survives")]
+    Lost,
+    /// The stripe may be half written: repeat the same write until it is done.
+    #[error("not now: {0}")]
+    Later(BlockError),
+}
+
+/// The RAID layer of an array. Shared by all cores.
+#[derive(Debug)]
+pub struct Raid {
+    disks: Disks,
+    locks: locks::StripeLocks,
+    failed: Arc<dyn DiskFailed>,
+}
+
+impl Raid {
+    /// A layer without disks yet; `failed` is asked before a write is counted as done without a
+    /// disk.
+    #[must_use]
+    pub fn new(failed: Arc<dyn DiskFailed>) -> Self {
+        Self { disks: Disks::default(), locks: locks::StripeLocks::default(), failed }
+    }
+
+    /// The member disks.
+    #[must_use]
+    pub fn disks(&self) -> &Disks {
+        &self.disks
+    }
+}

@@ -1,0 +1,307 @@
+//! Reads: one copy if it is good, else whatever there is.
+
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use block::BlockError;
+use ring::{Buf, Data};
+
+use crate::mutants::{Mutant, is};
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, DiskId, crc32c};
+
+use super::heal::Heal;
+use super::io::{Copy, is_passing, still};
+use super::rows::{Crcs, hull, mask_of, rows_of};
+use super::set::Set;
+use super::{Raid, ReadError};
+
+/// Data that matches its checksums, and what was found broken on the way.
+#[derive(Debug)]
+pub struct Good {
+    /// The blocks asked for.
+    pub data: Data,
+    /// Copies to be rewritten ([`Raid::heal`]); empty and without memory when all is well.
+    pub heals: Vec<Heal>,
+}
+
+/// A read under way, or over: ask [`into_ready`](Self::into_ready) first, as with
+/// [`IoFuture`](block::IoFuture).
+#[must_use = "a future that is dropped loses the result of its read"]
+pub struct Read(State);
+
+enum State {
+    Ready(Option<Result<Good, ReadError>>),
+    Boxed(Pin<Box<dyn Future<Output = Result<Good, ReadError>>>>),
+}
+
+impl Read {
+    fn ready(result: Result<Good, ReadError>) -> Self {
+        Self(State::Ready(Some(result)))
+    }
+
+    /// The result if the read is over, else the future back.
+    ///
+    /// # Errors
+    /// `Err` is not a failure: it holds the future, to be awaited.
+    pub fn into_ready(self) -> Result<Result<Good, ReadError>, Self> {
+        match self.0 {
+            State::Ready(Some(result)) => Ok(result),
+            other => Err(Self(other)),
+        }
+    }
+}
+
+impl Future for Read {
+    type Output = Result<Good, ReadError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            State::Ready(result) => {
+                Poll::Ready(result.take().expect("a Read is not polled after its end"))
+            }
+            State::Boxed(future) => future.as_mut().poll(cx),
+        }
+    }
+}
+
+impl std::fmt::Debug for Read {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if matches!(self.0, State::Ready(_)) { "Read::Ready" } else { "Read::Boxed" })
+    }
+}
+
+/// Blocks of one strip that are wanted.
+pub(super) struct Wanted<'a> {
+    pub(super) set: &'a Set,
+    pub(super) stripe: u32,
+    pub(super) strip: usize,
+    pub(super) rows: Range<usize>,
+    /// By column and block, also of other columns where known.
+    pub(super) crcs: Crcs<'a>,
+    /// A disk whose copy is not to be looked at.
+    pub(super) without: Option<DiskId>,
+    /// A disk whose copy is to be looked at first: it is under suspicion.
+    pub(super) first: Option<DiskId>,
+}
+
+/// What was found of them.
+pub(super) struct Fetched {
+    /// The blocks `rows`.
+    pub(super) bytes: Buf,
+    /// Blocks that could not be had (bit = block of the strip).
+    pub(super) missing: u16,
+    /// Copies that could not be read or are wrong.
+    pub(super) bad: Vec<(DiskId, usize)>,
+}
+
+/// Whether all blocks match; always, for the mutant that trusts the disks.
+fn verify(bytes: &[u8], crcs: &[u32]) -> bool {
+    let blocks = bytes.chunks_exact(BLOCK_BYTES);
+    is(Mutant::NoVerify) || blocks.zip(crcs).all(|(block, crc)| crc32c(block) == *crc)
+}
+
+/// The outcome of reading the first copy; `None` sends the read on to all others.
+fn judge(
+    result: Result<Data, BlockError>,
+    copy: &Copy,
+    crcs: &[u32],
+) -> Option<Result<Good, ReadError>> {
+    match result.and_then(still) {
+        Ok(data) => {
+            let bytes = data.as_slice().expect("it stands still");
+            let is_good = bytes.len() == crcs.len() * BLOCK_BYTES && verify(bytes, crcs);
+            is_good.then_some(Ok(Good { data, heals: Vec::new() }))
+        }
+        Err(error) if is_passing(error) => Some(Err(ReadError::Later(error))),
+        Err(_) => {
+            copy.disk.count_read_error();
+            None
+        }
+    }
+}
+
+impl Raid {
+    /// Reads the blocks of a slot from `first_block` on, one for each of `crcs`, and returns them
+    /// only if they match. When the disk answers at once, so does this, and takes no memory but the
+    /// data's.
+    ///
+    /// The stripe's lock is taken only when the first copy is no good.
+    pub fn read(
+        self: &Arc<Self>,
+        set: &Arc<Set>,
+        slot: u32,
+        first_block: usize,
+        crcs: &[u32],
+    ) -> Read {
+        let rows = first_block..first_block + crcs.len();
+        assert!(!rows.is_empty() && rows.end <= CLUSTER_BLOCKS, "blocks of one cluster");
+        let (stripe, column) = set.shape().locate(slot);
+        let copy = self.copies(set, stripe, column).into_iter().next();
+        let first = copy.as_ref().map(|copy| copy.disk.id());
+        let mut started = None;
+        if let Some(copy) = copy {
+            let in_flight = copy.disk.start();
+            let at = set.byte_at(copy.seat, stripe, first_block);
+            match copy.disk.device().read(at, crcs.len() * BLOCK_BYTES).into_ready() {
+                Ok(result) => {
+                    if let Some(done) = judge(result, &copy, crcs) {
+                        return Read::ready(done);
+                    }
+                }
+                Err(future) => started = Some((copy, in_flight, future)),
+            }
+        }
+        let (raid, set, crcs) = (Arc::clone(self), Arc::clone(set), crcs.to_vec());
+        Read(State::Boxed(Box::pin(async move {
+            if let Some((copy, in_flight, future)) = started {
+                let result = future.await;
+                drop(in_flight);
+                if let Some(done) = judge(result, &copy, &crcs) {
+                    return done;
+                }
+            }
+            raid.read_hard(&set, slot, (first_block, &crcs), first).await
+        })))
+    }
+
+    /// Tries everything, under the stripe's lock: without it a change half-way would look like
+    /// damage. The disk that was tried `first` is looked at again, so that it is found out.
+    async fn read_hard(
+        &self,
+        set: &Set,
+        slot: u32,
+        (first_block, crcs): (usize, &[u32]),
+        first: Option<DiskId>,
+    ) -> Result<Good, ReadError> {
+        let (stripe, column) = set.shape().locate(slot);
+        let _guard = self.locks.lock(set.id(), stripe).await;
+        let crc_of = |of: usize, block: usize| {
+            let own = block.checked_sub(first_block).filter(|_| of == column)?;
+            crcs.get(own).copied()
+        };
+        let rows = first_block..first_block + crcs.len();
+        let wanted =
+            Wanted { set, stripe, strip: column, rows, crcs: &crc_of, without: None, first };
+        let fetched = self.fetch(&wanted).await.map_err(ReadError::Later)?;
+        if fetched.missing != 0 {
+            let block = fetched.missing.trailing_zeros() as usize;
+            let is_there = self.is_readable(set, stripe);
+            return Err(if is_there { ReadError::Damaged { block } } else { ReadError::Lost });
+        }
+        let heal = |(disk, block): (DiskId, usize)| {
+            let crc = crcs[block - first_block];
+            Heal { set: set.id(), slot, block, crc, disk }
+        };
+        let heals = fetched.bad.into_iter().map(heal).collect();
+        Ok(Good { data: fetched.bytes.freeze(), heals })
+    }
+
+    /// Reads blocks of a slot from one member, unchecked: for data that carries its own checks, so
+    /// that the reader can try the next member (0 to members - 1).
+    ///
+    /// # Errors
+    /// [`ReadError::Lost`] when the member is not there or not up to date.
+    pub async fn read_copy(
+        &self,
+        set: &Set,
+        slot: u32,
+        blocks: Range<usize>,
+        member: usize,
+    ) -> Result<Data, ReadError> {
+        assert!(!blocks.is_empty() && blocks.end <= CLUSTER_BLOCKS, "blocks of one cluster");
+        let (stripe, column) = set.shape().locate(slot);
+        let seat = *set.members().get(member).ok_or(ReadError::Lost)?;
+        let copies = self.copies(set, stripe, column);
+        let copy = copies.iter().find(|copy| copy.seat == seat).ok_or(ReadError::Lost)?;
+        let first = blocks.start;
+        let wanted = mask_of(&blocks);
+        let loaded = self.load(set, stripe, copy, blocks).await.map_err(ReadError::Later)?;
+        match wanted & !loaded.good {
+            0 => Ok(loaded.data),
+            bad => Err(ReadError::Damaged { block: (bad.trailing_zeros() as usize).max(first) }),
+        }
+    }
+
+    /// Gets blocks of a strip from any copy, else from the rest of the stripe. Call it under the
+    /// stripe's lock. Errors are passing ones.
+    pub(super) async fn fetch(&self, wanted: &Wanted<'_>) -> Result<Fetched, BlockError> {
+        let Wanted { set, stripe, strip, ref rows, crcs, without, first } = *wanted;
+        let bytes = Buf::zeroed(rows.len() * BLOCK_BYTES).ok_or(BlockError::NoMemory)?;
+        let mut found = Fetched { bytes, missing: mask_of(rows), bad: Vec::new() };
+        let mut copies = self.copies(set, stripe, strip);
+        copies.retain(|copy| Some(copy.disk.id()) != without);
+        copies.sort_by_key(|copy| Some(copy.disk.id()) != first);
+        for copy in copies {
+            if found.missing == 0 {
+                break;
+            }
+            let loaded = self.load(set, stripe, &copy, hull(found.missing)).await?;
+            for row in rows_of(found.missing) {
+                let block = loaded.block(row);
+                let fits = |block: &&[u8]| {
+                    let crc = if strip < set.shape().columns() { crcs(strip, row) } else { None };
+                    crc.is_none_or(|crc| verify(block, &[crc]))
+                };
+                if let Some(block) = block.filter(fits) {
+                    found.bytes[(row - rows.start) * BLOCK_BYTES..][..BLOCK_BYTES]
+                        .copy_from_slice(block);
+                    found.missing &= !(1 << row);
+                    continue;
+                }
+                if block.is_some() {
+                    copy.disk.count_mismatch();
+                }
+                found.bad.push((copy.disk.id(), row));
+            }
+        }
+        if found.missing != 0 && set.shape().parity() > 0 {
+            self.reconstruct(wanted, &mut found).await?;
+        }
+        Ok(found)
+    }
+
+    /// Computes what is missing from the other strips.
+    async fn reconstruct(
+        &self,
+        wanted: &Wanted<'_>,
+        found: &mut Fetched,
+    ) -> Result<(), BlockError> {
+        let Wanted { set, stripe, strip, rows: ref wanted_rows, crcs, .. } = *wanted;
+        let columns = set.shape().columns();
+        let mut rows = self.load_rows(set, stripe, !(1 << strip), &hull(found.missing)).await?;
+        for (column, row) in rows.reject_wrong(crcs) {
+            self.blame(set, stripe, column, row);
+        }
+        for row in rows_of(found.missing) {
+            let to = &mut found.bytes[(row - wanted_rows.start) * BLOCK_BYTES..][..BLOCK_BYTES];
+            if strip < columns {
+                let Some(solved) = rows.solve(row, strip, crcs(strip, row), to) else { continue };
+                if let Some(wrong) = solved.wrong {
+                    self.blame(set, stripe, wrong, row);
+                }
+            } else {
+                let Some(data) = rows.complete(row, crcs) else { continue };
+                let data: Vec<&[u8]> = data.iter().map(AsRef::as_ref).collect();
+                if strip == columns {
+                    parity::p(&data, to);
+                } else {
+                    parity::pq(&data, &mut [0; BLOCK_BYTES], to);
+                }
+            }
+            found.missing &= !(1 << row);
+        }
+        Ok(())
+    }
+
+    /// Counts a block that must be wrong against the disk that gave it.
+    pub(super) fn blame(&self, set: &Set, stripe: u32, strip: usize, row: usize) {
+        if let Some(copy) = self.copies(set, stripe, strip).first() {
+            copy.disk.count_mismatch();
+            let disk = copy.disk.name();
+            tracing::warn!(disk, set = set.id().0, stripe, row, "a block is not what was written");
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The redo area: updates of parity stripes that may be half done when the power goes.
+//!
+//! An update must stand here, durable, before its first block is written in place. Updates are
+//! collected in waves; a wave is encoded as one piece and takes one half of the area, alternating
+//! by its number, so that one wave can be written here while the one before is done in place. A half
+//! may be used again once its former wave is in place and flushed. After a crash both halves
+//! are read, and the waves of the checkpoint that did not commit are applied in order.
+//!
+//! ```text
+//! wave    magic "DRYSREDO" | crc32c u32 of all that follows, to the end | bytes u32 of the wave
+//!         array id [u8; 16] | checkpoint u64 | wave u64 | updates u32 | 0 u32
+//!         update...  zeroes up to a multiple of 4096
+//! update  set u32 | stripe u32 | written u8 | 0 u8 | puts u16 | put...
+//! put     strip u8 | first block u8 | blocks u16 | contents, blocks x 4096
+//! ```
+//!
+//! All numbers are little-endian. The area is as long as the contents of a checkpoint are many: a
+//! wave that does not fit ([`bytes_of`]) is cut into several.
+
+use ring::{Buf, Data};
+
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, SetId, crc32c};
+
+use super::geometry::MEMBERS_MAX;
+use super::update::Update;
+use super::write::Put;
+
+const MAGIC: [u8; 8] = *b"DRYSREDO";
+const HEADER_BYTES: usize = 56;
+/// What the checksum does not cover: the magic and itself.
+const CRC_END: usize = 12;
+const UPDATE_BYTES: usize = 12;
+const PUT_BYTES: usize = 4;
+
+/// A wave that was read back.
+#[derive(Debug, Clone)]
+pub struct Wave {
+    /// The checkpoint that it belongs to.
+    pub checkpoint: u64,
+    /// Its number; waves are applied in order.
+    pub wave: u64,
+    /// What it holds.
+    pub updates: Vec<Update>,
+}
+
+/// Why bytes are no wave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RedoError {
+    /// No wave begins here: the area was never used.
+    #[error("there is no redo record here")]
+    Absent,
+    /// A wave that was not written to its end, or that was damaged.
+    #[error("a redo record is torn or damaged")]
+    Torn,
+    /// The wave of another array.
+    #[error("a redo record belongs to another array")]
+    Foreign,
+    /// No memory for its bytes now.
+    #[error("out of I/O buffers")]
+    NoMemory,
+}
+
+/// Where in an area of `area_bytes` the wave begins.
+#[must_use]
+pub fn half_at(area_bytes: u64, wave: u64) -> u64 {
+    wave % 2 * half_bytes(area_bytes)
+}
+
+/// The longest wave.
+#[must_use]
+pub fn half_bytes(area_bytes: u64) -> u64 {
+    area_bytes / 2 / BLOCK_BYTES as u64 * BLOCK_BYTES as u64
+}
+
+/// How much an update adds to its wave; [`bytes_of`] is the sum with what is around it.
+#[must_use]
+pub fn update_bytes(update: &Update) -> usize {
+    let puts = update.puts.iter().map(|put| PUT_BYTES + put.data.len());
+    UPDATE_BYTES + puts.sum::<usize>()
+}
+
+/// The length of a wave of these updates.
+#[must_use]
+pub fn bytes_of(updates: &[Update]) -> usize {
+    let bytes = HEADER_BYTES + updates.iter().map(update_bytes).sum::<usize>();
+    bytes.next_multiple_of(BLOCK_BYTES)
+}
+
+/// The bytes of a wave.
+///
+/// # Errors
+/// [`RedoError::NoMemory`].
+pub fn encode(
+    array: &[u8; 16],
+    checkpoint: u64,
+    wave: u64,
+    updates: &[Update],
+) -> Result<Buf, RedoError> {
+    let len = bytes_of(updates);
+    let mut buf = Buf::alloc(len).ok_or(RedoError::NoMemory)?;
+    let mut to = Writer { buf: &mut buf, at: 0 };
+    to.put(&MAGIC);
+    to.put(&[0; 4]);
+    to.put(&u32::try_from(len).expect("a wave is below 4 GiB").to_le_bytes());
+    to.put(array);
+    to.put(&checkpoint.to_le_bytes());
+    to.put(&wave.to_le_bytes());
+    to.put(&(updates.len() as u32).to_le_bytes());
+    to.put(&[0; 4]);
+    for update in updates {
+        assert!(update.puts.len() <= usize::from(u16::MAX), "puts of one stripe");
+        to.put(&update.set.0.to_le_bytes());
+        to.put(&update.stripe.to_le_bytes());
+        to.put(&[update.written, 0]);
+        to.put(&(update.puts.len() as u16).to_le_bytes());
+        for put in &update.puts {
+            let blocks = put.coverage().count_ones() as u16;
+            to.put(&[put.strip as u8, put.first_block as u8]);
+            to.put(&blocks.to_le_bytes());
+            let at = to.at;
+            put.data.copy_to(0, &mut to.buf[at..at + put.data.len()]);
+            to.at += put.data.len();
+        }
+    }
+    let end = to.at;
+    buf[end..].fill(0);
+    let crc = crc32c(&buf[CRC_END..]);
+    buf[8..CRC_END].copy_from_slice(&crc.to_le_bytes());
+    Ok(buf)
+}
+
+/// Reads a wave from the beginning of `half`; contents are passed on by reference.
+///
+/// # Errors
+/// Why there is none; none of the reasons is a fault, as a crash can leave any of them.
+pub fn decode(array: &[u8; 16], half: &Data) -> Result<Wave, RedoError> {
+    let half = match half.as_slice() {
+        Some(_) => half.clone(),
+        None => half.to_buf().ok_or(RedoError::NoMemory)?.freeze(),
+    };
+    let bytes = half.as_slice().expect("made still above");
+    let mut from = Reader { bytes, at: 0 };
+    if from.take::<8>() != Ok(MAGIC) {
+        return Err(RedoError::Absent);
+    }
+    let crc = u32::from_le_bytes(from.take()?);
+    let len = u32::from_le_bytes(from.take()?) as usize;
+    if len < HEADER_BYTES || len > bytes.len() || crc32c(&bytes[CRC_END..len]) != crc {
+        return Err(RedoError::Torn);
+    }
+    from.bytes = &bytes[..len];
+    if from.take::<16>()? != *array {
+        return Err(RedoError::Foreign);
+    }
+    let checkpoint = u64::from_le_bytes(from.take()?);
+    let wave = u64::from_le_bytes(from.take()?);
+    let count = u32::from_le_bytes(from.take()?);
+    from.take::<4>()?;
+    let updates = (0..count).map(|_| from.update(&half)).collect::<Result<_, _>>()?;
+    Ok(Wave { checkpoint, wave, updates })
+}
+
+struct Writer<'a> {
+    buf: &'a mut Buf,
+    at: usize,
+}
+
+impl Writer<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.buf[self.at..self.at + bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+    }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], RedoError> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let head = rest.first_chunk().ok_or(RedoError::Torn)?;
+        self.at += N;
+        Ok(*head)
+    }
+
+    fn update(&mut self, half: &Data) -> Result<Update, RedoError> {
+        let set = SetId(u32::from_le_bytes(self.take()?));
+        let stripe = u32::from_le_bytes(self.take()?);
+        let [written, _] = self.take()?;
+        let count = u16::from_le_bytes(self.take()?);
+        let puts = (0..count).map(|_| self.put(half)).collect::<Result<_, _>>()?;
+        Ok(Update { set, stripe, written, puts })
+    }
+
+    fn put(&mut self, half: &Data) -> Result<Put, RedoError> {
+        let [strip, first_block] = self.take()?.map(usize::from);
+        let blocks = usize::from(u16::from_le_bytes(self.take()?));
+        if strip >= MEMBERS_MAX || blocks == 0 || first_block + blocks > CLUSTER_BLOCKS {
+            return Err(RedoError::Torn);
+        }
+        let end = self.at + blocks * BLOCK_BYTES;
+        if end > self.bytes.len() {
+            return Err(RedoError::Torn);
+        }
+        let data = half.slice(self.at..end);
+        self.at = end;
+        Ok(Put { strip, first_block, data })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ARRAY: [u8; 16] = [7; 16];
+
+    fn data(bytes: &[u8]) -> Data {
+        let mut buf = Buf::alloc(bytes.len()).unwrap();
+        buf.copy_from_slice(bytes);
+        buf.freeze()
+    }
+
+    fn updates() -> impl Strategy<Value = Vec<Update>> {
+        let put = (0..MEMBERS_MAX, 0usize..14, 1usize..3, any::<u8>()).prop_map(
+            |(strip, first_block, blocks, byte)| Put {
+                strip,
+                first_block,
+                data: data(&vec![byte; blocks * BLOCK_BYTES]),
+            },
+        );
+        let puts = prop::collection::vec(put, 0..4);
+        let update = (any::<u32>(), any::<u32>(), any::<u8>(), puts).prop_map(
+            |(set, stripe, written, puts)| Update { set: SetId(set), stripe, written, puts },
+        );
+        prop::collection::vec(update, 0..4)
+    }
+
+    /// In a form that can be compared.
+    fn plain(update: &Update) -> Vec<(u32, u32, u8, usize, usize, Vec<u8>)> {
+        let Update { set, stripe, written, puts } = update;
+        let bytes = |put: &Put| put.data.as_slice().unwrap().to_vec();
+        let part = |put: &Put| (set.0, *stripe, *written, put.strip, put.first_block, bytes(put));
+        puts.iter().map(part).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_wave_comes_back_as_it_was(updates in updates(), checkpoint: u64, wave: u64) {
+            let bytes = encode(&ARRAY, checkpoint, wave, &updates).unwrap();
+            prop_assert_eq!(bytes.len(), bytes_of(&updates));
+            let mut area = bytes.to_vec();
+            area.resize(area.len() + BLOCK_BYTES, 0xee);
+            let read = decode(&ARRAY, &data(&area)).unwrap();
+            prop_assert_eq!((read.checkpoint, read.wave), (checkpoint, wave));
+            prop_assert_eq!(
+                read.updates.iter().map(plain).collect::<Vec<_>>(),
+                updates.iter().map(plain).collect::<Vec<_>>()
+            );
+            prop_assert_eq!(decode(&[8; 16], &data(&area)).unwrap_err(), RedoError::Foreign);
+        }
+
+        #[test]
+        fn a_torn_or_damaged_wave_is_none(updates in updates(), at: prop::sample::Index, flip in 1u8..) {
+            let whole = encode(&ARRAY, 1, 2, &updates).unwrap().to_vec();
+            let at = at.index(whole.len());
+            let mut bytes = whole.clone();
+            bytes[at] ^= flip;
+            prop_assert!(decode(&ARRAY, &data(&bytes)).is_err());
+            prop_assert!(decode(&ARRAY, &data(&whole[..at])).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            // With a right frame around them, so that the inner parts are reached.
+            let mut framed = [&MAGIC[..], &[0; 8], &ARRAY, &bytes].concat();
+            let len = (framed.len() as u32).to_le_bytes();
+            framed[12..16].copy_from_slice(&len);
+            let crc = crc32c(&framed[CRC_END..]).to_le_bytes();
+            framed[8..12].copy_from_slice(&crc);
+            let _ = decode(&ARRAY, &data(&framed));
+            let _ = decode(&ARRAY, &data(&bytes));
+        }
+    }
+
+    #[test]
+    fn waves_alternate_between_two_halves() {
+        assert_eq!((half_at(81920, 6), half_at(81920, 7)), (0, 40960));
+        assert_eq!(half_bytes(3 * 4096), 4096);
+        assert_eq!(decode(&ARRAY, &data(&[0; 4096])).unwrap_err(), RedoError::Absent);
+    }
+}

@@ -1,0 +1,277 @@
+//! Blocks of one stripe in memory, and what can be computed from them: no I/O.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use ring::Data;
+use smallvec::SmallVec;
+
+use crate::{BLOCK_BYTES, crc32c};
+
+use super::geometry::Shape;
+
+/// The checksum that a block of a data column must have, where that is known.
+pub type Crcs<'a> = &'a dyn Fn(usize, usize) -> Option<u32>;
+
+/// Nothing is known about any block.
+pub const NO_CRCS: Crcs<'static> = &|_, _| None;
+
+/// A bit for each block of `rows`.
+pub(super) fn mask_of(rows: &Range<usize>) -> u16 {
+    debug_assert!(rows.end <= 16);
+    rows.clone().fold(0, |mask, row| mask | 1 << row)
+}
+
+/// The blocks of a mask.
+pub(super) fn rows_of(mask: u16) -> impl Iterator<Item = usize> {
+    (0..16).filter(move |row| mask >> row & 1 == 1)
+}
+
+/// The shortest range with all blocks of a mask; empty for none.
+pub(super) fn hull(mask: u16) -> Range<usize> {
+    if mask == 0 {
+        0..0
+    } else {
+        mask.trailing_zeros() as usize..16 - mask.leading_zeros() as usize
+    }
+}
+
+/// Blocks of one strip, as a disk gave them.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    /// Memory that stands still.
+    pub(super) data: Data,
+    /// The block that `data` begins with.
+    pub(super) first: usize,
+    /// Which blocks are there and not known to be wrong (bit = block of the strip).
+    pub(super) good: u16,
+}
+
+impl Loaded {
+    /// Block `row` of the strip.
+    pub(super) fn block(&self, row: usize) -> Option<&[u8]> {
+        if self.good >> row & 1 == 0 {
+            return None;
+        }
+        let bytes = self.data.as_slice().expect("what is loaded stands still");
+        Some(&bytes[(row - self.first) * BLOCK_BYTES..][..BLOCK_BYTES])
+    }
+}
+
+/// How a block was computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Solved {
+    /// A strip that must hold something wrong, as the block's checksum proves.
+    pub(super) wrong: Option<usize>,
+}
+
+/// Blocks of the strips of a stripe with parity.
+#[derive(Debug)]
+pub(super) struct Rows {
+    pub(super) shape: Shape,
+    /// Columns that the parity covers; the others count as zeroes.
+    pub(super) written: u8,
+    /// By strip: data columns, P, Q.
+    pub(super) strips: Vec<Option<Loaded>>,
+}
+
+impl Rows {
+    /// A block; the empty slice, which stands for zeroes, where nothing was written.
+    pub(super) fn block(&self, strip: usize, row: usize) -> Option<&[u8]> {
+        if strip < self.shape.columns() && self.written >> strip & 1 == 0 {
+            return Some(&[]);
+        }
+        self.strips[strip].as_ref()?.block(row)
+    }
+
+    /// P, and Q if the set has it.
+    fn parity(&self, row: usize) -> (Option<&[u8]>, Option<&[u8]>) {
+        let columns = self.shape.columns();
+        let q = if self.shape.parity() == 2 { self.block(columns + 1, row) } else { None };
+        (self.block(columns, row), q)
+    }
+
+    /// Computes a block of data column `lost` into `to`, without looking at what is there. With a
+    /// checksum every way to compute it is tried until the result fits: that the block itself is
+    /// gone, that one more column is, and, where two parities allow it, that one more strip is
+    /// silently wrong.
+    pub(super) fn solve(
+        &self,
+        row: usize,
+        lost: usize,
+        crc: Option<u32>,
+        to: &mut [u8],
+    ) -> Option<Solved> {
+        if self.written >> lost & 1 == 0 {
+            return None;
+        }
+        let fits = |to: &[u8]| crc.is_none_or(|crc| crc32c(to) == crc);
+        let columns = 0..self.shape.columns();
+        let data: SmallVec<[Option<&[u8]>; 8]> =
+            columns.clone().map(|column| self.block(column, row)).collect();
+        let known: SmallVec<[&[u8]; 8]> = data.iter().map(|block| block.unwrap_or(&[])).collect();
+        let gone: SmallVec<[usize; 8]> =
+            columns.filter(|column| *column != lost && data[*column].is_none()).collect();
+        let (p, q) = self.parity(row);
+        let mut other = [0; BLOCK_BYTES];
+        if let [gone] = gone[..] {
+            parity::data_from_pq(&known, (lost, gone), p?, q?, (to, &mut other));
+            return fits(to).then_some(Solved { wrong: None });
+        }
+        if !gone.is_empty() {
+            return None;
+        }
+        if let Some(p) = p {
+            parity::data_from_p(&known, lost, p, to);
+            if fits(to) {
+                return Some(Solved { wrong: None });
+            }
+        }
+        if let Some(q) = q {
+            parity::data_from_q(&known, lost, q, to);
+            if fits(to) {
+                return Some(Solved { wrong: p.map(|_| self.shape.columns()) });
+            }
+        }
+        let (p, q) = (p?, q?);
+        for wrong in (0..self.shape.columns()).filter(|wrong| !known[*wrong].is_empty()) {
+            if wrong != lost {
+                parity::data_from_pq(&known, (lost, wrong), p, q, (to, &mut other));
+                if fits(to) {
+                    return Some(Solved { wrong: Some(wrong) });
+                }
+            }
+        }
+        None
+    }
+
+    /// A block of a data column, computed if it is missing; `None` if it cannot be. Empty where
+    /// nothing was written.
+    pub(super) fn get(&self, column: usize, row: usize, crcs: Crcs<'_>) -> Option<Cow<'_, [u8]>> {
+        if let Some(block) = self.block(column, row) {
+            return Some(Cow::Borrowed(block));
+        }
+        let mut block = vec![0; BLOCK_BYTES];
+        self.solve(row, column, crcs(column, row), &mut block)?;
+        Some(Cow::Owned(block))
+    }
+
+    /// All data columns of a row, likewise.
+    pub(super) fn complete(&self, row: usize, crcs: Crcs<'_>) -> Option<Vec<Cow<'_, [u8]>>> {
+        (0..self.shape.columns()).map(|column| self.get(column, row, crcs)).collect()
+    }
+
+    /// Takes out the blocks of data columns that do not match their checksums: (column, row).
+    pub(super) fn reject_wrong(&mut self, crcs: Crcs<'_>) -> Vec<(usize, usize)> {
+        let mut wrong = Vec::new();
+        for (column, strip) in self.strips.iter_mut().enumerate().take(self.shape.columns()) {
+            let Some(strip) = strip else { continue };
+            for row in rows_of(strip.good) {
+                let block = strip.block(row).expect("its bit is set");
+                if crcs(column, row).is_some_and(|crc| crc32c(block) != crc) {
+                    wrong.push((column, row));
+                    strip.good &= !(1 << row);
+                }
+            }
+        }
+        wrong
+    }
+}
+
+/// The parity of a row: P, then Q where `to` has room for it.
+pub(super) fn compute(data: &[&[u8]], to: &mut [&mut [u8]]) {
+    match to {
+        [p] => parity::p(data, p),
+        [p, q] => parity::pq(data, p, q),
+        _ => unreachable!("a stripe has one or two parities"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use proptest::prelude::*;
+    use ring::Buf;
+
+    use crate::Level;
+
+    fn loaded(byte: u8) -> Loaded {
+        let mut buf = Buf::zeroed(BLOCK_BYTES).unwrap();
+        buf.iter_mut().enumerate().for_each(|(i, to)| *to = (i as u8).wrapping_mul(7) ^ byte);
+        Loaded { data: buf.freeze(), first: 3, good: 1 << 3 }
+    }
+
+    /// Row 3 of a RAID 6 stripe of four columns, of which column 2 was never written.
+    fn row() -> Rows {
+        let shape = Shape::of(Some(Level::Raid6), 6).unwrap();
+        let mut strips: Vec<_> = [10, 20, 0, 40].map(|byte| Some(loaded(byte))).into();
+        strips[2] = None;
+        let mut rows = Rows { shape, written: 0b1011, strips };
+        let mut parities = [Buf::zeroed(BLOCK_BYTES).unwrap(), Buf::zeroed(BLOCK_BYTES).unwrap()];
+        let [p, q] = &mut parities;
+        let data: Vec<_> = (0..4).map(|column| rows.block(column, 3).unwrap()).collect();
+        compute(&data, &mut [p, q]);
+        for parity in parities {
+            rows.strips.push(Some(Loaded { data: parity.freeze(), first: 3, good: 1 << 3 }));
+        }
+        rows
+    }
+
+    fn crcs(column: usize, _row: usize) -> Option<u32> {
+        Some(crc32c(loaded([10, 20, 0, 40][column]).block(3)?))
+    }
+
+    #[test]
+    fn two_lost_columns_or_one_and_any_parity_come_back() {
+        for lost in [0, 1, 3] {
+            for other in [0, 1, 3, 4, 5].into_iter().filter(|other| *other != lost) {
+                let mut rows = row();
+                rows.strips[lost] = None;
+                rows.strips[other] = None;
+                let data = rows.complete(3, NO_CRCS).unwrap();
+                assert_eq!(crc32c(&data[lost]), crcs(lost, 3).unwrap());
+                drop(data);
+                let third = [0, 1, 3].into_iter().find(|third| ![lost, other].contains(third));
+                rows.strips[third.unwrap()] = None;
+                assert!(rows.complete(3, NO_CRCS).is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn one_lost_and_one_silently_wrong_strip_are_told_apart_by_the_checksum() {
+        for wrong in [1, 3, 4, 5] {
+            let mut rows = row();
+            rows.strips[0] = None;
+            rows.strips[wrong] = Some(loaded(99));
+            let mut to = [0; BLOCK_BYTES];
+            let solved = rows.solve(3, 0, crcs(0, 3), &mut to).unwrap();
+            // A wrong Q is never looked at: P gave the block already.
+            assert_eq!(solved.wrong, Some(wrong).filter(|wrong| *wrong != 5));
+            assert_eq!(crc32c(&to), crcs(0, 3).unwrap());
+            rows.strips[if wrong == 1 { 3 } else { 1 }] = None;
+            assert_eq!(rows.solve(3, 0, crcs(0, 3), &mut to), None);
+        }
+    }
+
+    #[test]
+    fn blocks_that_do_not_match_are_taken_out() {
+        let mut rows = row();
+        rows.strips[1] = Some(loaded(21));
+        assert_eq!(rows.reject_wrong(&crcs), [(1, 3)]);
+        assert_eq!(crc32c(&rows.complete(3, &crcs).unwrap()[1]), crcs(1, 3).unwrap());
+        assert_eq!(rows.solve(3, 2, None, &mut [0; BLOCK_BYTES]), None, "never written");
+    }
+
+    proptest! {
+        #[test]
+        fn masks_and_ranges_agree(first in 0usize..16, len in 0usize..16) {
+            let rows = first..(first + len).min(16);
+            prop_assert_eq!(rows_of(mask_of(&rows)).collect::<Vec<_>>(), rows.clone().collect::<Vec<_>>());
+            if !rows.is_empty() {
+                prop_assert_eq!(hull(mask_of(&rows)), rows);
+            }
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! A RAID set: chunks of different disks, and what is known about each of its stripes.
+//!
+//! Invariant: a member's strip of a stripe holds what the set says it holds, unless the member's
+//! bit in `stale` is set for that stripe. A member whose disk is away simply gets the bit for every
+//! stripe that changes meanwhile; when the disk is back, those stripes are all it has to be
+//! given. A replacement starts with its bit set everywhere and takes the place of its member
+//! once no bit is left, so a rebuild goes on after a restart where it was.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use smallvec::SmallVec;
+
+use crate::mutants::{Mutant, is};
+use crate::{DiskId, Level, SetId};
+
+use super::geometry::{Layout, Shape};
+use super::record::{Replacement, Seat, SetRecord};
+
+/// The bit of the replacement in a stripe's stale mask.
+pub const REPLACEMENT: usize = 15;
+
+/// Why a description makes no set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadSet {
+    /// The level cannot have so many members.
+    #[error("a RAID set of this level cannot have {0} members")]
+    Members(usize),
+    /// Two members, or a member and the replacement, lie on one disk.
+    #[error("two members of a RAID set lie on disk {}", .0.0)]
+    SameDisk(DiskId),
+    /// A table of stripes has another length than the chunk.
+    #[error("the tables of a RAID set do not fit its chunks")]
+    Stripes,
+    /// The replacement is for a member that does not exist.
+    #[error("a replacement is for member {0}, which the RAID set does not have")]
+    Replacement(usize),
+}
+
+/// A chunk that holds some strip, as things stand now.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Holder {
+    pub(super) seat: Seat,
+    /// It missed a change of the stripe in question.
+    pub(super) is_stale: bool,
+}
+
+/// Few enough to stay on the stack: four copies and a replacement.
+pub(super) type Holders = SmallVec<[Holder; 5]>;
+
+#[derive(Debug)]
+struct State {
+    members: Vec<Seat>,
+    replacement: Option<Replacement>,
+    written: Vec<u8>,
+    stale: Vec<u16>,
+}
+
+/// A RAID set. Shared by all cores.
+#[derive(Debug)]
+pub struct Set {
+    id: SetId,
+    level: Option<Level>,
+    shape: Shape,
+    layout: Layout,
+    state: RwLock<State>,
+    /// Which copy was read last, to take turns.
+    turn: AtomicU32,
+}
+
+impl Set {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// Why the members make no set.
+    pub fn empty(
+        id: SetId,
+        level: Option<Level>,
+        members: Vec<Seat>,
+        layout: Layout,
+    ) -> Result<Self, BadSet> {
+        let has_parity = level.is_some_and(|level| level.parity() > 0);
+        let written = vec![0; if has_parity { layout.stripes() as usize } else { 0 }];
+        let record =
+            SetRecord { id, level, members, replacement: None, written, stale: Vec::new() };
+        Self::new(record, layout)
+    }
+
+    /// The set of a record.
+    ///
+    /// # Errors
+    /// Why the record makes no set.
+    pub fn new(record: SetRecord, layout: Layout) -> Result<Self, BadSet> {
+        let SetRecord { id, level, members, replacement, written, stale } = record;
+        let shape = Shape::of(level, members.len()).ok_or(BadSet::Members(members.len()))?;
+        if let Some(new) = replacement.filter(|new| new.member >= members.len()) {
+            return Err(BadSet::Replacement(new.member));
+        }
+        let seats: Vec<_> =
+            members.iter().copied().chain(replacement.map(|new| new.seat)).collect();
+        for (i, seat) in seats.iter().enumerate() {
+            if seats[..i].iter().any(|other| other.disk == seat.disk) {
+                return Err(BadSet::SameDisk(seat.disk));
+            }
+        }
+        let stripes = layout.stripes() as usize;
+        let wanted = if shape.parity() > 0 { stripes } else { 0 };
+        if written.len() != wanted || !(stale.is_empty() || stale.len() == stripes) {
+            return Err(BadSet::Stripes);
+        }
+        let state = RwLock::new(State { members, replacement, written, stale });
+        Ok(Self { id, level, shape, layout, state, turn: AtomicU32::new(0) })
+    }
+
+    /// What a checkpoint keeps of it.
+    #[must_use]
+    pub fn record(&self) -> SetRecord {
+        let state = self.state();
+        let stale = if state.stale.iter().any(|mask| *mask != 0) { &state.stale[..] } else { &[] };
+        SetRecord {
+            id: self.id,
+            level: self.level,
+            members: state.members.clone(),
+            replacement: state.replacement,
+            written: state.written.clone(),
+            stale: stale.to_vec(),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> SetId {
+        self.id
+    }
+
+    /// `None`: metadata, mirrored.
+    #[must_use]
+    pub fn level(&self) -> Option<Level> {
+        self.level
+    }
+
+    /// How it is built.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// How many stripes it has.
+    #[must_use]
+    pub fn stripes(&self) -> u32 {
+        self.layout.stripes()
+    }
+
+    /// How many clusters it holds.
+    #[must_use]
+    pub fn slots(&self) -> u32 {
+        self.stripes() * self.shape.columns() as u32
+    }
+
+    /// Its members.
+    #[must_use]
+    pub fn members(&self) -> Vec<Seat> {
+        self.state().members.clone()
+    }
+
+    /// What is being made ready to replace a member.
+    #[must_use]
+    pub fn replacement(&self) -> Option<Replacement> {
+        self.state().replacement
+    }
+
+    /// The columns that the parity of `stripe` covers. Without parity nothing is kept: the one
+    /// column counts as written always.
+    #[must_use]
+    pub fn written(&self, stripe: u32) -> u8 {
+        assert!(stripe < self.stripes(), "the set has such a stripe");
+        self.state().written.get(stripe as usize).copied().unwrap_or(1)
+    }
+
+    /// The members that missed a change of `stripe`: bit = index, bit [`REPLACEMENT`].
+    #[must_use]
+    pub fn stale(&self, stripe: u32) -> u16 {
+        assert!(stripe < self.stripes(), "the set has such a stripe");
+        self.state().stale.get(stripe as usize).copied().unwrap_or(0)
+    }
+
+    /// The stripes in which somebody missed a change.
+    #[must_use]
+    pub fn stale_stripes(&self) -> Vec<u32> {
+        let state = self.state();
+        let stripes = state.stale.iter().enumerate().filter(|(_, mask)| **mask != 0);
+        stripes.map(|(stripe, _)| stripe as u32).collect()
+    }
+
+    /// The stripe holds nothing any more, so nobody missed anything of it.
+    pub fn forget(&self, stripe: u32) {
+        let mut state = self.state_mut();
+        if let Some(written) = state.written.get_mut(stripe as usize) {
+            *written = 0;
+        }
+        if let Some(stale) = state.stale.get_mut(stripe as usize) {
+            *stale = 0;
+        }
+    }
+
+    /// Columns of `stripe` were written, as a journal tells after a crash.
+    pub fn mark_written(&self, stripe: u32, columns: u8) {
+        assert!(usize::from(columns) >> self.shape.columns() == 0, "columns of this set");
+        if let Some(written) = self.state_mut().written.get_mut(stripe as usize) {
+            *written |= columns;
+        }
+    }
+
+    /// `disk` missed a change of `stripe`; of no effect when it is none of the set's disks.
+    pub fn mark_stale(&self, stripe: u32, disk: DiskId) {
+        if is(Mutant::NoStaleBits) {
+            return;
+        }
+        let stripes = self.stripes() as usize;
+        assert!((stripe as usize) < stripes, "the set has such a stripe");
+        let mut state = self.state_mut();
+        if let Some(bit) = state.bit_of(disk) {
+            state.stale.resize(stripes, 0);
+            state.stale[stripe as usize] |= bit;
+        }
+    }
+
+    /// Nothing that `disk` holds of this set is to be trusted.
+    pub fn mark_all_stale(&self, disk: DiskId) {
+        let stripes = self.stripes() as usize;
+        let mut state = self.state_mut();
+        if let Some(bit) = state.bit_of(disk) {
+            state.stale.resize(stripes, 0);
+            state.stale.iter_mut().for_each(|mask| *mask |= bit);
+        }
+    }
+
+    /// `disk` was given all of `stripe`.
+    pub(super) fn clear_stale(&self, stripe: u32, disk: DiskId) {
+        let mut state = self.state_mut();
+        let Some(bit) = state.bit_of(disk) else { return };
+        if let Some(mask) = state.stale.get_mut(stripe as usize) {
+            *mask &= !bit;
+        }
+    }
+
+    /// From now on writes also go to `seat`, which is to replace `member` when
+    /// [`Raid::refresh_stripe`](super::Raid::refresh_stripe) has filled it.
+    ///
+    /// # Errors
+    /// When there is no such member, or the disk has a member already. A replacement that there
+    /// was before is dropped.
+    pub fn set_replacement(&self, member: usize, seat: Seat) -> Result<(), BadSet> {
+        if member >= self.shape.members() {
+            return Err(BadSet::Replacement(member));
+        }
+        let stripes = self.stripes() as usize;
+        let mut state = self.state_mut();
+        if state.members.iter().any(|other| other.disk == seat.disk) {
+            return Err(BadSet::SameDisk(seat.disk));
+        }
+        state.replacement = Some(Replacement { member, seat });
+        state.stale.resize(stripes, 0);
+        state.stale.iter_mut().for_each(|mask| *mask |= 1 << REPLACEMENT);
+        Ok(())
+    }
+
+    /// Gives the replacement up; its chunk is free.
+    pub fn drop_replacement(&self) -> Option<Replacement> {
+        let mut state = self.state_mut();
+        state.stale.iter_mut().for_each(|mask| *mask &= !(1 << REPLACEMENT));
+        state.replacement.take()
+    }
+
+    /// Puts the replacement in its member's place, if it lacks nothing; the seat that is free now.
+    #[must_use]
+    pub fn promote_replacement(&self) -> Option<Seat> {
+        let mut state = self.state_mut();
+        let new = state.replacement?;
+        if state.stale.iter().any(|mask| mask >> REPLACEMENT & 1 == 1) {
+            return None;
+        }
+        state.replacement = None;
+        state.stale.iter_mut().for_each(|mask| *mask &= !(1 << new.member));
+        Some(std::mem::replace(&mut state.members[new.member], new.seat))
+    }
+
+    /// Which chunks hold `strip` of `stripe`.
+    pub(super) fn holders(&self, stripe: u32, strip: usize) -> Holders {
+        assert!(stripe < self.stripes() && strip < self.shape.strips(), "a strip of this set");
+        let state = self.state();
+        let stale = state.stale.get(stripe as usize).copied().unwrap_or(0);
+        let mut holders = Holders::new();
+        for (member, seat) in state.members.iter().enumerate() {
+            if !self.shape.holds(stripe, member, strip) {
+                continue;
+            }
+            holders.push(Holder { seat: *seat, is_stale: stale >> member & 1 == 1 });
+            if let Some(new) = state.replacement.filter(|new| new.member == member) {
+                holders.push(Holder { seat: new.seat, is_stale: stale >> REPLACEMENT & 1 == 1 });
+            }
+        }
+        debug_assert!(!holders.is_empty(), "somebody holds every strip");
+        holders
+    }
+
+    /// The chunks of `stripe` that miss something, and which strip it is.
+    pub(super) fn stale_holders(&self, stripe: u32) -> Vec<(usize, Seat)> {
+        let strips = 0..self.shape.strips();
+        let holders = strips.flat_map(|strip| {
+            self.holders(stripe, strip).into_iter().map(move |holder| (strip, holder))
+        });
+        let stale = holders.filter(|(_, holder)| holder.is_stale);
+        stale.map(|(strip, holder)| (strip, holder.seat)).collect()
+    }
+
+    /// Where a block of a strip lies on its disk.
+    pub(super) fn byte_at(&self, seat: Seat, stripe: u32, block: usize) -> u64 {
+        self.layout.at(seat.chunk, stripe, block)
+    }
+
+    /// Counts reads, for mirrors to take turns.
+    pub(super) fn next_turn(&self) -> usize {
+        self.turn.fetch_add(1, Ordering::Relaxed) as usize
+    }
+
+    pub(super) fn set_written(&self, stripe: u32, columns: u8) {
+        if let Some(written) = self.state_mut().written.get_mut(stripe as usize) {
+            *written = columns;
+        }
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().expect("no panic under this lock")
+    }
+
+    fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().expect("no panic under this lock")
+    }
+}
+
+impl State {
+    fn bit_of(&self, disk: DiskId) -> Option<u16> {
+        let member = self.members.iter().position(|seat| seat.disk == disk);
+        let new = self.replacement.filter(|new| new.seat.disk == disk).map(|_| REPLACEMENT);
+        member.or(new).map(|index| 1 << index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUT: Layout = Layout { data_start: 0, chunk_bytes: 4 * 65536 };
+
+    fn seat(disk: u16) -> Seat {
+        Seat { disk: DiskId(disk), chunk: 0 }
+    }
+
+    fn set(level: Level, members: u16) -> Set {
+        let members = (0..members).map(seat).collect();
+        Set::empty(SetId(1), Some(level), members, LAYOUT).unwrap()
+    }
+
+    #[test]
+    fn a_record_gives_the_same_set() {
+        let set = set(Level::Raid6, 5);
+        set.mark_written(2, 0b101);
+        set.mark_stale(1, DiskId(3));
+        set.set_replacement(3, seat(9)).unwrap();
+        let again = Set::new(set.record(), LAYOUT).unwrap();
+        assert_eq!(again.record(), set.record());
+        assert_eq!(again.stale(1), 1 << REPLACEMENT | 1 << 3);
+        assert_eq!((again.written(2), again.written(0)), (0b101, 0));
+    }
+
+    #[test]
+    fn what_makes_no_set_is_refused() {
+        let of = |members: Vec<Seat>| {
+            Set::empty(SetId(1), Some(Level::Raid5), members, LAYOUT).map(|_| ()).unwrap_err()
+        };
+        assert_eq!(of(vec![seat(1), seat(2)]), BadSet::Members(2));
+        assert_eq!(of(vec![seat(1), seat(2), seat(1)]), BadSet::SameDisk(DiskId(1)));
+        let good = set(Level::Raid5, 3).record();
+        let bad = SetRecord { written: vec![0; 3], ..good.clone() };
+        assert_eq!(Set::new(bad, LAYOUT).unwrap_err(), BadSet::Stripes);
+        let replacement = Some(Replacement { member: 3, seat: seat(9) });
+        let bad = SetRecord { replacement, ..good };
+        assert_eq!(Set::new(bad, LAYOUT).unwrap_err(), BadSet::Replacement(3));
+    }
+
+    #[test]
+    fn a_replacement_takes_over_when_it_lacks_nothing() {
+        let set = set(Level::Raid1, 2);
+        set.mark_stale(2, DiskId(1));
+        assert_eq!(set.set_replacement(1, seat(0)), Err(BadSet::SameDisk(DiskId(0))));
+        set.set_replacement(1, seat(9)).unwrap();
+        for stripe in 0..3 {
+            set.clear_stale(stripe, DiskId(9));
+            assert_eq!(set.promote_replacement(), None);
+        }
+        set.clear_stale(3, DiskId(9));
+        assert_eq!(set.promote_replacement(), Some(seat(1)));
+        assert_eq!(set.members(), [seat(0), seat(9)]);
+        assert_eq!((set.stale_stripes(), set.replacement()), (vec![], None));
+    }
+
+    #[test]
+    fn a_forgotten_stripe_lacks_nothing() {
+        let set = set(Level::Raid5, 3);
+        set.mark_written(0, 1);
+        set.mark_all_stale(DiskId(2));
+        set.mark_stale(0, DiskId(77));
+        assert_eq!(set.stale_stripes(), [0, 1, 2, 3]);
+        set.forget(0);
+        assert_eq!((set.stale_stripes(), set.written(0)), (vec![1, 2, 3], 0));
+    }
+
+    #[test]
+    fn every_copy_and_the_replacement_hold_a_mirrored_strip() {
+        let set = set(Level::Raid10, 2);
+        set.set_replacement(0, seat(9)).unwrap();
+        let disks: Vec<_> = set.holders(0, 0).iter().map(|h| (h.seat.disk.0, h.is_stale)).collect();
+        assert_eq!(disks, [(0, false), (9, true), (1, false)]);
+        set.drop_replacement();
+        assert_eq!(set.holders(0, 0).len(), 2);
+        assert!(set.stale_holders(0).is_empty());
+    }
+}

@@ -1,0 +1,240 @@
+//! Changes of live parity stripes: torn, degraded, and both.
+
+use super::*;
+
+use crate::raid::redo;
+
+/// Parity levels with two columns at least.
+const PARITY_SETS: [(Option<Level>, u16); 4] = [
+    (Some(Level::Raid5), 3),
+    (Some(Level::Raid5), 5),
+    (Some(Level::Raid6), 4),
+    (Some(Level::Raid6), 6),
+];
+
+/// A stripe with its last column unwritten, changes to it, and what it holds afterwards.
+struct Story {
+    old: Vec<usize>,
+    changes: Vec<Change>,
+    after: Vec<[u64; CLUSTER_BLOCKS]>,
+}
+
+fn story(columns: usize) -> Story {
+    let last = columns - 1;
+    let mut after: Vec<_> = (0..columns).map(|c| cluster(1 + c as u64)).collect();
+    after[0][2..5].copy_from_slice(&[901, 902, 903]);
+    after[last] = cluster(77);
+    let changes = vec![change(0, 2, &[901, 902, 903]), change(last, 0, &cluster(77))];
+    Story { old: (0..last).collect(), changes, after }
+}
+
+async fn expect_all(rig: &Rig, after: &[[u64; CLUSTER_BLOCKS]], tag: &str) {
+    for (column, seeds) in after.iter().enumerate() {
+        let slot = rig.set.shape().slot(1, column);
+        let read = rig.read(slot, 0, seeds).await;
+        assert!(read.is_ok(), "{tag}: column {column}: {read:?}");
+    }
+}
+
+#[test]
+fn a_torn_update_is_repaired_by_doing_it_again_with_any_disks_gone() {
+    on_a_core(async {
+        let array = [3; 16];
+        for (level, members) in PARITY_SETS {
+            let max = level.unwrap().losses_max();
+            for away in choices(members.into(), max) {
+                for writes in 0.. {
+                    let rig = Rig::new(level, members);
+                    let Story { old, changes, after } = story(rig.set.shape().columns());
+                    rig.fill(1, &old, 1).await;
+                    let update = rig.plan(1, &changes).await;
+                    let wave =
+                        redo::encode(&array, 8, 1, std::slice::from_ref(&update)).unwrap().freeze();
+                    let record = rig.set.record();
+                    rig.fuse.cut_after(writes);
+                    let _ = rig.raid.apply(&rig.set, &update, FLAGS).await;
+                    let is_cut = rig.fuse.is_blown();
+                    let rig = rig.restarted(record);
+                    rig.lose(&away);
+                    let wave = redo::decode(&array, &wave).unwrap();
+                    rig.raid.apply(&rig.set, &wave.updates[0], FLAGS).await.unwrap();
+                    let tag = format!("{level:?} of {members}, cut at {writes}, {away:?} away");
+                    expect_all(&rig, &after, &tag).await;
+                    if !is_cut {
+                        assert!(writes > 3, "every strip that changes is written");
+                        break;
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_disk_that_dies_inside_an_update_costs_nothing() {
+    on_a_core(async {
+        for (level, members) in PARITY_SETS {
+            let max = level.unwrap().losses_max();
+            for victim in 0..usize::from(members) {
+                for writes in 0.. {
+                    let rig = Rig::new(level, members);
+                    let Story { old, changes, after } = story(rig.set.shape().columns());
+                    rig.fill(1, &old, 1).await;
+                    let update = rig.plan(1, &changes).await;
+                    rig.fuse.kill_after(writes, &rig.disks[victim]);
+                    rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+                    let is_over = !rig.fuse.is_blown();
+                    rig.lose(&[victim]);
+                    let tag = format!("{level:?} of {members}, {victim} died at {writes}");
+                    expect_all(&rig, &after, &tag).await;
+                    // Its old contents are back, and as many others go as the level allows.
+                    rig.bring_back(victim);
+                    expect_all(&rig, &after, &tag).await;
+                    if max == 2 {
+                        rig.lose(&[(victim + 1) % usize::from(members)]);
+                        expect_all(&rig, &after, &tag).await;
+                    }
+                    if is_over {
+                        break;
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn updates_with_disks_away_reach_them_when_they_are_back() {
+    on_a_core(async {
+        for (level, members) in PARITY_SETS {
+            let max = level.unwrap().losses_max();
+            for away in choices(members.into(), max) {
+                let rig = Rig::new(level, members);
+                let Story { old, changes, after } = story(rig.set.shape().columns());
+                rig.fill(1, &old, 1).await;
+                rig.lose(&away);
+                let update = rig.plan(1, &changes).await;
+                rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+                let tag = format!("{level:?} of {members}, {away:?} away");
+                expect_all(&rig, &after, &tag).await;
+                away.iter().for_each(|disk| rig.bring_back(*disk));
+                expect_all(&rig, &after, &tag).await;
+                for stripe in rig.set.stale_stripes() {
+                    let done = rig.raid.refresh_stripe(&rig.set, stripe, NO_CRCS).await.unwrap();
+                    assert_eq!((done.left, done.damaged_blocks), (0, 0));
+                }
+                assert!(rig.set.stale_stripes().is_empty());
+                for gone in choices(members.into(), max) {
+                    rig.lose(&gone);
+                    expect_all(&rig, &after, &format!("{tag}, then {gone:?}")).await;
+                    gone.iter().for_each(|disk| rig.disks[*disk].revive());
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_small_change_reads_only_what_changes_and_the_parity() {
+    on_a_core(async {
+        let rig = Rig::new(Some(Level::Raid6), 6);
+        rig.fill(1, &[0, 1, 2, 3], 1).await;
+        let update = rig.plan(1, &[change(1, 3, &[500])]).await;
+        assert_eq!(rig.disks.iter().map(TestDisk::reads).sum::<u64>(), 3);
+        let mut puts: Vec<_> =
+            update.puts.iter().map(|p| (p.strip, p.first_block, p.data.len())).collect();
+        puts.sort_unstable();
+        assert_eq!(puts, [(1, 3, 4096), (4, 3, 4096), (5, 3, 4096)]);
+        // All columns change: nothing of them is needed.
+        let all: Vec<_> = (0..4).map(|c| change(c, 0, &cluster(50 + c as u64))).collect();
+        let update = rig.plan(1, &all).await;
+        assert_eq!(rig.disks.iter().map(TestDisk::reads).sum::<u64>(), 3);
+        assert_eq!((update.puts.len(), update.written), (6, 0b1111));
+    });
+}
+
+#[test]
+fn a_silent_error_elsewhere_is_not_made_final_by_an_update() {
+    on_a_core(async {
+        for (level, members) in PARITY_SETS {
+            let rig = Rig::new(level, members);
+            let columns = rig.set.shape().columns();
+            rig.fill(1, &(0..columns).collect::<Vec<_>>(), 1).await;
+            rig.corrupt(1, columns - 1, 4);
+            let update = rig.plan(1, &[change(0, 3, &[500, 501])]).await;
+            rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+            rig.expect(1, columns - 1, &cluster(columns as u64)).await;
+        }
+    });
+}
+
+#[test]
+fn a_damaged_block_that_changes_does_not_damage_the_parity() {
+    on_a_core(async {
+        for (level, members) in PARITY_SETS {
+            let rig = Rig::new(level, members);
+            let columns = rig.set.shape().columns();
+            rig.fill(1, &(0..columns).collect::<Vec<_>>(), 1).await;
+            rig.corrupt(1, 0, 3);
+            let known = |column: usize, row: usize| (column == 0).then(|| crcs(&cluster(1))[row]);
+            let changes = [change(0, 3, &[500])];
+            let update = rig.raid.plan_update(&rig.set, 1, &changes, &known).await.unwrap();
+            rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+            for away in choices(members.into(), level.unwrap().losses_max()) {
+                rig.lose(&away);
+                for column in 1..columns {
+                    rig.expect(1, column, &cluster(1 + column as u64)).await;
+                }
+                away.iter().for_each(|disk| rig.disks[*disk].revive());
+            }
+        }
+    });
+}
+
+#[test]
+fn a_part_of_a_new_column_leaves_zeroes_around_it_also_in_an_empty_stripe() {
+    on_a_core(async {
+        for old in [vec![], vec![0]] {
+            let rig = Rig::new(Some(Level::Raid5), 3);
+            // Whatever was there before must not show.
+            rig.fill(1, &[0, 1], 60).await;
+            rig.set.forget(1);
+            if !old.is_empty() {
+                rig.fill(1, &old, 1).await;
+            }
+            let update = rig.plan(1, &[change(1, 6, &[321])]).await;
+            rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+            assert_eq!(rig.set.written(1), if old.is_empty() { 0b10 } else { 0b11 });
+            let zero = crc32c(&[0; BLOCK_BYTES]);
+            for away in choices(3, 1) {
+                rig.lose(&away);
+                let slot = rig.set.shape().slot(1, 1);
+                let want = [zero, crcs(&[321])[0], zero];
+                rig.raid.read(&rig.set, slot, 5, &want).await.unwrap();
+                rig.raid.read(&rig.set, slot, 15, &[zero]).await.unwrap();
+                away.iter().for_each(|disk| rig.disks[*disk].revive());
+            }
+        }
+    });
+}
+
+#[test]
+fn a_degraded_read_never_sees_an_update_half_way() {
+    on_a_core(async {
+        let rig = Rig::new(Some(Level::Raid5), 3);
+        rig.fill(1, &[0, 1], 1).await;
+        let (away, _) = rig.place(1, 1, 0);
+        rig.raid.disks().remove(DiskId(away as u16));
+        let update = rig.plan(1, &[change(0, 0, &cluster(30))]).await;
+        rig.disks.iter().for_each(TestDisk::slow_down);
+        let mut apply = Box::pin(rig.raid.apply(&rig.set, &update, FLAGS));
+        let slot = rig.set.shape().slot(1, 1);
+        let mut read = Box::pin(rig.read(slot, 0, &[200, 201]));
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        // However far the update has come, the read ends well.
+        assert!(apply.as_mut().poll(&mut cx).is_pending());
+        assert!(read.as_mut().poll(&mut cx).is_pending());
+        apply.await.unwrap();
+        read.await.unwrap();
+    });
+}

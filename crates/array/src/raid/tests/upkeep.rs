@@ -1,0 +1,244 @@
+//! Heal, rebuild, resync and scrub.
+
+use super::*;
+
+use crate::raid::{Heal, Healed, Scrubbed, WriteError};
+
+fn redundant() -> impl Iterator<Item = (Option<Level>, u16)> {
+    SETS.into_iter().filter(|set| set.0 != Some(Level::Raid0))
+}
+
+async fn filled(level: Option<Level>, members: u16) -> (Rig, Vec<usize>) {
+    let rig = Rig::new(level, members);
+    let columns: Vec<_> = (0..rig.set.shape().columns()).collect();
+    for stripe in 0..STRIPES - 1 {
+        rig.fill(stripe, &columns, u64::from(stripe) * 10).await;
+    }
+    (rig, columns)
+}
+
+async fn expect_all(rig: &Rig, columns: &[usize]) {
+    for stripe in 0..STRIPES - 1 {
+        for column in columns {
+            rig.expect(stripe, *column, &cluster(u64::from(stripe) * 10 + *column as u64)).await;
+        }
+    }
+}
+
+fn heal_of(rig: &Rig, stripe: u32, block: usize, seed: u64) -> Heal {
+    let (disk, _) = rig.place(stripe, 0, block);
+    let slot = rig.set.shape().slot(stripe, 0);
+    let crc = crcs(&cluster(seed))[block];
+    Heal { set: SetId(5), slot, block, crc, disk: DiskId(disk as u16) }
+}
+
+#[test]
+fn a_broken_block_is_rewritten_once() {
+    on_a_core(async {
+        for (level, members) in redundant() {
+            let (rig, _) = filled(level, members).await;
+            let heal = heal_of(&rig, 1, 7, 10);
+            assert_eq!(rig.raid.heal(&rig.set, &heal).await, Ok(Healed::Fine));
+            let disk = rig.corrupt(1, 0, 7);
+            assert_eq!(rig.raid.heal(&rig.set, &heal).await, Ok(Healed::Healed));
+            let (_, at) = rig.place(1, 0, 7);
+            assert_eq!(rig.disks[disk].held(at), block(cluster(10)[7]));
+            assert_eq!(rig.raid.heal(&rig.set, &heal).await, Ok(Healed::Fine));
+            assert_eq!(rig.raid.disks().get(heal.disk).unwrap().counts().healed, 1);
+            // A sector that cannot be read is given a new chance by being written.
+            rig.disks[disk].refuse(at..at + 4096);
+            assert_eq!(rig.raid.heal(&rig.set, &heal).await, Ok(Healed::Healed));
+        }
+    });
+}
+
+#[test]
+fn a_heal_that_came_too_late_changes_nothing() {
+    on_a_core(async {
+        for (level, members) in redundant() {
+            let (rig, columns) = filled(level, members).await;
+            let old = heal_of(&rig, 1, 7, 999);
+            assert_eq!(rig.raid.heal(&rig.set, &old).await, Ok(Healed::NoSource));
+            rig.set.mark_stale(1, old.disk);
+            let heal = heal_of(&rig, 1, 7, 10);
+            assert_eq!(rig.raid.heal(&rig.set, &heal).await, Ok(Healed::NotWritten));
+            expect_all(&rig, &columns).await;
+        }
+    });
+}
+
+#[test]
+fn a_heal_waits_for_a_write_to_the_same_stripe() {
+    on_a_core(async {
+        let rig = Rig::new(Some(Level::Raid1), 2);
+        rig.fill(0, &[0], 1).await;
+        rig.disks[1].slow_down();
+        let mut write = Box::pin(rig.raid.write_slot(&rig.set, 0, 0, blocks(&cluster(2)), FLAGS));
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(write.as_mut().poll(&mut cx).is_pending());
+        // Disk 0 holds the new data, disk 1 the old; the heal must not undo the write.
+        let heal = heal_of(&rig, 0, 3, 1);
+        let mut healing = Box::pin(rig.raid.heal(&rig.set, &heal));
+        assert!(healing.as_mut().poll(&mut cx).is_pending());
+        write.await.unwrap();
+        assert_eq!(healing.await, Ok(Healed::NoSource));
+        rig.expect(0, 0, &cluster(2)).await;
+    });
+}
+
+#[test]
+fn a_lost_disk_is_rebuilt_on_another_while_writes_go_on() {
+    on_a_core(async {
+        for (level, members) in redundant() {
+            for lost in 0..usize::from(members) {
+                let (rig, columns) = filled(level, members).await;
+                rig.raid.disks().remove(DiskId(lost as u16));
+                let seat = Seat { disk: DiskId(members), chunk: 1 };
+                rig.set.set_replacement(lost, seat).unwrap();
+                rig.raid.refresh_stripe(&rig.set, 0, NO_CRCS).await.unwrap();
+                rig.fill(0, &columns, 0).await;
+                rig.fill(2, &columns, 20).await;
+                assert_eq!(rig.set.promote_replacement(), None);
+                // It goes on where it was after a restart.
+                let record = rig.set.record();
+                let rig = rig.restarted(record);
+                rig.raid.disks().remove(DiskId(lost as u16));
+                for stripe in 0..STRIPES {
+                    rig.raid.refresh_stripe(&rig.set, stripe, NO_CRCS).await.unwrap();
+                }
+                assert!(rig.set.promote_replacement().is_some());
+                for away in choices(rig.members(), rig.losses_max()) {
+                    let disks: Vec<_> = away
+                        .iter()
+                        .map(|member| usize::from(rig.set.members()[*member].disk.0))
+                        .collect();
+                    rig.lose(&disks);
+                    expect_all(&rig, &columns).await;
+                    disks.iter().for_each(|disk| rig.disks[*disk].revive());
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_disk_is_copied_out_before_it_dies_even_without_redundancy() {
+    on_a_core(async {
+        for (level, members) in SETS {
+            let (rig, columns) = filled(level, members).await;
+            let seat = Seat { disk: DiskId(members), chunk: 0 };
+            rig.set.set_replacement(0, seat).unwrap();
+            let stripes = rig.set.stale_stripes();
+            assert_eq!(stripes.len(), STRIPES as usize);
+            for stripe in stripes {
+                let done = rig.raid.refresh_stripe(&rig.set, stripe, NO_CRCS).await.unwrap();
+                assert_eq!((done.left, done.damaged_blocks), (0, 0));
+            }
+            assert_eq!(rig.set.promote_replacement().unwrap().disk, DiskId(0));
+            rig.raid.disks().remove(DiskId(0));
+            expect_all(&rig, &columns).await;
+        }
+    });
+}
+
+#[test]
+fn a_replacement_that_fails_stays_stale() {
+    on_a_core(async {
+        let (rig, columns) = filled(Some(Level::Raid5), 3).await;
+        rig.set.set_replacement(1, Seat { disk: DiskId(3), chunk: 0 }).unwrap();
+        rig.lose(&[3]);
+        let done = rig.raid.refresh_stripe(&rig.set, 0, NO_CRCS).await.unwrap();
+        assert_eq!(done.left, 1);
+        assert_eq!(rig.heard(), [DiskId(3)]);
+        assert_eq!(rig.set.promote_replacement(), None);
+        rig.set.drop_replacement();
+        assert!(rig.set.stale_stripes().is_empty());
+        expect_all(&rig, &columns).await;
+    });
+}
+
+#[test]
+fn what_cannot_be_read_is_lost_alone_in_a_rebuild() {
+    on_a_core(async {
+        let (rig, _) = filled(Some(Level::Raid1), 2).await;
+        let at = rig.set.byte_at(rig.set.members()[0], 1, 4);
+        rig.disks[0].refuse(at..at + 4096);
+        rig.raid.disks().remove(DiskId(1));
+        rig.set.set_replacement(1, Seat { disk: DiskId(2), chunk: 1 }).unwrap();
+        let done = rig.raid.refresh_stripe(&rig.set, 1, NO_CRCS).await.unwrap();
+        assert_eq!((done.damaged_blocks, done.written_bytes), (1, 15 * 4096));
+        rig.raid.disks().remove(DiskId(0));
+        let read = rig.read(1, 3, &cluster(10)[3..6]).await;
+        assert_eq!(read.unwrap_err(), ReadError::Damaged { block: 4 });
+        assert!(rig.read(1, 5, &cluster(10)[5..]).await.is_ok());
+        // With no disk left there is nothing to rebuild from, and nothing is taken for done.
+        let lost = rig.raid.refresh_stripe(&rig.set, 2, NO_CRCS).await;
+        assert_eq!(lost.unwrap_err(), ReadError::Lost);
+        assert!(rig.set.stale(2) != 0);
+    });
+}
+
+#[test]
+fn a_scrub_finds_and_repairs_every_strip() {
+    on_a_core(async {
+        for (level, members) in redundant() {
+            let (rig, columns) = filled(level, members).await;
+            let known = |column: usize, row: usize| Some(crcs(&cluster(10 + column as u64))[row]);
+            let clean = rig.raid.scrub_stripe(&rig.set, 1, &known).await.unwrap();
+            let shape = rig.set.shape();
+            let (copies, rows) = if shape.parity() == 0 { (shape.members(), 0) } else { (1, 16) };
+            let verified = (columns.len() * copies * CLUSTER_BLOCKS) as u32;
+            let expected = Scrubbed { verified, parity_rows: rows, ..Scrubbed::default() };
+            assert_eq!(clean, expected);
+            for member in 0..rig.members() {
+                let seat = rig.set.members()[member];
+                let disk = &rig.disks[usize::from(seat.disk.0)];
+                disk.flip(rig.set.byte_at(seat, 1, member));
+                let at = rig.set.byte_at(seat, 1, 15);
+                disk.refuse(at..at + 4096);
+                let found = rig.raid.scrub_stripe(&rig.set, 1, &known).await.unwrap();
+                assert_eq!((found.bad, found.repaired), (2, 2), "{level:?} member {member}");
+                assert!(found.damaged.is_empty());
+                let again = rig.raid.scrub_stripe(&rig.set, 1, &known).await.unwrap();
+                assert_eq!(again, expected);
+            }
+            let empty = rig.raid.scrub_stripe(&rig.set, STRIPES - 1, NO_CRCS).await.unwrap();
+            assert_eq!(empty, Scrubbed::default());
+        }
+    });
+}
+
+#[test]
+fn a_scrub_says_what_is_beyond_repair() {
+    on_a_core(async {
+        let (rig, _) = filled(Some(Level::Raid5), 3).await;
+        let known = |column: usize, row: usize| Some(crcs(&cluster(10 + column as u64))[row]);
+        rig.corrupt(1, 0, 3);
+        rig.corrupt(1, 1, 3);
+        rig.corrupt(1, 1, 5);
+        let found = rig.raid.scrub_stripe(&rig.set, 1, &known).await.unwrap();
+        assert_eq!(found.damaged, [(0, 3), (1, 3)]);
+        assert_eq!((found.bad, found.repaired), (3, 1));
+        rig.raid.disks().remove(DiskId(0));
+        rig.raid.disks().remove(DiskId(1));
+        let lost = rig.raid.scrub_stripe(&rig.set, 1, &known).await;
+        assert_eq!(lost.unwrap_err(), ReadError::Lost);
+    });
+}
+
+#[test]
+fn refresh_and_heal_say_when_it_is_not_the_moment() {
+    on_a_core(async {
+        let rig = Rig::new(Some(Level::Raid1), 2);
+        rig.fill(0, &[0], 1).await;
+        let heal = heal_of(&rig, 0, 3, 1);
+        rig.disks[0].be_busy(1);
+        let later = WriteError::Later(BlockError::Busy);
+        assert_eq!(rig.raid.heal(&rig.set, &heal).await, Err(later));
+        rig.set.mark_stale(0, DiskId(1));
+        rig.disks[0].be_busy(1);
+        let refreshed = rig.raid.refresh_stripe(&rig.set, 0, NO_CRCS).await;
+        assert_eq!(refreshed.unwrap_err(), ReadError::Later(BlockError::Busy));
+        assert_eq!(rig.set.stale(0), 2);
+    });
+}

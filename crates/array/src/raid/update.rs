@@ -1,0 +1,347 @@
+//! Changes of parity stripes that hold live data: first worked out, then kept in the redo area,
+//! then done.
+//!
+//! An update holds the full new contents of every block that changes, data and parity, of members
+//! that are away too. So it can be done again after a crash, any number of times and also when a
+//! disk has come back in between, and the outcome is the same.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use block::{BlockError, WriteFlags};
+use ring::{Buf, Data};
+
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, SetId};
+
+use super::rows::{Crcs, Rows, compute, mask_of, rows_of};
+use super::set::Set;
+use super::write::{Put, still_now};
+use super::{Raid, ReadError, WriteError};
+
+/// New contents of blocks of one column.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// The data column.
+    pub column: usize,
+    /// Its block that the change begins with.
+    pub first_block: usize,
+    /// Whole blocks.
+    pub data: Data,
+}
+
+/// All that changes on the disks of one stripe.
+#[derive(Debug, Clone)]
+pub struct Update {
+    /// The set.
+    pub set: SetId,
+    /// The stripe.
+    pub stripe: u32,
+    /// The columns that the parity covers afterwards.
+    pub written: u8,
+    /// Data and parity, each block at most once.
+    pub puts: Vec<Put>,
+}
+
+/// Rows that change in the same columns.
+#[derive(Debug, PartialEq, Eq)]
+struct Run {
+    rows: Range<usize>,
+    columns: u8,
+}
+
+/// For each row the columns that change, joined where neighbours are alike.
+fn runs(changes: &[Change]) -> Vec<Run> {
+    let mut columns = [0u8; CLUSTER_BLOCKS];
+    for change in changes {
+        let blocks = change.data.len() / BLOCK_BYTES;
+        for row in &mut columns[change.first_block..change.first_block + blocks] {
+            assert!(*row >> change.column & 1 == 0, "no block changes twice in one update");
+            *row |= 1 << change.column;
+        }
+    }
+    let mut runs: Vec<Run> = Vec::new();
+    for (row, columns) in columns.into_iter().enumerate().filter(|(_, columns)| *columns != 0) {
+        match runs.last_mut() {
+            Some(last) if last.rows.end == row && last.columns == columns => last.rows.end += 1,
+            _ => runs.push(Run { rows: row..row + 1, columns }),
+        }
+    }
+    runs
+}
+
+/// The new contents of block `row` of `column`, if it changes.
+fn changed(changes: &[Change], column: usize, row: usize) -> Option<&[u8]> {
+    changes.iter().find_map(|change| {
+        let offset = row.checked_sub(change.first_block)? * BLOCK_BYTES;
+        let bytes = change.data.as_slice().expect("changes were made still");
+        let is_there = change.column == column && offset < bytes.len();
+        is_there.then(|| &bytes[offset..offset + BLOCK_BYTES])
+    })
+}
+
+impl Raid {
+    /// Works out what `changes` mean for a stripe with parity. Columns that were not written before
+    /// join the parity; what the changes leave of them becomes zeroes. `crcs` gives the checksums
+    /// of blocks as they are now (column, block), where the caller knows them: above all those of
+    /// the blocks that change, or a damaged one of them damages the parity.
+    ///
+    /// Until the update is applied nothing else may change the stripe.
+    ///
+    /// # Errors
+    /// When what is needed cannot be read.
+    pub async fn plan_update(
+        &self,
+        set: &Set,
+        stripe: u32,
+        changes: &[Change],
+        crcs: &dyn Fn(usize, usize) -> Option<u32>,
+    ) -> Result<Update, ReadError> {
+        let shape = set.shape();
+        assert!(shape.parity() > 0, "copies are written in place");
+        assert!(changes.iter().all(|change| change.column < shape.columns()), "columns of the set");
+        let changes = changes
+            .iter()
+            .map(|change| Ok(Change { data: still_now(&change.data)?, ..change.clone() }));
+        let changes: Vec<Change> = changes.collect::<Result<_, _>>().map_err(later)?;
+        let _guard = self.locks.lock(set.id(), stripe).await;
+        let mut puts = Vec::new();
+        for run in runs(&changes) {
+            let parities = self.new_parity(set, stripe, &run, &changes, crcs).await?;
+            for (i, buf) in parities.into_iter().enumerate() {
+                let strip = shape.columns() + i;
+                puts.push(Put { strip, first_block: run.rows.start, data: buf.freeze() });
+            }
+        }
+        puts.extend(changes.iter().map(|change| Put {
+            strip: change.column,
+            first_block: change.first_block,
+            data: change.data.clone(),
+        }));
+        let old = set.written(stripe);
+        let joining = changes.iter().fold(0, |mask, change| mask | 1 << change.column) & !old;
+        for strip in 0..shape.strips() {
+            // What a stripe without data holds as its parity is whatever was there before.
+            let is_parity = strip >= shape.columns();
+            if if is_parity { old == 0 } else { joining >> strip & 1 == 1 } {
+                fill_with_zeroes(&mut puts, strip);
+            }
+        }
+        Ok(Update { set: set.id(), stripe, written: old | joining, puts })
+    }
+
+    /// Does an update, for the first time or again.
+    ///
+    /// # Errors
+    /// Those of every write.
+    pub async fn apply(
+        &self,
+        set: &Set,
+        update: &Update,
+        flags: WriteFlags,
+    ) -> Result<(), WriteError> {
+        assert!(update.set == set.id(), "the update is for this set");
+        let _guard = self.locks.lock(set.id(), update.stripe).await;
+        self.put(set, update.stripe, update.written, &update.puts, flags).await?;
+        set.mark_written(update.stripe, update.written);
+        Ok(())
+    }
+
+    /// The parities of a run of rows after the changes.
+    ///
+    /// Normally the old parity takes the difference that the changes make. That reads only what
+    /// changes, and it keeps what the parity knows about the other columns: to compute it anew from
+    /// a column that is silently damaged would make the damage final. So the other way is
+    /// taken only when it reads no more and every block of it can be verified, or when old
+    /// contents are missing.
+    async fn new_parity(
+        &self,
+        set: &Set,
+        stripe: u32,
+        run: &Run,
+        changes: &[Change],
+        crcs: Crcs<'_>,
+    ) -> Result<Vec<Buf>, ReadError> {
+        let shape = set.shape();
+        let written = set.written(stripe);
+        let parities = (1u16 << shape.parity()) - 1;
+        let old = u16::from(written & run.columns) | parities << shape.columns();
+        let others = u16::from(written & !run.columns);
+        let is_known = |column| run.rows.clone().all(|row| crcs(column, row).is_some());
+        if others.count_ones() <= old.count_ones() && rows_of(others).all(is_known) {
+            let rows = self.load_checked(set, stripe, others, run, crcs).await?;
+            if has_all(&rows, others, &run.rows)
+                && let Some(parities) = recomputed(&rows, run, changes, crcs)?
+            {
+                return Ok(parities);
+            }
+        }
+        let mut rows = self.load_checked(set, stripe, old, run, crcs).await?;
+        if !has_all(&rows, old, &run.rows) {
+            rows = self.load_checked(set, stripe, u16::MAX, run, crcs).await?;
+        }
+        let mut parities = modified(&rows, run, changes, crcs)?;
+        if parities.iter().any(Option::is_none) {
+            let anew = recomputed(&rows, run, changes, crcs)?.ok_or_else(|| {
+                let is_there = self.is_readable(set, stripe);
+                let block = run.rows.start;
+                if is_there { ReadError::Damaged { block } } else { ReadError::Lost }
+            })?;
+            for (parity, anew) in parities.iter_mut().zip(anew) {
+                parity.get_or_insert(anew);
+            }
+        }
+        Ok(parities.into_iter().map(|parity| parity.expect("filled above")).collect())
+    }
+
+    async fn load_checked(
+        &self,
+        set: &Set,
+        stripe: u32,
+        strips: u16,
+        run: &Run,
+        crcs: Crcs<'_>,
+    ) -> Result<Rows, ReadError> {
+        let loaded = self.load_rows(set, stripe, strips, &run.rows).await;
+        let mut rows = loaded.map_err(ReadError::Later)?;
+        for (column, row) in rows.reject_wrong(crcs) {
+            self.blame(set, stripe, column, row);
+        }
+        Ok(rows)
+    }
+}
+
+static ZEROES: [u8; CLUSTER_BYTES] = [0; CLUSTER_BYTES];
+
+/// Adds zeroes for the blocks of a strip that nothing else covers.
+fn fill_with_zeroes(puts: &mut Vec<Put>, strip: usize) {
+    let of_strip = puts.iter().filter(|put| put.strip == strip);
+    let mut left = !of_strip.fold(0, |mask, put| mask | put.coverage());
+    while left != 0 {
+        let first_block = left.trailing_zeros() as usize;
+        let blocks = (left >> first_block).trailing_ones() as usize;
+        left &= !mask_of(&(first_block..first_block + blocks));
+        let data = Data::from(&ZEROES[..blocks * BLOCK_BYTES]);
+        puts.push(Put { strip, first_block, data });
+    }
+}
+
+fn later(error: WriteError) -> ReadError {
+    match error {
+        WriteError::Later(error) => ReadError::Later(error),
+        WriteError::Lost => ReadError::Lost,
+    }
+}
+
+/// Whether every one of `strips` was loaded in full.
+fn has_all(rows: &Rows, strips: u16, range: &Range<usize>) -> bool {
+    let wanted = mask_of(range);
+    let is_whole = |strip: usize| {
+        rows.strips[strip].as_ref().is_some_and(|loaded| loaded.good & wanted == wanted)
+    };
+    (0..rows.strips.len()).filter(|strip| strips >> strip & 1 == 1).all(is_whole)
+}
+
+/// New parity = old parity + (old + new contents of each column that changes); `None` for a
+/// parity whose old contents, or those of a column, cannot be had.
+fn modified(
+    rows: &Rows,
+    run: &Run,
+    changes: &[Change],
+    crcs: Crcs<'_>,
+) -> Result<Vec<Option<Buf>>, ReadError> {
+    let columns = rows.shape.columns();
+    let mut parities = Vec::new();
+    for strip in columns..rows.shape.strips() {
+        let is_there = has_all(rows, 1 << strip, &run.rows);
+        let loaded = rows.strips[strip].as_ref().filter(|_| is_there);
+        let copy = |buf: Option<Buf>| buf.ok_or(ReadError::Later(BlockError::NoMemory));
+        parities.push(loaded.map(|loaded| copy(loaded.data.to_buf())).transpose()?);
+    }
+    for (i, row) in run.rows.clone().enumerate() {
+        let at = i * BLOCK_BYTES..(i + 1) * BLOCK_BYTES;
+        for column in rows_of(run.columns.into()) {
+            let Some(old) = rows.get(column, row, crcs) else {
+                return Ok(parities.iter().map(|_| None).collect());
+            };
+            let mut delta = [0; BLOCK_BYTES];
+            delta.copy_from_slice(changed(changes, column, row).expect("the run changes it"));
+            if !old.is_empty() {
+                parity::xor_into(&mut delta, &old);
+            }
+            if let Some(p) = &mut parities[0] {
+                parity::xor_into(&mut p[at.clone()], &delta);
+            }
+            if let Some(Some(q)) = parities.get_mut(1) {
+                parity::update_q(&mut q[at.clone()], &delta, column);
+            }
+        }
+    }
+    Ok(parities)
+}
+
+/// New parity from all columns, those that change and those that do not; `None` when some of
+/// them cannot be had.
+fn recomputed(
+    rows: &Rows,
+    run: &Run,
+    changes: &[Change],
+    crcs: Crcs<'_>,
+) -> Result<Option<Vec<Buf>>, ReadError> {
+    let columns = rows.shape.columns();
+    let len = run.rows.len() * BLOCK_BYTES;
+    let bufs: Option<Vec<Buf>> = (0..rows.shape.parity()).map(|_| Buf::alloc(len)).collect();
+    let mut bufs = bufs.ok_or(ReadError::Later(BlockError::NoMemory))?;
+    for (i, row) in run.rows.clone().enumerate() {
+        let data = (0..columns).map(|column| match changed(changes, column, row) {
+            Some(new) => Some(Cow::Borrowed(new)),
+            None => rows.get(column, row, crcs),
+        });
+        let Some(data) = data.collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let data: Vec<&[u8]> = data.iter().map(AsRef::as_ref).collect();
+        let at = i * BLOCK_BYTES..(i + 1) * BLOCK_BYTES;
+        let mut parities: Vec<&mut [u8]> =
+            bufs.iter_mut().map(|buf| &mut buf[at.clone()]).collect();
+        compute(&data, &mut parities);
+    }
+    Ok(Some(bufs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(column: usize, rows: Range<usize>) -> Change {
+        let data = Data::from(&ZEROES[..rows.len() * BLOCK_BYTES]);
+        Change { column, first_block: rows.start, data }
+    }
+
+    #[test]
+    fn rows_that_change_alike_are_one_run() {
+        let run = |rows, columns| Run { rows, columns };
+        assert_eq!(runs(&[change(1, 3..5)]), [run(3..5, 0b10)]);
+        let overlapping = [change(0, 0..4), change(2, 2..6), change(0, 9..10)];
+        let expected = [run(0..2, 0b001), run(2..4, 0b101), run(4..6, 0b100), run(9..10, 0b001)];
+        assert_eq!(runs(&overlapping), expected);
+    }
+
+    #[test]
+    #[should_panic(expected = "changes twice")]
+    fn a_block_cannot_change_twice() {
+        runs(&[change(1, 3..5), change(1, 4..6)]);
+    }
+
+    #[test]
+    fn what_is_not_covered_becomes_zeroes() {
+        let put = |first_block, blocks: usize| {
+            let data = Data::from(&ZEROES[..blocks * BLOCK_BYTES]);
+            Put { strip: 1, first_block, data }
+        };
+        let mut puts = vec![put(2, 3), put(7, 1)];
+        fill_with_zeroes(&mut puts, 1);
+        let added: Vec<_> =
+            puts[2..].iter().map(|put| (put.first_block, put.data.len() / 4096)).collect();
+        assert_eq!(added, [(0, 2), (5, 2), (8, 8)]);
+        fill_with_zeroes(&mut puts, 1);
+        assert_eq!(puts.len(), 5, "nothing is left to cover");
+    }
+}
