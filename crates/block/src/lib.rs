@@ -1,8 +1,9 @@
 //! The BlockDevice trait where all layers meet; RAM, null, file and disk devices.
 //!
 //! [`RamDisk`] and [`NullDisk`] live in memory, [`FileDisk`] on a file or a block device of the
-//! machine. All of them run on the cores of `ring`. [`testing`] holds the suite that every
-//! device passes, and a device that fails on order.
+//! machine. [`ModelDisk`] takes the time of a real drive over any of them. All of them run on the
+//! cores of `ring`. [`testing`] holds the suite that every device passes, and a device that fails on
+//! order.
 
 mod bytes;
 mod device;
@@ -11,6 +12,7 @@ mod file;
 mod future;
 mod geometry;
 mod locks;
+mod model;
 mod null;
 mod ram;
 pub mod testing;
@@ -21,6 +23,7 @@ pub use error::BlockError;
 pub use file::{FileDisk, FileOptions, OpenError};
 pub use future::IoFuture;
 pub use geometry::{ATOMIC_BYTES_MAX, Geometry};
+pub use model::{DriveClass, ModelDisk};
 pub use null::NullDisk;
 pub use ram::RamDisk;
 pub use zero::zero_range;

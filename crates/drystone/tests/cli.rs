@@ -53,6 +53,7 @@ const HELP: &[(&[&str], &[&str])] = &[
             "null:SIZE",
             "file:PATH[:SIZE]",
             "disk:PATH",
+            "sim:DRIVE[:SIZE[:PATH]]",
             "block=512|4096",
             "cache=durable",
             "cache=volatile",
@@ -142,7 +143,7 @@ fn bad_command_lines_get_one_sentence_and_code_2() {
     refuses(
         &["export"],
         2,
-        "a disk to export is missing: write ram:SIZE, null:SIZE, file:PATH[:SIZE] or disk:PATH, such as ram:1G",
+        "a disk to export is missing: write ram:SIZE, null:SIZE, file:PATH[:SIZE], disk:PATH or sim:DRIVE[:SIZE], such as ram:1G",
     );
     refuses(
         &["export", "ram:10GB"],

@@ -114,20 +114,23 @@ fn help_options(help: &str) -> BTreeSet<&str> {
 
 #[test]
 fn generated_parts_are_up_to_date() {
-    let path = "docs/conformance.md";
-    let before = read(path);
-    let mut after = before.clone();
-    let parts =
-        [("commands", scsi::cdb::table_markdown()), ("keys", iscsi::text::table_markdown())];
-    for (name, part) in parts {
-        after = replaced(&after, name, &part)
+    let parts = [
+        ("docs/conformance.md", "commands", scsi::cdb::table_markdown()),
+        ("docs/conformance.md", "keys", iscsi::text::table_markdown()),
+        ("docs/disks.md", "spinning drives", block::testing::spinning_markdown()),
+        ("docs/disks.md", "flash drives", block::testing::flash_markdown()),
+        ("docs/disks.md", "figures", block::testing::figures_markdown()),
+    ];
+    for (path, name, part) in parts {
+        let before = read(path);
+        let after = replaced(&before, name, &part)
             .unwrap_or_else(|| panic!("{path} has no marks for the generated part `{name}`"));
+        if env::var_os(WRITE).is_some() {
+            fs::write(root().join(path), after).unwrap();
+            continue;
+        }
+        assert!(before == after, "{path} is not what the code says: run `make docs` and commit it");
     }
-    if env::var_os(WRITE).is_some() {
-        fs::write(root().join(path), after).unwrap();
-        return;
-    }
-    assert!(before == after, "{path} is not what the code says: run `make docs` and commit it");
 }
 
 #[test]

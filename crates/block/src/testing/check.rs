@@ -288,10 +288,10 @@ fn data(bytes: &[u8]) -> Data {
 
 /// A small generator (splitmix64): a history must replay from its seed for ever, whatever
 /// happens to random-number crates.
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
-    fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -303,7 +303,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, end: u64) -> u64 {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 

@@ -29,6 +29,9 @@ Each SPEC is one disk:
   null:SIZE         nowhere: writes are dropped, reads give zeroes
   file:PATH[:SIZE]  in a file; a missing one is created sparse
   disk:PATH         on a block device, such as disk:/dev/sdb
+  sim:DRIVE[:SIZE[:PATH]]
+                    in memory or in the file PATH, but as slow as a
+                    real drive: sas15k, sas10k, nl-sas, sata-ssd, nvme
 
 with options behind commas:
 
@@ -73,8 +76,8 @@ Examples:
 /// Serve disks over iSCSI, as LUN 0, 1, 2 ... of one target.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// A disk to serve: ram:SIZE, null:SIZE, file:PATH[:SIZE] or disk:PATH, with options behind
-    /// commas.
+    /// A disk to serve: ram:SIZE, null:SIZE, file:PATH[:SIZE], disk:PATH or sim:DRIVE[:SIZE], with
+    /// options behind commas.
     #[arg(value_name = "SPEC", required = true, value_parser = Spec::parse)]
     pub(crate) specs: Vec<Spec>,
 

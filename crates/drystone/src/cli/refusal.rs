@@ -90,7 +90,7 @@ fn unknown_argument(error: &clap::Error, argument: &str) -> String {
 /// A required argument that is not there.
 fn missing(argument: &str) -> String {
     if argument.contains("SPEC") {
-        "a disk to export is missing: write ram:SIZE, null:SIZE, file:PATH[:SIZE] or disk:PATH, such as ram:1G"
+        "a disk to export is missing: write ram:SIZE, null:SIZE, file:PATH[:SIZE], disk:PATH or sim:DRIVE[:SIZE], such as ram:1G"
             .to_owned()
     } else if argument.contains("URL") {
         "a volume to attach is missing: write iscsi://HOST[:PORT]/IQN[/LUN]".to_owned()

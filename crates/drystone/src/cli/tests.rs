@@ -62,7 +62,7 @@ const REFUSALS: &[(&[&str], &str)] = &[
     (&["zzz"], "there is no command 'zzz': drystone --help lists them all"),
     (
         &["export"],
-        "a disk to export is missing: write ram:SIZE, null:SIZE, file:PATH[:SIZE] or disk:PATH, such as ram:1G",
+        "a disk to export is missing: write ram:SIZE, null:SIZE, file:PATH[:SIZE], disk:PATH or sim:DRIVE[:SIZE], such as ram:1G",
     ),
     (
         &["export", "ram:1G", "--prtal", "127.0.0.1"],

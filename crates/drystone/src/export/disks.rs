@@ -4,7 +4,7 @@ use crate::export::ready::Lun;
 use crate::os::machine;
 use crate::spec::{Cache, Medium, Spec};
 use anyhow::{Context, anyhow};
-use block::{BlockDevice, FileDisk, FileOptions, NullDisk, OpenError, RamDisk};
+use block::{BlockDevice, FileDisk, FileOptions, ModelDisk, NullDisk, OpenError, RamDisk};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -59,7 +59,6 @@ fn unit(
 /// Opens one disk.
 fn open(spec: &Spec) -> anyhow::Result<Arc<dyn BlockDevice>> {
     let block_bytes = spec.block_bytes.unwrap_or(BLOCK_BYTES_DEFAULT);
-    let blocks = |size_bytes: u64| size_bytes / u64::from(block_bytes);
     let options = |size_bytes| FileOptions {
         block_bytes,
         read_only: spec.read_only,
@@ -68,24 +67,29 @@ fn open(spec: &Spec) -> anyhow::Result<Arc<dyn BlockDevice>> {
         direct: false,
     };
     Ok(match &spec.medium {
-        Medium::Ram { size_bytes } => {
-            let open = if spec.read_only { RamDisk::new_read_only } else { RamDisk::new };
-            let disk = open(block_bytes, blocks(*size_bytes));
-            Arc::new(disk.with_context(|| {
-                format!(
-                    "there is not enough address space for '{}': write a smaller size",
-                    spec.name
-                )
-            })?)
-        }
+        Medium::Ram { size_bytes } => Arc::new(open_ram(spec, block_bytes, *size_bytes)?),
         Medium::Null { size_bytes } => {
             let open = if spec.read_only { NullDisk::new_read_only } else { NullDisk::new };
-            Arc::new(open(block_bytes, blocks(*size_bytes)))
+            Arc::new(open(block_bytes, size_bytes / u64::from(block_bytes)))
         }
         Medium::File { path, size_bytes } => {
             Arc::new(FileDisk::open_file(path, &options(*size_bytes))?)
         }
         Medium::Disk { path } => Arc::new(open_disk(path, &options(None), spec.block_bytes)?),
+        Medium::Sim { class, size_bytes, path } => {
+            let below: Arc<dyn BlockDevice> = match path {
+                Some(path) => Arc::new(FileDisk::open_file(path, &options(Some(*size_bytes)))?),
+                None => Arc::new(open_ram(spec, block_bytes, *size_bytes)?),
+            };
+            Arc::new(ModelDisk::new(*class, below))
+        }
+    })
+}
+
+fn open_ram(spec: &Spec, block_bytes: u32, size_bytes: u64) -> anyhow::Result<RamDisk> {
+    let open = if spec.read_only { RamDisk::new_read_only } else { RamDisk::new };
+    open(block_bytes, size_bytes / u64::from(block_bytes)).with_context(|| {
+        format!("there is not enough address space for '{}': write a smaller size", spec.name)
     })
 }
 
@@ -142,6 +146,8 @@ mod tests {
             "ram:1M,ro".to_owned(),
             "null:1T,block=4096".to_owned(),
             format!("{file},cache=volatile"),
+            format!("sim:nl-sas:4T:{},block=4096", dir.path().join("slow.img").display()),
+            "sim:nvme:1T,cache=volatile".to_owned(),
         ];
         let luns = opened(&texts).unwrap();
         let seen: Vec<_> = luns
@@ -154,6 +160,8 @@ mod tests {
                 (0, 1 << 20, 512, true, Cache::Durable),
                 (1, 1 << 40, 4096, false, Cache::Durable),
                 (2, 1 << 20, 512, false, Cache::Volatile),
+                (3, 4 << 40, 4096, false, Cache::Durable),
+                (4, 1 << 40, 512, false, Cache::Volatile),
             ]
         );
         assert_eq!(luns[2].name, file);

@@ -4,6 +4,7 @@ pub(crate) mod size;
 #[cfg(test)]
 mod tests;
 
+use block::DriveClass;
 use size::SizeError;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -53,6 +54,15 @@ pub(crate) enum Medium {
         /// Its device node.
         path: PathBuf,
     },
+    /// In memory or in a file, as slow as a drive.
+    Sim {
+        /// Which kind of drive.
+        class: DriveClass,
+        /// Capacity.
+        size_bytes: u64,
+        /// The file; `None`: in memory.
+        path: Option<PathBuf>,
+    },
 }
 
 /// When a write is answered GOOD.
@@ -79,7 +89,7 @@ impl Cache {
 pub(crate) enum SpecError {
     /// No known kind in front of a colon.
     #[error(
-        "'{0}' is not a disk to export: write ram:SIZE, null:SIZE, file:PATH[:SIZE] or disk:PATH, such as ram:1G"
+        "'{0}' is not a disk to export: write ram:SIZE, null:SIZE, file:PATH[:SIZE], disk:PATH or sim:DRIVE[:SIZE], such as ram:1G"
     )]
     Kind(String),
     /// `ram:` with nothing behind it.
@@ -88,10 +98,15 @@ pub(crate) enum SpecError {
         /// `ram` or `null`.
         kind: &'static str,
     },
+    /// `sim:` with a drive that there is not.
+    #[error(
+        "'{0}' is not a drive to simulate: write sim:sas15k, sim:sas10k, sim:nl-sas, sim:sata-ssd or sim:nvme, with a size behind it as in sim:sas15k:300G"
+    )]
+    Drive(String),
     /// `file:` or `disk:` with nothing behind it.
     #[error("'{kind}:' needs a path: write {kind}:{example}")]
     NoPath {
-        /// `file` or `disk`.
+        /// `file`, `disk` or `sim`.
         kind: &'static str,
         /// A path that would do.
         example: &'static str,
@@ -197,9 +212,9 @@ impl Spec {
     fn check_blocks(&self) -> Result<(), SpecError> {
         let block_bytes = self.block_bytes.unwrap_or(512);
         match &self.medium {
-            Medium::Ram { size_bytes } | Medium::Null { size_bytes } => {
-                check_multiple(*size_bytes, block_bytes)
-            }
+            Medium::Ram { size_bytes }
+            | Medium::Null { size_bytes }
+            | Medium::Sim { size_bytes, .. } => check_multiple(*size_bytes, block_bytes),
             Medium::File { size_bytes: Some(size_bytes), .. } => {
                 check_multiple(*size_bytes, block_bytes)
             }
@@ -211,6 +226,7 @@ impl Spec {
     pub(crate) fn path(&self) -> Option<&std::path::Path> {
         match &self.medium {
             Medium::File { path, .. } | Medium::Disk { path } => Some(path),
+            Medium::Sim { path, .. } => path.as_deref(),
             Medium::Ram { .. } | Medium::Null { .. } => None,
         }
     }
@@ -239,6 +255,7 @@ fn parse_medium(text: &str) -> Result<Medium, SpecError> {
         "file" => parse_file(what),
         "disk" if what.is_empty() => Err(SpecError::NoPath { kind: "disk", example: "/dev/sdb" }),
         "disk" => Ok(Medium::Disk { path: what.into() }),
+        "sim" => parse_sim(what),
         _ => Err(SpecError::Kind(text.to_owned())),
     }
 }
@@ -254,6 +271,21 @@ fn parse_file(what: &str) -> Result<Medium, SpecError> {
         return Err(SpecError::NoPath { kind: "file", example: "/srv/disk.img:10G" });
     }
     Ok(Medium::File { path: path.into(), size_bytes })
+}
+
+/// Reads `DRIVE[:SIZE[:PATH]]`; without a size it has a usual one of its kind.
+fn parse_sim(what: &str) -> Result<Medium, SpecError> {
+    let mut parts = what.splitn(3, ':');
+    let name = parts.next().unwrap_or_default();
+    let class = DriveClass::from_name(name).ok_or_else(|| SpecError::Drive(name.to_owned()))?;
+    let size_bytes = parts.next().map_or(Ok(class.usual_bytes()), size::parse)?;
+    let path = match parts.next() {
+        Some("") => {
+            return Err(SpecError::NoPath { kind: "sim", example: "sas15k:300G:/srv/disk.img" });
+        }
+        path => path.map(PathBuf::from),
+    };
+    Ok(Medium::Sim { class, size_bytes, path })
 }
 
 /// Splits at commas; two in a row stand for one that belongs to the text, as in QEMU.

@@ -31,9 +31,39 @@ fn each_kind_of_disk_reads_as_written() {
             "disk:/dev/disk/by-path/pci-0000:00:1f.2-ata-1",
             Medium::Disk { path: "/dev/disk/by-path/pci-0000:00:1f.2-ata-1".into() },
         ),
+        (
+            "sim:sas15k:300G",
+            Medium::Sim { class: DriveClass::Sas15k, size_bytes: 300 << 30, path: None },
+        ),
+        (
+            "sim:nl-sas:4T:/srv/a:b.img",
+            Medium::Sim {
+                class: DriveClass::NlSas,
+                size_bytes: 4 << 40,
+                path: Some("/srv/a:b.img".into()),
+            },
+        ),
+        (
+            "sim:sas10k",
+            Medium::Sim {
+                class: DriveClass::Sas10k,
+                size_bytes: DriveClass::Sas10k.usual_bytes(),
+                path: None,
+            },
+        ),
     ];
     for (text, medium) in cases {
         assert_eq!(Spec::parse(text), Ok(plain(medium, text)), "{text}");
+    }
+}
+
+#[test]
+fn every_drive_that_there_is_can_be_written() {
+    for class in DriveClass::ALL {
+        let spec = Spec::parse(&format!("sim:{},block=4096", class.name())).unwrap();
+        assert!(matches!(spec.medium, Medium::Sim { class: found, .. } if found == class));
+        let refusal = SpecError::Drive(String::new()).to_string();
+        assert!(refusal.contains(&format!("sim:{}", class.name())), "{refusal}");
     }
 }
 
@@ -63,9 +93,10 @@ fn a_comma_in_a_path_is_written_twice() {
 
 #[test]
 fn each_refusal_says_what_to_write_instead() {
-    let kinds = "write ram:SIZE, null:SIZE, file:PATH[:SIZE] or disk:PATH, such as ram:1G";
+    let kinds = "write ram:SIZE, null:SIZE, file:PATH[:SIZE], disk:PATH or sim:DRIVE[:SIZE], such as ram:1G";
     let options = "write ro, block=512, block=4096, cache=durable, cache=volatile or serial=TEXT";
     let serials = "write 1 to 32 letters, digits or any of . _ : -";
+    let drives = "write sim:sas15k, sim:sas10k, sim:nl-sas, sim:sata-ssd or sim:nvme, with a size behind it as in sim:sas15k:300G";
     let long = "x".repeat(33);
     let cases = [
         ("", format!("'' is not a disk to export: {kinds}")),
@@ -78,6 +109,14 @@ fn each_refusal_says_what_to_write_instead() {
         ("file:", "'file:' needs a path: write file:/srv/disk.img:10G".to_owned()),
         ("file::1G", "'file:' needs a path: write file:/srv/disk.img:10G".to_owned()),
         ("disk:", "'disk:' needs a path: write disk:/dev/sdb".to_owned()),
+        ("sim:", format!("'' is not a drive to simulate: {drives}")),
+        ("sim:floppy:1M", format!("'floppy' is not a drive to simulate: {drives}")),
+        ("sim:nvme:1T:", "'sim:' needs a path: write sim:sas15k:300G:/srv/disk.img".to_owned()),
+        (
+            "sim:nvme:lots",
+            "'lots' is not a size: write a whole number with K, M, G or T after it, such as 512M"
+                .to_owned(),
+        ),
         (
             "file:/srv/a.img:10GB",
             "'10GB' could mean two sizes: write 10G or 10GiB, which count in 1024s".to_owned(),
@@ -127,7 +166,7 @@ fn each_refusal_says_what_to_write_instead() {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in "(ram:|null:|file:|disk:)?.{0,40}") {
+    fn no_text_panics(text in "(ram:|null:|file:|disk:|sim:|sim:nvme:)?.{0,40}") {
         let _ = Spec::parse(&text);
     }
 
