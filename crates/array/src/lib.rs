@@ -2,21 +2,34 @@
 
 pub mod api;
 pub mod checkpoint;
+mod core;
+mod engine;
 mod env;
+mod error;
 mod join;
 pub mod journal;
 pub mod label;
+mod manage;
 pub mod mutants;
+mod open;
 mod overlay;
+mod pages;
 pub mod raid;
 pub mod space;
+mod sync;
+mod tables;
 #[cfg(test)]
 mod testing;
 pub mod tree;
+mod upkeep;
+mod volume;
 mod wire;
 mod words;
 
 pub use env::{Env, RingEnv, Task};
+pub use error::ArrayError;
+pub use manage::Array;
+pub use open::{CreateOptions, Member, OpenOptions, probe};
 pub use words::{
     BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, DiskId, Epoch, Level, Place, SetId, UnknownLevel,
     VersionId, crc32c,

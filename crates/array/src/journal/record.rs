@@ -50,12 +50,8 @@ pub enum Record {
         /// How many.
         blocks: u64,
     },
-    /// Whole clusters, written to new space of one set.
+    /// Whole clusters, written to new space: of sets with parity whole stripes.
     Map {
-        /// The set.
-        set: SetId,
-        /// Whether parity of the stripes was written with them.
-        written_stripe: bool,
         /// The clusters.
         clusters: Vec<Placed>,
     },
@@ -105,7 +101,7 @@ impl Record {
         let sound = match &record {
             Self::Data { blocks, .. } => *blocks > 0,
             // A set of number 0 passes serde, which knows only that a place is not 0.
-            Self::Map { clusters, .. } => {
+            Self::Map { clusters } => {
                 clusters.iter().all(|placed| Place::from_raw(placed.place.raw()).is_some())
             }
             _ => true,

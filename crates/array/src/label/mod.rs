@@ -79,6 +79,14 @@ pub struct MemberRecord {
     pub kind: MemberKind,
 }
 
+impl MemberRecord {
+    /// Whether it is there, or may come back.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        matches!(self.state, MemberState::Active | MemberState::Stale { .. })
+    }
+}
+
 /// A label.
 ///
 /// ```text
@@ -143,6 +151,14 @@ impl Label {
     #[must_use]
     pub fn agrees(&self, other: &Self) -> bool {
         *self == Self { disk: self.disk, ..other.clone() }
+    }
+
+    /// Sizes of the disks that hold data, or should.
+    #[must_use]
+    pub fn data_sizes(&self) -> Vec<u64> {
+        let used = self.members.iter().filter(|record| record.is_used());
+        let data = used.filter(|record| record.kind == MemberKind::Data);
+        data.map(|record| record.size_bytes).collect()
     }
 
     /// The members in use, by number.

@@ -74,12 +74,6 @@ impl Overlay {
         found
     }
 
-    /// The first cluster from `from` on that has any change here: what lies before it is as the map
-    /// says.
-    pub(crate) fn next_change(&self, from: u64) -> Option<u64> {
-        self.segments.iter().filter_map(|segment| segment.next_change(from)).min()
-    }
-
     /// Clusters of the open segment of which it is not known where they will go: after a replay.
     pub(crate) fn undecided(&self) -> impl Iterator<Item = u64> {
         let open = self.segments.back().expect("invariant 1");

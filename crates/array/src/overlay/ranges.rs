@@ -33,14 +33,6 @@ impl Ranges {
         self.0.range(..=value).next_back().is_some_and(|(_, &end)| value < end)
     }
 
-    /// The first member from `from` on.
-    pub(super) fn next(&self, from: u64) -> Option<u64> {
-        if self.contains(from) {
-            return Some(from);
-        }
-        self.0.range(from..).next().map(|(&start, _)| start)
-    }
-
     pub(super) fn iter(&self) -> impl Iterator<Item = Range<u64>> {
         self.0.iter().map(|(&start, &end)| start..end)
     }

@@ -111,11 +111,6 @@ impl Segment {
         false
     }
 
-    pub(super) fn next_change(&self, from: u64) -> Option<u64> {
-        let patched = self.clusters.range(from..).next().map(|(&cluster, _)| cluster);
-        [patched, self.zeroed.next(from)].into_iter().flatten().min()
-    }
-
     /// All patches, in the order of clusters.
     pub(crate) fn patches(&self) -> impl Iterator<Item = (u64, &Patch)> {
         self.clusters.iter().map(|(&cluster, patch)| (cluster, patch))

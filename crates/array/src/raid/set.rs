@@ -192,6 +192,28 @@ impl Set {
         stripes.map(|(stripe, _)| stripe as u32).collect()
     }
 
+    /// Whether `disk` missed a change of any stripe.
+    #[must_use]
+    pub fn is_stale_on(&self, disk: DiskId) -> bool {
+        let state = self.state();
+        state.bit_of(disk).is_some_and(|bit| state.stale.iter().any(|mask| mask & bit != 0))
+    }
+
+    /// The chunks that missed a change of `stripe`.
+    #[must_use]
+    pub fn stale_seats(&self, stripe: u32) -> Vec<Seat> {
+        self.stale_holders(stripe).into_iter().map(|(_, seat)| seat).collect()
+    }
+
+    /// Members that may be lost without losing data.
+    #[must_use]
+    pub fn losses_max(&self) -> usize {
+        match self.shape.parity() {
+            0 => self.shape.members() - 1,
+            parity => parity,
+        }
+    }
+
     /// The stripe holds nothing any more, so nobody missed anything of it.
     pub fn forget(&self, stripe: u32) {
         let mut state = self.state_mut();

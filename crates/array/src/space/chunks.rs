@@ -76,6 +76,12 @@ impl Chunks {
         self.spare_chunks = chunks;
     }
 
+    /// What is kept free for rebuilds.
+    #[must_use]
+    pub fn spare(&self) -> u64 {
+        self.spare_chunks
+    }
+
     /// Marks a chunk of a set that exists; `false` when there is no such chunk or it is in use.
     #[must_use]
     pub fn claim(&mut self, id: DiskId, chunk: u32) -> bool {

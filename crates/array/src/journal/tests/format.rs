@@ -31,13 +31,7 @@ pub(super) fn any_record() -> impl Strategy<Value = Record> {
             block,
             blocks
         }),
-        (any::<u32>(), any::<bool>(), proptest::collection::vec(placed, 0..60)).prop_map(
-            |(set, written_stripe, clusters)| Record::Map {
-                set: SetId(set),
-                written_stripe,
-                clusters
-            }
-        ),
+        proptest::collection::vec(placed, 0..60).prop_map(|clusters| Record::Map { clusters }),
         (any::<u32>(), any::<u64>(), proptest::collection::vec(taken, 0..20)).prop_map(
             |(epoch, unix_seconds, taken)| Record::Snapshot {
                 epoch: Epoch(epoch),

@@ -1,0 +1,74 @@
+//! The array's state and what all its parts share.
+
+mod disks;
+mod membership;
+mod pages;
+mod sets;
+mod space;
+mod state;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use crate::journal::Journal;
+use crate::label::{ArrayId, Layout};
+use crate::raid::Raid;
+use crate::sync::{Bell, Turn};
+use crate::{Env, Level, SetId};
+
+pub(crate) use membership::{Alarm, HOLDERS};
+pub(crate) use sets::{Sets, until_done};
+pub(crate) use space::{Image, Space};
+pub(crate) use state::{Limbo, Live, Request, State};
+
+/// Before what failed for a passing reason is tried again.
+pub(crate) const RETRY: Duration = Duration::from_millis(1);
+
+/// One array, open.
+///
+/// Locks: `state` is taken for short, never over an await. The journal and the RAID layer have
+/// short locks of their own, which may be taken inside of it, never the other way round.
+pub(crate) struct Core {
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) id: ArrayId,
+    pub(crate) layout: Layout,
+    /// Level of volumes that name none.
+    pub(crate) level: Level,
+    pub(crate) raid: Arc<Raid>,
+    pub(crate) sets: Sets,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) state: Mutex<State>,
+    pub(crate) alarm: Arc<Alarm>,
+    /// Stripes that were written to and not flushed.
+    pub(crate) touched: Mutex<BTreeSet<(SetId, u32)>>,
+    /// Reads and writes of hosts, ever.
+    pub(crate) host_ops: AtomicU64,
+    /// A checkpoint runs, or somebody keeps it from running.
+    pub(crate) checkpointing: Turn,
+    /// Rings when the upkeep should look whether there is work.
+    pub(crate) upkeep: Bell,
+    /// One change of the labels at a time.
+    pub(crate) labelling: Turn,
+    /// Rings when the checkpointer should look whether there is work.
+    pub(crate) work: Bell,
+    /// Rings when a checkpoint has ended, well or not.
+    pub(crate) committed: Bell,
+    /// Rings when clusters that an atomic operation held are free again.
+    pub(crate) unlocked: Bell,
+}
+
+impl Core {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic while it was held may have left half a change: nothing may go on from there.
+        self.state.lock().expect("the state of the array is whole")
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,173 @@
+//! The RAID sets of an array, and I/O on places in them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+
+use block::{BlockError, WriteFlags};
+use ring::{Buf, Data};
+
+use super::Core;
+use crate::error::ArrayError;
+use crate::raid::{Good, Layout, Read, ReadError, Set, WriteError};
+use crate::tree::{Page, PageAddr, PageRef};
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, Place, SetId};
+
+/// All sets by number. Shared by all cores.
+#[derive(Debug, Default)]
+pub(crate) struct Sets(RwLock<HashMap<SetId, Arc<Set>>>);
+
+impl Sets {
+    pub(crate) fn add(&self, set: Arc<Set>) {
+        let before = self.0.write().expect("no panic under this lock").insert(set.id(), set);
+        assert!(before.is_none(), "numbers of sets are not used again");
+    }
+
+    /// The set of this number.
+    ///
+    /// # Panics
+    /// When there is none: maps name only sets that there are.
+    pub(crate) fn get(&self, id: SetId) -> Arc<Set> {
+        self.find(id).expect("maps name sets that there are")
+    }
+
+    pub(crate) fn find(&self, id: SetId) -> Option<Arc<Set>> {
+        self.0.read().expect("no panic under this lock").get(&id).cloned()
+    }
+
+    /// All of them, as a checkpoint keeps them.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.all().iter().for_each(|set| set.record().encode(&mut bytes));
+        bytes
+    }
+
+    /// All of them, by number.
+    pub(crate) fn all(&self) -> Vec<Arc<Set>> {
+        let sets = self.0.read().expect("no panic under this lock");
+        let mut all: Vec<_> = sets.values().cloned().collect();
+        all.sort_by_key(|set| set.id());
+        all
+    }
+}
+
+/// Where a metadata page lies: set, slot, block of the slot.
+fn page_at(addr: PageAddr) -> (SetId, u32, usize) {
+    let blocks = CLUSTER_BLOCKS as u32;
+    (addr.set(), addr.index() / blocks, (addr.index() % blocks) as usize)
+}
+
+impl Core {
+    pub(crate) fn set_layout(&self) -> Layout {
+        Layout { data_start: self.layout.chunks_at(), chunk_bytes: self.layout.chunk_bytes }
+    }
+
+    /// Reads blocks of a cluster.
+    pub(crate) fn read_place(&self, place: Place, first: usize, crcs: &[u32]) -> Read {
+        self.raid.read(&self.sets.get(place.set()), place.slot(), first, crcs)
+    }
+
+    /// As [`read_place`](Self::read_place), if nothing has to be waited for or healed.
+    pub(crate) fn read_place_now(&self, place: Place, first: usize, crcs: &[u32]) -> Option<Data> {
+        match self.read_place(place, first, crcs).into_ready() {
+            Ok(Ok(Good { data, heals })) if heals.is_empty() => Some(data),
+            _ => None,
+        }
+    }
+
+    /// Writes blocks of a cluster of a set without parity.
+    pub(crate) async fn write_place(
+        &self,
+        place: Place,
+        first: usize,
+        data: Data,
+        flags: WriteFlags,
+    ) -> Result<(), WriteError> {
+        let set = self.sets.get(place.set());
+        until_done(|| self.raid.write_slot(&set, place.slot(), first, data.clone(), flags), self).await
+    }
+
+    /// A page, from the first copy that verifies; others that do not are written again.
+    pub(super) async fn read_page(&self, wanted: PageRef) -> Option<Page> {
+        let (id, slot, block) = page_at(wanted.addr);
+        let set = self.sets.find(id)?;
+        let mut is_bad = false;
+        for member in 0..set.members().len() {
+            let copy = self.raid.read_copy(&set, slot, block..block + 1, member).await;
+            let Some(bytes) = copy.ok().and_then(|data| data.to_buf()) else { continue };
+            let page: Page = bytes[..].try_into().expect("a block was asked for");
+            if wanted.verifies(&page) {
+                if is_bad {
+                    self.rewrite_page(&set, wanted, page).await;
+                }
+                return Some(page);
+            }
+            is_bad = true;
+        }
+        None
+    }
+
+    /// Some copy of this page was not it.
+    async fn rewrite_page(&self, set: &Arc<Set>, wanted: PageRef, page: Page) {
+        let (_, slot, block) = page_at(wanted.addr);
+        tracing::warn!("metadata page {} of set {} is written again", wanted.addr.index(), set.id().0);
+        // Not if it may be another page by now. A page that is freed from here on is not used
+        // again as long as somebody reads.
+        let _readers = {
+            let state = self.lock();
+            if !state.space.is_page_used(wanted.addr) {
+                return;
+            }
+            Arc::clone(&state.readers)
+        };
+        let Some(mut buf) = Buf::alloc(BLOCK_BYTES) else { return };
+        buf.copy_from_slice(&page);
+        let write = self.raid.write_slot(set, slot, block, buf.freeze(), WriteFlags::VOLATILE);
+        if let Err(error) = write.await {
+            tracing::warn!("it could not be: {error}");
+        }
+    }
+
+    /// Writes a page, not yet durably.
+    pub(crate) async fn write_page(&self, addr: PageAddr, page: &Page) -> Result<(), ArrayError> {
+        let (id, slot, block) = page_at(addr);
+        let set = self.sets.get(id);
+        let mut buf = Buf::alloc(BLOCK_BYTES).ok_or(BlockError::NoMemory)?;
+        buf.copy_from_slice(page);
+        let data = buf.freeze();
+        let flags = WriteFlags::VOLATILE;
+        let write = || self.raid.write_slot(&set, slot, block, data.clone(), flags);
+        Ok(until_done(write, self).await?)
+    }
+}
+
+/// Repeats a write that could not be done for a passing reason.
+pub(crate) async fn until_done<F>(write: impl Fn() -> F, core: &Core) -> Result<(), WriteError>
+where
+    F: Future<Output = Result<(), WriteError>>,
+{
+    loop {
+        match write().await {
+            Err(WriteError::Later(_)) => core.env.sleep(crate::core::RETRY).await,
+            result => return result,
+        }
+    }
+}
+
+impl From<WriteError> for ArrayError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Lost => Self::Lost,
+            WriteError::Later(error) => Self::Io(error),
+        }
+    }
+}
+
+impl From<ReadError> for ArrayError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Lost => Self::Lost,
+            ReadError::Damaged { .. } => Self::Io(BlockError::Medium { at: 0 }),
+            ReadError::Later(error) => Self::Io(error),
+        }
+    }
+}

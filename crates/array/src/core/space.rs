@@ -1,0 +1,371 @@
+//! Free space: sets are made of chunks when they are needed, places are taken from sets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Core, State};
+use crate::error::ArrayError;
+use crate::journal::Record;
+use crate::label::Layout;
+use crate::raid::{Seat, Set};
+use crate::space::{Chunks, Claim, Kind, Pool, Slots, lanes, width};
+use crate::tree::PageAddr;
+use crate::{BLOCK_BYTES, CLUSTER_BYTES, Level, Place, SetId};
+
+/// Pages of a strip.
+const STRIP_PAGES: u32 = (CLUSTER_BYTES / BLOCK_BYTES) as u32;
+
+/// The slots of each set that the maps have: what a checkpoint record says.
+///
+/// It is not what is taken: a cluster that was written directly to new space is taken before its
+/// record is in the journal, and if that record never gets there, the cluster must be free after
+/// a crash.
+pub(crate) type Image = BTreeMap<u32, Vec<u8>>;
+
+/// Space of an array.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    pub(crate) pool: Pool,
+    pub(crate) chunks: Chunks,
+    image: BTreeMap<SetId, Vec<u64>>,
+    pub(crate) next_set: u32,
+}
+
+/// How a set's slots are kept: as they are, or as runs, whichever is shorter.
+#[derive(Debug, Serialize, Deserialize)]
+enum Packed {
+    Words(Vec<u64>),
+    /// Lengths, in turn of slots not taken and of slots taken.
+    Runs(Vec<u32>),
+}
+
+impl Space {
+    pub(crate) fn unreserve(&mut self, level: Level, count: u64) {
+        self.pool.unreserve(level, count);
+    }
+
+    /// What a thick volume has set aside changes from `old` to `new`.
+    pub(crate) fn move_reserve(&mut self, level: Level, old: u64, new: u64) {
+        if new < old {
+            self.pool.unreserve(level, old - new);
+        } else if !self.pool.reserve(level, new - old) {
+            // It was checked when the volume was made; what has gone since is a disk.
+            tracing::warn!("a thick volume of {level} has {} clusters less than it should", new - old);
+        }
+    }
+
+    /// A page of metadata; there is room, see [`Core::make_room_for_pages`].
+    pub(crate) fn take_page(&mut self) -> PageAddr {
+        let place = self.pool.take(Kind::Metadata, 1, Claim::Free).expect("room was made");
+        PageAddr::new(place[0].set(), place[0].slot())
+    }
+
+    /// Whether a map may name this page.
+    pub(crate) fn is_page_used(&self, page: PageAddr) -> bool {
+        let slots = self.pool.slots(page.set());
+        slots.is_some_and(|slots| slots.is_used(page.index()))
+    }
+
+    /// A checkpoint is about to be durable: these places are in the maps now, those are not.
+    pub(crate) fn settle_maps(&mut self, gained: &[Place], freed: &[Place], pages: &[PageAddr]) {
+        for place in gained {
+            self.mark(*place, true);
+        }
+        for place in freed {
+            self.mark(*place, false);
+            self.pool.free(*place);
+        }
+        for page in pages {
+            self.pool.free(Place::new(page.set(), page.index()));
+        }
+        self.pool.seal();
+    }
+
+    fn mark(&mut self, place: Place, is_mapped: bool) {
+        let slots = self.pool.slots(place.set()).map_or(0, Slots::len);
+        let words = self.image.entry(place.set()).or_default();
+        words.resize(slots.div_ceil(64) as usize, 0);
+        let word = &mut words[place.slot() as usize / 64];
+        let bit = 1 << (place.slot() % 64);
+        *word = if is_mapped { *word | bit } else { *word & !bit };
+    }
+
+    /// All places that maps have.
+    pub(crate) fn mapped(&self) -> BTreeSet<Place> {
+        let all = self.image.iter().flat_map(|(id, words)| {
+            words.iter().enumerate().flat_map(move |(index, word)| {
+                let bits = (0..64).filter(move |bit| word >> bit & 1 == 1);
+                bits.map(move |bit| Place::new(*id, index as u32 * 64 + bit))
+            })
+        });
+        all.collect()
+    }
+
+    /// What the record of a checkpoint keeps.
+    pub(crate) fn image(&self) -> Image {
+        let mut image = Image::new();
+        for (id, kind, slots) in self.pool.sets() {
+            let words: Vec<u64> = match kind {
+                // Pages are taken by checkpoints only, so what is taken is what counts.
+                Kind::Metadata => slots.used_after_pending().collect(),
+                Kind::Data(_) => self.image.get(&id).cloned().unwrap_or_default(),
+            };
+            let packed = Packed::of(&words);
+            let bytes = postcard::to_stdvec(&packed).expect("plain data can be encoded");
+            image.insert(id.0, bytes);
+        }
+        image
+    }
+
+    /// Takes in a set as a checkpoint record has it.
+    pub(crate) fn load_set(&mut self, set: &Set, packed: Option<&Vec<u8>>) -> Result<(), ArrayError> {
+        let damaged = || ArrayError::Damaged(format!("the space of set {} makes no sense", set.id().0));
+        let words = match packed {
+            None => Vec::new(),
+            Some(bytes) => {
+                let packed: Packed = postcard::from_bytes(bytes).map_err(|_| damaged())?;
+                packed.words()
+            }
+        };
+        let mut slots = empty_slots(set);
+        let marked = words.iter().enumerate().flat_map(|(index, word)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| index as u32 * 64 + bit)
+        });
+        for slot in marked {
+            if !slots.claim(slot) {
+                return Err(damaged());
+            }
+        }
+        slots.seal();
+        if set.level().is_some() {
+            self.image.insert(set.id(), words);
+        }
+        self.add_set(set, slots);
+        Ok(())
+    }
+
+    fn add_set(&mut self, set: &Set, slots: Slots) {
+        let disks = set.members().iter().map(|seat| seat.disk).collect();
+        self.next_set = self.next_set.max(set.id().0 + 1);
+        self.pool.add(set.id(), kind_of(set), slots, disks);
+    }
+
+    /// Places and pages that nobody reads any more are free.
+    pub(crate) fn release(&mut self, places: &[Place], pages: &[PageAddr]) {
+        let pages = pages.iter().map(|page| Place::new(page.set(), page.index()));
+        self.pool.settle(places.iter().copied().chain(pages));
+    }
+
+    /// Keeps as much free for rebuilds as the largest disk that there is could need, unless that
+    /// would leave too little for anything else.
+    pub(crate) fn set_spare(&mut self, layout: &Layout, sizes: &[u64]) {
+        let largest = sizes.iter().map(|size| u64::from(layout.chunks(*size))).max().unwrap_or(0);
+        let is_worth_it = sizes.len() > 3;
+        self.chunks.set_spare(if is_worth_it { largest } else { 0 });
+    }
+
+    /// Clusters of this level that could be set aside, of sets that could be made too.
+    pub(crate) fn available(&self, level: Level, layout: &Layout) -> u64 {
+        let stripes = layout.chunk_bytes / CLUSTER_BYTES as u64;
+        let more = width(level, self.chunks.disks_open()).map_or(0, |width| {
+            let columns = match level.parity() {
+                0 => 1,
+                parity => width - parity,
+            };
+            self.chunks.sets_possible(width) * stripes * columns as u64
+        });
+        self.pool.available(level) + more
+    }
+
+    /// Disks came or went: how many sets are filled side by side.
+    pub(crate) fn set_lanes(&mut self) {
+        let disks = self.chunks.disks_open();
+        for level in Level::ALL {
+            self.pool.set_lanes(level, lanes(level, disks));
+        }
+        self.pool.set_lanes(Kind::Metadata, 1);
+    }
+}
+
+pub(crate) fn kind_of(set: &Set) -> Kind {
+    set.level().map_or(Kind::Metadata, Kind::Data)
+}
+
+fn empty_slots(set: &Set) -> Slots {
+    match set.level() {
+        None => Slots::new(1, set.stripes() * STRIP_PAGES),
+        Some(_) => Slots::new(set.shape().columns() as u8, set.stripes()),
+    }
+}
+
+impl Packed {
+    fn of(words: &[u64]) -> Self {
+        let mut runs = vec![0u32];
+        let mut is_taken = false;
+        for index in 0..words.len() * 64 {
+            if (words[index / 64] >> (index % 64) & 1 == 1) != is_taken {
+                is_taken = !is_taken;
+                runs.push(0);
+                // Longer than the words themselves: no use.
+                if runs.len() > words.len() * 2 {
+                    return Self::Words(words.to_vec());
+                }
+            }
+            *runs.last_mut().expect("it has one from the start") += 1;
+        }
+        Self::Runs(runs)
+    }
+
+    fn words(self) -> Vec<u64> {
+        let runs = match self {
+            Self::Words(words) => return words,
+            Self::Runs(runs) => runs,
+        };
+        // A damaged record must not make us allocate without end: no set has that many slots.
+        let len = runs.iter().map(|run| u64::from(*run)).sum::<u64>().min(1 << 32);
+        let mut words = vec![0u64; len.div_ceil(64) as usize];
+        let mut at = 0u64;
+        for (index, run) in runs.into_iter().enumerate() {
+            for slot in at..(at + u64::from(run)).min(len) {
+                words[slot as usize / 64] |= u64::from(index % 2 == 1) << (slot % 64);
+            }
+            at += u64::from(run);
+        }
+        words
+    }
+}
+
+impl Core {
+    /// Sets `count` clusters aside, of new sets if need be.
+    pub(crate) fn reserve(&self, state: &mut State, level: Level, count: u64) -> bool {
+        while !state.space.pool.reserve(level, count) {
+            if !self.make_set(state, level.into(), false) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes `count` places, of which `reserved` were set aside before.
+    ///
+    /// # Errors
+    /// [`ArrayError::Io`] with no space, when what was not set aside cannot be had.
+    pub(crate) fn take_places(
+        &self,
+        state: &mut State,
+        level: Level,
+        count: usize,
+        reserved: usize,
+    ) -> Result<Vec<Place>, ArrayError> {
+        if state.space.pool.wants_set(level) {
+            // Wider spreading is worth a set as long as there are chunks enough.
+            self.make_set(state, level.into(), false);
+        }
+        let paid = count.min(reserved);
+        state.space.unreserve(level, paid as u64);
+        loop {
+            match state.space.pool.take(level, count, Claim::Free) {
+                Ok(places) => return Ok(places),
+                Err(_) if self.make_set(state, level.into(), true) => {}
+                Err(_) => return Err(block::BlockError::NoSpace.into()),
+            }
+        }
+    }
+
+    /// All places of a stripe that nothing lives in, if there are `count` clusters for it.
+    pub(crate) fn take_stripe(
+        &self,
+        state: &mut State,
+        level: Level,
+        count: usize,
+    ) -> Option<Vec<Place>> {
+        if state.space.pool.wants_set(level) {
+            self.make_set(state, level.into(), false);
+        }
+        if let Some(places) = state.space.pool.take_stripe(level, count, Claim::Free) {
+            return Some(places);
+        }
+        let width = width(level, state.space.chunks.disks_open())?;
+        let fits = count >= width - level.parity();
+        if fits && self.make_set(state, level.into(), false) {
+            state.space.pool.take_stripe(level, count, Claim::Free)
+        } else {
+            None
+        }
+    }
+
+    /// Makes a set of free chunks and writes that down; `spare` chunks may be used too.
+    fn make_set(&self, state: &mut State, kind: Kind, spare: bool) -> bool {
+        let Some(width) = width(kind, state.space.chunks.disks_open()) else { return false };
+        let chunks = match (state.space.chunks.allocate(width, &[]), spare) {
+            (Some(chunks), _) => chunks,
+            (None, false) => return false,
+            (None, true) => match state.space.allocate_spare(width) {
+                Some(chunks) => chunks,
+                None => return false,
+            },
+        };
+        let level = match kind {
+            Kind::Metadata => None,
+            Kind::Data(level) => Some(level),
+        };
+        let id = SetId(state.space.next_set);
+        let record = Record::NewSet { id, level, members: chunks.clone() };
+        if self.journal.append_reserved(&record, None).is_err() {
+            for (disk, chunk) in chunks {
+                state.space.chunks.release(disk, chunk);
+            }
+            return false;
+        }
+        self.enter_set(state, id, level, &chunks);
+        true
+    }
+
+    /// A set that is in the journal.
+    pub(crate) fn enter_set(
+        &self,
+        state: &mut State,
+        id: SetId,
+        level: Option<Level>,
+        chunks: &[(crate::DiskId, u32)],
+    ) {
+        let seats = chunks.iter().map(|&(disk, chunk)| Seat { disk, chunk }).collect();
+        let set = Set::empty(id, level, seats, self.set_layout()).expect("chunks of distinct disks");
+        let set = Arc::new(set);
+        state.space.add_set(&set, empty_slots(&set));
+        self.sets.add(set);
+    }
+
+    /// Makes sure that so many pages can be taken.
+    pub(crate) fn make_room_for_pages(&self, count: usize) -> Result<(), ArrayError> {
+        let state = &mut *self.lock();
+        while state.space.pool.available(Kind::Metadata) < count as u64 {
+            if !self.make_set(state, Kind::Metadata, true) {
+                return Err(block::BlockError::NoSpace.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Space {
+    /// Chunks of different disks, of those that are kept for rebuilds too.
+    fn allocate_spare(&mut self, width: usize) -> Option<Vec<(crate::DiskId, u32)>> {
+        let mut chunks: Vec<(crate::DiskId, u32)> = Vec::with_capacity(width);
+        while chunks.len() < width {
+            let taken: Vec<_> = chunks.iter().map(|(disk, _)| *disk).collect();
+            match self.chunks.allocate_one(&taken) {
+                Some(chunk) => chunks.push(chunk),
+                None => {
+                    for (disk, chunk) in chunks {
+                        self.chunks.release(disk, chunk);
+                    }
+                    return None;
+                }
+            }
+        }
+        Some(chunks)
+    }
+}

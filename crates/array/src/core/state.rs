@@ -1,0 +1,167 @@
+//! What is in memory and changes.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::Event;
+
+use crate::engine::Payload;
+use crate::error::ArrayError;
+use crate::label::Label;
+use crate::overlay::Overlay;
+use crate::pages::PageCache;
+use super::Space;
+use crate::raid::{Heal, Seat};
+use crate::upkeep::Progress;
+use crate::sync::Reply;
+use crate::tables::Tables;
+use crate::tree::PageAddr;
+use crate::{DiskId, Epoch, Place, VersionId};
+
+/// Events that are kept for those who ask.
+const EVENTS_MAX: usize = 1000;
+
+/// A change of the tables that waits for the next checkpoint.
+pub(crate) struct Request {
+    /// Makes the change, or refuses.
+    #[allow(clippy::type_complexity)]
+    pub(crate) change: Box<dyn FnOnce(&mut Tables, &mut State) -> Result<(), ArrayError> + Send>,
+    /// Told when the checkpoint that has it is durable.
+    pub(crate) reply: Reply<Result<(), ArrayError>>,
+}
+
+/// What a checkpoint freed, and who may still be reading it.
+#[derive(Debug, Default)]
+pub(crate) struct Limbo {
+    /// Readers that began before the checkpoint hold it.
+    pub(crate) readers: Arc<()>,
+    pub(crate) places: Vec<Place>,
+    pub(crate) pages: Vec<PageAddr>,
+}
+
+/// What goes on with a volume.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) overlay: Overlay,
+    /// Clusters that an atomic operation is changing.
+    pub(crate) locked: BTreeSet<u64>,
+    /// Reserved clusters of a thick volume that nothing is written to yet.
+    pub(crate) thick_left: u64,
+    /// An operation is under way that no change may get between.
+    pub(crate) is_sealed: bool,
+    /// Why it cannot be served, if its sets lost too many disks.
+    pub(crate) lost: Option<String>,
+}
+
+impl Live {
+    pub(crate) fn new(epoch: Epoch) -> Self {
+        Self {
+            overlay: Overlay::new(epoch),
+            locked: BTreeSet::new(),
+            thick_left: 0,
+            is_sealed: false,
+            lost: None,
+        }
+    }
+}
+
+/// The state of an array.
+pub(crate) struct State {
+    /// As the last checkpoint has them.
+    pub(crate) tables: Tables,
+    /// By volume; the same keys as `tables.volumes`.
+    pub(crate) live: BTreeMap<VersionId, Live>,
+    pub(crate) pages: PageCache,
+    pub(crate) space: Space,
+    /// Of what is written now.
+    pub(crate) epoch: Epoch,
+    pub(crate) next_version: u32,
+    /// The last one that is durable.
+    pub(crate) checkpoint: u64,
+    pub(crate) requests: Vec<Request>,
+    /// Clusters that were replaced in the overlay itself: no map ever had them.
+    pub(crate) replaced: Vec<Place>,
+    pub(crate) limbo: Vec<Limbo>,
+    /// Held by those who read; a new one with every checkpoint.
+    pub(crate) readers: Arc<()>,
+    /// As it stands on the disks.
+    pub(crate) label: Label,
+    /// Disks that are out: since when, and why.
+    pub(crate) away: BTreeMap<DiskId, (Duration, String)>,
+    /// What happened, the oldest first; and how many were dropped before those.
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) events_dropped: u64,
+    /// Long work under way.
+    pub(crate) jobs: BTreeMap<u64, Progress>,
+    pub(crate) next_job: u64,
+    /// Chunks that a set has left; free after the next checkpoint.
+    pub(crate) left_chunks: Vec<Seat>,
+    /// Blocks to be rewritten from redundancy.
+    pub(crate) heals: VecDeque<Heal>,
+    /// Something in the journal has waited for long enough.
+    pub(crate) is_aged: bool,
+    /// Somebody waits for space that the next checkpoint may give back.
+    pub(crate) wants_checkpoint: bool,
+    /// Why nothing works any more.
+    pub(crate) stopped: Option<String>,
+}
+
+impl State {
+    /// As a checkpoint and the labels have it, before the journal.
+    pub(crate) fn new(payload: &Payload, label: &Label, space: Space, cache_bytes: usize) -> Self {
+        Self {
+            tables: payload.tables.clone(),
+            live: BTreeMap::new(),
+            pages: PageCache::new(cache_bytes),
+            space,
+            epoch: payload.epoch,
+            next_version: payload.next_version,
+            checkpoint: payload.number,
+            requests: Vec::new(),
+            replaced: Vec::new(),
+            limbo: Vec::new(),
+            readers: Arc::default(),
+            label: label.clone(),
+            away: BTreeMap::new(),
+            events: VecDeque::new(),
+            events_dropped: 0,
+            jobs: BTreeMap::new(),
+            next_job: 0,
+            left_chunks: Vec::new(),
+            heals: VecDeque::new(),
+            is_aged: false,
+            wants_checkpoint: false,
+            stopped: None,
+        }
+    }
+
+    pub(crate) fn check_running(&self) -> Result<(), ArrayError> {
+        match &self.stopped {
+            Some(reason) => Err(ArrayError::Stopped(reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a disk has left the array.
+    pub(crate) fn retired(&self, disk: DiskId) -> bool {
+        let record = self.label.member(disk);
+        record.is_none_or(|record| record.state == crate::label::MemberState::Retired)
+    }
+
+    /// Remembers that something happened.
+    pub(crate) fn note(&mut self, unix_seconds: u64, text: String) {
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+            self.events_dropped += 1;
+        }
+        self.events.push_back(Event { unix_seconds, text });
+    }
+
+    /// A number for a new volume or snapshot.
+    pub(crate) fn take_version(&mut self) -> VersionId {
+        let id = VersionId(self.next_version);
+        self.next_version = id.0.checked_add(1).expect("4 billion volumes and snapshots");
+        id
+    }
+}

@@ -1,0 +1,145 @@
+//! The end of a checkpoint: new trees to disk, then the record that makes them count.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+
+use super::Checkpoint;
+use super::payload::Payload;
+use crate::core::{Limbo, Live, State};
+use crate::error::ArrayError;
+use crate::mutants::{self, Mutant};
+use crate::raid::Seat;
+use crate::tree::{Draft, Root};
+
+/// Pages on their way to disk at the same time.
+const PAGES_IN_FLIGHT: usize = 32;
+
+impl Checkpoint {
+    /// Makes a tree of a draft; its pages are written later, all together.
+    pub(super) async fn commit_draft(&mut self, draft: Draft) -> Result<Root, ArrayError> {
+        self.core.make_room_for_pages(draft.writes_max())?;
+        let state = &mut *self.core.lock();
+        let done = draft.commit(&mut || state.space.take_page());
+        for (page_ref, page) in &done.writes {
+            state.pages.hold(*page_ref, Arc::clone(page));
+        }
+        self.pages.extend(done.writes);
+        self.freed_pages.extend(done.freed);
+        Ok(done.root)
+    }
+
+    /// Makes the checkpoint the one to start from.
+    pub(super) async fn commit(mut self) -> Result<(), ArrayError> {
+        let replies = self.apply_requests();
+        self.write_pages().await?;
+        let payload = self.payload();
+        let left_chunks = std::mem::take(&mut self.core.lock().left_chunks);
+        payload.tables.check();
+        self.core.write_record(self.number, &payload.encode()).await?;
+        let core = Arc::clone(&self.core);
+        self.settle(payload, left_chunks);
+        for (reply, result) in replies {
+            reply.give(result);
+        }
+        core.committed.ring();
+        Ok(())
+    }
+
+    /// Does what operators asked for.
+    #[allow(clippy::type_complexity)]
+    fn apply_requests(
+        &mut self,
+    ) -> Vec<(crate::sync::Reply<Result<(), ArrayError>>, Result<(), ArrayError>)> {
+        let state = &mut *self.core.lock();
+        let requests = std::mem::take(&mut self.requests);
+        requests
+            .into_iter()
+            .map(|request| (request.reply, (request.change)(&mut self.next, state)))
+            .collect()
+    }
+
+    async fn write_pages(&mut self) -> Result<(), ArrayError> {
+        let core = Arc::clone(&self.core);
+        let writes = std::mem::take(&mut self.pages).into_iter().map(|(page_ref, page)| {
+            let core = Arc::clone(&core);
+            async move { core.write_page(page_ref.addr, &page).await }
+        });
+        let mut running = stream::iter(writes).buffer_unordered(PAGES_IN_FLIGHT);
+        while let Some(result) = running.next().await {
+            result?;
+        }
+        if !mutants::is(Mutant::NoFlush) {
+            core.flush_disks().await;
+        }
+        Ok(())
+    }
+
+    fn payload(&mut self) -> Payload {
+        let state = &mut *self.core.lock();
+        state.space.settle_maps(&self.gained, &self.freed, &self.freed_pages);
+        Payload {
+            number: self.number,
+            mark: self.mark,
+            epoch: state.epoch,
+            next_version: state.next_version,
+            next_set: state.space.next_set,
+            level: self.core.level,
+            tables: self.next.clone(),
+            sets: self.core.sets.encode(),
+            space: state.space.image(),
+        }
+    }
+
+    /// The record is durable: memory follows.
+    fn settle(self, payload: Payload, left_chunks: Vec<Seat>) {
+        let core = &self.core;
+        let state = &mut *core.lock();
+        state.checkpoint = self.number;
+        state.tables = payload.tables;
+        state.pages.release();
+        for (volume, segments) in &self.frozen {
+            if let Some(live) = state.live.get_mut(volume) {
+                live.overlay.drop_frozen(segments.len());
+            }
+        }
+        state.adopt_volumes();
+        let readers = std::mem::take(&mut state.readers);
+        state.limbo.push(Limbo { readers, places: self.freed, pages: self.freed_pages });
+        for seat in left_chunks {
+            state.space.chunks.release(seat.disk, seat.chunk);
+        }
+        core.journal.trim(self.mark);
+        state.empty_limbo();
+    }
+}
+
+impl State {
+    /// Every volume of the tables is live, and no other.
+    pub(crate) fn adopt_volumes(&mut self) {
+        let tables = &self.tables;
+        self.live.retain(|id, _| tables.volumes.contains_key(id));
+        for (&id, volume) in &tables.volumes {
+            let epoch = self.epoch;
+            let live = self.live.entry(id).or_insert_with(|| Live::new(epoch));
+            let clusters = volume.size_bytes.div_ceil(crate::CLUSTER_BYTES as u64);
+            let is_thick = volume.thick && volume.deleted_unix_seconds.is_none();
+            let left = if is_thick { clusters.saturating_sub(volume.head.mapped) } else { 0 };
+            self.space.move_reserve(volume.level, live.thick_left, left);
+            live.thick_left = left;
+        }
+    }
+
+    /// Gives back what nobody reads any more.
+    pub(crate) fn empty_limbo(&mut self) {
+        let (kept, free) = std::mem::take(&mut self.limbo)
+            .into_iter()
+            .partition(|limbo: &Limbo| Arc::strong_count(&limbo.readers) > 1);
+        self.limbo = kept;
+        for limbo in free {
+            let Limbo { places, pages, .. } = limbo;
+            self.space.release(&places, &pages);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Where destaged clusters go: copies and single disks in place, parity in whole stripes as far as
+//! possible.
+
+use std::collections::BTreeMap;
+
+use block::WriteFlags;
+use futures_util::future::try_join_all;
+use ring::Data;
+
+use super::Checkpoint;
+use super::destage::Target;
+use super::merge::{Fresh, InPlace, Written};
+use crate::core::until_done;
+use crate::error::ArrayError;
+use crate::raid::Change;
+use crate::tree::leaf::Entry;
+use crate::{Place, SetId};
+
+/// A stripe of a set.
+type Stripe = (SetId, u32);
+
+/// What is written to one stripe.
+#[derive(Default)]
+struct Writes {
+    changes: Vec<Change>,
+    /// Clusters among them that are new there.
+    fresh: usize,
+}
+
+impl Checkpoint {
+    /// Writes clusters to new places and changed blocks to old ones.
+    pub(super) async fn place(
+        &mut self,
+        target: &Target,
+        fresh: Vec<Fresh>,
+        in_place: Vec<InPlace>,
+        reserved: usize,
+    ) -> Result<Vec<Written>, ArrayError> {
+        let places = self.take(target, fresh.len(), reserved)?;
+        let mut written = Vec::with_capacity(fresh.len() + in_place.len());
+        let mut writes: Vec<(Place, usize, Data)> = Vec::new();
+        for (Fresh { work, data, crcs }, place) in fresh.into_iter().zip(places) {
+            let birth = target.draft.epoch();
+            written.push(work.written(Some(Entry { place, birth, crcs })));
+            writes.push((place, 0, data));
+        }
+        let fresh = writes.len();
+        for InPlace { work, entry, runs } in in_place {
+            written.push(work.written(Some(entry)));
+            writes.extend(runs.into_iter().map(|run| (entry.place, run.first, run.data)));
+        }
+        if target.level.parity() == 0 {
+            self.write_copies(writes).await?;
+        } else {
+            self.write_stripes(writes, fresh).await?;
+        }
+        Ok(written)
+    }
+
+    /// New places; what was reserved and is not needed is free again.
+    fn take(
+        &mut self,
+        target: &Target,
+        count: usize,
+        reserved: usize,
+    ) -> Result<Vec<Place>, ArrayError> {
+        let state = &mut *self.core.lock();
+        let live = state.live.get_mut(&target.volume).expect("a volume in use is live");
+        // A thick volume's own reserve pays for what its patches did not set aside.
+        let thick = (count.saturating_sub(reserved) as u64).min(live.thick_left);
+        live.thick_left -= thick;
+        let paid = reserved + thick as usize;
+        let places = self.core.take_places(state, target.level, count, paid)?;
+        state.space.unreserve(target.level, paid.saturating_sub(count) as u64);
+        self.gained.extend(&places);
+        Ok(places)
+    }
+
+    async fn write_copies(&self, writes: Vec<(Place, usize, Data)>) -> Result<(), ArrayError> {
+        let core = &self.core;
+        core.touch(writes.iter().map(|(place, ..)| *place));
+        let writes = writes.into_iter().map(|(place, first, data)| async move {
+            core.write_place(place, first, data, WriteFlags::VOLATILE).await
+        });
+        try_join_all(writes).await?;
+        Ok(())
+    }
+
+    /// Writes to parity sets; the first `fresh` are clusters in new places.
+    async fn write_stripes(
+        &mut self,
+        writes: Vec<(Place, usize, Data)>,
+        fresh: usize,
+    ) -> Result<(), ArrayError> {
+        self.core.touch(writes.iter().map(|(place, ..)| *place));
+        let mut stripes: BTreeMap<Stripe, Writes> = BTreeMap::new();
+        for (index, (place, first_block, data)) in writes.into_iter().enumerate() {
+            let (stripe, column) = self.core.sets.get(place.set()).shape().locate(place.slot());
+            let entry = stripes.entry((place.set(), stripe)).or_default();
+            entry.changes.push(Change { column, first_block, data });
+            entry.fresh += usize::from(index < fresh);
+        }
+        let mut updates = Vec::new();
+        let mut whole = Vec::new();
+        for (stripe, writes) in stripes {
+            // Nothing but what is written now lies in it: nothing can be lost.
+            let is_empty = {
+                let state = self.core.lock();
+                let slots = state.space.pool.slots(stripe.0).expect("places lie in sets");
+                slots.is_opened(stripe.1) && slots.taken_in(stripe.1) as usize == writes.fresh
+            };
+            let list = if is_empty { &mut whole } else { &mut updates };
+            list.push((stripe, writes.changes));
+        }
+        let core = &self.core;
+        let whole = whole.into_iter().map(|((set, stripe), changes)| async move {
+            let set = core.sets.get(set);
+            let columns: Vec<(usize, Data)> =
+                changes.into_iter().map(|change| (change.column, change.data)).collect();
+            let flags = WriteFlags::VOLATILE;
+            until_done(|| core.raid.write_fresh(&set, stripe, &columns, flags), core).await
+        });
+        try_join_all(whole).await?;
+        self.update_stripes(updates).await
+    }
+}

@@ -1,0 +1,217 @@
+//! The data of one cluster: what is old, what is new, and where it goes.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use block::BlockError;
+use futures_util::future::try_join_all;
+use ring::{Buf, Data};
+
+use super::Checkpoint;
+use super::destage::Target;
+use crate::core::{Core, RETRY};
+use crate::error::ArrayError;
+use crate::mutants::{self, Mutant};
+use crate::overlay::{Block, Patch};
+use crate::raid::ReadError;
+use crate::tree::leaf::Entry;
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, Place, crc32c};
+
+/// One cluster to be destaged.
+pub(super) struct Work {
+    pub(super) cluster: u64,
+    pub(super) patch: Patch,
+    /// What the map has.
+    pub(super) old: Option<Entry>,
+    /// What lies under the changed blocks.
+    pub(super) base: Option<Entry>,
+    /// No older version has the base: it may be changed where it lies.
+    pub(super) is_ours: bool,
+}
+
+/// One cluster that was destaged.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) cluster: u64,
+    pub(super) old: Option<Entry>,
+    /// A cluster that was written directly to new space, if that lay under the change.
+    pub(super) base: Option<Entry>,
+    /// What the map gets.
+    pub(super) entry: Option<Entry>,
+}
+
+/// Blocks that go into a cluster where it lies.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) first: usize,
+    pub(super) data: Data,
+}
+
+impl Work {
+    /// Whether nothing of the cluster is left.
+    fn is_zero(&self) -> bool {
+        let is_zero = |block: &Block| match block {
+            Block::Zero => true,
+            Block::Base => self.base.is_none(),
+            Block::Journal(_) => false,
+        };
+        self.patch.blocks.iter().all(is_zero)
+    }
+
+    pub(super) fn written(&self, entry: Option<Entry>) -> Written {
+        let base = self.base.filter(|base| self.old.is_none_or(|old| old.place != base.place));
+        Written { cluster: self.cluster, old: self.old, base, entry }
+    }
+}
+
+/// A cluster that needs a new place.
+pub(super) struct Fresh {
+    pub(super) work: Work,
+    pub(super) data: Data,
+    pub(super) crcs: [u32; CLUSTER_BLOCKS],
+}
+
+/// A cluster that is changed where it lies.
+pub(super) struct InPlace {
+    pub(super) work: Work,
+    pub(super) entry: Entry,
+    pub(super) runs: Vec<Run>,
+}
+
+impl Checkpoint {
+    /// Writes clusters to where they belong, not yet durably.
+    pub(super) async fn write_out(
+        &mut self,
+        target: &Target,
+        works: Vec<Work>,
+        reserved: usize,
+    ) -> Result<Vec<Written>, ArrayError> {
+        let mut written = Vec::with_capacity(works.len());
+        let mut merges = Vec::new();
+        let mut in_place = Vec::new();
+        for work in works {
+            if work.is_zero() {
+                written.push(work.written(None));
+            } else if !work.patch.has_blocks() {
+                written.push(work.written(work.base));
+            } else if work.base.is_some() && (work.is_ours || mutants::is(Mutant::NoCopyOnWrite)) {
+                in_place.push(self.core.runs_of(work)?);
+            } else {
+                merges.push(work);
+            }
+        }
+        let core = Arc::clone(&self.core);
+        let fresh = try_join_all(merges.into_iter().map(|work| core.merge(work))).await?;
+        written.extend(self.place(target, fresh, in_place, reserved).await?);
+        Ok(written)
+    }
+}
+
+impl Core {
+    /// The bytes of changed blocks.
+    fn block_bytes(&self, block: Block, into: &mut [u8]) {
+        match block {
+            Block::Zero => into.fill(0),
+            Block::Journal(position) => self.journal.read(position, into),
+            Block::Base => unreachable!("only changed blocks are asked for"),
+        }
+    }
+
+    /// Changed blocks as runs, with the entry that they lead to.
+    fn runs_of(&self, work: Work) -> Result<InPlace, ArrayError> {
+        let mut entry = work.base.expect("changed where it lies");
+        let mut runs: Vec<Run> = Vec::new();
+        let mut at = 0;
+        while at < CLUSTER_BLOCKS {
+            let rest = &work.patch.blocks[at..];
+            let len = rest.iter().take_while(|block| **block != Block::Base).count();
+            if len == 0 {
+                at += 1;
+                continue;
+            }
+            let mut buf = Buf::alloc(len * BLOCK_BYTES).ok_or(BlockError::NoMemory)?;
+            for (index, bytes) in buf.chunks_exact_mut(BLOCK_BYTES).enumerate() {
+                self.block_bytes(rest[index], bytes);
+                entry.crcs[at + index] = crc32c(bytes);
+            }
+            runs.push(Run { first: at, data: buf.freeze() });
+            at += len;
+        }
+        Ok(InPlace { work, entry, runs })
+    }
+
+    /// A whole cluster: the base with the changed blocks over it.
+    async fn merge(self: &Arc<Self>, work: Work) -> Result<Fresh, ArrayError> {
+        let mut buf = Buf::zeroed(CLUSTER_BYTES).ok_or(BlockError::NoMemory)?;
+        let mut poisoned = 0u16;
+        let is_kept = |block: &Block| *block == Block::Base;
+        if let (Some(base), Some(first)) = (work.base, work.patch.blocks.iter().position(is_kept)) {
+            let last = work.patch.blocks.iter().rposition(is_kept).expect("there is one");
+            poisoned = self.read_old(base, first..last + 1, &mut buf).await?;
+        }
+        for (index, bytes) in buf.chunks_exact_mut(BLOCK_BYTES).enumerate() {
+            let block = work.patch.blocks[index];
+            if block != Block::Base {
+                self.block_bytes(block, bytes);
+                poisoned &= !(1 << index);
+            }
+        }
+        let data = buf.freeze();
+        let mut crcs = crcs_of(&data);
+        for index in (0..CLUSTER_BLOCKS).filter(|index| poisoned >> index & 1 == 1) {
+            crcs[index] = !crcs[index];
+        }
+        Ok(Fresh { work, data, crcs })
+    }
+
+    /// Reads blocks of the old cluster into `buf`. Those that no redundancy can give back are
+    /// marked in the answer: their new place must fail to read as the old one does.
+    async fn read_old(
+        self: &Arc<Self>,
+        old: Entry,
+        blocks: Range<usize>,
+        buf: &mut Buf,
+    ) -> Result<u16, ArrayError> {
+        let mut poisoned = 0;
+        match self.read_patiently(old.place, blocks.start, &old.crcs[blocks.clone()]).await {
+            Ok(good) => good.copy_to(0, &mut buf[blocks.start * BLOCK_BYTES..][..good.len()]),
+            Err(ReadError::Damaged { .. }) => {
+                for block in blocks {
+                    match self.read_patiently(old.place, block, &[old.crcs[block]]).await {
+                        Ok(good) => good.copy_to(0, &mut buf[block * BLOCK_BYTES..][..good.len()]),
+                        Err(ReadError::Damaged { .. }) => poisoned |= 1 << block,
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(poisoned)
+    }
+
+    /// Reads again as long as the reason not to is a passing one.
+    async fn read_patiently(
+        self: &Arc<Self>,
+        place: Place,
+        first: usize,
+        crcs: &[u32],
+    ) -> Result<Data, ReadError> {
+        loop {
+            match self.read_place(place, first, crcs).await {
+                Ok(good) => {
+                    self.queue_heals(good.heals);
+                    return Ok(good.data);
+                }
+                Err(ReadError::Later(_)) => self.env.sleep(RETRY).await,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// The checksums of a cluster's blocks.
+pub(crate) fn crcs_of(data: &Data) -> [u32; CLUSTER_BLOCKS] {
+    assert_eq!(data.len(), CLUSTER_BYTES, "a whole cluster");
+    let bytes = data.as_slice().expect("data in buffers stands still");
+    std::array::from_fn(|block| crc32c(&bytes[block * BLOCK_BYTES..][..BLOCK_BYTES]))
+}

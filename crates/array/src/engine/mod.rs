@@ -1,0 +1,106 @@
+//! The checkpoint: brings what the journal holds into place, and begins the journal anew.
+//!
+//! ```text
+//!   freeze ── delete ── destage ── requests ── bitmaps ── pages ── record ── let go
+//!     |         one       data        of        of the     of the    the      trim the
+//!   journal   step of    to its    operators     sets     new trees  moment  journal,
+//!   up to X  a deletion  places                           + flush    it holds free space
+//! ```
+//!
+//! Invariants:
+//! 1. Until the record is durable, everything that the last record refers to is as it was, except
+//!    blocks that the journal still holds: those may be new, old or torn.
+//! 2. What this checkpoint frees is used again only after its record is durable, and after those
+//!    who began to read before it have ended.
+//! 3. The journal is trimmed to X only after the record, which says that it begins at X, is durable.
+
+mod commit;
+mod delete;
+mod destage;
+mod gather;
+mod merge;
+mod payload;
+mod redo;
+mod runner;
+
+pub(crate) use merge::crcs_of;
+pub(crate) use payload::Payload;
+
+use std::sync::Arc;
+
+use crate::core::{Core, Request};
+use crate::error::ArrayError;
+use crate::journal::Mark;
+use crate::mutants::{self, Mutant};
+use crate::overlay::Segment;
+use crate::tables::Tables;
+use crate::tree::{Page, PageAddr, PageRef};
+use crate::{Place, VersionId};
+
+/// One checkpoint on its way.
+struct Checkpoint {
+    core: Arc<Core>,
+    number: u64,
+    /// Where the journal begins afterwards.
+    mark: Mark,
+    /// Volumes with what is destaged, oldest segment first.
+    frozen: Vec<(VersionId, Vec<Arc<Segment>>)>,
+    requests: Vec<Request>,
+    /// What the tables become.
+    next: Tables,
+    /// Clusters that maps have from now on ...
+    gained: Vec<Place>,
+    /// ... and those that no map has any more.
+    freed: Vec<Place>,
+    freed_pages: Vec<PageAddr>,
+    /// Pages to be written.
+    pages: Vec<(PageRef, Arc<Page>)>,
+    /// Redo records so far.
+    waves: u32,
+}
+
+impl Core {
+    /// One checkpoint.
+    ///
+    /// # Errors
+    /// When metadata cannot be read or written: the array cannot go on then.
+    pub(crate) async fn checkpoint(self: &Arc<Self>) -> Result<(), ArrayError> {
+        let _turn = self.checkpointing.take().await;
+        let mut run = self.freeze();
+        // In place only what the journal has for sure: else a crash could leave a block that
+        // neither the old checksum nor the journal explains.
+        self.journal.durable_until(run.mark).await?;
+        if mutants::is(Mutant::EarlyTrim) {
+            self.journal.trim(run.mark);
+        }
+        run.delete_step().await?;
+        run.destage().await?;
+        run.commit().await
+    }
+
+    fn freeze(self: &Arc<Self>) -> Checkpoint {
+        let state = &mut *self.lock();
+        let epoch = state.epoch;
+        let mark = self.journal.cut();
+        let mut frozen = Vec::new();
+        for (&volume, live) in &mut state.live {
+            let count = live.overlay.freeze(epoch);
+            if count > 0 {
+                frozen.push((volume, live.overlay.frozen(count)));
+            }
+        }
+        Checkpoint {
+            core: Arc::clone(self),
+            number: state.checkpoint + 1,
+            mark,
+            frozen,
+            requests: std::mem::take(&mut state.requests),
+            next: state.tables.clone(),
+            gained: Vec::new(),
+            freed: std::mem::take(&mut state.replaced),
+            freed_pages: Vec::new(),
+            pages: Vec::new(),
+            waves: 0,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What a checkpoint record holds.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ArrayError;
+use crate::journal::Mark;
+use crate::core::Image;
+use crate::tables::Tables;
+use crate::{Epoch, Level};
+
+/// The array as of a checkpoint. The frame around it carries checksums and the array's id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Payload {
+    /// Its own number, which says what redo records are still to be carried out.
+    pub(crate) number: u64,
+    /// Where the journal begins.
+    pub(crate) mark: Mark,
+    /// Of what is written after it.
+    pub(crate) epoch: Epoch,
+    pub(crate) next_version: u32,
+    pub(crate) next_set: u32,
+    /// Level of volumes that name none.
+    pub(crate) level: Level,
+    pub(crate) tables: Tables,
+    /// The RAID sets, each as its own record.
+    pub(crate) sets: Vec<u8>,
+    /// Which of their slots hold something.
+    pub(crate) space: Image,
+}
+
+impl Payload {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        postcard::to_stdvec(self).expect("plain data in memory can be encoded")
+    }
+
+    /// # Errors
+    /// [`ArrayError::Damaged`] when these bytes, although whole, make no sense.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ArrayError> {
+        postcard::from_bytes(bytes).map_err(|_| {
+            ArrayError::Damaged("its checkpoint was written by another version of Drystone".into())
+        })
+    }
+}

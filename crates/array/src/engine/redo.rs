@@ -1,0 +1,179 @@
+//! Changes of parity stripes that hold live data: in waves, each written to the redo area first.
+
+use std::sync::Arc;
+
+use block::{BlockDevice, BlockError, WriteFlags};
+use futures_util::future::{join_all, try_join_all};
+use ring::{Buf, Data};
+
+use super::Checkpoint;
+use crate::SetId;
+use crate::core::{Core, RETRY, until_done};
+use crate::error::ArrayError;
+use crate::journal::Record;
+use crate::mutants::{self, Mutant};
+use crate::raid::redo::{self, RedoError, Wave};
+use crate::raid::{Change, ReadError, Update};
+
+impl Checkpoint {
+    pub(super) async fn update_stripes(
+        &mut self,
+        changes: Vec<((SetId, u32), Vec<Change>)>,
+    ) -> Result<(), ArrayError> {
+        let room = redo::half_bytes(self.core.layout.redo_bytes) as usize;
+        let mut wave: Vec<Update> = Vec::new();
+        for ((set, stripe), changes) in changes {
+            let update = self.core.plan_update(set, stripe, changes).await?;
+            wave.push(update);
+            if redo::bytes_of(&wave) > room {
+                let last = wave.pop().expect("just pushed");
+                assert!(!wave.is_empty(), "the redo area holds any one stripe");
+                self.do_wave(&wave).await?;
+                wave = vec![last];
+            }
+        }
+        if wave.is_empty() { Ok(()) } else { self.do_wave(&wave).await }
+    }
+
+    /// One wave: written down, done, flushed. Then its half of the area may be used again.
+    async fn do_wave(&mut self, updates: &[Update]) -> Result<(), ArrayError> {
+        let number = u64::from(self.waves);
+        self.waves += 1;
+        let core = Arc::clone(&self.core);
+        if !mutants::is(Mutant::NoRedo) {
+            core.write_redo(self.number, number, updates).await?;
+        }
+        let applies = updates.iter().map(|update| {
+            let core = &core;
+            async move {
+                let set = core.sets.get(update.set);
+                until_done(|| core.raid.apply(&set, update, WriteFlags::VOLATILE), core).await
+            }
+        });
+        try_join_all(applies).await?;
+        core.flush_disks().await;
+        core.note_written(self.number, updates).await
+    }
+}
+
+impl Core {
+    async fn plan_update(
+        &self,
+        set: SetId,
+        stripe: u32,
+        changes: Vec<Change>,
+    ) -> Result<Update, ArrayError> {
+        let set = self.sets.get(set);
+        loop {
+            // Checksums of what the stripe holds besides are not at hand; the parity comes from
+            // what its disks say, as it did when they were written.
+            match self.raid.plan_update(&set, stripe, &changes, &|_, _| None).await {
+                Ok(update) => return Ok(update),
+                Err(ReadError::Later(_)) => self.env.sleep(RETRY).await,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Writes a wave to the redo area of every holder, durably.
+    async fn write_redo(
+        self: &Arc<Self>,
+        checkpoint: u64,
+        wave: u64,
+        updates: &[Update],
+    ) -> Result<(), ArrayError> {
+        let bytes = loop {
+            match redo::encode(&self.id.0, checkpoint, wave, updates) {
+                Ok(bytes) => break bytes.freeze(),
+                Err(_) => self.env.sleep(RETRY).await,
+            }
+        };
+        let at = self.layout.redo_at() + redo::half_at(self.layout.redo_bytes, wave);
+        self.write_to_holders(|device| {
+            let (bytes, device) = (bytes.clone(), Arc::clone(device));
+            Box::pin(async move { write_pieces(&*device, at, &bytes).await })
+        })
+        .await
+    }
+
+    /// Columns that joined a parity, before the record that said so is overwritten.
+    async fn note_written(&self, checkpoint: u64, updates: &[Update]) -> Result<(), ArrayError> {
+        let stripes = updates.iter().map(|update| (update.set, update.stripe, u16::from(update.written)));
+        let record = Record::Written { checkpoint, stripes: stripes.collect() };
+        let added = self.journal.append_reserved(&record, None);
+        let added = added.map_err(|_| ArrayError::Io(BlockError::NoSpace))?;
+        Ok(self.journal.durable(added.ticket).await?)
+    }
+
+    /// Does again what was cut off in the middle of checkpoint `number`.
+    pub(crate) async fn redo(
+        &self,
+        devices: &[Arc<dyn BlockDevice>],
+        number: u64,
+    ) -> Result<(), ArrayError> {
+        let mut waves: Vec<Wave> = Vec::new();
+        for device in devices {
+            for half in 0..2 {
+                if let Some(wave) = self.read_wave(&**device, half).await
+                    && wave.checkpoint == number
+                    && waves.iter().all(|other| other.wave != wave.wave)
+                {
+                    waves.push(wave);
+                }
+            }
+        }
+        waves.sort_by_key(|wave| wave.wave);
+        for update in waves.iter().flat_map(|wave| &wave.updates) {
+            let Some(set) = self.sets.find(update.set) else { continue };
+            match until_done(|| self.raid.apply(&set, update, WriteFlags::VOLATILE), self).await {
+                // A set that is not there cannot be served either; it is done when it is back.
+                Ok(()) => {}
+                Err(error) => tracing::warn!("redo of a stripe of set {}: {error}", update.set.0),
+            }
+        }
+        self.flush_disks().await;
+        Ok(())
+    }
+
+    async fn read_wave(&self, device: &dyn BlockDevice, half: u64) -> Option<Wave> {
+        let at = self.layout.redo_at() + redo::half_at(self.layout.redo_bytes, half);
+        let bytes = read_pieces(device, at, redo::half_bytes(self.layout.redo_bytes)).await?;
+        match redo::decode(&self.id.0, &bytes) {
+            Ok(wave) => Some(wave),
+            Err(RedoError::Absent) => None,
+            Err(error) => {
+                // Torn: it was being written when everything ended, and nothing relied on it.
+                tracing::debug!("redo area: {error}");
+                None
+            }
+        }
+    }
+}
+
+/// What one I/O moves.
+const PIECE_BYTES: usize = 1 << 20;
+
+async fn write_pieces(device: &dyn BlockDevice, at: u64, data: &Data) -> Result<(), BlockError> {
+    let mut done = 0;
+    while done < data.len() {
+        let end = (done + PIECE_BYTES).min(data.len());
+        let piece = data.slice(done..end);
+        device.write(at + done as u64, piece, WriteFlags::DURABLE).await?;
+        done = end;
+    }
+    Ok(())
+}
+
+async fn read_pieces(device: &dyn BlockDevice, at: u64, len: u64) -> Option<Data> {
+    let mut buf = Buf::alloc(usize::try_from(len).ok()?)?;
+    let reads = (0..len).step_by(PIECE_BYTES).map(|from| {
+        let piece = (len - from).min(PIECE_BYTES as u64) as usize;
+        async move { (from as usize, device.read(at + from, piece).await) }
+    });
+    for (from, read) in join_all(reads).await {
+        let data = read.ok()?;
+        data.copy_to(0, &mut buf[from..from + data.len()]);
+    }
+    Some(buf.freeze())
+}
+

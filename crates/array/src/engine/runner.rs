@@ -1,0 +1,125 @@
+//! When checkpoints happen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::BlockError;
+use futures_util::future::{Either, select};
+
+use crate::core::{Core, Request, State};
+use crate::error::ArrayError;
+use crate::sync::Reply;
+use crate::tables::Tables;
+
+/// Changes wait in the journal for this long at most: then a crash has less to replay, and the
+/// array has nothing to do afterwards.
+const AGE_MAX: Duration = Duration::from_secs(10);
+/// Share of the journal that may fill before a checkpoint begins, so that writers have the rest
+/// while it runs.
+const FILL_PERCENT_MAX: u64 = 40;
+
+impl Core {
+    /// Makes checkpoints as long as the array is open.
+    pub(crate) async fn run_checkpoints(self: Arc<Self>) {
+        loop {
+            let mark = self.work.mark();
+            match self.is_due() {
+                Due::Now => {
+                    if let Err(error) = self.checkpoint().await {
+                        self.stop(&error);
+                    }
+                }
+                Due::Later => {
+                    let sleep = self.env.sleep(AGE_MAX);
+                    let rung = std::pin::pin!(self.work.after(mark));
+                    if let Either::Left(_) = select(sleep, rung).await {
+                        self.lock().is_aged = true;
+                    }
+                }
+                Due::Idle => self.work.after(mark).await,
+                Due::Never => return,
+            }
+        }
+    }
+
+    fn is_due(&self) -> Due {
+        let state = &mut *self.lock();
+        if state.stopped.is_some() {
+            return Due::Never;
+        }
+        let used = self.journal.used_blocks();
+        let is_full = used * 100 > self.journal.blocks() * FILL_PERCENT_MAX;
+        let is_deleting = state.tables.next_deletion().is_some();
+        let is_wanted = std::mem::take(&mut state.is_aged) || state.wants_checkpoint;
+        if is_full || is_wanted || is_deleting || !state.requests.is_empty() {
+            state.wants_checkpoint = false;
+            return Due::Now;
+        }
+        if used > 0 { Due::Later } else { Due::Idle }
+    }
+
+    /// Nothing can be promised any more: all I/O ends with an error.
+    pub(crate) fn stop(&self, error: &ArrayError) {
+        tracing::error!("the array stops: {error}");
+        let requests = {
+            let mut state = self.lock();
+            state.stopped.get_or_insert_with(|| error.to_string());
+            std::mem::take(&mut state.requests)
+        };
+        for request in requests {
+            request.reply.give(Err(error.clone()));
+        }
+        self.journal.stop();
+        self.committed.ring();
+        self.work.ring();
+        self.upkeep.ring();
+    }
+
+    /// The array is closed: everything is in its place.
+    pub(crate) fn stop_quietly(&self) {
+        self.lock().stopped.get_or_insert_with(|| "it was closed".into());
+        self.journal.stop();
+        self.committed.ring();
+        self.work.ring();
+        self.upkeep.ring();
+    }
+
+    /// Waits for space that a checkpoint may give back.
+    pub(crate) async fn wait_for_space(self: &Arc<Self>) -> Result<(), BlockError> {
+        // What one checkpoint frees is free for others when the next one begins.
+        for _ in 0..2 {
+            self.checkpointed().await.map_err(|_| BlockError::NoSpace)?;
+            self.lock().empty_limbo();
+        }
+        Ok(())
+    }
+
+    /// Waits for a checkpoint that begins after this call.
+    pub(crate) async fn checkpointed(self: &Arc<Self>) -> Result<(), ArrayError> {
+        self.request(|_, _| Ok(())).await
+    }
+
+    /// Changes the tables with the next checkpoint; returns when that is durable.
+    pub(crate) async fn request(
+        self: &Arc<Self>,
+        change: impl FnOnce(&mut Tables, &mut State) -> Result<(), ArrayError> + Send + 'static,
+    ) -> Result<(), ArrayError> {
+        let reply = Reply::new();
+        {
+            let mut state = self.lock();
+            state.check_running()?;
+            state.requests.push(Request { change: Box::new(change), reply: reply.clone() });
+        }
+        self.work.ring();
+        reply.taken().await
+    }
+}
+
+/// Whether there is something to do.
+enum Due {
+    Now,
+    /// When what is in the journal gets old.
+    Later,
+    Idle,
+    Never,
+}

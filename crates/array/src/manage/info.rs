@@ -1,0 +1,272 @@
+//! What there is and how it does.
+
+use super::Array;
+use crate::api::{
+    ArrayInfo, DiskInfo, DiskState, Event, JobInfo, JobKind, SnapshotInfo, VolumeInfo, VolumeState,
+};
+use crate::core::{Core, State};
+use crate::error::ArrayError;
+use crate::label::{MemberKind, MemberRecord, MemberState};
+use crate::overlay::Taken;
+use crate::raid::{Access, Set};
+use crate::tables::{Snapshot, Version, Volume};
+use crate::upkeep::is_suspect;
+use crate::{BLOCK_BYTES, CLUSTER_BYTES, Level, VersionId};
+
+/// Used share of the chunks from which on an operator is warned.
+const FILL_PERCENT_WARNING: u64 = 80;
+
+impl Array {
+    /// All volumes, those in the recycle bin too.
+    #[must_use]
+    pub fn volumes(&self) -> Vec<VolumeInfo> {
+        let state = self.core.lock();
+        let ids: Vec<VersionId> = state.tables.volumes.keys().copied().collect();
+        ids.into_iter().map(|id| self.core.volume_info(&state, id)).collect()
+    }
+
+    /// One volume.
+    ///
+    /// # Errors
+    /// [`ArrayError::NoSuchVolume`].
+    pub fn volume(&self, name: &str) -> Result<VolumeInfo, ArrayError> {
+        let state = self.core.lock();
+        let (id, _) = state
+            .tables
+            .volume_named(name)
+            .ok_or_else(|| ArrayError::NoSuchVolume(name.to_owned()))?;
+        Ok(self.core.volume_info(&state, id))
+    }
+
+    /// The snapshots of a volume, oldest first.
+    ///
+    /// # Errors
+    /// [`ArrayError::NoSuchVolume`].
+    pub fn snapshots(&self, volume: &str) -> Result<Vec<SnapshotInfo>, ArrayError> {
+        let state = self.core.lock();
+        let (id, _) = state.volume(volume)?;
+        let durable = state.tables.snapshots_of(id);
+        let durable = durable.map(|(id, version, s)| snapshot_info(volume, id, version, s));
+        let waiting = state.live[&id].overlay.waiting();
+        Ok(durable.chain(waiting.map(|taken| state.waiting_info(id, taken))).collect())
+    }
+
+    /// All disks, also those that have failed; not those that have left.
+    #[must_use]
+    pub fn disks(&self) -> Vec<DiskInfo> {
+        let state = self.core.lock();
+        let here = state.label.members.iter().filter(|record| record.state != MemberState::Retired);
+        here.map(|record| self.core.disk_info(&state, record)).collect()
+    }
+
+    /// What runs in the background.
+    #[must_use]
+    pub fn jobs(&self) -> Vec<JobInfo> {
+        let state = self.core.lock();
+        let running = state.jobs.values().map(|progress| progress.info.clone());
+        let deleting = state.tables.versions.values().filter_map(|version| {
+            let from = u64::from(version.deleting_from_leaf?);
+            let bytes = crate::tree::leaf::ENTRIES as u64 * CLUSTER_BYTES as u64;
+            let total_bytes = version.contents.mapped * CLUSTER_BYTES as u64;
+            let done_bytes = (from * bytes).min(total_bytes);
+            let subject = version.snapshot.as_ref().map_or("volume", |snapshot| &snapshot.name);
+            let subject = subject.to_owned();
+            Some(JobInfo { kind: JobKind::Delete, subject, done_bytes, total_bytes, rate_bytes: 0 })
+        });
+        running.chain(deleting).collect()
+    }
+
+    /// What happened from event number `since` on, and the number of the next one.
+    #[must_use]
+    pub fn events(&self, since: u64) -> (Vec<Event>, u64) {
+        let state = self.core.lock();
+        let skip = since.saturating_sub(state.events_dropped) as usize;
+        let events = state.events.iter().skip(skip).cloned().collect();
+        (events, state.events_dropped + state.events.len() as u64)
+    }
+
+    /// The array as a whole.
+    #[must_use]
+    pub fn info(&self) -> ArrayInfo {
+        let disks = self.disks();
+        let state = self.core.lock();
+        let chunk_bytes = self.core.layout.chunk_bytes;
+        let counts = state.label.members.iter().filter_map(|r| state.space.chunks.counts(r.disk));
+        let (all, used) = counts.fold((0u64, 0u64), |(all, used), (a, u)| {
+            (all + u64::from(a), used + u64::from(u))
+        });
+        let spare = state.space.chunks.spare();
+        let free = state.space.chunks.free().saturating_sub(spare);
+        let blocks = BLOCK_BYTES as u64;
+        let mut info = ArrayInfo {
+            id: self.core.id.to_string(),
+            raid: self.core.level,
+            size_bytes: all.saturating_sub(spare) * chunk_bytes,
+            used_bytes: used * chunk_bytes,
+            free_bytes: free * chunk_bytes,
+            spare_bytes: spare * chunk_bytes,
+            chunk_bytes,
+            disks: disks.len() as u32,
+            disks_online: disks.iter().filter(|d| d.state == DiskState::Online).count() as u32,
+            journal_bytes: self.core.journal.blocks() * blocks,
+            journal_used_bytes: self.core.journal.used_blocks() * blocks,
+            checkpoint: state.checkpoint,
+            generation: state.label.generation,
+            scrubbed_unix_seconds: state.tables.scrubbed_unix_seconds,
+            warnings: Vec::new(),
+        };
+        info.warnings = warnings(&state, &info, &disks);
+        info
+    }
+}
+
+fn warnings(state: &State, info: &ArrayInfo, disks: &[DiskInfo]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    warnings.extend(state.stopped.clone());
+    for disk in disks.iter().filter(|disk| disk.state != DiskState::Online) {
+        warnings.push(format!("disk {}: {}", disk.name, disk.reason));
+    }
+    if info.used_bytes * 100 >= info.size_bytes * FILL_PERCENT_WARNING {
+        let percent = info.used_bytes * 100 / info.size_bytes.max(1);
+        warnings.push(format!("{percent} % of the space is in use: add a disk or delete volumes"));
+    }
+    warnings
+}
+
+fn snapshot_info(
+    volume: &str,
+    id: VersionId,
+    version: &Version,
+    snapshot: &Snapshot,
+) -> SnapshotInfo {
+    SnapshotInfo {
+        id: id.0,
+        volume: volume.to_owned(),
+        name: snapshot.name.clone(),
+        size_bytes: snapshot.size_bytes,
+        created_unix_seconds: snapshot.created_unix_seconds,
+        online: snapshot.online,
+        deleting: version.deleting_from_leaf.is_some(),
+    }
+}
+
+impl State {
+    /// A snapshot that waits for a checkpoint.
+    pub(super) fn waiting_info(&self, volume: VersionId, taken: &Taken) -> SnapshotInfo {
+        let volume = self.tables.volumes.get(&volume);
+        SnapshotInfo {
+            id: taken.snapshot.0,
+            volume: volume.map_or_else(String::new, |volume| volume.name.clone()),
+            name: taken.name.clone(),
+            size_bytes: taken.size_bytes,
+            created_unix_seconds: taken.unix_seconds,
+            online: false,
+            deleting: false,
+        }
+    }
+}
+
+impl Core {
+    fn volume_info(&self, state: &State, id: VersionId) -> VolumeInfo {
+        let volume = &state.tables.volumes[&id];
+        let live = &state.live[&id];
+        let (vol_state, reason) = self.volume_state(volume);
+        let clusters = |count: u64| count * CLUSTER_BYTES as u64;
+        let snapshots = state.tables.snapshots_of(id).count() + live.overlay.waiting().count();
+        VolumeInfo {
+            id: id.0,
+            name: volume.name.clone(),
+            size_bytes: volume.size_bytes,
+            raid: volume.level,
+            state: vol_state,
+            reason,
+            thick: volume.thick,
+            block_bytes: volume.block_bytes,
+            cache: volume.cache,
+            read_ahead_bytes: volume.read_ahead_bytes,
+            used_bytes: clusters(volume.head.mapped),
+            reserved_bytes: clusters(live.thick_left),
+            snapshots: snapshots as u32,
+            origin: volume.origin.clone(),
+            created_unix_seconds: volume.created_unix_seconds,
+        }
+    }
+
+    fn volume_state(&self, volume: &Volume) -> (VolumeState, String) {
+        if volume.deleted_unix_seconds.is_some() {
+            return (VolumeState::Deleted, "it waits in the recycle bin".into());
+        }
+        let sets: Vec<_> = self.sets.all();
+        let mine = sets.iter().filter(|set| set.level() == Some(volume.level));
+        let worst = mine.map(|set| self.missing_members(set)).max().unwrap_or(0);
+        if worst > volume.level.losses_max() {
+            let reason = format!("{worst} disks of one of its RAID sets are missing");
+            return (VolumeState::Lost, reason);
+        }
+        if !volume.online {
+            return (VolumeState::Offline, "an operator took it offline".into());
+        }
+        if worst > 0 {
+            let reason = format!("{worst} disks of one of its RAID sets are missing");
+            return (VolumeState::Degraded, reason);
+        }
+        (VolumeState::Online, String::new())
+    }
+
+    /// Members of a set that cannot give what they should hold.
+    pub(crate) fn missing_members(&self, set: &Set) -> usize {
+        let is_there = |seat: &crate::raid::Seat| {
+            let disk = self.raid.disks().get(seat.disk);
+            disk.is_some_and(|disk| disk.access() != Access::None) && !set.is_stale_on(seat.disk)
+        };
+        set.members().iter().filter(|seat| !is_there(seat)).count()
+    }
+
+    fn disk_info(&self, state: &State, record: &MemberRecord) -> DiskInfo {
+        let disk = self.raid.disks().get(record.disk);
+        let counts = disk.as_ref().map(|disk| disk.counts()).unwrap_or_default();
+        let away = state.away.get(&record.disk).map(|(_, reason)| reason.clone());
+        let suspect = disk.as_ref().is_some_and(|disk| is_suspect(disk));
+        let (disk_state, reason) = match (record.state, away) {
+            (MemberState::Failed, reason) => {
+                (DiskState::Failed, reason.unwrap_or_else(|| "it has failed".into()))
+            }
+            (MemberState::Stale { .. }, Some(reason)) => (DiskState::Missing, reason),
+            (MemberState::Stale { .. }, None) => {
+                (DiskState::Resyncing, "it is given what it missed".into())
+            }
+            _ if state.tables.leaving.contains(&record.disk) => {
+                (DiskState::Retiring, "its data is moving to other disks".into())
+            }
+            _ if suspect => (DiskState::Suspect, "it has too many errors".into()),
+            _ => (DiskState::Online, String::new()),
+        };
+        let used = state.space.chunks.counts(record.disk).map_or(0, |(_, used)| u64::from(used));
+        let name = disk.map_or_else(|| record.disk.0.to_string(), |disk| disk.name().to_owned());
+        debug_assert!(record.kind == MemberKind::Data || used == 0, "journal disks hold no chunks");
+        DiskInfo {
+            id: record.disk,
+            name,
+            state: disk_state,
+            reason,
+            size_bytes: record.size_bytes,
+            used_bytes: used * self.layout.chunk_bytes,
+            errors_read: counts.read_errors + counts.mismatches,
+            errors_write: counts.write_errors,
+            healed_blocks: counts.healed,
+        }
+    }
+
+    /// Refuses a thick volume that there is no space for.
+    pub(super) async fn check_thick(&self, level: Level, clusters: u64) -> Result<(), ArrayError> {
+        let state = &mut *self.lock();
+        if self.reserve(state, level, clusters) {
+            // The volume reserves for itself when it is there.
+            state.space.unreserve(level, clusters);
+            return Ok(());
+        }
+        let free_bytes = state.space.available(level, &self.layout) * CLUSTER_BYTES as u64;
+        let asked_bytes = clusters * CLUSTER_BYTES as u64;
+        Err(ArrayError::NoSpace { free_bytes, asked_bytes })
+    }
+}

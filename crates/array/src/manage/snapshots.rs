@@ -1,0 +1,348 @@
+//! Snapshots, clones, rollback, differences.
+
+use std::sync::Arc;
+
+use super::{Array, check_name};
+use crate::api::{ChangedExtent, SnapshotInfo, SpaceInfo, VolumeInfo};
+use crate::core::Core;
+use crate::error::ArrayError;
+use crate::journal::Record;
+use crate::overlay::Taken;
+use crate::tables::{Contents, Volume};
+use crate::tree::{self, Root};
+use crate::{CLUSTER_BYTES, Epoch, VersionId};
+
+/// Snapshots that one volume may have.
+const SNAPSHOTS_MAX: usize = 4096;
+/// Pages that one step of a walk looks at under the lock.
+const STEP_PAGES: usize = 256;
+
+impl Array {
+    /// Takes snapshots of several volumes at the same moment.
+    ///
+    /// # Errors
+    /// What is wrong with a name; then none is taken.
+    pub async fn snapshot(
+        &self,
+        volumes: &[(&str, Option<&str>)],
+    ) -> Result<Vec<SnapshotInfo>, ArrayError> {
+        for name in volumes.iter().filter_map(|(_, name)| *name) {
+            check_name(name)?;
+        }
+        let now = self.core.env.unix_seconds();
+        let (ticket, infos) = loop {
+            match self.core.try_snapshot(volumes, now)? {
+                Some(taken) => break taken,
+                None => {
+                    self.core.work.ring();
+                    self.core.journal.room(1).await?;
+                }
+            }
+        };
+        self.core.journal.durable(ticket).await?;
+        Ok(infos)
+    }
+
+    /// Brings a volume back to what a snapshot holds. It must be offline.
+    ///
+    /// # Errors
+    /// [`ArrayError::NotOffline`] and those of names.
+    pub async fn rollback(&self, volume: &str, snapshot: &str) -> Result<(), ArrayError> {
+        let (id, version) = self.core.materialized(volume, snapshot).await?;
+        {
+            let mut state = self.core.lock();
+            if state.volume(volume)?.1.online {
+                return Err(ArrayError::NotOffline(volume.to_owned()));
+            }
+            state.live.get_mut(&id).expect("a volume of the tables is live").is_sealed = true;
+        }
+        let name = snapshot.to_owned();
+        let result = self.core.request(move |tables, state| {
+            let source = tables.versions.get(&version);
+            let source = source.filter(|source| source.deleting_from_leaf.is_none());
+            let Some(source) = source.cloned() else { return Err(ArrayError::Deleting(name)) };
+            let volume = tables.volumes.get_mut(&id).expect("a sealed volume stays");
+            let contents = Contents { parent: Some(version), ..source.contents };
+            let old = std::mem::replace(&mut volume.head, contents);
+            volume.size_bytes = source.snapshot.map_or(volume.size_bytes, |s| s.size_bytes);
+            super::volumes::abandon(tables, state, old);
+            Ok(())
+        });
+        let result = result.await;
+        if let Some(live) = self.core.lock().live.get_mut(&id) {
+            live.is_sealed = false;
+        }
+        result
+    }
+
+    /// Makes a volume that begins with what a snapshot holds and shares its space.
+    ///
+    /// # Errors
+    /// Those of names; [`ArrayError::Deleting`].
+    pub async fn clone_snapshot(
+        &self,
+        volume: &str,
+        snapshot: &str,
+        name: &str,
+    ) -> Result<VolumeInfo, ArrayError> {
+        check_name(name)?;
+        let (id, version) = self.core.materialized(volume, snapshot).await?;
+        let made = {
+            let state = self.core.lock();
+            let source = &state.tables.versions[&version];
+            let size_bytes = source.snapshot.as_ref().map_or(0, |snapshot| snapshot.size_bytes);
+            Volume {
+                name: name.to_owned(),
+                size_bytes,
+                created_unix_seconds: self.core.env.unix_seconds(),
+                online: true,
+                deleted_unix_seconds: None,
+                origin: Some(format!("{volume}@{snapshot}")),
+                thick: false,
+                head: Contents { parent: Some(version), ..source.contents.clone() },
+                ..state.tables.volumes[&id].clone()
+            }
+        };
+        let (gone, wanted) = (snapshot.to_owned(), name.to_owned());
+        self.core
+            .request(move |tables, state| {
+                super::volumes::check_free(tables, &wanted)?;
+                let source = tables.versions.get(&version);
+                if source.is_none_or(|source| source.deleting_from_leaf.is_some()) {
+                    return Err(ArrayError::Deleting(gone));
+                }
+                tables.volumes.insert(state.take_version(), made);
+                Ok(())
+            })
+            .await?;
+        self.volume(name)
+    }
+
+    /// Deletes a snapshot; its space comes back in the background.
+    ///
+    /// # Errors
+    /// Those of names.
+    pub async fn delete_snapshot(&self, volume: &str, snapshot: &str) -> Result<(), ArrayError> {
+        let (_, version) = self.core.materialized(volume, snapshot).await?;
+        self.core
+            .request(move |tables, _| {
+                if let Some(version) = tables.versions.get_mut(&version) {
+                    version.deleting_from_leaf.get_or_insert(0);
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    /// Says whether hosts may have a snapshot.
+    ///
+    /// # Errors
+    /// Those of names.
+    pub async fn set_snapshot_online(
+        &self,
+        volume: &str,
+        snapshot: &str,
+        online: bool,
+    ) -> Result<(), ArrayError> {
+        let (_, version) = self.core.materialized(volume, snapshot).await?;
+        self.core
+            .request(move |tables, _| {
+                let version = tables.versions.get_mut(&version);
+                if let Some(snapshot) = version.and_then(|version| version.snapshot.as_mut()) {
+                    snapshot.online = online;
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    /// Where two snapshots of a volume differ, or a snapshot (`None`: nothing) and the present
+    /// contents (`None` for `to`).
+    ///
+    /// # Errors
+    /// Those of names.
+    pub async fn diff(
+        &self,
+        volume: &str,
+        from: Option<&str>,
+        to: Option<&str>,
+    ) -> Result<Vec<ChangedExtent>, ArrayError> {
+        // All of it into the maps first: they are all that is compared.
+        self.core.checkpointed().await?;
+        let from = self.core.root_of(volume, from, None)?;
+        let head = self.core.head_of(volume)?;
+        let to = self.core.root_of(volume, to, head)?;
+        let mut changed: Vec<ChangedExtent> = Vec::new();
+        let mut next = Some(0);
+        while let Some(leaf) = next {
+            let step = self.core.with_pages(|state| {
+                tree::diff(&mut state.pages, from, to, leaf, STEP_PAGES, usize::MAX)
+            });
+            let step = step.await?;
+            for range in step.clusters {
+                let at = range.start * CLUSTER_BYTES as u64;
+                let len_bytes = (range.end - range.start) * CLUSTER_BYTES as u64;
+                match changed.last_mut() {
+                    Some(last) if last.at + last.len_bytes == at => last.len_bytes += len_bytes,
+                    _ => changed.push(ChangedExtent { at, len_bytes }),
+                }
+            }
+            next = step.next_leaf;
+        }
+        Ok(changed)
+    }
+
+    /// What a snapshot (`None`: the present contents) holds alone and with others.
+    ///
+    /// # Errors
+    /// Those of names.
+    pub async fn space(
+        &self,
+        volume: &str,
+        snapshot: Option<&str>,
+    ) -> Result<SpaceInfo, ArrayError> {
+        self.core.checkpointed().await?;
+        let (root, parent, children, mapped) = {
+            let state = self.core.lock();
+            let (id, table) = state.volume(volume)?;
+            match snapshot {
+                None => {
+                    let head = &table.head;
+                    (head.root, state.tables.sharing(head.parent), Vec::new(), head.mapped)
+                }
+                Some(name) => {
+                    let (version, _) = state.snapshot(id, volume, name)?;
+                    let contents = &state.tables.versions[&version].contents;
+                    let children = state.tables.children_of(version);
+                    let parent = state.tables.sharing(contents.parent);
+                    (contents.root, parent, children, contents.mapped)
+                }
+            }
+        };
+        let mut unique = 0;
+        let mut next = Some(0);
+        while let Some(leaf) = next {
+            let step = self.core.with_pages(|state| {
+                tree::exclusive(&mut state.pages, root, parent, &children, leaf, STEP_PAGES)
+            });
+            let step = step.await?;
+            unique += step.places.len() as u64;
+            next = step.next_leaf;
+        }
+        let bytes = CLUSTER_BYTES as u64;
+        Ok(SpaceInfo { unique_bytes: unique * bytes, shared_bytes: (mapped - unique) * bytes })
+    }
+}
+
+impl Core {
+    /// Takes snapshots if the journal has room.
+    #[allow(clippy::type_complexity)]
+    fn try_snapshot(
+        &self,
+        volumes: &[(&str, Option<&str>)],
+        now: u64,
+    ) -> Result<Option<(crate::journal::Ticket, Vec<SnapshotInfo>)>, ArrayError> {
+        let state = &mut *self.lock();
+        state.check_running()?;
+        let epoch = state.epoch;
+        let mut taken = Vec::new();
+        for (volume, name) in volumes {
+            let (id, table) = state.volume(volume)?;
+            let live = &state.live[&id];
+            if live.is_sealed || taken.iter().any(|(other, _)| *other == id) {
+                return Err(ArrayError::NoSuchVolume((*volume).to_owned()));
+            }
+            let names: Vec<&str> = state.snapshot_names(id);
+            if names.len() >= SNAPSHOTS_MAX {
+                let volume = (*volume).to_owned();
+                return Err(ArrayError::TooManySnapshots { volume, max: SNAPSHOTS_MAX });
+            }
+            let name = name.map_or_else(|| free_name(&names, now), ToOwned::to_owned);
+            if names.contains(&&*name) {
+                return Err(ArrayError::SnapshotExists { volume: (*volume).to_owned(), name });
+            }
+            let size_bytes = table.size_bytes;
+            let snapshot = VersionId(state.next_version + taken.len() as u32);
+            taken.push((id, Taken { snapshot, name, epoch, size_bytes, unix_seconds: now }));
+        }
+        let record = Record::Snapshot {
+            epoch,
+            unix_seconds: now,
+            taken: taken
+                .iter()
+                .map(|(id, taken)| crate::journal::Taken {
+                    volume: *id,
+                    snapshot: taken.snapshot,
+                    name: taken.name.clone(),
+                })
+                .collect(),
+        };
+        let Ok(added) = self.journal.append(&record, None) else { return Ok(None) };
+        let infos = taken.iter().map(|(id, taken)| state.waiting_info(*id, taken)).collect();
+        for (id, taken) in taken {
+            state.enter_snapshot(id, taken);
+        }
+        Ok(Some((added.ticket, infos)))
+    }
+
+    /// A snapshot by name, after the checkpoint that makes it a tree of its own.
+    async fn materialized(
+        self: &Arc<Self>,
+        volume: &str,
+        snapshot: &str,
+    ) -> Result<(VersionId, VersionId), ArrayError> {
+        let find = || {
+            let state = self.lock();
+            let id = state.volume(volume)?.0;
+            let version = state.snapshot(id, volume, snapshot)?.0;
+            Ok::<_, ArrayError>((id, version, state.tables.versions.contains_key(&version)))
+        };
+        let (id, version, is_there) = find()?;
+        if is_there {
+            return Ok((id, version));
+        }
+        self.checkpointed().await?;
+        let (id, version, is_there) = find()?;
+        assert!(is_there, "a checkpoint makes all snapshots that wait");
+        Ok((id, version))
+    }
+
+    fn head_of(&self, volume: &str) -> Result<Root, ArrayError> {
+        Ok(self.lock().volume(volume)?.1.head.root)
+    }
+
+    fn root_of(&self, volume: &str, name: Option<&str>, none: Root) -> Result<Root, ArrayError> {
+        let Some(name) = name else { return Ok(none) };
+        let state = self.lock();
+        let id = state.volume(volume)?.0;
+        let version = state.snapshot(id, volume, name)?.0;
+        Ok(state.tables.versions.get(&version).map_or(none, |version| version.contents.root))
+    }
+}
+
+impl crate::core::State {
+    /// Names of all snapshots of a volume.
+    fn snapshot_names(&self, volume: VersionId) -> Vec<&str> {
+        let durable = self.tables.snapshots_of(volume).map(|(_, _, snapshot)| &*snapshot.name);
+        let waiting = self.live[&volume].overlay.waiting().map(|taken| &*taken.name);
+        durable.chain(waiting).collect()
+    }
+
+    /// A snapshot whose record is in the journal: what is written from now on comes after it.
+    pub(crate) fn enter_snapshot(&mut self, volume: VersionId, taken: Taken) {
+        self.next_version = self.next_version.max(taken.snapshot.0 + 1);
+        self.epoch = self.epoch.max(Epoch(taken.epoch.0 + 1));
+        let epoch = self.epoch;
+        if let Some(live) = self.live.get_mut(&volume) {
+            live.overlay.take(taken, epoch);
+        }
+    }
+}
+
+/// A name by the time, as no other snapshot has it.
+fn free_name(names: &[&str], now: u64) -> String {
+    let base = format!("at-{now}");
+    let numbered = (2..).map(|number| format!("{base}-{number}"));
+    let mut all = std::iter::once(base.clone()).chain(numbered);
+    all.find(|name| !names.contains(&&**name)).expect("there is always a further number")
+}

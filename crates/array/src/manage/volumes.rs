@@ -1,0 +1,238 @@
+//! Making, changing and deleting volumes.
+
+use super::{Array, check_name, whole_clusters};
+use crate::api::{VolumeInfo, VolumeSpec};
+use crate::core::State;
+use crate::error::ArrayError;
+use crate::tables::{Contents, Tables, Version, Volume};
+use crate::{BLOCK_BYTES, CLUSTER_BYTES, Level, VersionId};
+
+/// What sequential reads fetch ahead unless a volume says otherwise.
+pub(super) const READ_AHEAD_BYTES: u32 = 1 << 20;
+
+impl Array {
+    /// Makes a volume; its size is rounded up to 64 KiB.
+    ///
+    /// # Errors
+    /// What is wrong with the name, size or level, and [`ArrayError::NoSpace`] for a thick one.
+    pub async fn create_volume(&self, spec: VolumeSpec) -> Result<VolumeInfo, ArrayError> {
+        check_name(&spec.name)?;
+        let size_bytes = whole_clusters(spec.size_bytes)?;
+        if spec.block_bytes != 512 && spec.block_bytes != BLOCK_BYTES as u32 {
+            return Err(ArrayError::BadBlock(spec.block_bytes));
+        }
+        let level = spec.level.unwrap_or(self.core.level);
+        let now = self.core.env.unix_seconds();
+        let name = spec.name.clone();
+        let volume = Volume {
+            name: spec.name,
+            size_bytes,
+            level,
+            thick: spec.thick,
+            block_bytes: spec.block_bytes,
+            cache: spec.cache,
+            read_ahead_bytes: spec.read_ahead_bytes.unwrap_or(READ_AHEAD_BYTES),
+            created_unix_seconds: now,
+            online: true,
+            deleted_unix_seconds: None,
+            origin: None,
+            head: Contents { root: None, parent: None, mapped: 0 },
+        };
+        self.add_volume(volume).await?;
+        self.volume(&name)
+    }
+
+    pub(super) async fn add_volume(&self, volume: Volume) -> Result<(), ArrayError> {
+        self.core.check_level(volume.level)?;
+        if volume.thick {
+            let clusters = volume.size_bytes / CLUSTER_BYTES as u64 - volume.head.mapped;
+            self.core.check_thick(volume.level, clusters).await?;
+        }
+        self.core
+            .request(move |tables, state| {
+                check_free(tables, &volume.name)?;
+                let id = state.take_version();
+                tables.volumes.insert(id, volume);
+                Ok(())
+            })
+            .await
+    }
+
+    /// Changes the size; what lies beyond a smaller one is given up.
+    ///
+    /// # Errors
+    /// [`ArrayError::NoSuchVolume`], [`ArrayError::BadSize`]; [`ArrayError::NotOffline`] when it
+    /// would shrink under its hosts.
+    pub async fn resize_volume(&self, name: &str, bytes: u64) -> Result<VolumeInfo, ArrayError> {
+        let size_bytes = whole_clusters(bytes)?;
+        let (id, old) = {
+            let state = self.core.lock();
+            let (id, volume) = state.volume(name)?;
+            (id, volume.clone())
+        };
+        if size_bytes < old.size_bytes {
+            if old.online {
+                return Err(ArrayError::NotOffline(name.to_owned()));
+            }
+            let gone = old.size_bytes - size_bytes;
+            self.device(name)?.unmap(size_bytes, gone).await?;
+        } else if old.thick {
+            let more = (size_bytes - old.size_bytes) / CLUSTER_BYTES as u64;
+            self.core.check_thick(old.level, more).await?;
+        }
+        self.change(id, move |volume| volume.size_bytes = size_bytes).await?;
+        self.volume(name)
+    }
+
+    /// Gives a volume another name.
+    ///
+    /// # Errors
+    /// [`ArrayError::NoSuchVolume`], or what is wrong with the new name.
+    pub async fn rename_volume(&self, name: &str, new: &str) -> Result<VolumeInfo, ArrayError> {
+        check_name(new)?;
+        let id = self.core.lock().volume(name)?.0;
+        let wanted = new.to_owned();
+        self.core
+            .request(move |tables, _| {
+                check_free(tables, &wanted)?;
+                let volume = tables.volumes.get_mut(&id);
+                let volume = volume.ok_or_else(|| ArrayError::NoSuchVolume(wanted.clone()))?;
+                volume.name = wanted;
+                Ok(())
+            })
+            .await?;
+        self.volume(new)
+    }
+
+    /// Says whether hosts may have the volume.
+    ///
+    /// # Errors
+    /// [`ArrayError::NoSuchVolume`].
+    pub async fn set_volume_online(
+        &self,
+        name: &str,
+        online: bool,
+    ) -> Result<VolumeInfo, ArrayError> {
+        let id = self.core.lock().volume(name)?.0;
+        self.change(id, move |volume| volume.online = online).await?;
+        self.volume(name)
+    }
+
+    /// Puts a volume into the recycle bin; it can come back until its space is needed.
+    ///
+    /// # Errors
+    /// [`ArrayError::NoSuchVolume`]; [`ArrayError::NotOffline`] while hosts may have it.
+    pub async fn delete_volume(&self, name: &str) -> Result<(), ArrayError> {
+        let (id, online) = {
+            let state = self.core.lock();
+            let (id, volume) = state.volume(name)?;
+            (id, volume.online)
+        };
+        if online {
+            return Err(ArrayError::NotOffline(name.to_owned()));
+        }
+        let now = self.core.env.unix_seconds();
+        self.change(id, move |volume| volume.deleted_unix_seconds = Some(now)).await
+    }
+
+    /// Takes a volume out of the recycle bin; it is offline.
+    ///
+    /// # Errors
+    /// [`ArrayError::NotDeleted`].
+    pub async fn undelete_volume(&self, name: &str) -> Result<VolumeInfo, ArrayError> {
+        let id = self.deleted(name)?;
+        self.change(id, |volume| volume.deleted_unix_seconds = None).await?;
+        self.volume(name)
+    }
+
+    /// Gives up a volume in the recycle bin, with its snapshots. Their space comes back in the
+    /// background.
+    ///
+    /// # Errors
+    /// [`ArrayError::NotDeleted`].
+    pub async fn purge_volume(&self, name: &str) -> Result<(), ArrayError> {
+        let id = self.deleted(name)?;
+        self.core.purge(id).await
+    }
+
+    fn deleted(&self, name: &str) -> Result<VersionId, ArrayError> {
+        match self.core.lock().tables.volume_named(name) {
+            Some((id, volume)) if volume.deleted_unix_seconds.is_some() => Ok(id),
+            _ => Err(ArrayError::NotDeleted(name.to_owned())),
+        }
+    }
+
+    async fn change(
+        &self,
+        id: VersionId,
+        change: impl FnOnce(&mut Volume) + Send + 'static,
+    ) -> Result<(), ArrayError> {
+        self.core
+            .request(move |tables, _| {
+                // A volume that was purged meanwhile has nothing to change any more.
+                if let Some(volume) = tables.volumes.get_mut(&id) {
+                    change(volume);
+                }
+                Ok(())
+            })
+            .await
+    }
+}
+
+pub(super) fn check_free(tables: &Tables, name: &str) -> Result<(), ArrayError> {
+    match tables.volume_named(name) {
+        None => Ok(()),
+        Some((_, volume)) if volume.deleted_unix_seconds.is_some() => {
+            Err(ArrayError::InRecycleBin(name.to_owned()))
+        }
+        Some(_) => Err(ArrayError::VolumeExists(name.to_owned())),
+    }
+}
+
+impl crate::core::Core {
+    /// Gives up a volume: nothing reaches it from now on.
+    pub(crate) async fn purge(
+        self: &std::sync::Arc<Self>,
+        id: VersionId,
+    ) -> Result<(), ArrayError> {
+        if let Some(live) = self.lock().live.get_mut(&id) {
+            live.is_sealed = true;
+        }
+        // What is still in the journal is destaged by the same checkpoint, before it is given up.
+        self.request(move |tables, state| {
+            let Some(volume) = tables.volumes.remove(&id) else { return Ok(()) };
+            for version in tables.versions.values_mut() {
+                if version.snapshot.as_ref().is_some_and(|snapshot| snapshot.volume == id) {
+                    version.snapshot = None;
+                    version.deleting_from_leaf.get_or_insert(0);
+                }
+            }
+            abandon(tables, state, volume.head);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Refuses a level that there are too few disks for.
+    pub(super) fn check_level(&self, level: Level) -> Result<(), ArrayError> {
+        let usable = self.usable_disks();
+        if usable >= level.disks_min() {
+            return Ok(());
+        }
+        let fitting = Level::ALL.into_iter().filter(|other| other.disks_min() <= usable);
+        let other = fitting.max_by_key(|other| other.losses_max()).unwrap_or(Level::Raid0);
+        Err(ArrayError::TooFewDisks { level, needed: level.disks_min(), usable, other })
+    }
+}
+
+/// Contents that nobody can reach any more wait for their deletion.
+pub(super) fn abandon(tables: &mut Tables, state: &mut State, contents: Contents) {
+    if contents.root.is_none() {
+        return;
+    }
+    let id = state.take_version();
+    // Its own epoch: nothing is ever made from it.
+    let version =
+        Version { contents, epoch: state.epoch, snapshot: None, deleting_from_leaf: Some(0) };
+    tables.versions.insert(id, version);
+}

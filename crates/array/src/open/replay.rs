@@ -1,0 +1,156 @@
+//! Reading the journal back into memory.
+
+use std::sync::Arc;
+
+use crate::core::{Core, State};
+use crate::error::ArrayError;
+use crate::journal::{Placed, Record};
+use crate::label::Membership;
+use crate::overlay::{Room, Taken};
+use crate::{DiskId, VersionId};
+
+impl Core {
+    /// Does in memory what the records of the journal say, in their order.
+    pub(super) async fn replay(
+        self: &Arc<Self>,
+        membership: &Membership,
+        records: Vec<(Record, u64)>,
+    ) -> Result<(), ArrayError> {
+        // Who was not active missed what these records say was written directly.
+        let label = &membership.label;
+        let away: Vec<DiskId> = label
+            .members
+            .iter()
+            .map(|record| record.disk)
+            .filter(|disk| membership.current.iter().all(|present| present.disk != *disk))
+            .collect();
+        {
+            let state = &mut *self.lock();
+            for (record, position) in &records {
+                self.replay_record(state, record, *position, &away)?;
+            }
+        }
+        self.decide_rooms().await
+    }
+
+    fn replay_record(
+        &self,
+        state: &mut State,
+        record: &Record,
+        position: u64,
+        away: &[DiskId],
+    ) -> Result<(), ArrayError> {
+        match record {
+            Record::Data { volume, block, blocks } => {
+                if let Some(live) = state.live.get_mut(volume) {
+                    live.overlay.open().write(*block, u64::from(*blocks), position);
+                }
+            }
+            Record::Zero { volume, block, blocks } => {
+                if state.live.contains_key(volume) {
+                    state.zero(*volume, *block, *blocks);
+                }
+            }
+            Record::Map { clusters, .. } => {
+                for placed in clusters {
+                    self.replay_placed(state, placed, away)?;
+                }
+                self.replay_parity(clusters);
+            }
+            Record::Snapshot { epoch, unix_seconds, taken } => {
+                for one in taken {
+                    let size_bytes =
+                        state.tables.volumes.get(&one.volume).map_or(0, |volume| volume.size_bytes);
+                    let taken = Taken {
+                        snapshot: one.snapshot,
+                        name: one.name.clone(),
+                        epoch: *epoch,
+                        size_bytes,
+                        unix_seconds: *unix_seconds,
+                    };
+                    state.enter_snapshot(one.volume, taken);
+                }
+            }
+            Record::NewSet { id, level, members } => {
+                if self.sets.find(*id).is_none() {
+                    for (disk, chunk) in members {
+                        if !state.space.chunks.claim(*disk, *chunk) {
+                            let what = format!("chunk {chunk} of disk {} has two owners", disk.0);
+                            return Err(ArrayError::Damaged(what));
+                        }
+                    }
+                    self.enter_set(state, *id, *level, members);
+                }
+            }
+            Record::Written { checkpoint, stripes } => {
+                if *checkpoint > state.checkpoint {
+                    for (set, stripe, columns) in stripes {
+                        if let Some(set) = self.sets.find(*set) {
+                            set.mark_written(*stripe, *columns as u8);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn replay_placed(
+        &self,
+        state: &mut State,
+        placed: &Placed,
+        away: &[DiskId],
+    ) -> Result<(), ArrayError> {
+        if !state.space.pool.claim(placed.place) {
+            let (set, slot) = (placed.place.set().0, placed.place.slot());
+            return Err(ArrayError::Damaged(format!("slot {slot} of set {set} is taken twice")));
+        }
+        let set = self.sets.get(placed.place.set());
+        let (stripe, _) = set.shape().locate(placed.place.slot());
+        away.iter().for_each(|disk| set.mark_stale(stripe, *disk));
+        if state.live.contains_key(&placed.volume) {
+            state.enter_moved(placed);
+        } else {
+            state.replaced.push(placed.place);
+        }
+        Ok(())
+    }
+
+    /// Whole stripes were written with these clusters.
+    fn replay_parity(&self, clusters: &[Placed]) {
+        for placed in clusters {
+            let set = self.sets.get(placed.place.set());
+            let (stripe, column) = set.shape().locate(placed.place.slot());
+            set.mark_written(stripe, 1 << column);
+        }
+    }
+
+    /// Sets space aside for what will need it, as it was when these changes were made.
+    async fn decide_rooms(self: &Arc<Self>) -> Result<(), ArrayError> {
+        let all: Vec<(VersionId, Vec<u64>)> = {
+            let state = self.lock();
+            let undecided = |(id, live): (&VersionId, &crate::core::Live)| {
+                (*id, live.overlay.undecided().collect())
+            };
+            state.live.iter().map(undecided).collect()
+        };
+        for (volume, clusters) in all {
+            for cluster in clusters {
+                let room = self.with_pages(|state| state.room_of(volume, cluster)).await?;
+                let state = &mut *self.lock();
+                let level = state.tables.volumes[&volume].level;
+                let room = match room {
+                    Room::Reserved if !self.reserve(state, level, 1) => {
+                        // There was space when the change was made; a checkpoint will find it.
+                        tracing::warn!("no space is left for cluster {cluster}");
+                        Room::InPlace
+                    }
+                    room => room,
+                };
+                let live = state.live.get_mut(&volume).expect("volumes do not go meanwhile");
+                live.overlay.decide(cluster, room);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! Metadata pages in memory: a bounded cache of verified pages.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use crate::tree::{Missing, Page, PageAddr, PageRef, Pages};
+
+/// Page addresses are dense numbers: one multiplication spreads them.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}
+
+type ByNumber<V> = HashMap<u64, V, BuildHasherDefault<NumberHasher>>;
+
+#[derive(Debug)]
+struct Cached {
+    page: Arc<Page>,
+    /// Addresses are used again: only this tells which page it is.
+    crc: u32,
+    /// Was asked for since the clock's hand passed by.
+    is_hot: bool,
+}
+
+/// The cache. A page enters it when it was read and verified, or when a checkpoint made it.
+///
+/// Invariant: at most `pages_max` pages, besides those that are not on disk yet.
+#[derive(Debug)]
+pub(crate) struct PageCache {
+    cached: ByNumber<Cached>,
+    /// The clock: addresses in the order in which the hand meets them.
+    clock: VecDeque<u64>,
+    pages_max: usize,
+    /// Pages of the running checkpoint: they cannot be read back yet.
+    unwritten: ByNumber<(u32, Arc<Page>)>,
+}
+
+impl PageCache {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        let pages_max = (bytes_max / size_of::<Page>()).max(16);
+        Self {
+            cached: HashMap::default(),
+            clock: VecDeque::new(),
+            pages_max,
+            unwritten: HashMap::default(),
+        }
+    }
+
+    /// Takes in a page that was read and verified.
+    pub(crate) fn insert(&mut self, page_ref: PageRef, page: Arc<Page>) {
+        let key = page_ref.addr.raw();
+        let fresh = Cached { page, crc: page_ref.crc, is_hot: true };
+        if self.cached.insert(key, fresh).is_none() {
+            self.clock.push_back(key);
+        }
+        while self.cached.len() > self.pages_max {
+            self.evict();
+        }
+    }
+
+    fn evict(&mut self) {
+        let key = self.clock.pop_front().expect("every cached page is on the clock");
+        let cached = self.cached.get_mut(&key).expect("the clock names cached pages");
+        if std::mem::take(&mut cached.is_hot) {
+            self.clock.push_back(key);
+        } else {
+            self.cached.remove(&key);
+        }
+    }
+
+    /// Keeps a page of the running checkpoint until it is on disk.
+    pub(crate) fn hold(&mut self, page_ref: PageRef, page: Arc<Page>) {
+        self.unwritten.insert(page_ref.addr.raw(), (page_ref.crc, page));
+    }
+
+    /// The pages of the checkpoint are on disk: they are cached like others now.
+    pub(crate) fn release(&mut self) {
+        for (addr, (crc, page)) in std::mem::take(&mut self.unwritten) {
+            let addr = PageAddr::from_raw(addr).expect("it came from an address");
+            self.insert(PageRef { addr, birth: crate::Epoch(0), crc }, page);
+        }
+    }
+}
+
+impl Pages for PageCache {
+    fn page(&mut self, page_ref: PageRef) -> Result<Arc<Page>, Missing> {
+        let key = page_ref.addr.raw();
+        if let Some(cached) = self.cached.get_mut(&key)
+            && cached.crc == page_ref.crc
+        {
+            cached.is_hot = true;
+            return Ok(Arc::clone(&cached.page));
+        }
+        match self.unwritten.get(&key) {
+            Some((crc, page)) if *crc == page_ref.crc => Ok(Arc::clone(page)),
+            _ => Err(Missing(page_ref)),
+        }
+    }
+}

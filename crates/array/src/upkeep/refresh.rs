@@ -1,0 +1,270 @@
+//! Restoring redundancy: rebuilds onto spare chunks, and disks that are back get what they missed.
+//!
+//! A set whose member is gone gets a chunk of another disk as its replacement. Replacement and
+//! returned members alike lack stripes, which the set's stale bits name; bringing those up to
+//! date is all there is to do. As every set has its own chunk to be filled, all disks take part.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+
+use crate::api::JobKind;
+use crate::core::Core;
+use crate::label::MemberState;
+use crate::raid::{Access, ReadError, Seat, Set};
+use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId};
+
+/// Stripes that are worked on at the same time.
+const STRIPES_IN_FLIGHT: usize = 16;
+/// Stripes between two looks at what hosts are doing.
+const STRIPES_PER_STEP: usize = 64;
+/// Share of the time that a rebuild takes while hosts are busy.
+const SHARE_PERCENT: u32 = 50;
+/// Errors of one disk after which its data is copied to others.
+pub(crate) const ERRORS_MAX: u64 = 100;
+
+impl Core {
+    /// Restores redundancy; whether there was anything to do.
+    pub(super) async fn restore(self: &Arc<Self>) -> bool {
+        self.appoint_replacements();
+        let work = self.stale_work();
+        let is_busy = !work.is_empty();
+        if is_busy {
+            self.refresh_all(work).await;
+        }
+        self.promote_replacements() | self.welcome_back().await | self.dismiss().await | is_busy
+    }
+
+    /// Disks whose chunks have to go to others.
+    fn leaving(&self) -> Vec<DiskId> {
+        let state = self.lock();
+        let now = self.env.now();
+        let is_due = |since: Duration| now.saturating_sub(since) >= super::GRACE;
+        let records = state.label.members.iter();
+        let failed = records.filter(|record| record.state == MemberState::Failed);
+        let away = state.away.iter().filter(|(_, (since, _))| is_due(*since));
+        let disks = self.raid.disks().all();
+        let suspect = disks.iter().filter(|disk| is_suspect(disk));
+        failed
+            .map(|record| record.disk)
+            .chain(away.map(|(disk, _)| *disk))
+            .chain(state.tables.leaving.iter().copied())
+            .chain(suspect.map(|disk| disk.id()))
+            .collect()
+    }
+
+    fn appoint_replacements(&self) {
+        let leaving = self.leaving();
+        if leaving.is_empty() {
+            return;
+        }
+        for set in self.sets.all() {
+            let members = set.members();
+            let gone = members.iter().position(|seat| leaving.contains(&seat.disk));
+            let Some(member) = gone.filter(|_| set.replacement().is_none()) else { continue };
+            if !self.can_restore(&set, member) {
+                continue;
+            }
+            let state = &mut *self.lock();
+            let mut avoid: Vec<DiskId> = members.iter().map(|seat| seat.disk).collect();
+            avoid.extend(&leaving);
+            let Some((disk, chunk)) = state.space.chunks.allocate_one(&avoid) else { continue };
+            let seat = Seat { disk, chunk };
+            set.set_replacement(member, seat).expect("a disk that the set is not on");
+            state.wants_checkpoint = true;
+        }
+    }
+
+    /// Whether something can give what this member had: itself, or redundancy.
+    fn can_restore(&self, set: &Set, member: usize) -> bool {
+        let members = set.members();
+        let has = |seat: &Seat| {
+            self.raid.disks().get(seat.disk).is_some_and(|disk| disk.access() != Access::None)
+        };
+        let others = members.iter().enumerate().filter(|(index, seat)| *index != member && has(seat));
+        has(&members[member]) || others.count() >= members.len() - set.losses_max()
+    }
+
+    /// Stripes that somebody lacks who is there to be given them.
+    fn stale_work(&self) -> Vec<(Arc<Set>, u32)> {
+        let mut queues: Vec<Vec<(Arc<Set>, u32)>> = Vec::new();
+        for set in self.sets.all() {
+            let mut queue = Vec::new();
+            for stripe in set.stale_stripes() {
+                if self.is_dead(&set, stripe) {
+                    continue;
+                }
+                if self.has_taker(&set, stripe) {
+                    queue.push((Arc::clone(&set), stripe));
+                }
+            }
+            queues.push(queue);
+        }
+        // In turn from all sets, so that all disks read and write all the time.
+        let longest = queues.iter().map(Vec::len).max().unwrap_or(0);
+        let in_turn = (0..longest).flat_map(|row| queues.iter().filter_map(move |q| q.get(row)));
+        in_turn.cloned().collect()
+    }
+
+    /// A stripe that nothing lives in needs nothing; it is forgotten.
+    fn is_dead(&self, set: &Set, stripe: u32) -> bool {
+        let state = self.lock();
+        let slots = state.space.pool.slots(set.id()).expect("every set has slots");
+        let is_dead = match set.level() {
+            Some(_) => slots.taken_in(stripe) == 0,
+            None => {
+                let pages = (CLUSTER_BYTES / BLOCK_BYTES) as u32;
+                (stripe * pages..(stripe + 1) * pages).all(|page| slots.taken_in(page) == 0)
+            }
+        };
+        if is_dead {
+            set.forget(stripe);
+        }
+        is_dead
+    }
+
+    fn has_taker(&self, set: &Set, stripe: u32) -> bool {
+        set.stale_seats(stripe).iter().any(|seat| {
+            self.raid.disks().get(seat.disk).is_some_and(|disk| disk.access() == Access::Full)
+        })
+    }
+
+    async fn refresh_all(self: &Arc<Self>, work: Vec<(Arc<Set>, u32)>) {
+        let strip = CLUSTER_BYTES as u64;
+        let job = self.begin_job(JobKind::Rebuild, "sets", work.len() as u64 * strip);
+        for step in work.chunks(STRIPES_PER_STEP) {
+            let began = self.env.now();
+            let ops = self.host_ops.load(Ordering::Relaxed);
+            let refreshes = step.iter().map(|(set, stripe)| self.refresh_one(set, *stripe));
+            let mut running = stream::iter(refreshes).buffer_unordered(STRIPES_IN_FLIGHT);
+            let mut is_stuck = true;
+            while let Some(done) = running.next().await {
+                is_stuck &= !done;
+            }
+            job.add(step.len() as u64 * strip);
+            if is_stuck || self.lock().stopped.is_some() {
+                // More disks have gone: look anew at what can be done.
+                self.env.sleep(super::LOOK).await;
+                return;
+            }
+            if self.host_ops.load(Ordering::Relaxed) != ops {
+                self.env.sleep(self.pause_after(self.env.now().saturating_sub(began))).await;
+            }
+        }
+    }
+
+    /// Hosts get their share of the time while a rebuild runs.
+    fn pause_after(&self, worked: Duration) -> Duration {
+        let share = match self.lock().tables.rebuild_share_percent {
+            0 => SHARE_PERCENT,
+            percent => u32::from(percent.min(100)),
+        };
+        worked * (100 - share) / share
+    }
+
+    async fn refresh_one(&self, set: &Arc<Set>, stripe: u32) -> bool {
+        if self.is_dead(set, stripe) {
+            return true;
+        }
+        self.touched.lock().expect("no panic under this lock").insert((set.id(), stripe));
+        match self.raid.refresh_stripe(set, stripe, &|_, _| None).await {
+            Ok(refreshed) => {
+                if refreshed.damaged_blocks > 0 {
+                    let text = format!(
+                        "{} blocks of set {} could not be restored: no disk has them",
+                        refreshed.damaged_blocks,
+                        set.id().0
+                    );
+                    tracing::error!("{text}");
+                    self.lock().note(self.env.unix_seconds(), text);
+                }
+                refreshed.left == 0
+            }
+            Err(ReadError::Later(_)) => {
+                self.env.sleep(crate::core::RETRY).await;
+                false
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Replacements that lack nothing take their member's place; whether there were any.
+    fn promote_replacements(&self) -> bool {
+        let mut any = false;
+        for set in self.sets.all() {
+            if let Some(old) = set.promote_replacement() {
+                any = true;
+                let state = &mut *self.lock();
+                let disks = set.members().iter().map(|seat| seat.disk).collect();
+                state.space.pool.set_disks(set.id(), disks);
+                // The last checkpoint still says that the set is there.
+                state.left_chunks.push(old);
+                state.wants_checkpoint = true;
+            }
+        }
+        if any {
+            self.work.ring();
+        }
+        any
+    }
+
+    /// Disks that were away and lack nothing any more are members like others.
+    async fn welcome_back(self: &Arc<Self>) -> bool {
+        let stale: Vec<DiskId> = {
+            let state = self.lock();
+            let is_stale = |state: MemberState| matches!(state, MemberState::Stale { .. });
+            let records = state.label.members.iter().filter(|record| is_stale(record.state));
+            records.map(|record| record.disk).collect()
+        };
+        let mut any = false;
+        for disk in stale {
+            let member = self.raid.disks().get(disk);
+            let is_there = member.is_some_and(|member| member.access() == Access::Full);
+            if !is_there || self.sets.all().iter().any(|set| set.is_stale_on(disk)) {
+                continue;
+            }
+            // What it was given is durable after a checkpoint, and so is the note that it was.
+            if self.checkpointed().await.is_err() {
+                return any;
+            }
+            any |= self
+                .change_label(|label, _| {
+                    let record = label.members.iter_mut().find(|record| record.disk == disk);
+                    let record = record.expect("members stay in the label");
+                    record.state = MemberState::Active;
+                    true
+                })
+                .await;
+            let text = format!("disk {} is up to date again", self.disk_name(disk));
+            tracing::info!("{text}");
+            self.lock().note(self.env.unix_seconds(), text);
+        }
+        any
+    }
+
+    /// Disks that are empty and were to leave are let go.
+    async fn dismiss(self: &Arc<Self>) -> bool {
+        let mut any = false;
+        for disk in self.leaving() {
+            let is_used = {
+                let state = self.lock();
+                state.left_chunks.iter().any(|seat| seat.disk == disk)
+                    || state.space.chunks.counts(disk).is_none_or(|(_, used)| used > 0)
+            };
+            if is_used || self.lock().retired(disk) {
+                continue;
+            }
+            any |= self.retire(disk).await;
+        }
+        any
+    }
+}
+
+/// Whether a disk has failed so often that it should be emptied while it still can be read.
+pub(crate) fn is_suspect(disk: &crate::raid::Disk) -> bool {
+    let counts = disk.counts();
+    counts.read_errors + counts.mismatches > ERRORS_MAX
+}

@@ -1,0 +1,87 @@
+//! Disks that were away: found again, or given up.
+
+use std::sync::Arc;
+
+use crate::DiskId;
+use crate::core::Core;
+use crate::label::{self, Found, MemberState};
+use crate::raid::Access;
+
+impl Core {
+    /// Looks whether disks that failed answer again; whether one did.
+    pub(super) async fn take_back_disks(self: &Arc<Self>) -> bool {
+        let away: Vec<DiskId> = self.lock().away.keys().copied().collect();
+        let mut any = false;
+        for disk in away {
+            any |= self.take_back(disk).await;
+        }
+        any
+    }
+
+    /// Takes a disk back if it answers and is the one that it was.
+    pub(crate) async fn take_back(self: &Arc<Self>, disk: DiskId) -> bool {
+        let Some(member) = self.raid.disks().get(disk) else { return false };
+        let state_of = |label: &label::Label| label.member(disk).map(|record| record.state);
+        let is_welcome = matches!(state_of(&self.lock().label), Some(MemberState::Stale { .. }));
+        if !is_welcome || member.access() == Access::Full {
+            return false;
+        }
+        let Ok(Found::Label { label, .. }) = label::read(&**member.device()).await else {
+            return false;
+        };
+        let is_ours = {
+            let state = self.lock();
+            let known = state.label.member(disk).map(|record| record.uuid);
+            label.array == self.id && label.disk == disk && known == Some(label.own().uuid)
+        };
+        // Whether it takes writes again is tried with its own label, which is stale anyway.
+        if !is_ours || label::write(&**member.device(), &label).await.is_err() {
+            return false;
+        }
+        // From here on it is written to; what it lacks is known to the sets.
+        if member.access() == Access::None {
+            self.sets.all().iter().for_each(|set| set.mark_all_stale(disk));
+        }
+        let member = self.raid.disks().add(disk, member.name(), Arc::clone(member.device()));
+        let text = format!("disk {} is back", member.name());
+        tracing::info!("{text}");
+        {
+            let state = &mut *self.lock();
+            state.away.remove(&disk);
+            state.note(self.env.unix_seconds(), text);
+            state.space.chunks.set_open(disk, true);
+            state.space.set_lanes();
+        }
+        self.change_label(|_, _| true).await;
+        true
+    }
+
+    /// A disk that holds nothing leaves the array.
+    pub(super) async fn retire(self: &Arc<Self>, disk: DiskId) -> bool {
+        let changed = self
+            .change_label(|label, _| {
+                let record = label.members.iter_mut().find(|record| record.disk == disk);
+                let record = record.expect("members stay in the label");
+                let before = std::mem::replace(&mut record.state, MemberState::Retired);
+                label.holders.retain(|holder| *holder != disk);
+                before != MemberState::Retired
+            })
+            .await;
+        if changed {
+            let text = format!("disk {} has left the array", self.disk_name(disk));
+            tracing::info!("{text}");
+            {
+                let state = &mut *self.lock();
+                state.note(self.env.unix_seconds(), text);
+                state.away.remove(&disk);
+                state.space.chunks.remove_disk(disk);
+                state.space.set_lanes();
+                state.wants_checkpoint = true;
+            }
+            self.use_holders();
+            self.raid.disks().remove(disk);
+            self.work.ring();
+        }
+        changed
+    }
+}

@@ -1,0 +1,117 @@
+//! Volumes and snapshots as block devices.
+
+mod exclusive;
+mod extent;
+mod plan;
+mod read;
+mod whole;
+mod write;
+
+use std::sync::Arc;
+
+use block::{
+    BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags,
+};
+use ring::Data;
+
+use crate::core::Core;
+use crate::{BLOCK_BYTES, CLUSTER_BYTES};
+
+pub(crate) use plan::Of;
+
+/// An atomic change is one record of the journal, with the ends of its first and last block.
+const ATOMIC_BYTES_MAX: u32 = 256 << 10;
+
+/// A volume or snapshot of an array, as targets see it.
+#[derive(Debug, Clone)]
+pub(crate) struct Device {
+    core: Arc<Core>,
+    of: Of,
+    geometry: Geometry,
+}
+
+impl Device {
+    pub(crate) fn new(core: Arc<Core>, of: Of, size_bytes: u64, block_bytes: u32) -> Self {
+        let geometry = Geometry {
+            physical_block_bytes: BLOCK_BYTES as u32,
+            atomic_bytes_max: ATOMIC_BYTES_MAX,
+            unmap_granularity_bytes: CLUSTER_BYTES as u32,
+            thin: true,
+            read_only: matches!(of, Of::Snapshot(..)),
+            ..Geometry::new(block_bytes, size_bytes / u64::from(block_bytes))
+        };
+        Self { core, of, geometry }
+    }
+}
+
+impl BlockDevice for Device {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
+        self.read_device(at, len)
+    }
+
+    /// Every change waits for the journal.
+    fn write_now(&self, _: u64, _: &[u8], _: WriteFlags) -> Option<Result<(), BlockError>> {
+        None
+    }
+
+    fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
+        self.write_device(at, data, flags)
+    }
+
+    fn flush(&self) -> IoFuture<()> {
+        let core = Arc::clone(&self.core);
+        IoFuture::boxed(async move { core.journal.flush().await })
+    }
+
+    fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
+        self.zero_device(at, len)
+    }
+
+    fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, _: WriteFlags) -> IoFuture<()> {
+        if may_unmap { self.zero_device(at, len) } else { self.map_zeroes(at, len) }
+    }
+
+    fn compare_and_write(
+        &self,
+        at: u64,
+        compare: Data,
+        write: Data,
+        _: WriteFlags,
+    ) -> IoFuture<Compared> {
+        if compare.len() != write.len() {
+            return IoFuture::ready(Err(BlockError::PayloadMismatch));
+        }
+        let checked = self.geometry.check_atomic(at, compare.len() as u64);
+        match checked.and_then(|()| self.volume()) {
+            Err(error) => IoFuture::ready(Err(error)),
+            Ok(_) if compare.is_empty() => IoFuture::ready(Ok(Compared::Equal)),
+            Ok(volume) => {
+                let core = Arc::clone(&self.core);
+                IoFuture::boxed(exclusive::compare_and_write(core, volume, at, compare, write))
+            }
+        }
+    }
+
+    fn or_write(&self, at: u64, data: Data, _: WriteFlags) -> IoFuture<()> {
+        let checked = self.geometry.check_atomic(at, data.len() as u64);
+        match checked.and_then(|()| self.volume()) {
+            Err(error) => IoFuture::ready(Err(error)),
+            Ok(_) if data.is_empty() => IoFuture::ready(Ok(())),
+            Ok(volume) => {
+                let core = Arc::clone(&self.core);
+                IoFuture::boxed(exclusive::or_write(core, volume, at, data))
+            }
+        }
+    }
+
+    fn extent(&self, at: u64) -> IoFuture<Extent> {
+        if let Err(error) = self.geometry.check(at, u64::from(self.geometry.block_bytes)) {
+            return IoFuture::ready(Err(error));
+        }
+        IoFuture::boxed(self.clone().find_extent(at))
+    }
+}

@@ -1,0 +1,199 @@
+//! Reading a volume or snapshot.
+
+use std::sync::Arc;
+
+use block::{BlockError, IoFuture};
+use futures_util::future::join_all;
+use ring::{Buf, Data};
+
+use super::plan::{Plan, Source, plan};
+use super::{Device, Of};
+use crate::core::{Core, State};
+use crate::error::ArrayError;
+use crate::raid::ReadError;
+use crate::{BLOCK_BYTES, CLUSTER_BYTES};
+
+/// How often a read whose data does not match is tried anew while the place of the data changes
+/// under it: a checkpoint moves a cluster once in seconds.
+const ATTEMPTS_MAX: usize = 8;
+
+#[repr(align(4096))]
+struct Aligned([u8; CLUSTER_BYTES]);
+static ZEROES: Aligned = Aligned([0; CLUSTER_BYTES]);
+
+/// The blocks that cover a range of bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Blocks {
+    pub(super) first: u64,
+    pub(super) count: usize,
+    /// Bytes of the first block before the range.
+    pub(super) skip: usize,
+}
+
+impl Blocks {
+    pub(super) fn covering(at: u64, len: usize) -> Self {
+        assert!(len > 0, "an empty range has no blocks");
+        let first = at / BLOCK_BYTES as u64;
+        let skip = (at % BLOCK_BYTES as u64) as usize;
+        Self { first, count: (skip + len).div_ceil(BLOCK_BYTES), skip }
+    }
+}
+
+impl Device {
+    pub(super) fn read_device(&self, at: u64, len: usize) -> IoFuture<Data> {
+        if let Err(error) = self.geometry.check(at, len as u64) {
+            return IoFuture::ready(Err(error));
+        }
+        if len == 0 {
+            return IoFuture::ready(Ok(Data::default()));
+        }
+        let blocks = Blocks::covering(at, len);
+        let cut = move |data: Data| data.into_slice(blocks.skip..blocks.skip + len);
+        if let Some(result) = self.read_now(blocks) {
+            return IoFuture::ready(result.map(cut));
+        }
+        let (core, of) = (Arc::clone(&self.core), self.of);
+        IoFuture::boxed(async move { core.read(of, blocks.first, blocks.count).await.map(cut) })
+    }
+
+    /// Reads what is at hand: in memory, or on disks that answer at once.
+    fn read_now(&self, blocks: Blocks) -> Option<Result<Data, BlockError>> {
+        let (found, _readers) = {
+            let mut state = self.core.lock();
+            if let Err(error) = state.check_served(self.of) {
+                return Some(Err(error));
+            }
+            let found = plan(&mut state, self.of, blocks.first, blocks.count).ok()?;
+            if found.iter().any(|piece| matches!(piece.source, Source::Journal(_))) {
+                // Positions hold as long as the lock does.
+                return self.core.gather_now(&found, blocks.count);
+            }
+            (found, Arc::clone(&state.readers))
+        };
+        let [piece] = &found[..] else { return self.core.gather_now(&found, blocks.count) };
+        match &piece.source {
+            Source::Zero if blocks.count * BLOCK_BYTES <= CLUSTER_BYTES => {
+                Some(Ok(Data::from(&ZEROES.0[..blocks.count * BLOCK_BYTES])))
+            }
+            Source::Disk { place, first, crcs } => {
+                self.core.read_place_now(*place, *first, crcs).map(Ok)
+            }
+            _ => self.core.gather_now(&found, blocks.count),
+        }
+    }
+}
+
+impl Core {
+    /// As [`read`](Self::read), if nothing has to be waited for.
+    fn gather_now(&self, found: &Plan, count: usize) -> Option<Result<Data, BlockError>> {
+        let Some(mut buf) = Buf::alloc(count * BLOCK_BYTES) else {
+            return Some(Err(BlockError::NoMemory));
+        };
+        for piece in found {
+            let into = &mut buf[piece.at * BLOCK_BYTES..][..piece.blocks * BLOCK_BYTES];
+            match &piece.source {
+                Source::Zero => into.fill(0),
+                Source::Journal(position) => self.journal.read(*position, into),
+                Source::Disk { place, first, crcs } => {
+                    self.read_place_now(*place, *first, crcs)?.copy_to(0, into);
+                }
+            }
+        }
+        Some(Ok(buf.freeze()))
+    }
+
+    /// Reads `count` blocks from block `first` on.
+    ///
+    /// # Errors
+    /// [`BlockError::Medium`] with the first block that no redundancy could give back.
+    pub(crate) async fn read(
+        self: &Arc<Self>,
+        of: Of,
+        first: u64,
+        count: usize,
+    ) -> Result<Data, BlockError> {
+        let mut before: Option<Plan> = None;
+        for _ in 0..ATTEMPTS_MAX {
+            let mut buf = Buf::alloc(count * BLOCK_BYTES).ok_or(BlockError::NoMemory)?;
+            let planned = self.with_pages(|state| {
+                if let Err(error) = state.check_served(of) {
+                    return Ok(Err(error));
+                }
+                let found = plan(state, of, first, count)?;
+                for piece in &found {
+                    let into = &mut buf[piece.at * BLOCK_BYTES..][..piece.blocks * BLOCK_BYTES];
+                    match piece.source {
+                        Source::Zero => into.fill(0),
+                        // Under the lock: a checkpoint may trim this position afterwards.
+                        Source::Journal(position) => self.journal.read(position, into),
+                        Source::Disk { .. } => {}
+                    }
+                }
+                Ok(Ok((found, Arc::clone(&state.readers))))
+            });
+            let (found, _readers) =
+                planned.await.map_err(|error| in_block(error, first))??;
+            let Some(bad) = self.fetch(&found, &mut buf).await else { return Ok(buf.freeze()) };
+            // Data that moved while it was read is no damage: it is where the map says now.
+            if bad.is_final && before.as_ref() == Some(&found) {
+                return Err(BlockError::Medium { at: (first + bad.block as u64) * BLOCK_BYTES as u64 });
+            }
+            before = Some(found);
+        }
+        Err(BlockError::Busy)
+    }
+
+    /// Reads the pieces that are on disks into `buf`; `Some` when one could not be had.
+    async fn fetch(self: &Arc<Self>, found: &Plan, buf: &mut Buf) -> Option<Bad> {
+        let reads = found.iter().filter_map(|piece| {
+            let Source::Disk { place, first, crcs } = &piece.source else { return None };
+            Some(async move { (piece.at, self.read_place(*place, *first, crcs).await) })
+        });
+        let mut bad = None;
+        for (at, result) in join_all(reads).await {
+            match result {
+                Ok(good) => {
+                    good.data.copy_to(0, &mut buf[at * BLOCK_BYTES..][..good.data.len()]);
+                    self.queue_heals(good.heals);
+                }
+                Err(ReadError::Later(_)) => bad = bad.or(Some(Bad { block: at, is_final: false })),
+                Err(ReadError::Damaged { block }) => {
+                    bad = bad.or(Some(Bad { block: at + block, is_final: true }));
+                }
+                Err(ReadError::Lost) => bad = bad.or(Some(Bad { block: at, is_final: true })),
+            }
+        }
+        bad
+    }
+}
+
+/// A block that could not be read.
+struct Bad {
+    /// Counted from the first block of the read.
+    block: usize,
+    /// Trying the same again gives the same.
+    is_final: bool,
+}
+
+/// An error of the array as hosts are told it.
+pub(super) fn in_block(error: ArrayError, first: u64) -> BlockError {
+    match error {
+        ArrayError::Io(error) => error,
+        _ => BlockError::Medium { at: first * BLOCK_BYTES as u64 },
+    }
+}
+
+impl State {
+    /// Whether this volume or snapshot may be read and written now.
+    pub(super) fn check_served(&self, of: Of) -> Result<(), BlockError> {
+        let (Of::Head(volume) | Of::Snapshot(volume, _)) = of;
+        let gone = Err(BlockError::Os { errno: libc::ENODEV });
+        if self.stopped.is_some() {
+            return gone;
+        }
+        match self.live.get(&volume) {
+            Some(live) if live.lost.is_none() => Ok(()),
+            _ => gone,
+        }
+    }
+}

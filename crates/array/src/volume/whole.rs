@@ -1,0 +1,267 @@
+//! Large writes: clusters that are replaced as a whole go to new space at once, and the journal
+//! gets only the news of it.
+
+use std::sync::Arc;
+
+use block::{BlockError, IoFuture, WriteFlags};
+use futures_util::future::{join_all, try_join_all};
+use ring::Data;
+
+use super::Device;
+use super::plan::Of;
+use super::write::{Change, RECORD_BLOCKS_MAX, Wait};
+use crate::core::{Core, State, until_done};
+use crate::journal::{Placed as Moved, Record, Ticket};
+use crate::overlay::{Base, Room};
+use crate::raid::WriteError;
+use crate::sync::Reply;
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, Place, VersionId};
+
+/// Clusters that one request has on their way at the same time.
+const CLUSTERS_MAX: usize = 64;
+
+/// Whole clusters with their new place.
+struct Placed {
+    cluster: u64,
+    place: Place,
+    data: Data,
+}
+
+impl Device {
+    pub(super) fn write_large(&self, volume: VersionId, first: u64, data: Data) -> IoFuture<()> {
+        // A task of its own: dropped half-way, it would leave writes under way to space that
+        // counts as free.
+        let reply = Reply::new();
+        let (core, sender) = (Arc::clone(&self.core), reply.clone());
+        self.core.env.spawn(Box::pin(async move {
+            sender.give(core.write_large(volume, first, data).await);
+        }));
+        IoFuture::boxed(reply.taken())
+    }
+}
+
+impl Core {
+    /// Writes blocks from block `first` on: whole clusters directly, what is left at the ends
+    /// through the journal.
+    async fn write_large(
+        self: &Arc<Self>,
+        volume: VersionId,
+        first: u64,
+        data: Data,
+    ) -> Result<(), BlockError> {
+        let data = match data.as_slice() {
+            Some(_) => data,
+            None => data.to_buf().ok_or(BlockError::NoMemory)?.freeze(),
+        };
+        let end = first + (data.len() / BLOCK_BYTES) as u64;
+        let per = CLUSTER_BLOCKS as u64;
+        let whole = (first.next_multiple_of(per), end / per * per);
+        let mut tickets = Vec::new();
+        if whole.0 >= whole.1 {
+            return self.write_small(volume, first, data).await;
+        }
+        let cut = |from: u64, to: u64| {
+            let at = |block: u64| (block - first) as usize * BLOCK_BYTES;
+            data.slice(at(from)..at(to))
+        };
+        if first < whole.0 {
+            tickets.push(self.change(volume, first, Change::Write(cut(first, whole.0))).await?);
+        }
+        if whole.1 < end {
+            tickets.push(self.change(volume, whole.1, Change::Write(cut(whole.1, end))).await?);
+        }
+        let mut at = whole.0;
+        while at < whole.1 {
+            let to = whole.1.min(at + CLUSTERS_MAX as u64 * per);
+            self.write_clusters(volume, at / per, cut(at, to), &mut tickets).await?;
+            at = to;
+        }
+        let durable = tickets.into_iter().map(|ticket| self.journal.durable(ticket));
+        join_all(durable).await.into_iter().collect()
+    }
+
+    /// All of it through the journal.
+    async fn write_small(
+        self: &Arc<Self>,
+        volume: VersionId,
+        first: u64,
+        data: Data,
+    ) -> Result<(), BlockError> {
+        let mut ticket = None;
+        for (index, from) in (0..data.len()).step_by(RECORD_BLOCKS_MAX * BLOCK_BYTES).enumerate() {
+            let to = data.len().min(from + RECORD_BLOCKS_MAX * BLOCK_BYTES);
+            let at = first + (index * RECORD_BLOCKS_MAX) as u64;
+            ticket = Some(self.change(volume, at, Change::Write(data.slice(from..to))).await?);
+        }
+        match ticket {
+            Some(ticket) => self.journal.durable(ticket).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Writes whole clusters. Those of zeroes give their space back; those that fill no stripe of
+    /// a parity set go through the journal, to be destaged together with others.
+    async fn write_clusters(
+        self: &Arc<Self>,
+        volume: VersionId,
+        first: u64,
+        data: Data,
+        tickets: &mut Vec<Ticket>,
+    ) -> Result<(), BlockError> {
+        let mut clusters = Vec::new();
+        for (index, from) in (0..data.len()).step_by(CLUSTER_BYTES).enumerate() {
+            let cluster = first + index as u64;
+            let data = data.slice(from..from + CLUSTER_BYTES);
+            if data.as_slice().is_some_and(is_zero) {
+                let block = cluster * CLUSTER_BLOCKS as u64;
+                let zeroed = self.change_counted(volume, block, CLUSTER_BLOCKS, &Change::Zero);
+                tickets.push(zeroed.await?);
+            } else {
+                clusters.push((cluster, data));
+            }
+        }
+        let (placed, left) = self.find_places(volume, clusters)?;
+        if !placed.is_empty() {
+            tickets.push(self.write_placed(volume, placed).await?);
+        }
+        for (cluster, data) in left {
+            let block = cluster * CLUSTER_BLOCKS as u64;
+            tickets.push(self.change(volume, block, Change::Write(data)).await?);
+        }
+        Ok(())
+    }
+
+    /// New places for as many of these as can be written directly.
+    #[allow(clippy::type_complexity)]
+    fn find_places(
+        &self,
+        volume: VersionId,
+        mut clusters: Vec<(u64, Data)>,
+    ) -> Result<(Vec<Placed>, Vec<(u64, Data)>), BlockError> {
+        let state = &mut *self.lock();
+        state.check_changeable(volume)?;
+        let level = state.tables.volumes[&volume].level;
+        let mut placed = Vec::new();
+        if level.parity() == 0 {
+            if !self.reserve(state, level, clusters.len() as u64) {
+                return Ok((placed, clusters));
+            }
+            let count = clusters.len();
+            // What was set aside is there: it cannot fail.
+            if let Ok(places) = self.take_places(state, level, count, count) {
+                let pairs = clusters.drain(..).zip(places);
+                placed.extend(pairs.map(|((cluster, data), place)| Placed { cluster, place, data }));
+            }
+            return Ok((placed, clusters));
+        }
+        let mut rest = clusters.into_iter().peekable();
+        while rest.peek().is_some() {
+            let Some(places) = self.take_stripe(state, level, rest.len()) else { break };
+            let pairs = places.into_iter().zip(rest.by_ref());
+            placed.extend(pairs.map(|(place, (cluster, data))| Placed { cluster, place, data }));
+        }
+        Ok((placed, rest.collect()))
+    }
+
+    /// Writes clusters durably to their new places, then makes them what the volume holds.
+    async fn write_placed(
+        self: &Arc<Self>,
+        volume: VersionId,
+        placed: Vec<Placed>,
+    ) -> Result<Ticket, BlockError> {
+        if let Err(error) = self.write_data(&placed).await {
+            // Nothing refers to them. They are not used again before the next opening: a write
+            // that failed may still be under way on some disk.
+            tracing::warn!("{} clusters could not be written: {error}", placed.len());
+            return Err(BlockError::Medium { at: placed[0].cluster * CLUSTER_BYTES as u64 });
+        }
+        let moved: Vec<Moved> = placed
+            .iter()
+            .map(|placed| Moved {
+                volume,
+                cluster: placed.cluster,
+                place: placed.place,
+                crcs: crate::engine::crcs_of(&placed.data),
+            })
+            .collect();
+        let record = Record::Map { clusters: moved };
+        let first = placed[0].cluster * CLUSTER_BLOCKS as u64;
+        loop {
+            match self.try_map(volume, &record) {
+                Ok(ticket) => return Ok(ticket),
+                Err(wait) => self.wait(wait, first).await?,
+            }
+        }
+    }
+
+    async fn write_data(self: &Arc<Self>, placed: &[Placed]) -> Result<(), WriteError> {
+        let shape_of = |place: &Place| self.sets.get(place.set()).shape();
+        if shape_of(&placed[0].place).parity() == 0 {
+            let writes = placed.iter().map(|placed| {
+                self.write_place(placed.place, 0, placed.data.clone(), WriteFlags::DURABLE)
+            });
+            return try_join_all(writes).await.map(drop);
+        }
+        let mut stripes: Vec<(crate::SetId, u32, Vec<(usize, Data)>)> = Vec::new();
+        for Placed { place, data, .. } in placed {
+            let (stripe, column) = shape_of(place).locate(place.slot());
+            match stripes.last_mut() {
+                Some((set, last, columns)) if *set == place.set() && *last == stripe => {
+                    columns.push((column, data.clone()));
+                }
+                _ => stripes.push((place.set(), stripe, vec![(column, data.clone())])),
+            }
+        }
+        let writes = stripes.into_iter().map(|(set, stripe, columns)| async move {
+            let set = self.sets.get(set);
+            let flags = WriteFlags::DURABLE;
+            until_done(|| self.raid.write_fresh(&set, stripe, &columns, flags), self).await
+        });
+        try_join_all(writes).await.map(drop)
+    }
+
+    fn try_map(&self, volume: VersionId, record: &Record) -> Result<Ticket, Wait> {
+        let Record::Map { clusters } = record else { unreachable!("only maps come here") };
+        let state = &mut *self.lock();
+        state.check_changeable(volume).map_err(Wait::Never)?;
+        let locked = &state.live[&volume].locked;
+        if clusters.iter().any(|moved| locked.contains(&moved.cluster)) {
+            return Err(Wait::Unlock);
+        }
+        let added = self.journal.append(record, None).map_err(|_| Wait::Room)?;
+        for moved in clusters {
+            state.enter_moved(moved);
+        }
+        Ok(added.ticket)
+    }
+}
+
+impl State {
+    /// A cluster that was written whole to new space is what the volume holds.
+    pub(crate) fn enter_moved(&mut self, moved: &Moved) {
+        let level = self.tables.volumes[&moved.volume].level;
+        let live = self.live.get_mut(&moved.volume).expect("a volume in use is live");
+        let patch = live.overlay.open().patch_mut(moved.cluster);
+        let was_reserved = std::mem::replace(&mut patch.room, Room::InPlace) == Room::Reserved;
+        let before = std::mem::take(&mut patch.base);
+        patch.rebase(Base::At(moved.place, Box::new(moved.crcs)));
+        if let Base::At(place, _) = before {
+            self.replaced.push(place);
+        }
+        self.space.unreserve(level, u64::from(was_reserved));
+    }
+
+    /// Whether this volume may be changed now.
+    pub(super) fn check_changeable(&self, volume: VersionId) -> Result<(), BlockError> {
+        self.check_served(Of::Head(volume))?;
+        match self.live[&volume].is_sealed {
+            true => Err(BlockError::Busy),
+            false => Ok(()),
+        }
+    }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    // The first bytes tell almost always; then whole words.
+    bytes[..64].iter().all(|byte| *byte == 0) && bytes.chunks_exact(64).all(|c| *c == [0; 64])
+}

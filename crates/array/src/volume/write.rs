@@ -1,0 +1,317 @@
+//! Changing a volume: every change is a record of the journal and, in the same moment under the
+//! lock, part of the overlay.
+
+use std::sync::Arc;
+
+use block::{BlockError, IoFuture, WriteFlags};
+use ring::Data;
+use smallvec::SmallVec;
+
+use super::plan::Of;
+use super::read::in_block;
+use super::{Device, exclusive};
+use crate::core::{Core, State};
+use crate::journal::{Record, Ticket};
+use crate::overlay::{Base, Patch, Room};
+use crate::tree::{Missing, leaf};
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, VersionId};
+
+/// Blocks of one record: it has to fit into one batch of the journal.
+pub(super) const RECORD_BLOCKS_MAX: usize = 128;
+
+/// A change of some blocks.
+#[derive(Debug, Clone)]
+pub(super) enum Change {
+    /// These bytes, whole blocks.
+    Write(Data),
+    /// Zeroes, and no space.
+    Zero,
+}
+
+/// Why a change could not be made now.
+#[derive(Debug)]
+pub(super) enum Wait {
+    /// This page of the map is needed to know whether it takes space.
+    Page(Missing),
+    /// The journal is full.
+    Room,
+    /// An atomic operation holds some of the clusters.
+    Unlock,
+    /// There is no space; maybe a checkpoint gives some back.
+    Space,
+    /// It cannot be made at all.
+    Never(BlockError),
+}
+
+impl From<Missing> for Wait {
+    fn from(missing: Missing) -> Self {
+        Self::Page(missing)
+    }
+}
+
+impl Device {
+    pub(super) fn volume(&self) -> Result<VersionId, BlockError> {
+        match self.of {
+            Of::Head(volume) => Ok(volume),
+            Of::Snapshot(..) => Err(BlockError::ReadOnly),
+        }
+    }
+
+    pub(super) fn write_device(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
+        let len = data.len();
+        let checked = match flags.atomic {
+            true => self.geometry.check_atomic(at, len as u64),
+            false => self.geometry.check_change(at, len as u64),
+        };
+        let volume = match checked.and_then(|()| self.volume()) {
+            Ok(volume) => volume,
+            Err(error) => return IoFuture::ready(Err(error)),
+        };
+        if len == 0 {
+            return IoFuture::ready(Ok(()));
+        }
+        let core = Arc::clone(&self.core);
+        let is_whole = (at | len as u64).is_multiple_of(BLOCK_BYTES as u64);
+        if !is_whole {
+            return IoFuture::boxed(exclusive::write_parts(core, volume, at, data));
+        }
+        let first = at / BLOCK_BYTES as u64;
+        if flags.atomic {
+            return IoFuture::boxed(exclusive::write_atomic(core, volume, first, data));
+        }
+        if len > CLUSTER_BYTES || len == CLUSTER_BYTES && at.is_multiple_of(CLUSTER_BYTES as u64) {
+            return self.write_large(volume, first, data);
+        }
+        match core.try_change(volume, first, len / BLOCK_BYTES, &Change::Write(data.clone())) {
+            Ok(ticket) => IoFuture::boxed(async move { core.journal.durable(ticket).await }),
+            Err(_) => IoFuture::boxed(async move {
+                let ticket = core.change(volume, first, Change::Write(data)).await?;
+                core.journal.durable(ticket).await
+            }),
+        }
+    }
+
+    pub(super) fn zero_device(&self, at: u64, len: u64) -> IoFuture<()> {
+        let volume = match self.geometry.check_change(at, len).and_then(|()| self.volume()) {
+            Ok(volume) => volume,
+            Err(error) => return IoFuture::ready(Err(error)),
+        };
+        if len == 0 {
+            return IoFuture::ready(Ok(()));
+        }
+        let core = Arc::clone(&self.core);
+        IoFuture::boxed(exclusive::zero_parts(core, volume, at, len))
+    }
+}
+
+impl Device {
+    /// Zeroes that hold space: they are written.
+    pub(super) fn map_zeroes(&self, at: u64, len: u64) -> IoFuture<()> {
+        let volume = match self.geometry.check_change(at, len).and_then(|()| self.volume()) {
+            Ok(volume) => volume,
+            Err(error) => return IoFuture::ready(Err(error)),
+        };
+        let core = Arc::clone(&self.core);
+        IoFuture::boxed(async move {
+            let mut done = 0;
+            while done < len {
+                let from = at + done;
+                // Up to a border of records, so that only the outer ends are parts of blocks.
+                let record = (RECORD_BLOCKS_MAX * BLOCK_BYTES) as u64;
+                let piece = (record - from % record).min(len - done);
+                let zeroes = exclusive::zeroes(piece)?;
+                if (from | piece).is_multiple_of(BLOCK_BYTES as u64) {
+                    let first = from / BLOCK_BYTES as u64;
+                    core.change(volume, first, Change::Write(zeroes)).await?;
+                } else {
+                    exclusive::write_parts(Arc::clone(&core), volume, from, zeroes).await?;
+                }
+                done += piece;
+            }
+            core.journal.flush().await
+        })
+    }
+}
+
+impl Core {
+    /// Makes a change if nothing has to be waited for.
+    pub(super) fn try_change(
+        &self,
+        volume: VersionId,
+        first: u64,
+        count: usize,
+        change: &Change,
+    ) -> Result<Ticket, Wait> {
+        let state = &mut *self.lock();
+        let last = (first + count as u64 - 1) / CLUSTER_BLOCKS as u64;
+        let live = state.live.get(&volume);
+        let live = live.ok_or(Wait::Never(BlockError::Os { errno: libc::ENODEV }))?;
+        if live.locked.range(first / CLUSTER_BLOCKS as u64..=last).next().is_some() {
+            return Err(Wait::Unlock);
+        }
+        self.change_now(state, volume, first, count, change)
+    }
+
+    /// Makes a change, whoever holds the clusters.
+    pub(super) fn change_now(
+        &self,
+        state: &mut State,
+        volume: VersionId,
+        first: u64,
+        count: usize,
+        change: &Change,
+    ) -> Result<Ticket, Wait> {
+        state.check_changeable(volume).map_err(Wait::Never)?;
+        match change {
+            Change::Write(data) => {
+                assert_eq!(data.len(), count * BLOCK_BYTES, "a change of whole blocks");
+                self.reserve_for(state, volume, first, count)?;
+                let record =
+                    Record::Data { volume, block: first, blocks: count as u16 };
+                let added = self.journal.append(&record, Some(data)).map_err(|_| Wait::Room)?;
+                let live = state.live.get_mut(&volume).expect("checked above");
+                live.overlay.open().write(first, count as u64, added.position);
+                Ok(added.ticket)
+            }
+            Change::Zero => {
+                let record = Record::Zero { volume, block: first, blocks: count as u64 };
+                let added = self.journal.append(&record, None).map_err(|_| Wait::Room)?;
+                state.zero(volume, first, count as u64);
+                Ok(added.ticket)
+            }
+        }
+    }
+
+    /// Waits for what a change was refused for.
+    pub(super) async fn wait(self: &Arc<Self>, wait: Wait, first: u64) -> Result<(), BlockError> {
+        match wait {
+            Wait::Page(missing) => {
+                let mut wanted = Some(missing);
+                let load = self.with_pages(|_| wanted.take().map_or(Ok(()), Err));
+                load.await.map_err(|error| in_block(error, first))
+            }
+            Wait::Room => {
+                self.work.ring();
+                self.journal.room(RECORD_BLOCKS_MAX as u64).await
+            }
+            Wait::Unlock => {
+                // Looked at again after the mark: the lock may just have gone.
+                let mark = self.unlocked.mark();
+                if self.lock().live.values().any(|live| !live.locked.is_empty()) {
+                    self.unlocked.after(mark).await;
+                }
+                Ok(())
+            }
+            Wait::Space => self.wait_for_space().await,
+            Wait::Never(error) => Err(error),
+        }
+    }
+
+    /// Makes a change of at most [`RECORD_BLOCKS_MAX`] blocks, waiting for whatever it needs.
+    pub(super) async fn change(
+        self: &Arc<Self>,
+        volume: VersionId,
+        first: u64,
+        change: Change,
+    ) -> Result<Ticket, BlockError> {
+        let Change::Write(data) = &change else { unreachable!("zeroes have their own count") };
+        let count = data.len() / BLOCK_BYTES;
+        self.change_counted(volume, first, count, &change).await
+    }
+
+    pub(super) async fn change_counted(
+        self: &Arc<Self>,
+        volume: VersionId,
+        first: u64,
+        count: usize,
+        change: &Change,
+    ) -> Result<Ticket, BlockError> {
+        let mut waited_for_space = false;
+        loop {
+            let wait = match self.try_change(volume, first, count, change) {
+                Ok(ticket) => return Ok(ticket),
+                Err(wait) => wait,
+            };
+            if matches!(wait, Wait::Space) && std::mem::replace(&mut waited_for_space, true) {
+                return Err(BlockError::NoSpace);
+            }
+            self.wait(wait, first).await?;
+        }
+    }
+}
+
+impl Core {
+    /// Sets space aside for every cluster of the range that will need new space when it is
+    /// destaged; all or nothing.
+    fn reserve_for(
+        &self,
+        state: &mut State,
+        volume: VersionId,
+        first: u64,
+        count: usize,
+    ) -> Result<(), Wait> {
+        let last = (first + count as u64 - 1) / CLUSTER_BLOCKS as u64;
+        let mut rooms: SmallVec<[(u64, Room); 2]> = SmallVec::new();
+        for cluster in first / CLUSTER_BLOCKS as u64..=last {
+            let room = state.room_of(volume, cluster)?;
+            rooms.push((cluster, room));
+        }
+        let is_new = |&&(cluster, room): &&(u64, Room)| {
+            let patch = state.live[&volume].overlay.newest(cluster);
+            room == Room::Reserved && patch.is_none_or(|patch| patch.room == Room::Undecided)
+        };
+        let needed = rooms.iter().filter(is_new).count() as u64;
+        let level = state.tables.volumes[&volume].level;
+        if needed > 0 && !self.reserve(state, level, needed) {
+            return Err(Wait::Space);
+        }
+        let live = state.live.get_mut(&volume).expect("a volume in use is live");
+        for (cluster, room) in rooms {
+            live.overlay.open().patch_mut(cluster).room = room;
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Where a change of `cluster` will go.
+    pub(crate) fn room_of(&mut self, volume: VersionId, cluster: u64) -> Result<Room, Missing> {
+        let live = &self.live[&volume];
+        if let Some(patch) = live.overlay.newest(cluster)
+            && patch.room != Room::Undecided
+        {
+            return Ok(patch.room);
+        }
+        // With older changes that are not in the map yet it is not known who will own what: a
+        // cluster too many is set aside then, until the next checkpoint.
+        if live.overlay.resolve(cluster) != Patch::default()
+            || live.overlay.waiting().next().is_some()
+        {
+            return Ok(Room::Reserved);
+        }
+        let table = &self.tables.volumes[&volume];
+        let (number, index) = leaf::position(cluster);
+        let page = crate::tree::lookup(&mut self.pages, table.head.root, number)?;
+        let room = match page.and_then(|page| leaf::get(&page, index)) {
+            Some(entry) if self.tables.sharing(table.head.parent).shares(entry.birth, number) => {
+                Room::Reserved
+            }
+            Some(_) => Room::InPlace,
+            None if table.thick => Room::InPlace,
+            None => Room::Reserved,
+        };
+        Ok(room)
+    }
+
+    /// Blocks read as zeroes from now on; what was set aside for them is free again.
+    pub(crate) fn zero(&mut self, volume: VersionId, first: u64, count: u64) {
+        let level = self.tables.volumes[&volume].level;
+        let live = self.live.get_mut(&volume).expect("a volume in use is live");
+        for gone in live.overlay.open().zero(first, count) {
+            self.space.unreserve(level, u64::from(gone.room == Room::Reserved));
+            if let Base::At(place, _) = gone.base {
+                self.replaced.push(place);
+            }
+        }
+    }
+}

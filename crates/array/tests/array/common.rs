@@ -1,0 +1,86 @@
+//! Arrays to try things on.
+
+use std::sync::Arc;
+
+use array::api::{Cache, VolumeSpec};
+use array::{Array, CreateOptions, Level, Member, OpenOptions, RingEnv};
+use block::testing::FaultyDisk;
+use block::{BlockDevice, RamDisk, WriteFlags};
+use ring::{Buf, Data};
+
+/// Runs a test on a core.
+pub(crate) fn run(test: impl Future<Output = ()> + 'static) {
+    ring::block_on(&ring::CoreConfig::default(), test).expect("a core can be made");
+}
+
+/// Disks that keep their contents from one array to the next.
+#[derive(Clone)]
+pub(crate) struct Shelf(pub(crate) Vec<Arc<FaultyDisk>>);
+
+impl Shelf {
+    pub(crate) fn new(count: usize, mib: u64) -> Self {
+        let disk = |_| {
+            let ram = RamDisk::new(4096, mib * 256).expect("address space");
+            Arc::new(FaultyDisk::new(Arc::new(ram)))
+        };
+        Self((0..count).map(disk).collect())
+    }
+
+    pub(crate) fn members(&self) -> Vec<Member> {
+        let member = |(index, disk): (usize, &Arc<FaultyDisk>)| Member {
+            name: format!("disk-{index}"),
+            device: Arc::clone(disk) as Arc<dyn BlockDevice>,
+        };
+        self.0.iter().enumerate().map(member).collect()
+    }
+
+    pub(crate) async fn create(&self, level: Level) -> Array {
+        let options = CreateOptions { level, chunk_bytes: Some(1 << 20), ..Default::default() };
+        let made = Array::create(Arc::new(RingEnv), self.members(), options).await;
+        made.expect("an array of blank disks")
+    }
+
+    pub(crate) async fn open(&self) -> Array {
+        let opened = Array::open(Arc::new(RingEnv), self.members(), OpenOptions::default()).await;
+        opened.expect("the array is whole")
+    }
+}
+
+pub(crate) fn spec(name: &str, mib: u64) -> VolumeSpec {
+    VolumeSpec {
+        name: name.to_owned(),
+        size_bytes: mib << 20,
+        level: None,
+        thick: false,
+        block_bytes: 512,
+        cache: Cache::Durable,
+        read_ahead_bytes: None,
+    }
+}
+
+pub(crate) fn bytes(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|at| (at as u8).wrapping_mul(31) ^ (at >> 8) as u8 ^ seed | 1).collect()
+}
+
+pub(crate) fn data(bytes: &[u8]) -> Data {
+    let mut buf = Buf::alloc(bytes.len()).expect("buffers");
+    buf.copy_from_slice(bytes);
+    buf.freeze()
+}
+
+pub(crate) async fn write(device: &Arc<dyn BlockDevice>, at: u64, bytes: &[u8]) {
+    device.write(at, data(bytes), WriteFlags::DURABLE).await.expect("the write is done");
+}
+
+pub(crate) async fn read(device: &Arc<dyn BlockDevice>, at: u64, len: usize) -> Vec<u8> {
+    let data = device.read(at, len).await.expect("the read is done");
+    let mut bytes = vec![0; len];
+    data.copy_to(0, &mut bytes);
+    bytes
+}
+
+/// Nothing is wrong with the array.
+pub(crate) async fn sound(array: &Array) {
+    let report = array.check().await.expect("it can be checked");
+    assert_eq!(report.problems, Vec::<String>::new());
+}

@@ -1,0 +1,6 @@
+//! An array on the engine of `ring`, over disks in memory.
+
+mod basics;
+mod common;
+mod disks;
+mod snapshots;
