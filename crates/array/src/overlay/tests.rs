@@ -32,13 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn taken(id: u32, epoch: Epoch) -> Taken {
-    Taken {
-        snapshot: VersionId(id),
-        name: String::new(),
-        epoch,
-        size_bytes: 0,
-        unix_seconds: 0,
-    }
+    Taken { snapshot: VersionId(id), name: String::new(), epoch, size_bytes: 0, unix_seconds: 0 }
 }
 
 /// What `patch` says of a block, told apart by the place of the base.
