@@ -81,7 +81,8 @@ impl LoginEnv for Node {
                 let alias = Some("alias".to_owned());
                 TargetLookup::Found { portal_group_tag: 1, alias, auth: self.auth() }
             }
-            2 => TargetLookup::Removed,
+            2 if name.as_str() == TARGET => TargetLookup::Removed,
+            2 => TargetLookup::Offline,
             _ => TargetLookup::Moved { address, is_temporary: name.as_str() == TARGET },
         }
     }

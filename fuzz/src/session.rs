@@ -14,7 +14,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use target::{Access, Config, Limits, Server, UnitSpec};
+use target::{Access, Config, Limits, Server, TargetSpec, UnitSpec};
 
 /// How long the target may take for anything on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -60,11 +60,11 @@ fn portal() -> SocketAddr {
         };
         let state_dir = std::env::temp_dir().join(format!("drystone-fuzz-{}", std::process::id()));
         std::fs::create_dir_all(&state_dir).expect("a directory for temporary files");
+        let iqn = TARGET.to_owned();
+        let target = TargetSpec { iqn, alias: None, units: vec![unit], access: None };
         let config = Config {
-            iqn: TARGET.to_owned(),
-            alias: None,
+            targets: vec![target],
             portals: vec![([127, 0, 0, 1], 0).into()],
-            units: vec![unit],
             access: Access::default(),
             cores: 1,
             core: ring::CoreConfig::default(),

@@ -87,7 +87,9 @@ pub struct Extent {
 /// who needs bytes that stand still, as for a data digest (RFC 7143 11.7) or a comparison, copies
 /// it first ([`Data::to_buf`]).
 pub trait BlockDevice: Send + Sync + Debug {
-    /// The shape of the device. Cheap, and the same at every call.
+    /// The shape of the device. Cheap. Only `blocks` may differ from call to call: a device may
+    /// grow, and shrink where nobody uses the end, while it is open. Whoever changes it tells those
+    /// who serve it.
     fn geometry(&self) -> Geometry;
 
     /// Reads `len` bytes from `at`; never-written and unmapped blocks give zeroes.

@@ -6,7 +6,7 @@ use crate::BlockError;
 /// VMware and Windows ask for at most, and few enough lock stripes to take them in one go.
 pub const ATOMIC_BYTES_MAX: u32 = 1 << 20;
 
-/// What never changes while a device is open.
+/// The shape of a device, of which only `blocks` may change while it is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     /// Logical block: 512 or 4096 bytes.

@@ -77,7 +77,7 @@ fn tells_the_shape_of_the_disk() {
     let server = serve(config(Arc::new(inner)));
     let read_only = {
         let mut config = config(ram(1));
-        config.units[0].read_only = true;
+        config.targets[0].units[0].read_only = true;
         serve(config)
     };
     on_core(async move {

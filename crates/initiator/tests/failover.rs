@@ -275,7 +275,7 @@ fn a_path_to_another_disk_is_not_used() {
     let server = serve(config(ram(1)));
     let other = serve({
         let mut config = config(ram(1));
-        config.units[0].serial = "TEST-2".to_owned();
+        config.targets[0].units[0].serial = "TEST-2".to_owned();
         config
     });
     on_core(async move {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::{BlockDevice, WriteFlags};
-use common::{Proxy, address, bytes, config, data, disk_options, on_core, ram, serve};
+use common::{Proxy, TARGET, address, bytes, config, data, disk_options, on_core, ram, serve};
 use initiator::paths::{PathState, Policy};
 use initiator::{Disk, DiskOptions};
 use scsi::alua::AccessState::{ActiveNonOptimized, ActiveOptimized};
@@ -37,7 +37,7 @@ fn members(owners: &[u16]) -> [Server; 2] {
     [1, 2].map(|port_group| {
         let mut config = config(medium.clone());
         config.port_group = port_group;
-        config.units[0].referrals = Some(map(owners));
+        config.targets[0].units[0].referrals = Some(map(owners));
         serve(config)
     })
 }
@@ -108,7 +108,7 @@ fn pages_that_move_are_followed() {
         until_routed(&disk, 2, 1).await;
         assert_eq!(sweep(&disk, &[0, 1]).await, [32, 0]);
         for server in [&one, &two] {
-            server.set_referrals(0, map(&[2, 1, 2, 1]));
+            server.targets().set_referrals(TARGET, 0, map(&[2, 1, 2, 1]));
         }
         // The next command is told; it, and a few that are on their way, may go the old path.
         until_routed(&disk, 0, 1).await;

@@ -12,18 +12,14 @@ use scsi::referrals::ReferralMap;
 /// Everything [`crate::Server::start`] needs.
 #[derive(Debug)]
 pub struct Config {
-    /// iSCSI name of the target.
-    pub iqn: String,
-    /// TargetAlias, a text for people.
-    pub alias: Option<String>,
+    /// What is served from the start; more may come and go ([`crate::Targets`]).
+    pub targets: Vec<TargetSpec>,
     /// Addresses to listen on; port 0 takes any free port. All are one portal group.
     pub portals: Vec<SocketAddr>,
     /// The number of that portal group, and so of the SCSI target port and of its target port
     /// group, not 0. Servers that serve one disk together differ in it: it is part of a nexus.
     pub port_group: u16,
-    /// The logical units, in LUN order from 0.
-    pub units: Vec<UnitSpec>,
-    /// Who may log in.
+    /// Who may discover targets, and log in to those that have no rules of their own.
     pub access: Access,
     /// Cores (threads) that serve sessions, at least 1.
     pub cores: u16,
@@ -39,6 +35,19 @@ pub struct Config {
     pub redirect: Option<Arc<dyn Redirect>>,
 }
 
+/// One target.
+#[derive(Debug)]
+pub struct TargetSpec {
+    /// Its iSCSI name.
+    pub iqn: String,
+    /// TargetAlias, a text for people.
+    pub alias: Option<String>,
+    /// The logical units, in LUN order from 0; at least one.
+    pub units: Vec<UnitSpec>,
+    /// Who may log in; `None` takes the server's rules.
+    pub access: Option<Access>,
+}
+
 /// One logical unit.
 #[derive(Debug)]
 pub struct UnitSpec {
@@ -52,7 +61,7 @@ pub struct UnitSpec {
     /// Refuse writes.
     pub read_only: bool,
     /// Which target port groups lead best to which blocks, for a disk that lies on several
-    /// members; [`crate::Server::set_referrals`] changes it.
+    /// members; [`crate::Targets::set_referrals`] changes it.
     pub referrals: Option<Arc<ReferralMap>>,
     /// A word for logs, such as the path.
     pub name: String,
@@ -121,7 +130,7 @@ pub trait Redirect: Send + Sync + std::fmt::Debug {
     fn elsewhere(&self, portal: SocketAddr) -> Option<Elsewhere>;
 }
 
-/// Bounds and time-outs of one target. Each keeps a misbehaving peer from hurting the others.
+/// Bounds and time-outs of a server. Each keeps a misbehaving peer from hurting the others.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Connections at once; further ones are closed on arrival.

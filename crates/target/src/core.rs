@@ -29,7 +29,7 @@ thread_local! {
 
 pub(crate) fn remember_session(session: &Rc<Session>) {
     CORE.with(|core| {
-        if session.is_discovery {
+        if session.is_discovery() {
             core.discoveries.borrow_mut().push(session.clone());
         } else {
             core.sessions.borrow_mut().insert(session.tsih, session.clone());
@@ -39,7 +39,7 @@ pub(crate) fn remember_session(session: &Rc<Session>) {
 
 pub(crate) fn forget_session(session: &Rc<Session>) {
     CORE.with(|core| {
-        if session.is_discovery {
+        if session.is_discovery() {
             core.discoveries.borrow_mut().retain(|other| !Rc::ptr_eq(other, session));
         } else {
             core.sessions.borrow_mut().remove(&session.tsih);
@@ -126,12 +126,13 @@ pub(crate) fn abort_everywhere(
     }
 }
 
-/// Ends all sessions of the target; `answered` still sends what it has queued.
+/// Ends all sessions of the target of `answered`, which itself still sends what it has queued.
 pub(crate) fn end_all_sessions(shared: &Shared, answered: &Rc<Session>) {
     answered.end(&Ending::LoggedOut);
     for core in shared.cores() {
-        core.run(|| {
-            for session in sessions() {
+        let target = answered.target().clone();
+        core.run(move || {
+            for session in sessions().iter().filter(|session| session.is_of(&target)) {
                 session.end(&Ending::SessionEnded);
             }
         });

@@ -1,5 +1,6 @@
 //! iSCSI in, BlockDevice out: portals, sessions, task execution.
 //!
+//! A server has [`targets`], which may come and go while it runs.
 //! A connection is accepted on the first core and dealt to the one with the fewest ([`portal`]).
 //! There it logs in ([`login`]) and joins a [`session`], with which it stays. What it receives
 //! ([`conn`]) is judged and run ([`ffp`]); SCSI commands act on the disks ([`exec`], [`copy`]).
@@ -19,9 +20,11 @@ mod server;
 mod session;
 mod shared;
 mod stopping;
+mod targets;
 mod task;
 mod unit;
 
-pub use config::{Access, AllowRule, Config, Elsewhere, Limits, Redirect, UnitSpec};
+pub use config::{Access, AllowRule, Config, Elsewhere, Limits, Redirect, TargetSpec, UnitSpec};
 pub use server::{Server, ShutdownError, StartError};
+pub use targets::{TargetError, TargetInfo, Targets};
 pub use unit::ReservationsError;

@@ -1,4 +1,4 @@
-//! Starting and stopping a target.
+//! Starting and stopping a server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,18 +6,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
-use iscsi::chap::CredentialsError;
-use iscsi::text::{IscsiName, NameError};
-use ring::{CoreId, Cores};
-use scsi::referrals::ReferralMap;
+use ring::{CoreId, Cores, Remote};
 use thiserror::Error;
 
 use crate::config::Config;
 use crate::session::Registry;
 use crate::shared::Shared;
-use crate::{login, portal, stopping, unit};
+use crate::targets::{Rules, Table, TargetError, Targets};
+use crate::{portal, stopping};
 
-/// Why a target cannot start.
+/// Why a server cannot start.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// A portal cannot be had.
@@ -31,54 +29,50 @@ pub enum StartError {
     /// The engine cannot start.
     #[error("cannot start the I/O engine: {0}")]
     Engine(#[source] io::Error),
-    /// A logical unit's saved reservations cannot be used.
+    /// A target cannot be served.
     #[error("{0}")]
-    Reservations(#[from] unit::ReservationsError),
-    /// The target's name is not one.
-    #[error("{name:?} cannot be the target's name: {error}")]
-    Name {
-        /// As given.
-        name: String,
-        /// What is wrong.
-        error: NameError,
-    },
-    /// CHAP credentials that must not be used.
-    #[error("{0}")]
-    Credentials(#[from] CredentialsError),
-    /// Nothing to serve.
-    #[error("a target needs at least one logical unit and one portal")]
-    Nothing,
+    Target(#[from] TargetError),
+    /// Nowhere to listen.
+    #[error("a server needs at least one portal")]
+    NoPortal,
 }
 
-/// A running target.
+/// A running server.
 #[derive(Debug)]
 pub struct Server {
     shared: Arc<Shared>,
     cores: Option<Cores>,
+    /// Before [`listen`](Self::listen) those to bind, then those that are bound.
     portals: Vec<SocketAddr>,
 }
 
 impl Server {
-    /// Binds the portals and serves.
+    /// Starts the cores and serves.
     ///
     /// # Errors
     /// [`StartError`]; nothing runs then.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        if config.units.is_empty() || config.portals.is_empty() {
-            return Err(StartError::Nothing);
+        let mut server = Self::launch(config)?;
+        server.listen()?;
+        Ok(server)
+    }
+
+    /// Starts the cores; nobody can log in until [`listen`](Self::listen). A host that comes back
+    /// after a restart must not find a part of the targets: many hosts give up a target for good
+    /// when they hear that it does not exist.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing runs then.
+    pub fn launch(config: Config) -> Result<Self, StartError> {
+        if config.portals.is_empty() {
+            return Err(StartError::NoPortal);
         }
-        let name = IscsiName::parse(&config.iqn)
-            .map_err(|error| StartError::Name { name: config.iqn.clone(), error })?;
-        let auth = login::auth_policy(&config.access)?;
-        let units = unit::make_all(&config)?;
         let count = config.cores.max(1);
         let shared = Arc::new(Shared {
-            name,
-            alias: config.alias,
-            units,
+            targets: Table::default(),
+            rules: Arc::new(Rules::new(config.access)?),
+            state_dir: config.state_dir,
             port_group: config.port_group,
-            auth,
-            allow: config.access.allow,
             limits: config.limits,
             congestion: config.congestion,
             redirect: config.redirect,
@@ -89,23 +83,27 @@ impl Server {
             connections: AtomicUsize::new(0),
             logins: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
-            copies: Arc::default(),
         });
+        let targets = Targets(shared.clone());
+        config.targets.into_iter().try_for_each(|spec| targets.add(spec))?;
         let cores = ring::launch(count, &config.core, |_| crate::core::stopped())
             .map_err(StartError::Engine)?;
         if shared.cores.set(cores.remotes().to_vec()).is_err() {
             unreachable!("the cell was made empty above");
         }
-        let mut server = Self { shared, cores: Some(cores), portals: Vec::new() };
-        server.listen(config.portals)?;
-        Ok(server)
+        Ok(Self { shared, cores: Some(cores), portals: config.portals })
     }
 
-    fn listen(&mut self, portals: Vec<SocketAddr>) -> Result<(), StartError> {
+    /// Binds the portals and lets hosts in. To be called once.
+    ///
+    /// # Errors
+    /// [`StartError::Portal`].
+    pub fn listen(&mut self) -> Result<(), StartError> {
+        assert!(self.shared.portals.get().is_none(), "a server listens once");
         let (bound, answer) = mpsc::channel();
         let shared = self.shared.clone();
-        let first = self.cores().remote(CoreId::from(0));
-        first.run(move || drop(bound.send(portal::open(&shared, &portals))));
+        let portals = self.portals.clone();
+        self.first_core().run(move || drop(bound.send(portal::open(&shared, &portals))));
         let opened = answer.recv().map_err(|_| {
             StartError::Engine(io::Error::other("the first core ended while it started"))
         })?;
@@ -123,6 +121,18 @@ impl Server {
         self.cores.as_ref().expect("cores are taken at the end only")
     }
 
+    /// The core on which control work is to be done: the first one.
+    #[must_use]
+    pub fn first_core(&self) -> Remote {
+        self.cores().remote(CoreId::from(0))
+    }
+
+    /// The targets, to be changed while it runs.
+    #[must_use]
+    pub fn targets(&self) -> Targets {
+        Targets(self.shared.clone())
+    }
+
     /// The addresses it listens on, as bound.
     #[must_use]
     pub fn portals(&self) -> &[SocketAddr] {
@@ -135,32 +145,33 @@ impl Server {
         self.shared.registry.len()
     }
 
-    /// The blocks of a unit that was made with referrals are reached best through other port
-    /// groups than before; its hosts are told.
-    pub fn set_referrals(&self, lun: usize, map: Arc<ReferralMap>) {
-        if let Some(unit) = self.shared.units.get(lun) {
-            unit.logical.set_referrals(map);
-        }
-    }
-
     /// Stops cleanly: asks the initiators to log out, waits up to `grace` for them, ends what is
-    /// left, makes all writes durable.
+    /// left, makes all writes durable, ends the cores.
     ///
     /// # Errors
     /// A disk that could not be flushed, or a core that panicked.
     pub fn shutdown(mut self, grace: Duration) -> Result<(), ShutdownError> {
+        let flushed = self.end_targets(grace);
+        self.end_cores()?;
+        Ok(flushed?)
+    }
+
+    /// The first part of [`shutdown`](Self::shutdown): nobody is served any more, and no device is
+    /// used any more, but the cores still run, so that what is below the targets can be closed.
+    ///
+    /// # Errors
+    /// A disk that could not be flushed.
+    pub fn end_targets(&self, grace: Duration) -> Result<(), TargetError> {
         self.shared.stopping.store(true, Ordering::Relaxed);
         let (done, answer) = mpsc::channel();
         let shared = self.shared.clone();
-        let first = self.cores().remote(CoreId::from(0));
-        first.run(move || {
+        self.first_core().run(move || {
             ring::spawn(async move {
                 drop(done.send(stopping::stop(&shared, grace).await));
             });
         });
-        let flushed = answer.recv().unwrap_or(Ok(()));
-        self.end_cores()?;
-        flushed
+        // A core that has ended by itself panicked, which its join tells.
+        answer.recv().unwrap_or(Ok(()))
     }
 
     fn end_cores(&mut self) -> Result<(), ShutdownError> {
@@ -185,13 +196,8 @@ impl Drop for Server {
 #[derive(Debug, Error)]
 pub enum ShutdownError {
     /// Writes that were accepted without a promise of durability may be lost.
-    #[error("{unit} could not be flushed: {source}")]
-    Flush {
-        /// The unit's name.
-        unit: String,
-        /// What the disk said.
-        source: block::BlockError,
-    },
+    #[error("{0}")]
+    Flush(#[from] TargetError),
     /// A core did not end in order.
     #[error("{0}")]
     Core(#[source] ring::CorePanic),

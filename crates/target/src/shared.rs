@@ -1,28 +1,26 @@
-//! What all cores share: the configuration, the units, and who is logged in.
+//! What all cores share: the configuration, the targets, and who is logged in.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use iscsi::chap::AuthPolicy;
-use iscsi::text::IscsiName;
 use ring::Remote;
 
-use crate::config::{AllowRule, Limits, Redirect};
+use crate::config::{Limits, Redirect};
 use crate::session::Registry;
-use crate::unit::Unit;
+use crate::targets::{Rules, Table};
 
-/// One target.
+/// One server.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) name: IscsiName,
-    pub(crate) alias: Option<String>,
-    pub(crate) units: Vec<Arc<Unit>>,
+    pub(crate) targets: Table,
     /// All portals are one portal group (RFC 7143 §4.4.1) and so one SCSI target port, with this
     /// relative target port identifier (SPC-5 §3.1).
     pub(crate) port_group: u16,
-    pub(crate) auth: AuthPolicy,
-    pub(crate) allow: Vec<AllowRule>,
+    /// For discovery, and for targets without rules of their own.
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) state_dir: PathBuf,
     pub(crate) limits: Limits,
     pub(crate) congestion: Option<String>,
     pub(crate) redirect: Option<Arc<dyn Redirect>>,
@@ -36,19 +34,11 @@ pub(crate) struct Shared {
     pub(crate) connections: AtomicUsize,
     pub(crate) logins: AtomicUsize,
     pub(crate) stopping: AtomicBool,
-    /// Tokens and copies under way, of all sessions.
-    pub(crate) copies: Arc<crate::copy::CopyManager>,
 }
 
 impl Shared {
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
-    }
-
-    /// The LUNs, as they stand in PDUs and in REPORT LUNS.
-    pub(crate) fn luns(&self) -> Vec<u64> {
-        let indices = (0..self.units.len()).map_while(|index| u16::try_from(index).ok());
-        indices.filter_map(scsi::param::encode_lun).collect()
     }
 
     /// The core with the fewest connections.

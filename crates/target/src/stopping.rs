@@ -7,21 +7,54 @@ use std::time::Duration;
 use iscsi::pdu::{AsyncEvent, AsyncMessage, BHS_LEN_BYTES, RESERVED_TAG};
 
 use crate::conn::{Connection, Ending};
-use crate::server::ShutdownError;
 use crate::session::Session;
 use crate::shared::Shared;
+use crate::targets::{Target, TargetError};
 
 /// How long tasks that a disk works on may take after all connections are gone.
 const DISK_WAIT: Duration = Duration::from_secs(10);
 
-/// Runs on the first core.
-pub(crate) async fn stop(shared: &Arc<Shared>, grace: Duration) -> Result<(), ShutdownError> {
+/// Ends all sessions and flushes all disks; the targets are gone then. Runs on a core.
+pub(crate) async fn stop(shared: &Arc<Shared>, grace: Duration) -> Result<(), TargetError> {
+    let targets = shared.targets.take_all();
     let cores = shared.cores().to_vec();
-    crate::core::on_cores(cores, move || end_sessions(grace)).await;
+    let end_all = move || end_sessions(crate::core::all_sessions(), grace);
+    crate::core::on_cores(cores, end_all).await;
     let mut first_failure = Ok(());
-    for unit in &shared.units {
+    for target in targets {
+        first_failure = first_failure.and(flush(&target).await);
+    }
+    first_failure
+}
+
+/// Ends the sessions of one target, which takes no new ones any more, and flushes its disks.
+pub(crate) async fn end_target(
+    shared: &Arc<Shared>,
+    target: &Arc<Target>,
+    grace: Duration,
+) -> Result<(), TargetError> {
+    assert!(target.is_closing(), "a session that begins now would stay");
+    let ending = target.clone();
+    let end_its_own = move || {
+        let mut sessions = crate::core::sessions();
+        sessions.retain(|session| session.is_of(&ending));
+        end_sessions(sessions, grace)
+    };
+    crate::core::on_cores(shared.cores().to_vec(), end_its_own).await;
+    let name = target.name.as_str();
+    let flushed = flush(target).await;
+    if shared.registry.count(name) > 0 {
+        return Err(TargetError::Busy(name.to_owned()));
+    }
+    flushed
+}
+
+/// Makes what was written durable. The first failure is returned, all are logged.
+async fn flush(target: &Target) -> Result<(), TargetError> {
+    let mut first_failure = Ok(());
+    for unit in &target.units {
         if let Err(source) = unit.device.flush().await {
-            let failure = ShutdownError::Flush { unit: unit.name.clone(), source };
+            let failure = TargetError::Flush { unit: unit.name.clone(), source };
             tracing::error!("{failure}");
             first_failure = first_failure.and(Err(failure));
         }
@@ -29,16 +62,15 @@ pub(crate) async fn stop(shared: &Arc<Shared>, grace: Duration) -> Result<(), Sh
     first_failure
 }
 
-/// Ends the sessions of this core: by request first, by force after `grace`.
-async fn end_sessions(grace: Duration) {
-    let sessions = crate::core::all_sessions();
+/// Ends these sessions of this core: by request first, by force after `grace`.
+async fn end_sessions(sessions: Vec<Rc<Session>>, grace: Duration) {
     let grace_s = u16::try_from(grace.as_secs()).unwrap_or(u16::MAX);
-    for session in sessions.iter().filter(|session| !session.is_discovery) {
+    for session in sessions.iter().filter(|session| !session.is_discovery()) {
         if let Some(conn) = session.connections().first() {
             notify(conn, AsyncEvent::LOGOUT_REQUEST, grace_s);
         }
     }
-    let left = |session: &&Rc<Session>| !session.is_discovery;
+    let left = |session: &&Rc<Session>| !session.is_discovery();
     ring::timeout(grace, async {
         for session in sessions.iter().filter(left) {
             session.wait_ended().await;
@@ -47,7 +79,7 @@ async fn end_sessions(grace: Duration) {
     .await;
     for session in &sessions {
         for conn in session.connections() {
-            if !session.is_discovery {
+            if !session.is_discovery() {
                 notify(&conn, AsyncEvent::SESSION_DROP, 0);
             }
             conn.end(Ending::Shutdown);

@@ -10,7 +10,7 @@ use scsi::alua::{AccessState, PortGroup, PortGroups};
 use scsi::unit::{Identity, LogicalUnit, MediumInfo, TargetPort, UnitConfig};
 use thiserror::Error;
 
-use crate::config::{Config, UnitSpec};
+use crate::config::UnitSpec;
 
 /// PRODUCT REVISION LEVEL has room for four characters, as in `0.1`.
 const REVISION: &str =
@@ -67,21 +67,35 @@ pub enum ReservationsError {
     },
 }
 
+/// What the units of one target have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Home<'a> {
+    /// The target's name.
+    pub(crate) iqn: &'a str,
+    /// The number of its portal group.
+    pub(crate) port_group: u16,
+    /// Where reservations are kept.
+    pub(crate) state_dir: &'a Path,
+}
+
 /// Makes the units of a target, with the reservations that outlived its last run.
-pub(crate) fn make_all(config: &Config) -> Result<Vec<Arc<Unit>>, ReservationsError> {
-    let directory = &config.state_dir;
-    std::fs::create_dir_all(directory)
-        .map_err(|source| ReservationsError::Directory { path: directory.clone(), source })?;
-    let make = |(index, spec)| Unit::new(index, spec, config).map(Arc::new);
-    config.units.iter().enumerate().map(make).collect()
+pub(crate) fn make_all(
+    specs: &[UnitSpec],
+    home: &Home<'_>,
+) -> Result<Vec<Arc<Unit>>, ReservationsError> {
+    let path = home.state_dir;
+    std::fs::create_dir_all(path)
+        .map_err(|source| ReservationsError::Directory { path: path.to_owned(), source })?;
+    let make = |(index, spec)| Unit::new(index, spec, home).map(Arc::new);
+    specs.iter().enumerate().map(make).collect()
 }
 
 impl Unit {
-    fn new(index: usize, spec: &UnitSpec, config: &Config) -> Result<Self, ReservationsError> {
+    fn new(index: usize, spec: &UnitSpec, home: &Home<'_>) -> Result<Self, ReservationsError> {
         let geometry = spec.device.geometry();
-        let reservations = config.state_dir.join(file_name(&spec.serial));
+        let reservations = home.state_dir.join(file_name(&spec.serial));
         let image = load(&reservations)?;
-        let logical = LogicalUnit::new(unit_config(spec, config), image.as_deref())
+        let logical = LogicalUnit::new(unit_config(spec, home), image.as_deref())
             .map_err(|_| ReservationsError::Damaged { path: reservations.clone() })?;
         Ok(Self {
             index,
@@ -91,6 +105,11 @@ impl Unit {
             name: spec.name.clone(),
             reservations,
         })
+    }
+
+    /// Takes over the capacity that the device has now.
+    pub(crate) fn look_at_size(&self) {
+        self.logical.resize(self.device.geometry().blocks);
     }
 
     /// Bytes in this many blocks.
@@ -126,7 +145,7 @@ pub(crate) fn still(data: Data) -> Result<Data, BlockError> {
     data.to_buf().map(Data::from).ok_or(BlockError::NoMemory)
 }
 
-fn unit_config(spec: &UnitSpec, config: &Config) -> UnitConfig {
+fn unit_config(spec: &UnitSpec, home: &Home<'_>) -> UnitConfig {
     let geometry = spec.device.geometry();
     let in_blocks = |bytes: u32| bytes / geometry.block_bytes;
     let mut medium = MediumInfo::new(geometry.block_bytes, geometry.blocks);
@@ -145,13 +164,13 @@ fn unit_config(spec: &UnitSpec, config: &Config) -> UnitConfig {
     medium.limits.or_write_blocks_max = in_blocks(geometry.atomic_bytes_max);
     medium.limits.compare_blocks_max =
         u8::try_from(in_blocks(geometry.atomic_bytes_max)).unwrap_or(u8::MAX);
-    let number = config.port_group;
+    let number = home.port_group;
     let port = TargetPort { relative_id: number, portal_group_tag: number };
     UnitConfig {
         identity: Identity::new(&spec.serial, "VOLUME", REVISION),
         medium,
         write_cache: spec.write_cache,
-        target_name: config.iqn.clone(),
+        target_name: home.iqn.to_owned(),
         ports: vec![port],
         port_groups: port_groups(number),
         referrals: spec.referrals.clone(),

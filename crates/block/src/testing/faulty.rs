@@ -91,6 +91,8 @@ pub struct FaultyDisk {
 
 #[derive(Debug, Default)]
 struct Script {
+    /// What it says its capacity is, where that is not that of the device below.
+    blocks: Option<u64>,
     rules: Vec<Rule>,
     held: Vec<u64>,
     next_id: u64,
@@ -110,6 +112,12 @@ impl FaultyDisk {
     /// Forgets all rules. What hangs goes on hanging.
     pub fn heal(&self) {
         self.script().rules.clear();
+    }
+
+    /// Has this capacity from now on: at most that of the device below.
+    pub fn resize(&self, blocks: u64) {
+        assert!(blocks <= self.inner.geometry().blocks, "there is no more than that");
+        self.script().blocks = Some(blocks);
     }
 
     /// How many operations hang or hold their answer now.
@@ -193,7 +201,8 @@ fn span(at: u64, len: u64) -> Range<u64> {
 
 impl BlockDevice for FaultyDisk {
     fn geometry(&self) -> Geometry {
-        self.inner.geometry()
+        let geometry = self.inner.geometry();
+        Geometry { blocks: self.script().blocks.unwrap_or(geometry.blocks), ..geometry }
     }
 
     fn read(&self, at: u64, len: usize) -> IoFuture<Data> {

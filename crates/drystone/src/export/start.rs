@@ -14,7 +14,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::thread;
-use target::{Access, AllowRule, Config, Limits, Server, StartError};
+use target::{Access, AllowRule, Config, Limits, Server, StartError, TargetSpec};
 
 /// What stands in for a name with `--congestion`.
 const CONGESTION_SYSTEM: &str = "system";
@@ -24,11 +24,11 @@ pub(crate) fn start(args: &ExportArgs, plan: &Plan) -> anyhow::Result<(Server, V
     let congestion = congestion(&args.congestion)?;
     let state_dir = state_dir(args.state_dir.as_ref())?;
     let (units, luns) = disks::open_all(&args.specs, &args.iqn)?.into_iter().unzip();
+    let target =
+        TargetSpec { iqn: args.iqn.clone(), alias: args.alias.clone(), units, access: None };
     let config = Config {
-        iqn: args.iqn.clone(),
-        alias: args.alias.clone(),
+        targets: vec![target],
         portals: args.portals.clone(),
-        units,
         access: access(args, plan)?,
         cores: cores(args),
         core: core(args),

@@ -15,7 +15,7 @@ use initiator::{DiskOptions, PortalAddress, SessionOptions, TargetAddress};
 use iscsi::chap::Credentials;
 use iscsi::text::IscsiName;
 use ring::{Buf, CoreConfig, Data};
-use target::{Access, Config, Limits, Server, UnitSpec};
+use target::{Access, Config, Limits, Server, TargetSpec, UnitSpec};
 
 #[allow(unused_imports, reason = "not every test binary breaks paths")]
 pub(crate) use proxy::Proxy;
@@ -29,17 +29,20 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// What a test's target serves: one RAM disk, and nothing odd.
 pub(crate) fn config(disk: Arc<dyn BlockDevice>) -> Config {
     Config {
-        iqn: TARGET.to_owned(),
-        alias: None,
-        portals: vec![([127, 0, 0, 1], 0).into()],
-        units: vec![UnitSpec {
-            device: disk,
-            referrals: None,
-            serial: "TEST-1".to_owned(),
-            write_cache: false,
-            read_only: false,
-            name: "test".to_owned(),
+        targets: vec![TargetSpec {
+            iqn: TARGET.to_owned(),
+            alias: None,
+            units: vec![UnitSpec {
+                device: disk,
+                referrals: None,
+                serial: "TEST-1".to_owned(),
+                write_cache: false,
+                read_only: false,
+                name: "test".to_owned(),
+            }],
+            access: None,
         }],
+        portals: vec![([127, 0, 0, 1], 0).into()],
         access: Access::default(),
         cores: 1,
         core: CoreConfig::default(),

@@ -62,6 +62,8 @@ pub enum TargetLookup {
     NotFound,
     /// There was such a target, but no more.
     Removed,
+    /// There is such a target, but it is not served now: the initiator may try again later.
+    Offline,
     /// It is served elsewhere.
     Moved {
         /// Where, as TargetAddress without a portal group tag: `host:port`, IPv6 in brackets (13.8).

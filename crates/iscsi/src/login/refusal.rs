@@ -47,6 +47,9 @@ pub enum LoginRefusal {
     /// The target was removed.
     #[error("the target was removed")]
     TargetRemoved,
+    /// The target is not served now.
+    #[error("the target is offline")]
+    TargetOffline,
     /// The target is elsewhere: a redirection.
     #[error("the target is at {address}")]
     Moved {
@@ -109,6 +112,7 @@ impl LoginRefusal {
             Self::SessionType => LoginStatus::SESSION_TYPE_NOT_SUPPORTED,
             Self::TargetNotFound => LoginStatus::NOT_FOUND,
             Self::TargetRemoved => LoginStatus::TARGET_REMOVED,
+            Self::TargetOffline => LoginStatus::SERVICE_UNAVAILABLE,
             Self::Moved { is_temporary: true, .. } => LoginStatus::MOVED_TEMPORARILY,
             Self::Moved { .. } => LoginStatus::MOVED_PERMANENTLY,
             Self::NotAuthorized => LoginStatus::AUTHORIZATION_FAILURE,

@@ -319,6 +319,7 @@ fn find(
         }
         TargetLookup::NotFound => Err(LoginRefusal::TargetNotFound),
         TargetLookup::Removed => Err(LoginRefusal::TargetRemoved),
+        TargetLookup::Offline => Err(LoginRefusal::TargetOffline),
         TargetLookup::Moved { address, is_temporary } => {
             Err(LoginRefusal::Moved { address, is_temporary })
         }

@@ -78,26 +78,27 @@ fn pages_start(form: ModeHeader, list: &[u8], medium: &MediumInfo) -> Result<usi
     Ok(end)
 }
 
-/// A block descriptor may only repeat what is: neither capacity nor block length can change.
+/// A block descriptor may only repeat what is: neither capacity nor block length can be changed here.
 fn check_block_descriptor(
     descriptor: &[u8],
     offset: u16,
     medium: &MediumInfo,
 ) -> Result<(), Sense> {
     let Some((count, length)) = descriptor.split_last_chunk::<4>() else { return Ok(()) };
+    let blocks = medium.blocks.get();
     let count = match *count {
         [a, b, c, d] => match u32::from_be_bytes([a, b, c, d]) {
             // "Keep" and "as many as there are" in the short form.
-            0 | u32::MAX => medium.blocks,
+            0 | u32::MAX => blocks,
             count => u64::from(count),
         },
         [a, b, c, d, e, f, g, h, ..] => match u64::from_be_bytes([a, b, c, d, e, f, g, h]) {
-            0 | u64::MAX => medium.blocks,
+            0 | u64::MAX => blocks,
             count => count,
         },
-        _ => medium.blocks,
+        _ => blocks,
     };
-    if count != medium.blocks {
+    if count != blocks {
         return Err(Sense::invalid_field_in_parameter_list(offset, None));
     }
     // In the short form the first of the four bytes is reserved.

@@ -97,10 +97,10 @@ fn block_descriptor(request: &ModeSense, medium: &MediumInfo) -> BlockDescriptor
     }
     let long = request.long_lba_accepted;
     if long {
-        bytes.extend(medium.blocks.to_be_bytes());
+        bytes.extend(medium.blocks.get().to_be_bytes());
         bytes.extend([0; 4]);
     } else {
-        bytes.extend(u32::try_from(medium.blocks).unwrap_or(u32::MAX).to_be_bytes());
+        bytes.extend(u32::try_from(medium.blocks.get()).unwrap_or(u32::MAX).to_be_bytes());
     }
     // The short form has a reserved byte and three for the length: the same bytes as four.
     bytes.extend(medium.block_bytes.to_be_bytes());

@@ -1,7 +1,7 @@
 use super::page::PAGES;
 use super::*;
 use crate::cdb::{ModeHeader, ModeSense};
-use crate::unit::MediumInfo;
+use crate::unit::{Capacity, MediumInfo};
 use crate::{AdditionalSense, Sense};
 use proptest::prelude::*;
 
@@ -76,7 +76,7 @@ fn header_and_block_descriptors() {
 
     let read_only = MediumInfo { read_only: true, ..medium() };
     assert_eq!(pages.sense(&request, &read_only).unwrap()[3], 0x90);
-    let huge = MediumInfo { blocks: 1 << 33, ..medium() };
+    let huge = MediumInfo { blocks: Capacity::new(1 << 33), ..medium() };
     request.long_lba_accepted = false;
     assert_eq!(pages.sense(&request, &huge).unwrap()[8..12], [255; 4]);
 }

@@ -4,7 +4,7 @@ use crate::unit::MediumInfo;
 
 /// The last LBA, or FFFF_FFFFh for "ask READ CAPACITY(16)", and the block length.
 pub fn read_capacity10(medium: &MediumInfo) -> [u8; 8] {
-    let last = u32::try_from(medium.blocks - 1).unwrap_or(u32::MAX);
+    let last = u32::try_from(medium.blocks.get() - 1).unwrap_or(u32::MAX);
     let mut data = [0; 8];
     data[..4].copy_from_slice(&last.to_be_bytes());
     data[4..].copy_from_slice(&medium.block_bytes.to_be_bytes());
@@ -16,7 +16,7 @@ pub fn read_capacity16(medium: &MediumInfo) -> [u8; 32] {
     const LBPME: u8 = 0x80;
     const LBPRZ: u8 = 0x40;
     let mut data = [0; 32];
-    data[..8].copy_from_slice(&(medium.blocks - 1).to_be_bytes());
+    data[..8].copy_from_slice(&(medium.blocks.get() - 1).to_be_bytes());
     data[8..12].copy_from_slice(&medium.block_bytes.to_be_bytes());
     data[13] = medium.physical_exponent & 0x0f;
     if medium.thin {

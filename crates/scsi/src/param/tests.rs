@@ -1,7 +1,7 @@
 use super::*;
 use crate::Sense;
 use crate::cdb::BlockRange;
-use crate::unit::MediumInfo;
+use crate::unit::{Capacity, MediumInfo};
 use proptest::prelude::*;
 
 fn medium() -> MediumInfo {
@@ -70,7 +70,7 @@ fn lba_status_data() {
 fn capacity_data() {
     let mut medium = MediumInfo::new(4096, 1 << 32);
     assert_eq!(read_capacity10(&medium), [255, 255, 255, 255, 0, 0, 16, 0]);
-    medium.blocks = (1 << 32) + 1;
+    medium.blocks = Capacity::new((1 << 32) + 1);
     assert_eq!(read_capacity10(&medium)[..4], [255; 4]);
     medium.physical_exponent = 3;
     let data = read_capacity16(&medium);

@@ -224,9 +224,12 @@ impl LogicalUnit {
     /// and PRE-FETCH. The first block must exist in any case.
     pub fn blocks_to_end(&self, range: BlockRange) -> Result<u64, Sense> {
         let medium = self.medium();
+        let end = medium.blocks.get();
         let first = BlockRange { blocks: range.blocks.max(1), ..range };
         medium.check_range(first)?;
-        Ok(if range.blocks == 0 { medium.blocks - range.lba } else { range.blocks.into() })
+        // The capacity may have shrunk since the admission.
+        let rest = end.saturating_sub(range.lba);
+        Ok(if range.blocks == 0 { rest } else { range.blocks.into() })
     }
 
     fn check_anchor(&self, anchor: bool, bit: u8) -> Result<(), Sense> {

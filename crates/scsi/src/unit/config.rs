@@ -5,6 +5,7 @@ use crate::alua::PortGroups;
 use crate::cdb::BlockRange;
 use crate::referrals::ReferralMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The names of a logical unit. All ASCII; longer ones are cut to their fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,13 +75,52 @@ pub struct Limits {
     pub atomic_blocks_max: u32,
 }
 
-/// The medium as the standard describes it. It does not change while the unit exists.
+/// Capacity in logical blocks, at least one. It may change while the unit is in use
+/// ([`LogicalUnit::resize`](super::LogicalUnit::resize)); each command sees one value or the other.
+#[derive(Debug)]
+pub struct Capacity(AtomicU64);
+
+impl Capacity {
+    /// This many blocks.
+    pub fn new(blocks: u64) -> Self {
+        assert!(blocks > 0, "a medium has blocks");
+        Self(AtomicU64::new(blocks))
+    }
+
+    /// The capacity now.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Changes it, and returns what it was.
+    pub(super) fn replace(&self, blocks: u64) -> u64 {
+        assert!(blocks > 0, "a medium has blocks");
+        self.0.swap(blocks, Ordering::Relaxed)
+    }
+}
+
+impl Clone for Capacity {
+    fn clone(&self) -> Self {
+        Self::new(self.get())
+    }
+}
+
+impl PartialEq for Capacity {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl Eq for Capacity {}
+
+/// The medium as the standard describes it. Nothing but its capacity changes while the unit exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MediumInfo {
     /// Logical block length.
     pub block_bytes: u32,
-    /// Capacity in logical blocks, at least one.
-    pub blocks: u64,
+    /// Capacity in logical blocks.
+    pub blocks: Capacity,
     /// LOGICAL BLOCKS PER PHYSICAL BLOCK EXPONENT.
     pub physical_exponent: u8,
     /// Writes are refused.
@@ -102,11 +142,11 @@ pub struct MediumInfo {
 impl MediumInfo {
     /// A thin, writable, solid medium with 4 KiB physical blocks and generous limits.
     pub fn new(block_bytes: u32, blocks: u64) -> Self {
-        assert!(blocks > 0 && block_bytes.is_power_of_two(), "a medium has blocks");
+        assert!(block_bytes.is_power_of_two(), "blocks are powers of two");
         let blocks_in = |bytes: u32| (bytes / block_bytes).max(1);
         Self {
             block_bytes,
-            blocks,
+            blocks: Capacity::new(blocks),
             physical_exponent: blocks_in(4096).trailing_zeros() as u8,
             read_only: false,
             thin: true,
@@ -131,11 +171,12 @@ impl MediumInfo {
 
     /// Refuses a range that is not wholly inside the medium. An empty range may stand at its end.
     pub fn check_range(&self, range: BlockRange) -> Result<(), Sense> {
+        let blocks = self.blocks.get();
         let end = range.lba.checked_add(range.blocks.into());
         match end {
-            Some(end) if end <= self.blocks => Ok(()),
+            Some(end) if end <= blocks => Ok(()),
             // The first block that does not exist.
-            _ => Err(Sense::lba_out_of_range(range.lba.max(self.blocks))),
+            _ => Err(Sense::lba_out_of_range(range.lba.max(blocks))),
         }
     }
 }

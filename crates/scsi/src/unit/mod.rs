@@ -20,7 +20,7 @@ mod tests;
 pub use crate::reservation::Refusal;
 pub use absent::execute_absent;
 pub use admit::CopyAccess;
-pub use config::{Identity, Limits, MediumInfo, TargetPort, UnitConfig, naa_from};
+pub use config::{Capacity, Identity, Limits, MediumInfo, TargetPort, UnitConfig, naa_from};
 pub use nexus::Nexus;
 pub use outcome::{Effect, Outcome, SanitizeMethod};
 
@@ -150,6 +150,13 @@ impl LogicalUnit {
         let state = self.state();
         for nexus in state.nexuses.iter().filter(|nexus| who(nexus.key())) {
             nexus.establish(condition);
+        }
+    }
+
+    /// The medium has another capacity from now on; every nexus is told (SBC-4 4.9).
+    pub fn resize(&self, blocks: u64) {
+        if self.config.medium.blocks.replace(blocks) != blocks {
+            self.establish_attention(|_| true, AdditionalSense::CAPACITY_DATA_HAS_CHANGED);
         }
     }
 

@@ -110,7 +110,7 @@ async fn copy_segment(work: &Work<'_>, index: usize, placed: &Placed<'_>) -> Res
 /// The first byte of a range that is wholly on the medium.
 fn start_of(unit: &Unit, lba: u64, len: u64) -> Option<u64> {
     let end = lba.checked_add(len / u64::from(unit.block_bytes))?;
-    (end <= unit.logical.medium().blocks).then(|| unit.bytes_of(lba))
+    (end <= unit.logical.medium().blocks.get()).then(|| unit.bytes_of(lba))
 }
 
 /// What the host hears of a segment that failed (SPC-4 §5.17.7.4): COPY ABORTED with its number,

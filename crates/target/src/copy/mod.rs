@@ -52,7 +52,7 @@ impl Request {
 /// Runs a command of the copy manager.
 pub(crate) async fn run(task: &Rc<Task>) -> Outcome {
     let unit = task.place.unit.clone();
-    let shared = &task.conn().session.shared;
+    let target = task.conn().session.target();
     let moved = task.command.data_out_bytes(unit.block_bytes);
     let data = task.take_data();
     let Some(list) = data.as_deref().unwrap_or_default().get(..moved as usize) else {
@@ -60,16 +60,16 @@ pub(crate) async fn run(task: &Rc<Task>) -> Outcome {
     };
     let aborted = task.clone();
     let request = Request {
-        copies: shared.copies.clone(),
+        copies: target.copies.clone(),
         unit,
         key: task.place.nexus.key().clone(),
         aborted: Box::new(move || aborted.is_aborted()),
     };
     let done = match task.command {
-        Command::ExtendedCopy { .. } => extended::copy(&request, &shared.units, list).await,
+        Command::ExtendedCopy { .. } => extended::copy(&request, &target.units, list).await,
         Command::PopulateToken { list_id, .. } => offload::populate(&request, list_id, list),
         Command::WriteUsingToken { list_id, .. } => {
-            offload::write(request, &shared.units, list_id, list).await
+            offload::write(request, &target.units, list_id, list).await
         }
         command => return results::receive(&request, command),
     };

@@ -22,7 +22,7 @@ use crate::unit::Unit;
 pub(super) fn populate(request: &Request, list_id: u32, list: &[u8]) -> Result<(), Outcome> {
     let unit = &request.unit;
     let medium = unit.logical.medium();
-    let parsed = PopulateToken::parse(list, medium.block_bytes, medium.blocks);
+    let parsed = PopulateToken::parse(list, medium.block_bytes, medium.blocks.get());
     let Some(wanted) = parsed.map_err(Outcome::Check)? else { return Ok(()) };
     admit(request, &wanted.ranges, CopyAccess::Read)?;
     let id = request.copy_id(CopyAction::PopulateToken, list_id);
@@ -61,7 +61,7 @@ pub(super) async fn write(
     list: &[u8],
 ) -> Result<(), Outcome> {
     let medium = request.unit.logical.medium();
-    let parsed = WriteUsingToken::parse(list, medium.block_bytes, medium.blocks);
+    let parsed = WriteUsingToken::parse(list, medium.block_bytes, medium.blocks.get());
     let Some(wanted) = parsed.map_err(Outcome::Check)? else { return Ok(()) };
     let rod = request.copies.open_token(&wanted.token).map_err(Outcome::Check)?;
     let plan = plan(&request.unit, units, &rod, &wanted).map_err(Outcome::Check)?;

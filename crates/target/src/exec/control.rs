@@ -15,10 +15,9 @@ use crate::unit::Unit;
 
 pub(super) async fn run(task: &Rc<Task>) -> Outcome {
     let unit = &task.place.unit;
-    let shared = &task.conn().session.shared;
     let data = task.take_data();
     let moved = task.command.data_out_bytes(unit.block_bytes);
-    let luns = shared.luns();
+    let luns = task.conn().session.target().luns();
     let context = ControlContext { luns: &luns };
     let parameters = data.as_deref().unwrap_or_default();
     let reserved_before = matches!(task.command, Command::PersistentReserveOut { .. })
@@ -57,9 +56,10 @@ async fn carry_out(task: &Rc<Task>, unit: &Arc<Unit>, effect: Effect) -> Result<
             Outcome::Check(Sense::internal_failure())
         }),
         Effect::AbortTasks { of } => {
-            let shared = &task.conn().session.shared;
-            let copies = shared.copies.preempt(unit.index, &of);
-            abort_everywhere(shared, &Scope::UnitOfNexus(unit.index, of), Some(task)).await;
+            let session = &task.conn().session;
+            let copies = session.target().copies.preempt(unit.index, &of);
+            let scope = Scope::UnitOfNexus(unit.clone(), of);
+            abort_everywhere(&session.shared, &scope, Some(task)).await;
             copies.wait().await;
             Ok(())
         }
@@ -68,8 +68,8 @@ async fn carry_out(task: &Rc<Task>, unit: &Arc<Unit>, effect: Effect) -> Result<
             flushed.map_err(|error| super::failed(unit, error, super::Doing::Writing))
         }
         Effect::Sanitize { method, immediate } => {
-            let blocks = unit.logical.medium().blocks;
-            task.conn().session.shared.copies.changed(unit, 0, blocks);
+            let blocks = unit.logical.medium().blocks.get();
+            task.conn().session.target().copies.changed(unit, 0, blocks);
             super::sanitize::sanitize(task, method, immediate).await
         }
     }
@@ -77,7 +77,7 @@ async fn carry_out(task: &Rc<Task>, unit: &Arc<Unit>, effect: Effect) -> Result<
 
 /// What a LUN without a unit answers (SPC-5 §6.7.2).
 pub(crate) fn absent_unit(answer: &Answer, cdb: &[u8]) -> Outcome {
-    let luns = answer.conn.session.shared.luns();
+    let luns = answer.conn.session.target().luns();
     let Done { status, sense, data_in, .. } = execute_absent(cdb, &ControlContext { luns: &luns });
     match (status, sense) {
         (Status::Good, _) => Outcome::Parameters(data_in),

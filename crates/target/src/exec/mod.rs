@@ -36,7 +36,7 @@ fn announce_change(task: &Task) {
         _ => None,
     };
     if let Some((lba, blocks)) = blocks {
-        task.conn().session.shared.copies.changed(unit, lba, blocks);
+        task.conn().session.target().copies.changed(unit, lba, blocks);
     }
 }
 

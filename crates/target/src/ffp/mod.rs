@@ -44,7 +44,7 @@ pub(crate) fn judge(conn: &Rc<Connection>, bhs: &Bhs, data_len: usize) -> Result
     let session = &conn.session;
     match bhs.opcode() {
         Opcode::DATA_OUT => data_out::judge(conn, bhs),
-        Opcode::SCSI_COMMAND if session.is_discovery => {
+        Opcode::SCSI_COMMAND if session.is_discovery() => {
             Err(Fault::Protocol("a SCSI command in a discovery session"))
         }
         Opcode::SCSI_COMMAND => {

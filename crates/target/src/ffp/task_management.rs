@@ -7,6 +7,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use iscsi::ffp::{serial_le, serial_lt};
 use iscsi::pdu::{
@@ -18,19 +19,19 @@ use scsi::param::decode_lun;
 use super::command;
 use crate::conn::{Connection, Ending};
 use crate::session::Session;
-use crate::shared::Shared;
+use crate::targets::Target;
 use crate::task::Task;
 use crate::unit::Unit;
 
 /// Which tasks a function ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Scope {
     /// All tasks of one logical unit, whoever sent them.
-    Unit(usize),
+    Unit(Arc<Unit>),
     /// The tasks of one nexus in one logical unit.
-    UnitOfNexus(usize, NexusKey),
+    UnitOfNexus(Arc<Unit>, NexusKey),
     /// All tasks of the target.
-    Target,
+    Target(Arc<Target>),
 }
 
 /// Functions of one session that may wait for tasks at the same time: they stand outside the
@@ -39,7 +40,7 @@ const WAITING_FUNCTIONS_MAX: usize = 64;
 
 pub(super) fn run(conn: &Rc<Connection>, bhs: &Bhs) {
     let Ok(request) = TaskRequest::parse(bhs) else { return };
-    if conn.session.is_discovery {
+    if conn.session.is_discovery() {
         return conn.push_reject(RejectReason::PROTOCOL_ERROR, bhs.bytes());
     }
     if too_many_wait(&conn.session) {
@@ -96,13 +97,13 @@ fn plug(session: &Session, request: &TaskRequest) {
 }
 
 /// The unit a function is for; a LUN that does not exist is answered here.
-fn unit_index(conn: &Connection, request: &TaskRequest) -> Option<usize> {
-    let units = conn.session.shared.units.len();
-    let index = decode_lun(request.lun).map(usize::from).filter(|&index| index < units);
-    if index.is_none() {
+fn unit_of(conn: &Connection, request: &TaskRequest) -> Option<Arc<Unit>> {
+    let units = &conn.session.target().units;
+    let unit = decode_lun(request.lun).and_then(|index| units.get(usize::from(index)));
+    if unit.is_none() {
         respond(conn, request, TaskResult::LUN_DOES_NOT_EXIST);
     }
-    index
+    unit.cloned()
 }
 
 fn known(session: &Session, request: &TaskRequest) -> bool {
@@ -159,14 +160,14 @@ fn abort_one(conn: &Rc<Connection>, request: TaskRequest) {
 }
 
 fn query_set(conn: &Connection, request: &TaskRequest) {
-    let Some(_) = unit_index(conn, request) else { return };
+    let Some(_) = unit_of(conn, request) else { return };
     let any = !conn.session.tasks_where(|task| task.answer.lun == request.lun).is_empty();
     respond(conn, request, if any { TaskResult::SUCCEEDED } else { TaskResult::COMPLETE });
 }
 
 /// QUERY ASYNCHRONOUS EVENT (SAM-5 §7.9): whether a unit attention or deferred error is pending.
 fn query_event(conn: &Connection, request: &TaskRequest) {
-    let Some(_) = unit_index(conn, request) else { return };
+    let Some(_) = unit_of(conn, request) else { return };
     let place = conn.session.unit(request.lun).expect("the unit exists");
     let pending = place.nexus.has_attention();
     respond(conn, request, if pending { TaskResult::SUCCEEDED } else { TaskResult::COMPLETE });
@@ -177,36 +178,33 @@ fn query_event(conn: &Connection, request: &TaskRequest) {
 fn many(conn: &Rc<Connection>, request: TaskRequest) {
     let session = conn.session.clone();
     let shared = session.shared.clone();
+    let target = session.target().clone();
     let key = session.nexus_key();
     let (aborted, reset): (Pin<Box<dyn Future<Output = ()>>>, _) = match request.function {
         TaskFunction::ABORT_TASK_SET | TaskFunction::CLEAR_TASK_SET => {
             // One task set per I_T nexus (TST=001b), so both mean the same tasks.
-            let Some(index) = unit_index(conn, &request) else { return };
-            (Box::pin(abort_tasks(tasks_in(&Scope::UnitOfNexus(index, key)))), 0..0)
+            let Some(unit) = unit_of(conn, &request) else { return };
+            (Box::pin(abort_tasks(tasks_in(&Scope::UnitOfNexus(unit, key)))), Vec::new())
         }
         TaskFunction::LOGICAL_UNIT_RESET => {
-            let Some(index) = unit_index(conn, &request) else { return };
-            (
-                Box::pin(crate::core::abort_everywhere(&shared, &Scope::Unit(index), None)),
-                index..index + 1,
-            )
+            let Some(unit) = unit_of(conn, &request) else { return };
+            let scope = Scope::Unit(unit.clone());
+            (Box::pin(crate::core::abort_everywhere(&shared, &scope, None)), vec![unit])
         }
         TaskFunction::I_T_NEXUS_RESET => {
             plug(&session, &request);
-            (Box::pin(abort_tasks(session.tasks_where(|_| true))), 0..0)
+            (Box::pin(abort_tasks(session.tasks_where(|_| true))), Vec::new())
         }
         _ => {
             plug(&session, &request);
-            let all = 0..shared.units.len();
-            (Box::pin(crate::core::abort_everywhere(&shared, &Scope::Target, None)), all)
+            let scope = Scope::Target(target.clone());
+            (Box::pin(crate::core::abort_everywhere(&shared, &scope, None)), target.units.clone())
         }
     };
-    let units = shared.units[reset].to_vec();
-    let all = shared.clone();
     let ended = async move {
         aborted.await;
-        for unit in &units {
-            reset_unit(&all, unit).await;
+        for unit in &reset {
+            reset_unit(&target, unit).await;
         }
     };
     wait_beside(conn, ended, move |conn| {
@@ -221,8 +219,8 @@ fn many(conn: &Rc<Connection>, request: TaskRequest) {
 }
 
 /// Resets a unit. A write cache that this turns off is written out first (SPC-5 §6.13).
-async fn reset_unit(shared: &Shared, unit: &Unit) {
-    shared.copies.reset(unit.index).await;
+async fn reset_unit(target: &Target, unit: &Unit) {
+    target.copies.reset(unit.index).await;
     if !unit.logical.logical_unit_reset().is_empty()
         && let Err(error) = unit.device.flush().await
     {
@@ -235,10 +233,10 @@ pub(crate) fn tasks_in(scope: &Scope) -> Vec<Rc<Task>> {
     let mut found = Vec::new();
     for session in crate::core::sessions() {
         let hit = |task: &Task| match scope {
-            Scope::Target => true,
-            Scope::Unit(index) => task.place.unit.index == *index,
-            Scope::UnitOfNexus(index, key) => {
-                task.place.unit.index == *index && session.nexus_key() == *key
+            Scope::Target(target) => session.is_of(target),
+            Scope::Unit(unit) => Arc::ptr_eq(&task.place.unit, unit),
+            Scope::UnitOfNexus(unit, key) => {
+                Arc::ptr_eq(&task.place.unit, unit) && session.nexus_key() == *key
             }
         };
         found.extend(session.tasks_where(hit));

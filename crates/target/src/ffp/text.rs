@@ -7,6 +7,7 @@ use iscsi::pdu::{BHS_LEN_BYTES, Bhs, TextRequest, TextResponse};
 use iscsi::text::TextWriter;
 
 use crate::conn::Connection;
+use crate::targets::Found;
 
 /// What one connection may learn.
 struct Env<'a>(&'a Connection);
@@ -14,20 +15,30 @@ struct Env<'a>(&'a Connection);
 impl TextEnv for Env<'_> {
     fn send_targets(&mut self, which: &SendTargets, out: &mut TextWriter) -> bool {
         let Self(conn) = self;
-        let shared = &conn.session.shared;
-        match which {
-            SendTargets::All if !conn.session.is_discovery => return false,
-            SendTargets::Current if conn.session.is_discovery => return false,
-            SendTargets::One(name) if *name != shared.name => {
-                // A normal session may ask for its own target only; discovery finds nothing.
-                return conn.session.is_discovery;
+        let session = &conn.session;
+        let shared = &session.shared;
+        let targets = match which {
+            // A normal session may ask for its own target only.
+            SendTargets::All if !session.is_discovery() => return false,
+            SendTargets::Current if session.is_discovery() => return false,
+            SendTargets::One(name) if !session.is_discovery() && *name != session.target().name => {
+                return false;
             }
-            _ => {}
-        }
+            _ if !session.is_discovery() => vec![session.target().clone()],
+            SendTargets::One(name) => match shared.targets.find(name.as_str()) {
+                Found::Served(target) => vec![target],
+                Found::Offline | Found::Unknown => Vec::new(),
+            },
+            _ => shared.targets.served(),
+        };
         let addresses = shared.announced_portals(conn.local);
         let portal = |address| Portal { address, group_tag: shared.port_group };
         let portals: Vec<_> = addresses.into_iter().map(portal).collect();
-        write_record(&shared.name, &portals, out);
+        for target in targets {
+            if target.rules.admit(&session.initiator, conn.peer.ip()) {
+                write_record(&target.name, &portals, out);
+            }
+        }
         true
     }
 }

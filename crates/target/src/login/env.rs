@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use iscsi::chap::{AuthPolicy, ChapPolicy, CredentialsError};
-use iscsi::login::{LoginEnv, SessionDecision, SessionRequest, SessionType, TargetLookup};
+use iscsi::login::{LoginEnv, SessionDecision, SessionRequest, TargetLookup};
 use iscsi::pdu::LoginStatus;
 use iscsi::text::IscsiName;
 
@@ -11,6 +11,7 @@ use super::Ends;
 use crate::config::Access;
 use crate::session::SessionKey;
 use crate::shared::Shared;
+use crate::targets::{Found, Rules};
 
 /// What initiators must prove, as the login needs it.
 ///
@@ -33,10 +34,13 @@ pub(super) struct Env<'a> {
 }
 
 impl Env<'_> {
-    fn admits(&self, initiator: &IscsiName) -> bool {
-        let allow = &self.shared.allow;
-        let from = self.ends.peer.ip();
-        allow.is_empty() || allow.iter().any(|rule| rule.admits(initiator.as_str(), from))
+    /// The rules of a target that is served, or those for discovery.
+    fn rules(&self, target: Option<&IscsiName>) -> Option<Arc<Rules>> {
+        let Some(name) = target else { return Some(self.shared.rules.clone()) };
+        match self.shared.targets.find(name.as_str()) {
+            Found::Served(target) => Some(target.rules.clone()),
+            Found::Offline | Found::Unknown => None,
+        }
     }
 
     /// A place in a session that exists: the TSIH must be its own.
@@ -58,9 +62,11 @@ impl Env<'_> {
 
 impl LoginEnv for Env<'_> {
     fn find_target(&mut self, name: &IscsiName) -> TargetLookup {
-        if name.as_str() != self.shared.name.as_str() {
-            return TargetLookup::NotFound;
-        }
+        let target = match self.shared.targets.find(name.as_str()) {
+            Found::Served(target) => target,
+            Found::Offline => return TargetLookup::Offline,
+            Found::Unknown => return TargetLookup::NotFound,
+        };
         let elsewhere = self.shared.redirect.as_ref();
         if let Some(elsewhere) = elsewhere.and_then(|rule| rule.elsewhere(self.ends.local)) {
             return TargetLookup::Moved {
@@ -70,32 +76,39 @@ impl LoginEnv for Env<'_> {
         }
         TargetLookup::Found {
             portal_group_tag: self.shared.port_group,
-            alias: self.shared.alias.clone(),
-            auth: self.shared.auth.clone(),
+            alias: target.alias.clone(),
+            auth: target.rules.auth.clone(),
         }
     }
 
     fn discovery_auth(&mut self) -> AuthPolicy {
-        self.shared.auth.clone()
+        self.shared.rules.auth.clone()
     }
 
-    fn authorize(&mut self, initiator: &IscsiName, _target: Option<&IscsiName>) -> bool {
-        self.admits(initiator)
+    fn authorize(&mut self, initiator: &IscsiName, target: Option<&IscsiName>) -> bool {
+        let rules = self.rules(target);
+        rules.is_some_and(|rules| rules.admit(initiator.as_str(), self.ends.peer.ip()))
     }
 
     fn session(&mut self, request: &SessionRequest<'_>) -> SessionDecision {
         if self.shared.is_stopping() {
             return SessionDecision::Refuse(LoginStatus::SERVICE_UNAVAILABLE);
         }
-        let key = SessionKey { initiator: request.initiator.as_str().into(), isid: request.isid };
+        let key = request.target.map(|target| SessionKey {
+            target: target.as_str().into(),
+            initiator: request.initiator.as_str().into(),
+            isid: request.isid,
+        });
         if request.tsih != 0 {
+            let Some(key) = key else {
+                return SessionDecision::Refuse(LoginStatus::SESSION_DOES_NOT_EXIST);
+            };
             return self.join(request, &key);
         }
         let Some(tsih) = self.shared.registry.new_tsih() else {
             return SessionDecision::Refuse(LoginStatus::OUT_OF_RESOURCES);
         };
-        let is_normal = request.session_type == SessionType::Normal;
-        if is_normal && self.shared.registry.find(&key).is_some() {
+        if key.is_some_and(|key| self.shared.registry.find(&key).is_some()) {
             SessionDecision::Reinstate { tsih }
         } else {
             SessionDecision::Start { tsih }

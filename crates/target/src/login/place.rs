@@ -13,6 +13,7 @@ use crate::conn::{self, Connection, Ending};
 use crate::quiet::{LOGIN, quietly};
 use crate::session::{Residence, Session, SessionKey};
 use crate::shared::{Counted, Shared};
+use crate::targets::Found;
 
 /// How often a login tries to end the session before it; each try ends one.
 const REINSTATEMENTS_MAX: u32 = 4;
@@ -27,17 +28,27 @@ pub(super) async fn settle(
     accepted: Accepted,
 ) {
     let outcome = &accepted.outcome;
-    if outcome.session_type == SessionType::Discovery {
+    let Some(name) = &outcome.target_name else {
         drop(login);
-        let session = Rc::new(Session::new(shared.clone(), outcome));
+        let session = Rc::new(Session::new(shared.clone(), None, outcome));
         crate::core::remember_session(&session);
         return begin(session, stream, ends, accepted).await;
-    }
-    let key = SessionKey { initiator: outcome.initiator_name.as_str().into(), isid: outcome.isid };
+    };
+    let key = SessionKey {
+        target: name.as_str().into(),
+        initiator: outcome.initiator_name.as_str().into(),
+        isid: outcome.isid,
+    };
     if !matches!(outcome.decision, SessionDecision::Join { .. }) {
+        let Found::Served(target) = shared.targets.find(name.as_str()) else { return };
         if reserve(shared, &key, &accepted).await {
             drop(login);
-            let session = Rc::new(Session::new(shared.clone(), outcome));
+            // Who takes the target away marks it first and then ends the sessions of each core: it
+            // finds this one there, or is seen here.
+            if target.is_closing() {
+                return shared.registry.remove(&key, outcome.tsih);
+            }
+            let session = Rc::new(Session::new(shared.clone(), Some(target), outcome));
             crate::core::remember_session(&session);
             begin(session, stream, ends, accepted).await;
         } else {

@@ -23,6 +23,7 @@ use crate::conn::{Connection, Ending};
 use crate::event::{Bell, Event};
 use crate::order::TaskOrder;
 use crate::shared::Shared;
+use crate::targets::Target;
 use crate::task::Task;
 use crate::unit::Unit;
 
@@ -45,10 +46,11 @@ pub(crate) struct UnitNexus {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) shared: Arc<Shared>,
+    /// What it is logged in to; a discovery session has no target.
+    target: Option<Arc<Target>>,
     pub(crate) initiator: Arc<str>,
     pub(crate) isid: Isid,
     pub(crate) tsih: u16,
-    pub(crate) is_discovery: bool,
     pub(crate) params: SessionParams,
     window: RefCell<CommandWindow>,
     pub(crate) early: RefCell<EarlyPdus>,
@@ -69,15 +71,22 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(shared: Arc<Shared>, outcome: &iscsi::login::LoginOutcome) -> Self {
-        let units = shared.units.iter().map(|_| OnceCell::new()).collect();
+    /// A session of `target`, or a discovery session.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        target: Option<Arc<Target>>,
+        outcome: &iscsi::login::LoginOutcome,
+    ) -> Self {
+        debug_assert_eq!(target.is_none(), outcome.session_type == SessionType::Discovery);
+        let units = target.iter().flat_map(|target| &target.units);
+        let units = units.map(|_| OnceCell::new()).collect();
         let depth = shared.limits.queue_depth;
         Self {
             shared,
+            target,
             initiator: outcome.initiator_name.as_str().into(),
             isid: outcome.isid,
             tsih: outcome.tsih,
-            is_discovery: outcome.session_type == SessionType::Discovery,
             params: outcome.session,
             window: RefCell::new(CommandWindow::new(outcome.exp_cmd_sn, depth)),
             early: RefCell::default(),
@@ -95,8 +104,24 @@ impl Session {
         }
     }
 
-    pub(crate) fn key(&self) -> SessionKey {
-        SessionKey { initiator: self.initiator.clone(), isid: self.isid }
+    /// Its place in the registry, which a discovery session has not.
+    pub(crate) fn key(&self) -> Option<SessionKey> {
+        let target = self.target.as_ref()?.name.as_str().into();
+        Some(SessionKey { target, initiator: self.initiator.clone(), isid: self.isid })
+    }
+
+    pub(crate) fn is_discovery(&self) -> bool {
+        self.target.is_none()
+    }
+
+    /// The target of a normal session: whoever runs commands has one.
+    #[inline]
+    pub(crate) fn target(&self) -> &Arc<Target> {
+        self.target.as_ref().expect("a discovery session takes no commands")
+    }
+
+    pub(crate) fn is_of(&self, target: &Arc<Target>) -> bool {
+        self.target.as_ref().is_some_and(|own| Arc::ptr_eq(own, target))
     }
 
     // ---- numbering -----------------------------------------------------------------------------
@@ -126,7 +151,7 @@ impl Session {
         let index = usize::from(decode_lun(lun_raw)?);
         let slot = self.units.get(index)?;
         Some(slot.get_or_init(|| {
-            let unit = self.shared.units[index].clone();
+            let unit = self.target().units[index].clone();
             let nexus = unit.logical.attach(self.nexus_key());
             Rc::new(UnitNexus { unit, nexus, order: RefCell::new(TaskOrder::new()) })
         }))
@@ -237,7 +262,9 @@ impl Session {
 
     fn count_connections(&self) {
         let cids = self.connections.borrow().iter().map(|conn| conn.cid).collect();
-        self.shared.registry.set_connections(&self.key(), self.tsih, cids);
+        if let Some(key) = self.key() {
+            self.shared.registry.set_connections(&key, self.tsih, cids);
+        }
     }
 
     pub(crate) fn connections(&self) -> Vec<Rc<Connection>> {
@@ -306,12 +333,16 @@ impl Session {
             task.ended.wait().await;
         }
         self.early.borrow_mut().clear();
-        self.shared.copies.nexus_lost(&self.nexus_key()).await;
+        if let Some(target) = &self.target {
+            target.copies.nexus_lost(&self.nexus_key()).await;
+        }
         for place in self.units.iter().filter_map(OnceCell::get) {
             place.unit.logical.detach(&place.nexus);
         }
         crate::core::forget_session(&self);
-        self.shared.registry.remove(&self.key(), self.tsih);
+        if let Some(key) = self.key() {
+            self.shared.registry.remove(&key, self.tsih);
+        }
         self.ended.set();
     }
 

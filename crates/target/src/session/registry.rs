@@ -7,10 +7,11 @@ use iscsi::params::SessionParams;
 use iscsi::pdu::Isid;
 use ring::CoreId;
 
-/// What names a session to a target: one initiator port (RFC 7143 §4.4.1; the portal group is
+/// What names a session: the target and one initiator port (RFC 7143 §4.4.1; the portal group is
 /// always ours).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SessionKey {
+    pub(crate) target: Arc<str>,
     pub(crate) initiator: Arc<str>,
     pub(crate) isid: Isid,
 }
@@ -33,7 +34,7 @@ struct Tables {
     last_tsih: u16,
 }
 
-/// All sessions of the target, discovery sessions excepted.
+/// All sessions of the server, discovery sessions excepted.
 #[derive(Debug, Default)]
 pub(crate) struct Registry(Mutex<Tables>);
 
@@ -90,6 +91,11 @@ impl Registry {
     pub(crate) fn len(&self) -> usize {
         self.tables().by_key.len()
     }
+
+    /// Sessions of one target.
+    pub(crate) fn count(&self, target: &str) -> usize {
+        self.tables().by_key.keys().filter(|key| *key.target == *target).count()
+    }
 }
 
 #[cfg(test)]
@@ -97,7 +103,7 @@ mod tests {
     use super::*;
 
     fn key(name: &str) -> SessionKey {
-        SessionKey { initiator: name.into(), isid: [0; 6] }
+        SessionKey { target: "t".into(), initiator: name.into(), isid: [0; 6] }
     }
 
     #[test]
@@ -114,6 +120,10 @@ mod tests {
         assert!(registry.insert(&key("a"), first.clone()));
         assert!(!registry.insert(&key("a"), second.clone()), "the key is taken");
         assert!(!registry.insert(&key("b"), first.clone()), "the TSIH is taken");
+        let elsewhere = SessionKey { target: "u".into(), ..key("a") };
+        assert!(registry.insert(&elsewhere, second.clone()), "another target, another session");
+        assert_eq!((registry.len(), registry.count("t"), registry.count("v")), (2, 1, 0));
+        registry.remove(&elsewhere, second.tsih);
         registry.set_connections(&key("a"), second.tsih, vec![7]);
         registry.remove(&key("a"), second.tsih);
         assert_eq!(

@@ -16,4 +16,5 @@ mod memory;
 mod nop;
 mod order;
 mod reservations;
+mod targets;
 mod writes;

@@ -41,6 +41,8 @@ fn targets_that_are_not_there_or_not_allowed() {
     assert_eq!(status, LoginStatus::NOT_FOUND);
     let (_, status) = first(&hello(""), with_lookup(TargetLookup::Removed));
     assert_eq!(status, LoginStatus::TARGET_REMOVED);
+    let (_, status) = first(&hello(""), with_lookup(TargetLookup::Offline));
+    assert_eq!(status, LoginStatus::SERVICE_UNAVAILABLE, "the initiator tries again later");
     let env = Env { is_authorized: false, ..Env::default() };
     let (_, status) = first(&hello(""), env);
     assert_eq!(status, LoginStatus::AUTHORIZATION_FAILURE);

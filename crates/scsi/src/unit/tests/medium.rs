@@ -125,3 +125,34 @@ fn a_thick_medium_has_no_provisioning_commands() {
         assert_eq!(bench.send(&one, &report).data_in, [0, 1, 0, 0], "{opcode:02x}");
     }
 }
+
+#[test]
+fn a_new_capacity_holds_at_once_and_every_nexus_is_told() {
+    let bench = Bench::new();
+    let (one, other) = (bench.host(1, 1), bench.host(2, 2));
+    let last_lba = |nexus: &Arc<Nexus>| {
+        let data = bench.send(nexus, &[0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0]).data_in;
+        u32::from_be_bytes(data[..4].try_into().unwrap())
+    };
+    let read = |lba: u16| {
+        let [a, b] = lba.to_be_bytes();
+        bench.send(&one, &[0x28, 0, 0, 0, a, b, 0, 0, 1, 0])
+    };
+    assert_eq!(read(1000), Outcome::check(Sense::lba_out_of_range(1000)));
+
+    bench.unit.resize(2000);
+    for nexus in [&one, &other] {
+        assert_eq!(attention(&bench.send(nexus, &[0; 6])), Some((0x2a, 0x09)));
+        assert_eq!(last_lba(nexus), 1999);
+    }
+    assert_eq!(read(1999), Outcome::good());
+
+    bench.unit.resize(2000);
+    assert_eq!(read(1999), Outcome::good(), "nothing has changed, nobody is told");
+
+    bench.unit.resize(1500);
+    assert_eq!(attention(&read(1500)), Some((0x2a, 0x09)));
+    assert_eq!(read(1500), Outcome::check(Sense::lba_out_of_range(1500)));
+    let range = crate::cdb::BlockRange { lba: 1600, blocks: 0 };
+    assert_eq!(bench.unit.blocks_to_end(range), Err(Sense::lba_out_of_range(1600)));
+}

@@ -19,7 +19,7 @@ use scsi::unit::ControlContext;
 use scsi::{AdditionalSense, Sense, SenseKey, Status};
 
 use super::*;
-use crate::config::{Access, Config, Limits, UnitSpec};
+use crate::config::UnitSpec;
 
 const MIB: u64 = 1 << 20;
 
@@ -58,21 +58,10 @@ impl Bench {
             read_only: read_only(n),
             name: format!("unit {n}"),
         };
-        let config = Config {
-            iqn: "iqn.2026-11.dev.drystone:copy".to_owned(),
-            alias: None,
-            portals: Vec::new(),
-            units: disks.iter().enumerate().map(spec).collect(),
-            access: Access::default(),
-            cores: 1,
-            core: CoreConfig::default(),
-            congestion: None,
-            state_dir: state.path().to_owned(),
-            limits: Limits::default(),
-            port_group: 1,
-            redirect: None,
-        };
-        let units = crate::unit::make_all(&config).unwrap();
+        let specs: Vec<_> = disks.iter().enumerate().map(spec).collect();
+        let iqn = "iqn.2026-11.dev.drystone:copy";
+        let home = crate::unit::Home { iqn, port_group: 1, state_dir: state.path() };
+        let units = crate::unit::make_all(&specs, &home).unwrap();
         Self { units, disks, copies: Arc::default(), _state: state }
     }
 

@@ -11,7 +11,7 @@ pub(crate) use cdb::*;
 pub(crate) use connection::{Broken, Connection, Got, Pdu};
 pub(crate) use exchange::{Command, Done};
 pub(crate) use login::{Login, NoLogin};
-pub(crate) use rig::{IQN, Rig, config, faulty, pattern, ram, wait_until};
+pub(crate) use rig::{IQN, Rig, config, faulty, on_core, pattern, ram, target_of, wait_until};
 
 use std::time::Duration;
 

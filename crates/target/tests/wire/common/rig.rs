@@ -1,12 +1,13 @@
 //! A server in this process, on a free port of the loopback.
 
+use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use block::testing::FaultyDisk;
 use block::{BlockDevice, RamDisk};
-use target::{Access, Config, Limits, Server, UnitSpec};
+use target::{Access, Config, Limits, Server, TargetSpec, Targets, UnitSpec};
 use tempfile::TempDir;
 
 use super::{Connection, Login, PATIENCE};
@@ -28,21 +29,33 @@ pub(crate) fn faulty() -> (FaultyDisk, Arc<dyn BlockDevice>) {
     (disk.clone(), Arc::new(disk))
 }
 
-/// Serves these disks as LUN 0, 1, ... on one core. The state directory is set by [`Rig::start`].
-pub(crate) fn config(disks: impl IntoIterator<Item = Arc<dyn BlockDevice>>) -> Config {
+/// These disks as LUN 0, 1, ... of one target.
+pub(crate) fn target_of(
+    iqn: &str,
+    disks: impl IntoIterator<Item = Arc<dyn BlockDevice>>,
+) -> TargetSpec {
     let unit = |(index, device)| UnitSpec {
         device,
         referrals: None,
-        serial: format!("test-{index}"),
+        serial: format!("{}-{index}", iqn.rsplit(':').next().unwrap()),
         write_cache: true,
         read_only: false,
-        name: format!("test disk {index}"),
+        name: format!("disk {index} of {iqn}"),
     };
-    Config {
-        iqn: IQN.to_owned(),
+    TargetSpec {
+        iqn: iqn.to_owned(),
         alias: Some("a test".to_owned()),
-        portals: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
         units: disks.into_iter().enumerate().map(unit).collect(),
+        access: None,
+    }
+}
+
+/// Serves these disks as LUN 0, 1, ... of one target on one core. The state directory is set by
+/// [`Rig::start`].
+pub(crate) fn config(disks: impl IntoIterator<Item = Arc<dyn BlockDevice>>) -> Config {
+    Config {
+        targets: vec![target_of(IQN, disks)],
+        portals: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
         access: Access::default(),
         cores: 1,
         core: ring::CoreConfig { spin: ring::SpinPolicy::Efficient, ..Default::default() },
@@ -107,6 +120,25 @@ impl Rig {
         let result = self.server.take().unwrap().shutdown(grace);
         (result, self.state.take().unwrap())
     }
+}
+
+/// Runs a change of the targets on the first core, and waits for it.
+pub(crate) fn on_core<T, Fut>(
+    server: &Server,
+    work: impl FnOnce(Targets) -> Fut + Send + 'static,
+) -> T
+where
+    T: Send + 'static,
+    Fut: Future<Output = T> + 'static,
+{
+    let targets = server.targets();
+    let (done, answer) = std::sync::mpsc::channel();
+    server.first_core().run(move || {
+        ring::spawn(async move {
+            done.send(work(targets).await).unwrap();
+        });
+    });
+    answer.recv_timeout(PATIENCE).unwrap()
 }
 
 /// Bytes of which no two blocks nearby are equal.

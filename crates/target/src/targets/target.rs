@@ -1,0 +1,82 @@
+//! One target: its name, its logical units, and who may use it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use iscsi::chap::AuthPolicy;
+use iscsi::text::IscsiName;
+
+use super::TargetError;
+use crate::config::{Access, AllowRule, TargetSpec};
+use crate::copy::CopyManager;
+use crate::shared::Shared;
+use crate::unit::{self, Home, Unit};
+
+/// Who may log in, as a login asks for it.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub(crate) auth: AuthPolicy,
+    allow: Vec<AllowRule>,
+}
+
+impl Rules {
+    /// # Errors
+    /// The same secret for both directions.
+    pub(crate) fn new(access: Access) -> Result<Self, TargetError> {
+        Ok(Self { auth: crate::login::auth_policy(&access)?, allow: access.allow })
+    }
+
+    pub(crate) fn admit(&self, initiator: &str, from: IpAddr) -> bool {
+        self.allow.is_empty() || self.allow.iter().any(|rule| rule.admits(initiator, from))
+    }
+}
+
+/// One target, shared by all cores. A session holds it from login to its end.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) name: IscsiName,
+    pub(crate) alias: Option<String>,
+    pub(crate) units: Vec<Arc<Unit>>,
+    pub(crate) rules: Arc<Rules>,
+    /// Tokens and copies under way, of all its sessions.
+    pub(crate) copies: Arc<CopyManager>,
+    /// It is being taken away: no session may begin. Set before the sessions are told to end.
+    closing: AtomicBool,
+}
+
+impl Target {
+    /// Reads the reservations that were saved for its units.
+    pub(crate) fn new(spec: TargetSpec, shared: &Shared) -> Result<Self, TargetError> {
+        let name = IscsiName::parse(&spec.iqn)
+            .map_err(|error| TargetError::Name { name: spec.iqn.clone(), error })?;
+        if spec.units.is_empty() {
+            return Err(TargetError::Empty(spec.iqn));
+        }
+        let (port_group, state_dir) = (shared.port_group, &*shared.state_dir);
+        let units = unit::make_all(&spec.units, &Home { iqn: &spec.iqn, port_group, state_dir })?;
+        let own = spec.access.map(Rules::new).transpose()?;
+        Ok(Self {
+            name,
+            alias: spec.alias,
+            units,
+            rules: own.map_or_else(|| shared.rules.clone(), Arc::new),
+            copies: Arc::default(),
+            closing: AtomicBool::new(false),
+        })
+    }
+
+    /// The LUNs, as they stand in PDUs and in REPORT LUNS.
+    pub(crate) fn luns(&self) -> Vec<u64> {
+        let indices = (0..self.units.len()).map_while(|index| u16::try_from(index).ok());
+        indices.filter_map(scsi::param::encode_lun).collect()
+    }
+
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+}
