@@ -79,6 +79,7 @@ impl Core {
         }
         self.use_holders();
         self.work.ring();
+        self.upkeep.ring();
     }
 
     /// Changes the labels of all disks; false when there was nothing to change.

@@ -9,6 +9,7 @@ use super::{Core, State};
 use crate::error::ArrayError;
 use crate::journal::Record;
 use crate::label::Layout;
+use crate::mutants::{self, Mutant};
 use crate::raid::{Seat, Set};
 use crate::space::{Chunks, Claim, Kind, Pool, Slots, lanes, width};
 use crate::tree::PageAddr;
@@ -52,7 +53,10 @@ impl Space {
             self.pool.unreserve(level, old - new);
         } else if !self.pool.reserve(level, new - old) {
             // It was checked when the volume was made; what has gone since is a disk.
-            tracing::warn!("a thick volume of {level} has {} clusters less than it should", new - old);
+            tracing::warn!(
+                "a thick volume of {level} has {} clusters less than it should",
+                new - old
+            );
         }
     }
 
@@ -75,7 +79,9 @@ impl Space {
         }
         for place in freed {
             self.mark(*place, false);
-            self.pool.free(*place);
+            if !mutants::is(Mutant::EarlyFree) {
+                self.pool.free(*place);
+            }
         }
         for page in pages {
             self.pool.free(Place::new(page.set(), page.index()));
@@ -120,8 +126,13 @@ impl Space {
     }
 
     /// Takes in a set as a checkpoint record has it.
-    pub(crate) fn load_set(&mut self, set: &Set, packed: Option<&Vec<u8>>) -> Result<(), ArrayError> {
-        let damaged = || ArrayError::Damaged(format!("the space of set {} makes no sense", set.id().0));
+    pub(crate) fn load_set(
+        &mut self,
+        set: &Set,
+        packed: Option<&Vec<u8>>,
+    ) -> Result<(), ArrayError> {
+        let damaged =
+            || ArrayError::Damaged(format!("the space of set {} makes no sense", set.id().0));
         let words = match packed {
             None => Vec::new(),
             Some(bytes) => {
@@ -155,7 +166,14 @@ impl Space {
     /// Places and pages that nobody reads any more are free.
     pub(crate) fn release(&mut self, places: &[Place], pages: &[PageAddr]) {
         let pages = pages.iter().map(|page| Place::new(page.set(), page.index()));
+        let places = if mutants::is(Mutant::EarlyFree) { &[] } else { places };
         self.pool.settle(places.iter().copied().chain(pages));
+    }
+
+    /// What [`Mutant::EarlyFree`] does.
+    pub(crate) fn release_early(&mut self, place: Place) {
+        self.pool.free(place);
+        self.pool.settle([place]);
     }
 
     /// Keeps as much free for rebuilds as the largest disk that there is could need, unless that
@@ -332,7 +350,8 @@ impl Core {
         chunks: &[(crate::DiskId, u32)],
     ) {
         let seats = chunks.iter().map(|&(disk, chunk)| Seat { disk, chunk }).collect();
-        let set = Set::empty(id, level, seats, self.set_layout()).expect("chunks of distinct disks");
+        let set =
+            Set::empty(id, level, seats, self.set_layout()).expect("chunks of distinct disks");
         let set = Arc::new(set);
         state.space.add_set(&set, empty_slots(&set));
         self.sets.add(set);

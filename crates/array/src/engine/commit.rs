@@ -107,6 +107,10 @@ impl Checkpoint {
         state.adopt_volumes();
         let readers = std::mem::take(&mut state.readers);
         state.limbo.push(Limbo { readers, places: self.freed, pages: self.freed_pages });
+        if !left_chunks.is_empty() {
+            // Whoever was to be emptied may be empty now.
+            core.upkeep.ring();
+        }
         for seat in left_chunks {
             state.space.chunks.release(seat.disk, seat.chunk);
         }

@@ -7,10 +7,11 @@ use super::Checkpoint;
 use super::merge::{Work, Written};
 use crate::core::State;
 use crate::error::ArrayError;
+use crate::mutants::{self, Mutant};
 use crate::overlay::{Base, Patch, Room, Segment};
 use crate::tables::{Snapshot, Version};
 use crate::tree::{Draft, Missing, leaf};
-use crate::{Level, VersionId};
+use crate::{Level, Place, VersionId};
 
 /// Clusters whose data is on its way at the same time.
 const BATCH_CLUSTERS: usize = 64;
@@ -110,7 +111,15 @@ impl Checkpoint {
     /// An entry leaves the map: its cluster is free unless an older version has it.
     fn let_go(&mut self, target: &Target, leaf: u32, entry: &leaf::Entry) {
         if !target.draft.parent().shares(entry.birth, leaf) {
-            self.freed.push(entry.place);
+            self.free(entry.place);
+        }
+    }
+
+    /// Nothing that comes after this checkpoint refers to the place.
+    fn free(&mut self, place: Place) {
+        self.freed.push(place);
+        if mutants::is(Mutant::EarlyFree) {
+            self.core.lock().space.release_early(place);
         }
     }
 
@@ -184,7 +193,7 @@ impl Checkpoint {
         }
         // A cluster that was written whole and then again in this checkpoint.
         if let Some(base) = done.base.filter(|base| Some(base.place) != place) {
-            self.freed.push(base.place);
+            self.free(base.place);
         }
         Ok(())
     }

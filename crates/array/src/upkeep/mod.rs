@@ -30,6 +30,7 @@ impl Core {
             if self.lock().stopped.is_some() {
                 return;
             }
+            self.put_out_silent_disks().await;
             self.heal_queued().await;
             let mut is_busy = self.take_back_disks().await;
             is_busy |= self.restore().await;

@@ -84,7 +84,8 @@ impl Core {
         let has = |seat: &Seat| {
             self.raid.disks().get(seat.disk).is_some_and(|disk| disk.access() != Access::None)
         };
-        let others = members.iter().enumerate().filter(|(index, seat)| *index != member && has(seat));
+        let others =
+            members.iter().enumerate().filter(|(index, seat)| *index != member && has(seat));
         has(&members[member]) || others.count() >= members.len() - set.losses_max()
     }
 
@@ -266,5 +267,5 @@ impl Core {
 /// Whether a disk has failed so often that it should be emptied while it still can be read.
 pub(crate) fn is_suspect(disk: &crate::raid::Disk) -> bool {
     let counts = disk.counts();
-    counts.read_errors + counts.mismatches > ERRORS_MAX
+    disk.access() == Access::Full && counts.read_errors + counts.mismatches > ERRORS_MAX
 }

@@ -7,7 +7,24 @@ use crate::core::Core;
 use crate::label::{self, Found, MemberState};
 use crate::raid::Access;
 
+/// Failed reads after which a disk is asked whether it is there at all.
+const READ_ERRORS_MAX: u64 = 8;
+
 impl Core {
+    /// Puts out disks that do not even give their labels: they are not bad in places, but gone.
+    pub(super) async fn put_out_silent_disks(self: &Arc<Self>) {
+        for disk in self.raid.disks().all() {
+            let is_odd = disk.counts().read_errors > READ_ERRORS_MAX;
+            if is_odd
+                && disk.access() == Access::Full
+                && let Err(error) = label::read(&**disk.device()).await
+            {
+                disk.set_access(Access::ReadOnly);
+                self.disk_failed(disk.id(), &format!("it does not answer: {error}")).await;
+            }
+        }
+    }
+
     /// Looks whether disks that failed answer again; whether one did.
     pub(super) async fn take_back_disks(self: &Arc<Self>) -> bool {
         let away: Vec<DiskId> = self.lock().away.keys().copied().collect();

@@ -163,7 +163,7 @@ pub(super) async fn compare_and_write(
     let held = hold(&core, volume, blocks).await?;
     let old = held.read(blocks).await?;
     let found = old.slice(blocks.skip..blocks.skip + compare.len());
-    let (found, wanted) = (still(found)?, still(compare)?);
+    let (found, wanted) = (still(&found)?, still(&compare)?);
     let differs = found.iter().zip(wanted.iter()).position(|(a, b)| a != b);
     if let Some(offset_bytes) = differs {
         return Ok(Compared::Miscompare { offset_bytes });
@@ -184,8 +184,8 @@ pub(super) async fn or_write(
     let blocks = Blocks::covering(at, data.len());
     let held = hold(&core, volume, blocks).await?;
     let old = held.read(blocks).await?;
-    let mut merged = still(old.slice(blocks.skip..blocks.skip + data.len()))?;
-    for (into, byte) in merged.iter_mut().zip(still(data)?.iter()) {
+    let mut merged = still(&old.slice(blocks.skip..blocks.skip + data.len()))?;
+    for (into, byte) in merged.iter_mut().zip(still(&data)?.iter()) {
         *into |= byte;
     }
     let ticket = held.patch(blocks, &old, &merged.freeze()).await?;
@@ -194,6 +194,6 @@ pub(super) async fn or_write(
 }
 
 /// A copy that nobody changes.
-fn still(data: Data) -> Result<Buf, BlockError> {
+fn still(data: &Data) -> Result<Buf, BlockError> {
     data.to_buf().ok_or(BlockError::NoMemory)
 }

@@ -27,7 +27,7 @@ impl Device {
             }
             Ok(())
         });
-        found.await.map_err(|error| in_block(error, at / crate::BLOCK_BYTES as u64))?;
+        found.await.map_err(|error| in_block(&error, at / crate::BLOCK_BYTES as u64))?;
         let end = (next * CLUSTER_BYTES as u64).min(size_bytes);
         let state = match state {
             Some(true) => ExtentState::Mapped,

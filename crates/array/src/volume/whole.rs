@@ -15,7 +15,7 @@ use crate::journal::{Placed as Moved, Record, Ticket};
 use crate::overlay::{Base, Room};
 use crate::raid::WriteError;
 use crate::sync::Reply;
-use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, Place, VersionId};
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, Place, SetId, VersionId};
 
 /// Clusters that one request has on their way at the same time.
 const CLUSTERS_MAX: usize = 64;
@@ -26,6 +26,9 @@ struct Placed {
     place: Place,
     data: Data,
 }
+
+/// Columns of a stripe of a set.
+type Stripe = (SetId, u32, Vec<(usize, Data)>);
 
 impl Device {
     pub(super) fn write_large(&self, volume: VersionId, first: u64, data: Data) -> IoFuture<()> {
@@ -150,7 +153,11 @@ impl Core {
             // What was set aside is there: it cannot fail.
             if let Ok(places) = self.take_places(state, level, count, count) {
                 let pairs = clusters.drain(..).zip(places);
-                placed.extend(pairs.map(|((cluster, data), place)| Placed { cluster, place, data }));
+                placed.extend(pairs.map(|((cluster, data), place)| Placed {
+                    cluster,
+                    place,
+                    data,
+                }));
             }
             return Ok((placed, clusters));
         }
@@ -202,7 +209,7 @@ impl Core {
             });
             return try_join_all(writes).await.map(drop);
         }
-        let mut stripes: Vec<(crate::SetId, u32, Vec<(usize, Data)>)> = Vec::new();
+        let mut stripes: Vec<Stripe> = Vec::new();
         for Placed { place, data, .. } in placed {
             let (stripe, column) = shape_of(place).locate(place.slot());
             match stripes.last_mut() {

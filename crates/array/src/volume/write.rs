@@ -166,8 +166,7 @@ impl Core {
             Change::Write(data) => {
                 assert_eq!(data.len(), count * BLOCK_BYTES, "a change of whole blocks");
                 self.reserve_for(state, volume, first, count)?;
-                let record =
-                    Record::Data { volume, block: first, blocks: count as u16 };
+                let record = Record::Data { volume, block: first, blocks: count as u16 };
                 let added = self.journal.append(&record, Some(data)).map_err(|_| Wait::Room)?;
                 let live = state.live.get_mut(&volume).expect("checked above");
                 live.overlay.open().write(first, count as u64, added.position);
@@ -188,7 +187,7 @@ impl Core {
             Wait::Page(missing) => {
                 let mut wanted = Some(missing);
                 let load = self.with_pages(|_| wanted.take().map_or(Ok(()), Err));
-                load.await.map_err(|error| in_block(error, first))
+                load.await.map_err(|error| in_block(&error, first))
             }
             Wait::Room => {
                 self.work.ring();

@@ -1,1 +1,186 @@
-//! Disks that fail.
+//! Disks that fail, come back, leave and join.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use array::api::DiskState;
+use array::{Array, ArrayError, Level, Member, OpenOptions, RingEnv};
+use block::testing::{Fault, Operation, Rule};
+
+use crate::common::{Shelf, bytes, read, run, sound, spec, write};
+
+const MIB: usize = 1 << 20;
+
+fn pull(shelf: &Shelf, disk: usize) {
+    for operation in [Operation::Read, Operation::Write, Operation::Flush] {
+        shelf.0[disk]
+            .inject(Rule::always(operation, Fault::Fail(block::BlockError::Medium { at: 0 })));
+    }
+}
+
+async fn until(array: &Array, what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..2000 {
+        if is_so() {
+            return;
+        }
+        ring::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("waited for long: {what}: {:?} {:?} {:?}", array.disks(), array.jobs(), array.events(0));
+}
+
+fn state(array: &Array, disk: usize) -> DiskState {
+    array.disks()[disk].state
+}
+
+#[test]
+fn every_level_goes_on_without_as_many_disks_as_it_may_lose() {
+    for (level, losses) in [(Level::Raid10, 1), (Level::Raid5, 1), (Level::Raid6, 2)] {
+        run(async move {
+            let shelf = Shelf::new(6, 32);
+            let array = shelf.create(level).await;
+            array.create_volume(spec("v", 24)).await.unwrap();
+            let volume = array.device("v").unwrap();
+            let (one, two) = (bytes(4 * MIB, 1), bytes(3 * MIB, 2));
+            write(&volume, 0, &one).await;
+            array.checkpoint().await.unwrap();
+            for disk in 0..losses {
+                pull(&shelf, disk);
+            }
+            assert_eq!(read(&volume, 0, one.len()).await, one, "{level}");
+            write(&volume, MIB as u64, &two).await;
+            write(&volume, 12 * MIB as u64, &one[..5000 / 512 * 512]).await;
+            array.checkpoint().await.unwrap();
+            let mut now = one.clone();
+            now[MIB..].copy_from_slice(&two);
+            assert_eq!(read(&volume, 0, now.len()).await, now, "{level}");
+            assert_eq!(state(&array, 0), DiskState::Missing, "{level}");
+            // They come back, and get what they missed.
+            for disk in 0..losses {
+                shelf.0[disk].heal();
+            }
+            until(&array, "disks are back", || {
+                (0..losses).all(|d| state(&array, d) == DiskState::Online)
+            })
+            .await;
+            assert_eq!(read(&volume, 0, now.len()).await, now, "{level}");
+            sound(&array).await;
+            // What they were given is good: others may go now.
+            for disk in losses..2 * losses {
+                pull(&shelf, disk);
+            }
+            assert_eq!(read(&volume, 0, now.len()).await, now, "{level}");
+            array.close().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_failed_disk_is_rebuilt_on_the_others() {
+    for level in [Level::Raid10, Level::Raid5, Level::Raid6] {
+        run(async move {
+            let shelf = Shelf::new(6, 32);
+            let array = shelf.create(level).await;
+            array.create_volume(spec("v", 24)).await.unwrap();
+            let volume = array.device("v").unwrap();
+            let one = bytes(8 * MIB, 1);
+            write(&volume, 0, &one).await;
+            array.fail_disk("disk-1").await.unwrap();
+            let later = bytes(MIB, 9);
+            write(&volume, 9 * MIB as u64, &later).await;
+            until(&array, "the disk has left", || array.disks().len() == 5).await;
+            // Whole again: any other may go.
+            pull(&shelf, 4);
+            assert_eq!(read(&volume, 0, one.len()).await, one, "{level}");
+            assert_eq!(read(&volume, 9 * MIB as u64, MIB).await, later, "{level}");
+            array.close().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_disk_is_added_and_another_retired() {
+    run(async {
+        let shelf = Shelf::new(5, 32);
+        let array = shelf.create(Level::Raid5).await;
+        array.create_volume(spec("v", 16)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        let one = bytes(6 * MIB, 1);
+        write(&volume, 0, &one).await;
+        let new = Shelf::new(1, 32);
+        let member = Member { name: "new".into(), ..new.members().remove(0) };
+        array.replace_disk("disk-0", member).await.unwrap();
+        until(&array, "the old disk has left", || array.disks().iter().all(|d| d.name != "disk-0"))
+            .await;
+        pull(&shelf, 0);
+        assert_eq!(read(&volume, 0, one.len()).await, one);
+        sound(&array).await;
+        array.close().await.unwrap();
+        let mut members = shelf.members();
+        members.extend(new.members());
+        let array = Array::open(Arc::new(RingEnv), members, OpenOptions::default()).await.unwrap();
+        let volume = array.device("v").unwrap();
+        assert_eq!(read(&volume, 0, one.len()).await, one);
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_damaged_block_is_healed_and_counted() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let array = shelf.create(Level::Raid10).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        let one = bytes(2 * MIB, 1);
+        write(&volume, 0, &one).await;
+        array.checkpoint().await.unwrap();
+        // Rot: everywhere in the data area of one disk.
+        let disk = &shelf.0[2];
+        let device: Arc<dyn block::BlockDevice> = Arc::clone(disk) as _;
+        let size = 32 * MIB as u64;
+        let mut rotten = 0;
+        for at in (0..size - (1 << 20)).step_by(4096) {
+            let block = read(&device, at, 4096).await;
+            if rotten < 20 && one.chunks(4096).any(|chunk| chunk == block) {
+                let mut bad = block.clone();
+                bad[100] ^= 4;
+                write(&device, at, &bad).await;
+                rotten += 1;
+            }
+        }
+        assert!(rotten > 10, "{rotten} blocks");
+        for _ in 0..4 {
+            assert_eq!(read(&volume, 0, one.len()).await, one);
+        }
+        sound(&array).await;
+        until(&array, "healed", || array.disks()[2].healed_blocks >= rotten).await;
+        assert!(array.disks()[2].errors_read >= 1);
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn bad_disks_are_refused_with_a_reason_and_left_alone() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let array = shelf.create(Level::Raid5).await;
+        array.close().await.unwrap();
+        let again = Array::create(Arc::new(RingEnv), shelf.members(), Default::default()).await;
+        let text = again.unwrap_err().to_string();
+        assert!(text.contains("belongs to array") && text.contains("disk-0"), "{text}");
+        let few = Shelf::new(2, 32);
+        let options = array::CreateOptions { level: Level::Raid6, ..Default::default() };
+        let made = Array::create(Arc::new(RingEnv), few.members(), options).await;
+        assert!(matches!(made, Err(ArrayError::TooFewDisks { .. })), "{made:?}");
+        // Half of the disks could be the older half.
+        let half: Vec<Member> = shelf.members().into_iter().take(2).collect();
+        let opened = Array::open(Arc::new(RingEnv), half, OpenOptions::default()).await;
+        let text = opened.unwrap_err().to_string();
+        assert!(text.contains('2') && text.contains('4'), "{text}");
+        // Any order will do.
+        let mut reversed = shelf.members();
+        reversed.reverse();
+        let opened = Array::open(Arc::new(RingEnv), reversed, OpenOptions::default()).await;
+        opened.unwrap().close().await.unwrap();
+    });
+}

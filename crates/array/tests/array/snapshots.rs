@@ -1,1 +1,187 @@
-//! Snapshots.
+//! Snapshots, clones, rollback, differences and the space they hold.
+
+use array::api::{ChangedExtent, SpaceInfo};
+use array::{Array, Level};
+
+use crate::common::{Shelf, bytes, read, run, sound, spec, write};
+
+const MIB: u64 = 1 << 20;
+const CLUSTER: u64 = 64 << 10;
+
+async fn with_volume(level: Level) -> (Shelf, Array) {
+    let shelf = Shelf::new(6, 32);
+    let array = shelf.create(level).await;
+    array.create_volume(spec("v", 16)).await.unwrap();
+    (shelf, array)
+}
+
+async fn take(array: &Array, name: &str) {
+    array.snapshot(&[("v", Some(name))]).await.unwrap();
+}
+
+/// Deletions and their checkpoints come to an end.
+async fn settle(array: &Array) {
+    for _ in 0..20 {
+        array.checkpoint().await.unwrap();
+    }
+    assert_eq!(array.jobs(), []);
+}
+
+#[test]
+fn a_snapshot_keeps_what_was_there_whatever_comes_after() {
+    for level in [Level::Raid10, Level::Raid5] {
+        run(async move {
+            let (shelf, array) = with_volume(level).await;
+            let volume = array.device("v").unwrap();
+            let (one, two, three) = (bytes(200_704, 1), bytes(200_704, 2), bytes(4096, 3));
+            write(&volume, MIB, &one).await;
+            take(&array, "first").await;
+            write(&volume, MIB, &two).await;
+            take(&array, "second").await;
+            write(&volume, MIB + 8192, &three).await;
+            volume.unmap(MIB, CLUSTER).await.unwrap();
+            for pass in 0..2 {
+                let first = array.snapshot_device("v", "first").unwrap();
+                let second = array.snapshot_device("v", "second").unwrap();
+                assert_eq!(read(&first, MIB, one.len()).await, one, "{level} pass {pass}");
+                assert_eq!(read(&second, MIB, two.len()).await, two, "{level} pass {pass}");
+                let now = read(&volume, MIB, two.len()).await;
+                assert!(now[..CLUSTER as usize].iter().all(|byte| *byte == 0));
+                assert_eq!(now[CLUSTER as usize..], two[CLUSTER as usize..]);
+                array.checkpoint().await.unwrap();
+            }
+            drop(volume);
+            sound(&array).await;
+            let array = {
+                drop(array);
+                shelf.open().await
+            };
+            let first = array.snapshot_device("v", "first").unwrap();
+            assert_eq!(read(&first, MIB, one.len()).await, one);
+            array.close().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn snapshots_wait_in_the_journal_and_survive_there() {
+    run(async {
+        let (shelf, array) = with_volume(Level::Raid10).await;
+        let volume = array.device("v").unwrap();
+        let one = bytes(8192, 1);
+        write(&volume, 0, &one).await;
+        take(&array, "early").await;
+        write(&volume, 0, &bytes(8192, 2)).await;
+        drop((volume, array));
+        let array = shelf.open().await;
+        let early = array.snapshot_device("v", "early").unwrap();
+        assert_eq!(read(&early, 0, 8192).await, one);
+        assert_eq!(array.snapshots("v").unwrap().len(), 1);
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn clones_and_rollback_begin_with_what_the_snapshot_holds() {
+    run(async {
+        let (_shelf, array) = with_volume(Level::Raid6).await;
+        let volume = array.device("v").unwrap();
+        let (one, two) = (bytes(CLUSTER as usize * 3, 1), bytes(CLUSTER as usize, 2));
+        write(&volume, 0, &one).await;
+        take(&array, "base").await;
+        write(&volume, 0, &two).await;
+        array.clone_snapshot("v", "base", "copy").await.unwrap();
+        let copy = array.device("copy").unwrap();
+        assert_eq!(read(&copy, 0, one.len()).await, one);
+        write(&copy, CLUSTER, &two).await;
+        assert_eq!(array.volume("copy").unwrap().origin.as_deref(), Some("v@base"));
+        let refused = array.rollback("v", "base").await.unwrap_err();
+        assert!(refused.to_string().contains("offline"), "{refused}");
+        array.set_volume_online("v", false).await.unwrap();
+        array.rollback("v", "base").await.unwrap();
+        assert_eq!(read(&volume, 0, one.len()).await, one);
+        // The snapshot goes, its clone and the volume stay as they are.
+        array.delete_snapshot("v", "base").await.unwrap();
+        settle_hidden(&array).await;
+        write(&volume, 0, &two).await;
+        assert_eq!(read(&copy, 0, CLUSTER as usize).await, one[..CLUSTER as usize]);
+        assert_eq!(read(&copy, CLUSTER, two.len()).await, two);
+        sound(&array).await;
+        array.close().await.unwrap();
+    });
+}
+
+/// As [`settle`], where a version stays hidden because two others share it.
+async fn settle_hidden(array: &Array) {
+    for _ in 0..20 {
+        array.checkpoint().await.unwrap();
+    }
+}
+
+#[test]
+fn space_is_known_to_the_cluster_and_comes_back() {
+    run(async {
+        let (_shelf, array) = with_volume(Level::Raid10).await;
+        let volume = array.device("v").unwrap();
+        write(&volume, 0, &bytes(4 * CLUSTER as usize, 1)).await;
+        take(&array, "a").await;
+        write(&volume, 0, &bytes(2 * CLUSTER as usize, 2)).await;
+        let a = array.space("v", Some("a")).await.unwrap();
+        assert_eq!(a, SpaceInfo { unique_bytes: 2 * CLUSTER, shared_bytes: 2 * CLUSTER });
+        let now = array.space("v", None).await.unwrap();
+        assert_eq!(now, SpaceInfo { unique_bytes: 2 * CLUSTER, shared_bytes: 2 * CLUSTER });
+        let changed = array.diff("v", Some("a"), None).await.unwrap();
+        assert_eq!(changed, [ChangedExtent { at: 0, len_bytes: 2 * CLUSTER }]);
+        array.delete_snapshot("v", "a").await.unwrap();
+        settle(&array).await;
+        let now = array.space("v", None).await.unwrap();
+        assert_eq!(now, SpaceInfo { unique_bytes: 4 * CLUSTER, shared_bytes: 0 });
+        volume.unmap(0, 16 * MIB).await.unwrap();
+        array.checkpoint().await.unwrap();
+        assert_eq!(array.volume("v").unwrap().used_bytes, 0);
+        sound(&array).await;
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_volume_goes_to_the_bin_comes_back_and_is_purged() {
+    run(async {
+        let (_shelf, array) = with_volume(Level::Raid5).await;
+        let volume = array.device("v").unwrap();
+        let one = bytes(8 * CLUSTER as usize, 1);
+        write(&volume, 0, &one).await;
+        take(&array, "s").await;
+        assert!(array.delete_volume("v").await.unwrap_err().to_string().contains("offline"));
+        array.set_volume_online("v", false).await.unwrap();
+        array.delete_volume("v").await.unwrap();
+        assert!(array.device("v").is_err());
+        array.undelete_volume("v").await.unwrap();
+        assert_eq!(read(&array.device("v").unwrap(), 0, one.len()).await, one);
+        array.delete_volume("v").await.unwrap();
+        array.purge_volume("v").await.unwrap();
+        settle(&array).await;
+        assert_eq!(array.volumes(), []);
+        sound(&array).await;
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn five_hundred_snapshots_are_taken_quickly_and_all_hold() {
+    run(async {
+        let (_shelf, array) = with_volume(Level::Raid10).await;
+        let volume = array.device("v").unwrap();
+        for number in 0..512u32 {
+            write(&volume, u64::from(number % 16) * 4096, &bytes(4096, number as u8)).await;
+            take(&array, &format!("s{number}")).await;
+        }
+        for number in (0..512u32).step_by(37) {
+            let snapshot = array.snapshot_device("v", &format!("s{number}")).unwrap();
+            let at = u64::from(number % 16) * 4096;
+            assert_eq!(read(&snapshot, at, 4096).await, bytes(4096, number as u8), "{number}");
+        }
+        sound(&array).await;
+        array.close().await.unwrap();
+    });
+}
