@@ -134,8 +134,7 @@ mod tests {
     #[test]
     fn a_refusal_says_the_reason_and_the_way_out() {
         let error = ArrayError::NoSpace { free_bytes: 12 << 30, asked_bytes: 20 << 30 };
-        let text =
-            "pool has 12 GiB free, volume asks for 20 GiB thick: add a disk, or leave out --thick";
+        let text = "pool has 12 GiB free, volume asks for 20 GiB thick: add a disk, or leave out --thick";
         assert_eq!(error.to_string(), text);
         assert_eq!(size(1536), "1.5 KiB");
         assert_eq!(size(0), "0 bytes");

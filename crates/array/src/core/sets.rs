@@ -83,8 +83,7 @@ impl Core {
         flags: WriteFlags,
     ) -> Result<(), WriteError> {
         let set = self.sets.get(place.set());
-        until_done(|| self.raid.write_slot(&set, place.slot(), first, data.clone(), flags), self)
-            .await
+        until_done(|| self.raid.write_slot(&set, place.slot(), first, data.clone(), flags), self).await
     }
 
     /// A page, from the first copy that verifies; others that do not are written again.
@@ -110,11 +109,7 @@ impl Core {
     /// Some copy of this page was not it.
     async fn rewrite_page(&self, set: &Arc<Set>, wanted: PageRef, page: Page) {
         let (_, slot, block) = page_at(wanted.addr);
-        tracing::warn!(
-            "metadata page {} of set {} is written again",
-            wanted.addr.index(),
-            set.id().0
-        );
+        tracing::warn!("metadata page {} of set {} is written again", wanted.addr.index(), set.id().0);
         // Not if it may be another page by now. A page that is freed from here on is not used
         // again as long as somebody reads.
         let _readers = {

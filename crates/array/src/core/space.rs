@@ -52,10 +52,7 @@ impl Space {
             self.pool.unreserve(level, old - new);
         } else if !self.pool.reserve(level, new - old) {
             // It was checked when the volume was made; what has gone since is a disk.
-            tracing::warn!(
-                "a thick volume of {level} has {} clusters less than it should",
-                new - old
-            );
+            tracing::warn!("a thick volume of {level} has {} clusters less than it should", new - old);
         }
     }
 
@@ -123,13 +120,8 @@ impl Space {
     }
 
     /// Takes in a set as a checkpoint record has it.
-    pub(crate) fn load_set(
-        &mut self,
-        set: &Set,
-        packed: Option<&Vec<u8>>,
-    ) -> Result<(), ArrayError> {
-        let damaged =
-            || ArrayError::Damaged(format!("the space of set {} makes no sense", set.id().0));
+    pub(crate) fn load_set(&mut self, set: &Set, packed: Option<&Vec<u8>>) -> Result<(), ArrayError> {
+        let damaged = || ArrayError::Damaged(format!("the space of set {} makes no sense", set.id().0));
         let words = match packed {
             None => Vec::new(),
             Some(bytes) => {
@@ -340,8 +332,7 @@ impl Core {
         chunks: &[(crate::DiskId, u32)],
     ) {
         let seats = chunks.iter().map(|&(disk, chunk)| Seat { disk, chunk }).collect();
-        let set =
-            Set::empty(id, level, seats, self.set_layout()).expect("chunks of distinct disks");
+        let set = Set::empty(id, level, seats, self.set_layout()).expect("chunks of distinct disks");
         let set = Arc::new(set);
         state.space.add_set(&set, empty_slots(&set));
         self.sets.add(set);

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use crate::api::Event;
 
-use super::Space;
 use crate::engine::Payload;
 use crate::error::ArrayError;
 use crate::label::Label;
 use crate::overlay::Overlay;
 use crate::pages::PageCache;
+use super::Space;
 use crate::raid::{Heal, Seat};
+use crate::upkeep::Progress;
 use crate::sync::Reply;
 use crate::tables::Tables;
 use crate::tree::PageAddr;
-use crate::upkeep::Progress;
 use crate::{DiskId, Epoch, Place, VersionId};
 
 /// Events that are kept for those who ask.

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::Image;
 use crate::error::ArrayError;
 use crate::journal::Mark;
+use crate::core::Image;
 use crate::tables::Tables;
 use crate::{Epoch, Level};
 

@@ -98,8 +98,7 @@ impl Core {
 
     /// Columns that joined a parity, before the record that said so is overwritten.
     async fn note_written(&self, checkpoint: u64, updates: &[Update]) -> Result<(), ArrayError> {
-        let stripes =
-            updates.iter().map(|update| (update.set, update.stripe, u16::from(update.written)));
+        let stripes = updates.iter().map(|update| (update.set, update.stripe, u16::from(update.written)));
         let record = Record::Written { checkpoint, stripes: stripes.collect() };
         let added = self.journal.append_reserved(&record, None);
         let added = added.map_err(|_| ArrayError::Io(BlockError::NoSpace))?;
@@ -177,3 +176,4 @@ async fn read_pieces(device: &dyn BlockDevice, at: u64, len: u64) -> Option<Data
     }
     Some(buf.freeze())
 }
+

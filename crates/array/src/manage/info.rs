@@ -92,8 +92,9 @@ impl Array {
         let state = self.core.lock();
         let chunk_bytes = self.core.layout.chunk_bytes;
         let counts = state.label.members.iter().filter_map(|r| state.space.chunks.counts(r.disk));
-        let (all, used) = counts
-            .fold((0u64, 0u64), |(all, used), (a, u)| (all + u64::from(a), used + u64::from(u)));
+        let (all, used) = counts.fold((0u64, 0u64), |(all, used), (a, u)| {
+            (all + u64::from(a), used + u64::from(u))
+        });
         let spare = state.space.chunks.spare();
         let free = state.space.chunks.free().saturating_sub(spare);
         let blocks = BLOCK_BYTES as u64;

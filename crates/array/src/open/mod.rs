@@ -193,8 +193,7 @@ impl Core {
             let seats = set.members().into_iter().chain(set.replacement().map(|new| new.seat));
             for seat in seats {
                 if !state.space.chunks.claim(seat.disk, seat.chunk) {
-                    let what =
-                        format!("two sets share chunk {} of disk {}", seat.chunk, seat.disk.0);
+                    let what = format!("two sets share chunk {} of disk {}", seat.chunk, seat.disk.0);
                     return Err(ArrayError::Damaged(what));
                 }
             }
@@ -263,7 +262,8 @@ impl Core {
     pub(crate) fn usable_disks(&self) -> usize {
         let all = self.raid.disks().all();
         let label = self.lock().label.clone();
-        let is_data = |id| label.member(id).is_some_and(|record| record.kind == MemberKind::Data);
+        let is_data =
+            |id| label.member(id).is_some_and(|record| record.kind == MemberKind::Data);
         all.iter().filter(|disk| disk.access() == Access::Full && is_data(disk.id())).count()
     }
 }

@@ -21,12 +21,7 @@ pub(crate) struct Progress {
 }
 
 impl Core {
-    pub(crate) fn begin_job(
-        self: &Arc<Self>,
-        kind: JobKind,
-        subject: &str,
-        total_bytes: u64,
-    ) -> Job {
+    pub(crate) fn begin_job(self: &Arc<Self>, kind: JobKind, subject: &str, total_bytes: u64) -> Job {
         let state = &mut *self.lock();
         let id = state.next_job;
         state.next_job += 1;

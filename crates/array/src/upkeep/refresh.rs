@@ -84,8 +84,7 @@ impl Core {
         let has = |seat: &Seat| {
             self.raid.disks().get(seat.disk).is_some_and(|disk| disk.access() != Access::None)
         };
-        let others =
-            members.iter().enumerate().filter(|(index, seat)| *index != member && has(seat));
+        let others = members.iter().enumerate().filter(|(index, seat)| *index != member && has(seat));
         has(&members[member]) || others.count() >= members.len() - set.losses_max()
     }
 

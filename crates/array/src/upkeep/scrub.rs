@@ -165,9 +165,7 @@ impl Core {
                     if label.generation == generation && !rewrite => {}
                 Ok(other) => {
                     let name = disk.name();
-                    findings.problem(format!(
-                        "the labels of disk {name} are not the newest: {other:?}"
-                    ));
+                    findings.problem(format!("the labels of disk {name} are not the newest: {other:?}"));
                 }
                 Err(error) => {
                     findings.problem(format!("disk {} cannot be read: {error}", disk.name()));

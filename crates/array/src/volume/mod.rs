@@ -9,7 +9,9 @@ mod write;
 
 use std::sync::Arc;
 
-use block::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags};
+use block::{
+    BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags,
+};
 use ring::Data;
 
 use crate::core::Core;

@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 
-use crate::core::State;
 use crate::overlay::{Base, Block};
+use crate::core::State;
 use crate::tree::{Missing, leaf};
 use crate::{CLUSTER_BLOCKS, Place, VersionId};
 
@@ -101,8 +101,12 @@ impl State {
             Of::Snapshot(volume, id) => {
                 let live = self.live.get(&volume);
                 match live.and_then(|live| live.overlay.resolve_at(id, cluster)) {
-                    Some(patch) => (Some(patch), self.tables.volumes[&volume].head.root),
-                    None => (None, self.tables.versions.get(&id).and_then(|v| v.contents.root)),
+                    Some(patch) => {
+                        (Some(patch), self.tables.volumes[&volume].head.root)
+                    }
+                    None => {
+                        (None, self.tables.versions.get(&id).and_then(|v| v.contents.root))
+                    }
                 }
             }
         };
@@ -130,10 +134,9 @@ fn push(plan: &mut Plan, at: usize, mut source: Source, crc: u32) {
             (Source::Journal(from), Source::Journal(position)) => {
                 *from + (last.blocks * crate::BLOCK_BYTES) as u64 == *position
             }
-            (
-                Source::Disk { place, first, crcs },
-                Source::Disk { place: other, first: next, .. },
-            ) if place == other && *first + last.blocks == *next => {
+            (Source::Disk { place, first, crcs }, Source::Disk { place: other, first: next, .. })
+                if place == other && *first + last.blocks == *next =>
+            {
                 crcs.push(crc);
                 true
             }

@@ -131,13 +131,12 @@ impl Core {
                 }
                 Ok(Ok((found, Arc::clone(&state.readers))))
             });
-            let (found, _readers) = planned.await.map_err(|error| in_block(error, first))??;
+            let (found, _readers) =
+                planned.await.map_err(|error| in_block(error, first))??;
             let Some(bad) = self.fetch(&found, &mut buf).await else { return Ok(buf.freeze()) };
             // Data that moved while it was read is no damage: it is where the map says now.
             if bad.is_final && before.as_ref() == Some(&found) {
-                return Err(BlockError::Medium {
-                    at: (first + bad.block as u64) * BLOCK_BYTES as u64,
-                });
+                return Err(BlockError::Medium { at: (first + bad.block as u64) * BLOCK_BYTES as u64 });
             }
             before = Some(found);
         }

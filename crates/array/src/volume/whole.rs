@@ -150,11 +150,7 @@ impl Core {
             // What was set aside is there: it cannot fail.
             if let Ok(places) = self.take_places(state, level, count, count) {
                 let pairs = clusters.drain(..).zip(places);
-                placed.extend(pairs.map(|((cluster, data), place)| Placed {
-                    cluster,
-                    place,
-                    data,
-                }));
+                placed.extend(pairs.map(|((cluster, data), place)| Placed { cluster, place, data }));
             }
             return Ok((placed, clusters));
         }

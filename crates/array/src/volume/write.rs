@@ -166,7 +166,8 @@ impl Core {
             Change::Write(data) => {
                 assert_eq!(data.len(), count * BLOCK_BYTES, "a change of whole blocks");
                 self.reserve_for(state, volume, first, count)?;
-                let record = Record::Data { volume, block: first, blocks: count as u16 };
+                let record =
+                    Record::Data { volume, block: first, blocks: count as u16 };
                 let added = self.journal.append(&record, Some(data)).map_err(|_| Wait::Room)?;
                 let live = state.live.get_mut(&volume).expect("checked above");
                 live.overlay.open().write(first, count as u64, added.position);
