@@ -163,7 +163,9 @@ mod tests {
 
         #[test]
         fn long_runs_of_slots_use_the_members_in_turn(shape in shapes(), slot in 0u32..1000) {
-            prop_assume!(shape.parity() > 0);
+            if shape.parity() == 0 {
+                return Ok(());
+            }
             let member_of = |slot| {
                 let (stripe, column) = shape.locate(slot);
                 (0..shape.members()).find(|m| shape.holds(stripe, *m, column)).unwrap()

@@ -8,9 +8,9 @@ use ring::{Buf, Data};
 use smallvec::SmallVec;
 
 use crate::BLOCK_BYTES;
+use crate::join::join_all;
 
 use super::disks::{Access, Disk};
-use super::join::join_all;
 use super::record::Seat;
 use super::rows::{Loaded, Rows, mask_of};
 use super::set::Set;
@@ -136,7 +136,8 @@ impl Raid {
                 _ => Ok(None),
             }
         };
-        let strips = join_all((0..shape.strips()).map(load)).await;
+        let strips =
+            join_all((0..shape.strips()).map(|strip| Box::pin(load(strip))).collect()).await;
         let strips = strips.into_iter().collect::<Result<_, _>>()?;
         Ok(Rows { shape, written, strips })
     }
@@ -162,11 +163,8 @@ impl Raid {
         targets: &[Target],
         flags: WriteFlags,
     ) -> Result<Vec<bool>, WriteError> {
-        let writes = targets.iter().map(|target| async move {
-            let disk = self.disks().get(target.seat.disk).filter(|disk| disk.is_writable())?;
-            Some(write_disk(&disk, target.at, &target.data, flags).await)
-        });
-        let results = join_all(writes).await;
+        let write = |target| Box::pin(self.write_target(target, flags));
+        let results = join_all(targets.iter().map(write).collect()).await;
         let mut passing = None;
         let mut missed: Vec<Seat> = Vec::new();
         for (target, result) in targets.iter().zip(&results) {
@@ -192,6 +190,16 @@ impl Raid {
         }
     }
 
+    /// Writes to one disk; `None` where it is not there.
+    async fn write_target(
+        &self,
+        target: &Target,
+        flags: WriteFlags,
+    ) -> Option<Result<(), BlockError>> {
+        let disk = self.disks().get(target.seat.disk).filter(|disk| disk.is_writable())?;
+        Some(write_disk(&disk, target.at, &target.data, flags).await)
+    }
+
     fn note_failure(&self, seat: Seat, error: BlockError) {
         if let Some(disk) = self.disks().get(seat.disk) {
             tracing::warn!(disk = disk.name(), %error, "a write failed twice: the disk is out");
@@ -213,9 +221,9 @@ impl Raid {
     /// [`mark_all_stale`](Set::mark_all_stale) it before it is used again.
     pub async fn flush(&self) {
         let disks = self.disks().all();
-        let writable = disks.iter().filter(|disk| disk.is_writable());
-        let flushes = writable.map(|disk| async move { (disk, disk.device().flush().await) });
-        for (disk, result) in join_all(flushes).await {
+        let writable: Vec<_> = disks.iter().filter(|disk| disk.is_writable()).collect();
+        let results = join_all(writable.iter().map(|disk| disk.device().flush()).collect()).await;
+        for (disk, result) in writable.into_iter().zip(results) {
             if let Err(error) = result {
                 tracing::warn!(disk = disk.name(), %error, "a flush failed: the disk is out");
                 disk.fail(error, Access::None);

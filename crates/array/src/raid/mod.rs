@@ -20,7 +20,6 @@ mod disks;
 mod geometry;
 mod heal;
 mod io;
-mod join;
 mod locks;
 mod read;
 mod record;

@@ -255,7 +255,10 @@ impl History {
             self.refresh(stripe).await;
         }
         assert!(self.rig.set.promote_replacement().is_some());
-        self.rotten.retain(|(_, of)| *of != member);
+        // Parity has no checksum: it is copied as it is, which keeps damage but adds none.
+        let shape = self.rig.set.shape();
+        let is_data = |stripe| shape.strip_of(stripe, member) < shape.columns();
+        self.rotten.retain(|(stripe, of)| *of != member || !is_data(*stripe));
     }
 
     fn crash(&mut self) {
