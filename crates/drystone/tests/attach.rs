@@ -266,6 +266,100 @@ fn a_target_that_restarts_under_load_is_not_noticed() {
     assert!(fs::read(dir.join("disk")).unwrap() == bytes);
 }
 
+/// Runs one command of qemu-io on the disk.
+fn qemu_io(uri: &str, command: &str) -> Output {
+    finish(Command::new("qemu-io").args(["-f", "raw", "-c", command, uri]))
+}
+
+/// The pattern is what the command, such as `read -P 1 0 4k`, found.
+fn went_well(output: &Output) -> bool {
+    let said = String::from_utf8_lossy(&output.stdout);
+    output.status.success() && !said.contains("failed") && !said.contains("error")
+}
+
+#[test]
+fn all_paths_down_for_ten_seconds_is_a_pause() {
+    let (_dir, dir) = temp();
+    let spec = file_spec(&dir, "disk", "32M");
+    let export = Export::start(&[&spec], &[]);
+    let portal = export.portal().to_string();
+    let (nbd, uri) = socket(&dir);
+    let options = ["--nbd", &nbd, "--sessions", "2"];
+    let mut attachment = Attachment::start(&dir, &export.url(0), &options);
+    assert!(went_well(&qemu_io(&uri, "write -P 1 0 64k")));
+    export.crash();
+    let since = Instant::now();
+    let writes = thread::spawn({
+        let uri = uri.clone();
+        move || qemu_io(&uri, "write -P 2 4k 64k")
+    });
+    thread::sleep(Duration::from_secs(10));
+    assert!(!writes.is_finished(), "it waits");
+    let export = Export::start(&[&spec], &["--portal", &portal]);
+    assert!(went_well(&writes.join().unwrap()));
+    assert!(since.elapsed() > Duration::from_secs(10));
+    for read in ["read -P 1 0 4k", "read -P 2 4k 64k"] {
+        assert!(went_well(&qemu_io(&uri, read)), "{read}");
+    }
+    attachment.signal(Signal::TERM);
+    assert!(attachment.wait().success());
+    export.stop();
+}
+
+#[test]
+fn all_paths_down_for_longer_than_the_limit_is_an_error_and_no_end() {
+    let (_dir, dir) = temp();
+    let spec = file_spec(&dir, "disk", "32M");
+    let export = Export::start(&[&spec], &[]);
+    let portal = export.portal().to_string();
+    let (nbd, uri) = socket(&dir);
+    let options = ["--nbd", &nbd, "--path-timeout", "2"];
+    let mut attachment = Attachment::start(&dir, &export.url(0), &options);
+    export.crash();
+    let since = Instant::now();
+    let failed = qemu_io(&uri, "write -P 1 0 64k");
+    let took = since.elapsed();
+    let said = stderr(&failed) + &String::from_utf8_lossy(&failed.stdout);
+    assert!(said.contains("Input/output error"), "{said}");
+    assert!(took > Duration::from_secs(1) && took < Duration::from_secs(20), "{took:?}");
+    let shown = attached(&dir, &["--json"]);
+    assert!(shown.contains("\"failed\"") && shown.contains("cannot connect"), "{shown}");
+    // The attachment stays, and serves again as soon as there is a path.
+    let export = Export::start(&[&spec], &["--portal", &portal]);
+    let end = Instant::now() + PATIENCE;
+    while !went_well(&qemu_io(&uri, "write -P 2 0 64k")) {
+        assert!(Instant::now() < end, "it does not come back");
+    }
+    assert!(went_well(&qemu_io(&uri, "read -P 2 0 64k")));
+    attachment.signal(Signal::TERM);
+    assert!(attachment.wait().success());
+    export.stop();
+}
+
+/// The target's machine hangs: connections stay, nobody answers.
+#[test]
+fn a_target_that_hangs_and_wakes_up_is_a_pause() {
+    let (_dir, dir) = temp();
+    let export = Export::start(&[&file_spec(&dir, "disk", "32M")], &[]);
+    let (nbd, uri) = socket(&dir);
+    let options = ["--nbd", &nbd, "--connections", "2"];
+    let mut attachment = Attachment::start(&dir, &export.url(0), &options);
+    export.signal(Signal::STOP);
+    let write = thread::spawn({
+        let uri = uri.clone();
+        move || qemu_io(&uri, "write -P 3 0 1M")
+    });
+    // Longer than the silence after which the path counts as lost.
+    thread::sleep(Duration::from_secs(12));
+    assert!(attached(&dir, &[]).contains("did not answer a NOP-Out"));
+    export.signal(Signal::CONT);
+    assert!(went_well(&write.join().unwrap()));
+    assert!(went_well(&qemu_io(&uri, "read -P 3 0 1M")));
+    attachment.signal(Signal::TERM);
+    assert!(attachment.wait().success());
+    export.stop();
+}
+
 #[test]
 fn fio_verifies_random_writes_over_two_sessions() {
     if !tool("fio", &["--enghelp"]).contains("nbd") {

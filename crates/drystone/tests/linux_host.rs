@@ -1,11 +1,13 @@
-//! The real Linux initiator: a virtual machine logs in to a server of ours over two paths and does
-//! what an operator does, while paths and the server fail. The job is `tests/vm/linux_host/`.
+//! The real Linux, in a virtual machine with two paths to this one. Its initiator logs in to a server
+//! of ours and does what an operator does, while paths and the server fail: `tests/vm/linux_host/`. Its
+//! target, LIO, serves `drystone attach`: `tests/vm/lio/`.
 
 mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 /// For the job within the guest: it takes less than two minutes on two idle cores.
 const LIMIT_S: u32 = 600;
@@ -32,13 +34,17 @@ fn verdict(status: Option<i32>) -> Result<(), &'static str> {
     }
 }
 
-#[test]
-fn linux_uses_a_disk_from_discovery_to_a_crash_of_the_server() {
+/// Two guests at once would need the time of four.
+static ONE_GUEST: Mutex<()> = Mutex::new(());
+
+/// Runs a job of `tests/vm/` to its end.
+fn run_job(job: &str, limit_s: u32) {
+    let _alone = ONE_GUEST.lock().unwrap_or_else(PoisonError::into_inner);
     let log = tempfile::tempdir().expect("a temporary directory can be made");
     let output = Command::new(vm("run.sh"))
-        .args(["--limit", &LIMIT_S.to_string(), "--log"])
+        .args(["--limit", &limit_s.to_string(), "--log"])
         .arg(log.path())
-        .arg(vm("linux_host"))
+        .arg(vm(job))
         .env("DRYSTONE_BIN", common::binary())
         .stdin(Stdio::null())
         .output()
@@ -52,6 +58,16 @@ fn linux_uses_a_disk_from_discovery_to_a_crash_of_the_server() {
         }
         panic!("{what}\n{}", String::from_utf8_lossy(&output.stderr));
     }
+}
+
+#[test]
+fn linux_uses_a_disk_from_discovery_to_a_crash_of_the_server() {
+    run_job("linux_host", LIMIT_S);
+}
+
+#[test]
+fn a_disk_of_lio_is_attached_over_two_paths() {
+    run_job("lio", LIMIT_S);
 }
 
 #[test]

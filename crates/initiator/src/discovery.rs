@@ -11,7 +11,7 @@ use iscsi::pdu::{BHS_LEN_BYTES, Bhs, Opcode, TextRequest, TextResponse, padded_l
 use iscsi::text::{TextError, TextWriter};
 use ring::{SendBatch, Stream};
 
-use crate::login::{FIRST_CMD_SN, LoginError, log_in};
+use crate::login::{FIRST_CMD_SN, LoginError, Role, log_in};
 use crate::options::{SessionOptions, random_isid};
 
 /// Why discovery has no result.
@@ -57,7 +57,7 @@ pub async fn discover(
         ..options.limits
     };
     let work = async {
-        let logged_in = log_in(portal, None, random_isid(), &options).await?;
+        let logged_in = log_in(portal, Role::first(None, random_isid()), &options).await?;
         let exchange =
             Exchange { stream: logged_in.stream, received: logged_in.early, cmd_sn: FIRST_CMD_SN };
         let text = exchange.run(&logged_in.outcome).await?;

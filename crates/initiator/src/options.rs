@@ -23,6 +23,9 @@ pub struct SessionOptions {
     pub chap: Option<InitiatorChap>,
     /// What we offer in the negotiation.
     pub limits: LocalLimits,
+    /// TCP connections of the session, 1 to 64; the target may allow fewer. When one ends, all are
+    /// ended and the session logs in again.
+    pub connections: u16,
     /// Commands under way at once; the target's window can be smaller.
     pub queue_depth: u32,
     /// Time for a TCP connection, name resolution included.
@@ -60,6 +63,7 @@ impl SessionOptions {
                 default_time2wait_s: 0,
                 ..LocalLimits::default()
             },
+            connections: 1,
             queue_depth: 128,
             connect_timeout: Duration::from_secs(3),
             login_timeout: Duration::from_secs(10),

@@ -181,6 +181,28 @@ fn paths_answer_garbage_and_return() {
     break_paths(Proxy::spoil);
 }
 
+/// At ErrorRecoveryLevel 0 the connections of a session end together, and return together.
+#[test]
+fn a_session_of_four_connections_outlives_each_of_them() {
+    let server = serve(config(ram(1)));
+    let proxy = Proxy::to(server.portals()[0]);
+    on_core(async move {
+        let mut options = disk_options();
+        options.session.connections = 4;
+        let disk = two_paths(&[&proxy], options).await;
+        let load = Load::start(&disk);
+        load.progress(100).await;
+        for round in 0..4 {
+            assert_eq!((proxy.connections(), server.sessions()), (4 * (round + 1), 1));
+            proxy.cut_one(4 * round + round);
+            until_state(&disk, 0, |state| state == PathState::Failed).await;
+            load.progress(100).await;
+        }
+        load.end().await;
+        assert_eq!(disk.paths().await[0].status.losses, 4);
+    });
+}
+
 /// The target is slow to run a write; its path is lost; the same write goes through another path;
 /// then another one to the same block. The first copy must not come last.
 #[test]

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
 use common::{
-    Proxy, TARGET, address, config, credentials, data, on_core, portal, ram, serve, session_options,
+    Proxy, TARGET, address, bytes, config, credentials, data, on_core, portal, ram, serve,
+    session_options,
 };
 use initiator::{CommandError, LoginError, Request, Session, Transfer, discover};
 use iscsi::chap::InitiatorChap;
@@ -258,5 +259,51 @@ fn a_target_that_talks_nonsense_is_left() {
         assert_eq!(lost.unwrap_err(), CommandError::InDoubt { loss: 1 });
         proxy.open();
         session.until_fenced(1).await.unwrap();
+    });
+}
+
+/// Commands go over all connections, each with its data and its answer on the one it was sent on.
+#[test]
+fn a_session_has_several_connections() {
+    let server = serve(config(ram(4)));
+    on_core(async move {
+        let mut options = session_options();
+        options.connections = 4;
+        options.queue_depth = 32;
+        let session = Session::open(&address(server.portals()[0]), options.clone()).await.unwrap();
+        assert_eq!((session.connections(), server.sessions()), (4, 1));
+        settle(&session).await;
+        // Long enough for R2T and for data that is received straight into its place.
+        const BYTES: usize = 256 << 10;
+        let block = |n: usize| data(&vec![n as u8 + 1; BYTES]);
+        let at = |opcode, n: usize| {
+            let mut cdb = [0; 16];
+            cdb[0] = opcode;
+            cdb[2..10].copy_from_slice(&((n * BYTES / 512) as u64).to_be_bytes());
+            cdb[10..14].copy_from_slice(&((BYTES / 512) as u32).to_be_bytes());
+            cdb
+        };
+        let writes: Vec<_> = (0..16)
+            .map(|n| session.execute(request(at(0x8a, n), Transfer::Out(block(n)))))
+            .collect();
+        for write in writes {
+            assert!(write.await.unwrap().is_good());
+        }
+        let read = |n| session.execute(request(at(0x88, n), Transfer::In(BYTES as u32)));
+        let reads: Vec<_> = (0..16).map(read).collect();
+        for (n, read) in reads.into_iter().enumerate() {
+            let found = read.await.unwrap();
+            assert!(found.is_good() && bytes(&found.data) == bytes(&block(n)), "read {n}");
+        }
+        // A reset is waited for on all of them.
+        session.reset_unit(0).await.unwrap();
+        settle(&session).await;
+        session.logout().await;
+        assert_eq!(session.connections(), 0);
+
+        // More than the target takes are not had.
+        options.connections = 64;
+        let session = Session::open(&address(server.portals()[0]), options).await.unwrap();
+        assert!((2..=32).contains(&session.connections()), "{}", session.connections());
     });
 }

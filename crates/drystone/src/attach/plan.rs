@@ -89,6 +89,7 @@ impl Plan {
             .map_err(|error| PlanError::Name { name: name.clone(), error })?;
         let mut session = SessionOptions::new(initiator_name);
         session.chap = login(chap, mutual)?;
+        session.connections = args.connections;
         let mut options = DiskOptions::new(session);
         options.router.policy = args.policy;
         options.router.limit = args.path_timeout;
@@ -157,14 +158,15 @@ mod tests {
     #[test]
     fn the_options_reach_the_initiator() {
         let nbd = ["--nbd", "unix:/x", "--policy", "round-robin:8", "--path-timeout", "7"];
-        let name = ["--initiator", "iqn.2026-11.com.example:me", "--sessions", "3"];
+        let name =
+            ["--initiator", "iqn.2026-11.com.example:me", "--sessions", "3", "--connections", "2"];
         let made = plan(&[&[URL], &nbd[..], &name].concat(), &[]).unwrap();
         assert_eq!(made.volume.to_string(), URL);
         assert_eq!(made.options.router.policy.to_string(), "round-robin:8");
         assert_eq!(made.options.router.limit.as_secs(), 7);
         assert_eq!(made.options.session.initiator_name.to_string(), "iqn.2026-11.com.example:me");
         assert!(made.options.session.chap.is_none());
-        assert_eq!(made.sessions.sessions, Some(3));
+        assert_eq!((made.sessions.sessions, made.options.session.connections), (Some(3), 2));
     }
 
     #[test]

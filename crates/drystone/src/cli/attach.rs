@@ -92,6 +92,14 @@ pub(crate) struct AttachArgs {
     #[arg(long, value_name = "N", value_parser = number::sessions, help_heading = "Paths")]
     pub(crate) sessions: Option<u16>,
 
+    /// TCP connections of each session; the target may allow fewer.
+    ///
+    /// More than one help where a single connection cannot fill a link. When one of them is lost,
+    /// its session logs in again with all.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = number::session_connections)]
+    #[arg(help_heading = "Paths")]
+    pub(crate) connections: u16,
+
     /// How long I/O waits while no path works; then it fails.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = number::seconds)]
     #[arg(help_heading = "Paths")]

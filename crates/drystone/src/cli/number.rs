@@ -45,6 +45,11 @@ pub(crate) fn sessions(text: &str) -> Result<u16, NumberError> {
     parse(text, "sessions", 1, 512).map(|n| n as u16)
 }
 
+/// `--connections` of `drystone attach`.
+pub(crate) fn session_connections(text: &str) -> Result<u16, NumberError> {
+    parse(text, "connections", 1, 8).map(|n| n as u16)
+}
+
 /// Any time-out, in seconds.
 pub(crate) fn seconds(text: &str) -> Result<Duration, NumberError> {
     parse(text, "seconds", 1, 3600).map(Duration::from_secs)

@@ -34,6 +34,10 @@ pub(crate) enum Ending {
     /// The target went silent or stopped reading.
     #[error("the target {0}")]
     Stalled(&'static str),
+    /// Another connection of the session has ended: at ErrorRecoveryLevel 0 its commands cannot be
+    /// handed over to this one, so all go (RFC 7143 7.1.4.4).
+    #[error("another connection of the session ended")]
+    Sibling,
     /// The target says that it drops us (RFC 7143 11.9.1).
     #[error("the target drops the session")]
     Dropped,
@@ -43,6 +47,10 @@ pub(crate) enum Ending {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) session: Rc<Inner>,
+    /// Its number in the session; 0 is the one that logged in first.
+    pub(crate) cid: u16,
+    /// Commands under way on it.
+    pub(crate) in_flight: Cell<u32>,
     pub(crate) params: ConnectionParams,
     pub(crate) terms: SessionParams,
     stream: Stream,
@@ -55,8 +63,9 @@ pub(crate) struct Connection {
     pub(crate) heard_at: Cell<Instant>,
     /// When an answer to our ping began to be waited for.
     pub(crate) ping_since: Cell<Option<Instant>>,
-    /// A logout was asked for: no new commands.
-    pub(crate) is_leaving: Cell<bool>,
+    /// Answers to pings, and a bell for each.
+    pub(crate) pongs: Cell<u64>,
+    pub(crate) pong: Notify,
     pub(crate) logout: Answer<()>,
     ending: RefCell<Option<Ending>>,
     ended: Notify,
@@ -64,12 +73,20 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(session: Rc<Inner>, logged_in: LoggedIn) -> (Rc<Self>, Vec<u8>) {
+    /// `terms` are those of the session's first connection.
+    pub(crate) fn new(
+        session: Rc<Inner>,
+        cid: u16,
+        terms: SessionParams,
+        logged_in: LoggedIn,
+    ) -> (Rc<Self>, Vec<u8>) {
         let LoggedIn { stream, outcome, early, .. } = logged_in;
         let conn = Self {
             session,
+            cid,
+            in_flight: Cell::new(0),
             params: outcome.connection,
-            terms: outcome.session,
+            terms,
             stream,
             out: RefCell::new(SendBatch::new()),
             out_bell: Notify::new(),
@@ -77,7 +94,8 @@ impl Connection {
             exp_stat_sn: Cell::new(outcome.exp_stat_sn),
             heard_at: Cell::new(ring::now()),
             ping_since: Cell::new(None),
-            is_leaving: Cell::new(false),
+            pongs: Cell::new(0),
+            pong: Notify::new(),
             logout: Answer::default(),
             ending: RefCell::new(None),
             ended: Notify::new(),
@@ -96,6 +114,7 @@ impl Connection {
         drop(self.stream.shutdown());
         self.ended.notify();
         self.out_bell.notify();
+        self.pong.notify();
     }
 
     pub(crate) fn is_ending(&self) -> bool {

@@ -262,7 +262,7 @@ impl Body {
 /// The task of a Data-In PDU and the place of its data, checked before a byte of it is taken.
 fn judge_data_in(conn: &Connection, bhs: &Bhs) -> Result<(Rc<Task>, usize), Fault> {
     let task =
-        conn.session.task(bhs.itt()).ok_or(Fault::Protocol("Data-In for no task of ours"))?;
+        conn.session.task(conn, bhs.itt()).ok_or(Fault::Protocol("Data-In for no task of ours"))?;
     let pdu = iscsi::pdu::DataIn::parse(bhs).expect("the opcode was looked at");
     if !task.is_read {
         return Err(Fault::Protocol("Data-In for a command that reads nothing"));

@@ -212,7 +212,7 @@ impl Disk {
             let report = |(path, slot): (PathId, Rc<PathSlot>)| PathReport {
                 address: slot.address.clone(),
                 status: core.status(path),
-                trouble: slot.trouble.borrow().clone(),
+                trouble: slot.last_trouble(),
             };
             Ok(core.all_paths().into_iter().map(report).collect())
         });

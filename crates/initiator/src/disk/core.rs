@@ -40,6 +40,16 @@ pub(super) struct PathSlot {
     pub(super) trouble: RefCell<String>,
 }
 
+impl PathSlot {
+    /// Why it is not used: what its session says while that is without a connection.
+    pub(super) fn last_trouble(&self) -> String {
+        let session = self.session.borrow();
+        let down = session.as_ref().filter(|session| !session.is_up());
+        let of_session = down.map(Session::last_trouble).filter(|text| !text.is_empty());
+        of_session.unwrap_or_else(|| self.trouble.borrow().clone())
+    }
+}
+
 /// What the router has decided about an op, until the op has taken note.
 #[derive(Debug, Clone, Copy)]
 enum Step {

@@ -25,7 +25,8 @@ const REDIRECTIONS_MAX: usize = 4;
 /// The tag of all our Login Requests: nothing else is under way then.
 const LOGIN_TAG: u32 = 0;
 
-/// The CmdSN that our sessions begin with.
+/// The CmdSN that our sessions begin with. All connections of a session log in before its first
+/// command, so it is that of each login.
 pub(crate) const FIRST_CMD_SN: u32 = 1;
 
 /// Why there is no session.
@@ -118,18 +119,36 @@ pub(crate) struct LoggedIn {
     pub(crate) early: Vec<u8>,
 }
 
-/// Logs in at `portal`, to `target` or for discovery, and follows redirections.
+/// Who logs in, and as what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Role<'a> {
+    /// The target; `None` for discovery.
+    pub(crate) target: Option<&'a IscsiName>,
+    pub(crate) isid: Isid,
+    /// The session that the connection joins; 0 for a new one.
+    pub(crate) tsih: u16,
+    /// Its number in the session.
+    pub(crate) cid: u16,
+}
+
+impl<'a> Role<'a> {
+    /// The first connection of a session, or the only one of a discovery session.
+    pub(crate) fn first(target: Option<&'a IscsiName>, isid: Isid) -> Self {
+        Self { target, isid, tsih: 0, cid: 0 }
+    }
+}
+
+/// Logs in at `portal` and follows redirections.
 pub(crate) async fn log_in(
     portal: &PortalAddress,
-    target: Option<&IscsiName>,
-    isid: Isid,
+    role: Role<'_>,
     options: &SessionOptions,
 ) -> Result<LoggedIn, LoginError> {
     let attempt = async {
-        let result = follow(portal, target, isid, options).await;
+        let result = follow(portal, role, options).await;
         match (&result, md5_only(options)) {
             (Err(error), Some(plain)) if error.is_authentication() => {
-                follow(portal, target, isid, &plain).await
+                follow(portal, role, &plain).await
             }
             _ => result,
         }
@@ -155,13 +174,12 @@ fn md5_only(options: &SessionOptions) -> Option<SessionOptions> {
 
 async fn follow(
     portal: &PortalAddress,
-    target: Option<&IscsiName>,
-    isid: Isid,
+    role: Role<'_>,
     options: &SessionOptions,
 ) -> Result<LoggedIn, LoginError> {
     let mut portal = portal.clone();
     for _ in 0..=REDIRECTIONS_MAX {
-        match attempt(&portal, target, isid, options).await? {
+        match attempt(&portal, role, options).await? {
             Attempt::Done(logged_in) => return Ok(*logged_in),
             Attempt::Redirect(address) => {
                 let place = address.parse();
@@ -180,8 +198,7 @@ enum Attempt {
 
 async fn attempt(
     portal: &PortalAddress,
-    target: Option<&IscsiName>,
-    isid: Isid,
+    role: Role<'_>,
     options: &SessionOptions,
 ) -> Result<Attempt, LoginError> {
     let refused = |source| LoginError::Refused { portal: show(portal), source };
@@ -191,10 +208,10 @@ async fn attempt(
     let mut login = InitiatorLogin::new(InitiatorConfig {
         initiator_name: options.initiator_name.clone(),
         initiator_alias: None,
-        target_name: target.cloned(),
-        isid,
-        tsih: 0,
-        cid: 0,
+        target_name: role.target.cloned(),
+        isid: role.isid,
+        tsih: role.tsih,
+        cid: role.cid,
         itt: LOGIN_TAG,
         cmd_sn: FIRST_CMD_SN,
         limits: options.limits,

@@ -29,9 +29,9 @@ impl Inner {
             take_stat_sn(conn, pdu.stat_sn)?;
             let data = task.take_data();
             let reply = Reply { status: status_of(pdu.status), sense: None, data };
-            self.finish(conn, task, Ok(reply));
+            self.finish(task, Ok(reply));
         } else {
-            self.pump(conn);
+            self.pump();
         }
         Ok(())
     }
@@ -71,29 +71,30 @@ impl Inner {
             }
             _ => return Err(Fault::Protocol("a PDU that has no place in full feature phase")),
         }
-        self.pump(conn);
+        self.pump();
         Ok(())
     }
 
     fn response(&self, conn: &Connection, bhs: &Bhs, data: &[u8]) -> Result<(), Fault> {
         let pdu = ScsiResponse::parse(bhs).map_err(|_| Fault::Protocol("no SCSI Response"))?;
         take_stat_sn(conn, pdu.stat_sn)?;
-        let task = self.task(pdu.itt).ok_or(Fault::Protocol("a response to no task of ours"))?;
+        let task =
+            self.task(conn, pdu.itt).ok_or(Fault::Protocol("a response to no task of ours"))?;
         if pdu.response != ServiceResponse::COMPLETED {
-            self.finish(conn, &task, Err(CommandError::TargetFailure));
+            self.finish(&task, Err(CommandError::TargetFailure));
             return Ok(());
         }
         let (sense, _) = split_sense_segment(data)
             .map_err(|_| Fault::Protocol("sense data longer than its segment"))?;
         let sense = if sense.is_empty() { None } else { Sense::parse(sense).ok() };
         let data = task.take_data();
-        self.finish(conn, &task, Ok(Reply { status: status_of(pdu.status), sense, data }));
+        self.finish(&task, Ok(Reply { status: status_of(pdu.status), sense, data }));
         Ok(())
     }
 
     fn r2t(&self, conn: &Connection, bhs: &Bhs) -> Result<(), Fault> {
         let pdu = R2t::parse(bhs).map_err(|_| Fault::Protocol("no R2T"))?;
-        let task = self.task(pdu.itt).ok_or(Fault::Protocol("an R2T for no task of ours"))?;
+        let task = self.task(conn, pdu.itt).ok_or(Fault::Protocol("an R2T for no task of ours"))?;
         let len = pdu.desired_data_transfer_len_bytes;
         let end = pdu.buffer_offset_bytes.saturating_add(len);
         if len == 0 || len > conn.terms.max_burst_len_bytes || end as usize > task.data_out.len() {
@@ -121,6 +122,8 @@ fn nop_in(conn: &Connection, bhs: &Bhs, data: &[u8]) -> Result<(), Fault> {
     if pdu.itt != RESERVED_TAG {
         take_stat_sn(conn, pdu.stat_sn)?;
         conn.ping_since.set(None);
+        conn.pongs.set(conn.pongs.get() + 1);
+        conn.pong.notify();
     }
     if pdu.ttt == RESERVED_TAG {
         return Ok(());

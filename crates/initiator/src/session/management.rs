@@ -41,7 +41,7 @@ impl Session {
     /// # Errors
     /// A [`TaskError`].
     pub async fn reset_unit(&self, lun: u64) -> Result<(), TaskError> {
-        let conn = self.inner().usable().ok_or(TaskError::NotConnected)?;
+        let conn = self.inner().first_usable().ok_or(TaskError::NotConnected)?;
         end_all(&conn, TaskFunction::LOGICAL_UNIT_RESET, lun).await
     }
 
@@ -50,14 +50,14 @@ impl Session {
     /// # Errors
     /// A [`TaskError`].
     pub async fn abort_task_set(&self, lun: u64) -> Result<(), TaskError> {
-        let conn = self.inner().usable().ok_or(TaskError::NotConnected)?;
+        let conn = self.inner().first_usable().ok_or(TaskError::NotConnected)?;
         end_all(&conn, TaskFunction::ABORT_TASK_SET, lun).await
     }
 
     /// Lets the commands under way end, logs out, and closes the session.
     pub async fn logout(&self) {
         let inner = self.inner();
-        if let Some(conn) = inner.usable() {
+        if let Some(conn) = inner.first_usable() {
             leave(conn, DRAIN_MAX).await;
         }
         inner.close();
@@ -99,7 +99,11 @@ impl Inner {
             task.phase.set(Phase::Over);
             task.answer.set(Err(CommandError::NotSent));
         }
-        let is_late = |task: &Task| task.phase.get() == Phase::Sent && now >= task.deadline;
+        // Each connection looks after its own: a task is aborted where it was sent (RFC 7143
+        // 11.5.1), so that the request comes behind the command.
+        let is_late = |task: &Task| {
+            task.phase.get() == Phase::Sent && task.cid.get() == conn.cid && now >= task.deadline
+        };
         for task in self.tasks_where(is_late) {
             task.phase.set(Phase::Aborting);
             ring::spawn(abort(conn.clone(), task));
@@ -110,8 +114,8 @@ impl Inner {
 /// Aborts one task. When the target does not confirm that it is over, only the end of the
 /// connection brings certainty.
 ///
-/// A task that does not exist is over, too: on the one connection of the session the command came
-/// before the request to abort it, and its answer, had there been one, before the answer to that.
+/// A task that does not exist is over, too: on its connection the command came before the request to
+/// abort it, and its answer, had there been one, before the answer to that.
 async fn abort(conn: Rc<Connection>, task: Rc<Task>) {
     let answer = manage(&conn, TaskFunction::ABORT_TASK, task.lun, Some(&task)).await;
     if task.phase.get() == Phase::Over {
@@ -119,7 +123,7 @@ async fn abort(conn: Rc<Connection>, task: Rc<Task>) {
     }
     match answer {
         Ok(()) | Err(TaskError::Refused(TaskResult::TASK_DOES_NOT_EXIST)) => {
-            conn.session.finish(&conn, &task, Err(CommandError::Aborted));
+            conn.session.finish(&task, Err(CommandError::Aborted));
         }
         Err(_) => conn.end(Ending::Stalled("did not abort a command whose time was up")),
     }
@@ -131,9 +135,30 @@ async fn end_all(conn: &Rc<Connection>, function: TaskFunction, lun: u64) -> Res
     let session = &conn.session;
     let first_alive = session.cmd_sn.get();
     manage(conn, function, lun, None).await?;
+    settle_others(conn).await?;
     let is_dead = |task: &Task| task.lun == lun && serial_lt(task.cmd_sn.get(), first_alive);
     for task in session.tasks_where(is_dead) {
-        session.finish(conn, &task, Err(CommandError::Aborted));
+        session.finish(&task, Err(CommandError::Aborted));
+    }
+    Ok(())
+}
+
+/// Waits until answers that were on their way on the other connections have come: the target queued
+/// them before it answered on this one, so an answer to a ping comes behind them.
+async fn settle_others(conn: &Rc<Connection>) -> Result<(), TaskError> {
+    let session = &conn.session;
+    let conns = session.usable().ok_or(TaskError::NotConnected)?;
+    for other in conns.iter().filter(|other| other.cid != conn.cid) {
+        let before = other.pongs.get();
+        session.ping(other);
+        let has_come = || other.pongs.get() > before || other.is_ending();
+        let limit = session.options.abort_timeout;
+        if ring::timeout(limit, until(&other.pong, has_come)).await.is_none() {
+            return Err(TaskError::TimedOut);
+        }
+        if other.is_ending() {
+            return Err(TaskError::NotConnected);
+        }
     }
     Ok(())
 }
@@ -190,10 +215,10 @@ pub(super) async fn fence_by_reset(conn: Rc<Connection>) {
 
 /// Takes no more commands, waits for those under way, half of `time` at most, and logs out.
 pub(super) async fn leave(conn: Rc<Connection>, time: Duration) {
-    if conn.is_leaving.replace(true) || conn.is_ending() {
+    let session = conn.session.clone();
+    if session.is_leaving.replace(true) || conn.is_ending() {
         return;
     }
-    let session = conn.session.clone();
     for task in session.queue.take() {
         task.phase.set(Phase::Over);
         task.answer.set(Err(CommandError::NotSent));
@@ -205,7 +230,7 @@ pub(super) async fn leave(conn: Rc<Connection>, time: Duration) {
         is_immediate: true,
         reason: LogoutReason::CLOSE_SESSION,
         itt: session.other_tag(),
-        cid: 0,
+        cid: conn.cid,
         cmd_sn: session.cmd_sn.get(),
         exp_stat_sn: conn.exp_stat_sn.get(),
     };

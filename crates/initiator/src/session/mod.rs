@@ -1,4 +1,4 @@
-//! A session: one I_T nexus, over one connection at a time.
+//! A session: one I_T nexus, over one connection or several at a time.
 //!
 //! ```text
 //!            log in                    connection ends (a "loss")
@@ -7,7 +7,11 @@
 //!                     +---- log in with the same ISID, TSIH 0 ---+
 //! ```
 //!
-//! A session never repeats a command. When its connection ends, every command that was sent and not
+//! Its connections live and die together: each command is sent, and answered, on one of them
+//! (RFC 7143 4.2.5.1), and at ErrorRecoveryLevel 0 no other can take it over. So when one ends, all are
+//! ended, and that is one loss.
+//!
+//! A session never repeats a command. When its connections end, every command that was sent and not
 //! answered ends as [`CommandError::InDoubt`] with the number of the loss: the target may have run
 //! it, may be running it, and may have yet to read it from the network. The loss is *fenced* once
 //! none of this can be true any more. That is so after the next successful login of the session:
@@ -44,8 +48,10 @@ use slab::Slab;
 use crate::address::TargetAddress;
 use crate::answer::{Answer, until};
 use crate::conn::{Connection, Ending, still};
-use crate::login::{FIRST_CMD_SN, LoggedIn, LoginError, log_in};
+use crate::login::{FIRST_CMD_SN, LoggedIn, LoginError, Role};
 use crate::options::{SessionOptions, random_isid};
+
+use recovery::{Begun, log_in_all};
 
 pub use command::{CommandError, Pending, Reply, Request, Transfer};
 pub(crate) use management::SETTLE;
@@ -78,8 +84,11 @@ impl Drop for Owner {
 
 #[derive(Debug)]
 enum State {
-    Up(Rc<Connection>),
-    Down { since: Instant },
+    /// In the order of their numbers.
+    Up(Rc<[Rc<Connection>]>),
+    Down {
+        since: Instant,
+    },
     Closed,
 }
 
@@ -112,6 +121,8 @@ pub(crate) struct Inner {
     /// The shortest timeout of any command so far: how often the watch must look.
     timeout_min: Cell<Duration>,
     last_trouble: RefCell<String>,
+    /// A logout was asked for: no new commands.
+    is_leaving: Cell<bool>,
 }
 
 impl Session {
@@ -124,7 +135,8 @@ impl Session {
         options: SessionOptions,
     ) -> Result<Self, LoginError> {
         let isid = options.isid.unwrap_or_else(random_isid);
-        let first = log_in(&address.portal, Some(&address.name), isid, &options).await?;
+        let role = Role::first(Some(&address.name), isid);
+        let first = log_in_all(&address.portal, role, &options).await?;
         let inner = Rc::new(Inner {
             target: address.name.clone(),
             portal: address.portal.clone(),
@@ -145,6 +157,7 @@ impl Session {
             next_other_tag: Cell::new(TAG_OTHER),
             timeout_min: Cell::new(options.nop_interval),
             last_trouble: RefCell::default(),
+            is_leaving: Cell::new(false),
             options,
         });
         let begun = inner.begin(first);
@@ -161,6 +174,15 @@ impl Session {
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.inner().usable().is_some()
+    }
+
+    /// How many connections the session has now.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        match &*self.inner().state.borrow() {
+            State::Up(conns) => conns.len(),
+            _ => 0,
+        }
     }
 
     /// For how long the session has been without a connection; `None` while it has one.
@@ -226,41 +248,58 @@ impl Inner {
         matches!(*self.state.borrow(), State::Closed)
     }
 
-    /// The connection, if it takes new commands.
-    fn usable(&self) -> Option<Rc<Connection>> {
+    /// The connections, if they take new commands.
+    fn usable(&self) -> Option<Rc<[Rc<Connection>]>> {
         match &*self.state.borrow() {
-            State::Up(conn) if !conn.is_leaving.get() && !conn.is_ending() => Some(conn.clone()),
+            State::Up(conns)
+                if !self.is_leaving.get() && !conns.iter().any(|it| it.is_ending()) =>
+            {
+                Some(conns.clone())
+            }
             _ => None,
         }
     }
 
-    /// Takes a fresh login as the session's connection.
-    fn begin(self: &Rc<Self>, logged_in: LoggedIn) -> (Rc<Connection>, Vec<u8>) {
+    /// The first connection, if the session takes new commands.
+    fn first_usable(&self) -> Option<Rc<Connection>> {
+        self.usable().and_then(|conns| conns.first().cloned())
+    }
+
+    /// Takes fresh logins as the session's connections.
+    fn begin(self: &Rc<Self>, logged_in: Vec<LoggedIn>) -> Begun {
         self.cmd_sn.set(FIRST_CMD_SN);
         self.max_cmd_sn.set(FIRST_CMD_SN.wrapping_sub(1));
-        self.note_window(logged_in.outcome.exp_cmd_sn, logged_in.outcome.max_cmd_sn);
-        let tag = logged_in.outcome.portal_group_tag;
+        self.is_leaving.set(false);
+        let first = &logged_in.first().expect("a session has a first connection").outcome;
+        let (tag, terms) = (first.portal_group_tag, first.session);
+        for LoggedIn { outcome, .. } in &logged_in {
+            self.note_window(outcome.exp_cmd_sn, outcome.max_cmd_sn);
+        }
         let known = self.group_tag.replace(tag);
         let is_first = self.losses.get() == 0;
         let is_in_doubt = self.fenced.get() < self.losses.get();
         if known != tag && !is_first && is_in_doubt {
             self.has_moved.set(true);
         }
-        let (conn, early) = Connection::new(self.clone(), logged_in);
-        *self.state.borrow_mut() = State::Up(conn.clone());
+        let connection = |(cid, logged_in): (u16, LoggedIn)| {
+            Connection::new(self.clone(), cid, terms, logged_in)
+        };
+        let begun: Begun = (0..).zip(logged_in).map(connection).collect();
+        let conns: Rc<[Rc<Connection>]> = begun.iter().map(|(conn, _)| conn.clone()).collect();
+        *self.state.borrow_mut() = State::Up(conns.clone());
         if self.has_moved.get() {
-            ring::spawn(management::fence_by_reset(conn.clone()));
+            ring::spawn(management::fence_by_reset(conns[0].clone()));
         } else {
             self.set_fenced(self.losses.get());
         }
         self.changed.notify();
-        (conn, early)
+        begun
     }
 
     fn close(&self) {
         let before = self.state.replace(State::Closed);
-        if let State::Up(conn) = before {
-            conn.end(Ending::LoggedOut);
+        if let State::Up(conns) = before {
+            conns.iter().for_each(|conn| conn.end(Ending::LoggedOut));
         }
         self.fail_all();
         self.changed.notify();
@@ -316,24 +355,30 @@ impl Inner {
         if self.is_closed() {
             return Pending::failed(CommandError::Closed);
         }
-        let Some(conn) = self.usable() else { return Pending::failed(CommandError::NotSent) };
-        let Some(task) = make_task(&conn, request, &self.timeout_min) else {
+        let Some(conns) = self.usable() else { return Pending::failed(CommandError::NotSent) };
+        let is_digested = conns.iter().any(|conn| conn.params.data_digest);
+        let Some(task) = make_task(is_digested, request, &self.timeout_min) else {
             return Pending::failed(CommandError::NoMemory);
         };
         self.queue.borrow_mut().push_back(task.clone());
-        self.pump(&conn);
+        self.pump();
         Pending::of(task)
     }
 
-    /// Sends what the window allows, in order.
-    pub(crate) fn pump(&self, conn: &Connection) {
+    /// Sends what the window allows, in order, each on the connection with the fewest commands.
+    pub(crate) fn pump(&self) {
+        if self.queue.borrow().is_empty() {
+            return;
+        }
+        let Some(conns) = self.usable() else { return };
         loop {
             let has_room = self.tasks.borrow().len() < self.options.queue_depth as usize;
             if !has_room || !serial_le(self.cmd_sn.get(), self.max_cmd_sn.get()) {
                 return;
             }
             let Some(task) = self.queue.borrow_mut().pop_front() else { return };
-            self.send(conn, &task);
+            let least = conns.iter().min_by_key(|conn| conn.in_flight.get());
+            self.send(least.expect("a session has a connection"), &task);
         }
     }
 
@@ -346,6 +391,8 @@ impl Inner {
         let cmd_sn = self.cmd_sn.get();
         self.cmd_sn.set(cmd_sn.wrapping_add(1));
         task.cmd_sn.set(cmd_sn);
+        task.cid.set(conn.cid);
+        conn.in_flight.set(conn.in_flight.get() + 1);
         task.phase.set(Phase::Sent);
 
         let is_write = !task.data_out.is_empty();
@@ -371,25 +418,37 @@ impl Inner {
         send_data(conn, task, plan.immediate_bytes, plan.end_bytes, (0, RESERVED_TAG));
     }
 
-    /// The task of a tag, if it is under way.
-    pub(crate) fn task(&self, itt: u32) -> Option<Rc<Task>> {
+    /// The task of a tag, if it is under way on this connection.
+    pub(crate) fn task(&self, conn: &Connection, itt: u32) -> Option<Rc<Task>> {
         let slot = itt & ((1 << TAG_SLOT_BITS) - 1);
         let tasks = self.tasks.borrow();
-        tasks.get(slot as usize).filter(|task| task.itt.get() == itt).cloned()
+        let is_it = |task: &&Rc<Task>| task.itt.get() == itt && task.cid.get() == conn.cid;
+        tasks.get(slot as usize).filter(is_it).cloned()
+    }
+
+    /// The connection on which a task is under way.
+    fn connection_of(&self, task: &Task) -> Option<Rc<Connection>> {
+        match &*self.state.borrow() {
+            State::Up(conns) => conns.get(usize::from(task.cid.get())).cloned(),
+            _ => None,
+        }
     }
 
     /// The task is over.
-    fn finish(&self, conn: &Connection, task: &Task, result: Result<Reply, CommandError>) {
+    fn finish(&self, task: &Task, result: Result<Reply, CommandError>) {
         if task.phase.replace(Phase::Over) == Phase::Over {
             return;
         }
         let slot = task.itt.get() & ((1 << TAG_SLOT_BITS) - 1);
         self.tasks.borrow_mut().try_remove(slot as usize);
+        if let Some(conn) = self.connection_of(task) {
+            conn.in_flight.set(conn.in_flight.get().saturating_sub(1));
+        }
         task.answer.set(result);
         if self.tasks.borrow().is_empty() {
             self.changed.notify();
         }
-        self.pump(conn);
+        self.pump();
     }
 
     /// Takes ExpCmdSN and MaxCmdSN of a PDU; pairs that contradict themselves, and windows that
@@ -417,7 +476,7 @@ impl Inner {
 
 /// Finds room for what a command reads, and a quiet place for what it writes.
 fn make_task(
-    conn: &Connection,
+    is_digested: bool,
     request: Request,
     timeout_min: &Cell<Duration>,
 ) -> Option<Rc<Task>> {
@@ -426,7 +485,7 @@ fn make_task(
         Transfer::None => (0, None, Data::default()),
         Transfer::In(len) => (len, Some(Buf::alloc(len as usize)?), Data::default()),
         Transfer::Out(data) => {
-            let data = if conn.params.data_digest { still(data)? } else { data };
+            let data = if is_digested { still(data)? } else { data };
             (u32::try_from(data.len()).ok()?, None, data)
         }
     };
@@ -442,6 +501,7 @@ fn make_task(
         r2t_sn: Cell::new(0),
         itt: Cell::new(RESERVED_TAG),
         cmd_sn: Cell::new(0),
+        cid: Cell::new(0),
         phase: Cell::new(Phase::Queued),
         deadline: ring::now() + request.timeout,
         answer: Answer::default(),

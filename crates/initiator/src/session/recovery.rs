@@ -1,29 +1,85 @@
 //! The life of a session: from connection to connection.
 
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
+
+use iscsi::discovery::PortalAddress;
+use ring::Notify;
 
 use super::Inner;
 use crate::answer::until;
 use crate::conn::{Connection, Ending, serve};
-use crate::login::{LoggedIn, LoginError, log_in};
+use crate::login::{LoggedIn, LoginError, Role, log_in};
+use crate::options::SessionOptions;
+
+/// Connections, and what came on each with its login.
+pub(super) type Begun = Vec<(Rc<Connection>, Vec<u8>)>;
 
 /// Runs until the session is closed.
-pub(super) async fn live(session: Rc<Inner>, begun: (Rc<Connection>, Vec<u8>)) {
-    let (mut conn, mut early) = begun;
+pub(super) async fn live(session: Rc<Inner>, begun: Begun) {
+    let mut begun = begun;
     loop {
-        let ending = serve(&conn, &early).await;
+        let first = begun[0].0.clone();
+        let ending = serve_all(begun).await;
         session.lost(&ending);
         if session.is_closed() {
             return;
         }
         tracing::warn!("lost the connection to {}: {ending}", session.target);
-        let Some(logged_in) = log_in_again(&session, first_pause(&conn, &ending)).await else {
+        let Some(logged_in) = log_in_again(&session, first_pause(&first, &ending)).await else {
             return;
         };
         tracing::info!("logged in to {} again", session.target);
-        (conn, early) = session.begin(logged_in);
+        begun = session.begin(logged_in);
     }
+}
+
+/// Serves all connections until the first of them ends, and with it the others; why it did.
+async fn serve_all(begun: Begun) -> Ending {
+    let conns: Rc<[Rc<Connection>]> = begun.iter().map(|(conn, _)| conn.clone()).collect();
+    let (over, bell) = (Rc::new(Cell::new(0)), Rc::new(Notify::new()));
+    let why = Rc::new(RefCell::new(None));
+    for (conn, early) in begun {
+        let (conns, over) = (conns.clone(), over.clone());
+        let (bell, why) = (bell.clone(), why.clone());
+        ring::spawn(async move {
+            let ending = serve(&conn, &early).await;
+            why.borrow_mut().get_or_insert(ending);
+            conns.iter().for_each(|other| other.end(Ending::Sibling));
+            over.set(over.get() + 1);
+            bell.notify();
+        });
+    }
+    // Only when the last one has ended nothing more of the nexus leaves.
+    until(&bell, || over.get() == conns.len()).await;
+    why.take().unwrap_or(Ending::Closed)
+}
+
+/// Logs in with the first connection, and with as many others as both sides want. One that does not
+/// come about is done without: the target may have none left.
+pub(super) async fn log_in_all(
+    portal: &PortalAddress,
+    role: Role<'_>,
+    options: &SessionOptions,
+) -> Result<Vec<LoggedIn>, LoginError> {
+    let mut options = options.clone();
+    options.limits.max_connections = options.connections.into();
+    let first = log_in(portal, role, &options).await?;
+    // Redirections have been followed, and all connections of a session go to one portal group.
+    let (tsih, here) = (first.outcome.tsih, first.portal.clone());
+    let allowed = first.outcome.session.max_connections.min(options.connections.into());
+    let mut all = vec![first];
+    for cid in 1..u16::try_from(allowed).unwrap_or(u16::MAX) {
+        match log_in(&here, Role { tsih, cid, ..role }, &options).await {
+            Ok(logged_in) => all.push(logged_in),
+            Err(error) => {
+                tracing::info!("the session has {cid} connections and not {allowed}: {error}");
+                break;
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// DefaultTime2Wait is the target's wish after an unexpected end (RFC 7143 13.15).
@@ -35,15 +91,15 @@ fn first_pause(conn: &Connection, ending: &Ending) -> Duration {
 }
 
 /// Tries until it works; `None` when the session was closed meanwhile.
-async fn log_in_again(session: &Inner, first_pause: Duration) -> Option<LoggedIn> {
+async fn log_in_again(session: &Inner, first_pause: Duration) -> Option<Vec<LoggedIn>> {
     let mut pause = first_pause;
     let mut backoff = session.options.backoff_min;
     loop {
         if is_closed_within(session, pause).await {
             return None;
         }
-        let attempt =
-            log_in(&session.portal, Some(&session.target), session.isid, &session.options).await;
+        let role = Role::first(Some(&session.target), session.isid);
+        let attempt = log_in_all(&session.portal, role, &session.options).await;
         if session.is_closed() {
             return None;
         }
@@ -80,7 +136,8 @@ async fn fence_elsewhere(session: &Inner) {
         return; // what is in doubt belongs to several nexuses: only a reset ends them all
     }
     for portal in session.options.alternates.iter().filter(|&other| *other != session.portal) {
-        let attempt = log_in(portal, Some(&session.target), session.isid, &session.options).await;
+        let role = Role::first(Some(&session.target), session.isid);
+        let attempt = log_in(portal, role, &session.options).await;
         let group = session.group_tag.get();
         let is_same_group = |it: &LoggedIn| group.is_some() && it.outcome.portal_group_tag == group;
         if attempt.is_ok_and(|logged_in| is_same_group(&logged_in)) {

@@ -38,6 +38,8 @@ pub(crate) struct Task {
     pub(crate) r2t_sn: Cell<u32>,
     pub(crate) itt: Cell<u32>,
     pub(crate) cmd_sn: Cell<u32>,
+    /// The connection that it was sent on.
+    pub(crate) cid: Cell<u16>,
     pub(crate) phase: Cell<Phase>,
     pub(crate) deadline: Instant,
     pub(crate) answer: Answer<Result<Reply, CommandError>>,

@@ -67,6 +67,19 @@ impl Proxy {
         }
     }
 
+    /// Closes one connection, the one that was made `nth`, counting from 0.
+    pub(crate) fn cut_one(&self, nth: usize) {
+        let sockets = self.shared.sockets.lock().unwrap();
+        for socket in sockets.iter().skip(nth * 2).take(2) {
+            drop(socket.shutdown(Shutdown::Both));
+        }
+    }
+
+    /// Connections so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.sockets.lock().unwrap().len() / 2
+    }
+
     /// Lets nothing through, without a word.
     pub(crate) fn freeze(&self) {
         self.shared.state.store(FROZEN, Ordering::Relaxed);
