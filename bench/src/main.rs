@@ -2,6 +2,7 @@
 
 mod adapter;
 mod cli;
+mod hosts;
 mod initiator;
 mod load;
 mod machine;
@@ -43,6 +44,9 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::PlainLoad(args) => plain_load_command(args, &stop),
         Command::PlainServer(args) => plain_server_command(args, &stop),
         Command::Compare(args) => suite::compare(args, &stop),
+        Command::Hosts(args) => hosts::hosts_command(args, &stop),
+        Command::DiskLoad(args) => hosts::disk_load_command(args),
+        Command::DiskSessions(args) => hosts::disk_sessions_command(args),
         Command::Marks(args) => report::marks_command(args),
     }
 }

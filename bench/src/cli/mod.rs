@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ::initiator::TargetAddress;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use size::parse_bytes;
@@ -31,6 +32,12 @@ pub(crate) enum Command {
     Load(LoadArgs),
     /// Run every target that is found through the same work, interleaved, and write a report.
     Compare(Box<CompareArgs>),
+    /// Measure our initiator and `drystone attach` beside the clients of others.
+    Hosts(HostsArgs),
+    /// Read with our own initiator, over one session for each URL.
+    DiskLoad(DiskLoadArgs),
+    /// Open many sessions with our own initiator.
+    DiskSessions(DiskSessionsArgs),
     /// Check a report against the marks that the project has set itself.
     Marks(MarksArgs),
     /// Serve the plain request/response loop, the floor of every comparison.
@@ -173,6 +180,68 @@ pub(crate) struct CompareArgs {
     /// Fail when a mark is missed
     #[arg(long)]
     pub(crate) strict: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  drystone-bench hosts
+  drystone-bench hosts --rounds 1 --seconds 1")]
+pub(crate) struct HostsArgs {
+    /// Rounds; of each figure the best counts
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
+    pub(crate) rounds: u32,
+    /// Seconds that count in each run
+    #[arg(long, default_value_t = 3.0, value_parser = parse_seconds)]
+    pub(crate) seconds: f64,
+    /// The drystone binary
+    #[arg(long, default_value = "target/release/drystone")]
+    pub(crate) drystone: PathBuf,
+    /// Size of the disk
+    #[arg(long, default_value = "256m", value_parser = parse_bytes)]
+    pub(crate) size: u64,
+    /// Where files are made: a tmpfs
+    #[arg(long, default_value = "/dev/shm")]
+    pub(crate) disks: PathBuf,
+    /// Core of the target
+    #[arg(long, default_value_t = 0)]
+    pub(crate) target_core: usize,
+    /// Core of the clients
+    #[arg(long, default_value_t = 1)]
+    pub(crate) client_core: usize,
+    /// TCP port to use
+    #[arg(long, default_value_t = 13_290)]
+    pub(crate) port: u16,
+    /// Fail when a mark is missed
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiskLoadArgs {
+    /// iscsi://HOST:PORT/IQN/LUN, all of the same unit
+    #[arg(required = true)]
+    pub(crate) urls: Vec<TargetAddress>,
+    /// Bytes per read
+    #[arg(long, default_value = "4k", value_parser = parse_bytes)]
+    pub(crate) bs: u64,
+    /// Reads in flight
+    #[arg(long, default_value_t = 32)]
+    pub(crate) depth: u32,
+    /// Seconds that count
+    #[arg(long, default_value_t = 5.0, value_parser = parse_seconds)]
+    pub(crate) seconds: f64,
+    /// Core to run on; the system chooses without
+    #[arg(long)]
+    pub(crate) core: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiskSessionsArgs {
+    /// iscsi://HOST:PORT/IQN/LUN
+    pub(crate) url: TargetAddress,
+    /// How many
+    #[arg(long, default_value_t = 4096)]
+    pub(crate) sessions: usize,
 }
 
 #[derive(Debug, Args)]

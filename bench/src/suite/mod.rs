@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, ensure};
 
+pub(crate) use clients::Foreign;
 pub(crate) use idle::idle_command;
 pub(crate) use results::{Cell, Limit, Results, Run};
 #[cfg(test)]
@@ -91,18 +92,18 @@ fn adapters(args: &CompareArgs) -> Result<Vec<Box<dyn Adapter>>> {
 
 /// A directory of our own on the tmpfs, gone at the end.
 #[derive(Debug)]
-struct Scratch {
+pub(crate) struct Scratch {
     root: PathBuf,
 }
 
 impl Scratch {
-    fn new(parent: &std::path::Path) -> Result<Self> {
+    pub(crate) fn new(parent: &std::path::Path) -> Result<Self> {
         let root = parent.join(format!("drystone-bench-{}", std::process::id()));
         std::fs::create_dir_all(&root).with_context(|| format!("create {}", root.display()))?;
         Ok(Self { root })
     }
 
-    fn directory(&self, name: &str) -> Result<PathBuf> {
+    pub(crate) fn directory(&self, name: &str) -> Result<PathBuf> {
         let directory = self.root.join(name);
         std::fs::create_dir_all(&directory)
             .with_context(|| format!("create {}", directory.display()))?;

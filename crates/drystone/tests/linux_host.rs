@@ -38,6 +38,7 @@ fn verdict(status: Option<i32>) -> Result<(), &'static str> {
 static ONE_GUEST: Mutex<()> = Mutex::new(());
 
 /// Runs a job of `tests/vm/` to its end.
+#[allow(clippy::print_stdout, reason = "what the guest says belongs into the test's output")]
 fn run_job(job: &str, limit_s: u32) {
     let _alone = ONE_GUEST.lock().unwrap_or_else(PoisonError::into_inner);
     let log = tempfile::tempdir().expect("a temporary directory can be made");

@@ -39,9 +39,8 @@ case $1 in
   copy)
     # Any bytes, there and back.
     head -c 16M /dev/urandom >"$VM_DIR/image" &&
-      qemu-img convert -n -f raw -O raw --target-image-opts "$VM_DIR/image" \
-        "driver=raw,size=16777216,file.driver=nbd,file.server.type=unix,file.server.path=$socket" &&
-      nbdcopy "$uri" "$VM_DIR/back" && cmp -n 16777216 "$VM_DIR/image" "$VM_DIR/back"
+      nbdcopy --flush "$VM_DIR/image" "$uri" && nbdcopy "$uri" "$VM_DIR/back" &&
+      cmp -n 16777216 "$VM_DIR/image" "$VM_DIR/back"
     ;;
   verify) fio_verify "$3" ;;
   load)

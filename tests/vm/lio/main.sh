@@ -69,6 +69,7 @@ serve_target() {
 
 start_lio() {
   modprobe -a target_core_mod iscsi_target_mod || return
+  mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config || return
   mkdir -p "$lio/iscsi" "$(<"$lio/dbroot")"/{pr,alua}
   serve_target "$target" plain 64 && serve_target "$secret_target" secret 16 || return
   local group=$lio/iscsi/$secret_target/tpgt_1
@@ -86,7 +87,7 @@ must start_lio
 say "both ports of this machine and both of the target are filled"
 prints 'sessions=2 ' host ./attach.sh start plain "iscsi://198.18.0.10/$target"
 for path in 0 1; do
-  must shows plain "198.18.$path.10:3260 +active:optimized"
+  must shows plain "198.18.$path.10:3260 +active, optimized"
 done
 must host ./attach.sh copy plain
 must host ./attach.sh verify plain 16
@@ -109,7 +110,8 @@ must host ./attach.sh stop wide
 
 say "CHAP"
 url=iscsi://198.18.0.10/$secret_target
-prints 'authentication|refused' host ./attach.sh start none "$url"
+# LIO says nothing to a host that has no secret: it hangs up.
+prints 'cannot attach.*broke during login' host ./attach.sh start none "$url"
 prints 'authentication|refused' host ./attach.sh start wrong "$url" --chap alice:sixteen-bytes-no
 prints 'attached ' host ./attach.sh start one "$url" --chap alice:sixteen-bytes-ok
 must host ./attach.sh verify one 8
