@@ -50,7 +50,11 @@ impl Core {
         }
         // What it took since the last flush may be gone when it is back.
         for (set, stripe) in self.touched() {
-            self.sets.get(set).mark_stale(stripe, disk);
+            let set = self.sets.get(set);
+            // With too many away already nobody else could tell what it should be.
+            if self.missing_members(&set) <= set.losses_max() {
+                set.mark_stale(stripe, disk);
+            }
         }
         if member.access() == Access::None {
             self.sets.all().iter().for_each(|set| set.mark_all_stale(disk));

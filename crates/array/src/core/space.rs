@@ -89,6 +89,14 @@ impl Space {
         self.pool.seal();
     }
 
+    /// These were taken for nothing.
+    pub(crate) fn give_up(&mut self, places: &[Place], pages: &[PageAddr]) {
+        let pages = pages.iter().map(|page| Place::new(page.set(), page.index()));
+        for place in places.iter().copied().chain(pages) {
+            self.pool.free(place);
+        }
+    }
+
     fn mark(&mut self, place: Place, is_mapped: bool) {
         let slots = self.pool.slots(place.set()).map_or(0, Slots::len);
         let words = self.image.entry(place.set()).or_default();

@@ -79,6 +79,7 @@ impl Checkpoint {
     fn payload(&mut self) -> Payload {
         let state = &mut *self.core.lock();
         state.space.settle_maps(&self.gained, &self.freed, &self.freed_pages);
+        state.space.give_up(&self.unused, &self.unused_pages);
         Payload {
             number: self.number,
             mark: self.mark,
@@ -106,7 +107,10 @@ impl Checkpoint {
         }
         state.adopt_volumes();
         let readers = std::mem::take(&mut state.readers);
-        state.limbo.push(Limbo { readers, places: self.freed, pages: self.freed_pages });
+        let (mut places, mut pages) = (self.freed, self.freed_pages);
+        places.extend(self.unused);
+        pages.extend(self.unused_pages);
+        state.limbo.push(Limbo { readers, places, pages });
         if !left_chunks.is_empty() {
             // Whoever was to be emptied may be empty now.
             core.upkeep.ring();

@@ -30,9 +30,25 @@ impl Checkpoint {
     /// Destages everything that is frozen.
     pub(super) async fn destage(&mut self) -> Result<(), ArrayError> {
         for (volume, segments) in self.frozen.clone() {
-            for segment in segments {
-                self.destage_segment(volume, &segment).await?;
+            let before = self.before(volume);
+            match self.destage_volume(volume, &segments).await {
+                Err(ArrayError::Lost) => self.set_aside(before).await?,
+                result => result?,
             }
+        }
+        Ok(())
+    }
+
+    async fn destage_volume(
+        &mut self,
+        volume: VersionId,
+        segments: &[Arc<Segment>],
+    ) -> Result<(), ArrayError> {
+        if self.core.lock().live.get(&volume).is_some_and(|live| live.lost.is_some()) {
+            return Err(ArrayError::Lost);
+        }
+        for segment in segments {
+            self.destage_segment(volume, segment).await?;
         }
         Ok(())
     }

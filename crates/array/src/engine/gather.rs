@@ -14,15 +14,26 @@ use crate::core::until_done;
 use crate::error::ArrayError;
 use crate::raid::Change;
 use crate::tree::leaf::Entry;
-use crate::{Place, SetId};
+use crate::{CLUSTER_BLOCKS, Place, SetId};
+
+/// Blocks on their way to a place.
+struct Put {
+    place: Place,
+    first: usize,
+    data: Data,
+    /// Checksums of what lies there, where a map knows them.
+    old: Option<[u32; CLUSTER_BLOCKS]>,
+}
 
 /// A stripe of a set.
 type Stripe = (SetId, u32);
 
 /// What is written to one stripe.
 #[derive(Default)]
-struct Writes {
-    changes: Vec<Change>,
+pub(super) struct Writes {
+    pub(super) changes: Vec<Change>,
+    /// Checksums of what columns hold now.
+    pub(super) old: Vec<(usize, [u32; CLUSTER_BLOCKS])>,
     /// Clusters among them that are new there.
     fresh: usize,
 }
@@ -38,16 +49,22 @@ impl Checkpoint {
     ) -> Result<Vec<Written>, ArrayError> {
         let places = self.take(target, fresh.len(), reserved)?;
         let mut written = Vec::with_capacity(fresh.len() + in_place.len());
-        let mut writes: Vec<(Place, usize, Data)> = Vec::new();
+        let mut writes: Vec<Put> = Vec::new();
         for (Fresh { work, data, crcs }, place) in fresh.into_iter().zip(places) {
             let birth = target.draft.epoch();
             written.push(work.written(Some(Entry { place, birth, crcs })));
-            writes.push((place, 0, data));
+            writes.push(Put { place, first: 0, data, old: None });
         }
         let fresh = writes.len();
         for InPlace { work, entry, runs } in in_place {
             written.push(work.written(Some(entry)));
-            writes.extend(runs.into_iter().map(|run| (entry.place, run.first, run.data)));
+            let old = work.base.map(|base| base.crcs);
+            writes.extend(runs.into_iter().map(|run| Put {
+                place: entry.place,
+                first: run.first,
+                data: run.data,
+                old,
+            }));
         }
         if target.level.parity() == 0 {
             self.write_copies(writes).await?;
@@ -76,10 +93,10 @@ impl Checkpoint {
         Ok(places)
     }
 
-    async fn write_copies(&self, writes: Vec<(Place, usize, Data)>) -> Result<(), ArrayError> {
+    async fn write_copies(&self, writes: Vec<Put>) -> Result<(), ArrayError> {
         let core = &self.core;
-        core.touch(writes.iter().map(|(place, ..)| *place));
-        let writes = writes.into_iter().map(|(place, first, data)| async move {
+        core.touch(writes.iter().map(|put| put.place));
+        let writes = writes.into_iter().map(|Put { place, first, data, .. }| async move {
             core.write_place(place, first, data, WriteFlags::VOLATILE).await
         });
         try_join_all(writes).await?;
@@ -87,17 +104,15 @@ impl Checkpoint {
     }
 
     /// Writes to parity sets; the first `fresh` are clusters in new places.
-    async fn write_stripes(
-        &mut self,
-        writes: Vec<(Place, usize, Data)>,
-        fresh: usize,
-    ) -> Result<(), ArrayError> {
-        self.core.touch(writes.iter().map(|(place, ..)| *place));
+    async fn write_stripes(&mut self, writes: Vec<Put>, fresh: usize) -> Result<(), ArrayError> {
+        self.core.touch(writes.iter().map(|put| put.place));
         let mut stripes: BTreeMap<Stripe, Writes> = BTreeMap::new();
-        for (index, (place, first_block, data)) in writes.into_iter().enumerate() {
+        for (index, Put { place, first: first_block, data, old }) in writes.into_iter().enumerate()
+        {
             let (stripe, column) = self.core.sets.get(place.set()).shape().locate(place.slot());
             let entry = stripes.entry((place.set(), stripe)).or_default();
             entry.changes.push(Change { column, first_block, data });
+            entry.old.extend(old.map(|crcs| (column, crcs)));
             entry.fresh += usize::from(index < fresh);
         }
         let mut updates = Vec::new();
@@ -110,13 +125,13 @@ impl Checkpoint {
                 slots.is_opened(stripe.1) && slots.taken_in(stripe.1) as usize == writes.fresh
             };
             let list = if is_empty { &mut whole } else { &mut updates };
-            list.push((stripe, writes.changes));
+            list.push((stripe, writes));
         }
         let core = &self.core;
-        let whole = whole.into_iter().map(|((set, stripe), changes)| async move {
+        let whole = whole.into_iter().map(|((set, stripe), writes)| async move {
             let set = core.sets.get(set);
             let columns: Vec<(usize, Data)> =
-                changes.into_iter().map(|change| (change.column, change.data)).collect();
+                writes.changes.into_iter().map(|change| (change.column, change.data)).collect();
             let flags = WriteFlags::VOLATILE;
             until_done(|| core.raid.write_fresh(&set, stripe, &columns, flags), core).await
         });

@@ -14,6 +14,7 @@
 //!    who began to read before it have ended.
 //! 3. The journal is trimmed to X only after the record, which says that it begins at X, is durable.
 
+mod aside;
 mod commit;
 mod delete;
 mod destage;
@@ -53,6 +54,9 @@ struct Checkpoint {
     /// ... and those that no map has any more.
     freed: Vec<Place>,
     freed_pages: Vec<PageAddr>,
+    /// Places and pages that were taken for a volume that had to be set aside.
+    unused: Vec<Place>,
+    unused_pages: Vec<PageAddr>,
     /// Pages to be written.
     pages: Vec<(PageRef, Arc<Page>)>,
     /// Redo records so far.
@@ -84,6 +88,7 @@ impl Core {
         let mark = self.journal.cut();
         let mut frozen = Vec::new();
         for (&volume, live) in &mut state.live {
+            // What was set aside is logged again with every checkpoint, as long as it lasts.
             let count = live.overlay.freeze(epoch);
             if count > 0 {
                 frozen.push((volume, live.overlay.frozen(count)));
@@ -99,6 +104,8 @@ impl Core {
             gained: Vec::new(),
             freed: std::mem::take(&mut state.replaced),
             freed_pages: Vec::new(),
+            unused: Vec::new(),
+            unused_pages: Vec::new(),
             pages: Vec::new(),
             waves: 0,
         }

@@ -7,23 +7,24 @@ use futures_util::future::{join_all, try_join_all};
 use ring::{Buf, Data};
 
 use super::Checkpoint;
+use super::gather::Writes;
 use crate::SetId;
 use crate::core::{Core, RETRY, until_done};
 use crate::error::ArrayError;
 use crate::journal::Record;
 use crate::mutants::{self, Mutant};
 use crate::raid::redo::{self, RedoError, Wave};
-use crate::raid::{Change, ReadError, Update};
+use crate::raid::{ReadError, Update};
 
 impl Checkpoint {
     pub(super) async fn update_stripes(
         &mut self,
-        changes: Vec<((SetId, u32), Vec<Change>)>,
+        changes: Vec<((SetId, u32), Writes)>,
     ) -> Result<(), ArrayError> {
         let room = redo::half_bytes(self.core.layout.redo_bytes) as usize;
         let mut wave: Vec<Update> = Vec::new();
-        for ((set, stripe), changes) in changes {
-            let update = self.core.plan_update(set, stripe, changes).await?;
+        for ((set, stripe), writes) in changes {
+            let update = self.core.plan_update(set, stripe, writes).await?;
             wave.push(update);
             if redo::bytes_of(&wave) > room {
                 let last = wave.pop().expect("just pushed");
@@ -61,13 +62,14 @@ impl Core {
         &self,
         set: SetId,
         stripe: u32,
-        changes: Vec<Change>,
+        Writes { changes, old, .. }: Writes,
     ) -> Result<Update, ArrayError> {
         let set = self.sets.get(set);
+        let crc_of = |column: usize, block: usize| {
+            old.iter().find(|(other, _)| *other == column).map(|(_, crcs)| crcs[block])
+        };
         loop {
-            // Checksums of what the stripe holds besides are not at hand; the parity comes from
-            // what its disks say, as it did when they were written.
-            match self.raid.plan_update(&set, stripe, &changes, &|_, _| None).await {
+            match self.raid.plan_update(&set, stripe, &changes, &crc_of).await {
                 Ok(update) => return Ok(update),
                 Err(ReadError::Later(_)) => self.env.sleep(RETRY).await,
                 Err(error) => return Err(error.into()),

@@ -216,7 +216,7 @@ impl Core {
     pub(crate) fn missing_members(&self, set: &Set) -> usize {
         let is_there = |seat: &crate::raid::Seat| {
             let disk = self.raid.disks().get(seat.disk);
-            disk.is_some_and(|disk| disk.access() != Access::None) && !set.is_stale_on(seat.disk)
+            disk.is_some_and(|disk| disk.access() == Access::Full) && !set.is_stale_on(seat.disk)
         };
         set.members().iter().filter(|seat| !is_there(seat)).count()
     }

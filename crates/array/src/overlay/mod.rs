@@ -116,6 +116,11 @@ impl Overlay {
         self.segments.range(..count).cloned().collect()
     }
 
+    /// All segments, oldest first.
+    pub(crate) fn into_segments(self) -> impl Iterator<Item = Arc<Segment>> {
+        self.segments.into_iter()
+    }
+
     /// Ends a checkpoint: the map has the first `count` segments now.
     ///
     /// # Panics

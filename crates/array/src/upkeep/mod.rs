@@ -33,6 +33,7 @@ impl Core {
             self.put_out_silent_disks().await;
             self.heal_queued().await;
             let mut is_busy = self.take_back_disks().await;
+            self.return_volumes();
             is_busy |= self.restore().await;
             if is_busy {
                 continue;

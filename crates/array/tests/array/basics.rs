@@ -9,12 +9,12 @@ fn conforms(level: Level, disks: usize) {
     run(async move {
         let shelf = Shelf::new(disks, 32);
         let array = shelf.create(level).await;
-        array.create_volume(spec("v", 16)).await.unwrap();
-        check_device(array.device("v").unwrap(), 7).await;
-        array.checkpoint().await.unwrap();
-        check_device(array.device("v").unwrap(), 8).await;
+        array.create_volume(spec("v", 16)).await.expect("it works");
+        check_device(array.device("v").expect("it works"), 7).await;
+        array.checkpoint().await.expect("it works");
+        check_device(array.device("v").expect("it works"), 8).await;
         sound(&array).await;
-        array.close().await.unwrap();
+        array.close().await.expect("it works");
     });
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use array::api::DiskState;
+use array::api::{DiskState, VolumeSpec, VolumeState};
 use array::{Array, ArrayError, Level, Member, OpenOptions, RingEnv};
 use block::testing::{Fault, Operation, Rule};
 
@@ -182,5 +182,49 @@ fn bad_disks_are_refused_with_a_reason_and_left_alone() {
         reversed.reverse();
         let opened = Array::open(Arc::new(RingEnv), reversed, OpenOptions::default()).await;
         opened.unwrap().close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_volume_that_lost_too_many_disks_waits_for_them_and_others_go_on() {
+    run(async {
+        let shelf = Shelf::new(6, 48);
+        let array = shelf.create(Level::Raid6).await;
+        array
+            .create_volume(VolumeSpec { level: Some(Level::Raid0), ..spec("weak", 8) })
+            .await
+            .unwrap();
+        array.create_volume(spec("strong", 8)).await.unwrap();
+        let (weak, strong) = (array.device("weak").unwrap(), array.device("strong").unwrap());
+        let (one, two) = (bytes(4 * MIB, 1), bytes(2 * MIB, 2));
+        write(&weak, 0, &one).await;
+        write(&strong, 0, &one).await;
+        array.checkpoint().await.unwrap();
+        // In the journal when the disk goes: it must not get lost there.
+        write(&weak, 4096, &two[..4096]).await;
+        pull(&shelf, 5);
+        for round in 0..20u64 {
+            write(&strong, round * 8192, &two[..8192]).await;
+            array.checkpoint().await.unwrap();
+        }
+        until(&array, "the weak volume is lost", || {
+            array.volume("weak").unwrap().state == VolumeState::Lost
+        })
+        .await;
+        assert_eq!(read(&strong, 0, 8192).await, two[..8192]);
+        assert!(weak.read(0, 4 * MIB).await.is_err());
+        shelf.0[5].heal();
+        until(&array, "the weak volume is back", || {
+            array.volume("weak").unwrap().state == VolumeState::Online
+        })
+        .await;
+        ring::sleep(Duration::from_millis(50)).await;
+        let mut now = one.clone();
+        now[4096..8192].copy_from_slice(&two[..4096]);
+        assert_eq!(read(&weak, 0, now.len()).await, now);
+        write(&weak, MIB as u64, &two).await;
+        array.checkpoint().await.unwrap();
+        sound(&array).await;
+        array.close().await.unwrap();
     });
 }

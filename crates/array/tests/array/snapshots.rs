@@ -11,18 +11,18 @@ const CLUSTER: u64 = 64 << 10;
 async fn with_volume(level: Level) -> (Shelf, Array) {
     let shelf = Shelf::new(6, 32);
     let array = shelf.create(level).await;
-    array.create_volume(spec("v", 16)).await.unwrap();
+    array.create_volume(spec("v", 16)).await.expect("it works");
     (shelf, array)
 }
 
 async fn take(array: &Array, name: &str) {
-    array.snapshot(&[("v", Some(name))]).await.unwrap();
+    array.snapshot(&[("v", Some(name))]).await.expect("it works");
 }
 
 /// Deletions and their checkpoints come to an end.
 async fn settle(array: &Array) {
     for _ in 0..20 {
-        array.checkpoint().await.unwrap();
+        array.checkpoint().await.expect("it works");
     }
     assert_eq!(array.jobs(), []);
 }
@@ -114,7 +114,7 @@ fn clones_and_rollback_begin_with_what_the_snapshot_holds() {
 /// As [`settle`], where a version stays hidden because two others share it.
 async fn settle_hidden(array: &Array) {
     for _ in 0..20 {
-        array.checkpoint().await.unwrap();
+        array.checkpoint().await.expect("it works");
     }
 }
 

@@ -1,0 +1,192 @@
+//! Volumes that cannot be destaged, because their sets miss more disks than their level survives:
+//! what the journal holds of them is written to it again, so that it can be trimmed for all others.
+
+use std::sync::Arc;
+
+use ring::{Buf, Data};
+
+use super::Checkpoint;
+use crate::core::{Core, State};
+use crate::error::ArrayError;
+use crate::journal::{self, Placed, Record};
+use crate::overlay::{Base, Block, Overlay, Patch, Segment};
+use crate::tables::Volume;
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, Epoch, VersionId};
+
+/// What a checkpoint had done before it came to a volume.
+pub(super) struct Before {
+    volume: VersionId,
+    table: Volume,
+    versions: Vec<VersionId>,
+    gained: usize,
+    freed: usize,
+    freed_pages: usize,
+    pages: usize,
+}
+
+impl Checkpoint {
+    pub(super) fn before(&self, volume: VersionId) -> Before {
+        Before {
+            volume,
+            table: self.next.volumes[&volume].clone(),
+            versions: self.next.versions.keys().copied().collect(),
+            gained: self.gained.len(),
+            freed: self.freed.len(),
+            freed_pages: self.freed_pages.len(),
+            pages: self.pages.len(),
+        }
+    }
+
+    /// Takes back what was done for a volume, and keeps its changes in the journal.
+    pub(super) async fn set_aside(&mut self, before: Before) -> Result<(), ArrayError> {
+        let volume = before.volume;
+        tracing::error!(
+            "volume {} goes offline: its RAID sets miss too many disks",
+            before.table.name
+        );
+        self.next.versions.retain(|id, _| before.versions.contains(id));
+        self.next.volumes.insert(volume, before.table);
+        self.freed.truncate(before.freed);
+        self.freed_pages.truncate(before.freed_pages);
+        // Places that were taken for it hold nothing; those of direct writes still do.
+        let direct = self.direct_places(volume);
+        let unused = self.gained.split_off(before.gained);
+        self.unused.extend(unused.into_iter().filter(|place| !direct.contains(place)));
+        let pages = self.pages.split_off(before.pages);
+        self.unused_pages.extend(pages.into_iter().map(|(page, _)| page.addr));
+        self.core.log_again(volume).await?;
+        self.frozen.retain(|(other, _)| *other != volume);
+        Ok(())
+    }
+
+    fn direct_places(&self, volume: VersionId) -> Vec<crate::Place> {
+        let frozen = self.frozen.iter().filter(|(other, _)| *other == volume);
+        let patches = frozen.flat_map(|(_, segments)| segments.iter().flat_map(|s| s.patches()));
+        let place = |(_, patch): (u64, &Patch)| match patch.base {
+            Base::At(place, _) => Some(place),
+            _ => None,
+        };
+        patches.filter_map(place).collect()
+    }
+}
+
+impl Core {
+    /// Puts all changes of a volume that are not in its map to the end of the journal, and seals
+    /// the volume until its disks are back.
+    async fn log_again(self: &Arc<Self>, volume: VersionId) -> Result<(), ArrayError> {
+        {
+            let state = &mut *self.lock();
+            let epoch = state.epoch;
+            let Some(live) = state.live.get_mut(&volume) else { return Ok(()) };
+            live.lost.get_or_insert_with(|| "its RAID sets miss too many disks".into());
+            let old = std::mem::replace(&mut live.overlay, Overlay::new(epoch));
+            for segment in old.into_segments() {
+                self.log_segment(state, volume, &segment)?;
+            }
+        }
+        Ok(self.journal.flush().await?)
+    }
+
+    fn log_segment(
+        &self,
+        state: &mut State,
+        volume: VersionId,
+        segment: &Segment,
+    ) -> Result<(), ArrayError> {
+        let full = |_| ArrayError::Damaged("the journal is full of a lost volume's data".into());
+        let per = CLUSTER_BLOCKS as u64;
+        for range in segment.zeroed() {
+            let (block, blocks) = (range.start * per, (range.end - range.start) * per);
+            let record = Record::Zero { volume, block, blocks };
+            self.journal.append_reserved(&record, None).map_err(full)?;
+            open(state, volume).zero(block, blocks);
+        }
+        for (cluster, patch) in segment.patches() {
+            self.log_patch(state, volume, cluster, patch)?;
+        }
+        let Some(taken) = segment.taken() else { return Ok(()) };
+        let one = journal::Taken { volume, snapshot: taken.snapshot, name: taken.name.clone() };
+        let (epoch, unix_seconds) = (taken.epoch, taken.unix_seconds);
+        let record = Record::Snapshot { epoch, unix_seconds, taken: vec![one] };
+        self.journal.append_reserved(&record, None).map_err(full)?;
+        let next = Epoch(taken.epoch.0 + 1);
+        let live = state.live.get_mut(&volume).expect("a lost volume stays");
+        live.overlay.take(taken.clone(), next);
+        Ok(())
+    }
+
+    fn log_patch(
+        &self,
+        state: &mut State,
+        volume: VersionId,
+        cluster: u64,
+        patch: &Patch,
+    ) -> Result<(), ArrayError> {
+        let full = |_| ArrayError::Damaged("the journal is full of a lost volume's data".into());
+        let first = cluster * CLUSTER_BLOCKS as u64;
+        match &patch.base {
+            Base::Below => {}
+            Base::Zero => {
+                let blocks = CLUSTER_BLOCKS as u64;
+                let record = Record::Zero { volume, block: first, blocks };
+                self.journal.append_reserved(&record, None).map_err(full)?;
+                open(state, volume).zero(first, blocks);
+            }
+            Base::At(place, crcs) => {
+                let placed = Placed { volume, cluster, place: *place, crcs: **crcs };
+                let record = Record::Map { clusters: vec![placed] };
+                self.journal.append_reserved(&record, None).map_err(full)?;
+                open(state, volume).patch_mut(cluster).rebase(patch.base.clone());
+            }
+        }
+        for (index, block) in patch.blocks.iter().enumerate() {
+            let block_at = first + index as u64;
+            match block {
+                Block::Base => {}
+                Block::Zero => {
+                    let record = Record::Zero { volume, block: block_at, blocks: 1 };
+                    self.journal.append_reserved(&record, None).map_err(full)?;
+                    open(state, volume).zero(block_at, 1);
+                }
+                Block::Journal(position) => {
+                    let mut buf = Buf::alloc(BLOCK_BYTES).ok_or(block::BlockError::NoMemory)?;
+                    self.journal.read(*position, &mut buf);
+                    let record = Record::Data { volume, block: block_at, blocks: 1 };
+                    let data: Data = buf.freeze();
+                    let added = self.journal.append_reserved(&record, Some(&data)).map_err(full)?;
+                    open(state, volume).write(block_at, 1, added.position);
+                }
+            }
+        }
+        open(state, volume).patch_mut(cluster).room = patch.room;
+        Ok(())
+    }
+
+    /// Volumes whose disks are back are served again.
+    pub(crate) fn return_volumes(&self) {
+        let lost: Vec<VersionId> = {
+            let state = self.lock();
+            let lost = state.live.iter().filter(|(_, live)| live.lost.is_some());
+            lost.map(|(id, _)| *id).collect()
+        };
+        for id in lost {
+            let level = self.lock().tables.volumes[&id].level;
+            let sets = self.sets.all();
+            let mut mine = sets.iter().filter(|set| set.level() == Some(level));
+            if mine.all(|set| self.missing_members(set) <= set.losses_max()) {
+                let state = &mut *self.lock();
+                if let Some(live) = state.live.get_mut(&id) {
+                    live.lost = None;
+                    let name = &state.tables.volumes[&id].name;
+                    let text = format!("volume {name} is back: its disks are");
+                    tracing::info!("{text}");
+                    state.note(self.env.unix_seconds(), text);
+                }
+            }
+        }
+    }
+}
+
+fn open(state: &mut State, volume: VersionId) -> &mut Segment {
+    state.live.get_mut(&volume).expect("a lost volume stays").overlay.open()
+}
