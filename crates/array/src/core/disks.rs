@@ -81,6 +81,9 @@ impl Core {
         let mut holders = self.writable_holders();
         let joining = self.joining_holders();
         for disk in &joining {
+            if self.has_journal_disks() {
+                continue;
+            }
             // Batches from now on reach it too, and it is given what is there already.
             let mut all = self.journal_holders();
             let new = Holder { disk: disk.id(), device: Arc::clone(disk.device()) };
@@ -110,6 +113,11 @@ impl Core {
             self.use_holders();
         }
         Ok(())
+    }
+
+    /// Whether the journal has disks of its own.
+    fn has_journal_disks(&self) -> bool {
+        !self.lock().label.journal_disks().is_empty()
     }
 
     /// Blocks that should be rewritten from redundancy.

@@ -78,8 +78,7 @@ impl Core {
             state.away.insert(disk, (self.env.now(), reason.to_owned()));
             // The journal gets another holder with the next checkpoint.
             state.wants_checkpoint = true;
-            state.space.chunks.set_open(disk, false);
-            state.space.set_lanes();
+            state.space.open_disk(disk, false);
         }
         self.use_holders();
         self.work.ring();
@@ -137,8 +136,14 @@ impl Core {
         self.journal.set_holders(self.journal_holders());
     }
 
+    /// The disks that hold the journal: those that are there for nothing else, if there are any.
     pub(super) fn journal_holders(&self) -> Vec<Holder> {
-        let holders = self.holders().into_iter().filter(|disk| disk.access() == Access::Full);
+        let own = self.lock().label.journal_disks();
+        let disks = match own.is_empty() {
+            true => self.holders(),
+            false => own.iter().filter_map(|disk| self.raid.disks().get(*disk)).collect(),
+        };
+        let holders = disks.into_iter().filter(|disk| disk.access() == Access::Full);
         holders.map(|d| Holder { disk: d.id(), device: Arc::clone(d.device()) }).collect()
     }
 

@@ -13,7 +13,7 @@ use crate::mutants::{self, Mutant};
 use crate::raid::{Seat, Set};
 use crate::space::{Chunks, Claim, Kind, Pool, Slots, lanes, width};
 use crate::tree::PageAddr;
-use crate::{BLOCK_BYTES, CLUSTER_BYTES, Level, Place, SetId};
+use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId, Level, Place, SetId};
 
 /// Pages of a strip.
 const STRIP_PAGES: u32 = (CLUSTER_BYTES / BLOCK_BYTES) as u32;
@@ -205,6 +205,22 @@ impl Space {
         self.pool.available(level) + more
     }
 
+    /// Whether a disk takes new chunks; one for the journal alone never does.
+    pub(crate) fn open_disk(&mut self, disk: DiskId, is_open: bool) {
+        if self.chunks.counts(disk).is_some() {
+            self.chunks.set_open(disk, is_open);
+            self.set_lanes();
+        }
+    }
+
+    /// A disk has left.
+    pub(crate) fn remove_disk(&mut self, disk: DiskId) {
+        if self.chunks.counts(disk).is_some() {
+            self.chunks.remove_disk(disk);
+            self.set_lanes();
+        }
+    }
+
     /// Disks came or went: how many sets are filled side by side.
     pub(crate) fn set_lanes(&mut self) {
         let disks = self.chunks.disks_open();
@@ -355,7 +371,7 @@ impl Core {
         state: &mut State,
         id: SetId,
         level: Option<Level>,
-        chunks: &[(crate::DiskId, u32)],
+        chunks: &[(DiskId, u32)],
     ) {
         let seats = chunks.iter().map(|&(disk, chunk)| Seat { disk, chunk }).collect();
         let set =
@@ -379,8 +395,8 @@ impl Core {
 
 impl Space {
     /// Chunks of different disks, of those that are kept for rebuilds too.
-    fn allocate_spare(&mut self, width: usize) -> Option<Vec<(crate::DiskId, u32)>> {
-        let mut chunks: Vec<(crate::DiskId, u32)> = Vec::with_capacity(width);
+    fn allocate_spare(&mut self, width: usize) -> Option<Vec<(DiskId, u32)>> {
+        let mut chunks: Vec<(DiskId, u32)> = Vec::with_capacity(width);
         while chunks.len() < width {
             let taken: Vec<_> = chunks.iter().map(|(disk, _)| *disk).collect();
             match self.chunks.allocate_one(&taken) {

@@ -153,6 +153,14 @@ impl Label {
         *self == Self { disk: self.disk, ..other.clone() }
     }
 
+    /// The members in use that hold the journal and nothing else.
+    #[must_use]
+    pub fn journal_disks(&self) -> Vec<DiskId> {
+        let active = self.members.iter().filter(|record| record.state == MemberState::Active);
+        let journal = active.filter(|record| record.kind == MemberKind::Journal);
+        journal.map(|record| record.disk).collect()
+    }
+
     /// Sizes of the disks that hold data, or should.
     #[must_use]
     pub fn data_sizes(&self) -> Vec<u64> {

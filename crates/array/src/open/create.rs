@@ -24,13 +24,21 @@ pub struct CreateOptions {
     pub level: Level,
     /// Size of chunks; `None` chooses by the size of the disks.
     pub chunk_bytes: Option<u64>,
+    /// Blank disks for the journal alone: one, or two that mirror each other. If the only one is
+    /// lost, so are the changes that were not in their places yet.
+    pub journal: Vec<Member>,
     /// How it is opened afterwards.
     pub open: OpenOptions,
 }
 
 impl Default for CreateOptions {
     fn default() -> Self {
-        Self { level: Level::Raid10, chunk_bytes: None, open: OpenOptions::default() }
+        Self {
+            level: Level::Raid10,
+            chunk_bytes: None,
+            journal: Vec::new(),
+            open: OpenOptions::default(),
+        }
     }
 }
 
@@ -45,14 +53,20 @@ impl Array {
         disks: Vec<Member>,
         options: CreateOptions,
     ) -> Result<Self, ArrayError> {
+        let data = disks.len();
+        let disks: Vec<Member> = disks.into_iter().chain(options.journal).collect();
         for (name, found) in find(&disks).await {
             check_blank(&name, &found)?;
         }
-        check_count(disks.len(), options.level)?;
+        check_count(data, options.level)?;
         let sizes: Vec<u64> = disks.iter().map(size_of).collect();
-        let layout = Layout::choose(&sizes, options.chunk_bytes);
+        let layout = Layout::choose(&sizes[..data], options.chunk_bytes);
         let layout = layout.map_err(|error| ArrayError::Refused(error.to_string()))?;
-        let label = new_label(&*env, layout, &sizes);
+        for (disk, size) in disks.iter().zip(&sizes).skip(data) {
+            let refuse = |error| ArrayError::Refused(format!("{}: {error}", disk.name));
+            layout.check_journal_disk(*size).map_err(refuse)?;
+        }
+        let label = new_label(&*env, layout, &sizes, data);
         // Generation 0: should this be cut off, nobody takes it for an array.
         write_all(&disks, &label).await?;
         let payload = Payload {
@@ -67,7 +81,7 @@ impl Array {
             space: Image::new(),
         };
         let holders: Vec<_> =
-            disks.iter().take(HOLDERS).map(|disk| Arc::clone(&disk.device)).collect();
+            disks[..data].iter().take(HOLDERS).map(|disk| Arc::clone(&disk.device)).collect();
         let written = write_slot(&holders, &layout, label.array, 1, &payload.encode()).await;
         let written = written.map_err(|error| ArrayError::Refused(error.to_string()))?;
         written.into_iter().collect::<Result<Vec<()>, _>>()?;
@@ -100,15 +114,16 @@ fn check_count(disks: usize, level: Level) -> Result<(), ArrayError> {
     Err(ArrayError::TooFewDisks { level, needed: level.disks_min(), usable: disks, other })
 }
 
-fn new_label(env: &dyn Env, layout: Layout, sizes: &[u64]) -> Label {
+/// The label of an array whose first `data` disks hold data, and the others the journal.
+fn new_label(env: &dyn Env, layout: Layout, sizes: &[u64], data: usize) -> Label {
     let members = sizes.iter().enumerate().map(|(index, size)| MemberRecord {
         disk: DiskId(index as u16),
         uuid: random_id(env),
         size_bytes: *size,
         state: MemberState::Active,
-        kind: MemberKind::Data,
+        kind: if index < data { MemberKind::Data } else { MemberKind::Journal },
     });
-    let holders = (0..sizes.len().min(HOLDERS)).map(|index| DiskId(index as u16));
+    let holders = (0..data.min(HOLDERS)).map(|index| DiskId(index as u16));
     Label {
         array: ArrayId(random_id(env)),
         generation: 0,

@@ -116,12 +116,14 @@ async fn load(
     let holders: Vec<Holder> = holders.map(|(disk, device)| Holder { disk, device }).collect();
     let devices: Vec<_> = holders.iter().map(|holder| Arc::clone(&holder.device)).collect();
     let damaged = |error: &dyn std::fmt::Display| ArrayError::Damaged(error.to_string());
+    let journal_holders = journal_disks(disks, membership, &holders)?;
     let slot = read_slots(&devices, &label.layout, label.array).await;
     let slot = slot.map_err(|error| damaged(&error))?;
     let payload = Payload::decode(&slot.payload)?;
     let mut records = Vec::new();
     let mut keep = |record, position| records.push((record, position));
-    let scanned = journal::scan(&holders, &label.layout, label.array, payload.mark, &mut keep);
+    let scanned =
+        journal::scan(&journal_holders, &label.layout, label.array, payload.mark, &mut keep);
     let scanned = scanned.await.map_err(|error| damaged(&error))?;
     let lagging = scanned.lagging.clone();
     let alarm = Arc::new(Alarm::default());
@@ -130,7 +132,7 @@ async fn load(
         let member = &disks[present.index];
         raid.disks().add(present.disk, &member.name, Arc::clone(&member.device));
     }
-    let journal = Journal::new(label.array, &label.layout, holders, payload.mark, scanned);
+    let journal = Journal::new(label.array, &label.layout, journal_holders, payload.mark, scanned);
     let core = Arc::new(Core {
         env,
         id: label.array,
@@ -159,6 +161,28 @@ async fn load(
         core.catch_up(disk).await;
     }
     Ok(core)
+}
+
+/// The disks that hold the journal.
+fn journal_disks(
+    disks: &[Member],
+    membership: &Membership,
+    holders: &[Holder],
+) -> Result<Vec<Holder>, ArrayError> {
+    let own = membership.label.journal_disks();
+    if own.is_empty() {
+        return Ok(holders.to_vec());
+    }
+    let present = membership.current.iter().filter(|present| own.contains(&present.disk));
+    let found: Vec<Holder> = present
+        .map(|p| Holder { disk: p.disk, device: Arc::clone(&disks[p.index].device) })
+        .collect();
+    if found.is_empty() {
+        let what = "the disk that holds the journal is missing, and with it writes that were \
+                    acknowledged: bring it back";
+        return Err(ArrayError::Refused(what.into()));
+    }
+    Ok(found)
 }
 
 fn fresh_state(

@@ -66,8 +66,7 @@ impl Core {
             let state = &mut *self.lock();
             state.away.remove(&disk);
             state.note(self.env.unix_seconds(), text);
-            state.space.chunks.set_open(disk, true);
-            state.space.set_lanes();
+            state.space.open_disk(disk, true);
         }
         self.change_label(|_, _| true).await;
         true
@@ -91,8 +90,7 @@ impl Core {
                 let state = &mut *self.lock();
                 state.note(self.env.unix_seconds(), text);
                 state.away.remove(&disk);
-                state.space.chunks.remove_disk(disk);
-                state.space.set_lanes();
+                state.space.remove_disk(disk);
                 state.wants_checkpoint = true;
             }
             self.use_holders();

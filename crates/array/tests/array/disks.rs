@@ -228,3 +228,38 @@ fn a_volume_that_lost_too_many_disks_waits_for_them_and_others_go_on() {
         array.close().await.unwrap();
     });
 }
+
+#[test]
+fn a_journal_of_its_own_is_needed_and_mirrored_when_there_are_two() {
+    run(async {
+        let (shelf, fast) = (Shelf::new(4, 32), Shelf::new(2, 16));
+        let named = |(at, m): (usize, Member)| Member { name: format!("fast-{at}"), ..m };
+        let journal: Vec<Member> = fast.members().into_iter().enumerate().map(named).collect();
+        let options = array::CreateOptions {
+            level: Level::Raid5,
+            chunk_bytes: Some(1 << 20),
+            journal: journal.clone(),
+            ..Default::default()
+        };
+        let env = Arc::new(RingEnv);
+        let array = Array::create(env.clone(), shelf.members(), options).await.unwrap();
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        let one = bytes(12288, 1);
+        write(&volume, 4096, &one).await;
+        // One of the two dies with its half of the mirror.
+        pull(&fast, 0);
+        write(&volume, 65536, &one).await;
+        drop((volume, array));
+        let without = Array::open(env.clone(), shelf.members(), OpenOptions::default()).await;
+        let text = without.unwrap_err().to_string();
+        assert!(text.contains("journal"), "{text}");
+        let mut members = shelf.members();
+        members.push(journal[1].clone());
+        let array = Array::open(env, members, OpenOptions::default()).await.unwrap();
+        let volume = array.device("v").unwrap();
+        assert_eq!(read(&volume, 4096, one.len()).await, one);
+        assert_eq!(read(&volume, 65536, one.len()).await, one);
+        array.close().await.unwrap();
+    });
+}
