@@ -62,6 +62,13 @@ pub enum BlockError {
     /// The device has no such function.
     #[error("the device does not support this")]
     Unsupported,
+    /// Nothing that leads to the device has worked for as long as its owner waits. What a request
+    /// was to change may or may not have been changed.
+    #[error("the device cannot be reached")]
+    Unreachable,
+    /// Another host has reserved the device (SPC-5 5.13, RESERVATION CONFLICT).
+    #[error("another host has reserved the device")]
+    Reserved,
     /// Any other failure of the operating system.
     #[error("operating system error {errno}")]
     Os {

@@ -159,7 +159,7 @@ fn a_reservation_of_another_host_is_told_as_such() {
         (reserve[0], reserve[1], reserve[2], reserve[8]) = (0x5f, 0x01, 0x01, 24);
         run(reserve, &key).await;
         let refused = disk.write(0, data(&[1; 512]), WriteFlags::VOLATILE).await;
-        assert_eq!(refused, Err(BlockError::Os { errno: libc::EBADE }));
+        assert_eq!(refused, Err(BlockError::Reserved));
         assert!(disk.read(0, 512).await.is_ok(), "Write Exclusive lets others read");
     });
 }

@@ -128,6 +128,8 @@ fn errno(error: BlockError) -> Errno {
         BlockError::NoMemory => Errno::ENOMEM,
         BlockError::Unsupported => Errno::EOPNOTSUPP,
         BlockError::Medium { .. } | BlockError::LostWrites | BlockError::Busy => Errno::EIO,
+        BlockError::Unreachable => Errno::from_i32(libc::EHOSTUNREACH),
+        BlockError::Reserved => Errno::from_i32(libc::EBADE),
         BlockError::Os { errno } => Errno::from_i32(errno),
     }
 }

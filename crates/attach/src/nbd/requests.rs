@@ -43,7 +43,12 @@ impl From<BlockError> for Fault {
             BlockError::NoMemory => Errno::NoMemory,
             BlockError::Unsupported => Errno::NotSupported,
             BlockError::Medium { at } => return Fault { errno: Errno::Io, at: Some(at) },
-            BlockError::LostWrites | BlockError::Busy | BlockError::Os { .. } => Errno::Io,
+            // The protocol has no numbers for these.
+            BlockError::LostWrites
+            | BlockError::Busy
+            | BlockError::Unreachable
+            | BlockError::Reserved
+            | BlockError::Os { .. } => Errno::Io,
         };
         errno.into()
     }

@@ -107,7 +107,7 @@ pub(super) fn error_of(reply: &Reply, at: u64, block_bytes: u32) -> Option<Block
         return None;
     }
     if reply.status == Status::ReservationConflict {
-        return Some(BlockError::Os { errno: libc::EBADE });
+        return Some(BlockError::Reserved);
     }
     let Some(sense) = reply.sense else { return Some(BlockError::Os { errno: libc::EIO }) };
     let block_bytes = u64::from(block_bytes);
@@ -129,10 +129,10 @@ pub(super) fn error_of(reply: &Reply, at: u64, block_bytes: u32) -> Option<Block
     })
 }
 
-/// A command that never got its answer. The errno says what happened; the log says more.
+/// A command that never got its answer. The log says more.
 pub(super) fn failure_of(failure: Failure) -> BlockError {
     match failure {
-        Failure::Unreachable => BlockError::Os { errno: libc::EHOSTUNREACH },
+        Failure::Unreachable => BlockError::Unreachable,
         Failure::TooManyRetries => BlockError::Os { errno: libc::EIO },
     }
 }
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(error(Sense::invalid_opcode()), Some(BlockError::Unsupported));
         assert_eq!(error(Sense::internal_failure()), Some(BlockError::Os { errno: libc::EIO }));
         let conflict = error_of(&reply(Status::ReservationConflict, None), 0, 512);
-        assert_eq!(conflict, Some(BlockError::Os { errno: libc::EBADE }));
+        assert_eq!(conflict, Some(BlockError::Reserved));
         assert_eq!(error_of(&reply(Status::Good, None), 0, 512), None);
         let recovered = Sense::new(SenseKey::RecoveredError, AdditionalSense::NO_ADDITIONAL_SENSE);
         assert_eq!(error(recovered), None);

@@ -18,7 +18,7 @@ thread_local! {
 }
 
 /// The disk has gone with its core.
-const GONE: BlockError = BlockError::Os { errno: libc::EHOSTUNREACH };
+const GONE: BlockError = BlockError::Unreachable;
 
 /// The disk on its core.
 #[derive(Debug)]

@@ -18,7 +18,14 @@ pub(crate) enum Doing {
 /// Maps a failure to what the host must hear. Nothing that failed becomes GOOD.
 pub(crate) fn failed(unit: &Unit, error: BlockError, doing: Doing) -> Outcome {
     let outcome = outcome_of(error, doing, unit.block_bytes);
-    if matches!(error, BlockError::Medium { .. } | BlockError::LostWrites | BlockError::Os { .. }) {
+    let is_trouble = matches!(
+        error,
+        BlockError::Medium { .. }
+            | BlockError::LostWrites
+            | BlockError::Unreachable
+            | BlockError::Os { .. }
+    );
+    if is_trouble {
         quietly!(MEDIUM, error, "{}: {error}", unit.name);
     } else if error == BlockError::NoSpace {
         quietly!(MEDIUM, warn, "{}: {error}; writes are refused until there is some", unit.name);
@@ -41,6 +48,13 @@ fn outcome_of(error: BlockError, doing: Doing, block_bytes: u32) -> Outcome {
         // What the host believes to be written may be gone: it must not go on as if nothing were.
         BlockError::LostWrites => Sense::new(SenseKey::MediumError, AdditionalSense::WRITE_ERROR),
         BlockError::NoMemory | BlockError::Busy => return Outcome::Status(Status::Busy),
+        // A disk that lies elsewhere and is away may come back, and other ports may reach it: hosts
+        // repeat this, and look for another path.
+        BlockError::Unreachable => Sense::new(
+            SenseKey::NotReady,
+            AdditionalSense::LOGICAL_UNIT_NOT_ACCESSIBLE_ASYMMETRIC_ACCESS_STATE_TRANSITION,
+        ),
+        BlockError::Reserved => return Outcome::Status(Status::ReservationConflict),
         BlockError::Unsupported => {
             Sense::new(SenseKey::IllegalRequest, AdditionalSense::INVALID_FIELD_IN_CDB)
         }
@@ -78,6 +92,14 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_that_is_away_is_asked_for_again_and_a_reservation_is_one() {
+        let sense = sense_of(BlockError::Unreachable, Doing::Reading);
+        assert_eq!((sense.key, sense.additional.asc), (SenseKey::NotReady, 0x04));
+        let conflict = outcome_of(BlockError::Reserved, Doing::Writing, 512);
+        assert!(matches!(conflict, Outcome::Status(Status::ReservationConflict)));
+    }
+
+    #[test]
     fn a_full_device_is_space_allocation_failed_write_protect() {
         let sense = sense_of(BlockError::NoSpace, Doing::Writing);
         assert_eq!(sense, Sense::space_allocation_failed());
@@ -97,6 +119,8 @@ mod tests {
             BlockError::NoMemory,
             BlockError::Busy,
             BlockError::Unsupported,
+            BlockError::Unreachable,
+            BlockError::Reserved,
             BlockError::Os { errno: 5 },
         ];
         for error in errors {
