@@ -1,7 +1,7 @@
 # What a newcomer runs. Each target first installs what it lacks (scripts/setup.sh).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench fuzz soak lint fmt docs clean
+.PHONY: help run test bench bench-array fuzz soak lint fmt docs clean
 MAKEFLAGS += --no-print-directory
 
 # Options of `make bench`, such as BENCH='--quick', seconds for each target of `make fuzz`, and
@@ -11,7 +11,7 @@ SECONDS ?= 60
 ROUNDS ?= 1000
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## build, serve a 1 GiB disk on 127.0.0.1:3260 and print how to log in; Ctrl-C stops it
 	@scripts/setup.sh run
@@ -26,7 +26,11 @@ test: ## check format and lints, then run every test; CI calls this
 
 bench: ## measure Drystone beside the other targets it finds; BENCH='--quick' for one short round
 	@scripts/setup.sh bench
-	@scripts/bench.sh $(BENCH)
+	@scripts/bench.sh compare $(BENCH)
+
+bench-array: ## measure RAID levels against their disks and against btrfs; takes BENCH='--quick' too
+	@scripts/setup.sh bench
+	@scripts/bench.sh array $(BENCH)
 
 fuzz: ## fuzz what comes from the wire, each target for SECONDS=60
 	@scripts/setup.sh fuzz

@@ -14,7 +14,8 @@ packages_test=("${packages_run[@]}"
   tgt                                                  # a foreign target for our initiator
   qemu-system-x86 iproute2 e2fsprogs xz-utils util-linux  # the virtual machine of tests/vm
   fio jq)
-packages_bench=("${packages_run[@]}" libiscsi-bin qemu-utils qemu-block-extra fio jq tgt istgt)
+packages_bench=("${packages_run[@]}" libiscsi-bin qemu-utils qemu-block-extra fio jq tgt istgt
+  btrfs-progs util-linux)
 packages_fuzz=("${packages_run[@]}" g++)               # libFuzzer is C++
 
 # Daemons among them that Debian starts on install; here each test starts its own.

@@ -1,6 +1,7 @@
 //! `drystone-bench`: measures iSCSI targets side by side. See bench/README.md.
 
 mod adapter;
+mod array;
 mod cli;
 mod hosts;
 mod initiator;
@@ -47,6 +48,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Hosts(args) => hosts::hosts_command(args, &stop),
         Command::DiskLoad(args) => hosts::disk_load_command(args),
         Command::DiskSessions(args) => hosts::disk_sessions_command(args),
+        Command::Array(args) => array::array(args, &stop),
         Command::Marks(args) => report::marks_command(args),
     }
 }

@@ -15,7 +15,7 @@ use anyhow::{Result, bail};
 
 pub(crate) use external::External;
 pub(crate) use istgt::Istgt;
-pub(crate) use ours::Ours;
+pub(crate) use ours::{Ours, serve};
 pub(crate) use plain::Plain;
 pub(crate) use tgt::Tgt;
 

@@ -94,32 +94,43 @@ impl Adapter for Ours {
     }
 
     fn start(&self, site: &Site, stop: &AtomicBool) -> Result<Box<dyn Running>> {
-        let log = site.directory.join("drystone.log");
         let portal = site.portal().to_string();
-        let mut command = Command::new(&self.program);
-        command
-            .args(["export", &self.spec(site)?])
-            .args(["--portal", &portal, "--iqn", IQN, "--cores", "1"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(File::create(&log)?);
-        let mut child = {
-            let _pinned = Pinned::to_core(site.core)?;
-            Child::start(&mut command, "drystone")?
-        };
-        let stdout = child.take_stdout().context("drystone has no standard output")?;
-        let lines = follow(stdout);
-        wait_for("drystone", stop, || {
-            // Its lines first: a program that has ended may have said why.
-            if lines.try_iter().any(|line| line.contains(&portal)) {
-                return Ok(true);
-            }
-            ensure!(child.ended()?.is_none(), "drystone ended at once: {}", log_tail(&log));
-            Ok(false)
-        })?;
+        let spec = self.spec(site)?;
+        let arguments =
+            ["export", &spec, "--portal", &portal, "--iqn", IQN, "--cores", "1"].map(str::to_owned);
+        let child = serve(&self.program, &arguments, site, stop)?;
         let url = Url { host: "127.0.0.1".into(), port: site.port, iqn: IQN.into(), lun: 0 };
         Ok(Box::new(RunningOurs { child, url }))
     }
+}
+
+/// Starts `program` on the core of `site` and waits until it says that it serves the site's portal.
+///
+/// # Errors
+/// It did not start, ended, or was not ready in time; the end of its log is in the message.
+pub(crate) fn serve(
+    program: &Path,
+    arguments: &[String],
+    site: &Site,
+    stop: &AtomicBool,
+) -> Result<Child> {
+    let (log, portal) = (site.directory.join("drystone.log"), site.portal().to_string());
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(&log)?);
+    let mut child = {
+        let _pinned = Pinned::to_core(site.core)?;
+        Child::start(&mut command, "drystone")?
+    };
+    let lines = follow(child.take_stdout().context("drystone has no standard output")?);
+    wait_for("drystone", stop, || {
+        // Its lines first: a program that has ended may have said why.
+        if lines.try_iter().any(|line| line.contains(&portal)) {
+            return Ok(true);
+        }
+        ensure!(child.ended()?.is_none(), "drystone ended at once: {}", log_tail(&log));
+        Ok(false)
+    })?;
+    Ok(child)
 }
 
 /// Reads lines on a thread of its own, so that waiting for them can be bounded, and so that the

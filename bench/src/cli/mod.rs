@@ -1,5 +1,6 @@
 //! The command line.
 
+mod array;
 mod size;
 
 use std::net::SocketAddr;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use ::initiator::TargetAddress;
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use array::ArrayArgs;
 pub(crate) use size::parse_bytes;
 
 use crate::adapter::External;
@@ -32,6 +34,8 @@ pub(crate) enum Command {
     Load(LoadArgs),
     /// Run every target that is found through the same work, interleaved, and write a report.
     Compare(Box<CompareArgs>),
+    /// Measure the array: RAID levels against their disks and against btrfs.
+    Array(Box<ArrayArgs>),
     /// Measure our initiator and `drystone attach` beside the clients of others.
     Hosts(HostsArgs),
     /// Read with our own initiator, over one session for each URL.

@@ -1,5 +1,7 @@
 //! The marks that the project has set itself, and whether a report meets them.
 
+use serde::Serialize;
+
 use super::{FLOOR, REFERENCE};
 use crate::suite::{Limit, Results, Run};
 
@@ -12,8 +14,9 @@ const SESSION_KIB_MAX: f64 = 64.0;
 const REST_CORE_MAX: f64 = 0.001;
 
 /// How a mark came out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Verdict {
     Met,
     Missed,
     /// The report does not hold the runs that it takes.
@@ -22,7 +25,7 @@ pub(super) enum Verdict {
 
 impl Verdict {
     /// For tables.
-    pub(super) fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Met => "met",
             Self::Missed => "MISSED",
@@ -32,17 +35,18 @@ impl Verdict {
 }
 
 /// One mark.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Mark {
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Mark {
     /// What is asked.
-    pub(super) title: String,
+    pub(crate) title: String,
     /// What was found.
-    pub(super) found: String,
-    pub(super) verdict: Verdict,
+    pub(crate) found: String,
+    pub(crate) verdict: Verdict,
 }
 
 impl Mark {
-    fn new(title: impl Into<String>, outcome: Option<(bool, String)>) -> Self {
+    /// With the outcome: whether it is met, and what was found; `None` when it was not run.
+    pub(crate) fn new(title: impl Into<String>, outcome: Option<(bool, String)>) -> Self {
         let (verdict, found) = match outcome {
             Some((true, found)) => (Verdict::Met, found),
             Some((false, found)) => (Verdict::Missed, found),

@@ -4,6 +4,8 @@ mod chart;
 mod markdown;
 mod marks;
 
+pub(crate) use marks::{Mark, Verdict};
+
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;

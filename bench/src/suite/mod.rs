@@ -2,6 +2,7 @@
 
 mod clients;
 mod idle;
+mod measure;
 mod results;
 mod rows;
 mod runner;
@@ -14,11 +15,13 @@ use anyhow::{Context, Result, ensure};
 
 pub(crate) use clients::Foreign;
 pub(crate) use idle::idle_command;
-pub(crate) use results::{Cell, Limit, Results, Run};
+pub(crate) use measure::measure;
+pub(crate) use results::{Cell, Limit, Results, Run, median};
 #[cfg(test)]
 pub(crate) use results::{Idle, TargetInfo};
 #[cfg(test)]
 pub(crate) use rows::ROWS;
+pub(crate) use rows::{Row, row};
 
 use crate::adapter::{Adapter, Istgt, Ours, Plain, Site, Tgt};
 use crate::cli::CompareArgs;

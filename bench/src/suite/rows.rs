@@ -69,7 +69,8 @@ pub(crate) const ROWS: [Row; 9] = [
     ),
 ];
 
-const fn row(
+/// A row of so many I/Os in flight in each of so many sessions.
+pub(crate) const fn row(
     key: &'static str,
     title: &'static str,
     read_percent: u8,

@@ -7,14 +7,13 @@ use anyhow::{Result, bail, ensure};
 
 use super::clients::Foreign;
 use super::idle::{core_between, hold};
+use super::measure::measure;
 use super::results::{Cell, Idle, Limit, Results, Run, TargetInfo};
 use super::rows::{ROWS, Row};
 use crate::adapter::{Adapter, Running, Service, Site};
 use crate::cli::CompareArgs;
 use crate::initiator::{self, Route};
-use crate::load::Edge;
 use crate::machine::{Facts, Pinned, sample};
-use crate::plain;
 
 /// Sessions that are held idle.
 const IDLE_SESSIONS: u32 = 1000;
@@ -241,34 +240,7 @@ impl Runner {
         let plan = row.plan(settings.disk_bytes, settings.warmup, settings.measure);
         let (pid, service, core) =
             (entry.running.pid(), entry.running.service(), settings.client_core);
-        move |stop| {
-            let _pinned = Pinned::to_core(core)?;
-            let mut samples = Vec::with_capacity(2);
-            let edge = &mut |_: Edge| samples.extend(sample(pid));
-            let load = match service {
-                Service::Iscsi(url) => {
-                    initiator::load(&Route { url, congestion: None }, &plan, stop, edge)?
-                }
-                Service::Plain(address) => plain::load(address, &plan, stop, edge)?,
-            };
-            let [from, to] = samples.as_slice() else { bail!("process {pid} is gone") };
-            ensure!(load.ios > 0, "no I/O completed");
-            let used_us = to.cpu.saturating_sub(from.cpu).as_secs_f64() * 1e6;
-            Ok(Run {
-                iops: load.iops,
-                mb_per_s: load.mb_per_s,
-                latency_us_mean: Some(load.latency_us_mean),
-                latency_us_p50: Some(load.latency_us_p50),
-                latency_us_p99: Some(load.latency_us_p99),
-                target_cpu_us_per_io: used_us / load.ios as f64,
-                client_cpu_us_per_io: load.client_cpu_us_per_io,
-                target_core: core_between(from, to),
-                client_core: load.client_core,
-                client_waited: load.client_waited,
-                session_share_min: load.session_share_min,
-                errors: load.errors,
-            })
-        }
+        move |stop| measure(&service, pid, &plan, core, stop)
     }
 
     /// Files a run away, or what went wrong with it.

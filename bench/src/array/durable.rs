@@ -1,0 +1,104 @@
+//! Whether small durable writes come near to what a log on the journal's device takes.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::bed::{Bed, files};
+use super::member::has_option;
+use super::sheet::Part;
+use crate::load::Order;
+use crate::suite::{Row, median, row};
+
+const WRITES: Row =
+    row("4k-write-32", "4 KiB random durable write, depth 32", 0, Order::Random, 4096, (32, 1));
+const BLOCK_BYTES: usize = 4096;
+const DISKS: usize = 6;
+const LOG_BYTES: u64 = 128 << 20;
+/// Blocks of one append: one, and as many as the volume has under way.
+const BATCHES: [usize; 2] = [1, 32];
+/// What a volume has to reach of the log, and the levels of RAID 10.
+const ASKED: f64 = 0.5;
+const ASKED_LEVELS: f64 = 0.8;
+
+pub(super) fn run(bed: &Bed<'_>, part: &mut Part) -> Result<()> {
+    let size_bytes: u64 = if bed.settings.quick { 128 << 20 } else { 512 << 20 };
+    let directory = bed.on_disk("durable")?;
+    let journal = directory.join("journal");
+    let (disks, more) = if has_option(&bed.settings.program, "--journal") {
+        part.note("The journal is a file on a real disk, the disks are files on a tmpfs.");
+        let journal = format!("{}:1G", journal.display());
+        (files(&bed.in_memory("durable")?, DISKS, 2 << 30), vec!["--journal".to_owned(), journal])
+    } else {
+        part.note("The disks, and so the copies of the journal, are files on one real disk.");
+        (files(&directory, DISKS, 2 << 30), Vec::new())
+    };
+    part.note(
+        "The log: one thread appends to a file on that disk, which was written before so that \
+         nothing but the data has to be synced, and calls fdatasync after each append.",
+    );
+    let more: Vec<&str> = more.iter().map(String::as_str).collect();
+    let member = bed.up("durable", &disks, &more)?;
+    let mut entrants = Vec::new();
+    for level in ["raid10", "raid5", "raid6"] {
+        let entrant = member.volume(level, size_bytes, level)?;
+        bed.fill(&entrant)?;
+        entrants.push(entrant);
+    }
+    let mut logs = BATCHES.map(|_| Vec::new());
+    for _ in 0..3 {
+        for (rates, batch) in logs.iter_mut().zip(BATCHES) {
+            rates.push(log_blocks_per_s(&directory, batch, bed)?);
+        }
+        // The log before and after, too: a disk of a virtual machine is not the same every minute.
+        if part.lines.is_empty() {
+            part.lines = bed.turns(&[WRITES], &entrants)?;
+        }
+    }
+    let iops = |name: &str| part.figure(WRITES.title, name, |run| run.iops);
+    let found = [("RAID 10", iops("raid10")), ("RAID 5", iops("raid5")), ("RAID 6", iops("raid6"))];
+    for (rates, batch) in logs.iter().zip(BATCHES) {
+        let log = median(rates.iter().copied());
+        let rate = log.unwrap_or(f64::NAN);
+        part.note(format!("The log takes {rate:.0} blocks of 4 KiB a second, {batch} an append."));
+        for (level, found) in found {
+            let title = format!("writes of {level} to a log that appends {batch} block(s)");
+            part.mark(title, found, log, ASKED, "blocks/s");
+        }
+    }
+    for (level, iops) in &found[1..] {
+        let title = format!("writes of {level} to writes of RAID 10");
+        part.mark(title, *iops, found[0].1, ASKED_LEVELS, "IOPS");
+    }
+    Ok(())
+}
+
+/// Blocks that a loop of appends and syncs writes in a second.
+fn log_blocks_per_s(directory: &Path, batch: usize, bed: &Bed<'_>) -> Result<f64> {
+    let path = directory.join("log");
+    let bytes = vec![0x5a; BLOCK_BYTES * batch];
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = file.with_context(|| format!("create {}", path.display()))?;
+    if file.metadata()?.len() < LOG_BYTES {
+        for at in (0..LOG_BYTES).step_by(1 << 20) {
+            file.write_all_at(&vec![0; 1 << 20], at)?;
+        }
+        file.sync_all()?;
+    }
+    let time = bed.settings.measure.max(Duration::from_millis(500));
+    let (begun, mut appends) = (Instant::now(), 0u64);
+    while begun.elapsed() < time {
+        if bed.stop.load(Ordering::Relaxed) {
+            bail!("stopped by a signal");
+        }
+        let at = appends * bytes.len() as u64 % LOG_BYTES;
+        file.write_all_at(&bytes, at)?;
+        file.sync_data()?;
+        appends += 1;
+    }
+    Ok((appends * batch as u64) as f64 / begun.elapsed().as_secs_f64())
+}

@@ -1,0 +1,198 @@
+//! What came out, for people and for programs.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::machine::Facts;
+use crate::report::{Mark, Verdict};
+use crate::suite::{Run, median};
+
+/// The whole report.
+#[derive(Debug, Serialize)]
+pub(super) struct Sheet {
+    facts: Facts,
+    method: String,
+    pub(super) parts: Vec<Part>,
+}
+
+/// One question and its answer.
+#[derive(Debug, Serialize)]
+pub(super) struct Part {
+    key: &'static str,
+    title: &'static str,
+    /// What was set up, a sentence each.
+    pub(super) notes: Vec<String>,
+    pub(super) lines: Vec<Line>,
+    pub(super) marks: Vec<Mark>,
+    /// Why there is no more of it.
+    pub(super) trouble: Option<String>,
+}
+
+/// All runs of one entrant at one work.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Line {
+    pub(super) work: &'static str,
+    pub(super) entrant: String,
+    pub(super) runs: Vec<Run>,
+    pub(super) failures: Vec<String>,
+}
+
+impl Line {
+    fn middle(&self, figure: impl Fn(&Run) -> f64) -> Option<f64> {
+        median(self.runs.iter().map(figure))
+    }
+}
+
+impl Part {
+    pub(super) fn new(key: &'static str, title: &'static str) -> Self {
+        Self { key, title, notes: Vec::new(), lines: Vec::new(), marks: Vec::new(), trouble: None }
+    }
+
+    pub(super) fn note(&mut self, text: impl Into<String>) {
+        self.notes.push(text.into());
+    }
+
+    /// The median of a figure of `entrant` at `work`, if it ran without a failed I/O.
+    pub(super) fn figure(
+        &self,
+        work: &str,
+        entrant: &str,
+        figure: impl Fn(&Run) -> f64,
+    ) -> Option<f64> {
+        let line = self.lines.iter().find(|line| line.work == work && line.entrant == entrant)?;
+        let sound = line.runs.iter().all(|run| run.errors == 0);
+        sound.then(|| line.middle(figure)).flatten()
+    }
+
+    /// Notes whether `found` is at least `asked` times `of`.
+    pub(super) fn mark(
+        &mut self,
+        title: impl Into<String>,
+        found: Option<f64>,
+        of: Option<f64>,
+        asked: f64,
+        unit: &str,
+    ) {
+        let outcome = found.zip(of).map(|(found, of)| {
+            let ratio = found / of;
+            (ratio >= asked, format!("{ratio:.2} ({found:.0} of {of:.0} {unit})"))
+        });
+        self.marks.push(Mark::new(format!("{}: at least {asked}", title.into()), outcome));
+    }
+}
+
+/// Writing into a String cannot fail; this says so once.
+macro_rules! line {
+    ($out:expr, $($argument:tt)*) => {
+        writeln!($out, $($argument)*).expect("a String takes any text")
+    };
+}
+
+impl Sheet {
+    pub(super) fn new(facts: Facts, method: String) -> Self {
+        Self { facts, method, parts: Vec::new() }
+    }
+
+    fn all_marks(&self) -> impl Iterator<Item = &Mark> {
+        self.parts.iter().flat_map(|part| &part.marks)
+    }
+
+    pub(super) fn all_met(&self) -> bool {
+        self.parts.iter().all(|part| part.trouble.is_none())
+            && self.all_marks().all(|mark| mark.verdict == Verdict::Met)
+    }
+
+    /// The marks as text, one line each.
+    pub(super) fn marks_text(&self) -> String {
+        let mut text = String::new();
+        for mark in self.all_marks() {
+            line!(text, "{:<9} {}: {}", mark.verdict.text(), mark.title, mark.found);
+        }
+        for part in &self.parts {
+            if let Some(trouble) = &part.trouble {
+                line!(text, "not run   {}: {trouble}", part.key);
+            }
+        }
+        text
+    }
+
+    /// Writes `array.md` and `array.json` into `directory`.
+    pub(super) fn write(&self, directory: &Path) -> Result<()> {
+        let put = |name: &str, text: &str| {
+            let path = directory.join(name);
+            fs::write(&path, text).with_context(|| format!("write {}", path.display()))
+        };
+        fs::create_dir_all(directory).with_context(|| format!("create {}", directory.display()))?;
+        put("array.json", &format!("{}\n", serde_json::to_string_pretty(self)?))?;
+        put("array.md", &self.markdown())
+    }
+
+    pub(super) fn markdown(&self) -> String {
+        let mut out = String::new();
+        let facts = &self.facts;
+        line!(
+            out,
+            "# The array\n\n{}. {}, {} cores, {:.0} GiB, Linux {}; TCP congestion control {}.\n",
+            facts.date,
+            facts.cpu,
+            facts.cores,
+            facts.memory_gib,
+            facts.kernel,
+            facts.congestion
+        );
+        line!(
+            out,
+            "{} Quote the ratios: figures of one hour compare with each other only.",
+            self.method
+        );
+        for part in &self.parts {
+            part.markdown(&mut out);
+        }
+        out
+    }
+}
+
+impl Part {
+    fn markdown(&self, out: &mut String) {
+        line!(out, "\n## {}\n", self.title);
+        for note in &self.notes {
+            line!(out, "- {note}");
+        }
+        if let Some(trouble) = &self.trouble {
+            line!(out, "- **Not measured: {trouble}**");
+        }
+        if !self.lines.is_empty() {
+            line!(out, "\n| work | entrant | IOPS | MB/s | p50 us | p99 us | server CPU us/IO |");
+            line!(out, "|---|---|--:|--:|--:|--:|--:|");
+        }
+        for line in &self.lines {
+            let show = |figure: &dyn Fn(&Run) -> f64, digits: usize| {
+                line.middle(figure).map_or("-".into(), |value| format!("{value:.digits$}"))
+            };
+            line!(
+                out,
+                "| {} | {} | {} | {} | {} | {} | {} |",
+                line.work,
+                line.entrant,
+                show(&|run| run.iops, 0),
+                show(&|run| run.mb_per_s, 1),
+                show(&|run| run.latency_us_p50.unwrap_or(f64::NAN), 0),
+                show(&|run| run.latency_us_p99.unwrap_or(f64::NAN), 0),
+                show(&|run| run.target_cpu_us_per_io, 2)
+            );
+        }
+        for line in self.lines.iter().filter(|line| !line.failures.is_empty()) {
+            line!(out, "\n{}, {}: {}", line.work, line.entrant, line.failures.join("; "));
+        }
+        if !self.marks.is_empty() {
+            line!(out, "\n| mark | found | |\n|---|---|---|");
+        }
+        for mark in &self.marks {
+            line!(out, "| {} | {} | {} |", mark.title, mark.found, mark.verdict.text());
+        }
+    }
+}
