@@ -17,6 +17,7 @@ use crate::journal::Journal;
 use crate::label::{ArrayId, Layout};
 use crate::raid::Raid;
 use crate::sync::{Bell, Turn};
+use crate::volume::Ahead;
 use crate::{Env, Level, SetId};
 
 pub(crate) use membership::{Alarm, HOLDERS};
@@ -44,6 +45,7 @@ pub(crate) struct Core {
     pub(crate) alarm: Arc<Alarm>,
     /// Stripes that were written to and not flushed.
     pub(crate) touched: Mutex<BTreeSet<(SetId, u32)>>,
+    pub(crate) ahead: Ahead,
     /// Reads and writes of hosts, ever.
     pub(crate) host_ops: AtomicU64,
     /// A checkpoint runs, or somebody keeps it from running.

@@ -8,7 +8,7 @@ use ring::{Buf, Data};
 
 use super::Core;
 use crate::error::ArrayError;
-use crate::raid::{Good, Layout, Read, ReadError, Set, WriteError};
+use crate::raid::{Layout, Read, ReadError, Set, WriteError};
 use crate::tree::{Page, PageAddr, PageRef};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, Place, SetId};
 
@@ -64,14 +64,6 @@ impl Core {
     /// Reads blocks of a cluster.
     pub(crate) fn read_place(&self, place: Place, first: usize, crcs: &[u32]) -> Read {
         self.raid.read(&self.sets.get(place.set()), place.slot(), first, crcs)
-    }
-
-    /// As [`read_place`](Self::read_place), if nothing has to be waited for or healed.
-    pub(crate) fn read_place_now(&self, place: Place, first: usize, crcs: &[u32]) -> Option<Data> {
-        match self.read_place(place, first, crcs).into_ready() {
-            Ok(Ok(Good { data, heals })) if heals.is_empty() => Some(data),
-            _ => None,
-        }
     }
 
     /// Writes blocks of a cluster of a set without parity.

@@ -144,6 +144,7 @@ async fn load(
         state: Mutex::new(fresh_state(label, membership, &payload, options)),
         alarm: Arc::clone(&alarm),
         touched: Mutex::default(),
+        ahead: crate::volume::Ahead::default(),
         host_ops: std::sync::atomic::AtomicU64::new(0),
         checkpointing: Turn::default(),
         labelling: Turn::default(),

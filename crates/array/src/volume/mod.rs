@@ -1,5 +1,6 @@
 //! Volumes and snapshots as block devices.
 
+mod ahead;
 mod exclusive;
 mod extent;
 mod plan;
@@ -15,6 +16,7 @@ use ring::Data;
 use crate::core::Core;
 use crate::{BLOCK_BYTES, CLUSTER_BYTES};
 
+pub(crate) use ahead::Ahead;
 pub(crate) use plan::Of;
 
 /// An atomic change is one record of the journal, with the ends of its first and last block.

@@ -1,16 +1,17 @@
 //! Reading a volume or snapshot.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use block::{BlockError, IoFuture};
 use futures_util::future::join_all;
 use ring::{Buf, Data};
 
-use super::plan::{Plan, Source, plan};
+use super::plan::{Piece, Plan, Source, plan};
 use super::{Device, Of};
 use crate::core::{Core, State};
 use crate::error::ArrayError;
-use crate::raid::ReadError;
+use crate::raid::{Good, Read, ReadError};
 use crate::{BLOCK_BYTES, CLUSTER_BYTES};
 
 /// How often a read whose data does not match is tried anew while the place of the data changes
@@ -49,57 +50,97 @@ impl Device {
         }
         let blocks = Blocks::covering(at, len);
         let cut = move |data: Data| data.into_slice(blocks.skip..blocks.skip + len);
-        if let Some(result) = self.read_now(blocks) {
-            return IoFuture::ready(result.map(cut));
+        self.core.host_ops.fetch_add(1, Ordering::Relaxed);
+        match self.begin(blocks) {
+            Begun::Done(result) => IoFuture::ready(result.map(cut)),
+            Begun::Reading(read, readers) => {
+                let (core, of) = (Arc::clone(&self.core), self.of);
+                core.read_ahead(of, blocks.first, blocks.count);
+                IoFuture::boxed(async move {
+                    let result = read.await;
+                    drop(readers);
+                    let data = match result {
+                        Ok(good) => {
+                            core.queue_heals(good.heals);
+                            good.data
+                        }
+                        // It may have moved meanwhile: looked up anew.
+                        Err(_) => core.read(of, blocks.first, blocks.count).await?,
+                    };
+                    Ok(cut(data))
+                })
+            }
+            Begun::Not => {
+                let (core, of) = (Arc::clone(&self.core), self.of);
+                core.read_ahead(of, blocks.first, blocks.count);
+                IoFuture::boxed(
+                    async move { core.read(of, blocks.first, blocks.count).await.map(cut) },
+                )
+            }
         }
-        let (core, of) = (Arc::clone(&self.core), self.of);
-        IoFuture::boxed(async move { core.read(of, blocks.first, blocks.count).await.map(cut) })
     }
 
-    /// Reads what is at hand: in memory, or on disks that answer at once.
-    fn read_now(&self, blocks: Blocks) -> Option<Result<Data, BlockError>> {
-        let (found, _readers) = {
+    /// Reads what is at hand, in memory or on disks that answer at once; begins to read what lies
+    /// together on disk.
+    fn begin(&self, blocks: Blocks) -> Begun {
+        let (found, readers) = {
             let mut state = self.core.lock();
             if let Err(error) = state.check_served(self.of) {
-                return Some(Err(error));
+                return Begun::Done(Err(error));
             }
-            let found = plan(&mut state, self.of, blocks.first, blocks.count).ok()?;
-            if found.iter().any(|piece| matches!(piece.source, Source::Journal(_))) {
-                // Positions hold as long as the lock does.
-                return self.core.gather_now(&found, blocks.count);
+            let Ok(found) = plan(&mut state, self.of, blocks.first, blocks.count) else {
+                return Begun::Not;
+            };
+            if found.iter().all(|piece| !matches!(piece.source, Source::Disk { .. })) {
+                // Positions in the journal hold as long as the lock does.
+                return Begun::Done(self.core.gather(&found, blocks.count));
             }
             (found, Arc::clone(&state.readers))
         };
-        let [piece] = &found[..] else { return self.core.gather_now(&found, blocks.count) };
-        match &piece.source {
-            Source::Zero if blocks.count * BLOCK_BYTES <= CLUSTER_BYTES => {
-                Some(Ok(Data::from(&ZEROES.0[..blocks.count * BLOCK_BYTES])))
+        let [Piece { source: Source::Disk { place, first, crcs }, .. }] = &found[..] else {
+            return Begun::Not;
+        };
+        if let Some(data) = self.core.ahead.find(*place, *first, crcs) {
+            self.core.read_ahead(self.of, blocks.first, blocks.count);
+            return Begun::Done(Ok(data));
+        }
+        match self.core.read_place(*place, *first, crcs).into_ready() {
+            Ok(Ok(good)) => {
+                self.core.queue_heals(good.heals);
+                Begun::Done(Ok(good.data))
             }
-            Source::Disk { place, first, crcs } => {
-                self.core.read_place_now(*place, *first, crcs).map(Ok)
-            }
-            _ => self.core.gather_now(&found, blocks.count),
+            Ok(Err(_)) => Begun::Not,
+            Err(read) => Begun::Reading(read, readers),
         }
     }
 }
 
+/// How far a read has come.
+enum Begun {
+    Done(Result<Data, BlockError>),
+    /// Under way; what it reads is not used again as long as the second lives.
+    Reading(Read, Arc<()>),
+    Not,
+}
+
 impl Core {
-    /// As [`read`](Self::read), if nothing has to be waited for.
-    fn gather_now(&self, found: &Plan, count: usize) -> Option<Result<Data, BlockError>> {
-        let Some(mut buf) = Buf::alloc(count * BLOCK_BYTES) else {
-            return Some(Err(BlockError::NoMemory));
-        };
+    /// What is not on disks.
+    fn gather(&self, found: &Plan, count: usize) -> Result<Data, BlockError> {
+        if let [Piece { source: Source::Zero, .. }] = &found[..]
+            && count * BLOCK_BYTES <= CLUSTER_BYTES
+        {
+            return Ok(Data::from(&ZEROES.0[..count * BLOCK_BYTES]));
+        }
+        let mut buf = Buf::alloc(count * BLOCK_BYTES).ok_or(BlockError::NoMemory)?;
         for piece in found {
             let into = &mut buf[piece.at * BLOCK_BYTES..][..piece.blocks * BLOCK_BYTES];
             match &piece.source {
                 Source::Zero => into.fill(0),
                 Source::Journal(position) => self.journal.read(*position, into),
-                Source::Disk { place, first, crcs } => {
-                    self.read_place_now(*place, *first, crcs)?.copy_to(0, into);
-                }
+                Source::Disk { .. } => unreachable!("the caller has looked"),
             }
         }
-        Some(Ok(buf.freeze()))
+        Ok(buf.freeze())
     }
 
     /// Reads `count` blocks from block `first` on.
@@ -148,7 +189,14 @@ impl Core {
     async fn fetch(self: &Arc<Self>, found: &Plan, buf: &mut Buf) -> Option<Bad> {
         let reads = found.iter().filter_map(|piece| {
             let Source::Disk { place, first, crcs } = &piece.source else { return None };
-            Some(async move { (piece.at, self.read_place(*place, *first, crcs).await) })
+            let kept = self.ahead.find(*place, *first, crcs);
+            Some(async move {
+                let read = match kept {
+                    Some(data) => Ok(Good { data, heals: Vec::new() }),
+                    None => self.read_place(*place, *first, crcs).await,
+                };
+                (piece.at, read)
+            })
         });
         let mut bad = None;
         for (at, result) in join_all(reads).await {

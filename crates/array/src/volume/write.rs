@@ -2,6 +2,7 @@
 //! lock, part of the overlay.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use block::{BlockError, IoFuture, WriteFlags};
 use ring::Data;
@@ -70,6 +71,7 @@ impl Device {
         if len == 0 {
             return IoFuture::ready(Ok(()));
         }
+        self.core.host_ops.fetch_add(1, Ordering::Relaxed);
         let core = Arc::clone(&self.core);
         let is_whole = (at | len as u64).is_multiple_of(BLOCK_BYTES as u64);
         if !is_whole {
