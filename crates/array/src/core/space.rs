@@ -15,6 +15,8 @@ use crate::space::{Chunks, Claim, Kind, Pool, Slots, lanes, width};
 use crate::tree::PageAddr;
 use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId, Level, Place, SetId};
 
+/// One chunk in so many is kept for metadata, times its copies: maps take 80 bytes for a cluster.
+const METADATA_SHARE: u64 = 256;
 /// Pages of a strip.
 const STRIP_PAGES: u32 = (CLUSTER_BYTES / BLOCK_BYTES) as u32;
 
@@ -184,12 +186,14 @@ impl Space {
         self.pool.settle([place]);
     }
 
-    /// Keeps as much free for rebuilds as the largest disk that there is could need, unless that
-    /// would leave too little for anything else.
+    /// Keeps as much free as a rebuild of the largest disk could need, where there are disks
+    /// enough for that, and as metadata could need when everything else is full.
     pub(crate) fn set_spare(&mut self, layout: &Layout, sizes: &[u64]) {
         let largest = sizes.iter().map(|size| u64::from(layout.chunks(*size))).max().unwrap_or(0);
-        let is_worth_it = sizes.len() > 3;
-        self.chunks.set_spare(if is_worth_it { largest } else { 0 });
+        let rebuild = if sizes.len() > 3 { largest } else { 0 };
+        let all: u64 = sizes.iter().map(|size| u64::from(layout.chunks(*size))).sum();
+        let copies = width(Kind::Metadata, sizes.len()).unwrap_or(1) as u64;
+        self.chunks.set_spare(rebuild.max(copies * (all / METADATA_SHARE + 1)));
     }
 
     /// Clusters of this level that could be set aside, of sets that could be made too.

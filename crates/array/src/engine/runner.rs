@@ -86,6 +86,16 @@ impl Core {
 
     /// Waits for space that a checkpoint may give back.
     pub(crate) async fn wait_for_space(self: &Arc<Self>) -> Result<(), BlockError> {
+        let oldest = {
+            let state = self.lock();
+            let deleted = state.tables.volumes.iter();
+            let deleted = deleted.filter_map(|(id, v)| Some((v.deleted_unix_seconds?, *id)));
+            deleted.min().map(|(_, id)| id)
+        };
+        if let Some(id) = oldest {
+            tracing::warn!("space is short: the oldest volume in the recycle bin is given up");
+            self.purge(id).await.map_err(|_| BlockError::NoSpace)?;
+        }
         // What one checkpoint frees is free for others when the next one begins.
         for _ in 0..2 {
             self.checkpointed().await.map_err(|_| BlockError::NoSpace)?;

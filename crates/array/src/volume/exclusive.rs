@@ -11,7 +11,7 @@ use super::read::Blocks;
 use super::write::{Change, RECORD_BLOCKS_MAX, Wait};
 use crate::core::Core;
 use crate::journal::Ticket;
-use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, VersionId};
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, VersionId};
 
 /// Clusters that are held; dropped, they are free again.
 #[derive(Debug)]
@@ -122,19 +122,21 @@ pub(super) async fn write_atomic(
     core.journal.durable(ticket).await
 }
 
-/// Makes bytes read as zeroes: whole blocks lose their space, parts of blocks are written.
+/// Makes bytes read as zeroes: whole clusters lose their space, parts of clusters are written.
 pub(super) async fn zero_parts(
     core: Arc<Core>,
     volume: VersionId,
     at: u64,
     len: u64,
 ) -> Result<(), BlockError> {
-    let block = BLOCK_BYTES as u64;
-    let (start, end) = (at.next_multiple_of(block), (at + len) / block * block);
+    let (block, cluster) = (BLOCK_BYTES as u64, CLUSTER_BYTES as u64);
+    let (start, end) = (at.next_multiple_of(cluster), (at + len) / cluster * cluster);
     if start >= end {
-        // Within one block, or two parts that touch: at most two blocks.
+        // Within one cluster, or two parts that touch.
         return write_parts(core, volume, at, zeroes(len)?).await;
     }
+    // The ends are written, because they may need space: a cluster that a snapshot shares is
+    // copied. What needs none must work on an array that is full.
     if at < start {
         write_parts(Arc::clone(&core), volume, at, zeroes(start - at)?).await?;
     }
