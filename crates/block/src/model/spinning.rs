@@ -286,7 +286,7 @@ impl Drive {
     /// When the heads can be at the first of `bytes`, and whether just by reading on.
     fn reach(&self, now: Nanos, bytes: &Range<u64>, write: bool) -> (Nanos, bool) {
         if let Some(ahead) = self.ahead.as_ref().filter(|_| !write)
-            && (ahead.start..ahead.limit).contains(&bytes.start)
+            && self.run(now).is_some_and(|run| (run.start..ahead.limit).contains(&bytes.start))
             && ahead.is_moving(&self.platter, now)
         {
             return (now.max(ahead.passes(&self.platter, bytes.start)), true);

@@ -176,6 +176,22 @@ fn sequential_reads_find_their_data_read_ahead() {
 }
 
 #[test]
+fn what_a_long_stream_passed_long_ago_is_read_again() {
+    let mut bench = Bench::new(DriveClass::Sas10k);
+    let (len, mut passes_us) = (256 << 10, Vec::new());
+    for _ in 0..3 {
+        let begun = bench.now;
+        for step in 0..256 {
+            bench.takes_us(Kind::Read, step * len, len);
+        }
+        passes_us.push((bench.now - begun) / 1000);
+    }
+    for us in passes_us {
+        near(us as f64, (256 * len) as f64 / 124.0, 5.0);
+    }
+}
+
+#[test]
 fn the_queue_is_served_in_the_order_of_the_way_but_nobody_starves() {
     let mut bench = Bench::new(DriveClass::Sas15k);
     bench.takes_us(Kind::Read, 0, 4096);
