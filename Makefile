@@ -13,11 +13,9 @@ ROUNDS ?= 1000
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## build, serve a 1 GiB disk on 127.0.0.1:3260 and print how to log in; Ctrl-C stops it
+run: ## build, serve an array of six files on 127.0.0.1:3260 and print what to do next; Ctrl-C stops it
 	@scripts/setup.sh run
-	@mkdir -p .drystone
-	@cargo run --release --package drystone -- \
-	  export file:.drystone/disk.img:1G --state-dir .drystone/state --hints
+	@cargo run --release --package drystone -- up --data .drystone --socket .drystone/control.sock --hints
 
 test: ## check format and lints, then run every test; CI calls this
 	@scripts/setup.sh test
@@ -51,5 +49,5 @@ docs: ## bring the generated parts of docs/ up to date, build the API documentat
 	DRYSTONE_DOCS_WRITE=1 cargo test --quiet --package drystone --test docs generated_parts
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items
 
-clean: ## delete what was built; the disk of `make run` in .drystone stays
+clean: ## delete what was built; the disks of `make run` in .drystone stay
 	cargo clean

@@ -128,11 +128,16 @@ impl Tables {
         }
     }
 
-    /// The version whose space is to be given back next. One with two children waits: what both
-    /// have of it would seem to belong to each of them alone.
+    /// The space of a version can be given back. One with two children waits: what both have of it
+    /// would seem to belong to each of them alone.
+    pub(crate) fn may_go(&self, id: VersionId) -> bool {
+        self.children_of(id).len() <= 1
+    }
+
+    /// The version whose space is to be given back next.
     pub(crate) fn next_deletion(&self) -> Option<VersionId> {
         let waiting = self.versions.iter().filter(|(_, v)| v.deleting_from_leaf.is_some());
-        let ready = waiting.filter(|&(&id, _)| self.children_of(id).len() <= 1);
+        let ready = waiting.filter(|&(&id, _)| self.may_go(id));
         // The one that was begun goes on, so that there is never a second one half-way.
         ready.max_by_key(|(_, v)| v.deleting_from_leaf).map(|(&id, _)| id)
     }

@@ -6,10 +6,15 @@
 mod access;
 mod attach;
 mod cli;
+mod control;
 mod export;
 mod logging;
+mod manage;
 mod os;
+mod print;
+mod serve;
 mod spec;
+mod up;
 
 use clap::Parser;
 use cli::{Cli, Command, refusal};
@@ -48,6 +53,14 @@ fn run(cli: Cli) -> Result<(), Failure> {
             logging::start(cli.log.as_deref()).map_err(Failure::Usage)?;
             export::run(&args)
         }
+        Command::Up(args) => {
+            logging::start(cli.log.as_deref()).map_err(Failure::Usage)?;
+            up::run(&args)
+        }
+        Command::Volume(args) => manage::volume::run(args),
+        Command::Snapshot(args) => manage::snapshot::run(args),
+        Command::Disk(args) => manage::disk::run(args),
+        Command::Array(args) => manage::array::run(args),
         Command::Attach(args) => {
             logging::start(cli.log.as_deref()).map_err(Failure::Usage)?;
             attach::run(&args)

@@ -173,6 +173,11 @@ fn the_readme_shows_the_options_of_export() {
 }
 
 #[test]
+fn the_page_about_volumes_shows_the_options_of_up() {
+    shows_the_options("docs/volumes.md", "up");
+}
+
+#[test]
 fn the_page_about_hosts_shows_the_options_of_attach() {
     shows_the_options("docs/hosts.md", "attach");
 }

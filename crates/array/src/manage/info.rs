@@ -64,7 +64,9 @@ impl Array {
     pub fn jobs(&self) -> Vec<JobInfo> {
         let state = self.core.lock();
         let running = state.jobs.values().map(|progress| progress.info.clone());
-        let deleting = state.tables.versions.values().filter_map(|version| {
+        // One that has to wait for others is nothing to wait for.
+        let ready = state.tables.versions.iter().filter(|&(&id, _)| state.tables.may_go(id));
+        let deleting = ready.filter_map(|(_, version)| {
             let from = u64::from(version.deleting_from_leaf?);
             let bytes = crate::tree::leaf::ENTRIES as u64 * CLUSTER_BYTES as u64;
             let total_bytes = version.contents.mapped * CLUSTER_BYTES as u64;

@@ -13,7 +13,7 @@ impl Device {
     /// The provisioning state from `at` on.
     pub(super) async fn find_extent(self, at: u64) -> Result<Extent, BlockError> {
         let first = at / CLUSTER_BYTES as u64;
-        let size_bytes = self.geometry.size_bytes();
+        let size_bytes = self.shape().size_bytes();
         let last = size_bytes.div_ceil(CLUSTER_BYTES as u64).min(first + CLUSTERS_MAX);
         let mut next = first;
         let mut state = None;

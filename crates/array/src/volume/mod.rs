@@ -9,6 +9,7 @@ mod whole;
 mod write;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags};
 use ring::Data;
@@ -28,6 +29,9 @@ pub(crate) struct Device {
     core: Arc<Core>,
     of: Of,
     geometry: Geometry,
+    /// The capacity that operations are checked against: that of the last call of `geometry`, so
+    /// that the path of an I/O needs no look into the tables.
+    blocks: Arc<AtomicU64>,
 }
 
 impl Device {
@@ -40,13 +44,26 @@ impl Device {
             read_only: matches!(of, Of::Snapshot(..)),
             ..Geometry::new(block_bytes, size_bytes / u64::from(block_bytes))
         };
-        Self { core, of, geometry }
+        let blocks = Arc::new(AtomicU64::new(geometry.blocks));
+        Self { core, of, geometry, blocks }
+    }
+
+    /// The shape, as of the last call of [`BlockDevice::geometry`].
+    pub(super) fn shape(&self) -> Geometry {
+        Geometry { blocks: self.blocks.load(Ordering::Relaxed), ..self.geometry }
     }
 }
 
 impl BlockDevice for Device {
+    /// A volume may have been resized.
     fn geometry(&self) -> Geometry {
-        self.geometry
+        if let Of::Head(id) = self.of
+            && let Some(volume) = self.core.lock().tables.volumes.get(&id)
+        {
+            let blocks = volume.size_bytes / u64::from(self.geometry.block_bytes);
+            self.blocks.store(blocks, Ordering::Relaxed);
+        }
+        self.shape()
     }
 
     fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
@@ -85,7 +102,7 @@ impl BlockDevice for Device {
         if compare.len() != write.len() {
             return IoFuture::ready(Err(BlockError::PayloadMismatch));
         }
-        let checked = self.geometry.check_atomic(at, compare.len() as u64);
+        let checked = self.shape().check_atomic(at, compare.len() as u64);
         match checked.and_then(|()| self.volume()) {
             Err(error) => IoFuture::ready(Err(error)),
             Ok(_) if compare.is_empty() => IoFuture::ready(Ok(Compared::Equal)),
@@ -97,7 +114,7 @@ impl BlockDevice for Device {
     }
 
     fn or_write(&self, at: u64, data: Data, _: WriteFlags) -> IoFuture<()> {
-        let checked = self.geometry.check_atomic(at, data.len() as u64);
+        let checked = self.shape().check_atomic(at, data.len() as u64);
         match checked.and_then(|()| self.volume()) {
             Err(error) => IoFuture::ready(Err(error)),
             Ok(_) if data.is_empty() => IoFuture::ready(Ok(())),
@@ -109,7 +126,7 @@ impl BlockDevice for Device {
     }
 
     fn extent(&self, at: u64) -> IoFuture<Extent> {
-        if let Err(error) = self.geometry.check(at, u64::from(self.geometry.block_bytes)) {
+        if let Err(error) = self.shape().check(at, u64::from(self.geometry.block_bytes)) {
             return IoFuture::ready(Err(error));
         }
         IoFuture::boxed(self.clone().find_extent(at))

@@ -42,7 +42,7 @@ impl Blocks {
 
 impl Device {
     pub(super) fn read_device(&self, at: u64, len: usize) -> IoFuture<Data> {
-        if let Err(error) = self.geometry.check(at, len as u64) {
+        if let Err(error) = self.shape().check(at, len as u64) {
             return IoFuture::ready(Err(error));
         }
         if len == 0 {

@@ -61,8 +61,8 @@ impl Device {
     pub(super) fn write_device(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
         let len = data.len();
         let checked = match flags.atomic {
-            true => self.geometry.check_atomic(at, len as u64),
-            false => self.geometry.check_change(at, len as u64),
+            true => self.shape().check_atomic(at, len as u64),
+            false => self.shape().check_change(at, len as u64),
         };
         let volume = match checked.and_then(|()| self.volume()) {
             Ok(volume) => volume,
@@ -94,7 +94,7 @@ impl Device {
     }
 
     pub(super) fn zero_device(&self, at: u64, len: u64) -> IoFuture<()> {
-        let volume = match self.geometry.check_change(at, len).and_then(|()| self.volume()) {
+        let volume = match self.shape().check_change(at, len).and_then(|()| self.volume()) {
             Ok(volume) => volume,
             Err(error) => return IoFuture::ready(Err(error)),
         };
@@ -109,7 +109,7 @@ impl Device {
 impl Device {
     /// Zeroes that hold space: they are written.
     pub(super) fn map_zeroes(&self, at: u64, len: u64) -> IoFuture<()> {
-        let volume = match self.geometry.check_change(at, len).and_then(|()| self.volume()) {
+        let volume = match self.shape().check_change(at, len).and_then(|()| self.volume()) {
             Ok(volume) => volume,
             Err(error) => return IoFuture::ready(Err(error)),
         };

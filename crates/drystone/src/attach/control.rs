@@ -4,10 +4,11 @@
 //! nobody listens on was left by a process that was killed, and is removed by whoever finds it.
 
 use crate::attach::report::{Identity, Sample};
+use crate::control::line;
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::fs;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,9 +17,6 @@ use std::time::{Duration, Instant};
 
 const PREFIX: &str = "attach-";
 const SUFFIX: &str = ".sock";
-
-/// The longest question and answer.
-const LINE_BYTES_MAX: u64 = 1 << 20;
 
 /// How long the other side may take for a question or a report.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
@@ -102,12 +100,12 @@ fn serve(stream: &UnixStream, answers: &impl Answers) {
     let answered = || -> anyhow::Result<()> {
         stream.set_read_timeout(Some(ANSWER_TIME))?;
         stream.set_write_timeout(Some(ANSWER_TIME))?;
-        let result = match read_line(stream)? {
+        let result = match line::read(stream)? {
             Question::Identity => to_value(answers.identity()),
             Question::Sample => answers.sample().and_then(to_value),
             Question::Detach => answers.detach().and_then(to_value),
         };
-        write_line(stream, &result.map_err(|error| format!("{error:#}")))
+        line::write(stream, &result.map_err(|error| format!("{error:#}")))
     };
     if let Err(error) = answered() {
         tracing::debug!("a question was not answered: {error:#}");
@@ -116,18 +114,6 @@ fn serve(stream: &UnixStream, answers: &impl Answers) {
 
 fn to_value(value: impl Serialize) -> anyhow::Result<serde_json::Value> {
     Ok(serde_json::to_value(value)?)
-}
-
-fn read_line<T: DeserializeOwned>(stream: &UnixStream) -> anyhow::Result<T> {
-    let mut line = String::new();
-    BufReader::new(stream.take(LINE_BYTES_MAX)).read_line(&mut line)?;
-    Ok(serde_json::from_str(&line)?)
-}
-
-fn write_line(mut stream: &UnixStream, value: &impl Serialize) -> anyhow::Result<()> {
-    let mut line = serde_json::to_vec(value)?;
-    line.push(b'\n');
-    Ok(stream.write_all(&line)?)
 }
 
 /// An attachment of another process.
@@ -152,8 +138,8 @@ impl Found {
 fn ask<T: DeserializeOwned>(path: &Path, question: Question, time: Duration) -> anyhow::Result<T> {
     let stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(time))?;
-    write_line(&stream, &question)?;
-    let answer: Result<T, String> = read_line(&stream).context("it did not answer")?;
+    line::write(&stream, &question)?;
+    let answer: Result<T, String> = line::read(&stream).context("it did not answer")?;
     answer.map_err(|sentence| anyhow!(sentence))
 }
 
@@ -192,6 +178,7 @@ pub(crate) fn find_all(dir: &Path) -> io::Result<Vec<Found>> {
 mod tests {
     use super::*;
     use crate::attach::report::tests::{identity, sample};
+    use std::io::{Read, Write};
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[derive(Default)]

@@ -5,29 +5,31 @@ use crate::attach::control::find_all;
 use crate::attach::plan;
 use crate::attach::report::{Sample, Shown};
 use crate::cli::attach::AttachedArgs;
-use crate::spec::size;
+use crate::print::table::Column::{Number, Text};
+use crate::print::table::{self, Column};
+use crate::{print, spec::size};
 use anyhow::Context;
-use std::io::{self, Write};
 use std::thread;
 use std::time::Duration;
 
-const HEADINGS: [&str; 10] =
-    ["PID", "VOLUME", "AT", "SIZE", "POLICY", "PATH", "STATE", "IOPS", "LATENCY", "QUEUE"];
-
-/// The columns that hold numbers, which stand to the right.
-const NUMBERS: [usize; 5] = [0, 3, 7, 8, 9];
+const COLUMNS: [Column; 10] = [
+    Number("PID"),
+    Text("VOLUME"),
+    Text("AT"),
+    Number("SIZE"),
+    Text("POLICY"),
+    Text("PATH"),
+    Text("STATE"),
+    Number("IOPS"),
+    Number("LATENCY"),
+    Number("QUEUE"),
+];
 
 /// Shows all attachments.
 pub(crate) fn run(args: &AttachedArgs) -> Result<(), Failure> {
     let all = measure(args)?;
-    let text = if args.json {
-        format!("{}\n", serde_json::to_string_pretty(&all).context("cannot write JSON")?)
-    } else {
-        table(&all)
-    };
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).context("cannot print")?;
-    Ok(())
+    let printed = if args.json { print::json(&all) } else { print::out(&table(&all)) };
+    Ok(printed?)
 }
 
 /// Two samples of each attachment. One that ends meanwhile is left out.
@@ -51,7 +53,7 @@ fn table(all: &[Shown]) -> String {
     if all.is_empty() {
         return "nothing is attached\n".to_owned();
     }
-    let mut rows = vec![HEADINGS.map(str::to_owned)];
+    let mut rows = Vec::new();
     for shown in all {
         let used = shown.paths.iter().filter(|path| path.now.state != "failed").count();
         let access = if shown.read_only { "read-only" } else { "read-write" };
@@ -79,7 +81,7 @@ fn table(all: &[Shown]) -> String {
             rows.push(row);
         }
     }
-    align(&rows)
+    table::table(COLUMNS, rows)
 }
 
 fn time(us: f64) -> String {
@@ -88,25 +90,6 @@ fn time(us: f64) -> String {
     } else {
         format!("{:.0} ms", Duration::from_micros(us as u64).as_secs_f64() * 1e3)
     }
-}
-
-/// Rows as lines, with two blanks between columns.
-fn align(rows: &[[String; 10]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..10).map(|column| width(column).unwrap_or_default()).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-            if NUMBERS.contains(&column) {
-                format!("{cell:>width$}")
-            } else {
-                format!("{cell:<width$}")
-            }
-        });
-        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        text.push('\n');
-    }
-    text
 }
 
 #[cfg(test)]

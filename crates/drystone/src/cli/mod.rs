@@ -1,12 +1,19 @@
 //! The command line. Help, man pages and shell completions all come from these definitions.
 
+pub(crate) mod array;
 pub(crate) mod attach;
+pub(crate) mod disk;
 pub(crate) mod export;
 pub(crate) mod generate;
+pub(crate) mod manage;
 mod number;
 pub(crate) mod refusal;
+pub(crate) mod serve;
+pub(crate) mod snapshot;
 #[cfg(test)]
 mod tests;
+pub(crate) mod up;
+pub(crate) mod volume;
 
 use clap::{Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
@@ -15,6 +22,10 @@ use std::path::PathBuf;
 /// Examples at the foot of `drystone --help`.
 const EXAMPLES: &str = "\
 Examples:
+  drystone up
+          An array of six files on 127.0.0.1:3260, to try it
+  drystone volume create vm1 100G
+          A volume of a member that runs
   drystone export ram:1G
           Serve a disk in memory on 127.0.0.1:3260
   drystone export file:/srv/disk.img:10G --portal 192.0.2.10:3260
@@ -72,6 +83,26 @@ pub(crate) enum Command {
     /// Serve disks over iSCSI, as LUN 0, 1, 2 ... of one target.
     #[command(long_about = export::ABOUT, after_long_help = export::EXAMPLES)]
     Export(Box<export::ExportArgs>),
+
+    /// Serve the volumes of an array of disks over iSCSI.
+    #[command(long_about = up::ABOUT, after_long_help = up::EXAMPLES)]
+    Up(Box<up::UpArgs>),
+
+    /// Make, show and change the volumes of a running member.
+    #[command(after_long_help = volume::EXAMPLES)]
+    Volume(volume::VolumeArgs),
+
+    /// Take, show and use snapshots.
+    #[command(after_long_help = snapshot::EXAMPLES)]
+    Snapshot(snapshot::SnapshotArgs),
+
+    /// Show, add and replace the disks of a running member.
+    #[command(after_long_help = disk::EXAMPLES)]
+    Disk(disk::DiskArgs),
+
+    /// Show, verify and repair the array of a running member.
+    #[command(after_long_help = array::EXAMPLES)]
+    Array(array::ArrayArgs),
 
     /// Attach a volume as a local disk, over NBD or as a file.
     #[command(long_about = attach::ABOUT, after_long_help = attach::EXAMPLES)]

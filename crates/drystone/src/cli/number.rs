@@ -50,6 +50,11 @@ pub(crate) fn session_connections(text: &str) -> Result<u16, NumberError> {
     parse(text, "connections", 1, 8).map(|n| n as u16)
 }
 
+/// A share of something.
+pub(crate) fn percent(text: &str) -> Result<u8, NumberError> {
+    parse(text, "percent", 1, 100).map(|n| n as u8)
+}
+
 /// Any time-out, in seconds.
 pub(crate) fn seconds(text: &str) -> Result<Duration, NumberError> {
     parse(text, "seconds", 1, 3600).map(Duration::from_secs)

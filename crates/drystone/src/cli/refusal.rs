@@ -12,6 +12,11 @@ pub(crate) fn report(error: &clap::Error) -> ExitCode {
             let _ = error.print();
             ExitCode::SUCCESS
         }
+        // `drystone volume` alone: what it can do says more than a sentence.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::from(2)
+        }
         _ => {
             crate::say(&sentence(error));
             ExitCode::from(2)
@@ -24,9 +29,10 @@ pub(crate) fn report(error: &clap::Error) -> ExitCode {
 pub(crate) fn sentence(error: &clap::Error) -> String {
     let argument = texts(error, ContextKind::InvalidArg).join(", ");
     match error.kind() {
-        ErrorKind::ValueValidation => error
-            .source()
-            .map_or_else(|| format!("{argument} has a value that does not read"), ToString::to_string),
+        ErrorKind::ValueValidation => error.source().map_or_else(
+            || format!("{argument} has a value that does not read"),
+            ToString::to_string,
+        ),
         ErrorKind::InvalidValue => invalid_value(error, &argument),
         ErrorKind::UnknownArgument => unknown_argument(error, &argument),
         ErrorKind::InvalidSubcommand => {
@@ -39,10 +45,7 @@ pub(crate) fn sentence(error: &clap::Error) -> String {
                 format!("there is no command '{name}': write '{instead}'")
             }
         }
-        ErrorKind::MissingSubcommand => {
-            "a command is missing: write for example 'drystone export ram:1G', or see drystone --help"
-                .to_owned()
-        }
+        ErrorKind::MissingSubcommand => missing_command(error),
         ErrorKind::TooManyValues => format!("{argument} takes no value: write it alone"),
         ErrorKind::MissingRequiredArgument => missing(&argument),
         ErrorKind::ArgumentConflict => {
@@ -54,10 +57,21 @@ pub(crate) fn sentence(error: &clap::Error) -> String {
             }
         }
         ErrorKind::InvalidUtf8 => {
-            "the command line holds bytes that are not UTF-8: write names and paths in UTF-8".to_owned()
+            "the command line holds bytes that are not UTF-8: write names and paths in UTF-8"
+                .to_owned()
         }
         _ => first_line(error),
     }
+}
+
+/// No command, or none behind `volume` and the like.
+fn missing_command(error: &clap::Error) -> String {
+    let valid = texts(error, ContextKind::ValidSubcommand);
+    if valid.is_empty() || valid.iter().any(|name| name == "export") {
+        return "a command is missing: write for example 'drystone export ram:1G', or see drystone --help"
+            .to_owned();
+    }
+    format!("a command is missing: write one of {}", valid.join(", "))
 }
 
 /// A value that is missing, or is not one of a list.

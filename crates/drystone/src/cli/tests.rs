@@ -24,11 +24,12 @@ fn the_definitions_hold_together() {
 #[test]
 fn the_defaults_are_the_documented_ones() {
     let args = exported(&["ram:1G"]);
-    assert_eq!(args.portals, ["127.0.0.1:3260".parse().unwrap()]);
+    assert_eq!(args.serve.portals, ["127.0.0.1:3260".parse().unwrap()]);
     assert_eq!(args.iqn, "iqn.2026-11.dev.drystone:export");
-    assert_eq!((args.cores, args.policy), (None, export::Policy::Balanced));
-    assert_eq!(args.congestion, "cubic");
-    assert!(args.chap.is_none() && args.mutual_chap.is_none() && args.allow.is_empty());
+    assert_eq!((args.serve.cores, args.serve.policy), (None, serve::Policy::Balanced));
+    assert_eq!(args.serve.congestion, "cubic");
+    let serve = args.serve;
+    assert!(serve.chap.is_none() && serve.mutual_chap.is_none() && serve.allow.is_empty());
 }
 
 #[test]
@@ -47,9 +48,9 @@ fn options_repeat_and_stand_anywhere() {
         "efficient",
     ]);
     assert_eq!(args.specs.len(), 2);
-    assert_eq!(args.portals.len(), 2);
-    assert_eq!(args.allow.len(), 2);
-    assert_eq!(args.policy, export::Policy::Efficient);
+    assert_eq!(args.serve.portals.len(), 2);
+    assert_eq!(args.serve.allow.len(), 2);
+    assert_eq!(args.serve.policy, serve::Policy::Efficient);
 }
 
 /// What is written, and what is said about it.
@@ -129,6 +130,23 @@ const REFUSALS: &[(&[&str], &str)] = &[
         "--nbd <unix:PATH|ADDR:PORT> cannot be used together with --fuse <DIR>: write only one of them",
     ),
     (&["detach"], "<WHICH> is missing: write it, or see --help"),
+    (&["volume", "create", "a"], "<SIZE> is missing: write it, or see --help"),
+    (
+        &["volume", "create", "a", "10GB"],
+        "'10GB' could mean two sizes: write 10G or 10GiB, which count in 1024s",
+    ),
+    (
+        &["volume", "create", "a", "10G", "--raid", "7"],
+        "\"7\" is no RAID level: take one of raid0, raid1, raid10, raid5, raid6, raid50",
+    ),
+    (
+        &["volume", "create", "a", "10G", "--block", "1024"],
+        "'1024' is not a block size: write 512 or 4096",
+    ),
+    (
+        &["up", "--disk", "null:1G"],
+        "'null:1G' keeps nothing, so it cannot be a disk of an array: write PATH[:SIZE] or ram:SIZE",
+    ),
     (&["completions"], "<SHELL> is missing: write it, or see --help"),
     (&["man", "export", "more"], "'more' is one argument too many: leave it out"),
 ];
@@ -160,23 +178,36 @@ fn no_refusal_repeats_a_secret() {
     }
 }
 
+/// The words of every command behind `drystone`, none for itself.
+fn paths(command: &clap::Command, before: &[String]) -> Vec<Vec<String>> {
+    let below = command
+        .get_subcommands()
+        .flat_map(|command| paths(command, &[before, &[command.get_name().to_owned()]].concat()));
+    std::iter::once(before.to_vec()).chain(below).collect()
+}
+
 #[test]
 fn help_of_every_command_has_examples() {
-    let commands =
-        [&[][..], &["export"], &["attach"], &["attached"], &["detach"], &["completions"], &["man"]];
-    for command in commands.map(<[&str]>::to_vec) {
-        let args: Vec<_> = ["drystone"].into_iter().chain(command).chain(["--help"]).collect();
+    let mut count = 0;
+    for path in paths(&Cli::command(), &[]) {
+        let args = ["drystone".to_owned()].into_iter().chain(path).chain(["--help".to_owned()]);
+        let args: Vec<_> = args.collect();
         let error = Cli::try_parse_from(&args).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DisplayHelp);
         assert!(error.to_string().contains("Examples:\n"), "{args:?}");
+        count += 1;
     }
+    assert!(count > 30, "{count}");
 }
 
 #[test]
 fn every_option_says_what_it_is_for() {
     let mut root = Cli::command();
     root.build();
-    for command in std::iter::once(&root).chain(root.get_subcommands()) {
+    for path in paths(&root, &[]) {
+        let find = |command: &clap::Command, name: &String| command.find_subcommand(name).cloned();
+        let command = path.iter().try_fold(root.clone(), |command, name| find(&command, name));
+        let command = command.unwrap();
         for argument in command.get_arguments() {
             assert!(
                 argument.get_help().is_some(),

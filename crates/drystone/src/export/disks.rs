@@ -2,14 +2,11 @@
 
 use crate::export::ready::Lun;
 use crate::os::machine;
-use crate::spec::{Cache, Medium, Spec};
-use anyhow::{Context, anyhow};
-use block::{BlockDevice, FileDisk, FileOptions, ModelDisk, NullDisk, OpenError, RamDisk};
-use std::path::Path;
+use crate::spec::open::{self, How};
+use crate::spec::{Cache, Spec};
+use anyhow::Context;
+use block::BlockDevice;
 use std::sync::Arc;
-
-/// The logical block when neither the user nor the medium says otherwise.
-const BLOCK_BYTES_DEFAULT: u32 = 512;
 
 /// Opens every disk, in LUN order; the first failure closes those before it.
 pub(crate) fn open_all(specs: &[Spec], iqn: &str) -> anyhow::Result<Vec<(target::UnitSpec, Lun)>> {
@@ -58,62 +55,13 @@ fn unit(
 
 /// Opens one disk.
 fn open(spec: &Spec) -> anyhow::Result<Arc<dyn BlockDevice>> {
-    let block_bytes = spec.block_bytes.unwrap_or(BLOCK_BYTES_DEFAULT);
-    let options = |size_bytes| FileOptions {
-        block_bytes,
+    let how = How {
+        block_bytes: spec.block_bytes,
         read_only: spec.read_only,
-        size_bytes,
         write_through: spec.cache == Cache::Durable,
         direct: false,
     };
-    Ok(match &spec.medium {
-        Medium::Ram { size_bytes } => Arc::new(open_ram(spec, block_bytes, *size_bytes)?),
-        Medium::Null { size_bytes } => {
-            let open = if spec.read_only { NullDisk::new_read_only } else { NullDisk::new };
-            Arc::new(open(block_bytes, size_bytes / u64::from(block_bytes)))
-        }
-        Medium::File { path, size_bytes } => {
-            Arc::new(FileDisk::open_file(path, &options(*size_bytes))?)
-        }
-        Medium::Disk { path } => Arc::new(open_disk(path, &options(None), spec.block_bytes)?),
-        Medium::Sim { class, size_bytes, path } => {
-            let below: Arc<dyn BlockDevice> = match path {
-                Some(path) => Arc::new(FileDisk::open_file(path, &options(Some(*size_bytes)))?),
-                None => Arc::new(open_ram(spec, block_bytes, *size_bytes)?),
-            };
-            Arc::new(ModelDisk::new(*class, below))
-        }
-    })
-}
-
-fn open_ram(spec: &Spec, block_bytes: u32, size_bytes: u64) -> anyhow::Result<RamDisk> {
-    let open = if spec.read_only { RamDisk::new_read_only } else { RamDisk::new };
-    open(block_bytes, size_bytes / u64::from(block_bytes)).with_context(|| {
-        format!("there is not enough address space for '{}': write a smaller size", spec.name)
-    })
-}
-
-/// Opens a block device; one with larger blocks than usual keeps its own unless told otherwise.
-fn open_disk(
-    path: &Path,
-    options: &FileOptions,
-    wanted_bytes: Option<u32>,
-) -> anyhow::Result<FileDisk> {
-    match FileDisk::open_disk(path, options) {
-        Err(OpenError::BlockTooSmall { device_block_bytes, .. }) if wanted_bytes.is_none() => {
-            let block_bytes = u32::try_from(device_block_bytes)
-                .ok()
-                .filter(|bytes| *bytes <= 4096)
-                .ok_or_else(|| {
-                    anyhow!(
-                        "'{}' has blocks of {device_block_bytes} bytes, and hosts know 512 and 4096 only: export another disk",
-                        path.display()
-                    )
-                })?;
-            Ok(FileDisk::open_disk(path, &FileOptions { block_bytes, ..*options })?)
-        }
-        opened => Ok(opened?),
-    }
+    open::open(&spec.medium, &spec.name, how)
 }
 
 /// What tells this disk from the target's others, and stays over restarts: the path for what
@@ -207,7 +155,7 @@ mod tests {
             assert!(said.contains(part), "{text}: {said}");
             assert_eq!(said.lines().count(), 1, "{text}: {said}");
         }
-        assert!(!Path::new(&path("missing")).exists());
+        assert!(!fs::exists(path("missing")).unwrap());
     }
 
     #[test]

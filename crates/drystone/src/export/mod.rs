@@ -1,30 +1,27 @@
 //! `drystone export`: from options to a target that serves until it is told to stop.
 
-mod disks;
-mod hints;
+pub(crate) mod disks;
+pub(crate) mod hints;
 mod plan;
-mod ready;
+pub(crate) mod ready;
 mod start;
 
 use crate::Failure;
 use crate::cli::export::{ExportArgs, IQN_DEFAULT};
 use crate::os::{files, signals::StopSignals};
+use crate::serve::{GRACE, plan::Plan};
 use anyhow::Context;
 use hints::Hints;
-use plan::Plan;
 use ready::{Lun, Portal};
 use std::env;
 use std::io::{self, Write};
-use std::time::Duration;
 use target::Server;
-
-/// How long hosts have to log out once they are told that the target stops.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// Serves until a signal.
 pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
-    let plan = Plan::of(args, |name| env::var(name).ok())
-        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let usage = |error: &dyn ToString| Failure::Usage(error.to_string());
+    plan::check_specs(&args.specs).map_err(|error| usage(&error))?;
+    let plan = Plan::of(&args.serve, |name| env::var(name).ok()).map_err(|error| usage(&error))?;
     let mut signals = StopSignals::install().context("cannot watch for signals")?;
     files::raise_limit();
     let (server, luns) = start::start(args, &plan)?;

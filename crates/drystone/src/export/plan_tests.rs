@@ -1,5 +1,6 @@
 use super::*;
 use crate::cli::{Cli, Command};
+use crate::serve::plan::Plan;
 use clap::Parser;
 
 fn planned(options: &[&str], variables: &[(&str, &str)]) -> Result<Plan, String> {
@@ -7,7 +8,8 @@ fn planned(options: &[&str], variables: &[(&str, &str)]) -> Result<Plan, String>
     let Command::Export(args) = Cli::try_parse_from(args).expect("must read").command else {
         panic!("not an export");
     };
-    Plan::of(&args, |name| {
+    check_specs(&args.specs).map_err(|error| error.to_string())?;
+    Plan::of(&args.serve, |name| {
         variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
     })
     .map_err(|error| error.to_string())

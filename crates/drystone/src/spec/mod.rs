@@ -1,5 +1,7 @@
 //! SPEC: one disk as written on the command line, `KIND:WHAT[,OPTION]...`.
 
+pub(crate) mod member;
+pub(crate) mod open;
 pub(crate) mod size;
 #[cfg(test)]
 mod tests;

@@ -34,7 +34,7 @@ pub(crate) fn binary() -> PathBuf {
 pub(crate) fn drystone(args: &[&str]) -> Command {
     let mut command = Command::new(binary());
     command.args(args).stdin(Stdio::null());
-    for name in ["CHAP", "MUTUAL_CHAP", "LOG", "STATE_DIR", "RUNTIME_DIR"] {
+    for name in ["CHAP", "MUTUAL_CHAP", "LOG", "STATE_DIR", "RUNTIME_DIR", "DATA", "SOCKET"] {
         command.env_remove(format!("DRYSTONE_{name}"));
     }
     command.env_remove("RUST_LOG");

@@ -1,0 +1,101 @@
+//! The options of `drystone disk`.
+
+use crate::cli::manage::{Confirm, Follow, MemberArgs};
+use crate::spec::member::MemberDisk;
+use clap::{Args, Subcommand};
+
+/// Examples at the foot of `drystone disk --help`.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  drystone disk list
+  drystone disk show 3
+          By its number, its path, or the last part of that
+  drystone disk add /dev/sdf
+  drystone disk replace /dev/sdc /dev/sdg
+          A new disk takes over what is on the old one
+  drystone disk fail disk-2 --yes
+          Do not use it any more: its data is restored on the others
+  drystone disk retire disk-4
+          Empty it, then let it go";
+
+/// What to do with disks.
+#[derive(Debug, Args)]
+pub(crate) struct DiskArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: DiskCommand,
+
+    /// Which member, and how to print.
+    #[command(flatten)]
+    pub(crate) member: MemberArgs,
+}
+
+/// What to do with disks.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DiskCommand {
+    /// List all disks.
+    #[command(after_long_help = "Examples:\n  drystone disk list")]
+    List,
+
+    /// Show one disk.
+    #[command(after_long_help = "Examples:\n  drystone disk show 3\n  drystone disk show /dev/sdc")]
+    Show {
+        /// Its number, its path, or the last part of that.
+        #[arg(value_name = "DISK")]
+        disk: String,
+    },
+
+    /// Take in a blank disk, or one of this array that was away.
+    #[command(
+        after_long_help = "Examples:\n  drystone disk add /dev/sdf\n  drystone disk add /srv/disk-6:100G"
+    )]
+    Add {
+        /// The disk: PATH[:SIZE].
+        #[arg(value_name = "PATH[:SIZE]")]
+        disk: MemberDisk,
+    },
+
+    /// Put a blank disk in the place of another one, which leaves when it is empty.
+    #[command(after_long_help = "Examples:\n  drystone disk replace /dev/sdc /dev/sdg")]
+    Replace {
+        /// The old one: its number, its path, or the last part of that.
+        #[arg(value_name = "DISK")]
+        disk: String,
+
+        /// The new one: PATH[:SIZE].
+        #[arg(value_name = "PATH[:SIZE]")]
+        by: MemberDisk,
+
+        /// Whether to wait.
+        #[command(flatten)]
+        follow: Follow,
+    },
+
+    /// Treat a disk as failed; its data is restored on the others.
+    #[command(after_long_help = "Examples:\n  drystone disk fail /dev/sdc")]
+    Fail {
+        /// Its number, its path, or the last part of that.
+        #[arg(value_name = "DISK")]
+        disk: String,
+
+        /// Whether to ask.
+        #[command(flatten)]
+        confirm: Confirm,
+    },
+
+    /// Move the data of a disk to the others, then let it go.
+    #[command(after_long_help = "Examples:\n  drystone disk retire 4 --no-wait")]
+    Retire {
+        /// Its number, its path, or the last part of that.
+        #[arg(value_name = "DISK")]
+        disk: String,
+
+        /// Whether to ask.
+        #[command(flatten)]
+        confirm: Confirm,
+
+        /// Whether to wait.
+        #[command(flatten)]
+        follow: Follow,
+    },
+}

@@ -1,0 +1,117 @@
+//! The options of `drystone up`.
+
+use crate::access::name;
+use crate::cli::serve::ServeArgs;
+use crate::spec::member::MemberDisk;
+use array::Level;
+use clap::{Args, ValueHint};
+use std::path::PathBuf;
+
+/// The longest beginning of names: a volume and a snapshot must fit behind it.
+const IQN_BYTES_MAX: usize = 95;
+
+/// What stands above the options in the long help.
+pub(crate) const ABOUT: &str = "\
+Serve the volumes of an array of disks over iSCSI.
+
+Makes an array of the disks, or opens the one that is on them, in
+whatever order they are named. Each volume is a target of its own with
+LUN 0. Volumes, snapshots and disks are managed while it runs: see
+drystone volume, snapshot, disk and array.
+
+Each --disk is one of:
+
+  PATH              a block device, or a file that exists
+  PATH:SIZE         a file; a missing one is created sparse
+  ram:SIZE          memory, for tests; gone when drystone ends
+
+Without --disk, and if none were used in DIR before, six sparse files of
+8 GiB in DIR are the disks, so that there is something to try. Disks are
+remembered in DIR: they need not be named again.
+
+Once it serves, it prints one line each for the array, its volumes, the
+portals and the control socket to stdout. SIGINT and SIGTERM stop it
+cleanly. A second signal ends it at once; nothing that was acknowledged
+is lost then either.";
+
+/// Examples at the foot of `drystone up --help`.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  drystone up
+          An array of six files, to try it
+  drystone up --disk /dev/sdb --disk /dev/sdc --disk /dev/sdd \\
+          --raid raid5 --portal 192.0.2.10:3260
+          Three disks for hosts of the network
+  drystone volume create vm1 100G
+          A volume, from another terminal
+  drystone up --disk ram:4G --disk ram:4G --data /tmp/try \\
+          --socket /tmp/try/control.sock
+          All in memory, beside another member";
+
+/// Serve the volumes of an array of disks over iSCSI.
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// A disk of the array: PATH[:SIZE]; may be given more than once.
+    #[arg(long = "disk", value_name = "PATH[:SIZE]", help_heading = "Array")]
+    pub(crate) disks: Vec<MemberDisk>,
+
+    /// A fast disk for the journal alone, for an array that is made now: PATH[:SIZE]; two mirror
+    /// each other. Without it the journal is on three of the disks.
+    ///
+    /// If the only one is lost, so are the last writes: name two.
+    #[arg(long = "journal", value_name = "PATH[:SIZE]", help_heading = "Array")]
+    pub(crate) journals: Vec<MemberDisk>,
+
+    /// The RAID level of volumes that name none, for an array that is made now [default: raid10,
+    /// or raid0 with one disk].
+    #[arg(long, value_name = "LEVEL", help_heading = "Array")]
+    pub(crate) raid: Option<Level>,
+
+    /// Where the member keeps what it remembers: its disks, persistent reservations, and files
+    /// that are its disks.
+    ///
+    /// It is made if it is missing. Without this option it is /var/lib/drystone for root, else
+    /// $XDG_STATE_HOME/drystone or ~/.local/state/drystone.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(env = "DRYSTONE_DATA", hide_env_values = true, help_heading = "Array")]
+    pub(crate) data: Option<PathBuf>,
+
+    /// How the names of all targets begin; a colon and the volume's name follow [default:
+    /// iqn.2026-11.dev.drystone: and eight digits of the array's ID].
+    #[arg(long, value_name = "IQN", value_parser = parse_prefix, help_heading = "Target")]
+    pub(crate) iqn: Option<String>,
+
+    /// Print, once ready, what to do next.
+    #[arg(long, help_heading = "Target")]
+    pub(crate) hints: bool,
+
+    /// Where commands reach this member.
+    #[command(flatten)]
+    pub(crate) socket: SocketArgs,
+
+    /// Where to listen, who may log in, and how the engine runs.
+    #[command(flatten)]
+    pub(crate) serve: ServeArgs,
+}
+
+/// Where a member is reached.
+#[derive(Debug, Args)]
+pub(crate) struct SocketArgs {
+    /// The control socket of the member.
+    ///
+    /// Without this option it is /run/drystone/control.sock for root, else
+    /// $XDG_RUNTIME_DIR/drystone/control.sock.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(env = "DRYSTONE_SOCKET", hide_env_values = true, global = true)]
+    pub(crate) socket: Option<PathBuf>,
+}
+
+fn parse_prefix(text: &str) -> Result<String, String> {
+    let iqn = name::parse(text).map_err(|error| error.to_string())?;
+    if iqn.len() > IQN_BYTES_MAX {
+        return Err(format!(
+            "'{text}' leaves no room for the names of volumes: write at most {IQN_BYTES_MAX} characters"
+        ));
+    }
+    Ok(iqn)
+}

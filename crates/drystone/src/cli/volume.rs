@@ -1,0 +1,217 @@
+//! The options of `drystone volume`.
+
+use crate::cli::manage::{Confirm, Follow, MemberArgs};
+use crate::spec::size;
+use array::Level;
+use clap::{Args, Subcommand, ValueEnum};
+
+/// Examples at the foot of `drystone volume --help`.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  drystone volume create vm1 100G
+          A thin volume, at once a target of its own
+  drystone volume list
+  drystone volume show vm1 --json | jq -r .iqn
+  drystone volume resize vm1 200G
+          Hosts are told that the disk has grown
+  drystone volume offline vm1 && drystone volume delete vm1
+          Into the recycle bin; drystone volume undelete vm1 brings it back";
+
+/// Examples at the foot of `drystone volume create --help`.
+const CREATE_EXAMPLES: &str = "\
+Examples:
+  drystone volume create vm1 100G
+  drystone volume create db 500G --raid raid10 --block 4096
+  drystone volume create scratch 50G --raid raid0 --cache volatile
+  drystone volume create mail 1T --thick --read-ahead 4M";
+
+/// What to do with volumes.
+#[derive(Debug, Args)]
+pub(crate) struct VolumeArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: VolumeCommand,
+
+    /// Which member, and how to print.
+    #[command(flatten)]
+    pub(crate) member: MemberArgs,
+}
+
+/// What to do with volumes.
+#[derive(Debug, Subcommand)]
+pub(crate) enum VolumeCommand {
+    /// Make a volume and serve it.
+    #[command(after_long_help = CREATE_EXAMPLES)]
+    Create(CreateArgs),
+
+    /// List all volumes.
+    #[command(
+        after_long_help = "Examples:\n  drystone volume list\n  drystone volume list --json | jq '.[].name'"
+    )]
+    List,
+
+    /// Show one volume.
+    #[command(
+        after_long_help = "Examples:\n  drystone volume show vm1\n  drystone volume show vm1 --json | jq -r .iqn"
+    )]
+    Show {
+        /// Its name.
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+
+    /// Change the size; hosts are told.
+    #[command(
+        after_long_help = "Examples:\n  drystone volume resize vm1 200G\n  drystone volume resize vm1 50G --shrink"
+    )]
+    Resize {
+        /// Its name.
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        /// The new size.
+        #[arg(value_name = "SIZE", value_parser = size::parse)]
+        size_bytes: u64,
+
+        /// Make it smaller: what lies behind the new end is lost. The volume must be offline.
+        #[arg(long)]
+        shrink: bool,
+
+        /// Whether to ask.
+        #[command(flatten)]
+        confirm: Confirm,
+    },
+
+    /// Give a volume, and so its target, another name.
+    #[command(after_long_help = "Examples:\n  drystone volume rename vm1 web1")]
+    Rename {
+        /// Its name.
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        /// Its new name.
+        #[arg(value_name = "NEW")]
+        to: String,
+    },
+
+    /// Serve a volume again.
+    #[command(after_long_help = "Examples:\n  drystone volume online vm1")]
+    Online {
+        /// Its name.
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+
+    /// Stop serving a volume; hosts are logged out.
+    #[command(
+        after_long_help = "Examples:\n  drystone volume offline vm1\n  drystone volume offline vm1 --yes"
+    )]
+    Offline {
+        /// Its name.
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        /// Whether to ask.
+        #[command(flatten)]
+        confirm: Confirm,
+    },
+
+    /// Put a volume that is offline into the recycle bin.
+    #[command(after_long_help = "Examples:\n  drystone volume delete vm1")]
+    Delete {
+        /// Its name.
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        /// Whether to ask.
+        #[command(flatten)]
+        confirm: Confirm,
+    },
+
+    /// Take a volume out of the recycle bin; it is offline.
+    #[command(
+        after_long_help = "Examples:\n  drystone volume undelete vm1 && drystone volume online vm1"
+    )]
+    Undelete {
+        /// Its name.
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+
+    /// Give up a volume in the recycle bin, with its snapshots, for good.
+    #[command(
+        after_long_help = "Examples:\n  drystone volume purge vm1\n  drystone volume purge vm1 --yes --no-wait"
+    )]
+    Purge {
+        /// Its name.
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        /// Whether to ask.
+        #[command(flatten)]
+        confirm: Confirm,
+
+        /// Whether to wait.
+        #[command(flatten)]
+        follow: Follow,
+    },
+}
+
+/// A volume to be made.
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Its name: 1 to 63 letters, digits or any of - . _ :
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+
+    /// Its size, such as 100G.
+    #[arg(value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) size_bytes: u64,
+
+    /// RAID level: raid0, raid1, raid10, raid5, raid6 or raid50 [default: the array's].
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) raid: Option<Level>,
+
+    /// Reserve all its space now. Without it, space is taken as it is written.
+    #[arg(long)]
+    pub(crate) thick: bool,
+
+    /// Logical block in bytes: 512 or 4096.
+    #[arg(long, value_name = "BYTES", default_value = "512", value_parser = parse_block)]
+    pub(crate) block: u32,
+
+    /// When a write is answered: once it survives the loss of power (durable), or at once.
+    #[arg(long, value_enum, default_value_t = CacheWord::Durable)]
+    pub(crate) cache: CacheWord,
+
+    /// What sequential reads fetch ahead, 0 for nothing [default: 1M].
+    #[arg(long, value_name = "SIZE", value_parser = parse_read_ahead)]
+    pub(crate) read_ahead: Option<u32>,
+}
+
+/// When a write is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CacheWord {
+    /// Once it survives the loss of power
+    Durable,
+    /// At once; durable after SYNCHRONIZE CACHE or with FUA
+    Volatile,
+}
+
+fn parse_block(text: &str) -> Result<u32, String> {
+    match text {
+        "512" => Ok(512),
+        "4096" => Ok(4096),
+        _ => Err(format!("'{text}' is not a block size: write 512 or 4096")),
+    }
+}
+
+fn parse_read_ahead(text: &str) -> Result<u32, String> {
+    const MAX_BYTES: u32 = 64 << 20;
+    if text == "0" {
+        return Ok(0);
+    }
+    let bytes = size::parse(text).map_err(|error| error.to_string())?;
+    let fits = u32::try_from(bytes).ok().filter(|bytes| *bytes <= MAX_BYTES);
+    fits.ok_or_else(|| format!("'{text}' is too much to read ahead: write at most 64M"))
+}

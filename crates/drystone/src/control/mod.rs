@@ -1,0 +1,12 @@
+//! How commands reach a running member: typed requests over a Unix socket.
+//!
+//! One request for each connection, as a line of JSON; then lines of JSON come back
+//! ([`reply::Frame`]): any number that tell of progress, and a last one that holds the answer or the
+//! sentence why there is none.
+
+pub(crate) mod client;
+pub(crate) mod line;
+pub(crate) mod path;
+pub(crate) mod reply;
+pub(crate) mod request;
+pub(crate) mod server;

@@ -1,0 +1,132 @@
+//! What can be asked of a running member.
+
+use array::api::{JobKind, VolumeSpec};
+use serde::{Deserialize, Serialize};
+
+/// One request. What each is answered with stands behind the arrow, nothing where there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Request {
+    /// About volumes.
+    Volume(VolumeRequest),
+    /// About snapshots.
+    Snapshot(SnapshotRequest),
+    /// About disks.
+    Disk(DiskRequest),
+    /// About all of it.
+    Array(ArrayRequest),
+    /// Tells of jobs of these kinds until there are none.
+    Watch {
+        /// Which.
+        kinds: Vec<JobKind>,
+    },
+}
+
+/// About volumes, which go by their names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum VolumeRequest {
+    /// Make one and serve it → [`super::reply::Volume`].
+    Create(VolumeSpec),
+    /// → all.
+    List,
+    /// → [`super::reply::Volume`].
+    Show { name: String },
+    /// Smaller only with `shrink` → [`super::reply::Volume`].
+    Resize { name: String, size_bytes: u64, shrink: bool },
+    /// → [`super::reply::Volume`].
+    Rename { name: String, to: String },
+    /// Serve it, or stop to → [`super::reply::Volume`].
+    SetOnline { name: String, online: bool },
+    /// Put it into the recycle bin.
+    Delete { name: String },
+    /// Take it out of there → [`super::reply::Volume`].
+    Undelete { name: String },
+    /// Give its space back.
+    Purge { name: String },
+}
+
+/// About snapshots, which go by their volume and their name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SnapshotRequest {
+    /// Take snapshots of one moment, under one name or one that is made from the time → those.
+    Create { volumes: Vec<String>, name: Option<String> },
+    /// Of one volume or of all; `space` counts what each holds → [`super::reply::Snapshot`]s.
+    List { volume: Option<String>, space: bool },
+    /// The volume, which is offline, gets the contents of the snapshot.
+    Rollback { volume: String, name: String },
+    /// A new volume begins with the contents of the snapshot → [`super::reply::Volume`].
+    Clone { volume: String, name: String, to: String },
+    /// Give its space back.
+    Delete { volume: String, name: String },
+    /// Serve it read-only, or stop to → [`super::reply::Snapshot`].
+    SetOnline { volume: String, name: String, online: bool },
+    /// What differs; `None` is before everything for `from`, and now for `to` → extents.
+    Diff { volume: String, from: Option<String>, to: Option<String> },
+}
+
+/// About disks, which go by their number or their name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum DiskRequest {
+    /// → all.
+    List,
+    /// → one.
+    Show { disk: String },
+    /// Take in a disk, written as behind `--disk` → all.
+    Add { disk: String },
+    /// Put a new disk in the place of an old one → all.
+    Replace { disk: String, by: String },
+    /// Treat it as failed.
+    Fail { disk: String },
+    /// Move its data elsewhere, then let it go.
+    Retire { disk: String },
+}
+
+/// About all of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ArrayRequest {
+    /// → the array.
+    Show,
+    /// Read and compare everything, in the background.
+    Scrub,
+    /// → what runs in the background.
+    Jobs,
+    /// How much of the disks' time a rebuild may take.
+    SetRebuildShare { percent: u8 },
+    /// Verify everything → a report.
+    Check,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Other programs may speak this language: the test changes only together with the changelog.
+    #[test]
+    fn requests_keep_their_form() {
+        let name = "a".to_owned();
+        let resize = VolumeRequest::Resize { name, size_bytes: 1 << 30, shrink: false };
+        let cases = [
+            (Request::Volume(VolumeRequest::List), r#"{"volume":"list"}"#),
+            (
+                Request::Volume(resize),
+                r#"{"volume":{"resize":{"name":"a","size_bytes":1073741824,"shrink":false}}}"#,
+            ),
+            (
+                Request::Array(ArrayRequest::SetRebuildShare { percent: 30 }),
+                r#"{"array":{"set_rebuild_share":{"percent":30}}}"#,
+            ),
+            (
+                Request::Watch { kinds: vec![JobKind::CopyOut] },
+                r#"{"watch":{"kinds":["copy-out"]}}"#,
+            ),
+        ];
+        for (request, json) in cases {
+            assert_eq!(serde_json::to_string(&request).unwrap(), json);
+            assert_eq!(serde_json::from_str::<Request>(json).unwrap(), request);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `drystone disk`.
+
+use super::{Desk, confirm::confirm};
+use crate::Failure;
+use crate::cli::disk::{DiskArgs, DiskCommand};
+use crate::control::request::{DiskRequest, Request};
+use crate::print::details::details;
+use crate::print::table::Column::{Number, Text};
+use crate::print::table::table;
+use crate::print::units;
+use crate::spec::member::MemberDisk;
+use array::api::{DiskInfo, DiskState, JobKind};
+
+/// Does what the command line says.
+pub(crate) fn run(args: DiskArgs) -> Result<(), Failure> {
+    let desk = Desk::new(&args.member)?;
+    Ok(carry_out(&desk, args.command)?)
+}
+
+fn carry_out(desk: &Desk, command: DiskCommand) -> anyhow::Result<()> {
+    let change = |request| desk.ask::<Vec<DiskInfo>>(&Request::Disk(request));
+    let disks = match command {
+        DiskCommand::List => change(DiskRequest::List)?,
+        DiskCommand::Show { disk } => {
+            let disk: DiskInfo = desk.ask(&Request::Disk(DiskRequest::Show { disk }))?;
+            return desk.show(&disk, |disk| Ok(details(disk)?));
+        }
+        DiskCommand::Add { disk } => change(DiskRequest::Add { disk: written(&disk) })?,
+        DiskCommand::Replace { disk, by, follow } => {
+            let disks = change(DiskRequest::Replace { disk, by: written(&by) })?;
+            moved(desk, disks, follow.no_wait)?
+        }
+        DiskCommand::Fail { disk, confirm: asked } => {
+            confirm(&asked, &format!("Never use disk '{disk}' again?"))?;
+            change(DiskRequest::Fail { disk })?
+        }
+        DiskCommand::Retire { disk, confirm: asked, follow } => {
+            confirm(&asked, &format!("Empty disk '{disk}' and let it go?"))?;
+            let disks = change(DiskRequest::Retire { disk })?;
+            moved(desk, disks, follow.no_wait)?
+        }
+    };
+    desk.show(&disks, |disks| Ok(list(disks)))
+}
+
+/// As the member must read it, whose working directory is another.
+fn written(disk: &MemberDisk) -> String {
+    disk.absolute()
+}
+
+/// The disks after all data has moved.
+fn moved(desk: &Desk, disks: Vec<DiskInfo>, no_wait: bool) -> anyhow::Result<Vec<DiskInfo>> {
+    if no_wait {
+        return Ok(disks);
+    }
+    desk.wait_for(&[JobKind::CopyOut, JobKind::Rebuild])?;
+    desk.ask(&Request::Disk(DiskRequest::List))
+}
+
+fn list(disks: &[DiskInfo]) -> String {
+    let columns = [
+        Number("DISK"),
+        Text("STATE"),
+        Number("SIZE"),
+        Number("USED"),
+        Number("READ ERRORS"),
+        Number("WRITE ERRORS"),
+        Number("HEALED"),
+        Text("NAME"),
+        Text("REASON"),
+    ];
+    let row = |disk: &DiskInfo| {
+        [
+            disk.id.0.to_string(),
+            state(disk.state).to_owned(),
+            units::bytes(disk.size_bytes),
+            units::bytes(disk.used_bytes),
+            disk.errors_read.to_string(),
+            disk.errors_write.to_string(),
+            disk.healed_blocks.to_string(),
+            disk.name.clone(),
+            disk.reason.clone(),
+        ]
+    };
+    table(columns, disks.iter().map(row))
+}
+
+/// The word for a state.
+fn state(state: DiskState) -> &'static str {
+    match state {
+        DiskState::Online => "online",
+        DiskState::Suspect => "suspect",
+        DiskState::Retiring => "retiring",
+        DiskState::Resyncing => "resyncing",
+        DiskState::Missing => "missing",
+        DiskState::Failed => "failed",
+    }
+}

@@ -1,0 +1,60 @@
+//! The commands that ask a running member.
+
+pub(crate) mod array;
+mod confirm;
+pub(crate) mod disk;
+mod progress;
+pub(crate) mod snapshot;
+pub(crate) mod volume;
+
+use crate::cli::manage::MemberArgs;
+use crate::control::client::Client;
+use crate::control::request::Request;
+use crate::print;
+use ::array::api::JobKind;
+use progress::Bars;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A member to ask, and how to print what it says.
+#[derive(Debug)]
+struct Desk {
+    client: Client,
+    json: bool,
+}
+
+impl Desk {
+    fn new(args: &MemberArgs) -> anyhow::Result<Desk> {
+        Ok(Desk { client: Client::new(crate::up::socket(&args.socket)?), json: args.json })
+    }
+
+    fn ask<T: DeserializeOwned>(&self, request: &Request) -> anyhow::Result<T> {
+        self.client.ask(request)
+    }
+
+    /// Asks for long work, with bars that show how it goes on.
+    fn follow<T: DeserializeOwned>(&self, request: &Request) -> anyhow::Result<T> {
+        let mut bars = Bars::new();
+        self.client.follow(request, |jobs| bars.show(jobs))
+    }
+
+    /// Waits until there is no work of these kinds any more.
+    fn wait_for(&self, kinds: &[JobKind]) -> anyhow::Result<()> {
+        self.follow(&Request::Watch { kinds: kinds.to_vec() })
+    }
+
+    /// Prints a thing, or what `text` makes of it for people.
+    fn show<T: Serialize>(
+        &self,
+        thing: &T,
+        text: impl FnOnce(&T) -> anyhow::Result<String>,
+    ) -> anyhow::Result<()> {
+        if self.json { print::json(thing) } else { print::out(&text(thing)?) }
+    }
+
+    /// Says that something without an answer is done.
+    fn done(&self, sentence: &str) -> anyhow::Result<()> {
+        let done = serde_json::json!({ "done": true });
+        self.show(&done, |_| Ok(format!("{sentence}\n")))
+    }
+}

@@ -1,0 +1,122 @@
+//! `drystone volume`.
+
+use super::{Desk, confirm::confirm};
+use crate::Failure;
+use crate::cli::volume::{CacheWord, CreateArgs, VolumeArgs, VolumeCommand};
+use crate::control::reply::Volume;
+use crate::control::request::{Request, VolumeRequest};
+use crate::print::details::details;
+use crate::print::table::Column::{Number, Text};
+use crate::print::table::table;
+use crate::print::units;
+use array::api::{Cache, JobKind, VolumeSpec, VolumeState};
+
+/// Does what the command line says.
+pub(crate) fn run(args: VolumeArgs) -> Result<(), Failure> {
+    let desk = Desk::new(&args.member)?;
+    Ok(carry_out(&desk, args.command)?)
+}
+
+fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
+    let show = |request| {
+        let volume: Volume = desk.ask(&Request::Volume(request))?;
+        desk.show(&volume, |volume| Ok(details(volume)?))
+    };
+    let act = |request| desk.ask::<()>(&Request::Volume(request));
+    match command {
+        VolumeCommand::Create(args) => show(VolumeRequest::Create(spec(args))),
+        VolumeCommand::List => {
+            let volumes: Vec<Volume> = desk.ask(&Request::Volume(VolumeRequest::List))?;
+            desk.show(&volumes, |volumes| Ok(list(volumes)))
+        }
+        VolumeCommand::Show { name } => show(VolumeRequest::Show { name }),
+        VolumeCommand::Resize { name, size_bytes, shrink, confirm: asked } => {
+            if shrink {
+                let question = format!("Give up what lies behind the new end of '{name}'?");
+                confirm(&asked, &question)?;
+            }
+            show(VolumeRequest::Resize { name, size_bytes, shrink })
+        }
+        VolumeCommand::Rename { name, to } => show(VolumeRequest::Rename { name, to }),
+        VolumeCommand::Online { name } => show(VolumeRequest::SetOnline { name, online: true }),
+        VolumeCommand::Offline { name, confirm: asked } => {
+            let show_it = Request::Volume(VolumeRequest::Show { name: name.clone() });
+            let hosts = desk.ask::<Volume>(&show_it)?.sessions;
+            if hosts > 0 {
+                confirm(&asked, &format!("Log {hosts} hosts out of '{name}'?"))?;
+            }
+            show(VolumeRequest::SetOnline { name, online: false })
+        }
+        VolumeCommand::Delete { name, confirm: asked } => {
+            confirm(&asked, &format!("Put volume '{name}' into the recycle bin?"))?;
+            act(VolumeRequest::Delete { name: name.clone() })?;
+            desk.done(&format!(
+                "'{name}' is in the recycle bin: 'drystone volume undelete {name}' brings it back"
+            ))
+        }
+        VolumeCommand::Undelete { name } => show(VolumeRequest::Undelete { name }),
+        VolumeCommand::Purge { name, confirm: asked, follow } => {
+            confirm(&asked, &format!("Give up '{name}' and its snapshots for good?"))?;
+            act(VolumeRequest::Purge { name: name.clone() })?;
+            if !follow.no_wait {
+                desk.wait_for(&[JobKind::Delete])?;
+            }
+            desk.done(&format!("'{name}' is gone"))
+        }
+    }
+}
+
+fn spec(args: CreateArgs) -> VolumeSpec {
+    VolumeSpec {
+        name: args.name,
+        size_bytes: args.size_bytes,
+        level: args.raid,
+        thick: args.thick,
+        block_bytes: args.block,
+        cache: match args.cache {
+            CacheWord::Durable => Cache::Durable,
+            CacheWord::Volatile => Cache::Volatile,
+        },
+        read_ahead_bytes: args.read_ahead,
+    }
+}
+
+fn list(volumes: &[Volume]) -> String {
+    if volumes.is_empty() {
+        return "there are no volumes: 'drystone volume create NAME SIZE' makes one\n".to_owned();
+    }
+    let columns = [
+        Text("NAME"),
+        Number("SIZE"),
+        Number("USED"),
+        Text("RAID"),
+        Text("STATE"),
+        Number("HOSTS"),
+        Number("SNAPSHOTS"),
+        Text("TARGET"),
+    ];
+    let row = |volume: &Volume| {
+        [
+            volume.info.name.clone(),
+            units::bytes(volume.info.size_bytes),
+            units::bytes(volume.info.used_bytes),
+            volume.info.raid.to_string(),
+            state(volume.info.state).to_owned(),
+            volume.sessions.to_string(),
+            volume.info.snapshots.to_string(),
+            volume.iqn.clone(),
+        ]
+    };
+    table(columns, volumes.iter().map(row))
+}
+
+/// The word for a state.
+fn state(state: VolumeState) -> &'static str {
+    match state {
+        VolumeState::Online => "online",
+        VolumeState::Degraded => "degraded",
+        VolumeState::Offline => "offline",
+        VolumeState::Lost => "lost",
+        VolumeState::Deleted => "deleted",
+    }
+}

@@ -1,0 +1,77 @@
+//! Sizes and times as people read them.
+
+/// Bytes in the unit that leaves one to three digits in front of the point.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let unit = (1..UNITS.len()).rev().find(|unit| bytes >= 1 << (10 * unit)).unwrap_or(0);
+    let one = 1u64 << (10 * unit);
+    if bytes.is_multiple_of(one) {
+        format!("{} {}", bytes / one, UNITS[unit])
+    } else {
+        format!("{:.1} {}", bytes as f64 / one as f64, UNITS[unit])
+    }
+}
+
+/// Seconds since 1970 as a date and time in UTC; 0 is "never".
+pub(crate) fn time(unix_seconds: u64) -> String {
+    if unix_seconds == 0 {
+        return "never".to_owned();
+    }
+    let (days, seconds) = (unix_seconds / 86_400, unix_seconds % 86_400);
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// The date that is this many days after 1970-01-01. Years begin in March here, so that the day
+/// that some years have more is the last one.
+fn date(days: u64) -> (u64, u64, u64) {
+    const DAYS_OF_400_YEARS: u64 = 146_097;
+    /// From 0000-03-01 to 1970-01-01.
+    const DAYS_BEFORE_1970: u64 = 719_468;
+    let days = days + DAYS_BEFORE_1970;
+    let (era, day_of_era) = (days / DAYS_OF_400_YEARS, days % DAYS_OF_400_YEARS);
+    let leap_days = day_of_era / 1460 + day_of_era / (DAYS_OF_400_YEARS - 1);
+    let year_of_era = (day_of_era + day_of_era / 36_524 - leap_days) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_one_decimal_at_most() {
+        let cases = [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1536, "1.5 KiB"),
+            (10 << 30, "10 GiB"),
+            ((10 << 40) + (1 << 39), "10.5 TiB"),
+        ];
+        for (size, text) in cases {
+            assert_eq!(bytes(size), text);
+        }
+    }
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        let cases = [
+            (0, "never"),
+            (1, "1970-01-01 00:00:01Z"),
+            (951_782_399, "2000-02-28 23:59:59Z"),
+            (951_782_400, "2000-02-29 00:00:00Z"),
+            (951_868_800, "2000-03-01 00:00:00Z"),
+            (1_795_262_400, "2026-11-21 12:00:00Z"),
+            (4_107_542_399, "2100-02-28 23:59:59Z"),
+            (4_107_542_400, "2100-03-01 00:00:00Z"),
+        ];
+        for (seconds, text) in cases {
+            assert_eq!(time(seconds), text);
+        }
+    }
+}

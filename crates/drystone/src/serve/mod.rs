@@ -1,0 +1,234 @@
+//! What every server of targets needs: from options to a running engine.
+
+pub(crate) mod plan;
+
+use crate::access::allow::Allow;
+use crate::access::secret::Login;
+use crate::cli::serve::{CONGESTION_DEFAULT, Policy, ServeArgs};
+use crate::os::{congestion, state_dir};
+use anyhow::{Context, anyhow};
+use iscsi::chap::Credentials;
+use plan::Plan;
+use std::env;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+use target::{Access, AllowRule, Config, Limits, StartError, TargetSpec};
+
+/// What stands in for a name with `--congestion`.
+const CONGESTION_SYSTEM: &str = "system";
+
+/// How long hosts have to log out once they are told that their target goes.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
+
+/// What [`target::Server`] is to be started with.
+pub(crate) fn config(
+    args: &ServeArgs,
+    plan: &Plan,
+    targets: Vec<TargetSpec>,
+    state_dir: PathBuf,
+) -> anyhow::Result<Config> {
+    Ok(Config {
+        targets,
+        portals: args.portals.clone(),
+        port_group: 1,
+        access: access(args, plan)?,
+        cores: cores(args),
+        core: core(args),
+        congestion: congestion(&args.congestion)?,
+        state_dir,
+        limits: limits(args),
+        redirect: None,
+    })
+}
+
+/// The threads to run: as many as the processors this process may use, unless told otherwise.
+fn cores(args: &ServeArgs) -> u16 {
+    args.cores.unwrap_or_else(|| {
+        thread::available_parallelism().map_or(1, |n| u16::try_from(n.get()).unwrap_or(u16::MAX))
+    })
+}
+
+/// How each of them runs.
+fn core(args: &ServeArgs) -> ring::CoreConfig {
+    let spin = match args.policy {
+        Policy::Latency => ring::SpinPolicy::Latency,
+        Policy::Balanced => ring::SpinPolicy::Balanced,
+        Policy::Efficient => ring::SpinPolicy::Efficient,
+    };
+    ring::CoreConfig { spin, ..ring::CoreConfig::default() }
+}
+
+/// The bounds that the user may move; the rest stays as the target has it.
+fn limits(args: &ServeArgs) -> Limits {
+    Limits {
+        connections: args.max_connections,
+        logins: args.max_logins,
+        queue_depth: args.queue_depth,
+        login_timeout: args.login_timeout,
+        nop_interval: args.keepalive,
+        ..Limits::default()
+    }
+}
+
+/// Who may log in.
+fn access(args: &ServeArgs, plan: &Plan) -> anyhow::Result<Access> {
+    let credentials = |login: &Option<Login>| {
+        let made = login.as_ref().map(|l| Credentials::new(l.user.as_str(), l.secret.as_str()));
+        made.transpose().context("the CHAP login cannot be used")
+    };
+    let rule = |allow: &Allow| match allow {
+        Allow::Initiator(name) => AllowRule::Initiator(name.clone()),
+        Allow::Network { address, prefix_bits } => {
+            AllowRule::Network { address: *address, prefix_bits: *prefix_bits }
+        }
+    };
+    Ok(Access {
+        chap: credentials(&plan.chap)?,
+        mutual: credentials(&plan.mutual)?,
+        allow: args.allow.iter().map(rule).collect(),
+    })
+}
+
+/// The congestion control to set. One that was asked for must be there; the default gives way.
+fn congestion(name: &str) -> anyhow::Result<Option<String>> {
+    if name == CONGESTION_SYSTEM {
+        return Ok(None);
+    }
+    match congestion::probe(name) {
+        Ok(()) => Ok(Some(name.to_owned())),
+        Err(sentence) if name == CONGESTION_DEFAULT => {
+            tracing::warn!("{sentence}");
+            Ok(None)
+        }
+        Err(sentence) => Err(anyhow!(sentence)),
+    }
+}
+
+/// The directory for what outlives the process, ready for use; `option` names it. It must work: a
+/// reservation that a host was promised to find again after a restart (APTPL) may not be lost.
+pub(crate) fn state_dir(asked: Option<&PathBuf>, option: &str) -> anyhow::Result<PathBuf> {
+    let root = rustix::process::geteuid().is_root();
+    let dir = asked
+        .cloned()
+        .or_else(|| state_dir::default_dir(root, |name| env::var(name).ok()))
+        .with_context(|| {
+        format!("there is no home to keep reservations in: write {option} DIR")
+    })?;
+    state_dir::prepare(&dir).with_context(|| {
+        format!("cannot keep reservations in '{}', write another with {option}", dir.display())
+    })?;
+    Ok(dir)
+}
+
+/// A failed start in words that say what to do.
+pub(crate) fn explain(error: &StartError) -> anyhow::Error {
+    match error {
+        StartError::Portal { portal, source } => match source.kind() {
+            ErrorKind::AddrInUse => anyhow!(
+                "{portal} is in use by another program: write another --portal, or stop that program (ss -tlnp shows it)"
+            ),
+            ErrorKind::AddrNotAvailable => anyhow!(
+                "this machine has no address {}: write one of those that 'ip address' shows with --portal",
+                portal.ip()
+            ),
+            ErrorKind::PermissionDenied => anyhow!(
+                "port {} needs root: write a --portal with a port of 1024 or more",
+                portal.port()
+            ),
+            _ => anyhow!("cannot listen on {portal}: {source}"),
+        },
+        StartError::Engine(source) => match source.kind() {
+            ErrorKind::PermissionDenied => anyhow!("{}", io_uring_refused()),
+            ErrorKind::Unsupported => anyhow!(
+                "this kernel has no io_uring, or one that is too old: use Linux 6.1 or newer ({source})"
+            ),
+            ErrorKind::OutOfMemory => anyhow!(
+                "the I/O engine got no memory ({source}): write fewer --cores, or raise the limit on locked memory (ulimit -l)"
+            ),
+            _ => anyhow!("cannot start the I/O engine: {source}"),
+        },
+        _ => anyhow!("{error}"),
+    }
+}
+
+/// Why io_uring may be refused: by the kernel's own switch, or by a container's filter.
+fn io_uring_refused() -> String {
+    let switch = fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
+    if matches!(switch.trim(), "1" | "2") {
+        "io_uring is switched off: run 'sysctl kernel.io_uring_disabled=0' as root".to_owned()
+    } else {
+        "io_uring is not permitted: allow its system calls in the seccomp filter of the container"
+            .to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    fn said(error: &StartError) -> String {
+        explain(error).to_string()
+    }
+
+    fn portal(kind: ErrorKind) -> StartError {
+        StartError::Portal { portal: "192.0.2.1:860".parse().unwrap(), source: kind.into() }
+    }
+
+    #[test]
+    fn each_failed_start_says_what_to_do() {
+        let cases = [
+            (
+                portal(ErrorKind::AddrInUse),
+                "192.0.2.1:860 is in use by another program: write another --portal, or stop that program (ss -tlnp shows it)",
+            ),
+            (
+                portal(ErrorKind::AddrNotAvailable),
+                "this machine has no address 192.0.2.1: write one of those that 'ip address' shows with --portal",
+            ),
+            (
+                portal(ErrorKind::PermissionDenied),
+                "port 860 needs root: write a --portal with a port of 1024 or more",
+            ),
+            (portal(ErrorKind::TimedOut), "cannot listen on 192.0.2.1:860: timed out"),
+            (
+                StartError::Engine(ErrorKind::Unsupported.into()),
+                "this kernel has no io_uring, or one that is too old: use Linux 6.1 or newer (unsupported)",
+            ),
+            (StartError::Engine(io::Error::other("odd")), "cannot start the I/O engine: odd"),
+        ];
+        for (error, sentence) in cases {
+            assert_eq!(said(&error), sentence);
+        }
+        let refused = said(&StartError::Engine(ErrorKind::PermissionDenied.into()));
+        assert!(refused.starts_with("io_uring is "), "{refused}");
+    }
+
+    #[test]
+    fn congestion_gives_way_only_where_nobody_asked_for_it() {
+        assert_eq!(congestion("system").unwrap(), None);
+        assert_eq!(congestion("reno").unwrap().as_deref(), Some("reno"));
+        let refused = congestion("no-such-thing").unwrap_err().to_string();
+        assert!(refused.contains("'no-such-thing' cannot be set"), "{refused}");
+    }
+
+    #[test]
+    fn a_state_directory_that_was_asked_for_must_work() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("state");
+        assert_eq!(state_dir(Some(&dir), "--state-dir").unwrap(), dir);
+        let file = base.path().join("file");
+        fs::write(&file, b"").unwrap();
+        let refused = format!("{:#}", state_dir(Some(&file), "--state-dir").unwrap_err());
+        let shown = file.display();
+        assert!(
+            refused.starts_with(&format!(
+                "cannot keep reservations in '{shown}', write another with --state-dir: "
+            )),
+            "{refused}"
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! A disk of an array, as written behind `--disk` and `--journal`: `PATH[:SIZE]`, or any other
+//! medium with its kind in front.
+
+use super::open::{How, open};
+use super::size::SizeError;
+use super::{Medium, SpecError, parse_file, parse_medium};
+use block::BlockDevice;
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// One disk of an array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MemberDisk {
+    medium: Medium,
+    /// As written.
+    text: String,
+}
+
+/// Why a disk was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum MemberDiskError {
+    /// Nothing at all.
+    #[error(
+        "a disk of an array needs a path: write PATH[:SIZE], such as /dev/sdb or /srv/disk-0:100G"
+    )]
+    Empty,
+    /// Data that is gone as soon as it is written.
+    #[error(
+        "'{0}' keeps nothing, so it cannot be a disk of an array: write PATH[:SIZE] or ram:SIZE"
+    )]
+    Null(String),
+    /// As for any other disk.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A size that does not read.
+    #[error(transparent)]
+    Size(#[from] SizeError),
+}
+
+impl FromStr for MemberDisk {
+    type Err = MemberDiskError;
+
+    /// A path needs no kind in front of it; whether it is a file or a block device shows when it is
+    /// opened. Every other kind that [`parse_medium`] knows can be a disk of an array too.
+    fn from_str(text: &str) -> Result<MemberDisk, MemberDiskError> {
+        if text.is_empty() {
+            return Err(MemberDiskError::Empty);
+        }
+        let medium = match parse_medium(text) {
+            Err(SpecError::Kind(_)) => parse_file(text)?,
+            parsed => parsed?,
+        };
+        if matches!(medium, Medium::Null { .. }) {
+            return Err(MemberDiskError::Null(text.to_owned()));
+        }
+        Ok(MemberDisk { medium, text: text.to_owned() })
+    }
+}
+
+impl fmt::Display for MemberDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl MemberDisk {
+    /// A file of its own kind: a missing one is made with `size_bytes`, sparse.
+    pub(crate) fn file(path: &Path, size_bytes: u64) -> MemberDisk {
+        let text = format!("{}:{}", path.display(), super::size::short(size_bytes));
+        MemberDisk {
+            medium: Medium::File { path: path.to_owned(), size_bytes: Some(size_bytes) },
+            text,
+        }
+    }
+
+    /// The file or device node behind it, wherever it is reached from.
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        let path = match &self.medium {
+            Medium::File { path, .. } | Medium::Disk { path } => path,
+            Medium::Sim { path: Some(path), .. } => path,
+            _ => return None,
+        };
+        Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
+    }
+
+    /// As another process must read it, which may have another working directory.
+    pub(crate) fn absolute(&self) -> String {
+        match (&self.medium, self.path()) {
+            (Medium::File { size_bytes: Some(size_bytes), .. }, Some(path)) => {
+                format!("file:{}:{size_bytes}", path.display())
+            }
+            (Medium::File { size_bytes: None, .. }, Some(path)) => path.display().to_string(),
+            (Medium::Disk { .. }, Some(path)) => format!("disk:{}", path.display()),
+            _ => self.text.clone(),
+        }
+    }
+
+    /// How the array and its operator call it: the path, or what was written.
+    pub(crate) fn name(&self) -> String {
+        self.path().map_or_else(|| self.text.clone(), |path| path.display().to_string())
+    }
+
+    /// What finds the disk again after a restart; `None` for what does not outlive one.
+    pub(crate) fn lasting(&self) -> Option<String> {
+        let path = self.path()?;
+        match &self.medium {
+            Medium::File { .. } => Some(format!("file:{}", path.display())),
+            Medium::Sim { .. } => Some(self.text.clone()),
+            _ => Some(format!("disk:{}", path.display())),
+        }
+    }
+
+    /// Opens it. The array has caches, checksums and a journal of its own, so the page cache is
+    /// bypassed and nothing is durable before the array asks for it.
+    pub(crate) fn open(&self) -> anyhow::Result<Arc<dyn BlockDevice>> {
+        let medium = match &self.medium {
+            Medium::File { path, size_bytes: None } if is_block_device(path) => {
+                &Medium::Disk { path: path.clone() }
+            }
+            medium => medium,
+        };
+        let how = How { block_bytes: None, read_only: false, write_through: false, direct: true };
+        open(medium, &self.text, how)
+    }
+}
+
+fn is_block_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|data| data.file_type().is_block_device())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(text: &str) -> MemberDisk {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_path_needs_no_kind() {
+        assert_eq!(disk("/srv/a:10G").medium, disk("file:/srv/a:10G").medium);
+        assert_eq!(disk("/dev/sdb").name(), "/dev/sdb");
+        assert_eq!(disk("/srv/a:10G").lasting().as_deref(), Some("file:/srv/a"));
+        assert_eq!(disk("disk:/dev/sdb").lasting().as_deref(), Some("disk:/dev/sdb"));
+        assert!(Path::new(&disk("here").name()).is_absolute());
+        let ram = disk("ram:1G");
+        assert_eq!((ram.name().as_str(), ram.path(), ram.lasting()), ("ram:1G", None, None));
+    }
+
+    #[test]
+    fn what_cannot_be_a_disk_of_an_array_is_refused() {
+        for (text, part) in [
+            ("", "needs a path"),
+            ("null:1G", "keeps nothing"),
+            ("ram:", "needs a size"),
+            ("/srv/a:10GB", "could mean two sizes"),
+            ("ram:5X", "is not a size"),
+        ] {
+            let said = text.parse::<MemberDisk>().unwrap_err().to_string();
+            assert!(said.contains(part), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_missing_file_is_made_and_an_existing_one_keeps_its_size() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk-0");
+        drop(MemberDisk::file(&path, 8 << 20).open().unwrap());
+        assert_eq!(fs::metadata(&path).unwrap().len(), 8 << 20);
+        let again = disk(&path.display().to_string()).open().unwrap();
+        assert_eq!(again.geometry().size_bytes(), 8 << 20);
+        let missing = disk("/nonexistent/disk").open().unwrap_err();
+        assert!(missing.to_string().contains("does not exist"), "{missing}");
+    }
+}

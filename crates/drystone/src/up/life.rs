@@ -1,0 +1,124 @@
+//! The life of a member on the first core, step by step as the main thread asks for it.
+
+use super::disks::DiskList;
+use super::member::Member;
+use super::names::Names;
+use super::opening::Make;
+use super::ready::Shown;
+use super::serving::Serving;
+use super::{opening, watch};
+use crate::control::server::Control;
+use crate::spec::member::MemberDisk;
+use anyhow::{Context, anyhow};
+use array::{ArrayError, Member as Disk};
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::mpsc;
+use target::{Server, Targets};
+
+/// What a member is opened with.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    /// Disks that could be opened.
+    pub(crate) disks: Vec<Disk>,
+    /// All that were looked at; they are remembered once there is an array on them.
+    pub(crate) chosen: Vec<MemberDisk>,
+    /// What is remembered.
+    pub(crate) list: DiskList,
+    /// How an array is made, if there is none.
+    pub(crate) make: Make,
+    /// How the names of targets begin.
+    pub(crate) prefix: Option<String>,
+}
+
+/// A member that runs on the first core, seen from the main thread.
+#[derive(Debug)]
+pub(crate) struct Life {
+    core: ring::Remote,
+}
+
+thread_local! {
+    /// The member of this core, and its control socket.
+    static HERE: RefCell<Here> = const { RefCell::new(Here { member: None, control: None }) };
+}
+
+#[derive(Debug)]
+struct Here {
+    member: Option<Rc<Member>>,
+    control: Option<Control>,
+}
+
+impl Life {
+    /// Opens the array and prepares its targets. Nobody can log in yet.
+    pub(crate) fn start(server: &Server, opening: Opening) -> anyhow::Result<Life> {
+        let life = Life { core: server.first_core() };
+        let targets = server.targets();
+        life.run(move || begin(opening, targets))??;
+        Ok(life)
+    }
+
+    /// Takes requests at `socket`, and says what there is.
+    pub(crate) fn answer_at(&self, socket: &Path) -> anyhow::Result<Shown> {
+        let path = socket.to_owned();
+        let said = socket.display().to_string();
+        self.run(move || async move { answer_at(&path) })?.with_context(|| {
+            format!("cannot make the control socket '{said}': write another --socket")
+        })
+    }
+
+    /// Takes no more requests.
+    pub(crate) fn hang_up(&self) {
+        self.core.run(|| HERE.with_borrow_mut(|here| drop(here.control.take())));
+    }
+
+    /// Closes the array. Nobody may use its volumes any more.
+    pub(crate) fn end(&self) -> anyhow::Result<()> {
+        let closed = self.run(|| async {
+            let member = HERE.with_borrow_mut(|here| here.member.take());
+            match member {
+                Some(member) => member.array().close().await,
+                None => Ok::<(), ArrayError>(()),
+            }
+        });
+        Ok(closed??)
+    }
+
+    /// Runs something on the core and waits for its result.
+    fn run<T: Send + 'static, Work: Future<Output = T> + 'static>(
+        &self,
+        work: impl FnOnce() -> Work + Send + 'static,
+    ) -> anyhow::Result<T> {
+        let (done, answer) = mpsc::channel();
+        self.core.run(move || {
+            ring::spawn(async move {
+                // The main thread waits for it, unless the process ends.
+                drop(done.send(work().await));
+            });
+        });
+        answer.recv().map_err(|_| anyhow!("the first core ended"))
+    }
+}
+
+async fn begin(opening: Opening, targets: Targets) -> anyhow::Result<()> {
+    let Opening { disks, chosen, mut list, make, prefix } = opening;
+    let array = opening::open(disks, &make).await?;
+    for disk in &chosen {
+        list.remember(disk)?;
+    }
+    let names = Names::new(&array.info().id, prefix.as_deref());
+    let serving = Serving::new(array.clone(), targets, names);
+    let member = Rc::new(Member::new(array, serving, list));
+    member.settle().await;
+    HERE.with_borrow_mut(|here| here.member = Some(member));
+    Ok(())
+}
+
+fn answer_at(socket: &Path) -> anyhow::Result<Shown> {
+    HERE.with_borrow_mut(|here| {
+        let member = here.member.clone().context("the member has ended")?;
+        here.control = Some(Control::start(socket, member.clone())?);
+        ring::spawn(watch::run(member.clone()));
+        Ok(Shown::of(&member))
+    })
+}

@@ -1,0 +1,182 @@
+//! Carries out what is asked over the control socket. Lives on the first core.
+
+use super::disks::DiskList;
+use super::serving::Serving;
+use super::turn::Turn;
+use crate::control::request::{ArrayRequest, DiskRequest, Request};
+use crate::control::server::{Answer, Asker};
+use crate::spec::member::MemberDisk;
+use anyhow::{Context, anyhow, bail};
+use array::api::{DiskInfo, JobKind};
+use array::{Array, Member as Disk};
+use serde::Serialize;
+use serde_json::Value;
+use std::cell::RefCell;
+use std::future::Future;
+use std::time::Duration;
+
+/// How often an asker hears of progress.
+const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
+
+/// An open array with everything around it.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(super) array: Array,
+    pub(super) serving: Serving,
+    disks: RefCell<DiskList>,
+    /// Changes of what is served come one after the other.
+    pub(super) turn: Turn,
+}
+
+impl Answer for Member {
+    async fn answer(&self, request: Request, asker: &Asker) -> Result<Value, String> {
+        let answered = match request {
+            Request::Volume(request) => self.volume(request).await,
+            Request::Snapshot(request) => self.snapshot(request).await,
+            Request::Disk(request) => self.disk(request).await,
+            Request::Array(request) => self.whole(request, asker).await,
+            Request::Watch { kinds } => self.watch(&kinds, asker).await,
+        };
+        answered.map_err(|error| format!("{error:#}"))
+    }
+}
+
+/// An answer as it travels.
+pub(super) fn value(answer: impl Serialize) -> anyhow::Result<Value> {
+    Ok(serde_json::to_value(answer)?)
+}
+
+impl Member {
+    pub(crate) fn new(array: Array, serving: Serving, disks: DiskList) -> Member {
+        Member { array, serving, disks: RefCell::new(disks), turn: Turn::default() }
+    }
+
+    pub(crate) fn array(&self) -> &Array {
+        &self.array
+    }
+
+    pub(crate) fn serving(&self) -> &Serving {
+        &self.serving
+    }
+
+    /// Brings the targets in line with the array.
+    pub(crate) async fn settle(&self) {
+        let _turn = self.turn.take().await;
+        self.serving.settle().await;
+    }
+
+    async fn disk(&self, request: DiskRequest) -> anyhow::Result<Value> {
+        match request {
+            DiskRequest::List => {}
+            DiskRequest::Show { disk } => return value(self.find_disk(&disk)?),
+            DiskRequest::Add { disk } => {
+                let member = self.open_disk(&disk).await?;
+                self.array.add_disk(member).await?;
+                self.remember(&disk)?;
+            }
+            DiskRequest::Replace { disk, by } => {
+                let old = self.find_disk(&disk)?;
+                let member = self.open_disk(&by).await?;
+                self.array.replace_disk(&old.name, member).await?;
+                self.remember(&by)?;
+            }
+            DiskRequest::Fail { disk } => {
+                self.array.fail_disk(&self.find_disk(&disk)?.name).await?;
+                self.settle().await;
+            }
+            DiskRequest::Retire { disk } => {
+                self.array.retire_disk(&self.find_disk(&disk)?.name).await?;
+            }
+        }
+        value(self.array.disks())
+    }
+
+    /// A disk by its number, its whole name, or the last part of its path if that is enough.
+    fn find_disk(&self, word: &str) -> anyhow::Result<DiskInfo> {
+        let disks = self.array.disks();
+        let exact = |disk: &&DiskInfo| disk.name == word || disk.id.0.to_string() == word;
+        let last = |disk: &&DiskInfo| disk.name.rsplit('/').next() == Some(word);
+        let mut ends = disks.iter().filter(last);
+        let found = disks.iter().find(exact).or(match (ends.next(), ends.next()) {
+            (Some(one), None) => Some(one),
+            _ => None,
+        });
+        found
+            .cloned()
+            .with_context(|| format!("there is no disk '{word}': see 'drystone disk list'"))
+    }
+
+    /// Opens a disk that is to join.
+    async fn open_disk(&self, text: &str) -> anyhow::Result<Disk> {
+        let disk: MemberDisk = text.parse()?;
+        let mut name = disk.name();
+        if disk.path().is_none() {
+            name = format!("{name}#{}", self.array.disks().len());
+        }
+        if self.array.disks().iter().any(|known| known.name == name) {
+            bail!("'{name}' is a disk of the array already: see 'drystone disk list'");
+        }
+        let device = ring::blocking(move || disk.open()).await?;
+        Ok(Disk { name, device })
+    }
+
+    fn remember(&self, text: &str) -> anyhow::Result<()> {
+        let noted = self.disks.borrow_mut().remember(&text.parse()?);
+        noted.with_context(|| {
+            format!("'{text}' is in use, but will have to be named with --disk after a restart")
+        })
+    }
+
+    async fn whole(&self, request: ArrayRequest, asker: &Asker) -> anyhow::Result<Value> {
+        let array = self.array.clone();
+        match request {
+            ArrayRequest::Show => value(self.array.info()),
+            ArrayRequest::Jobs => value(self.array.jobs()),
+            ArrayRequest::SetRebuildShare { percent } => {
+                value(self.array.set_rebuild_share(percent).await?)
+            }
+            ArrayRequest::Scrub => {
+                let work = async move { array.scrub().await };
+                value(self.with_progress(&[JobKind::Scrub], work, asker).await??)
+            }
+            ArrayRequest::Check => {
+                let work = async move { array.check().await };
+                value(self.with_progress(&[JobKind::Scrub], work, asker).await??)
+            }
+        }
+    }
+
+    /// Does long work, and tells the asker how its jobs go on. The work goes on without him.
+    async fn with_progress<T: Send + 'static>(
+        &self,
+        kinds: &[JobKind],
+        work: impl Future<Output = T> + 'static,
+        asker: &Asker,
+    ) -> anyhow::Result<T> {
+        let (done, mut answer) = ring::oneshot();
+        ring::spawn(async move { done.send(work.await) });
+        loop {
+            if let Some(result) = ring::timeout(PROGRESS_PAUSE, &mut answer).await {
+                return result.ok_or_else(|| anyhow!("the work ended without a result"));
+            }
+            asker.tell(self.jobs(kinds)).await;
+        }
+    }
+
+    /// Tells of jobs until there are none of these kinds, or nobody listens.
+    async fn watch(&self, kinds: &[JobKind], asker: &Asker) -> anyhow::Result<Value> {
+        loop {
+            let jobs = self.jobs(kinds);
+            if jobs.is_empty() || !asker.tell(jobs).await {
+                return value(());
+            }
+            ring::sleep(PROGRESS_PAUSE).await;
+        }
+    }
+
+    fn jobs(&self, kinds: &[JobKind]) -> Vec<array::api::JobInfo> {
+        let mut jobs = self.array.jobs();
+        jobs.retain(|job| kinds.contains(&job.kind));
+        jobs
+    }
+}

@@ -1,0 +1,85 @@
+//! The iSCSI names and serial numbers of what an array serves.
+
+use array::api::{SnapshotInfo, VolumeInfo};
+
+/// Names of targets begin with this when nobody chose another; what tells the array from others
+/// follows.
+const PREFIX: &str = "iqn.2026-11.dev.drystone";
+
+/// Digits of the array's ID in the names of its targets.
+const ID_DIGITS: usize = 8;
+
+/// Makes names.
+#[derive(Debug, Clone)]
+pub(crate) struct Names {
+    prefix: String,
+    array: String,
+}
+
+impl Names {
+    /// For the array of this ID; `chosen` is the beginning that the operator wants.
+    pub(crate) fn new(array_id: &str, chosen: Option<&str>) -> Names {
+        let short = array_id.get(..ID_DIGITS).unwrap_or(array_id);
+        let usual = || format!("{PREFIX}:{short}");
+        Names {
+            prefix: chosen.map_or_else(usual, |text| text.to_ascii_lowercase()),
+            array: array_id.get(..16).unwrap_or(array_id).to_ascii_uppercase(),
+        }
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The target of a volume.
+    pub(crate) fn volume(&self, name: &str) -> String {
+        format!("{}:{}", self.prefix, in_iqn(name))
+    }
+
+    /// The target of a snapshot.
+    pub(crate) fn snapshot(&self, volume: &str, name: &str) -> String {
+        format!("{}:{}:{}", self.prefix, in_iqn(volume), in_iqn(name))
+    }
+
+    /// What hosts know the disk by, whatever its name and wherever its array is: made from numbers
+    /// that are never used again.
+    pub(crate) fn volume_serial(&self, volume: &VolumeInfo) -> String {
+        format!("{}-V{:X}", self.array, volume.id)
+    }
+
+    /// The same for a snapshot.
+    pub(crate) fn snapshot_serial(&self, snapshot: &SnapshotInfo) -> String {
+        format!("{}-S{:X}", self.array, snapshot.id)
+    }
+}
+
+/// A name as an iSCSI name can hold it (RFC 7143 4.2.7.2): lower case, and no underscore. Two
+/// names may become one; a member refuses the second.
+fn in_iqn(name: &str) -> String {
+    name.to_ascii_lowercase().replace('_', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iscsi::text::IscsiName;
+
+    const ID: &str = "0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn every_name_is_an_iscsi_name() {
+        let longest = "x".repeat(63);
+        for names in [Names::new(ID, None), Names::new(ID, Some("iqn.2026-11.com.example:San"))] {
+            for iqn in [
+                names.volume("VM_1.a:b-c"),
+                names.volume(&longest),
+                names.snapshot(&longest, &longest),
+            ] {
+                assert_eq!(IscsiName::parse(&iqn).unwrap().as_str(), iqn);
+            }
+        }
+        let names = Names::new(ID, None);
+        assert_eq!(names.volume("VM_1"), "iqn.2026-11.dev.drystone:01234567:vm-1");
+        assert_eq!(names.snapshot("a", "s"), "iqn.2026-11.dev.drystone:01234567:a:s");
+    }
+}

@@ -1,0 +1,109 @@
+//! The lines that tell what is served, once it is, and what to do next.
+//!
+//! Scripts wait for them, so their form stays: a first word that says what the line is about, then
+//! `key=value` pairs. New pairs may come before `name=` in `volume` lines and at the end of the
+//! others; the `socket` line is the last.
+
+use super::member::Member;
+use crate::export::hints::Hints;
+use crate::spec::size;
+use array::api::{ArrayInfo, VolumeInfo};
+use std::env;
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// What a member has when it is ready.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    array: ArrayInfo,
+    /// With the names of their targets.
+    volumes: Vec<(VolumeInfo, String)>,
+    /// How all those names begin.
+    prefix: String,
+}
+
+impl Shown {
+    pub(super) fn of(member: &Member) -> Shown {
+        let names = member.serving().names();
+        let named = |volume: VolumeInfo| {
+            let iqn = names.volume(&volume.name);
+            (volume, iqn)
+        };
+        Shown {
+            array: member.array().info(),
+            volumes: member.array().volumes().into_iter().map(named).collect(),
+            prefix: names.prefix().to_owned(),
+        }
+    }
+}
+
+/// All that is printed.
+pub(super) fn text(shown: &Shown, portals: &[SocketAddr], socket: &Path, hints: bool) -> String {
+    let Shown { array, volumes, prefix } = shown;
+    let mut text = String::new();
+    let mut line = |line: String| {
+        text.push_str(&line);
+        text.push('\n');
+    };
+    line(format!(
+        "array id={} raid={} disks={} online={} size={}",
+        array.id,
+        array.raid,
+        array.disks,
+        array.disks_online,
+        size::short(array.size_bytes)
+    ));
+    for (volume, iqn) in volumes {
+        let state = serde_json::to_value(volume.state).unwrap_or_default();
+        line(format!(
+            "volume size={} raid={} state={} iqn={iqn} name={}",
+            size::short(volume.size_bytes),
+            volume.raid,
+            state.as_str().unwrap_or_default(),
+            volume.name
+        ));
+    }
+    for address in portals {
+        line(format!("portal address={address} prefix={prefix}"));
+    }
+    line(format!("socket path={}", socket.display()));
+    if let (true, Some(portal)) = (hints, portals.first()) {
+        next_steps(&mut text, volumes, *portal, socket);
+    }
+    text
+}
+
+/// Commands that can be pasted as they are.
+fn next_steps(
+    text: &mut String,
+    volumes: &[(VolumeInfo, String)],
+    portal: SocketAddr,
+    socket: &Path,
+) {
+    // A write to a String cannot fail.
+    let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+    let program = env::current_exe().unwrap_or_else(|_| "drystone".into());
+    let _ = writeln!(
+        text,
+        "\n# from another terminal\nexport DRYSTONE_SOCKET={}\nalias drystone={}",
+        socket.display(),
+        program.display()
+    );
+    match volumes.first() {
+        None => {
+            let _ = writeln!(
+                text,
+                "drystone volume create vm1 10G     # a volume, at once a target of its own\n\
+                 drystone volume show vm1           # its name for hosts, its state\n\
+                 drystone snapshot create vm1\n\
+                 drystone disk list\n\
+                 drystone array show"
+            );
+        }
+        Some((_, iqn)) => {
+            let _ = writeln!(text, "drystone volume list\n");
+            text.push_str(&Hints { portal, iqn, chap_user: None }.text());
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Keeps the targets in line with the volumes and snapshots that are online.
+
+use super::names::Names;
+use crate::serve::GRACE;
+use array::Array;
+use array::api::{Cache, SnapshotInfo, VolumeInfo, VolumeState};
+use block::BlockDevice;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use target::{TargetError, TargetSpec, Targets, UnitSpec};
+
+/// What is to be served, by the name of its target.
+#[derive(Debug)]
+struct Wanted {
+    iqn: String,
+    unit: UnitSpec,
+}
+
+/// The targets of a member.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    array: Array,
+    targets: Targets,
+    names: Names,
+    /// Serial numbers by target: a name may pass from one volume to another.
+    served: Mutex<BTreeMap<String, String>>,
+}
+
+impl Serving {
+    pub(crate) fn new(array: Array, targets: Targets, names: Names) -> Serving {
+        Serving { array, targets, names, served: Mutex::default() }
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    pub(crate) fn targets(&self) -> &Targets {
+        &self.targets
+    }
+
+    /// Sessions by target.
+    pub(crate) fn sessions(&self) -> BTreeMap<String, usize> {
+        self.targets.list().into_iter().map(|info| (info.iqn, info.sessions)).collect()
+    }
+
+    fn served(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
+        // Each change of the map is one call.
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the service of one target before its volume changes. Its hosts may come back when
+    /// [`settle`](Self::settle) serves it again.
+    pub(crate) async fn withdraw(&self, iqn: &str) -> Result<(), TargetError> {
+        self.served().remove(iqn);
+        self.targets.set_offline(iqn, GRACE).await
+    }
+
+    /// Serves what should be served and ends what should not. To be called after every change; a
+    /// failure concerns one target and is told by the log.
+    pub(crate) async fn settle(&self) {
+        let wanted = self.wanted();
+        let keep = |iqn: &String, serial: &String| {
+            wanted.iter().any(|w| w.iqn == *iqn && w.unit.serial == *serial)
+        };
+        let gone: Vec<String> = {
+            let served = self.served();
+            served
+                .iter()
+                .filter(|(iqn, serial)| !keep(iqn, serial))
+                .map(|(i, _)| i.clone())
+                .collect()
+        };
+        let known = self.known();
+        for iqn in &gone {
+            self.served().remove(iqn);
+            let ended = if known.contains(iqn) {
+                self.targets.set_offline(iqn, GRACE).await
+            } else {
+                self.targets.remove(iqn, GRACE).await
+            };
+            if let Err(error) = ended {
+                tracing::warn!("{iqn} did not end in order: {error}");
+            }
+            tracing::info!("{iqn} is not served any more");
+        }
+        for Wanted { iqn, unit } in wanted {
+            if self.served().contains_key(&iqn) {
+                continue;
+            }
+            let serial = unit.serial.clone();
+            let name = unit.name.clone();
+            let alias = Some(name.clone());
+            let spec = TargetSpec { iqn: iqn.clone(), alias, units: vec![unit], access: None };
+            match self.targets.add(spec) {
+                Ok(()) => {
+                    tracing::info!("{name} is served as {iqn}");
+                    self.served().insert(iqn, serial);
+                }
+                Err(error) => tracing::error!("{name} cannot be served: {error}"),
+            }
+        }
+        self.close_to_hosts(&known).await;
+    }
+
+    /// Hosts of what exists and is not served hear that they should come back later.
+    async fn close_to_hosts(&self, known: &BTreeSet<String>) {
+        for iqn in known {
+            let is_served = self.served().contains_key(iqn);
+            if !is_served && let Err(error) = self.targets.set_offline(iqn, GRACE).await {
+                tracing::debug!("{iqn}: {error}");
+            }
+        }
+    }
+
+    /// The targets of all volumes that are not in the recycle bin.
+    fn known(&self) -> BTreeSet<String> {
+        let volumes = self.array.volumes().into_iter();
+        let kept = volumes.filter(|volume| volume.state != VolumeState::Deleted);
+        kept.map(|volume| self.names.volume(&volume.name)).collect()
+    }
+
+    fn wanted(&self) -> Vec<Wanted> {
+        let mut wanted = Vec::new();
+        for volume in self.array.volumes() {
+            if volume.state == VolumeState::Deleted {
+                continue;
+            }
+            if matches!(volume.state, VolumeState::Online | VolumeState::Degraded) {
+                wanted.extend(self.volume_target(&volume));
+            }
+            if volume.state != VolumeState::Lost {
+                // A volume that was purged in between has none.
+                let snapshots = self.array.snapshots(&volume.name).unwrap_or_default();
+                let online = snapshots.iter().filter(|snapshot| snapshot.online);
+                wanted.extend(online.filter_map(|s| self.snapshot_target(&volume, s)));
+            }
+        }
+        wanted
+    }
+
+    fn volume_target(&self, volume: &VolumeInfo) -> Option<Wanted> {
+        let device = self.array.device(&volume.name).ok()?;
+        let iqn = self.names.volume(&volume.name);
+        let unit = unit(device, self.names.volume_serial(volume), volume.name.clone());
+        Some(Wanted {
+            iqn,
+            unit: UnitSpec { write_cache: volume.cache == Cache::Volatile, ..unit },
+        })
+    }
+
+    fn snapshot_target(&self, volume: &VolumeInfo, snapshot: &SnapshotInfo) -> Option<Wanted> {
+        let device = self.array.snapshot_device(&volume.name, &snapshot.name).ok()?;
+        let iqn = self.names.snapshot(&volume.name, &snapshot.name);
+        let name = format!("{}@{}", volume.name, snapshot.name);
+        let unit = unit(device, self.names.snapshot_serial(snapshot), name);
+        Some(Wanted { iqn, unit: UnitSpec { read_only: true, ..unit } })
+    }
+}
+
+fn unit(device: Arc<dyn BlockDevice>, serial: String, name: String) -> UnitSpec {
+    UnitSpec { device, serial, write_cache: false, read_only: false, referrals: None, name }
+}

@@ -1,0 +1,220 @@
+//! What is asked about volumes and snapshots. A change takes its target away first where hosts
+//! must not see it happen, and ends with the targets in line again, also when it failed.
+
+use super::member::{Member, value};
+use crate::control::reply::{Snapshot, Volume};
+use crate::control::request::{SnapshotRequest, VolumeRequest};
+use anyhow::{Context, bail};
+use array::api::{SnapshotInfo, VolumeInfo, VolumeState};
+use serde_json::Value;
+
+impl Member {
+    pub(super) async fn volume(&self, request: VolumeRequest) -> anyhow::Result<Value> {
+        match request {
+            VolumeRequest::List => {
+                let volumes = self.array.volumes();
+                return value(volumes.into_iter().map(|info| self.shown(info)).collect::<Vec<_>>());
+            }
+            VolumeRequest::Show { name } => return value(self.shown(self.find(&name)?)),
+            _ => {}
+        }
+        let _turn = self.turn.take().await;
+        let changed = self.change_volume(request).await;
+        self.serving.settle().await;
+        match changed? {
+            Some(name) => value(self.shown(self.find(&name)?)),
+            None => value(()),
+        }
+    }
+
+    /// Changes a volume, and returns the name under which it is there afterwards.
+    async fn change_volume(&self, request: VolumeRequest) -> anyhow::Result<Option<String>> {
+        let array = &self.array;
+        Ok(match request {
+            VolumeRequest::List | VolumeRequest::Show { .. } => None,
+            VolumeRequest::Create(spec) => {
+                self.check_free(&spec.name, None)?;
+                Some(array.create_volume(spec).await?.name)
+            }
+            VolumeRequest::Resize { name, size_bytes, shrink } => {
+                let info = self.find(&name)?;
+                if size_bytes < info.size_bytes && !shrink {
+                    bail!(
+                        "'{name}' would lose what lies behind its new end: write --shrink if that is meant"
+                    );
+                }
+                array.resize_volume(&name, size_bytes).await?;
+                self.serving.targets().resized(&self.serving.names().volume(&name));
+                Some(name)
+            }
+            VolumeRequest::Rename { name, to } => {
+                self.check_free(&to, Some(&name))?;
+                self.check_no_hosts(&name)?;
+                self.serving.withdraw(&self.serving.names().volume(&name)).await?;
+                array.rename_volume(&name, &to).await?;
+                Some(to)
+            }
+            VolumeRequest::SetOnline { name, online } => {
+                if !online {
+                    self.find(&name)?;
+                    self.serving.withdraw(&self.serving.names().volume(&name)).await?;
+                }
+                array.set_volume_online(&name, online).await?;
+                Some(name)
+            }
+            VolumeRequest::Delete { name } => {
+                array.delete_volume(&name).await?;
+                None
+            }
+            VolumeRequest::Undelete { name } => Some(array.undelete_volume(&name).await?.name),
+            VolumeRequest::Purge { name } => {
+                array.purge_volume(&name).await?;
+                None
+            }
+        })
+    }
+
+    pub(super) async fn snapshot(&self, request: SnapshotRequest) -> anyhow::Result<Value> {
+        let array = &self.array;
+        match request {
+            SnapshotRequest::List { volume, space } => {
+                return value(self.list(volume.as_deref(), space).await?);
+            }
+            SnapshotRequest::Diff { volume, from, to } => {
+                return value(array.diff(&volume, from.as_deref(), to.as_deref()).await?);
+            }
+            SnapshotRequest::Create { volumes, name } => {
+                let set: Vec<_> =
+                    volumes.iter().map(|volume| (volume.as_str(), name.as_deref())).collect();
+                let taken = array.snapshot(&set).await?.into_iter();
+                return value(taken.map(|info| self.shown_snapshot(info)).collect::<Vec<_>>());
+            }
+            _ => {}
+        }
+        let _turn = self.turn.take().await;
+        let changed = self.change_snapshot(request).await;
+        self.serving.settle().await;
+        changed
+    }
+
+    async fn change_snapshot(&self, request: SnapshotRequest) -> anyhow::Result<Value> {
+        let array = &self.array;
+        match request {
+            SnapshotRequest::Rollback { volume, name } => {
+                value(array.rollback(&volume, &name).await?)
+            }
+            SnapshotRequest::Clone { volume, name, to } => {
+                self.check_free(&to, None)?;
+                value(self.shown(array.clone_snapshot(&volume, &name, &to).await?))
+            }
+            SnapshotRequest::Delete { volume, name } => {
+                let info = self.find_snapshot(&volume, &name)?;
+                if info.online {
+                    bail!(
+                        "snapshot '{name}' is online: take it offline first ('drystone snapshot offline {volume} {name}')"
+                    );
+                }
+                value(array.delete_snapshot(&volume, &name).await?)
+            }
+            SnapshotRequest::SetOnline { volume, name, online } => {
+                let iqn = self.serving.names().snapshot(&volume, &name);
+                if online {
+                    self.check_target_free(&iqn, &name)?;
+                } else {
+                    self.serving.withdraw(&iqn).await?;
+                }
+                array.set_snapshot_online(&volume, &name, online).await?;
+                let info = self.find_snapshot(&volume, &name)?;
+                value(self.shown_snapshot(info))
+            }
+            SnapshotRequest::List { .. }
+            | SnapshotRequest::Diff { .. }
+            | SnapshotRequest::Create { .. } => value(()),
+        }
+    }
+
+    async fn list(&self, volume: Option<&str>, space: bool) -> anyhow::Result<Vec<Snapshot>> {
+        let volumes = match volume {
+            Some(name) => vec![self.find(name)?],
+            None => self.array.volumes(),
+        };
+        let mut all = Vec::new();
+        for volume in volumes.iter().filter(|volume| volume.state != VolumeState::Deleted) {
+            for info in self.array.snapshots(&volume.name)? {
+                let mut shown = self.shown_snapshot(info);
+                if space {
+                    let name = Some(shown.info.name.as_str());
+                    shown.space = Some(self.array.space(&volume.name, name).await?);
+                }
+                all.push(shown);
+            }
+        }
+        Ok(all)
+    }
+
+    /// A volume, in the recycle bin or not.
+    fn find(&self, name: &str) -> anyhow::Result<VolumeInfo> {
+        let found = self.array.volumes().into_iter().find(|volume| volume.name == name);
+        found.with_context(|| format!("there is no volume '{name}': see 'drystone volume list'"))
+    }
+
+    fn find_snapshot(&self, volume: &str, name: &str) -> anyhow::Result<SnapshotInfo> {
+        let snapshots = self.array.snapshots(volume)?;
+        snapshots.into_iter().find(|snapshot| snapshot.name == name).with_context(|| {
+            format!(
+                "volume '{volume}' has no snapshot '{name}': see 'drystone snapshot list {volume}'"
+            )
+        })
+    }
+
+    fn shown(&self, info: VolumeInfo) -> Volume {
+        let iqn = self.serving.names().volume(&info.name);
+        let sessions = self.serving.sessions().get(&iqn).copied().unwrap_or(0);
+        Volume { info, iqn, sessions }
+    }
+
+    fn shown_snapshot(&self, info: SnapshotInfo) -> Snapshot {
+        let iqn = self.serving.names().snapshot(&info.volume, &info.name);
+        Snapshot { iqn: info.online.then_some(iqn), info, space: None }
+    }
+
+    /// Refuses a name whose target would be that of another volume: iSCSI names know no capitals
+    /// and no underscores.
+    fn check_free(&self, name: &str, except: Option<&str>) -> anyhow::Result<()> {
+        let iqn = self.serving.names().volume(name);
+        let volumes = self.array.volumes();
+        let mut others = volumes.iter().filter(|other| other.name != name);
+        let same = others.find(|other| {
+            Some(other.name.as_str()) != except && self.serving.names().volume(&other.name) == iqn
+        });
+        match same {
+            Some(other) => bail!(
+                "'{name}' would have the same iSCSI name as '{}': choose a name that differs in more than capitals and '_'",
+                other.name
+            ),
+            None => self.check_target_free(&iqn, name),
+        }
+    }
+
+    /// Refuses the name of a target that a snapshot has.
+    fn check_target_free(&self, iqn: &str, name: &str) -> anyhow::Result<()> {
+        let sessions = self.serving.sessions();
+        let is_volume =
+            self.array.volumes().iter().any(|v| self.serving.names().volume(&v.name) == *iqn);
+        if sessions.contains_key(iqn) && !is_volume {
+            bail!("the iSCSI name of '{name}', {iqn}, is in use: choose another name");
+        }
+        Ok(())
+    }
+
+    /// A target cannot be renamed under its hosts.
+    fn check_no_hosts(&self, name: &str) -> anyhow::Result<()> {
+        let hosts = self.shown(self.find(name)?).sessions;
+        if hosts > 0 {
+            bail!(
+                "{hosts} hosts are logged in to '{name}' by its old name: log them out, or take it offline first ('drystone volume offline {name}')"
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,189 @@
+//! A running `drystone up`, and commands to it.
+
+use crate::common::{drystone, finish};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long a start or an end may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A directory for a member, and how it is started.
+pub(crate) struct Home {
+    dir: TempDir,
+    options: Vec<String>,
+}
+
+impl Home {
+    /// Sparse files of this size are the disks.
+    pub(crate) fn files(count: usize, size: &str) -> Home {
+        let dir = tempfile::tempdir().expect("a temporary directory can be made");
+        let disk = |n| format!("--disk={}:{size}", dir.path().join(format!("disk-{n}")).display());
+        let options = (0..count).map(disk).collect();
+        Home { dir, options }
+    }
+
+    /// The disks are what the member makes of its directory.
+    pub(crate) fn bare() -> Home {
+        let dir = tempfile::tempdir().expect("a temporary directory can be made");
+        Home { dir, options: Vec::new() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.path("run/control.sock")
+    }
+
+    /// Without the disks that were named before.
+    pub(crate) fn forget(&mut self) {
+        self.options.clear();
+    }
+
+    /// The words of a command line that starts a member here.
+    pub(crate) fn command_line(&self, more: &[&str]) -> Vec<String> {
+        let data = self.path("data").display().to_string();
+        let socket = self.socket().display().to_string();
+        let fixed = ["up", "--data", &data, "--socket", &socket, "--portal", "127.0.0.1:0"];
+        let words = fixed.into_iter().chain(more.iter().copied()).map(str::to_owned);
+        words.chain(self.options.iter().cloned()).collect()
+    }
+
+    /// Starts the member and waits until it is ready.
+    pub(crate) fn start(&self, more: &[&str]) -> Member<'_> {
+        let line = self.command_line(more);
+        let log = File::create(self.path("log")).expect("a log can be made");
+        let mut child = drystone(&line.iter().map(String::as_str).collect::<Vec<_>>())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("drystone can be started");
+        let stdout = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
+        let mut lines = Vec::new();
+        for line in stdout.lines().map_while(Result::ok) {
+            let last = line.starts_with("socket ");
+            lines.push(line);
+            if last {
+                break;
+            }
+        }
+        let member = Member { home: self, child, lines };
+        let ready = member.lines.last().is_some_and(|line| line.starts_with("socket "));
+        assert!(ready, "it is not ready: {:?}\n{}", member.lines, member.log());
+        member
+    }
+
+    /// Runs a command against the member.
+    pub(crate) fn ask(&self, words: &[&str]) -> (i32, String, String) {
+        let mut command = drystone(words);
+        let output = finish(command.env("DRYSTONE_SOCKET", self.socket()));
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (
+            output.status.code().expect("no signal ended it"),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
+    }
+}
+
+/// A running member; killed with its value.
+pub(crate) struct Member<'a> {
+    pub(crate) home: &'a Home,
+    child: Child,
+    /// What it printed until it was ready.
+    pub(crate) lines: Vec<String>,
+}
+
+impl Member<'_> {
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.home.path("log")).unwrap_or_default()
+    }
+
+    pub(crate) fn portal(&self) -> SocketAddr {
+        let line = self.lines.iter().find_map(|line| line.strip_prefix("portal address="));
+        let address = line.and_then(|rest| rest.split(' ').next());
+        address.expect("a portal line").parse().expect("an address")
+    }
+
+    /// Runs a command that must succeed.
+    #[track_caller]
+    pub(crate) fn run(&self, words: &[&str]) -> String {
+        let (code, out, err) = self.home.ask(words);
+        assert_eq!((code, err.as_str()), (0, ""), "{words:?}: {out}\n{}", self.log());
+        out
+    }
+
+    /// The same with `--json`.
+    #[track_caller]
+    pub(crate) fn json(&self, words: &[&str]) -> Value {
+        let out = self.run(&[words, &["--json"]].concat());
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{words:?}: {error}: {out}"))
+    }
+
+    /// Runs a command that must be refused with one sentence, and returns that.
+    #[track_caller]
+    pub(crate) fn refused(&self, words: &[&str]) -> String {
+        let (code, out, err) = self.home.ask(words);
+        assert_eq!((code, out.as_str()), (1, ""), "{words:?}: {err}");
+        assert_eq!(err.lines().count(), 1, "{words:?}: {err}");
+        err.trim_end().strip_prefix("drystone: ").expect("it says who speaks").to_owned()
+    }
+
+    /// The target of a volume.
+    pub(crate) fn iqn(&self, volume: &str) -> String {
+        let shown = self.json(&["volume", "show", volume]);
+        shown["iqn"].as_str().expect("a volume has a target").to_owned()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the child is there");
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("the child can be asked") {
+                return status;
+            }
+            assert!(Instant::now() < end, "it does not end:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Stops it as an operator would.
+    pub(crate) fn stop(mut self) {
+        self.signal(Signal::TERM);
+        let status = self.wait();
+        assert!(status.success(), "ended with {status}:\n{}", self.log());
+    }
+
+    /// Kills it as a crash would.
+    pub(crate) fn crash(mut self) {
+        self.signal(Signal::KILL);
+        self.wait();
+    }
+}
+
+impl Drop for Member<'_> {
+    fn drop(&mut self) {
+        // Both fail on a child that was waited for, and only on that.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- log of drystone {} ---\n{}---", self.child.id(), self.log());
+        }
+    }
+}
+
+/// A path as it stands in a command line.
+pub(crate) fn text(path: &Path) -> String {
+    path.display().to_string()
+}

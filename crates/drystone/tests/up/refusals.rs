@@ -1,0 +1,102 @@
+//! What cannot be is told in one sentence, and changes nothing.
+
+use crate::common::{drystone, finish};
+use crate::member::{Home, text};
+use serde_json::json;
+use std::fs;
+
+/// A start that fails with one sentence.
+#[track_caller]
+fn start_refused(home: &Home, more: &[&str]) -> String {
+    let line = home.command_line(more);
+    let output = finish(&mut drystone(&line.iter().map(String::as_str).collect::<Vec<_>>()));
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    let last = err.lines().last().expect("it says why");
+    last.strip_prefix("drystone: ").expect("it says who speaks").to_owned()
+}
+
+#[test]
+fn a_second_member_at_one_socket_is_refused() {
+    let home = Home::files(2, "256M");
+    let member = home.start(&[]);
+    let said = start_refused(&home, &[]);
+    assert!(said.contains("answers at") && said.contains("--socket"), "{said}");
+    // At another socket it finds the disks in use.
+    let other = text(&home.path("run/other.sock"));
+    let words = home.command_line(&[]);
+    let words: Vec<&str> = words
+        .iter()
+        .map(|word| if word.ends_with("control.sock") { other.as_str() } else { word })
+        .collect();
+    let output = finish(&mut drystone(&words));
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("is in use"), "{said}");
+    member.run(&["volume", "create", "a", "64M"]);
+    member.stop();
+}
+
+#[test]
+fn disks_that_cannot_be_an_array_are_refused() {
+    let home = Home::bare();
+    let disk = |name: &str| text(&home.path(name));
+    let foreign = disk("foreign");
+    let mut bytes = vec![0; 256 << 20];
+    bytes[..512].fill(0x5a);
+    fs::write(&foreign, &bytes).unwrap();
+    let said = start_refused(&home, &["--disk", &foreign]);
+    assert!(said.contains(&foreign) && said.contains("holds"), "{said}");
+    assert!(fs::read(&foreign).unwrap() == bytes, "nothing was written to it");
+
+    let small = format!("--disk={}:1M", disk("small"));
+    let said = start_refused(&home, &[&small]);
+    assert!(said.contains("small"), "{said}");
+    let (one, again) = (format!("--disk={}:256M", disk("a")), format!("--disk={}", disk("a")));
+    let said = start_refused(&home, &[&one, &again]);
+    assert!(said.ends_with("is given twice: write it once"), "{said}");
+    let said = start_refused(&home, &[&one, "--raid", "raid6"]);
+    assert!(said.contains("raid6 needs 4 disks"), "{said}");
+    let missing = disk("missing");
+    let said = start_refused(&home, &["--disk", &missing]);
+    assert!(said.contains("does not exist"), "{said}");
+}
+
+#[test]
+fn requests_that_cannot_be_are_refused_with_the_way_out() {
+    let home = Home::files(3, "256M");
+    let nobody = home.ask(&["volume", "list"]);
+    assert_eq!(nobody.0, 1);
+    assert!(nobody.2.contains("start one with 'drystone up'"), "{}", nobody.2);
+
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "a", "64M"]);
+    for (words, part) in [
+        (&["volume", "create", "a", "64M"][..], "already"),
+        (&["volume", "create", "A", "64M"], "the same iSCSI name as 'a'"),
+        (&["volume", "create", "a b", "64M"], "cannot be a name"),
+        (&["volume", "create", "b", "1G", "--raid", "raid6"], "raid6 needs 4 disks"),
+        (&["volume", "create", "b", "20G", "--thick"], "leave out --thick"),
+        (&["volume", "show", "b"], "drystone volume list"),
+        (&["volume", "resize", "a", "32M"], "--shrink"),
+        (&["volume", "purge", "a", "--yes"], "not in the recycle bin"),
+        (&["snapshot", "rollback", "a", "x", "--yes"], "no snapshot"),
+        (&["snapshot", "clone", "a", "x", "c"], "no snapshot"),
+        (&["disk", "show", "17"], "drystone disk list"),
+        (&["disk", "add", "disk-0"], "does not exist"),
+        (&["disk", "retire", "disk-0"], "write --yes"),
+    ] {
+        let said = member.refused(words);
+        assert!(said.contains(part), "{words:?}: {said}");
+    }
+    let known = text(&home.path("disk-0"));
+    let said = member.refused(&["disk", "add", &known]);
+    assert!(said.contains("is a disk of the array already"), "{said}");
+    assert_eq!(member.json(&["volume", "list"]).as_array().unwrap().len(), 1);
+    let (code, _, err) = home.ask(&["volume"]);
+    assert!(code == 2 && err.contains("write one of create, list, show"), "{err}");
+    assert_eq!(member.json(&["array", "rebuild-status"]), json!([]));
+    member.stop();
+    let other_level = start_refused(&home, &["--raid", "raid5"]);
+    assert!(other_level.contains("has raid10: leave out --raid"), "{other_level}");
+}

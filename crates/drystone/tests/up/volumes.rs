@@ -1,0 +1,178 @@
+//! Volumes and snapshots, from create to purge.
+
+use crate::host::Host;
+use crate::member::Home;
+use crate::{block, log_in, read, write};
+use serde_json::json;
+
+#[test]
+fn a_volume_is_a_target_as_soon_as_it_is_made() {
+    let home = Home::files(4, "256M");
+    let member = home.start(&[]);
+    assert!(member.run(&["volume", "list"]).starts_with("there are no volumes"));
+    let made = member.json(&["volume", "create", "vm1", "1G"]);
+    assert_eq!(made["size_bytes"], 1 << 30);
+    let shown = member.json(&["volume", "show", "vm1"]);
+    let wanted = json!({"name": "vm1", "raid": "raid10", "state": "online", "reason": ""});
+    for (key, value) in wanted.as_object().unwrap() {
+        assert_eq!(shown[key], *value, "{key}");
+    }
+    let iqn = shown["iqn"].as_str().unwrap();
+    assert!(iqn.starts_with("iqn.2026-11.dev.drystone:") && iqn.ends_with(":vm1"), "{iqn}");
+
+    let mut host = log_in(&member, "vm1");
+    write(&mut host, 7, &block(1));
+    assert!(read(&mut host, 7) == block(1));
+    assert!(read(&mut host, 8) == vec![0; 4096], "what was never written is zero");
+    assert_eq!(member.json(&["volume", "show", "vm1"])["sessions"], 1);
+    let table = member.run(&["volume", "list"]);
+    assert!(table.starts_with("NAME") && table.contains("1 GiB") && table.contains(iqn), "{table}");
+
+    member.run(&["volume", "create", "DB_2", "64M", "--raid", "raid5", "--block", "4096"]);
+    let db = member.json(&["volume", "show", "DB_2"]);
+    assert_eq!((&db["raid"], &db["block_bytes"]), (&json!("raid5"), &json!(4096)));
+    assert!(db["iqn"].as_str().unwrap().ends_with(":db-2"), "{db}");
+    let volumes = member.json(&["volume", "list"]);
+    assert_eq!(volumes.as_array().unwrap().len(), 2);
+    member.stop();
+}
+
+#[test]
+fn a_volume_grows_under_its_host() {
+    let home = Home::files(2, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "a", "64M"]);
+    let mut host = log_in(&member, "a");
+    member.run(&["volume", "resize", "a", "128M"]);
+    // CAPACITY DATA HAS CHANGED is a unit attention, after which the host repeats its command.
+    write(&mut host, (128 << 20 >> 12) - 1, &block(2));
+    assert!(read(&mut host, (128 << 20 >> 12) - 1) == block(2));
+    let answer = host.run(0, &[0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0], 8, &[]).unwrap();
+    assert_eq!(answer.data[..4], ((128_u32 << 20 >> 9) - 1).to_be_bytes());
+    member.stop();
+}
+
+#[test]
+fn offline_logs_hosts_out_and_they_may_come_back() {
+    let home = Home::files(2, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "a", "64M"]);
+    let (portal, iqn) = (member.portal(), member.iqn("a"));
+    let mut host = log_in(&member, "a");
+    write(&mut host, 0, &block(3));
+    assert!(member.refused(&["volume", "offline", "a"]).contains("write --yes"));
+    // The host does not log out by itself, so it has the grace time.
+    let shown = member.json(&["volume", "offline", "a", "--yes"]);
+    assert_eq!((&shown["state"], &shown["sessions"]), (&json!("offline"), &json!(0)));
+    drop(host);
+    let refused = std::panic::catch_unwind(|| Host::log_in(portal, &iqn, 1, &[0]).map(drop));
+    assert!(refused.is_err(), "the login is refused");
+    member.run(&["volume", "online", "a"]);
+    assert!(read(&mut log_in(&member, "a"), 0) == block(3));
+    member.stop();
+}
+
+#[test]
+fn deleted_volumes_come_back_until_they_are_purged() {
+    let home = Home::files(2, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "a", "64M"]);
+    write(&mut log_in(&member, "a"), 5, &block(4));
+    let online = member.refused(&["volume", "delete", "a", "--yes"]);
+    assert!(online.contains("drystone volume offline a"), "{online}");
+    member.run(&["volume", "offline", "a", "--yes"]);
+    let asked = member.refused(&["volume", "delete", "a"]);
+    assert!(asked.contains("write --yes"), "{asked}");
+    assert!(member.run(&["volume", "delete", "a", "--yes"]).contains("recycle bin"));
+    assert_eq!(member.json(&["volume", "show", "a"])["state"], "deleted");
+    let taken = member.refused(&["volume", "create", "a", "64M"]);
+    assert!(taken.contains("recycle bin"), "{taken}");
+    member.run(&["volume", "undelete", "a"]);
+    member.run(&["volume", "online", "a"]);
+    assert!(read(&mut log_in(&member, "a"), 5) == block(4));
+    member.run(&["volume", "offline", "a", "--yes"]);
+    member.run(&["volume", "delete", "a", "--yes"]);
+    assert_eq!(member.json(&["volume", "purge", "a", "--yes"]), json!({"done": true}));
+    assert_eq!(member.json(&["volume", "list"]), json!([]));
+
+    // A new volume of the old name is another disk, and holds nothing of the old one.
+    member.run(&["volume", "create", "a", "64M"]);
+    assert!(read(&mut log_in(&member, "a"), 5) == vec![0; 4096]);
+    member.stop();
+}
+
+#[test]
+fn a_volume_is_renamed_when_no_host_uses_its_old_name() {
+    let home = Home::files(2, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "a", "64M"]);
+    let mut host = log_in(&member, "a");
+    write(&mut host, 1, &block(6));
+    let refused = member.refused(&["volume", "rename", "a", "b"]);
+    assert!(refused.contains("1 hosts are logged in"), "{refused}");
+    drop(host);
+    while member.json(&["volume", "show", "a"])["sessions"] != 0 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    member.run(&["volume", "rename", "a", "b"]);
+    assert!(read(&mut log_in(&member, "b"), 1) == block(6));
+    assert!(member.refused(&["volume", "show", "a"]).contains("no volume 'a'"));
+    member.stop();
+}
+
+#[test]
+fn snapshots_keep_what_was_and_are_served_cloned_and_rolled_back_to() {
+    let home = Home::files(4, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "a", "64M"]);
+    member.run(&["volume", "create", "b", "64M"]);
+    let mut host = log_in(&member, "a");
+    write(&mut host, 0, &block(1));
+    let set = member.json(&["snapshot", "create", "a,b", "monday"]);
+    assert_eq!(set.as_array().unwrap().len(), 2);
+    write(&mut host, 0, &block(2));
+    write(&mut host, 100, &block(3));
+
+    let changed = member.json(&["snapshot", "diff", "a", "monday"]);
+    let wanted = json!([
+        {"at": 0, "len_bytes": 65536},
+        {"at": 100 * 4096 / 65536 * 65536, "len_bytes": 65536},
+    ]);
+    assert_eq!(changed, wanted);
+    let counted = member.json(&["snapshot", "list", "a", "--space"]);
+    assert_eq!(counted[0]["space"]["unique_bytes"], 65536, "{counted}");
+
+    let shown = member.json(&["snapshot", "online", "a", "monday"]);
+    let iqn = shown["iqn"].as_str().unwrap();
+    let mut old = Host::log_in(member.portal(), iqn, 2, &[0]).unwrap();
+    assert!(read(&mut old, 0) == block(1));
+    let write_it = old.run(0, &[0x2a, 0, 0, 0, 0, 0, 0, 0, 8, 0], 0, &block(9)).unwrap();
+    assert_eq!(write_it.key(), Some(scsi::SenseKey::DataProtect), "a snapshot is read-only");
+    let online = member.refused(&["snapshot", "delete", "a", "monday", "--yes"]);
+    assert!(online.contains("drystone snapshot offline a monday"), "{online}");
+    drop(old);
+    member.run(&["snapshot", "offline", "a", "monday"]);
+
+    member.run(&["snapshot", "clone", "a", "monday", "c"]);
+    assert_eq!(member.json(&["volume", "show", "c"])["origin"], "a@monday");
+    let mut clone = log_in(&member, "c");
+    assert!(read(&mut clone, 0) == block(1));
+    write(&mut clone, 0, &block(7));
+
+    let online = member.refused(&["snapshot", "rollback", "a", "monday", "--yes"]);
+    assert!(online.contains("drystone volume offline a"), "{online}");
+    drop(host);
+    member.run(&["volume", "offline", "a", "--yes"]);
+    member.run(&["snapshot", "rollback", "a", "monday", "--yes"]);
+    member.run(&["volume", "online", "a"]);
+    let mut host = log_in(&member, "a");
+    assert!(read(&mut host, 0) == block(1) && read(&mut host, 100) == vec![0; 4096]);
+    member.run(&["snapshot", "delete", "a", "monday", "--yes"]);
+    // As long as the volume and the clone both come from it, it waits in the background.
+    let left = member.json(&["snapshot", "list", "a"]);
+    assert!(left.as_array().unwrap().iter().all(|left| left["deleting"] == true), "{left}");
+    let gone = member.refused(&["snapshot", "clone", "a", "monday", "d"]);
+    assert!(gone.contains("monday"), "{gone}");
+    assert!(read(&mut clone, 0) == block(7), "the clone does not need it");
+    member.stop();
+}
