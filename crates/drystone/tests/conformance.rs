@@ -5,6 +5,7 @@
 
 mod common;
 
+use common::member::Home;
 use common::{Export, file_spec, finish_within};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -92,11 +93,13 @@ fn ran(output: &str) -> Option<usize> {
     tests.split_whitespace().nth(2)?.parse().ok()
 }
 
-/// Runs the tests that `pattern` names (`FAMILY[.SUITE[.TEST]]`, with wildcards) over both portals.
-fn run(export: &Export, pattern: &str, flags: &[&str]) -> Tests {
+/// A disk by its two paths.
+type Paths = [String; 2];
+
+/// Runs the tests that `pattern` names (`FAMILY[.SUITE[.TEST]]`, with wildcards) over both paths.
+fn run(paths: &Paths, pattern: &str, flags: &[&str]) -> Tests {
     let mut command = Command::new("iscsi-test-cu");
-    command.args(FLAGS).args(flags).args(["--test", pattern]);
-    command.args([export.url_by(0, 0), export.url_by(1, 0)]);
+    command.args(FLAGS).args(flags).args(["--test", pattern]).args(paths);
     let (output, in_time) = match finish_within(&mut command, LIMIT) {
         Ok(output) => (output, true),
         Err(output) => (output, false),
@@ -135,22 +138,40 @@ fn export(spec: &str) -> Export {
     Export::start(&[spec], &[&portals[..], &["--keepalive", "600"]].concat())
 }
 
+fn paths(export: &Export) -> Paths {
+    [export.url_by(0, 0), export.url_by(1, 0)]
+}
+
 /// All tests but two, which run on disks of their own below.
 fn conforms(scsi: &str, iscsi: &str) {
+    let (scsi, iscsi) = (export(scsi), export(iscsi));
+    all_pass(&paths(&scsi), &paths(&iscsi));
+    scsi.stop();
+    iscsi.stop();
+}
+
+/// A volume conforms as a disk does.
+fn volumes_conform(options: &[&str]) {
+    let home = Home::files(6, "512M");
+    let member = home.start(&["--portal", "127.0.0.1:0", "--keepalive", "600"]);
+    let paths = ["scsi", "iscsi"].map(|name| {
+        member.run(&[&["volume", "create", name, "100M"], options].concat());
+        let iqn = member.iqn(name);
+        [0, 1].map(|portal| format!("iscsi://{}/{iqn}/0", member.portals()[portal]))
+    });
+    all_pass(&paths[0], &paths[1]);
+    assert_eq!(member.json(&["array", "check"])["problems"].as_array().map(Vec::len), Some(0));
+    member.stop();
+}
+
+fn all_pass(scsi: &Paths, iscsi: &Paths) {
     let mut tests = thread::scope(|scope| {
-        let iscsi = scope.spawn(|| {
-            let export = export(iscsi);
-            let tests = run(&export, "iSCSI", &[]);
-            export.stop();
-            tests
-        });
-        let export = export(scsi);
-        let mut tests = run(&export, "SCSI", &[]);
+        let iscsi = scope.spawn(|| run(iscsi, "iSCSI", &[]));
+        let mut tests = run(scsi, "SCSI", &[]);
         // All of Sanitize but Reset; the patterns know no "not".
         for pattern in ["[!R]*", "Readonly", "Reservations"] {
-            tests.extend(run(&export, &format!("SCSI.Sanitize.{pattern}"), &[SANITIZE]));
+            tests.extend(run(scsi, &format!("SCSI.Sanitize.{pattern}"), &[SANITIZE]));
         }
-        export.stop();
         tests.extend(iscsi.join().expect("its test did not fail"));
         tests
     });
@@ -171,7 +192,7 @@ fn conforms(scsi: &str, iscsi: &str) {
 /// Runs one test that must not skip.
 fn passes(spec: &str, pattern: &str, flags: &[&str]) {
     let export = export(spec);
-    let tests = run(&export, pattern, flags);
+    let tests = run(&paths(&export), pattern, flags);
     assert_eq!(tests.len(), 1, "{pattern}");
     let test = &tests[pattern];
     assert_eq!(test.verdict, Verdict::Passed, "{pattern}: {test}");
@@ -193,6 +214,16 @@ fn a_file_conforms() {
 #[test]
 fn blocks_of_4096_bytes_conform() {
     conforms("ram:100M,block=4096", "ram:100M,block=4096");
+}
+
+#[test]
+fn a_thin_volume_of_raid5_conforms() {
+    volumes_conform(&["--raid", "raid5"]);
+}
+
+#[test]
+fn a_volume_of_raid10_and_4096_byte_blocks_conforms() {
+    volumes_conform(&["--raid", "raid10", "--block", "4096", "--cache", "volatile"]);
 }
 
 #[test]

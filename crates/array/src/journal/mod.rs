@@ -73,10 +73,10 @@ pub use scan::{JournalDamage, Scanned, scan};
 /// Batches that are written at the same time: one that the disks work on, and one that waits in
 /// their queue, so that they never idle.
 pub const IN_FLIGHT_MAX: usize = 2;
-/// Blocks of a batch: 1 MiB, so that one read of a window holds any batch.
-pub const BATCH_BLOCKS_MAX: u64 = 256;
-/// Payload of one record: half a batch, so that little is skipped at the end of the smallest ring.
-pub const PAYLOAD_BLOCKS_MAX: u64 = 128;
+/// Blocks of a batch, so that one read of a window holds any batch.
+pub const BATCH_BLOCKS_MAX: u64 = 320;
+/// Payload of one record: 1 MiB, the longest atomic operation, which may begin within a block.
+pub const PAYLOAD_BLOCKS_MAX: u64 = 257;
 /// Encoded length of one record: a snapshot of 1,700 volumes, 9,000 stripes.
 pub const RECORD_BYTES_MAX: usize = 128 << 10;
 

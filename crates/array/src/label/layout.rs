@@ -12,7 +12,7 @@ const CHUNKS_MIN: u64 = 4;
 const CHUNKS_WANTED: u64 = 16;
 const CHUNK_BYTES_MIN: u64 = 1 << 20;
 const CHUNK_BYTES_MAX: u64 = 256 << 20;
-const JOURNAL_BYTES_MIN: u64 = 2 << 20;
+const JOURNAL_BYTES_MIN: u64 = 4 << 20;
 const JOURNAL_BYTES_MAX: u64 = 256 << 20;
 const CHECKPOINT_BYTES_MIN: u64 = 256 << 10;
 const CHECKPOINT_BYTES_MAX: u64 = 64 << 20;
@@ -211,8 +211,8 @@ mod tests {
     #[test]
     fn test_disks_and_real_disks_get_fitting_layouts() {
         let small = Layout::choose(&[16 * MIB; 6], None).unwrap();
-        assert_eq!((small.chunk_bytes, small.journal_bytes), (MIB, 2 * MIB));
-        assert_eq!(small.chunks(16 * MIB), 11);
+        assert_eq!((small.chunk_bytes, small.journal_bytes), (MIB, 4 * MIB));
+        assert_eq!(small.chunks(16 * MIB), 9);
         let middle = Layout::choose(&[64 * MIB, 128 * MIB], None).unwrap();
         assert_eq!(middle.chunk_bytes, 2 * MIB);
         let big = Layout::choose(&[4 << 40; 12], None).unwrap();

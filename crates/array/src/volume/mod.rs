@@ -15,13 +15,14 @@ use block::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, Write
 use ring::Data;
 
 use crate::core::Core;
+use crate::journal::PAYLOAD_BLOCKS_MAX;
 use crate::{BLOCK_BYTES, CLUSTER_BYTES};
 
 pub(crate) use ahead::Ahead;
 pub(crate) use plan::Of;
 
 /// An atomic change is one record of the journal, with the ends of its first and last block.
-const ATOMIC_BYTES_MAX: u32 = 256 << 10;
+const ATOMIC_BYTES_MAX: u32 = (PAYLOAD_BLOCKS_MAX as u32 - 1) * BLOCK_BYTES as u32;
 
 /// A volume or snapshot of an array, as targets see it.
 #[derive(Debug, Clone)]
@@ -37,7 +38,6 @@ pub(crate) struct Device {
 impl Device {
     pub(crate) fn new(core: Arc<Core>, of: Of, size_bytes: u64, block_bytes: u32) -> Self {
         let geometry = Geometry {
-            physical_block_bytes: BLOCK_BYTES as u32,
             atomic_bytes_max: ATOMIC_BYTES_MAX,
             unmap_granularity_bytes: CLUSTER_BYTES as u32,
             thin: true,

@@ -12,12 +12,12 @@ use super::plan::Of;
 use super::read::in_block;
 use super::{Device, exclusive};
 use crate::core::{Core, State};
-use crate::journal::{Record, Ticket};
+use crate::journal::{PAYLOAD_BLOCKS_MAX, Record, Ticket};
 use crate::overlay::{Base, Patch, Room};
 use crate::tree::{Missing, leaf};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, VersionId};
 
-/// Blocks of one record: it has to fit into one batch of the journal.
+/// Blocks of one record of a change that may be split.
 pub(super) const RECORD_BLOCKS_MAX: usize = 128;
 
 /// A change of some blocks.
@@ -193,7 +193,7 @@ impl Core {
             }
             Wait::Room => {
                 self.work.ring();
-                self.journal.room(RECORD_BLOCKS_MAX as u64).await
+                self.journal.room(PAYLOAD_BLOCKS_MAX).await
             }
             Wait::Unlock => {
                 // Looked at again after the mark: the lock may just have gone.

@@ -24,6 +24,8 @@ Each --disk is one of:
   PATH              a block device, or a file that exists
   PATH:SIZE         a file; a missing one is created sparse
   ram:SIZE          memory, for tests; gone when drystone ends
+  sim:DRIVE:SIZE    as slow as a real drive, for comparisons, such as
+                    sim:nl-sas:4T; see drystone export --help
 
 Without --disk, and if none were used in DIR before, six sparse files of
 8 GiB in DIR are the disks, so that there is something to try. Disks are

@@ -1,6 +1,6 @@
 //! Start, stop, crash, and disks that come and go.
 
-use crate::member::{Home, text};
+use crate::common::member::{Home, text};
 use crate::{block, log_in, read, write};
 use serde_json::{Value, json};
 use std::fs;

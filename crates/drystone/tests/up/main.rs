@@ -6,12 +6,11 @@ mod common;
 #[allow(dead_code, reason = "the crash tests use more of it")]
 mod host;
 mod lifecycle;
-mod member;
 mod refusals;
 mod volumes;
 
+use common::member::Member;
 use host::Host;
-use member::Member;
 
 /// A host that is logged in to a volume of a member.
 fn log_in(member: &Member<'_>, volume: &str) -> Host {

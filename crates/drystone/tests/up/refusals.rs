@@ -1,7 +1,7 @@
 //! What cannot be is told in one sentence, and changes nothing.
 
+use crate::common::member::{Home, text};
 use crate::common::{drystone, finish};
-use crate::member::{Home, text};
 use serde_json::json;
 use std::fs;
 

@@ -1,7 +1,7 @@
 //! Volumes and snapshots, from create to purge.
 
+use crate::common::member::Home;
 use crate::host::Host;
-use crate::member::Home;
 use crate::{block, log_in, read, write};
 use serde_json::json;
 

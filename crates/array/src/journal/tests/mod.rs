@@ -176,7 +176,7 @@ fn a_full_ring_refuses_waits_and_goes_on() {
         block += 100;
         executor.turn();
     }
-    assert_eq!(block, 400, "448 of 512 blocks are for everyone");
+    assert_eq!(block, 800, "896 of 1,024 blocks are for everyone");
     assert_eq!(write(&journal, block, 100), Err(Refused::Full));
     let reserved = journal.append_reserved(&zero(1), None).unwrap();
     executor.turn();
@@ -195,12 +195,12 @@ fn a_full_ring_refuses_waits_and_goes_on() {
     journal.trim(mark);
     executor.turn();
     assert_eq!((gone.get(), journal.used_blocks()), (2, 0));
-    // 405 blocks are behind: the next 110 do not fit before the end and skip it.
-    let wrapped = write(&journal, 1000, 110).unwrap();
+    // 809 blocks are behind: the next 230 do not fit before the end and skip it.
+    let wrapped = write(&journal, 1000, 230).unwrap();
     assert_eq!(wrapped.position, layout().journal_bytes + BLOCK);
     executor.turn();
     let (records, scanned) = recover(&[disk], mark).unwrap();
-    assert_eq!(records, [(data(1000, 110), wrapped.position)]);
+    assert_eq!(records, [(data(1000, 230), wrapped.position)]);
     assert_eq!(scanned.end, journal.cut());
 }
 

@@ -1,6 +1,6 @@
 //! A running `drystone up`, and commands to it.
 
-use crate::common::{drystone, finish};
+use super::{drystone, finish};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::File;
@@ -108,9 +108,14 @@ impl Member<'_> {
     }
 
     pub(crate) fn portal(&self) -> SocketAddr {
-        let line = self.lines.iter().find_map(|line| line.strip_prefix("portal address="));
-        let address = line.and_then(|rest| rest.split(' ').next());
-        address.expect("a portal line").parse().expect("an address")
+        self.portals()[0]
+    }
+
+    /// Where it listens, in the order of its options.
+    pub(crate) fn portals(&self) -> Vec<SocketAddr> {
+        let lines = self.lines.iter().filter_map(|line| line.strip_prefix("portal address="));
+        let addresses = lines.filter_map(|rest| rest.split(' ').next());
+        addresses.map(|address| address.parse().expect("an address")).collect()
     }
 
     /// Runs a command that must succeed.
