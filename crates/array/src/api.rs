@@ -215,10 +215,49 @@ pub struct ArrayInfo {
     pub checkpoint: u64,
     /// Label generation.
     pub generation: u64,
-    /// When the last scrub ended; 0 for never.
+    /// When the last scrub ended; at first, when the array was made.
     pub scrubbed_unix_seconds: u64,
+    /// What operators have set.
+    #[serde(flatten)]
+    pub settings: Settings,
     /// What needs an operator, one sentence each.
     pub warnings: Vec<String>,
+}
+
+impl ArrayInfo {
+    /// How full it is.
+    #[must_use]
+    pub fn used_percent(&self) -> u64 {
+        self.used_bytes * 100 / self.size_bytes.max(1)
+    }
+}
+
+/// What operators set for the whole array.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Share of the time that a rebuild takes while hosts are busy, 1 to 100.
+    pub rebuild_share_percent: u8,
+    /// Days from the end of a scrub to the next one; 0 for none but those that are asked for.
+    pub scrub_days: u16,
+    /// Operators and hosts are warned as the space in use reaches each of these.
+    pub warn_percents: Vec<u8>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { rebuild_share_percent: 50, scrub_days: 30, warn_percents: vec![80] }
+    }
+}
+
+/// Changes of [`Settings`]; `None` leaves one as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SettingsChange {
+    /// 1 to 100.
+    pub rebuild_share_percent: Option<u8>,
+    /// 0 for never.
+    pub scrub_days: Option<u16>,
+    /// Any number of 1 to 100.
+    pub warn_percents: Option<Vec<u8>>,
 }
 
 /// What a check of everything found; `problems` is empty when all is well.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::Cache;
+use crate::api::{Cache, Settings};
 use crate::tree::{PageRef, Parent};
 use crate::{DiskId, Epoch, Level, VersionId};
 
@@ -73,8 +73,7 @@ pub(crate) struct Tables {
     pub(crate) scrubbed_unix_seconds: u64,
     /// Disks that are to be emptied and to leave.
     pub(crate) leaving: BTreeSet<DiskId>,
-    /// Share of the time that a rebuild takes while hosts are busy; 0 for the default.
-    pub(crate) rebuild_share_percent: u8,
+    pub(crate) settings: Settings,
 }
 
 impl Tables {

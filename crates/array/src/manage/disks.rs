@@ -1,10 +1,11 @@
 //! Adding, failing, replacing and retiring disks; scrub and check.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Array;
 use crate::DiskId;
-use crate::api::CheckReport;
+use crate::api::{CheckReport, SettingsChange};
 use crate::core::Core;
 use crate::error::ArrayError;
 use crate::label::{self, Found, MemberKind, MemberRecord, MemberState};
@@ -114,15 +115,25 @@ impl Array {
         self.core.check_all().await
     }
 
-    /// Share of the time that a rebuild takes while hosts are busy: 1 to 100.
+    /// Changes what operators set for the whole array.
     ///
     /// # Errors
     /// [`ArrayError::Stopped`].
-    pub async fn set_rebuild_share(&self, percent: u8) -> Result<(), ArrayError> {
-        let percent = percent.clamp(1, 100);
+    pub async fn set(&self, change: SettingsChange) -> Result<(), ArrayError> {
+        let percent = |percent: u8| percent.clamp(1, 100);
         self.core
             .request(move |tables, _| {
-                tables.rebuild_share_percent = percent;
+                let settings = &mut tables.settings;
+                if let Some(share) = change.rebuild_share_percent {
+                    settings.rebuild_share_percent = percent(share);
+                }
+                if let Some(days) = change.scrub_days {
+                    settings.scrub_days = days;
+                }
+                if let Some(levels) = change.warn_percents {
+                    let levels: BTreeSet<u8> = levels.into_iter().map(percent).collect();
+                    settings.warn_percents = levels.into_iter().collect();
+                }
                 Ok(())
             })
             .await

@@ -13,9 +13,6 @@ use crate::tables::{Snapshot, Version, Volume};
 use crate::upkeep::is_suspect;
 use crate::{BLOCK_BYTES, CLUSTER_BYTES, Level, VersionId};
 
-/// Used share of the chunks from which on an operator is warned.
-const FILL_PERCENT_WARNING: u64 = 80;
-
 impl Array {
     /// All volumes, those in the recycle bin too.
     #[must_use]
@@ -114,6 +111,7 @@ impl Array {
             checkpoint: state.checkpoint,
             generation: state.label.generation,
             scrubbed_unix_seconds: state.tables.scrubbed_unix_seconds,
+            settings: state.tables.settings.clone(),
             warnings: Vec::new(),
         };
         info.warnings = warnings(&state, &info, &disks);
@@ -127,8 +125,8 @@ fn warnings(state: &State, info: &ArrayInfo, disks: &[DiskInfo]) -> Vec<String> 
     for disk in disks.iter().filter(|disk| disk.state != DiskState::Online) {
         warnings.push(format!("disk {}: {}", disk.name, disk.reason));
     }
-    if info.used_bytes * 100 >= info.size_bytes * FILL_PERCENT_WARNING {
-        let percent = info.used_bytes * 100 / info.size_bytes.max(1);
+    let percent = info.used_percent();
+    if info.settings.warn_percents.iter().any(|level| percent >= u64::from(*level)) {
         warnings.push(format!("{percent} % of the space is in use: add a disk or delete volumes"));
     }
     warnings

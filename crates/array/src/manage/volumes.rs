@@ -104,6 +104,23 @@ impl Array {
         self.volume(new)
     }
 
+    /// Changes what sequential reads fetch ahead; 0 for none.
+    ///
+    /// # Errors
+    /// [`ArrayError::NoSuchVolume`].
+    pub async fn set_read_ahead(&self, name: &str, bytes: u32) -> Result<VolumeInfo, ArrayError> {
+        let id = self.core.lock().volume(name)?.0;
+        let gone = name.to_owned();
+        self.core
+            .request(move |tables, _| {
+                let volume = tables.volumes.get_mut(&id).ok_or(ArrayError::NoSuchVolume(gone))?;
+                volume.read_ahead_bytes = bytes;
+                Ok(())
+            })
+            .await?;
+        self.volume(name)
+    }
+
     /// Says whether hosts may have the volume.
     ///
     /// # Errors

@@ -76,7 +76,8 @@ impl Array {
             next_version: 1,
             next_set: 1,
             level: options.level,
-            tables: Tables::default(),
+            // Nothing is on it that could be scrubbed.
+            tables: Tables { scrubbed_unix_seconds: env.unix_seconds(), ..Tables::default() },
             sets: Vec::new(),
             space: Image::new(),
         };

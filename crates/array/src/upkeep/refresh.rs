@@ -21,8 +21,6 @@ use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId};
 const STRIPES_IN_FLIGHT: usize = 16;
 /// Stripes between two looks at what hosts are doing.
 const STRIPES_PER_STEP: usize = 64;
-/// Share of the time that a rebuild takes while hosts are busy.
-const SHARE_PERCENT: u32 = 50;
 /// Errors of one disk after which its data is copied to others.
 pub(crate) const ERRORS_MAX: u64 = 100;
 
@@ -159,10 +157,7 @@ impl Core {
 
     /// Hosts get their share of the time while a rebuild runs.
     fn pause_after(&self, worked: Duration) -> Duration {
-        let share = match self.lock().tables.rebuild_share_percent {
-            0 => SHARE_PERCENT,
-            percent => u32::from(percent.min(100)),
-        };
+        let share = u32::from(self.lock().tables.settings.rebuild_share_percent.clamp(1, 100));
         worked * (100 - share) / share
     }
 

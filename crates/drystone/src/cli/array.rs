@@ -11,8 +11,9 @@ Examples:
   drystone array scrub
           Read and compare everything; Ctrl-C leaves it running
   drystone array rebuild-status --wait
-  drystone array rebuild-share 20
-          A rebuild leaves 80 percent of the disks' time to hosts
+  drystone array set --rebuild-share 20 --scrub-every 7
+          A rebuild leaves 80 percent of the disks' time to hosts; a scrub
+          begins a week after the last one has ended
   drystone array check
           Verify everything while it is served
   drystone array check --disk /dev/sdb --disk /dev/sdc --disk /dev/sdd
@@ -53,13 +54,11 @@ pub(crate) enum ArrayCommand {
         wait: bool,
     },
 
-    /// Say how much of the disks' time a rebuild may take while hosts are busy.
-    #[command(after_long_help = "Examples:\n  drystone array rebuild-share 20")]
-    RebuildShare {
-        /// 1 to 100.
-        #[arg(value_name = "PERCENT", value_parser = crate::cli::number::percent)]
-        percent: u8,
-    },
+    /// Change what is set for the whole array; 'array show' tells what it is.
+    #[command(
+        after_long_help = "Examples:\n  drystone array set --rebuild-share 20\n  drystone array set --scrub-every 7 --warn-at 70,90"
+    )]
+    Set(SetArgs),
 
     /// Verify everything: checksums, parity, maps, free space. Exit status 1 if something is wrong.
     #[command(
@@ -70,4 +69,22 @@ pub(crate) enum ArrayCommand {
         #[arg(long = "disk", value_name = "PATH")]
         disks: Vec<MemberDisk>,
     },
+}
+
+/// What is set for the whole array.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct SetArgs {
+    /// How much of the disks' time a rebuild may take while hosts are busy, in percent.
+    #[arg(long, value_name = "PERCENT", value_parser = crate::cli::number::percent)]
+    pub(crate) rebuild_share: Option<u8>,
+
+    /// Days from the end of a scrub to the next one; 0 for none but those that are asked for.
+    #[arg(long, value_name = "DAYS", value_parser = crate::cli::number::days)]
+    pub(crate) scrub_every: Option<u16>,
+
+    /// Warn operators and hosts as the space in use reaches each of these, in percent.
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',')]
+    #[arg(value_parser = crate::cli::number::percent)]
+    pub(crate) warn_at: Option<Vec<u8>>,
 }

@@ -55,6 +55,11 @@ pub(crate) fn percent(text: &str) -> Result<u8, NumberError> {
     parse(text, "percent", 1, 100).map(|n| n as u8)
 }
 
+/// From one scrub to the next.
+pub(crate) fn days(text: &str) -> Result<u16, NumberError> {
+    parse(text, "days", 0, 3650).map(|n| n as u16)
+}
+
 /// Any time-out, in seconds.
 pub(crate) fn seconds(text: &str) -> Result<Duration, NumberError> {
     parse(text, "seconds", 1, 3600).map(Duration::from_secs)

@@ -94,6 +94,20 @@ pub(crate) enum VolumeCommand {
         to: String,
     },
 
+    /// Change what can be changed of a volume while hosts use it.
+    #[command(
+        after_long_help = "Examples:\n  drystone volume set backup --read-ahead 8M\n  drystone volume set db --read-ahead 0"
+    )]
+    Set {
+        /// Its name.
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        /// What sequential reads fetch ahead, 0 for nothing.
+        #[arg(long, value_name = "SIZE", value_parser = parse_read_ahead)]
+        read_ahead: u32,
+    },
+
     /// Serve a volume again.
     #[command(after_long_help = "Examples:\n  drystone volume online vm1")]
     Online {

@@ -1,6 +1,6 @@
 //! What can be asked of a running member.
 
-use array::api::{JobKind, VolumeSpec};
+use array::api::{JobKind, SettingsChange, VolumeSpec};
 use serde::{Deserialize, Serialize};
 
 /// One request. What each is answered with stands behind the arrow, nothing where there is none.
@@ -38,6 +38,8 @@ pub(crate) enum VolumeRequest {
     Rename { name: String, to: String },
     /// Serve it, or stop to → [`super::reply::Volume`].
     SetOnline { name: String, online: bool },
+    /// What sequential reads fetch ahead → [`super::reply::Volume`].
+    SetReadAhead { name: String, bytes: u32 },
     /// Put it into the recycle bin.
     Delete { name: String },
     /// Take it out of there → [`super::reply::Volume`].
@@ -94,8 +96,8 @@ pub(crate) enum ArrayRequest {
     Scrub,
     /// → what runs in the background.
     Jobs,
-    /// How much of the disks' time a rebuild may take.
-    SetRebuildShare { percent: u8 },
+    /// Change what is set for the whole array → the array.
+    Set(SettingsChange),
     /// Verify everything → a report.
     Check,
 }
@@ -116,8 +118,11 @@ mod tests {
                 r#"{"volume":{"resize":{"name":"a","size_bytes":1073741824,"shrink":false}}}"#,
             ),
             (
-                Request::Array(ArrayRequest::SetRebuildShare { percent: 30 }),
-                r#"{"array":{"set_rebuild_share":{"percent":30}}}"#,
+                Request::Array(ArrayRequest::Set(SettingsChange {
+                    scrub_days: Some(7),
+                    ..SettingsChange::default()
+                })),
+                r#"{"array":{"set":{"rebuild_share_percent":null,"scrub_days":7,"warn_percents":null}}}"#,
             ),
             (
                 Request::Watch { kinds: vec![JobKind::CopyOut] },

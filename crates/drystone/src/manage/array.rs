@@ -11,7 +11,7 @@ use crate::print::units;
 use crate::spec::member::MemberDisk;
 use crate::up::{disks, opening};
 use anyhow::{Context, bail};
-use array::api::{ArrayInfo, CheckReport, JobInfo, JobKind};
+use array::api::{ArrayInfo, CheckReport, JobInfo, JobKind, SettingsChange};
 
 /// What restores or moves data.
 const REBUILDS: [JobKind; 3] = [JobKind::Rebuild, JobKind::Resync, JobKind::CopyOut];
@@ -23,11 +23,12 @@ pub(crate) fn run(args: ArrayArgs) -> Result<(), Failure> {
 }
 
 fn carry_out(desk: &Desk, command: ArrayCommand) -> anyhow::Result<()> {
+    let show = |request| {
+        let array: ArrayInfo = desk.ask(&Request::Array(request))?;
+        desk.show(&array, |array| Ok(details(array)?))
+    };
     match command {
-        ArrayCommand::Show => {
-            let array: ArrayInfo = desk.ask(&Request::Array(ArrayRequest::Show))?;
-            desk.show(&array, |array| Ok(details(array)?))
-        }
+        ArrayCommand::Show => show(ArrayRequest::Show),
         ArrayCommand::Scrub => {
             let report: CheckReport = desk.follow(&Request::Array(ArrayRequest::Scrub))?;
             judge(desk, &report)
@@ -40,12 +41,11 @@ fn carry_out(desk: &Desk, command: ArrayCommand) -> anyhow::Result<()> {
             jobs.retain(|job| REBUILDS.contains(&job.kind));
             desk.show(&jobs, |jobs| Ok(list(jobs)))
         }
-        ArrayCommand::RebuildShare { percent } => {
-            desk.ask::<()>(&Request::Array(ArrayRequest::SetRebuildShare { percent }))?;
-            desk.done(&format!(
-                "a rebuild takes {percent} % of the disks' time while hosts are busy"
-            ))
-        }
+        ArrayCommand::Set(args) => show(ArrayRequest::Set(SettingsChange {
+            rebuild_share_percent: args.rebuild_share,
+            scrub_days: args.scrub_every,
+            warn_percents: args.warn_at,
+        })),
         ArrayCommand::Check { disks } if disks.is_empty() => {
             let report: CheckReport = desk.follow(&Request::Array(ArrayRequest::Check))?;
             judge(desk, &report)

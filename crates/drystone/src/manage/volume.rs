@@ -38,6 +38,9 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
             show(VolumeRequest::Resize { name, size_bytes, shrink })
         }
         VolumeCommand::Rename { name, to } => show(VolumeRequest::Rename { name, to }),
+        VolumeCommand::Set { name, read_ahead: bytes } => {
+            show(VolumeRequest::SetReadAhead { name, bytes })
+        }
         VolumeCommand::Online { name } => show(VolumeRequest::SetOnline { name, online: true }),
         VolumeCommand::Offline { name, confirm: asked } => {
             let show_it = Request::Volume(VolumeRequest::Show { name: name.clone() });

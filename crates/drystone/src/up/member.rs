@@ -132,8 +132,9 @@ impl Member {
         match request {
             ArrayRequest::Show => value(self.array.info()),
             ArrayRequest::Jobs => value(self.array.jobs()),
-            ArrayRequest::SetRebuildShare { percent } => {
-                value(self.array.set_rebuild_share(percent).await?)
+            ArrayRequest::Set(change) => {
+                self.array.set(change).await?;
+                value(self.array.info())
             }
             ArrayRequest::Scrub => {
                 let work = async move { array.scrub().await };

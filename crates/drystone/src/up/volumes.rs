@@ -54,6 +54,9 @@ impl Member {
                 array.rename_volume(&name, &to).await?;
                 Some(to)
             }
+            VolumeRequest::SetReadAhead { name, bytes } => {
+                Some(array.set_read_ahead(&name, bytes).await?.name)
+            }
             VolumeRequest::SetOnline { name, online } => {
                 if !online {
                     self.find(&name)?;

@@ -1,24 +1,29 @@
 //! What happens by itself: events of the array go to the log, volumes whose disks are lost are not
-//! served until they are back, hosts are warned when space runs short.
+//! served until they are back, hosts are warned when space runs short, scrubs begin when they are
+//! due.
 
 use super::member::Member;
-use array::api::VolumeState;
+use array::Array;
+use array::api::{ArrayInfo, JobKind, VolumeState};
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How often the array is looked at. One that is asked answers from memory.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Hosts are warned when this much of the space is in use.
-const SPACE_PERCENT: u64 = 80;
+const DAY_SECONDS: u64 = 24 * 60 * 60;
+
+/// Before a scrub that is due but could not end is begun again.
+const SCRUB_PAUSE: Duration = Duration::from_secs(60 * 60);
 
 /// Looks for as long as the core runs.
 pub(crate) async fn run(member: Rc<Member>) {
     let (_, mut next_event) = member.array().events(u64::MAX);
     let mut states = states_of(&member);
     let mut warned = BTreeSet::new();
-    let mut was_short = false;
+    let mut levels_before = 0;
+    let mut scrub_from = UNIX_EPOCH;
     loop {
         ring::sleep(PAUSE).await;
         let (events, next) = member.array().events(next_event);
@@ -32,11 +37,17 @@ pub(crate) async fn run(member: Rc<Member>) {
             member.settle().await;
         }
         let info = member.array().info();
-        let is_short = info.used_bytes * 100 >= info.size_bytes * SPACE_PERCENT;
-        if is_short && !was_short {
+        let levels = levels_reached(&info);
+        if levels > levels_before {
             member.serving().targets().warn_of_space();
         }
-        was_short = is_short;
+        levels_before = levels;
+        let now = SystemTime::now();
+        let is_running = member.array().jobs().iter().any(|job| job.kind == JobKind::Scrub);
+        if now >= scrub_from && !is_running && is_scrub_due(&info, now) {
+            scrub_from = now + SCRUB_PAUSE;
+            ring::spawn(scrub(member.array().clone()));
+        }
         let warnings: BTreeSet<String> = info.warnings.into_iter().collect();
         for warning in warnings.difference(&warned) {
             tracing::warn!("{warning}");
@@ -45,6 +56,65 @@ pub(crate) async fn run(member: Rc<Member>) {
     }
 }
 
+/// How many of the warning levels the space in use has reached.
+fn levels_reached(info: &ArrayInfo) -> usize {
+    let percent = info.used_percent();
+    info.settings.warn_percents.iter().filter(|level| percent >= u64::from(**level)).count()
+}
+
+fn is_scrub_due(info: &ArrayInfo, now: SystemTime) -> bool {
+    let pause_seconds = u64::from(info.settings.scrub_days) * DAY_SECONDS;
+    let due = Duration::from_secs(info.scrubbed_unix_seconds + pause_seconds);
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    pause_seconds > 0 && now >= due
+}
+
+async fn scrub(array: Array) {
+    tracing::info!("a scrub begins, as it is due");
+    match array.scrub().await {
+        Ok(report) if report.problems.is_empty() => {
+            tracing::info!("the scrub found all to be well: {} clusters", report.clusters);
+        }
+        Ok(report) => report.problems.iter().for_each(|text| tracing::error!("scrub: {text}")),
+        Err(error) => tracing::error!("the scrub could not end: {error}"),
+    }
+}
+
 fn states_of(member: &Member) -> Vec<(u32, VolumeState)> {
     member.array().volumes().into_iter().map(|volume| (volume.id, volume.state)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use array::api::Settings;
+
+    fn info(used_bytes: u64, settings: &Settings) -> ArrayInfo {
+        let json = serde_json::json!({
+            "id": "", "raid": "raid5", "size_bytes": 1000, "used_bytes": used_bytes,
+            "free_bytes": 0, "spare_bytes": 0, "chunk_bytes": 1, "disks": 3, "disks_online": 3,
+            "journal_bytes": 0, "journal_used_bytes": 0, "checkpoint": 1, "generation": 1,
+            "scrubbed_unix_seconds": 100, "warnings": [],
+            "rebuild_share_percent": 50, "scrub_days": settings.scrub_days,
+            "warn_percents": settings.warn_percents,
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn a_scrub_is_due_so_many_days_after_the_last_one() {
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        let weekly = info(0, &Settings { scrub_days: 7, ..Settings::default() });
+        assert!(!is_scrub_due(&weekly, at(99 + 7 * DAY_SECONDS)));
+        assert!(is_scrub_due(&weekly, at(100 + 7 * DAY_SECONDS)));
+        let never = info(0, &Settings { scrub_days: 0, ..Settings::default() });
+        assert!(!is_scrub_due(&never, at(1000 * DAY_SECONDS)));
+    }
+
+    #[test]
+    fn each_level_that_is_reached_counts() {
+        let settings = Settings { warn_percents: vec![50, 90], ..Settings::default() };
+        let reached = |used| levels_reached(&info(used, &settings));
+        assert_eq!([0, 499, 500, 899, 900, 1000].map(reached), [0, 0, 1, 1, 2, 2]);
+    }
 }

@@ -176,3 +176,31 @@ fn snapshots_keep_what_was_and_are_served_cloned_and_rolled_back_to() {
     assert!(read(&mut clone, 0) == block(7), "the clone does not need it");
     member.stop();
 }
+
+#[test]
+fn what_is_set_for_the_array_and_a_volume_stays_set() {
+    let home = Home::files(2, "256M");
+    let member = home.start(&[]);
+    let shown = member.json(&["array", "show"]);
+    assert_eq!((&shown["scrub_days"], &shown["warn_percents"]), (&json!(30), &json!([80])));
+    let set = ["array", "set", "--rebuild-share", "20", "--scrub-every", "7", "--warn-at", "90,1"];
+    assert_eq!(member.json(&set)["rebuild_share_percent"], 20);
+    member.run(&["volume", "create", "a", "64M"]);
+    member.run(&["volume", "set", "a", "--read-ahead", "4M"]);
+    member.run(&["array", "set", "--scrub-every", "0"]);
+    member.crash();
+
+    let member = home.start(&[]);
+    let shown = member.json(&["array", "show"]);
+    let wanted = json!({"rebuild_share_percent": 20, "scrub_days": 0, "warn_percents": [1, 90]});
+    for (key, value) in wanted.as_object().unwrap() {
+        assert_eq!(shown[key], *value, "{key}");
+    }
+    assert_eq!(member.json(&["volume", "show", "a"])["read_ahead_bytes"], 4 << 20);
+    // A chunk of the volume is more than one percent of these disks.
+    write(&mut log_in(&member, "a"), 0, &block(1));
+    assert!(member.json(&["array", "show"])["warnings"][0].as_str().unwrap().contains("in use"));
+    let (code, _, _) = home.ask(&["array", "set"]);
+    assert_eq!(code, 2, "nothing to set");
+    member.stop();
+}
