@@ -309,6 +309,12 @@ impl Core {
                 judgement.verdict,
                 Verdict::NotSent | Verdict::Later { .. } | Verdict::Inaccessible { .. }
             );
+            if let Ok(Reply { referrals, .. }) = &result
+                && !referrals.is_empty()
+            {
+                let runs = routes::runs(&self.facts, referrals);
+                self.tell(|router, _| router.learn(runs));
+            }
             self.tell(|router, now| router.tried(op, judgement.verdict, now));
             self.spread(path, judgement.verdict, judgement.news);
             if judgement.verdict == Verdict::Done {
@@ -351,7 +357,12 @@ impl Core {
         let mut wanted = vec![0; half];
         data.copy_to(half, &mut wanted);
         if found.is_good() && found.data.as_slice() == Some(&wanted[..]) {
-            return Ok(Reply { status: Status::Good, sense: None, data: ring::Data::default() });
+            return Ok(Reply {
+                status: Status::Good,
+                sense: None,
+                data: ring::Data::default(),
+                ..reply
+            });
         }
         Ok(reply)
     }

@@ -63,8 +63,8 @@ pub(super) fn judge(result: &Result<Reply, CommandError>) -> Judgement {
 
 fn by_sense(sense: &Sense) -> Judgement {
     type Code = AdditionalSense;
-    // The blocks are reached through other port groups (SBC-4 4.26.3). Which ones is asked for by
-    // REPORT REFERRALS, which tells of all blocks and not only of these.
+    // The blocks are reached through other port groups (SBC-4 4.26.3). Which ones the sense data may
+    // tell, of these blocks; REPORT REFERRALS, which is asked for then, tells of all.
     let is_referral = sense.additional == Code::INSPECT_REFERRALS_SENSE_DESCRIPTORS;
     let verdict = match sense.key {
         SenseKey::AbortedCommand if is_referral => Verdict::Elsewhere,
@@ -143,7 +143,7 @@ mod tests {
     use ring::Data;
 
     fn reply(status: Status, sense: Option<Sense>) -> Reply {
-        Reply { status, sense, data: Data::default() }
+        Reply { status, sense, referrals: Vec::new(), data: Data::default() }
     }
 
     fn check(sense: Sense) -> Reply {

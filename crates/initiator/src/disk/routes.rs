@@ -1,12 +1,15 @@
 //! The page map of a disk that lies on several members: asked for when it may have changed.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
+use scsi::referrals::Segment;
+
 use super::AttachError;
 use super::core::Core;
-use super::facts::owners;
+use super::facts::{Facts, owners};
 use super::inspect::Inspection;
 use super::judge::News;
 use crate::answer::until;
@@ -48,19 +51,23 @@ fn working_session(core: &Core) -> Option<Session> {
 }
 
 async fn ask(core: &Core, session: &Session) -> Result<PageMap, AttachError> {
-    let rule = core.facts.referrals.unwrap_or_default();
-    let geometry = core.facts.geometry;
     let news = Cell::new(News::None);
     let inspection = Inspection { session, lun: core.lun, news: &news };
-    let segments = inspection.referrals(geometry.blocks).await?;
+    let segments = inspection.referrals(core.facts.geometry.blocks).await?;
     if news.get() != News::None {
         core.is_map_stale.set(true);
     }
+    Ok(PageMap::new(runs(&core.facts, &segments)))
+}
+
+/// The bytes that segments stand for, and the port groups that lead best to them.
+pub(super) fn runs(facts: &Facts, segments: &[Segment]) -> Vec<(Range<u64>, Vec<u16>)> {
+    let (rule, geometry) = (facts.referrals.unwrap_or_default(), facts.geometry);
     let bytes = |lba: u64| lba.min(geometry.blocks) * u64::from(geometry.block_bytes);
     let runs = segments.iter().flat_map(|segment| {
         let groups = owners(segment);
         rule.runs(segment)
             .map(move |(first, last)| (bytes(first)..bytes(last.saturating_add(1)), groups.clone()))
     });
-    Ok(PageMap::new(runs.take(RUNS_MAX).collect()))
+    runs.take(RUNS_MAX).collect()
 }

@@ -55,6 +55,26 @@ impl PageMap {
         map
     }
 
+    /// Takes over what is told of some pages; the others stay as they are.
+    pub fn learn(&mut self, pages: Vec<(Range<u64>, Vec<u16>)>) {
+        let told = Self::new(pages);
+        // Where the owners may change: at the start of a run of either map.
+        let of_both = self.runs.iter().chain(&told.runs);
+        let mut starts: Vec<u64> = of_both.map(|run| run.start).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        let owners =
+            |at: u64| if told.owners(at).is_empty() { self.owners(at) } else { told.owners(at) };
+        if starts.iter().all(|&at| owners(at) == self.owners(at)) {
+            return;
+        }
+        let mut merged = Self::default();
+        for at in starts.into_iter().take(RUNS_MAX) {
+            merged.push(at, owners(at));
+        }
+        *self = merged;
+    }
+
     fn push(&mut self, start: u64, groups: &[u16]) {
         // Few sets: as many as there are members, or pairs of them.
         let known = self.sets.iter().position(|set| set == groups);
@@ -123,6 +143,23 @@ mod tests {
         let map = PageMap::new(vec![(10..20, vec![3]), (30..40, vec![3])]);
         assert_eq!((map.owners(9), map.run_end(9)), (&[][..], 10));
         assert_eq!((map.owners(25), map.run_end(25)), (&[][..], 30));
+    }
+
+    #[test]
+    fn what_is_told_of_some_pages_leaves_the_others() {
+        let mut map = pages(&[1, 1, 2]);
+        map.learn(vec![(PAGE..2 * PAGE, vec![3])]);
+        assert_eq!(map, pages(&[1, 3, 2]));
+        map.learn(vec![(0..3 * PAGE, vec![2])]);
+        assert_eq!(map, pages(&[2, 2, 2]));
+        let mut map = PageMap::default();
+        map.learn(vec![(PAGE..2 * PAGE, vec![3])]);
+        assert_eq!(
+            (map.owners(0), map.owners(PAGE), map.owners(2 * PAGE)),
+            (&[][..], &[3][..], &[][..])
+        );
+        map.learn(Vec::new());
+        assert_eq!(map.run_end(0), PAGE);
     }
 
     #[test]

@@ -263,6 +263,13 @@ impl Router {
         self.paths.set_map(map);
     }
 
+    /// What a refused command was told of its blocks. With [`Policy::Routed`] it holds until the next
+    /// map; with other policies it says where to try commands that were sent
+    /// [`Elsewhere`](Verdict::Elsewhere).
+    pub fn learn(&mut self, pages: Vec<(Range<u64>, Vec<u16>)>) {
+        self.paths.learn(pages);
+    }
+
     /// The target port group that a path leads to.
     pub fn set_group(&mut self, path: PathId, group: Option<u16>) {
         self.paths.set_group(path, group);

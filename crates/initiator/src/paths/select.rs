@@ -14,6 +14,7 @@
 //! doubles the next one, up to [`PROBATION_DOUBLINGS_MAX`] times, so that a path which comes and
 //! goes does not take commands down with it again and again.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use scsi::alua::AccessState;
@@ -137,6 +138,10 @@ impl Paths {
         self.map = map;
     }
 
+    pub(super) fn learn(&mut self, pages: Vec<(Range<u64>, Vec<u16>)>) {
+        self.map.learn(pages);
+    }
+
     pub(super) fn set_group(&mut self, path: PathId, group: Option<u16>) {
         self.all[path.0].group = group;
     }
@@ -161,6 +166,8 @@ impl Paths {
         let allowed = |n: usize| except != Some(PathId(n));
         let owners = match (self.policy, at) {
             (Policy::Routed, Some(at)) => self.map.owners(at),
+            // Refused on the other path, which may have said where to go.
+            (_, Some(at)) if except.is_some() => self.map.owners(at),
             _ => &[],
         };
         let rank = |path: &Path| path.rank(owners);

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ring::Data;
+use scsi::referrals::Segment;
 use scsi::{Sense, Status};
 
 use super::task::Task;
@@ -42,6 +43,8 @@ pub struct Reply {
     pub status: Status,
     /// Why, with [`Status::CheckCondition`].
     pub sense: Option<Sense>,
+    /// Where else the blocks are reached, as the sense data tells; mostly empty.
+    pub referrals: Vec<Segment>,
     /// What was read, without what the target left out.
     pub data: Data,
 }

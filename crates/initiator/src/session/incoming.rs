@@ -7,6 +7,7 @@ use iscsi::pdu::{
     AsyncEvent, AsyncMessage, Bhs, DataIn, LogoutResponse, NopIn, NopOut, Opcode, R2t,
     RESERVED_TAG, Reject, ScsiResponse, ServiceResponse, TaskResponse, split_sense_segment,
 };
+use scsi::referrals::parse_sense;
 use scsi::{Sense, Status};
 
 use super::task::{Phase, Task};
@@ -28,7 +29,8 @@ impl Inner {
         if pdu.has_status {
             take_stat_sn(conn, pdu.stat_sn)?;
             let data = task.take_data();
-            let reply = Reply { status: status_of(pdu.status), sense: None, data };
+            let reply =
+                Reply { status: status_of(pdu.status), sense: None, referrals: Vec::new(), data };
             self.finish(task, Ok(reply));
         } else {
             self.pump();
@@ -86,9 +88,10 @@ impl Inner {
         }
         let (sense, _) = split_sense_segment(data)
             .map_err(|_| Fault::Protocol("sense data longer than its segment"))?;
+        let referrals = parse_sense(sense);
         let sense = if sense.is_empty() { None } else { Sense::parse(sense).ok() };
         let data = task.take_data();
-        self.finish(&task, Ok(Reply { status: status_of(pdu.status), sense, data }));
+        self.finish(&task, Ok(Reply { status: status_of(pdu.status), sense, referrals, data }));
         Ok(())
     }
 

@@ -157,7 +157,38 @@ impl SegmentRule {
 pub fn parse_report(data: &[u8]) -> Vec<Segment> {
     let Some((header, rest)) = data.split_at_checked(HEADER_BYTES) else { return Vec::new() };
     let announced = usize::from(u16::from_be_bytes([header[2], header[3]]));
-    let mut rest = &rest[..announced.min(rest.len())];
+    parse_segments(&rest[..announced.min(rest.len())])
+}
+
+/// The user data segment referral descriptors in the sense data of a command that ended with
+/// INSPECT REFERRALS SENSE DESCRIPTORS (sense data descriptor 0Bh, SBC-3 4.27.4 and SPC-4 4.5.2.1):
+/// where the blocks of that command are reached. They need not tell of other blocks.
+pub fn parse_sense(sense: &[u8]) -> Vec<Segment> {
+    const HEADER_BYTES: usize = 8;
+    const KIND: u8 = 0x0b;
+    let (Some(header), Some(rest)) = (sense.get(..HEADER_BYTES), sense.get(HEADER_BYTES..)) else {
+        return Vec::new();
+    };
+    // Only descriptor format, current (72h) or deferred (73h), has room for it.
+    if !matches!(header[0] & 0x7f, 0x72 | 0x73) {
+        return Vec::new();
+    }
+    let mut rest = &rest[..rest.len().min(usize::from(header[7]))];
+    let mut segments = Vec::new();
+    while let [kind, len, tail @ ..] = rest {
+        // One that is cut short still tells what it holds.
+        let (body, next) = tail.split_at(tail.len().min(usize::from(*len)));
+        // In front of the list: NOT_ALL_R, and a reserved byte.
+        if let (KIND, [_, _, list @ ..]) = (*kind, body) {
+            segments.extend(parse_segments(list));
+        }
+        rest = next;
+    }
+    segments
+}
+
+fn parse_segments(list: &[u8]) -> Vec<Segment> {
+    let mut rest = list;
     let mut segments = Vec::new();
     while let Some((head, tail)) = rest.split_at_checked(SEGMENT_BYTES) {
         let Some((groups, next)) = tail.split_at_checked(GROUP_BYTES * usize::from(head[3])) else {

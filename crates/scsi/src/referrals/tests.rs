@@ -104,3 +104,29 @@ proptest! {
         }
     }
 }
+
+/// Sense data in descriptor format with an information descriptor in front of the referrals.
+fn sense_with(list: &[u8]) -> Vec<u8> {
+    let information = [0x00, 0x0a, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 7];
+    let referrals = [&[0x0b, list.len() as u8 + 2, 0x01, 0][..], list].concat();
+    let descriptors = [&information[..], &referrals].concat();
+    [&[0x72, 0x0b, 0x04, 0x04, 0, 0, 0, descriptors.len() as u8][..], &descriptors].concat()
+}
+
+#[test]
+fn sense_data_tells_where_its_blocks_are() {
+    let segment = Segment {
+        first_lba: 64,
+        last_lba: 127,
+        groups: vec![GroupAccess::new(2, AccessState::ActiveOptimized)],
+    };
+    let list = ReferralMap::new(vec![segment.clone()]).unwrap().report(0, false);
+    let sense = sense_with(&list[4..]);
+    assert_eq!(parse_sense(&sense), [segment]);
+    for len in 0..sense.len() {
+        assert!(parse_sense(&sense[..len]).is_empty(), "cut short at {len}");
+    }
+    let mut fixed = sense;
+    fixed[0] = 0x70;
+    assert!(parse_sense(&fixed).is_empty(), "fixed format has no descriptors");
+}

@@ -99,6 +99,20 @@ fn blocks_that_are_elsewhere_are_looked_for_there() {
     sends(&mut router, op, B);
 }
 
+/// The policy is not `routed`: of the map only what was told at the refusal counts, and only then.
+#[test]
+fn a_refusal_that_tells_where_the_blocks_are_is_followed() {
+    let mut router = router(3);
+    for (path, group) in [(A, 1), (B, 2), (PathId(2), 3)] {
+        router.set_group(path, Some(group));
+    }
+    let op = router.submit(write(4096, 512), ms(0));
+    sends(&mut router, op, A);
+    router.learn(vec![(0..8192, vec![3])]);
+    router.tried(op, Verdict::Elsewhere, ms(10));
+    sends(&mut router, op, PathId(2));
+}
+
 #[test]
 fn a_write_in_doubt_waits_until_its_first_copy_is_dead() {
     let mut router = router(2);
