@@ -11,6 +11,7 @@ mod tree;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -138,10 +139,14 @@ impl Mount {
                 return Err((MountError::Busy(self.dir.clone()), Some(Box::new(self))));
             }
             // Only root may, and fusermount for everybody else.
-            Err(Errno::PERM) => {
-                let ended = self.session.umount_and_join();
-                return ended.map_err(|source| (failed(self.dir, source), None));
-            }
+            Err(Errno::PERM) => match by_helper(&self.dir, false) {
+                Ok(()) => {}
+                Err(_) if self.ends_within(Duration::ZERO) => {}
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    return Err((MountError::Busy(self.dir.clone()), Some(Box::new(self))));
+                }
+                Err(error) => return Err((failed(self.dir.clone(), error), Some(Box::new(self)))),
+            },
             Err(error) => {
                 return Err((failed(self.dir.clone(), error.into()), Some(Box::new(self))));
             }
@@ -164,10 +169,35 @@ impl Mount {
     /// Takes the directory away from new users at once, and waits up to `grace` for the old ones;
     /// those that are left then get errors. False when there were some.
     pub fn detach(self, grace: Duration) -> bool {
-        // Fails only where it is unmounted already or fusermount must do it, on drop.
-        let _ = unmount(&self.dir, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+        let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+        if unmount(&self.dir, flags) == Err(Errno::PERM)
+            && let Err(error) = by_helper(&self.dir, true)
+        {
+            tracing::warn!("cannot take '{}' away: {error}", self.dir.display());
+        }
         self.ends_within(grace)
     }
+}
+
+/// Unmounts by the program that may, for users that may not: at once, or once nobody uses it any more
+/// (`lazily`). `ResourceBusy` when somebody does.
+fn by_helper(dir: &Path, lazily: bool) -> io::Result<()> {
+    let flags = if lazily { "-uz" } else { "-u" };
+    let mut missing = io::Error::from(io::ErrorKind::NotFound);
+    for program in ["fusermount3", "fusermount"] {
+        let said = match Command::new(program).arg(flags).arg(dir).env("LC_ALL", "C").output() {
+            Ok(output) if output.status.success() => return Ok(()),
+            Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            Err(error) => {
+                missing = io::Error::new(error.kind(), format!("{program}: {error}"));
+                continue;
+            }
+        };
+        let is_busy = said.ends_with("Device or resource busy");
+        let kind = if is_busy { io::ErrorKind::ResourceBusy } else { io::ErrorKind::Other };
+        return Err(io::Error::new(kind, said));
+    }
+    Err(missing)
 }
 
 fn failed(dir: PathBuf, source: io::Error) -> MountError {

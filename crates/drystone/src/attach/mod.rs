@@ -2,6 +2,7 @@
 
 mod control;
 pub(crate) mod detach;
+mod host;
 pub(crate) mod list;
 mod plan;
 mod ready;
@@ -16,6 +17,7 @@ use ::attach::fuse::{Mount, MountError};
 use ::attach::nbd::Address;
 use anyhow::{Context, anyhow};
 use control::{Answers, Control};
+use host::HostSessions;
 use plan::Plan;
 use ready::Ready;
 use report::{Identity, Sample};
@@ -75,12 +77,15 @@ impl Answers for Attached {
 
 /// Serves until a signal, a detach or an unmount.
 pub(crate) fn run(args: &AttachArgs) -> Result<(), Failure> {
-    let plan = Plan::of(args, |name| env::var(name).ok())
+    let mut plan = Plan::of(args, |name| env::var(name).ok())
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let dir = plan::runtime_dir(&args.runtime)?;
     runtime_dir::prepare(&dir).with_context(|| {
         format!("cannot use '{}', write another with --runtime-dir", dir.display())
     })?;
+    let sessions = HostSessions::open(&dir, plan.sessions.rules.per_host)
+        .with_context(|| format!("cannot use '{}'", dir.display()))?;
+    plan.sessions.identities = Some(Arc::new(sessions));
     files::raise_limit();
     let (events, received) = mpsc::channel();
     forward_signals(events.clone())?;

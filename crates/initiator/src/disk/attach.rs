@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ring::Notify;
@@ -17,6 +18,7 @@ use super::judge::News;
 use super::planner::{self, Planner};
 use super::remote::Home;
 use crate::address::TargetAddress;
+use crate::identity::{ClaimError, Identities};
 use crate::login::LoginError;
 use crate::options::SessionOptions;
 use crate::paths::plan::Rules;
@@ -56,6 +58,8 @@ pub struct PlanOptions {
     pub look_interval: Duration,
     /// The addresses of this host to use; `None` takes those that lead to the target.
     pub host_ports: Option<Vec<IpAddr>>,
+    /// Gives the sessions their ISIDs; without, each draws a random one.
+    pub identities: Option<Arc<dyn Identities>>,
 }
 
 impl Default for PlanOptions {
@@ -66,6 +70,7 @@ impl Default for PlanOptions {
             pool_sessions_max: 1024,
             look_interval: Duration::from_secs(60),
             host_ports: None,
+            identities: None,
         }
     }
 }
@@ -82,6 +87,9 @@ pub enum AttachError {
     /// CHAP credentials that must not be used.
     #[error(transparent)]
     Credentials(#[from] iscsi::chap::CredentialsError),
+    /// The host may have no further session.
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
     /// The login failed.
     #[error(transparent)]
     Login(#[from] LoginError),
@@ -176,10 +184,20 @@ impl Disk {
         }
         let mut planner = Planner::new(address, session, plan);
         let planned = planner.look(&[], Vec::new()).await;
-        let mut slots: Vec<PathSlot> = planned.iter().map(|it| planner.slot(it)).collect();
+        let mut slots = Vec::new();
+        for session in &planned {
+            match planner.slot(session) {
+                Ok(slot) => slots.push(slot),
+                // Some paths are better than none.
+                Err(error) if !slots.is_empty() => tracing::warn!("no further path: {error}"),
+                Err(error) => return Err(error.into()),
+            }
+        }
         if slots.is_empty() {
             // Nothing answers: the attempt tells why.
-            slots.push(slot(address, &[], &planner.session)?);
+            let mut only = slot(address, &[], &planner.session)?;
+            planner.identify(&mut only)?;
+            slots.push(only);
         }
         let core = attach_paths(address, slots, &options).await?;
         ring::spawn(planner::keep(core.clone(), planner));
@@ -272,6 +290,7 @@ fn slot(
     Ok(PathSlot {
         address: address.clone(),
         planned: None,
+        hold: RefCell::new(None),
         is_retired: Cell::new(false),
         options,
         session: RefCell::new(None),

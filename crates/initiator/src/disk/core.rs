@@ -1,5 +1,6 @@
 //! A disk on the core that owns it: its paths, and the router that directs its commands.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -31,6 +32,8 @@ pub(super) struct PathSlot {
     /// It is not wanted any more, and goes when nothing is under way on it.
     pub(super) is_retired: Cell<bool>,
     pub(super) options: SessionOptions,
+    /// What gives its session the right to its ISID, if anything does.
+    pub(super) hold: RefCell<Option<Box<dyn Any + Send>>>,
     pub(super) session: RefCell<Option<Session>>,
     /// Rings when the path should be looked at.
     pub(super) bell: Notify,

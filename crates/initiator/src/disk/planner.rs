@@ -13,6 +13,7 @@ use super::core::{Core, PathSlot};
 use super::judge::News;
 use super::survey::{Numbers, Survey};
 use crate::address::TargetAddress;
+use crate::identity::{ClaimError, Identity};
 use crate::options::SessionOptions;
 use crate::paths::plan::{Planned, changes};
 use crate::paths::{PathId, PathState};
@@ -59,7 +60,7 @@ impl Planner {
     }
 
     /// The slot of a path for a planned session.
-    pub(super) fn slot(&self, planned: &Planned) -> PathSlot {
+    pub(super) fn slot(&self, planned: &Planned) -> Result<PathSlot, ClaimError> {
         let (local, portal) = self.numbers.ends(planned);
         let mut options = self.session.clone();
         options.local = local;
@@ -67,16 +68,29 @@ impl Planner {
             self.known.iter().filter(|it| (&it.host, it.port) != (&portal.host, portal.port));
         options.alternates =
             others.map(|it| PortalAddress { group_tag: None, ..it.clone() }).collect();
-        PathSlot {
+        let mut slot = PathSlot {
             address: TargetAddress { portal, ..self.volume.clone() },
             planned: Some(*planned),
             is_retired: Cell::new(false),
             options,
+            hold: RefCell::new(None),
             session: RefCell::new(None),
             bell: Notify::new(),
             news: Cell::new(News::None),
             trouble: RefCell::default(),
-        }
+        };
+        self.identify(&mut slot)?;
+        Ok(slot)
+    }
+
+    /// Gives a new slot its ISID.
+    pub(super) fn identify(&self, slot: &mut PathSlot) -> Result<(), ClaimError> {
+        let Some(identities) = &self.options.identities else { return Ok(()) };
+        let (target, portal) = (&slot.address.name, &slot.address.portal);
+        let Identity { isid, hold } = identities.claim(target, slot.options.local, portal)?;
+        slot.options.isid = Some(isid);
+        slot.hold.replace(Some(hold));
+        Ok(())
     }
 }
 
@@ -123,9 +137,13 @@ fn turn_to(
     let current: Vec<Planned> = paths.iter().filter_map(|(_, slot)| slot.planned).collect();
     let changes = changes(&current, planned);
     for missing in &changes.open {
-        let slot = Rc::new(planner.slot(missing));
-        tracing::info!("one more path, to {}", slot.address);
-        core.add_path(slot);
+        match planner.slot(missing) {
+            Ok(slot) => {
+                tracing::info!("one more path, to {}", slot.address);
+                core.add_path(Rc::new(slot));
+            }
+            Err(error) => tracing::warn!("no further path: {error}"),
+        }
     }
     for (path, slot) in paths {
         let is_wanted = slot.planned.is_none_or(|planned| !changes.close.contains(&planned));

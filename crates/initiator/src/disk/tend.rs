@@ -75,6 +75,7 @@ async fn leave(core: &Rc<Core>, path: PathId, slot: &PathSlot) {
     if let Some(session) = session {
         session.logout().await;
     }
+    slot.hold.take();
     tracing::info!("the path to {} is not used any more", slot.address);
     if !core.is_closed() {
         core.tell(|router, _| router.release(path));
