@@ -170,6 +170,34 @@ fn a_signal_ends_it_cleanly_and_names_of_no_attachment_are_refused() {
     export.stop();
 }
 
+/// Two between the same ports have two ISIDs, or each would end the other's session at its login. One
+/// that was killed gets its own again.
+#[test]
+fn attachments_of_one_host_keep_their_sessions_apart() {
+    let (_dir, dir) = temp();
+    let export = Export::start(&["ram:32M"], &[]);
+    let start = || Attachment::start(&dir, &export.url(0), &["--nbd", "127.0.0.1:0"]);
+    let numbers = || {
+        let entries = fs::read_dir(dir.join("run/sessions")).expect("it was made");
+        entries.count() - 1 // one is the seed
+    };
+    let (mut first, second) = (start(), start());
+    assert_eq!(numbers(), 2);
+    first.signal(Signal::KILL);
+    assert!(!first.wait().success());
+    let third = start();
+    assert_eq!(numbers(), 2, "the number of the one that was killed");
+    for attachment in [&second, &third] {
+        let uri = format!("nbd://{}", attachment.place());
+        let output = qemu_io(&uri, "write -P 7 0 1M");
+        assert!(went_well(&output), "{output:?}");
+    }
+    let shown = attached(&dir, &["--json"]);
+    assert!(shown.contains("\"losses\"") && !shown.contains("\"losses\":1"), "{shown}");
+    drop((second, third));
+    export.stop();
+}
+
 #[test]
 fn chap_lets_in_who_knows_the_secret() {
     let (_dir, dir) = temp();
