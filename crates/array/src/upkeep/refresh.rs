@@ -17,10 +17,12 @@ use crate::label::MemberState;
 use crate::raid::{Access, ReadError, Seat, Set};
 use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId};
 
-/// Stripes that are worked on at the same time.
-const STRIPES_IN_FLIGHT: usize = 16;
+/// Neighbouring stripes of a set that follow each other, so that disks need not seek between them.
+const STRIPES_PER_RUN: usize = 16;
+/// Stripes that are worked on at the same time: runs of several sets, so that all disks are busy.
+const STRIPES_IN_FLIGHT: usize = 8 * STRIPES_PER_RUN;
 /// Stripes between two looks at what hosts are doing.
-const STRIPES_PER_STEP: usize = 64;
+const STRIPES_PER_STEP: usize = 4 * STRIPES_IN_FLIGHT;
 /// Errors of one disk after which its data is copied to others.
 pub(crate) const ERRORS_MAX: u64 = 100;
 
@@ -104,8 +106,14 @@ impl Core {
         }
         // In turn from all sets, so that all disks read and write all the time.
         let longest = queues.iter().map(Vec::len).max().unwrap_or(0);
-        let in_turn = (0..longest).flat_map(|row| queues.iter().filter_map(move |q| q.get(row)));
-        in_turn.cloned().collect()
+        let in_turn = (0..longest).step_by(STRIPES_PER_RUN).flat_map(|from| {
+            let run = move |queue: &'_ Vec<(Arc<Set>, u32)>| {
+                let to = queue.len().min(from + STRIPES_PER_RUN);
+                queue.get(from..to).unwrap_or_default().to_vec()
+            };
+            queues.iter().flat_map(run)
+        });
+        in_turn.collect()
     }
 
     /// A stripe that nothing lives in needs nothing; it is forgotten.
