@@ -12,8 +12,9 @@ use super::Core;
 use crate::checkpoint::slots::write_slot;
 use crate::error::ArrayError;
 use crate::journal::Holder;
+use crate::label::MemberState;
 use crate::raid::{Access, Disk, Heal};
-use crate::{Place, SetId};
+use crate::{DiskId, Place, SetId};
 
 type Write<'a> = Pin<Box<dyn Future<Output = Result<(), BlockError>> + 'a>>;
 
@@ -35,7 +36,10 @@ impl Core {
     /// Makes durable what was written so far.
     pub(crate) async fn flush_disks(&self) {
         let before = self.touched();
+        let sets = self.sets.all();
+        sets.iter().for_each(|set| set.flush_begins());
         self.raid.flush().await;
+        sets.iter().for_each(|set| set.flush_ends());
         let mut touched = self.touched.lock().expect("no panic under this lock");
         touched.retain(|stripe| !before.contains(stripe));
     }
@@ -106,8 +110,15 @@ impl Core {
         self.settle_holders(&holders, results).await?;
         if !joined.is_empty() {
             self.change_label(|label, _| {
-                label.holders.extend(&joined);
-                true
+                // One may have failed in the meantime.
+                let is_in = |disk: &DiskId| {
+                    let record = label.member(*disk);
+                    record.is_some_and(|record| record.state == MemberState::Active)
+                        && !label.holders.contains(disk)
+                };
+                let new: Vec<DiskId> = joined.iter().copied().filter(is_in).collect();
+                label.holders.extend(&new);
+                !new.is_empty()
             })
             .await;
             self.use_holders();

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use block::BlockError;
 use futures_util::future::join_all;
 
-use super::Core;
+use super::{Core, State};
 use crate::DiskId;
 use crate::journal::Holder;
 use crate::label::{self, Label, MemberKind, MemberState};
@@ -59,26 +59,34 @@ impl Core {
         if member.access() == Access::None {
             self.sets.all().iter().for_each(|set| set.mark_all_stale(disk));
         }
-        let changed = self.change_label(|label, checkpoint| {
-            let record = label.members.iter_mut().find(|record| record.disk == disk);
-            match record {
-                Some(record) if record.state == MemberState::Active => {
-                    record.state = MemberState::Stale { since_checkpoint: checkpoint };
-                    label.holders.retain(|holder| *holder != disk);
-                    true
-                }
-                _ => false,
+        let changed = self.change_label(|label, state| {
+            let checkpoint = state.checkpoint;
+            let Some(record) = label.members.iter_mut().find(|record| record.disk == disk) else {
+                return false;
+            };
+            // One that came back and was not up to date yet can fail again.
+            let is_new = match record.state {
+                MemberState::Active => true,
+                MemberState::Stale { .. } => !state.away.contains_key(&disk),
+                MemberState::Failed | MemberState::Retired => false,
+            };
+            if is_new {
+                state.away.insert(disk, (self.env.now(), reason.to_owned()));
+                state.space.open_disk(disk, false);
             }
+            if record.state == MemberState::Active {
+                record.state = MemberState::Stale { since_checkpoint: checkpoint };
+                label.holders.retain(|holder| *holder != disk);
+            }
+            is_new
         });
         if changed.await {
             let text = format!("disk {} is out: {reason}", member.name());
             tracing::warn!("{text}");
             let state = &mut *self.lock();
             state.note(self.env.unix_seconds(), text);
-            state.away.insert(disk, (self.env.now(), reason.to_owned()));
             // The journal gets another holder with the next checkpoint.
             state.wants_checkpoint = true;
-            state.space.open_disk(disk, false);
         }
         self.use_holders();
         self.work.ring();
@@ -87,21 +95,25 @@ impl Core {
 
     /// Changes the labels of all disks; false when there was nothing to change.
     ///
-    /// One change at a time, each with a generation of its own.
+    /// One change at a time, each with a generation of its own. What belongs together with a
+    /// disk's state is changed in the same moment.
     pub(crate) async fn change_label(
         self: &Arc<Self>,
-        change: impl FnOnce(&mut Label, u64) -> bool,
+        change: impl FnOnce(&mut Label, &mut State) -> bool,
     ) -> bool {
         let _turn = self.labelling.take().await;
         let label = {
-            let state = self.lock();
+            let state = &mut *self.lock();
             let mut label = state.label.clone();
-            if !change(&mut label, state.checkpoint) {
+            if !change(&mut label, state) {
                 return false;
             }
             label.generation += 1;
             label
         };
+        if !self.write_joining(&label).await {
+            return false;
+        }
         if !mutants::is(Mutant::NoGeneration) {
             self.write_labels(&label).await;
         }
@@ -109,11 +121,31 @@ impl Core {
         true
     }
 
+    /// Writes the label of disks that are new in it, before any other disk relies on them: if
+    /// the power goes in between, they are members or they are not, but never missing. False if
+    /// one does not take it.
+    async fn write_joining(&self, label: &Label) -> bool {
+        let old = self.lock().label.clone();
+        for record in &label.members {
+            if old.member(record.disk).is_some() {
+                continue;
+            }
+            let disk = self.raid.disks().get(record.disk).expect("it is added before its label");
+            if let Err(error) = label::write(&**disk.device(), &label.for_disk(disk.id())).await {
+                tracing::warn!(disk = disk.name(), %error, "its label could not be written");
+                return false;
+            }
+        }
+        true
+    }
+
     /// Writes a label to every disk that is in. One that cannot take it is out too: what it says
     /// is older than what the others say, which is all that matters.
     async fn write_labels(&self, label: &Label) {
         let disks = self.raid.disks().all();
-        let members = disks.iter().filter(|disk| disk.access() == Access::Full);
+        // A disk that is being taken in is not a member yet.
+        let is_member = |disk: &&Arc<Disk>| label.member(disk.id()).is_some();
+        let members = disks.iter().filter(|disk| disk.access() == Access::Full).filter(is_member);
         let writes = members.map(|disk| async move {
             let result = label::write(&**disk.device(), &label.for_disk(disk.id())).await;
             (disk, result)

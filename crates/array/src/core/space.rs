@@ -49,17 +49,22 @@ impl Space {
         self.pool.unreserve(level, count);
     }
 
-    /// What a thick volume has set aside changes from `old` to `new`.
-    pub(crate) fn move_reserve(&mut self, level: Level, old: u64, new: u64) {
+    /// What a thick volume has set aside changes from `old` to `new`; what it is then.
+    pub(crate) fn move_reserve(&mut self, level: Level, old: u64, new: u64) -> u64 {
         if new < old {
             self.pool.unreserve(level, old - new);
-        } else if !self.pool.reserve(level, new - old) {
-            // It was checked when the volume was made; what has gone since is a disk.
-            tracing::warn!(
-                "a thick volume of {level} has {} clusters less than it should",
-                new - old
-            );
+            return new;
         }
+        // It was checked when the volume was made; what has gone since is a disk. The next
+        // checkpoint tries to get the rest.
+        let more = (new - old).min(self.pool.available(level));
+        let is_there = self.pool.reserve(level, more);
+        assert!(is_there, "no more than there is");
+        if old + more < new {
+            let lacking = new - old - more;
+            tracing::warn!("a thick volume of {level} has {lacking} clusters less than it should");
+        }
+        old + more
     }
 
     /// A page of metadata; there is room, see [`Core::make_room_for_pages`].
@@ -193,7 +198,9 @@ impl Space {
         let rebuild = if sizes.len() > 3 { largest } else { 0 };
         let all: u64 = sizes.iter().map(|size| u64::from(layout.chunks(*size))).sum();
         let copies = width(Kind::Metadata, sizes.len()).unwrap_or(1) as u64;
-        self.chunks.set_spare(rebuild.max(copies * (all / METADATA_SHARE + 1)));
+        let sets = all / METADATA_SHARE + 1;
+        self.chunks.set_spare(rebuild.max(copies * sets));
+        self.chunks.set_spare_sets(sets, copies as usize);
     }
 
     /// Clusters of this level that could be set aside, of sets that could be made too.

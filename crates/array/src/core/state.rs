@@ -17,7 +17,7 @@ use crate::sync::Reply;
 use crate::tables::Tables;
 use crate::tree::PageAddr;
 use crate::upkeep::Progress;
-use crate::{DiskId, Epoch, Place, VersionId};
+use crate::{CLUSTER_BLOCKS, DiskId, Epoch, Level, Place, SetId, VersionId};
 
 /// Events that are kept for those who ask.
 const EVENTS_MAX: usize = 1000;
@@ -40,14 +40,18 @@ pub(crate) struct Limbo {
     pub(crate) pages: Vec<PageAddr>,
 }
 
+/// Checksums of the blocks of a cluster, where they are known.
+pub(crate) type Redone = [Option<u32>; CLUSTER_BLOCKS];
+
 /// What goes on with a volume.
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) overlay: Overlay,
     /// Clusters that an atomic operation is changing.
     pub(crate) locked: BTreeSet<u64>,
-    /// Reserved clusters of a thick volume that nothing is written to yet.
+    /// Reserved clusters of a thick volume that nothing is written to yet, and of which level.
     pub(crate) thick_left: u64,
+    pub(crate) level: Option<Level>,
     /// An operation is under way that no change may get between.
     pub(crate) is_sealed: bool,
     /// Why it cannot be served, if its sets lost too many disks.
@@ -60,6 +64,7 @@ impl Live {
             overlay: Overlay::new(epoch),
             locked: BTreeSet::new(),
             thick_left: 0,
+            level: None,
             is_sealed: false,
             lost: None,
         }
@@ -97,6 +102,12 @@ pub(crate) struct State {
     pub(crate) next_job: u64,
     /// Chunks that a set has left; free after the next checkpoint.
     pub(crate) left_chunks: Vec<Seat>,
+    /// The next one of the redo area. It goes on where it was after a crash: of two waves of one
+    /// checkpoint the one with the higher number is the later one, whichever attempt it is of.
+    pub(crate) next_wave: u64,
+    /// What a checkpoint that did not end has left in place, and the maps do not know: checksums
+    /// by set, stripe and column.
+    pub(crate) redone: BTreeMap<(SetId, u32, usize), Redone>,
     /// Blocks to be rewritten from redundancy.
     pub(crate) heals: VecDeque<Heal>,
     /// Something in the journal has waited for long enough.
@@ -129,6 +140,8 @@ impl State {
             jobs: BTreeMap::new(),
             next_job: 0,
             left_chunks: Vec::new(),
+            next_wave: 0,
+            redone: BTreeMap::new(),
             heals: VecDeque::new(),
             is_aged: false,
             wants_checkpoint: false,

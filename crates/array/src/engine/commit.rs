@@ -34,8 +34,9 @@ impl Checkpoint {
     pub(super) async fn commit(mut self) -> Result<(), ArrayError> {
         let replies = self.apply_requests();
         self.write_pages().await?;
-        let payload = self.payload();
+        // First these: a chunk that is left from here on may be in the record still.
         let left_chunks = std::mem::take(&mut self.core.lock().left_chunks);
+        let payload = self.payload();
         payload.tables.check();
         self.core.write_record(self.number, &payload.encode()).await?;
         let core = Arc::clone(&self.core);
@@ -83,7 +84,7 @@ impl Checkpoint {
         Payload {
             number: self.number,
             mark: self.mark,
-            epoch: state.epoch,
+            epoch: self.epoch,
             next_version: state.next_version,
             next_set: state.space.next_set,
             level: self.core.level,
@@ -98,6 +99,7 @@ impl Checkpoint {
         let core = &self.core;
         let state = &mut *core.lock();
         state.checkpoint = self.number;
+        state.redone.clear();
         state.tables = payload.tables;
         state.pages.release();
         for (volume, segments) in &self.frozen {
@@ -127,15 +129,20 @@ impl State {
     /// Every volume of the tables is live, and no other.
     pub(crate) fn adopt_volumes(&mut self) {
         let tables = &self.tables;
-        self.live.retain(|id, _| tables.volumes.contains_key(id));
+        let gone = self.live.extract_if(.., |id, _| !tables.volumes.contains_key(id));
+        for (_, live) in gone {
+            if let Some(level) = live.level {
+                self.space.unreserve(level, live.thick_left);
+            }
+        }
         for (&id, volume) in &tables.volumes {
             let epoch = self.epoch;
             let live = self.live.entry(id).or_insert_with(|| Live::new(epoch));
             let clusters = volume.size_bytes.div_ceil(crate::CLUSTER_BYTES as u64);
             let is_thick = volume.thick && volume.deleted_unix_seconds.is_none();
             let left = if is_thick { clusters.saturating_sub(volume.head.mapped) } else { 0 };
-            self.space.move_reserve(volume.level, live.thick_left, left);
-            live.thick_left = left;
+            live.level = Some(volume.level);
+            live.thick_left = self.space.move_reserve(volume.level, live.thick_left, left);
         }
     }
 

@@ -31,9 +31,14 @@ impl Checkpoint {
     pub(super) async fn destage(&mut self) -> Result<(), ArrayError> {
         for (volume, segments) in self.frozen.clone() {
             let before = self.before(volume);
+            let first = self.freed.len();
             match self.destage_volume(volume, &segments).await {
                 Err(ArrayError::Lost) => self.set_aside(before).await?,
                 result => result?,
+            }
+            if mutants::is(Mutant::EarlyFree) {
+                let space = &mut self.core.lock().space;
+                self.freed[first..].iter().for_each(|place| space.release_early(*place));
             }
         }
         Ok(())
@@ -134,9 +139,6 @@ impl Checkpoint {
     /// Nothing that comes after this checkpoint refers to the place.
     fn free(&mut self, place: Place) {
         self.freed.push(place);
-        if mutants::is(Mutant::EarlyFree) {
-            self.core.lock().space.release_early(place);
-        }
     }
 
     async fn destage_batch(

@@ -36,7 +36,7 @@ use crate::mutants::{self, Mutant};
 use crate::overlay::Segment;
 use crate::tables::Tables;
 use crate::tree::{Page, PageAddr, PageRef};
-use crate::{Place, VersionId};
+use crate::{Epoch, Place, VersionId};
 
 /// One checkpoint on its way.
 struct Checkpoint {
@@ -44,6 +44,8 @@ struct Checkpoint {
     number: u64,
     /// Where the journal begins afterwards.
     mark: Mark,
+    /// Of what the journal holds from there on. A snapshot may be taken while this runs.
+    epoch: Epoch,
     /// Volumes with what is destaged, oldest segment first.
     frozen: Vec<(VersionId, Vec<Arc<Segment>>)>,
     requests: Vec<Request>,
@@ -59,8 +61,6 @@ struct Checkpoint {
     unused_pages: Vec<PageAddr>,
     /// Pages to be written.
     pages: Vec<(PageRef, Arc<Page>)>,
-    /// Redo records so far.
-    waves: u32,
 }
 
 impl Core {
@@ -98,6 +98,7 @@ impl Core {
             core: Arc::clone(self),
             number: state.checkpoint + 1,
             mark,
+            epoch,
             frozen,
             requests: std::mem::take(&mut state.requests),
             next: state.tables.clone(),
@@ -107,7 +108,6 @@ impl Core {
             unused: Vec::new(),
             unused_pages: Vec::new(),
             pages: Vec::new(),
-            waves: 0,
         }
     }
 }

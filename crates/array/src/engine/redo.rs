@@ -8,13 +8,13 @@ use ring::{Buf, Data};
 
 use super::Checkpoint;
 use super::gather::Writes;
-use crate::SetId;
-use crate::core::{Core, RETRY, until_done};
+use crate::core::{Core, RETRY, Redone, until_done};
 use crate::error::ArrayError;
-use crate::journal::Record;
+use crate::journal::{Changed, Record};
 use crate::mutants::{self, Mutant};
 use crate::raid::redo::{self, RedoError, Wave};
-use crate::raid::{ReadError, Update};
+use crate::raid::{Put, ReadError, Set, Update};
+use crate::{BLOCK_BYTES, SetId, crc32c};
 
 impl Checkpoint {
     pub(super) async fn update_stripes(
@@ -38,9 +38,12 @@ impl Checkpoint {
 
     /// One wave: written down, done, flushed. Then its half of the area may be used again.
     async fn do_wave(&mut self, updates: &[Update]) -> Result<(), ArrayError> {
-        let number = u64::from(self.waves);
-        self.waves += 1;
         let core = Arc::clone(&self.core);
+        let number = {
+            let state = &mut *core.lock();
+            state.next_wave += 1;
+            state.next_wave - 1
+        };
         if !mutants::is(Mutant::NoRedo) {
             core.write_redo(self.number, number, updates).await?;
         }
@@ -65,8 +68,16 @@ impl Core {
         Writes { changes, old, .. }: Writes,
     ) -> Result<Update, ArrayError> {
         let set = self.sets.get(set);
+        let columns = 0..set.shape().columns();
+        let redone: Vec<Option<Redone>> = {
+            let state = self.lock();
+            columns.map(|column| state.redone.get(&(set.id(), stripe, column)).copied()).collect()
+        };
         let crc_of = |column: usize, block: usize| {
-            old.iter().find(|(other, _)| *other == column).map(|(_, crcs)| crcs[block])
+            let known = redone[column].and_then(|crcs| crcs[block]);
+            known.or_else(|| {
+                old.iter().find(|(other, _)| *other == column).map(|(_, crcs)| crcs[block])
+            })
         };
         loop {
             match self.raid.plan_update(&set, stripe, &changes, &crc_of).await {
@@ -102,7 +113,18 @@ impl Core {
     async fn note_written(&self, checkpoint: u64, updates: &[Update]) -> Result<(), ArrayError> {
         let stripes =
             updates.iter().map(|update| (update.set, update.stripe, u16::from(update.written)));
-        let record = Record::Written { checkpoint, stripes: stripes.collect() };
+        let changed = updates.iter().flat_map(|update| {
+            let columns = self.sets.get(update.set).shape().columns();
+            let puts = update.puts.iter().filter(move |put| put.strip < columns);
+            puts.map(|put| Changed {
+                set: update.set,
+                stripe: update.stripe,
+                column: put.strip as u8,
+                crcs: crcs_of_put(put),
+            })
+        });
+        let (stripes, changed) = (stripes.collect(), changed.collect());
+        let record = Record::Written { checkpoint, stripes, changed };
         let added = self.journal.append_reserved(&record, None);
         let added = added.map_err(|_| ArrayError::Io(BlockError::NoSpace))?;
         Ok(self.journal.durable(added.ticket).await?)
@@ -130,12 +152,22 @@ impl Core {
             let Some(set) = self.sets.find(update.set) else { continue };
             match until_done(|| self.raid.apply(&set, update, WriteFlags::VOLATILE), self).await {
                 // A set that is not there cannot be served either; it is done when it is back.
-                Ok(()) => {}
+                Ok(()) => self.note_redone(&set, update),
                 Err(error) => tracing::warn!("redo of a stripe of set {}: {error}", update.set.0),
             }
         }
+        self.lock().next_wave = waves.last().map_or(0, |last| last.wave + 1);
         self.flush_disks().await;
         Ok(())
+    }
+
+    /// The checksums in the maps are those of what was there before.
+    fn note_redone(&self, set: &Set, update: &Update) {
+        let state = &mut *self.lock();
+        for put in update.puts.iter().filter(|put| put.strip < set.shape().columns()) {
+            let crcs = state.redone.entry((update.set, update.stripe, put.strip)).or_default();
+            crcs_of_put(put).into_iter().for_each(|(block, crc)| crcs[block as usize] = Some(crc));
+        }
     }
 
     async fn read_wave(&self, device: &dyn BlockDevice, half: u64) -> Option<Wave> {
@@ -151,6 +183,12 @@ impl Core {
             }
         }
     }
+}
+
+fn crcs_of_put(put: &Put) -> Vec<(u8, u32)> {
+    let bytes = put.data.as_slice().expect("updates are in buffers");
+    let blocks = bytes.chunks_exact(BLOCK_BYTES).map(crc32c);
+    (put.first_block as u8..).zip(blocks).collect()
 }
 
 /// What one I/O moves.

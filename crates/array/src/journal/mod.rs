@@ -67,7 +67,7 @@ use serde::{Deserialize, Serialize};
 use crate::{BLOCK_BYTES, DiskId, Task};
 
 pub use log::Journal;
-pub use record::{Placed, Record, Taken};
+pub use record::{Changed, Placed, Record, Taken};
 pub use scan::{JournalDamage, Scanned, scan};
 
 /// Batches that are written at the same time: one that the disks work on, and one that waits in

@@ -29,6 +29,19 @@ pub struct Taken {
     pub name: String,
 }
 
+/// Blocks of a cluster that were changed where it lies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// The set.
+    pub set: SetId,
+    /// Its stripe.
+    pub stripe: u32,
+    /// The data column.
+    pub column: u8,
+    /// Block and its new CRC32C.
+    pub crcs: Vec<(u8, u32)>,
+}
+
 /// A change. Its postcard form is part of the format on disk: new kinds go to the end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
@@ -73,12 +86,15 @@ pub enum Record {
         /// Disk and chunk of each column.
         members: Vec<(DiskId, u32)>,
     },
-    /// Columns of stripes that parity covers from now on.
+    /// Columns of stripes that parity covers from now on, and what changed in them: the maps
+    /// still have the checksums of what was there before.
     Written {
         /// The checkpoint that wrote them.
         checkpoint: u64,
         /// Set, stripe and mask of columns.
         stripes: Vec<(SetId, u32, u16)>,
+        /// Clusters in which data was changed where it lies.
+        changed: Vec<Changed>,
     },
 }
 

@@ -41,11 +41,10 @@ pub async fn read(device: &dyn BlockDevice) -> Result<Found, BlockError> {
     let Some(b_at) = Layout::label_b_at(size_bytes) else {
         return Ok(Found::Foreign(format!("a disk of {size_bytes} bytes, too small for labels")));
     };
-    let head_bytes = HEAD_BYTES.min(b_at + LABEL_BYTES);
-    let head = read_bytes(device, 0, head_bytes).await;
+    let first = read_bytes(device, 0, LABEL_BYTES).await;
     let tail = read_bytes(device, b_at, LABEL_BYTES).await;
-    let a = match &head {
-        Ok(head) => decode(&head[..LABEL_BYTES as usize], 0),
+    let a = match &first {
+        Ok(first) => decode(first, 0),
         Err(_) => Copy::Unreadable,
     };
     let b = match &tail {
@@ -56,7 +55,8 @@ pub async fn read(device: &dyn BlockDevice) -> Result<Found, BlockError> {
         return Ok(found);
     }
     // No label at all. A disk that cannot be read must never pass for a blank one.
-    let (head, tail) = (head?, tail?);
+    let head = read_bytes(device, 0, HEAD_BYTES.min(b_at + LABEL_BYTES)).await?;
+    let tail = tail?;
     let blank = head.iter().chain(&tail).all(|byte| *byte == 0);
     Ok(if blank {
         Found::Blank

@@ -49,8 +49,13 @@ impl Array {
         self.core
             .change_label(|label, _| {
                 let record = label.members.iter_mut().find(|record| record.disk == id);
-                record.expect("members stay in the label").state = MemberState::Failed;
-                true
+                let record = record.expect("members stay in the label");
+                // It may have left meanwhile.
+                let is_in = record.state != MemberState::Retired;
+                if is_in {
+                    record.state = MemberState::Failed;
+                }
+                is_in
             })
             .await;
         self.core.upkeep.ring();
@@ -102,6 +107,7 @@ impl Array {
     /// When metadata cannot be read.
     pub async fn scrub(&self) -> Result<CheckReport, ArrayError> {
         self.core.checkpointed().await?;
+        self.core.mend_labels().await;
         let mut findings = Findings::default();
         self.core.scrub_data(&mut findings).await?;
         Ok(findings.report)
@@ -190,11 +196,15 @@ impl Core {
             kind: MemberKind::Data,
         };
         self.raid.disks().add(id, &member.name, Arc::clone(&member.device));
-        self.change_label(|label, _| {
+        let added = self.change_label(|label, _| {
             label.members.push(record);
             true
-        })
-        .await;
+        });
+        if !added.await {
+            self.raid.disks().remove(id);
+            let what = format!("{} does not take its label", member.name);
+            return Err(ArrayError::BadDisk(what));
+        }
         let state = &mut *self.lock();
         state.space.chunks.add_disk(id, self.layout.chunks(size_bytes));
         let sizes = state.label.data_sizes();

@@ -1,7 +1,7 @@
 //! Making an array, and finding one again.
 //!
 //! ```text
-//!  labels ─▶ checkpoint record ─▶ sets, space, tables ─▶ redo ─▶ journal ─▶ first checkpoint
+//!  labels ─▶ checkpoint record ─▶ sets, space, tables ─▶ journal ─▶ redo ─▶ first checkpoint
 //! ```
 //!
 //! The first checkpoint brings all copies of the journal to the same state: only then is the
@@ -155,8 +155,10 @@ async fn load(
     });
     alarm.connect(&core);
     core.load_sets(&payload)?;
+    // The redo area may be about sets that only the journal knows.
+    core.replay(membership, &records)?;
     core.redo(&devices, payload.number + 1).await?;
-    core.replay(membership, records).await?;
+    core.decide_rooms().await?;
     core.start();
     for disk in lagging {
         core.catch_up(disk).await;
@@ -194,10 +196,12 @@ fn fresh_state(
 ) -> State {
     let mut space = Space::default();
     for record in &label.members {
-        let is_there = !membership.missing.contains(&record.disk);
-        if record.kind == MemberKind::Data && record.is_used() {
+        let is_there = record.is_used() && !membership.missing.contains(&record.disk);
+        // One that failed has chunks until all of them were restored elsewhere.
+        if record.kind == MemberKind::Data && record.state != label::MemberState::Retired {
             space.chunks.add_disk(record.disk, label.layout.chunks(record.size_bytes));
-            space.chunks.set_open(record.disk, is_there);
+            let stays = !payload.tables.leaving.contains(&record.disk);
+            space.chunks.set_open(record.disk, is_there && stays);
         }
     }
     space.set_spare(&label.layout, &label.data_sizes());
@@ -241,6 +245,8 @@ impl Core {
     /// A holder that lacks some of the journal gets it, or is out.
     async fn catch_up(self: &Arc<Self>, disk: DiskId) {
         let Some(member) = self.raid.disks().get(disk) else { return };
+        // A checkpoint would trim what is being copied.
+        let _turn = self.checkpointing.take().await;
         let holder = Holder { disk, device: Arc::clone(member.device()) };
         if let Err(error) = self.journal.fill(&holder).await {
             self.disk_failed(disk, &format!("it cannot hold the journal: {error}")).await;
@@ -270,11 +276,12 @@ impl Core {
 
     /// A disk that is not there counts as failed until it is back.
     async fn disk_missing(self: &Arc<Self>, disk: DiskId) {
-        self.change_label(|label, checkpoint| {
+        self.change_label(|label, state| {
             let record = label.members.iter_mut().find(|record| record.disk == disk);
             match record {
                 Some(record) if record.state == label::MemberState::Active => {
-                    record.state = label::MemberState::Stale { since_checkpoint: checkpoint };
+                    let since_checkpoint = state.checkpoint;
+                    record.state = label::MemberState::Stale { since_checkpoint };
                     label.holders.retain(|holder| *holder != disk);
                     true
                 }

@@ -11,10 +11,10 @@ use crate::{DiskId, VersionId};
 
 impl Core {
     /// Does in memory what the records of the journal say, in their order.
-    pub(super) async fn replay(
-        self: &Arc<Self>,
+    pub(super) fn replay(
+        &self,
         membership: &Membership,
-        records: Vec<(Record, u64)>,
+        records: &[(Record, u64)],
     ) -> Result<(), ArrayError> {
         // Who was not active missed what these records say was written directly.
         let label = &membership.label;
@@ -24,13 +24,11 @@ impl Core {
             .map(|record| record.disk)
             .filter(|disk| membership.current.iter().all(|present| present.disk != *disk))
             .collect();
-        {
-            let state = &mut *self.lock();
-            for (record, position) in &records {
-                self.replay_record(state, record, *position, &away)?;
-            }
+        let state = &mut *self.lock();
+        for (record, position) in records {
+            self.replay_record(state, record, *position, &away)?;
         }
-        self.decide_rooms().await
+        Ok(())
     }
 
     fn replay_record(
@@ -82,11 +80,20 @@ impl Core {
                     self.enter_set(state, *id, *level, members);
                 }
             }
-            Record::Written { checkpoint, stripes } => {
+            Record::Written { checkpoint, stripes, changed } => {
                 if *checkpoint > state.checkpoint {
                     for (set, stripe, columns) in stripes {
                         if let Some(set) = self.sets.find(*set) {
                             set.mark_written(*stripe, *columns as u8);
+                        }
+                    }
+                    for one in changed {
+                        let key = (one.set, one.stripe, usize::from(one.column));
+                        let crcs = state.redone.entry(key).or_default();
+                        for (block, crc) in &one.crcs {
+                            if let Some(known) = crcs.get_mut(usize::from(*block)) {
+                                *known = Some(*crc);
+                            }
                         }
                     }
                 }
@@ -126,7 +133,7 @@ impl Core {
     }
 
     /// Sets space aside for what will need it, as it was when these changes were made.
-    async fn decide_rooms(self: &Arc<Self>) -> Result<(), ArrayError> {
+    pub(super) async fn decide_rooms(self: &Arc<Self>) -> Result<(), ArrayError> {
         let all: Vec<(VersionId, Vec<u64>)> = {
             let state = self.lock();
             let undecided = |(id, live): (&VersionId, &crate::core::Live)| {

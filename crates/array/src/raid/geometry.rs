@@ -49,6 +49,13 @@ impl Shape {
         fits.then_some(Self { members, columns, parity })
     }
 
+    /// The same with so many copies; of sets with parity it never changes.
+    #[must_use]
+    pub fn with_members(self, members: usize) -> Self {
+        assert!(members == self.members || self.parity == 0, "only copies are added");
+        Self { members, ..self }
+    }
+
     /// How many members.
     #[must_use]
     pub fn members(self) -> usize {

@@ -21,8 +21,16 @@ pub struct Scrubbed {
     pub bad: u32,
     /// How many of them are right again.
     pub repaired: u32,
+    /// How many of them are known, and their disk did not take them.
+    pub refused: u32,
     /// Data blocks (column, block) that no disk can give.
     pub damaged: Vec<(usize, usize)>,
+}
+
+impl Scrubbed {
+    fn count(&mut self, is_repaired: bool) {
+        *(if is_repaired { &mut self.repaired } else { &mut self.refused }) += 1;
+    }
 }
 
 /// Rows of a stripe, whole.
@@ -87,7 +95,8 @@ impl Raid {
                 let fetched = self.fetch(&wanted).await.map_err(WriteError::Later)?;
                 if fetched.missing == 0 {
                     let data = fetched.bytes.freeze();
-                    found.repaired += u32::from(self.repair(set, stripe, &copy, row, data).await?);
+                    let is_done = self.repair(set, stripe, &copy, row, data).await?;
+                    found.count(is_done);
                 } else if !found.damaged.contains(&(0, row)) {
                     found.damaged.push((0, row));
                 }
@@ -129,7 +138,7 @@ impl Raid {
             for (column, block) in data.iter().enumerate() {
                 if rows.block(column, row).is_none() && rows.strips[column].is_some() {
                     found.bad += 1;
-                    found.repaired += self.mend(set, stripe, (column, row), block).await?;
+                    found.count(self.mend(set, stripe, (column, row), block).await?);
                 }
             }
             if proves_parity {
@@ -162,25 +171,24 @@ impl Raid {
             }
             if rows.strips[strip].is_some() {
                 found.bad += 1;
-                found.repaired += self.mend(set, stripe, (strip, row), right).await?;
+                found.count(self.mend(set, stripe, (strip, row), right).await?);
             }
         }
         Ok(())
     }
 
-    /// Writes the right contents of a block that could not be read or is wrong: 1 if it took them.
+    /// Writes the right contents of a block that could not be read or is wrong; whether its disk took them.
     async fn mend(
         &self,
         set: &Set,
         stripe: u32,
         (strip, row): (usize, usize),
         right: &[u8],
-    ) -> Result<u32, WriteError> {
+    ) -> Result<bool, WriteError> {
         let copies = self.copies(set, stripe, strip);
-        let Some(copy) = copies.first() else { return Ok(0) };
+        let Some(copy) = copies.first() else { return Ok(false) };
         let mut buf = Buf::alloc(right.len()).ok_or(WriteError::Later(BlockError::NoMemory))?;
         buf.copy_from_slice(right);
-        let is_done = self.repair(set, stripe, copy, row, buf.freeze()).await?;
-        Ok(u32::from(is_done))
+        self.repair(set, stripe, copy, row, buf.freeze()).await
     }
 }

@@ -54,6 +54,10 @@ struct State {
     replacement: Option<Replacement>,
     written: Vec<u8>,
     stale: Vec<u16>,
+    /// Bits that were taken out of `stale` after the flush that runs now had begun ...
+    given: Vec<u16>,
+    /// ... and before that: a loss of power can still undo what they stand for.
+    flushing: Vec<u16>,
 }
 
 /// A RAID set. Shared by all cores.
@@ -61,6 +65,7 @@ struct State {
 pub struct Set {
     id: SetId,
     level: Option<Level>,
+    /// With the members that it was made with; copies may be added.
     shape: Shape,
     layout: Layout,
     state: RwLock<State>,
@@ -108,7 +113,8 @@ impl Set {
         if written.len() != wanted || !(stale.is_empty() || stale.len() == stripes) {
             return Err(BadSet::Stripes);
         }
-        let state = RwLock::new(State { members, replacement, written, stale });
+        let (given, flushing) = (Vec::new(), Vec::new());
+        let state = RwLock::new(State { members, replacement, written, stale, given, flushing });
         Ok(Self { id, level, shape, layout, state, turn: AtomicU32::new(0) })
     }
 
@@ -116,15 +122,33 @@ impl Set {
     #[must_use]
     pub fn record(&self) -> SetRecord {
         let state = self.state();
-        let stale = if state.stale.iter().any(|mask| *mask != 0) { &state.stale[..] } else { &[] };
+        let mut stale = state.lacking();
+        if stale.iter().all(|mask| *mask == 0) {
+            stale.clear();
+        }
         SetRecord {
             id: self.id,
             level: self.level,
             members: state.members.clone(),
             replacement: state.replacement,
             written: state.written.clone(),
-            stale: stale.to_vec(),
+            stale,
         }
+    }
+
+    /// All disks are about to be flushed.
+    pub fn flush_begins(&self) {
+        let state = &mut *self.state_mut();
+        let given = std::mem::take(&mut state.given);
+        let stripes = given.len().max(state.flushing.len());
+        state.flushing.resize(stripes, 0);
+        state.flushing.iter_mut().zip(given).for_each(|(mask, more)| *mask |= more);
+    }
+
+    /// They were: what was given before that is durable. What a disk that failed meanwhile lacks
+    /// was marked before this.
+    pub fn flush_ends(&self) {
+        self.state_mut().flushing.clear();
     }
 
     /// Its number.
@@ -142,7 +166,7 @@ impl Set {
     /// How it is built.
     #[must_use]
     pub fn shape(&self) -> Shape {
-        self.shape
+        self.shape.with_members(self.state().members.len())
     }
 
     /// How many stripes it has.
@@ -209,7 +233,7 @@ impl Set {
     #[must_use]
     pub fn losses_max(&self) -> usize {
         match self.shape.parity() {
-            0 => self.shape.members() - 1,
+            0 => self.shape().members() - 1,
             parity => parity,
         }
     }
@@ -261,8 +285,12 @@ impl Set {
     pub(super) fn clear_stale(&self, stripe: u32, disk: DiskId) {
         let mut state = self.state_mut();
         let Some(bit) = state.bit_of(disk) else { return };
-        if let Some(mask) = state.stale.get_mut(stripe as usize) {
+        let stripes = state.stale.len();
+        let Some(mask) = state.stale.get_mut(stripe as usize) else { return };
+        if *mask & bit != 0 {
             *mask &= !bit;
+            state.given.resize(stripes, 0);
+            state.given[stripe as usize] |= bit;
         }
     }
 
@@ -273,7 +301,7 @@ impl Set {
     /// When there is no such member, or the disk has a member already. A replacement that there
     /// was before is dropped.
     pub fn set_replacement(&self, member: usize, seat: Seat) -> Result<(), BadSet> {
-        if member >= self.shape.members() {
+        if member >= self.shape().members() {
             return Err(BadSet::Replacement(member));
         }
         let stripes = self.stripes() as usize;
@@ -281,29 +309,78 @@ impl Set {
         if state.members.iter().any(|other| other.disk == seat.disk) {
             return Err(BadSet::SameDisk(seat.disk));
         }
+        state.forget_bit(1 << REPLACEMENT);
         state.replacement = Some(Replacement { member, seat });
         state.stale.resize(stripes, 0);
         state.stale.iter_mut().for_each(|mask| *mask |= 1 << REPLACEMENT);
         Ok(())
     }
 
+    /// One more copy of metadata, which
+    /// [`Raid::refresh_stripe`](super::Raid::refresh_stripe) has to fill.
+    ///
+    /// # Errors
+    /// When the set is none of metadata or has all copies already, or one on this disk.
+    pub fn add_copy(&self, seat: Seat) -> Result<(), BadSet> {
+        let stripes = self.stripes() as usize;
+        let mut state = self.state_mut();
+        let member = state.members.len();
+        if self.level.is_some() || Shape::of(None, member + 1).is_none() {
+            return Err(BadSet::Members(member + 1));
+        }
+        if state.bit_of(seat.disk).is_some() {
+            return Err(BadSet::SameDisk(seat.disk));
+        }
+        state.members.push(seat);
+        state.forget_bit(1 << member);
+        state.stale.resize(stripes, 0);
+        state.stale.iter_mut().for_each(|mask| *mask |= 1 << member);
+        Ok(())
+    }
+
+    /// Gives up a copy of metadata, when all others are whole; the chunk that is free then.
+    #[must_use]
+    pub fn remove_copy(&self, disk: DiskId) -> Option<Seat> {
+        let state = &mut *self.state_mut();
+        let member = state.members.iter().position(|seat| seat.disk == disk)?;
+        let others = !(1 << member);
+        let is_whole = state.lacking().iter().all(|mask| mask & others == 0);
+        let may_go = self.level.is_none() && state.replacement.is_none() && is_whole;
+        if !may_go || state.members.len() == 1 {
+            return None;
+        }
+        for masks in [&mut state.stale, &mut state.given, &mut state.flushing] {
+            masks.iter_mut().for_each(|mask| *mask = 0);
+        }
+        Some(state.members.remove(member))
+    }
+
     /// Gives the replacement up; its chunk is free.
     pub fn drop_replacement(&self) -> Option<Replacement> {
         let mut state = self.state_mut();
-        state.stale.iter_mut().for_each(|mask| *mask &= !(1 << REPLACEMENT));
+        state.forget_bit(1 << REPLACEMENT);
         state.replacement.take()
     }
 
-    /// Puts the replacement in its member's place, if it lacks nothing; the seat that is free now.
+    /// Whether there is a replacement that was given everything, and only not yet durably.
+    #[must_use]
+    pub fn replacement_waits(&self) -> bool {
+        let state = self.state();
+        let has = |masks: &[u16]| masks.iter().any(|mask| mask >> REPLACEMENT & 1 == 1);
+        state.replacement.is_some() && !has(&state.stale) && has(&state.lacking())
+    }
+
+    /// Puts the replacement in its member's place, if it lacks nothing, also after a loss of
+    /// power; the seat that is free now.
     #[must_use]
     pub fn promote_replacement(&self) -> Option<Seat> {
         let mut state = self.state_mut();
         let new = state.replacement?;
-        if state.stale.iter().any(|mask| mask >> REPLACEMENT & 1 == 1) {
+        if state.lacking().iter().any(|mask| mask >> REPLACEMENT & 1 == 1) {
             return None;
         }
         state.replacement = None;
-        state.stale.iter_mut().for_each(|mask| *mask &= !(1 << new.member));
+        state.forget_bit(1 << new.member);
         Some(std::mem::replace(&mut state.members[new.member], new.seat))
     }
 
@@ -312,9 +389,10 @@ impl Set {
         assert!(stripe < self.stripes() && strip < self.shape.strips(), "a strip of this set");
         let state = self.state();
         let stale = state.stale.get(stripe as usize).copied().unwrap_or(0);
+        let shape = self.shape.with_members(state.members.len());
         let mut holders = Holders::new();
         for (member, seat) in state.members.iter().enumerate() {
-            if !self.shape.holds(stripe, member, strip) {
+            if !shape.holds(stripe, member, strip) {
                 continue;
             }
             holders.push(Holder { seat: *seat, is_stale: stale >> member & 1 == 1 });
@@ -362,6 +440,23 @@ impl Set {
 }
 
 impl State {
+    /// Who would lack something of each stripe after a loss of power.
+    fn lacking(&self) -> Vec<u16> {
+        let mut masks = self.stale.clone();
+        for more in [&self.given, &self.flushing] {
+            masks.resize(masks.len().max(more.len()), 0);
+            masks.iter_mut().zip(more).for_each(|(mask, more)| *mask |= more);
+        }
+        masks
+    }
+
+    /// Nobody has this bit any more, or somebody else.
+    fn forget_bit(&mut self, bit: u16) {
+        for masks in [&mut self.stale, &mut self.given, &mut self.flushing] {
+            masks.iter_mut().for_each(|mask| *mask &= !bit);
+        }
+    }
+
     fn bit_of(&self, disk: DiskId) -> Option<u16> {
         let member = self.members.iter().position(|seat| seat.disk == disk);
         let new = self.replacement.filter(|new| new.seat.disk == disk).map(|_| REPLACEMENT);
@@ -421,10 +516,38 @@ mod tests {
             set.clear_stale(stripe, DiskId(9));
             assert_eq!(set.promote_replacement(), None);
         }
+        set.flush_begins();
         set.clear_stale(3, DiskId(9));
+        set.flush_ends();
+        assert!(set.replacement_waits(), "stripe 3 was given during the flush");
+        assert_eq!(set.record().stale[3], 1 << REPLACEMENT, "a power cut may take it back");
+        assert_eq!(set.promote_replacement(), None);
+        set.flush_begins();
+        assert!(set.replacement_waits());
+        set.flush_ends();
         assert_eq!(set.promote_replacement(), Some(seat(1)));
         assert_eq!(set.members(), [seat(0), seat(9)]);
         assert_eq!((set.stale_stripes(), set.replacement()), (vec![], None));
+    }
+
+    #[test]
+    fn copies_of_metadata_come_and_go() {
+        let set = Set::empty(SetId(1), None, vec![seat(0)], LAYOUT).unwrap();
+        set.add_copy(seat(1)).unwrap();
+        assert_eq!(set.add_copy(seat(1)), Err(BadSet::SameDisk(DiskId(1))));
+        assert_eq!((set.shape().members(), set.stale(3)), (2, 0b10));
+        assert_eq!(set.remove_copy(DiskId(0)), None, "the new one is empty");
+        for stripe in 0..4 {
+            set.clear_stale(stripe, DiskId(1));
+        }
+        assert_eq!(set.remove_copy(DiskId(0)), None, "nor is it durable");
+        set.flush_begins();
+        set.flush_ends();
+        assert_eq!(set.remove_copy(DiskId(0)), Some(seat(0)));
+        assert_eq!((set.members(), set.losses_max()), (vec![seat(1)], 0));
+        assert_eq!(set.remove_copy(DiskId(1)), None, "the last one stays");
+        let data = super::tests::set(Level::Raid1, 2);
+        assert_eq!(data.add_copy(seat(9)), Err(BadSet::Members(3)));
     }
 
     #[test]

@@ -14,6 +14,8 @@ use crate::DiskId;
 pub struct Chunks {
     disks: BTreeMap<DiskId, Disk>,
     spare_chunks: u64,
+    /// Of what is kept free: sets for metadata, and their width. It must lie on so many disks.
+    spare_sets: (u64, usize),
 }
 
 #[derive(Debug, Clone)]
@@ -76,6 +78,11 @@ impl Chunks {
         self.spare_chunks = chunks;
     }
 
+    /// Keeps room for so many sets of this width, of metadata.
+    pub fn set_spare_sets(&mut self, sets: u64, width: usize) {
+        self.spare_sets = (sets, width);
+    }
+
     /// What is kept free for rebuilds.
     #[must_use]
     pub fn spare(&self) -> u64 {
@@ -111,6 +118,13 @@ impl Chunks {
         rest[..width].iter_mut().for_each(|disk| disk.free -= 1);
         if sets_possible(&rest, width) + 1 < possible {
             candidates.sort_by(Candidate::by_free);
+        }
+        let (spare_sets, spare_width) = self.spare_sets;
+        let spare_width = spare_width.min(self.disks_open());
+        let mut rest = candidates.clone();
+        rest[..width].iter_mut().for_each(|disk| disk.free -= 1);
+        if spare_sets > 0 && sets_possible(&rest, spare_width) < spare_sets {
+            return None;
         }
         Some(candidates[..width].iter().map(|disk| (disk.id, self.take(disk.id))).collect())
     }

@@ -12,9 +12,10 @@ use futures_util::StreamExt;
 use futures_util::stream;
 
 use crate::api::JobKind;
-use crate::core::Core;
+use crate::core::{Core, State};
 use crate::label::MemberState;
 use crate::raid::{Access, ReadError, Seat, Set};
+use crate::space::{Kind, width};
 use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId};
 
 /// Neighbouring stripes of a set that follow each other, so that disks need not seek between them.
@@ -30,12 +31,16 @@ impl Core {
     /// Restores redundancy; whether there was anything to do.
     pub(super) async fn restore(self: &Arc<Self>) -> bool {
         self.appoint_replacements();
+        self.widen_metadata();
         let work = self.stale_work();
         let is_busy = !work.is_empty();
         if is_busy {
             self.refresh_all(work).await;
         }
-        self.promote_replacements() | self.welcome_back().await | self.dismiss().await | is_busy
+        self.promote_replacements().await
+            | self.welcome_back().await
+            | self.dismiss().await
+            | is_busy
     }
 
     /// Disks whose chunks have to go to others.
@@ -61,7 +66,16 @@ impl Core {
         if leaving.is_empty() {
             return;
         }
+        for disk in &leaving {
+            self.lock().space.open_disk(*disk, false);
+        }
         for set in self.sets.all() {
+            // One whose own disk has to go is no replacement any more.
+            if set.replacement().is_some_and(|new| leaving.contains(&new.seat.disk))
+                && let Some(new) = set.drop_replacement()
+            {
+                leave_chunk(&mut self.lock(), &set, new.seat);
+            }
             let members = set.members();
             let gone = members.iter().position(|seat| leaving.contains(&seat.disk));
             let Some(member) = gone.filter(|_| set.replacement().is_none()) else { continue };
@@ -71,10 +85,40 @@ impl Core {
             let state = &mut *self.lock();
             let mut avoid: Vec<DiskId> = members.iter().map(|seat| seat.disk).collect();
             avoid.extend(&leaving);
-            let Some((disk, chunk)) = state.space.chunks.allocate_one(&avoid) else { continue };
+            let Some((disk, chunk)) = state.space.chunks.allocate_one(&avoid) else {
+                // Metadata has as many copies as there are disks, and now there is one less.
+                if let Some(old) = set.remove_copy(members[member].disk) {
+                    leave_chunk(state, &set, old);
+                }
+                continue;
+            };
             let seat = Seat { disk, chunk };
             set.set_replacement(member, seat).expect("a disk that the set is not on");
             state.wants_checkpoint = true;
+        }
+    }
+
+    /// Metadata gets all its copies when there are disks for them: a set may be of a time when
+    /// there were fewer, or when some were away.
+    fn widen_metadata(&self) {
+        let leaving = self.leaving();
+        for set in self.sets.all().iter().filter(|set| set.level().is_none()) {
+            let state = &mut *self.lock();
+            let wanted = width(Kind::Metadata, state.space.chunks.disks_open()).unwrap_or(0);
+            let mut avoid: Vec<DiskId> = set.members().iter().map(|seat| seat.disk).collect();
+            // One that is to be replaced is a copy too.
+            let missing = wanted.saturating_sub(avoid.len());
+            avoid.extend(&leaving);
+            avoid.extend(set.replacement().map(|new| new.seat.disk));
+            for _ in 0..missing {
+                let Some((disk, chunk)) = state.space.chunks.allocate_one(&avoid) else { break };
+                let added = set.add_copy(Seat { disk, chunk });
+                added.expect("a disk that the set is not on, and not too many");
+                avoid.push(disk);
+                let disks = set.members().iter().map(|seat| seat.disk).collect();
+                state.space.pool.set_disks(set.id(), disks);
+                state.wants_checkpoint = true;
+            }
         }
     }
 
@@ -196,17 +240,17 @@ impl Core {
     }
 
     /// Replacements that lack nothing take their member's place; whether there were any.
-    fn promote_replacements(&self) -> bool {
+    async fn promote_replacements(self: &Arc<Self>) -> bool {
         let mut any = false;
+        // A replacement counts when what it was given is durable.
+        let waits = self.sets.all().iter().any(|set| set.replacement_waits());
+        if waits && self.checkpointed().await.is_err() {
+            return false;
+        }
         for set in self.sets.all() {
             if let Some(old) = set.promote_replacement() {
                 any = true;
-                let state = &mut *self.lock();
-                let disks = set.members().iter().map(|seat| seat.disk).collect();
-                state.space.pool.set_disks(set.id(), disks);
-                // The last checkpoint still says that the set is there.
-                state.left_chunks.push(old);
-                state.wants_checkpoint = true;
+                leave_chunk(&mut self.lock(), &set, old);
             }
         }
         if any {
@@ -225,9 +269,7 @@ impl Core {
         };
         let mut any = false;
         for disk in stale {
-            let member = self.raid.disks().get(disk);
-            let is_there = member.is_some_and(|member| member.access() == Access::Full);
-            if !is_there || self.sets.all().iter().any(|set| set.is_stale_on(disk)) {
+            if !self.is_up_to_date(disk) {
                 continue;
             }
             // What it was given is durable after a checkpoint, and so is the note that it was.
@@ -235,18 +277,31 @@ impl Core {
                 return any;
             }
             any |= self
-                .change_label(|label, _| {
+                .change_label(|label, state| {
                     let record = label.members.iter_mut().find(|record| record.disk == disk);
                     let record = record.expect("members stay in the label");
-                    record.state = MemberState::Active;
-                    true
+                    // It may have failed again meanwhile, or have been given up.
+                    let is_stale = matches!(record.state, MemberState::Stale { .. });
+                    let is_back =
+                        is_stale && !state.away.contains_key(&disk) && self.is_up_to_date(disk);
+                    if is_back {
+                        record.state = MemberState::Active;
+                        let text = format!("disk {} is up to date again", self.disk_name(disk));
+                        tracing::info!("{text}");
+                        state.note(self.env.unix_seconds(), text);
+                    }
+                    is_back
                 })
                 .await;
-            let text = format!("disk {} is up to date again", self.disk_name(disk));
-            tracing::info!("{text}");
-            self.lock().note(self.env.unix_seconds(), text);
         }
         any
+    }
+
+    /// Whether a disk is there and lacks nothing.
+    fn is_up_to_date(&self, disk: DiskId) -> bool {
+        let member = self.raid.disks().get(disk);
+        member.is_some_and(|member| member.access() == Access::Full)
+            && !self.sets.all().iter().any(|set| set.is_stale_on(disk))
     }
 
     /// Disks that are empty and were to leave are let go.
@@ -265,6 +320,15 @@ impl Core {
         }
         any
     }
+}
+
+/// A chunk does not belong to a set any more; until the next checkpoint the last one says that it
+/// does.
+fn leave_chunk(state: &mut State, set: &Set, chunk: Seat) {
+    let disks = set.members().iter().map(|seat| seat.disk).collect();
+    state.space.pool.set_disks(set.id(), disks);
+    state.left_chunks.push(chunk);
+    state.wants_checkpoint = true;
 }
 
 /// Whether a disk has failed so often that it should be emptied while it still can be read.

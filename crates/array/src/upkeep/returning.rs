@@ -55,29 +55,47 @@ impl Core {
         if !is_ours || label::write(&**member.device(), &label).await.is_err() {
             return false;
         }
-        // From here on it is written to; what it lacks is known to the sets.
-        if member.access() == Access::None {
-            self.sets.all().iter().for_each(|set| set.mark_all_stale(disk));
-        }
-        let member = self.raid.disks().add(disk, member.name(), Arc::clone(member.device()));
-        let text = format!("disk {} is back", member.name());
-        tracing::info!("{text}");
-        {
-            let state = &mut *self.lock();
+        let changed = self.change_label(|label, state| {
+            // It may have been given up meanwhile.
+            if !matches!(state_of(label), Some(MemberState::Stale { .. })) {
+                return false;
+            }
+            // From here on it is written to; what it lacks is known to the sets.
+            if member.access() == Access::None {
+                self.sets.all().iter().for_each(|set| set.mark_all_stale(disk));
+            }
+            self.raid.disks().add(disk, member.name(), Arc::clone(member.device()));
             state.away.remove(&disk);
-            state.note(self.env.unix_seconds(), text);
-            state.space.open_disk(disk, true);
+            state.space.open_disk(disk, !state.tables.leaving.contains(&disk));
+            true
+        });
+        if changed.await {
+            let text = format!("disk {} is back", member.name());
+            tracing::info!("{text}");
+            self.lock().note(self.env.unix_seconds(), text);
+            return true;
         }
-        self.change_label(|_, _| true).await;
-        true
+        false
     }
 
     /// A disk that holds nothing leaves the array.
     pub(super) async fn retire(self: &Arc<Self>, disk: DiskId) -> bool {
         let changed = self
-            .change_label(|label, _| {
+            .change_label(|label, state| {
+                // It was closed before, so nothing comes onto it any more.
+                state.space.open_disk(disk, false);
+                if state.space.chunks.counts(disk).is_some_and(|(_, used)| used > 0) {
+                    return false;
+                }
                 let record = label.members.iter_mut().find(|record| record.disk == disk);
                 let record = record.expect("members stay in the label");
+                let is_stale = matches!(record.state, MemberState::Stale { .. });
+                let leaves = state.away.contains_key(&disk) || state.tables.leaving.contains(&disk);
+                if is_stale && !leaves {
+                    // It came back in the meantime.
+                    state.space.open_disk(disk, true);
+                    return false;
+                }
                 let before = std::mem::replace(&mut record.state, MemberState::Retired);
                 label.holders.retain(|holder| *holder != disk);
                 before != MemberState::Retired

@@ -153,26 +153,42 @@ impl Core {
         }
     }
 
-    /// The labels of all disks that are in are whole and the newest.
-    async fn check_labels(&self, findings: &mut Findings) {
-        let generation = self.lock().label.generation;
+    /// Labels that are damaged or not the newest, with the disk's name and what is wrong.
+    async fn bad_labels(&self) -> Vec<String> {
+        // Not while they are being changed.
+        let _turn = self.labelling.take().await;
+        let current = self.lock().label.clone();
+        let generation = current.generation;
+        let mut bad = Vec::new();
         for disk in self.raid.disks().all() {
-            if disk.access() != crate::raid::Access::Full {
+            let is_member = current.member(disk.id()).is_some();
+            if disk.access() != crate::raid::Access::Full || !is_member {
                 continue;
             }
             match crate::label::read(&**disk.device()).await {
                 Ok(crate::label::Found::Label { label, rewrite })
                     if label.generation == generation && !rewrite => {}
                 Ok(other) => {
-                    let name = disk.name();
-                    findings.problem(format!(
-                        "the labels of disk {name} are not the newest: {other:?}"
+                    bad.push(format!(
+                        "the labels of {} are not the newest: {other:?}",
+                        disk.name()
                     ));
                 }
-                Err(error) => {
-                    findings.problem(format!("disk {} cannot be read: {error}", disk.name()));
-                }
+                Err(error) => bad.push(format!("{} cannot be read: {error}", disk.name())),
             }
+        }
+        bad
+    }
+
+    /// The labels of all disks that are in are whole and the newest.
+    async fn check_labels(&self, findings: &mut Findings) {
+        self.bad_labels().await.into_iter().for_each(|text| findings.problem(text));
+    }
+
+    /// Writes the labels again if one of them needs it.
+    pub(crate) async fn mend_labels(self: &Arc<Self>) {
+        if !self.bad_labels().await.is_empty() {
+            self.change_label(|_, _| true).await;
         }
     }
 
@@ -298,11 +314,10 @@ impl Core {
                 findings.problem(format!("{name} cannot be read at byte {at}: {error}"));
             }
         }
-        let left = u64::from(scrubbed.bad - scrubbed.repaired) as usize;
-        if left > scrubbed.damaged.len() {
+        if scrubbed.refused > 0 {
             findings.problem(format!(
                 "{} blocks of copies or parity could not be repaired",
-                left - scrubbed.damaged.len()
+                scrubbed.refused
             ));
         }
     }

@@ -13,7 +13,7 @@ use super::read::in_block;
 use super::{Device, exclusive};
 use crate::core::{Core, State};
 use crate::journal::{PAYLOAD_BLOCKS_MAX, Record, Ticket};
-use crate::overlay::{Base, Patch, Room};
+use crate::overlay::{Base, Room};
 use crate::tree::{Missing, leaf};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, VersionId};
 
@@ -284,8 +284,10 @@ impl State {
             return Ok(patch.room);
         }
         // With older changes that are not in the map yet it is not known who will own what: a
-        // cluster too many is set aside then, until the next checkpoint.
-        if live.overlay.resolve(cluster) != Patch::default()
+        // cluster too many is set aside then, until the next checkpoint. Changed blocks alone, as
+        // a replay of the journal finds them, leave that as the map has it: to set more aside than
+        // before a crash would be to ask a full array for what it has not.
+        if live.overlay.resolve(cluster).base != Base::Below
             || live.overlay.waiting().next().is_some()
         {
             return Ok(Room::Reserved);

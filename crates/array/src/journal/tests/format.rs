@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::super::batch::{Batch, HEAD_BYTES, Head};
 use super::*;
+use crate::journal::Changed;
 use crate::wire::put;
 use crate::{CLUSTER_BLOCKS, Epoch, Level, Place, SetId, crc32c};
 
@@ -47,10 +48,20 @@ pub(super) fn any_record() -> impl Strategy<Value = Record> {
             }),
         (
             any::<u64>(),
-            proptest::collection::vec((any::<u32>(), any::<u32>(), any::<u16>()), 0..99)
+            proptest::collection::vec((any::<u32>(), any::<u32>(), any::<u16>()), 0..99),
+            proptest::collection::vec((any::<u8>(), any::<u32>()), 0..16)
         )
-            .prop_map(|(checkpoint, stripes)| Record::Written {
+            .prop_map(|(checkpoint, stripes, crcs)| Record::Written {
                 checkpoint,
+                changed: stripes
+                    .iter()
+                    .map(|(set, stripe, mask)| Changed {
+                        set: SetId(*set),
+                        stripe: *stripe,
+                        column: *mask as u8,
+                        crcs: crcs.clone(),
+                    })
+                    .collect(),
                 stripes: stripes.into_iter().map(|(set, s, mask)| (SetId(set), s, mask)).collect(),
             }),
     ]
@@ -91,6 +102,7 @@ fn no_flipped_bit_passes() {
             Record::Written {
                 checkpoint: 1,
                 stripes: (0..2000).map(|stripe| (SetId(1), stripe, 3)).collect(),
+                changed: vec![Changed { set: SetId(1), stripe: 7, column: 1, crcs: vec![(3, 4)] }],
             },
         ],
     );

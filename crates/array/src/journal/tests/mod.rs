@@ -211,6 +211,7 @@ fn long_records_go_behind_the_payload_and_too_long_ones_nowhere() {
     let stripes = |count: u32| Record::Written {
         checkpoint: 1,
         stripes: (0..count).map(|stripe| (crate::SetId(9), stripe << 12, 0xffff)).collect(),
+        changed: Vec::new(),
     };
     write(&journal, 5, 2).unwrap();
     journal.append(&stripes(9_000), None).unwrap();

@@ -254,6 +254,8 @@ impl History {
         for stripe in 0..STRIPES {
             self.refresh(stripe).await;
         }
+        self.rig.set.flush_begins();
+        self.rig.set.flush_ends();
         assert!(self.rig.set.promote_replacement().is_some());
         // Parity has no checksum: it is copied as it is, which keeps damage but adds none.
         let shape = self.rig.set.shape();

@@ -106,6 +106,8 @@ fn a_lost_disk_is_rebuilt_on_another_while_writes_go_on() {
                 for stripe in 0..STRIPES {
                     rig.raid.refresh_stripe(&rig.set, stripe, NO_CRCS).await.unwrap();
                 }
+                rig.set.flush_begins();
+                rig.set.flush_ends();
                 assert!(rig.set.promote_replacement().is_some());
                 for away in choices(rig.members(), rig.losses_max()) {
                     let disks: Vec<_> = away
@@ -134,6 +136,8 @@ fn a_disk_is_copied_out_before_it_dies_even_without_redundancy() {
                 let done = rig.raid.refresh_stripe(&rig.set, stripe, NO_CRCS).await.unwrap();
                 assert_eq!((done.left, done.damaged_blocks), (0, 0));
             }
+            rig.set.flush_begins();
+            rig.set.flush_ends();
             assert_eq!(rig.set.promote_replacement().unwrap().disk, DiskId(0));
             rig.raid.disks().remove(DiskId(0));
             expect_all(&rig, &columns).await;
