@@ -1,14 +1,18 @@
 # What a newcomer runs. Each target first installs what it lacks (scripts/setup.sh).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench bench-array fuzz soak lint fmt docs clean
+.PHONY: help run test simulate bench bench-array fuzz soak lint fmt docs clean
 MAKEFLAGS += --no-print-directory
 
-# Options of `make bench`, such as BENCH='--quick', seconds for each target of `make fuzz`, and
-# crashes of `make soak`.
+# Options of `make bench`, such as BENCH='--quick', seconds for each target of `make fuzz`,
+# crashes of `make soak`, and histories of each theme of `make simulate`, or the one to replay.
 BENCH ?=
 SECONDS ?= 60
 ROUNDS ?= 1000
+SEEDS ?= 1000
+SEED ?=
+THEME ?=
+FIRST ?=
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +25,10 @@ test: ## check format and lints, then run every test; CI calls this
 	@scripts/setup.sh test
 	@$(MAKE) lint
 	@scripts/test.sh
+
+simulate: ## run the array in SEEDS=1000 random histories of each theme; SEED=N THEME=NAME replays one
+	@scripts/setup.sh test
+	@SEEDS='$(SEEDS)' SEED='$(SEED)' THEME='$(THEME)' FIRST='$(FIRST)' scripts/simulate.sh
 
 bench: ## measure Drystone beside the other targets it finds; BENCH='--quick' for one short round
 	@scripts/setup.sh bench

@@ -11,6 +11,10 @@ trap 'rm -f "$log"' EXIT
 status=0
 cargo test --workspace --no-fail-fast "$@" 2>&1 | tee "$log" || status=$?
 
+# Planted mistakes, which no product is built with, must be found by the simulation.
+cargo test --package drystone-array --features mutants --test simulate -- mutants:: 2>&1 |
+  tee -a "$log" || status=$?
+
 # cargo prints one result for each test binary and each room's doc-tests.
 awk '/^test result: / {
   for (i = 2; i <= NF; i++) {

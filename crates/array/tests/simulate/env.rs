@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -36,6 +36,10 @@ struct World {
     order: Random,
     /// Set while the machine is without power: nothing begins any more.
     dead: AtomicBool,
+    /// Writes that matter most until the power goes ...
+    telling: AtomicU64,
+    /// ... and steps until it does.
+    cut_in: AtomicU64,
 }
 
 #[derive(Default)]
@@ -58,6 +62,8 @@ impl SimEnv {
             order: random.fork(),
             random,
             dead: AtomicBool::new(false),
+            telling: AtomicU64::new(u64::MAX),
+            cut_in: AtomicU64::new(u64::MAX),
         }))
     }
 
@@ -97,6 +103,33 @@ impl SimEnv {
 
     pub(crate) fn set_dead(&self, dead: bool) {
         self.0.dead.store(dead, Ordering::Relaxed);
+    }
+
+    /// The power is to go soon after so many writes of labels, of checkpoints or to the redo area:
+    /// most that can go wrong goes wrong between two of those. `None`: it is not.
+    pub(crate) fn arm_cut(&self, writes: Option<u64>) {
+        self.0.telling.store(writes.unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.0.cut_in.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// Such a write begins.
+    pub(crate) fn telling_write(&self) {
+        let left = self.0.telling.load(Ordering::Relaxed);
+        if left == 0 {
+            self.0.cut_in.store(self.0.order.below(100), Ordering::Relaxed);
+        }
+        if left != u64::MAX {
+            self.0.telling.store(left.wrapping_sub(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a step; whether the power goes now.
+    pub(crate) fn is_cut(&self) -> bool {
+        let left = self.0.cut_in.load(Ordering::Relaxed);
+        if left != u64::MAX {
+            self.0.cut_in.store(left.saturating_sub(1), Ordering::Relaxed);
+        }
+        left == 0
     }
 
     fn clock(&self) -> MutexGuard<'_, Clock> {

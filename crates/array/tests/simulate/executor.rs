@@ -13,7 +13,7 @@ use array::{Env, Task};
 use crate::env::SimEnv;
 
 /// Polls that one boot may take: a history that needs more is stuck in a loop.
-const STEPS_MAX: u64 = 20_000_000;
+const STEPS_MAX: u64 = 2_000_000;
 /// Virtual time that one boot may take: more, and it waits for what never comes.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -136,6 +136,10 @@ impl SimEnv {
         let end = self.now() + TIME_MAX;
         for step in 0..steps.unwrap_or(STEPS_MAX) {
             assert!(self.now() < end, "seed {}: a day has passed without an end", self.seed());
+            if self.is_cut() {
+                self.note("power cut at a telling moment");
+                return (Ended::Cut, step);
+            }
             let task = self.next_task();
             if task != number {
                 self.poll_task(task);

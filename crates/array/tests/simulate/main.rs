@@ -1,7 +1,23 @@
 //! Deterministic simulation: the array on simulated disks, clock and chance. One seed, one history.
 
+mod array_subject;
+mod content;
 mod disk;
 mod env;
 mod executor;
+mod history;
+mod host;
+mod machine;
+mod model;
+#[cfg(feature = "mutants")]
+mod mutants;
+mod operator;
+mod plain;
+mod plain_device;
 mod random;
+mod saboteur;
+mod scenario;
+mod subject;
+mod themes;
 mod trace;
+mod verify;

@@ -49,6 +49,10 @@ struct State {
     condition: Condition,
     /// Counts how often the drive was unplugged: handles of before are dead.
     plug: u64,
+    /// Counts how often another drive took its place.
+    swaps: u64,
+    /// It is in the machine, not on the shelf.
+    installed: bool,
 }
 
 /// The hardware. Clones are the same drive.
@@ -82,7 +86,8 @@ impl Drive {
             ..Geometry::new(block_bytes, size_bytes / u64::from(block_bytes))
         };
         let media = Media::new((size_bytes / PAGE_BYTES as u64) as usize);
-        let state = State { media, condition: Condition::default(), plug: 0 };
+        let state =
+            State { media, condition: Condition::default(), plug: 0, swaps: 0, installed: true };
         Self(Arc::new(Inner {
             env: env.clone(),
             number,
@@ -97,9 +102,19 @@ impl Drive {
         self.0.number
     }
 
-    /// A name as an operator would see it.
+    /// A name as an operator would see it; another one after each swap.
     pub(crate) fn name(&self) -> String {
-        format!("disk{}", self.0.number)
+        format!("disk{}.{}", self.0.number, self.state().swaps)
+    }
+
+    /// Whether it is in the machine.
+    pub(crate) fn is_installed(&self) -> bool {
+        self.state().installed
+    }
+
+    pub(crate) fn set_installed(&self, installed: bool) {
+        self.0.env.note(format!("{self:?} is installed: {installed}"));
+        self.state().installed = installed;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -181,6 +196,7 @@ impl Drive {
     pub(crate) fn wipe(&self) {
         let mut state = self.state();
         state.plug += 1;
+        state.swaps += 1;
         state.media.wipe();
         state.condition = Condition::default();
     }
@@ -212,6 +228,9 @@ pub(crate) struct SimDisk {
     plug: u64,
 }
 
+/// Labels, checkpoints and the redo area end here on the small disks of a simulation.
+const TELLING_END: u64 = 0x21_0000;
+
 /// What an operation is, for the trace and the latency.
 #[derive(Debug, Clone, Copy)]
 struct Operation {
@@ -232,6 +251,9 @@ impl SimDisk {
         let env = self.drive.0.env.clone();
         if env.is_dead() {
             return IoFuture::boxed(pending());
+        }
+        if matches!(kind, Kind::Write | Kind::WriteDurable) && at < TELLING_END {
+            env.telling_write();
         }
         let (drive, plug) = (self.drive.clone(), self.plug);
         let finish = move || {

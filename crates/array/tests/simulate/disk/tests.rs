@@ -373,8 +373,9 @@ fn a_drive_that_was_unplugged_needs_a_new_handle() {
         if answered.is_ok() {
             assert_eq!(sectors(&new).await[0], 0xaa);
         }
-        assert_eq!((drive.number(), drive.name().as_str()), (0, "disk0"));
+        assert_eq!((drive.number(), drive.name().as_str()), (0, "disk0.0"));
         drive.wipe();
+        assert_eq!(drive.name(), "disk0.1", "it is another one");
         assert!(new.read(0, 4096).await.is_err());
         assert!(sectors(&drive.plug()).await.iter().all(|&byte| byte == 0));
     });

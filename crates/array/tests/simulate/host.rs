@@ -1,0 +1,281 @@
+//! A host: reads and writes volumes and compares every answer with the model.
+
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use array::{BLOCK_BYTES, CLUSTER_BYTES};
+use block::{BlockDevice, BlockError, Compared, WriteFlags};
+use ring::{Buf, Data, Region};
+
+use crate::content::{BLOCK_SECTORS, SECTOR_BYTES, Tag, fill};
+use crate::machine::Machine;
+use crate::model::{Change, Outcome};
+use crate::subject::Subject;
+
+const KIB: u64 = 1 << 10;
+/// More writes of one block at the same time would only slow the model down.
+const CROWD_MAX: usize = 3;
+
+/// What a host wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Read,
+    Write,
+    Unmap,
+    Zeroes,
+    Compare,
+    Flush,
+}
+
+/// One request to one volume.
+struct Request<'a, S> {
+    machine: &'a Machine<S>,
+    volume: String,
+    device: Arc<dyn BlockDevice>,
+    /// Sectors.
+    range: Range<u64>,
+}
+
+/// Sends requests, one after the other.
+pub(crate) async fn host<S: Subject>(machine: Rc<Machine<S>>, requests: u32) {
+    for _ in 0..requests {
+        if machine.random.one_in(4) {
+            machine.pause(3_000).await;
+        }
+        let Some(volume) = choose(&machine) else {
+            machine.pause(10_000).await;
+            continue;
+        };
+        let device = machine.must(&format!("device of {volume}"), machine.array.device(&volume));
+        machine.model.borrow_mut().volume(&volume).users += 1;
+        one(&machine, volume.clone(), device).await;
+        machine.model.borrow_mut().volume(&volume).users -= 1;
+    }
+}
+
+fn choose<S: Subject>(machine: &Machine<S>) -> Option<String> {
+    let model = machine.model.borrow();
+    let usable: Vec<_> =
+        model.volumes().filter(|(_, volume)| volume.usable()).map(|(name, _)| name).collect();
+    (!usable.is_empty()).then(|| (*machine.random.pick(&usable)).clone())
+}
+
+async fn one<S: Subject>(machine: &Machine<S>, volume: String, device: Arc<dyn BlockDevice>) {
+    let wish = match machine.random.below(32) {
+        0..10 => Wish::Read,
+        10..23 => Wish::Write,
+        23..26 => Wish::Unmap,
+        26..28 => Wish::Zeroes,
+        28..30 => Wish::Compare,
+        _ => Wish::Flush,
+    };
+    let range = range(machine, &*device, wish);
+    let crowd = machine.model.borrow_mut().volume(&volume).contents.crowd(&range);
+    let wish = if crowd < CROWD_MAX { wish } else { Wish::Read };
+    let (at, end) = (range.start, range.end);
+    machine.env.note(format!("{wish:?} {volume} sectors {at} to {end}"));
+    let request = Request { machine, volume, device, range };
+    match wish {
+        Wish::Read => request.read().await,
+        Wish::Write => request.write().await,
+        Wish::Unmap => request.unmap().await,
+        Wish::Zeroes => request.zeroes().await,
+        Wish::Compare => request.compare().await,
+        Wish::Flush => request.flush().await,
+    }
+}
+
+/// Sectors inside the volume: mostly a few, sometimes whole clusters or whole stripes, often
+/// where others are.
+fn range<S: Subject>(machine: &Machine<S>, device: &dyn BlockDevice, wish: Wish) -> Range<u64> {
+    let random = &machine.random;
+    let geometry = device.geometry();
+    let (block, cluster) = (u64::from(geometry.block_bytes), CLUSTER_BYTES as u64);
+    let size_bytes = geometry.size_bytes();
+    let (unit, most) = match random.below(8) {
+        _ if wish == Wish::Compare => (block, 4 * KIB),
+        0..3 => (block, 16 * KIB),
+        3 => (BLOCK_BYTES as u64, 64 * KIB),
+        4 => (block, 256 * KIB),
+        5 => (cluster, cluster),
+        _ => (cluster, 16 * cluster),
+    };
+    // A volume may be smaller than that.
+    let unit = if size_bytes < unit { block } else { unit };
+    let units = size_bytes / unit;
+    let len = random.between(1, (most / unit).min(units));
+    let last = units - len;
+    let first = match random.below(8) {
+        0 => last,
+        1..5 => random.below((last + 1).min(8 * cluster / unit)),
+        _ => random.below(last + 1),
+    };
+    let sectors = unit / SECTOR_BYTES as u64;
+    first * sectors..(first + len) * sectors
+}
+
+impl<S: Subject> Request<'_, S> {
+    fn at(&self) -> u64 {
+        self.range.start * SECTOR_BYTES as u64
+    }
+
+    fn len(&self) -> u64 {
+        (self.range.end - self.range.start) * SECTOR_BYTES as u64
+    }
+
+    fn fail(&self, what: impl std::fmt::Display) -> ! {
+        let Range { start, end } = self.range;
+        self.machine.fail(format_args!("{} sectors {start} to {end}: {what}", self.volume))
+    }
+
+    fn flags(&self) -> WriteFlags {
+        let random = &self.machine.random;
+        let small = self.len() <= u64::from(self.device.geometry().atomic_bytes_max);
+        WriteFlags { durable: random.one_in(3), atomic: small && random.one_in(16) }
+    }
+
+    fn begin(&self, zero: bool) -> Change {
+        self.machine.model.borrow_mut().begin(&self.volume, self.range.clone(), zero)
+    }
+
+    fn end(&self, change: &Change, outcome: Outcome) {
+        self.machine.model.borrow_mut().end(&self.volume, change, outcome);
+    }
+
+    /// What the answer to a change says; `durable` if it was asked for.
+    fn outcome(&self, answer: Result<(), BlockError>, durable: bool) -> Outcome {
+        match answer {
+            Ok(()) if durable => Outcome::DoneDurable,
+            Ok(()) => Outcome::Done,
+            Err(BlockError::NoSpace) => {
+                self.machine.out_of_space(&self.volume, "a write");
+                Outcome::Failed
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn durable(&self, flags: WriteFlags) -> bool {
+        flags.durable || self.machine.model.borrow_mut().volume(&self.volume).durable()
+    }
+
+    async fn read(self) {
+        let watch = {
+            let mut model = self.machine.model.borrow_mut();
+            model.volume(&self.volume).contents.watch(&self.range)
+        };
+        let answer = self.device.read(self.at(), self.len() as usize).await;
+        let mut model = self.machine.model.borrow_mut();
+        let contents = &mut model.volume(&self.volume).contents;
+        let watch = contents.unwatch(watch);
+        let data = answer.unwrap_or_else(|error| self.fail(error));
+        let mut bytes = vec![0; data.len()];
+        data.copy_to(0, &mut bytes);
+        assert_eq!(bytes.len() as u64, self.len(), "a read gives all that was asked for");
+        let checked = contents.check_read(&watch, self.range.start, &bytes);
+        checked.unwrap_or_else(|problem| self.fail(problem));
+    }
+
+    async fn write(self) {
+        let flags = self.flags();
+        let change = self.begin(false);
+        let data = self.data(change.tag);
+        let now = match data.as_slice() {
+            Some(bytes) if self.machine.random.one_in(2) => {
+                self.device.write_now(self.at(), bytes, flags)
+            }
+            _ => None,
+        };
+        let answer = match now {
+            Some(answer) => answer,
+            None => self.device.write(self.at(), data, flags).await,
+        };
+        self.end(&change, self.outcome(answer, self.durable(flags)));
+    }
+
+    /// The data of a write; sometimes in memory that cannot be borrowed.
+    fn data(&self, tag: Tag) -> Data {
+        let mut buf = Buf::alloc(self.len() as usize).expect("a test has memory for its requests");
+        fill(tag, self.range.start, &mut buf);
+        if self.machine.random.one_in(8) {
+            let region = Region::new(buf.len()).expect("a test has memory for its requests");
+            region.write(0, &buf);
+            return region.slice(0, buf.len());
+        }
+        buf.freeze()
+    }
+
+    async fn unmap(self) {
+        let change = self.begin(true);
+        let answer = self.device.unmap(self.at(), self.len()).await;
+        self.end(&change, self.outcome(answer, false));
+    }
+
+    async fn zeroes(self) {
+        let flags = WriteFlags { atomic: false, ..self.flags() };
+        let may_unmap = self.machine.random.one_in(2);
+        let change = self.begin(true);
+        let answer = self.device.write_zeroes(self.at(), self.len(), may_unmap, flags).await;
+        self.end(&change, self.outcome(answer, self.durable(flags)));
+    }
+
+    /// Compares with what is there, or with what is not, and writes if it is.
+    async fn compare(self) {
+        let flags = WriteFlags { atomic: false, ..self.flags() };
+        let there = self.contents();
+        let change = self.begin(false);
+        let mut compare = there.clone().unwrap_or_else(|| vec![0; self.len() as usize]);
+        let spoiled = self.machine.random.one_in(3).then(|| {
+            let at = self.machine.random.index(compare.len());
+            compare[at] ^= 0x10;
+            at
+        });
+        let watch = {
+            let mut model = self.machine.model.borrow_mut();
+            model.volume(&self.volume).contents.watch(&self.range)
+        };
+        let mut expected = Buf::alloc(compare.len()).expect("a test has memory for its requests");
+        expected.copy_from_slice(&compare);
+        let write = self.data(change.tag);
+        let answer =
+            self.device.compare_and_write(self.at(), expected.freeze(), write, flags).await;
+        let watch = self.machine.model.borrow_mut().volume(&self.volume).contents.unwatch(watch);
+        // Beside other writes either answer can be right.
+        let sure = there.is_some() && watch.undisturbed();
+        match answer {
+            Ok(Compared::Equal) => {
+                if sure && let Some(at) = spoiled {
+                    self.fail(format_args!("found equal what differs at byte {at}"));
+                }
+                self.end(&change, self.outcome(Ok(()), self.durable(flags)));
+            }
+            Ok(Compared::Miscompare { offset_bytes }) => {
+                if sure && spoiled != Some(offset_bytes) {
+                    self.fail(format_args!("differs at {offset_bytes}, should at {spoiled:?}"));
+                }
+                self.end(&change, Outcome::Refused);
+            }
+            Err(error) => self.end(&change, self.outcome(Err(error), false)),
+        }
+    }
+
+    /// What the range holds, if there is no doubt.
+    fn contents(&self) -> Option<Vec<u8>> {
+        let mut model = self.machine.model.borrow_mut();
+        let blocks = model.volume(&self.volume).contents.blocks();
+        let mut bytes = vec![0; self.len() as usize];
+        for (sector, bytes) in self.range.clone().zip(bytes.chunks_mut(SECTOR_BYTES)) {
+            let content = blocks[sector as usize / BLOCK_SECTORS].sure()?;
+            fill(content[sector as usize % BLOCK_SECTORS], sector, bytes);
+        }
+        Some(bytes)
+    }
+
+    async fn flush(self) {
+        let begun = self.machine.model.borrow_mut().volume(&self.volume).contents.flush_begins();
+        let answer = self.device.flush().await;
+        answer.unwrap_or_else(|error| self.fail(error));
+        self.machine.model.borrow_mut().volume(&self.volume).contents.flushed(begun);
+    }
+}

@@ -1,0 +1,81 @@
+//! Tests of the test: an array with one planted mistake is found out, and the same history of the
+//! honest array is not.
+
+use array::mutants::{Mutant, plant};
+
+use crate::scenario::Theme;
+use crate::themes::run;
+
+/// Histories that a mistake may need until it shows.
+const SEEDS_MAX: u64 = 1500;
+
+/// The first seed in which the mistake shows.
+fn first_seed(mutant: Mutant, theme: Theme) -> Option<(u64, String)> {
+    (0..SEEDS_MAX).find_map(|seed| {
+        plant(Some(mutant));
+        let mistaken = run(theme, seed, false);
+        plant(None);
+        let failure = mistaken.err()?;
+        let honest = run(theme, seed, false);
+        assert!(honest.is_ok(), "the honest array fails in seed {seed} of {theme} too");
+        Some((seed, failure))
+    })
+}
+
+fn is_found(mutant: Mutant, theme: Theme) {
+    let Some((seed, failure)) = first_seed(mutant, theme) else {
+        panic!("{mutant:?} passes {SEEDS_MAX} seeds of {theme}");
+    };
+    let line = failure.lines().next().unwrap_or_default();
+    eprintln!("{mutant:?} is found by seed {seed} of {theme}: {line}");
+}
+
+#[test]
+fn parity_changed_without_a_redo_record() {
+    is_found(Mutant::NoRedo, Theme::Plain);
+}
+
+#[test]
+fn a_generation_of_the_label_left_out() {
+    is_found(Mutant::NoGeneration, Theme::Disks);
+}
+
+#[test]
+fn a_cluster_freed_too_early() {
+    is_found(Mutant::EarlyFree, Theme::Snapshots);
+}
+
+#[test]
+fn checksums_not_looked_at() {
+    is_found(Mutant::NoVerify, Theme::Faults);
+}
+
+#[test]
+fn a_write_answered_too_early() {
+    is_found(Mutant::EarlyAck, Theme::Plain);
+}
+
+#[test]
+fn a_checkpoint_without_a_flush() {
+    is_found(Mutant::NoFlush, Theme::Plain);
+}
+
+#[test]
+fn a_snapshot_written_over() {
+    is_found(Mutant::NoCopyOnWrite, Theme::Snapshots);
+}
+
+#[test]
+fn what_a_disk_missed_forgotten() {
+    is_found(Mutant::NoStaleBits, Theme::Disks);
+}
+
+#[test]
+fn a_former_lap_of_the_journal_taken_for_this_one() {
+    is_found(Mutant::NoSequence, Theme::Plain);
+}
+
+#[test]
+fn a_journal_trimmed_too_early() {
+    is_found(Mutant::EarlyTrim, Theme::Plain);
+}

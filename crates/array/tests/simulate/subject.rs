@@ -1,0 +1,93 @@
+//! What is simulated, behind a joint: the array itself, or a plain device that shows whether the
+//! checks see anything.
+
+use std::fmt;
+use std::sync::Arc;
+
+use array::Level;
+use array::api::{
+    ArrayInfo, ChangedExtent, CheckReport, DiskInfo, JobInfo, SnapshotInfo, VolumeInfo, VolumeSpec,
+};
+use block::BlockDevice;
+
+use crate::disk::Drive;
+use crate::env::SimEnv;
+
+/// Why a request was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// For lack of space, which a test may have brought about.
+    NoSpace(String),
+    Other(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::NoSpace(text) | Self::Other(text)) = self;
+        f.write_str(text)
+    }
+}
+
+pub(crate) type Answer<T> = Result<T, Refusal>;
+
+/// How an array is to be made.
+#[derive(Debug, Clone)]
+pub(crate) struct Shape {
+    pub(crate) level: Level,
+    pub(crate) chunk_bytes: u64,
+}
+
+/// Makes and opens subjects; what it holds outlives the machine.
+pub(crate) trait Maker {
+    type Subject: Subject;
+
+    async fn create(&self, env: &SimEnv, drives: &[Drive], shape: &Shape) -> Answer<Self::Subject>;
+
+    async fn open(&self, env: &SimEnv, drives: &[Drive]) -> Answer<Self::Subject>;
+}
+
+/// An open array. Clones are the same one.
+pub(crate) trait Subject: Clone + 'static {
+    fn info(&self) -> ArrayInfo;
+    fn volumes(&self) -> Vec<VolumeInfo>;
+    fn snapshots(&self, volume: &str) -> Answer<Vec<SnapshotInfo>>;
+    fn disks(&self) -> Vec<DiskInfo>;
+    fn jobs(&self) -> Vec<JobInfo>;
+    /// What happened since it was opened.
+    fn events(&self) -> Vec<String>;
+    fn device(&self, volume: &str) -> Answer<Arc<dyn BlockDevice>>;
+    fn snapshot_device(&self, volume: &str, snapshot: &str) -> Answer<Arc<dyn BlockDevice>>;
+
+    /// Its size is whole clusters.
+    async fn create_volume(&self, spec: VolumeSpec) -> Answer<()>;
+    async fn resize_volume(&self, volume: &str, size_bytes: u64) -> Answer<()>;
+    async fn serve_volume(&self, volume: &str, online: bool) -> Answer<()>;
+    /// It is offline.
+    async fn delete_volume(&self, volume: &str) -> Answer<()>;
+    /// It is offline then.
+    async fn undelete_volume(&self, volume: &str) -> Answer<()>;
+    async fn purge_volume(&self, volume: &str) -> Answer<()>;
+
+    /// Snapshots of several volumes at one moment; each a volume and a name.
+    async fn snapshot(&self, set: &[(String, String)]) -> Answer<()>;
+    /// The volume is offline.
+    async fn rollback(&self, volume: &str, snapshot: &str) -> Answer<()>;
+    async fn clone_snapshot(&self, volume: &str, snapshot: &str, name: &str) -> Answer<()>;
+    async fn delete_snapshot(&self, volume: &str, snapshot: &str) -> Answer<()>;
+    async fn serve_snapshot(&self, volume: &str, snapshot: &str, online: bool) -> Answer<()>;
+    async fn diff(
+        &self,
+        volume: &str,
+        from: Option<&str>,
+        to: Option<&str>,
+    ) -> Answer<Vec<ChangedExtent>>;
+
+    /// A blank drive, or one that was away.
+    async fn add_disk(&self, drive: &Drive) -> Answer<()>;
+    async fn fail_disk(&self, name: &str) -> Answer<()>;
+    async fn retire_disk(&self, name: &str) -> Answer<()>;
+    async fn scrub(&self) -> Answer<CheckReport>;
+
+    async fn check(&self) -> Answer<CheckReport>;
+    async fn close(&self) -> Answer<()>;
+}
