@@ -25,6 +25,11 @@ impl Core {
             let (stripe, _) = self.sets.get(place.set()).shape().locate(place.slot());
             (place.set(), stripe)
         });
+        self.touch_stripes(stripes);
+    }
+
+    /// The same for stripes.
+    pub(crate) fn touch_stripes(&self, stripes: impl Iterator<Item = (SetId, u32)>) {
         self.touched.lock().expect("no panic under this lock").extend(stripes);
     }
 

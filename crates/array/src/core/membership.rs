@@ -56,8 +56,11 @@ impl Core {
                 set.mark_stale(stripe, disk);
             }
         }
-        if member.access() == Access::None {
-            self.sets.all().iter().for_each(|set| set.mark_all_stale(disk));
+        for set in self.sets.all() {
+            set.take_back(disk);
+            if member.access() == Access::None {
+                set.mark_all_stale(disk);
+            }
         }
         let changed = self.change_label(|label, state| {
             let checkpoint = state.checkpoint;

@@ -132,6 +132,7 @@ impl Core {
         buf.copy_from_slice(page);
         let data = buf.freeze();
         let flags = WriteFlags::VOLATILE;
+        self.touch_stripes(std::iter::once((id, slot)));
         let write = || self.raid.write_slot(&set, slot, block, data.clone(), flags);
         Ok(until_done(write, self).await?)
     }

@@ -47,6 +47,8 @@ impl Checkpoint {
         if !mutants::is(Mutant::NoRedo) {
             core.write_redo(self.number, number, updates).await?;
         }
+        // The flush of the wave before has made the disks forget them.
+        core.touch_stripes(updates.iter().map(|update| (update.set, update.stripe)));
         let applies = updates.iter().map(|update| {
             let core = &core;
             async move {

@@ -231,5 +231,13 @@ impl Raid {
                 disk.settle();
             }
         }
+        // One that failed a write was not flushed: what it took before may be gone too, and the
+        // array must have noted that before it counts these writes as durable.
+        for disk in disks {
+            if let Some(error) = disk.unsettled() {
+                self.failed.disk_failed(disk.id(), error).await;
+                disk.settle();
+            }
+        }
     }
 }

@@ -145,6 +145,15 @@ impl Set {
         state.flushing.iter_mut().zip(given).for_each(|(mask, more)| *mask |= more);
     }
 
+    /// `disk` failed: what it was given and did not flush it lacks again.
+    pub fn take_back(&self, disk: DiskId) {
+        let state = &mut *self.state_mut();
+        let Some(bit) = state.bit_of(disk) else { return };
+        let lacking = state.lacking();
+        state.stale.resize(lacking.len(), 0);
+        state.stale.iter_mut().zip(lacking).for_each(|(mask, lacks)| *mask |= lacks & bit);
+    }
+
     /// They were: what was given before that is durable. What a disk that failed meanwhile lacks
     /// was marked before this.
     pub fn flush_ends(&self) {
@@ -522,6 +531,9 @@ mod tests {
         assert!(set.replacement_waits(), "stripe 3 was given during the flush");
         assert_eq!(set.record().stale[3], 1 << REPLACEMENT, "a power cut may take it back");
         assert_eq!(set.promote_replacement(), None);
+        set.take_back(DiskId(9));
+        assert_eq!(set.stale(3), 1 << REPLACEMENT, "its disk failed before it flushed");
+        set.clear_stale(3, DiskId(9));
         set.flush_begins();
         assert!(set.replacement_waits());
         set.flush_ends();
