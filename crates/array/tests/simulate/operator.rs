@@ -67,6 +67,10 @@ impl<S: Subject> Operator<'_, S> {
     async fn ask(&self, doubt: Doubt, answer: impl Future<Output = Answer<()>>) -> bool {
         let what = format!("{doubt:?}").chars().take(200).collect::<String>();
         self.0.env.note(&what);
+        let gone = match &doubt {
+            Doubt::Undelete(name) | Doubt::Purge(name) => Some(name.clone()),
+            _ => None,
+        };
         let id = self.0.model.borrow_mut().doubt(doubt);
         match answer.await {
             Ok(()) => self.0.model.borrow_mut().happened(id),
@@ -75,7 +79,16 @@ impl<S: Subject> Operator<'_, S> {
                 self.0.out_of_space(&what, &text);
                 return false;
             }
-            Err(Refusal::Other(text)) => self.0.fail(format_args!("{what}: {text}")),
+            Err(Refusal::Other(text)) => {
+                if let Some(name) = gone.filter(|name| self.0.listing().volume(name).is_none()) {
+                    // It was in the recycle bin, and its space was needed meanwhile.
+                    self.0.model.borrow_mut().refused(id);
+                    let purged = self.0.model.borrow_mut().doubt(Doubt::Purge(name));
+                    self.0.model.borrow_mut().happened(purged);
+                    return false;
+                }
+                self.0.fail(format_args!("{what}: {text}"));
+            }
         }
         self.0.env.note("ok");
         true

@@ -252,6 +252,7 @@ impl Subject for Plain {
             checkpoint: 0,
             generation: 1,
             scrubbed_unix_seconds: 0,
+            settings: array::api::Settings::default(),
             warnings: Vec::new(),
         }
     }
