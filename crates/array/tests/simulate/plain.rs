@@ -97,7 +97,7 @@ pub(crate) struct Store {
     deleted: Vec<(String, Taken)>,
     leaked: u64,
     drives: usize,
-    names: Vec<String>,
+    names: BTreeMap<usize, String>,
 }
 
 /// Makes plain subjects over one store.
@@ -121,7 +121,7 @@ impl Maker for PlainMaker {
 
     async fn create(&self, env: &SimEnv, drives: &[Drive], _: &Shape) -> Answer<Plain> {
         let plain = self.subject(env);
-        let names = drives.iter().map(Drive::name).collect();
+        let names = drives.iter().map(|drive| (drive.number(), drive.name())).collect();
         *plain.store() = Store { drives: drives.len(), names, ..Store::default() };
         plain.moment().await;
         Ok(plain)
@@ -268,9 +268,9 @@ impl Subject for Plain {
 
     fn disks(&self) -> Vec<DiskInfo> {
         let store = self.store();
-        let disk = |number: usize| DiskInfo {
-            id: DiskId(number as u16),
-            name: store.names[number].clone(),
+        let disk = |(number, name): (&usize, &String)| DiskInfo {
+            id: DiskId(*number as u16),
+            name: name.clone(),
             state: DiskState::Online,
             reason: String::new(),
             size_bytes: 1 << 20,
@@ -279,7 +279,7 @@ impl Subject for Plain {
             errors_write: 0,
             healed_blocks: 0,
         };
-        (0..store.drives).map(disk).collect()
+        store.names.iter().map(disk).collect()
     }
 
     fn jobs(&self) -> Vec<JobInfo> {
@@ -418,7 +418,7 @@ impl Subject for Plain {
     }
 
     async fn add_disk(&self, drive: &Drive) -> Answer<()> {
-        self.store().names[drive.number()] = drive.name();
+        self.store().names.insert(drive.number(), drive.name());
         Ok(())
     }
 
@@ -426,7 +426,8 @@ impl Subject for Plain {
         Ok(())
     }
 
-    async fn retire_disk(&self, _: &str) -> Answer<()> {
+    async fn retire_disk(&self, name: &str) -> Answer<()> {
+        self.store().names.retain(|_, other| other != name);
         Ok(())
     }
 

@@ -30,7 +30,7 @@ fn every_flaw_is_found() {
             let theme = Theme::ALL[seed as usize % Theme::ALL.len()];
             catch_unwind(AssertUnwindSafe(|| run(seed, theme, flaw))).is_err()
         };
-        let found = (0..200).find(|&seed| fails(seed));
+        let found = (0..1000).find(|&seed| fails(seed));
         assert!(found.is_some(), "no seed finds that a device {flaw:?}");
     }
 }
