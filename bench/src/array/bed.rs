@@ -21,7 +21,7 @@ const IQN: &str = "iqn.2026-11.dev.drystone:bench";
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) program: PathBuf,
-    rounds: u32,
+    pub(super) rounds: u32,
     warmup: Duration,
     pub(super) measure: Duration,
     pub(super) quick: bool,
@@ -187,8 +187,7 @@ impl<'a> Bed<'a> {
         let mut lines: Vec<Line> = Vec::new();
         for work in works {
             for entrant in entrants {
-                let (work, entrant) = (work.title, entrant.name.clone());
-                lines.push(Line { work, entrant, runs: Vec::new(), failures: Vec::new() });
+                lines.push(Line::new(work.title, &entrant.name));
             }
         }
         for round in 0..self.settings.rounds as usize {
@@ -202,11 +201,32 @@ impl<'a> Bed<'a> {
         Ok(lines)
     }
 
+    /// One run of this length, which begins at once.
+    pub(super) fn burst(
+        &self,
+        work: &Row,
+        entrant: &Entrant,
+        length: Duration,
+        line: &mut Line,
+    ) -> Result<()> {
+        self.timed(work, entrant, (Duration::from_millis(50), length), line)
+    }
+
     fn one(&self, work: &Row, entrant: &Entrant, line: &mut Line) -> Result<()> {
+        self.timed(work, entrant, (self.settings.warmup, self.settings.measure), line)
+    }
+
+    fn timed(
+        &self,
+        work: &Row,
+        entrant: &Entrant,
+        (warmup, length): (Duration, Duration),
+        line: &mut Line,
+    ) -> Result<()> {
         if sample(entrant.pid).is_err() {
             return Ok(());
         }
-        let plan = work.plan(entrant.area_bytes, self.settings.warmup, self.settings.measure);
+        let plan = work.plan(entrant.area_bytes, warmup, length);
         let service = Service::Iscsi(entrant.url.clone());
         let run = measure(&service, entrant.pid, &plan, self.settings.client_core, self.stop);
         if self.stop.load(Ordering::Relaxed) {

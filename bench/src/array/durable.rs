@@ -1,6 +1,6 @@
 //! Whether small durable writes come near to what a log on the journal's device takes.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -9,15 +9,28 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::bed::{Bed, files};
-use super::member::has_option;
-use super::sheet::Part;
+use super::sheet::{Line, Part};
 use crate::load::Order;
 use crate::suite::{Row, median, row};
 
 const WRITES: Row =
     row("4k-write-32", "4 KiB random durable write, depth 32", 0, Order::Random, 4096, (32, 1));
+const BURST: Row = row(
+    "4k-write-burst",
+    "4 KiB random durable write into an empty journal, depth 32",
+    0,
+    Order::Random,
+    4096,
+    (32, 1),
+);
+/// As long as the journal, of 256 MiB, surely takes all writes before the first is destaged.
+const BURST_LENGTH: Duration = Duration::from_millis(250);
 const BLOCK_BYTES: usize = 4096;
+/// Sparse: the journal is as long as the disks' size allows.
+const DISK_BYTES: u64 = 32 << 30;
+const LEVELS: [(&str, &str); 3] = [("raid10", "RAID 10"), ("raid5", "RAID 5"), ("raid6", "RAID 6")];
 const DISKS: usize = 6;
+const BURST_BYTES: u64 = 128 << 20;
 const LOG_BYTES: u64 = 128 << 20;
 /// Blocks of one append: one, and as many as the volume has under way.
 const BATCHES: [usize; 2] = [1, 32];
@@ -29,22 +42,19 @@ pub(super) fn run(bed: &Bed<'_>, part: &mut Part) -> Result<()> {
     let size_bytes: u64 = if bed.settings.quick { 128 << 20 } else { 512 << 20 };
     let directory = bed.on_disk("durable")?;
     let journal = directory.join("journal");
-    let (disks, more) = if has_option(&bed.settings.program, "--journal") {
-        part.note("The journal is a file on a real disk, the disks are files on a tmpfs.");
-        let journal = format!("{}:1G", journal.display());
-        (files(&bed.in_memory("durable")?, DISKS, 2 << 30), vec!["--journal".to_owned(), journal])
-    } else {
-        part.note("The disks, and so the copies of the journal, are files on one real disk.");
-        (files(&directory, DISKS, 2 << 30), Vec::new())
-    };
+    part.note(
+        "The journal is a file on a real disk, the disks are files on a tmpfs; the journal's ring \
+         is 256 MiB long.",
+    );
+    let more = ["--journal".to_owned(), format!("{}:1G", journal.display())];
+    let disks = files(&bed.in_memory("durable")?, DISKS, DISK_BYTES);
     part.note(
         "The log: one thread appends to a file on that disk, which was written before so that \
          nothing but the data has to be synced, and calls fdatasync after each append.",
     );
-    let more: Vec<&str> = more.iter().map(String::as_str).collect();
-    let member = bed.up("durable", &disks, &more)?;
+    let member = bed.up("durable", &disks, &more.each_ref().map(String::as_str))?;
     let mut entrants = Vec::new();
-    for level in ["raid10", "raid5", "raid6"] {
+    for (level, _) in LEVELS {
         let entrant = member.volume(level, size_bytes, level)?;
         bed.fill(&entrant)?;
         entrants.push(entrant);
@@ -60,7 +70,7 @@ pub(super) fn run(bed: &Bed<'_>, part: &mut Part) -> Result<()> {
         }
     }
     let iops = |name: &str| part.figure(WRITES.title, name, |run| run.iops);
-    let found = [("RAID 10", iops("raid10")), ("RAID 5", iops("raid5")), ("RAID 6", iops("raid6"))];
+    let found = LEVELS.map(|(level, name)| (name, iops(level)));
     for (rates, batch) in logs.iter().zip(BATCHES) {
         let log = median(rates.iter().copied());
         let rate = log.unwrap_or(f64::NAN);
@@ -70,8 +80,32 @@ pub(super) fn run(bed: &Bed<'_>, part: &mut Part) -> Result<()> {
             part.mark(title, found, log, ASKED, "blocks/s");
         }
     }
-    for (level, iops) in &found[1..] {
-        let title = format!("writes of {level} to writes of RAID 10");
+    drop(member);
+    bursts(bed, part)
+}
+
+/// What the journal alone takes: each level on a member of its own, whose journal is empty.
+fn bursts(bed: &Bed<'_>, part: &mut Part) -> Result<()> {
+    let mut lines = LEVELS.map(|(level, _)| Line::new(BURST.title, level));
+    for round in 0..bed.settings.rounds {
+        for (line, (level, _)) in lines.iter_mut().zip(LEVELS) {
+            let name = format!("burst-{level}-{round}");
+            let journal = bed.on_disk(&name)?.join("journal");
+            let disks = bed.in_memory(&name)?;
+            let more = format!("--journal={}:1G", journal.display());
+            let member = bed.up(&name, &files(&disks, DISKS, DISK_BYTES), &[&more])?;
+            let entrant = member.volume(level, BURST_BYTES, level)?;
+            // Whole clusters go past the journal.
+            bed.fill(&entrant)?;
+            bed.burst(&BURST, &entrant, BURST_LENGTH, line)?;
+            drop(member);
+            fs::remove_dir_all(&disks)?;
+        }
+    }
+    part.lines.extend(lines);
+    let found = LEVELS.map(|(level, name)| (name, part.figure(BURST.title, level, |run| run.iops)));
+    for (name, iops) in &found[1..] {
+        let title = format!("bursts of {name} to bursts of RAID 10");
         part.mark(title, *iops, found[0].1, ASKED_LEVELS, "IOPS");
     }
     Ok(())

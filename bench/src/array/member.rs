@@ -20,12 +20,6 @@ pub(super) struct Member {
     port: u16,
 }
 
-/// Whether `drystone up` has this option.
-pub(super) fn has_option(program: &Path, option: &str) -> bool {
-    let help = Command::new(program).args(["up", "--help"]).stdin(Stdio::null()).output();
-    help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains(option))
-}
-
 impl Member {
     pub(super) fn start(
         program: &Path,

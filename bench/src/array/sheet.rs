@@ -42,6 +42,10 @@ pub(super) struct Line {
 }
 
 impl Line {
+    pub(super) fn new(work: &'static str, entrant: &str) -> Self {
+        Self { work, entrant: entrant.to_owned(), runs: Vec::new(), failures: Vec::new() }
+    }
+
     fn middle(&self, figure: impl Fn(&Run) -> f64) -> Option<f64> {
         median(self.runs.iter().map(figure))
     }

@@ -232,14 +232,6 @@ impl Space {
         }
     }
 
-    /// Whether to make another set, so that more are filled side by side: as long as that leaves
-    /// chunks enough for other levels.
-    fn wants_set(&self, level: Level) -> bool {
-        let disks = self.chunks.disks_open();
-        let possible = width(level, disks).map_or(0, |width| self.chunks.sets_possible(width));
-        self.pool.wants_set(level) && possible >= lanes(level, disks) as u64
-    }
-
     /// Disks came or went: how many sets are filled side by side.
     pub(crate) fn set_lanes(&mut self) {
         let disks = self.chunks.disks_open();
@@ -320,7 +312,8 @@ impl Core {
         count: usize,
         reserved: usize,
     ) -> Result<Vec<Place>, ArrayError> {
-        if state.space.wants_set(level) {
+        if state.space.pool.wants_set(level) {
+            // Wider spreading is worth a set as long as there are chunks enough.
             self.make_set(state, level.into(), false);
         }
         let paid = count.min(reserved);
@@ -341,7 +334,7 @@ impl Core {
         level: Level,
         count: usize,
     ) -> Option<Vec<Place>> {
-        if state.space.wants_set(level) {
+        if state.space.pool.wants_set(level) {
             self.make_set(state, level.into(), false);
         }
         if let Some(places) = state.space.pool.take_stripe(level, count, Claim::Free) {

@@ -36,7 +36,7 @@ pub(super) fn still(data: Data) -> Result<Data, BlockError> {
     }
 }
 
-async fn read_disk(disk: &Arc<Disk>, at: u64, len: usize) -> Result<Data, BlockError> {
+pub(super) async fn read_disk(disk: &Arc<Disk>, at: u64, len: usize) -> Result<Data, BlockError> {
     let _in_flight = disk.start();
     disk.device().read(at, len).await
 }

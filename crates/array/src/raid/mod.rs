@@ -26,6 +26,7 @@ mod record;
 pub mod redo;
 mod refresh;
 mod rows;
+mod run;
 mod scrub;
 mod set;
 #[cfg(test)]

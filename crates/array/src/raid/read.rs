@@ -270,26 +270,15 @@ impl Raid {
         found: &mut Fetched,
     ) -> Result<(), BlockError> {
         let Wanted { set, stripe, strip, rows: ref wanted_rows, crcs, .. } = *wanted;
-        let columns = set.shape().columns();
         let mut rows = self.load_rows(set, stripe, !(1 << strip), &hull(found.missing)).await?;
         for (column, row) in rows.reject_wrong(crcs) {
             self.blame(set, stripe, column, row);
         }
         for row in rows_of(found.missing) {
             let to = &mut found.bytes[(row - wanted_rows.start) * BLOCK_BYTES..][..BLOCK_BYTES];
-            if strip < columns {
-                let Some(solved) = rows.solve(row, strip, crcs(strip, row), to) else { continue };
-                if let Some(wrong) = solved.wrong {
-                    self.blame(set, stripe, wrong, row);
-                }
-            } else {
-                let Some(data) = rows.complete(row, crcs) else { continue };
-                let data: Vec<&[u8]> = data.iter().map(AsRef::as_ref).collect();
-                if strip == columns {
-                    parity::p(&data, to);
-                } else {
-                    parity::pq(&data, &mut [0; BLOCK_BYTES], to);
-                }
+            let Some(solved) = rows.compute(row, strip, crcs, to) else { continue };
+            if let Some(wrong) = solved.wrong {
+                self.blame(set, stripe, wrong, row);
             }
             found.missing &= !(1 << row);
         }

@@ -91,6 +91,28 @@ impl Rows {
         (self.block(columns, row), q)
     }
 
+    /// Computes a block of any strip into `to`, without looking at what is there.
+    pub(super) fn compute(
+        &self,
+        row: usize,
+        strip: usize,
+        crcs: Crcs<'_>,
+        to: &mut [u8],
+    ) -> Option<Solved> {
+        let columns = self.shape.columns();
+        if strip < columns {
+            return self.solve(row, strip, crcs(strip, row), to);
+        }
+        let data = self.complete(row, crcs)?;
+        let data: SmallVec<[&[u8]; 8]> = data.iter().map(AsRef::as_ref).collect();
+        if strip == columns {
+            parity::p(&data, to);
+        } else {
+            parity::pq(&data, &mut [0; BLOCK_BYTES], to);
+        }
+        Some(Solved { wrong: None })
+    }
+
     /// Computes a block of data column `lost` into `to`, without looking at what is there. With a
     /// checksum every way to compute it is tried until the result fits: that the block itself is
     /// gone, that one more column is, and, where two parities allow it, that one more strip is

@@ -16,9 +16,6 @@ use crate::Level;
 
 /// Data strips of a stripe at most: wider sets save little space and rebuild slowly.
 const DATA_STRIPS_MAX: usize = 8;
-/// Sets that are filled side by side, unless there are more disks than these cover: each of them
-/// holds space that others cannot have.
-const LANES_MAX: usize = 8;
 /// Copies of metadata, if there are so many disks: it outlives the loss of any two.
 const METADATA_COPIES: usize = 3;
 
@@ -67,22 +64,15 @@ pub fn width(kind: impl Into<Kind>, disks: usize) -> Option<usize> {
 }
 
 /// How many sets of this kind are filled side by side, so that neighbouring clusters go to
-/// different disks: so many that all disks are in equally many of them, unless that takes too many.
+/// different disks: one for each group of disks that a set covers.
 #[must_use]
 pub fn lanes(kind: impl Into<Kind>, disks: usize) -> usize {
     let kind = kind.into();
     match (kind, width(kind, disks)) {
         // One pair is filled before the next: that is what tells RAID 1 from RAID 10.
         (Kind::Data(Level::Raid1), _) | (_, None) => 1,
-        (_, Some(width)) => {
-            let disjoint = (disks / width).max(1);
-            (disks / common_divisor(disks, width)).min(disjoint.max(LANES_MAX))
-        }
+        (_, Some(width)) => (disks / width).max(1),
     }
-}
-
-fn common_divisor(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 #[cfg(test)]
@@ -125,10 +115,8 @@ mod tests {
         assert_eq!(lanes(Level::Raid0, 5), 5);
         assert_eq!(lanes(Level::Raid1, 8), 1);
         assert_eq!(lanes(Level::Raid10, 8), 4);
-        assert_eq!(lanes(Level::Raid10, 60), 30);
-        assert_eq!(lanes(Level::Raid5, 6), 6, "each of them leaves another disk out");
-        assert_eq!(lanes(Level::Raid6, 6), 3);
-        assert_eq!(lanes(Level::Raid5, 23), 8, "more would cost too much space");
+        assert_eq!(lanes(Level::Raid5, 24), 2);
+        assert_eq!(lanes(Level::Raid6, 5), 1);
         assert_eq!(lanes(Level::Raid50, 6), 2);
         assert_eq!(lanes(Kind::Metadata, 2), 1);
         assert_eq!(lanes(Level::Raid5, 2), 1, "sets that there are stay usable");

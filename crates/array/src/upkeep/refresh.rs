@@ -4,6 +4,7 @@
 //! returned members alike lack stripes, which the set's stale bits name; bringing those up to
 //! date is all there is to do. As every set has its own chunk to be filled, all disks take part.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,12 +19,17 @@ use crate::raid::{Access, ReadError, Seat, Set};
 use crate::space::{Kind, width};
 use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId};
 
-/// Neighbouring stripes of a set that follow each other, so that disks need not seek between them.
-const STRIPES_PER_RUN: usize = 16;
-/// Stripes that are worked on at the same time: runs of several sets, so that all disks are busy.
-const STRIPES_IN_FLIGHT: usize = 8 * STRIPES_PER_RUN;
-/// Stripes between two looks at what hosts are doing.
-const STRIPES_PER_STEP: usize = 4 * STRIPES_IN_FLIGHT;
+/// Neighbouring stripes that are read and written at once, so that disks seldom seek: 4 MiB of a
+/// disk, or 1 MiB where parity is computed or hosts want the disks too.
+const RUN_STRIPES: u32 = 64;
+const SHORT_RUN_STRIPES: u32 = 16;
+/// Runs that are worked on at the same time: of several sets, so that all disks are busy.
+const RUNS_IN_FLIGHT: usize = 24;
+/// Runs between two looks at what hosts are doing: the first number while they do nothing.
+const RUNS_PER_STEP: [usize; 2] = [8 * RUNS_IN_FLIGHT, RUNS_IN_FLIGHT];
+
+/// Stripes of a set that follow each other.
+type Run = (Arc<Set>, Range<u32>);
 /// Errors of one disk after which its data is copied to others.
 pub(crate) const ERRORS_MAX: u64 = 100;
 
@@ -134,30 +140,29 @@ impl Core {
     }
 
     /// Stripes that somebody lacks who is there to be given them.
-    fn stale_work(&self) -> Vec<(Arc<Set>, u32)> {
-        let mut queues: Vec<Vec<(Arc<Set>, u32)>> = Vec::new();
+    fn stale_work(&self) -> Vec<Run> {
+        let mut queues: Vec<Vec<Run>> = Vec::new();
         for set in self.sets.all() {
-            let mut queue = Vec::new();
+            let is_long = set.shape().parity() == 0;
+            let len_max = if is_long { RUN_STRIPES } else { SHORT_RUN_STRIPES };
+            let mut queue: Vec<Run> = Vec::new();
             for stripe in set.stale_stripes() {
-                if self.is_dead(&set, stripe) {
+                if self.is_dead(&set, stripe) || !self.has_taker(&set, stripe) {
                     continue;
                 }
-                if self.has_taker(&set, stripe) {
-                    queue.push((Arc::clone(&set), stripe));
+                match queue.last_mut() {
+                    Some((_, run)) if run.end == stripe && run.end - run.start < len_max => {
+                        run.end += 1;
+                    }
+                    _ => queue.push((Arc::clone(&set), stripe..stripe + 1)),
                 }
             }
             queues.push(queue);
         }
         // In turn from all sets, so that all disks read and write all the time.
         let longest = queues.iter().map(Vec::len).max().unwrap_or(0);
-        let in_turn = (0..longest).step_by(STRIPES_PER_RUN).flat_map(|from| {
-            let run = move |queue: &'_ Vec<(Arc<Set>, u32)>| {
-                let to = queue.len().min(from + STRIPES_PER_RUN);
-                queue.get(from..to).unwrap_or_default().to_vec()
-            };
-            queues.iter().flat_map(run)
-        });
-        in_turn.collect()
+        let in_turn = (0..longest).flat_map(|row| queues.iter().filter_map(move |q| q.get(row)));
+        in_turn.cloned().collect()
     }
 
     /// A stripe that nothing lives in needs nothing; it is forgotten.
@@ -183,25 +188,33 @@ impl Core {
         })
     }
 
-    async fn refresh_all(self: &Arc<Self>, work: Vec<(Arc<Set>, u32)>) {
+    async fn refresh_all(self: &Arc<Self>, work: Vec<Run>) {
+        let stripes_of = |runs: &[Run]| runs.iter().map(|(_, run)| run.len() as u64).sum::<u64>();
         let strip = CLUSTER_BYTES as u64;
-        let job = self.begin_job(JobKind::Rebuild, "sets", work.len() as u64 * strip);
-        for step in work.chunks(STRIPES_PER_STEP) {
+        let job = self.begin_job(JobKind::Rebuild, "sets", stripes_of(&work) * strip);
+        let mut are_hosts_busy = false;
+        let mut left = &work[..];
+        while !left.is_empty() {
+            let count = RUNS_PER_STEP[usize::from(are_hosts_busy)].min(left.len());
+            let (step, rest) = left.split_at(count);
+            left = rest;
             let began = self.env.now();
             let ops = self.host_ops.load(Ordering::Relaxed);
-            let refreshes = step.iter().map(|(set, stripe)| self.refresh_one(set, *stripe));
-            let mut running = stream::iter(refreshes).buffer_unordered(STRIPES_IN_FLIGHT);
+            let is_short = are_hosts_busy;
+            let refreshes = step.iter().map(move |(set, run)| self.refresh_run(set, run, is_short));
+            let mut running = stream::iter(refreshes).buffer_unordered(RUNS_IN_FLIGHT);
             let mut is_stuck = true;
             while let Some(done) = running.next().await {
                 is_stuck &= !done;
             }
-            job.add(step.len() as u64 * strip);
+            job.add(stripes_of(step) * strip);
             if is_stuck || self.lock().stopped.is_some() {
                 // More disks have gone: look anew at what can be done.
                 self.env.sleep(super::LOOK).await;
                 return;
             }
-            if self.host_ops.load(Ordering::Relaxed) != ops {
+            are_hosts_busy = self.host_ops.load(Ordering::Relaxed) != ops;
+            if are_hosts_busy {
                 self.env.sleep(self.pause_after(self.env.now().saturating_sub(began))).await;
             }
         }
@@ -211,6 +224,27 @@ impl Core {
     fn pause_after(&self, worked: Duration) -> Duration {
         let share = u32::from(self.lock().tables.settings.rebuild_share_percent.clamp(1, 100));
         worked * (100 - share) / share
+    }
+
+    /// Brings a run of stripes up to date; whether any of them is.
+    async fn refresh_run(&self, set: &Arc<Set>, run: &Range<u32>, is_short: bool) -> bool {
+        let len_max = if is_short { SHORT_RUN_STRIPES } else { RUN_STRIPES };
+        let mut any = false;
+        for from in run.clone().step_by(len_max as usize) {
+            let part = from..run.end.min(from + len_max);
+            {
+                let mut touched = self.touched.lock().expect("no panic under this lock");
+                touched.extend(part.clone().map(|stripe| (set.id(), stripe)));
+            }
+            if self.raid.refresh_run(set, part.clone()).await {
+                any = true;
+                continue;
+            }
+            for stripe in part {
+                any |= self.refresh_one(set, stripe).await;
+            }
+        }
+        any
     }
 
     async fn refresh_one(&self, set: &Arc<Set>, stripe: u32) -> bool {

@@ -4,6 +4,7 @@
 //! it at a random moment. The next one on the same files must hold all of that. `make soak` runs
 //! more rounds than the tests do.
 
+mod array;
 #[path = "../common/mod.rs"]
 mod common;
 mod host;
@@ -32,6 +33,11 @@ const COUNTERS_PER_DISK: u8 = 2;
 /// The disk with cache=durable, the one with cache=volatile, and the reserved one.
 const WRITTEN: [u8; 2] = [0, 1];
 const RESERVED: u8 = 2;
+
+/// How many crashes there are to be.
+fn rounds(usual: usize) -> usize {
+    env::var(ROUNDS).map_or(usual, |rounds| rounds.parse().expect(ROUNDS))
+}
 
 /// What must be found after a crash.
 struct Known {
@@ -101,7 +107,7 @@ impl Known {
 
 #[test]
 fn nothing_that_was_acknowledged_is_lost_by_kill_9() {
-    let rounds = env::var(ROUNDS).map_or(ROUNDS_DEFAULT, |rounds| rounds.parse().expect(ROUNDS));
+    let rounds = rounds(ROUNDS_DEFAULT);
     let dir = tempfile::tempdir().expect("a temporary directory can be made");
     let mut known = Known {
         ledgers: [Ledger::new(LEDGER_BLOCKS), Ledger::new(LEDGER_BLOCKS)],

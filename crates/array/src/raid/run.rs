@@ -1,0 +1,144 @@
+//! Bringing many neighbouring stripes up to date at once, so that disks that seek read and write
+//! long pieces.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use block::WriteFlags;
+use ring::{Buf, Data};
+
+use crate::join::join_all;
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES};
+
+use super::disks::Disk;
+use super::io::{Target, read_disk, still};
+use super::record::Seat;
+use super::rows::{Loaded, NO_CRCS, Rows};
+use super::set::Set;
+use super::{Raid, WriteError};
+
+/// A member of a set that can give what it holds of a run.
+struct Source {
+    member: usize,
+    seat: Seat,
+    disk: Arc<Disk>,
+}
+
+impl Raid {
+    /// Gives `stripes` to the chunk that lacks them, with one read of each disk that is needed and
+    /// one write. What other disks hold is believed. `false`, and nothing counts as up to date,
+    /// when they do not all lack the same, or anything is in the way: then
+    /// [`refresh_stripe`](Self::refresh_stripe) does what can be done.
+    pub async fn refresh_run(&self, set: &Set, stripes: Range<u32>) -> bool {
+        let mut guards = Vec::with_capacity(stripes.len());
+        for stripe in stripes.clone() {
+            guards.push(self.locks.lock(set.id(), stripe).await);
+        }
+        let Some((member, seat)) = self.common_target(set, &stripes) else { return false };
+        let Some(sources) = self.sources(set, &stripes, (member, seat)) else { return false };
+        let len = stripes.len() * CLUSTER_BYTES;
+        let reads = sources.iter().map(|source| {
+            let at = set.byte_at(source.seat, stripes.start, 0);
+            Box::pin(read_disk(&source.disk, at, len))
+        });
+        let mut read = Vec::with_capacity(sources.len());
+        for result in join_all(reads.collect()).await {
+            match result.and_then(still) {
+                Ok(data) if data.len() == len => read.push(data),
+                _ => return false,
+            }
+        }
+        let is_copy = sources.len() == 1;
+        let data =
+            if is_copy { read.pop() } else { computed(set, &stripes, member, &sources, &read) };
+        let Some(data) = data else { return false };
+        let target = Target { seat, at: set.byte_at(seat, stripes.start, 0), data };
+        let written = self.write_targets(set, stripes.start, &[target], WriteFlags::VOLATILE).await;
+        match written {
+            Ok(done) if done.iter().all(|done| *done) => {
+                stripes.for_each(|stripe| set.clear_stale(stripe, seat.disk));
+                true
+            }
+            Ok(_) | Err(WriteError::Later(_) | WriteError::Lost) => false,
+        }
+    }
+
+    /// The one chunk that lacks all of these stripes and can be written, and whose place in the set
+    /// it has.
+    fn common_target(&self, set: &Set, stripes: &Range<u32>) -> Option<(usize, Seat)> {
+        let columns = set.shape().columns();
+        let mut common = None;
+        for stripe in stripes.clone() {
+            let written = set.written(stripe);
+            let mut lacking = set.stale_holders(stripe);
+            lacking.retain(|(_, seat)| {
+                self.disks().get(seat.disk).is_some_and(|disk| disk.is_writable())
+            });
+            let [(strip, seat)] = lacking[..] else { return None };
+            let is_written = if strip < columns { written >> strip & 1 == 1 } else { written != 0 };
+            if !is_written || *common.get_or_insert(seat) != seat {
+                return None;
+            }
+        }
+        let seat = common?;
+        let replaced = set.replacement().filter(|new| new.seat == seat).map(|new| new.member);
+        let member =
+            replaced.or_else(|| set.members().iter().position(|member| *member == seat))?;
+        Some((member, seat))
+    }
+
+    /// Who is read: one that holds the very same, or as many others as there are data columns; of
+    /// those that could be, the idlest.
+    fn sources(
+        &self,
+        set: &Set,
+        stripes: &Range<u32>,
+        (target, seat): (usize, Seat),
+    ) -> Option<Vec<Source>> {
+        let shape = set.shape();
+        let stale = stripes.clone().fold(0, |mask, stripe| mask | set.stale(stripe));
+        let members = set.members().into_iter().enumerate();
+        let can_give =
+            members.filter(|(member, other)| other.disk != seat.disk && stale >> member & 1 == 0);
+        let mut sources: Vec<Source> = can_give
+            .filter_map(|(member, seat)| {
+                let disk = self.disks().get(seat.disk).filter(|disk| disk.is_readable())?;
+                Some(Source { member, seat, disk })
+            })
+            .collect();
+        sources.sort_by_key(|source| source.disk.in_flight());
+        let holds_the_same = |source: &Source| shape.parity() == 0 || source.member == target;
+        if let Some(same) = sources.iter().position(holds_the_same) {
+            return Some(vec![sources.swap_remove(same)]);
+        }
+        sources.truncate(shape.columns());
+        (shape.parity() > 0 && sources.len() == shape.columns()).then_some(sources)
+    }
+}
+
+/// What a member of a parity set holds, from what others do.
+fn computed(
+    set: &Set,
+    stripes: &Range<u32>,
+    member: usize,
+    sources: &[Source],
+    read: &[Data],
+) -> Option<Data> {
+    let shape = set.shape();
+    let mut bytes = Buf::alloc(stripes.len() * CLUSTER_BYTES)?;
+    for (stripe, to) in stripes.clone().zip(bytes.chunks_exact_mut(CLUSTER_BYTES)) {
+        let at = (stripe - stripes.start) as usize * CLUSTER_BYTES;
+        let mut strips: Vec<Option<Loaded>> = (0..shape.strips()).map(|_| None).collect();
+        for (source, data) in sources.iter().zip(read) {
+            let data = data.slice(at..at + CLUSTER_BYTES);
+            let strip = shape.strip_of(stripe, source.member);
+            strips[strip] = Some(Loaded { data, first: 0, good: u16::MAX });
+        }
+        let rows = Rows { shape, written: set.written(stripe), strips };
+        let strip = shape.strip_of(stripe, member);
+        for (row, to) in (0..CLUSTER_BLOCKS).zip(to.chunks_exact_mut(BLOCK_BYTES)) {
+            rows.compute(row, strip, NO_CRCS, to)?;
+        }
+    }
+    Some(bytes.freeze())
+}
