@@ -195,9 +195,10 @@ pub struct ArrayInfo {
     pub raid: Level,
     /// Chunks of all disks, without spare space.
     pub size_bytes: u64,
-    /// Chunks in use.
+    /// What holds data, its copies or parity, or metadata, or is set aside.
     pub used_bytes: u64,
-    /// Free for new volumes, before redundancy.
+    /// The rest, before redundancy. What chunks in RAID sets have of it is for volumes of their
+    /// level.
     pub free_bytes: u64,
     /// Kept free for rebuilds.
     pub spare_bytes: u64,

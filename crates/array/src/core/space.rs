@@ -293,6 +293,13 @@ impl Packed {
 impl Core {
     /// Sets `count` clusters aside, of new sets if need be.
     pub(crate) fn reserve(&self, state: &mut State, level: Level, count: u64) -> bool {
+        if state.space.pool.reserve(level, count) {
+            return true;
+        }
+        // What cannot be had must not cost sets: they would keep their chunks.
+        if state.space.available(level, &self.layout) < count {
+            return false;
+        }
         while !state.space.pool.reserve(level, count) {
             if !self.make_set(state, level.into(), false) {
                 return false;

@@ -1,5 +1,7 @@
 //! What there is and how it does.
 
+use std::collections::BTreeMap;
+
 use super::Array;
 use crate::api::{
     ArrayInfo, DiskInfo, DiskState, Event, JobInfo, JobKind, SnapshotInfo, VolumeInfo, VolumeState,
@@ -9,6 +11,7 @@ use crate::error::ArrayError;
 use crate::label::{MemberKind, MemberRecord, MemberState};
 use crate::overlay::Taken;
 use crate::raid::{Access, Set};
+use crate::space::Kind;
 use crate::tables::{Snapshot, Version, Volume};
 use crate::upkeep::is_suspect;
 use crate::{BLOCK_BYTES, CLUSTER_BYTES, Level, VersionId};
@@ -95,13 +98,14 @@ impl Array {
             .fold((0u64, 0u64), |(all, used), (a, u)| (all + u64::from(a), used + u64::from(u)));
         let spare = state.space.chunks.spare();
         let free = state.space.chunks.free().saturating_sub(spare);
+        let idle_bytes = self.core.idle_bytes(&state);
         let blocks = BLOCK_BYTES as u64;
         let mut info = ArrayInfo {
             id: self.core.id.to_string(),
             raid: self.core.level,
             size_bytes: all.saturating_sub(spare) * chunk_bytes,
-            used_bytes: used * chunk_bytes,
-            free_bytes: free * chunk_bytes,
+            used_bytes: (used * chunk_bytes).saturating_sub(idle_bytes),
+            free_bytes: free * chunk_bytes + idle_bytes,
             spare_bytes: spare * chunk_bytes,
             chunk_bytes,
             disks: disks.len() as u32,
@@ -254,6 +258,24 @@ impl Core {
             errors_write: counts.write_errors,
             healed_blocks: counts.healed,
         }
+    }
+
+    /// Of chunks that are in sets what holds nothing and is set aside for nothing, with the copies
+    /// or parity that it would have.
+    fn idle_bytes(&self, state: &State) -> u64 {
+        let mut idle_bytes = 0;
+        let mut raw_of_level = BTreeMap::new();
+        for (id, kind, slots) in state.space.pool.sets() {
+            let Kind::Data(level) = kind else { continue };
+            let members = self.sets.get(id).members().len() as u64;
+            let raw_bytes = CLUSTER_BYTES as u64 * members / u64::from(slots.k());
+            raw_of_level.insert(level, raw_bytes);
+            idle_bytes += u64::from(slots.free_count()) * raw_bytes;
+        }
+        let reserved = raw_of_level
+            .into_iter()
+            .map(|(level, raw_bytes)| state.space.pool.reserved(level) * raw_bytes);
+        idle_bytes.saturating_sub(reserved.sum())
     }
 
     /// Refuses a thick volume that there is no space for.

@@ -16,7 +16,7 @@ use crate::operator::{draw_spec, operator};
 use crate::random::Random;
 use crate::saboteur::{peace, saboteur};
 use crate::scenario::{Scenario, Theme};
-use crate::subject::{Answer, Maker, Subject};
+use crate::subject::{Answer, Maker, Refusal, Subject};
 use crate::verify;
 
 /// What outlives the boots of one machine.
@@ -167,11 +167,16 @@ impl<M: Maker> History<'_, M> {
         let wanted = self.random.between(1, 3) as usize;
         while self.model.borrow().volumes().count() < wanted {
             let spec = draw_spec(machine);
-            let id = self.model.borrow_mut().doubt(Doubt::Create(spec.clone()));
-            let made = machine.array.create_volume(spec).await;
-            if machine.unless_full("create", made).is_none() {
-                self.model.borrow_mut().refused(id);
-                return;
+            let doubt = Doubt::Create(spec.clone());
+            let asked_bytes = doubt.asked_bytes();
+            let id = self.model.borrow_mut().doubt(doubt);
+            match machine.array.create_volume(spec).await {
+                Err(Refusal::NoSpace(text)) => {
+                    machine.out_of_space("create", &text, asked_bytes);
+                    self.model.borrow_mut().refused(id);
+                    return;
+                }
+                answer => machine.must("create", answer),
             }
             self.model.borrow_mut().happened(id);
         }

@@ -149,7 +149,7 @@ impl<S: Subject> Request<'_, S> {
             Ok(()) if durable => Outcome::DoneDurable,
             Ok(()) => Outcome::Done,
             Err(BlockError::NoSpace) => {
-                self.machine.out_of_space(&self.volume, "a write");
+                self.machine.out_of_space(&self.volume, "a write", 0);
                 Outcome::Failed
             }
             Err(error) => self.fail(error),

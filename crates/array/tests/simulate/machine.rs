@@ -14,7 +14,7 @@ use crate::env::SimEnv;
 use crate::model::{Listing, Model};
 use crate::random::Random;
 use crate::scenario::Scenario;
-use crate::subject::{Answer, Refusal, Subject};
+use crate::subject::Subject;
 
 /// A running machine.
 pub(crate) struct Machine<S> {
@@ -58,19 +58,9 @@ impl<S: Subject> Machine<S> {
         answer.unwrap_or_else(|error| self.fail(format_args!("{what}: {error}")))
     }
 
-    /// The answer to something that may fail for lack of space, and for nothing else.
-    pub(crate) fn unless_full<T>(&self, what: &str, answer: Answer<T>) -> Option<T> {
-        match answer {
-            Err(Refusal::NoSpace(text)) => {
-                self.out_of_space(what, &text);
-                None
-            }
-            answer => Some(self.must(what, answer)),
-        }
-    }
-
-    /// Somebody was told that there is no space: there must not be much.
-    pub(crate) fn out_of_space(&self, what: &str, text: &str) {
+    /// Somebody who asked for so many bytes of disks was told that there is no space: there must
+    /// not be much more.
+    pub(crate) fn out_of_space(&self, what: &str, text: &str, asked_bytes: u64) {
         let info = self.array.info();
         self.env.note(format!("{what}: {text}; {} bytes free", info.free_bytes));
         let sizes = &self.scenario.disk_bytes;
@@ -81,7 +71,7 @@ impl<S: Subject> Machine<S> {
         }
         // What one cannot use: a part of each set, and what a checkpoint has not yet given back.
         let tight = info.size_bytes / 4 + 16 * info.chunk_bytes;
-        if info.free_bytes > tight {
+        if info.free_bytes > tight + asked_bytes {
             self.fail(format_args!("{what}: {text}, but there is space: {info:?}"));
         }
     }

@@ -71,12 +71,13 @@ impl<S: Subject> Operator<'_, S> {
             Doubt::Undelete(name) | Doubt::Purge(name) => Some(name.clone()),
             _ => None,
         };
+        let asked_bytes = doubt.asked_bytes();
         let id = self.0.model.borrow_mut().doubt(doubt);
         match answer.await {
             Ok(()) => self.0.model.borrow_mut().happened(id),
             Err(Refusal::NoSpace(text)) => {
                 self.0.model.borrow_mut().refused(id);
-                self.0.out_of_space(&what, &text);
+                self.0.out_of_space(&what, &text, asked_bytes);
                 return false;
             }
             Err(Refusal::Other(text)) => {

@@ -194,7 +194,9 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "BYTES", default_value = "512", value_parser = parse_block)]
     pub(crate) block: u32,
 
-    /// When a write is answered: once it survives the loss of power (durable), or at once.
+    /// Whether hosts are told that there is a write cache, and so send SYNCHRONIZE CACHE.
+    ///
+    /// Today every write survives the loss of power once it is answered, with both.
     #[arg(long, value_enum, default_value_t = CacheWord::Durable)]
     pub(crate) cache: CacheWord,
 
@@ -203,12 +205,12 @@ pub(crate) struct CreateArgs {
     pub(crate) read_ahead: Option<u32>,
 }
 
-/// When a write is answered.
+/// What hosts are told of a write cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CacheWord {
-    /// Once it survives the loss of power
+    /// There is none (WCE=0): an answered write survives the loss of power
     Durable,
-    /// At once; durable after SYNCHRONIZE CACHE or with FUA
+    /// There is one (WCE=1): only SYNCHRONIZE CACHE and FUA promise that
     Volatile,
 }
 

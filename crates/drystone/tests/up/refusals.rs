@@ -100,3 +100,25 @@ fn requests_that_cannot_be_are_refused_with_the_way_out() {
     let other_level = start_refused(&home, &["--raid", "raid5"]);
     assert!(other_level.contains("has raid10: leave out --raid"), "{other_level}");
 }
+
+#[test]
+fn a_refused_volume_costs_no_space() {
+    let home = Home::files(4, "256M");
+    let member = home.start(&[]);
+    let before = member.json(&["array", "show"]);
+    let refused = member.refused(&["volume", "create", "huge", "1T", "--thick"]);
+    assert!(refused.contains("leave out --thick"), "{refused}");
+    let after = member.json(&["array", "show"]);
+    assert_eq!(
+        (&before["free_bytes"], &before["used_bytes"]),
+        (&after["free_bytes"], &after["used_bytes"])
+    );
+    assert_eq!(before["warnings"], after["warnings"]);
+
+    // What is set aside is in use, once with each copy.
+    member.run(&["volume", "create", "a", "64M", "--thick"]);
+    let thick = member.json(&["array", "show"]);
+    let used = |shown: &serde_json::Value| shown["used_bytes"].as_u64().unwrap();
+    assert_eq!(used(&thick) - used(&before), 128 << 20);
+    member.stop();
+}

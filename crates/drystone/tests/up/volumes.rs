@@ -197,8 +197,8 @@ fn what_is_set_for_the_array_and_a_volume_stays_set() {
         assert_eq!(shown[key], *value, "{key}");
     }
     assert_eq!(member.json(&["volume", "show", "a"])["read_ahead_bytes"], 4 << 20);
-    // A chunk of the volume is more than one percent of these disks.
-    write(&mut log_in(&member, "a"), 0, &block(1));
+    // More than one percent of these disks.
+    member.run(&["volume", "create", "b", "64M", "--thick"]);
     assert!(member.json(&["array", "show"])["warnings"][0].as_str().unwrap().contains("in use"));
     let (code, _, _) = home.ask(&["array", "set"]);
     assert_eq!(code, 2, "nothing to set");

@@ -43,6 +43,15 @@ pub(crate) enum Doubt {
 }
 
 impl Doubt {
+    /// What disks must set aside for it, at most.
+    pub(crate) fn asked_bytes(&self) -> u64 {
+        match self {
+            Self::Create(spec) if spec.thick => 2 * spec.size_bytes,
+            Self::Resize(_, size_bytes) => 2 * size_bytes,
+            _ => 0,
+        }
+    }
+
     /// A set of snapshots, each a volume and a name; the views of the volumes open now.
     pub(crate) fn take(model: &mut Model, snapshots: &[(String, String)]) -> Self {
         let taking = |(volume, name): &(String, String)| {
