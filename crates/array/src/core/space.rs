@@ -49,22 +49,11 @@ impl Space {
         self.pool.unreserve(level, count);
     }
 
-    /// What a thick volume has set aside changes from `old` to `new`; what it is then.
-    pub(crate) fn move_reserve(&mut self, level: Level, old: u64, new: u64) -> u64 {
-        if new < old {
-            self.pool.unreserve(level, old - new);
-            return new;
-        }
-        // It was checked when the volume was made; what has gone since is a disk. The next
-        // checkpoint tries to get the rest.
-        let more = (new - old).min(self.pool.available(level));
-        let is_there = self.pool.reserve(level, more);
-        assert!(is_there, "no more than there is");
-        if old + more < new {
-            let lacking = new - old - more;
-            tracing::warn!("a thick volume of {level} has {lacking} clusters less than it should");
-        }
-        old + more
+    /// What is kept for a thick volume changes from `old` to `new`. That need not be free yet: what
+    /// it unmapped comes back to it with the next checkpoint.
+    pub(crate) fn change_kept(&mut self, level: Level, old: u64, new: u64) {
+        self.pool.unkeep(level, old);
+        self.pool.keep(level, new);
     }
 
     /// A page of metadata; there is room, see [`Core::make_room_for_pages`].
@@ -308,6 +297,16 @@ impl Core {
         true
     }
 
+    /// As [`reserve`](Self::reserve), of what is kept for the one who asks.
+    pub(crate) fn reserve_kept(&self, state: &mut State, level: Level, count: u64) -> bool {
+        while !state.space.pool.reserve_kept(level, count) {
+            if !self.make_set(state, level.into(), false) {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Takes `count` places, of which `reserved` were set aside before.
     ///
     /// # Errors
@@ -324,14 +323,27 @@ impl Core {
             self.make_set(state, level.into(), false);
         }
         let paid = count.min(reserved);
-        state.space.unreserve(level, paid as u64);
-        loop {
-            match state.space.pool.take(level, count, Claim::Free) {
-                Ok(places) => return Ok(places),
+        let pool = &mut state.space.pool;
+        let mut places = pool.take(level, paid, Claim::Reserved).unwrap_or_else(|_| {
+            debug_assert!(false, "there are no more promised slots than free ones");
+            pool.unreserve(level, paid as u64);
+            Vec::new()
+        });
+        while places.len() < count {
+            let rest = count - places.len();
+            let pool = &mut state.space.pool;
+            let taken = pool.take(level, rest, Claim::Free);
+            // Better somebody waits for space than that a checkpoint cannot end.
+            match taken.or_else(|_| pool.take(level, rest, Claim::Kept)) {
+                Ok(more) => places.extend(more),
                 Err(_) if self.make_set(state, level.into(), true) => {}
-                Err(_) => return Err(block::BlockError::NoSpace.into()),
+                Err(_) => {
+                    state.space.give_up(&places, &[]);
+                    return Err(block::BlockError::NoSpace.into());
+                }
             }
         }
+        Ok(places)
     }
 
     /// All places of a stripe that nothing lives in, if there are `count` clusters for it.

@@ -10,7 +10,7 @@ use super::Space;
 use crate::engine::Payload;
 use crate::error::ArrayError;
 use crate::label::Label;
-use crate::overlay::Overlay;
+use crate::overlay::{Overlay, Room};
 use crate::pages::PageCache;
 use crate::raid::{Heal, Seat};
 use crate::sync::Reply;
@@ -49,7 +49,8 @@ pub(crate) struct Live {
     pub(crate) overlay: Overlay,
     /// Clusters that an atomic operation is changing.
     pub(crate) locked: BTreeSet<u64>,
-    /// Reserved clusters of a thick volume that nothing is written to yet, and of which level.
+    /// Clusters that are kept for a thick volume because nothing is written to them yet, and of
+    /// which level.
     pub(crate) thick_left: u64,
     pub(crate) level: Option<Level>,
     /// An operation is under way that no change may get between.
@@ -169,6 +170,17 @@ impl State {
             self.events_dropped += 1;
         }
         self.events.push_back(Event { unix_seconds, text });
+    }
+
+    /// What was promised to a change of `volume` is not needed: it is free again, or kept for its
+    /// thick volume as before.
+    pub(crate) fn give_back(&mut self, volume: VersionId, room: Room) {
+        let level = self.tables.volumes[&volume].level;
+        self.space.unreserve(level, u64::from(room.is_promised()));
+        if room == Room::Thick {
+            self.space.pool.keep(level, 1);
+            self.live.get_mut(&volume).expect("a volume in use is live").thick_left += 1;
+        }
     }
 
     /// A number for a new volume or snapshot.

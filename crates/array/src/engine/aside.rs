@@ -22,6 +22,7 @@ pub(super) struct Before {
     freed: usize,
     freed_pages: usize,
     pages: usize,
+    paid: u64,
 }
 
 impl Checkpoint {
@@ -34,12 +35,16 @@ impl Checkpoint {
             freed: self.freed.len(),
             freed_pages: self.freed_pages.len(),
             pages: self.pages.len(),
+            paid: self.paid,
         }
     }
 
     /// Takes back what was done for a volume, and keeps its changes in the journal.
     pub(super) async fn set_aside(&mut self, before: Before) -> Result<(), ArrayError> {
         let volume = before.volume;
+        // What was taken for it is free again when this checkpoint has ended.
+        let (level, paid) = (before.table.level, self.paid - before.paid);
+        self.core.lock().space.pool.promise(level, paid);
         tracing::error!(
             "volume {} goes offline: its RAID sets miss too many disks",
             before.table.name
@@ -99,7 +104,7 @@ impl Core {
             let (block, blocks) = (range.start * per, (range.end - range.start) * per);
             let record = Record::Zero { volume, block, blocks };
             self.journal.append_reserved(&record, None).map_err(full)?;
-            open(state, volume).zero(block, blocks);
+            state.zero(volume, block, blocks);
         }
         for (cluster, patch) in segment.patches() {
             self.log_patch(state, volume, cluster, patch)?;
@@ -130,13 +135,13 @@ impl Core {
                 let blocks = CLUSTER_BLOCKS as u64;
                 let record = Record::Zero { volume, block: first, blocks };
                 self.journal.append_reserved(&record, None).map_err(full)?;
-                open(state, volume).zero(first, blocks);
+                state.zero(volume, first, blocks);
             }
             Base::At(place, crcs) => {
                 let placed = Placed { volume, cluster, place: *place, crcs: **crcs };
                 let record = Record::Map { clusters: vec![placed] };
                 self.journal.append_reserved(&record, None).map_err(full)?;
-                open(state, volume).patch_mut(cluster).rebase(patch.base.clone());
+                state.enter_moved(&placed);
             }
         }
         for (index, block) in patch.blocks.iter().enumerate() {
@@ -146,7 +151,7 @@ impl Core {
                 Block::Zero => {
                     let record = Record::Zero { volume, block: block_at, blocks: 1 };
                     self.journal.append_reserved(&record, None).map_err(full)?;
-                    open(state, volume).zero(block_at, 1);
+                    state.zero(volume, block_at, 1);
                 }
                 Block::Journal(position) => {
                     let mut buf = Buf::alloc(BLOCK_BYTES).ok_or(block::BlockError::NoMemory)?;
@@ -158,7 +163,12 @@ impl Core {
                 }
             }
         }
-        open(state, volume).patch_mut(cluster).room = patch.room;
+        // Changes of several segments become one, which needs one place.
+        let kept = &mut open(state, volume).patch_mut(cluster).room;
+        match kept.is_promised() {
+            false => *kept = patch.room,
+            true => state.give_back(volume, patch.room),
+        }
         Ok(())
     }
 

@@ -132,7 +132,9 @@ impl State {
         let gone = self.live.extract_if(.., |id, _| !tables.volumes.contains_key(id));
         for (_, live) in gone {
             if let Some(level) = live.level {
-                self.space.unreserve(level, live.thick_left);
+                // A lost volume has changes that never got to their places.
+                self.space.unreserve(level, live.overlay.promised());
+                self.space.change_kept(level, live.thick_left, 0);
             }
         }
         for (&id, volume) in &tables.volumes {
@@ -140,9 +142,13 @@ impl State {
             let live = self.live.entry(id).or_insert_with(|| Live::new(epoch));
             let clusters = volume.size_bytes.div_ceil(crate::CLUSTER_BYTES as u64);
             let is_thick = volume.thick && volume.deleted_unix_seconds.is_none();
-            let left = if is_thick { clusters.saturating_sub(volume.head.mapped) } else { 0 };
+            let left = match is_thick {
+                true => clusters.saturating_sub(volume.head.mapped + live.overlay.drawn()),
+                false => 0,
+            };
             live.level = Some(volume.level);
-            live.thick_left = self.space.move_reserve(volume.level, live.thick_left, left);
+            self.space.change_kept(volume.level, live.thick_left, left);
+            live.thick_left = left;
         }
     }
 

@@ -8,7 +8,7 @@ use super::merge::{Work, Written};
 use crate::core::State;
 use crate::error::ArrayError;
 use crate::mutants::{self, Mutant};
-use crate::overlay::{Base, Patch, Room, Segment};
+use crate::overlay::{Base, Patch, Segment};
 use crate::tables::{Snapshot, Version};
 use crate::tree::{Draft, Missing, leaf};
 use crate::{Level, Place, VersionId};
@@ -161,7 +161,7 @@ impl Checkpoint {
             Ok(works)
         });
         let works = works.await?;
-        let reserved = batch.iter().filter(|(_, patch)| patch.room == Room::Reserved).count();
+        let reserved = batch.iter().filter(|(_, patch)| patch.room.is_promised()).count();
         let written = self.write_out(target, works, reserved).await?;
         for done in &written {
             self.enter(target, done).await?;

@@ -82,13 +82,10 @@ impl Checkpoint {
         reserved: usize,
     ) -> Result<Vec<Place>, ArrayError> {
         let state = &mut *self.core.lock();
-        let live = state.live.get_mut(&target.volume).expect("a volume in use is live");
-        // A thick volume's own reserve pays for what its patches did not set aside.
-        let thick = (count.saturating_sub(reserved) as u64).min(live.thick_left);
-        live.thick_left -= thick;
-        let paid = reserved + thick as usize;
-        let places = self.core.take_places(state, target.level, count, paid)?;
-        state.space.unreserve(target.level, paid.saturating_sub(count) as u64);
+        debug_assert!(count <= reserved, "every change has set aside what it needs");
+        let places = self.core.take_places(state, target.level, count, reserved)?;
+        state.space.unreserve(target.level, reserved.saturating_sub(count) as u64);
+        self.paid += reserved as u64;
         self.gained.extend(&places);
         Ok(places)
     }

@@ -56,6 +56,8 @@ struct Checkpoint {
     /// ... and those that no map has any more.
     freed: Vec<Place>,
     freed_pages: Vec<PageAddr>,
+    /// Promised places that changes have used up, or given back.
+    paid: u64,
     /// Places and pages that were taken for a volume that had to be set aside.
     unused: Vec<Place>,
     unused_pages: Vec<PageAddr>,
@@ -105,6 +107,7 @@ impl Core {
             gained: Vec::new(),
             freed: std::mem::take(&mut state.replaced),
             freed_pages: Vec::new(),
+            paid: 0,
             unused: Vec::new(),
             unused_pages: Vec::new(),
             pages: Vec::new(),

@@ -274,7 +274,7 @@ impl Core {
         }
         let reserved = raw_of_level
             .into_iter()
-            .map(|(level, raw_bytes)| state.space.pool.reserved(level) * raw_bytes);
+            .map(|(level, raw_bytes)| state.space.pool.set_aside(level) * raw_bytes);
         idle_bytes.saturating_sub(reserved.sum())
     }
 

@@ -134,30 +134,44 @@ impl Core {
 
     /// Sets space aside for what will need it, as it was when these changes were made.
     pub(super) async fn decide_rooms(self: &Arc<Self>) -> Result<(), ArrayError> {
-        let all: Vec<(VersionId, Vec<u64>)> = {
+        let all: Vec<(VersionId, Vec<(usize, u64)>)> = {
             let state = self.lock();
             let undecided = |(id, live): (&VersionId, &crate::core::Live)| {
                 (*id, live.overlay.undecided().collect())
             };
             state.live.iter().map(undecided).collect()
         };
-        for (volume, clusters) in all {
-            for cluster in clusters {
-                let room = self.with_pages(|state| state.room_of(volume, cluster)).await?;
+        for (volume, patches) in all {
+            for (segment, cluster) in patches {
+                let room = self.with_pages(|state| state.room_at(volume, segment, cluster)).await?;
                 let state = &mut *self.lock();
-                let level = state.tables.volumes[&volume].level;
-                let room = match room {
-                    Room::Reserved if !self.reserve(state, level, 1) => {
-                        // There was space when the change was made; a checkpoint will find it.
-                        tracing::warn!("no space is left for cluster {cluster}");
-                        Room::InPlace
-                    }
-                    room => room,
-                };
+                let room = self.promise_again(state, volume, room);
                 let live = state.live.get_mut(&volume).expect("volumes do not go meanwhile");
-                live.overlay.decide(cluster, room);
+                live.overlay.decide(segment, cluster, room);
             }
         }
         Ok(())
+    }
+
+    /// Sets a cluster aside for a change that had one before. It goes before what is kept for
+    /// thick volumes.
+    fn promise_again(&self, state: &mut State, volume: VersionId, room: Room) -> Room {
+        if !room.is_promised() {
+            return room;
+        }
+        let level = state.tables.volumes[&volume].level;
+        let live = state.live.get_mut(&volume).expect("volumes do not go meanwhile");
+        let room = if live.thick_left > 0 { room } else { Room::Reserved };
+        match room {
+            Room::Thick => live.thick_left -= 1,
+            _ => state.space.pool.keep(level, 1),
+        }
+        if self.reserve_kept(state, level, 1) {
+            return room;
+        }
+        // There was space when the change was made; a checkpoint will find it.
+        tracing::warn!("no space is left for a change of {}", state.tables.volumes[&volume].name);
+        state.space.pool.unkeep(level, 1);
+        Room::InPlace
     }
 }

@@ -28,6 +28,17 @@ use crate::{Epoch, VersionId};
 pub(crate) use patch::{Base, Block, Patch, Room};
 pub(crate) use segment::{Segment, Taken};
 
+/// What lies under a change when it is destaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Under {
+    /// What the map has.
+    Map,
+    /// Nothing.
+    Zero,
+    /// A cluster that older changes have got.
+    Data,
+}
+
 /// The changes of one volume.
 #[derive(Debug)]
 pub(crate) struct Overlay {
@@ -74,16 +85,52 @@ impl Overlay {
         found
     }
 
-    /// Clusters of the open segment of which it is not known where they will go: after a replay.
-    pub(crate) fn undecided(&self) -> impl Iterator<Item = u64> {
-        let open = self.segments.back().expect("invariant 1");
-        let undecided = |(_, patch): &(u64, &Patch)| patch.room == Room::Undecided;
-        open.patches().filter(undecided).map(|(cluster, _)| cluster)
+    /// What lies under a change of `cluster` in segment number `segment`, and whether a snapshot
+    /// that is not in the maps yet has it.
+    pub(crate) fn under(&self, segment: usize, cluster: u64) -> (Under, bool) {
+        let own = self.segments[segment].base(cluster);
+        let mut older = self.segments.range(..segment).rev();
+        let under = own.or_else(|| older.find_map(|segment| segment.leaves(cluster)));
+        let is_taken = self.segments.range(..segment).any(|segment| segment.taken().is_some());
+        (under.unwrap_or(Under::Map), is_taken)
     }
 
-    /// Says where a cluster of the open segment will go.
-    pub(crate) fn decide(&mut self, cluster: u64, room: Room) {
-        self.open().patch_mut(cluster).room = room;
+    /// The number of the open segment.
+    pub(crate) fn last(&self) -> usize {
+        self.segments.len() - 1
+    }
+
+    /// Patches of which it is not known where they will go, by segment and cluster, oldest first:
+    /// after a replay.
+    pub(crate) fn undecided(&self) -> impl Iterator<Item = (usize, u64)> {
+        let segments = self.segments.iter().enumerate();
+        segments.flat_map(|(number, segment)| {
+            let patches = segment.patches().filter(|(_, patch)| patch.room == Room::Undecided);
+            patches.map(move |(cluster, _)| (number, cluster))
+        })
+    }
+
+    /// Says where a cluster of segment number `segment` will go.
+    ///
+    /// # Panics
+    /// When a checkpoint has the segment.
+    pub(crate) fn decide(&mut self, segment: usize, cluster: u64, room: Room) {
+        let segment = Arc::get_mut(&mut self.segments[segment]);
+        segment.expect("no checkpoint runs").patch_mut(cluster).room = room;
+    }
+
+    /// Clusters that are set aside for its changes.
+    pub(crate) fn promised(&self) -> u64 {
+        self.rooms().filter(|room| room.is_promised()).count() as u64
+    }
+
+    /// Those of them that were kept for a thick volume.
+    pub(crate) fn drawn(&self) -> u64 {
+        self.rooms().filter(|room| *room == Room::Thick).count() as u64
+    }
+
+    fn rooms(&self) -> impl Iterator<Item = Room> {
+        self.segments.iter().flat_map(|segment| segment.patches()).map(|(_, patch)| patch.room)
     }
 
     /// Ends the open segment with a snapshot; changes from now on are born at `epoch`.

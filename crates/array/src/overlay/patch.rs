@@ -43,10 +43,19 @@ pub(crate) enum Room {
     /// It writes nothing yet.
     #[default]
     Undecided,
-    /// To a cluster that is the volume's alone, or set aside for a thick volume.
+    /// To a cluster that is the volume's alone.
     InPlace,
     /// To a new cluster, for which one of the free ones is set aside.
     Reserved,
+    /// As `Reserved`, of those that are kept for a thick volume.
+    Thick,
+}
+
+impl Room {
+    /// Whether a free cluster is set aside.
+    pub(crate) fn is_promised(self) -> bool {
+        matches!(self, Self::Reserved | Self::Thick)
+    }
 }
 
 impl Patch {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::ranges::Ranges;
-use super::{Base, Block, Patch};
+use super::{Base, Block, Patch, Under};
 use crate::{CLUSTER_BLOCKS, Epoch, VersionId};
 
 /// A snapshot that is in the journal and waits for a checkpoint.
@@ -109,6 +109,33 @@ impl Segment {
             return true;
         }
         false
+    }
+
+    /// What will lie under a later change of `cluster` when this segment is destaged; `None` where
+    /// the segment does not decide that.
+    pub(super) fn leaves(&self, cluster: u64) -> Option<Under> {
+        if let Some(patch) = self.clusters.get(&cluster) {
+            let in_journal = |block: &Block| matches!(block, Block::Journal(_));
+            let is_data = matches!(patch.base, Base::At(..)) || patch.blocks.iter().any(in_journal);
+            let is_zero =
+                patch.base == Base::Zero || patch.blocks.iter().all(|b| *b == Block::Zero);
+            return match (is_data, is_zero) {
+                (true, _) => Some(Under::Data),
+                (false, true) => Some(Under::Zero),
+                (false, false) => None,
+            };
+        }
+        self.zeroed.contains(cluster).then_some(Under::Zero)
+    }
+
+    /// What lies under the changed blocks of `cluster` in this segment, as far as it decides that.
+    pub(super) fn base(&self, cluster: u64) -> Option<Under> {
+        match self.clusters.get(&cluster).map(|patch| &patch.base) {
+            Some(Base::Below) => None,
+            Some(Base::Zero) => Some(Under::Zero),
+            Some(Base::At(..)) => Some(Under::Data),
+            None => self.zeroed.contains(cluster).then_some(Under::Zero),
+        }
     }
 
     /// All patches, in the order of clusters.

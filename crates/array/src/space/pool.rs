@@ -17,6 +17,8 @@ pub enum Claim {
     Free,
     /// What was reserved before, and not more than that: it is used up.
     Reserved,
+    /// What nobody has reserved, also what is kept for somebody.
+    Kept,
 }
 
 /// The sets of an array and their slots.
@@ -24,7 +26,14 @@ pub enum Claim {
 /// Of each kind a few sets are filled side by side, its lanes. When one is full another takes its
 /// place: one that shares the fewest disks with the other lanes, and of those the emptiest.
 ///
-/// Invariant: `free` of a kind is the sum over its open sets, and every lane is open and has room.
+/// Slots are set aside in two ways. *Reserved* ones are promised: each belongs to a change that was
+/// accepted, and there are never more of them than free ones, so that such a change finds its place
+/// for sure. *Kept* ones are for those who were told that there is room for them (thick volumes):
+/// nobody else gets them, but there may be fewer free slots than are kept, because what was freed
+/// comes back a checkpoint later. Slots that come free are theirs first.
+///
+/// Invariants: `free` of a kind is the sum over its open sets; every lane is open and has room;
+/// as long as no set is closed, `reserved` is at most `free`.
 #[derive(Debug, Default)]
 pub struct Pool {
     sets: BTreeMap<SetId, Set>,
@@ -58,6 +67,7 @@ struct Group {
     is_stale: bool,
     free: u64,
     reserved: u64,
+    kept: u64,
 }
 
 impl Default for Group {
@@ -70,6 +80,7 @@ impl Default for Group {
             is_stale: false,
             free: 0,
             reserved: 0,
+            kept: 0,
         }
     }
 }
@@ -172,18 +183,65 @@ impl Pool {
         self.groups.get(&kind.into()).map_or(0, |group| group.free)
     }
 
-    /// Slots set aside.
+    /// Slots that were promised.
     #[must_use]
     pub fn reserved(&self, kind: impl Into<Kind>) -> u64 {
         self.groups.get(&kind.into()).map_or(0, |group| group.reserved)
     }
 
-    /// Slots that can be taken or reserved.
+    /// Slots that are kept, and not reserved yet; there may be fewer free ones.
+    #[must_use]
+    pub fn kept(&self, kind: impl Into<Kind>) -> u64 {
+        self.groups.get(&kind.into()).map_or(0, |group| group.kept)
+    }
+
+    /// Slots that anybody can take or reserve.
     #[must_use]
     pub fn available(&self, kind: impl Into<Kind>) -> u64 {
         let kind = kind.into();
+        self.unreserved(kind).saturating_sub(self.kept(kind))
+    }
+
+    /// Slots that are free and not for anybody: reserved or kept.
+    #[must_use]
+    pub fn set_aside(&self, kind: impl Into<Kind>) -> u64 {
+        let kind = kind.into();
+        self.free_slots(kind) - self.available(kind)
+    }
+
+    /// Free slots that nobody was promised.
+    fn unreserved(&self, kind: Kind) -> u64 {
         // A set that was closed may have taken reserved room along.
         self.free_slots(kind).saturating_sub(self.reserved(kind))
+    }
+
+    /// Keeps slots from others, also such as are not free yet.
+    pub fn keep(&mut self, kind: impl Into<Kind>, slots: u64) {
+        self.groups.entry(kind.into()).or_default().kept += slots;
+    }
+
+    /// Others may have these again.
+    ///
+    /// # Panics
+    /// When so much is not kept.
+    pub fn unkeep(&mut self, kind: impl Into<Kind>, slots: u64) {
+        let group = self.groups.entry(kind.into()).or_default();
+        group.kept = group.kept.checked_sub(slots).expect("only what is kept is given up");
+    }
+
+    /// Reserves slots that are kept; `false`, and nothing is, when so many are not free.
+    ///
+    /// # Panics
+    /// When so much is not kept.
+    #[must_use]
+    pub fn reserve_kept(&mut self, kind: impl Into<Kind>, slots: u64) -> bool {
+        let kind = kind.into();
+        let fits = slots <= self.unreserved(kind);
+        if fits {
+            self.unkeep(kind, slots);
+            self.groups.entry(kind).or_default().reserved += slots;
+        }
+        fits
     }
 
     /// Sets slots aside; `false`, and nothing is, when there are not so many.
@@ -195,6 +253,12 @@ impl Pool {
             self.groups.entry(kind).or_default().reserved += slots;
         }
         fits
+    }
+
+    /// Promises slots again that were taken for a change, and are free when the checkpoint that
+    /// did so has ended. Until then there may be fewer free ones than are reserved.
+    pub fn promise(&mut self, kind: impl Into<Kind>, slots: u64) {
+        self.groups.entry(kind.into()).or_default().reserved += slots;
     }
 
     /// Gives back what was set aside and not taken.
@@ -243,7 +307,7 @@ impl Pool {
     ) -> Option<Vec<Place>> {
         let kind = kind.into();
         let reserved_max = match claim {
-            Claim::Free => u64::MAX,
+            Claim::Free | Claim::Kept => u64::MAX,
             Claim::Reserved => self.reserved(kind),
         };
         let k_max = reserved_max.min(count_max as u64);
@@ -310,6 +374,7 @@ impl Pool {
         let room = match claim {
             Claim::Free => self.available(kind),
             Claim::Reserved => self.free_slots(kind),
+            Claim::Kept => self.unreserved(kind),
         };
         if slots > room {
             return Err(NeedSet(kind));

@@ -246,16 +246,15 @@ impl Core {
 impl State {
     /// A cluster that was written whole to new space is what the volume holds.
     pub(crate) fn enter_moved(&mut self, moved: &Moved) {
-        let level = self.tables.volumes[&moved.volume].level;
         let live = self.live.get_mut(&moved.volume).expect("a volume in use is live");
         let patch = live.overlay.open().patch_mut(moved.cluster);
-        let was_reserved = std::mem::replace(&mut patch.room, Room::InPlace) == Room::Reserved;
+        let room = std::mem::replace(&mut patch.room, Room::InPlace);
         let before = std::mem::take(&mut patch.base);
         patch.rebase(Base::At(moved.place, Box::new(moved.crcs)));
         if let Base::At(place, _) = before {
             self.replaced.push(place);
         }
-        self.space.unreserve(level, u64::from(was_reserved));
+        self.give_back(moved.volume, room);
     }
 
     /// Whether this volume may be changed now.

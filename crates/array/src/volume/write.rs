@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 use super::plan::Of;
 use super::read::in_block;
 use super::{Device, exclusive};
-use crate::core::{Core, State};
+use crate::core::{Core, Live, State};
 use crate::journal::{PAYLOAD_BLOCKS_MAX, Record, Ticket};
-use crate::overlay::{Base, Room};
+use crate::overlay::{Base, Room, Under};
 use crate::tree::{Missing, leaf};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, VersionId};
 
@@ -257,16 +257,29 @@ impl Core {
             let room = state.room_of(volume, cluster)?;
             rooms.push((cluster, room));
         }
-        let is_new = |&&(cluster, room): &&(u64, Room)| {
-            let patch = state.live[&volume].overlay.newest(cluster);
-            room == Room::Reserved && patch.is_none_or(|patch| patch.room == Room::Undecided)
-        };
-        let needed = rooms.iter().filter(is_new).count() as u64;
         let level = state.tables.volumes[&volume].level;
-        if needed > 0 && !self.reserve(state, level, needed) {
+        let Live { overlay, thick_left, .. } = &state.live[&volume];
+        let (mut thick, mut more) = (0, 0);
+        for (cluster, room) in &mut rooms {
+            let patch = overlay.newest(*cluster);
+            if patch.is_some_and(|patch| patch.room != Room::Undecided) {
+                continue;
+            }
+            match room {
+                Room::Thick if thick < *thick_left => thick += 1,
+                Room::Thick | Room::Reserved => (*room, more) = (Room::Reserved, more + 1),
+                Room::InPlace | Room::Undecided => {}
+            }
+        }
+        if more > 0 && !self.reserve(state, level, more) {
+            return Err(Wait::Space);
+        }
+        if thick > 0 && !self.reserve_kept(state, level, thick) {
+            state.space.unreserve(level, more);
             return Err(Wait::Space);
         }
         let live = state.live.get_mut(&volume).expect("a volume in use is live");
+        live.thick_left -= thick;
         for (cluster, room) in rooms {
             live.overlay.open().patch_mut(cluster).room = room;
         }
@@ -283,35 +296,47 @@ impl State {
         {
             return Ok(patch.room);
         }
-        // With older changes that are not in the map yet it is not known who will own what: a
-        // cluster too many is set aside then, until the next checkpoint. Changed blocks alone, as
-        // a replay of the journal finds them, leave that as the map has it: to set more aside than
-        // before a crash would be to ask a full array for what it has not.
-        if live.overlay.resolve(cluster).base != Base::Below
-            || live.overlay.waiting().next().is_some()
-        {
-            return Ok(Room::Reserved);
-        }
+        self.room_at(volume, live.overlay.last(), cluster)
+    }
+
+    /// Where a change of `cluster` in this segment of the overlay will go.
+    ///
+    /// What a replay of the journal finds must never need more than was set aside before the crash:
+    /// a full array would not have it. After a replay there are only the segments that snapshots
+    /// divide, and one change of a cluster in each; before it there may be more, and each of them
+    /// has what it needs.
+    pub(crate) fn room_at(
+        &mut self,
+        volume: VersionId,
+        segment: usize,
+        cluster: u64,
+    ) -> Result<Room, Missing> {
         let table = &self.tables.volumes[&volume];
+        let fresh = if table.thick { Room::Thick } else { Room::Reserved };
+        let (under, is_taken) = self.live[&volume].overlay.under(segment, cluster);
+        match under {
+            Under::Zero => return Ok(fresh),
+            // A snapshot gets what is there; what it does not get is the volume's own by then.
+            Under::Data if is_taken => return Ok(Room::Reserved),
+            Under::Data => return Ok(Room::InPlace),
+            Under::Map => {}
+        }
         let (number, index) = leaf::position(cluster);
         let page = crate::tree::lookup(&mut self.pages, table.head.root, number)?;
-        let room = match page.and_then(|page| leaf::get(&page, index)) {
-            Some(entry) if self.tables.sharing(table.head.parent).shares(entry.birth, number) => {
-                Room::Reserved
-            }
+        let sharing = self.tables.sharing(table.head.parent);
+        Ok(match page.and_then(|page| leaf::get(&page, index)) {
+            Some(entry) if is_taken || sharing.shares(entry.birth, number) => Room::Reserved,
             Some(_) => Room::InPlace,
-            None if table.thick => Room::InPlace,
-            None => Room::Reserved,
-        };
-        Ok(room)
+            None => fresh,
+        })
     }
 
     /// Blocks read as zeroes from now on; what was set aside for them is free again.
     pub(crate) fn zero(&mut self, volume: VersionId, first: u64, count: u64) {
-        let level = self.tables.volumes[&volume].level;
         let live = self.live.get_mut(&volume).expect("a volume in use is live");
-        for gone in live.overlay.open().zero(first, count) {
-            self.space.unreserve(level, u64::from(gone.room == Room::Reserved));
+        let gone = live.overlay.open().zero(first, count);
+        for gone in gone {
+            self.give_back(volume, gone.room);
             if let Base::At(place, _) = gone.base {
                 self.replaced.push(place);
             }

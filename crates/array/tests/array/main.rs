@@ -3,4 +3,5 @@
 mod basics;
 mod common;
 mod disks;
+mod full;
 mod snapshots;

@@ -77,6 +77,25 @@ fn reserved_room_is_not_for_others() {
 }
 
 #[test]
+fn what_is_kept_need_not_be_free_yet_and_is_never_in_the_way_of_what_was_promised() {
+    let mut pool = pairs(RAID10, 4, &[[0, 1]]);
+    assert!(pool.reserve(RAID10, 2));
+    pool.keep(RAID10, 5);
+    assert_eq!((pool.available(RAID10), pool.set_aside(RAID10)), (0, 4));
+    assert!(!pool.reserve(RAID10, 1), "what is left is kept");
+    let places = pool.take(RAID10, 2, Claim::Reserved).unwrap();
+    assert!(pool.reserve_kept(RAID10, 2) && !pool.reserve_kept(RAID10, 1), "no more are free");
+    assert_eq!((pool.kept(RAID10), pool.reserved(RAID10)), (3, 2));
+    // What comes free is for those whom it is kept for.
+    places.iter().for_each(|place| pool.free(*place));
+    pool.settle(places);
+    assert!(!pool.reserve(RAID10, 1) && pool.reserve_kept(RAID10, 2));
+    pool.unkeep(RAID10, 1);
+    assert_eq!((pool.available(RAID10), pool.reserved(RAID10)), (0, 4));
+    pool.take(RAID10, 4, Claim::Reserved).unwrap();
+}
+
+#[test]
 fn parity_sets_give_stripe_after_stripe() {
     let mut pool = Pool::default();
     pool.set_lanes(RAID5, 2);
@@ -147,15 +166,22 @@ enum Op {
     AddSet(u8, u32),
     RemoveIdle,
     Lanes(usize),
-    Take(usize, bool),
-    Stripe(usize, bool),
+    Take(usize, Claim),
+    Stripe(usize, Claim),
     Claim(u32, u32),
     Free(usize),
     Settle,
     Reserve(u64),
     Unreserve(u64),
+    Keep(u64),
+    Unkeep(u64),
+    ReserveKept(u64),
     Open(usize, bool),
     Seal,
+}
+
+fn claim() -> impl Strategy<Value = Claim> {
+    prop_oneof![3 => Just(Claim::Free), 3 => Just(Claim::Reserved), 1 => Just(Claim::Kept)]
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -163,13 +189,16 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (1..4_u8, 1..8_u32).prop_map(|(k, stripes)| Op::AddSet(k, stripes)),
         1 => Just(Op::RemoveIdle),
         1 => (1..4_usize).prop_map(Op::Lanes),
-        6 => (1..10_usize, any::<bool>()).prop_map(|(n, reserved)| Op::Take(n, reserved)),
-        2 => (1..4_usize, any::<bool>()).prop_map(|(n, reserved)| Op::Stripe(n, reserved)),
+        6 => (1..10_usize, claim()).prop_map(|(n, claim)| Op::Take(n, claim)),
+        2 => (1..4_usize, claim()).prop_map(|(n, claim)| Op::Stripe(n, claim)),
         1 => (0..6_u32, 0..20_u32).prop_map(|(set, slot)| Op::Claim(set, slot)),
         6 => (0..100_usize).prop_map(Op::Free),
         2 => Just(Op::Settle),
         2 => (0..10_u64).prop_map(Op::Reserve),
         1 => (0..10_u64).prop_map(Op::Unreserve),
+        1 => (0..10_u64).prop_map(Op::Keep),
+        1 => (0..10_u64).prop_map(Op::Unkeep),
+        1 => (0..10_u64).prop_map(Op::ReserveKept),
         2 => (0..6_usize, any::<bool>()).prop_map(|(n, open)| Op::Open(n, open)),
         1 => Just(Op::Seal),
     ]
@@ -183,6 +212,7 @@ struct Model {
     used: BTreeSet<Place>,
     pending: BTreeSet<Place>,
     reserved: u64,
+    kept: u64,
     next: u32,
 }
 
@@ -196,11 +226,12 @@ impl Model {
         open.map(|(id, (slots, _))| u64::from(*slots) - self.taken_in(*id)).sum()
     }
 
-    /// How many may be taken, and as what.
-    fn room(&self, reserved: bool) -> (u64, Claim) {
-        match reserved {
-            true => (self.free().min(self.reserved), Claim::Reserved),
-            false => (self.free().saturating_sub(self.reserved), Claim::Free),
+    /// How many may be taken as that.
+    fn room(&self, claim: Claim) -> u64 {
+        match claim {
+            Claim::Reserved => self.free().min(self.reserved),
+            Claim::Free => self.free().saturating_sub(self.reserved + self.kept),
+            Claim::Kept => self.free().saturating_sub(self.reserved),
         }
     }
 
@@ -232,10 +263,11 @@ impl Model {
                 }
             }
             Op::Lanes(lanes) => pool.set_lanes(RAID5, lanes),
-            Op::Take(count, reserved) => {
-                let (room, claim) = self.room(reserved);
+            Op::Take(count, claim) => {
+                let room = self.room(claim);
                 // More than is reserved must not be asked for as such.
-                let count = if reserved { count.min(self.reserved as usize) } else { count };
+                let most = if claim == Claim::Reserved { self.reserved } else { u64::MAX };
+                let count = count.min(most as usize);
                 match pool.take(RAID5, count, claim) {
                     Ok(places) => {
                         assert_eq!(places.len(), count);
@@ -244,8 +276,8 @@ impl Model {
                     Err(NeedSet(_)) => assert!(count as u64 > room),
                 }
             }
-            Op::Stripe(most, reserved) => {
-                let (room, claim) = self.room(reserved);
+            Op::Stripe(most, claim) => {
+                let room = self.room(claim);
                 if let Some(places) = pool.take_stripe(RAID5, most, claim) {
                     assert!(places.len() <= most && places.len() as u64 <= room);
                     self.took(&places, claim);
@@ -269,7 +301,7 @@ impl Model {
             }
             Op::Settle => pool.settle(std::mem::take(&mut self.pending)),
             Op::Reserve(slots) => {
-                let fits = self.free() >= self.reserved + slots || slots == 0;
+                let fits = slots <= self.room(Claim::Free);
                 assert_eq!(pool.reserve(RAID5, slots), fits);
                 self.reserved += if fits { slots } else { 0 };
             }
@@ -277,6 +309,22 @@ impl Model {
                 let slots = slots.min(self.reserved);
                 pool.unreserve(RAID5, slots);
                 self.reserved -= slots;
+            }
+            Op::Keep(slots) => {
+                pool.keep(RAID5, slots);
+                self.kept += slots;
+            }
+            Op::Unkeep(slots) => {
+                let slots = slots.min(self.kept);
+                pool.unkeep(RAID5, slots);
+                self.kept -= slots;
+            }
+            Op::ReserveKept(slots) => {
+                let slots = slots.min(self.kept);
+                let fits = slots <= self.room(Claim::Kept);
+                assert_eq!(pool.reserve_kept(RAID5, slots), fits);
+                let moved = if fits { slots } else { 0 };
+                (self.kept, self.reserved) = (self.kept - moved, self.reserved + moved);
             }
             Op::Open(n, open) => {
                 if let Some((id, set)) = self.sets.iter_mut().nth(n) {
@@ -293,10 +341,17 @@ proptest! {
     #[test]
     fn the_pool_keeps_its_books(ops in prop::collection::vec(op(), 1..120)) {
         let (mut pool, mut model) = (Pool::default(), Model::default());
+        let mut has_lost_room = false;
         for op in ops {
+            // These ask nobody what is promised.
+            has_lost_room |= matches!(op, Op::Open(..) | Op::Claim(..) | Op::RemoveIdle);
             model.apply(&mut pool, op);
             prop_assert_eq!(pool.free_slots(RAID5), model.free());
             prop_assert_eq!(pool.reserved(RAID5), model.reserved);
+            prop_assert_eq!(pool.kept(RAID5), model.kept);
+            prop_assert_eq!(pool.available(RAID5), model.room(Claim::Free));
+            // Nothing that is kept is in the way of what was promised.
+            prop_assert!(has_lost_room || model.reserved <= model.free());
             for (id, _, slots) in pool.sets() {
                 let used = model.used.iter().filter(|place| place.set() == id).count();
                 prop_assert_eq!(slots.used_count() as usize, used);
@@ -305,6 +360,8 @@ proptest! {
         // All that is free can be had.
         pool.unreserve(RAID5, model.reserved);
         model.reserved = 0;
+        pool.unkeep(RAID5, model.kept);
+        model.kept = 0;
         let all = pool.take(RAID5, model.free() as usize, Claim::Free);
         model.took(&all.unwrap(), Claim::Free);
         prop_assert_eq!(model.free(), 0);

@@ -1,0 +1,126 @@
+//! Arrays without free space: a write is refused when it comes, and what was accepted finds its
+//! place.
+
+use std::sync::Arc;
+
+use array::{Array, Level};
+use block::{BlockDevice, BlockError, WriteFlags};
+
+use crate::common::{Shelf, bytes, data, read, run, sound, spec, write};
+
+const CLUSTER: u64 = 64 << 10;
+/// More than the chunks that are kept for metadata could give.
+const CLUSTERS: u64 = 64;
+
+/// Mirrored disks, with a thick volume `thick` and a volume `filler` that is larger than they are.
+async fn small() -> (Shelf, Array) {
+    let shelf = Shelf::new(2, 32);
+    let array = shelf.create(Level::Raid1).await;
+    let thick = array::api::VolumeSpec { thick: true, ..spec("thick", CLUSTERS * CLUSTER >> 20) };
+    array.create_volume(thick).await.expect("there is room");
+    array.create_volume(spec("filler", 64)).await.expect("thin volumes may be larger");
+    (shelf, array)
+}
+
+/// Writes a block into each of these clusters, as far as there is space; how many were written.
+async fn put(device: &Arc<dyn BlockDevice>, clusters: std::ops::Range<u64>, seed: u8) -> u64 {
+    let mut done = 0;
+    for cluster in clusters {
+        let block = data(&bytes(4096, seed));
+        match device.write(cluster * CLUSTER, block, WriteFlags::DURABLE).await {
+            Ok(()) => done += 1,
+            Err(BlockError::NoSpace) => {}
+            Err(error) => panic!("cluster {cluster}: {error}"),
+        }
+    }
+    done
+}
+
+/// Leaves no space for others; how many clusters that took.
+async fn fill(array: &Array) -> u64 {
+    let filler = array.device("filler").expect("it is there");
+    for cluster in 0..1024 {
+        let whole = data(&bytes(CLUSTER as usize, 9));
+        if filler.write(cluster * CLUSTER, whole, WriteFlags::DURABLE).await.is_err() {
+            return cluster;
+        }
+    }
+    panic!("the disks have no end");
+}
+
+#[test]
+fn what_a_thick_volume_unmaps_is_for_itself_again() {
+    run(async {
+        let (_shelf, array) = small().await;
+        let thick = array.device("thick").unwrap();
+        assert_eq!(put(&thick, 0..CLUSTERS, 1).await, CLUSTERS);
+        array.checkpoint().await.unwrap();
+        let filled = fill(&array).await;
+        let filler = array.device("filler").unwrap();
+        // The space comes back with a checkpoint, and the filler is the first who asks for it.
+        thick.unmap(0, CLUSTERS * CLUSTER).await.unwrap();
+        array.checkpoint().await.unwrap();
+        put(&filler, filled..filled + CLUSTERS, 2).await;
+        assert_eq!(put(&thick, 0..CLUSTERS, 3).await, CLUSTERS, "it has room for its size");
+        array.checkpoint().await.expect("what was accepted has a place");
+        assert_eq!(read(&thick, 5 * CLUSTER, 4096).await, bytes(4096, 3));
+        sound(&array).await;
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn what_a_snapshot_of_a_thick_volume_keeps_takes_other_space() {
+    run(async {
+        let (_shelf, array) = small().await;
+        let thick = array.device("thick").unwrap();
+        let half = CLUSTERS / 2;
+        assert_eq!(put(&thick, 0..half, 1).await, half);
+        fill(&array).await;
+        array.snapshot(&[("thick", Some("s"))]).await.unwrap();
+        assert_eq!(put(&thick, half..CLUSTERS, 2).await, half, "what was never written has room");
+        assert_eq!(put(&thick, 0..half, 3).await, 0, "no room for two versions of these");
+        array.checkpoint().await.expect("nothing was accepted that has no place");
+        assert_eq!(read(&thick, 0, 4096).await, bytes(4096, 1), "what was refused did not happen");
+        // The filler gives some back: now there is room for two.
+        array.device("filler").unwrap().unmap(0, CLUSTERS * CLUSTER).await.unwrap();
+        assert_eq!(put(&thick, 0..half, 3).await, half);
+        array.checkpoint().await.unwrap();
+        let snapshot = array.snapshot_device("thick", "s").unwrap();
+        assert_eq!(read(&snapshot, 0, 4096).await, bytes(4096, 1));
+        sound(&array).await;
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn what_was_accepted_before_a_crash_has_its_place_afterwards() {
+    run(async {
+        let (shelf, array) = small().await;
+        array.create_volume(spec("v", 16)).await.unwrap();
+        let filled = fill(&array).await;
+        let filler = array.device("filler").unwrap();
+        filler.unmap(0, 2 * CLUSTERS * CLUSTER).await.unwrap();
+        array.checkpoint().await.unwrap();
+        array.checkpoint().await.unwrap();
+        // Both versions wait in the journal, and take all of that.
+        let volume = array.device("v").unwrap();
+        write(&volume, 0, &bytes(4096, 1)).await;
+        assert_eq!(put(&volume, 1..CLUSTERS, 1).await, CLUSTERS - 1);
+        array.snapshot(&[("v", Some("s"))]).await.unwrap();
+        assert_eq!(put(&volume, 0..CLUSTERS, 2).await, CLUSTERS);
+        drop((volume, filler, array));
+
+        let array = shelf.open().await;
+        let filler = array.device("filler").unwrap();
+        let more = put(&filler, filled..filled + CLUSTERS, 3).await;
+        array.checkpoint().await.expect("what was accepted has a place");
+        assert!(more < CLUSTERS / 4, "{more} clusters were left");
+        let (volume, snapshot) = (array.device("v"), array.snapshot_device("v", "s"));
+        assert_eq!(read(&volume.unwrap(), 7 * CLUSTER, 4096).await, bytes(4096, 2));
+        assert_eq!(read(&snapshot.unwrap(), 7 * CLUSTER, 4096).await, bytes(4096, 1));
+        assert_eq!(put(&array.device("thick").unwrap(), 0..CLUSTERS, 4).await, CLUSTERS);
+        sound(&array).await;
+        array.close().await.unwrap();
+    });
+}
