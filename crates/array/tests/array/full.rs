@@ -16,7 +16,7 @@ const CLUSTERS: u64 = 64;
 async fn small() -> (Shelf, Array) {
     let shelf = Shelf::new(2, 32);
     let array = shelf.create(Level::Raid1).await;
-    let thick = array::api::VolumeSpec { thick: true, ..spec("thick", CLUSTERS * CLUSTER >> 20) };
+    let thick = array::api::VolumeSpec { thick: true, ..spec("thick", (CLUSTERS * CLUSTER) >> 20) };
     array.create_volume(thick).await.expect("there is room");
     array.create_volume(spec("filler", 64)).await.expect("thin volumes may be larger");
     (shelf, array)

@@ -247,6 +247,38 @@ impl Model {
         }
     }
 
+    fn set_aside(&mut self, pool: &mut Pool, op: Op) {
+        match op {
+            Op::Reserve(slots) => {
+                let fits = slots <= self.room(Claim::Free);
+                assert_eq!(pool.reserve(RAID5, slots), fits);
+                self.reserved += if fits { slots } else { 0 };
+            }
+            Op::Unreserve(slots) => {
+                let slots = slots.min(self.reserved);
+                pool.unreserve(RAID5, slots);
+                self.reserved -= slots;
+            }
+            Op::Keep(slots) => {
+                pool.keep(RAID5, slots);
+                self.kept += slots;
+            }
+            Op::Unkeep(slots) => {
+                let slots = slots.min(self.kept);
+                pool.unkeep(RAID5, slots);
+                self.kept -= slots;
+            }
+            Op::ReserveKept(slots) => {
+                let slots = slots.min(self.kept);
+                let fits = slots <= self.room(Claim::Kept);
+                assert_eq!(pool.reserve_kept(RAID5, slots), fits);
+                let moved = if fits { slots } else { 0 };
+                (self.kept, self.reserved) = (self.kept - moved, self.reserved + moved);
+            }
+            _ => unreachable!("the others take and give"),
+        }
+    }
+
     fn apply(&mut self, pool: &mut Pool, op: Op) {
         match op {
             Op::AddSet(k, stripes) => {
@@ -300,32 +332,8 @@ impl Model {
                 }
             }
             Op::Settle => pool.settle(std::mem::take(&mut self.pending)),
-            Op::Reserve(slots) => {
-                let fits = slots <= self.room(Claim::Free);
-                assert_eq!(pool.reserve(RAID5, slots), fits);
-                self.reserved += if fits { slots } else { 0 };
-            }
-            Op::Unreserve(slots) => {
-                let slots = slots.min(self.reserved);
-                pool.unreserve(RAID5, slots);
-                self.reserved -= slots;
-            }
-            Op::Keep(slots) => {
-                pool.keep(RAID5, slots);
-                self.kept += slots;
-            }
-            Op::Unkeep(slots) => {
-                let slots = slots.min(self.kept);
-                pool.unkeep(RAID5, slots);
-                self.kept -= slots;
-            }
-            Op::ReserveKept(slots) => {
-                let slots = slots.min(self.kept);
-                let fits = slots <= self.room(Claim::Kept);
-                assert_eq!(pool.reserve_kept(RAID5, slots), fits);
-                let moved = if fits { slots } else { 0 };
-                (self.kept, self.reserved) = (self.kept - moved, self.reserved + moved);
-            }
+            Op::Reserve(_) | Op::Unreserve(_) => self.set_aside(pool, op),
+            Op::Keep(_) | Op::Unkeep(_) | Op::ReserveKept(_) => self.set_aside(pool, op),
             Op::Open(n, open) => {
                 if let Some((id, set)) = self.sets.iter_mut().nth(n) {
                     pool.set_open(*id, open);
