@@ -12,7 +12,7 @@ packages_test=("${packages_run[@]}"
   qemu-utils qemu-block-extra                          # qemu-img and qemu-io over iscsi://
   libnbd-bin                                           # nbdinfo and nbdcopy
   tgt                                                  # a foreign target for our initiator
-  qemu-system-x86 iproute2 e2fsprogs xz-utils util-linux  # the virtual machine of tests/vm
+  qemu-system-x86 iproute2 e2fsprogs xz-utils zstd binutils util-linux  # the machine of tests/vm
   fio jq)
 packages_bench=("${packages_run[@]}" libiscsi-bin qemu-utils qemu-block-extra fio jq tgt istgt
   btrfs-progs util-linux)

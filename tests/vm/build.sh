@@ -3,9 +3,10 @@
 # Debian packages alone: they are downloaded and unpacked, nothing of them runs on this machine,
 # nothing is mounted. Does nothing when it is there already.
 #
-#   tests/vm/build.sh
+#   tests/vm/build.sh [KERNEL]
 #
-# The image is kept outside the clone, in $XDG_CACHE_HOME/drystone-vm or ~/.cache/drystone-vm,
+# The kernel is Debian's own, or the newest of the version KERNEL, such as 6.12, that Debian has for
+# clouds. The image is kept outside the clone, in $XDG_CACHE_HOME/drystone-vm or ~/.cache/drystone-vm,
 # under a name made of its inputs, so that two clones never change each other's. The last line
 # on stdout is its directory:
 #
@@ -13,6 +14,7 @@
 #   initrd.cpio  busybox and the modules that find the root
 #   root.img     the root file system, never written: run.sh boots it as a snapshot
 set -euo pipefail
+kernel=${1:-}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 PATH=$PATH:/usr/sbin:/sbin
 
@@ -22,9 +24,13 @@ packages=(base-files base-passwd bash busybox-static coreutils util-linux mount 
 
 # Those that the tests need, by the name of the module; depmod finds what they need in turn.
 modules_of_root=(virtio_pci virtio_blk ext4 crc32c_generic crc32c_intel)
-modules=("${modules_of_root[@]}" virtio_net virtio_console virtio_rng iscsi_tcp sd_mod sg
-  dm_mod dm_multipath dm_round_robin dm_service_time scsi_dh_alua xfs
-  target_core_mod iscsi_target_mod)
+modules=("${modules_of_root[@]}" virtio_net virtio_console virtio_rng sd_mod sg dm_mod)
+if [ -z "$kernel" ]; then
+  modules+=(iscsi_tcp dm_multipath dm_round_robin dm_service_time scsi_dh_alua xfs
+    target_core_mod iscsi_target_mod)
+else
+  modules+=(ublk_drv loop)
+fi
 
 say() { echo "vm build: $*" >&2; }
 
@@ -33,13 +39,13 @@ die() {
   exit 1
 }
 
-for tool in apt-get dpkg-deb tar xz mke2fs ldconfig chroot flock; do
+for tool in apt-get dpkg-deb tar xz zstd mke2fs ldconfig chroot flock; do
   command -v "$tool" >/dev/null || die "'$tool' is missing: run scripts/setup.sh test"
 done
 [ "$(id -u)" = 0 ] || die "needs root, to unpack packages with their owners and for chroot"
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/drystone-vm
-stamp=$(cat "$here/build.sh" "$here"/guest/* | sha256sum | cut -c 1-12)
+stamp=$({ cat "$here/build.sh" "$here"/guest/* && echo "$kernel"; } | sha256sum | cut -c 1-12)
 image=$cache/guest-$stamp
 mkdir -p "$cache/debs/partial"
 exec 9>"$cache/lock"
@@ -59,10 +65,15 @@ guest_apt() {
     -o APT::Sandbox::User=root -o Debug::NoLocking=1 -o Acquire::Retries=3 "$@"
 }
 
-# The package that linux-image-amd64 stands for.
+# The package that linux-image-amd64 stands for, or the newest of the version asked for.
 kernel_package() {
-  apt-cache depends linux-image-amd64 2>/dev/null |
-    sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1
+  if [ -z "$kernel" ]; then
+    apt-cache depends linux-image-amd64 2>/dev/null |
+      sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1
+  else
+    apt-cache search --names-only "^linux-image-${kernel//./[.]}[.].*-cloud-amd64-unsigned\$" |
+      cut -d ' ' -f 1 | sort -V | tail -n 1
+  fi
 }
 
 fetch() {
@@ -76,6 +87,8 @@ fetch_packages() {
   # The lists of packages may be missing, or older than what the mirror still has.
   if ! fetch; then
     apt-get -qq update >&2
+    [ -n "$(kernel_package)" ] ||
+      die "apt knows no kernel ${kernel:+linux-image-$kernel.*-cloud-amd64-unsigned}: Debian 12 has 6.12 in bookworm-security (main), add that to /etc/apt/sources.list"
     fetch || die "the packages could not be fetched"
   fi
   guest_apt --simulate --yes install "${packages[@]}" |
@@ -111,12 +124,18 @@ unpack_packages() {
 number_at() { od -An -v -t "u$2" -j "$1" -N "$2" "$kernel_file" | tr -d ' '; }
 
 # Linux' x86 boot protocol: the compressed kernel lies `payload_offset` behind the real-mode
-# sectors. Debian 12 compresses it with xz.
+# sectors. Debian compresses 6.1 with xz and 6.12 with zstd; behind that come four bytes of size.
 unpack_kernel() {
-  local kernel_file=$1 start
+  local kernel_file=$1 start length
   start=$((($(number_at $((0x1f1)) 1) + 1) * 512 + $(number_at $((0x248)) 4)))
-  dd if="$kernel_file" bs=1M iflag=skip_bytes,count_bytes skip="$start" \
-    count="$(number_at $((0x24c)) 4)" status=none | xz -dc --single-stream >"$work/image/vmlinux"
+  length=$(($(number_at $((0x24c)) 4) - 4))
+  dd if="$kernel_file" bs=1M iflag=skip_bytes,count_bytes skip="$start" count="$length" \
+    status=none of="$work/payload"
+  if [ "$(number_at "$start" 4)" = $((0xfd2fb528)) ]; then
+    zstd -qdc "$work/payload" >"$work/image/vmlinux"
+  else
+    xz -dc --single-stream "$work/payload" >"$work/image/vmlinux"
+  fi
 }
 
 # Moves the modules named above and those they need into the root, and drops the others.
@@ -132,6 +151,8 @@ select_modules() {
   cp "$all/lib/modules/$version"/modules.{builtin,builtin.modinfo,order} \
     "$root/usr/lib/modules/$version/"
   rm -rf "$all"
+  # The initrd's insmod takes none that are compressed.
+  find "$root/usr/lib/modules" -name '*.ko.xz' -exec xz -d {} +
   chroot "$root" depmod "$version"
 }
 

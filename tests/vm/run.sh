@@ -9,7 +9,9 @@
 #
 # A JOB is a directory with a main.sh; it becomes /job in the guest. There `host COMMAND` runs a
 # command here, inside the namespace, in the directory of the JOB, with $VM_DIR as a directory for
-# its files and $VM_LOG for its logs; `host ip link set path0 down` cuts a path silently.
+# its files and $VM_LOG for its logs; `host ip link set path0 down` cuts a path silently. A file
+# `needs` in it may hold the lines `kernel VERSION`, for another kernel than Debian's own, and
+# `drystone`, which makes $DRYSTONE_BIN /job/drystone.
 #
 # Status: the job's; 124 when it ran out of time; 125 when there was no job to speak of: no image,
 # no namespace, no boot. DIR keeps the logs.
@@ -39,7 +41,7 @@ done
 [ $# = 1 ] && [ -f "$1/main.sh" ] ||
   die "which job? Write tests/vm/run.sh [--limit SECONDS] [--log DIR] tests/vm/linux_host"
 job=$(cd "$1" && pwd)
-for tool in qemu-system-x86_64 ip nsenter; do
+for tool in qemu-system-x86_64 ip nsenter strip; do
   command -v "$tool" >/dev/null || die "'$tool' is missing: run scripts/setup.sh test"
 done
 
@@ -68,7 +70,8 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-if ! image=$("$here/build.sh" 2>"$VM_LOG/build.log"); then
+kernel=$(sed -n 's/^kernel //p' "$job/needs" 2>/dev/null)
+if ! image=$("$here/build.sh" $kernel 2>"$VM_LOG/build.log"); then
   cat "$VM_LOG/build.log" >&2
   die "there is no guest to boot"
 fi
@@ -93,6 +96,11 @@ make_network 2>"$VM_LOG/network.log" || die "a network namespace with bridges an
 
 # The job goes in as a tar on a read-only disk.
 tar -cf "$VM_DIR/job.tar" -C "$job" . || die "the job cannot be packed"
+if grep -qx drystone "$job/needs" 2>/dev/null; then
+  # Without what only a debugger reads, which would be most of it.
+  { strip -o "$VM_DIR/drystone" "${DRYSTONE_BIN:?must name the drystone binary to test}" &&
+    tar -rf "$VM_DIR/job.tar" -C "$VM_DIR" drystone; } || die "drystone cannot be packed"
+fi
 truncate -s %512 "$VM_DIR/job.tar"
 
 # Answers the guest's `host`: a line of base64 in, the status and the output in base64 out.

@@ -1,6 +1,7 @@
 //! The real Linux, in a virtual machine with two paths to this one. Its initiator logs in to a server
 //! of ours and does what an operator does, while paths and the server fail: `tests/vm/linux_host/`. Its
-//! target, LIO, serves `drystone attach`: `tests/vm/lio/`.
+//! target, LIO, serves `drystone attach`: `tests/vm/lio/`. Its driver ublk makes a block device of what
+//! `drystone attach` serves in the guest: `tests/vm/ublk/`.
 
 mod common;
 
@@ -69,6 +70,11 @@ fn linux_uses_a_disk_from_discovery_to_a_crash_of_the_server() {
 #[test]
 fn a_disk_of_lio_is_attached_over_two_paths() {
     run_job("lio", LIMIT_S);
+}
+
+#[test]
+fn a_volume_is_a_block_device_of_the_kernel() {
+    run_job("ublk", LIMIT_S);
 }
 
 #[test]

@@ -6,6 +6,8 @@
 //! [`File`], [`sleep`]; they stay on their core from start to end. [`Remote::run`] reaches a core
 //! from any thread.
 //!
+//! [`UblkControl`] and [`UblkQueue`] make block devices of the kernel that a core serves.
+//!
 //! Memory for I/O is taken from the core's pool ([`Buf`]) or shared by all cores ([`Region`]) and
 //! passed on by reference as [`Data`]. What the kernel works on is owned by the core until the
 //! kernel is done with it, so that every future may be dropped at any time.
@@ -17,6 +19,7 @@ mod mem;
 mod net;
 mod runtime;
 mod sync;
+mod ublk;
 
 pub use file::{BlockLimits, BufIo, DataIo, FallocateMode, File, OpenOptions, UnitIo, blocking};
 pub use mem::{Buf, Data, PAGE_BYTES, PoolUsage, Region, pool_usage};
@@ -26,3 +29,4 @@ pub use runtime::{
     launch, now, remote, sleep, sleep_until, spawn, timeout, turn_end,
 };
 pub use sync::{Notify, OneshotReceiver, OneshotSender, oneshot};
+pub use ublk::{UBLK_CONTROL, UBLK_DESCRIPTOR_BYTES, UblkControl, UblkQueue};

@@ -118,20 +118,7 @@ impl Tree {
 
 /// The number that the caller of a system call gets to see.
 fn errno(error: BlockError) -> Errno {
-    match error {
-        BlockError::OutOfRange { .. }
-        | BlockError::Unaligned { .. }
-        | BlockError::TooLong { .. }
-        | BlockError::PayloadMismatch => Errno::EINVAL,
-        BlockError::ReadOnly => Errno::EROFS,
-        BlockError::NoSpace => Errno::ENOSPC,
-        BlockError::NoMemory => Errno::ENOMEM,
-        BlockError::Unsupported => Errno::EOPNOTSUPP,
-        BlockError::Medium { .. } | BlockError::LostWrites | BlockError::Busy => Errno::EIO,
-        BlockError::Unreachable => Errno::from_i32(libc::EHOSTUNREACH),
-        BlockError::Reserved => Errno::from_i32(libc::EBADE),
-        BlockError::Os { errno } => Errno::from_i32(errno),
-    }
+    Errno::from_i32(crate::errno::errno(&error))
 }
 
 /// Counts `work` and gives its result.

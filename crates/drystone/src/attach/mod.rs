@@ -4,6 +4,7 @@ mod control;
 pub(crate) mod detach;
 mod host;
 pub(crate) mod list;
+mod local;
 mod plan;
 mod ready;
 mod report;
@@ -13,11 +14,11 @@ use crate::Failure;
 use crate::cli::attach::AttachArgs;
 use crate::os::signals::StopSignals;
 use crate::os::{files, runtime_dir};
-use ::attach::fuse::{Mount, MountError};
 use ::attach::nbd::Address;
 use anyhow::{Context, anyhow};
 use control::{Answers, Control};
 use host::HostSessions;
+use local::{Local, LocalError};
 use plan::Plan;
 use ready::Ready;
 use report::{Identity, Sample};
@@ -29,7 +30,7 @@ use std::thread;
 use std::time::Duration;
 use volume::{Running, Volume};
 
-/// How long users of a mounted disk have when a signal ends it.
+/// How long users of the disk have when a signal ends it.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What the main thread waits for.
@@ -40,8 +41,8 @@ enum Event {
     Ended,
     /// A signal, by its name.
     Signal(&'static str),
-    /// Somebody unmounted the directory.
-    Unmounted,
+    /// Somebody unmounted the directory, or stopped the block device.
+    Gone,
     /// `drystone detach`, which waits for the answer.
     Detach(Asker),
 }
@@ -75,7 +76,7 @@ impl Answers for Attached {
     }
 }
 
-/// Serves until a signal, a detach or an unmount.
+/// Serves until a signal, a detach or an unmount by somebody else.
 pub(crate) fn run(args: &AttachArgs) -> Result<(), Failure> {
     let mut plan = Plan::of(args, |name| env::var(name).ok())
         .map_err(|error| Failure::Usage(error.to_string()))?;
@@ -97,15 +98,17 @@ pub(crate) fn run(args: &AttachArgs) -> Result<(), Failure> {
     };
     let running = start(plan, args.nbd.clone(), &events)?;
     let Some(volume) = await_ready(&received) else { return Ok(running.stop()?) };
-    let mount = match mount(args, &volume, &events) {
-        Ok(mount) => mount,
+    let gone = events.clone();
+    // Nobody listens when it was taken away from here.
+    let local = match Local::start(args, &volume, move || drop(gone.send(Event::Gone))) {
+        Ok(local) => local,
         Err(error) => {
             end(volume, running)?;
             return Err(Failure::Run(error.into()));
         }
     };
-    identity.place = match (&mount, &volume.nbd) {
-        (Some(mount), _) => mount.dir().display().to_string(),
+    identity.place = match (&local, &volume.nbd) {
+        (Some(local), _) => local.place().display().to_string(),
         (None, Some(address)) => address.to_string(),
         (None, None) => String::new(),
     };
@@ -123,7 +126,7 @@ pub(crate) fn run(args: &AttachArgs) -> Result<(), Failure> {
     if let Err(error) = &control {
         tracing::warn!("drystone attached and detach will not find this one: {error}");
     }
-    let asker = serve(mount, &received);
+    let asker = serve(local, &received);
     let ended = end(volume, running);
     if let Some(asker) = asker {
         // It may have given up.
@@ -172,19 +175,6 @@ fn await_ready(events: &Receiver<Event>) -> Option<Arc<Volume>> {
     }
 }
 
-/// Mounts the disk where that is asked for.
-fn mount(
-    args: &AttachArgs,
-    volume: &Volume,
-    events: &Sender<Event>,
-) -> Result<Option<Mount>, MountError> {
-    let Some(dir) = &args.fuse else { return Ok(None) };
-    let events = events.clone();
-    // Nobody listens when it was unmounted from here.
-    let on_end = move || drop(events.send(Event::Unmounted));
-    Mount::start(volume.disk.clone(), dir, volume.core.clone(), on_end).map(Some)
-}
-
 /// Prints what is attached.
 fn announce(identity: &Identity, volume: &Volume) -> io::Result<()> {
     let (geometry, sessions) = (*volume.disk.geometry(), volume.sessions);
@@ -194,44 +184,47 @@ fn announce(identity: &Identity, volume: &Volume) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Waits for the end, and takes the mount away; gives who asked for it by `drystone detach`.
-fn serve(mut mount: Option<Mount>, events: &Receiver<Event>) -> Option<Asker> {
+/// Waits for the end, and takes the disk's place away; gives who asked for it by `drystone detach`.
+fn serve(mut local: Option<Local>, events: &Receiver<Event>) -> Option<Asker> {
     loop {
         match events.recv() {
-            Ok(Event::Detach(asker)) => match take_away(mount.take()) {
+            Ok(Event::Detach(asker)) => match take_away(local.take()) {
                 Ok(()) => return Some(asker),
                 Err((error, left)) => {
                     // It may have given up.
                     let _ = asker.send(Err(error.to_string()));
-                    mount = left.map(|mount| *mount);
+                    local = left;
                 }
             },
             Ok(Event::Signal(name)) => {
                 tracing::info!("stopping on {name}; a second signal ends at once");
-                if let Err((error, left)) = take_away(mount.take()) {
+                if let Err((error, left)) = take_away(local.take()) {
                     tracing::warn!("{error}");
-                    let gone = left.is_none_or(|mount| mount.detach(GRACE));
+                    let gone = left.is_none_or(|local| local.force(GRACE));
                     if !gone {
                         tracing::warn!("those that still use the disk get errors");
                     }
                 }
                 return None;
             }
-            Ok(Event::Unmounted) if mount.is_some() => {
-                tracing::info!("stopping: the directory was unmounted");
-                if let Err((error, _)) = take_away(mount.take()) {
+            Ok(Event::Gone) if local.is_some() => {
+                match &local {
+                    Some(Local::Device(_)) => tracing::info!("stopping: the device was stopped"),
+                    _ => tracing::info!("stopping: the directory was unmounted"),
+                }
+                if let Err((error, _)) = take_away(local.take()) {
                     tracing::warn!("{error}");
                 }
                 return None;
             }
-            Ok(Event::Unmounted | Event::Ready(_)) => {}
+            Ok(Event::Gone | Event::Ready(_)) => {}
             Ok(Event::Ended) | Err(_) => return None,
         }
     }
 }
 
-fn take_away(mount: Option<Mount>) -> Result<(), (MountError, Option<Box<Mount>>)> {
-    mount.map_or(Ok(()), Mount::unmount)
+fn take_away(local: Option<Local>) -> Result<(), (LocalError, Option<Local>)> {
+    local.map_or(Ok(()), Local::take_away)
 }
 
 /// Lets go of the disk, so that the core can flush and log out, and waits for that.

@@ -4,6 +4,7 @@ use crate::access::name;
 use crate::access::secret::{self, Login, SecretError, Sources};
 use crate::cli::attach::{AttachArgs, RuntimeArgs};
 use crate::os::{machine, runtime_dir};
+use ::attach::ublk::{self, UblkError};
 use anyhow::Context;
 use initiator::{DiskOptions, PlanOptions, SessionOptions, TargetAddress};
 use iscsi::chap::{Credentials, CredentialsError, InitiatorChap};
@@ -15,9 +16,6 @@ use thiserror::Error;
 
 /// Where open-iscsi keeps the name of this host.
 const NAME_FILE: &str = "/etc/iscsi/initiatorname.iscsi";
-
-/// How the device for user space block drivers is called.
-const UBLK: &str = "/dev/ublk-control";
 
 /// Options that do not go together, or do not work here.
 #[derive(Debug, Error)]
@@ -42,12 +40,9 @@ pub(crate) enum PlanError {
         /// What is wrong.
         error: NameError,
     },
-    /// The kernel has none.
-    #[error("this kernel has no ublk ({UBLK} is missing): write --nbd unix:PATH or --fuse DIR")]
-    NoUblk,
-    /// The kernel has it, this program not.
-    #[error("drystone does not serve ublk: write --nbd unix:PATH or --fuse DIR")]
-    Ublk,
+    /// There are no block devices here.
+    #[error("{0}, or write --nbd unix:PATH or --fuse DIR")]
+    Ublk(#[from] UblkError),
 }
 
 /// What to attach, and how.
@@ -68,8 +63,7 @@ impl Plan {
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Plan, PlanError> {
         if args.ublk {
-            let there = Path::new(UBLK).exists();
-            return Err(if there { PlanError::Ublk } else { PlanError::NoUblk });
+            ublk::check()?;
         }
         let read = |option, text, file| {
             let variable = environment(&secret::variable(option)).filter(|text| !text.is_empty());
@@ -192,9 +186,23 @@ mod tests {
     }
 
     #[test]
-    fn ublk_is_refused_in_a_sentence_that_says_what_works() {
+    fn where_there_is_no_ublk_a_sentence_says_what_works() {
+        if Path::new("/dev/ublk-control").exists() {
+            return; // tests/vm/ublk is where it works
+        }
         let said = refused(&[URL, "--ublk"], &[]);
-        assert!(said.contains("ublk") && said.ends_with("write --nbd unix:PATH or --fuse DIR"));
+        assert_eq!(
+            said,
+            "this machine has no /dev/ublk-control: load the kernel's driver with 'modprobe ublk_drv', or write --nbd unix:PATH or --fuse DIR"
+        );
+    }
+
+    #[test]
+    fn each_reason_against_ublk_joins_to_a_sentence() {
+        for reason in [UblkError::NotRoot, UblkError::NotPermitted, UblkError::TooOld] {
+            let said = PlanError::from(reason).to_string();
+            assert!(said.ends_with(", or write --nbd unix:PATH or --fuse DIR"), "{said}");
+        }
     }
 
     #[test]

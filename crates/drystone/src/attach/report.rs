@@ -12,7 +12,7 @@ pub(crate) struct Identity {
     pub(crate) pid: u32,
     /// Its URL.
     pub(crate) volume: String,
-    /// Where it is served: `unix:PATH`, `ADDR:PORT` or a directory.
+    /// Where it is served: `unix:PATH`, `ADDR:PORT`, a directory or a block device.
     pub(crate) place: String,
     /// How paths are chosen.
     pub(crate) policy: String,

@@ -16,8 +16,9 @@ Attach a volume as a local disk.
 
 Logs in to an iSCSI target and serves one of its logical units on this
 machine until SIGINT, SIGTERM or drystone detach: over NBD, for QEMU,
-nbdcopy, fio and every other NBD client, or as a file, for loop devices
-and virtual machines. Flush, FUA, trim and write-zeroes pass through.
+nbdcopy, fio and every other NBD client, as a file, for loop devices and
+virtual machines, or as a block device, for file systems and everything
+that takes a disk. Flush, FUA, trim and write-zeroes pass through.
 
 Once the disk can be used it prints one line to stdout that begins with
 'attached'. When it stops, writes that were accepted are flushed and all
@@ -33,6 +34,9 @@ Examples:
   drystone attach iscsi://[2001:db8::10]:3261/iqn.2026-11.com.example:a/3 \\
           --fuse /mnt/a --policy service-time --sessions 4
           LUN 3 as the file /mnt/a/disk, over four sessions
+  modprobe ublk_drv
+  drystone attach iscsi://192.0.2.10/iqn.2026-11.com.example:a --ublk
+          LUN 0 as a block device; at= tells which one, such as /dev/ublkb0
   DRYSTONE_CHAP=alice:sixteen-bytes-ok drystone attach \\
           iscsi://192.0.2.10/iqn.2026-11.com.example:a --nbd 127.0.0.1:10809
           A secret from the environment does not show in the process list";
@@ -50,6 +54,7 @@ pub(crate) const DETACH_EXAMPLES: &str = "\
 Examples:
   drystone detach /mnt/a
   drystone detach unix:/run/a.sock
+  drystone detach /dev/ublkb0
   drystone detach iscsi://192.0.2.10/iqn.2026-11.com.example:a
   drystone detach 4711
           The process of this number, as drystone attached shows it";
@@ -75,8 +80,10 @@ pub(crate) struct AttachArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) fuse: Option<PathBuf>,
 
-    /// Serve it as /dev/ublkbN.
-    #[arg(long, hide = true)]
+    /// Serve it as the block device /dev/ublkbN; the kernel chooses N.
+    ///
+    /// Needs root, Linux 6.5 or newer and its driver ublk_drv (modprobe ublk_drv).
+    #[arg(long)]
     pub(crate) ublk: bool,
 
     /// How to choose among paths: failover, round-robin[:COMMANDS], least-queue-depth,
@@ -165,7 +172,7 @@ pub(crate) struct AttachedArgs {
 /// Detach a volume: flush, log out, end.
 #[derive(Debug, Args)]
 pub(crate) struct DetachArgs {
-    /// Which one: its directory, its NBD address, its URL or its process number.
+    /// Which one: its directory, its block device, its NBD address, its URL or its process number.
     #[arg(value_name = "WHICH")]
     pub(crate) which: String,
 

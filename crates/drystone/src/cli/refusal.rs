@@ -109,7 +109,7 @@ fn missing(argument: &str) -> String {
     } else if argument.contains("URL") {
         "a volume to attach is missing: write iscsi://HOST[:PORT]/IQN[/LUN]".to_owned()
     } else if argument.contains("--nbd") {
-        "a place for the disk is missing: write --nbd unix:PATH, --nbd ADDRESS:PORT or --fuse DIR"
+        "a place for the disk is missing: write --nbd unix:PATH, --nbd ADDRESS:PORT, --fuse DIR or --ublk"
             .to_owned()
     } else {
         format!("{argument} is missing: write it, or see --help")

@@ -119,7 +119,7 @@ const REFUSALS: &[(&[&str], &str)] = &[
     (&["attach"], "a volume to attach is missing: write iscsi://HOST[:PORT]/IQN[/LUN]"),
     (
         &["attach", "iscsi://h/iqn.2026-11.com.example:a"],
-        "a place for the disk is missing: write --nbd unix:PATH, --nbd ADDRESS:PORT or --fuse DIR",
+        "a place for the disk is missing: write --nbd unix:PATH, --nbd ADDRESS:PORT, --fuse DIR or --ublk",
     ),
     (
         &["attach", "iscsi://h/iqn.2026-11.com.example:a", "--nbd", "/run/a.sock"],

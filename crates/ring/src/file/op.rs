@@ -41,7 +41,7 @@ impl Future for DataIo {
 /// An operation that succeeds or fails.
 #[derive(Debug)]
 #[must_use = "dropping an operation cancels it"]
-pub struct UnitIo(pub(super) Op);
+pub struct UnitIo(pub(crate) Op);
 
 impl Future for UnitIo {
     type Output = io::Result<()>;

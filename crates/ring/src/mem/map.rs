@@ -1,9 +1,11 @@
-//! An anonymous mapping that is unmapped when its last owner goes.
+//! A mapping that is unmapped when its last owner goes.
 
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// `len` bytes of zero-filled, page-aligned, private memory that becomes resident as it is touched.
+/// `len` bytes of page-aligned memory: zero-filled, private and resident as it is touched, or shared
+/// with the kernel.
 #[derive(Debug)]
 pub(crate) struct Map {
     ptr: NonNull<u8>,
@@ -31,6 +33,19 @@ impl Map {
                 0,
             )
         };
+        Map::made(ptr, len)
+    }
+
+    /// Maps the first `len` bytes of what `fd` offers, to be read while the kernel writes to them.
+    pub(crate) fn of_file(fd: &OwnedFd, len: usize) -> io::Result<Map> {
+        let (prot, flags) = (libc::PROT_READ, libc::MAP_SHARED | libc::MAP_POPULATE);
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches no existing memory.
+        let ptr = unsafe { libc::mmap(std::ptr::null_mut(), len, prot, flags, fd.as_raw_fd(), 0) };
+        Map::made(ptr, len)
+    }
+
+    /// What `mmap` returned for `len` bytes.
+    fn made(ptr: *mut libc::c_void, len: usize) -> io::Result<Map> {
         if ptr == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -43,7 +58,8 @@ impl Map {
         self.ptr
     }
 
-    /// Gives the pages of `at..at + len` back to the kernel; they read as zeroes from now on.
+    /// Gives the pages of `at..at + len` of an anonymous mapping back to the kernel; they read as
+    /// zeroes from now on.
     pub(crate) fn release(&self, at: usize, len: usize) {
         assert!(at.checked_add(len).is_some_and(|end| end <= self.len), "release outside the map");
         // SAFETY: the range lies inside this mapping (checked above), which lives as long as
@@ -56,7 +72,7 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `anonymous` with this length and nobody else unmaps it;
+        // SAFETY: the mapping was made with this length and nobody else unmaps it;
         // users keep the `Map` alive while they hold pointers into it.
         unsafe { libc::munmap(self.ptr.as_ptr().cast(), self.len) };
     }

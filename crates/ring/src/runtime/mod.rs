@@ -33,6 +33,7 @@ pub use timer::{Sleep, sleep, sleep_until, timeout};
 
 pub(crate) use mailbox::Mailbox;
 pub(crate) use op::{Completion, FdRef, Kept, Op};
+pub(crate) use probe::explain;
 
 use executor::Tasks;
 use op::Ops;

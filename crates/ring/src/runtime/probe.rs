@@ -3,7 +3,7 @@
 use std::io;
 
 /// Adds the operator's next step to the error of `io_uring_setup`.
-pub(super) fn explain(error: &io::Error) -> io::Error {
+pub(crate) fn explain(error: &io::Error) -> io::Error {
     let advice = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
             "io_uring is forbidden here: set the sysctl kernel.io_uring_disabled to 0, and in a \
