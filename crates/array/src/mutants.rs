@@ -19,10 +19,18 @@ pub enum Mutant {
     EarlyAck,
     /// Write the checkpoint record without flushing what it refers to.
     NoFlush,
+    /// Map clusters that were written whole before they are flushed.
+    EarlyMap,
+    /// Count a volatile batch of the journal as durable without a flush.
+    NoJournalFlush,
+    /// Answer a volatile write before it is written.
+    EarlyVolatileAck,
     /// Overwrite clusters that a snapshot shares in place.
     NoCopyOnWrite,
     /// Forget which stripes changed while a disk was away.
     NoStaleBits,
+    /// Count a disk as up to date that failed while others took the same write.
+    LateCredit,
     /// Take a journal batch from a former lap of the ring for a current one.
     NoSequence,
     /// Drop the journal at the start of a checkpoint instead of at its end.

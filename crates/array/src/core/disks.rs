@@ -1,6 +1,5 @@
 //! I/O on all disks together, and on those that hold journal and checkpoints.
 
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,12 +8,13 @@ use block::{BlockDevice, BlockError};
 use futures_util::future::join_all;
 
 use super::Core;
+use super::touched::Stripe;
 use crate::checkpoint::slots::write_slot;
 use crate::error::ArrayError;
 use crate::journal::Holder;
 use crate::label::MemberState;
 use crate::raid::{Access, Disk, Heal};
-use crate::{DiskId, Place, SetId};
+use crate::{DiskId, Place};
 
 type Write<'a> = Pin<Box<dyn Future<Output = Result<(), BlockError>> + 'a>>;
 
@@ -29,24 +29,18 @@ impl Core {
     }
 
     /// The same for stripes.
-    pub(crate) fn touch_stripes(&self, stripes: impl Iterator<Item = (SetId, u32)>) {
-        self.touched.lock().expect("no panic under this lock").extend(stripes);
-    }
-
-    /// Stripes that a disk which fails now may have lost although it took them.
-    pub(super) fn touched(&self) -> BTreeSet<(SetId, u32)> {
-        self.touched.lock().expect("no panic under this lock").clone()
+    pub(crate) fn touch_stripes(&self, stripes: impl Iterator<Item = Stripe>) {
+        self.touched.add(stripes);
     }
 
     /// Makes durable what was written so far.
     pub(crate) async fn flush_disks(&self) {
-        let before = self.touched();
+        let before = self.touched.of_checkpoint();
         let sets = self.sets.all();
         sets.iter().for_each(|set| set.flush_begins());
         self.raid.flush().await;
         sets.iter().for_each(|set| set.flush_ends());
-        let mut touched = self.touched.lock().expect("no panic under this lock");
-        touched.retain(|stripe| !before.contains(stripe));
+        self.touched.flushed(&before);
     }
 
     /// Does `write` on every holder; one that fails is out before this returns.

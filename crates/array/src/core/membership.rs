@@ -39,6 +39,12 @@ impl DiskFailed for Alarm {
             }
         })
     }
+
+    fn disk_behind(&self, _: DiskId) {
+        if let Some(core) = self.0.get().and_then(Weak::upgrade) {
+            core.upkeep.ring();
+        }
+    }
 }
 
 impl Core {
@@ -49,7 +55,7 @@ impl Core {
             member.set_access(Access::ReadOnly);
         }
         // What it took since the last flush may be gone when it is back.
-        for (set, stripe) in self.touched() {
+        for (set, stripe) in self.touched.all() {
             let set = self.sets.get(set);
             // With too many away already nobody else could tell what it should be.
             if self.missing_members(&set) <= set.losses_max() {

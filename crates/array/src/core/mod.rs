@@ -6,8 +6,8 @@ mod pages;
 mod sets;
 mod space;
 mod state;
+mod touched;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,12 +18,13 @@ use crate::label::{ArrayId, Layout};
 use crate::raid::Raid;
 use crate::sync::{Bell, Turn};
 use crate::volume::Ahead;
-use crate::{Env, Level, SetId};
+use crate::{Env, Level};
 
 pub(crate) use membership::{Alarm, HOLDERS};
 pub(crate) use sets::{Sets, until_done};
 pub(crate) use space::{Image, Space};
 pub(crate) use state::{Limbo, Live, Redone, Request, State};
+pub(crate) use touched::Touched;
 
 /// Before what failed for a passing reason is tried again.
 pub(crate) const RETRY: Duration = Duration::from_millis(1);
@@ -44,7 +45,7 @@ pub(crate) struct Core {
     pub(crate) state: Mutex<State>,
     pub(crate) alarm: Arc<Alarm>,
     /// Stripes that were written to and not flushed.
-    pub(crate) touched: Mutex<BTreeSet<(SetId, u32)>>,
+    pub(crate) touched: Touched,
     pub(crate) ahead: Ahead,
     /// Reads and writes of hosts, ever.
     pub(crate) host_ops: AtomicU64,

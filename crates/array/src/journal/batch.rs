@@ -144,6 +144,8 @@ pub(super) struct Batch {
     pub(super) encoded: Vec<u8>,
     pub(super) records: u32,
     pub(super) skip_blocks: u64,
+    /// Whether any of it is answered only when it is durable.
+    pub(super) is_durable: bool,
 }
 
 impl Batch {
@@ -158,6 +160,7 @@ impl Batch {
             encoded: Vec::new(),
             records: 0,
             skip_blocks: 0,
+            is_durable: false,
         }
     }
 

@@ -17,7 +17,6 @@ use super::{
     RECORD_BYTES_MAX, Record, Refused, Ticket,
 };
 use crate::label::{ArrayId, Layout};
-use crate::mutants::{self, Mutant};
 use crate::{BLOCK_BYTES, DiskId};
 
 /// Space that only [`Journal::append_reserved`] uses, at most.
@@ -41,22 +40,31 @@ pub(super) struct State {
     tail: u64,
     /// ... and what must not be overwritten here: it is lower while a trim gives memory back.
     kept: u64,
-    durable: Mark,
+    pub(super) durable: Mark,
+    /// All that came before is on every holder, but a loss of power may undo what is not durable.
+    pub(super) written: Mark,
+    /// The last batch that was not written durably: whatever follows needs a flush as long as this
+    /// one is not durable.
+    last_volatile: u64,
     /// The end of the last sealed batch.
     sealed_end: Mark,
     next_sequence: u64,
-    open: Option<Batch>,
-    sealed: VecDeque<Batch>,
-    /// How many batches are submitted and not durable.
-    in_flight: usize,
-    holders: Vec<Holder>,
-    failure: Option<BlockError>,
+    pub(super) open: Option<Batch>,
+    pub(super) sealed: VecDeque<Batch>,
+    /// How many batches are submitted and not written.
+    pub(super) in_flight: usize,
+    pub(super) holders: Vec<Holder>,
+    pub(super) failure: Option<BlockError>,
     /// The writer, when it has nothing to do.
-    writer: Option<Waker>,
-    /// Who waits for a batch, by its sequence number.
-    acks: BTreeMap<u64, Vec<Waker>>,
+    pub(super) writer: Option<Waker>,
+    /// Whether the holders are being flushed.
+    pub(super) is_flushing: bool,
+    /// Who waits for a batch to be durable, by its sequence number.
+    pub(super) acks: BTreeMap<u64, Vec<Waker>>,
+    /// Who waits for a batch to be written.
+    pub(super) written_acks: BTreeMap<u64, Vec<Waker>>,
     /// Who waits for room.
-    room: Vec<Waker>,
+    pub(super) room: Vec<Waker>,
 }
 
 /// A batch on its way to the disks.
@@ -67,6 +75,8 @@ pub(super) struct Submission {
     pub(super) offset: usize,
     pub(super) len: usize,
     pub(super) holders: Vec<Holder>,
+    /// Durable are it and all before it once it is written.
+    pub(super) is_durable: bool,
 }
 
 /// Where a record goes.
@@ -96,7 +106,10 @@ impl Journal {
         let state = State {
             tail: tail.position,
             kept: tail.position,
-            durable: scanned.end,
+            // The process before may have been killed with some of it in the caches of disks.
+            durable: tail,
+            written: scanned.end,
+            last_volatile: scanned.end.sequence,
             sealed_end: scanned.end,
             next_sequence: scanned.next_sequence,
             open: None,
@@ -105,7 +118,9 @@ impl Journal {
             holders,
             failure: None,
             writer: None,
+            is_flushing: false,
             acks: BTreeMap::new(),
+            written_acks: BTreeMap::new(),
             room: Vec::new(),
         };
         Self {
@@ -133,7 +148,19 @@ impl Journal {
     /// # Panics
     /// When the payload is not what the record says.
     pub fn append(&self, record: &Record, payload: Option<&Data>) -> Result<Appended, Refused> {
-        self.put(record, payload, self.reserve_bytes)
+        self.put(record, payload, self.reserve_bytes, true)
+    }
+
+    /// As [`append`](Self::append), for what is answered before it is durable.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing changed.
+    pub fn append_volatile(
+        &self,
+        record: &Record,
+        payload: Option<&Data>,
+    ) -> Result<Appended, Refused> {
+        self.put(record, payload, self.reserve_bytes, false)
     }
 
     /// As [`append`](Self::append), for what a checkpoint needs to end: it may use the last bit
@@ -146,7 +173,7 @@ impl Journal {
         record: &Record,
         payload: Option<&Data>,
     ) -> Result<Appended, Refused> {
-        self.put(record, payload, 0)
+        self.put(record, payload, 0, true)
     }
 
     fn put(
@@ -154,6 +181,7 @@ impl Journal {
         record: &Record,
         payload: Option<&Data>,
         reserve_bytes: u64,
+        is_durable: bool,
     ) -> Result<Appended, Refused> {
         let blocks = record.payload_blocks();
         assert_eq!(payload.map_or(0, Data::len) as u64, blocks * BLOCK, "payload of the record");
@@ -171,7 +199,9 @@ impl Journal {
             if let Plan::New { skip_blocks } = plan.ok_or(Refused::Full)? {
                 state.seal();
                 if skip_blocks > 0 {
-                    state.open_batch().skip_blocks = skip_blocks - 1;
+                    let skipped = state.open_batch();
+                    skipped.skip_blocks = skip_blocks - 1;
+                    skipped.is_durable = is_durable;
                     state.seal();
                 }
                 state.open_batch();
@@ -184,7 +214,8 @@ impl Journal {
             batch.payload_blocks += blocks;
             batch.encoded.extend_from_slice(&encoded);
             batch.records += 1;
-            let ticket = Ticket(batch.sequence);
+            batch.is_durable |= is_durable;
+            let ticket = Ticket { batch: batch.sequence, is_durable };
             assert!(batch.end().position <= state.kept + self.ring_bytes, "room was looked for");
             (Appended { position, ticket }, state.writer.take())
         };
@@ -231,45 +262,6 @@ impl Journal {
 
     pub(super) fn offset(&self, position: u64) -> usize {
         (position % self.ring_bytes) as usize
-    }
-
-    /// Waits until everything up to the batch of `ticket` is durable.
-    ///
-    /// # Errors
-    /// When it cannot become durable any more.
-    pub async fn durable(&self, ticket: Ticket) -> Result<(), BlockError> {
-        if mutants::is(Mutant::EarlyAck) {
-            return Ok(());
-        }
-        poll_fn(|cx| {
-            let state = &mut *self.lock();
-            if state.durable.sequence >= ticket.0 {
-                return Poll::Ready(Ok(()));
-            }
-            if let Some(error) = state.failure {
-                return Poll::Ready(Err(error));
-            }
-            register(state.acks.entry(ticket.0).or_default(), cx.waker());
-            Poll::Pending
-        })
-        .await
-    }
-
-    /// Waits until everything before `mark` is durable.
-    ///
-    /// # Errors
-    /// Those of [`durable`](Self::durable).
-    pub async fn durable_until(&self, mark: Mark) -> Result<(), BlockError> {
-        self.durable(Ticket(mark.sequence)).await
-    }
-
-    /// Waits until everything that was appended so far is durable.
-    ///
-    /// # Errors
-    /// Those of [`durable`](Self::durable).
-    pub async fn flush(&self) -> Result<(), BlockError> {
-        let last = self.lock().end();
-        self.durable_until(last).await
     }
 
     /// Waits until a record with `blocks` of payload may fit; others may be faster, so try
@@ -379,14 +371,16 @@ impl Journal {
         let waiting = {
             let state = &mut *self.lock();
             state.failure.get_or_insert(error);
-            let acks = std::mem::take(&mut state.acks).into_values().flatten();
+            let acks = std::mem::take(&mut state.acks).into_values();
+            let written = std::mem::take(&mut state.written_acks).into_values();
             let room = std::mem::take(&mut state.room);
-            acks.chain(room).chain(state.writer.take()).collect::<Vec<_>>()
+            acks.chain(written).flatten().chain(room).chain(state.writer.take()).collect::<Vec<_>>()
         };
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// The next batch to write, whose bytes are then complete in the image.
+    /// The next batch to write, whose bytes are then complete in the image. One in which all is
+    /// volatile is not written durably, nor one behind it until a flush has ended.
     pub(super) fn take(&self) -> Option<Submission> {
         let state = &mut *self.lock();
         if state.in_flight >= IN_FLIGHT_MAX || state.failure.is_some() {
@@ -395,21 +389,31 @@ impl Journal {
         if state.sealed.is_empty() {
             state.seal();
         }
+        if state.is_in_doubt() {
+            return None;
+        }
         let batch = state.sealed.pop_front()?;
         state.in_flight += 1;
+        // One that is written durably says nothing about those before it.
+        let is_durable = batch.is_durable && state.last_volatile <= state.durable.sequence;
+        if !is_durable {
+            state.last_volatile = batch.sequence;
+        }
         let (first, behind) = batch.encode(self.array, state.durable.position);
         let offset = self.offset(batch.start);
         let len = batch.blocks() as usize * BLOCK_BYTES;
         self.image.write(offset, &first);
         self.image.write(offset + len - behind.len(), &behind);
-        Some(Submission { end: batch.end(), offset, len, holders: state.holders.clone() })
+        let (end, holders) = (batch.end(), state.holders.clone());
+        Some(Submission { end, offset, len, holders, is_durable })
     }
 
     /// Whether there is something to write or to end for; if not, `waker` is told.
     pub(super) fn has_work(&self, waker: &Waker) -> bool {
         let state = &mut *self.lock();
         let waits = state.open.is_some() || !state.sealed.is_empty();
-        if state.failure.is_some() || (waits && state.in_flight < IN_FLIGHT_MAX) {
+        let may_write = waits && state.in_flight < IN_FLIGHT_MAX && !state.is_in_doubt();
+        if state.failure.is_some() || may_write || state.wants_flush() {
             return true;
         }
         state.writer = Some(waker.clone());
@@ -431,30 +435,17 @@ impl Journal {
     pub(super) fn is_holder(&self, disk: DiskId) -> bool {
         self.lock().holders.iter().any(|holder| holder.disk == disk)
     }
-
-    /// Acknowledges the oldest batch in flight.
-    pub(super) fn acknowledge(&self, end: Mark) {
-        let done = {
-            let state = &mut *self.lock();
-            assert!(state.durable.sequence < end.sequence, "acknowledged in order");
-            state.in_flight -= 1;
-            state.durable = end;
-            let later = state.acks.split_off(&(end.sequence + 1));
-            std::mem::replace(&mut state.acks, later)
-        };
-        done.into_values().flatten().for_each(Waker::wake);
-    }
 }
 
 /// A task that is polled twice waits once.
-fn register(waiting: &mut Vec<Waker>, waker: &Waker) {
+pub(super) fn register(waiting: &mut Vec<Waker>, waker: &Waker) {
     if !waiting.iter().any(|other| other.will_wake(waker)) {
         waiting.push(waker.clone());
     }
 }
 
 impl State {
-    fn end(&self) -> Mark {
+    pub(super) fn end(&self) -> Mark {
         self.open.as_ref().map_or(self.sealed_end, Batch::end)
     }
 

@@ -1,14 +1,19 @@
 //! The journal: what was changed since the last checkpoint, in order, on several disks.
 //!
 //! ```text
-//!   append ──▶ open batch ──▶ sealed ──▶ in flight ──▶ durable ──▶ trimmed
-//!     Journal::append   seal      take       settle         Journal::trim
+//!   append ──▶ open batch ──▶ sealed ──▶ in flight ──▶ written ──▶ durable ──▶ trimmed
+//!     Journal::append   seal      take       settle        flush       Journal::trim
 //! ```
 //!
 //! A change becomes part of the open batch at once. [`Journal::run`] writes one batch after the
 //! other to all holders, up to [`IN_FLIGHT_MAX`] at a time, and acknowledges them strictly in
 //! order. While a batch is on its way the next one grows: so many writers share one wait for the
 //! disks, and a single one does not wait for others.
+//!
+//! A batch is written durably and skips the state between, unless all of it is volatile: such a
+//! batch is answered when it is written, which the end of the process cannot undo, and a flush makes
+//! it durable when somebody asks for that or [`FLUSH_BYTES`] are in doubt. What follows a batch in
+//! doubt is durable only with it, and so waits for a flush too.
 //!
 //! # The ring
 //!
@@ -39,18 +44,22 @@
 //!    batch before. So a batch that an earlier life of the array left behind half acknowledged
 //!    is not taken for the successor of a new batch in the place of the old one.
 //! 4. Everything before position `durable` was durable on all holders when the batch was written:
-//!    what ends before it was acknowledged, and must be found again.
-//! 5. A batch is submitted only when all but the [`IN_FLIGHT_MAX`] `- 1` before it are durable.
-//! 6. `tail <= durable <= end <= tail + journal_bytes`.
+//!    it must be found again.
+//! 5. A batch is submitted only when all but the [`IN_FLIGHT_MAX`] `- 1` before it are written, and
+//!    when it ends at most [`IN_DOUBT_BYTES_MAX`] after `durable`.
+//! 6. `tail <= durable <= written <= end <= tail + journal_bytes`.
 //!
 //! # What a crash leaves
 //!
-//! The batches in flight may be whole on some holders and not on others. Recovery takes each
-//! batch from any holder that has it whole and stops at the first that none has: what was
-//! acknowledged is whole everywhere, so it is never among what is dropped. If what stopped it is
+//! The batches in flight, after a loss of power all that are not durable, may be whole on some
+//! holders and not on others. Recovery takes each batch from any holder that has it whole and stops
+//! at the first that none has: what is durable, after the end of the process alone what is written,
+//! is whole everywhere, so it is never among what is dropped. What was volatile is lost from its end
+//! on, never from the middle. If what stopped it is
 //! damage instead, later batches say so by their `durable`, and [`scan`](fn@scan) refuses. Damage
 //! to the last batches alone cannot be told from a crash: more than one holder guards against it.
 
+mod answers;
 mod batch;
 mod log;
 mod record;
@@ -73,6 +82,10 @@ pub use scan::{JournalDamage, Scanned, scan};
 /// Batches that are written at the same time: one that the disks work on, and one that waits in
 /// their queue, so that they never idle.
 pub const IN_FLIGHT_MAX: usize = 2;
+/// What may be written and not durable until a flush begins by itself.
+pub const FLUSH_BYTES: u64 = 2 << 20;
+/// What may be submitted and not durable: less than a recovery looks ahead.
+pub const IN_DOUBT_BYTES_MAX: u64 = 8 << 20;
 /// Blocks of a batch, so that one read of a window holds any batch.
 pub const BATCH_BLOCKS_MAX: u64 = 320;
 /// Payload of one record: 1 MiB, the longest atomic operation, which may begin within a block.
@@ -92,8 +105,13 @@ pub struct Mark {
 }
 
 /// The batch that something was put into.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket(u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket {
+    /// Its sequence number.
+    batch: u64,
+    /// Whether the answer waits for more than the write.
+    is_durable: bool,
+}
 
 /// What became of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,6 +16,9 @@ const WINDOW_BYTES: u64 = BATCH_BLOCKS_MAX * BLOCK;
 /// of a disk readable, and a fraction of a second to read.
 const LOOK_AHEAD_BYTES: u64 = 16 << 20;
 
+// Every batch that may be left behind one that is lost is seen.
+const _: () = assert!(LOOK_AHEAD_BYTES >= 2 * super::IN_DOUBT_BYTES_MAX);
+
 /// What was found.
 #[derive(Debug)]
 pub struct Scanned {

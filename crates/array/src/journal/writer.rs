@@ -4,71 +4,116 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use block::{BlockError, WriteFlags};
 use ring::Buf;
 
+use super::answers::Flush;
 use super::log::{Journal, Submission};
 use super::{Holder, HolderFailed, IN_FLIGHT_MAX, Mark};
 use crate::join::join_all;
+use crate::mutants::{self, Mutant};
 
 /// Pieces in which a new holder is filled.
 const FILL_BYTES: u64 = 1 << 20;
 
 type Results = Vec<Result<(), BlockError>>;
 
-struct Writing {
-    batch: Submission,
-    running: Pin<Box<dyn Future<Output = Results>>>,
+/// Something that is done on all holders.
+struct Running<T> {
+    what: T,
+    task: Pin<Box<dyn Future<Output = Results>>>,
     results: Option<Results>,
+}
+
+impl<T> Running<T> {
+    fn new(what: T, tasks: Vec<block::IoFuture<()>>) -> Self {
+        Self { what, task: Box::pin(join_all(tasks)), results: None }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) {
+        if self.results.is_none()
+            && let Poll::Ready(results) = self.task.as_mut().poll(cx)
+        {
+            self.results = Some(results);
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.results.is_some()
+    }
 }
 
 impl Journal {
     /// Writes what is appended, as long as the journal is neither stopped nor without holders.
     /// Must run on one core, once.
     pub async fn run(self: Arc<Self>, hook: Arc<dyn HolderFailed>) {
-        let mut writing: VecDeque<Writing> = VecDeque::new();
+        let mut writing: VecDeque<Running<Submission>> = VecDeque::new();
+        let mut flushing: Option<Running<Flush>> = None;
         while self.failure().is_none() {
             while let Some(batch) = self.take() {
                 writing.push_back(self.begin(batch));
             }
             assert!(writing.len() <= IN_FLIGHT_MAX, "take() keeps the limit");
+            if let Some(flush) = self.take_flush() {
+                flushing = Some(begin_flush(flush));
+            }
             poll_fn(|cx| {
-                for batch in writing.iter_mut().filter(|batch| batch.results.is_none()) {
-                    if let Poll::Ready(results) = batch.running.as_mut().poll(cx) {
-                        batch.results = Some(results);
-                    }
-                }
+                writing.iter_mut().for_each(|batch| batch.poll(cx));
+                flushing.iter_mut().for_each(|flush| flush.poll(cx));
                 // A later batch that is complete waits for the first one: answers keep the order.
-                let first_ended = writing.front().is_some_and(|first| first.results.is_some());
+                let first_ended = writing.front().is_some_and(Running::has_ended);
+                let flush_ended = flushing.as_ref().is_some_and(Running::has_ended);
                 let wanted = self.has_work(cx.waker());
-                if first_ended || wanted { Poll::Ready(()) } else { Poll::Pending }
+                if first_ended || flush_ended || wanted { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;
-            while let Some(first) = writing.pop_front_if(|first| first.results.is_some()) {
+            if let Some(flush) = flushing.take_if(|flush| flush.has_ended()) {
+                self.settle_flush(flush, &*hook).await;
+            }
+            while let Some(first) = writing.pop_front_if(|first| first.has_ended()) {
                 self.settle(first, &*hook).await;
             }
         }
     }
 
     /// Starts the writes of a batch to all holders.
-    fn begin(&self, batch: Submission) -> Writing {
+    fn begin(&self, batch: Submission) -> Running<Submission> {
         let at = self.at + batch.offset as u64;
         let data = self.image.slice(batch.offset, batch.len);
-        let writes = batch
-            .holders
-            .iter()
-            .map(|holder| holder.device.write(at, data.clone(), WriteFlags::DURABLE));
-        let running = Box::pin(join_all(writes.collect()));
-        Writing { batch, running, results: None }
+        let flags = if batch.is_durable { WriteFlags::DURABLE } else { WriteFlags::VOLATILE };
+        let write = |holder: &Holder| holder.device.write(at, data.clone(), flags);
+        let writes = batch.holders.iter().map(write).collect();
+        Running::new(batch, writes)
     }
 
     /// Acknowledges a batch that is on all its holders, or on those that are left.
-    async fn settle(&self, writing: Writing, hook: &dyn HolderFailed) {
+    async fn settle(&self, writing: Running<Submission>, hook: &dyn HolderFailed) {
+        let Submission { end, holders, is_durable, .. } = &writing.what;
         let results = writing.results.expect("only batches that ended are settled");
+        if self.settle_holders(holders, &results, hook).await {
+            self.acknowledge(*end, *is_durable);
+        }
+    }
+
+    /// What was written before the flush began is durable on the holders that are left.
+    async fn settle_flush(&self, flushing: Running<Flush>, hook: &dyn HolderFailed) {
+        let Flush { end, holders } = &flushing.what;
+        let results = flushing.results.expect("only a flush that ended is settled");
+        let is_kept = self.settle_holders(holders, &results, hook).await;
+        self.flushed(is_kept.then_some(*end));
+    }
+
+    /// Drops holders that failed; whether any is left and the journal goes on.
+    async fn settle_holders(
+        &self,
+        holders: &[Holder],
+        results: &Results,
+        hook: &dyn HolderFailed,
+    ) -> bool {
         let mut last_error = BlockError::LostWrites;
-        for (holder, result) in writing.batch.holders.iter().zip(&results) {
+        for (holder, result) in holders.iter().zip(results) {
             let Err(error) = result else { continue };
             last_error = *error;
             // Not when an earlier batch or the array found out before: then the labels say so.
@@ -76,14 +121,12 @@ impl Journal {
                 hook.holder_failed(holder.disk, *error).await;
             }
         }
-        let holders = writing.batch.holders.iter().zip(&results);
-        let kept = holders.filter(|(holder, result)| result.is_ok() && self.is_holder(holder.disk));
+        let pairs = holders.iter().zip(results);
+        let kept = pairs.filter(|(holder, result)| result.is_ok() && self.is_holder(holder.disk));
         if kept.count() == 0 {
             self.fail(last_error);
         }
-        if self.failure().is_none() {
-            self.acknowledge(writing.batch.end);
-        }
+        self.failure().is_none()
     }
 
     /// Copies all of the journal to `holder`, durably: to one that lagged when it was scanned, or
@@ -96,7 +139,7 @@ impl Journal {
         let from = self.tail();
         // All batches up to here are complete in the image; later ones go to the holder anyway.
         let end: Mark = self.cut();
-        self.durable_until(end).await?;
+        self.written_until(end).await?;
         let ring_bytes = self.image.len() as u64;
         let mut at = from;
         while at < end.position {
@@ -111,4 +154,14 @@ impl Journal {
         }
         holder.device.flush().await
     }
+}
+
+fn begin_flush(flush: Flush) -> Running<Flush> {
+    if mutants::is(Mutant::NoJournalFlush) {
+        let done = |_: &Holder| block::IoFuture::ready(Ok(()));
+        let flushes = flush.holders.iter().map(done).collect();
+        return Running::new(flush, flushes);
+    }
+    let flushes = flush.holders.iter().map(|holder| holder.device.flush()).collect();
+    Running::new(flush, flushes)
 }

@@ -16,7 +16,7 @@ use block::BlockDevice;
 use futures_util::future::join_all;
 
 use crate::checkpoint::slots::read_slots;
-use crate::core::{Alarm, Core, Space, State};
+use crate::core::{Alarm, Core, Space, State, Touched};
 use crate::engine::Payload;
 use crate::env::Env;
 use crate::error::ArrayError;
@@ -143,7 +143,7 @@ async fn load(
         journal: Arc::new(journal),
         state: Mutex::new(fresh_state(label, membership, &payload, options)),
         alarm: Arc::clone(&alarm),
-        touched: Mutex::default(),
+        touched: Touched::default(),
         ahead: crate::volume::Ahead::default(),
         host_ops: std::sync::atomic::AtomicU64::new(0),
         checkpointing: Turn::default(),

@@ -1,12 +1,13 @@
 //! The disks of the array as the RAID layer sees them: what may be done with each, how busy it is,
 //! and how often it failed.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use block::{BlockDevice, BlockError};
 
 use crate::DiskId;
+use crate::sync::Turn;
 
 /// What a disk is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +44,9 @@ pub struct Disk {
     /// no write may be counted as done without this disk.
     unsettled: Mutex<Option<BlockError>>,
     in_flight: AtomicU32,
+    /// It took something that is not durable.
+    is_dirty: AtomicBool,
+    flushing: Turn,
     read_errors: AtomicU64,
     write_errors: AtomicU64,
     mismatches: AtomicU64,
@@ -58,6 +62,9 @@ impl Disk {
             access: AtomicU8::new(Access::Full as u8),
             unsettled: Mutex::new(None),
             in_flight: AtomicU32::new(0),
+            // A process before may have left it so.
+            is_dirty: AtomicBool::new(true),
+            flushing: Turn::default(),
             read_errors: AtomicU64::new(0),
             write_errors: AtomicU64::new(0),
             mismatches: AtomicU64::new(0),
@@ -127,6 +134,24 @@ impl Disk {
     pub(super) fn start(self: &Arc<Self>) -> InFlight {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         InFlight(Arc::clone(self))
+    }
+
+    /// A write that was not durable has ended.
+    pub(super) fn took_volatile(&self) {
+        self.is_dirty.store(true, Ordering::Release);
+    }
+
+    /// Makes durable what it took before. Those who ask while it is being flushed share the next
+    /// flush. If that fails nothing it took is to be relied on, and it is out.
+    pub(super) async fn flush(&self) {
+        let _turn = self.flushing.take().await;
+        if !self.is_writable() || !self.is_dirty.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        if let Err(error) = self.device.flush().await {
+            tracing::warn!(disk = self.name, %error, "a flush failed: the disk is out");
+            self.fail(error, Access::None);
+        }
     }
 
     pub(super) fn count_read_error(&self) {

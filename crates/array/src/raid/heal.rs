@@ -84,7 +84,7 @@ impl Raid {
         let at = set.byte_at(copy.seat, stripe, block);
         let target = Target { seat: copy.seat, at, data: data.clone() };
         let done = self.write_targets(set, stripe, &[target], WriteFlags::VOLATILE).await?;
-        if done != [true] {
+        if done[0].is_none() {
             return Ok(false);
         }
         let again = self.load(set, stripe, copy, block..block + 1).await;

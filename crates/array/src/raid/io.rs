@@ -1,5 +1,6 @@
 //! Reads and writes of single disks, with what their failure means.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -7,8 +8,9 @@ use block::{BlockError, WriteFlags};
 use ring::{Buf, Data};
 use smallvec::SmallVec;
 
-use crate::BLOCK_BYTES;
 use crate::join::join_all;
+use crate::mutants::{self, Mutant};
+use crate::{BLOCK_BYTES, DiskId};
 
 use super::disks::{Access, Disk};
 use super::record::Seat;
@@ -144,7 +146,8 @@ impl Raid {
 
     /// Whether every written strip of the stripe is on a disk that is there, or can be computed
     /// from those that are.
-    pub(super) fn is_readable(&self, set: &Set, stripe: u32) -> bool {
+    #[must_use]
+    pub fn is_readable(&self, set: &Set, stripe: u32) -> bool {
         let shape = set.shape();
         let written = set.written(stripe);
         let counts = |strip: &usize| *strip >= shape.columns() || written >> *strip & 1 == 1;
@@ -154,39 +157,48 @@ impl Raid {
         away.count() <= shape.parity()
     }
 
-    /// Writes to all targets at once. A disk that is not there or fails is noted as having missed
-    /// the change, and the array knows of it when this returns. Which targets were written.
+    /// Writes to all targets at once. A disk that is not there or fails, also while others are
+    /// still being written, is noted as having missed the change, and the array knows of it when
+    /// this returns. Which disk took each target.
     pub(super) async fn write_targets(
         &self,
         set: &Set,
         stripe: u32,
         targets: &[Target],
         flags: WriteFlags,
-    ) -> Result<Vec<bool>, WriteError> {
+    ) -> Result<Vec<Option<Arc<Disk>>>, WriteError> {
         let write = |target| Box::pin(self.write_target(target, flags));
         let results = join_all(targets.iter().map(write).collect()).await;
         let mut passing = None;
         let mut missed: Vec<Seat> = Vec::new();
-        for (target, result) in targets.iter().zip(&results) {
-            match result {
-                Some(Ok(())) => continue,
-                Some(Err(error)) if is_passing(*error) => passing = Some(*error),
-                Some(Err(error)) => {
-                    self.note_failure(target.seat, *error);
-                    missed.push(target.seat);
+        let mut taken = Vec::with_capacity(targets.len());
+        for (target, result) in targets.iter().zip(results) {
+            let disk = match result {
+                Some((disk, Ok(()))) => self.is_in_use(&disk).then_some(disk),
+                Some((_, Err(error))) if is_passing(error) => {
+                    passing = Some(error);
+                    continue;
                 }
-                None => missed.push(target.seat),
+                Some((_, Err(error))) => {
+                    self.note_failure(target.seat, error);
+                    None
+                }
+                None => None,
+            };
+            if disk.is_none() {
+                missed.push(target.seat);
             }
+            taken.push(disk);
         }
         for seat in &missed {
-            set.mark_stale(stripe, seat.disk);
+            self.mark_missed(set, stripe, seat.disk);
         }
         for seat in missed {
             self.settle(seat).await;
         }
         match passing {
             Some(error) => Err(WriteError::Later(error)),
-            None => Ok(results.into_iter().map(|result| result == Some(Ok(()))).collect()),
+            None => Ok(taken),
         }
     }
 
@@ -195,9 +207,40 @@ impl Raid {
         &self,
         target: &Target,
         flags: WriteFlags,
-    ) -> Option<Result<(), BlockError>> {
+    ) -> Option<(Arc<Disk>, Result<(), BlockError>)> {
         let disk = self.disks().get(target.seat.disk).filter(|disk| disk.is_writable())?;
-        Some(write_disk(&disk, target.at, &target.data, flags).await)
+        let result = write_disk(&disk, target.at, &target.data, flags).await;
+        if !flags.durable {
+            disk.took_volatile();
+        }
+        Some((disk, result))
+    }
+
+    /// Whether the disk did not fail since it was taken hold of, nor failed and came back.
+    fn is_in_use(&self, disk: &Arc<Disk>) -> bool {
+        if mutants::is(Mutant::LateCredit) {
+            return true;
+        }
+        let now = self.disks().get(disk.id());
+        disk.is_writable() && now.is_some_and(|now| Arc::ptr_eq(&now, disk))
+    }
+
+    fn mark_missed(&self, set: &Set, stripe: u32, disk: DiskId) {
+        set.mark_stale(stripe, disk);
+        if self.disks().get(disk).is_some_and(|disk| disk.is_writable()) {
+            // It failed and is back already: whoever brings it up to date may have been here.
+            self.failed.disk_behind(disk);
+        }
+    }
+
+    /// A disk took all of its part of the stripe.
+    pub(super) fn credit(&self, set: &Set, stripe: u32, disk: &Arc<Disk>) {
+        set.clear_stale(stripe, disk.id());
+        // Whoever notes that a disk failed closes it first and marks its stripes then: if it is in
+        // use here, the mark is still to come.
+        if !self.is_in_use(disk) {
+            self.mark_missed(set, stripe, disk.id());
+        }
     }
 
     fn note_failure(&self, seat: Seat, error: BlockError) {
@@ -220,17 +263,21 @@ impl Raid {
     /// lost any of them: it is used for nothing more, and the sets on it must
     /// [`mark_all_stale`](Set::mark_all_stale) it before it is used again.
     pub async fn flush(&self) {
-        let disks = self.disks().all();
-        let writable: Vec<_> = disks.iter().filter(|disk| disk.is_writable()).collect();
-        let results = join_all(writable.iter().map(|disk| disk.device().flush()).collect()).await;
-        for (disk, result) in writable.into_iter().zip(results) {
-            if let Err(error) = result {
-                tracing::warn!(disk = disk.name(), %error, "a flush failed: the disk is out");
-                disk.fail(error, Access::None);
-                self.failed.disk_failed(disk.id(), error).await;
-                disk.settle();
-            }
-        }
+        self.flush_disks(self.disks().all()).await;
+    }
+
+    /// The same for the disks of these sets.
+    pub async fn flush_sets(&self, sets: &[Arc<Set>]) {
+        let seats = sets
+            .iter()
+            .flat_map(|set| set.members().into_iter().chain(set.replacement().map(|new| new.seat)));
+        let ids: BTreeSet<DiskId> = seats.map(|seat| seat.disk).collect();
+        let disks = ids.into_iter().filter_map(|id| self.disks().get(id)).collect();
+        self.flush_disks(disks).await;
+    }
+
+    async fn flush_disks(&self, disks: Vec<Arc<Disk>>) {
+        join_all(disks.iter().map(|disk| Box::pin(disk.flush())).collect()).await;
         // One that failed a write was not flushed: what it took before may be gone too, and the
         // array must have noted that before it counts these writes as durable.
         for disk in disks {

@@ -61,6 +61,9 @@ pub trait DiskFailed: Send + Sync + Debug {
     /// done. It is called while stripes are locked and must wait for none; it may be called
     /// several times for one failure.
     fn disk_failed(&self, disk: DiskId, error: BlockError) -> Pin<Box<dyn Future<Output = ()>>>;
+
+    /// A disk that is in use lacks a stripe that it had: it is to be brought up to date.
+    fn disk_behind(&self, disk: DiskId);
 }
 
 /// Why a read gives no data.

@@ -100,8 +100,8 @@ impl Raid {
             missing => rows_of(!missing).map(|row| target(row, row + 1)).collect(),
         };
         match self.write_targets(set, stripe, &targets, WriteFlags::VOLATILE).await {
-            Ok(done) if done.iter().all(|done| *done) => {
-                set.clear_stale(stripe, seat.disk);
+            Ok(done) if done.iter().all(Option::is_some) => {
+                done.iter().flatten().for_each(|disk| self.credit(set, stripe, disk));
                 let blocks = u64::from(fetched.missing.count_zeros());
                 Ok(Some((blocks * BLOCK_BYTES as u64, fetched.missing.count_ones())))
             }

@@ -10,12 +10,12 @@ use ring::{Buf, Data};
 use crate::join::join_all;
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES};
 
+use super::Raid;
 use super::disks::Disk;
 use super::io::{Target, read_disk, still};
 use super::record::Seat;
 use super::rows::{Loaded, NO_CRCS, Rows};
 use super::set::Set;
-use super::{Raid, WriteError};
 
 /// A member of a set that can give what it holds of a run.
 struct Source {
@@ -54,13 +54,9 @@ impl Raid {
         let Some(data) = data else { return false };
         let target = Target { seat, at: set.byte_at(seat, stripes.start, 0), data };
         let written = self.write_targets(set, stripes.start, &[target], WriteFlags::VOLATILE).await;
-        match written {
-            Ok(done) if done.iter().all(|done| *done) => {
-                stripes.for_each(|stripe| set.clear_stale(stripe, seat.disk));
-                true
-            }
-            Ok(_) | Err(WriteError::Later(_) | WriteError::Lost) => false,
-        }
+        let Ok([Some(disk)]) = written.as_deref() else { return false };
+        stripes.for_each(|stripe| self.credit(set, stripe, disk));
+        true
     }
 
     /// The one chunk that lacks all of these stripes and can be written, and whose place in the set

@@ -131,11 +131,11 @@ impl Raid {
             }
         }
         let done = self.write_targets(set, stripe, &targets, flags).await?;
-        for (target, is_covered) in targets.iter().zip(covered) {
+        for ((target, disk), is_covered) in targets.iter().zip(&done).zip(covered) {
             let mut parts = targets.iter().zip(&done);
-            let is_missed = parts.any(|(part, done)| part.seat == target.seat && !done);
-            if is_covered && !is_missed {
-                set.clear_stale(stripe, target.seat.disk);
+            let is_missed = parts.any(|(part, done)| part.seat == target.seat && done.is_none());
+            if let Some(disk) = disk.as_ref().filter(|_| is_covered && !is_missed) {
+                self.credit(set, stripe, disk);
             }
         }
         let is_safe = self.survives(set, stripe, written, &[0; MEMBERS_MAX]);

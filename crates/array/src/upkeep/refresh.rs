@@ -232,10 +232,7 @@ impl Core {
         let mut any = false;
         for from in run.clone().step_by(len_max as usize) {
             let part = from..run.end.min(from + len_max);
-            {
-                let mut touched = self.touched.lock().expect("no panic under this lock");
-                touched.extend(part.clone().map(|stripe| (set.id(), stripe)));
-            }
+            self.touched.add(part.clone().map(|stripe| (set.id(), stripe)));
             if self.raid.refresh_run(set, part.clone()).await {
                 any = true;
                 continue;
@@ -251,7 +248,7 @@ impl Core {
         if self.is_dead(set, stripe) {
             return true;
         }
-        self.touched.lock().expect("no panic under this lock").insert((set.id(), stripe));
+        self.touched.add([(set.id(), stripe)]);
         match self.raid.refresh_stripe(set, stripe, &|_, _| None).await {
             Ok(refreshed) => {
                 if refreshed.damaged_blocks > 0 {

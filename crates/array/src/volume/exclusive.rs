@@ -89,6 +89,7 @@ pub(super) async fn write_parts(
     volume: VersionId,
     at: u64,
     data: Data,
+    durable: bool,
 ) -> Result<(), BlockError> {
     let mut done = 0;
     let mut ticket = None;
@@ -105,7 +106,7 @@ pub(super) async fn write_parts(
         done += len;
     }
     let ticket = ticket.expect("an empty write does not come here");
-    core.journal.durable(ticket).await
+    core.journal.answered(ticket, durable).await
 }
 
 /// Writes whole blocks that readers see together.
@@ -114,12 +115,13 @@ pub(super) async fn write_atomic(
     volume: VersionId,
     first: u64,
     data: Data,
+    durable: bool,
 ) -> Result<(), BlockError> {
     let blocks = Blocks { first, count: data.len() / BLOCK_BYTES, skip: 0 };
     let held = hold(&core, volume, blocks).await?;
     let ticket = held.write(first, data).await?;
     drop(held);
-    core.journal.durable(ticket).await
+    core.journal.answered(ticket, durable).await
 }
 
 /// Makes bytes read as zeroes: whole clusters lose their space, parts of clusters are written.
@@ -128,24 +130,25 @@ pub(super) async fn zero_parts(
     volume: VersionId,
     at: u64,
     len: u64,
+    durable: bool,
 ) -> Result<(), BlockError> {
     let (block, cluster) = (BLOCK_BYTES as u64, CLUSTER_BYTES as u64);
     let (start, end) = (at.next_multiple_of(cluster), (at + len) / cluster * cluster);
     if start >= end {
         // Within one cluster, or two parts that touch.
-        return write_parts(core, volume, at, zeroes(len)?).await;
+        return write_parts(core, volume, at, zeroes(len)?, durable).await;
     }
     // The ends are written, because they may need space: a cluster that a snapshot shares is
     // copied. What needs none must work on an array that is full.
     if at < start {
-        write_parts(Arc::clone(&core), volume, at, zeroes(start - at)?).await?;
+        write_parts(Arc::clone(&core), volume, at, zeroes(start - at)?, durable).await?;
     }
     if end < at + len {
-        write_parts(Arc::clone(&core), volume, end, zeroes(at + len - end)?).await?;
+        write_parts(Arc::clone(&core), volume, end, zeroes(at + len - end)?, durable).await?;
     }
     let count = usize::try_from((end - start) / block).expect("a volume's blocks fit");
     let ticket = core.change_counted(volume, start / block, count, &Change::Zero).await?;
-    core.journal.durable(ticket).await
+    core.journal.answered(ticket, durable).await
 }
 
 pub(super) fn zeroes(len: u64) -> Result<Data, BlockError> {
@@ -160,6 +163,7 @@ pub(super) async fn compare_and_write(
     at: u64,
     compare: Data,
     write: Data,
+    durable: bool,
 ) -> Result<Compared, BlockError> {
     let blocks = Blocks::covering(at, compare.len());
     let held = hold(&core, volume, blocks).await?;
@@ -172,7 +176,7 @@ pub(super) async fn compare_and_write(
     }
     let ticket = held.patch(blocks, &old, &write).await?;
     drop(held);
-    core.journal.durable(ticket).await?;
+    core.journal.answered(ticket, durable).await?;
     Ok(Compared::Equal)
 }
 
@@ -182,6 +186,7 @@ pub(super) async fn or_write(
     volume: VersionId,
     at: u64,
     data: Data,
+    durable: bool,
 ) -> Result<(), BlockError> {
     let blocks = Blocks::covering(at, data.len());
     let held = hold(&core, volume, blocks).await?;
@@ -192,7 +197,7 @@ pub(super) async fn or_write(
     }
     let ticket = held.patch(blocks, &old, &merged.freeze()).await?;
     drop(held);
-    core.journal.durable(ticket).await
+    core.journal.answered(ticket, durable).await
 }
 
 /// A copy that nobody changes.

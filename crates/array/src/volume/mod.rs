@@ -85,11 +85,15 @@ impl BlockDevice for Device {
     }
 
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
-        self.zero_device(at, len)
+        self.zero_device(at, len, false)
     }
 
-    fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, _: WriteFlags) -> IoFuture<()> {
-        if may_unmap { self.zero_device(at, len) } else { self.map_zeroes(at, len) }
+    fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
+        if may_unmap {
+            self.zero_device(at, len, flags.durable)
+        } else {
+            self.map_zeroes(at, len, flags.durable)
+        }
     }
 
     fn compare_and_write(
@@ -97,7 +101,7 @@ impl BlockDevice for Device {
         at: u64,
         compare: Data,
         write: Data,
-        _: WriteFlags,
+        flags: WriteFlags,
     ) -> IoFuture<Compared> {
         if compare.len() != write.len() {
             return IoFuture::ready(Err(BlockError::PayloadMismatch));
@@ -108,19 +112,22 @@ impl BlockDevice for Device {
             Ok(_) if compare.is_empty() => IoFuture::ready(Ok(Compared::Equal)),
             Ok(volume) => {
                 let core = Arc::clone(&self.core);
-                IoFuture::boxed(exclusive::compare_and_write(core, volume, at, compare, write))
+                let durable = flags.durable;
+                IoFuture::boxed(exclusive::compare_and_write(
+                    core, volume, at, compare, write, durable,
+                ))
             }
         }
     }
 
-    fn or_write(&self, at: u64, data: Data, _: WriteFlags) -> IoFuture<()> {
+    fn or_write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
         let checked = self.shape().check_atomic(at, data.len() as u64);
         match checked.and_then(|()| self.volume()) {
             Err(error) => IoFuture::ready(Err(error)),
             Ok(_) if data.is_empty() => IoFuture::ready(Ok(())),
             Ok(volume) => {
                 let core = Arc::clone(&self.core);
-                IoFuture::boxed(exclusive::or_write(core, volume, at, data))
+                IoFuture::boxed(exclusive::or_write(core, volume, at, data, flags.durable))
             }
         }
     }

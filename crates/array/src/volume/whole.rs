@@ -12,6 +12,7 @@ use super::plan::Of;
 use super::write::{Change, RECORD_BLOCKS_MAX, Wait};
 use crate::core::{Core, State, until_done};
 use crate::journal::{Placed as Moved, Record, Ticket};
+use crate::mutants::{self, Mutant};
 use crate::overlay::{Base, Room};
 use crate::raid::WriteError;
 use crate::sync::Reply;
@@ -31,13 +32,19 @@ struct Placed {
 type Stripe = (SetId, u32, Vec<(usize, Data)>);
 
 impl Device {
-    pub(super) fn write_large(&self, volume: VersionId, first: u64, data: Data) -> IoFuture<()> {
+    pub(super) fn write_large(
+        &self,
+        volume: VersionId,
+        first: u64,
+        data: Data,
+        durable: bool,
+    ) -> IoFuture<()> {
         // A task of its own: dropped half-way, it would leave writes under way to space that
         // counts as free.
         let reply = Reply::new();
         let (core, sender) = (Arc::clone(&self.core), reply.clone());
         self.core.env.spawn(Box::pin(async move {
-            sender.give(core.write_large(volume, first, data).await);
+            sender.give(core.write_large(volume, first, data, durable).await);
         }));
         IoFuture::boxed(reply.taken())
     }
@@ -51,6 +58,7 @@ impl Core {
         volume: VersionId,
         first: u64,
         data: Data,
+        durable: bool,
     ) -> Result<(), BlockError> {
         let data = match data.as_slice() {
             Some(_) => data,
@@ -61,7 +69,7 @@ impl Core {
         let whole = (first.next_multiple_of(per), end / per * per);
         let mut tickets = Vec::new();
         if whole.0 >= whole.1 {
-            return self.write_small(volume, first, data).await;
+            return self.write_small(volume, first, data, durable).await;
         }
         let cut = |from: u64, to: u64| {
             let at = |block: u64| (block - first) as usize * BLOCK_BYTES;
@@ -79,8 +87,8 @@ impl Core {
             self.write_clusters(volume, at / per, cut(at, to), &mut tickets).await?;
             at = to;
         }
-        let durable = tickets.into_iter().map(|ticket| self.journal.durable(ticket));
-        join_all(durable).await.into_iter().collect()
+        let answered = tickets.into_iter().map(|ticket| self.journal.answered(ticket, durable));
+        join_all(answered).await.into_iter().collect()
     }
 
     /// All of it through the journal.
@@ -89,6 +97,7 @@ impl Core {
         volume: VersionId,
         first: u64,
         data: Data,
+        durable: bool,
     ) -> Result<(), BlockError> {
         let mut ticket = None;
         for (index, from) in (0..data.len()).step_by(RECORD_BLOCKS_MAX * BLOCK_BYTES).enumerate() {
@@ -97,7 +106,7 @@ impl Core {
             ticket = Some(self.change(volume, at, Change::Write(data.slice(from..to))).await?);
         }
         match ticket {
-            Some(ticket) => self.journal.durable(ticket).await,
+            Some(ticket) => self.journal.answered(ticket, durable).await,
             None => Ok(()),
         }
     }
@@ -170,7 +179,7 @@ impl Core {
         Ok((placed, rest.collect()))
     }
 
-    /// Writes clusters durably to their new places, then makes them what the volume holds.
+    /// Writes clusters durably to new places, then makes them what the volume holds.
     async fn write_placed(
         self: &Arc<Self>,
         volume: VersionId,
@@ -201,12 +210,38 @@ impl Core {
         }
     }
 
+    /// Writes to new space. The disks may take it in any order; one flush of each, shared with
+    /// others who write, makes it durable.
     async fn write_data(self: &Arc<Self>, placed: &[Placed]) -> Result<(), WriteError> {
+        let located = placed.iter().map(|Placed { place, .. }| {
+            let (stripe, _) = self.sets.get(place.set()).shape().locate(place.slot());
+            (place.set(), stripe)
+        });
+        let mut stripes: Vec<_> = located.collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        let _held = self.touched.hold(stripes.clone());
+        self.write_stripes(placed).await?;
+        if !mutants::is(Mutant::EarlyMap) {
+            let mut sets: Vec<_> = stripes.iter().map(|(set, _)| self.sets.get(*set)).collect();
+            sets.dedup_by_key(|set| set.id());
+            self.raid.flush_sets(&sets).await;
+        }
+        // A disk whose flush failed has lost it.
+        let is_there = |(set, stripe): &(SetId, u32)| {
+            let set = self.sets.get(*set);
+            self.raid.is_readable(&set, *stripe)
+        };
+        if stripes.iter().all(is_there) { Ok(()) } else { Err(WriteError::Lost) }
+    }
+
+    async fn write_stripes(self: &Arc<Self>, placed: &[Placed]) -> Result<(), WriteError> {
+        let flags = WriteFlags::VOLATILE;
         let shape_of = |place: &Place| self.sets.get(place.set()).shape();
         if shape_of(&placed[0].place).parity() == 0 {
-            let writes = placed.iter().map(|placed| {
-                self.write_place(placed.place, 0, placed.data.clone(), WriteFlags::DURABLE)
-            });
+            let writes = placed
+                .iter()
+                .map(|placed| self.write_place(placed.place, 0, placed.data.clone(), flags));
             return try_join_all(writes).await.map(drop);
         }
         let mut stripes: Vec<Stripe> = Vec::new();
@@ -221,7 +256,6 @@ impl Core {
         }
         let writes = stripes.into_iter().map(|(set, stripe, columns)| async move {
             let set = self.sets.get(set);
-            let flags = WriteFlags::DURABLE;
             until_done(|| self.raid.write_fresh(&set, stripe, &columns, flags), self).await
         });
         try_join_all(writes).await.map(drop)
@@ -235,7 +269,7 @@ impl Core {
         if clusters.iter().any(|moved| locked.contains(&moved.cluster)) {
             return Err(Wait::Unlock);
         }
-        let added = self.journal.append(record, None).map_err(|_| Wait::Room)?;
+        let added = self.append(state, volume, record, None)?;
         for moved in clusters {
             state.enter_moved(moved);
         }

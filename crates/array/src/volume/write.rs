@@ -11,8 +11,9 @@ use smallvec::SmallVec;
 use super::plan::Of;
 use super::read::in_block;
 use super::{Device, exclusive};
+use crate::api::Cache;
 use crate::core::{Core, Live, State};
-use crate::journal::{PAYLOAD_BLOCKS_MAX, Record, Ticket};
+use crate::journal::{Appended, PAYLOAD_BLOCKS_MAX, Record, Ticket};
 use crate::overlay::{Base, Room, Under};
 use crate::tree::{Missing, leaf};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, VersionId};
@@ -75,25 +76,33 @@ impl Device {
         let core = Arc::clone(&self.core);
         let is_whole = (at | len as u64).is_multiple_of(BLOCK_BYTES as u64);
         if !is_whole {
-            return IoFuture::boxed(exclusive::write_parts(core, volume, at, data));
+            return IoFuture::boxed(exclusive::write_parts(core, volume, at, data, flags.durable));
         }
         let first = at / BLOCK_BYTES as u64;
         if flags.atomic {
-            return IoFuture::boxed(exclusive::write_atomic(core, volume, first, data));
+            return IoFuture::boxed(exclusive::write_atomic(
+                core,
+                volume,
+                first,
+                data,
+                flags.durable,
+            ));
         }
         if len > CLUSTER_BYTES || len == CLUSTER_BYTES && at.is_multiple_of(CLUSTER_BYTES as u64) {
-            return self.write_large(volume, first, data);
+            return self.write_large(volume, first, data, flags.durable);
         }
         match core.try_change(volume, first, len / BLOCK_BYTES, &Change::Write(data.clone())) {
-            Ok(ticket) => IoFuture::boxed(async move { core.journal.durable(ticket).await }),
+            Ok(ticket) => {
+                IoFuture::boxed(async move { core.journal.answered(ticket, flags.durable).await })
+            }
             Err(_) => IoFuture::boxed(async move {
                 let ticket = core.change(volume, first, Change::Write(data)).await?;
-                core.journal.durable(ticket).await
+                core.journal.answered(ticket, flags.durable).await
             }),
         }
     }
 
-    pub(super) fn zero_device(&self, at: u64, len: u64) -> IoFuture<()> {
+    pub(super) fn zero_device(&self, at: u64, len: u64, durable: bool) -> IoFuture<()> {
         let volume = match self.shape().check_change(at, len).and_then(|()| self.volume()) {
             Ok(volume) => volume,
             Err(error) => return IoFuture::ready(Err(error)),
@@ -102,13 +111,13 @@ impl Device {
             return IoFuture::ready(Ok(()));
         }
         let core = Arc::clone(&self.core);
-        IoFuture::boxed(exclusive::zero_parts(core, volume, at, len))
+        IoFuture::boxed(exclusive::zero_parts(core, volume, at, len, durable))
     }
 }
 
 impl Device {
     /// Zeroes that hold space: they are written.
-    pub(super) fn map_zeroes(&self, at: u64, len: u64) -> IoFuture<()> {
+    pub(super) fn map_zeroes(&self, at: u64, len: u64, durable: bool) -> IoFuture<()> {
         let volume = match self.shape().check_change(at, len).and_then(|()| self.volume()) {
             Ok(volume) => volume,
             Err(error) => return IoFuture::ready(Err(error)),
@@ -116,6 +125,7 @@ impl Device {
         let core = Arc::clone(&self.core);
         IoFuture::boxed(async move {
             let mut done = 0;
+            let mut last = None;
             while done < len {
                 let from = at + done;
                 // Up to a border of records, so that only the outer ends are parts of blocks.
@@ -124,13 +134,17 @@ impl Device {
                 let zeroes = exclusive::zeroes(piece)?;
                 if (from | piece).is_multiple_of(BLOCK_BYTES as u64) {
                     let first = from / BLOCK_BYTES as u64;
-                    core.change(volume, first, Change::Write(zeroes)).await?;
+                    last = Some(core.change(volume, first, Change::Write(zeroes)).await?);
                 } else {
-                    exclusive::write_parts(Arc::clone(&core), volume, from, zeroes).await?;
+                    let core = Arc::clone(&core);
+                    exclusive::write_parts(core, volume, from, zeroes, durable).await?;
                 }
                 done += piece;
             }
-            core.journal.flush().await
+            match last {
+                Some(ticket) => core.journal.answered(ticket, durable).await,
+                None => Ok(()),
+            }
         })
     }
 }
@@ -169,18 +183,33 @@ impl Core {
                 assert_eq!(data.len(), count * BLOCK_BYTES, "a change of whole blocks");
                 self.reserve_for(state, volume, first, count)?;
                 let record = Record::Data { volume, block: first, blocks: count as u16 };
-                let added = self.journal.append(&record, Some(data)).map_err(|_| Wait::Room)?;
+                let added = self.append(state, volume, &record, Some(data))?;
                 let live = state.live.get_mut(&volume).expect("checked above");
                 live.overlay.open().write(first, count as u64, added.position);
                 Ok(added.ticket)
             }
             Change::Zero => {
                 let record = Record::Zero { volume, block: first, blocks: count as u64 };
-                let added = self.journal.append(&record, None).map_err(|_| Wait::Room)?;
+                let added = self.append(state, volume, &record, None)?;
                 state.zero(volume, first, count as u64);
                 Ok(added.ticket)
             }
         }
+    }
+
+    /// Puts a change of a volume into the journal; the volume says when it is answered.
+    pub(super) fn append(
+        &self,
+        state: &State,
+        volume: VersionId,
+        record: &Record,
+        payload: Option<&Data>,
+    ) -> Result<Appended, Wait> {
+        let added = match state.tables.volumes[&volume].cache {
+            Cache::Durable => self.journal.append(record, payload),
+            Cache::Volatile => self.journal.append_volatile(record, payload),
+        };
+        added.map_err(|_| Wait::Room)
     }
 
     /// Waits for what a change was refused for.

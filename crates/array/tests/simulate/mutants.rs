@@ -61,6 +61,26 @@ fn a_checkpoint_without_a_flush() {
 }
 
 #[test]
+fn clusters_mapped_before_they_are_flushed() {
+    is_found(Mutant::EarlyMap, Theme::Plain);
+}
+
+#[test]
+fn a_volatile_batch_counted_as_durable() {
+    is_found(Mutant::NoJournalFlush, Theme::Plain);
+}
+
+#[test]
+fn a_volatile_write_answered_too_early() {
+    is_found(Mutant::EarlyVolatileAck, Theme::Plain);
+}
+
+#[test]
+fn a_disk_that_fails_during_a_write_credited_with_it() {
+    is_found(Mutant::LateCredit, Theme::Disks);
+}
+
+#[test]
 fn a_snapshot_written_over() {
     is_found(Mutant::NoCopyOnWrite, Theme::Snapshots);
 }

@@ -194,9 +194,8 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "BYTES", default_value = "512", value_parser = parse_block)]
     pub(crate) block: u32,
 
-    /// Whether hosts are told that there is a write cache, and so send SYNCHRONIZE CACHE.
-    ///
-    /// Today every write survives the loss of power once it is answered, with both.
+    /// When a write is answered: once it survives the loss of power (durable), or the end of the
+    /// process (volatile).
     #[arg(long, value_enum, default_value_t = CacheWord::Durable)]
     pub(crate) cache: CacheWord,
 
@@ -205,12 +204,12 @@ pub(crate) struct CreateArgs {
     pub(crate) read_ahead: Option<u32>,
 }
 
-/// What hosts are told of a write cache.
+/// When a write is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CacheWord {
-    /// There is none (WCE=0): an answered write survives the loss of power
+    /// Once it survives the loss of power; hosts see no write cache (WCE=0)
     Durable,
-    /// There is one (WCE=1): only SYNCHRONIZE CACHE and FUA promise that
+    /// Before; it survives the loss of power after SYNCHRONIZE CACHE or with FUA (WCE=1)
     Volatile,
 }
 

@@ -1,4 +1,4 @@
-//! Many lives of one journal, each ended by a loss of power.
+//! Many lives of one journal, each ended by a loss of power or of the process.
 
 use std::cell::RefCell;
 
@@ -25,6 +25,8 @@ struct Model {
     appended: Vec<(Record, u64)>,
     /// How many of them, from the first on, somebody was told are durable.
     acknowledged: usize,
+    /// The same for what survives the process alone.
+    answered: usize,
     /// Of the last checkpoint.
     mark: Mark,
     next_block: u64,
@@ -34,9 +36,15 @@ fn append(journal: &Arc<Journal>, model: &Rc<RefCell<Model>>, dice: &mut Dice) -
     let mut model = model.borrow_mut();
     let block = model.next_block;
     let blocks = [1, 1, 2, 5, 16, 60][dice.roll(6)];
-    let (record, appended) = match dice.roll(4) {
-        0 => (zero(block), journal.append(&zero(block), None)),
-        _ => (data(block, blocks), write(journal, block, blocks)),
+    let payload = payload(block, blocks);
+    let (record, appended) = match dice.roll(8) {
+        0 | 1 => (zero(block), journal.append(&zero(block), None)),
+        2..5 => {
+            let record = data(block, blocks);
+            let appended = journal.append_volatile(&record, Some(&payload));
+            (record, appended)
+        }
+        _ => (data(block, blocks), journal.append(&data(block, blocks), Some(&payload))),
     };
     let appended = appended.ok()?;
     model.next_block += u64::from(blocks);
@@ -44,12 +52,21 @@ fn append(journal: &Arc<Journal>, model: &Rc<RefCell<Model>>, dice: &mut Dice) -
     Some(appended.ticket)
 }
 
-/// One life: `steps` of writers and disks in any order, then the power fails.
+/// How a life ends.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    /// With the process: what is written stays.
+    Kill,
+    PowerCut,
+}
+
+/// One life: steps of writers and disks in any order, then the end.
 fn live(
     disks: &[TestDisk],
     journal: &Arc<Journal>,
     model: &Rc<RefCell<Model>>,
     dice: &mut Dice,
+    end: End,
 ) -> Vec<TestDisk> {
     let mut executor = Executor::default();
     start(&mut executor, journal, &Arc::default());
@@ -62,11 +79,16 @@ fn live(
                 if let Some(ticket) = append(journal, model, dice) {
                     let (journal, model) = (Arc::clone(journal), Rc::clone(model));
                     let (count, mark) = (model.borrow().appended.len(), model.borrow().mark);
+                    let durable = dice.roll(8) == 0;
                     executor.spawn(async move {
-                        if journal.durable(ticket).await.is_ok() {
+                        if journal.answered(ticket, durable).await.is_ok() {
                             let model = &mut *model.borrow_mut();
                             // A checkpoint meanwhile took what was counted then.
-                            if model.mark == mark {
+                            if model.mark != mark {
+                                return;
+                            }
+                            model.answered = model.answered.max(count);
+                            if durable || ticket.is_durable {
                                 model.acknowledged = model.acknowledged.max(count);
                             }
                         }
@@ -75,14 +97,14 @@ fn live(
             }
             4 if cut.is_none() => cut = Some((journal.cut(), model.borrow().appended.len())),
             5 => {
-                let Some((mark, count)) =
-                    cut.take_if(|(mark, _)| is_durable(journal, Ticket(mark.sequence)))
+                let Some((mark, count)) = cut.take_if(|(mark, _)| is_durable_until(journal, *mark))
                 else {
                     continue;
                 };
                 let model = &mut *model.borrow_mut();
                 model.appended.drain(..count);
                 model.acknowledged = model.acknowledged.saturating_sub(count);
+                model.answered = model.answered.saturating_sub(count);
                 model.mark = mark;
                 journal.trim(mark);
             }
@@ -95,18 +117,21 @@ fn live(
         }
     }
     executor.turn();
-    let torn = |disk: &TestDisk| {
-        disk.crash(&mut |sectors| match dice.roll(3) {
-            0 => 0,
-            1 => sectors,
-            _ => dice.roll(sectors + 1),
-        })
+    let mut torn = |sectors: usize| match dice.roll(3) {
+        0 => 0,
+        1 => sectors,
+        _ => dice.roll(sectors + 1),
     };
-    disks.iter().map(torn).map(TestDisk::with).collect()
+    let ended = |disk: &TestDisk| match end {
+        End::Kill => disk.release(&mut torn),
+        End::PowerCut => TestDisk::with(disk.crash(&mut torn)),
+    };
+    disks.iter().map(ended).collect()
 }
 
-fn check(model: &mut Model, records: &[(Record, u64)], scanned: &Scanned) {
-    assert!(records.len() >= model.acknowledged, "something acknowledged is gone");
+fn check(model: &mut Model, records: &[(Record, u64)], scanned: &Scanned, end: End) {
+    let kept = if end == End::Kill { model.answered } else { model.acknowledged };
+    assert!(records.len() >= kept, "something answered is gone");
     assert!(records.len() <= model.appended.len(), "more than was appended");
     assert_eq!(records, &model.appended[..records.len()], "in order");
     let ring_bytes = layout().journal_bytes;
@@ -119,9 +144,13 @@ fn check(model: &mut Model, records: &[(Record, u64)], scanned: &Scanned) {
             assert_eq!(bytes, bytes_of(block + index), "payload of block {}", block + index);
         }
     }
-    // What was found is there to stay; what was not never will be.
+    // What was not found never will be; what was is still in the cache if only the process ended.
     model.appended.truncate(records.len());
-    model.acknowledged = records.len();
+    model.answered = records.len();
+    model.acknowledged = match end {
+        End::Kill => model.acknowledged.min(records.len()),
+        End::PowerCut => records.len(),
+    };
 }
 
 fn many_lives(seed: u64, holders_count: usize) {
@@ -130,10 +159,11 @@ fn many_lives(seed: u64, holders_count: usize) {
     let model = Rc::new(RefCell::new(Model::default()));
     let mut journal = new_journal(&disks);
     for _ in 0..8 {
-        disks = live(&disks, &journal, &model, &mut dice);
+        let end = if dice.roll(2) == 0 { End::Kill } else { End::PowerCut };
+        disks = live(&disks, &journal, &model, &mut dice, end);
         let mark = model.borrow().mark;
         let (records, scanned) = recover(&disks, mark).unwrap();
-        check(&mut model.borrow_mut(), &records, &scanned);
+        check(&mut model.borrow_mut(), &records, &scanned, end);
         let lagging = scanned.lagging.clone();
         let all = holders(&disks);
         let next = Journal::new(ARRAY, &layout(), all.clone(), mark, scanned);

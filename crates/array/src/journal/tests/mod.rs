@@ -3,9 +3,11 @@
 mod crash;
 mod damage;
 mod format;
+mod volatile;
 mod world;
 
 use std::cell::Cell;
+use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -55,10 +57,21 @@ fn write(journal: &Journal, block: u64, blocks: u16) -> Result<Appended, Refused
     journal.append(&data(block, blocks), Some(&payload(block, blocks)))
 }
 
-fn is_durable(journal: &Journal, ticket: Ticket) -> bool {
-    use std::future::Future;
+fn is_ready(future: impl Future) -> bool {
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    std::pin::pin!(journal.durable(ticket)).poll(&mut cx).is_ready()
+    std::pin::pin!(future).poll(&mut cx).is_ready()
+}
+
+fn is_durable(journal: &Journal, ticket: Ticket) -> bool {
+    is_ready(journal.durable(ticket))
+}
+
+fn is_durable_until(journal: &Journal, mark: Mark) -> bool {
+    is_ready(journal.durable_until(mark))
+}
+
+fn is_answered(journal: &Journal, ticket: Ticket) -> bool {
+    is_ready(journal.answered(ticket, false))
 }
 
 type Found = Result<(Vec<(Record, u64)>, Scanned), JournalDamage>;
@@ -136,7 +149,7 @@ fn payload_is_readable_at_once_and_until_it_is_trimmed() {
     assert_eq!(block[..8], bytes_of(9));
     let mark = journal.cut();
     let second = write(&journal, 20, 1).unwrap();
-    assert!(second.position > mark.position && second.ticket > first.ticket);
+    assert!(second.position > mark.position && second.ticket.batch > first.ticket.batch);
     let mut executor = Executor::default();
     start(&mut executor, &journal, &Arc::default());
     executor.turn();

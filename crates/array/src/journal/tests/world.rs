@@ -27,6 +27,10 @@ pub(super) struct TestDisk(Arc<Mutex<Inner>>);
 #[derive(Debug)]
 struct Inner {
     bytes: Vec<u8>,
+    /// What a loss of power leaves at least, but for what is written again.
+    durable: Vec<u8>,
+    /// Completed, and not durable; the oldest first.
+    volatile: Vec<Pending>,
     pending: Vec<Pending>,
     next_id: u64,
     /// Writes wait for [`TestDisk::complete`].
@@ -40,7 +44,46 @@ struct Pending {
     id: u64,
     at: usize,
     bytes: Vec<u8>,
+    /// Of a flush: how many of the volatile writes it covers.
+    flushes: Option<usize>,
+    is_durable: bool,
     waker: Option<Waker>,
+}
+
+impl Pending {
+    fn new(at: usize, bytes: Vec<u8>, is_durable: bool) -> Self {
+        Self { id: 0, at, bytes, flushes: None, is_durable, waker: None }
+    }
+
+    fn put(&self, len: usize, into: &mut [u8]) {
+        into[self.at..][..len].copy_from_slice(&self.bytes[..len]);
+    }
+}
+
+impl Inner {
+    /// It is done, and what it promises holds.
+    fn complete(&mut self, pending: Pending) {
+        if let Some(count) = pending.flushes {
+            // Another one may have ended first.
+            for write in self.volatile.drain(..count.min(self.volatile.len())) {
+                write.put(write.bytes.len(), &mut self.durable);
+            }
+            return;
+        }
+        pending.put(pending.bytes.len(), &mut self.bytes);
+        if pending.is_durable {
+            pending.put(pending.bytes.len(), &mut self.durable);
+            return;
+        }
+        self.volatile.push(pending);
+    }
+
+    fn begin(&mut self, pending: Pending) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.pending.push(Pending { id, ..pending });
+        id
+    }
 }
 
 impl TestDisk {
@@ -50,7 +93,9 @@ impl TestDisk {
 
     pub(super) fn with(bytes: Vec<u8>) -> Self {
         let inner = Inner {
+            durable: bytes.clone(),
             bytes,
+            volatile: vec![],
             pending: vec![],
             next_id: 0,
             slow: false,
@@ -80,27 +125,71 @@ impl TestDisk {
         self.lock().pending.len()
     }
 
-    /// Ends one of the pending writes.
-    pub(super) fn complete(&self, index: usize) {
-        let pending = {
-            let mut inner = self.lock();
-            let pending = inner.pending.remove(index);
-            inner.bytes[pending.at..][..pending.bytes.len()].copy_from_slice(&pending.bytes);
-            pending.waker
-        };
-        pending.into_iter().for_each(Waker::wake);
+    /// Of those pending, the flushes.
+    pub(super) fn flushes(&self) -> usize {
+        self.lock().pending.iter().filter(|pending| pending.flushes.is_some()).count()
     }
 
-    /// What is on the medium when the power fails now: of each write that is pending the
-    /// first `sectors(of how many)`.
+    /// Ends the oldest pending write, if there is one, and no flush.
+    pub(super) fn complete_write(&self) -> bool {
+        let write = self.lock().pending.iter().position(|pending| pending.flushes.is_none());
+        write.into_iter().for_each(|index| self.complete(index));
+        write.is_some()
+    }
+
+    /// Ends one of the pending writes or flushes.
+    pub(super) fn complete(&self, index: usize) {
+        let waker = {
+            let mut inner = self.lock();
+            let mut pending = inner.pending.remove(index);
+            let waker = pending.waker.take();
+            inner.complete(pending);
+            waker
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// What is on the medium when the power fails now: of each write that is pending, or not
+    /// durable, the first `sectors(of how many)`.
     pub(super) fn crash(&self, sectors: &mut dyn FnMut(usize) -> usize) -> Vec<u8> {
         let inner = self.lock();
-        let mut bytes = inner.bytes.clone();
-        for pending in &inner.pending {
-            let len = sectors(pending.bytes.len() / 512) * 512;
-            bytes[pending.at..][..len].copy_from_slice(&pending.bytes[..len]);
+        let mut bytes = inner.durable.clone();
+        for lost in inner.volatile.iter().chain(&inner.pending) {
+            lost.put(sectors(lost.bytes.len() / 512) * 512, &mut bytes);
         }
         bytes
+    }
+
+    /// The process ended: its writes may be done in part, and the caches stay.
+    pub(super) fn release(&self, sectors: &mut dyn FnMut(usize) -> usize) -> Self {
+        let mut inner = self.lock();
+        for mut pending in std::mem::take(&mut inner.pending) {
+            let len = sectors(pending.bytes.len() / 512) * 512;
+            pending.bytes.truncate(len);
+            if pending.flushes.is_none() {
+                inner.complete(Pending { is_durable: false, ..pending });
+            }
+        }
+        inner.slow = false;
+        self.clone()
+    }
+
+    fn do_or_wait(&self, inner: &mut Inner, pending: Pending) -> IoFuture<()> {
+        if !inner.slow {
+            inner.complete(pending);
+            return IoFuture::ready(Ok(()));
+        }
+        let (id, disk) = (inner.begin(pending), self.clone());
+        IoFuture::boxed(poll_fn(move |cx| {
+            let mut inner = disk.lock();
+            match inner.pending.iter_mut().find(|pending| pending.id == id) {
+                Some(pending) => {
+                    pending.waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+                None => Poll::Ready(Ok(())),
+            }
+        }))
     }
 
     pub(super) fn bytes(&self) -> Vec<u8> {
@@ -133,36 +222,25 @@ impl BlockDevice for TestDisk {
         None
     }
 
-    fn write(&self, at: u64, data: Data, _flags: WriteFlags) -> IoFuture<()> {
+    fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
         let mut inner = self.lock();
         if inner.failing {
             return IoFuture::ready(Err(BlockError::Medium { at }));
         }
         let mut bytes = vec![0; data.len()];
         data.copy_to(0, &mut bytes);
-        let at = offset(at);
-        if !inner.slow {
-            inner.bytes[at..at + bytes.len()].copy_from_slice(&bytes);
-            return IoFuture::ready(Ok(()));
-        }
-        let id = inner.next_id;
-        inner.next_id += 1;
-        inner.pending.push(Pending { id, at, bytes, waker: None });
-        let disk = self.clone();
-        IoFuture::boxed(poll_fn(move |cx| {
-            let mut inner = disk.lock();
-            match inner.pending.iter_mut().find(|pending| pending.id == id) {
-                Some(pending) => {
-                    pending.waker = Some(cx.waker().clone());
-                    Poll::Pending
-                }
-                None => Poll::Ready(Ok(())),
-            }
-        }))
+        let pending = Pending::new(offset(at), bytes, flags.durable);
+        self.do_or_wait(&mut inner, pending)
     }
 
     fn flush(&self) -> IoFuture<()> {
-        IoFuture::ready(Ok(()))
+        let mut inner = self.lock();
+        if inner.failing {
+            return IoFuture::ready(Err(BlockError::LostWrites));
+        }
+        let flushes = Some(inner.volatile.len());
+        let pending = Pending { flushes, ..Pending::new(0, vec![], true) };
+        self.do_or_wait(&mut inner, pending)
     }
 
     fn unmap(&self, _: u64, _: u64) -> IoFuture<()> {

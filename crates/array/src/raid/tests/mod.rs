@@ -84,6 +84,8 @@ impl DiskFailed for Alarm {
             heard.lock().unwrap().push(disk);
         })
     }
+
+    fn disk_behind(&self, _: DiskId) {}
 }
 
 /// One set on its disks, and one more disk to replace a member with.

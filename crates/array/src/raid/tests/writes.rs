@@ -140,6 +140,7 @@ fn a_failed_flush_takes_the_disk_out_for_good() {
         rig.fill(0, &[0], 1).await;
         rig.raid.flush().await;
         assert!(rig.heard().is_empty());
+        rig.fill(1, &[0], 2).await;
         rig.disks[0].kill();
         rig.raid.flush().await;
         assert_eq!(rig.heard(), [DiskId(0)]);
