@@ -94,7 +94,10 @@ impl Core {
         };
         if let Some(id) = oldest {
             tracing::warn!("space is short: the oldest volume in the recycle bin is given up");
-            self.purge(id).await.map_err(|_| BlockError::NoSpace)?;
+            match self.purge(id).await {
+                Ok(()) | Err(ArrayError::NotDeleted(_)) => {}
+                Err(_) => return Err(BlockError::NoSpace),
+            }
         }
         // What one checkpoint frees is free for others when the next one begins.
         for _ in 0..2 {

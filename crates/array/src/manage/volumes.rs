@@ -207,7 +207,10 @@ pub(super) fn check_free(tables: &Tables, name: &str) -> Result<(), ArrayError> 
 }
 
 impl crate::core::Core {
-    /// Gives up a volume: nothing reaches it from now on.
+    /// Gives up a volume in the recycle bin: nothing reaches it from now on.
+    ///
+    /// # Errors
+    /// [`ArrayError::NotDeleted`] when it was taken out of the bin meanwhile.
     pub(crate) async fn purge(
         self: &std::sync::Arc<Self>,
         id: VersionId,
@@ -217,7 +220,20 @@ impl crate::core::Core {
         }
         // What is still in the journal is destaged by the same checkpoint, before it is given up.
         self.request(move |tables, state| {
-            let Some(volume) = tables.volumes.remove(&id) else { return Ok(()) };
+            let is_deleted = |volume: &Volume| volume.deleted_unix_seconds.is_some();
+            match tables.volumes.get(&id) {
+                None => return Ok(()),
+                Some(volume) if !is_deleted(volume) => {
+                    // It was taken out of the recycle bin in time.
+                    let name = volume.name.clone();
+                    if let Some(live) = state.live.get_mut(&id) {
+                        live.is_sealed = false;
+                    }
+                    return Err(ArrayError::NotDeleted(name));
+                }
+                Some(_) => {}
+            }
+            let volume = tables.volumes.remove(&id).expect("looked up above");
             for version in tables.versions.values_mut() {
                 if version.snapshot.as_ref().is_some_and(|snapshot| snapshot.volume == id) {
                     version.snapshot = None;

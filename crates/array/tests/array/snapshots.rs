@@ -2,6 +2,7 @@
 
 use array::api::{ChangedExtent, SpaceInfo};
 use array::{Array, Level};
+use futures_util::future::join;
 
 use crate::common::{Shelf, bytes, read, run, sound, spec, write};
 
@@ -162,6 +163,27 @@ fn a_volume_goes_to_the_bin_comes_back_and_is_purged() {
         array.purge_volume("v").await.unwrap();
         settle(&array).await;
         assert_eq!(array.volumes(), []);
+        sound(&array).await;
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_volume_that_leaves_the_bin_first_is_not_purged() {
+    run(async {
+        let (_shelf, array) = with_volume(Level::Raid5).await;
+        let volume = array.device("v").unwrap();
+        let one = bytes(8 * CLUSTER as usize, 1);
+        write(&volume, 0, &one).await;
+        array.set_volume_online("v", false).await.unwrap();
+        array.delete_volume("v").await.unwrap();
+        // Both find it in the bin, and one checkpoint does what both want.
+        let (undeleted, purged) = join(array.undelete_volume("v"), array.purge_volume("v")).await;
+        undeleted.unwrap();
+        assert!(purged.unwrap_err().to_string().contains("not in the recycle bin"));
+        let volume = array.device("v").unwrap();
+        assert_eq!(read(&volume, 0, one.len()).await, one);
+        write(&volume, 0, &bytes(4096, 2)).await;
         sound(&array).await;
         array.close().await.unwrap();
     });

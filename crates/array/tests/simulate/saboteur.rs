@@ -193,9 +193,11 @@ impl<S: Subject> Saboteur<'_, S> {
     /// Whether every drive is a member that is well, and every member such a drive.
     fn is_whole(&self) -> bool {
         let drives = self.0.drives();
-        let well = |drive: &Drive| {
-            self.state(drive) == Some(DiskState::Online) && !self.is_unplugged(drive)
-        };
+        // One that erred too often stays in use where nothing can take its place.
+        let may_err = self.0.scenario.theme == Theme::Faults;
+        let is_used = |state| state == DiskState::Online || may_err && state == DiskState::Suspect;
+        let well =
+            |drive: &Drive| self.state(drive).is_some_and(is_used) && !self.is_unplugged(drive);
         drives.iter().all(well) && self.0.array.disks().len() == drives.len()
     }
 }
