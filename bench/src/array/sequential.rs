@@ -14,9 +14,9 @@ const WRITE: Row =
     row("256k-write", "256 KiB sequential durable write", 0, Order::Sequential, 256 << 10, (32, 1));
 const DISK: &str = "sim:sas10k:2G";
 const DISKS: u64 = 6;
-/// Levels, and how many of the disks' worth hold data: all but mirrors and parity. On six disks RAID
-/// 5 makes sets of 4 + 1, RAID 6 of 2 + 2.
-const LEVELS: [(&str, f64); 3] = [("raid10", 3.0), ("raid5", 4.8), ("raid6", 3.0)];
+/// Levels, and how many disks hold the data of a stream. On six disks RAID 5 makes sets of 4 + 1,
+/// RAID 6 of 2 + 2; one such set is filled, and so read, at a time.
+const LEVELS: [(&str, f64); 3] = [("raid10", 3.0), ("raid5", 4.0), ("raid6", 2.0)];
 /// Where the journal is, and the options for that.
 const JOURNALS: [(&str, &[&str]); 2] =
     [("its own", &["--journal=sim:nvme:1G", "--journal=sim:nvme:1G"]), ("the disks", &[])];

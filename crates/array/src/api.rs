@@ -132,6 +132,16 @@ pub enum DiskState {
     Failed,
 }
 
+/// What a disk is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskRole {
+    /// Data, and the journal as long as no disk is for that alone.
+    Data,
+    /// The journal alone.
+    Journal,
+}
+
 /// A disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskInfo {
@@ -139,6 +149,8 @@ pub struct DiskInfo {
     pub id: DiskId,
     /// Where it was found: a path, or a word of the caller.
     pub name: String,
+    /// What it is for.
+    pub role: DiskRole,
     /// How it does.
     pub state: DiskState,
     /// Why, in words; empty when it is online.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Array;
 use crate::api::{
-    ArrayInfo, DiskInfo, DiskState, Event, JobInfo, JobKind, SnapshotInfo, VolumeInfo, VolumeState,
+    ArrayInfo, DiskInfo, DiskRole, DiskState, Event, JobInfo, JobKind, SnapshotInfo, VolumeInfo,
+    VolumeState,
 };
 use crate::core::{Core, State};
 use crate::error::ArrayError;
@@ -250,6 +251,10 @@ impl Core {
         DiskInfo {
             id: record.disk,
             name,
+            role: match record.kind {
+                MemberKind::Data => DiskRole::Data,
+                MemberKind::Journal => DiskRole::Journal,
+            },
             state: disk_state,
             reason,
             size_bytes: record.size_bytes,

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use array::api::{
-    ArrayInfo, ChangedExtent, CheckReport, DiskInfo, DiskState, JobInfo, SnapshotInfo, VolumeInfo,
-    VolumeSpec, VolumeState,
+    ArrayInfo, ChangedExtent, CheckReport, DiskInfo, DiskRole, DiskState, JobInfo, SnapshotInfo,
+    VolumeInfo, VolumeSpec, VolumeState,
 };
 use array::{BLOCK_BYTES, CLUSTER_BYTES, DiskId, Env};
 use block::BlockDevice;
@@ -271,6 +271,7 @@ impl Subject for Plain {
         let disk = |(number, name): (&usize, &String)| DiskInfo {
             id: DiskId(*number as u16),
             name: name.clone(),
+            role: DiskRole::Data,
             state: DiskState::Online,
             reason: String::new(),
             size_bytes: 1 << 20,

@@ -11,7 +11,7 @@ use crate::history;
 use crate::scenario::Theme;
 
 /// Seeds of each theme unless told otherwise: some tens of seconds on two cores.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 500;
 /// Said after so many seeds, for who waits for a long run.
 const PROGRESS: u64 = 100;
 /// More failures than that tell nothing new.

@@ -9,7 +9,7 @@ use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
 use crate::print::units;
 use crate::spec::member::MemberDisk;
-use array::api::{DiskInfo, DiskState, JobKind};
+use array::api::{DiskInfo, DiskRole, DiskState, JobKind};
 
 /// Does what the command line says.
 pub(crate) fn run(args: DiskArgs) -> Result<(), Failure> {
@@ -60,6 +60,7 @@ fn moved(desk: &Desk, disks: Vec<DiskInfo>, no_wait: bool) -> anyhow::Result<Vec
 fn list(disks: &[DiskInfo]) -> String {
     let columns = [
         Number("DISK"),
+        Text("ROLE"),
         Text("STATE"),
         Number("SIZE"),
         Number("USED"),
@@ -72,6 +73,7 @@ fn list(disks: &[DiskInfo]) -> String {
     let row = |disk: &DiskInfo| {
         [
             disk.id.0.to_string(),
+            role(disk.role).to_owned(),
             state(disk.state).to_owned(),
             units::bytes(disk.size_bytes),
             units::bytes(disk.used_bytes),
@@ -83,6 +85,14 @@ fn list(disks: &[DiskInfo]) -> String {
         ]
     };
     table(columns, disks.iter().map(row))
+}
+
+/// The word for what a disk is for.
+fn role(role: DiskRole) -> &'static str {
+    match role {
+        DiskRole::Data => "data",
+        DiskRole::Journal => "journal",
+    }
 }
 
 /// The word for a state.

@@ -17,7 +17,6 @@ use crate::control::client::is_taken;
 use crate::control::path;
 use crate::os::{files, runtime_dir, signals::StopSignals};
 use crate::serve::{self, GRACE, plan::Plan};
-use crate::spec::member::MemberDisk;
 use anyhow::{Context, bail};
 use disks::DiskList;
 use life::{Life, Opening};
@@ -46,7 +45,9 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Failure> {
 
     let config = serve::config(&args.serve, &plan, Vec::new(), data.join(RESERVATIONS))?;
     let mut server = Server::launch(config).map_err(|error| serve::explain(&error))?;
-    let journals = args.journals.iter().map(MemberDisk::name).collect();
+    // Those that are named come first, and all of them are open.
+    let journals = disks.iter().skip(args.disks.len()).take(args.journals.len());
+    let journals = journals.map(|disk| disk.name.clone()).collect();
     let make = Make { raid: args.raid, journals };
     let opening = Opening { disks, chosen, list, make, prefix: args.iqn.clone() };
     let life = Life::start(&server, opening)?;

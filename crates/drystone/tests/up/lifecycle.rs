@@ -1,6 +1,6 @@
 //! Start, stop, crash, and disks that come and go.
 
-use crate::common::member::{Home, text};
+use crate::common::member::{Home, Member, text};
 use crate::{block, log_in, read, write};
 use serde_json::{Value, json};
 use std::fs;
@@ -59,8 +59,24 @@ fn the_journal_may_have_disks_of_its_own() {
     home.forget();
     let member = home.start(&[]);
     assert!(read(&mut log_in(&member, "a"), 11) == block(8));
+    assert_eq!(journal_disks(&member), ["fast-0", "fast-1"]);
     assert_eq!(member.json(&["disk", "list"]).as_array().unwrap().len(), 5);
     member.stop();
+
+    // Disks in memory have no name but their kind.
+    let home = Home::bare();
+    let member = home.start(&["--disk=ram:256M", "--disk=ram:256M", "--journal=ram:256M"]);
+    assert_eq!(journal_disks(&member), ["ram:256M#2"]);
+    member.stop();
+}
+
+/// The last parts of the names of disks that are for the journal.
+fn journal_disks(member: &Member) -> Vec<String> {
+    let disks = member.json(&["disk", "list"]);
+    let disks = disks.as_array().expect("a list of disks").iter();
+    let journal = disks.filter(|disk| disk["role"] == "journal");
+    let names = journal.map(|disk| disk["name"].as_str().expect("a word"));
+    names.map(|name| name.rsplit('/').next().unwrap_or(name).to_owned()).collect()
 }
 
 #[test]
