@@ -86,6 +86,17 @@ pub struct VolumeInfo {
     pub created_unix_seconds: u64,
 }
 
+/// What hosts may do with a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum SnapshotAccess {
+    /// Read what was there when it was taken.
+    #[default]
+    ReadOnly,
+    /// Read that and write over it; the snapshot itself does not change.
+    ReadWrite,
+}
+
 /// A snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotInfo {
@@ -99,19 +110,26 @@ pub struct SnapshotInfo {
     pub size_bytes: u64,
     /// When it was taken.
     pub created_unix_seconds: u64,
-    /// Served to hosts (read-only).
+    /// Served to hosts.
     pub online: bool,
+    /// How it is served, or was last.
+    pub access: SnapshotAccess,
+    /// The number of the disk that hosts see while it is served read-write; what they wrote to it
+    /// is kept while there is one.
+    pub view_id: Option<u32>,
     /// Being deleted in the background.
     pub deleting: bool,
 }
 
 /// What a snapshot or volume holds; counted by a walk, exact.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct SpaceInfo {
     /// Held by it alone: what its deletion gives back.
     pub unique_bytes: u64,
     /// Held together with others.
     pub shared_bytes: u64,
+    /// Of a snapshot: what hosts wrote to it, which its deletion gives back too.
+    pub written_bytes: u64,
 }
 
 /// How a disk does.

@@ -81,6 +81,24 @@ pub enum ArrayError {
     /// The volume is in use.
     #[error("volume {0:?} is online: take it offline first (`drystone volume offline {0}`)")]
     NotOffline(String),
+    /// The snapshot is in use.
+    #[error(
+        "snapshot {snapshot:?} of volume {volume:?} is online: take it offline first (`drystone snapshot offline {volume} {snapshot}`)"
+    )]
+    SnapshotOnline {
+        /// Its volume.
+        volume: String,
+        /// Its name.
+        snapshot: String,
+    },
+    /// No host ever wrote to the snapshot.
+    #[error("snapshot {snapshot:?} of volume {volume:?} was never served read-write")]
+    NeverWritable {
+        /// Its volume.
+        volume: String,
+        /// Its name.
+        snapshot: String,
+    },
     /// A snapshot that is being deleted.
     #[error("snapshot {0:?} is being deleted")]
     Deleting(String),

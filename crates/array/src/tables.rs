@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Cache, Settings};
+use crate::api::{Cache, Settings, SnapshotAccess};
 use crate::tree::{PageRef, Parent};
 use crate::{DiskId, Epoch, Level, VersionId};
 
@@ -25,6 +25,8 @@ pub(crate) struct Volume {
     pub(crate) deleted_unix_seconds: Option<u64>,
     /// The snapshot it was cloned from, for people.
     pub(crate) origin: Option<String>,
+    /// The snapshot that it belongs to: it has what hosts wrote to that, and is no volume of its own.
+    pub(crate) view_of: Option<VersionId>,
     pub(crate) head: Contents,
 }
 
@@ -58,6 +60,8 @@ pub(crate) struct Snapshot {
     pub(crate) size_bytes: u64,
     pub(crate) created_unix_seconds: u64,
     pub(crate) online: bool,
+    /// How it is served, or was last.
+    pub(crate) access: SnapshotAccess,
 }
 
 /// All of it.
@@ -66,6 +70,7 @@ pub(crate) struct Snapshot {
 /// 1. `parent` of every contents is a key of `versions`.
 /// 2. At most one version is partly deleted (cursor above 0).
 /// 3. A version's epoch is above its parent's.
+/// 4. A view has the snapshot that it belongs to as its parent, and no other view has it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Tables {
     pub(crate) volumes: BTreeMap<VersionId, Volume>,
@@ -80,7 +85,13 @@ impl Tables {
     /// The volume of this name, if it is not in the recycle bin.
     pub(crate) fn volume_named(&self, name: &str) -> Option<(VersionId, &Volume)> {
         let mut volumes = self.volumes.iter().map(|(&id, volume)| (id, volume));
-        volumes.find(|(_, volume)| volume.name == name)
+        volumes.find(|(_, volume)| volume.name == name && volume.view_of.is_none())
+    }
+
+    /// What hosts wrote to a snapshot.
+    pub(crate) fn view_of(&self, snapshot: VersionId) -> Option<(VersionId, &Volume)> {
+        let mut volumes = self.volumes.iter().map(|(&id, volume)| (id, volume));
+        volumes.find(|(_, volume)| volume.view_of == Some(snapshot))
     }
 
     /// Snapshots of a volume that can be asked for, oldest first.
@@ -149,6 +160,12 @@ impl Tables {
             let Some(parent) = contents.parent else { continue };
             let parent = self.versions.get(&parent).expect("invariant 1: parents exist");
             assert!(epoch.is_none_or(|epoch| epoch > parent.epoch), "invariant 3: epochs grow");
+        }
+        let mut viewed = BTreeSet::new();
+        for volume in self.volumes.values() {
+            let Some(snapshot) = volume.view_of else { continue };
+            assert_eq!(volume.head.parent, Some(snapshot), "invariant 4: it begins with it");
+            assert!(viewed.insert(snapshot), "invariant 4: one view of a snapshot");
         }
         let begun = self.versions.values().filter(|v| v.deleting_from_leaf > Some(0));
         assert!(begun.count() <= 1, "invariant 2: one deletion at a time");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Checkpoint;
 use super::merge::{Work, Written};
+use crate::api::SnapshotAccess;
 use crate::core::State;
 use crate::error::ArrayError;
 use crate::mutants::{self, Mutant};
@@ -233,6 +234,7 @@ impl Checkpoint {
             size_bytes: taken.size_bytes,
             created_unix_seconds: taken.unix_seconds,
             online: false,
+            access: SnapshotAccess::default(),
         };
         let version = Version {
             contents: table.head.clone(),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Array;
 use crate::api::{
-    ArrayInfo, DiskInfo, DiskRole, DiskState, Event, JobInfo, JobKind, SnapshotInfo, VolumeInfo,
-    VolumeState,
+    ArrayInfo, DiskInfo, DiskRole, DiskState, Event, JobInfo, JobKind, SnapshotAccess,
+    SnapshotInfo, VolumeInfo, VolumeState,
 };
 use crate::core::{Core, State};
 use crate::error::ArrayError;
@@ -22,7 +22,8 @@ impl Array {
     #[must_use]
     pub fn volumes(&self) -> Vec<VolumeInfo> {
         let state = self.core.lock();
-        let ids: Vec<VersionId> = state.tables.volumes.keys().copied().collect();
+        let volumes = state.tables.volumes.iter().filter(|(_, volume)| volume.view_of.is_none());
+        let ids: Vec<VersionId> = volumes.map(|(id, _)| *id).collect();
         ids.into_iter().map(|id| self.core.volume_info(&state, id)).collect()
     }
 
@@ -47,7 +48,10 @@ impl Array {
         let state = self.core.lock();
         let (id, _) = state.volume(volume)?;
         let durable = state.tables.snapshots_of(id);
-        let durable = durable.map(|(id, version, s)| snapshot_info(volume, id, version, s));
+        let durable = durable.map(|(id, version, s)| {
+            let view_id = state.tables.view_of(id).map(|(id, _)| id.0);
+            SnapshotInfo { view_id, ..snapshot_info(volume, id, version, s) }
+        });
         let waiting = state.live[&id].overlay.waiting();
         Ok(durable.chain(waiting.map(|taken| state.waiting_info(id, taken))).collect())
     }
@@ -150,6 +154,8 @@ fn snapshot_info(
         size_bytes: snapshot.size_bytes,
         created_unix_seconds: snapshot.created_unix_seconds,
         online: snapshot.online,
+        access: snapshot.access,
+        view_id: None,
         deleting: version.deleting_from_leaf.is_some(),
     }
 }
@@ -165,13 +171,15 @@ impl State {
             size_bytes: taken.size_bytes,
             created_unix_seconds: taken.unix_seconds,
             online: false,
+            access: SnapshotAccess::default(),
+            view_id: None,
             deleting: false,
         }
     }
 }
 
 impl Core {
-    fn volume_info(&self, state: &State, id: VersionId) -> VolumeInfo {
+    pub(super) fn volume_info(&self, state: &State, id: VersionId) -> VolumeInfo {
         let volume = &state.tables.volumes[&id];
         let live = &state.live[&id];
         let (vol_state, reason) = self.volume_state(volume);

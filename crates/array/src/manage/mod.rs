@@ -3,6 +3,7 @@
 mod disks;
 mod info;
 mod snapshots;
+mod views;
 mod volumes;
 
 use std::sync::Arc;

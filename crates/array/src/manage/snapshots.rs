@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::views::{give_up_view, serve};
 use super::{Array, check_name};
-use crate::api::{ChangedExtent, SnapshotInfo, SpaceInfo, VolumeInfo};
+use crate::api::{ChangedExtent, SnapshotAccess, SnapshotInfo, SpaceInfo, VolumeInfo};
 use crate::core::Core;
 use crate::error::ArrayError;
 use crate::journal::Record;
@@ -98,6 +99,7 @@ impl Array {
                 online: true,
                 deleted_unix_seconds: None,
                 origin: Some(format!("{volume}@{snapshot}")),
+                view_of: None,
                 thick: false,
                 head: Contents { parent: Some(version), ..source.contents.clone() },
                 ..state.tables.volumes[&id].clone()
@@ -118,14 +120,23 @@ impl Array {
         self.volume(name)
     }
 
-    /// Deletes a snapshot; its space comes back in the background.
+    /// Deletes a snapshot with what hosts wrote to it; its space comes back in the background.
     ///
     /// # Errors
-    /// Those of names.
+    /// Those of names; [`ArrayError::SnapshotOnline`] while hosts may write to it.
     pub async fn delete_snapshot(&self, volume: &str, snapshot: &str) -> Result<(), ArrayError> {
         let (_, version) = self.core.materialized(volume, snapshot).await?;
+        {
+            let state = &mut *self.core.lock();
+            if state.tables.view_of(version).is_some_and(|(_, view)| view.online) {
+                let (volume, snapshot) = (volume.to_owned(), snapshot.to_owned());
+                return Err(ArrayError::SnapshotOnline { volume, snapshot });
+            }
+            state.seal_view(version, true);
+        }
         self.core
-            .request(move |tables, _| {
+            .request(move |tables, state| {
+                give_up_view(tables, state, version);
                 if let Some(version) = tables.versions.get_mut(&version) {
                     version.deleting_from_leaf.get_or_insert(0);
                 }
@@ -134,7 +145,8 @@ impl Array {
             .await
     }
 
-    /// Says whether hosts may have a snapshot.
+    /// Says whether hosts may read a snapshot as it was taken. Offline, what they wrote to it is
+    /// kept.
     ///
     /// # Errors
     /// Those of names.
@@ -145,12 +157,17 @@ impl Array {
         online: bool,
     ) -> Result<(), ArrayError> {
         let (_, version) = self.core.materialized(volume, snapshot).await?;
+        let is_written = self.core.lock().tables.view_of(version).is_some_and(|(_, v)| v.online);
+        if online && is_written {
+            let (volume, snapshot) = (volume.to_owned(), snapshot.to_owned());
+            return Err(ArrayError::SnapshotOnline { volume, snapshot });
+        }
         self.core
             .request(move |tables, _| {
-                let version = tables.versions.get_mut(&version);
-                if let Some(snapshot) = version.and_then(|version| version.snapshot.as_mut()) {
-                    snapshot.online = online;
-                }
+                let was = tables.versions.get(&version).and_then(|v| v.snapshot.as_ref());
+                let was = was.map(|snapshot| snapshot.access).unwrap_or_default();
+                let access = if online { SnapshotAccess::ReadOnly } else { was };
+                serve(tables, version, online, access);
                 Ok(())
             })
             .await
@@ -202,35 +219,38 @@ impl Array {
         snapshot: Option<&str>,
     ) -> Result<SpaceInfo, ArrayError> {
         self.core.checkpointed().await?;
-        let (root, parent, children, mapped) = {
+        let mut written_bytes = 0;
+        let (root, parent, children, mapped, view) = {
             let state = self.core.lock();
             let (id, table) = state.volume(volume)?;
             match snapshot {
                 None => {
                     let head = &table.head;
-                    (head.root, state.tables.sharing(head.parent), Vec::new(), head.mapped)
+                    (head.root, state.tables.sharing(head.parent), Vec::new(), head.mapped, None)
                 }
                 Some(name) => {
                     let (version, _) = state.snapshot(id, volume, name)?;
                     let contents = &state.tables.versions[&version].contents;
-                    let children = state.tables.children_of(version);
+                    // What hosts wrote to it goes with it: it shares nothing with that.
+                    let view = state.tables.view_of(version).map(|(_, view)| view.head.clone());
+                    let mut children = state.tables.children_of(version);
+                    if let Some(view) = &view {
+                        let at = children.iter().position(|child| *child == view.root);
+                        children.swap_remove(at.expect("a view is a child"));
+                    }
+                    let view = view.map(|view| (view.root, state.tables.sharing(view.parent)));
                     let parent = state.tables.sharing(contents.parent);
-                    (contents.root, parent, children, contents.mapped)
+                    (contents.root, parent, children, contents.mapped, view)
                 }
             }
         };
-        let mut unique = 0;
-        let mut next = Some(0);
-        while let Some(leaf) = next {
-            let step = self.core.with_pages(|state| {
-                tree::exclusive(&mut state.pages, root, parent, &children, leaf, STEP_PAGES)
-            });
-            let step = step.await?;
-            unique += step.places.len() as u64;
-            next = step.next_leaf;
-        }
         let bytes = CLUSTER_BYTES as u64;
-        Ok(SpaceInfo { unique_bytes: unique * bytes, shared_bytes: (mapped - unique) * bytes })
+        if let Some((root, parent)) = view {
+            written_bytes = self.core.count_alone(root, parent, &[]).await? * bytes;
+        }
+        let alone = self.core.count_alone(root, parent, &children).await?;
+        let (unique_bytes, shared_bytes) = (alone * bytes, (mapped - alone) * bytes);
+        Ok(SpaceInfo { unique_bytes, shared_bytes, written_bytes })
     }
 }
 
@@ -285,8 +305,28 @@ impl Core {
         Ok(Some((added.ticket, infos)))
     }
 
+    /// Clusters that a map shares neither with its parent nor with any of these children.
+    async fn count_alone(
+        &self,
+        root: Root,
+        parent: tree::Parent,
+        children: &[Root],
+    ) -> Result<u64, ArrayError> {
+        let mut alone = 0;
+        let mut next = Some(0);
+        while let Some(leaf) = next {
+            let step = self.with_pages(|state| {
+                tree::exclusive(&mut state.pages, root, parent, children, leaf, STEP_PAGES)
+            });
+            let step = step.await?;
+            alone += step.places.len() as u64;
+            next = step.next_leaf;
+        }
+        Ok(alone)
+    }
+
     /// A snapshot by name, after the checkpoint that makes it a tree of its own.
-    async fn materialized(
+    pub(super) async fn materialized(
         self: &Arc<Self>,
         volume: &str,
         snapshot: &str,

@@ -1,5 +1,6 @@
 //! Making, changing and deleting volumes.
 
+use super::views::give_up_view;
 use super::{Array, check_name, whole_clusters};
 use crate::api::{VolumeInfo, VolumeSpec};
 use crate::core::State;
@@ -36,6 +37,7 @@ impl Array {
             online: true,
             deleted_unix_seconds: None,
             origin: None,
+            view_of: None,
             head: Contents { root: None, parent: None, mapped: 0 },
         };
         self.add_volume(volume).await?;
@@ -97,7 +99,8 @@ impl Array {
                 check_free(tables, &wanted)?;
                 let volume = tables.volumes.get_mut(&id);
                 let volume = volume.ok_or_else(|| ArrayError::NoSuchVolume(wanted.clone()))?;
-                volume.name = wanted;
+                volume.name = wanted.clone();
+                rename_views(tables, id, &wanted);
                 Ok(())
             })
             .await?;
@@ -138,7 +141,8 @@ impl Array {
     /// Puts a volume into the recycle bin; it can come back until its space is needed.
     ///
     /// # Errors
-    /// [`ArrayError::NoSuchVolume`]; [`ArrayError::NotOffline`] while hosts may have it.
+    /// [`ArrayError::NoSuchVolume`]; [`ArrayError::NotOffline`] while hosts may have it, and
+    /// [`ArrayError::SnapshotOnline`] while they may write to a snapshot of it.
     pub async fn delete_volume(&self, name: &str) -> Result<(), ArrayError> {
         let (id, online) = {
             let state = self.core.lock();
@@ -148,6 +152,7 @@ impl Array {
         if online {
             return Err(ArrayError::NotOffline(name.to_owned()));
         }
+        self.core.check_no_writers(id, name)?;
         let now = self.core.env.unix_seconds();
         self.change(id, move |volume| volume.deleted_unix_seconds = Some(now)).await
     }
@@ -196,6 +201,17 @@ impl Array {
     }
 }
 
+/// Views carry the name of their volume, for logs.
+fn rename_views(tables: &mut Tables, id: VersionId, name: &str) {
+    let mut views: Vec<(VersionId, String)> = Vec::new();
+    for (snapshot, _, of) in tables.snapshots_of(id) {
+        views.extend(tables.view_of(snapshot).map(|(id, _)| (id, format!("{name}@{}", of.name))));
+    }
+    for (id, name) in views {
+        tables.volumes.get_mut(&id).expect("found above").name = name;
+    }
+}
+
 pub(super) fn check_free(tables: &Tables, name: &str) -> Result<(), ArrayError> {
     match tables.volume_named(name) {
         None => Ok(()),
@@ -215,9 +231,15 @@ impl crate::core::Core {
         self: &std::sync::Arc<Self>,
         id: VersionId,
     ) -> Result<(), ArrayError> {
-        if let Some(live) = self.lock().live.get_mut(&id) {
-            live.is_sealed = true;
-        }
+        let snapshots = {
+            let state = &mut *self.lock();
+            if let Some(live) = state.live.get_mut(&id) {
+                live.is_sealed = true;
+            }
+            let snapshots: Vec<_> = state.tables.snapshots_of(id).map(|(id, _, _)| id).collect();
+            snapshots.iter().for_each(|snapshot| state.seal_view(*snapshot, true));
+            snapshots
+        };
         // What is still in the journal is destaged by the same checkpoint, before it is given up.
         self.request(move |tables, state| {
             let is_deleted = |volume: &Volume| volume.deleted_unix_seconds.is_some();
@@ -229,11 +251,13 @@ impl crate::core::Core {
                     if let Some(live) = state.live.get_mut(&id) {
                         live.is_sealed = false;
                     }
+                    snapshots.iter().for_each(|snapshot| state.seal_view(*snapshot, false));
                     return Err(ArrayError::NotDeleted(name));
                 }
                 Some(_) => {}
             }
             let volume = tables.volumes.remove(&id).expect("looked up above");
+            snapshots.iter().for_each(|snapshot| give_up_view(tables, state, *snapshot));
             for version in tables.versions.values_mut() {
                 if version.snapshot.as_ref().is_some_and(|snapshot| snapshot.volume == id) {
                     version.snapshot = None;

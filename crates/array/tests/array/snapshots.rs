@@ -1,6 +1,6 @@
 //! Snapshots, clones, rollback, differences and the space they hold.
 
-use array::api::{ChangedExtent, SpaceInfo};
+use array::api::{ChangedExtent, SnapshotAccess, SpaceInfo};
 use array::{Array, Level};
 use futures_util::future::join;
 
@@ -119,6 +119,10 @@ async fn settle_hidden(array: &Array) {
     }
 }
 
+fn counted(unique_bytes: u64, shared_bytes: u64, written_bytes: u64) -> SpaceInfo {
+    SpaceInfo { unique_bytes, shared_bytes, written_bytes }
+}
+
 #[test]
 fn space_is_known_to_the_cluster_and_comes_back() {
     run(async {
@@ -128,15 +132,15 @@ fn space_is_known_to_the_cluster_and_comes_back() {
         take(&array, "a").await;
         write(&volume, 0, &bytes(2 * CLUSTER as usize, 2)).await;
         let a = array.space("v", Some("a")).await.unwrap();
-        assert_eq!(a, SpaceInfo { unique_bytes: 2 * CLUSTER, shared_bytes: 2 * CLUSTER });
+        assert_eq!(a, counted(2 * CLUSTER, 2 * CLUSTER, 0));
         let now = array.space("v", None).await.unwrap();
-        assert_eq!(now, SpaceInfo { unique_bytes: 2 * CLUSTER, shared_bytes: 2 * CLUSTER });
+        assert_eq!(now, counted(2 * CLUSTER, 2 * CLUSTER, 0));
         let changed = array.diff("v", Some("a"), None).await.unwrap();
         assert_eq!(changed, [ChangedExtent { at: 0, len_bytes: 2 * CLUSTER }]);
         array.delete_snapshot("v", "a").await.unwrap();
         settle(&array).await;
         let now = array.space("v", None).await.unwrap();
-        assert_eq!(now, SpaceInfo { unique_bytes: 4 * CLUSTER, shared_bytes: 0 });
+        assert_eq!(now, counted(4 * CLUSTER, 0, 0));
         volume.unmap(0, 16 * MIB).await.unwrap();
         array.checkpoint().await.unwrap();
         assert_eq!(array.volume("v").unwrap().used_bytes, 0);
@@ -204,6 +208,96 @@ fn five_hundred_snapshots_are_taken_quickly_and_all_hold() {
             assert_eq!(read(&snapshot, at, 4096).await, bytes(4096, number as u8), "{number}");
         }
         sound(&array).await;
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_snapshot_that_is_written_to_keeps_its_moment_and_what_was_written() {
+    run(async {
+        let (shelf, array) = with_volume(Level::Raid10).await;
+        let volume = array.device("v").unwrap();
+        let (one, two, three) = (bytes(4 * CLUSTER as usize, 1), bytes(8192, 2), bytes(8192, 3));
+        write(&volume, 0, &one).await;
+        take(&array, "s").await;
+        assert!(array.snapshot_view("v", "s").is_err(), "nobody wrote to it");
+        array.set_snapshot_writable("v", "s", false).await.unwrap();
+        let view = array.snapshot_view_device("v", "s").unwrap();
+        assert_eq!(read(&view, 0, one.len()).await, one);
+        write(&view, 4096, &two).await;
+        write(&view, 8 * CLUSTER, &two).await;
+        write(&volume, 4096, &three).await;
+        assert_eq!(array.volumes().len(), 1, "it is no volume");
+        let info = array.snapshots("v").unwrap().remove(0);
+        assert_eq!((info.online, info.access), (true, SnapshotAccess::ReadWrite));
+        let space = array.space("v", Some("s")).await.unwrap();
+        assert_eq!(space, counted(CLUSTER, 3 * CLUSTER, 2 * CLUSTER));
+        array.set_volume_online("v", false).await.unwrap();
+        for refused in [
+            array.delete_volume("v").await,
+            array.delete_snapshot("v", "s").await,
+            array.set_snapshot_writable("v", "s", true).await,
+            array.set_snapshot_online("v", "s", true).await,
+        ] {
+            let text = refused.unwrap_err().to_string();
+            assert!(text.contains("drystone snapshot offline v s"), "{text}");
+        }
+        drop((volume, view, array));
+
+        // After a crash all three are what they were.
+        let array = shelf.open().await;
+        let (volume, moment) = (array.device("v").unwrap(), array.snapshot_device("v", "s"));
+        let view = array.snapshot_view_device("v", "s").unwrap();
+        assert_eq!(read(&volume, 4096, 8192).await, three);
+        assert_eq!(read(&moment.unwrap(), 0, one.len()).await, one);
+        assert_eq!(read(&view, 4096, 8192).await, two);
+        // A clone and a rollback begin with the moment.
+        array.clone_snapshot("v", "s", "c").await.unwrap();
+        assert_eq!(read(&array.device("c").unwrap(), 0, one.len()).await, one);
+        array.rollback("v", "s").await.unwrap();
+        assert_eq!(read(&volume, 0, one.len()).await, one);
+        // Offline it is kept; a fresh one begins again.
+        let id = array.snapshot_view("v", "s").unwrap().id;
+        array.set_snapshot_online("v", "s", false).await.unwrap();
+        array.set_snapshot_writable("v", "s", false).await.unwrap();
+        assert_eq!(array.snapshot_view("v", "s").unwrap().id, id);
+        assert_eq!(read(&view, 4096, 8192).await, two);
+        array.set_snapshot_online("v", "s", false).await.unwrap();
+        array.set_snapshot_writable("v", "s", true).await.unwrap();
+        assert_ne!(array.snapshot_view("v", "s").unwrap().id, id);
+        let view = array.snapshot_view_device("v", "s").unwrap();
+        assert_eq!(read(&view, 0, one.len()).await, one);
+        write(&view, 0, &two).await;
+        array.rename_volume("v", "w").await.unwrap();
+        array.set_snapshot_online("w", "s", false).await.unwrap();
+        sound(&array).await;
+        let kept = read(&array.device("c").unwrap(), 0, one.len()).await;
+        array.delete_volume("w").await.unwrap();
+        array.purge_volume("w").await.unwrap();
+        settle_hidden(&array).await;
+        assert!(view.read(0, 4096).await.is_err(), "it went with its volume");
+        assert_eq!(read(&array.device("c").unwrap(), 0, one.len()).await, kept);
+        sound(&array).await;
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn the_space_of_what_was_written_to_a_snapshot_comes_back_with_it() {
+    run(async {
+        let (_shelf, array) = with_volume(Level::Raid5).await;
+        let volume = array.device("v").unwrap();
+        write(&volume, 0, &bytes(4 * CLUSTER as usize, 1)).await;
+        take(&array, "s").await;
+        array.set_snapshot_writable("v", "s", false).await.unwrap();
+        let view = array.snapshot_view_device("v", "s").unwrap();
+        write(&view, 0, &bytes(9 * CLUSTER as usize, 2)).await;
+        array.set_snapshot_online("v", "s", false).await.unwrap();
+        array.delete_snapshot("v", "s").await.unwrap();
+        settle(&array).await;
+        assert_eq!(array.space("v", None).await.unwrap(), counted(4 * CLUSTER, 0, 0));
+        let report = array.check().await.unwrap();
+        assert_eq!((report.clusters, report.problems), (4, Vec::new()));
         array.close().await.unwrap();
     });
 }

@@ -100,8 +100,16 @@ impl Subject for ArraySubject {
         self.0.events(0).0.into_iter().map(|event| event.text).collect()
     }
 
+    fn view(&self, volume: &str, snapshot: &str) -> Answer<VolumeInfo> {
+        self.0.snapshot_view(volume, snapshot).map_err(refusal)
+    }
+
     fn device(&self, volume: &str) -> Answer<Arc<dyn BlockDevice>> {
-        self.0.device(volume).map_err(refusal)
+        let device = match volume.split_once('@') {
+            Some((volume, snapshot)) => self.0.snapshot_view_device(volume, snapshot),
+            None => self.0.device(volume),
+        };
+        device.map_err(refusal)
     }
 
     fn snapshot_device(&self, volume: &str, snapshot: &str) -> Answer<Arc<dyn BlockDevice>> {
@@ -152,6 +160,10 @@ impl Subject for ArraySubject {
 
     async fn serve_snapshot(&self, volume: &str, snapshot: &str, online: bool) -> Answer<()> {
         self.0.set_snapshot_online(volume, snapshot, online).await.map_err(refusal)
+    }
+
+    async fn write_snapshot(&self, volume: &str, snapshot: &str, fresh: bool) -> Answer<()> {
+        self.0.set_snapshot_writable(volume, snapshot, fresh).await.map_err(refusal)
     }
 
     async fn diff(

@@ -57,8 +57,11 @@ pub(crate) async fn host<S: Subject>(machine: Rc<Machine<S>>, requests: u32) {
 fn choose<S: Subject>(machine: &Machine<S>) -> Option<String> {
     let model = machine.model.borrow();
     let usable: Vec<_> =
-        model.volumes().filter(|(_, volume)| volume.usable()).map(|(name, _)| name).collect();
-    (!usable.is_empty()).then(|| (*machine.random.pick(&usable)).clone())
+        model.disks().filter(|(_, volume)| volume.usable()).map(|(name, _)| name).collect();
+    let written: Vec<_> = usable.iter().filter(|name| name.contains('@')).copied().collect();
+    // Snapshots that can be written to are few, and do not stay so for long.
+    let some = if written.is_empty() || machine.random.one_in(2) { &usable } else { &written };
+    (!some.is_empty()).then(|| (*machine.random.pick(some)).clone())
 }
 
 async fn one<S: Subject>(machine: &Machine<S>, volume: String, device: Arc<dyn BlockDevice>) {

@@ -7,11 +7,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use array::Env;
-use array::api::VolumeState;
+use array::api::{VolumeInfo, VolumeState};
 
 use crate::disk::Drive;
 use crate::env::SimEnv;
-use crate::model::{Listing, Model};
+use crate::model::{Listing, Model, view_name};
 use crate::random::Random;
 use crate::scenario::Scenario;
 use crate::subject::Subject;
@@ -81,8 +81,17 @@ impl<S: Subject> Machine<S> {
         let volumes = self.array.volumes();
         let of = |name: &str| self.must("list snapshots", self.array.snapshots(name));
         let there = volumes.iter().filter(|volume| volume.state != VolumeState::Deleted);
-        let snapshots = there.flat_map(|volume| of(&volume.name)).collect();
-        Listing { volumes, snapshots }
+        let snapshots: Vec<_> = there.flat_map(|volume| of(&volume.name)).collect();
+        let written = snapshots.iter().filter(|snapshot| snapshot.view_id.is_some());
+        let written = written.filter(|snapshot| !snapshot.deleting);
+        let views: Vec<_> = written
+            .map(|snapshot| {
+                let name = view_name(&snapshot.volume, &snapshot.name);
+                let view = self.array.view(&snapshot.volume, &snapshot.name);
+                VolumeInfo { name, ..self.must("what hosts see of a snapshot", view) }
+            })
+            .collect();
+        Listing { volumes: [volumes, views].concat(), snapshots }
     }
 
     pub(crate) async fn pause(&self, micros_max: u64) {

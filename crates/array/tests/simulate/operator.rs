@@ -8,7 +8,7 @@ use array::{CLUSTER_BLOCKS, CLUSTER_BYTES};
 
 use crate::content::{Content, ZERO};
 use crate::machine::Machine;
-use crate::model::{Blocks, Doubt, Served};
+use crate::model::{Blocks, Doubt, Served, view_name};
 use crate::scenario::Theme;
 use crate::subject::{Answer, Refusal, Subject};
 use crate::verify;
@@ -22,7 +22,7 @@ pub(crate) async fn operator<S: Subject>(machine: Rc<Machine<S>>, orders: u32) {
         machine.pause(20_000).await;
         let operator = Operator(&machine);
         // Snapshots are what most can go wrong with.
-        match machine.random.below(24) {
+        match machine.random.below(30) {
             0 | 1 => operator.create().await,
             2 => operator.resize().await,
             3 => operator.offline_and_online().await,
@@ -33,7 +33,7 @@ pub(crate) async fn operator<S: Subject>(machine: Rc<Machine<S>>, orders: u32) {
             12..14 => operator.rollback().await,
             14..16 => operator.clone_one().await,
             16..19 => operator.delete_snapshot().await,
-            19 => operator.serve_snapshot().await,
+            19 | 24..30 => operator.serve_snapshot().await,
             20 => operator.look_at_snapshot().await,
             21 | 22 => operator.diff().await,
             _ => verify::look(&machine).await,
@@ -154,6 +154,7 @@ impl<S: Subject> Operator<'_, S> {
         let Some(name) = self.volume(Served::Online) else { return };
         self.0.close(&name).await;
         self.serve(&name, false).await;
+        self.end_views(&name).await;
         self.ask(Doubt::Delete(name.clone()), self.0.array.delete_volume(&name)).await;
         self.0.reopen(&name);
     }
@@ -230,15 +231,49 @@ impl<S: Subject> Operator<'_, S> {
 
     async fn delete_snapshot(&self) {
         let Some((volume, name)) = self.snapshot() else { return };
+        self.end_view(&volume, &name).await;
         let doubt = Doubt::DeleteSnapshot(volume.clone(), name.clone());
         self.ask(doubt, self.0.array.delete_snapshot(&volume, &name)).await;
     }
 
     async fn serve_snapshot(&self) {
         let Some((volume, name)) = self.snapshot() else { return };
+        if self.end_view(&volume, &name).await {
+            return;
+        }
         let online = !self.0.model.borrow_mut().volume(&volume).snapshots[&name].online;
+        if online && !self.0.random.one_in(3) {
+            let fresh = self.0.random.one_in(4);
+            let doubt = Doubt::WriteSnapshot(volume.clone(), name.clone(), fresh);
+            self.ask(doubt, self.0.array.write_snapshot(&volume, &name, fresh)).await;
+            return;
+        }
         let doubt = Doubt::ServeSnapshot(volume.clone(), name.clone(), online);
         self.ask(doubt, self.0.array.serve_snapshot(&volume, &name, online)).await;
+    }
+
+    /// Hosts may not write to a snapshot any more; false if they could not before.
+    async fn end_view(&self, volume: &str, name: &str) -> bool {
+        let view = view_name(volume, name);
+        let served = self.0.model.borrow_mut().find(&view).map(|view| view.served);
+        if served != Some(Served::Online) {
+            return false;
+        }
+        self.0.close(&view).await;
+        let doubt = Doubt::ServeSnapshot(volume.to_owned(), name.to_owned(), false);
+        self.ask(doubt, self.0.array.serve_snapshot(volume, name, false)).await;
+        self.0.reopen(&view);
+        true
+    }
+
+    async fn end_views(&self, volume: &str) {
+        let names: Vec<_> = {
+            let mut model = self.0.model.borrow_mut();
+            model.volume(volume).snapshots.keys().cloned().collect()
+        };
+        for name in names {
+            self.end_view(volume, &name).await;
+        }
     }
 
     async fn look_at_snapshot(&self) {

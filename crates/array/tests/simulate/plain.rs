@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use array::api::{
-    ArrayInfo, ChangedExtent, CheckReport, DiskInfo, DiskRole, DiskState, JobInfo, SnapshotInfo,
-    VolumeInfo, VolumeSpec, VolumeState,
+    ArrayInfo, ChangedExtent, CheckReport, DiskInfo, DiskRole, DiskState, JobInfo, SnapshotAccess,
+    SnapshotInfo, VolumeInfo, VolumeSpec, VolumeState,
 };
 use array::{BLOCK_BYTES, CLUSTER_BYTES, DiskId, Env};
 use block::BlockDevice;
 
 use crate::disk::Drive;
 use crate::env::SimEnv;
+use crate::model::view_name;
 use crate::plain_device::PlainDevice;
 use crate::subject::{Answer, Maker, Refusal, Shape, Subject};
 
@@ -219,6 +220,8 @@ impl Plain {
             size_bytes: of.info.size_bytes,
             created_unix_seconds: self.env.unix_seconds(),
             online: false,
+            access: SnapshotAccess::ReadOnly,
+            view_id: None,
             deleting: false,
         };
         let late = self.flaw == Flaw::SnapshotsLate;
@@ -230,6 +233,18 @@ impl Plain {
         let store = self.store();
         let volume = &store.volumes[volume];
         snapshot.map_or_else(|| volume.bytes.clone(), |name| volume.snapshots[name].1.clone())
+    }
+}
+
+fn spec_of(info: &VolumeInfo, name: &str, size_bytes: u64) -> VolumeSpec {
+    VolumeSpec {
+        name: name.to_owned(),
+        size_bytes,
+        level: Some(info.raid),
+        thick: info.thick,
+        block_bytes: info.block_bytes,
+        cache: info.cache,
+        read_ahead_bytes: None,
     }
 }
 
@@ -258,7 +273,9 @@ impl Subject for Plain {
     }
 
     fn volumes(&self) -> Vec<VolumeInfo> {
-        self.store().volumes.values().map(|volume| volume.info.clone()).collect()
+        let store = self.store();
+        let volumes = store.volumes.values().filter(|volume| !volume.info.name.contains('@'));
+        volumes.map(|volume| volume.info.clone()).collect()
     }
 
     fn snapshots(&self, volume: &str) -> Answer<Vec<SnapshotInfo>> {
@@ -289,6 +306,10 @@ impl Subject for Plain {
 
     fn events(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    fn view(&self, volume: &str, snapshot: &str) -> Answer<VolumeInfo> {
+        Ok(self.store().volumes[&view_name(volume, snapshot)].info.clone())
     }
 
     fn device(&self, volume: &str) -> Answer<Arc<dyn BlockDevice>> {
@@ -341,6 +362,8 @@ impl Subject for Plain {
             store.leaked += gone.info.size_bytes;
         }
         store.dead = gone.bytes;
+        let views = view_name(volume, "");
+        store.volumes.retain(|name, _| !name.starts_with(&views));
         Ok(())
     }
 
@@ -372,30 +395,53 @@ impl Subject for Plain {
             let of = &store.volumes[volume];
             (of.snapshots[snapshot].1.clone(), of.info.clone())
         };
-        let spec = VolumeSpec {
-            name: name.to_owned(),
-            size_bytes: bytes.len() as u64,
-            level: Some(info.raid),
-            thick: info.thick,
-            block_bytes: info.block_bytes,
-            cache: info.cache,
-            read_ahead_bytes: None,
-        };
-        self.insert(&spec, bytes);
+        self.insert(&spec_of(&info, name, bytes.len() as u64), bytes);
         Ok(())
     }
 
     async fn delete_snapshot(&self, volume: &str, snapshot: &str) -> Answer<()> {
         let gone = self.change(volume, |volume| volume.snapshots.remove(snapshot)).await?;
-        self.store().deleted.push((volume.to_owned(), gone.expect("it is there")));
+        let (info, bytes) = gone.expect("it is there");
+        let mut store = self.store();
+        store.volumes.remove(&view_name(volume, snapshot));
+        store.deleted.push((volume.to_owned(), (SnapshotInfo { view_id: None, ..info }, bytes)));
         Ok(())
     }
 
     async fn serve_snapshot(&self, volume: &str, snapshot: &str, online: bool) -> Answer<()> {
         let serve = |volume: &mut PlainVolume| {
-            volume.snapshots.get_mut(snapshot).expect("it is there").0.online = online;
+            let info = &mut volume.snapshots.get_mut(snapshot).expect("it is there").0;
+            info.online = online;
+            if online {
+                info.access = SnapshotAccess::ReadOnly;
+            }
         };
-        self.change(volume, serve).await
+        self.change(volume, serve).await?;
+        if let Some(view) = self.store().volumes.get_mut(&view_name(volume, snapshot)) {
+            view.info.state = VolumeState::Offline;
+        }
+        Ok(())
+    }
+
+    async fn write_snapshot(&self, volume: &str, snapshot: &str, fresh: bool) -> Answer<()> {
+        self.moment().await;
+        let view = view_name(volume, snapshot);
+        let is_there = self.store().volumes.contains_key(&view);
+        if fresh || !is_there {
+            let bytes = self.bytes_of(volume, Some(snapshot));
+            let spec = {
+                let info = &self.store().volumes[volume].info;
+                spec_of(info, &view, bytes.len() as u64)
+            };
+            self.insert(&spec, bytes);
+        }
+        let mut store = self.store();
+        let of = store.volumes.get_mut(volume).expect("the operator names what is there");
+        let info = &mut of.snapshots.get_mut(snapshot).expect("it is there").0;
+        (info.online, info.access) = (true, SnapshotAccess::ReadWrite);
+        info.view_id = Some(1);
+        store.volumes.get_mut(&view).expect("made above").info.state = VolumeState::Online;
+        Ok(())
     }
 
     async fn diff(

@@ -55,6 +55,9 @@ pub(crate) trait Subject: Clone + 'static {
     fn jobs(&self) -> Vec<JobInfo>;
     /// What happened since it was opened.
     fn events(&self) -> Vec<String>;
+    /// What hosts see of a snapshot that was served read-write.
+    fn view(&self, volume: &str, snapshot: &str) -> Answer<VolumeInfo>;
+    /// A volume, or a snapshot that hosts may write to, by the name that `view_name` gives it.
     fn device(&self, volume: &str) -> Answer<Arc<dyn BlockDevice>>;
     fn snapshot_device(&self, volume: &str, snapshot: &str) -> Answer<Arc<dyn BlockDevice>>;
 
@@ -75,6 +78,8 @@ pub(crate) trait Subject: Clone + 'static {
     async fn clone_snapshot(&self, volume: &str, snapshot: &str, name: &str) -> Answer<()>;
     async fn delete_snapshot(&self, volume: &str, snapshot: &str) -> Answer<()>;
     async fn serve_snapshot(&self, volume: &str, snapshot: &str, online: bool) -> Answer<()>;
+    /// It is offline.
+    async fn write_snapshot(&self, volume: &str, snapshot: &str, fresh: bool) -> Answer<()>;
     async fn diff(
         &self,
         volume: &str,

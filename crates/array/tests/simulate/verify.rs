@@ -1,7 +1,7 @@
 //! Compares all that the array holds with the model, while nobody writes.
 
 use array::Env;
-use array::api::{CheckReport, JobKind};
+use array::api::{CheckReport, JobKind, SnapshotAccess};
 use block::BlockDevice;
 use std::time::Duration;
 
@@ -16,12 +16,14 @@ const READ_BYTES: u64 = 512 << 10;
 pub(crate) async fn everything<S: Subject>(machine: &Machine<S>) {
     let names = machine.model.borrow().names();
     for name in names {
-        let (served, snapshots) = {
+        let (served, in_doubt, snapshots) = {
             let mut model = machine.model.borrow_mut();
             let volume = model.volume(&name);
-            (volume.served, volume.snapshots.keys().cloned().collect::<Vec<_>>())
+            let snapshots = volume.snapshots.keys().cloned().collect::<Vec<_>>();
+            (volume.served, volume.otherwise.is_some(), snapshots)
         };
-        if served == Served::Online {
+        // A rollback that may have happened left it offline: others must know before they use it.
+        if served == Served::Online || served == Served::Offline && in_doubt {
             volume(machine, &name).await;
         }
         if served != Served::Deleted {
@@ -132,6 +134,12 @@ pub(crate) async fn space<S: Subject>(machine: &Machine<S>) {
         machine.close(&info.name).await;
         if Served::of(info.state) != Served::Deleted {
             machine.must("offline", array.serve_volume(&info.name, false).await);
+            for snapshot in machine.must("list snapshots", array.snapshots(&info.name)) {
+                if snapshot.online && snapshot.access == SnapshotAccess::ReadWrite {
+                    let ended = array.serve_snapshot(&info.name, &snapshot.name, false).await;
+                    machine.must("offline", ended);
+                }
+            }
             if machine.random.one_in(2) {
                 snapshots(machine, &info.name).await;
             }

@@ -13,6 +13,8 @@ Examples:
           With what each holds alone and shares
   drystone snapshot online vm1 before-update
           Serve it read-only, to look into it
+  drystone snapshot online vm1 before-update --writable
+          Let hosts write to it; the snapshot keeps its moment all the same
   drystone snapshot clone vm1 before-update vm1-test
           A volume that can be written
   drystone snapshot diff vm1 monday tuesday --json
@@ -115,15 +117,33 @@ pub(crate) enum SnapshotCommand {
         follow: Follow,
     },
 
-    /// Serve a snapshot read-only, as a target of its own.
-    #[command(after_long_help = "Examples:\n  drystone snapshot online vm1 before-update")]
+    /// Serve a snapshot read-only or read-write, as a target of its own.
+    ///
+    /// The snapshot itself never changes. What hosts write is kept beside it, over restarts and
+    /// while it is offline; rollback, clone and diff see the snapshot as it was taken. It goes with
+    /// the snapshot, or with --fresh.
+    #[command(
+        after_long_help = "Examples:\n  drystone snapshot online vm1 before-update\n  drystone snapshot online vm1 before-update --writable\n  drystone snapshot online vm1 before-update --writable --fresh"
+    )]
     Online {
         /// Which snapshot.
         #[command(flatten)]
         which: Which,
+
+        /// Hosts may write to it, and go on with what they wrote before.
+        #[arg(long)]
+        writable: bool,
+
+        /// Throw away what hosts wrote to it before.
+        #[arg(long, requires = "writable")]
+        fresh: bool,
+
+        /// Whether to ask.
+        #[command(flatten)]
+        confirm: Confirm,
     },
 
-    /// Stop serving a snapshot.
+    /// Stop serving a snapshot; what hosts wrote to it is kept.
     #[command(after_long_help = "Examples:\n  drystone snapshot offline vm1 before-update")]
     Offline {
         /// Which snapshot.

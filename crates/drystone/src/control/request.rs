@@ -64,6 +64,8 @@ pub(crate) enum SnapshotRequest {
     Delete { volume: String, name: String },
     /// Serve it read-only, or stop to → [`super::reply::Snapshot`].
     SetOnline { volume: String, name: String, online: bool },
+    /// Serve it read-write; `fresh` without what hosts wrote before → [`super::reply::Snapshot`].
+    SetWritable { volume: String, name: String, fresh: bool },
     /// What differs; `None` is before everything for `from`, and now for `to` → extents.
     Diff { volume: String, from: Option<String>, to: Option<String> },
 }

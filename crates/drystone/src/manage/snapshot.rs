@@ -9,7 +9,7 @@ use crate::print::details::details;
 use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
 use crate::print::units;
-use array::api::{ChangedExtent, JobKind};
+use array::api::{ChangedExtent, JobKind, SnapshotAccess};
 
 /// Does what the command line says.
 pub(crate) fn run(args: SnapshotArgs) -> Result<(), Failure> {
@@ -22,9 +22,7 @@ fn carry_out(desk: &Desk, command: SnapshotCommand) -> anyhow::Result<()> {
         let snapshots: Vec<Snapshot> = desk.ask(&Request::Snapshot(request))?;
         desk.show(&snapshots, |snapshots| Ok(list(snapshots)))
     };
-    let set_online = |which: Which, online| {
-        let Which { volume, name } = which;
-        let request = SnapshotRequest::SetOnline { volume, name, online };
+    let serve = |request| {
         let snapshot: Snapshot = desk.ask(&Request::Snapshot(request))?;
         desk.show(&snapshot, |snapshot| Ok(details(snapshot)?))
     };
@@ -59,8 +57,20 @@ fn carry_out(desk: &Desk, command: SnapshotCommand) -> anyhow::Result<()> {
             }
             desk.done(&sentence)
         }
-        SnapshotCommand::Online { which } => set_online(which, true),
-        SnapshotCommand::Offline { which } => set_online(which, false),
+        SnapshotCommand::Online { which, writable, fresh, confirm: asked } => {
+            let Which { volume, name } = which;
+            if fresh {
+                let question = format!("Throw away what hosts wrote to '{name}' of '{volume}'?");
+                confirm(&asked, &question)?;
+            }
+            serve(match writable {
+                true => SnapshotRequest::SetWritable { volume, name, fresh },
+                false => SnapshotRequest::SetOnline { volume, name, online: true },
+            })
+        }
+        SnapshotCommand::Offline { which: Which { volume, name } } => {
+            serve(SnapshotRequest::SetOnline { volume, name, online: false })
+        }
         SnapshotCommand::Diff { volume, from, to } => {
             let request = SnapshotRequest::Diff { volume, from, to };
             let extents: Vec<ChangedExtent> = desk.follow(&Request::Snapshot(request))?;
@@ -79,12 +89,18 @@ fn list(snapshots: &[Snapshot]) -> String {
         Number("SIZE"),
         Number("ALONE"),
         Number("SHARED"),
+        Number("WRITTEN"),
         Text("TAKEN"),
+        Text("ACCESS"),
         Text("STATE"),
     ];
     let row = |snapshot: &Snapshot| {
         let Snapshot { info, iqn, space } = snapshot;
         let counted = |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), units::bytes);
+        let access = match info.access {
+            SnapshotAccess::ReadOnly => "read-only",
+            SnapshotAccess::ReadWrite => "read-write",
+        };
         let state = match iqn {
             _ if info.deleting => "being deleted".to_owned(),
             Some(iqn) => format!("online as {iqn}"),
@@ -96,7 +112,9 @@ fn list(snapshots: &[Snapshot]) -> String {
             units::bytes(info.size_bytes),
             counted(space.map(|space| space.unique_bytes)),
             counted(space.map(|space| space.shared_bytes)),
+            counted(space.filter(|_| info.view_id.is_some()).map(|space| space.written_bytes)),
             units::time(info.created_unix_seconds),
+            access.to_owned(),
             state,
         ]
     };

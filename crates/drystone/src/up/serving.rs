@@ -3,7 +3,7 @@
 use super::names::Names;
 use crate::serve::GRACE;
 use array::Array;
-use array::api::{Cache, SnapshotInfo, VolumeInfo, VolumeState};
+use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeState};
 use block::BlockDevice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -150,9 +150,17 @@ impl Serving {
     }
 
     fn snapshot_target(&self, volume: &VolumeInfo, snapshot: &SnapshotInfo) -> Option<Wanted> {
-        let device = self.array.snapshot_device(&volume.name, &snapshot.name).ok()?;
         let iqn = self.names.snapshot(&volume.name, &snapshot.name);
         let name = format!("{}@{}", volume.name, snapshot.name);
+        if snapshot.access == SnapshotAccess::ReadWrite {
+            // A disk of its own to hosts, as it is no more what the snapshot is.
+            let view = self.array.snapshot_view(&volume.name, &snapshot.name).ok()?;
+            let device = self.array.snapshot_view_device(&volume.name, &snapshot.name).ok()?;
+            let unit = unit(device, self.names.volume_serial(&view), name);
+            let write_cache = view.cache == Cache::Volatile;
+            return Some(Wanted { iqn, unit: UnitSpec { write_cache, ..unit } });
+        }
+        let device = self.array.snapshot_device(&volume.name, &snapshot.name).ok()?;
         let unit = unit(device, self.names.snapshot_serial(snapshot), name);
         Some(Wanted { iqn, unit: UnitSpec { read_only: true, ..unit } })
     }

@@ -120,15 +120,20 @@ impl Member {
                 value(array.delete_snapshot(&volume, &name).await?)
             }
             SnapshotRequest::SetOnline { volume, name, online } => {
-                let iqn = self.serving.names().snapshot(&volume, &name);
                 if online {
-                    self.check_target_free(&iqn, &name)?;
+                    self.check_snapshot_target(&volume, &name)?;
                 } else {
+                    self.find_snapshot(&volume, &name)?;
+                    let iqn = self.serving.names().snapshot(&volume, &name);
                     self.serving.withdraw(&iqn).await?;
                 }
                 array.set_snapshot_online(&volume, &name, online).await?;
-                let info = self.find_snapshot(&volume, &name)?;
-                value(self.shown_snapshot(info))
+                value(self.shown_snapshot(self.find_snapshot(&volume, &name)?))
+            }
+            SnapshotRequest::SetWritable { volume, name, fresh } => {
+                self.check_snapshot_target(&volume, &name)?;
+                array.set_snapshot_writable(&volume, &name, fresh).await?;
+                value(self.shown_snapshot(self.find_snapshot(&volume, &name)?))
             }
             SnapshotRequest::List { .. }
             | SnapshotRequest::Diff { .. }
@@ -199,6 +204,15 @@ impl Member {
         }
     }
 
+    /// Refuses to serve a snapshot under the name of another target.
+    fn check_snapshot_target(&self, volume: &str, name: &str) -> anyhow::Result<()> {
+        if self.find_snapshot(volume, name)?.online {
+            // It is its own.
+            return Ok(());
+        }
+        self.check_target_free(&self.serving.names().snapshot(volume, name), name)
+    }
+
     /// Refuses the name of a target that a snapshot has.
     fn check_target_free(&self, iqn: &str, name: &str) -> anyhow::Result<()> {
         let sessions = self.serving.sessions();
@@ -217,6 +231,16 @@ impl Member {
             bail!(
                 "{hosts} hosts are logged in to '{name}' by its old name: log them out, or take it offline first ('drystone volume offline {name}')"
             );
+        }
+        let sessions = self.serving.sessions();
+        for snapshot in self.array.snapshots(name)? {
+            let iqn = self.serving.names().snapshot(name, &snapshot.name);
+            if sessions.get(&iqn).is_some_and(|hosts| *hosts > 0) {
+                let snapshot = snapshot.name;
+                bail!(
+                    "hosts are logged in to snapshot '{snapshot}' by the old name of '{name}': take it offline first ('drystone snapshot offline {name} {snapshot}')"
+                );
+            }
         }
         Ok(())
     }

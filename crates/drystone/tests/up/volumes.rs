@@ -204,3 +204,60 @@ fn what_is_set_for_the_array_and_a_volume_stays_set() {
     assert_eq!(code, 2, "nothing to set");
     member.stop();
 }
+
+#[test]
+fn hosts_write_to_a_snapshot_that_keeps_its_moment() {
+    let home = Home::files(4, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "a", "64M"]);
+    let mut host = log_in(&member, "a");
+    write(&mut host, 0, &block(1));
+    member.run(&["snapshot", "create", "a", "s"]);
+    let shown = member.json(&["snapshot", "online", "a", "s"]);
+    assert_eq!(shown["access"], "read-only");
+    let online = member.refused(&["snapshot", "online", "a", "s", "--writable"]);
+    assert!(online.contains("drystone snapshot offline a s"), "{online}");
+    member.run(&["snapshot", "offline", "a", "s"]);
+    let shown = member.json(&["snapshot", "online", "a", "s", "--writable"]);
+    assert_eq!((&shown["access"], &shown["online"]), (&json!("read-write"), &json!(true)));
+    let iqn = shown["iqn"].as_str().unwrap();
+    let mut scratch = Host::log_in(member.portal(), iqn, 2, &[0]).unwrap();
+    assert!(read(&mut scratch, 0) == block(1));
+    write(&mut scratch, 0, &block(2));
+    write(&mut scratch, 900, &block(3));
+    assert!(read(&mut host, 0) == block(1), "the volume is another disk");
+    assert_eq!(member.json(&["volume", "list"]).as_array().unwrap().len(), 1);
+    let listed = member.json(&["snapshot", "list", "a", "--space"]);
+    assert_eq!(listed[0]["space"]["written_bytes"], 2 * 65536, "{listed}");
+    let table = member.run(&["snapshot", "list", "a", "--space"]);
+    assert!(table.contains("read-write") && table.contains("128 KiB"), "{table}");
+    let hosts = member.refused(&["volume", "rename", "a", "b"]);
+    assert!(hosts.contains("logged in"), "{hosts}");
+    member.crash();
+
+    // It is online as it was, with all that was written.
+    let member = home.start(&[]);
+    let mut scratch = Host::log_in(member.portal(), iqn, 2, &[0]).unwrap();
+    assert!(read(&mut scratch, 0) == block(2) && read(&mut scratch, 900) == block(3));
+    assert_eq!(member.json(&["snapshot", "diff", "a", "s"]), json!([]));
+    member.run(&["volume", "offline", "a", "--yes"]);
+    let online = member.refused(&["volume", "delete", "a", "--yes"]);
+    assert!(online.contains("drystone snapshot offline a s"), "{online}");
+    drop(scratch);
+    member.run(&["snapshot", "offline", "a", "s"]);
+    // Read-only it is the moment; read-write again what was written, until it is thrown away.
+    member.run(&["snapshot", "online", "a", "s"]);
+    assert!(read(&mut Host::log_in(member.portal(), iqn, 2, &[0]).unwrap(), 0) == block(1));
+    member.run(&["snapshot", "offline", "a", "s"]);
+    member.run(&["snapshot", "online", "a", "s", "--writable"]);
+    assert!(read(&mut Host::log_in(member.portal(), iqn, 2, &[0]).unwrap(), 0) == block(2));
+    member.run(&["snapshot", "offline", "a", "s"]);
+    let fresh = ["snapshot", "online", "a", "s", "--writable", "--fresh"];
+    assert!(member.refused(&fresh).contains("write --yes"));
+    member.run(&[&fresh[..], &["--yes"]].concat());
+    assert!(read(&mut Host::log_in(member.portal(), iqn, 2, &[0]).unwrap(), 0) == block(1));
+    member.run(&["snapshot", "offline", "a", "s"]);
+    member.run(&["snapshot", "delete", "a", "s", "--yes"]);
+    assert_eq!(member.json(&["snapshot", "list", "a"]), json!([]));
+    member.stop();
+}

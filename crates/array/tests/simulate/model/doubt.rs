@@ -1,9 +1,9 @@
 //! Requests that were not answered yet: after a crash they have happened or they have not, and
 //! what the array has tells which.
 
-use array::api::VolumeSpec;
+use array::api::{SnapshotAccess, VolumeSpec};
 
-use super::{Blocks, Contents, Listing, Model, Served, Set, Snapshot, Volume, zeroes};
+use super::{Blocks, Contents, Listing, Model, Served, Set, Snapshot, Volume, view_name, zeroes};
 
 /// A snapshot that is being taken.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(crate) enum Doubt {
     Take(Vec<Taking>, u64),
     DeleteSnapshot(String, String),
     ServeSnapshot(String, String, bool),
+    /// Hosts may write to it; without what they wrote before, if so.
+    WriteSnapshot(String, String, bool),
     Rollback(String, String),
     Clone {
         volume: String,
@@ -92,6 +94,8 @@ impl Doubt {
             Self::Undelete(name) => model.volume(&name).served = Served::Offline,
             Self::Purge(name) => {
                 model.volumes.remove(&name);
+                let views = view_name(&name, "");
+                model.volumes.retain(|name, _| !name.starts_with(&views));
             }
             Self::Resize(name, size_bytes) => {
                 let volume = model.volume(&name);
@@ -109,11 +113,18 @@ impl Doubt {
             }
             Self::DeleteSnapshot(volume, name) => {
                 model.volume(&volume).snapshots.remove(&name);
+                model.volumes.remove(&view_name(&volume, &name));
             }
             Self::ServeSnapshot(volume, name, online) => {
                 let snapshot = model.volume(&volume).snapshots.get_mut(&name);
-                snapshot.expect("a snapshot in use stays").online = online;
+                let snapshot = snapshot.expect("a snapshot in use stays");
+                snapshot.online = online;
+                snapshot.writable &= !online;
+                if let Some(view) = model.volumes.get_mut(&view_name(&volume, &name)) {
+                    view.served = Served::Offline;
+                }
             }
+            Self::WriteSnapshot(volume, name, fresh) => model.write_snapshot(&volume, &name, fresh),
             Self::Rollback(volume, name) => {
                 let volume = model.volume(&volume);
                 let snapshot = volume.snapshots.get(&name).expect("a snapshot in use stays");
@@ -155,6 +166,10 @@ impl Doubt {
             Self::ServeSnapshot(volume, name, online) => {
                 listing.snapshot(volume, name).is_some_and(|info| info.online == *online)
             }
+            Self::WriteSnapshot(volume, name, _) => {
+                let info = listing.snapshot(volume, name);
+                info.is_some_and(|info| info.online && info.access == SnapshotAccess::ReadWrite)
+            }
             Self::Rollback(volume, name) => {
                 // The size may tell; otherwise the contents will.
                 let volume = model.volume(volume);
@@ -175,10 +190,27 @@ impl Doubt {
     }
 }
 
+impl Model {
+    /// Hosts may write to a snapshot, which keeps its moment.
+    fn write_snapshot(&mut self, volume: &str, name: &str, fresh: bool) {
+        let view = view_name(volume, name);
+        let of = self.volume(volume);
+        let snapshot = of.snapshots.get_mut(name).expect("a snapshot in use stays");
+        (snapshot.online, snapshot.writable) = (true, true);
+        let (size_bytes, blocks) = (snapshot.size_bytes, snapshot.blocks.clone());
+        let spec = VolumeSpec { name: view.clone(), size_bytes, thick: false, ..of.spec.clone() };
+        if fresh || !self.volumes.contains_key(&view) {
+            self.volumes.insert(view.clone(), Volume::new(spec, blocks));
+        }
+        self.volume(&view).served = Served::Online;
+    }
+}
+
 impl Taking {
     fn happened(self, model: &mut Model) {
         let Seen::Blocks(blocks) = self.seen else { unreachable!("open views have ended") };
-        let snapshot = Snapshot { blocks, size_bytes: self.size_bytes, online: false };
+        let snapshot =
+            Snapshot { blocks, size_bytes: self.size_bytes, online: false, writable: false };
         let snapshots = &mut model.volume(&self.volume).snapshots;
         assert!(snapshots.insert(self.name, snapshot).is_none(), "names of snapshots are fresh");
     }

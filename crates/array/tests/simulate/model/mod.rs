@@ -11,7 +11,7 @@ mod volume;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use array::api::{Cache, SnapshotInfo, VolumeInfo, VolumeSpec, VolumeState};
+use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeSpec, VolumeState};
 
 use crate::content::Tag;
 
@@ -45,6 +45,14 @@ pub(crate) struct Snapshot {
     pub(crate) blocks: Blocks,
     pub(crate) size_bytes: u64,
     pub(crate) online: bool,
+    /// Hosts may write, or last could; what they wrote is a volume of its name in
+    /// [`view_name`].
+    pub(crate) writable: bool,
+}
+
+/// The name under which hosts know what they write to a snapshot.
+pub(crate) fn view_name(volume: &str, snapshot: &str) -> String {
+    format!("{volume}@{snapshot}")
 }
 
 /// A volume.
@@ -133,7 +141,13 @@ impl Model {
         self.volumes.keys().cloned().collect()
     }
 
+    /// Volumes, without what belongs to snapshots.
     pub(crate) fn volumes(&self) -> impl Iterator<Item = (&String, &Volume)> {
+        self.volumes.iter().filter(|(name, _)| !name.contains('@'))
+    }
+
+    /// All that hosts may use: volumes, and snapshots that they may write to.
+    pub(crate) fn disks(&self) -> impl Iterator<Item = (&String, &Volume)> {
         self.volumes.iter()
     }
 
@@ -229,7 +243,14 @@ impl Model {
         self.volumes.retain(|name, volume| {
             volume.served != Served::Deleted || listing.volume(name).is_some()
         });
+        let names = self.names();
+        let owner = |name: &str| name.split_once('@').map(|(volume, _)| volume.to_owned());
+        self.volumes.retain(|name, _| owner(name).is_none_or(|volume| names.contains(&volume)));
         for (name, volume) in &self.volumes {
+            if owner(name).is_some_and(|of| self.volumes[&of].served == Served::Deleted) {
+                // It waits with its volume.
+                continue;
+            }
             let info = listing.volume(name).ok_or_else(|| format!("volume {name} is gone"))?;
             if info.size_bytes != volume.spec.size_bytes || Served::of(info.state) != volume.served
             {
@@ -243,8 +264,17 @@ impl Model {
             for (snapshot, wanted) in &volume.snapshots {
                 let info = listing.snapshot(name, snapshot);
                 let info = info.ok_or_else(|| format!("snapshot {name}@{snapshot} is gone"))?;
-                if (info.size_bytes, info.online) != (wanted.size_bytes, wanted.online) {
-                    return Err(format!("{info:?} should be online: {}", wanted.online));
+                let access = match wanted.writable {
+                    true => SnapshotAccess::ReadWrite,
+                    false => SnapshotAccess::ReadOnly,
+                };
+                let is_as_wanted = (info.size_bytes, info.online, info.access)
+                    == (wanted.size_bytes, wanted.online, access);
+                if !is_as_wanted {
+                    return Err(format!(
+                        "{info:?} should be online: {}, {access:?}",
+                        wanted.online
+                    ));
                 }
             }
         }
