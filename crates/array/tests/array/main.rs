@@ -4,4 +4,5 @@ mod basics;
 mod common;
 mod disks;
 mod full;
+mod property;
 mod snapshots;
