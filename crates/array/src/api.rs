@@ -266,7 +266,7 @@ impl ArrayInfo {
 /// What operators set for the whole array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Share of the time that a rebuild takes while hosts are busy, 1 to 100.
+    /// Share of the time that a rebuild or scrub takes while hosts are busy, 1 to 100.
     pub rebuild_share_percent: u8,
     /// Days from the end of a scrub to the next one; 0 for none but those that are asked for.
     pub scrub_days: u16,

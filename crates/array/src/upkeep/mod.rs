@@ -2,6 +2,7 @@
 
 mod heal;
 mod jobs;
+mod pace;
 mod refresh;
 mod returning;
 mod scrub;

@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -192,15 +191,13 @@ impl Core {
         let stripes_of = |runs: &[Run]| runs.iter().map(|(_, run)| run.len() as u64).sum::<u64>();
         let strip = CLUSTER_BYTES as u64;
         let job = self.begin_job(JobKind::Rebuild, "sets", stripes_of(&work) * strip);
-        let mut are_hosts_busy = false;
+        let mut pace = self.pace();
         let mut left = &work[..];
         while !left.is_empty() {
-            let count = RUNS_PER_STEP[usize::from(are_hosts_busy)].min(left.len());
+            let is_short = pace.are_hosts_busy();
+            let count = RUNS_PER_STEP[usize::from(is_short)].min(left.len());
             let (step, rest) = left.split_at(count);
             left = rest;
-            let began = self.env.now();
-            let ops = self.host_ops.load(Ordering::Relaxed);
-            let is_short = are_hosts_busy;
             let refreshes = step.iter().map(move |(set, run)| self.refresh_run(set, run, is_short));
             let mut running = stream::iter(refreshes).buffer_unordered(RUNS_IN_FLIGHT);
             let mut is_stuck = true;
@@ -213,17 +210,8 @@ impl Core {
                 self.env.sleep(super::LOOK).await;
                 return;
             }
-            are_hosts_busy = self.host_ops.load(Ordering::Relaxed) != ops;
-            if are_hosts_busy {
-                self.env.sleep(self.pause_after(self.env.now().saturating_sub(began))).await;
-            }
+            self.rest(&mut pace).await;
         }
-    }
-
-    /// Hosts get their share of the time while a rebuild runs.
-    fn pause_after(&self, worked: Duration) -> Duration {
-        let share = u32::from(self.lock().tables.settings.rebuild_share_percent.clamp(1, 100));
-        worked * (100 - share) / share
     }
 
     /// Brings a run of stripes up to date; whether any of them is.

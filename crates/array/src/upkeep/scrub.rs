@@ -19,6 +19,8 @@ use crate::{CLUSTER_BLOCKS, CLUSTER_BYTES, Place, SetId, VersionId};
 /// Slots whose checksums are in memory at a time: 100 bytes each.
 const SLOTS_MAX: u64 = 1 << 18;
 const STRIPES_IN_FLIGHT: usize = 8;
+/// Stripes after which hosts get their share.
+const STRIPES_PER_STEP: usize = 64;
 const STEP_PAGES: usize = 256;
 
 /// A cluster that some map has.
@@ -243,19 +245,24 @@ impl Core {
             };
             self.walk(map, &mut walked, keep).await?;
         }
-        let scrubs = stripes.iter().map(|((id, stripe), columns)| {
-            let set = by_id[id];
-            async move { (columns, self.scrub_stripe(set, *stripe, columns).await) }
-        });
-        let mut running = stream::iter(scrubs).buffer_unordered(STRIPES_IN_FLIGHT);
-        while let Some((columns, scrubbed)) = running.next().await {
-            job.add(columns.len() as u64 * CLUSTER_BYTES as u64);
-            findings.report.stripes += 1;
-            findings.report.clusters += columns.len() as u64;
-            match scrubbed {
-                Ok(scrubbed) => self.look_again(columns, &scrubbed, findings).await,
-                Err(error) => findings.problem(format!("a stripe cannot be verified: {error}")),
+        let mut pace = self.pace();
+        let mut left = stripes.iter().peekable();
+        while left.peek().is_some() {
+            let step = left.by_ref().take(STRIPES_PER_STEP).map(|((id, stripe), columns)| {
+                let set = by_id[id];
+                async move { (columns, self.scrub_stripe(set, *stripe, columns).await) }
+            });
+            let mut running = stream::iter(step).buffer_unordered(STRIPES_IN_FLIGHT);
+            while let Some((columns, scrubbed)) = running.next().await {
+                job.add(columns.len() as u64 * CLUSTER_BYTES as u64);
+                findings.report.stripes += 1;
+                findings.report.clusters += columns.len() as u64;
+                match scrubbed {
+                    Ok(scrubbed) => self.look_again(columns, &scrubbed, findings).await,
+                    Err(error) => findings.problem(format!("a stripe cannot be verified: {error}")),
+                }
             }
+            self.rest(&mut pace).await;
         }
         Ok(())
     }

@@ -75,7 +75,7 @@ pub(crate) enum ArrayCommand {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct SetArgs {
-    /// How much of the disks' time a rebuild may take while hosts are busy, in percent.
+    /// How much of the disks' time a rebuild or scrub may take while hosts are busy, in percent.
     #[arg(long, value_name = "PERCENT", value_parser = crate::cli::number::percent)]
     pub(crate) rebuild_share: Option<u8>,
 
