@@ -9,7 +9,7 @@ use block::BlockDevice;
 use proptest::prelude::*;
 use std::sync::Arc;
 
-use crate::common::{Shelf, bytes, read, spec, write};
+use crate::common::{Shelf, bytes, spec, write};
 
 const CLUSTER: u64 = 64 << 10;
 const BLOCK: usize = 4096;
@@ -256,7 +256,9 @@ impl Model {
 async fn holds(device: Arc<dyn BlockDevice>, cells: &Cells, what: &str) -> Result<(), String> {
     for cluster in CLUSTERS {
         let seeds = cells.get(&cluster).map_or([0, 0], |cell| cell.seeds);
-        let found = read(&device, cluster * CLUSTER, 2 * BLOCK).await;
+        let data = device.read(cluster * CLUSTER, 2 * BLOCK).await;
+        let mut found = vec![0; 2 * BLOCK];
+        data.map_err(|error| format!("{what}: {error}"))?.copy_to(0, &mut found);
         for (block, seed) in seeds.into_iter().enumerate() {
             let wanted = match seed {
                 0 => vec![0; BLOCK],
