@@ -23,7 +23,7 @@ use crate::{Env, Level};
 pub(crate) use membership::{Alarm, HOLDERS};
 pub(crate) use sets::{Sets, until_done};
 pub(crate) use space::{Image, Space};
-pub(crate) use state::{Limbo, Live, Redone, Request, State};
+pub(crate) use state::{Limbo, Live, Redone, Request, State, Wanted};
 pub(crate) use touched::Touched;
 
 /// Before what failed for a passing reason is tried again.

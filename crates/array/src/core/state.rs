@@ -88,6 +88,11 @@ pub(crate) struct State {
     pub(crate) requests: Vec<Request>,
     /// Clusters that were replaced in the overlay itself: no map ever had them.
     pub(crate) replaced: Vec<Place>,
+    /// How many clusters were written to new places since the last checkpoint began; as many old
+    /// places may wait for the next one to be free.
+    pub(crate) moved: u64,
+    /// What lets the checkpointer look for work; none while it does not wait for that.
+    pub(crate) wanted_for: Option<Wanted>,
     pub(crate) limbo: Vec<Limbo>,
     /// Held by those who read; a new one with every checkpoint.
     pub(crate) readers: Arc<()>,
@@ -119,6 +124,15 @@ pub(crate) struct State {
     pub(crate) stopped: Option<String>,
 }
 
+/// How much must have happened for a checkpoint to be worth a look.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    /// Of the journal in use.
+    pub(crate) used_blocks: u64,
+    /// As [`State::moved`] counts.
+    pub(crate) moved: u64,
+}
+
 impl State {
     /// As a checkpoint and the labels have it, before the journal.
     pub(crate) fn new(payload: &Payload, label: &Label, space: Space, cache_bytes: usize) -> Self {
@@ -132,6 +146,8 @@ impl State {
             checkpoint: payload.number,
             requests: Vec::new(),
             replaced: Vec::new(),
+            moved: 0,
+            wanted_for: None,
             limbo: Vec::new(),
             readers: Arc::default(),
             label: label.clone(),

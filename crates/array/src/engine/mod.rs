@@ -88,6 +88,7 @@ impl Core {
         let state = &mut *self.lock();
         let epoch = state.epoch;
         let mark = self.journal.cut();
+        state.moved = 0;
         let mut frozen = Vec::new();
         for (&volume, live) in &mut state.live {
             // What was set aside is logged again with every checkpoint, as long as it lasts.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use block::BlockError;
 use futures_util::future::{Either, select};
 
-use crate::core::{Core, Request, State};
+use crate::CLUSTER_BYTES;
+use crate::core::{Core, Request, State, Wanted};
 use crate::error::ArrayError;
 use crate::sync::Reply;
 use crate::tables::Tables;
@@ -17,6 +18,10 @@ const AGE_MAX: Duration = Duration::from_secs(10);
 /// Share of the journal that may fill before a checkpoint begins, so that writers have the rest
 /// while it runs.
 const FILL_PERCENT_MAX: u64 = 40;
+/// Clusters that may move to new places before one begins: 1 GiB, or a sixteenth of the array. The
+/// old places are free only afterwards.
+const MOVED_MAX: u64 = (1 << 30) / CLUSTER_BYTES as u64;
+const MOVED_SHARE: u64 = 16;
 
 impl Core {
     /// Makes checkpoints as long as the array is open.
@@ -44,18 +49,35 @@ impl Core {
 
     fn is_due(&self) -> Due {
         let state = &mut *self.lock();
+        state.wanted_for = None;
         if state.stopped.is_some() {
             return Due::Never;
         }
         let used = self.journal.used_blocks();
-        let is_full = used * 100 > self.journal.blocks() * FILL_PERCENT_MAX;
+        let full = self.journal.blocks() * FILL_PERCENT_MAX / 100;
+        let clusters = state.space.chunks.total() * self.layout.chunk_bytes / CLUSTER_BYTES as u64;
+        let moved = MOVED_MAX.min(clusters / MOVED_SHARE).max(1);
+        let is_much = used > full || state.moved >= moved;
         let is_deleting = state.tables.next_deletion().is_some();
         let is_wanted = std::mem::take(&mut state.is_aged) || state.wants_checkpoint;
-        if is_full || is_wanted || is_deleting || !state.requests.is_empty() {
+        if is_much || is_wanted || is_deleting || !state.requests.is_empty() {
             state.wants_checkpoint = false;
             return Due::Now;
         }
+        // The first change of all is looked at too: it must not wait for long.
+        let used_blocks = if used > 0 { full + 1 } else { 1 };
+        state.wanted_for = Some(Wanted { used_blocks, moved });
         if used > 0 { Due::Later } else { Due::Idle }
+    }
+
+    /// A change is in the journal: maybe it is time for a checkpoint.
+    pub(crate) fn look_for_work(&self, state: &mut State, used_blocks: u64) {
+        let moved = state.moved;
+        let reached =
+            |wanted: &mut Wanted| used_blocks >= wanted.used_blocks || moved >= wanted.moved;
+        if state.wanted_for.take_if(reached).is_some() {
+            self.work.ring();
+        }
     }
 
     /// Nothing can be promised any more: all I/O ends with an error.

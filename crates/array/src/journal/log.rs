@@ -217,7 +217,8 @@ impl Journal {
             batch.is_durable |= is_durable;
             let ticket = Ticket { batch: batch.sequence, is_durable };
             assert!(batch.end().position <= state.kept + self.ring_bytes, "room was looked for");
-            (Appended { position, ticket }, state.writer.take())
+            let used_blocks = (batch.end().position - state.kept) / BLOCK;
+            (Appended { position, ticket, used_blocks }, state.writer.take())
         };
         writer.into_iter().for_each(Waker::wake);
         Ok(appended)

@@ -120,6 +120,8 @@ pub struct Appended {
     pub position: u64,
     /// What to wait for.
     pub ticket: Ticket,
+    /// Blocks of the ring that are in use now.
+    pub used_blocks: u64,
 }
 
 /// Why a record was not taken.

@@ -149,6 +149,12 @@ impl Chunks {
         self.disks.get(&id).map(|disk| (disk.used.len(), disk.used.ones()))
     }
 
+    /// All chunks of all disks.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.disks.values().map(|disk| u64::from(disk.used.len())).sum()
+    }
+
     /// Free chunks of disks that take new ones; spare space is among them.
     #[must_use]
     pub fn free(&self) -> u64 {

@@ -273,6 +273,7 @@ impl Core {
         for moved in clusters {
             state.enter_moved(moved);
         }
+        self.look_for_work(state, added.used_blocks);
         Ok(added.ticket)
     }
 }
@@ -288,6 +289,7 @@ impl State {
         if let Base::At(place, _) = before {
             self.replaced.push(place);
         }
+        self.moved += 1;
         self.give_back(moved.volume, room);
     }
 

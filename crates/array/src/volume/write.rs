@@ -200,7 +200,7 @@ impl Core {
     /// Puts a change of a volume into the journal; the volume says when it is answered.
     pub(super) fn append(
         &self,
-        state: &State,
+        state: &mut State,
         volume: VersionId,
         record: &Record,
         payload: Option<&Data>,
@@ -209,7 +209,9 @@ impl Core {
             Cache::Durable => self.journal.append(record, payload),
             Cache::Volatile => self.journal.append_volatile(record, payload),
         };
-        added.map_err(|_| Wait::Room)
+        let added = added.map_err(|_| Wait::Room)?;
+        self.look_for_work(state, added.used_blocks);
+        Ok(added)
     }
 
     /// Waits for what a change was refused for.

@@ -1,6 +1,8 @@
 //! Volumes: they are disks like any other, and keep what they were told.
 
-use array::Level;
+use std::time::Duration;
+
+use array::{Array, Level};
 use block::testing::check_device;
 
 use crate::common::{Shelf, bytes, read, run, sound, spec, write};
@@ -68,4 +70,41 @@ fn what_was_written_is_there_after_opening_again() {
             array.close().await.unwrap();
         });
     }
+}
+
+/// Waits for the next checkpoint, much less than it would take by the clock.
+async fn checkpoint_after(array: &Array, number: u64) {
+    for _ in 0..300 {
+        if array.info().checkpoint > number {
+            return;
+        }
+        ring::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("there is none: {:?}", array.info());
+}
+
+#[test]
+fn a_journal_that_fills_and_space_that_is_replaced_begin_a_checkpoint() {
+    run(async {
+        let shelf = Shelf::new(6, 64);
+        let array = shelf.create(Level::Raid10).await;
+        array.create_volume(spec("v", 16)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        let before = array.info();
+        let small = bytes(60 << 10, 1);
+        // Nothing lies in the journal before: the first write must wake who looks.
+        for at in 0..before.journal_bytes / 2 / small.len() as u64 {
+            write(&volume, at * (64 << 10), &small).await;
+        }
+        checkpoint_after(&array, before.checkpoint).await;
+
+        array.checkpoint().await.unwrap();
+        let before = array.info();
+        let large = bytes(1 << 20, 2);
+        for round in 0..before.size_bytes / 12 / large.len() as u64 {
+            write(&volume, (round % 16) << 20, &large).await;
+        }
+        checkpoint_after(&array, before.checkpoint).await;
+        array.close().await.unwrap();
+    });
 }

@@ -209,12 +209,15 @@ async fn heal<S: Subject>(machine: &Rc<Machine<S>>) -> bool {
         drive.set_condition(Condition { slow: drive.condition().slow, ..Condition::default() });
     }
     let was_whole = Saboteur(machine).is_whole();
+    let generation = machine.array.info().generation;
     let report = machine.must("scrub", machine.array.scrub().await);
     verify::idle(machine).await;
     if !Saboteur(machine).is_whole() {
         return false;
     }
-    if was_whole && !report.problems.is_empty() {
+    // A drive that had failed before may go out only now; what it lacks cannot be repaired then.
+    let stayed_whole = was_whole && machine.array.info().generation == generation;
+    if stayed_whole && !report.problems.is_empty() {
         machine.fail(format_args!("the scrub found {:#?}", report.problems));
     }
     verify::check(machine).await;
