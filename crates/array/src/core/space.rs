@@ -371,7 +371,10 @@ impl Core {
     /// Makes a set of free chunks and writes that down; `spare` chunks may be used too.
     fn make_set(&self, state: &mut State, kind: Kind, spare: bool) -> bool {
         let Some(width) = width(kind, state.space.chunks.disks_open()) else { return false };
-        let chunks = match (state.space.chunks.allocate(width, &[]), spare) {
+        let busy = state.space.pool.busy_disks(kind);
+        let Space { chunks, .. } = &mut state.space;
+        let apart = chunks.allocate_apart(width, &busy);
+        let chunks = match (apart.or_else(|| chunks.allocate(width, &[])), spare) {
             (Some(chunks), _) => chunks,
             (None, false) => return false,
             (None, true) => match state.space.allocate_spare(width) {

@@ -35,12 +35,19 @@ struct Candidate {
     lot: u64,
 }
 
+/// By how much of its space a disk may be fuller than those that would be next.
+const UNEVEN_PERCENT_MAX: u64 = 5;
+
 impl Candidate {
     /// Orders by free share of the disk, the largest first.
     fn by_share(&self, other: &Self) -> Ordering {
         let (a, b) = (u64::from(self.free), u64::from(other.free));
         let order = (b * u64::from(self.total)).cmp(&(a * u64::from(other.total)));
         order.then(self.lot.cmp(&other.lot))
+    }
+
+    fn share_percent(&self) -> u64 {
+        u64::from(self.free) * 100 / u64::from(self.total)
     }
 
     /// Orders by free chunks, the most first.
@@ -127,6 +134,34 @@ impl Chunks {
             return None;
         }
         Some(candidates[..width].iter().map(|disk| (disk.id, self.take(disk.id))).collect())
+    }
+
+    /// As [`allocate`](Self::allocate), of other disks than `busy`, so that sets which are filled
+    /// side by side do not share disks; `None` where that would fill disks less evenly, or leave
+    /// more over in the end.
+    pub fn allocate_apart(&mut self, width: usize, busy: &[DiskId]) -> Option<Vec<(DiskId, u32)>> {
+        let mut all = self.candidates(&[]);
+        if busy.is_empty() || all.len() < width || self.free() < self.spare_chunks + width as u64 {
+            return None;
+        }
+        all.sort_by(Candidate::by_share);
+        let mut apart: Vec<Candidate> = all.clone();
+        apart.retain(|disk| !busy.contains(&disk.id));
+        let (wished, last) = (&all[width - 1], apart.get(width - 1)?);
+        if last.share_percent() + UNEVEN_PERCENT_MAX < wished.share_percent() {
+            return None;
+        }
+        apart.truncate(width);
+        let mut rest = all.clone();
+        let is_chosen = |disk: &&mut Candidate| apart.iter().any(|other| other.id == disk.id);
+        rest.iter_mut().filter(is_chosen).for_each(|disk| disk.free -= 1);
+        let (spare_sets, spare_width) = self.spare_sets;
+        let spare_width = spare_width.min(self.disks_open());
+        let leaves_over = sets_possible(&rest, width) + 1 < sets_possible(&all, width);
+        if leaves_over || spare_sets > 0 && sets_possible(&rest, spare_width) < spare_sets {
+            return None;
+        }
+        Some(apart.iter().map(|disk| (disk.id, self.take(disk.id))).collect())
     }
 
     /// A chunk for a rebuild, of no disk in `avoid`; spare space is there for this.
@@ -243,6 +278,46 @@ mod tests {
             chunks.add_disk(DiskId(id as u16), *size);
         }
         chunks
+    }
+
+    #[test]
+    fn sets_that_are_filled_side_by_side_lie_apart_and_pairs_change() {
+        let mut chunks = chunks(&[100; 6]);
+        let mut pairs = BTreeSet::new();
+        for _ in 0..40 {
+            let mut busy = Vec::new();
+            for _ in 0..3 {
+                let set = chunks.allocate_apart(2, &busy);
+                let set = set.or_else(|| chunks.allocate(2, &[])).unwrap();
+                assert!(
+                    set.iter().all(|(disk, _)| !busy.contains(disk)),
+                    "{set:?} beside {busy:?}"
+                );
+                busy.extend(set.iter().map(|(disk, _)| *disk));
+                let mut disks = [set[0].0, set[1].0];
+                disks.sort_unstable();
+                pairs.insert(disks);
+            }
+        }
+        assert_eq!(pairs.len(), 15, "a rebuild of any disk reads from all others");
+        let used: Vec<_> = (0..6).map(|id| chunks.counts(DiskId(id)).unwrap().1).collect();
+        assert_eq!(used, [40; 6]);
+    }
+
+    #[test]
+    fn lying_apart_never_costs_space_or_evenness() {
+        // The small ones would be full long before the large ones.
+        let mut uneven = chunks(&[100, 100, 20, 20]);
+        uneven.allocate(2, &[]).unwrap();
+        for _ in 0..3 {
+            assert!(uneven.allocate_apart(2, &[DiskId(2), DiskId(3)]).is_some());
+        }
+        assert_eq!(uneven.allocate_apart(2, &[DiskId(0), DiskId(1)]).map(|_| ()), Some(()));
+        for _ in 0..4 {
+            uneven.allocate_apart(2, &[DiskId(0), DiskId(1)]);
+        }
+        assert_eq!(uneven.allocate_apart(2, &[DiskId(0), DiskId(1)]), None, "too uneven");
+        assert_eq!(uneven.allocate_apart(2, &[DiskId(1), DiskId(2), DiskId(3)]), None, "too few");
     }
 
     #[test]

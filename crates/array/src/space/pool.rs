@@ -5,6 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Kind, Slots};
 use crate::{DiskId, Place, SetId};
 
+/// A set with less than this share of its slots free counts as full when disks are chosen for the
+/// next one: sets that are filled side by side end at nearly the same time.
+const NEARLY_FULL_SHARE: u64 = 8;
+
 /// No set of this kind has room: a new one is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no set for {0:?} has room")]
@@ -146,6 +150,15 @@ impl Pool {
         group.lanes_max = lanes_max;
         group.lanes.truncate(lanes_max);
         group.is_stale = true;
+    }
+
+    /// The disks of sets that are being filled and will be for a while.
+    #[must_use]
+    pub fn busy_disks(&self, kind: impl Into<Kind>) -> Vec<DiskId> {
+        let lanes = self.groups.get(&kind.into()).map_or(&[][..], |group| &group.lanes);
+        let sets = lanes.iter().map(|lane| &self.sets[lane]);
+        let busy = sets.filter(|set| set.room() > u64::from(set.slots.len()) / NEARLY_FULL_SHARE);
+        busy.flat_map(|set| set.disks.iter().copied()).collect()
     }
 
     /// Whether fewer sets have room than should be filled side by side: time for a new set, as
