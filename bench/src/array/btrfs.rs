@@ -23,7 +23,8 @@ const PROFILES: [(&str, &str, &str); 4] = [
     ("raid5", "raid1", "raid5"),
 ];
 const DISKS: usize = 6;
-const DISK_BYTES: u64 = 2 << 30;
+/// Copy on write comes to use all of them: eight entrants must fit into memory.
+const DISK_BYTES: u64 = 384 << 20;
 
 /// A btrfs with a server over a file of it. The server ends before the file system goes.
 struct Other {
@@ -33,7 +34,7 @@ struct Other {
 
 pub(super) fn run(bed: &Bed<'_>, part: &mut Part) -> Result<()> {
     usable()?;
-    let size_bytes: u64 = if bed.settings.quick { 128 << 20 } else { 512 << 20 };
+    let size_bytes: u64 = if bed.settings.quick { 128 << 20 } else { 256 << 20 };
     part.note(format!(
         "{DISKS} loop devices over files on a tmpfs for each entrant. btrfs: mkfs.btrfs with the \
          profile for data, mirrored metadata, mounted with its defaults (checksums, copy on write), \
