@@ -173,6 +173,7 @@ configure() {
   mkdir -p "$root"/{proc,sys,dev,run,tmp,mnt,job,etc/iscsi,var/lib/iscsi}
   install -m 755 "$here/guest/init" "$root/usr/sbin/vm-init"
   install -m 755 "$here/guest/host" "$root/usr/bin/host"
+  install -m 644 "$here/guest/job.sh" "$root/usr/lib/vm-job.sh"
   ldconfig -r "$root"
 }
 

@@ -3,27 +3,12 @@
 target=iqn.2026-11.dev.drystone:export
 export DRYSTONE_RUNTIME_DIR=/run/drystone
 
-say() {
-  local uptime_s
-  read -r uptime_s _ </proc/uptime
-  printf '[%7.2f s] %s\n' "$uptime_s" "$*"
-}
+# shellcheck source=/dev/null
+. /usr/lib/vm-job.sh
 
-die() {
-  say "FAILED: $*"
+show_trouble() {
   tail -n 15 /tmp/*.log
   host ./server.sh logs
-  dmesg | tail -n 40
-  exit 1
-}
-
-# must COMMAND...: the job fails when the command does, with what it printed.
-must() {
-  local output
-  output=$("$@" 2>&1) || {
-    printf '%s\n' "$output"
-    die "this failed: $*"
-  }
 }
 
 # fails COMMAND...: the job fails unless the command does.
@@ -35,35 +20,12 @@ fails() {
   }
 }
 
-# prints TEXT COMMAND...: the job fails unless the command prints what the extended regular
-# expression matches.
-prints() {
-  local wanted=$1 output
-  shift
-  output=$("$@" 2>&1)
-  grep -Eq -- "$wanted" <<<"$output" || {
-    printf '%s\n' "$output"
-    die "no '$wanted' from: $*"
-  }
-}
-
 # is WANTED FILE...: the job fails unless each file holds this.
 is() {
   local wanted=$1 file
   shift
   for file in "$@"; do
     [ "$(<"$file")" = "$wanted" ] || die "$file holds $(<"$file"), not $wanted"
-  done
-}
-
-# within SECONDS COMMAND...: until the command succeeds.
-within() {
-  local limit_s=$1 end_s
-  shift
-  end_s=$((SECONDS + limit_s))
-  until "$@" >/dev/null 2>&1; do
-    [ $SECONDS -lt $end_s ] || die "not within $limit_s s: $*"
-    sleep 0.1
   done
 }
 
