@@ -300,6 +300,12 @@ pub struct CheckReport {
     pub clusters: u64,
     /// Parity stripes recomputed.
     pub stripes: u64,
+    /// Blocks of data, metadata and parity that a disk could not give or gave wrong.
+    pub wrong_blocks: u64,
+    /// How many of them were rewritten.
+    pub repaired_blocks: u64,
+    /// How many of them no disk has: their data is lost.
+    pub lost_blocks: u64,
     /// One sentence each.
     pub problems: Vec<String>,
 }

@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod checkpoint;
+mod checksum;
 mod core;
 mod engine;
 mod env;
@@ -26,6 +27,7 @@ mod volume;
 mod wire;
 mod words;
 
+pub use checksum::block_checksum;
 pub use env::{Env, RingEnv, Task};
 pub use error::ArrayError;
 pub use manage::Array;

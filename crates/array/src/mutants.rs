@@ -35,6 +35,10 @@ pub enum Mutant {
     NoSequence,
     /// Drop the journal at the start of a checkpoint instead of at its end.
     EarlyTrim,
+    /// Copy long runs in a rebuild without comparing them with their checksums.
+    BlindRebuild,
+    /// Use a freed column of a parity stripe again without proving its parity first.
+    BlindReuse,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

@@ -84,8 +84,13 @@ impl PageCache {
         }
     }
 
-    /// Keeps a page of the running checkpoint until it is on disk.
+    /// Keeps a page of the running checkpoint until it is on disk. What was known of its address
+    /// ends.
     pub(crate) fn hold(&mut self, page_ref: PageRef, page: Arc<Page>) {
+        let key = page_ref.addr.raw();
+        if self.cached.remove(&key).is_some() {
+            self.clock.retain(|other| *other != key);
+        }
         self.unwritten.insert(page_ref.addr.raw(), (page_ref.crc, page));
     }
 

@@ -1,6 +1,7 @@
 //! The array's state and what all its parts share.
 
 mod disks;
+mod known;
 mod membership;
 mod pages;
 mod sets;
@@ -20,6 +21,7 @@ use crate::sync::{Bell, Turn};
 use crate::volume::Ahead;
 use crate::{Env, Level};
 
+pub(crate) use known::{Knowledge, Known, Met};
 pub(crate) use membership::{Alarm, HOLDERS};
 pub(crate) use sets::{Sets, until_done};
 pub(crate) use space::{Image, Space};

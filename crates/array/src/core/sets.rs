@@ -10,7 +10,7 @@ use super::Core;
 use crate::error::ArrayError;
 use crate::raid::{Layout, Read, ReadError, Set, WriteError};
 use crate::tree::{Page, PageAddr, PageRef};
-use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, Place, SetId};
+use crate::{BLOCK_BYTES, Place, SetId};
 
 /// All sets by number. Shared by all cores.
 #[derive(Debug, Default)]
@@ -50,12 +50,6 @@ impl Sets {
     }
 }
 
-/// Where a metadata page lies: set, slot, block of the slot.
-fn page_at(addr: PageAddr) -> (SetId, u32, usize) {
-    let blocks = CLUSTER_BLOCKS as u32;
-    (addr.set(), addr.index() / blocks, (addr.index() % blocks) as usize)
-}
-
 impl Core {
     pub(crate) fn set_layout(&self) -> Layout {
         Layout { data_start: self.layout.chunks_at(), chunk_bytes: self.layout.chunk_bytes }
@@ -81,8 +75,8 @@ impl Core {
 
     /// A page, from the first copy that verifies; others that do not are written again.
     pub(super) async fn read_page(&self, wanted: PageRef) -> Option<Page> {
-        let (id, slot, block) = page_at(wanted.addr);
-        let set = self.sets.find(id)?;
+        let (slot, block) = wanted.addr.slot();
+        let set = self.sets.find(wanted.addr.set())?;
         let mut is_bad = false;
         for member in 0..set.members().len() {
             let copy = self.raid.read_copy(&set, slot, block..block + 1, member).await;
@@ -101,7 +95,7 @@ impl Core {
 
     /// Some copy of this page was not it.
     async fn rewrite_page(&self, set: &Arc<Set>, wanted: PageRef, page: Page) {
-        let (_, slot, block) = page_at(wanted.addr);
+        let (slot, block) = wanted.addr.slot();
         tracing::warn!(
             "metadata page {} of set {} is written again",
             wanted.addr.index(),
@@ -126,13 +120,13 @@ impl Core {
 
     /// Writes a page, not yet durably.
     pub(crate) async fn write_page(&self, addr: PageAddr, page: &Page) -> Result<(), ArrayError> {
-        let (id, slot, block) = page_at(addr);
-        let set = self.sets.get(id);
+        let (slot, block) = addr.slot();
+        let set = self.sets.get(addr.set());
         let mut buf = Buf::alloc(BLOCK_BYTES).ok_or(BlockError::NoMemory)?;
         buf.copy_from_slice(page);
         let data = buf.freeze();
         let flags = WriteFlags::VOLATILE;
-        self.touch_stripes(std::iter::once((id, slot)));
+        self.touch_stripes(std::iter::once((set.id(), slot)));
         let write = || self.raid.write_slot(&set, slot, block, data.clone(), flags);
         Ok(until_done(write, self).await?)
     }
@@ -164,7 +158,9 @@ impl From<ReadError> for ArrayError {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Lost => Self::Lost,
-            ReadError::Damaged { .. } => Self::Io(BlockError::Medium { at: 0 }),
+            ReadError::Damaged { .. } | ReadError::Unproved => {
+                Self::Io(BlockError::Medium { at: 0 })
+            }
             ReadError::Later(error) => Self::Io(error),
         }
     }

@@ -12,11 +12,11 @@ use crate::error::ArrayError;
 use crate::label::Label;
 use crate::overlay::{Overlay, Room};
 use crate::pages::PageCache;
-use crate::raid::{Heal, Seat};
+use crate::raid::Seat;
 use crate::sync::Reply;
 use crate::tables::Tables;
 use crate::tree::PageAddr;
-use crate::upkeep::Progress;
+use crate::upkeep::{HealQueue, Progress};
 use crate::{CLUSTER_BLOCKS, DiskId, Epoch, Level, Place, SetId, VersionId};
 
 /// Events that are kept for those who ask.
@@ -115,7 +115,7 @@ pub(crate) struct State {
     /// by set, stripe and column.
     pub(crate) redone: BTreeMap<(SetId, u32, usize), Redone>,
     /// Blocks to be rewritten from redundancy.
-    pub(crate) heals: VecDeque<Heal>,
+    pub(crate) heals: HealQueue,
     /// Something in the journal has waited for long enough.
     pub(crate) is_aged: bool,
     /// Somebody waits for space that the next checkpoint may give back.
@@ -159,7 +159,7 @@ impl State {
             left_chunks: Vec::new(),
             next_wave: 0,
             redone: BTreeMap::new(),
-            heals: VecDeque::new(),
+            heals: HealQueue::default(),
             is_aged: false,
             wants_checkpoint: false,
             stopped: None,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use block::WriteFlags;
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use ring::Data;
 
 use super::Checkpoint;
@@ -12,7 +12,7 @@ use super::destage::Target;
 use super::merge::{Fresh, InPlace, Written};
 use crate::core::until_done;
 use crate::error::ArrayError;
-use crate::raid::Change;
+use crate::raid::{Change, WriteError};
 use crate::tree::leaf::Entry;
 use crate::{CLUSTER_BLOCKS, Place, SetId};
 
@@ -33,9 +33,16 @@ type Stripe = (SetId, u32);
 pub(super) struct Writes {
     pub(super) changes: Vec<Change>,
     /// Checksums of what columns hold now.
-    pub(super) old: Vec<(usize, [u32; CLUSTER_BLOCKS])>,
+    old: Vec<(usize, [u32; CLUSTER_BLOCKS])>,
     /// Clusters among them that are new there.
     fresh: usize,
+}
+
+impl Writes {
+    /// The checksum of a block that changes, as it is now.
+    pub(super) fn old_crc(&self, column: usize, block: usize) -> Option<u32> {
+        self.old.iter().find(|(other, _)| *other == column).map(|(_, crcs)| crcs[block])
+    }
 }
 
 impl Checkpoint {
@@ -50,10 +57,10 @@ impl Checkpoint {
         let places = self.take(target, fresh.len(), reserved)?;
         let mut written = Vec::with_capacity(fresh.len() + in_place.len());
         let mut writes: Vec<Put> = Vec::new();
-        for (Fresh { work, data, crcs }, place) in fresh.into_iter().zip(places) {
-            let birth = target.draft.epoch();
-            written.push(work.written(Some(Entry { place, birth, crcs })));
-            writes.push(Put { place, first: 0, data, old: None });
+        for (fresh, place) in fresh.into_iter().zip(places) {
+            let (birth, crcs) = (target.draft.epoch(), fresh.crcs_at(place));
+            written.push(fresh.work.written(Some(Entry { place, birth, crcs })));
+            writes.push(Put { place, first: 0, data: fresh.data, old: None });
         }
         let fresh = writes.len();
         for InPlace { work, entry, runs } in in_place {
@@ -66,6 +73,7 @@ impl Checkpoint {
                 old,
             }));
         }
+        self.core.ahead.end(writes.iter().map(|put| put.place));
         if target.level.parity() == 0 {
             self.write_copies(writes).await?;
         } else {
@@ -96,8 +104,7 @@ impl Checkpoint {
         let writes = writes.into_iter().map(|Put { place, first, data, .. }| async move {
             core.write_place(place, first, data, WriteFlags::VOLATILE).await
         });
-        try_join_all(writes).await?;
-        Ok(())
+        all_done(writes).await
     }
 
     /// Writes to parity sets; the first `fresh` are clusters in new places.
@@ -132,7 +139,17 @@ impl Checkpoint {
             let flags = WriteFlags::VOLATILE;
             until_done(|| core.raid.write_fresh(&set, stripe, &columns, flags), core).await
         });
-        try_join_all(whole).await?;
+        all_done(whole).await?;
         self.update_stripes(updates).await
     }
+}
+
+/// Waits for the end of all writes, also after one has failed: a write that nobody waits for any
+/// more could reach its place when that holds something else.
+pub(super) async fn all_done<F>(writes: impl Iterator<Item = F>) -> Result<(), ArrayError>
+where
+    F: Future<Output = Result<(), WriteError>>,
+{
+    let done: Result<(), WriteError> = join_all(writes).await.into_iter().collect();
+    Ok(done?)
 }

@@ -15,7 +15,7 @@ use crate::mutants::{self, Mutant};
 use crate::overlay::{Block, Patch};
 use crate::raid::ReadError;
 use crate::tree::leaf::Entry;
-use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, Place, crc32c};
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, Place, block_checksum};
 
 /// One cluster to be destaged.
 pub(super) struct Work {
@@ -68,7 +68,22 @@ impl Work {
 pub(super) struct Fresh {
     pub(super) work: Work,
     pub(super) data: Data,
-    pub(super) crcs: [u32; CLUSTER_BLOCKS],
+    /// Blocks that no disk could give any more (bit = block): their new place must fail to read
+    /// as the old one does.
+    poisoned: u16,
+}
+
+impl Fresh {
+    /// The checksums of its blocks when it lies at `place`.
+    pub(super) fn crcs_at(&self, place: Place) -> [u32; CLUSTER_BLOCKS] {
+        let mut crcs = crcs_of(place, &self.data);
+        for (block, crc) in crcs.iter_mut().enumerate() {
+            if self.poisoned >> block & 1 == 1 {
+                *crc = !*crc;
+            }
+        }
+        crcs
+    }
 }
 
 /// A cluster that is changed where it lies.
@@ -132,7 +147,8 @@ impl Core {
             let mut buf = Buf::alloc(len * BLOCK_BYTES).ok_or(BlockError::NoMemory)?;
             for (index, bytes) in buf.chunks_exact_mut(BLOCK_BYTES).enumerate() {
                 self.block_bytes(rest[index], bytes);
-                entry.crcs[at + index] = crc32c(bytes);
+                let (set, slot) = (entry.place.set(), entry.place.slot());
+                entry.crcs[at + index] = block_checksum(set, slot, at + index, bytes);
             }
             runs.push(Run { first: at, data: buf.freeze() });
             at += len;
@@ -156,12 +172,7 @@ impl Core {
                 poisoned &= !(1 << index);
             }
         }
-        let data = buf.freeze();
-        let mut crcs = crcs_of(&data);
-        for index in (0..CLUSTER_BLOCKS).filter(|index| poisoned >> index & 1 == 1) {
-            crcs[index] = !crcs[index];
-        }
-        Ok(Fresh { work, data, crcs })
+        Ok(Fresh { work, data: buf.freeze(), poisoned })
     }
 
     /// Reads blocks of the old cluster into `buf`. Those that no redundancy can give back are
@@ -209,9 +220,12 @@ impl Core {
     }
 }
 
-/// The checksums of a cluster's blocks.
-pub(crate) fn crcs_of(data: &Data) -> [u32; CLUSTER_BLOCKS] {
+/// The checksums of a cluster's blocks at `place`.
+pub(crate) fn crcs_of(place: Place, data: &Data) -> [u32; CLUSTER_BLOCKS] {
     assert_eq!(data.len(), CLUSTER_BYTES, "a whole cluster");
     let bytes = data.as_slice().expect("data in buffers stands still");
-    std::array::from_fn(|block| crc32c(&bytes[block * BLOCK_BYTES..][..BLOCK_BYTES]))
+    std::array::from_fn(|block| {
+        let bytes = &bytes[block * BLOCK_BYTES..][..BLOCK_BYTES];
+        block_checksum(place.set(), place.slot(), block, bytes)
+    })
 }

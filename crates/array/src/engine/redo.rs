@@ -1,39 +1,76 @@
 //! Changes of parity stripes that hold live data: in waves, each written to the redo area first.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use block::{BlockDevice, BlockError, WriteFlags};
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::join_all;
 use ring::{Buf, Data};
 
 use super::Checkpoint;
-use super::gather::Writes;
-use crate::core::{Core, RETRY, Redone, until_done};
+use super::gather::{Writes, all_done};
+use crate::core::{Core, Knowledge, RETRY, Redone, until_done};
 use crate::error::ArrayError;
 use crate::journal::{Changed, Record};
 use crate::mutants::{self, Mutant};
 use crate::raid::redo::{self, RedoError, Wave};
-use crate::raid::{Put, ReadError, Set, Update};
-use crate::{BLOCK_BYTES, SetId, crc32c};
+use crate::raid::{Put, ReadError, Set, Shape, Update};
+use crate::{BLOCK_BYTES, SetId, block_checksum};
 
 impl Checkpoint {
     pub(super) async fn update_stripes(
         &mut self,
         changes: Vec<((SetId, u32), Writes)>,
     ) -> Result<(), ArrayError> {
-        let room = redo::half_bytes(self.core.layout.redo_bytes) as usize;
-        let mut wave: Vec<Update> = Vec::new();
+        let mut wave = Vec::new();
+        let mut unproved = Vec::new();
         for ((set, stripe), writes) in changes {
-            let update = self.core.plan_update(set, stripe, writes).await?;
-            wave.push(update);
-            if redo::bytes_of(&wave) > room {
-                let last = wave.pop().expect("just pushed");
-                assert!(!wave.is_empty(), "the redo area holds any one stripe");
-                self.do_wave(&wave).await?;
-                wave = vec![last];
+            match self.core.plan_update(set, stripe, &writes).await? {
+                Some(update) => self.add_to_wave(&mut wave, update).await?,
+                None => unproved.push(((set, stripe), writes)),
             }
         }
+        if !unproved.is_empty() {
+            self.plan_anew(unproved, &mut wave).await?;
+        }
         if wave.is_empty() { Ok(()) } else { self.do_wave(&wave).await }
+    }
+
+    /// Adds an update to the wave, which is done before if there is no room for both.
+    async fn add_to_wave(
+        &mut self,
+        wave: &mut Vec<Update>,
+        update: Update,
+    ) -> Result<(), ArrayError> {
+        let room = redo::half_bytes(self.core.layout.redo_bytes) as usize;
+        wave.push(update);
+        if redo::bytes_of(wave) > room {
+            let last = wave.pop().expect("just pushed");
+            assert!(!wave.is_empty(), "the redo area holds any one stripe");
+            self.do_wave(wave).await?;
+            *wave = vec![last];
+        }
+        Ok(())
+    }
+
+    /// Plans changes of stripes whose data and parity disagree: what lives in them is looked up in
+    /// all maps, and the parity is made anew of that.
+    async fn plan_anew(
+        &mut self,
+        changes: Vec<((SetId, u32), Writes)>,
+        wave: &mut Vec<Update>,
+    ) -> Result<(), ArrayError> {
+        let core = Arc::clone(&self.core);
+        core.note_disagreement(changes.len());
+        let stripes: BTreeSet<(SetId, u32)> = changes.iter().map(|(stripe, _)| *stripe).collect();
+        let ids: BTreeSet<SetId> = stripes.iter().map(|(set, _)| *set).collect();
+        let sets: Vec<Arc<Set>> = ids.into_iter().map(|set| core.sets.get(set)).collect();
+        let known = core.knowledge(&sets, &|set, stripe| stripes.contains(&(set, stripe))).await?;
+        for ((set, stripe), writes) in changes {
+            let update = core.plan_anew(set, stripe, &writes, &known).await?;
+            self.add_to_wave(wave, update).await?;
+        }
+        Ok(())
     }
 
     /// One wave: written down, done, flushed. Then its half of the area may be used again.
@@ -56,38 +93,85 @@ impl Checkpoint {
                 until_done(|| core.raid.apply(&set, update, WriteFlags::VOLATILE), core).await
             }
         });
-        try_join_all(applies).await?;
+        all_done(applies).await?;
         core.flush_disks().await;
+        // Whoever looks at these stripes again in this checkpoint must know what they hold.
+        updates.iter().for_each(|update| core.note_redone(&core.sets.get(update.set), update));
         core.note_written(self.number, updates).await
     }
 }
 
 impl Core {
+    /// Works out a change of a stripe; `None` when its data and parity disagree.
     async fn plan_update(
         &self,
         set: SetId,
         stripe: u32,
-        Writes { changes, old, .. }: Writes,
-    ) -> Result<Update, ArrayError> {
+        writes: &Writes,
+    ) -> Result<Option<Update>, ArrayError> {
         let set = self.sets.get(set);
-        let columns = 0..set.shape().columns();
-        let redone: Vec<Option<Redone>> = {
-            let state = self.lock();
-            columns.map(|column| state.redone.get(&(set.id(), stripe, column)).copied()).collect()
-        };
+        let redone = self.redone_in(&set, stripe);
         let crc_of = |column: usize, block: usize| {
-            let known = redone[column].and_then(|crcs| crcs[block]);
-            known.or_else(|| {
-                old.iter().find(|(other, _)| *other == column).map(|(_, crcs)| crcs[block])
-            })
+            redone[column].and_then(|crcs| crcs[block]).or_else(|| writes.old_crc(column, block))
         };
         loop {
-            match self.raid.plan_update(&set, stripe, &changes, &crc_of).await {
-                Ok(update) => return Ok(update),
+            match self.raid.plan_update(&set, stripe, &writes.changes, &crc_of).await {
+                Ok(update) => return Ok(Some(update)),
+                Err(ReadError::Unproved) => return Ok(None),
                 Err(ReadError::Later(_)) => self.env.sleep(RETRY).await,
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// The same from all that lives in the stripe.
+    async fn plan_anew(
+        &self,
+        set: SetId,
+        stripe: u32,
+        writes: &Writes,
+        known: &Knowledge,
+    ) -> Result<Update, ArrayError> {
+        let set = self.sets.get(set);
+        let redone = self.redone_in(&set, stripe);
+        let crc_of = |column: usize, block: usize| {
+            let newest = redone[column].and_then(|crcs| crcs[block]);
+            newest
+                .or_else(|| writes.old_crc(column, block))
+                .or_else(|| known.crc(&set, stripe, column, block))
+        };
+        let live = {
+            let state = self.lock();
+            let slots = state.space.pool.slots(set.id()).expect("every set has slots");
+            let lives = |column: &usize| {
+                // What was freed and is in no map any more needs no redundancy.
+                slots.is_used(set.shape().slot(stripe, *column)) || crc_of(*column, 0).is_some()
+            };
+            (0..set.shape().columns()).filter(lives).fold(0, |mask, column| mask | 1 << column)
+        };
+        loop {
+            match self.raid.plan_anew(&set, stripe, &writes.changes, live, &crc_of).await {
+                Err(ReadError::Later(_)) => self.env.sleep(RETRY).await,
+                result => return Ok(result?),
+            }
+        }
+    }
+
+    /// What is known of the columns of a stripe beyond the maps.
+    fn redone_in(&self, set: &Set, stripe: u32) -> Vec<Option<Redone>> {
+        let state = self.lock();
+        let of = |column| state.redone.get(&(set.id(), stripe, column)).copied();
+        (0..set.shape().columns()).map(of).collect()
+    }
+
+    /// Space that nobody used has rotted, or a parity has.
+    fn note_disagreement(&self, stripes: usize) {
+        let text = format!(
+            "data and parity of {stripes} stripes disagree, in space that was free: their parity \
+             is made anew; scrub the array soon"
+        );
+        tracing::warn!("{text}");
+        self.lock().note(self.env.unix_seconds(), text);
     }
 
     /// Writes a wave to the redo area of every holder, durably.
@@ -116,13 +200,13 @@ impl Core {
         let stripes =
             updates.iter().map(|update| (update.set, update.stripe, u16::from(update.written)));
         let changed = updates.iter().flat_map(|update| {
-            let columns = self.sets.get(update.set).shape().columns();
-            let puts = update.puts.iter().filter(move |put| put.strip < columns);
-            puts.map(|put| Changed {
+            let shape = self.sets.get(update.set).shape();
+            let puts = update.puts.iter().filter(move |put| put.strip < shape.columns());
+            puts.map(move |put| Changed {
                 set: update.set,
                 stripe: update.stripe,
                 column: put.strip as u8,
-                crcs: crcs_of_put(put),
+                crcs: crcs_of_put(update, shape, put),
             })
         });
         let (stripes, changed) = (stripes.collect(), changed.collect());
@@ -168,7 +252,8 @@ impl Core {
         let state = &mut *self.lock();
         for put in update.puts.iter().filter(|put| put.strip < set.shape().columns()) {
             let crcs = state.redone.entry((update.set, update.stripe, put.strip)).or_default();
-            crcs_of_put(put).into_iter().for_each(|(block, crc)| crcs[block as usize] = Some(crc));
+            let new = crcs_of_put(update, set.shape(), put);
+            new.into_iter().for_each(|(block, crc)| crcs[block as usize] = Some(crc));
         }
     }
 
@@ -187,10 +272,13 @@ impl Core {
     }
 }
 
-fn crcs_of_put(put: &Put) -> Vec<(u8, u32)> {
+/// The checksums of what an update puts into a data column.
+fn crcs_of_put(update: &Update, shape: Shape, put: &Put) -> Vec<(u8, u32)> {
+    let slot = shape.slot(update.stripe, put.strip);
     let bytes = put.data.as_slice().expect("updates are in buffers");
-    let blocks = bytes.chunks_exact(BLOCK_BYTES).map(crc32c);
-    (put.first_block as u8..).zip(blocks).collect()
+    let blocks = (put.first_block..).zip(bytes.chunks_exact(BLOCK_BYTES));
+    let crc = |(block, bytes)| (block as u8, block_checksum(update.set, slot, block, bytes));
+    blocks.map(crc).collect()
 }
 
 /// What one I/O moves.

@@ -1,8 +1,9 @@
 //! A batch as bytes; the drawing is at the module.
 
-use crc_fast::{CrcAlgorithm, Digest};
+use crc_fast::Digest;
 
 use super::{BATCH_BLOCKS_MAX, BLOCK, Mark, PAYLOAD_BLOCKS_MAX, RECORD_BYTES_MAX, Record};
+use crate::checksum::{checksum, digest, finish};
 use crate::label::ArrayId;
 use crate::wire::{array_at, put, u32_at, u64_at};
 use crate::{BLOCK_BYTES, crc32c};
@@ -40,10 +41,6 @@ fn second_blocks(record_bytes: usize) -> u64 {
 /// All blocks of a batch.
 pub(super) fn blocks_for(payload_blocks: u64, record_bytes: usize) -> u64 {
     1 + payload_blocks + second_blocks(record_bytes)
-}
-
-pub(super) fn digest() -> Digest {
-    Digest::new(CrcAlgorithm::Crc32Iscsi)
 }
 
 impl Head {
@@ -105,8 +102,8 @@ impl Head {
         let mut records = digest();
         records.update(&bytes[HEAD_BYTES..BLOCK_BYTES]);
         records.update(&bytes[payload_end..]);
-        records.finalize() as u32 == self.records_crc
-            && crc32c(&bytes[BLOCK_BYTES..payload_end]) == self.payload_crc
+        finish(&records, self.sequence) == self.records_crc
+            && checksum(&bytes[BLOCK_BYTES..payload_end], self.sequence) == self.payload_crc
     }
 
     /// Gives each record of a whole batch, found at `start`, with the position of its payload;
@@ -197,8 +194,8 @@ impl Batch {
             record_bytes: self.encoded.len(),
             records: self.records,
             skip_blocks: self.skip_blocks,
-            payload_crc: self.payload.finalize() as u32,
-            records_crc: records.finalize() as u32,
+            payload_crc: finish(&self.payload, self.sequence),
+            records_crc: finish(&records, self.sequence),
         };
         head.encode(&mut block);
         (block, behind)

@@ -14,7 +14,7 @@ pub struct Placed {
     pub cluster: u64,
     /// Where it lies.
     pub place: Place,
-    /// CRC32C of each of its blocks.
+    /// Checksum of each of its blocks.
     pub crcs: [u32; crate::CLUSTER_BLOCKS],
 }
 
@@ -38,7 +38,7 @@ pub struct Changed {
     pub stripe: u32,
     /// The data column.
     pub column: u8,
-    /// Block and its new CRC32C.
+    /// Block and its new checksum.
     pub crcs: Vec<(u8, u32)>,
 }
 

@@ -7,7 +7,7 @@ use crate::wire::{array_at, put, u16_at, u32_at, u64_at};
 use crate::{DiskId, crc32c};
 
 /// The version of everything on disk that this program writes; it reads no other.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"DRYSTONE";
 const HEAD_BYTES: usize = 64;

@@ -101,6 +101,27 @@ impl Array {
         Ok(id)
     }
 
+    /// Forgets the errors of a disk: whatever was wrong has been put right. If it was being
+    /// emptied because of them, it stays.
+    ///
+    /// # Errors
+    /// [`ArrayError::NoSuchDisk`].
+    pub async fn clear_disk(&self, disk: &str) -> Result<(), ArrayError> {
+        let id = self.core.disk_by_name(disk)?;
+        if let Some(disk) = self.core.raid.disks().get(id) {
+            disk.forgive();
+        }
+        {
+            let state = &mut *self.core.lock();
+            let stays = !state.tables.leaving.contains(&id) && !state.away.contains_key(&id);
+            if stays {
+                state.space.open_disk(id, true);
+            }
+        }
+        self.core.upkeep.ring();
+        Ok(())
+    }
+
     /// Reads and compares everything, and repairs what it can.
     ///
     /// # Errors

@@ -238,7 +238,7 @@ impl Core {
         let disk = self.raid.disks().get(record.disk);
         let counts = disk.as_ref().map(|disk| disk.counts()).unwrap_or_default();
         let away = state.away.get(&record.disk).map(|(_, reason)| reason.clone());
-        let suspect = disk.as_ref().is_some_and(|disk| is_suspect(disk));
+        let suspect = disk.as_ref().is_some_and(|disk| is_suspect(disk, self.env.now()));
         let (disk_state, reason) = match (record.state, away) {
             (MemberState::Failed, reason) => {
                 (DiskState::Failed, reason.unwrap_or_else(|| "it has failed".into()))

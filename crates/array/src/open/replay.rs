@@ -84,7 +84,7 @@ impl Core {
                 if *checkpoint > state.checkpoint {
                     for (set, stripe, columns) in stripes {
                         if let Some(set) = self.sets.find(*set) {
-                            set.mark_written(*stripe, *columns as u8);
+                            set.set_written(*stripe, *columns as u8);
                         }
                     }
                     for one in changed {

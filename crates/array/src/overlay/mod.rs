@@ -129,8 +129,13 @@ impl Overlay {
         self.rooms().filter(|room| *room == Room::Thick).count() as u64
     }
 
+    /// All patches, oldest segment first.
+    pub(crate) fn patches(&self) -> impl Iterator<Item = (u64, &Patch)> {
+        self.segments.iter().flat_map(|segment| segment.patches())
+    }
+
     fn rooms(&self) -> impl Iterator<Item = Room> {
-        self.segments.iter().flat_map(|segment| segment.patches()).map(|(_, patch)| patch.room)
+        self.patches().map(|(_, patch)| patch.room)
     }
 
     /// Ends the open segment with a snapshot; changes from now on are born at `epoch`.

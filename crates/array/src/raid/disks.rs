@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
 
 use block::{BlockDevice, BlockError};
 
@@ -18,6 +19,30 @@ pub enum Access {
     ReadOnly,
     /// Reads and writes.
     Full,
+}
+
+/// After this time an error counts half.
+const HALF_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Errors of one disk, of which old ones fade.
+#[derive(Debug, Default)]
+struct Score {
+    /// As of `since`.
+    errors: f64,
+    since: Duration,
+    /// How many it knows of.
+    seen: u64,
+}
+
+impl Score {
+    fn update(&mut self, now: Duration, errors: u64) -> u64 {
+        let halvings = now.saturating_sub(self.since).as_secs_f64() / HALF_LIFE.as_secs_f64();
+        self.errors *= 0.5_f64.powf(halvings);
+        self.since = now;
+        self.errors += errors.saturating_sub(self.seen) as f64;
+        self.seen = errors;
+        self.errors.round() as u64
+    }
 }
 
 /// What went wrong on a disk, and what was put right.
@@ -51,6 +76,7 @@ pub struct Disk {
     write_errors: AtomicU64,
     mismatches: AtomicU64,
     healed: AtomicU64,
+    score: Mutex<Score>,
 }
 
 impl Disk {
@@ -69,6 +95,7 @@ impl Disk {
             write_errors: AtomicU64::new(0),
             mismatches: AtomicU64::new(0),
             healed: AtomicU64::new(0),
+            score: Mutex::default(),
         }
     }
 
@@ -155,15 +182,39 @@ impl Disk {
     }
 
     pub(super) fn count_read_error(&self) {
-        self.read_errors.fetch_add(1, Ordering::Relaxed);
+        self.count(&self.read_errors, "reads failed");
     }
 
     pub(super) fn count_mismatch(&self) {
-        self.mismatches.fetch_add(1, Ordering::Relaxed);
+        self.count(&self.mismatches, "blocks were not what had been written");
     }
 
     pub(super) fn count_healed(&self) {
-        self.healed.fetch_add(1, Ordering::Relaxed);
+        self.count(&self.healed, "blocks were rewritten from redundancy");
+    }
+
+    /// Counts, and says so at the first and at each power of ten: a disk with a million bad blocks
+    /// is worth seven lines of the log.
+    fn count(&self, counter: &AtomicU64, what: &str) {
+        let count = counter.fetch_add(1, Ordering::Relaxed) + 1;
+        if 10_u64.pow(count.ilog10()) == count {
+            tracing::warn!(disk = self.name, count, "{what}");
+        }
+    }
+
+    /// Forgets all errors: what was wrong with the disk has been put right.
+    pub fn forgive(&self) {
+        for counter in [&self.read_errors, &self.write_errors, &self.mismatches, &self.healed] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        *self.score.lock().expect("no panic under this lock") = Score::default();
+    }
+
+    /// How many errors of reading the disk made of late: each counts half after a day.
+    pub fn recent_errors(&self, now: Duration) -> u64 {
+        let counts = self.counts();
+        let errors = counts.read_errors + counts.mismatches;
+        self.score.lock().expect("no panic under this lock").update(now, errors)
     }
 
     /// Stops writing to it. `access` is what is left.
@@ -272,5 +323,22 @@ mod tests {
         assert_eq!(disk.in_flight(), 1);
         drop(second);
         assert_eq!(disk.in_flight(), 0);
+    }
+
+    #[test]
+    fn errors_fade_and_only_new_ones_are_added() {
+        let day = |days: u64| HALF_LIFE * days as u32;
+        let mut score = Score::default();
+        assert_eq!(score.update(day(1), 80), 80);
+        assert_eq!(score.update(day(1), 80), 80, "the same errors count once");
+        assert_eq!(score.update(day(2), 80), 40);
+        assert_eq!(score.update(day(2), 100), 60);
+        // Looked at each second for a day, or once after it: the same.
+        let mut often = Score::default();
+        often.update(day(0), 80);
+        (0..HALF_LIFE.as_secs())
+            .for_each(|second| _ = often.update(Duration::from_secs(second), 80));
+        assert_eq!(often.update(day(1), 80), 40);
+        assert_eq!(score.update(day(60), 100), 0);
     }
 }

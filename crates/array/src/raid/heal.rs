@@ -3,7 +3,7 @@
 use block::WriteFlags;
 use ring::Data;
 
-use crate::{BLOCK_BYTES, DiskId, SetId, crc32c};
+use crate::{BLOCK_BYTES, DiskId, SetId, block_checksum};
 
 use super::io::{Copy, Target};
 use super::read::Wanted;
@@ -53,15 +53,20 @@ impl Raid {
         };
         let rows = heal.block..heal.block + 1;
         let found = self.load(set, stripe, copy, rows.clone()).await.map_err(WriteError::Later)?;
-        if found.block(heal.block).is_some_and(|block| crc32c(block) == heal.crc) {
+        let fits = |block| block_checksum(set.id(), heal.slot, heal.block, block) == heal.crc;
+        if found.block(heal.block).is_some_and(fits) {
             return Ok(Healed::Fine);
         }
         let crc_of = |column, block| (column == strip && block == heal.block).then_some(heal.crc);
         let without = Some(heal.disk);
-        let wanted = Wanted { set, stripe, strip, rows, crcs: &crc_of, without, first: None };
+        let wanted = Wanted { without, ..Wanted::any(set, (stripe, strip), rows, &crc_of) };
         let fetched = self.fetch(&wanted).await.map_err(WriteError::Later)?;
         if fetched.missing != 0 {
             return Ok(Healed::NoSource);
+        }
+        if found.block(heal.block).is_some() {
+            // The right contents are elsewhere: it is this copy that is wrong.
+            copy.disk.count_mismatch();
         }
         let is_done = self.repair(set, stripe, copy, heal.block, fetched.bytes.freeze()).await?;
         Ok(if is_done { Healed::Healed } else { Healed::NotWritten })
@@ -92,8 +97,6 @@ impl Raid {
         let is_there = again.block(block).is_some_and(|found| data.as_slice() == Some(found));
         if is_there {
             copy.disk.count_healed();
-            let disk = copy.disk.name();
-            tracing::info!(disk, set = set.id().0, stripe, block, "rewrote a broken block");
         } else {
             copy.disk.count_mismatch();
         }

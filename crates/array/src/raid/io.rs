@@ -141,7 +141,7 @@ impl Raid {
         let strips =
             join_all((0..shape.strips()).map(|strip| Box::pin(load(strip))).collect()).await;
         let strips = strips.into_iter().collect::<Result<_, _>>()?;
-        Ok(Rows { shape, written, strips })
+        Ok(Rows { set: set.id(), stripe, shape, written, strips })
     }
 
     /// Whether every written strip of the stripe is on a disk that is there, or can be computed

@@ -48,9 +48,9 @@ pub use geometry::{COLUMNS_MAX, Layout, MEMBERS_MAX, Shape};
 pub use heal::{Heal, Healed};
 pub use read::{Good, Read};
 pub use record::{BadRecord, Replacement, Seat, SetRecord};
-pub use refresh::Refreshed;
+pub use refresh::{Proof, Refreshed};
 pub use rows::{Crcs, NO_CRCS};
-pub use scrub::Scrubbed;
+pub use scrub::{Contents, Scrubbed};
 pub use set::{BadSet, REPLACEMENT, Set};
 pub use update::{Change, Update};
 pub use write::Put;
@@ -78,6 +78,9 @@ pub enum ReadError {
     /// More members are missing than the level survives.
     #[error("more disks are missing than the RAID level survives")]
     Lost,
+    /// Data and parity of a stripe disagree, and which is wrong is not known here.
+    #[error("data and parity of a stripe disagree")]
+    Unproved,
     /// Nothing is wrong with the data; the same read can work a moment later.
     #[error("not now: {0}")]
     Later(BlockError),

@@ -10,7 +10,7 @@ use block::BlockError;
 use ring::{Buf, Data};
 
 use crate::mutants::{Mutant, is};
-use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, DiskId, crc32c};
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, DiskId, SetId, block_checksum};
 
 use super::heal::Heal;
 use super::io::{Copy, is_passing, still};
@@ -85,6 +85,22 @@ pub(super) struct Wanted<'a> {
     pub(super) without: Option<DiskId>,
     /// A disk whose copy is to be looked at first: it is under suspicion.
     pub(super) first: Option<DiskId>,
+    /// To be computed from the rest of the stripe, whatever copies there are: a parity has no
+    /// checksum of its own.
+    pub(super) is_computed: bool,
+}
+
+impl<'a> Wanted<'a> {
+    /// Blocks of a strip, of any copy.
+    pub(super) fn any(
+        set: &'a Set,
+        (stripe, strip): (u32, usize),
+        rows: Range<usize>,
+        crcs: Crcs<'a>,
+    ) -> Self {
+        let (without, first, is_computed) = (None, None, false);
+        Self { set, stripe, strip, rows, crcs, without, first, is_computed }
+    }
 }
 
 /// What was found of them.
@@ -93,26 +109,52 @@ pub(super) struct Fetched {
     pub(super) bytes: Buf,
     /// Blocks that could not be had (bit = block of the strip).
     pub(super) missing: u16,
-    /// Copies that could not be read or are wrong.
+    /// Copies that could not be read or are wrong, of blocks that were found elsewhere.
     pub(super) bad: Vec<(DiskId, usize)>,
+    /// Blocks of other columns (column, block) that are proved to be wrong.
+    pub(super) wrong: Vec<(usize, usize)>,
 }
 
-/// Whether all blocks match; always, for the mutant that trusts the disks.
-fn verify(bytes: &[u8], crcs: &[u32]) -> bool {
-    let blocks = bytes.chunks_exact(BLOCK_BYTES);
-    is(Mutant::NoVerify) || blocks.zip(crcs).all(|(block, crc)| crc32c(block) == *crc)
+impl Fetched {
+    /// Says which copies are wrong: those of blocks that were found elsewhere. Where nothing
+    /// matched, what was asked for may not be what should be there any more: the place has new
+    /// contents that its reader does not know of, and no disk is to blame.
+    fn settle(&mut self, odd: Vec<(DiskId, usize)>) {
+        self.bad = odd.into_iter().filter(|(_, row)| self.missing >> row & 1 == 0).collect();
+    }
+}
+
+/// Blocks of a slot, and what they must be.
+#[derive(Debug, Clone, Copy)]
+struct Expected<'a> {
+    set: SetId,
+    slot: u32,
+    first: usize,
+    crcs: &'a [u32],
+}
+
+impl Expected<'_> {
+    /// Whether all blocks match; always, for the mutant that trusts the disks.
+    fn is_met(&self, bytes: &[u8]) -> bool {
+        let blocks = (self.first..).zip(bytes.chunks_exact(BLOCK_BYTES));
+        let fits = |((block, bytes), crc): ((usize, &[u8]), &u32)| {
+            block_checksum(self.set, self.slot, block, bytes) == *crc
+        };
+        is(Mutant::NoVerify) || blocks.zip(self.crcs).all(fits)
+    }
 }
 
 /// The outcome of reading the first copy; `None` sends the read on to all others.
 fn judge(
     result: Result<Data, BlockError>,
     copy: &Copy,
-    crcs: &[u32],
+    expected: Expected<'_>,
 ) -> Option<Result<Good, ReadError>> {
     match result.and_then(still) {
         Ok(data) => {
             let bytes = data.as_slice().expect("it stands still");
-            let is_good = bytes.len() == crcs.len() * BLOCK_BYTES && verify(bytes, crcs);
+            let len = expected.crcs.len() * BLOCK_BYTES;
+            let is_good = bytes.len() == len && expected.is_met(bytes);
             is_good.then_some(Ok(Good { data, heals: Vec::new() }))
         }
         Err(error) if is_passing(error) => Some(Err(ReadError::Later(error))),
@@ -138,6 +180,7 @@ impl Raid {
     ) -> Read {
         let rows = first_block..first_block + crcs.len();
         assert!(!rows.is_empty() && rows.end <= CLUSTER_BLOCKS, "blocks of one cluster");
+        let expected = Expected { set: set.id(), slot, first: first_block, crcs };
         let (stripe, column) = set.shape().locate(slot);
         let copy = self.copies(set, stripe, column).into_iter().next();
         let first = copy.as_ref().map(|copy| copy.disk.id());
@@ -147,7 +190,7 @@ impl Raid {
             let at = set.byte_at(copy.seat, stripe, first_block);
             match copy.disk.device().read(at, crcs.len() * BLOCK_BYTES).into_ready() {
                 Ok(result) => {
-                    if let Some(done) = judge(result, &copy, crcs) {
+                    if let Some(done) = judge(result, &copy, expected) {
                         return Read::ready(done);
                     }
                 }
@@ -159,7 +202,8 @@ impl Raid {
             if let Some((copy, in_flight, future)) = started {
                 let result = future.await;
                 drop(in_flight);
-                if let Some(done) = judge(result, &copy, &crcs) {
+                let expected = Expected { set: set.id(), slot, first: first_block, crcs: &crcs };
+                if let Some(done) = judge(result, &copy, expected) {
                     return done;
                 }
             }
@@ -183,8 +227,7 @@ impl Raid {
             crcs.get(own).copied()
         };
         let rows = first_block..first_block + crcs.len();
-        let wanted =
-            Wanted { set, stripe, strip: column, rows, crcs: &crc_of, without: None, first };
+        let wanted = Wanted { first, ..Wanted::any(set, (stripe, column), rows, &crc_of) };
         let fetched = self.fetch(&wanted).await.map_err(ReadError::Later)?;
         if fetched.missing != 0 {
             let block = fetched.missing.trailing_zeros() as usize;
@@ -195,7 +238,7 @@ impl Raid {
             let crc = crcs[block - first_block];
             Heal { set: set.id(), slot, block, crc, disk }
         };
-        let heals = fetched.bad.into_iter().map(heal).collect();
+        let heals = fetched.bad.iter().copied().map(heal).collect();
         Ok(Good { data: fetched.bytes.freeze(), heals })
     }
 
@@ -228,11 +271,13 @@ impl Raid {
     /// Gets blocks of a strip from any copy, else from the rest of the stripe. Call it under the
     /// stripe's lock. Errors are passing ones.
     pub(super) async fn fetch(&self, wanted: &Wanted<'_>) -> Result<Fetched, BlockError> {
-        let Wanted { set, stripe, strip, ref rows, crcs, without, first } = *wanted;
+        let Wanted { set, stripe, strip, ref rows, crcs, without, first, is_computed } = *wanted;
         let bytes = Buf::zeroed(rows.len() * BLOCK_BYTES).ok_or(BlockError::NoMemory)?;
-        let mut found = Fetched { bytes, missing: mask_of(rows), bad: Vec::new() };
+        let mut found =
+            Fetched { bytes, missing: mask_of(rows), bad: Vec::new(), wrong: Vec::new() };
+        let mut odd: Vec<(DiskId, usize)> = Vec::new();
         let mut copies = self.copies(set, stripe, strip);
-        copies.retain(|copy| Some(copy.disk.id()) != without);
+        copies.retain(|copy| Some(copy.disk.id()) != without && !is_computed);
         copies.sort_by_key(|copy| Some(copy.disk.id()) != first);
         for copy in copies {
             if found.missing == 0 {
@@ -242,8 +287,12 @@ impl Raid {
             for row in rows_of(found.missing) {
                 let block = loaded.block(row);
                 let fits = |block: &&[u8]| {
-                    let crc = if strip < set.shape().columns() { crcs(strip, row) } else { None };
-                    crc.is_none_or(|crc| verify(block, &[crc]))
+                    let shape = set.shape();
+                    let crc = if strip < shape.columns() { crcs(strip, row) } else { None };
+                    crc.is_none_or(|crc| {
+                        let slot = shape.slot(stripe, strip);
+                        Expected { set: set.id(), slot, first: row, crcs: &[crc] }.is_met(block)
+                    })
                 };
                 if let Some(block) = block.filter(fits) {
                     found.bytes[(row - rows.start) * BLOCK_BYTES..][..BLOCK_BYTES]
@@ -251,15 +300,13 @@ impl Raid {
                     found.missing &= !(1 << row);
                     continue;
                 }
-                if block.is_some() {
-                    copy.disk.count_mismatch();
-                }
-                found.bad.push((copy.disk.id(), row));
+                odd.push((copy.disk.id(), row));
             }
         }
         if found.missing != 0 && set.shape().parity() > 0 {
             self.reconstruct(wanted, &mut found).await?;
         }
+        found.settle(odd);
         Ok(found)
     }
 
@@ -271,14 +318,13 @@ impl Raid {
     ) -> Result<(), BlockError> {
         let Wanted { set, stripe, strip, rows: ref wanted_rows, crcs, .. } = *wanted;
         let mut rows = self.load_rows(set, stripe, !(1 << strip), &hull(found.missing)).await?;
-        for (column, row) in rows.reject_wrong(crcs) {
-            self.blame(set, stripe, column, row);
-        }
+        found.wrong = rows.reject_wrong(crcs);
+        found.wrong.retain(|(column, row)| rows.is_proved_wrong(*column, *row, crcs));
         for row in rows_of(found.missing) {
             let to = &mut found.bytes[(row - wanted_rows.start) * BLOCK_BYTES..][..BLOCK_BYTES];
             let Some(solved) = rows.compute(row, strip, crcs, to) else { continue };
             if let Some(wrong) = solved.wrong {
-                self.blame(set, stripe, wrong, row);
+                self.blame(set, stripe, wrong);
             }
             found.missing &= !(1 << row);
         }
@@ -286,11 +332,16 @@ impl Raid {
     }
 
     /// Counts a block that must be wrong against the disk that gave it.
-    pub(super) fn blame(&self, set: &Set, stripe: u32, strip: usize, row: usize) {
+    pub(super) fn blame(&self, set: &Set, stripe: u32, strip: usize) {
         if let Some(copy) = self.copies(set, stripe, strip).first() {
             copy.disk.count_mismatch();
-            let disk = copy.disk.name();
-            tracing::warn!(disk, set = set.id().0, stripe, row, "a block is not what was written");
         }
+    }
+
+    /// Counts a block that is lost against every disk that should have it: the map says that it
+    /// lies there, and said so before and after it was read.
+    pub fn blame_lost(&self, set: &Set, slot: u32) {
+        let (stripe, column) = set.shape().locate(slot);
+        self.copies(set, stripe, column).iter().for_each(|copy| copy.disk.count_mismatch());
     }
 }

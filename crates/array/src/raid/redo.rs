@@ -7,7 +7,7 @@
 //! are read, and the waves of the checkpoint that did not commit are applied in order.
 //!
 //! ```text
-//! wave    magic "DRYSREDO" | crc32c u32 of all that follows, to the end | bytes u32 of the wave
+//! wave    magic "DRYSREDO" | checksum u32 of all that follows, to the end | bytes u32 of the wave
 //!         array id [u8; 16] | checkpoint u64 | wave u64 | updates u32 | 0 u32
 //!         update...  zeroes up to a multiple of 4096
 //! update  set u32 | stripe u32 | written u8 | 0 u8 | puts u16 | put...
@@ -19,13 +19,16 @@
 
 use ring::{Buf, Data};
 
-use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, SetId, crc32c};
+use crate::checksum::checksum;
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, SetId};
 
 use super::geometry::MEMBERS_MAX;
 use super::update::Update;
 use super::write::Put;
 
 const MAGIC: [u8; 8] = *b"DRYSREDO";
+/// Of its checksum.
+const SALT: u64 = u64::from_le_bytes(MAGIC);
 const HEADER_BYTES: usize = 56;
 /// What the checksum does not cover: the magic and itself.
 const CRC_END: usize = 12;
@@ -124,7 +127,7 @@ pub fn encode(
     }
     let end = to.at;
     buf[end..].fill(0);
-    let crc = crc32c(&buf[CRC_END..]);
+    let crc = checksum(&buf[CRC_END..], SALT);
     buf[8..CRC_END].copy_from_slice(&crc.to_le_bytes());
     Ok(buf)
 }
@@ -145,7 +148,7 @@ pub fn decode(array: &[u8; 16], half: &Data) -> Result<Wave, RedoError> {
     }
     let crc = u32::from_le_bytes(from.take()?);
     let len = u32::from_le_bytes(from.take()?) as usize;
-    if len < HEADER_BYTES || len > bytes.len() || crc32c(&bytes[CRC_END..len]) != crc {
+    if len < HEADER_BYTES || len > bytes.len() || checksum(&bytes[CRC_END..len], SALT) != crc {
         return Err(RedoError::Torn);
     }
     from.bytes = &bytes[..len];
@@ -279,7 +282,7 @@ mod tests {
             let mut framed = [&MAGIC[..], &[0; 8], &ARRAY, &bytes].concat();
             let len = (framed.len() as u32).to_le_bytes();
             framed[12..16].copy_from_slice(&len);
-            let crc = crc32c(&framed[CRC_END..]).to_le_bytes();
+            let crc = checksum(&framed[CRC_END..], SALT).to_le_bytes();
             framed[8..12].copy_from_slice(&crc);
             let _ = decode(&ARRAY, &data(&framed));
             let _ = decode(&ARRAY, &data(&bytes));

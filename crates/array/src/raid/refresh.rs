@@ -5,28 +5,54 @@ use block::WriteFlags;
 
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS};
 
+use super::heal::Heal;
 use super::io::Target;
-use super::read::Wanted;
+use super::read::{Fetched, Wanted};
 use super::record::Seat;
-use super::rows::{Crcs, rows_of};
+use super::rows::{Crcs, NO_CRCS, hull, rows_of};
 use super::set::Set;
 use super::{Raid, ReadError, WriteError};
 
 /// What became of a stripe.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refreshed {
     /// Bytes written.
     pub written_bytes: u64,
-    /// Blocks that no disk could give: they stay as they are, and reads will find them damaged.
-    pub damaged_blocks: u32,
-    /// Chunks that still miss something, because their disks are not there.
+    /// Data blocks (column, block) that no disk gives as they must be. Until the caller says that
+    /// it is sure of their checksums whoever lacks them lacks them still; then they are lost, and
+    /// stay as they are where they are lacked, so that reads find them damaged there too.
+    pub unproved: Vec<(usize, usize)>,
+    /// Chunks that still miss something: their disks are not there, or something is unproved.
     pub left: u32,
+    /// Copies that turned out to be wrong on disks that should have been a help.
+    pub heals: Vec<Heal>,
+}
+
+/// What the caller knows of the data of a stripe.
+#[derive(Clone, Copy)]
+pub struct Proof<'a> {
+    /// The checksums of data (column, block) that lives there; what has none is nobody's, and taken
+    /// as it is.
+    pub crcs: Crcs<'a>,
+    /// They were looked up anew: what does not match is lost.
+    pub is_sure: bool,
+}
+
+impl Proof<'static> {
+    /// Nothing lives there that could be proved.
+    pub const NOTHING: Self = Self { crcs: NO_CRCS, is_sure: true };
+}
+
+impl std::fmt::Debug for Proof<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proof").field("is_sure", &self.is_sure).finish_non_exhaustive()
+    }
 }
 
 impl Raid {
     /// Gives everybody who missed something of a stripe what they lack, as far as their disks are
-    /// there: the replacement, and members that are back. `crcs` are the checksums that the caller
-    /// knows (column, block); without them what other disks hold is believed.
+    /// there: the replacement, and members that are back. Nothing is written as data that does not
+    /// match the `proof`.
     ///
     /// # Errors
     /// When the stripe cannot be read now, or a disk failed meanwhile; nothing is counted as up to
@@ -35,7 +61,7 @@ impl Raid {
         &self,
         set: &Set,
         stripe: u32,
-        crcs: &dyn Fn(usize, usize) -> Option<u32>,
+        proof: Proof<'_>,
     ) -> Result<Refreshed, ReadError> {
         let shape = set.shape();
         let mut refreshed = Refreshed::default();
@@ -59,36 +85,50 @@ impl Raid {
             if !self.is_readable(set, stripe) {
                 return Err(ReadError::Lost);
             }
-            match self.refresh_holder(set, stripe, (strip, seat), crcs).await? {
-                Some((bytes, damaged)) => {
-                    refreshed.written_bytes += bytes;
-                    refreshed.damaged_blocks += damaged;
-                }
-                None => refreshed.left += 1,
-            }
+            self.refresh_holder(set, stripe, (strip, seat), proof, &mut refreshed).await?;
         }
         Ok(refreshed)
     }
 
-    /// Writes a strip to one chunk: the bytes written and the blocks that could not be had, or
-    /// `None` when its disk did not take them.
+    /// Writes a strip to one chunk, as far as it is proved.
     async fn refresh_holder(
         &self,
         set: &Set,
         stripe: u32,
         (strip, seat): (usize, Seat),
-        crcs: Crcs<'_>,
-    ) -> Result<Option<(u64, u32)>, ReadError> {
-        let wanted = Wanted {
-            set,
-            stripe,
-            strip,
-            rows: 0..CLUSTER_BLOCKS,
-            crcs,
-            without: None,
-            first: None,
+        proof: Proof<'_>,
+        refreshed: &mut Refreshed,
+    ) -> Result<(), ReadError> {
+        let is_parity = strip >= set.shape().columns();
+        let rows = 0..CLUSTER_BLOCKS;
+        let mut wanted = Wanted::any(set, (stripe, strip), rows, proof.crcs);
+        wanted.is_computed = is_parity;
+        let mut fetched = self.fetch(&wanted).await.map_err(ReadError::Later)?;
+        refreshed.heals.extend(self.heals_of(&wanted, &fetched));
+        let unproved = match is_parity {
+            true if fetched.missing != 0 => self.unproved_data(&wanted, fetched.missing).await?,
+            _ => rows_of(fetched.missing).map(|row| (strip, row)).collect(),
         };
-        let fetched = self.fetch(&wanted).await.map_err(ReadError::Later)?;
+        // What lives nowhere needs no proof.
+        let is_live = |(column, row): &(usize, usize)| (proof.crcs)(*column, *row).is_some();
+        let unproved: Vec<_> = unproved.into_iter().filter(is_live).collect();
+        let is_proved = unproved.is_empty();
+        refreshed.unproved.extend(unproved);
+        if !is_proved && !proof.is_sure {
+            refreshed.left += 1;
+            return Ok(());
+        }
+        if is_parity && fetched.missing != 0 {
+            // The parity as its member holds it, or of what there is, right or wrong: it still
+            // gives the other columns.
+            (wanted.crcs, wanted.is_computed) = (NO_CRCS, false);
+            let raw = self.fetch(&wanted).await.map_err(ReadError::Later)?;
+            for row in rows_of(fetched.missing & !raw.missing) {
+                let at = row * BLOCK_BYTES..(row + 1) * BLOCK_BYTES;
+                fetched.bytes[at.clone()].copy_from_slice(&raw.bytes[at]);
+            }
+            fetched.missing &= raw.missing;
+        }
         let bytes = fetched.bytes.freeze();
         let target = |first: usize, end: usize| Target {
             seat,
@@ -101,13 +141,60 @@ impl Raid {
         };
         match self.write_targets(set, stripe, &targets, WriteFlags::VOLATILE).await {
             Ok(done) if done.iter().all(Option::is_some) => {
-                done.iter().flatten().for_each(|disk| self.credit(set, stripe, disk));
+                match done.first() {
+                    Some(disk) => disk.iter().for_each(|disk| self.credit(set, stripe, disk)),
+                    // All of it is lost, so there was nothing to write.
+                    None => set.clear_stale(stripe, seat.disk),
+                }
                 let blocks = u64::from(fetched.missing.count_zeros());
-                Ok(Some((blocks * BLOCK_BYTES as u64, fetched.missing.count_ones())))
+                refreshed.written_bytes += blocks * BLOCK_BYTES as u64;
+                Ok(())
             }
-            Ok(_) => Ok(None),
+            Ok(_) => {
+                refreshed.left += 1;
+                Ok(())
+            }
             Err(WriteError::Later(error)) => Err(ReadError::Later(error)),
             Err(WriteError::Lost) => Err(ReadError::Lost),
         }
+    }
+
+    /// Blocks of data columns that keep these rows of the parity from being proved: what cannot be
+    /// read and fits what the parity that its member holds makes of it proves that.
+    async fn unproved_data(
+        &self,
+        wanted: &Wanted<'_>,
+        missing: u16,
+    ) -> Result<Vec<(usize, usize)>, ReadError> {
+        let Wanted { set, stripe, crcs, .. } = *wanted;
+        let loaded = self.load_rows(set, stripe, u16::MAX, &hull(missing)).await;
+        let mut rows = loaded.map_err(ReadError::Later)?;
+        rows.reject_wrong(crcs);
+        let columns = 0..set.shape().columns();
+        let gone = rows_of(missing).flat_map(|row| {
+            let rows = &rows;
+            columns
+                .clone()
+                .filter(move |column| rows.get(*column, row, crcs).is_none())
+                .map(move |column| (column, row))
+        });
+        Ok(gone.collect())
+    }
+
+    /// What a look at a strip found wrong, to be rewritten.
+    fn heals_of(&self, wanted: &Wanted<'_>, fetched: &Fetched) -> Vec<Heal> {
+        let Wanted { set, stripe, strip, crcs, .. } = *wanted;
+        let shape = set.shape();
+        let heal = |column: usize, block: usize, disk| {
+            let slot =
+                if column < shape.columns() { shape.slot(stripe, column) } else { return None };
+            Some(Heal { set: set.id(), slot, block, crc: crcs(column, block)?, disk })
+        };
+        let own = fetched.bad.iter().filter_map(|(disk, row)| heal(strip, *row, *disk));
+        let others = fetched.wrong.iter().filter_map(|(column, row)| {
+            let copy = self.copies(set, stripe, *column).into_iter().next()?;
+            heal(*column, *row, copy.disk.id())
+        });
+        own.chain(others).collect()
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use ring::Data;
 use smallvec::SmallVec;
 
-use crate::{BLOCK_BYTES, crc32c};
+use crate::{BLOCK_BYTES, SetId, block_checksum};
 
 use super::geometry::Shape;
 
@@ -68,6 +68,8 @@ pub(super) struct Solved {
 /// Blocks of the strips of a stripe with parity.
 #[derive(Debug)]
 pub(super) struct Rows {
+    pub(super) set: SetId,
+    pub(super) stripe: u32,
     pub(super) shape: Shape,
     /// Columns that the parity covers; the others count as zeroes.
     pub(super) written: u8,
@@ -76,6 +78,11 @@ pub(super) struct Rows {
 }
 
 impl Rows {
+    /// The checksum of a block of a data column.
+    pub(super) fn checksum(&self, column: usize, row: usize, block: &[u8]) -> u32 {
+        block_checksum(self.set, self.shape.slot(self.stripe, column), row, block)
+    }
+
     /// A block; the empty slice, which stands for zeroes, where nothing was written.
     pub(super) fn block(&self, strip: usize, row: usize) -> Option<&[u8]> {
         if strip < self.shape.columns() && self.written >> strip & 1 == 0 {
@@ -127,7 +134,7 @@ impl Rows {
         if self.written >> lost & 1 == 0 {
             return None;
         }
-        let fits = |to: &[u8]| crc.is_none_or(|crc| crc32c(to) == crc);
+        let fits = |to: &[u8]| crc.is_none_or(|crc| self.checksum(lost, row, to) == crc);
         let columns = 0..self.shape.columns();
         let data: SmallVec<[Option<&[u8]>; 8]> =
             columns.clone().map(|column| self.block(column, row)).collect();
@@ -184,19 +191,53 @@ impl Rows {
     }
 
     /// Takes out the blocks of data columns that do not match their checksums: (column, row).
+    /// Whether it is they that are wrong, or the checksums, [`is_proved_wrong`](Self::is_proved_wrong)
+    /// tells.
     pub(super) fn reject_wrong(&mut self, crcs: Crcs<'_>) -> Vec<(usize, usize)> {
         let mut wrong = Vec::new();
-        for (column, strip) in self.strips.iter_mut().enumerate().take(self.shape.columns()) {
-            let Some(strip) = strip else { continue };
-            for row in rows_of(strip.good) {
-                let block = strip.block(row).expect("its bit is set");
-                if crcs(column, row).is_some_and(|crc| crc32c(block) != crc) {
-                    wrong.push((column, row));
-                    strip.good &= !(1 << row);
-                }
-            }
+        for column in 0..self.shape.columns() {
+            let Some(strip) = &self.strips[column] else { continue };
+            let is_wrong = |row: &usize| {
+                let block = strip.block(*row).expect("its bit is set");
+                crcs(column, *row).is_some_and(|crc| self.checksum(column, *row, block) != crc)
+            };
+            let rows: Vec<usize> = rows_of(strip.good).filter(is_wrong).collect();
+            let strip = self.strips[column].as_mut().expect("looked at above");
+            rows.iter().for_each(|row| strip.good &= !(1 << row));
+            wrong.extend(rows.into_iter().map(|row| (column, row)));
         }
         wrong
+    }
+
+    /// Whether a block that was rejected is wrong for sure: the rest of the stripe gives one that
+    /// matches, so the checksum is that of what should be there.
+    pub(super) fn is_proved_wrong(&self, column: usize, row: usize, crcs: Crcs<'_>) -> bool {
+        let crc = crcs(column, row);
+        crc.is_some() && self.solve(row, column, crc, &mut [0; BLOCK_BYTES]).is_some()
+    }
+
+    /// Whether data and parity of a row agree; `None` when too little of it is there to tell.
+    pub(super) fn is_consistent(&self, row: usize, crcs: Crcs<'_>) -> Option<bool> {
+        let columns = self.shape.columns();
+        let is_gone = |column: &usize| self.block(*column, row).is_none();
+        if (0..columns).filter(is_gone).any(|column| crcs(column, row).is_some()) {
+            // The checksum of what had to be computed tells.
+            return Some(self.complete(row, crcs).is_some());
+        }
+        let data = self.complete(row, NO_CRCS)?;
+        let data: SmallVec<[&[u8]; 8]> = data.iter().map(AsRef::as_ref).collect();
+        let gone = (0..columns).filter(is_gone).count();
+        let (p, q) = self.parity(row);
+        let held = usize::from(p.is_some()) + usize::from(q.is_some());
+        // As many parities as columns are gone went into computing these.
+        if held <= gone {
+            return None;
+        }
+        let mut right = [[0; BLOCK_BYTES]; 2];
+        let [right_p, right_q] = &mut right;
+        parity::pq(&data, right_p, right_q);
+        let agrees = |held: Option<&[u8]>, right: &[u8]| held.is_none_or(|held| held == right);
+        Some(agrees(p, right_p) && agrees(q, right_q))
     }
 }
 
@@ -229,7 +270,7 @@ mod tests {
         let shape = Shape::of(Some(Level::Raid6), 6).unwrap();
         let mut strips: Vec<_> = [10, 20, 0, 40].map(|byte| Some(loaded(byte))).into();
         strips[2] = None;
-        let mut rows = Rows { shape, written: 0b1011, strips };
+        let mut rows = Rows { set: SetId(5), stripe: 2, shape, written: 0b1011, strips };
         let mut parities = [Buf::zeroed(BLOCK_BYTES).unwrap(), Buf::zeroed(BLOCK_BYTES).unwrap()];
         let [p, q] = &mut parities;
         let data: Vec<_> = (0..4).map(|column| rows.block(column, 3).unwrap()).collect();
@@ -240,8 +281,9 @@ mod tests {
         rows
     }
 
-    fn crcs(column: usize, _row: usize) -> Option<u32> {
-        Some(crc32c(loaded([10, 20, 0, 40][column]).block(3)?))
+    fn crcs(column: usize, row_at: usize) -> Option<u32> {
+        let block = loaded([10, 20, 0, 40][column]);
+        Some(row().checksum(column, row_at, block.block(3)?))
     }
 
     #[test]
@@ -252,7 +294,7 @@ mod tests {
                 rows.strips[lost] = None;
                 rows.strips[other] = None;
                 let data = rows.complete(3, NO_CRCS).unwrap();
-                assert_eq!(crc32c(&data[lost]), crcs(lost, 3).unwrap());
+                assert_eq!(Some(rows.checksum(lost, 3, &data[lost])), crcs(lost, 3));
                 drop(data);
                 let third = [0, 1, 3].into_iter().find(|third| ![lost, other].contains(third));
                 rows.strips[third.unwrap()] = None;
@@ -271,7 +313,7 @@ mod tests {
             let solved = rows.solve(3, 0, crcs(0, 3), &mut to).unwrap();
             // A wrong Q is never looked at: P gave the block already.
             assert_eq!(solved.wrong, Some(wrong).filter(|wrong| *wrong != 5));
-            assert_eq!(crc32c(&to), crcs(0, 3).unwrap());
+            assert_eq!(Some(rows.checksum(0, 3, &to)), crcs(0, 3));
             rows.strips[if wrong == 1 { 3 } else { 1 }] = None;
             assert_eq!(rows.solve(3, 0, crcs(0, 3), &mut to), None);
         }
@@ -282,8 +324,35 @@ mod tests {
         let mut rows = row();
         rows.strips[1] = Some(loaded(21));
         assert_eq!(rows.reject_wrong(&crcs), [(1, 3)]);
-        assert_eq!(crc32c(&rows.complete(3, &crcs).unwrap()[1]), crcs(1, 3).unwrap());
+        let data = rows.complete(3, &crcs).unwrap();
+        assert_eq!(Some(rows.checksum(1, 3, &data[1])), crcs(1, 3));
+        drop(data);
+        assert!(rows.is_proved_wrong(1, 3, &crcs));
+        assert!(!rows.is_proved_wrong(1, 3, &|_, _| Some(7)), "a checksum that nothing matches");
         assert_eq!(rows.solve(3, 2, None, &mut [0; BLOCK_BYTES]), None, "never written");
+    }
+
+    #[test]
+    fn a_row_is_consistent_until_any_strip_of_it_changes() {
+        assert_eq!(row().is_consistent(3, NO_CRCS), Some(true));
+        for wrong in [0, 1, 3, 4, 5] {
+            let mut rows = row();
+            rows.strips[wrong] = Some(loaded(99));
+            assert_eq!(rows.is_consistent(3, NO_CRCS), Some(false), "strip {wrong}");
+            // One strip less, and the second parity still tells.
+            let gone = if wrong == 0 { 1 } else { 0 };
+            rows.strips[gone] = None;
+            assert_eq!(
+                rows.is_consistent(3, NO_CRCS),
+                Some(false),
+                "strip {wrong}, {gone} is gone"
+            );
+        }
+        let mut rows = row();
+        rows.strips[0] = None;
+        assert_eq!(rows.is_consistent(3, NO_CRCS), Some(true));
+        rows.strips[5] = None;
+        assert_eq!(rows.is_consistent(3, NO_CRCS), None, "nothing is left to tell by");
     }
 
     proptest! {

@@ -8,7 +8,8 @@ use block::WriteFlags;
 use ring::{Buf, Data};
 
 use crate::join::join_all;
-use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES};
+use crate::mutants::{Mutant, is};
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, block_checksum};
 
 use super::Raid;
 use super::disks::Disk;
@@ -26,10 +27,16 @@ struct Source {
 
 impl Raid {
     /// Gives `stripes` to the chunk that lacks them, with one read of each disk that is needed and
-    /// one write. What other disks hold is believed. `false`, and nothing counts as up to date,
-    /// when they do not all lack the same, or anything is in the way: then
-    /// [`refresh_stripe`](Self::refresh_stripe) does what can be done.
-    pub async fn refresh_run(&self, set: &Set, stripes: Range<u32>) -> bool {
+    /// one write. `crcs` are the checksums of data that lives there (stripe, column, block).
+    /// `false`, and nothing counts as up to date, when they do not all lack the same, when anything
+    /// does not match or is in the way: then [`refresh_stripe`](Self::refresh_stripe) does what can
+    /// be done, and what has to be computed.
+    pub async fn refresh_run(
+        &self,
+        set: &Set,
+        stripes: Range<u32>,
+        crcs: &dyn Fn(u32, usize, usize) -> Option<u32>,
+    ) -> bool {
         let mut guards = Vec::with_capacity(stripes.len());
         for stripe in stripes.clone() {
             guards.push(self.locks.lock(set.id(), stripe).await);
@@ -48,15 +55,30 @@ impl Raid {
                 _ => return false,
             }
         }
+        let proved = sources.iter().zip(&read);
+        if !proved
+            .into_iter()
+            .all(|(source, data)| is_proved(set, &stripes, source.member, data, crcs))
+        {
+            return false;
+        }
         let is_copy = sources.len() == 1;
-        let data =
-            if is_copy { read.pop() } else { computed(set, &stripes, member, &sources, &read) };
+        let data = match is_copy {
+            true => read.pop(),
+            false => computed(set, &stripes, member, &sources, &read)
+                .filter(|data| is_proved(set, &stripes, member, data, crcs)),
+        };
         let Some(data) = data else { return false };
         let target = Target { seat, at: set.byte_at(seat, stripes.start, 0), data };
         let written = self.write_targets(set, stripes.start, &[target], WriteFlags::VOLATILE).await;
         let Ok([Some(disk)]) = written.as_deref() else { return false };
-        stripes.for_each(|stripe| self.credit(set, stripe, disk));
-        true
+        // A parity that was copied as it was is proved by nothing.
+        let is_proved = |stripe: &u32| {
+            !is_copy || set.shape().strip_of(*stripe, member) < set.shape().columns()
+        };
+        let mut proved = stripes.clone();
+        stripes.filter(&is_proved).for_each(|stripe| self.credit(set, stripe, disk));
+        proved.all(|stripe| is_proved(&stripe))
     }
 
     /// The one chunk that lacks all of these stripes and can be written, and whose place in the set
@@ -112,6 +134,31 @@ impl Raid {
     }
 }
 
+/// Whether what a member holds of a run is what the map says, wherever that says anything.
+fn is_proved(
+    set: &Set,
+    stripes: &Range<u32>,
+    member: usize,
+    data: &Data,
+    crcs: &dyn Fn(u32, usize, usize) -> Option<u32>,
+) -> bool {
+    if is(Mutant::BlindRebuild) {
+        return true;
+    }
+    let shape = set.shape();
+    let bytes = data.as_slice().expect("what was read was made still");
+    stripes.clone().zip(bytes.chunks_exact(CLUSTER_BYTES)).all(|(stripe, bytes)| {
+        let strip = shape.strip_of(stripe, member);
+        let fits = |(row, block): (usize, &[u8])| {
+            let crc = crcs(stripe, strip, row);
+            crc.is_none_or(|crc| {
+                block_checksum(set.id(), shape.slot(stripe, strip), row, block) == crc
+            })
+        };
+        strip >= shape.columns() || bytes.chunks_exact(BLOCK_BYTES).enumerate().all(fits)
+    })
+}
+
 /// What a member of a parity set holds, from what others do.
 fn computed(
     set: &Set,
@@ -130,7 +177,8 @@ fn computed(
             let strip = shape.strip_of(stripe, source.member);
             strips[strip] = Some(Loaded { data, first: 0, good: u16::MAX });
         }
-        let rows = Rows { shape, written: set.written(stripe), strips };
+        let written = set.written(stripe);
+        let rows = Rows { set: set.id(), stripe, shape, written, strips };
         let strip = shape.strip_of(stripe, member);
         for (row, to) in (0..CLUSTER_BLOCKS).zip(to.chunks_exact_mut(BLOCK_BYTES)) {
             rows.compute(row, strip, NO_CRCS, to)?;

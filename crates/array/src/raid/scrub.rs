@@ -3,7 +3,7 @@
 use block::BlockError;
 use ring::Buf;
 
-use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, crc32c};
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, block_checksum};
 
 use super::read::Wanted;
 use super::rows::{Crcs, Rows, compute};
@@ -17,17 +17,38 @@ pub struct Scrubbed {
     pub verified: u32,
     /// Rows whose parity was compared with the data.
     pub parity_rows: u32,
-    /// Blocks that could not be read or were wrong, parity included.
+    /// Blocks that could not be read or were wrong, as others prove; parity included.
     pub bad: u32,
     /// How many of them are right again.
     pub repaired: u32,
     /// How many of them are known, and their disk did not take them.
     pub refused: u32,
-    /// Data blocks (column, block) that no disk can give.
-    pub damaged: Vec<(usize, usize)>,
+    /// Data blocks (column, block) that no disk gives as they must be, if the checksums still hold.
+    pub doubted: Vec<(usize, usize)>,
+}
+
+/// What the caller knows of a stripe.
+#[derive(Clone, Copy)]
+pub struct Contents<'a> {
+    /// Checksums of live blocks (column, block), as of some moment ago.
+    pub crcs: Crcs<'a>,
+    /// Whether anything lives, or may live, in a column now.
+    pub is_taken: &'a dyn Fn(usize) -> bool,
+}
+
+impl std::fmt::Debug for Contents<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Contents").finish_non_exhaustive()
+    }
 }
 
 impl Scrubbed {
+    fn doubt(&mut self, column: usize, block: usize) {
+        if !self.doubted.contains(&(column, block)) {
+            self.doubted.push((column, block));
+        }
+    }
+
     fn count(&mut self, is_repaired: bool) {
         *(if is_repaired { &mut self.repaired } else { &mut self.refused }) += 1;
     }
@@ -37,8 +58,8 @@ impl Scrubbed {
 const ROWS: std::ops::Range<usize> = 0..CLUSTER_BLOCKS;
 
 impl Raid {
-    /// Verifies and repairs what the disks that are there hold of a stripe. `crcs` gives the
-    /// checksums of live blocks (column, block); blocks without one are only good for parity.
+    /// Verifies and repairs what the disks that are there hold of a stripe. Hosts may write beside
+    /// it: a disk is wrong only where another one, or the parity, has what is expected.
     /// Members that are away or stale are left to [`refresh_stripe`](Self::refresh_stripe).
     ///
     /// # Errors
@@ -48,7 +69,7 @@ impl Raid {
         &self,
         set: &Set,
         stripe: u32,
-        crcs: &dyn Fn(usize, usize) -> Option<u32>,
+        known: Contents<'_>,
     ) -> Result<Scrubbed, ReadError> {
         let _guard = self.locks.lock(set.id(), stripe).await;
         if set.written(stripe) == 0 {
@@ -59,9 +80,9 @@ impl Raid {
         }
         let mut found = Scrubbed::default();
         let scrubbed = if set.shape().parity() == 0 {
-            self.scrub_copies(set, stripe, crcs, &mut found).await
+            self.scrub_copies(set, stripe, known.crcs, &mut found).await
         } else {
-            self.scrub_parity(set, stripe, crcs, &mut found).await
+            self.scrub_parity(set, stripe, known, &mut found).await
         };
         match scrubbed {
             Ok(()) => Ok(found),
@@ -82,24 +103,24 @@ impl Raid {
             for row in ROWS {
                 let Some(crc) = crcs(0, row) else { continue };
                 found.verified += 1;
-                if loaded.block(row).is_some_and(|block| crc32c(block) == crc) {
+                let fits = |block| block_checksum(set.id(), stripe, row, block) == crc;
+                if loaded.block(row).is_some_and(fits) {
+                    continue;
+                }
+                let without = Some(copy.disk.id());
+                let rows = row..row + 1;
+                let wanted = Wanted { without, ..Wanted::any(set, (stripe, 0), rows, crcs) };
+                let fetched = self.fetch(&wanted).await.map_err(WriteError::Later)?;
+                if fetched.missing != 0 {
+                    found.doubt(0, row);
                     continue;
                 }
                 found.bad += 1;
                 if loaded.block(row).is_some() {
                     copy.disk.count_mismatch();
                 }
-                let without = Some(copy.disk.id());
-                let rows = row..row + 1;
-                let wanted = Wanted { set, stripe, strip: 0, rows, crcs, without, first: None };
-                let fetched = self.fetch(&wanted).await.map_err(WriteError::Later)?;
-                if fetched.missing == 0 {
-                    let data = fetched.bytes.freeze();
-                    let is_done = self.repair(set, stripe, &copy, row, data).await?;
-                    found.count(is_done);
-                } else if !found.damaged.contains(&(0, row)) {
-                    found.damaged.push((0, row));
-                }
+                let data = fetched.bytes.freeze();
+                found.count(self.repair(set, stripe, &copy, row, data).await?);
             }
         }
         Ok(())
@@ -109,26 +130,21 @@ impl Raid {
         &self,
         set: &Set,
         stripe: u32,
-        crcs: Crcs<'_>,
+        known: Contents<'_>,
         found: &mut Scrubbed,
     ) -> Result<(), WriteError> {
-        let columns = set.shape().columns();
+        let (columns, crcs) = (set.shape().columns(), known.crcs);
         let mut rows =
             self.load_rows(set, stripe, u16::MAX, &ROWS).await.map_err(WriteError::Later)?;
         let is_live = |column: usize, row| rows.block(column, row).is_some_and(|b| !b.is_empty());
         let live = (0..columns).flat_map(|column| ROWS.map(move |row| (column, row)));
-        let known = live.filter(|(column, row)| crcs(*column, *row).is_some());
-        found.verified += known.filter(|(column, row)| is_live(*column, *row)).count() as u32;
-        for (column, row) in rows.reject_wrong(crcs) {
-            self.blame(set, stripe, column, row);
-        }
+        let checked = live.filter(|(column, row)| crcs(*column, *row).is_some());
+        found.verified += checked.filter(|(column, row)| is_live(*column, *row)).count() as u32;
+        let rejected = rows.reject_wrong(crcs);
         for row in ROWS {
             let Some(data) = rows.complete(row, crcs) else {
                 let is_gone = |column: &usize| rows.block(*column, row).is_none();
-                for column in (0..columns).filter(is_gone) {
-                    found.bad += u32::from(rows.strips[column].is_some());
-                    found.damaged.push((column, row));
-                }
+                (0..columns).filter(is_gone).for_each(|column| found.doubt(column, row));
                 continue;
             };
             // A block that was computed without a checksum to prove it proves nothing itself.
@@ -137,27 +153,41 @@ impl Raid {
             let proves_parity = (0..columns).all(is_proved);
             for (column, block) in data.iter().enumerate() {
                 if rows.block(column, row).is_none() && rows.strips[column].is_some() {
+                    if rejected.contains(&(column, row)) {
+                        self.blame(set, stripe, column);
+                    }
                     found.bad += 1;
                     found.count(self.mend(set, stripe, (column, row), block).await?);
                 }
             }
             if proves_parity {
                 let data: Vec<&[u8]> = data.iter().map(AsRef::as_ref).collect();
-                self.scrub_parity_row(set, stripe, row, (&rows, &data), found).await?;
+                self.scrub_parity_row(set, (stripe, row), known, (&rows, &data), found).await?;
             }
         }
         Ok(())
     }
 
+    /// Compares the parity of a row with data that is right, where it is known what it must be.
     async fn scrub_parity_row(
         &self,
         set: &Set,
-        stripe: u32,
-        row: usize,
+        (stripe, row): (u32, usize),
+        known: Contents<'_>,
         (rows, data): (&Rows, &[&[u8]]),
         found: &mut Scrubbed,
     ) -> Result<(), WriteError> {
         let (columns, strips) = (set.shape().columns(), set.shape().strips());
+        let is_covered = |column: &usize| rows.written >> *column & 1 == 1;
+        let mut unknown =
+            (0..columns).filter(is_covered).filter(|c| (known.crcs)(*c, row).is_none());
+        // Something came there after the caller had looked: what it must be is not known.
+        if unknown.clone().any(known.is_taken) {
+            return Ok(());
+        }
+        // What nobody owns any more still counts in the parity; whether it rotted or the parity
+        // did cannot be told, and matters to nobody.
+        let is_all_known = unknown.next().is_none();
         found.parity_rows += 1;
         let mut parities = vec![[0; BLOCK_BYTES]; strips - columns];
         compute(data, &mut parities.iter_mut().map(|p| &mut p[..]).collect::<Vec<_>>());
@@ -166,8 +196,8 @@ impl Raid {
             if held == Some(&right[..]) {
                 continue;
             }
-            if held.is_some() {
-                self.blame(set, stripe, strip, row);
+            if held.is_some() && is_all_known {
+                self.blame(set, stripe, strip);
             }
             if rows.strips[strip].is_some() {
                 found.bad += 1;

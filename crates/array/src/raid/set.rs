@@ -433,7 +433,9 @@ impl Set {
         self.turn.fetch_add(1, Ordering::Relaxed) as usize
     }
 
-    pub(super) fn set_written(&self, stripe: u32, columns: u8) {
+    /// The parity of `stripe` covers these columns and no others.
+    pub fn set_written(&self, stripe: u32, columns: u8) {
+        assert!(usize::from(columns) >> self.shape.columns() == 0, "columns of this set");
         if let Some(written) = self.state_mut().written.get_mut(stripe as usize) {
             *written = columns;
         }

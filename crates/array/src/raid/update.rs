@@ -13,10 +13,12 @@ use ring::{Buf, Data};
 
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, SetId};
 
+use super::geometry::Shape;
 use super::rows::{Crcs, Rows, compute, mask_of, rows_of};
 use super::set::Set;
 use super::write::{Put, still_now};
 use super::{Raid, ReadError, WriteError};
+use crate::mutants::{Mutant, is};
 
 /// New contents of blocks of one column.
 #[derive(Debug, Clone)]
@@ -85,10 +87,15 @@ impl Raid {
     /// of blocks as they are now (column, block), where the caller knows them: above all those of
     /// the blocks that change, or a damaged one of them damages the parity.
     ///
+    /// A column that the parity covers and whose checksums are not known belonged to something that
+    /// was freed. It may have rotted since, unseen by any read, and must not carry its rot into the
+    /// parity: so data and parity of its rows must agree first.
+    ///
     /// Until the update is applied nothing else may change the stripe.
     ///
     /// # Errors
-    /// When what is needed cannot be read.
+    /// When what is needed cannot be read; [`ReadError::Unproved`] when data and parity disagree:
+    /// then [`plan_anew`](Self::plan_anew) helps.
     pub async fn plan_update(
         &self,
         set: &Set,
@@ -104,6 +111,7 @@ impl Raid {
             .map(|change| Ok(Change { data: still_now(&change.data)?, ..change.clone() }));
         let changes: Vec<Change> = changes.collect::<Result<_, _>>().map_err(later)?;
         let _guard = self.locks.lock(set.id(), stripe).await;
+        self.prove_reused(set, stripe, &changes, crcs).await?;
         let mut puts = Vec::new();
         for run in runs(&changes) {
             let parities = self.new_parity(set, stripe, &run, &changes, crcs).await?;
@@ -142,8 +150,98 @@ impl Raid {
         assert!(update.set == set.id(), "the update is for this set");
         let _guard = self.locks.lock(set.id(), update.stripe).await;
         self.put(set, update.stripe, update.written, &update.puts, flags).await?;
-        set.mark_written(update.stripe, update.written);
+        set.set_written(update.stripe, update.written);
         Ok(())
+    }
+
+    /// Makes sure that columns which are used again agree with the parity that covers them.
+    async fn prove_reused(
+        &self,
+        set: &Set,
+        stripe: u32,
+        changes: &[Change],
+        crcs: Crcs<'_>,
+    ) -> Result<(), ReadError> {
+        let written = set.written(stripe);
+        for run in runs(changes) {
+            let is_unknown =
+                |column: usize| run.rows.clone().any(|row| crcs(column, row).is_none());
+            let reused = rows_of(u16::from(run.columns & written)).any(is_unknown);
+            if !reused || is(Mutant::BlindReuse) {
+                continue;
+            }
+            let rows = self.load_checked(set, stripe, u16::MAX, &run, crcs).await?;
+            if run.rows.clone().any(|row| rows.is_consistent(row, crcs) == Some(false)) {
+                return Err(ReadError::Unproved);
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`plan_update`](Self::plan_update), without relying on the parity that there is: it is
+    /// made anew of the columns in `live` and of the changes, and covers nothing else afterwards.
+    /// `crcs` are those of all that lives in the stripe. Blocks that no disk can give count as what
+    /// their disk holds: they are lost, and the parity gives all others.
+    ///
+    /// # Errors
+    /// When what is needed cannot be read now.
+    pub async fn plan_anew(
+        &self,
+        set: &Set,
+        stripe: u32,
+        changes: &[Change],
+        live: u8,
+        crcs: &dyn Fn(usize, usize) -> Option<u32>,
+    ) -> Result<Update, ReadError> {
+        let shape = set.shape();
+        let changes = changes
+            .iter()
+            .map(|change| Ok(Change { data: still_now(&change.data)?, ..change.clone() }));
+        let changes: Vec<Change> = changes.collect::<Result<_, _>>().map_err(later)?;
+        let _guard = self.locks.lock(set.id(), stripe).await;
+        let changing = changes.iter().fold(0, |mask, change| mask | 1 << change.column);
+        let written = live & set.written(stripe) | changing;
+        let whole = Run { rows: 0..CLUSTER_BLOCKS, columns: changing };
+        let raw = self.load_rows(set, stripe, u16::MAX, &whole.rows).await;
+        let raw = raw.map_err(ReadError::Later)?;
+        let proved = self.load_checked(set, stripe, u16::MAX, &whole, crcs).await?;
+        let mut bufs = parity_bufs(&shape, CLUSTER_BLOCKS)?;
+        for row in 0..CLUSTER_BLOCKS {
+            let data = (0..shape.columns()).map(|column| {
+                let joins = set.written(stripe) >> column & 1 == 0;
+                match changed(&changes, column, row) {
+                    Some(new) => Cow::Borrowed(new),
+                    None if joins || written >> column & 1 == 0 => Cow::Borrowed(&[][..]),
+                    None => {
+                        let block = proved.get(column, row, crcs);
+                        let raw = || raw.block(column, row).map(Cow::Borrowed);
+                        block.or_else(raw).unwrap_or(Cow::Borrowed(&[]))
+                    }
+                }
+            });
+            let data: Vec<Cow<'_, [u8]>> = data.collect();
+            let data: Vec<&[u8]> = data.iter().map(AsRef::as_ref).collect();
+            let at = row * BLOCK_BYTES..(row + 1) * BLOCK_BYTES;
+            let mut parities: Vec<&mut [u8]> =
+                bufs.iter_mut().map(|buf| &mut buf[at.clone()]).collect();
+            compute(&data, &mut parities);
+        }
+        let mut puts: Vec<Put> = (shape.columns()..)
+            .zip(bufs)
+            .map(|(strip, buf)| Put { strip, first_block: 0, data: buf.freeze() })
+            .collect();
+        puts.extend(changes.iter().map(|change| Put {
+            strip: change.column,
+            first_block: change.first_block,
+            data: change.data.clone(),
+        }));
+        for column in 0..shape.columns() {
+            // Those that join begin with zeroes around what changes.
+            if (written & !set.written(stripe)) >> column & 1 == 1 {
+                fill_with_zeroes(&mut puts, column);
+            }
+        }
+        Ok(Update { set: set.id(), stripe, written, puts })
     }
 
     /// The parities of a run of rows after the changes.
@@ -204,10 +302,18 @@ impl Raid {
         let loaded = self.load_rows(set, stripe, strips, &run.rows).await;
         let mut rows = loaded.map_err(ReadError::Later)?;
         for (column, row) in rows.reject_wrong(crcs) {
-            self.blame(set, stripe, column, row);
+            if rows.is_proved_wrong(column, row, crcs) {
+                self.blame(set, stripe, column);
+            }
         }
         Ok(rows)
     }
+}
+
+/// A buffer of so many blocks for each parity.
+fn parity_bufs(shape: &Shape, blocks: usize) -> Result<Vec<Buf>, ReadError> {
+    let bufs = (0..shape.parity()).map(|_| Buf::alloc(blocks * BLOCK_BYTES));
+    bufs.collect::<Option<_>>().ok_or(ReadError::Later(BlockError::NoMemory))
 }
 
 static ZEROES: [u8; CLUSTER_BYTES] = [0; CLUSTER_BYTES];
@@ -288,9 +394,7 @@ fn recomputed(
     crcs: Crcs<'_>,
 ) -> Result<Option<Vec<Buf>>, ReadError> {
     let columns = rows.shape.columns();
-    let len = run.rows.len() * BLOCK_BYTES;
-    let bufs: Option<Vec<Buf>> = (0..rows.shape.parity()).map(|_| Buf::alloc(len)).collect();
-    let mut bufs = bufs.ok_or(ReadError::Later(BlockError::NoMemory))?;
+    let mut bufs = parity_bufs(&rows.shape, run.rows.len())?;
     for (i, row) in run.rows.clone().enumerate() {
         let data = (0..columns).map(|column| match changed(changes, column, row) {
             Some(new) => Some(Cow::Borrowed(new)),

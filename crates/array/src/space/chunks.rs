@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::bits::Bits;
 use crate::DiskId;
+use crate::checksum::mix;
 
 /// The chunks of all disks.
 ///
@@ -221,6 +222,8 @@ impl Chunks {
             id,
             free: disk.used.zeros(),
             total: disk.used.len(),
+            // Lots depend on how many chunks are in use, so that equal disks do not form the same
+            // groups again and again, and a rebuild reads from all of them.
             lot: mix(used << 16 | u64::from(id.0)),
         })
         .collect()
@@ -252,16 +255,6 @@ fn sets_possible(disks: &[Candidate], width: usize) -> u64 {
         if enough(middle) { least = middle } else { most = middle - 1 }
     }
     least
-}
-
-/// Spreads numbers: with lots that depend on how many chunks are in use, equal disks do not form
-/// the same groups again and again, and a rebuild reads from all of them.
-/// (The finalizer of `SplitMix64`.)
-fn mix(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]

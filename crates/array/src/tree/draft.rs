@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::node::{self, FANOUT_BITS, Span};
 use super::{INTERIOR_LEVELS, LEAVES_MAX, Missing, Page, PageAddr, PageRef, Pages, Parent, Root};
-use crate::{Epoch, crc32c};
+use crate::Epoch;
 
 /// A tree being changed.
 ///
@@ -196,7 +196,8 @@ impl Commit<'_> {
             }
         }
         let page = page.filter(|page| page.iter().any(|byte| *byte != 0))?;
-        let r = PageRef { addr: (self.alloc)(), birth: self.epoch, crc: crc32c(&*page) };
+        let addr = (self.alloc)();
+        let r = PageRef { addr, birth: self.epoch, crc: addr.checksum(&page) };
         assert!(old.is_none_or(|old| old.addr != r.addr), "a page is never changed where it lies");
         self.writes.push((r, page));
         Some(r)

@@ -23,7 +23,7 @@ pub struct Entry {
     pub place: Place,
     /// The epoch in which that place became the cluster's.
     pub birth: Epoch,
-    /// CRC32C of each of its blocks.
+    /// Checksum of each of its blocks.
     pub crcs: [u32; CLUSTER_BLOCKS],
 }
 

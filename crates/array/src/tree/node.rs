@@ -10,7 +10,7 @@ use std::num::NonZeroU64;
 use serde::{Deserialize, Serialize};
 
 use super::{INTERIOR_LEVELS, LEAVES_MAX, Page};
-use crate::{Epoch, SetId, crc32c};
+use crate::{CLUSTER_BLOCKS, Epoch, SetId, block_checksum};
 
 /// References of a page, as a power of two.
 pub(super) const FANOUT_BITS: u32 = 8;
@@ -57,6 +57,20 @@ impl PageAddr {
     pub fn index(self) -> u32 {
         self.raw() as u32
     }
+
+    /// The slot of the set that it is a block of, and which one.
+    #[must_use]
+    pub fn slot(self) -> (u32, usize) {
+        let blocks = CLUSTER_BLOCKS as u32;
+        (self.index() / blocks, (self.index() % blocks) as usize)
+    }
+
+    /// The checksum of a page here.
+    #[must_use]
+    pub fn checksum(self, page: &Page) -> u32 {
+        let (slot, block) = self.slot();
+        block_checksum(self.set(), slot, block, page)
+    }
 }
 
 /// Names a page, and tells what it must contain.
@@ -66,7 +80,7 @@ pub struct PageRef {
     pub addr: PageAddr,
     /// The epoch of the checkpoint that wrote it.
     pub birth: Epoch,
-    /// CRC32C of its 4 KiB.
+    /// [Checksum](PageAddr::checksum) of its 4 KiB.
     pub crc: u32,
 }
 
@@ -74,7 +88,7 @@ impl PageRef {
     /// Whether `page` is what this reference names.
     #[must_use]
     pub fn verifies(&self, page: &Page) -> bool {
-        crc32c(page) == self.crc
+        self.addr.checksum(page) == self.crc
     }
 }
 

@@ -14,6 +14,7 @@ use futures_util::future::{Either, select};
 
 use crate::core::Core;
 
+pub(crate) use heal::HealQueue;
 pub(crate) use jobs::{Job, Progress};
 pub(crate) use refresh::is_suspect;
 pub(crate) use scrub::Findings;

@@ -4,6 +4,7 @@
 //! returned members alike lack stripes, which the set's stale bits name; bringing those up to
 //! date is all there is to do. As every set has its own chunk to be filled, all disks take part.
 
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +13,11 @@ use futures_util::StreamExt;
 use futures_util::stream;
 
 use crate::api::JobKind;
-use crate::core::{Core, State};
+use crate::core::{Core, Knowledge, State};
 use crate::label::MemberState;
-use crate::raid::{Access, ReadError, Seat, Set};
+use crate::raid::{Access, Proof, ReadError, Seat, Set};
 use crate::space::{Kind, width};
-use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId};
+use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId, Place, SetId};
 
 /// Neighbouring stripes that are read and written at once, so that disks seldom seek: 4 MiB of a
 /// disk, or 1 MiB where parity is computed or hosts want the disks too.
@@ -27,10 +28,45 @@ const RUNS_IN_FLIGHT: usize = 24;
 /// Runs between two looks at what hosts are doing: the first number while they do nothing.
 const RUNS_PER_STEP: [usize; 2] = [8 * RUNS_IN_FLIGHT, RUNS_IN_FLIGHT];
 
+/// Stripes whose checksums are in memory at a time: some 100 bytes for each column.
+const STRIPES_KNOWN_MAX: u64 = 1 << 17;
+/// How often a stripe that hosts are changing is looked up anew in one pass.
+const LOOKS_MAX: usize = 8;
+
 /// Stripes of a set that follow each other.
 type Run = (Arc<Set>, Range<u32>);
-/// Errors of one disk after which its data is copied to others.
-pub(crate) const ERRORS_MAX: u64 = 100;
+
+/// What became of stripes that were to be brought up to date.
+#[derive(Debug, Default)]
+struct Outcome {
+    /// Stripes that lack nothing any more.
+    refreshed: u64,
+    /// Blocks that no disk has.
+    lost: u64,
+    /// Some stripe changes too fast to be copied now.
+    is_unsure: bool,
+}
+
+impl Outcome {
+    fn add(&mut self, other: &Self) {
+        self.refreshed += other.refreshed;
+        self.lost += other.lost;
+        self.is_unsure |= other.is_unsure;
+    }
+}
+
+/// How many of these runs can be known at the same time.
+fn group_len(work: &[Run]) -> usize {
+    let mut stripes = 0;
+    let fits = |(_, run): &&Run| {
+        stripes += run.len() as u64;
+        stripes <= STRIPES_KNOWN_MAX
+    };
+    work.iter().take_while(fits).count().max(1)
+}
+
+/// Errors of one disk of late after which its data is copied to others.
+const ERRORS_MAX: u64 = 100;
 
 impl Core {
     /// Restores redundancy; whether there was anything to do.
@@ -57,7 +93,7 @@ impl Core {
         let failed = records.filter(|record| record.state == MemberState::Failed);
         let away = state.away.iter().filter(|(_, (since, _))| is_due(*since));
         let disks = self.raid.disks().all();
-        let suspect = disks.iter().filter(|disk| is_suspect(disk));
+        let suspect = disks.iter().filter(|disk| is_suspect(disk, now));
         failed
             .map(|record| record.disk)
             .chain(away.map(|(disk, _)| *disk))
@@ -187,74 +223,171 @@ impl Core {
         })
     }
 
-    async fn refresh_all(self: &Arc<Self>, work: Vec<Run>) {
+    /// Brings stripes up to date, as many at a time as can be known.
+    async fn refresh_all(self: &Arc<Self>, mut work: Vec<Run>) {
         let stripes_of = |runs: &[Run]| runs.iter().map(|(_, run)| run.len() as u64).sum::<u64>();
         let strip = CLUSTER_BYTES as u64;
         let job = self.begin_job(JobKind::Rebuild, "sets", stripes_of(&work) * strip);
         let mut pace = self.pace();
+        let mut outcome = Outcome::default();
+        // Metadata first and for itself: it is little, and much hangs on it.
+        work.sort_by_key(|(set, _)| set.level().is_some());
+        let metadata = work.iter().take_while(|(set, _)| set.level().is_none()).count();
         let mut left = &work[..];
         while !left.is_empty() {
-            let is_short = pace.are_hosts_busy();
-            let count = RUNS_PER_STEP[usize::from(is_short)].min(left.len());
-            let (step, rest) = left.split_at(count);
+            let kind = metadata.saturating_sub(work.len() - left.len());
+            let same_kind = if kind > 0 { &left[..kind] } else { left };
+            let (group, rest) = left.split_at(group_len(same_kind));
             left = rest;
-            let refreshes = step.iter().map(move |(set, run)| self.refresh_run(set, run, is_short));
-            let mut running = stream::iter(refreshes).buffer_unordered(RUNS_IN_FLIGHT);
-            let mut is_stuck = true;
-            while let Some(done) = running.next().await {
-                is_stuck &= !done;
+            let Some(known) = self.know_work(group).await else { break };
+            let mut group = group;
+            while !group.is_empty() {
+                let is_short = pace.are_hosts_busy();
+                let count = RUNS_PER_STEP[usize::from(is_short)].min(group.len());
+                let (step, rest) = group.split_at(count);
+                group = rest;
+                let done = self.refresh_step(step, &known, is_short).await;
+                let is_stuck = done.refreshed == 0;
+                outcome.add(&done);
+                job.add(stripes_of(step) * strip);
+                if is_stuck || self.lock().stopped.is_some() {
+                    // More disks have gone: look anew at what can be done.
+                    self.note_lost(outcome.lost);
+                    self.env.sleep(super::LOOK).await;
+                    return;
+                }
+                self.rest(&mut pace).await;
             }
-            job.add(stripes_of(step) * strip);
-            if is_stuck || self.lock().stopped.is_some() {
-                // More disks have gone: look anew at what can be done.
-                self.env.sleep(super::LOOK).await;
-                return;
-            }
-            self.rest(&mut pace).await;
+        }
+        self.note_lost(outcome.lost);
+        if outcome.is_unsure {
+            // The next look knows what was changed meanwhile.
+            _ = self.checkpointed().await;
         }
     }
 
-    /// Brings a run of stripes up to date; whether any of them is.
-    async fn refresh_run(&self, set: &Arc<Set>, run: &Range<u32>, is_short: bool) -> bool {
+    /// What lives in these stripes.
+    async fn know_work(self: &Arc<Self>, work: &[Run]) -> Option<Knowledge> {
+        let wanted: HashSet<(SetId, u32)> = work
+            .iter()
+            .flat_map(|(set, run)| run.clone().map(move |stripe| (set.id(), stripe)))
+            .collect();
+        let mut sets: Vec<Arc<Set>> = work.iter().map(|(set, _)| Arc::clone(set)).collect();
+        sets.sort_by_key(|set| set.id());
+        sets.dedup_by_key(|set| set.id());
+        let known = self.knowledge(&sets, &|set, stripe| wanted.contains(&(set, stripe))).await;
+        known.map_err(|error| tracing::error!("what is to be restored is not known: {error}")).ok()
+    }
+
+    async fn refresh_step(
+        self: &Arc<Self>,
+        step: &[Run],
+        known: &Knowledge,
+        is_short: bool,
+    ) -> Outcome {
+        let refreshes = step.iter().map(|(set, run)| self.refresh_run(set, run, known, is_short));
+        let mut running = stream::iter(refreshes).buffer_unordered(RUNS_IN_FLIGHT);
+        let mut outcome = Outcome::default();
+        while let Some(done) = running.next().await {
+            outcome.add(&done);
+        }
+        outcome
+    }
+
+    /// Brings a run of stripes up to date.
+    async fn refresh_run(
+        self: &Arc<Self>,
+        set: &Arc<Set>,
+        run: &Range<u32>,
+        known: &Knowledge,
+        is_short: bool,
+    ) -> Outcome {
         let len_max = if is_short { SHORT_RUN_STRIPES } else { RUN_STRIPES };
-        let mut any = false;
+        let crc_of = |stripe: u32, column: usize, row: usize| known.crc(set, stripe, column, row);
+        let mut outcome = Outcome::default();
         for from in run.clone().step_by(len_max as usize) {
             let part = from..run.end.min(from + len_max);
             self.touched.add(part.clone().map(|stripe| (set.id(), stripe)));
-            if self.raid.refresh_run(set, part.clone()).await {
-                any = true;
+            if self.raid.refresh_run(set, part.clone(), &crc_of).await {
+                outcome.refreshed += part.len() as u64;
                 continue;
             }
             for stripe in part {
-                any |= self.refresh_one(set, stripe).await;
+                outcome.add(&self.refresh_one(set, stripe, known).await);
             }
         }
-        any
+        outcome
     }
 
-    async fn refresh_one(&self, set: &Arc<Set>, stripe: u32) -> bool {
+    async fn refresh_one(
+        self: &Arc<Self>,
+        set: &Arc<Set>,
+        stripe: u32,
+        known: &Knowledge,
+    ) -> Outcome {
         if self.is_dead(set, stripe) {
-            return true;
+            return Outcome { refreshed: 1, ..Outcome::default() };
         }
         self.touched.add([(set.id(), stripe)]);
-        match self.raid.refresh_stripe(set, stripe, &|_, _| None).await {
-            Ok(refreshed) => {
-                if refreshed.damaged_blocks > 0 {
-                    let text = format!(
-                        "{} blocks of set {} could not be restored: no disk has them",
-                        refreshed.damaged_blocks,
-                        set.id().0
-                    );
-                    tracing::error!("{text}");
-                    self.lock().note(self.env.unix_seconds(), text);
+        // What was looked up since the maps were walked.
+        let mut newer: HashMap<(usize, usize), u32> = HashMap::new();
+        let mut is_sure = false;
+        for _ in 0..LOOKS_MAX {
+            let crc_of = |column: usize, row: usize| {
+                newer.get(&(column, row)).copied().or_else(|| known.crc(set, stripe, column, row))
+            };
+            let proof = Proof { crcs: &crc_of, is_sure };
+            let refreshed = match self.raid.refresh_stripe(set, stripe, proof).await {
+                Ok(refreshed) => refreshed,
+                Err(ReadError::Later(_)) => {
+                    self.env.sleep(crate::core::RETRY).await;
+                    continue;
                 }
-                refreshed.left == 0
+                Err(_) => return Outcome::default(),
+            };
+            self.queue_heals(refreshed.heals);
+            if refreshed.unproved.is_empty() || is_sure {
+                let lost = refreshed.unproved.len() as u64;
+                let refreshed = u64::from(refreshed.left == 0);
+                return Outcome { refreshed, lost, is_unsure: false };
             }
-            Err(ReadError::Later(_)) => {
-                self.env.sleep(crate::core::RETRY).await;
-                false
+            is_sure = true;
+            for (column, row) in refreshed.unproved {
+                let Some(crc) = self.expected(set, (stripe, column), row, known).await else {
+                    return Outcome { is_unsure: true, ..Outcome::default() };
+                };
+                let before = newer.insert((column, row), crc);
+                let before = before.or_else(|| known.crc(set, stripe, column, row));
+                is_sure &= before == Some(crc);
             }
-            Err(_) => false,
+        }
+        Outcome { is_unsure: true, ..Outcome::default() }
+    }
+
+    /// What a block must be now; `None` when that cannot be said: something else lives there by
+    /// now, or the journal is about to overwrite it.
+    async fn expected(
+        &self,
+        set: &Set,
+        (stripe, column): (u32, usize),
+        row: usize,
+        known: &Knowledge,
+    ) -> Option<u32> {
+        if set.level().is_none() {
+            // Pages do not change where they lie, and are kept as long as they are known.
+            return known.crc(set, stripe, column, row);
+        }
+        let columns = known.columns(set.id(), stripe);
+        let (_, owner) = columns.iter().find(|(other, _)| *other == column)?;
+        let place = Place::new(set.id(), set.shape().slot(stripe, column));
+        self.look_up(place, owner, row).await.ok().flatten()
+    }
+
+    fn note_lost(&self, blocks: u64) {
+        if blocks > 0 {
+            let text = format!("{blocks} blocks could not be restored: no disk has them");
+            tracing::error!("{text}");
+            self.lock().note(self.env.unix_seconds(), text);
         }
     }
 
@@ -351,7 +484,6 @@ fn leave_chunk(state: &mut State, set: &Set, chunk: Seat) {
 }
 
 /// Whether a disk has failed so often that it should be emptied while it still can be read.
-pub(crate) fn is_suspect(disk: &crate::raid::Disk) -> bool {
-    let counts = disk.counts();
-    disk.access() == Access::Full && counts.read_errors + counts.mismatches > ERRORS_MAX
+pub(crate) fn is_suspect(disk: &crate::raid::Disk, now: Duration) -> bool {
+    disk.access() == Access::Full && disk.recent_errors(now) > ERRORS_MAX
 }

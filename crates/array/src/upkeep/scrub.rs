@@ -1,39 +1,27 @@
 //! Reading and comparing everything: data with its checksums, copies and parity with the data,
 //! maps with what counts as taken.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream;
 
 use crate::api::{CheckReport, JobKind};
-use crate::core::{Core, RETRY};
+use crate::core::{Core, Knowledge, Known, Met, RETRY};
 use crate::error::ArrayError;
-use crate::raid::{ReadError, Scrubbed, Set};
+use crate::raid::{Contents, ReadError, Scrubbed, Set};
 use crate::space::Kind;
-use crate::tree::{self, Root, Seen, leaf};
 use crate::volume::Of;
-use crate::{CLUSTER_BLOCKS, CLUSTER_BYTES, Place, SetId, VersionId};
+use crate::{CLUSTER_BLOCKS, CLUSTER_BYTES, Place, SetId};
 
-/// Slots whose checksums are in memory at a time: 100 bytes each.
-const SLOTS_MAX: u64 = 1 << 18;
+/// Slots whose checksums are in memory at a time: 120 bytes each.
+const SLOTS_MAX: u64 = 1 << 19;
 const STRIPES_IN_FLIGHT: usize = 8;
 /// Stripes after which hosts get their share.
 const STRIPES_PER_STEP: usize = 64;
-const STEP_PAGES: usize = 256;
-
-/// A cluster that some map has.
-#[derive(Clone, Copy)]
-struct Known {
-    crcs: [u32; CLUSTER_BLOCKS],
-    /// Who has it, to look again.
-    of: Of,
-    cluster: u64,
-}
-
-/// Clusters by stripe and column.
-type Stripes = BTreeMap<(SetId, u32), Vec<(usize, Known)>>;
+/// A report of a broken array must not fill the memory.
+const PROBLEMS_MAX: usize = 1000;
 
 /// What a scrub or check found so far.
 #[derive(Debug, Default)]
@@ -45,9 +33,8 @@ pub(crate) struct Findings {
 
 impl Findings {
     fn problem(&mut self, text: String) {
-        tracing::error!("{text}");
-        // A report of a broken array must not fill the memory.
-        if self.report.problems.len() < 1000 {
+        if self.report.problems.len() < PROBLEMS_MAX {
+            tracing::error!("{text}");
             self.report.problems.push(text);
         }
     }
@@ -61,64 +48,20 @@ impl Core {
         let turn = self.checkpointing.take().await;
         let mut findings = Findings::default();
         for map in self.roots() {
-            self.walk(map, &mut findings, &mut |_, _| ()).await?;
+            let mut meet = |met| match met {
+                Met::Page(raw, _) => {
+                    findings.report.pages += 1;
+                    findings.pages.insert(raw);
+                }
+                Met::Cluster(place, _) => _ = findings.places.insert(place),
+            };
+            self.walk(map, &mut meet).await?;
         }
         self.check_space(&mut findings);
         self.check_labels(&mut findings).await;
         drop(turn);
         self.scrub_data(&mut findings).await?;
         Ok(findings.report)
-    }
-
-    /// All maps there are.
-    fn roots(&self) -> Vec<(Of, Root, u32)> {
-        let state = self.lock();
-        let heads = state.tables.volumes.iter();
-        let heads = heads.map(|(id, volume)| (Of::Head(*id), volume.head.root, 0));
-        let frozen = state.tables.versions.iter().map(|(id, version)| {
-            let volume = version.snapshot.as_ref().map_or(VersionId(0), |s| s.volume);
-            // What a deletion has passed was given back.
-            let from = version.deleting_from_leaf.unwrap_or(0);
-            (Of::Snapshot(volume, *id), version.contents.root, from)
-        });
-        heads.chain(frozen).collect()
-    }
-
-    /// Shows every cluster of a map that was not shown before.
-    async fn walk(
-        &self,
-        (of, root, from): (Of, Root, u32),
-        findings: &mut Findings,
-        show: &mut dyn FnMut(Place, Known),
-    ) -> Result<(), ArrayError> {
-        let mut next = Some(from);
-        while let Some(from) = next {
-            let mut seen: Vec<(Place, Known)> = Vec::new();
-            let mut pages: Vec<u64> = Vec::new();
-            let step = self.with_pages(|state| {
-                seen.clear();
-                pages.clear();
-                tree::visit(&mut state.pages, root, from, STEP_PAGES, |part| match part {
-                    Seen::Interior(page) => pages.push(page.addr.raw()),
-                    Seen::Leaf { leaf: number, r, page } => {
-                        pages.push(r.addr.raw());
-                        for (i, entry) in leaf::entries(page) {
-                            let cluster = leaf::cluster(number, i);
-                            seen.push((entry.place, Known { crcs: entry.crcs, of, cluster }));
-                        }
-                    }
-                })
-            });
-            next = step.await?;
-            findings.report.pages += pages.len() as u64;
-            findings.pages.extend(pages);
-            for (place, known) in seen {
-                if findings.places.insert(place) {
-                    show(place, known);
-                }
-            }
-        }
-        Ok(())
     }
 
     /// What the maps have is what counts as taken, to the slot.
@@ -194,18 +137,16 @@ impl Core {
         }
     }
 
-    /// Verifies all data and parity, set by set, and repairs what it can.
+    /// Verifies all data, metadata and parity, set by set, and repairs what it can.
     pub(crate) async fn scrub_data(
         self: &Arc<Self>,
         findings: &mut Findings,
     ) -> Result<(), ArrayError> {
-        let sets: Vec<Arc<Set>> =
-            self.sets.all().into_iter().filter(|set| set.level().is_some()).collect();
         let used = self.lock().space.mapped().len() as u64;
         let job = self.begin_job(JobKind::Scrub, "array", used * CLUSTER_BYTES as u64);
         let mut group: Vec<Arc<Set>> = Vec::new();
         let mut slots = 0;
-        for set in sets {
+        for set in self.sets.all() {
             slots += u64::from(set.slots());
             group.push(set);
             if slots >= SLOTS_MAX {
@@ -228,61 +169,99 @@ impl Core {
         findings: &mut Findings,
         job: &crate::upkeep::Job,
     ) -> Result<(), ArrayError> {
-        if sets.is_empty() {
-            return Ok(());
-        }
-        let by_id: HashMap<SetId, &Arc<Set>> = sets.iter().map(|set| (set.id(), set)).collect();
-        // What is freed from here on is not used again before this group is done.
-        let _readers = Arc::clone(&self.lock().readers);
-        let mut stripes = Stripes::new();
-        let mut walked = Findings::default();
-        for map in self.roots() {
-            let keep = &mut |place: Place, known| {
-                if let Some(set) = by_id.get(&place.set()) {
-                    let (stripe, column) = set.shape().locate(place.slot());
-                    stripes.entry((place.set(), stripe)).or_default().push((column, known));
-                }
-            };
-            self.walk(map, &mut walked, keep).await?;
-        }
+        let known = self.knowledge(sets, &|_, _| true).await?;
         let mut pace = self.pace();
-        let mut left = stripes.iter().peekable();
-        while left.peek().is_some() {
-            let step = left.by_ref().take(STRIPES_PER_STEP).map(|((id, stripe), columns)| {
-                let set = by_id[id];
-                async move { (columns, self.scrub_stripe(set, *stripe, columns).await) }
-            });
-            let mut running = stream::iter(step).buffer_unordered(STRIPES_IN_FLIGHT);
-            while let Some((columns, scrubbed)) = running.next().await {
-                job.add(columns.len() as u64 * CLUSTER_BYTES as u64);
-                findings.report.stripes += 1;
-                findings.report.clusters += columns.len() as u64;
-                match scrubbed {
-                    Ok(scrubbed) => self.look_again(columns, &scrubbed, findings).await,
-                    Err(error) => findings.problem(format!("a stripe cannot be verified: {error}")),
-                }
+        let all: Vec<(SetId, u32)> = known.all_stripes();
+        for step in all.chunks(STRIPES_PER_STEP) {
+            // All that is done for a stripe is done in its future: one that is not polled may hold
+            // the lock of a stripe that another one waits for.
+            let scrubs = step.iter().map(|(set, stripe)| self.scrub_one(*set, *stripe, &known));
+            let mut running = stream::iter(scrubs).buffer_unordered(STRIPES_IN_FLIGHT);
+            while let Some(found) = running.next().await {
+                job.add(found.clusters * CLUSTER_BYTES as u64);
+                findings.add(found);
             }
+            drop(running);
             self.rest(&mut pace).await;
         }
         Ok(())
+    }
+
+    /// Verifies and repairs a stripe, and looks again at what seems to be lost.
+    async fn scrub_one(self: &Arc<Self>, id: SetId, stripe: u32, known: &Knowledge) -> Found {
+        let columns = known.columns(id, stripe);
+        let mut found = Found { clusters: columns.len() as u64, ..Found::default() };
+        // It may have been dissolved meanwhile.
+        let Some(set) = self.sets.find(id) else { return found };
+        match self.scrub_stripe(&set, stripe, known).await {
+            Ok(scrubbed) => {
+                for (column, block) in &scrubbed.doubted {
+                    let known = columns.iter().find(|(other, _)| other == column);
+                    if let Some((_, known)) = known
+                        && self.is_lost(&set, (stripe, *column), *block, known).await
+                    {
+                        found.lost.push(self.lost_text(known, *block));
+                    }
+                }
+                found.scrubbed = scrubbed;
+            }
+            Err(error) => found.problem = Some(format!("a stripe cannot be verified: {error}")),
+        }
+        found
     }
 
     async fn scrub_stripe(
         &self,
         set: &Set,
         stripe: u32,
-        columns: &[(usize, Known)],
+        known: &Knowledge,
     ) -> Result<Scrubbed, ReadError> {
-        let crc_of = |column: usize, block: usize| {
-            let known = columns.iter().find(|(other, _)| *other == column);
-            known.map(|(_, known)| known.crcs[block])
+        let crc_of = |column: usize, block: usize| known.crc(set, stripe, column, block);
+        let is_taken = |column: usize| {
+            let state = self.lock();
+            let slots = state.space.pool.slots(set.id());
+            slots.is_some_and(|slots| slots.is_used(set.shape().slot(stripe, column)))
         };
+        let contents = Contents { crcs: &crc_of, is_taken: &is_taken };
         loop {
-            match self.raid.scrub_stripe(set, stripe, &crc_of).await {
+            match self.raid.scrub_stripe(set, stripe, contents).await {
                 Err(ReadError::Later(_)) => self.env.sleep(RETRY).await,
                 result => return result,
             }
         }
+    }
+
+    /// Whether a block that did not match is lost: the map says the same of it now, and it still
+    /// cannot be read.
+    async fn is_lost(
+        self: &Arc<Self>,
+        set: &Arc<Set>,
+        (stripe, column): (u32, usize),
+        block: usize,
+        known: &Known,
+    ) -> bool {
+        let slot = set.shape().slot(stripe, column);
+        let place = Place::new(set.id(), slot);
+        loop {
+            let Ok(Some(crc)) = self.look_up(place, known, block).await else { return false };
+            match self.read_place(place, block, &[crc]).await {
+                Ok(_) => return false,
+                Err(ReadError::Later(_)) => self.env.sleep(RETRY).await,
+                Err(_) => {
+                    // What it must be may have changed while it was read.
+                    if self.look_up(place, known, block).await == Ok(Some(crc)) {
+                        self.raid.blame_lost(set, slot);
+                        return true;
+                    }
+                }
+            }
+        }
+    }
+
+    fn lost_text(&self, known: &Known, block: usize) -> String {
+        let first = known.cluster * CLUSTER_BLOCKS as u64 + block as u64;
+        let at = first * crate::BLOCK_BYTES as u64;
+        format!("{} has lost the 4 KiB at byte {at}: no disk holds them", self.name_of(known.of))
     }
 
     fn name_of(&self, of: Of) -> String {
@@ -301,31 +280,31 @@ impl Core {
             }
         }
     }
+}
 
-    /// Blocks that did not match may have been written meanwhile: what counts is whether they can
-    /// be read now.
-    async fn look_again(
-        self: &Arc<Self>,
-        columns: &[(usize, Known)],
-        scrubbed: &Scrubbed,
-        findings: &mut Findings,
-    ) {
-        for (column, block) in &scrubbed.damaged {
-            let Some((_, known)) = columns.iter().find(|(other, _)| other == column) else {
-                continue;
-            };
-            let first = known.cluster * CLUSTER_BLOCKS as u64 + *block as u64;
-            if let Err(error) = self.read(known.of, first, 1).await {
-                let at = first * crate::BLOCK_BYTES as u64;
-                let name = self.name_of(known.of);
-                findings.problem(format!("{name} cannot be read at byte {at}: {error}"));
-            }
-        }
+/// What the scrub of a stripe found.
+#[derive(Debug, Default)]
+struct Found {
+    clusters: u64,
+    scrubbed: Scrubbed,
+    /// Blocks that are lost, in words.
+    lost: Vec<String>,
+    problem: Option<String>,
+}
+
+impl Findings {
+    fn add(&mut self, found: Found) {
+        let Found { clusters, scrubbed, lost, problem } = found;
+        let report = &mut self.report;
+        report.stripes += 1;
+        report.clusters += clusters;
+        report.wrong_blocks += u64::from(scrubbed.bad) + lost.len() as u64;
+        report.repaired_blocks += u64::from(scrubbed.repaired);
+        report.lost_blocks += lost.len() as u64;
+        lost.into_iter().chain(problem).for_each(|text| self.problem(text));
         if scrubbed.refused > 0 {
-            findings.problem(format!(
-                "{} blocks of copies or parity could not be repaired",
-                scrubbed.refused
-            ));
+            let count = scrubbed.refused;
+            self.problem(format!("{count} blocks of copies or parity could not be repaired"));
         }
     }
 }

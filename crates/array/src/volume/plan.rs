@@ -80,6 +80,12 @@ impl Cluster {
         self.base.as_ref().map_or(0, |(_, crcs)| crcs[index])
     }
 
+    /// Where a block lies on disks, and its checksum; `None` when it is zero or in the journal.
+    pub(crate) fn on_disk(&self, index: usize) -> Option<(Place, u32)> {
+        let (place, crcs) = self.base.as_ref()?;
+        (self.blocks[index] == Block::Base).then_some((*place, crcs[index]))
+    }
+
     /// Whether it holds space.
     pub(crate) fn is_mapped(&self) -> bool {
         let in_journal = |block: &Block| matches!(block, Block::Journal(_));

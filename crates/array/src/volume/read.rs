@@ -205,7 +205,9 @@ impl Core {
                     good.data.copy_to(0, &mut buf[at * BLOCK_BYTES..][..good.data.len()]);
                     self.queue_heals(good.heals);
                 }
-                Err(ReadError::Later(_)) => bad = bad.or(Some(Bad { block: at, is_final: false })),
+                Err(ReadError::Later(_) | ReadError::Unproved) => {
+                    bad = bad.or(Some(Bad { block: at, is_final: false }));
+                }
                 Err(ReadError::Damaged { block }) => {
                     bad = bad.or(Some(Bad { block: at + block, is_final: true }));
                 }

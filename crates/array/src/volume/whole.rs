@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use block::{BlockError, IoFuture, WriteFlags};
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::join_all;
 use ring::Data;
 
 use super::Device;
@@ -197,7 +197,7 @@ impl Core {
                 volume,
                 cluster: placed.cluster,
                 place: placed.place,
-                crcs: crate::engine::crcs_of(&placed.data),
+                crcs: crate::engine::crcs_of(placed.place, &placed.data),
             })
             .collect();
         let record = Record::Map { clusters: moved };
@@ -221,6 +221,7 @@ impl Core {
         stripes.sort_unstable();
         stripes.dedup();
         let _held = self.touched.hold(stripes.clone());
+        self.ahead.end(placed.iter().map(|placed| placed.place));
         self.write_stripes(placed).await?;
         if !mutants::is(Mutant::EarlyMap) {
             let mut sets: Vec<_> = stripes.iter().map(|(set, _)| self.sets.get(*set)).collect();
@@ -242,7 +243,7 @@ impl Core {
             let writes = placed
                 .iter()
                 .map(|placed| self.write_place(placed.place, 0, placed.data.clone(), flags));
-            return try_join_all(writes).await.map(drop);
+            return join_all(writes).await.into_iter().collect();
         }
         let mut stripes: Vec<Stripe> = Vec::new();
         for Placed { place, data, .. } in placed {
@@ -258,7 +259,7 @@ impl Core {
             let set = self.sets.get(set);
             until_done(|| self.raid.write_fresh(&set, stripe, &columns, flags), self).await
         });
-        try_join_all(writes).await.map(drop)
+        join_all(writes).await.into_iter().collect()
     }
 
     fn try_map(&self, volume: VersionId, record: &Record) -> Result<Ticket, Wait> {

@@ -5,4 +5,5 @@ mod common;
 mod disks;
 mod full;
 mod property;
+mod rot;
 mod snapshots;

@@ -57,10 +57,16 @@ fn carry_out(desk: &Desk, command: ArrayCommand) -> anyhow::Result<()> {
 /// Prints what was found; problems are a failure.
 fn judge(desk: &Desk, report: &CheckReport) -> anyhow::Result<()> {
     desk.show(report, |report| {
-        let CheckReport { pages, clusters, stripes, problems } = report;
+        let CheckReport { pages, clusters, stripes, problems, .. } = report;
         let mut text = format!(
             "{pages} pages of metadata, {clusters} clusters of data and {stripes} stripes were verified\n"
         );
+        let CheckReport { wrong_blocks, repaired_blocks, lost_blocks, .. } = report;
+        if *wrong_blocks > 0 {
+            text.push_str(&format!(
+                "{wrong_blocks} blocks of 4 KiB were wrong: {repaired_blocks} repaired, {lost_blocks} lost\n"
+            ));
+        }
         problems.iter().for_each(|problem| text.push_str(&format!("{problem}\n")));
         Ok(text)
     })?;

@@ -17,9 +17,10 @@ use ring::{Buf, CoreConfig, Data};
 use disk::{Fuse, TestDisk, turn};
 
 use super::{
-    Change, DiskFailed, Good, Layout, NO_CRCS, Raid, ReadError, Seat, Set, SetRecord, Update,
+    Change, Contents, Crcs, DiskFailed, Good, Layout, NO_CRCS, Proof, Raid, ReadError, Seat, Set,
+    SetRecord, Update,
 };
-use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, DiskId, Level, SetId, crc32c};
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, DiskId, Level, SetId, block_checksum};
 
 const STRIPES: u32 = 4;
 const LAYOUT: Layout =
@@ -59,9 +60,14 @@ fn blocks(seeds: &[u64]) -> Data {
     buf.freeze()
 }
 
-fn crcs(seeds: &[u64]) -> Vec<u32> {
-    seeds.iter().map(|seed| crc32c(&block(*seed))).collect()
+/// The checksums of these blocks when they lie in a slot of the rigs' set, from block `first` on.
+fn crcs(slot: u32, first: usize, seeds: &[u64]) -> Vec<u32> {
+    let crc = |(row, seed): (usize, &u64)| block_checksum(SET, slot, row, &block(*seed));
+    (first..).zip(seeds).map(crc).collect()
 }
+
+/// The set of all rigs.
+const SET: SetId = SetId(5);
 
 /// Seeds of a cluster, all different.
 fn cluster(seed: u64) -> [u64; CLUSTER_BLOCKS] {
@@ -102,7 +108,7 @@ impl Rig {
         let fuse = Arc::new(Fuse::default());
         let disks: Vec<_> = (0..=members).map(|_| TestDisk::new(&fuse, LAYOUT, 2)).collect();
         let seats = (0..members).map(|i| Seat { disk: DiskId(i), chunk: u32::from(i) % 2 });
-        let set = Set::empty(SetId(5), level, seats.collect(), LAYOUT).unwrap();
+        let set = Set::empty(SET, level, seats.collect(), LAYOUT).unwrap();
         Self::of(set, disks, fuse)
     }
 
@@ -159,7 +165,7 @@ impl Rig {
     }
 
     async fn read(&self, slot: u32, first: usize, seeds: &[u64]) -> Result<Good, ReadError> {
-        let read = self.raid.read(&self.set, slot, first, &crcs(seeds)).await;
+        let read = self.raid.read(&self.set, slot, first, &crcs(slot, first, seeds)).await;
         if let Ok(good) = &read {
             assert_eq!(good.data.as_slice().unwrap(), blocks(seeds).as_slice().unwrap());
         }
@@ -174,8 +180,22 @@ impl Rig {
         assert!(self.read(slot, 5, &seeds[5..6]).await.is_ok());
     }
 
+    /// What the owner of column `c` of a stripe knows when it holds the cluster of `seed + c`.
+    fn known(&self, stripe: u32, seed: u64) -> impl Fn(usize, usize) -> Option<u32> + use<> {
+        let shape = self.set.shape();
+        move |column, row| {
+            let slot = shape.slot(stripe, column);
+            Some(crcs(slot, 0, &cluster(seed + column as u64))[row])
+        }
+    }
+
     async fn plan(&self, stripe: u32, changes: &[Change]) -> Update {
-        self.raid.plan_update(&self.set, stripe, changes, NO_CRCS).await.unwrap()
+        // What changes is known; the stripe was filled from seed 1.
+        let all = self.known(stripe, 1);
+        let known = |column: usize, row: usize| {
+            changes.iter().any(|change| change.column == column).then(|| all(column, row))?
+        };
+        self.raid.plan_update(&self.set, stripe, changes, &known).await.unwrap()
     }
 
     /// The disk, and its byte, of a block of a column.
@@ -189,6 +209,11 @@ impl Rig {
         self.disks[disk].flip(at + 100);
         disk
     }
+}
+
+/// What a scrub is told when nothing else lives in the stripe.
+fn contents(crcs: Crcs<'_>) -> Contents<'_> {
+    Contents { crcs, is_taken: &|_| false }
 }
 
 /// All choices of at most `max` of `count` things.

@@ -120,8 +120,9 @@ impl History {
 
     /// What the owner of the data knows of each block of the stripe.
     fn known(&self, stripe: u32) -> impl Fn(usize, usize) -> Option<u32> + use<> {
-        let slots = (0..self.rig.set.shape().columns()).map(|c| self.live[self.slot(stripe, c)]);
-        let crcs: Vec<_> = slots.map(|seeds| seeds.map(|seeds| crcs(&seeds))).collect();
+        let slots = (0..self.rig.set.shape().columns()).map(|c| self.slot(stripe, c));
+        let crc_of = |slot: usize| self.live[slot].map(|seeds| crcs(slot as u32, 0, &seeds));
+        let crcs: Vec<_> = slots.map(crc_of).collect();
         move |column, row| Some(crcs[column].as_ref()?[row])
     }
 
@@ -149,10 +150,6 @@ impl History {
         let is_new = self.live[slot].is_none();
         let (first, count) =
             if is_new { (0, CLUSTER_BLOCKS) } else { (first, count.min(CLUSTER_BLOCKS - first)) };
-        let was_written = self.rig.set.written(stripe) >> column & 1 == 1;
-        if is_new && was_written && self.unsound(stripe) > 0 {
-            return; // Unknown old contents beside damage: the owner leaves such slots alone.
-        }
         let seeds = self.seeds(count);
         let (raid, set) = (&self.rig.raid, &self.rig.set);
         if set.shape().parity() == 0 {
@@ -162,8 +159,18 @@ impl History {
             // The owner of this slot does not know its neighbours.
             let known = |of: usize, row: usize| if of == column { all(of, row) } else { None };
             let changes = [change(column, first, &seeds)];
-            let update = raid.plan_update(set, stripe, &changes, &known).await.unwrap();
+            let update = match raid.plan_update(set, stripe, &changes, &known).await {
+                Err(ReadError::Unproved) => {
+                    let live = self.live_columns(stripe);
+                    raid.plan_anew(set, stripe, &changes, live, &all).await.unwrap()
+                }
+                update => update.unwrap(),
+            };
             raid.apply(set, &update, FLAGS).await.unwrap();
+            if is_new {
+                let shape = set.shape();
+                self.rotten.retain(|(of, m)| *of != stripe || shape.strip_of(stripe, *m) != column);
+            }
         }
         self.live[slot].get_or_insert([0; CLUSTER_BLOCKS])[first..first + count]
             .copy_from_slice(&seeds);
@@ -171,9 +178,6 @@ impl History {
 
     fn free(&mut self, stripe: u32, column: usize) {
         let column = column % self.rig.set.shape().columns();
-        if self.rotten.iter().any(|(of, _)| *of == stripe) {
-            return;
-        }
         let slot = self.slot(stripe, column);
         self.live[slot] = None;
         if self.live_columns(stripe) == 0 {
@@ -212,8 +216,10 @@ impl History {
     async fn refresh(&mut self, stripe: u32) {
         let known = self.known(stripe);
         let before = self.rig.set.stale(stripe);
-        let done = self.rig.raid.refresh_stripe(&self.rig.set, stripe, &known).await.unwrap();
-        assert_eq!(done.damaged_blocks, 0);
+        let proof = Proof { crcs: &known, is_sure: false };
+        let done = self.rig.raid.refresh_stripe(&self.rig.set, stripe, proof).await.unwrap();
+        assert_eq!(done.unproved, []);
+        self.heals.extend(done.heals);
         let now = self.rig.set.stale(stripe);
         self.rotten.retain(|(of, member)| *of != stripe || (before & !now) >> member & 1 == 0);
     }
@@ -221,9 +227,8 @@ impl History {
     fn corrupt(&mut self, stripe: u32, member: usize, block: usize) {
         let member = member % self.rig.members();
         let set = &self.rig.set;
-        let has_dead = set.written(stripe) != self.live_columns(stripe);
         let sound = !self.away.contains(&self.disk_of(member));
-        if has_dead && set.shape().parity() > 0 || !sound || set.stale(stripe) >> member & 1 == 1 {
+        if !sound || set.stale(stripe) >> member & 1 == 1 {
             return;
         }
         let is_new = self.rotten.insert((stripe, member));
@@ -240,8 +245,9 @@ impl History {
 
     async fn scrub(&mut self, stripe: u32) {
         let known = self.known(stripe);
-        let found = self.rig.raid.scrub_stripe(&self.rig.set, stripe, &known).await.unwrap();
-        assert!(found.damaged.is_empty(), "{found:?}");
+        let found =
+            self.rig.raid.scrub_stripe(&self.rig.set, stripe, contents(&known)).await.unwrap();
+        assert!(found.doubted.is_empty(), "{found:?}");
         assert_eq!(found.bad, found.repaired);
         // Without all columns the parity cannot be judged, unless their checksums are known.
         let is_whole = self.rig.set.written(stripe) == self.live_columns(stripe);

@@ -120,8 +120,9 @@ fn updates_with_disks_away_reach_them_when_they_are_back() {
                 away.iter().for_each(|disk| rig.bring_back(*disk));
                 expect_all(&rig, &after, &tag).await;
                 for stripe in rig.set.stale_stripes() {
-                    let done = rig.raid.refresh_stripe(&rig.set, stripe, NO_CRCS).await.unwrap();
-                    assert_eq!((done.left, done.damaged_blocks), (0, 0));
+                    let done =
+                        rig.raid.refresh_stripe(&rig.set, stripe, Proof::NOTHING).await.unwrap();
+                    assert_eq!((done.left, done.unproved), (0, vec![]));
                 }
                 assert!(rig.set.stale_stripes().is_empty());
                 for gone in choices(members.into(), max) {
@@ -176,7 +177,8 @@ fn a_damaged_block_that_changes_does_not_damage_the_parity() {
             let columns = rig.set.shape().columns();
             rig.fill(1, &(0..columns).collect::<Vec<_>>(), 1).await;
             rig.corrupt(1, 0, 3);
-            let known = |column: usize, row: usize| (column == 0).then(|| crcs(&cluster(1))[row]);
+            let known =
+                |column: usize, row: usize| (column == 0).then(|| rig.known(1, 1)(0, row))?;
             let changes = [change(0, 3, &[500])];
             let update = rig.raid.plan_update(&rig.set, 1, &changes, &known).await.unwrap();
             rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
@@ -205,13 +207,13 @@ fn a_part_of_a_new_column_leaves_zeroes_around_it_also_in_an_empty_stripe() {
             let update = rig.plan(1, &[change(1, 6, &[321])]).await;
             rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
             assert_eq!(rig.set.written(1), if old.is_empty() { 0b10 } else { 0b11 });
-            let zero = crc32c(&[0; BLOCK_BYTES]);
+            let slot = rig.set.shape().slot(1, 1);
+            let zero = |row| block_checksum(SET, slot, row, &[0; BLOCK_BYTES]);
             for away in choices(3, 1) {
                 rig.lose(&away);
-                let slot = rig.set.shape().slot(1, 1);
-                let want = [zero, crcs(&[321])[0], zero];
+                let want = [zero(5), crcs(slot, 6, &[321])[0], zero(7)];
                 rig.raid.read(&rig.set, slot, 5, &want).await.unwrap();
-                rig.raid.read(&rig.set, slot, 15, &[zero]).await.unwrap();
+                rig.raid.read(&rig.set, slot, 15, &[zero(15)]).await.unwrap();
                 away.iter().for_each(|disk| rig.disks[*disk].revive());
             }
         }
@@ -239,5 +241,70 @@ fn a_degraded_read_never_sees_an_update_half_way() {
         }
         apply.await.unwrap();
         read.await.unwrap();
+    });
+}
+
+/// A stripe whose column 1 was freed, with rot in it or in the parity.
+async fn with_rot(level: Option<Level>, members: u16, strip: usize) -> Rig {
+    let rig = Rig::new(level, members);
+    rig.fill(1, &(0..rig.set.shape().columns()).collect::<Vec<_>>(), 1).await;
+    (0..CLUSTER_BLOCKS).for_each(|row| _ = rig.corrupt(1, strip, row));
+    rig
+}
+
+#[test]
+fn rot_in_a_freed_column_does_not_get_into_the_parity() {
+    on_a_core(async {
+        for (level, members) in PARITY_SETS {
+            let shape = Rig::new(level, members).set.shape();
+            for strip in (1..2).chain(shape.columns()..shape.strips()) {
+                let rig = with_rot(level, members, strip).await;
+                let columns = shape.columns();
+                let changes = [change(1, 0, &cluster(70))];
+                let plan = rig.raid.plan_update(&rig.set, 1, &changes, NO_CRCS).await;
+                assert_eq!(plan.unwrap_err(), ReadError::Unproved, "{level:?} strip {strip}");
+                // Of four columns the last one was freed too.
+                let live = if columns > 3 { (1 << (columns - 1)) - 1 } else { (1 << columns) - 1 };
+                let known = |column: usize, row: usize| {
+                    (column != 1 && live >> column & 1 == 1)
+                        .then(|| rig.known(1, 1)(column, row))?
+                };
+                let update = rig.raid.plan_anew(&rig.set, 1, &changes, live, &known).await.unwrap();
+                assert_eq!(update.written, live);
+                rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+                assert_eq!(rig.set.written(1), live, "the parity covers nothing else");
+                for away in choices(members.into(), level.unwrap().losses_max()) {
+                    rig.lose(&away);
+                    for column in (0..columns).filter(|column| live >> column & 1 == 1) {
+                        let seed = if column == 1 { 70 } else { 1 + column as u64 };
+                        rig.expect(1, column, &cluster(seed)).await;
+                    }
+                    away.iter().for_each(|disk| rig.disks[*disk].revive());
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_freed_column_without_rot_is_used_again_at_the_price_of_a_look() {
+    on_a_core(async {
+        let rig = Rig::new(Some(Level::Raid6), 6);
+        rig.fill(1, &[0, 1, 2, 3], 1).await;
+        let changes = [change(1, 0, &cluster(70))];
+        let update = rig.raid.plan_update(&rig.set, 1, &changes, NO_CRCS).await.unwrap();
+        rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+        assert_eq!(update.written, 0b1111);
+        // With one disk gone the other parity still tells; with two nothing does.
+        for (gone, is_told) in [(1, true), (2, false)] {
+            let rig = with_rot(Some(Level::Raid6), 6, 1).await;
+            for strip in [2, 3].into_iter().take(gone) {
+                let (disk, _) = rig.place(1, strip, 0);
+                rig.raid.disks().remove(DiskId(disk as u16));
+            }
+            let changes = [change(1, 0, &cluster(70))];
+            let plan = rig.raid.plan_update(&rig.set, 1, &changes, NO_CRCS).await;
+            assert_eq!(plan.is_err(), is_told);
+        }
     });
 }

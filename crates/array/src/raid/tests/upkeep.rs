@@ -28,7 +28,7 @@ async fn expect_all(rig: &Rig, columns: &[usize]) {
 fn heal_of(rig: &Rig, stripe: u32, block: usize, seed: u64) -> Heal {
     let (disk, _) = rig.place(stripe, 0, block);
     let slot = rig.set.shape().slot(stripe, 0);
-    let crc = crcs(&cluster(seed))[block];
+    let crc = crcs(slot, 0, &cluster(seed))[block];
     Heal { set: SetId(5), slot, block, crc, disk: DiskId(disk as u16) }
 }
 
@@ -95,7 +95,7 @@ fn a_lost_disk_is_rebuilt_on_another_while_writes_go_on() {
                 rig.raid.disks().remove(DiskId(lost as u16));
                 let seat = Seat { disk: DiskId(members), chunk: 1 };
                 rig.set.set_replacement(lost, seat).unwrap();
-                rig.raid.refresh_stripe(&rig.set, 0, NO_CRCS).await.unwrap();
+                rig.raid.refresh_stripe(&rig.set, 0, Proof::NOTHING).await.unwrap();
                 rig.fill(0, &columns, 0).await;
                 rig.fill(2, &columns, 20).await;
                 assert_eq!(rig.set.promote_replacement(), None);
@@ -104,7 +104,7 @@ fn a_lost_disk_is_rebuilt_on_another_while_writes_go_on() {
                 let rig = rig.restarted(record);
                 rig.raid.disks().remove(DiskId(lost as u16));
                 for stripe in 0..STRIPES {
-                    rig.raid.refresh_stripe(&rig.set, stripe, NO_CRCS).await.unwrap();
+                    rig.raid.refresh_stripe(&rig.set, stripe, Proof::NOTHING).await.unwrap();
                 }
                 rig.set.flush_begins();
                 rig.set.flush_ends();
@@ -133,8 +133,8 @@ fn a_disk_is_copied_out_before_it_dies_even_without_redundancy() {
             let stripes = rig.set.stale_stripes();
             assert_eq!(stripes.len(), STRIPES as usize);
             for stripe in stripes {
-                let done = rig.raid.refresh_stripe(&rig.set, stripe, NO_CRCS).await.unwrap();
-                assert_eq!((done.left, done.damaged_blocks), (0, 0));
+                let done = rig.raid.refresh_stripe(&rig.set, stripe, Proof::NOTHING).await.unwrap();
+                assert_eq!((done.left, done.unproved), (0, vec![]));
             }
             rig.set.flush_begins();
             rig.set.flush_ends();
@@ -151,7 +151,7 @@ fn a_replacement_that_fails_stays_stale() {
         let (rig, columns) = filled(Some(Level::Raid5), 3).await;
         rig.set.set_replacement(1, Seat { disk: DiskId(3), chunk: 0 }).unwrap();
         rig.lose(&[3]);
-        let done = rig.raid.refresh_stripe(&rig.set, 0, NO_CRCS).await.unwrap();
+        let done = rig.raid.refresh_stripe(&rig.set, 0, Proof::NOTHING).await.unwrap();
         assert_eq!(done.left, 1);
         assert_eq!(rig.heard(), [DiskId(3)]);
         assert_eq!(rig.set.promote_replacement(), None);
@@ -169,14 +169,16 @@ fn what_cannot_be_read_is_lost_alone_in_a_rebuild() {
         rig.disks[0].refuse(at..at + 4096);
         rig.raid.disks().remove(DiskId(1));
         rig.set.set_replacement(1, Seat { disk: DiskId(2), chunk: 1 }).unwrap();
-        let done = rig.raid.refresh_stripe(&rig.set, 1, NO_CRCS).await.unwrap();
-        assert_eq!((done.damaged_blocks, done.written_bytes), (1, 15 * 4096));
+        let known = rig.known(1, 10);
+        let proof = Proof { crcs: &known, is_sure: true };
+        let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+        assert_eq!((done.unproved, done.written_bytes), (vec![(0, 4)], 15 * 4096));
         rig.raid.disks().remove(DiskId(0));
         let read = rig.read(1, 3, &cluster(10)[3..6]).await;
         assert_eq!(read.unwrap_err(), ReadError::Damaged { block: 4 });
         assert!(rig.read(1, 5, &cluster(10)[5..]).await.is_ok());
         // With no disk left there is nothing to rebuild from, and nothing is taken for done.
-        let lost = rig.raid.refresh_stripe(&rig.set, 2, NO_CRCS).await;
+        let lost = rig.raid.refresh_stripe(&rig.set, 2, Proof::NOTHING).await;
         assert_eq!(lost.unwrap_err(), ReadError::Lost);
         assert!(rig.set.stale(2) != 0);
     });
@@ -187,8 +189,8 @@ fn a_scrub_finds_and_repairs_every_strip() {
     on_a_core(async {
         for (level, members) in redundant() {
             let (rig, columns) = filled(level, members).await;
-            let known = |column: usize, row: usize| Some(crcs(&cluster(10 + column as u64))[row]);
-            let clean = rig.raid.scrub_stripe(&rig.set, 1, &known).await.unwrap();
+            let known = rig.known(1, 10);
+            let clean = rig.raid.scrub_stripe(&rig.set, 1, contents(&known)).await.unwrap();
             let shape = rig.set.shape();
             let (copies, rows) = if shape.parity() == 0 { (shape.members(), 0) } else { (1, 16) };
             let verified = (columns.len() * copies * CLUSTER_BLOCKS) as u32;
@@ -200,13 +202,14 @@ fn a_scrub_finds_and_repairs_every_strip() {
                 disk.flip(rig.set.byte_at(seat, 1, member));
                 let at = rig.set.byte_at(seat, 1, 15);
                 disk.refuse(at..at + 4096);
-                let found = rig.raid.scrub_stripe(&rig.set, 1, &known).await.unwrap();
+                let found = rig.raid.scrub_stripe(&rig.set, 1, contents(&known)).await.unwrap();
                 assert_eq!((found.bad, found.repaired), (2, 2), "{level:?} member {member}");
-                assert!(found.damaged.is_empty());
-                let again = rig.raid.scrub_stripe(&rig.set, 1, &known).await.unwrap();
+                assert!(found.doubted.is_empty());
+                let again = rig.raid.scrub_stripe(&rig.set, 1, contents(&known)).await.unwrap();
                 assert_eq!(again, expected);
             }
-            let empty = rig.raid.scrub_stripe(&rig.set, STRIPES - 1, NO_CRCS).await.unwrap();
+            let empty =
+                rig.raid.scrub_stripe(&rig.set, STRIPES - 1, contents(NO_CRCS)).await.unwrap();
             assert_eq!(empty, Scrubbed::default());
         }
     });
@@ -216,16 +219,16 @@ fn a_scrub_finds_and_repairs_every_strip() {
 fn a_scrub_says_what_is_beyond_repair() {
     on_a_core(async {
         let (rig, _) = filled(Some(Level::Raid5), 3).await;
-        let known = |column: usize, row: usize| Some(crcs(&cluster(10 + column as u64))[row]);
+        let known = rig.known(1, 10);
         rig.corrupt(1, 0, 3);
         rig.corrupt(1, 1, 3);
         rig.corrupt(1, 1, 5);
-        let found = rig.raid.scrub_stripe(&rig.set, 1, &known).await.unwrap();
-        assert_eq!(found.damaged, [(0, 3), (1, 3)]);
-        assert_eq!((found.bad, found.repaired), (3, 1));
+        let found = rig.raid.scrub_stripe(&rig.set, 1, contents(&known)).await.unwrap();
+        assert_eq!(found.doubted, [(0, 3), (1, 3)]);
+        assert_eq!((found.bad, found.repaired), (1, 1));
         rig.raid.disks().remove(DiskId(0));
         rig.raid.disks().remove(DiskId(1));
-        let lost = rig.raid.scrub_stripe(&rig.set, 1, &known).await;
+        let lost = rig.raid.scrub_stripe(&rig.set, 1, contents(&known)).await;
         assert_eq!(lost.unwrap_err(), ReadError::Lost);
     });
 }
@@ -241,8 +244,93 @@ fn refresh_and_heal_say_when_it_is_not_the_moment() {
         assert_eq!(rig.raid.heal(&rig.set, &heal).await, Err(later));
         rig.set.mark_stale(0, DiskId(1));
         rig.disks[0].be_busy(1);
-        let refreshed = rig.raid.refresh_stripe(&rig.set, 0, NO_CRCS).await;
+        let refreshed = rig.raid.refresh_stripe(&rig.set, 0, Proof::NOTHING).await;
         assert_eq!(refreshed.unwrap_err(), ReadError::Later(BlockError::Busy));
         assert_eq!(rig.set.stale(0), 2);
+    });
+}
+
+/// What a rebuild must not do: put what is wrong in the place of what is right.
+#[test]
+fn a_rebuild_takes_nothing_that_is_not_proved() {
+    on_a_core(async {
+        for (level, members) in redundant() {
+            for rotten in 0..usize::from(members) {
+                let (rig, columns) = filled(level, members).await;
+                let seat = rig.set.members()[rotten];
+                for stripe in 0..STRIPES - 1 {
+                    let block = stripe as usize * 5;
+                    rig.disks[rotten].flip(rig.set.byte_at(seat, stripe, block));
+                }
+                // The operator replaces another disk, which is well, and then the rotten one goes.
+                let healthy = (rotten + 1) % usize::from(members);
+                rig.set.set_replacement(healthy, Seat { disk: DiskId(members), chunk: 1 }).unwrap();
+                let known = |stripe: u32, column, row| {
+                    rig.known(stripe, u64::from(stripe) * 10)(column, row)
+                };
+                rig.raid.refresh_run(&rig.set, 0..STRIPES - 1, &known).await;
+                for stripe in 0..STRIPES {
+                    let is_filled = stripe < STRIPES - 1;
+                    let crc_of = |column: usize, row: usize| {
+                        is_filled.then(|| known(stripe, column, row))?
+                    };
+                    let proof = Proof { crcs: &crc_of, is_sure: false };
+                    let done = rig.raid.refresh_stripe(&rig.set, stripe, proof).await.unwrap();
+                    assert_eq!((done.left, done.unproved), (0, vec![]), "{level:?} {rotten}");
+                    for heal in done.heals {
+                        assert_eq!(usize::from(heal.disk.0), rotten);
+                    }
+                }
+                rig.set.flush_begins();
+                rig.set.flush_ends();
+                assert!(rig.set.promote_replacement().is_some());
+                rig.raid.disks().remove(DiskId(rotten as u16));
+                expect_all(&rig, &columns).await;
+            }
+        }
+    });
+}
+
+#[test]
+fn what_does_not_match_is_left_out_until_it_is_sure() {
+    on_a_core(async {
+        let (rig, _) = filled(Some(Level::Raid5), 3).await;
+        let (away, _) = rig.place(1, 0, 0);
+        rig.raid.disks().remove(DiskId(away as u16));
+        rig.set.set_replacement(away, Seat { disk: DiskId(3), chunk: 1 }).unwrap();
+        rig.corrupt(1, 1, 4);
+        let known = rig.known(1, 10);
+        let mut proof = Proof { crcs: &known, is_sure: false };
+        let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+        assert_eq!((done.left, done.unproved, done.written_bytes), (1, vec![(0, 4)], 0));
+        proof.is_sure = true;
+        let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+        assert_eq!((done.left, done.unproved, done.written_bytes), (0, vec![(0, 4)], 15 * 4096));
+        let slot = rig.set.shape().slot(1, 0);
+        let read = rig.read(slot, 0, &cluster(10)).await;
+        assert_eq!(read.unwrap_err(), ReadError::Damaged { block: 4 });
+        assert!(rig.read(slot, 5, &cluster(10)[5..]).await.is_ok());
+        let rotten = rig.raid.disks().all();
+        assert!(rotten.iter().all(|disk| disk.counts().mismatches == 0), "nothing is proved");
+    });
+}
+
+#[test]
+fn a_scrub_of_rot_in_freed_columns_accuses_nobody() {
+    on_a_core(async {
+        let (rig, _) = filled(Some(Level::Raid5), 4).await;
+        let all = rig.known(1, 10);
+        let known = |column: usize, row: usize| (column != 1).then(|| all(column, row))?;
+        (0..CLUSTER_BLOCKS).for_each(|row| _ = rig.corrupt(1, 1, row));
+        let taken = Contents { crcs: &known, is_taken: &|column| column == 1 };
+        let found = rig.raid.scrub_stripe(&rig.set, 1, taken).await.unwrap();
+        assert_eq!(found.bad, 0, "it came there a moment ago: nothing is known of it");
+        let found = rig.raid.scrub_stripe(&rig.set, 1, contents(&known)).await.unwrap();
+        assert_eq!((found.bad, found.repaired), (16, 16), "the parity agrees with it now");
+        for disk in rig.raid.disks().all() {
+            assert_eq!(disk.counts().mismatches, 0, "{}", disk.name());
+        }
+        rig.lose(&[rig.place(1, 0, 0).0]);
+        rig.expect(1, 0, &cluster(10)).await;
     });
 }

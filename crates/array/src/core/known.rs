@@ -1,0 +1,208 @@
+//! What stripes must hold, by the maps: the checksums of all that lives in them.
+//!
+//! Maps lead from volumes to places; whoever copies, proves or repairs a stripe needs the way back.
+//! It is found by a walk over all maps, as of the moment when the walk begins. Afterwards a place
+//! may get other contents: so a checksum that does not match proves nothing by itself. Either the
+//! right contents turn up elsewhere, or [`look_up`](super::Core::look_up) says what holds now.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::{Core, Redone};
+use crate::error::ArrayError;
+use crate::overlay::Base;
+use crate::raid::Set;
+use crate::tree::{self, Root, Seen, leaf};
+use crate::volume::Of;
+use crate::{CLUSTER_BLOCKS, Place, SetId, VersionId};
+
+/// Pages that are looked at under one lock.
+const STEP_PAGES: usize = 256;
+
+/// A cluster that some map has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) crcs: [u32; CLUSTER_BLOCKS],
+    /// Who has it, to look again.
+    pub(crate) of: Of,
+    pub(crate) cluster: u64,
+}
+
+/// What the walk over one map comes by.
+pub(crate) enum Met {
+    /// A page: its address and checksum.
+    Page(u64, u32),
+    Cluster(Place, Known),
+}
+
+/// What lives in stripes.
+#[derive(Debug, Default)]
+pub(crate) struct Knowledge {
+    /// Clusters by stripe and column.
+    pub(crate) stripes: BTreeMap<(SetId, u32), Vec<(usize, Known)>>,
+    /// Checksums of pages of maps by set and page.
+    pages: HashMap<(SetId, u32), u32>,
+    /// As long as somebody reads, pages that are freed are not written over.
+    _readers: Option<Arc<()>>,
+}
+
+impl Knowledge {
+    /// The checksum that a block of a column must have, as far as the walk has seen it.
+    pub(crate) fn crc(&self, set: &Set, stripe: u32, column: usize, row: usize) -> Option<u32> {
+        if set.level().is_none() {
+            let page = stripe * CLUSTER_BLOCKS as u32 + row as u32;
+            return self.pages.get(&(set.id(), page)).copied();
+        }
+        let columns = self.stripes.get(&(set.id(), stripe))?;
+        columns.iter().find(|(other, _)| *other == column).map(|(_, known)| known.crcs[row])
+    }
+
+    /// What is known of the clusters of a stripe.
+    pub(crate) fn columns(&self, set: SetId, stripe: u32) -> &[(usize, Known)] {
+        self.stripes.get(&(set, stripe)).map_or(&[], Vec::as_slice)
+    }
+
+    /// All stripes in which something lives, by set.
+    pub(crate) fn all_stripes(&self) -> Vec<(SetId, u32)> {
+        let pages = self.pages.keys().map(|(set, page)| (*set, page / CLUSTER_BLOCKS as u32));
+        let all: BTreeSet<(SetId, u32)> = self.stripes.keys().copied().chain(pages).collect();
+        all.into_iter().collect()
+    }
+
+    fn keep(&mut self, stripe: (SetId, u32), column: usize, known: Known) {
+        let columns = self.stripes.entry(stripe).or_default();
+        // Versions that share a cluster agree on its contents.
+        if columns.iter().all(|(other, _)| *other != column) {
+            columns.push((column, known));
+        }
+    }
+}
+
+impl Core {
+    /// All maps there are: whose, the root, and the first leaf that still counts.
+    pub(crate) fn roots(&self) -> Vec<(Of, Root, u32)> {
+        let state = self.lock();
+        let heads = state.tables.volumes.iter();
+        let heads = heads.map(|(id, volume)| (Of::Head(*id), volume.head.root, 0));
+        let frozen = state.tables.versions.iter().map(|(id, version)| {
+            let volume = version.snapshot.as_ref().map_or(VersionId(0), |s| s.volume);
+            // What a deletion has passed was given back.
+            let from = version.deleting_from_leaf.unwrap_or(0);
+            (Of::Snapshot(volume, *id), version.contents.root, from)
+        });
+        heads.chain(frozen).collect()
+    }
+
+    /// Shows every page and cluster of a map.
+    pub(crate) async fn walk(
+        &self,
+        (of, root, from): (Of, Root, u32),
+        show: &mut dyn FnMut(Met),
+    ) -> Result<(), ArrayError> {
+        let mut next = Some(from);
+        while let Some(from) = next {
+            let mut met: Vec<Met> = Vec::new();
+            let step = self.with_pages(|state| {
+                met.clear();
+                tree::visit(&mut state.pages, root, from, STEP_PAGES, |part| match part {
+                    Seen::Interior(page) => met.push(Met::Page(page.addr.raw(), page.crc)),
+                    Seen::Leaf { leaf: number, r, page } => {
+                        met.push(Met::Page(r.addr.raw(), r.crc));
+                        for (i, entry) in leaf::entries(page) {
+                            let cluster = leaf::cluster(number, i);
+                            let known = Known { crcs: entry.crcs, of, cluster };
+                            met.push(Met::Cluster(entry.place, known));
+                        }
+                    }
+                })
+            });
+            next = step.await?;
+            met.into_iter().for_each(&mut *show);
+        }
+        Ok(())
+    }
+
+    /// What lives in the stripes of these sets for which `is_wanted` says so.
+    pub(crate) async fn knowledge(
+        &self,
+        sets: &[Arc<Set>],
+        is_wanted: &dyn Fn(SetId, u32) -> bool,
+    ) -> Result<Knowledge, ArrayError> {
+        let by_id: HashMap<SetId, &Arc<Set>> = sets.iter().map(|set| (set.id(), set)).collect();
+        let mut known = Knowledge::default();
+        // Pages that are freed from here on are not written over before the walk has ended; those
+        // that are asked for not before whoever asks is done.
+        let readers = Arc::clone(&self.lock().readers);
+        let is_metadata = sets.iter().any(|set| set.level().is_none());
+        known._readers = is_metadata.then(|| Arc::clone(&readers));
+        self.know_overlays(&by_id, &mut known);
+        for map in self.roots() {
+            let keep = &mut |met: Met| match met {
+                Met::Page(raw, crc) => {
+                    let (set, page) = (SetId((raw >> 32) as u32), raw as u32);
+                    let stripe = page / CLUSTER_BLOCKS as u32;
+                    if by_id.contains_key(&set) && is_wanted(set, stripe) {
+                        known.pages.insert((set, page), crc);
+                    }
+                }
+                Met::Cluster(place, one) => {
+                    if let Some(set) = by_id.get(&place.set()) {
+                        let (stripe, column) = set.shape().locate(place.slot());
+                        if is_wanted(place.set(), stripe) {
+                            known.keep((place.set(), stripe), column, one);
+                        }
+                    }
+                }
+            };
+            self.walk(map, keep).await?;
+        }
+        drop(readers);
+        self.know_redone(&mut known);
+        Ok(known)
+    }
+
+    /// Clusters that were written directly to new space, and that no map has yet.
+    fn know_overlays(&self, sets: &HashMap<SetId, &Arc<Set>>, known: &mut Knowledge) {
+        let state = self.lock();
+        for (volume, live) in &state.live {
+            for (cluster, patch) in live.overlay.patches() {
+                let Base::At(place, crcs) = &patch.base else { continue };
+                if let Some(set) = sets.get(&place.set()) {
+                    let (stripe, column) = set.shape().locate(place.slot());
+                    let one = Known { crcs: **crcs, of: Of::Head(*volume), cluster };
+                    known.keep((place.set(), stripe), column, one);
+                }
+            }
+        }
+    }
+
+    /// Blocks that a checkpoint has changed in place, and the maps do not know yet.
+    fn know_redone(&self, known: &mut Knowledge) {
+        let state = self.lock();
+        for ((set, stripe, column), crcs) in &state.redone {
+            let Some(columns) = known.stripes.get_mut(&(*set, *stripe)) else { continue };
+            let Some((_, one)) = columns.iter_mut().find(|(other, _)| other == column) else {
+                continue;
+            };
+            let crcs: &Redone = crcs;
+            let changed =
+                crcs.iter().zip(&mut one.crcs).filter_map(|(new, old)| Some((*new.as_ref()?, old)));
+            changed.for_each(|(new, old)| *old = new);
+        }
+    }
+
+    /// What a block that was known lies at and must be now. `None`: the place holds something else
+    /// by now, or the block is about to be overwritten by what the journal has.
+    pub(crate) async fn look_up(
+        &self,
+        place: Place,
+        known: &Known,
+        row: usize,
+    ) -> Result<Option<u32>, ArrayError> {
+        self.with_pages(|state| {
+            let found = state.cluster(known.of, known.cluster)?;
+            Ok(found.on_disk(row).filter(|(at, _)| *at == place).map(|(_, crc)| crc))
+        })
+        .await
+    }
+}

@@ -1,0 +1,217 @@
+//! Data that rots unseen, and what operators and hosts do meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use array::api::DiskState;
+use array::{
+    Array, BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, Level, Member, OpenOptions, RingEnv, crc32c,
+};
+use block::{BlockDevice, BlockError, WriteFlags};
+
+use crate::common::{Shelf, data, read, run, sound, spec, write};
+
+const MIB: u64 = 1 << 20;
+/// What lies below this on a disk of 32 MiB are labels, checkpoints and the journal.
+const CHUNKS_AT: u64 = 7 * MIB;
+
+/// A cluster that says in each block which one it is, and of which writing.
+fn cluster(number: u64, writing: u64) -> Vec<u8> {
+    let block = |row: u64| {
+        let seed = number << 32 | writing << 8 | row;
+        let word = move |at: u64| (seed ^ at << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed;
+        (0..BLOCK_BYTES as u64 / 8).flat_map(move |at| word(at).to_le_bytes())
+    };
+    (0..CLUSTER_BLOCKS as u64).flat_map(block).collect()
+}
+
+/// Writes a cluster in parts, which go through the journal and a checkpoint.
+async fn write_small(device: &Arc<dyn BlockDevice>, number: u64, writing: u64) {
+    let (bytes, at) = (cluster(number, writing), number * CLUSTER_BYTES as u64);
+    let (first, second) = bytes.split_at(CLUSTER_BYTES / 2);
+    write(device, at, first).await;
+    write(device, at + first.len() as u64, second).await;
+}
+
+/// The same as a whole, if there is space.
+async fn try_write(device: &Arc<dyn BlockDevice>, number: u64) -> Result<(), BlockError> {
+    let bytes = data(&cluster(number, 3)[..CLUSTER_BYTES - BLOCK_BYTES]);
+    device.write(number * CLUSTER_BYTES as u64, bytes, WriteFlags::DURABLE).await
+}
+
+async fn expect(device: &Arc<dyn BlockDevice>, clusters: u64, writing: impl Fn(u64) -> u64) {
+    for number in 0..clusters {
+        let found = read(device, number * CLUSTER_BYTES as u64, CLUSTER_BYTES).await;
+        assert!(found == cluster(number, writing(number)), "cluster {number}");
+    }
+}
+
+/// Overwrites the blocks of a disk for which `is_chosen` says so; how many there were.
+async fn spoil(disk: &Arc<dyn BlockDevice>, is_chosen: impl Fn(&[u8]) -> bool) -> usize {
+    let end = disk.geometry().size_bytes() - MIB;
+    let mut spoiled = 0;
+    for at in (CHUNKS_AT..end).step_by(BLOCK_BYTES) {
+        if is_chosen(&read(disk, at, BLOCK_BYTES).await) {
+            let garbage = data(&cluster(at, 99)[..BLOCK_BYTES]);
+            disk.write(at, garbage, WriteFlags::VOLATILE).await.expect("the disk takes it");
+            spoiled += 1;
+        }
+    }
+    spoiled
+}
+
+async fn until(array: &Array, what: &str, is_so: impl Fn(&Array) -> bool) {
+    for _ in 0..2000 {
+        if is_so(array) {
+            return;
+        }
+        ring::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("waited for long: {what}: {:?} {:?} {:?}", array.disks(), array.jobs(), array.events(0));
+}
+
+/// Each disk in turn is away at a start, and back at the next: all data is there without it.
+async fn without_each(shelf: &Shelf, mut array: Array, look: impl AsyncFn(&Array)) -> Array {
+    for away in 0..shelf.0.len() {
+        array.close().await.expect("it ends well");
+        let mut members = shelf.members();
+        members.remove(away);
+        let open = Array::open(Arc::new(RingEnv), members, OpenOptions::default());
+        array = open.await.expect("one may be away");
+        look(&array).await;
+        array.close().await.expect("it ends well");
+        array = shelf.open().await;
+        let all_online = |array: &Array| array.disks().iter().all(|d| d.state == DiskState::Online);
+        until(&array, "the disk is back", all_online).await;
+    }
+    array
+}
+
+/// Disks that never rotted have made no error.
+fn accuses_only(array: &Array, rotten: &str) {
+    for disk in array.disks().iter().filter(|disk| disk.name != rotten) {
+        assert_eq!((disk.errors_read, disk.state), (0, DiskState::Online), "{disk:?}");
+    }
+}
+
+#[test]
+fn replacing_healthy_disks_beside_a_rotten_one_loses_nothing() {
+    for level in [Level::Raid10, Level::Raid5, Level::Raid6] {
+        run(async move {
+            let shelf = Shelf::new(6, 32);
+            let array = shelf.create(level).await;
+            array.create_volume(spec("v", 8)).await.unwrap();
+            let volume = array.device("v").unwrap();
+            for number in 0..128 {
+                write(&volume, number * CLUSTER_BYTES as u64, &cluster(number, 1)).await;
+            }
+            array.checkpoint().await.unwrap();
+            let rotten: Arc<dyn BlockDevice> = Arc::clone(&shelf.0[2]) as _;
+            assert!(spoil(&rotten, |_| true).await > 1000);
+            let new = Shelf::new(2, 32);
+            for (old, new) in ["disk-1", "disk-4"].into_iter().zip(new.members()) {
+                let name = format!("new-{old}");
+                array.replace_disk(old, Member { name, ..new }).await.unwrap();
+                until(&array, "the old one has left", |a| a.disks().iter().all(|d| d.name != old))
+                    .await;
+            }
+            expect(&volume, 128, |_| 1).await;
+            accuses_only(&array, "disk-2");
+            let report = array.scrub().await.unwrap();
+            assert_eq!((report.lost_blocks, report.problems), (0, vec![]), "{level}");
+            accuses_only(&array, "disk-2");
+            sound(&array).await;
+            array.close().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn rot_in_free_space_costs_nothing_when_it_is_used_again() {
+    for level in [Level::Raid5, Level::Raid6] {
+        for rotten in 0..2 {
+            run(async move {
+                let shelf = Shelf::new(5, 32);
+                let array = shelf.create(level).await;
+                array.create_volume(spec("v", 16)).await.unwrap();
+                let volume = array.device("v").unwrap();
+                for number in 0..256 {
+                    write_small(&volume, number, 1).await;
+                }
+                array.checkpoint().await.unwrap();
+                for number in (1..256).step_by(2) {
+                    let at = number * CLUSTER_BYTES as u64;
+                    volume.unmap(at, CLUSTER_BYTES as u64).await.unwrap();
+                }
+                // What one frees comes back with the next.
+                array.checkpoint().await.unwrap();
+                array.checkpoint().await.unwrap();
+                let free: Vec<u8> =
+                    (1..256).step_by(2).flat_map(|number| cluster(number, 1)).collect();
+                let free: std::collections::HashSet<&[u8]> = free.chunks(BLOCK_BYTES).collect();
+                let disk: Arc<dyn BlockDevice> = Arc::clone(&shelf.0[rotten]) as _;
+                assert!(spoil(&disk, |block| free.contains(block)).await > 100);
+                for number in (1..256).step_by(2) {
+                    write_small(&volume, number, 2).await;
+                }
+                // More than fresh stripes have room for, so that slots are used again.
+                array.create_volume(spec("w", 64)).await.unwrap();
+                let other = array.device("w").unwrap();
+                let mut written = 0;
+                while try_write(&other, written).await.is_ok() {
+                    written += 1;
+                }
+                array.checkpoint().await.unwrap();
+                let writing = |number: u64| 1 + number % 2;
+                expect(&volume, 256, writing).await;
+                accuses_only(&array, &format!("disk-{rotten}"));
+                let look = async |array: &Array| {
+                    expect(&array.device("v").unwrap(), 256, writing).await;
+                    let other = array.device("w").unwrap();
+                    for number in 0..written {
+                        let len = CLUSTER_BYTES - BLOCK_BYTES;
+                        let found = read(&other, number * CLUSTER_BYTES as u64, len).await;
+                        assert!(found == cluster(number, 3)[..len], "cluster {number}");
+                    }
+                };
+                let array = without_each(&shelf, array, look).await;
+                accuses_only(&array, &format!("disk-{rotten}"));
+                array.close().await.unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn a_block_that_ends_in_its_own_crc_is_read_as_it_was_written_last() {
+    let superblock = |version: u64| {
+        let mut block = cluster(0, version)[..BLOCK_BYTES].to_vec();
+        let crc = crc32c(&block[..BLOCK_BYTES - 4]).to_le_bytes();
+        block[BLOCK_BYTES - 4..].copy_from_slice(&crc);
+        block
+    };
+    for level in [Level::Raid0, Level::Raid10, Level::Raid5, Level::Raid6] {
+        run(async move {
+            let shelf = Shelf::new(4, 32);
+            let array = shelf.create(level).await;
+            array.create_volume(spec("v", 8)).await.unwrap();
+            let volume = array.device("v").unwrap();
+            for number in 0..16 {
+                write(&volume, number * CLUSTER_BYTES as u64, &cluster(number, 1)).await;
+            }
+            for version in 1..6 {
+                let at = CLUSTER_BYTES as u64 * 5;
+                write(&volume, at, &superblock(version)).await;
+                array.checkpoint().await.unwrap();
+                // As blkid and the like do: from the start on, which begins a read-ahead.
+                for number in 0..8 {
+                    read(&volume, number * 4 * BLOCK_BYTES as u64, 4 * BLOCK_BYTES).await;
+                }
+                ring::sleep(Duration::from_millis(2)).await;
+                let found = read(&volume, at, BLOCK_BYTES).await;
+                assert!(found == superblock(version), "{level}: version {version}");
+            }
+            array.close().await.unwrap();
+        });
+    }
+}
