@@ -4,6 +4,7 @@ use block::BlockError;
 use thiserror::Error;
 
 use crate::Level;
+use crate::membership::OpenRefusal;
 
 /// Why the array refuses or fails.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -116,9 +117,26 @@ pub enum ArrayError {
         /// Why.
         reason: String,
     },
+    /// The disk is not about to leave.
+    #[error("disk {0:?} is not retiring")]
+    NotRetiring(String),
     /// An array cannot be made or opened from these disks.
     #[error("{0}")]
     Refused(String),
+    /// An array lacks disks that it needs to be opened.
+    #[error("{0}")]
+    Incomplete(OpenRefusal),
+    /// The only disk with the journal or the checkpoints failed, and no other can take over.
+    #[error(
+        "{0}, and no other can take over: bring it back; nothing that was acknowledged is lost"
+    )]
+    LastHolder(String),
+    /// Disks may have lost what they had not made durable.
+    #[error(
+        "more disks than the RAID level survives failed before what was written to them was \
+         durable: open the array again when they are back; nothing that was acknowledged is lost"
+    )]
+    Unflushed,
     /// Too many disks are missing.
     #[error("more disks are missing than the RAID level survives: bring them back")]
     Lost,

@@ -11,6 +11,7 @@ mod join;
 pub mod journal;
 pub mod label;
 mod manage;
+pub mod membership;
 pub mod mutants;
 mod open;
 mod overlay;

@@ -39,6 +39,14 @@ pub enum Mutant {
     BlindRebuild,
     /// Use a freed column of a parity stripe again without proving its parity first.
     BlindReuse,
+    /// Go on with a checkpoint whose flush failed on more disks than a level survives.
+    BlindFlush,
+    /// Forget, when a journal is replayed, that a disk that is away missed a parity update.
+    ForgetWritten,
+    /// Do not note in the journal what the redo of a wave has put in place.
+    ForgetRedone,
+    /// Put a replacement in its member's place before the checkpoint that says so is durable.
+    EarlyPromotion,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

@@ -11,9 +11,10 @@ use super::Core;
 use super::touched::Stripe;
 use crate::checkpoint::slots::write_slot;
 use crate::error::ArrayError;
-use crate::journal::Holder;
-use crate::label::MemberState;
-use crate::raid::{Access, Disk, Heal};
+use crate::label::Label;
+use crate::membership::Event;
+use crate::mutants::{self, Mutant};
+use crate::raid::{Access, Disk, Heal, Set};
 use crate::{DiskId, Place};
 
 type Write<'a> = Pin<Box<dyn Future<Output = Result<(), BlockError>> + 'a>>;
@@ -34,13 +35,28 @@ impl Core {
     }
 
     /// Makes durable what was written so far.
-    pub(crate) async fn flush_disks(&self) {
+    ///
+    /// # Errors
+    /// [`ArrayError::Unflushed`] when some of it may be lost on more disks than a level survives:
+    /// the journal must keep it, and the redo area too.
+    pub(crate) async fn flush_disks(&self) -> Result<(), ArrayError> {
         let before = self.touched.of_checkpoint();
         let sets = self.sets.all();
+        // A set that has lost too many already was not written to.
+        let was_whole =
+            |set: &&Arc<Set>| set.losses_max() > 0 && self.missing_members(set) <= set.losses_max();
+        let whole: Vec<&Arc<Set>> = sets.iter().filter(was_whole).collect();
         sets.iter().for_each(|set| set.flush_begins());
         self.raid.flush().await;
         sets.iter().for_each(|set| set.flush_ends());
+        let is_touched = |set: &Arc<Set>| before.iter().any(|(id, _)| *id == set.id());
+        let is_lost =
+            |set: &&Arc<Set>| self.missing_members(set) > set.losses_max() && is_touched(set);
+        if whole.into_iter().any(|set| is_lost(&set)) && !mutants::is(Mutant::BlindFlush) {
+            return Err(ArrayError::Unflushed);
+        }
         self.touched.flushed(&before);
+        Ok(())
     }
 
     /// Does `write` on every holder; one that fails is out before this returns.
@@ -83,51 +99,35 @@ impl Core {
     ) -> Result<(), ArrayError> {
         let mut holders = self.writable_holders();
         let joining = self.joining_holders();
-        for disk in &joining {
-            if self.has_journal_disks() {
-                continue;
-            }
+        let mut is_joined = false;
+        for holder in self.joining_journal(&joining) {
             // Batches from now on reach it too, and it is given what is there already.
-            let mut all = self.journal_holders();
-            let new = Holder { disk: disk.id(), device: Arc::clone(disk.device()) };
-            all.push(new.clone());
-            self.journal.set_holders(all);
-            if let Err(error) = self.journal.fill(&new).await {
-                self.disk_failed(disk.id(), &format!("it cannot hold the journal: {error}")).await;
+            match self.journal.join(&holder).await {
+                Ok(()) => is_joined = true,
+                Err(error) => {
+                    let reason = format!("it cannot hold the journal: {error}");
+                    self.disk_failed(holder.disk, &reason).await;
+                }
             }
         }
         holders.extend(joining.iter().cloned());
         let devices: Vec<_> = holders.iter().map(|disk| Arc::clone(disk.device())).collect();
         let written = write_slot(&devices, &self.layout, self.id, number, payload).await;
         let results = written.map_err(|error| ArrayError::Damaged(error.to_string()))?;
-        let joined: Vec<_> = holders
-            .iter()
-            .zip(&results)
-            .filter(|(disk, result)| result.is_ok() && joining.iter().any(|j| j.id() == disk.id()))
-            .map(|(disk, _)| disk.id())
-            .collect();
+        let is_new = |disk: &Arc<Disk>| joining.iter().any(|joined| joined.id() == disk.id());
+        let pairs = holders.iter().zip(&results);
+        let joined = pairs.filter(|(disk, result)| result.is_ok() && is_new(disk));
+        let joined: Vec<DiskId> = joined.map(|(disk, _)| disk.id()).collect();
         self.settle_holders(&holders, results).await?;
-        if !joined.is_empty() {
-            self.change_label(|label, _| {
-                // One may have failed in the meantime.
-                let is_in = |disk: &DiskId| {
-                    let record = label.member(*disk);
-                    record.is_some_and(|record| record.state == MemberState::Active)
-                        && !label.holders.contains(disk)
-                };
-                let new: Vec<DiskId> = joined.iter().copied().filter(is_in).collect();
-                label.holders.extend(&new);
-                !new.is_empty()
-            })
-            .await;
-            self.use_holders();
+        if is_joined || !joined.is_empty() {
+            // One may have failed in the meantime: who has all of it now is asked under the turn.
+            let journal = |label: &Label| Event::HoldJournal(self.journal_on(label));
+            self.change_label(|label, _| vec![Event::HoldCheckpoints(joined), journal(label)])
+                .await?;
+            let named = self.lock().label.journal.clone();
+            self.journal.keep_holders(|disk| named.contains(&disk));
         }
         Ok(())
-    }
-
-    /// Whether the journal has disks of its own.
-    fn has_journal_disks(&self) -> bool {
-        !self.lock().label.journal_disks().is_empty()
     }
 
     /// Blocks that should be rewritten from redundancy.

@@ -1,4 +1,4 @@
-//! Which disks take part, as their labels say it.
+//! The I/O of [`membership`](crate::membership): labels to the disks, and what follows from them.
 //!
 //! Invariant: before anything relies on a disk being out, the labels of all disks that are in say
 //! so, with a higher generation than the one that the disk itself may carry.
@@ -12,8 +12,10 @@ use futures_util::future::join_all;
 
 use super::{Core, State};
 use crate::DiskId;
-use crate::journal::Holder;
-use crate::label::{self, Label, MemberKind, MemberState};
+use crate::error::ArrayError;
+use crate::journal::{Holder, HolderFailed};
+use crate::label::{self, ChangeId, Label, MemberKind, MemberState, Since};
+use crate::membership::{Event, LabelChange, Refusal, Step, journal_successors};
 use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Disk, DiskFailed};
 
@@ -28,11 +30,15 @@ impl Alarm {
     pub(crate) fn connect(&self, core: &Arc<Core>) {
         self.0.set(Arc::downgrade(core)).expect("an alarm belongs to one array");
     }
+
+    fn core(&self) -> Option<Arc<Core>> {
+        self.0.get().and_then(Weak::upgrade)
+    }
 }
 
 impl DiskFailed for Alarm {
     fn disk_failed(&self, disk: DiskId, error: BlockError) -> Pin<Box<dyn Future<Output = ()>>> {
-        let core = self.0.get().and_then(Weak::upgrade);
+        let core = self.core();
         Box::pin(async move {
             if let Some(core) = core {
                 core.disk_failed(disk, &format!("a write failed: {error}")).await;
@@ -41,19 +47,64 @@ impl DiskFailed for Alarm {
     }
 
     fn disk_behind(&self, _: DiskId) {
-        if let Some(core) = self.0.get().and_then(Weak::upgrade) {
+        if let Some(core) = self.core() {
             core.upkeep.ring();
         }
+    }
+}
+
+impl HolderFailed for Alarm {
+    fn holder_failed(&self, disk: DiskId, error: BlockError) -> crate::Task {
+        DiskFailed::disk_failed(self, disk, error)
+    }
+
+    fn successors(&self, failed: &[DiskId]) -> Vec<Holder> {
+        self.core().map_or(Vec::new(), |core| core.journal_successors(failed))
+    }
+
+    fn moved(&self, to: Vec<DiskId>) -> Pin<Box<dyn Future<Output = bool>>> {
+        let core = self.core();
+        Box::pin(async move {
+            let Some(core) = core else { return false };
+            core.note_journal_moved(&to);
+            core.change_label(|_, _| vec![Event::HoldJournal(to)]).await.is_ok()
+        })
     }
 }
 
 impl Core {
     /// Puts a disk out; returns when that is durable.
     pub(crate) async fn disk_failed(self: &Arc<Self>, disk: DiskId, reason: &str) {
-        let Some(member) = self.raid.disks().get(disk) else { return };
-        if member.access() == Access::Full {
-            member.set_access(Access::ReadOnly);
+        if self.raid.disks().get(disk).is_none() {
+            return;
         }
+        let since = self.since();
+        self.shut(disk);
+        let mut is_new = false;
+        let changed = self.change_label(|label, state| {
+            is_new = self.note_away(label, state, disk, reason);
+            vec![Event::Out { disks: vec![disk], since }]
+        });
+        if let Err(error) = changed.await {
+            self.stop(&error);
+        }
+        if is_new {
+            self.tell_out(disk, reason);
+        }
+        self.journal.keep_holders(|holder| holder != disk);
+        self.work.ring();
+        self.upkeep.ring();
+    }
+
+    /// What a disk has that goes out now.
+    pub(crate) fn since(&self) -> Since {
+        Since { checkpoint: self.lock().checkpoint, position: self.journal.since() }
+    }
+
+    /// Nothing is written to a disk any more. Who finds it so waits until the labels say it.
+    fn shut(&self, disk: DiskId) {
+        let Some(member) = self.raid.disks().get(disk) else { return };
+        member.close();
         // What it took since the last flush may be gone when it is back.
         for (set, stripe) in self.touched.all() {
             let set = self.sets.get(set);
@@ -68,145 +119,250 @@ impl Core {
                 set.mark_all_stale(disk);
             }
         }
-        let changed = self.change_label(|label, state| {
-            let checkpoint = state.checkpoint;
-            let Some(record) = label.members.iter_mut().find(|record| record.disk == disk) else {
-                return false;
-            };
-            // One that came back and was not up to date yet can fail again.
-            let is_new = match record.state {
-                MemberState::Active => true,
-                MemberState::Stale { .. } => !state.away.contains_key(&disk),
-                MemberState::Failed | MemberState::Retired => false,
-            };
-            if is_new {
-                state.away.insert(disk, (self.env.now(), reason.to_owned()));
-                state.space.open_disk(disk, false);
-            }
-            if record.state == MemberState::Active {
-                record.state = MemberState::Stale { since_checkpoint: checkpoint };
-                label.holders.retain(|holder| *holder != disk);
-            }
-            is_new
-        });
-        if changed.await {
-            let text = format!("disk {} is out: {reason}", member.name());
-            tracing::warn!("{text}");
-            let state = &mut *self.lock();
-            state.note(self.env.unix_seconds(), text);
-            // The journal gets another holder with the next checkpoint.
-            state.wants_checkpoint = true;
-        }
-        self.use_holders();
-        self.work.ring();
-        self.upkeep.ring();
     }
 
-    /// Changes the labels of all disks; false when there was nothing to change.
+    /// Nothing is read from a disk any more either.
+    pub(crate) fn give_up(&self, disk: DiskId) {
+        self.shut(disk);
+        if let Some(member) = self.raid.disks().get(disk) {
+            member.set_access(Access::None);
+        }
+        self.sets.all().iter().for_each(|set| set.mark_all_stale(disk));
+    }
+
+    /// Whether a disk that is put out was in until now; then it is away.
+    pub(crate) fn note_away(
+        &self,
+        label: &Label,
+        state: &mut State,
+        disk: DiskId,
+        reason: &str,
+    ) -> bool {
+        let is_new = match label.member(disk).map(|record| record.state) {
+            Some(MemberState::Active) => true,
+            // One that came back and was not up to date yet can fail again.
+            Some(MemberState::Stale(_)) => !state.away.contains_key(&disk),
+            _ => false,
+        };
+        if is_new {
+            state.away.insert(disk, (self.env.now(), reason.to_owned()));
+            state.space.open_disk(disk, false);
+        }
+        is_new
+    }
+
+    pub(crate) fn tell_out(&self, disk: DiskId, reason: &str) {
+        let text = format!("disk {} is out: {reason}", self.disk_name(disk));
+        tracing::warn!("{text}");
+        let state = &mut *self.lock();
+        state.note(self.env.unix_seconds(), text);
+        // The journal gets another holder with the next checkpoint.
+        state.wants_checkpoint = true;
+    }
+
+    /// Changes the labels of all disks as [`LabelChange`] says; false when there was nothing to
+    /// change. One change at a time, and memory follows when it is durable.
     ///
-    /// One change at a time, each with a generation of its own. What belongs together with a
-    /// disk's state is changed in the same moment.
+    /// # Errors
+    /// When no label can say it; then nothing counts.
     pub(crate) async fn change_label(
         self: &Arc<Self>,
-        change: impl FnOnce(&mut Label, &mut State) -> bool,
-    ) -> bool {
+        decide: impl FnOnce(&Label, &mut State) -> Vec<Event>,
+    ) -> Result<bool, ArrayError> {
         let _turn = self.labelling.take().await;
-        let label = {
+        let (label, events) = {
             let state = &mut *self.lock();
-            let mut label = state.label.clone();
-            if !change(&mut label, state) {
-                return false;
-            }
-            label.generation += 1;
-            label
+            let label = state.label.clone();
+            let events = decide(&label, state);
+            (label, events)
         };
-        if !self.write_joining(&label).await {
-            return false;
-        }
-        if !mutants::is(Mutant::NoGeneration) {
-            self.write_labels(&label).await;
-        }
-        self.lock().label = label;
-        true
-    }
-
-    /// Writes the label of disks that are new in it, before any other disk relies on them: if
-    /// the power goes in between, they are members or they are not, but never missing. False if
-    /// one does not take it.
-    async fn write_joining(&self, label: &Label) -> bool {
-        let old = self.lock().label.clone();
-        for record in &label.members {
-            if old.member(record.disk).is_some() {
-                continue;
-            }
-            let disk = self.raid.disks().get(record.disk).expect("it is added before its label");
-            if let Err(error) = label::write(&**disk.device(), &label.for_disk(disk.id())).await {
-                tracing::warn!(disk = disk.name(), %error, "its label could not be written");
-                return false;
+        let Some(mut change) = self.begin_change(&label, events).await? else { return Ok(false) };
+        let mut lost: Vec<DiskId> = Vec::new();
+        loop {
+            let failed = self.write_label(&change).await;
+            let since = self.since();
+            failed.iter().for_each(|disk| self.shut(*disk));
+            lost.extend(failed.iter().filter(|disk| label.member(**disk).is_some()));
+            match change.clone().written(&failed, since, self.draw_change()) {
+                Step::Write(next) => change = *next,
+                Step::Durable(label) => {
+                    self.follow_label(label, &lost);
+                    return Ok(true);
+                }
+                Step::Refused(Refusal::LastHolder { journal: true, .. }) => {
+                    let to = self.move_journal(&failed).await?;
+                    let moved = change.moved(to, self.draw_change());
+                    change = moved.map_err(|refusal| refused(&refusal))?;
+                }
+                Step::Refused(refusal) => return Err(refused(&refusal)),
             }
         }
-        true
     }
 
-    /// Writes a label to every disk that is in. One that cannot take it is out too: what it says
-    /// is older than what the others say, which is all that matters.
-    async fn write_labels(&self, label: &Label) {
+    /// The change that `events` make. If the last disk with the journal is to go, the journal
+    /// goes to others first.
+    async fn begin_change(
+        self: &Arc<Self>,
+        label: &Label,
+        mut events: Vec<Event>,
+    ) -> Result<Option<LabelChange>, ArrayError> {
+        match LabelChange::begin(label, &events, self.draw_change()) {
+            Err(Refusal::LastHolder { disk, journal: true }) => {
+                let to = self.move_journal(&[disk]).await?;
+                events.insert(0, Event::HoldJournal(to));
+                let begun = LabelChange::begin(label, &events, self.draw_change());
+                begun.map_err(|refusal| refused(&refusal))
+            }
+            begun => begun.map_err(|refusal| refused(&refusal)),
+        }
+    }
+
+    /// The label is durable: memory says the same, and disks that did not take it are away.
+    fn follow_label(&self, label: Label, lost: &[DiskId]) {
+        let reason = "it does not take its label";
+        let mut out = Vec::new();
+        {
+            let state = &mut *self.lock();
+            let old = std::mem::replace(&mut state.label, label);
+            for disk in lost {
+                if self.note_away(&old, state, *disk, reason) {
+                    out.push(*disk);
+                }
+            }
+        }
+        for disk in out {
+            self.tell_out(disk, reason);
+            self.journal.keep_holders(|holder| holder != disk);
+            self.work.ring();
+            self.upkeep.ring();
+        }
+    }
+
+    fn draw_change(&self) -> ChangeId {
+        ChangeId(self.env.random())
+    }
+
+    /// Writes a label to those that must have it, and to others that are in. Who must have it and
+    /// did not take it.
+    async fn write_label(&self, change: &LabelChange) -> Vec<DiskId> {
+        let (label, required) = (change.label(), change.writes());
+        let is_joining = required.iter().any(|disk| self.lock().label.member(*disk).is_none());
+        if mutants::is(Mutant::NoGeneration) && !is_joining {
+            return Vec::new();
+        }
+        let is_meant = |disk: &&Arc<Disk>| {
+            let is_required = required.contains(&disk.id());
+            let is_other = !is_joining && label.member(disk.id()).is_some();
+            disk.access() == Access::Full && (is_required || is_other)
+        };
         let disks = self.raid.disks().all();
-        // A disk that is being taken in is not a member yet.
-        let is_member = |disk: &&Arc<Disk>| label.member(disk.id()).is_some();
-        let members = disks.iter().filter(|disk| disk.access() == Access::Full).filter(is_member);
-        let writes = members.map(|disk| async move {
-            let result = label::write(&**disk.device(), &label.for_disk(disk.id())).await;
-            (disk, result)
-        });
-        for (disk, result) in join_all(writes).await {
-            if let Err(error) = result {
+        let writes = disks.iter().filter(is_meant).map(|disk| async move {
+            let written = label::write(&**disk.device(), &label.for_disk(disk.id())).await;
+            if let Err(error) = &written {
                 tracing::warn!(disk = disk.name(), %error, "its label could not be written");
             }
-        }
+            (disk.id(), written.is_ok())
+        });
+        let written = join_all(writes).await;
+        let has_it = |disk: &DiskId| written.contains(&(*disk, true));
+        required.into_iter().filter(|disk| !has_it(disk)).collect()
     }
 
-    /// The disks that hold journal and checkpoints, as the label says.
+    /// Others than `failed` get all of the journal, which is in memory.
+    async fn move_journal(&self, failed: &[DiskId]) -> Result<Vec<DiskId>, ArrayError> {
+        let whole = self.journal.filled_holders();
+        let mut to: Vec<DiskId> = whole.into_iter().filter(|disk| !failed.contains(disk)).collect();
+        if to.is_empty() {
+            for holder in self.journal_successors(failed) {
+                match self.journal.join(&holder).await {
+                    Ok(()) => to.push(holder.disk),
+                    Err(error) => tracing::warn!(%error, "disk {} is no holder", holder.disk.0),
+                }
+            }
+        }
+        let Some(first) = failed.first().filter(|_| to.is_empty()) else {
+            self.note_journal_moved(&to);
+            return Ok(to);
+        };
+        Err(refused(&Refusal::LastHolder { disk: *first, journal: true }))
+    }
+
+    fn note_journal_moved(&self, to: &[DiskId]) {
+        let names: Vec<String> = to.iter().map(|disk| self.disk_name(*disk)).collect();
+        let text = format!("the journal is on {} now", names.join(", "));
+        tracing::warn!("{text}");
+        self.lock().note(self.env.unix_seconds(), text);
+    }
+
+    fn journal_successors(&self, failed: &[DiskId]) -> Vec<Holder> {
+        let disks = self.raid.disks().all();
+        let is_usable =
+            |disk: &&Arc<Disk>| disk.access() == Access::Full && !failed.contains(&disk.id());
+        let usable: Vec<DiskId> = disks.iter().filter(is_usable).map(|disk| disk.id()).collect();
+        let label = self.lock().label.clone();
+        let chosen = journal_successors(&label, &usable, HOLDERS);
+        chosen.into_iter().filter_map(|disk| self.holder(disk)).collect()
+    }
+
+    fn holder(&self, disk: DiskId) -> Option<Holder> {
+        let member = self.raid.disks().get(disk)?;
+        Some(Holder { disk, device: Arc::clone(member.device()) })
+    }
+
+    /// The disks that hold checkpoints, as the label says.
     pub(crate) fn holders(&self) -> Vec<Arc<Disk>> {
         let holders = self.lock().label.holders.clone();
         holders.iter().filter_map(|holder| self.raid.disks().get(*holder)).collect()
     }
 
-    /// The journal goes to the disks that the label names.
-    pub(crate) fn use_holders(&self) {
-        self.journal.set_holders(self.journal_holders());
-    }
-
-    /// The disks that hold the journal: those that are there for nothing else, if there are any.
-    pub(super) fn journal_holders(&self) -> Vec<Holder> {
-        let own = self.lock().label.journal_disks();
-        let disks = match own.is_empty() {
-            true => self.holders(),
-            false => own.iter().filter_map(|disk| self.raid.disks().get(*disk)).collect(),
-        };
-        let holders = disks.into_iter().filter(|disk| disk.access() == Access::Full);
-        holders.map(|d| Holder { disk: d.id(), device: Arc::clone(d.device()) }).collect()
-    }
-
-    /// Disks that should hold the journal too, when some have gone.
+    /// Disks that should hold the checkpoints too, when some have gone.
     pub(crate) fn joining_holders(&self) -> Vec<Arc<Disk>> {
         let label = self.lock().label.clone();
-        let mut wanted = HOLDERS.saturating_sub(label.holders.len());
-        let mut joining = Vec::new();
-        for record in &label.members {
-            let is_free = record.state == MemberState::Active
-                && record.kind == MemberKind::Data
-                && !label.holders.contains(&record.disk);
-            if wanted == 0 || !is_free {
-                continue;
-            }
-            if let Some(disk) = self.raid.disks().get(record.disk)
-                && disk.access() == Access::Full
-            {
-                joining.push(disk);
-                wanted -= 1;
-            }
-        }
-        joining
+        let wanted = HOLDERS.saturating_sub(label.holders.len());
+        let is_free = |disk: &DiskId| {
+            let is_data = label.member(*disk).is_some_and(|r| r.kind == MemberKind::Data);
+            is_data && !label.holders.contains(disk)
+        };
+        let disks = label.active().filter(is_free).filter_map(|disk| self.raid.disks().get(disk));
+        disks.filter(|disk| disk.access() == Access::Full).take(wanted).collect()
+    }
+
+    /// Disks that should hold the journal and do not: all that are for that alone, or, if there
+    /// are none, those that hold the checkpoints and `new` ones that begin to.
+    pub(crate) fn joining_journal(&self, new: &[Arc<Disk>]) -> Vec<Holder> {
+        let label = self.lock().label.clone();
+        let is_alone = |disk: &DiskId| {
+            label.member(*disk).is_some_and(|record| record.kind == MemberKind::Journal)
+        };
+        let alone: Vec<DiskId> = label.active().filter(is_alone).collect();
+        let wanted: Vec<DiskId> = match alone.is_empty() {
+            true => label.holders.iter().copied().chain(new.iter().map(|d| d.id())).collect(),
+            false => alone,
+        };
+        let mut joining = wanted.into_iter().filter(|disk| !label.journal.contains(disk));
+        let is_in = |disk: DiskId| {
+            self.raid.disks().get(disk).is_some_and(|member| member.access() == Access::Full)
+        };
+        joining.by_ref().filter(|disk| is_in(*disk)).filter_map(|disk| self.holder(disk)).collect()
+    }
+
+    /// Who holds the journal from now on, of those that have it all: disks that are for it
+    /// alone, if there are any.
+    pub(crate) fn journal_on(&self, label: &Label) -> Vec<DiskId> {
+        let now = self.journal.holders();
+        let whole = self.journal.filled_holders();
+        let has_it = |disk: &DiskId| {
+            now.iter().any(|holder| holder.disk == *disk)
+                && (label.journal.contains(disk) || whole.contains(disk))
+        };
+        let usable: Vec<DiskId> = label.active().filter(has_it).collect();
+        journal_successors(label, &usable, HOLDERS)
+    }
+}
+
+fn refused(refusal: &Refusal) -> ArrayError {
+    match refusal {
+        Refusal::LastHolder { .. } => ArrayError::LastHolder(refusal.to_string()),
+        Refusal::DidNotJoin(_) => ArrayError::BadDisk(refusal.to_string()),
     }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Core {
     pub(crate) upkeep: Bell,
     /// One change of the labels at a time.
     pub(crate) labelling: Turn,
+    /// One command about disks at a time: what it found to be right holds until it is done.
+    pub(crate) disk_commands: Turn,
     /// Rings when the checkpointer should look whether there is work.
     pub(crate) work: Bell,
     /// Rings when a checkpoint has ended, well or not.

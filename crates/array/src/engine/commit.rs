@@ -72,7 +72,7 @@ impl Checkpoint {
             result?;
         }
         if !mutants::is(Mutant::NoFlush) {
-            core.flush_disks().await;
+            core.flush_disks().await?;
         }
         Ok(())
     }
@@ -119,6 +119,13 @@ impl Checkpoint {
         }
         for seat in left_chunks {
             state.space.chunks.release(seat.disk, seat.chunk);
+        }
+        for set in core.sets.all() {
+            let Some(seat) = set.recorded() else { continue };
+            state.space.chunks.release(seat.disk, seat.chunk);
+            let disks = set.members().iter().map(|seat| seat.disk).collect();
+            state.space.pool.set_disks(set.id(), disks);
+            core.upkeep.ring();
         }
         core.journal.trim(self.mark);
         state.empty_limbo();

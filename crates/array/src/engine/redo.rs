@@ -12,6 +12,7 @@ use super::gather::{Writes, all_done};
 use crate::core::{Core, Knowledge, RETRY, Redone, until_done};
 use crate::error::ArrayError;
 use crate::journal::{Changed, Record};
+use crate::membership::{WaveId, waves_to_redo};
 use crate::mutants::{self, Mutant};
 use crate::raid::redo::{self, RedoError, Wave};
 use crate::raid::{Put, ReadError, Set, Shape, Update};
@@ -94,9 +95,11 @@ impl Checkpoint {
             }
         });
         all_done(applies).await?;
-        core.flush_disks().await;
+        core.flush_disks().await?;
         // Whoever looks at these stripes again in this checkpoint must know what they hold.
-        updates.iter().for_each(|update| core.note_redone(&core.sets.get(update.set), update));
+        for update in updates {
+            core.note_redone(&core.sets.get(update.set), update);
+        }
         core.note_written(self.number, updates).await
     }
 }
@@ -216,45 +219,68 @@ impl Core {
         Ok(self.journal.durable(added.ticket).await?)
     }
 
-    /// Does again what was cut off in the middle of checkpoint `number`.
-    pub(crate) async fn redo(
+    /// The waves that were cut off in the middle of the checkpoint after `newest`, in order, as the
+    /// disks that hold that one have them.
+    pub(crate) async fn unfinished(
         &self,
         devices: &[Arc<dyn BlockDevice>],
-        number: u64,
-    ) -> Result<(), ArrayError> {
-        let mut waves: Vec<Wave> = Vec::new();
+        newest: u64,
+    ) -> Vec<Wave> {
+        let mut found: Vec<Wave> = Vec::new();
         for device in devices {
             for half in 0..2 {
-                if let Some(wave) = self.read_wave(&**device, half).await
-                    && wave.checkpoint == number
-                    && waves.iter().all(|other| other.wave != wave.wave)
-                {
-                    waves.push(wave);
+                found.extend(self.read_wave(&**device, half).await);
+            }
+        }
+        let ids: Vec<WaveId> = found
+            .iter()
+            .map(|wave| WaveId { checkpoint: wave.checkpoint, wave: wave.wave })
+            .collect();
+        let waves = waves_to_redo(&ids, newest);
+        waves.into_iter().map(|index| found[index].clone()).collect()
+    }
+
+    /// Does waves again. What they put in place is noted in the journal before anything can
+    /// overwrite them: another crash would leave stripes that nobody knows any more.
+    pub(crate) async fn redo(self: &Arc<Self>, waves: &[Wave]) -> Result<(), ArrayError> {
+        let mut done: Vec<(u64, Vec<Update>)> = Vec::new();
+        for wave in waves {
+            let mut updates = Vec::new();
+            for update in &wave.updates {
+                let Some(set) = self.sets.find(update.set) else { continue };
+                let apply = || self.raid.apply(&set, update, WriteFlags::VOLATILE);
+                match until_done(apply, self).await {
+                    // The journal may know it already, of the attempt before.
+                    Ok(()) if !self.note_redone(&set, update) => {}
+                    Ok(()) => updates.push(update.clone()),
+                    Err(error) => {
+                        tracing::warn!("redo of a stripe of set {}: {error}", update.set.0);
+                    }
                 }
             }
-        }
-        waves.sort_by_key(|wave| wave.wave);
-        for update in waves.iter().flat_map(|wave| &wave.updates) {
-            let Some(set) = self.sets.find(update.set) else { continue };
-            match until_done(|| self.raid.apply(&set, update, WriteFlags::VOLATILE), self).await {
-                // A set that is not there cannot be served either; it is done when it is back.
-                Ok(()) => self.note_redone(&set, update),
-                Err(error) => tracing::warn!("redo of a stripe of set {}: {error}", update.set.0),
-            }
+            done.push((wave.checkpoint, updates));
         }
         self.lock().next_wave = waves.last().map_or(0, |last| last.wave + 1);
-        self.flush_disks().await;
+        self.flush_disks().await?;
+        if !mutants::is(Mutant::ForgetRedone) {
+            for (checkpoint, updates) in done.iter().filter(|(_, updates)| !updates.is_empty()) {
+                self.note_written(*checkpoint, updates).await?;
+            }
+        }
         Ok(())
     }
 
-    /// The checksums in the maps are those of what was there before.
-    fn note_redone(&self, set: &Set, update: &Update) {
+    /// The checksums in the maps are those of what was there before. Whether that is news.
+    fn note_redone(&self, set: &Set, update: &Update) -> bool {
         let state = &mut *self.lock();
+        let mut is_news = false;
         for put in update.puts.iter().filter(|put| put.strip < set.shape().columns()) {
             let crcs = state.redone.entry((update.set, update.stripe, put.strip)).or_default();
-            let new = crcs_of_put(update, set.shape(), put);
-            new.into_iter().for_each(|(block, crc)| crcs[block as usize] = Some(crc));
+            for (block, crc) in crcs_of_put(update, set.shape(), put) {
+                is_news |= crcs[block as usize].replace(crc) != Some(crc);
+            }
         }
+        is_news
     }
 
     async fn read_wave(&self, device: &dyn BlockDevice, half: u64) -> Option<Wave> {

@@ -62,11 +62,6 @@ impl Journal {
         self.durable_until(last).await
     }
 
-    /// Waits until everything before `mark` is written.
-    pub(super) async fn written_until(&self, mark: Mark) -> Result<(), BlockError> {
-        self.written_to(mark.sequence).await
-    }
-
     async fn written_to(&self, sequence: u64) -> Result<(), BlockError> {
         self.wait(sequence, |state| (state.written, &mut state.written_acks)).await
     }

@@ -46,6 +46,8 @@ pub(super) struct State {
     /// The last batch that was not written durably: whatever follows needs a flush as long as this
     /// one is not durable.
     last_volatile: u64,
+    /// The end of the last batch that was submitted: all before it is complete in the image.
+    submitted: Mark,
     /// The end of the last sealed batch.
     sealed_end: Mark,
     next_sequence: u64,
@@ -54,6 +56,11 @@ pub(super) struct State {
     /// How many batches are submitted and not written.
     pub(super) in_flight: usize,
     pub(super) holders: Vec<Holder>,
+    /// How many holders are being filled: as long as there are any, what is trimmed is not used
+    /// again, or the copy of what was there before could overwrite what came after.
+    filling: usize,
+    /// Holders that were given all up to there, and get all that is submitted since.
+    filled: Vec<(DiskId, Mark)>,
     pub(super) failure: Option<BlockError>,
     /// The writer, when it has nothing to do.
     pub(super) writer: Option<Waker>,
@@ -110,7 +117,10 @@ impl Journal {
             durable: tail,
             written: scanned.end,
             last_volatile: scanned.end.sequence,
+            submitted: scanned.end,
             sealed_end: scanned.end,
+            filling: 0,
+            filled: Vec::new(),
             next_sequence: scanned.next_sequence,
             open: None,
             sealed: VecDeque::new(),
@@ -300,24 +310,35 @@ impl Journal {
     /// # Panics
     /// When not everything before it is durable, or it was trimmed further already.
     pub fn trim(&self, mark: Mark) {
-        let from = {
+        {
             let state = &mut *self.lock();
             assert!(state.tail <= mark.position, "a journal is trimmed forwards");
             assert!(mark.position <= state.durable.position, "what is not durable stays");
             state.tail = mark.position;
-            state.kept
+        }
+        self.give_back();
+    }
+
+    /// Lets what was trimmed be used again.
+    fn give_back(&self) {
+        let (from, to) = {
+            let state = self.lock();
+            if state.filling > 0 {
+                return;
+            }
+            (state.kept, state.tail)
         };
         // Not under the lock: giving back a hundred megabytes takes milliseconds. No one reads
         // there any more, and no one writes there before `kept` has moved.
         let mut at = from;
-        while at < mark.position {
-            let end = mark.position.min(at + self.ring_bytes - at % self.ring_bytes);
+        while at < to {
+            let end = to.min(at + self.ring_bytes - at % self.ring_bytes);
             self.image.discard(self.offset(at), (end - at) as usize);
             at = end;
         }
         let waiting = {
             let state = &mut *self.lock();
-            state.kept = mark.position;
+            state.kept = state.kept.max(to);
             std::mem::take(&mut state.room)
         };
         waiting.into_iter().for_each(Waker::wake);
@@ -356,10 +377,66 @@ impl Journal {
         self.ring_bytes / BLOCK
     }
 
-    /// Writes go to these disks from the next batch on. One that was none before needs
-    /// [`fill`](Self::fill) before labels may name it.
-    pub fn set_holders(&self, holders: Vec<Holder>) {
-        self.lock().holders = holders;
+    /// Writes go to this disk too, from the next batch on. It needs [`fill`](Self::fill) before
+    /// labels may name it.
+    pub fn add_holder(&self, holder: Holder) {
+        let state = &mut *self.lock();
+        state.holders.retain(|other| other.disk != holder.disk);
+        state.filled.retain(|(disk, _)| *disk != holder.disk);
+        state.holders.push(holder);
+    }
+
+    /// Writes go to no other disks than these from the next batch on.
+    pub fn keep_holders(&self, keeps: impl Fn(DiskId) -> bool) {
+        let state = &mut *self.lock();
+        state.holders.retain(|holder| keeps(holder.disk));
+        state.filled.retain(|(disk, _)| keeps(*disk));
+    }
+
+    /// What a record that is appended from now on comes after.
+    pub fn since(&self) -> u64 {
+        self.lock().sealed_end.position
+    }
+
+    /// The disks that writes go to.
+    pub fn holders(&self) -> Vec<Holder> {
+        self.lock().holders.clone()
+    }
+
+    /// What a holder has to be given: from where to where. Until [`filled`](Self::filled) nothing
+    /// of it is overwritten.
+    pub(super) fn begin_to_fill(&self) -> (u64, Mark) {
+        let state = &mut *self.lock();
+        state.filling += 1;
+        (state.kept, state.submitted)
+    }
+
+    /// `disk` has all up to `end`.
+    pub(super) fn note_filled(&self, disk: DiskId, end: Mark) {
+        let filled = &mut self.lock().filled;
+        filled.retain(|(other, _)| *other != disk);
+        filled.push((disk, end));
+    }
+
+    /// Whether some holder was given all up to `end`.
+    pub(super) fn was_filled_to(&self, end: Mark) -> bool {
+        let state = self.lock();
+        let has_all = |(_, to): &&(DiskId, Mark)| to.sequence >= end.sequence;
+        let mut full = state.filled.iter().filter(has_all).map(|(disk, _)| *disk);
+        full.any(|disk| state.holders.iter().any(|holder| holder.disk == disk))
+    }
+
+    /// Holders that were filled, and have all of the journal.
+    pub fn filled_holders(&self) -> Vec<DiskId> {
+        let state = self.lock();
+        let is_holder = |disk: &DiskId| state.holders.iter().any(|holder| holder.disk == *disk);
+        state.filled.iter().map(|(disk, _)| *disk).filter(is_holder).collect()
+    }
+
+    /// A holder has it, or does not take it.
+    pub(super) fn filled(&self) {
+        self.lock().filling -= 1;
+        self.give_back();
     }
 
     /// Ends it: nothing is written any more, and everybody who waits gets an error. For an
@@ -406,6 +483,7 @@ impl Journal {
         self.image.write(offset, &first);
         self.image.write(offset + len - behind.len(), &behind);
         let (end, holders) = (batch.end(), state.holders.clone());
+        state.submitted = end;
         Some(Submission { end, offset, len, holders, is_durable })
     }
 
@@ -427,10 +505,11 @@ impl Journal {
 
     /// Stops using `disk`; whether it was in use.
     pub(super) fn drop_holder(&self, disk: DiskId) -> bool {
-        let holders = &mut self.lock().holders;
-        let before = holders.len();
-        holders.retain(|holder| holder.disk != disk);
-        holders.len() < before
+        let state = &mut *self.lock();
+        let before = state.holders.len();
+        state.holders.retain(|holder| holder.disk != disk);
+        state.filled.retain(|(filled, _)| *filled != disk);
+        state.holders.len() < before
     }
 
     pub(super) fn is_holder(&self, disk: DiskId) -> bool {

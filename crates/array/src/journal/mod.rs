@@ -68,6 +68,8 @@ mod scan;
 mod tests;
 mod writer;
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use block::{BlockDevice, BlockError};
@@ -148,10 +150,17 @@ pub struct Holder {
     pub device: Arc<dyn BlockDevice>,
 }
 
-/// What must happen before the array goes on without a holder.
+/// What the rest of the array does about holders.
 pub trait HolderFailed: Send + Sync {
     /// A write to `disk` failed; the journal no longer uses it. The task must end only when the
     /// labels say so: nothing is acknowledged before, or the stale copy of the journal could be
     /// taken for the newest after a crash.
     fn holder_failed(&self, disk: DiskId, error: BlockError) -> Task;
+
+    /// No holder is left: who could take the journal over?
+    fn successors(&self, failed: &[DiskId]) -> Vec<Holder>;
+
+    /// All of the journal is durable on these disks. Ends when the labels say so; false if they
+    /// cannot.
+    fn moved(&self, to: Vec<DiskId>) -> Pin<Box<dyn Future<Output = bool>>>;
 }

@@ -12,6 +12,7 @@ use ring::Buf;
 use super::answers::Flush;
 use super::log::{Journal, Submission};
 use super::{Holder, HolderFailed, IN_FLIGHT_MAX, Mark};
+use crate::DiskId;
 use crate::join::join_all;
 use crate::mutants::{self, Mutant};
 
@@ -92,7 +93,7 @@ impl Journal {
     async fn settle(&self, writing: Running<Submission>, hook: &dyn HolderFailed) {
         let Submission { end, holders, is_durable, .. } = &writing.what;
         let results = writing.results.expect("only batches that ended are settled");
-        if self.settle_holders(holders, &results, hook).await {
+        if self.settle_holders(*end, holders, &results, hook).await {
             self.acknowledge(*end, *is_durable);
         }
     }
@@ -101,49 +102,87 @@ impl Journal {
     async fn settle_flush(&self, flushing: Running<Flush>, hook: &dyn HolderFailed) {
         let Flush { end, holders } = &flushing.what;
         let results = flushing.results.expect("only a flush that ended is settled");
-        let is_kept = self.settle_holders(holders, &results, hook).await;
+        let is_kept = self.settle_holders(*end, holders, &results, hook).await;
         self.flushed(is_kept.then_some(*end));
     }
 
-    /// Drops holders that failed; whether any is left and the journal goes on.
+    /// Drops holders that failed; whether the journal goes on, on others if need be, and has all
+    /// up to `end` there.
     async fn settle_holders(
         &self,
+        end: Mark,
         holders: &[Holder],
         results: &Results,
         hook: &dyn HolderFailed,
     ) -> bool {
         let mut last_error = BlockError::LostWrites;
+        let mut failed = Vec::new();
         for (holder, result) in holders.iter().zip(results) {
             let Err(error) = result else { continue };
             last_error = *error;
             // Not when an earlier batch or the array found out before: then the labels say so.
             if self.drop_holder(holder.disk) {
-                hook.holder_failed(holder.disk, *error).await;
+                failed.push((holder.disk, *error));
             }
         }
         let pairs = holders.iter().zip(results);
         let kept = pairs.filter(|(holder, result)| result.is_ok() && self.is_holder(holder.disk));
-        if kept.count() == 0 {
+        let is_kept = kept.count() > 0 || self.was_filled_to(end);
+        // The last one leaves the labels when another has all that it had.
+        if !is_kept && !self.move_on(&failed, hook).await {
             self.fail(last_error);
+        }
+        for (disk, error) in failed {
+            hook.holder_failed(disk, error).await;
         }
         self.failure().is_none()
     }
 
-    /// Copies all of the journal to `holder`, durably: to one that lagged when it was scanned, or
-    /// to a new one that [`set_holders`](Self::set_holders) has named before. Nothing may be
-    /// trimmed meanwhile.
+    /// The journal goes to other disks: it is in memory, all of it.
+    async fn move_on(&self, failed: &[(DiskId, BlockError)], hook: &dyn HolderFailed) -> bool {
+        let failed: Vec<DiskId> = failed.iter().map(|(disk, _)| *disk).collect();
+        let mut new = Vec::new();
+        for holder in hook.successors(&failed) {
+            match self.join(&holder).await {
+                Ok(()) => new.push(holder.disk),
+                Err(error) => tracing::warn!(%error, "disk {} is no holder", holder.disk.0),
+            }
+        }
+        !new.is_empty() && hook.moved(new).await
+    }
+
+    /// Makes a disk a holder: it gets what there is, and all that is submitted from now on.
     ///
     /// # Errors
-    /// Those of the device, or of the journal.
+    /// Those of the device; then it is none.
+    pub async fn join(&self, holder: &Holder) -> Result<(), BlockError> {
+        self.add_holder(holder.clone());
+        let result = self.fill(holder).await;
+        if result.is_err() {
+            self.drop_holder(holder.disk);
+        }
+        result
+    }
+
+    /// Copies all of the journal to `holder`, durably: to one that lagged when it was scanned, or
+    /// to one that was [added](Self::add_holder).
+    ///
+    /// # Errors
+    /// Those of the device.
     pub async fn fill(&self, holder: &Holder) -> Result<(), BlockError> {
-        let from = self.tail();
-        // All batches up to here are complete in the image; later ones go to the holder anyway.
-        let end: Mark = self.cut();
-        self.written_until(end).await?;
+        let (from, end) = self.begin_to_fill();
+        let result = self.copy(holder, from, end).await;
+        if result.is_ok() {
+            self.note_filled(holder.disk, end);
+        }
+        self.filled();
+        result
+    }
+
+    async fn copy(&self, holder: &Holder, from: u64, end: Mark) -> Result<(), BlockError> {
         let ring_bytes = self.image.len() as u64;
         let mut at = from;
         while at < end.position {
-            assert_eq!(self.tail(), from, "nothing is trimmed while a holder is filled");
             let offset = self.offset(at);
             let len = FILL_BYTES.min(end.position - at).min(ring_bytes - offset as u64);
             let mut buf = Buf::alloc(len as usize).ok_or(BlockError::NoMemory)?;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ArrayId, LABEL_BYTES, Label, Layout, MemberRecord, MemberState};
+use super::{ArrayId, ChangeId, LABEL_BYTES, Label, Layout, MemberRecord, MemberState};
 use crate::wire::{array_at, put, u16_at, u32_at, u64_at};
 use crate::{DiskId, crc32c};
 
@@ -48,8 +48,11 @@ pub(super) enum Copy {
 #[derive(Serialize, Deserialize)]
 struct Body {
     layout: Layout,
+    change: ChangeId,
+    ancestors: Vec<ChangeId>,
     members: Vec<MemberRecord>,
     holders: Vec<DiskId>,
+    journal: Vec<DiskId>,
 }
 
 /// Fills `to`, the 64 KiB at byte `at` of the disk.
@@ -58,8 +61,11 @@ pub(super) fn encode(label: &Label, at: u64, to: &mut [u8]) -> Result<(), LabelE
     assert!(is_sound(label), "only labels that keep their own rules are written");
     let body = Body {
         layout: label.layout,
+        change: label.change,
+        ancestors: label.ancestors.clone(),
         members: label.members.clone(),
         holders: label.holders.clone(),
+        journal: label.journal.clone(),
     };
     let body = postcard::to_allocvec(&body).expect("plain numbers always have a postcard form");
     if body.len() > LABEL_LEN - HEAD_BYTES {
@@ -115,9 +121,12 @@ fn decode_body(bytes: &[u8]) -> Option<Label> {
         array: ArrayId(array_at(bytes, 16)),
         generation: u64_at(bytes, 32),
         disk: DiskId(u16_at(bytes, 40)),
+        change: body.change,
+        ancestors: body.ancestors,
         layout: body.layout,
         members: body.members,
         holders: body.holders,
+        journal: body.journal,
     })
 }
 
@@ -132,5 +141,5 @@ fn is_sound(label: &Label) -> bool {
     distinct
         && label.layout.is_sound()
         && label.member(label.disk).is_some()
-        && label.holders.iter().all(holds)
+        && label.holders.iter().chain(&label.journal).all(holds)
 }

@@ -1,8 +1,9 @@
 //! The two labels that say what a disk is: of which array, which disk of it, and what that disk
 //! last knew about all others.
 //!
-//! [`read`] and [`write`](fn@write) are the only ones that touch a disk; [`choose`](fn@choose)
-//! decides from what was read which array is opened and which disks it can rely on.
+//! [`read`] and [`write`](fn@write) are the only ones that touch a disk. What a label says after
+//! something has happened, and which of several labels is believed, is decided in
+//! [`membership`](crate::membership).
 
 use std::fmt;
 
@@ -10,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::DiskId;
 
-mod choose;
 mod disk;
 mod foreign;
 mod format;
@@ -18,7 +18,6 @@ mod layout;
 #[cfg(test)]
 mod tests;
 
-pub use choose::{Membership, OpenRefusal, Present, choose};
 pub use disk::{Found, read, write};
 pub use format::{FORMAT_VERSION, LabelError};
 pub use layout::{LABEL_BYTES, Layout, LayoutError};
@@ -44,16 +43,31 @@ impl fmt::Debug for ArrayId {
 pub enum MemberState {
     /// Holds everything it should.
     Active,
-    /// Was away: lacks what changed after this checkpoint.
-    Stale {
-        /// The last checkpoint that it took part in.
-        since_checkpoint: u64,
-    },
+    /// Was away: lacks what changed since then.
+    Stale(Since),
     /// Failed, or was declared failed: never used again.
     Failed,
     /// Was emptied and left.
     Retired,
 }
+
+/// When a disk went out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Since {
+    /// The last checkpoint that it took part in.
+    pub checkpoint: u64,
+    /// Where the journal ended: what its records before that say was written, the disk has.
+    pub position: u64,
+}
+
+/// A change of the label, drawn at random when it is made: tells it from another change of the
+/// same generation that was made elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ChangeId(pub u64);
+
+/// Changes that a label remembers. A disk that was away for more of them passes for one that was
+/// away for that many.
+pub const ANCESTORS_MAX: usize = 512;
 
 /// What a member is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -77,13 +91,15 @@ pub struct MemberRecord {
     pub state: MemberState,
     /// What it is for.
     pub kind: MemberKind,
+    /// Where it was found last: so people know it when it is missing.
+    pub name: String,
 }
 
 impl MemberRecord {
     /// Whether it is there, or may come back.
     #[must_use]
     pub fn is_used(&self) -> bool {
-        matches!(self.state, MemberState::Active | MemberState::Stale { .. })
+        matches!(self.state, MemberState::Active | MemberState::Stale(_))
     }
 }
 
@@ -99,29 +115,39 @@ impl MemberRecord {
 /// 1. `crc head` covers bytes 0..60, `crc body` all bytes from 64 to the end, zeroes included: no
 ///    bit is without cover.
 /// 2. `at` is where this copy lies on its disk, so that a copy in the wrong place is no label.
-/// 3. The body is [`Layout`], members and holders in postcard form. The disk itself is among the
-///    members, no two of which share a number; each holder is an active member.
+/// 3. The body is in postcard form: [`Layout`], this change and those before it, members, holders.
+///    The disk itself is among the members, no two of which share a number; each holder of
+///    checkpoints or of the journal is an active member.
 /// 4. Both copies are written one after the other, each durable before the next step, so that
 ///    one of them is whole at any time.
-/// 5. Of one array, labels differ only in `disk` and `generation`; two labels of the same
-///    generation that differ in more were written by parts of an array that did not see each
-///    other.
-/// 6. Generation 0 marks an array that is being made: its first checkpoint may be missing. The
+/// 5. Each change makes a new label of the next generation, which names the changes before it. So of
+///    two labels it can be told whether one came of the other, or both went their own ways.
+/// 6. A label is relied on only when all members that it calls active carry it. A disk that does not
+///    take it is out, by one more change, before anything goes on.
+/// 7. The array never gives up its last holder: the label keeps the last disk with the journal,
+///    and the last with the checkpoints, whatever becomes of them.
+/// 8. Generation 0 marks an array that is being made: its first checkpoint may be missing. The
 ///    maker writes labels of generation 0, then the checkpoint, then labels of generation 1.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Label {
     /// The array.
     pub array: ArrayId,
-    /// Grows with every change of the rest.
+    /// Grows by one with every change of the rest.
     pub generation: u64,
+    /// The change that made this label.
+    pub change: ChangeId,
+    /// Those before it, the newest first.
+    pub ancestors: Vec<ChangeId>,
     /// The disk that carries this label.
     pub disk: DiskId,
     /// Where things lie on each disk.
     pub layout: Layout,
     /// All that belong to the array, and those that did.
     pub members: Vec<MemberRecord>,
-    /// The members that hold journal and checkpoints.
+    /// The members that hold checkpoints and the redo area.
     pub holders: Vec<DiskId>,
+    /// The members that hold the journal: all that was acknowledged is on each of them.
+    pub journal: Vec<DiskId>,
 }
 
 impl Label {
@@ -147,18 +173,34 @@ impl Label {
         Self { disk, ..self.clone() }
     }
 
-    /// Whether both say the same of the array; they may be of different disks.
+    /// Whether this label is `other`, or `other` came of it.
     #[must_use]
-    pub fn agrees(&self, other: &Self) -> bool {
-        *self == Self { disk: self.disk, ..other.clone() }
+    pub fn led_to(&self, other: &Self) -> bool {
+        other.came_of(self.generation, self.change)
     }
 
-    /// The members in use that hold the journal and nothing else.
+    /// Whether the change that was relied on when this label was made is `other`, or led to it.
     #[must_use]
-    pub fn journal_disks(&self) -> Vec<DiskId> {
-        let active = self.members.iter().filter(|record| record.state == MemberState::Active);
-        let journal = active.filter(|record| record.kind == MemberKind::Journal);
-        journal.map(|record| record.disk).collect()
+    pub fn parent_led_to(&self, other: &Self) -> bool {
+        let parent = self.ancestors.first();
+        parent.is_some_and(|change| other.came_of(self.generation - 1, *change))
+    }
+
+    /// Whether this label is the one of that change, or came of it. One that is older than all
+    /// that are remembered passes for one it came of.
+    fn came_of(&self, generation: u64, change: ChangeId) -> bool {
+        match self.generation.checked_sub(generation) {
+            None => false,
+            Some(0) => self.change == change,
+            Some(ago) => self.ancestors.get(ago as usize - 1).is_none_or(|other| *other == change),
+        }
+    }
+
+    /// The member's name for people: where it was found last.
+    #[must_use]
+    pub fn name_of(&self, disk: DiskId) -> String {
+        let name = self.member(disk).map(|record| record.name.clone()).unwrap_or_default();
+        if name.is_empty() { format!("disk {}", disk.0) } else { name }
     }
 
     /// Sizes of the disks that hold data, or should.

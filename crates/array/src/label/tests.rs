@@ -1,4 +1,4 @@
-//! Labels as bytes and on disks, and the choice between them.
+//! Labels as bytes and on disks.
 
 use proptest::prelude::*;
 
@@ -16,24 +16,26 @@ fn label(generation: u64, disk: u16, states: &[MemberState]) -> Label {
         size_bytes: SIZE,
         state: *state,
         kind: MemberKind::Data,
+        name: format!("d{number}"),
     });
     let active = |number: &usize| states[*number] == MemberState::Active;
+    let holders = (0..states.len()).filter(active).take(3).map(|number| DiskId(number as u16));
+    let holders: Vec<DiskId> = holders.collect();
     Label {
         array: ArrayId([7; 16]),
         generation,
+        change: ChangeId(generation.wrapping_mul(77)),
+        ancestors: (0..generation.min(5)).map(ChangeId).collect(),
         disk: DiskId(disk),
         layout: Layout::choose(&[SIZE], None).unwrap(),
         members: members.collect(),
-        holders: (0..states.len())
-            .filter(active)
-            .take(3)
-            .map(|number| DiskId(number as u16))
-            .collect(),
+        journal: holders.clone(),
+        holders,
     }
 }
 
 const ALL_ACTIVE: &[MemberState] = &[MemberState::Active; 5];
-const STALE: MemberState = MemberState::Stale { since_checkpoint: 9 };
+const STALE: MemberState = MemberState::Stale(Since { checkpoint: 9, position: 4096 });
 
 fn bytes_of(label: &Label, at: u64) -> Vec<u8> {
     let mut bytes = vec![0xee; LEN];
@@ -143,12 +145,12 @@ fn a_disk_that_cannot_be_read_is_never_blank() {
 fn another_version_and_a_shrunk_disk_are_refused() {
     let disk = ram_disk(SIZE);
     let mut bytes = bytes_of(&label(3, 1, ALL_ACTIVE), 0);
-    bytes[8] = 2;
+    bytes[8] = 3;
     let crc = crate::crc32c(&bytes[..60]);
     bytes[60..64].copy_from_slice(&crc.to_le_bytes());
     bytes[5000] = 1;
     poke(&*disk, 0, &bytes);
-    assert_eq!(run(read(&*disk)), Ok(Found::Version(2)));
+    assert_eq!(run(read(&*disk)), Ok(Found::Version(3)));
     let half = ram_disk(SIZE / 2);
     poke(&*half, 0, &bytes_of(&label(3, 1, ALL_ACTIVE), 0));
     let Ok(Found::Damaged(why)) = run(read(&*half)) else { panic!() };
@@ -174,124 +176,11 @@ fn too_many_members_are_an_error() {
     assert_eq!(encode(&many, 0, &mut bytes), Err(LabelError::TooManyMembers { members: 3000 }));
 }
 
-fn given(labels: &[Label]) -> Vec<(String, Found)> {
-    let names = labels.iter().map(|label| (format!("d{}", label.disk.0), found(label)));
-    names.collect()
-}
-
-fn all(generation: u64, states: &[MemberState]) -> Vec<Label> {
-    (0..states.len()).map(|disk| label(generation, disk as u16, states)).collect()
-}
-
-#[test]
-fn all_disks_in_any_order_make_the_array() {
-    let mut labels = all(5, ALL_ACTIVE);
-    labels.reverse();
-    let membership = choose(&given(&labels), false).unwrap();
-    assert_eq!(membership.current.len(), 5);
-    assert_eq!(membership.current[0], Present { index: 0, disk: DiskId(4) });
-    assert!(membership.missing.is_empty() && membership.rewrite.is_empty());
-    assert_eq!(membership.label.generation, 5);
-}
-
-#[test]
-fn the_newest_label_says_who_is_stale_failed_or_missing() {
-    let states = [MemberState::Active, MemberState::Active, MemberState::Active, STALE, STALE];
-    let mut labels = all(6, &states);
-    labels[2] = label(5, 2, ALL_ACTIVE); // a change was cut off before it reached this disk
-    labels[3] = label(4, 3, ALL_ACTIVE);
-    labels.pop();
-    let mut disks = given(&labels);
-    disks.push(("x".into(), Found::Blank));
-    let membership = choose(&disks, false).unwrap();
-    assert_eq!(membership.label.generation, 6);
-    assert_eq!(membership.current.len(), 3);
-    assert_eq!(membership.stale, [(Present { index: 3, disk: DiskId(3) }, 9)]);
-    assert_eq!(membership.missing, [DiskId(4)]);
-    assert_eq!(membership.foreign, [(4, "blank".to_owned())]);
-    let rewrite: Vec<u16> = membership.rewrite.iter().map(|present| present.disk.0).collect();
-    assert_eq!(rewrite, [2, 3]);
-}
-
-#[test]
-fn disks_that_left_are_put_aside() {
-    let states = [MemberState::Active, MemberState::Failed, MemberState::Retired];
-    let mut labels = all(6, &states);
-    let mut impostor = label(2, 0, ALL_ACTIVE);
-    impostor.members[0].uuid = [99; 16];
-    let membership = choose(&given(&labels), false).unwrap();
-    assert_eq!((membership.current.len(), membership.foreign.len()), (1, 2));
-    assert!(membership.missing.is_empty() && membership.rewrite.is_empty());
-    labels[0] = impostor;
-    let refusal = choose(&given(&labels), false).unwrap_err();
-    assert!(matches!(refusal, OpenRefusal::NoMajority { present: 0, active: 1, .. }));
-    let refusal = choose(&given(&labels), true).unwrap_err();
-    assert!(matches!(refusal, OpenRefusal::NoHolders { present: 0, .. }), "nothing to start from");
-}
-
-#[test]
-fn a_majority_is_needed_unless_the_operator_accepts() {
-    let labels = all(5, ALL_ACTIVE);
-    assert!(choose(&given(&labels[..3]), false).is_ok());
-    let refusal = choose(&given(&labels[..2]), false).unwrap_err();
-    let text = refusal.to_string();
-    assert!(text.contains("2 of the 5") && text.contains("disk 2, disk 3, disk 4"), "{text}");
-    assert!(choose(&given(&labels[..2]), true).is_ok());
-    // Three of five, but one of three holders.
-    let refusal = choose(&given(&labels[2..]), false).unwrap_err();
-    assert!(refusal.to_string().contains("1 of the 3 disks with the journal"), "{refusal}");
-    assert!(choose(&given(&labels[2..]), true).is_ok());
-    let refusal = choose(&given(&labels[3..]), true).unwrap_err();
-    assert!(refusal.to_string().contains("add one of them"), "{refusal}");
-}
-
-#[test]
-fn each_refusal_names_the_disk() {
-    let mut labels = all(5, ALL_ACTIVE);
-    labels[3].array = ArrayId([8; 16]);
-    let refusal = choose(&given(&labels), true).unwrap_err();
-    assert!(refusal.to_string().starts_with("d0 belongs to array 07"), "{refusal}");
-    assert!(refusal.to_string().contains("but d3 to array 08"), "{refusal}");
-
-    let mut labels = all(5, ALL_ACTIVE);
-    labels[3] = labels[1].clone();
-    let mut disks = given(&labels);
-    disks[3].0 = "copy".into();
-    let refusal = choose(&disks, true).unwrap_err();
-    assert!(refusal.to_string().starts_with("d1 and copy both are disk 1"), "{refusal}");
-
-    let refusal = choose(&given(&all(0, ALL_ACTIVE)), true).unwrap_err();
-    assert!(matches!(refusal, OpenRefusal::HalfMade { ref name, .. } if name == "d0"));
-
-    let mut disks = given(&all(5, ALL_ACTIVE));
-    disks[2].1 = Found::Version(2);
-    let refusal = choose(&disks, true).unwrap_err();
-    assert!(refusal.to_string().starts_with("d2 has format version 2"), "{refusal}");
-
-    let disks = [("sdx".to_owned(), Found::Foreign("an XFS file system".into()))];
-    let refusal = choose(&disks, true).unwrap_err();
-    assert!(refusal.to_string().ends_with("sdx is an XFS file system"), "{refusal}");
-    assert!(choose(&[], true).unwrap_err().to_string().contains("the 0 given"));
-}
-
-#[test]
-fn rivals_of_one_generation_are_decided_by_most_disks_or_not_at_all() {
-    let active = MemberState::Active;
-    // A change that found disk 2 away reached disk 0 only; then 1 and 2 went on without disk 0.
-    let cut_off = [active, active, STALE];
-    let relied_on = [STALE, active, active];
-    let rivals = [label(6, 0, &cut_off), label(6, 1, &relied_on), label(6, 2, &relied_on)];
-    let membership = choose(&given(&rivals), false).unwrap();
-    assert_eq!(membership.stale[0].0.disk, DiskId(0));
-    assert_eq!(membership.current.len(), 2);
-    let refusal = choose(&given(&rivals[..2]), true).unwrap_err();
-    assert!(matches!(refusal, OpenRefusal::Split { generation: 6, .. }), "{refusal}");
-}
-
 fn any_label() -> impl Strategy<Value = Label> {
     let state = prop_oneof![
         Just(MemberState::Active),
-        any::<u64>().prop_map(|since_checkpoint| MemberState::Stale { since_checkpoint }),
+        (any::<u64>(), any::<u64>())
+            .prop_map(|(checkpoint, position)| MemberState::Stale(Since { checkpoint, position })),
         Just(MemberState::Failed),
         Just(MemberState::Retired),
     ];
@@ -326,25 +215,5 @@ proptest! {
         let _ = decode(&image, 0);
         image[..bytes.len()].copy_from_slice(&bytes);
         let _ = decode(&image, 0);
-    }
-
-    #[test]
-    fn choosing_never_panics_and_never_relies_on_a_minority(
-        parts in proptest::collection::vec((0_u16..5, 0_u64..4, 0_u8..3), 0..6),
-        accept in any::<bool>(),
-    ) {
-        let kinds = [ALL_ACTIVE, &[MemberState::Active, STALE, MemberState::Active,
-            MemberState::Failed, MemberState::Active], &[STALE, MemberState::Active,
-            MemberState::Active, MemberState::Active, MemberState::Retired]];
-        let labels: Vec<Label> = parts.iter()
-            .map(|(disk, generation, kind)| label(*generation, *disk, kinds[usize::from(*kind)]))
-            .collect();
-        if let Ok(membership) = choose(&given(&labels), accept) {
-            let active = membership.label.active().count();
-            prop_assert!(accept || membership.current.len() * 2 > active);
-            prop_assert!(labels.iter().all(|l| l.generation <= membership.label.generation));
-            let uses = membership.current.len() + membership.stale.len();
-            prop_assert_eq!(uses + membership.foreign.len(), labels.len());
-        }
     }
 }

@@ -6,12 +6,16 @@ use std::sync::Arc;
 use super::Array;
 use crate::DiskId;
 use crate::api::{CheckReport, SettingsChange};
-use crate::core::Core;
+use crate::core::{Core, State};
 use crate::error::ArrayError;
-use crate::label::{self, Found, MemberKind, MemberRecord, MemberState};
+use crate::label::{self, ChangeId, Found, MemberRecord, MemberState};
+use crate::membership::{Event, SetSeats, may_return, next_label, next_number, without_place};
 use crate::open::{Member, random_id};
-use crate::raid::Access;
-use crate::upkeep::Findings;
+use crate::raid::{Access, Set};
+use crate::upkeep::{Findings, is_suspect};
+
+/// Disks that an array can ever have: so many fit into its labels.
+const MEMBERS_MAX: usize = 256;
 
 impl Array {
     /// Takes in a disk: a blank one as a new member, or a member that was away.
@@ -19,18 +23,14 @@ impl Array {
     /// # Errors
     /// [`ArrayError::BadDisk`] with the reason; nothing was written to it then.
     pub async fn add_disk(&self, member: Member) -> Result<DiskId, ArrayError> {
+        let _turn = self.core.disk_commands.take().await;
         let found = label::read(&*member.device).await?;
-        let bad = |what: String| ArrayError::BadDisk(format!("{} {what}", member.name));
+        self.core.check_new(&member, &found)?;
         match found {
-            Found::Blank => self.core.adopt(member).await,
-            Found::Label { label, .. } if label.array == self.core.id => {
+            Found::Label { label, .. } if !self.core.was_never_taken_in(&label) => {
                 self.core.readmit(member, &label).await
             }
-            Found::Label { label, .. } => Err(bad(format!("belongs to array {}", label.array))),
-            Found::Foreign(what) => Err(bad(format!("holds {what}: give a blank disk"))),
-            Found::Version(_) | Found::Damaged(_) => {
-                Err(bad("was a disk of an array and is damaged: wipe it first".into()))
-            }
+            _ => self.core.adopt(member).await,
         }
     }
 
@@ -39,53 +39,48 @@ impl Array {
     /// # Errors
     /// [`ArrayError::NoSuchDisk`]; [`ArrayError::DiskNeeded`] when data would be lost.
     pub async fn fail_disk(&self, disk: &str) -> Result<(), ArrayError> {
+        let _turn = self.core.disk_commands.take().await;
         let id = self.core.disk_by_name(disk)?;
         self.core.check_expendable(id, disk)?;
-        if let Some(member) = self.core.raid.disks().get(id) {
-            member.set_access(Access::None);
-        }
-        self.core.sets.all().iter().for_each(|set| set.mark_all_stale(id));
-        self.core.disk_failed(id, "an operator declared it failed").await;
-        self.core
-            .change_label(|label, _| {
-                let record = label.members.iter_mut().find(|record| record.disk == id);
-                let record = record.expect("members stay in the label");
-                // It may have left meanwhile.
-                let is_in = record.state != MemberState::Retired;
-                if is_in {
-                    record.state = MemberState::Failed;
-                }
-                is_in
-            })
-            .await;
-        self.core.upkeep.ring();
-        Ok(())
+        self.core.declare_failed(id).await
     }
 
     /// Empties a disk; it leaves when nothing is on it any more.
     ///
     /// # Errors
-    /// [`ArrayError::NoSuchDisk`]; [`ArrayError::DiskNeeded`] when the others have no room.
+    /// [`ArrayError::NoSuchDisk`]; [`ArrayError::DiskNeeded`] when some of its data has no other
+    /// disk to go to. Nothing has changed then.
     pub async fn retire_disk(&self, disk: &str) -> Result<(), ArrayError> {
+        let _turn = self.core.disk_commands.take().await;
         let id = self.core.disk_by_name(disk)?;
-        {
-            let state = &mut *self.core.lock();
-            let used = state.space.chunks.counts(id).map_or(0, |(_, used)| used);
-            let free_here = state.space.chunks.counts(id).map_or(0, |(all, used)| all - used);
-            let free = state.space.chunks.free().saturating_sub(u64::from(free_here));
-            if free < u64::from(used) {
-                let reason = "the other disks have no room for its data: add a disk first".into();
-                return Err(ArrayError::DiskNeeded { disk: disk.to_owned(), reason });
+        self.core.begin_to_leave(id, disk).await
+    }
+
+    /// Keeps a disk that was to leave and is not empty yet; what moved to others stays there.
+    ///
+    /// # Errors
+    /// [`ArrayError::NoSuchDisk`]; [`ArrayError::NotRetiring`].
+    pub async fn cancel_retire(&self, disk: &str) -> Result<(), ArrayError> {
+        let _turn = self.core.disk_commands.take().await;
+        let id = self.core.disk_by_name(disk)?;
+        let (core, name) = (Arc::clone(&self.core), disk.to_owned());
+        let kept = self.core.request(move |tables, state| {
+            if !tables.leaving.remove(&id) {
+                return Err(ArrayError::NotRetiring(name));
             }
-            state.space.chunks.set_open(id, false);
-            state.space.set_lanes();
-        }
-        self.core
-            .request(move |tables, _| {
-                tables.leaving.insert(id);
-                Ok(())
-            })
-            .await?;
+            state.space.open_disk(id, !state.away.contains_key(&id));
+            let is_on = |set: &Arc<Set>| {
+                let new = set.replacement();
+                new.is_some_and(|new| set.members()[new.member].disk == id)
+            };
+            // What is half copied is given up.
+            core.sets.all().iter().filter(|set| is_on(set)).for_each(|set| {
+                set.drop_replacement();
+            });
+            state.wants_checkpoint = true;
+            Ok(())
+        });
+        kept.await?;
         self.core.upkeep.ring();
         Ok(())
     }
@@ -93,12 +88,30 @@ impl Array {
     /// Puts a blank disk in the place of another, which leaves when it is empty.
     ///
     /// # Errors
-    /// Those of [`add_disk`](Self::add_disk) and [`retire_disk`](Self::retire_disk).
+    /// Those of [`add_disk`](Self::add_disk) and [`retire_disk`](Self::retire_disk); nothing has
+    /// changed then.
     pub async fn replace_disk(&self, old: &str, new: Member) -> Result<DiskId, ArrayError> {
-        self.core.disk_by_name(old)?;
-        let id = self.add_disk(new).await?;
-        self.retire_disk(old).await?;
-        Ok(id)
+        let _turn = self.core.disk_commands.take().await;
+        let id = self.core.disk_by_name(old)?;
+        let found = label::read(&*new.device).await?;
+        self.core.check_new(&new, &found)?;
+        self.core.check_new_size(&new)?;
+        if !matches!(found, Found::Blank) {
+            let what = "is a disk of this array: give a blank disk to replace another with";
+            return Err(ArrayError::BadDisk(format!("{} {what}", new.name)));
+        }
+        {
+            let state = self.core.lock();
+            let room = self.core.layout.chunks(new.device.geometry().size_bytes());
+            self.core.check_room(&state, &state.tables.leaving, id, (old, Some(room)))?;
+        }
+        let added = self.core.adopt(new).await?;
+        if let Err(error) = self.core.begin_to_leave(id, old).await {
+            // A disk went meanwhile. The new one is as empty as it came.
+            self.core.retire(added).await;
+            return Err(error);
+        }
+        Ok(added)
     }
 
     /// Forgets the errors of a disk: whatever was wrong has been put right. If it was being
@@ -202,29 +215,172 @@ impl Core {
         }
     }
 
+    /// Whether a disk was about to join when that was cut off: nothing is on it.
+    fn was_never_taken_in(&self, theirs: &label::Label) -> bool {
+        let state = self.lock();
+        let uuid = theirs.own().uuid;
+        let is_known = state.label.members.iter().any(|record| record.uuid == uuid);
+        !is_known && may_return(theirs, &state.label)
+    }
+
+    /// Refuses a disk that is neither blank nor of this array.
+    fn check_new(&self, member: &Member, found: &Found) -> Result<(), ArrayError> {
+        let what = match found {
+            Found::Blank => return Ok(()),
+            Found::Label { label, .. } if label.array == self.id => return Ok(()),
+            Found::Label { label, .. } => format!("belongs to array {}", label.array),
+            Found::Foreign(what) => format!("holds {what}: give a blank disk"),
+            Found::Version(_) | Found::Damaged(_) => {
+                "was a disk of an array and is damaged: wipe it first".into()
+            }
+        };
+        Err(ArrayError::BadDisk(format!("{} {what}", member.name)))
+    }
+
+    fn check_new_size(&self, member: &Member) -> Result<(), ArrayError> {
+        let fits = self.layout.check_disk(member.device.geometry().size_bytes());
+        fits.map_err(|error| ArrayError::BadDisk(format!("{}: {error}", member.name)))
+    }
+
+    /// An operator says that a disk is not to be used again.
+    async fn declare_failed(self: &Arc<Self>, disk: DiskId) -> Result<(), ArrayError> {
+        let reason = "an operator declared it failed";
+        self.give_up(disk);
+        let mut is_new = false;
+        let changed = self.change_label(|label, state| {
+            is_new = self.note_away(label, state, disk, reason);
+            vec![Event::Failed(disk)]
+        });
+        // Writes go on without it already: what no label says must not be answered.
+        if let Err(error) = changed.await {
+            self.stop(&error);
+            return Err(error);
+        }
+        if is_new {
+            self.tell_out(disk, reason);
+        }
+        self.journal.keep_holders(|holder| holder != disk);
+        self.work.ring();
+        self.upkeep.ring();
+        Ok(())
+    }
+
+    /// A disk begins to be emptied, if that can end.
+    async fn begin_to_leave(self: &Arc<Self>, disk: DiskId, name: &str) -> Result<(), ArrayError> {
+        let (core, name) = (Arc::clone(self), name.to_owned());
+        // Decided when the checkpoint takes it: what another command or a fault did until then
+        // counts too.
+        let decided = self.request(move |tables, state| {
+            core.check_room(state, &tables.leaving, disk, (&name, None))?;
+            tables.leaving.insert(disk);
+            state.space.open_disk(disk, false);
+            Ok(())
+        });
+        decided.await?;
+        self.upkeep.ring();
+        Ok(())
+    }
+
+    /// Refuses to let a disk go when some of what it holds has nowhere to go, or when too few
+    /// disks would be left. `more` is what a new disk has room for.
+    fn check_room(
+        &self,
+        state: &State,
+        leaving: &BTreeSet<DiskId>,
+        disk: DiskId,
+        (name, more): (&str, Option<u32>),
+    ) -> Result<(), ArrayError> {
+        let refuse = |reason: String| Err(ArrayError::DiskNeeded { disk: name.to_owned(), reason });
+        let last = Event::Left(disk);
+        if next_label(&state.label, &[last], ChangeId(0)).is_err() && self.usable_disks() < 2 {
+            return refuse(
+                "no other disk can hold journal and checkpoints: add a disk first".into(),
+            );
+        }
+        let is_data = state.space.chunks.counts(disk).is_some();
+        if !is_data {
+            return Ok(());
+        }
+        let all: Vec<DiskId> = leaving.iter().copied().chain([disk]).collect();
+        let homeless = self.homeless(state, &all, more);
+        if homeless > 0 {
+            return refuse(format!(
+                "{homeless} chunks of RAID sets on it could go to no other disk, because each is in \
+                 the set already or full: add a disk first"
+            ));
+        }
+        let left = state
+            .label
+            .active()
+            .filter(|disk| !all.contains(disk) && state.space.chunks.counts(*disk).is_some());
+        let left = left.count() + usize::from(more.is_some());
+        let volumes = state.tables.volumes.values().map(|volume| volume.level);
+        let needed = volumes.chain([self.level]).max_by_key(|level| level.disks_min());
+        match needed.filter(|level| left < level.disks_min()) {
+            None => Ok(()),
+            Some(level) => refuse(format!(
+                "{level} needs {} disks, and {left} would be left: add a disk first",
+                level.disks_min()
+            )),
+        }
+    }
+
+    /// Chunks on `leaving` disks that no other disk can take.
+    pub(super) fn homeless(&self, state: &State, leaving: &[DiskId], more: Option<u32>) -> usize {
+        let now = self.env.now();
+        let is_usable = |record: &&MemberRecord| {
+            let disk = self.raid.disks().get(record.disk);
+            let is_in =
+                disk.is_some_and(|disk| disk.access() == Access::Full && !is_suspect(&disk, now));
+            is_in && record.state == MemberState::Active
+        };
+        let usable = state.label.members.iter().filter(is_usable).map(|record| record.disk);
+        let free = usable.filter_map(|disk| {
+            state.space.chunks.counts(disk).map(|(all, used)| (disk, all - used))
+        });
+        let free = free.chain(more.map(|chunks| (next_number(&state.label), chunks))).collect();
+        let seats = |set: &Arc<Set>| SetSeats {
+            members: set.members().iter().map(|seat| seat.disk).collect(),
+            replacement: set.replacement().map(|new| (new.member, new.seat.disk)),
+            may_shrink: set.level().is_none(),
+        };
+        let sets: Vec<SetSeats> = self.sets.all().iter().map(seats).collect();
+        without_place(&sets, leaving, free)
+    }
+
     /// A blank disk becomes a member.
     async fn adopt(self: &Arc<Self>, member: Member) -> Result<DiskId, ArrayError> {
+        self.check_new_size(&member)?;
         let size_bytes = member.device.geometry().size_bytes();
-        let fits = self.layout.check_disk(size_bytes);
-        fits.map_err(|error| ArrayError::BadDisk(format!("{}: {error}", member.name)))?;
-        let next = self.lock().label.members.iter().map(|record| record.disk.0 + 1).max();
-        let id = DiskId(next.unwrap_or(0));
-        let record = MemberRecord {
-            disk: id,
-            uuid: random_id(&*self.env),
-            size_bytes,
-            state: MemberState::Active,
-            kind: MemberKind::Data,
-        };
-        self.raid.disks().add(id, &member.name, Arc::clone(&member.device));
+        let uuid = random_id(&*self.env);
+        let name = member.name.clone();
+        let mut id = None;
+        // The number is given in the same turn as the label that has it.
         let added = self.change_label(|label, _| {
-            label.members.push(record);
-            true
+            let number = next_number(label);
+            if usize::from(number.0) >= MEMBERS_MAX {
+                return Vec::new();
+            }
+            id = Some(number);
+            self.raid.disks().add(number, &member.name, Arc::clone(&member.device));
+            vec![Event::Joined { uuid, size_bytes, name }]
         });
-        if !added.await {
-            self.raid.disks().remove(id);
-            let what = format!("{} does not take its label", member.name);
+        let added = added.await;
+        let Some(id) = id else {
+            let what = format!(
+                "{}: the array has had {MEMBERS_MAX} disks, as many as there may be",
+                member.name
+            );
             return Err(ArrayError::BadDisk(what));
+        };
+        if let Err(error) = added {
+            self.raid.disks().remove(id);
+            return Err(match error {
+                ArrayError::BadDisk(_) => {
+                    ArrayError::BadDisk(format!("{} does not take its label", member.name))
+                }
+                error => error,
+            });
         }
         let state = &mut *self.lock();
         state.space.chunks.add_disk(id, self.layout.chunks(size_bytes));
@@ -250,11 +406,17 @@ impl Core {
             Some(record) if record.uuid != label.own().uuid => {
                 return refuse("carries the number of another disk");
             }
-            Some(record) if matches!(record.state, MemberState::Stale { .. }) => {}
+            Some(record) if matches!(record.state, MemberState::Stale(_)) => {}
             Some(record) if record.state == MemberState::Active => {
                 return refuse("is in use already");
             }
             _ => return refuse("has left this array: wipe it to use it anew"),
+        }
+        if !may_return(label, &self.lock().label) {
+            return refuse(
+                "was used without the others: wipe it to use it anew, when nothing that was written \
+                 to it meanwhile is needed",
+            );
         }
         let disk = self.raid.disks().add(label.disk, &member.name, member.device);
         // Until it has been tried it is not written to.

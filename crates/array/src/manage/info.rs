@@ -243,18 +243,24 @@ impl Core {
             (MemberState::Failed, reason) => {
                 (DiskState::Failed, reason.unwrap_or_else(|| "it has failed".into()))
             }
-            (MemberState::Stale { .. }, Some(reason)) => (DiskState::Missing, reason),
-            (MemberState::Stale { .. }, None) => {
+            (MemberState::Stale(_), Some(reason)) => (DiskState::Missing, reason),
+            (MemberState::Stale(_), None) => {
                 (DiskState::Resyncing, "it is given what it missed".into())
             }
             _ if state.tables.leaving.contains(&record.disk) => {
-                (DiskState::Retiring, "its data is moving to other disks".into())
+                let leaving: Vec<_> = state.tables.leaving.iter().copied().collect();
+                let reason = match self.homeless(state, &leaving, None) {
+                    0 => "its data is moving to other disks",
+                    _ => "no other disk can take its data: add a disk, or keep this one",
+                };
+                (DiskState::Retiring, reason.into())
             }
             _ if suspect => (DiskState::Suspect, "it has too many errors".into()),
             _ => (DiskState::Online, String::new()),
         };
         let used = state.space.chunks.counts(record.disk).map_or(0, |(_, used)| u64::from(used));
-        let name = disk.map_or_else(|| record.disk.0.to_string(), |disk| disk.name().to_owned());
+        let name =
+            disk.map_or_else(|| state.label.name_of(record.disk), |disk| disk.name().to_owned());
         debug_assert!(record.kind == MemberKind::Data || used == 0, "journal disks hold no chunks");
         DiskInfo {
             id: record.disk,

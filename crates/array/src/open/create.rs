@@ -12,7 +12,9 @@ use crate::engine::Payload;
 use crate::env::Env;
 use crate::error::ArrayError;
 use crate::journal::Mark;
-use crate::label::{self, ArrayId, Found, Label, Layout, MemberKind, MemberRecord, MemberState};
+use crate::label::{
+    self, ArrayId, ChangeId, Found, Label, Layout, MemberKind, MemberRecord, MemberState,
+};
 use crate::manage::Array;
 use crate::tables::Tables;
 use crate::{Epoch, Level};
@@ -66,7 +68,8 @@ impl Array {
             let refuse = |error| ArrayError::Refused(format!("{}: {error}", disk.name));
             layout.check_journal_disk(*size).map_err(refuse)?;
         }
-        let label = new_label(&*env, layout, &sizes, data);
+        let names: Vec<String> = disks.iter().map(|disk| disk.name.clone()).collect();
+        let label = new_label(&*env, layout, &sizes, data, &names);
         // Generation 0: should this be cut off, nobody takes it for an array.
         write_all(&disks, &label).await?;
         let payload = Payload {
@@ -86,7 +89,9 @@ impl Array {
         let written = write_slot(&holders, &layout, label.array, 1, &payload.encode()).await;
         let written = written.map_err(|error| ArrayError::Refused(error.to_string()))?;
         written.into_iter().collect::<Result<Vec<()>, _>>()?;
-        write_all(&disks, &Label { generation: 1, ..label }).await?;
+        let change = ChangeId(env.random());
+        let label = Label { generation: 1, change, ancestors: vec![label.change], ..label };
+        write_all(&disks, &label).await?;
         Self::open(env, disks, options.open).await
     }
 }
@@ -116,22 +121,28 @@ fn check_count(disks: usize, level: Level) -> Result<(), ArrayError> {
 }
 
 /// The label of an array whose first `data` disks hold data, and the others the journal.
-fn new_label(env: &dyn Env, layout: Layout, sizes: &[u64], data: usize) -> Label {
+fn new_label(env: &dyn Env, layout: Layout, sizes: &[u64], data: usize, names: &[String]) -> Label {
     let members = sizes.iter().enumerate().map(|(index, size)| MemberRecord {
         disk: DiskId(index as u16),
         uuid: random_id(env),
         size_bytes: *size,
         state: MemberState::Active,
         kind: if index < data { MemberKind::Data } else { MemberKind::Journal },
+        name: names[index].clone(),
     });
-    let holders = (0..data.min(HOLDERS)).map(|index| DiskId(index as u16));
+    let disks = |range: std::ops::Range<usize>| range.map(|index| DiskId(index as u16));
+    let holders: Vec<DiskId> = disks(0..data.min(HOLDERS)).collect();
+    let own: Vec<DiskId> = disks(data..sizes.len()).collect();
     Label {
         array: ArrayId(random_id(env)),
         generation: 0,
+        change: ChangeId(env.random()),
+        ancestors: Vec::new(),
         disk: DiskId(0),
         layout,
         members: members.collect(),
-        holders: holders.collect(),
+        journal: if own.is_empty() { holders.clone() } else { own },
+        holders,
     }
 }
 

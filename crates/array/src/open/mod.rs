@@ -1,11 +1,14 @@
 //! Making an array, and finding one again.
 //!
 //! ```text
-//!  labels ─▶ checkpoint record ─▶ sets, space, tables ─▶ journal ─▶ redo ─▶ first checkpoint
+//!  labels ─▶ checkpoint record ─▶ sets, space, tables ─▶ journal ─▶ redo area      read
+//!    ─▶ labels say who is not there ─▶ redo ─▶ first checkpoint                    written
 //! ```
 //!
-//! The first checkpoint brings all copies of the journal to the same state: only then is the
-//! array open.
+//! Whether the array is opened at all, and what is believed, is decided in
+//! [`membership`](crate::membership), before anything is written. The first that is written are the
+//! labels: who is not there now is not believed later. The first checkpoint brings all copies to
+//! the same state: only then is the array open.
 
 mod create;
 mod replay;
@@ -15,17 +18,19 @@ use std::sync::{Arc, Mutex};
 use block::BlockDevice;
 use futures_util::future::join_all;
 
-use crate::checkpoint::slots::read_slots;
+use crate::DiskId;
+use crate::checkpoint::slots::{Slot, read_slots, write_slot};
 use crate::core::{Alarm, Core, Space, State, Touched};
 use crate::engine::Payload;
 use crate::env::Env;
 use crate::error::ArrayError;
 use crate::journal::{self, Holder, HolderFailed, Journal};
-use crate::label::{self, Found, Label, MemberKind, Membership};
+use crate::label::{self, Found, Label, MemberKind};
 use crate::manage::Array;
+use crate::membership::{self, OpenRefusal, Opening, SetDisks};
+use crate::raid::redo::Wave;
 use crate::raid::{Access, Raid, Set, SetRecord};
 use crate::sync::{Bell, Turn};
-use crate::{DiskId, Task};
 
 pub use create::CreateOptions;
 pub(crate) use create::random_id;
@@ -42,7 +47,8 @@ pub struct Member {
 /// How an array is opened.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenOptions {
-    /// Go on although so many disks are missing that newer data could be on them.
+    /// Go on although data is on missing disks only: volumes that need them are lost until they are
+    /// back. See [`OpenRefusal::can_be_accepted`].
     pub accept_missing: bool,
     /// Memory for metadata pages.
     pub cache_bytes: usize,
@@ -51,12 +57,6 @@ pub struct OpenOptions {
 impl Default for OpenOptions {
     fn default() -> Self {
         Self { accept_missing: false, cache_bytes: 128 << 20 }
-    }
-}
-
-impl HolderFailed for Alarm {
-    fn holder_failed(&self, disk: DiskId, error: block::BlockError) -> Task {
-        crate::raid::DiskFailed::disk_failed(self, disk, error)
     }
 }
 
@@ -79,17 +79,39 @@ impl Array {
         options: OpenOptions,
     ) -> Result<Self, ArrayError> {
         let found = find(&disks).await;
-        let membership = label::choose(&found, options.accept_missing);
-        let membership = membership.map_err(|refusal| ArrayError::Refused(refusal.to_string()))?;
-        for (index, reason) in &membership.foreign {
+        let opening = membership::choose(&found, options.accept_missing).map_err(refuse)?;
+        for (index, reason) in &opening.foreign {
             tracing::warn!("{} is not used: {reason}", disks[*index].name);
         }
-        let core = load(env, &disks, &membership, options).await?;
-        let array = Self { core };
-        array.core.checkpointed().await?;
-        array.core.greet(&membership).await;
-        Ok(array)
+        let loaded = load(env, &disks, &opening, options).await?;
+        let core = Arc::clone(&loaded.core);
+        let opened = core.bring_up(&found, &opening, loaded).await;
+        if let Err(error) = opened {
+            // Whoever runs already must not go on alone.
+            core.stop(&error);
+            return Err(error);
+        }
+        Ok(Self { core })
     }
+}
+
+fn refuse(refusal: OpenRefusal) -> ArrayError {
+    match refusal.missing() {
+        [] => ArrayError::Refused(refusal.to_string()),
+        _ => ArrayError::Incomplete(refusal),
+    }
+}
+
+/// What was read, before anything is written.
+struct Loaded {
+    core: Arc<Core>,
+    /// The newest checkpoint, and which of its holders, by number, lack it.
+    slot: Slot,
+    slot_lagging: Vec<DiskId>,
+    /// Holders of the journal that lack some of it.
+    journal_lagging: Vec<DiskId>,
+    /// What a checkpoint that was cut off has half done.
+    waves: Vec<Wave>,
 }
 
 /// What the disks are. One that cannot be read is as good as not there.
@@ -105,30 +127,26 @@ async fn find(disks: &[Member]) -> Vec<(String, Found)> {
 async fn load(
     env: Arc<dyn Env>,
     disks: &[Member],
-    membership: &Membership,
+    opening: &Opening,
     options: OpenOptions,
-) -> Result<Arc<Core>, ArrayError> {
-    let label = &membership.label;
-    let holders = label.holders.iter().filter_map(|holder| {
-        let present = membership.current.iter().find(|present| present.disk == *holder)?;
-        Some((*holder, Arc::clone(&disks[present.index].device)))
-    });
-    let holders: Vec<Holder> = holders.map(|(disk, device)| Holder { disk, device }).collect();
+) -> Result<Loaded, ArrayError> {
+    let label = &opening.label;
+    let holders = present(disks, opening, &label.holders);
     let devices: Vec<_> = holders.iter().map(|holder| Arc::clone(&holder.device)).collect();
     let damaged = |error: &dyn std::fmt::Display| ArrayError::Damaged(error.to_string());
-    let journal_holders = journal_disks(disks, membership, &holders)?;
     let slot = read_slots(&devices, &label.layout, label.array).await;
     let slot = slot.map_err(|error| damaged(&error))?;
     let payload = Payload::decode(&slot.payload)?;
     let mut records = Vec::new();
     let mut keep = |record, position| records.push((record, position));
+    let journal_holders = present(disks, opening, &label.journal);
     let scanned =
         journal::scan(&journal_holders, &label.layout, label.array, payload.mark, &mut keep);
     let scanned = scanned.await.map_err(|error| damaged(&error))?;
-    let lagging = scanned.lagging.clone();
+    let journal_lagging = scanned.lagging.clone();
     let alarm = Arc::new(Alarm::default());
     let raid = Raid::new(Arc::clone(&alarm) as Arc<dyn crate::raid::DiskFailed>);
-    for present in membership.current.iter().chain(membership.stale.iter().map(|(p, _)| p)) {
+    for present in opening.current.iter().chain(opening.stale.iter().map(|(p, _)| p)) {
         let member = &disks[present.index];
         raid.disks().add(present.disk, &member.name, Arc::clone(&member.device));
     }
@@ -141,13 +159,14 @@ async fn load(
         raid: Arc::new(raid),
         sets: crate::core::Sets::default(),
         journal: Arc::new(journal),
-        state: Mutex::new(fresh_state(label, membership, &payload, options)),
+        state: Mutex::new(fresh_state(label, opening, &payload, options)),
         alarm: Arc::clone(&alarm),
         touched: Touched::default(),
         ahead: crate::volume::Ahead::default(),
         host_ops: std::sync::atomic::AtomicU64::new(0),
         checkpointing: Turn::default(),
         labelling: Turn::default(),
+        disk_commands: Turn::default(),
         work: Bell::default(),
         upkeep: Bell::default(),
         committed: Bell::default(),
@@ -156,47 +175,26 @@ async fn load(
     alarm.connect(&core);
     core.load_sets(&payload)?;
     // The redo area may be about sets that only the journal knows.
-    core.replay(membership, &records)?;
-    core.redo(&devices, payload.number + 1).await?;
-    core.decide_rooms().await?;
-    core.start();
-    for disk in lagging {
-        core.catch_up(disk).await;
-    }
-    Ok(core)
+    core.replay(&records)?;
+    let waves = core.unfinished(&devices, payload.number).await;
+    core.check_disks(opening, &waves)?;
+    let slot_lagging = slot.lagging.iter().map(|index| holders[*index].disk).collect();
+    Ok(Loaded { core, slot, slot_lagging, journal_lagging, waves })
 }
 
-/// The disks that hold the journal.
-fn journal_disks(
-    disks: &[Member],
-    membership: &Membership,
-    holders: &[Holder],
-) -> Result<Vec<Holder>, ArrayError> {
-    let own = membership.label.journal_disks();
-    if own.is_empty() {
-        return Ok(holders.to_vec());
-    }
-    let present = membership.current.iter().filter(|present| own.contains(&present.disk));
-    let found: Vec<Holder> = present
-        .map(|p| Holder { disk: p.disk, device: Arc::clone(&disks[p.index].device) })
-        .collect();
-    if found.is_empty() {
-        let what = "the disk that holds the journal is missing, and with it writes that were \
-                    acknowledged: bring it back";
-        return Err(ArrayError::Refused(what.into()));
-    }
-    Ok(found)
+/// Those of these members that are there and hold everything.
+fn present(disks: &[Member], opening: &Opening, wanted: &[DiskId]) -> Vec<Holder> {
+    let found = wanted.iter().filter_map(|disk| {
+        let present = opening.current.iter().find(|present| present.disk == *disk)?;
+        Some(Holder { disk: *disk, device: Arc::clone(&disks[present.index].device) })
+    });
+    found.collect()
 }
 
-fn fresh_state(
-    label: &Label,
-    membership: &Membership,
-    payload: &Payload,
-    options: OpenOptions,
-) -> State {
+fn fresh_state(label: &Label, opening: &Opening, payload: &Payload, options: OpenOptions) -> State {
     let mut space = Space::default();
     for record in &label.members {
-        let is_there = record.is_used() && !membership.missing.contains(&record.disk);
+        let is_there = record.is_used() && !opening.missing.contains(&record.disk);
         // One that failed has chunks until all of them were restored elsewhere.
         if record.kind == MemberKind::Data && record.state != label::MemberState::Retired {
             space.chunks.add_disk(record.disk, label.layout.chunks(record.size_bytes));
@@ -234,61 +232,81 @@ impl Core {
         Ok(())
     }
 
-    /// The tasks of an open array.
-    fn start(self: &Arc<Self>) {
+    /// Refuses to open with disks that do not suffice.
+    fn check_disks(&self, opening: &Opening, waves: &[Wave]) -> Result<(), ArrayError> {
+        let sets = self.sets.all();
+        opening.check_sets(sets.iter().map(|set| set_disks(set))).map_err(refuse)?;
+        let updates = waves.iter().flat_map(|wave| &wave.updates);
+        let changed = updates.filter_map(|update| self.sets.find(update.set));
+        // What is half done there would be forgotten with the next checkpoint.
+        let is_lost = |set: Arc<Set>| set.losses_max() > 0 && !opening.bears(&set_disks(&set));
+        if !opening.accepted && changed.into_iter().any(is_lost) {
+            let (array, missing) = (self.id, opening.missing_names());
+            return Err(refuse(OpenRefusal::Unfinished { array, missing }));
+        }
+        Ok(())
+    }
+
+    /// From what was read to an open array.
+    async fn bring_up(
+        self: &Arc<Self>,
+        found: &[(String, Found)],
+        opening: &Opening,
+        loaded: Loaded,
+    ) -> Result<(), ArrayError> {
+        let Loaded { slot, slot_lagging, journal_lagging, waves, .. } = loaded;
+        self.note_missing(opening);
+        let first = opening.first_events(found, self.since());
+        self.change_label(|_, _| first).await?;
+        self.renew_slots(&slot, &slot_lagging).await;
         let hook = Arc::clone(&self.alarm) as Arc<dyn HolderFailed>;
         self.env.spawn(Box::pin(Arc::clone(&self.journal).run(hook)));
+        for disk in journal_lagging {
+            self.catch_up(disk).await;
+        }
+        self.redo(&waves).await?;
+        self.decide_rooms().await?;
         self.env.spawn(Box::pin(Arc::clone(self).run_checkpoints()));
         self.env.spawn(Box::pin(Arc::clone(self).run_upkeep()));
+        self.checkpointed().await?;
+        self.upkeep.ring();
+        Ok(())
+    }
+
+    /// Holders that lack the newest checkpoint get it: it must not hang on one disk while the next
+    /// one is written.
+    async fn renew_slots(self: &Arc<Self>, slot: &Slot, lagging: &[DiskId]) {
+        for disk in lagging {
+            let Some(member) = self.raid.disks().get(*disk) else { continue };
+            let devices = [Arc::clone(member.device())];
+            let written =
+                write_slot(&devices, &self.layout, self.id, slot.number, &slot.payload).await;
+            if let Ok([Err(error)]) = written.as_deref() {
+                let reason = format!("it does not take the newest checkpoint: {error}");
+                self.disk_failed(*disk, &reason).await;
+            }
+        }
     }
 
     /// A holder that lacks some of the journal gets it, or is out.
     async fn catch_up(self: &Arc<Self>, disk: DiskId) {
         let Some(member) = self.raid.disks().get(disk) else { return };
-        // A checkpoint would trim what is being copied.
-        let _turn = self.checkpointing.take().await;
         let holder = Holder { disk, device: Arc::clone(member.device()) };
         if let Err(error) = self.journal.fill(&holder).await {
             self.disk_failed(disk, &format!("it cannot hold the journal: {error}")).await;
         }
     }
 
-    /// Labels that are behind are written again, now that the array is open.
-    async fn greet(self: &Arc<Self>, membership: &Membership) {
-        if !membership.rewrite.is_empty() {
-            self.change_label(|_, _| true).await;
-        }
+    /// A member that is missing may come back later.
+    fn note_missing(&self, opening: &Opening) {
         let now = self.env.now();
-        for disk in &membership.missing {
-            let text = format!("disk {} is missing", disk.0);
+        for (disk, name) in opening.missing.iter().zip(opening.missing_names()) {
+            let text = format!("disk {name} is missing");
             tracing::warn!("{text}");
             let state = &mut *self.lock();
             state.note(self.env.unix_seconds(), text);
             state.away.insert(*disk, (now, "it was not there when the array was opened".into()));
         }
-        // A member that is missing may come back later, and must then know that it was away.
-        let missing = membership.missing.clone();
-        for disk in missing {
-            self.disk_missing(disk).await;
-        }
-        self.upkeep.ring();
-    }
-
-    /// A disk that is not there counts as failed until it is back.
-    async fn disk_missing(self: &Arc<Self>, disk: DiskId) {
-        self.change_label(|label, state| {
-            let record = label.members.iter_mut().find(|record| record.disk == disk);
-            match record {
-                Some(record) if record.state == label::MemberState::Active => {
-                    let since_checkpoint = state.checkpoint;
-                    record.state = label::MemberState::Stale { since_checkpoint };
-                    label.holders.retain(|holder| *holder != disk);
-                    true
-                }
-                _ => false,
-            }
-        })
-        .await;
     }
 
     /// Disks that can be written to.
@@ -298,4 +316,10 @@ impl Core {
         let is_data = |id| label.member(id).is_some_and(|record| record.kind == MemberKind::Data);
         all.iter().filter(|disk| disk.access() == Access::Full && is_data(disk.id())).count()
     }
+}
+
+fn set_disks(set: &Set) -> SetDisks {
+    let members = set.members().into_iter();
+    let members = members.map(|seat| (seat.disk, set.is_stale_on(seat.disk))).collect();
+    SetDisks { members, losses_max: set.losses_max() }
 }

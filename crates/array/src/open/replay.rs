@@ -5,27 +5,20 @@ use std::sync::Arc;
 use crate::core::{Core, State};
 use crate::error::ArrayError;
 use crate::journal::{Placed, Record};
-use crate::label::Membership;
+use crate::membership::has_missed;
+use crate::mutants::{self, Mutant};
 use crate::overlay::{Room, Taken};
 use crate::{DiskId, VersionId};
 
 impl Core {
     /// Does in memory what the records of the journal say, in their order.
-    pub(super) fn replay(
-        &self,
-        membership: &Membership,
-        records: &[(Record, u64)],
-    ) -> Result<(), ArrayError> {
-        // Who was not active missed what these records say was written directly.
-        let label = &membership.label;
-        let away: Vec<DiskId> = label
-            .members
-            .iter()
-            .map(|record| record.disk)
-            .filter(|disk| membership.current.iter().all(|present| present.disk != *disk))
-            .collect();
+    pub(super) fn replay(&self, records: &[(Record, u64)]) -> Result<(), ArrayError> {
         let state = &mut *self.lock();
+        let members = state.label.members.clone();
         for (record, position) in records {
+            // Who was out when it was written missed what it says was written to the disks.
+            let missed = members.iter().filter(|record| has_missed(record.state, *position));
+            let away: Vec<DiskId> = missed.map(|record| record.disk).collect();
             self.replay_record(state, record, *position, &away)?;
         }
         Ok(())
@@ -83,8 +76,10 @@ impl Core {
             Record::Written { checkpoint, stripes, changed } => {
                 if *checkpoint > state.checkpoint {
                     for (set, stripe, columns) in stripes {
-                        if let Some(set) = self.sets.find(*set) {
-                            set.set_written(*stripe, *columns as u8);
+                        let Some(set) = self.sets.find(*set) else { continue };
+                        set.set_written(*stripe, *columns as u8);
+                        if !mutants::is(Mutant::ForgetWritten) {
+                            away.iter().for_each(|disk| set.mark_stale(*stripe, *disk));
                         }
                     }
                     for one in changed {

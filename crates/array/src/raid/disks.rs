@@ -127,6 +127,16 @@ impl Disk {
         }
     }
 
+    /// Stops writing to it, though it did not fail: who writes without it waits until the rest of
+    /// the array knows.
+    pub fn close(&self) {
+        if self.access() == Access::Full {
+            let mut unsettled = self.unsettled.lock().expect("no panic under this lock");
+            unsettled.get_or_insert(BlockError::LostWrites);
+            self.access.fetch_min(Access::ReadOnly as u8, Ordering::AcqRel);
+        }
+    }
+
     /// Changes what it is used for. The caller has made the change known where it must be.
     pub fn set_access(&self, access: Access) {
         self.access.store(access as u8, Ordering::Release);
@@ -169,7 +179,7 @@ impl Disk {
     }
 
     /// Makes durable what it took before. Those who ask while it is being flushed share the next
-    /// flush. If that fails nothing it took is to be relied on, and it is out.
+    /// flush. If that fails nothing it took since the last one is to be relied on, and it is out.
     pub(super) async fn flush(&self) {
         let _turn = self.flushing.take().await;
         if !self.is_writable() || !self.is_dirty.swap(false, Ordering::AcqRel) {
@@ -177,7 +187,7 @@ impl Disk {
         }
         if let Err(error) = self.device.flush().await {
             tracing::warn!(disk = self.name, %error, "a flush failed: the disk is out");
-            self.fail(error, Access::None);
+            self.fail(error, Access::ReadOnly);
         }
     }
 

@@ -260,8 +260,8 @@ impl Raid {
     }
 
     /// Makes all writes durable that completed on any disk before. A disk that fails this may have
-    /// lost any of them: it is used for nothing more, and the sets on it must
-    /// [`mark_all_stale`](Set::mark_all_stale) it before it is used again.
+    /// lost what it took since its last flush: nothing more is written to it, and the array has
+    /// noted what that was when this returns.
     pub async fn flush(&self) {
         self.flush_disks(self.disks().all()).await;
     }

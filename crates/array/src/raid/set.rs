@@ -48,10 +48,23 @@ pub(super) struct Holder {
 /// Few enough to stay on the stack: four copies and a replacement.
 pub(super) type Holders = SmallVec<[Holder; 5]>;
 
+/// What becomes of a replacement with the next record that is durable. Until then it is written to
+/// like before, and so is its member: after a loss of power the record before counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// It takes its member's place, if it lacks nothing when the record is made.
+    Promotion,
+    /// It is given up.
+    Drop,
+}
+
 #[derive(Debug)]
 struct State {
     members: Vec<Seat>,
     replacement: Option<Replacement>,
+    ending: Option<Ending>,
+    /// The record that has it is being written.
+    is_recorded: bool,
     written: Vec<u8>,
     stale: Vec<u16>,
     /// Bits that were taken out of `stale` after the flush that runs now had begun ...
@@ -114,26 +127,71 @@ impl Set {
             return Err(BadSet::Stripes);
         }
         let (given, flushing) = (Vec::new(), Vec::new());
-        let state = RwLock::new(State { members, replacement, written, stale, given, flushing });
+        let state = State {
+            members,
+            replacement,
+            ending: None,
+            is_recorded: false,
+            written,
+            stale,
+            given,
+            flushing,
+        };
+        let state = RwLock::new(state);
         Ok(Self { id, level, shape, layout, state, turn: AtomicU32::new(0) })
     }
 
-    /// What a checkpoint keeps of it.
+    /// What a checkpoint keeps of it. When that is durable [`recorded`](Self::recorded) must follow.
     #[must_use]
     pub fn record(&self) -> SetRecord {
-        let state = self.state();
+        let state = &mut *self.state_mut();
         let mut stale = state.lacking();
+        let mut members = state.members.clone();
+        let lacks = stale.iter().any(|mask| mask >> REPLACEMENT & 1 == 1);
+        state.is_recorded = match state.ending {
+            Some(Ending::Promotion) => !lacks,
+            ending => ending.is_some(),
+        };
+        let mut replacement = state.replacement;
+        if state.is_recorded {
+            let new = replacement.take().expect("a replacement ends");
+            let mut gone = 1 << REPLACEMENT;
+            if state.ending == Some(Ending::Promotion) {
+                members[new.member] = new.seat;
+                gone |= 1 << new.member;
+            }
+            stale.iter_mut().for_each(|mask| *mask &= !gone);
+        }
         if stale.iter().all(|mask| *mask == 0) {
             stale.clear();
         }
-        SetRecord {
-            id: self.id,
-            level: self.level,
-            members: state.members.clone(),
-            replacement: state.replacement,
-            written: state.written.clone(),
-            stale,
+        let written = state.written.clone();
+        SetRecord { id: self.id, level: self.level, members, replacement, written, stale }
+    }
+
+    /// The last record is durable: what it says of the replacement counts. The chunk that is free
+    /// then.
+    #[must_use]
+    pub fn recorded(&self) -> Option<Seat> {
+        let state = &mut *self.state_mut();
+        let ending = state.ending.take()?;
+        let new = state.replacement?;
+        if !std::mem::take(&mut state.is_recorded) {
+            return None;
         }
+        state.replacement = None;
+        if ending == Ending::Drop {
+            state.forget_bit(1 << REPLACEMENT);
+            return Some(new.seat);
+        }
+        // What it has missed since the record was made it lacks as a member.
+        state.forget_bit(1 << new.member);
+        for masks in [&mut state.stale, &mut state.given, &mut state.flushing] {
+            for mask in masks.iter_mut().filter(|mask| **mask >> REPLACEMENT & 1 == 1) {
+                *mask = *mask & !(1 << REPLACEMENT) | 1 << new.member;
+            }
+        }
+        Some(std::mem::replace(&mut state.members[new.member], new.seat))
     }
 
     /// All disks are about to be flushed.
@@ -319,6 +377,7 @@ impl Set {
             return Err(BadSet::SameDisk(seat.disk));
         }
         state.forget_bit(1 << REPLACEMENT);
+        (state.ending, state.is_recorded) = (None, false);
         state.replacement = Some(Replacement { member, seat });
         state.stale.resize(stripes, 0);
         state.stale.iter_mut().for_each(|mask| *mask |= 1 << REPLACEMENT);
@@ -364,33 +423,25 @@ impl Set {
         Some(state.members.remove(member))
     }
 
-    /// Gives the replacement up; its chunk is free.
-    pub fn drop_replacement(&self) -> Option<Replacement> {
-        let mut state = self.state_mut();
-        state.forget_bit(1 << REPLACEMENT);
-        state.replacement.take()
-    }
-
-    /// Whether there is a replacement that was given everything, and only not yet durably.
-    #[must_use]
-    pub fn replacement_waits(&self) -> bool {
-        let state = self.state();
-        let has = |masks: &[u16]| masks.iter().any(|mask| mask >> REPLACEMENT & 1 == 1);
-        state.replacement.is_some() && !has(&state.stale) && has(&state.lacking())
-    }
-
-    /// Puts the replacement in its member's place, if it lacks nothing, also after a loss of
-    /// power; the seat that is free now.
-    #[must_use]
-    pub fn promote_replacement(&self) -> Option<Seat> {
-        let mut state = self.state_mut();
-        let new = state.replacement?;
-        if state.lacking().iter().any(|mask| mask >> REPLACEMENT & 1 == 1) {
-            return None;
+    /// Gives the replacement up with the next record; whether there is one.
+    pub fn drop_replacement(&self) -> bool {
+        let state = &mut *self.state_mut();
+        if state.replacement.is_some() {
+            state.ending = Some(Ending::Drop);
         }
-        state.replacement = None;
-        state.forget_bit(1 << new.member);
-        Some(std::mem::replace(&mut state.members[new.member], new.seat))
+        state.replacement.is_some()
+    }
+
+    /// Lets a replacement that was given everything take its member's place with the next record,
+    /// if that is durable by then; whether there is one.
+    pub fn promote_replacement(&self) -> bool {
+        let state = &mut *self.state_mut();
+        let lacks = state.stale.iter().any(|mask| mask >> REPLACEMENT & 1 == 1);
+        let is_whole = state.replacement.is_some() && !lacks;
+        if is_whole && state.ending.is_none() {
+            state.ending = Some(Ending::Promotion);
+        }
+        is_whole
     }
 
     /// Which chunks hold `strip` of `stripe`.
@@ -525,23 +576,40 @@ mod tests {
         set.set_replacement(1, seat(9)).unwrap();
         for stripe in 0..3 {
             set.clear_stale(stripe, DiskId(9));
-            assert_eq!(set.promote_replacement(), None);
+            assert!(!set.promote_replacement());
         }
         set.flush_begins();
         set.clear_stale(3, DiskId(9));
         set.flush_ends();
-        assert!(set.replacement_waits(), "stripe 3 was given during the flush");
+        assert!(set.promote_replacement(), "stripe 3 was given during the flush");
         assert_eq!(set.record().stale[3], 1 << REPLACEMENT, "a power cut may take it back");
-        assert_eq!(set.promote_replacement(), None);
+        assert_eq!(set.recorded(), None);
         set.take_back(DiskId(9));
         assert_eq!(set.stale(3), 1 << REPLACEMENT, "its disk failed before it flushed");
         set.clear_stale(3, DiskId(9));
+        assert!(set.promote_replacement());
         set.flush_begins();
-        assert!(set.replacement_waits());
         set.flush_ends();
-        assert_eq!(set.promote_replacement(), Some(seat(1)));
+        assert_eq!(set.record().members, [seat(0), seat(9)]);
+        assert_eq!(set.members(), [seat(0), seat(1)], "until the record is durable");
+        assert_eq!(set.holders(3, 0).len(), 3, "both are written to");
+        assert_eq!(set.recorded(), Some(seat(1)));
         assert_eq!(set.members(), [seat(0), seat(9)]);
         assert_eq!((set.stale_stripes(), set.replacement()), (vec![], None));
+    }
+
+    #[test]
+    fn what_a_replacement_misses_while_its_promotion_is_written_it_lacks_as_a_member() {
+        let set = set(Level::Raid1, 2);
+        set.set_replacement(1, seat(9)).unwrap();
+        (0..4).for_each(|stripe| set.clear_stale(stripe, DiskId(9)));
+        set.flush_begins();
+        set.flush_ends();
+        assert!(set.promote_replacement());
+        assert_eq!(set.record().stale, []);
+        set.mark_stale(2, DiskId(9));
+        assert_eq!(set.recorded(), Some(seat(1)));
+        assert_eq!((set.members(), set.stale(2)), (vec![seat(0), seat(9)], 0b10));
     }
 
     #[test]
@@ -581,7 +649,9 @@ mod tests {
         set.set_replacement(0, seat(9)).unwrap();
         let disks: Vec<_> = set.holders(0, 0).iter().map(|h| (h.seat.disk.0, h.is_stale)).collect();
         assert_eq!(disks, [(0, false), (9, true), (1, false)]);
-        set.drop_replacement();
+        assert!(set.drop_replacement());
+        assert_eq!(set.holders(0, 0).len(), 3, "until a record without it is durable");
+        assert_eq!((set.record().replacement, set.recorded()), (None, Some(seat(9))));
         assert_eq!(set.holders(0, 0).len(), 2);
         assert!(set.stale_holders(0).is_empty());
     }

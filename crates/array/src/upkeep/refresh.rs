@@ -15,6 +15,8 @@ use futures_util::stream;
 use crate::api::JobKind;
 use crate::core::{Core, Knowledge, State};
 use crate::label::MemberState;
+use crate::membership::Event;
+use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Proof, ReadError, Seat, Set};
 use crate::space::{Kind, width};
 use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId, Place, SetId};
@@ -113,9 +115,9 @@ impl Core {
         for set in self.sets.all() {
             // One whose own disk has to go is no replacement any more.
             if set.replacement().is_some_and(|new| leaving.contains(&new.seat.disk))
-                && let Some(new) = set.drop_replacement()
+                && set.drop_replacement()
             {
-                leave_chunk(&mut self.lock(), &set, new.seat);
+                self.lock().wants_checkpoint = true;
             }
             let members = set.members();
             let gone = members.iter().position(|seat| leaving.contains(&seat.disk));
@@ -391,31 +393,26 @@ impl Core {
         }
     }
 
-    /// Replacements that lack nothing take their member's place; whether there were any.
+    /// Replacements that lack nothing take their member's place with the next checkpoint; whether
+    /// there were any.
     async fn promote_replacements(self: &Arc<Self>) -> bool {
         let mut any = false;
-        // A replacement counts when what it was given is durable.
-        let waits = self.sets.all().iter().any(|set| set.replacement_waits());
-        if waits && self.checkpointed().await.is_err() {
-            return false;
-        }
         for set in self.sets.all() {
-            if let Some(old) = set.promote_replacement() {
-                any = true;
-                leave_chunk(&mut self.lock(), &set, old);
+            any |= set.promote_replacement();
+            if mutants::is(Mutant::EarlyPromotion) {
+                let _ = set.record();
+                let old = set.recorded();
+                old.into_iter().for_each(|old| leave_chunk(&mut self.lock(), &set, old));
             }
         }
-        if any {
-            self.work.ring();
-        }
-        any
+        any && self.checkpointed().await.is_ok()
     }
 
     /// Disks that were away and lack nothing any more are members like others.
     async fn welcome_back(self: &Arc<Self>) -> bool {
         let stale: Vec<DiskId> = {
             let state = self.lock();
-            let is_stale = |state: MemberState| matches!(state, MemberState::Stale { .. });
+            let is_stale = |state: MemberState| matches!(state, MemberState::Stale(_));
             let records = state.label.members.iter().filter(|record| is_stale(record.state));
             records.map(|record| record.disk).collect()
         };
@@ -428,23 +425,23 @@ impl Core {
             if self.checkpointed().await.is_err() {
                 return any;
             }
-            any |= self
-                .change_label(|label, state| {
-                    let record = label.members.iter_mut().find(|record| record.disk == disk);
-                    let record = record.expect("members stay in the label");
-                    // It may have failed again meanwhile, or have been given up.
-                    let is_stale = matches!(record.state, MemberState::Stale { .. });
-                    let is_back =
-                        is_stale && !state.away.contains_key(&disk) && self.is_up_to_date(disk);
-                    if is_back {
-                        record.state = MemberState::Active;
-                        let text = format!("disk {} is up to date again", self.disk_name(disk));
-                        tracing::info!("{text}");
-                        state.note(self.env.unix_seconds(), text);
-                    }
-                    is_back
-                })
-                .await;
+            let changed = self.change_label(|label, state| {
+                // It may have failed again meanwhile, or have been given up.
+                let state_of = label.member(disk).map(|record| record.state);
+                let is_stale = matches!(state_of, Some(MemberState::Stale(_)));
+                let is_back =
+                    is_stale && !state.away.contains_key(&disk) && self.is_up_to_date(disk);
+                if is_back { vec![Event::UpToDate(disk)] } else { Vec::new() }
+            });
+            if changed.await == Ok(true) {
+                let text = format!("disk {} is up to date again", self.disk_name(disk));
+                tracing::info!("{text}");
+                let state = &mut *self.lock();
+                state.note(self.env.unix_seconds(), text);
+                // It may hold journal and checkpoints again.
+                state.wants_checkpoint = true;
+                any = true;
+            }
         }
         any
     }
@@ -463,7 +460,7 @@ impl Core {
             let is_used = {
                 let state = self.lock();
                 state.left_chunks.iter().any(|seat| seat.disk == disk)
-                    || state.space.chunks.counts(disk).is_none_or(|(_, used)| used > 0)
+                    || state.space.chunks.counts(disk).is_some_and(|(_, used)| used > 0)
             };
             if is_used || self.lock().retired(disk) {
                 continue;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::DiskId;
 use crate::core::Core;
 use crate::label::{self, Found, MemberState};
+use crate::membership::{Event, may_return};
 use crate::raid::Access;
 
 /// Failed reads after which a disk is asked whether it is there at all.
@@ -19,7 +20,6 @@ impl Core {
                 && disk.access() == Access::Full
                 && let Err(error) = label::read(&**disk.device()).await
             {
-                disk.set_access(Access::ReadOnly);
                 self.disk_failed(disk.id(), &format!("it does not answer: {error}")).await;
             }
         }
@@ -39,26 +39,32 @@ impl Core {
     pub(crate) async fn take_back(self: &Arc<Self>, disk: DiskId) -> bool {
         let Some(member) = self.raid.disks().get(disk) else { return false };
         let state_of = |label: &label::Label| label.member(disk).map(|record| record.state);
-        let is_welcome = matches!(state_of(&self.lock().label), Some(MemberState::Stale { .. }));
+        let is_welcome = matches!(state_of(&self.lock().label), Some(MemberState::Stale(_)));
         if !is_welcome || member.access() == Access::Full {
             return false;
         }
         let Ok(Found::Label { label, .. }) = label::read(&**member.device()).await else {
             return false;
         };
-        let is_ours = {
-            let state = self.lock();
-            let known = state.label.member(disk).map(|record| record.uuid);
-            label.array == self.id && label.disk == disk && known == Some(label.own().uuid)
-        };
-        // Whether it takes writes again is tried with its own label, which is stale anyway.
-        if !is_ours || label::write(&**member.device(), &label).await.is_err() {
+        let ours = self.lock().label.clone();
+        let known = ours.member(disk).map(|record| record.uuid);
+        if label.array != self.id || label.disk != disk || known != Some(label.own().uuid) {
             return false;
         }
+        if !may_return(&label, &ours) {
+            self.refuse_return(disk);
+            return false;
+        }
+        // Whether it takes writes again is tried with its own label, which is stale anyway.
+        if label::write(&**member.device(), &label).await.is_err() {
+            return false;
+        }
+        let name = (disk, member.name().to_owned());
+        let mut is_taken = false;
         let changed = self.change_label(|label, state| {
             // It may have been given up meanwhile.
-            if !matches!(state_of(label), Some(MemberState::Stale { .. })) {
-                return false;
+            if !matches!(state_of(label), Some(MemberState::Stale(_))) {
+                return Vec::new();
             }
             // From here on it is written to; what it lacks is known to the sets.
             if member.access() == Access::None {
@@ -67,40 +73,59 @@ impl Core {
             self.raid.disks().add(disk, member.name(), Arc::clone(member.device()));
             state.away.remove(&disk);
             state.space.open_disk(disk, !state.tables.leaving.contains(&disk));
-            true
+            is_taken = true;
+            vec![Event::Found(vec![name]), Event::Behind]
         });
-        if changed.await {
-            let text = format!("disk {} is back", member.name());
-            tracing::info!("{text}");
-            self.lock().note(self.env.unix_seconds(), text);
-            return true;
+        if changed.await != Ok(true) || !is_taken {
+            return false;
         }
-        false
+        let text = format!("disk {} is back", member.name());
+        tracing::info!("{text}");
+        self.lock().note(self.env.unix_seconds(), text);
+        true
+    }
+
+    /// Somebody used the disk without the rest: what it holds may be needed.
+    fn refuse_return(&self, disk: DiskId) {
+        let reason = "it was used without the others: take it in as a blank disk when nothing that \
+                      was written to it meanwhile is needed";
+        let state = &mut *self.lock();
+        let Some((_, known)) = state.away.get_mut(&disk) else { return };
+        if known != reason {
+            reason.clone_into(known);
+            let text = format!("disk {} stays out: {reason}", state.label.name_of(disk));
+            tracing::warn!("{text}");
+            state.note(self.env.unix_seconds(), text);
+        }
     }
 
     /// A disk that holds nothing leaves the array.
-    pub(super) async fn retire(self: &Arc<Self>, disk: DiskId) -> bool {
-        let changed = self
-            .change_label(|label, state| {
-                // It was closed before, so nothing comes onto it any more.
-                state.space.open_disk(disk, false);
-                if state.space.chunks.counts(disk).is_some_and(|(_, used)| used > 0) {
-                    return false;
-                }
-                let record = label.members.iter_mut().find(|record| record.disk == disk);
-                let record = record.expect("members stay in the label");
-                let is_stale = matches!(record.state, MemberState::Stale { .. });
-                let leaves = state.away.contains_key(&disk) || state.tables.leaving.contains(&disk);
-                if is_stale && !leaves {
-                    // It came back in the meantime.
-                    state.space.open_disk(disk, true);
-                    return false;
-                }
-                let before = std::mem::replace(&mut record.state, MemberState::Retired);
-                label.holders.retain(|holder| *holder != disk);
-                before != MemberState::Retired
-            })
-            .await;
+    pub(crate) async fn retire(self: &Arc<Self>, disk: DiskId) -> bool {
+        let changed = self.change_label(|label, state| {
+            // It was closed before, so nothing comes onto it any more.
+            state.space.open_disk(disk, false);
+            if state.space.chunks.counts(disk).is_some_and(|(_, used)| used > 0) {
+                return Vec::new();
+            }
+            let is_stale = label.member(disk).map(|record| record.state);
+            let is_stale = matches!(is_stale, Some(MemberState::Stale(_)));
+            let leaves = state.away.contains_key(&disk) || state.tables.leaving.contains(&disk);
+            if is_stale && !leaves {
+                // It came back in the meantime.
+                state.space.open_disk(disk, true);
+                return Vec::new();
+            }
+            vec![Event::Left(disk)]
+        });
+        let changed = match changed.await {
+            Ok(changed) => changed,
+            Err(error) => {
+                // The last one with the checkpoints: until the next checkpoint gives it a company.
+                tracing::debug!("disk {} cannot leave yet: {error}", self.disk_name(disk));
+                self.lock().wants_checkpoint = true;
+                false
+            }
+        };
         if changed {
             let text = format!("disk {} has left the array", self.disk_name(disk));
             tracing::info!("{text}");
@@ -111,7 +136,7 @@ impl Core {
                 state.space.remove_disk(disk);
                 state.wants_checkpoint = true;
             }
-            self.use_holders();
+            self.journal.keep_holders(|holder| holder != disk);
             self.raid.disks().remove(disk);
             self.work.ring();
         }

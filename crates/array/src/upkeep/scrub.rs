@@ -10,6 +10,7 @@ use futures_util::stream;
 use crate::api::{CheckReport, JobKind};
 use crate::core::{Core, Knowledge, Known, Met, RETRY};
 use crate::error::ArrayError;
+use crate::membership::Event;
 use crate::raid::{Contents, ReadError, Scrubbed, Set};
 use crate::space::Kind;
 use crate::volume::Of;
@@ -103,7 +104,7 @@ impl Core {
         // Not while they are being changed.
         let _turn = self.labelling.take().await;
         let current = self.lock().label.clone();
-        let generation = current.generation;
+        let change = current.change;
         let mut bad = Vec::new();
         for disk in self.raid.disks().all() {
             let is_member = current.member(disk.id()).is_some();
@@ -112,7 +113,7 @@ impl Core {
             }
             match crate::label::read(&**disk.device()).await {
                 Ok(crate::label::Found::Label { label, rewrite })
-                    if label.generation == generation && !rewrite => {}
+                    if label.change == change && !rewrite => {}
                 Ok(other) => {
                     bad.push(format!(
                         "the labels of {} are not the newest: {other:?}",
@@ -133,7 +134,10 @@ impl Core {
     /// Writes the labels again if one of them needs it.
     pub(crate) async fn mend_labels(self: &Arc<Self>) {
         if !self.bad_labels().await.is_empty() {
-            self.change_label(|_, _| true).await;
+            let behind = self.change_label(|_, _| vec![Event::Behind]).await;
+            if let Err(error) = behind {
+                tracing::warn!("the labels are not all the newest: {error}");
+            }
         }
     }
 

@@ -4,6 +4,7 @@ mod basics;
 mod common;
 mod disks;
 mod full;
+mod membership;
 mod property;
 mod rot;
 mod snapshots;

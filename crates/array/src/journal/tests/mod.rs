@@ -334,12 +334,36 @@ fn a_new_holder_is_filled() {
         write(&journal, block, 1).unwrap();
     }
     executor.turn();
-    journal.set_holders(holders(&disks));
-    write(&journal, 300, 1).unwrap();
     let (filling, new) = (Arc::clone(&journal), holders(&disks).remove(1));
+    journal.add_holder(new.clone());
+    write(&journal, 300, 1).unwrap();
     let task = executor.spawn(async move { filling.fill(&new).await.unwrap() });
     executor.turn();
     assert!(executor.is_done(task));
     let (records, scanned) = recover(&disks[1..], Mark::default()).unwrap();
     assert_eq!((records.len(), scanned.lagging.len()), (301, 0));
+}
+
+#[test]
+fn the_journal_moves_when_its_only_holder_fails() {
+    let disks = [TestDisk::new(), TestDisk::new()];
+    let journal = new_journal(&disks[..1]);
+    let hook = Arc::new(Hook::default());
+    hook.successors.lock().unwrap().extend(holders(&disks));
+    let mut executor = Executor::default();
+    start(&mut executor, &journal, &hook);
+    for block in 0..300 {
+        write(&journal, block, 1).unwrap();
+    }
+    executor.turn();
+    disks[0].set_failing();
+    // Two batches are on their way when it fails, and more come behind them.
+    let tickets: Vec<_> = (300..500).map(|b| write(&journal, b, 1).unwrap().ticket).collect();
+    executor.turn();
+    let last = *tickets.last().unwrap();
+    run(journal.durable(last)).unwrap();
+    assert_eq!(*hook.moved.lock().unwrap(), [DiskId(1)]);
+    assert_eq!(*hook.failed.lock().unwrap(), [DiskId(0)]);
+    let (records, scanned) = recover(&disks[1..], Mark::default()).unwrap();
+    assert_eq!((records.len(), scanned.lagging.len()), (500, 0));
 }

@@ -314,6 +314,9 @@ impl Executor {
 #[derive(Default)]
 pub(super) struct Hook {
     pub(super) failed: Mutex<Vec<DiskId>>,
+    /// Who takes the journal over, and who did.
+    pub(super) successors: Mutex<Vec<Holder>>,
+    pub(super) moved: Mutex<Vec<DiskId>>,
     pub(super) held: Arc<AtomicBool>,
     pub(super) waker: Arc<Mutex<Option<Waker>>>,
 }
@@ -333,5 +336,15 @@ impl HolderFailed for Hook {
             *waker.lock().unwrap() = Some(cx.waker().clone());
             if held.load(Ordering::Relaxed) { Poll::Pending } else { Poll::Ready(()) }
         }))
+    }
+
+    fn successors(&self, failed: &[DiskId]) -> Vec<Holder> {
+        let all = self.successors.lock().unwrap().clone();
+        all.into_iter().filter(|holder| !failed.contains(&holder.disk)).collect()
+    }
+
+    fn moved(&self, to: Vec<DiskId>) -> Pin<Box<dyn Future<Output = bool>>> {
+        self.moved.lock().unwrap().extend(to);
+        Box::pin(std::future::ready(true))
     }
 }

@@ -221,3 +221,10 @@ fn choices(count: usize, max: usize) -> Vec<Vec<usize>> {
     let masks = (0u32..1 << count).filter(|mask| mask.count_ones() as usize <= max);
     masks.map(|mask| (0..count).filter(|i| mask >> i & 1 == 1).collect()).collect()
 }
+
+/// Puts a replacement in its member's place, as a checkpoint does; the chunk that is free then.
+fn promote(set: &Set) -> Option<Seat> {
+    set.promote_replacement();
+    let _ = set.record();
+    set.recorded()
+}

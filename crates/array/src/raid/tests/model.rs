@@ -270,7 +270,7 @@ impl History {
         }
         self.rig.set.flush_begins();
         self.rig.set.flush_ends();
-        assert!(self.rig.set.promote_replacement().is_some());
+        assert!(promote(&self.rig.set).is_some());
         // Parity has no checksum: it is copied as it is, which keeps damage but adds none.
         let shape = self.rig.set.shape();
         let is_data = |stripe| shape.strip_of(stripe, member) < shape.columns();

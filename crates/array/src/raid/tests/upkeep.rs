@@ -98,7 +98,7 @@ fn a_lost_disk_is_rebuilt_on_another_while_writes_go_on() {
                 rig.raid.refresh_stripe(&rig.set, 0, Proof::NOTHING).await.unwrap();
                 rig.fill(0, &columns, 0).await;
                 rig.fill(2, &columns, 20).await;
-                assert_eq!(rig.set.promote_replacement(), None);
+                assert_eq!(promote(&rig.set), None);
                 // It goes on where it was after a restart.
                 let record = rig.set.record();
                 let rig = rig.restarted(record);
@@ -108,7 +108,7 @@ fn a_lost_disk_is_rebuilt_on_another_while_writes_go_on() {
                 }
                 rig.set.flush_begins();
                 rig.set.flush_ends();
-                assert!(rig.set.promote_replacement().is_some());
+                assert!(promote(&rig.set).is_some());
                 for away in choices(rig.members(), rig.losses_max()) {
                     let disks: Vec<_> = away
                         .iter()
@@ -138,7 +138,7 @@ fn a_disk_is_copied_out_before_it_dies_even_without_redundancy() {
             }
             rig.set.flush_begins();
             rig.set.flush_ends();
-            assert_eq!(rig.set.promote_replacement().unwrap().disk, DiskId(0));
+            assert_eq!(promote(&rig.set).unwrap().disk, DiskId(0));
             rig.raid.disks().remove(DiskId(0));
             expect_all(&rig, &columns).await;
         }
@@ -154,8 +154,10 @@ fn a_replacement_that_fails_stays_stale() {
         let done = rig.raid.refresh_stripe(&rig.set, 0, Proof::NOTHING).await.unwrap();
         assert_eq!(done.left, 1);
         assert_eq!(rig.heard(), [DiskId(3)]);
-        assert_eq!(rig.set.promote_replacement(), None);
-        rig.set.drop_replacement();
+        assert_eq!(promote(&rig.set), None);
+        assert!(rig.set.drop_replacement());
+        let _ = rig.set.record();
+        assert!(rig.set.recorded().is_some());
         assert!(rig.set.stale_stripes().is_empty());
         expect_all(&rig, &columns).await;
     });
@@ -283,7 +285,7 @@ fn a_rebuild_takes_nothing_that_is_not_proved() {
                 }
                 rig.set.flush_begins();
                 rig.set.flush_ends();
-                assert!(rig.set.promote_replacement().is_some());
+                assert!(promote(&rig.set).is_some());
                 rig.raid.disks().remove(DiskId(rotten as u16));
                 expect_all(&rig, &columns).await;
             }

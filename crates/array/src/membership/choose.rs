@@ -1,0 +1,456 @@
+//! Which array is opened, and which of its disks can be relied on.
+
+use super::change::Event;
+use crate::DiskId;
+use crate::label::{self, ArrayId, Found, Label, MemberState, Since};
+
+/// A disk that was given and is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Present {
+    /// Where it stands in the list that was given.
+    pub index: usize,
+    /// Its number.
+    pub disk: DiskId,
+}
+
+/// The array that is opened, as its labels say it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opening {
+    /// The newest label, as the first current disk carries or should carry it.
+    pub label: Label,
+    /// Disks that hold everything.
+    pub current: Vec<Present>,
+    /// Disks that were out, and since when.
+    pub stale: Vec<(Present, Since)>,
+    /// Members that should be there and are not.
+    pub missing: Vec<DiskId>,
+    /// Disks that were given and are not used, with the reason; nothing may be written to them.
+    pub foreign: Vec<(usize, String)>,
+    /// Current or stale disks whose labels are not both the newest.
+    pub rewrite: Vec<Present>,
+    /// An operator accepts that disks are missing.
+    pub accepted: bool,
+}
+
+/// The disks of a RAID set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetDisks {
+    /// One for each member; and whether it missed a change of some stripe.
+    pub members: Vec<(DiskId, bool)>,
+    /// Members that may be lost.
+    pub losses_max: usize,
+}
+
+/// Why no array is opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenRefusal {
+    /// None of the disks has a label.
+    #[error("no disk of an array is among the {disks} given{}", first_reason(.first))]
+    NoArray {
+        /// How many were given.
+        disks: usize,
+        /// What the first one is.
+        first: Option<(String, String)>,
+    },
+    /// Disks of two arrays.
+    #[error(
+        "{a} belongs to array {array_a}, but {b} to array {array_b}: give the disks of one array"
+    )]
+    TwoArrays {
+        /// A disk.
+        a: String,
+        /// Its array.
+        array_a: ArrayId,
+        /// Another disk.
+        b: String,
+        /// Its array.
+        array_b: ArrayId,
+    },
+    /// Two disks say that they are the same.
+    #[error(
+        "{a} and {b} both are disk {} of array {array}: one is a copy of the other, or the same \
+         disk was given twice; leave one out", .disk.0
+    )]
+    SameDisk {
+        /// A disk.
+        a: String,
+        /// Another one.
+        b: String,
+        /// What both say they are.
+        disk: DiskId,
+        /// Their array.
+        array: ArrayId,
+    },
+    /// The array was never finished.
+    #[error(
+        "array {array} on {name} was not finished when it was made and holds no data: make it anew"
+    )]
+    HalfMade {
+        /// A disk of it.
+        name: String,
+        /// The array.
+        array: ArrayId,
+    },
+    /// A newer program wrote the disk.
+    #[error(
+        "{name} has format version {version}, this program reads version {}: \
+         use the program that wrote it",
+        label::FORMAT_VERSION
+    )]
+    Version {
+        /// A disk.
+        name: String,
+        /// Its version.
+        version: u32,
+    },
+    /// Two parts of the array went on without each other.
+    #[error(
+        "array {array} went on in two parts without each other: {} without {}, and {} without {}; \
+         neither is opened beside the other: start with the disks of one part only, and take those \
+         of the other in as blank disks when nothing on them is needed",
+        list(.one), list(.other), list(.other), list(.one)
+    )]
+    TwoHistories {
+        /// The array.
+        array: ArrayId,
+        /// The disks of one part.
+        one: Vec<String>,
+        /// Those of the other.
+        other: Vec<String>,
+    },
+    /// Half of the disks or less, and what is missing holds data that nobody else has.
+    #[error(
+        "{present} of the {active} disks of array {array} are there, and the RAID sets need more \
+         (missing: {}): add the missing disks, or accept that they are missing and lose what only \
+         they know", list(.missing)
+    )]
+    TooFew {
+        /// The array.
+        array: ArrayId,
+        /// Active members that are there.
+        present: usize,
+        /// All active members.
+        active: usize,
+        /// Those that are not, by the paths where they were last.
+        missing: Vec<String>,
+    },
+    /// No disk with the checkpoints.
+    #[error(
+        "none of the disks that hold the checkpoints of array {array} is there (missing: {}): \
+         add one of them", list(.missing)
+    )]
+    NoHolders {
+        /// The array.
+        array: ArrayId,
+        /// All of them.
+        missing: Vec<String>,
+    },
+    /// No disk with the journal.
+    #[error(
+        "none of the disks that hold the journal of array {array} is there (missing: {}), and with \
+         it writes that were acknowledged: add one of them", list(.missing)
+    )]
+    NoJournal {
+        /// The array.
+        array: ArrayId,
+        /// All of them.
+        missing: Vec<String>,
+    },
+    /// A checkpoint was cut off, and what it had half done cannot be done again.
+    #[error(
+        "array {array} was cut off while it changed stripes that now miss too many disks \
+         (missing: {}): add the missing disks, or accept that they are missing and lose these \
+         stripes", list(.missing)
+    )]
+    Unfinished {
+        /// The array.
+        array: ArrayId,
+        /// Members that are not there.
+        missing: Vec<String>,
+    },
+}
+
+impl OpenRefusal {
+    /// Whether the array can be opened all the same when an operator accepts the loss.
+    #[must_use]
+    pub fn can_be_accepted(&self) -> bool {
+        matches!(self, Self::TooFew { .. } | Self::Unfinished { .. })
+    }
+
+    /// The disks that it waits for, by the paths where they were last.
+    #[must_use]
+    pub fn missing(&self) -> &[String] {
+        match self {
+            Self::TooFew { missing, .. }
+            | Self::NoHolders { missing, .. }
+            | Self::NoJournal { missing, .. }
+            | Self::Unfinished { missing, .. } => missing,
+            _ => &[],
+        }
+    }
+}
+
+fn list(names: &[String]) -> String {
+    names.join(", ")
+}
+
+fn first_reason(first: &Option<(String, String)>) -> String {
+    first.as_ref().map_or(String::new(), |(name, reason)| format!(": {name} is {reason}"))
+}
+
+/// A disk with a label, as it was given.
+struct Carrier<'a> {
+    index: usize,
+    name: &'a str,
+    label: &'a Label,
+    rewrite: bool,
+}
+
+/// Decides which array the disks `found` (name and contents, in any order) make up.
+///
+/// The newest label says who is a member and in which state, also of disks that carry an older
+/// one: a label is written to all active members before anything relies on it, so a disk that an
+/// interrupted change did not reach has missed nothing.
+///
+/// `accept_missing` goes on with less than the sets need, see [`Opening::check_sets`].
+///
+/// # Errors
+/// [`OpenRefusal`], one sentence with the disk and the way out.
+pub fn choose(found: &[(String, Found)], accept_missing: bool) -> Result<Opening, OpenRefusal> {
+    let mut carriers = Vec::new();
+    let mut foreign = Vec::new();
+    for (index, (name, found)) in found.iter().enumerate() {
+        match found {
+            Found::Label { label, rewrite } => {
+                carriers.push(Carrier { index, name, label, rewrite: *rewrite });
+            }
+            Found::Version(version) => {
+                return Err(OpenRefusal::Version { name: name.clone(), version: *version });
+            }
+            Found::Blank => foreign.push((index, "blank".to_owned())),
+            Found::Foreign(what) => foreign.push((index, what.clone())),
+            Found::Damaged(why) => foreign.push((index, format!("damaged: {why}"))),
+        }
+    }
+    let Some(first) = carriers.first() else {
+        let first = foreign.first().map(|(index, why)| (found[*index].0.clone(), why.clone()));
+        return Err(OpenRefusal::NoArray { disks: found.len(), first });
+    };
+    one_array_of_distinct_disks(first, &carriers)?;
+    let label = newest(&carriers)?;
+    if label.generation == 0 {
+        return Err(OpenRefusal::HalfMade { name: first.name.to_owned(), array: label.array });
+    }
+    let mut opening = sort_out(label, &carriers, foreign);
+    opening.accepted = accept_missing;
+    opening.check_holders()?;
+    Ok(opening)
+}
+
+fn one_array_of_distinct_disks(first: &Carrier, all: &[Carrier]) -> Result<(), OpenRefusal> {
+    for (at, carrier) in all.iter().enumerate() {
+        if carrier.label.array != first.label.array {
+            return Err(OpenRefusal::TwoArrays {
+                a: first.name.to_owned(),
+                array_a: first.label.array,
+                b: carrier.name.to_owned(),
+                array_b: carrier.label.array,
+            });
+        }
+        // Two of one number and different marks: one was about to join when all ended, and
+        // the number went to another.
+        let same = |other: &&Carrier| other.label.own().uuid == carrier.label.own().uuid;
+        if let Some(other) = all[..at].iter().find(same) {
+            return Err(OpenRefusal::SameDisk {
+                a: other.name.to_owned(),
+                b: carrier.name.to_owned(),
+                disk: carrier.label.disk,
+                array: carrier.label.array,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The newest label that can have been relied on.
+///
+/// A label that some active member is known not to carry was cut off before anything relied on it.
+/// If two of the others are left and none of them came of the other, two parts of the array went on
+/// without each other; so they may have when a label that was cut off came of one that the newest
+/// does not know.
+fn newest<'a>(carriers: &[Carrier<'a>]) -> Result<&'a Label, OpenRefusal> {
+    let relied_on = |carrier: &&Carrier| !was_cut_off(carrier.label, carriers);
+    let mut relied: Vec<&Label> = carriers.iter().filter(relied_on).map(|c| c.label).collect();
+    if relied.is_empty() {
+        // What none of them can have been relied on for, was never answered: whichever of them.
+        relied = carriers.iter().map(|carrier| carrier.label).collect();
+    }
+    let key = |label: &&Label| (label.generation, std::cmp::Reverse(label.change));
+    let newest = *relied.iter().max_by_key(|label| key(label)).expect("there are carriers");
+    let is_other = |label: &Label| !label.led_to(newest) && !is_harmless(label, newest, carriers);
+    let Some(other) = carriers.iter().find(|carrier| is_other(carrier.label)) else {
+        return Ok(newest);
+    };
+    let (mut one, mut rest) = (Vec::new(), Vec::new());
+    for carrier in carriers {
+        let part = match other.label.led_to(carrier.label) || is_other(carrier.label) {
+            true => &mut rest,
+            false => &mut one,
+        };
+        part.push(carrier.name.to_owned());
+    }
+    Err(OpenRefusal::TwoHistories { array: newest.array, one, other: rest })
+}
+
+/// Whether a member that `label` calls active is there and does not carry it.
+fn was_cut_off(label: &Label, carriers: &[Carrier]) -> bool {
+    let own = |carrier: &&Carrier| {
+        let record = label.member(carrier.label.disk);
+        record.is_some_and(|record| {
+            record.state == MemberState::Active && record.uuid == carrier.label.own().uuid
+        })
+    };
+    carriers.iter().filter(own).any(|carrier| !label.led_to(carrier.label))
+}
+
+/// Whether nothing that was relied on is forgotten when `newest` is believed instead of `label`.
+fn is_harmless(label: &Label, newest: &Label, carriers: &[Carrier]) -> bool {
+    let parent = |carrier: &&Carrier| {
+        let other = carrier.label;
+        other.generation + 1 == label.generation && label.ancestors.first() == Some(&other.change)
+    };
+    was_cut_off(label, carriers)
+        && (label.parent_led_to(newest)
+            || carriers.iter().find(parent).is_some_and(|c| is_harmless(c.label, newest, carriers)))
+}
+
+/// Whether a disk that was away may come back to members that carry `ours`: its own label, `theirs`,
+/// led to that one, or was cut off before anything relied on it.
+#[must_use]
+pub fn may_return(theirs: &Label, ours: &Label) -> bool {
+    let carries_ours = |disk: DiskId| {
+        let record = ours.member(disk).filter(|record| record.state == MemberState::Active);
+        record.is_some_and(|record| theirs.member(disk).is_some_and(|r| r.uuid == record.uuid))
+    };
+    theirs.led_to(ours) || theirs.parent_led_to(ours) && theirs.active().any(carries_ours)
+}
+
+fn sort_out(label: &Label, carriers: &[Carrier], foreign: Vec<(usize, String)>) -> Opening {
+    let mut opening = Opening {
+        label: label.clone(),
+        current: Vec::new(),
+        stale: Vec::new(),
+        missing: Vec::new(),
+        foreign,
+        rewrite: Vec::new(),
+        accepted: false,
+    };
+    for carrier in carriers {
+        let present = Present { index: carrier.index, disk: carrier.label.disk };
+        let state = match label.member(present.disk) {
+            None => Err("not a member of its array any more"),
+            Some(record) if record.uuid != carrier.label.own().uuid => {
+                Err("another disk than the one of its number")
+            }
+            Some(record) => Ok(record.state),
+        };
+        match state {
+            Ok(MemberState::Active) => opening.current.push(present),
+            Ok(MemberState::Stale(since)) => opening.stale.push((present, since)),
+            Ok(MemberState::Failed) => opening.put_aside(present, "a member that failed"),
+            Ok(MemberState::Retired) => opening.put_aside(present, "a member that was retired"),
+            Err(why) => opening.put_aside(present, why),
+        }
+        let used = matches!(state, Ok(MemberState::Active | MemberState::Stale(_)));
+        if used && (carrier.rewrite || carrier.label.change != label.change) {
+            opening.rewrite.push(present);
+        }
+    }
+    let used = label.members.iter().filter(|record| record.is_used());
+    opening.missing = used.map(|record| record.disk).filter(|disk| !opening.uses(*disk)).collect();
+    if let Some(present) = opening.current.first() {
+        opening.label.disk = present.disk;
+    }
+    opening
+}
+
+impl Opening {
+    fn put_aside(&mut self, present: Present, why: &str) {
+        self.foreign.push((present.index, why.to_owned()));
+    }
+
+    fn uses(&self, disk: DiskId) -> bool {
+        let stale = self.stale.iter().map(|(present, _)| present);
+        self.current.iter().chain(stale).any(|present| present.disk == disk)
+    }
+
+    /// Whether a disk holds everything it should.
+    #[must_use]
+    pub fn is_current(&self, disk: DiskId) -> bool {
+        self.current.iter().any(|present| present.disk == disk)
+    }
+
+    fn names(&self, disks: impl Iterator<Item = DiskId>) -> Vec<String> {
+        disks.map(|disk| self.label.name_of(disk)).collect()
+    }
+
+    /// Members that are not there, by the paths where they were last.
+    #[must_use]
+    pub fn missing_names(&self) -> Vec<String> {
+        self.names(self.missing.iter().copied())
+    }
+
+    /// One holder of the checkpoints and one of the journal are enough: each has all of it.
+    fn check_holders(&self) -> Result<(), OpenRefusal> {
+        let array = self.label.array;
+        let is_there = |holders: &[DiskId]| holders.iter().any(|disk| self.is_current(*disk));
+        let names = |holders: &[DiskId]| self.names(holders.iter().copied());
+        if !is_there(&self.label.journal) {
+            return Err(OpenRefusal::NoJournal { array, missing: names(&self.label.journal) });
+        }
+        if !is_there(&self.label.holders) {
+            return Err(OpenRefusal::NoHolders { array, missing: names(&self.label.holders) });
+        }
+        Ok(())
+    }
+
+    /// Whether the array may be opened with the disks that are there. With most of its disks it is,
+    /// whatever volumes that loses for the time being: these are the array. With half of them or
+    /// less it is when all sets can be read.
+    ///
+    /// # Errors
+    /// [`OpenRefusal::TooFew`], unless an operator accepts that.
+    pub fn check_sets(&self, sets: impl IntoIterator<Item = SetDisks>) -> Result<(), OpenRefusal> {
+        let active = self.label.active().count();
+        let present = self.current.len();
+        assert!(present <= active, "only active members are current");
+        if self.accepted || present * 2 > active || sets.into_iter().all(|set| self.bears(&set)) {
+            return Ok(());
+        }
+        let away = |disk: &DiskId| !self.is_current(*disk);
+        let missing = self.names(self.label.active().filter(away));
+        Err(OpenRefusal::TooFew { array: self.label.array, present, active, missing })
+    }
+
+    /// Whether a set can be read with the disks that are there.
+    #[must_use]
+    pub fn bears(&self, set: &SetDisks) -> bool {
+        let has_all = |(disk, lacks): &&(DiskId, bool)| self.uses(*disk) && !lacks;
+        set.members.len() - set.members.iter().filter(has_all).count() <= set.losses_max
+    }
+
+    /// What has to be durable before the opening changes anything else: who is not there, and
+    /// where the others are. `since` is what a disk that was there at the end has.
+    #[must_use]
+    pub fn first_events(&self, found: &[(String, Found)], since: Since) -> Vec<Event> {
+        let away = self.label.active().filter(|disk| !self.is_current(*disk)).collect();
+        let stale = self.stale.iter().map(|(present, _)| present);
+        let names = self.current.iter().chain(stale);
+        let names = names.map(|present| (present.disk, found[present.index].0.clone())).collect();
+        let mut events = vec![Event::Out { disks: away, since }, Event::Found(names)];
+        if !self.rewrite.is_empty() {
+            events.push(Event::Behind);
+        }
+        events
+    }
+}

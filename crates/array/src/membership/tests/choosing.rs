@@ -1,0 +1,204 @@
+//! Which label is believed, and whether an array is opened.
+
+use super::*;
+use crate::membership::{
+    Event, LabelChange, OpenRefusal, Present, SetDisks, Step, choose, may_return, next_label,
+};
+
+fn given(labels: &[Label]) -> Vec<(String, Found)> {
+    labels.iter().map(|label| (format!("d{}", label.disk.0), found(label))).collect()
+}
+
+fn out(disks: &[u16]) -> Event {
+    Event::Out { disks: disks.iter().copied().map(DiskId).collect(), since: SINCE }
+}
+
+fn after(label: &Label, events: &[Event], change: u64) -> Label {
+    next_label(label, events, ChangeId(change)).unwrap().expect("something changes")
+}
+
+fn mirror(disks: &[u16]) -> SetDisks {
+    SetDisks {
+        members: disks.iter().map(|disk| (DiskId(*disk), false)).collect(),
+        losses_max: disks.len() - 1,
+    }
+}
+
+#[test]
+fn all_disks_in_any_order_make_the_array() {
+    let label = fresh(5, 0);
+    let opening = choose(&given(&carried(&label, &[4, 3, 2, 1, 0])), false).unwrap();
+    assert_eq!(opening.current.len(), 5);
+    assert_eq!(opening.current[0], Present { index: 0, disk: DiskId(4) });
+    assert!(opening.missing.is_empty() && opening.rewrite.is_empty());
+}
+
+#[test]
+fn the_newest_label_says_who_was_out_failed_or_is_missing() {
+    let old = fresh(5, 0);
+    let new = after(&old, &[out(&[3, 4])], 2);
+    let mut labels = carried(&new, &[0, 1, 2]);
+    labels.extend(carried(&old, &[3]));
+    let mut disks = given(&labels);
+    disks.push(("x".into(), Found::Blank));
+    let opening = choose(&disks, false).unwrap();
+    assert_eq!(opening.label.change, ChangeId(2));
+    assert_eq!(opening.current.len(), 3);
+    assert_eq!(opening.stale, [(Present { index: 3, disk: DiskId(3) }, SINCE)]);
+    assert_eq!(
+        (opening.missing.clone(), opening.missing_names()),
+        (vec![DiskId(4)], vec!["d4".into()])
+    );
+    assert_eq!(opening.foreign, [(4, "blank".to_owned())]);
+    let rewrite: Vec<u16> = opening.rewrite.iter().map(|present| present.disk.0).collect();
+    assert_eq!(rewrite, [3]);
+    // Had the change been cut off before disk 2 had it, nobody would be out.
+    let labels = [carried(&new, &[0, 1]), carried(&old, &[2, 3])].concat();
+    let opening = choose(&given(&labels), false).unwrap();
+    assert_eq!((opening.label.change, opening.current.len()), (ChangeId(1), 4));
+}
+
+#[test]
+fn disks_that_left_are_put_aside() {
+    let old = fresh(3, 0);
+    let new = after(&old, &[Event::Failed(DiskId(1)), Event::Left(DiskId(2))], 2);
+    let opening = choose(&given(&carried(&new, &[0, 1, 2])), false).unwrap();
+    assert_eq!((opening.current.len(), opening.foreign.len()), (1, 2));
+    let mut impostor = old.clone();
+    impostor.members[0].uuid = [99; 16];
+    let labels = [carried(&new, &[1]), vec![impostor]].concat();
+    let refusal = choose(&given(&labels), true).unwrap_err();
+    assert!(matches!(refusal, OpenRefusal::NoJournal { .. }), "nothing to start from: {refusal}");
+}
+
+#[test]
+fn half_of_the_disks_is_enough_when_all_data_is_there() {
+    let label = fresh(2, 0);
+    let opening = choose(&given(&carried(&label, &[1])), false).unwrap();
+    assert_eq!(opening.check_sets([mirror(&[0, 1])]), Ok(()));
+    let single = SetDisks { members: vec![(DiskId(0), false)], losses_max: 0 };
+    let refusal = opening.check_sets([mirror(&[0, 1]), single.clone()]).unwrap_err();
+    assert!(refusal.can_be_accepted() && refusal.missing() == ["d0"], "{refusal}");
+    assert!(refusal.to_string().contains("(missing: d0)"), "{refusal}");
+    let stale = SetDisks { members: vec![(DiskId(0), false), (DiskId(1), true)], losses_max: 1 };
+    assert!(opening.check_sets([stale]).is_err(), "what it holds of the set is old");
+    let accepted = choose(&given(&carried(&label, &[1])), true).unwrap();
+    assert_eq!(accepted.check_sets([single.clone()]), Ok(()));
+    // Most of the disks go on whatever is lost for the time being.
+    let most = choose(&given(&carried(&fresh(3, 0), &[1, 2])), false).unwrap();
+    assert_eq!(most.check_sets([single]), Ok(()));
+}
+
+#[test]
+fn without_anybody_who_holds_the_journal_nothing_is_opened() {
+    let label = fresh(5, 0);
+    let refusal = choose(&given(&carried(&label, &[3, 4])), true).unwrap_err();
+    assert!(refusal.to_string().contains("journal") && !refusal.can_be_accepted(), "{refusal}");
+    assert_eq!(refusal.missing(), ["d0", "d1", "d2"]);
+    let alone = fresh(4, 1);
+    let refusal = choose(&given(&carried(&alone, &[0, 1, 2, 3])), true).unwrap_err();
+    assert_eq!(refusal.missing(), ["d4"]);
+    assert!(choose(&given(&carried(&alone, &[0, 4])), false).is_ok());
+}
+
+#[test]
+fn each_refusal_names_the_disk() {
+    let label = fresh(5, 0);
+    let mut labels = carried(&label, &[0, 1, 2, 3]);
+    labels[3].array = ArrayId([8; 16]);
+    let refusal = choose(&given(&labels), true).unwrap_err();
+    assert!(refusal.to_string().starts_with("d0 belongs to array 07"), "{refusal}");
+    assert!(refusal.to_string().contains("but d3 to array 08"), "{refusal}");
+
+    let mut disks = given(&carried(&label, &[0, 1, 2, 1]));
+    disks[3].0 = "copy".into();
+    let refusal = choose(&disks, true).unwrap_err();
+    assert!(refusal.to_string().starts_with("d1 and copy both are disk 1"), "{refusal}");
+
+    let unmade = Label { generation: 0, ..label.clone() };
+    let refusal = choose(&given(&carried(&unmade, &[0, 1])), true).unwrap_err();
+    assert!(matches!(refusal, OpenRefusal::HalfMade { ref name, .. } if name == "d0"));
+
+    let mut disks = given(&carried(&label, &[0, 1, 2]));
+    disks[2].1 = Found::Version(1);
+    let refusal = choose(&disks, true).unwrap_err();
+    assert!(refusal.to_string().starts_with("d2 has format version 1"), "{refusal}");
+
+    let disks = [("sdx".to_owned(), Found::Foreign("an XFS file system".into()))];
+    let refusal = choose(&disks, true).unwrap_err();
+    assert!(refusal.to_string().ends_with("sdx is an XFS file system"), "{refusal}");
+    assert!(choose(&[], true).unwrap_err().to_string().contains("the 0 given"));
+}
+
+#[test]
+fn two_halves_that_went_on_alone_are_recognized_however_far_each_went() {
+    let both = fresh(2, 0);
+    let mut one = after(&both, &[out(&[1])], 2);
+    let other = after(&both, &[out(&[0])], 3);
+    for _ in 0..3 {
+        let refusal = choose(&given(&[one.for_disk(DiskId(0)), other.for_disk(DiskId(1))]), true);
+        let text = refusal.unwrap_err().to_string();
+        assert!(text.contains("d0 without d1, and d1 without d0"), "{text}");
+        assert!(!may_return(&other.for_disk(DiskId(1)), &one));
+        one = after(&one, &[Event::Behind], one.change.0 + 10);
+    }
+    // Each alone is opened.
+    assert!(choose(&given(&carried(&one, &[0])), false).is_ok());
+    assert!(choose(&given(&carried(&other, &[1])), false).is_ok());
+}
+
+#[test]
+fn a_change_that_was_cut_off_is_no_history_of_its_own() {
+    let old = fresh(3, 0);
+    // A change that found disk 2 away reached disk 0 only; then 1 and 2 went on without disk 0.
+    let cut_off = after(&old, &[out(&[2])], 2);
+    let relied_on = after(&old, &[out(&[0])], 3);
+    let labels = [carried(&cut_off, &[0]), carried(&relied_on, &[1, 2])].concat();
+    let opening = choose(&given(&labels), false).unwrap();
+    assert_eq!((opening.stale[0].0.disk, opening.current.len()), (DiskId(0), 2));
+    assert!(may_return(&cut_off.for_disk(DiskId(0)), &relied_on));
+    // Without disk 1, which both call active, nobody can tell.
+    let refusal = choose(&given(&[labels[0].clone(), labels[2].clone()]), false).unwrap_err();
+    assert!(matches!(refusal, OpenRefusal::TwoHistories { .. }), "{refusal}");
+    // Both were cut off: then nothing relied on either.
+    let labels = [carried(&cut_off, &[0]), carried(&relied_on, &[1]), carried(&old, &[2])].concat();
+    assert!(choose(&given(&labels), false).is_ok());
+}
+
+#[test]
+fn two_disks_of_one_number_are_told_apart() {
+    let old = fresh(2, 0);
+    let joined = |uuid: u8, change| {
+        let event = Event::Joined { uuid: [uuid; 16], size_bytes: SIZE, name: "new".into() };
+        after(&old, &[event], change)
+    };
+    // The first took its label and nobody else did; then another one joined.
+    let (cut_off, relied_on) = (joined(50, 2), joined(60, 3));
+    let mut labels = carried(&relied_on, &[0, 1, 2]);
+    labels.push(cut_off.for_disk(DiskId(2)));
+    let mut disks = given(&labels);
+    disks[3].0 = "first".into();
+    let opening = choose(&disks, false).unwrap();
+    assert_eq!((opening.current.len(), opening.foreign.len()), (3, 1));
+    assert_eq!(opening.foreign[0].0, 3);
+}
+
+#[test]
+fn the_last_holder_never_leaves_and_a_label_counts_when_all_active_disks_have_it() {
+    let label = fresh(3, 0);
+    let begun = LabelChange::begin(&label, &[out(&[0])], ChangeId(2)).unwrap().unwrap();
+    assert_eq!(begun.writes(), [DiskId(1), DiskId(2)]);
+    let Step::Write(again) = begun.written(&[DiskId(2)], SINCE, ChangeId(3)) else { panic!() };
+    assert_eq!((again.writes(), again.label().generation), (vec![DiskId(1)], 2));
+    let refused = again.clone().written(&[DiskId(1)], SINCE, ChangeId(4));
+    assert!(matches!(refused, Step::Refused(_)), "{refused:?}");
+    let Step::Durable(now) = again.written(&[], SINCE, ChangeId(4)) else { panic!() };
+    assert_eq!((now.holders.clone(), now.journal.clone()), (vec![DiskId(1)], vec![DiskId(1)]));
+    assert!(next_label(&now, &[out(&[1])], ChangeId(5)).is_err());
+    assert!(next_label(&now, &[Event::Left(DiskId(1))], ChangeId(5)).is_err());
+    // A disk for the journal alone leaves when the journal is elsewhere.
+    let alone = fresh(3, 1);
+    assert!(next_label(&alone, &[out(&[3])], ChangeId(2)).is_err());
+    let moved = [Event::HoldJournal(vec![DiskId(0), DiskId(1)]), out(&[3])];
+    assert_eq!(after(&alone, &moved, 2).journal, [DiskId(0), DiskId(1)]);
+}
