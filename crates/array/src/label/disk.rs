@@ -10,7 +10,7 @@ use crate::BLOCK_BYTES;
 
 /// How much of a disk's head must be zero before it counts as blank: file systems leave the
 /// first sectors alone, btrfs even the first 64 KiB.
-const HEAD_BYTES: u64 = 256 << 10;
+pub(super) const HEAD_BYTES: u64 = 256 << 10;
 
 /// What a disk is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +97,11 @@ fn from_copies(a: &Copy, b: &Copy, size_bytes: u64) -> Option<Found> {
     }
 }
 
-async fn read_bytes(device: &dyn BlockDevice, at: u64, len: u64) -> Result<Vec<u8>, BlockError> {
+pub(super) async fn read_bytes(
+    device: &dyn BlockDevice,
+    at: u64,
+    len: u64,
+) -> Result<Vec<u8>, BlockError> {
     let data = device.read(at, len as usize).await?;
     let mut bytes = vec![0; len as usize];
     data.copy_to(0, &mut bytes);

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::DiskId;
 
 mod disk;
+mod erase;
 mod foreign;
 mod format;
 mod layout;
@@ -19,6 +20,7 @@ mod layout;
 mod tests;
 
 pub use disk::{Found, read, write};
+pub use erase::{erase, is_cut_off};
 pub use format::{FORMAT_VERSION, LabelError};
 pub use layout::{LABEL_BYTES, Layout, LayoutError};
 

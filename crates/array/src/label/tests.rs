@@ -217,3 +217,23 @@ proptest! {
         let _ = decode(&image, 0);
     }
 }
+
+#[test]
+fn an_erased_disk_is_blank_and_one_that_is_half_erased_is_never() {
+    let disk = ram_disk(SIZE);
+    let b_at = Layout::label_b_at(SIZE).unwrap();
+    run(write(&*disk, &label(0, 1, ALL_ACTIVE))).unwrap();
+    poke(&*disk, LABEL_BYTES, &[7; 4096]);
+    poke(&*disk, b_at, &[0; LEN]);
+    assert!(matches!(run(read(&*disk)).unwrap(), Found::Label { .. }), "label B goes first");
+    assert!(!run(is_cut_off(&*disk)).unwrap());
+    // Label A may be torn on its way out, as on its way in.
+    poke(&*disk, 100, &[0; 512]);
+    assert!(matches!(run(read(&*disk)).unwrap(), Found::Damaged(_)));
+    assert!(run(is_cut_off(&*disk)).unwrap());
+    poke(&*disk, b_at, &bytes_of(&label(3, 1, ALL_ACTIVE), b_at));
+    assert!(!run(is_cut_off(&*disk)).unwrap(), "it was a whole disk once");
+    run(erase(&*disk)).unwrap();
+    assert_eq!(run(read(&*disk)).unwrap(), Found::Blank);
+    assert_eq!(peek(&*disk, 256 << 10, LEN), peek(&*disk, SIZE / 2, LEN));
+}

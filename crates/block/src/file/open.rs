@@ -247,7 +247,7 @@ fn does_direct(path: &Path, geometry: &Geometry) -> bool {
     !matches!(file.read_at(&mut buf, at), Err(error) if error.raw_os_error() == Some(libc::EINVAL))
 }
 
-/// The file, and whether it was created (still empty).
+/// The file, and whether it still has to be made: it was created, or found empty.
 fn open_or_create(path: &Path, options: &FileOptions) -> Result<(fs::File, bool), OpenError> {
     let mut open = fs::OpenOptions::new();
     open.read(true).write(!options.read_only);
@@ -255,7 +255,11 @@ fn open_or_create(path: &Path, options: &FileOptions) -> Result<(fs::File, bool)
         Ok(metadata) if !metadata.file_type().is_file() => {
             Err(OpenError::NotAFile { path: path.to_owned() })
         }
-        Ok(_) => open.open(path).map(|file| (file, false)).map_err(system("open", path)),
+        Ok(metadata) => {
+            // An empty one is what is left when making it was cut off: it gets its size now.
+            let made = metadata.len() == 0 && options.size_bytes.is_some() && !options.read_only;
+            open.open(path).map(|file| (file, made)).map_err(system("open", path))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if options.read_only || options.size_bytes.is_none() {
                 return Err(OpenError::Missing { path: path.to_owned() });

@@ -16,7 +16,9 @@ Examples:
   drystone disk fail disk-2 --yes
           Do not use it any more: its data is restored on the others
   drystone disk retire disk-4
-          Empty it, then let it go";
+          Empty it, then let it go
+  drystone disk wipe /dev/sdc
+          Take its label away, so that another array can have it";
 
 /// What to do with disks.
 #[derive(Debug, Args)]
@@ -97,5 +99,27 @@ pub(crate) enum DiskCommand {
         /// Whether to wait.
         #[command(flatten)]
         follow: Follow,
+    },
+
+    /// Take the label off a disk that no array uses, so that it counts as blank; needs no member.
+    ///
+    /// Zeroes are written to its first 256 KiB and its last 64 KiB: these are looked at before a
+    /// disk counts as blank. What lies between stays where it is, but no array finds it any more.
+    /// A disk that a program uses is refused.
+    #[command(
+        after_long_help = "Examples:\n  drystone disk wipe /dev/sdc\n  drystone disk wipe /srv/disk-3 --yes\n  drystone disk wipe /dev/sdd --foreign\n          Also if it holds a file system, a partition table or the like"
+    )]
+    Wipe {
+        /// The disk: PATH.
+        #[arg(value_name = "PATH")]
+        disk: MemberDisk,
+
+        /// Also give up what is not an array's: a file system, a partition table and the like.
+        #[arg(long)]
+        foreign: bool,
+
+        /// Whether to ask.
+        #[command(flatten)]
+        confirm: Confirm,
     },
 }

@@ -69,6 +69,14 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "LEVEL", help_heading = "Array")]
     pub(crate) raid: Option<Level>,
 
+    /// Open the array although disks are missing without which it refuses to open.
+    ///
+    /// What only those disks know is given up for good: writes that were answered when the others
+    /// were not there, if there were any. Look for the disks first, and be sure that no other
+    /// machine serves them. Without need it changes nothing.
+    #[arg(long, help_heading = "Array")]
+    pub(crate) accept_missing: bool,
+
     /// Where the member keeps what it remembers: its disks, persistent reservations, and files
     /// that are its disks.
     ///

@@ -10,6 +10,7 @@ use crate::print::table::table;
 use crate::print::units;
 use crate::spec::member::MemberDisk;
 use crate::up::{disks, opening};
+use ::array::OpenOptions;
 use anyhow::{Context, bail};
 use array::api::{ArrayInfo, CheckReport, JobInfo, JobKind, SettingsChange};
 
@@ -81,7 +82,7 @@ fn judge(desk: &Desk, report: &CheckReport) -> anyhow::Result<()> {
 fn check_disks(named: &[MemberDisk]) -> anyhow::Result<CheckReport> {
     let open = disks::open_all(named)?;
     let checked = ring::block_on(&ring::CoreConfig::default(), async move {
-        let array = opening::open_existing(open).await?;
+        let array = opening::open_existing(open, OpenOptions::default()).await?;
         let report = array.check().await?;
         array.close().await?;
         anyhow::Ok(report)

@@ -1,6 +1,6 @@
 //! `drystone disk`.
 
-use super::{Desk, confirm::confirm};
+use super::{Desk, confirm::confirm, wipe};
 use crate::Failure;
 use crate::cli::disk::{DiskArgs, DiskCommand};
 use crate::control::request::{DiskRequest, Request};
@@ -13,13 +13,18 @@ use array::api::{DiskInfo, DiskRole, DiskState, JobKind};
 
 /// Does what the command line says.
 pub(crate) fn run(args: DiskArgs) -> Result<(), Failure> {
-    let desk = Desk::new(&args.member)?;
-    Ok(carry_out(&desk, args.command)?)
+    match args.command {
+        DiskCommand::Wipe { disk, foreign, confirm } => {
+            Ok(wipe::run(&disk, foreign, &confirm, args.member.json)?)
+        }
+        command => Ok(carry_out(&Desk::new(&args.member)?, command)?),
+    }
 }
 
 fn carry_out(desk: &Desk, command: DiskCommand) -> anyhow::Result<()> {
     let change = |request| desk.ask::<Vec<DiskInfo>>(&Request::Disk(request));
     let disks = match command {
+        DiskCommand::Wipe { .. } => unreachable!("it asks no member"),
         DiskCommand::List => change(DiskRequest::List)?,
         DiskCommand::Show { disk } => {
             let disk: DiskInfo = desk.ask(&Request::Disk(DiskRequest::Show { disk }))?;

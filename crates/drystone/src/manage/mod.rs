@@ -6,6 +6,7 @@ pub(crate) mod disk;
 mod progress;
 pub(crate) mod snapshot;
 pub(crate) mod volume;
+mod wipe;
 
 use crate::cli::manage::MemberArgs;
 use crate::control::client::Client;

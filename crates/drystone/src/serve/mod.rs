@@ -1,6 +1,7 @@
 //! What every server of targets needs: from options to a running engine.
 
 pub(crate) mod plan;
+pub(crate) mod portals;
 
 use crate::access::allow::Allow;
 use crate::access::secret::Login;

@@ -7,6 +7,7 @@ use super::{Medium, SpecError, parse_file, parse_medium};
 use block::BlockDevice;
 use std::fmt;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -88,6 +89,19 @@ impl MemberDisk {
         Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
     }
 
+    /// Whether opening it makes a file that is not there, or is there and still empty.
+    pub(crate) fn is_new(&self) -> bool {
+        let (Medium::File { path, size_bytes: Some(_) } | Medium::Sim { path: Some(path), .. }) =
+            &self.medium
+        else {
+            return false;
+        };
+        match fs::metadata(path) {
+            Ok(data) => data.is_file() && data.len() == 0,
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        }
+    }
+
     /// As another process must read it, which may have another working directory.
     pub(crate) fn absolute(&self) -> String {
         match (&self.medium, self.path()) {
@@ -118,14 +132,24 @@ impl MemberDisk {
     /// Opens it. The array has caches, checksums and a journal of its own, so the page cache is
     /// bypassed and nothing is durable before the array asks for it.
     pub(crate) fn open(&self) -> anyhow::Result<Arc<dyn BlockDevice>> {
-        let medium = match &self.medium {
-            Medium::File { path, size_bytes: None } if is_block_device(path) => {
-                &Medium::Disk { path: path.clone() }
-            }
-            medium => medium,
-        };
         let how = How { block_bytes: None, read_only: false, write_through: false, direct: true };
-        open(medium, &self.text, how)
+        open(&self.found(), &self.text, how)
+    }
+
+    /// Opens it to see what it is: nothing can be written, and nobody else is kept from it.
+    pub(crate) fn open_to_look(&self) -> anyhow::Result<Arc<dyn BlockDevice>> {
+        let how = How { block_bytes: None, read_only: true, write_through: false, direct: true };
+        open(&self.found(), &self.text, how)
+    }
+
+    /// The medium; a path says what it is only once it is looked at.
+    fn found(&self) -> Medium {
+        match &self.medium {
+            Medium::File { path, size_bytes: None } if is_block_device(path) => {
+                Medium::Disk { path: path.clone() }
+            }
+            medium => medium.clone(),
+        }
     }
 }
 

@@ -1,16 +1,16 @@
 //! The life of a member on the first core, step by step as the main thread asks for it.
 
-use super::disks::DiskList;
 use super::member::Member;
 use super::names::Names;
-use super::opening::Make;
+use super::opening::{Make, Opened};
 use super::ready::Shown;
+use super::remembered::Remembered;
 use super::serving::Serving;
 use super::{opening, watch};
 use crate::control::server::Control;
-use crate::spec::member::MemberDisk;
 use anyhow::{Context, anyhow};
-use array::{ArrayError, Member as Disk};
+use array::ArrayError;
+use array::api::DiskState;
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
@@ -20,13 +20,9 @@ use target::{Server, Targets};
 /// What a member is opened with.
 #[derive(Debug)]
 pub(crate) struct Opening {
-    /// Disks that could be opened.
-    pub(crate) disks: Vec<Disk>,
-    /// All that were looked at; they are remembered once there is an array on them.
-    pub(crate) chosen: Vec<MemberDisk>,
     /// What is remembered.
-    pub(crate) list: DiskList,
-    /// How an array is made, if there is none.
+    pub(crate) remembered: Remembered,
+    /// Which disks, and how an array is made if there is none.
     pub(crate) make: Make,
     /// How the names of targets begin.
     pub(crate) prefix: Option<String>,
@@ -101,17 +97,30 @@ impl Life {
 }
 
 async fn begin(opening: Opening, targets: Targets) -> anyhow::Result<()> {
-    let Opening { disks, chosen, mut list, make, prefix } = opening;
-    let array = opening::open(disks, &make).await?;
-    for disk in &chosen {
-        list.remember(disk)?;
-    }
+    let Opening { mut remembered, make, prefix } = opening;
+    let opened = opening::open(&make, &mut remembered).await?;
+    note(&opened, &mut remembered);
+    let array = opened.array;
     let names = Names::new(&array.info().id, prefix.as_deref());
     let serving = Serving::new(array.clone(), targets, names);
-    let member = Rc::new(Member::new(array, serving, list));
+    let member = Rc::new(Member::new(array, serving, remembered));
     member.settle().await;
     HERE.with_borrow_mut(|here| here.member = Some(member));
     Ok(())
+}
+
+/// Remembers the disks of the array that was opened, those that are missing too. That this fails
+/// is no reason not to serve.
+fn note(opened: &Opened, remembered: &mut Remembered) {
+    let members = opened.array.disks();
+    let is_member = |name: &str| members.iter().any(|disk| disk.name == name);
+    let is_missing = members.iter().any(|disk| disk.state == DiskState::Missing);
+    let here = opened.seen.iter().filter(|seen| is_member(&seen.member.name));
+    let here = here.map(|seen| &seen.disk);
+    let away = opened.absent.iter().filter(|_| is_missing);
+    if let Err(error) = remembered.opened(&opened.array.info().id, here.chain(away)) {
+        tracing::warn!("{error:#}: after a restart the disks will have to be named with --disk");
+    }
 }
 
 fn answer_at(socket: &Path) -> anyhow::Result<Shown> {

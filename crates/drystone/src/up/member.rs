@@ -1,14 +1,16 @@
 //! Carries out what is asked over the control socket. Lives on the first core.
 
-use super::disks::DiskList;
+use super::creation::NewFiles;
+use super::disks;
+use super::remembered::Remembered;
 use super::serving::Serving;
 use super::turn::Turn;
 use crate::control::request::{ArrayRequest, DiskRequest, Request};
 use crate::control::server::{Answer, Asker};
 use crate::spec::member::MemberDisk;
 use anyhow::{Context, anyhow, bail};
-use array::api::{DiskInfo, JobKind};
-use array::{Array, Member as Disk};
+use array::api::{DiskInfo, DiskState, JobKind};
+use array::{Array, ArrayError, DiskId, Member as Disk};
 use serde::Serialize;
 use serde_json::Value;
 use std::cell::RefCell;
@@ -23,9 +25,11 @@ const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
 pub(crate) struct Member {
     pub(super) array: Array,
     pub(super) serving: Serving,
-    disks: RefCell<DiskList>,
+    remembered: RefCell<Remembered>,
     /// Changes of what is served come one after the other.
     pub(super) turn: Turn,
+    /// So do disks that join.
+    joining: Turn,
 }
 
 impl Answer for Member {
@@ -47,8 +51,9 @@ pub(super) fn value(answer: impl Serialize) -> anyhow::Result<Value> {
 }
 
 impl Member {
-    pub(crate) fn new(array: Array, serving: Serving, disks: DiskList) -> Member {
-        Member { array, serving, disks: RefCell::new(disks), turn: Turn::default() }
+    pub(crate) fn new(array: Array, serving: Serving, remembered: Remembered) -> Member {
+        let remembered = RefCell::new(remembered);
+        Member { array, serving, remembered, turn: Turn::default(), joining: Turn::default() }
     }
 
     pub(crate) fn array(&self) -> &Array {
@@ -70,15 +75,11 @@ impl Member {
             DiskRequest::List => {}
             DiskRequest::Show { disk } => return value(self.find_disk(&disk)?),
             DiskRequest::Add { disk } => {
-                let member = self.open_disk(&disk).await?;
-                self.array.add_disk(member).await?;
-                self.remember(&disk)?;
+                self.join(&disk, |member| self.array.add_disk(member)).await?;
             }
             DiskRequest::Replace { disk, by } => {
                 let old = self.find_disk(&disk)?;
-                let member = self.open_disk(&by).await?;
-                self.array.replace_disk(&old.name, member).await?;
-                self.remember(&by)?;
+                self.join(&by, |member| self.array.replace_disk(&old.name, member)).await?;
             }
             DiskRequest::Fail { disk } => {
                 self.array.fail_disk(&self.find_disk(&disk)?.name).await?;
@@ -106,25 +107,68 @@ impl Member {
             .with_context(|| format!("there is no disk '{word}': see 'drystone disk list'"))
     }
 
-    /// Opens a disk that is to join.
-    async fn open_disk(&self, text: &str) -> anyhow::Result<Disk> {
+    /// Opens a disk, and has the array take it in. The disk is remembered before the array may
+    /// rely on it, and forgotten again if the array did not take it.
+    async fn join<Work: Future<Output = Result<DiskId, ArrayError>>>(
+        &self,
+        text: &str,
+        take_in: impl FnOnce(Disk) -> Work,
+    ) -> anyhow::Result<()> {
+        let _turn = self.joining.take().await;
         let disk: MemberDisk = text.parse()?;
+        let number = self.array.disks().len();
         let mut name = disk.name();
         if disk.path().is_none() {
-            name = format!("{name}#{}", self.array.disks().len());
+            name = format!("{name}#{number}");
         }
-        if self.array.disks().iter().any(|known| known.name == name) {
+        if self.is_member(&name) {
             bail!("'{name}' is a disk of the array already: see 'drystone disk list'");
         }
-        let device = ring::blocking(move || disk.open()).await?;
-        Ok(Disk { name, device })
+        let mut made = NewFiles::default();
+        if disk.is_new() {
+            made.note(&disk);
+        }
+        let member = self.open_disk(&disk, number).await?;
+        let id = self.array.info().id;
+        let is_noted = self.remembered.borrow_mut().add(&id, &disk);
+        let is_noted = is_noted.context("nothing was changed, as the disk cannot be remembered")?;
+        let taken = take_in(member).await;
+        if taken.is_ok() || self.is_member(&name) {
+            made.keep();
+        } else if is_noted && let Err(error) = self.remembered.borrow_mut().remove(&id, &disk) {
+            tracing::warn!("{error:#}");
+        }
+        taken?;
+        Ok(())
     }
 
-    fn remember(&self, text: &str) -> anyhow::Result<()> {
-        let noted = self.disks.borrow_mut().remember(&text.parse()?);
-        noted.with_context(|| {
-            format!("'{text}' is in use, but will have to be named with --disk after a restart")
-        })
+    fn is_member(&self, name: &str) -> bool {
+        let is_here = |disk: &DiskInfo| disk.name == name && disk.state != DiskState::Missing;
+        self.array.disks().iter().any(is_here)
+    }
+
+    async fn open_disk(&self, disk: &MemberDisk, number: usize) -> anyhow::Result<Disk> {
+        let opening = disk.clone();
+        let device = ring::blocking(move || disks::open(&opening)).await?;
+        let device = device.map_err(|why| anyhow!(why))?;
+        Ok(disks::member(disk, device, number))
+    }
+
+    /// Disks that have left the array are not looked for at the next start.
+    pub(super) fn forget_what_left(&self) {
+        let members = self.array.disks();
+        // One that is missing may be known to the array by its number only.
+        if members.iter().any(|disk| disk.state == DiskState::Missing) {
+            return;
+        }
+        let stays = |disk: &MemberDisk| {
+            let name = disk.name();
+            members.iter().any(|member| member.name == name)
+        };
+        let id = self.array.info().id;
+        if let Err(error) = self.remembered.borrow_mut().keep_only(&id, stays) {
+            tracing::warn!("{error:#}");
+        }
     }
 
     async fn whole(&self, request: ArrayRequest, asker: &Asker) -> anyhow::Result<Value> {

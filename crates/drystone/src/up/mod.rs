@@ -1,12 +1,15 @@
 //! `drystone up`: an array of disks whose volumes are served until it is told to stop.
 
+mod creation;
 pub(crate) mod disks;
 mod life;
 mod member;
 mod names;
 pub(crate) mod opening;
 mod ready;
+mod remembered;
 mod serving;
+mod survey;
 mod turn;
 mod volumes;
 mod watch;
@@ -15,12 +18,13 @@ use crate::Failure;
 use crate::cli::up::{SocketArgs, UpArgs};
 use crate::control::client::is_taken;
 use crate::control::path;
+use crate::os::lock::{LockError, LockFile, somebody};
 use crate::os::{files, runtime_dir, signals::StopSignals};
-use crate::serve::{self, GRACE, plan::Plan};
-use anyhow::{Context, bail};
-use disks::DiskList;
+use crate::serve::{self, GRACE, plan::Plan, portals};
+use anyhow::{Context, anyhow};
 use life::{Life, Opening};
 use opening::Make;
+use remembered::Remembered;
 use std::env;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -36,20 +40,24 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Failure> {
     let mut signals = StopSignals::install().context("cannot watch for signals")?;
     files::raise_limit();
     let socket = socket(&args.socket)?;
-    claim(&socket)?;
+    let _socket_is_ours = claim(&socket)?;
     let data = serve::state_dir(args.data.as_ref(), "--data")?;
-    let list = DiskList::read(&data)?;
-    let chosen = list.choose(&data, &args.disks, &args.journals)?;
-    let named = [&args.disks[..], &args.journals].concat();
-    let disks = list.open(&chosen, &named)?;
-
+    let _data_is_ours = lock(&data)?;
+    // What can be refused is refused before a disk is written to.
+    portals::probe(&args.serve.portals).map_err(|error| serve::explain(&error))?;
     let config = serve::config(&args.serve, &plan, Vec::new(), data.join(RESERVATIONS))?;
     let mut server = Server::launch(config).map_err(|error| serve::explain(&error))?;
-    // Those that are named come first, and all of them are open.
-    let journals = disks.iter().skip(args.disks.len()).take(args.journals.len());
-    let journals = journals.map(|disk| disk.name.clone()).collect();
-    let make = Make { raid: args.raid, journals };
-    let opening = Opening { disks, chosen, list, make, prefix: args.iqn.clone() };
+    let opening = Opening {
+        remembered: Remembered::read(&data)?,
+        make: Make {
+            raid: args.raid,
+            disks: args.disks.clone(),
+            journals: args.journals.clone(),
+            accept_missing: args.accept_missing,
+            data,
+        },
+        prefix: args.iqn.clone(),
+    };
     let life = Life::start(&server, opening)?;
     if let Err(error) = server.listen() {
         drop(life.end());
@@ -85,20 +93,47 @@ pub(crate) fn socket(args: &SocketArgs) -> anyhow::Result<PathBuf> {
     path::choose(args.socket.as_deref(), root, |name| env::var(name).ok())
 }
 
+/// The lock of a socket lies beside it.
+const LOCK_SUFFIX: &str = ".lock";
+/// The lock of a directory lies in it.
+const LOCK: &str = "lock";
+
 /// Makes the directory of the socket. One member answers at a socket.
-fn claim(socket: &Path) -> anyhow::Result<()> {
+fn claim(socket: &Path) -> anyhow::Result<LockFile> {
     if let Some(dir) = socket.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         runtime_dir::prepare(dir).with_context(|| {
             format!("cannot make a control socket in '{}': write another --socket", dir.display())
         })?;
     }
-    if is_taken(socket) {
-        bail!(
-            "a member answers at '{}' already: stop it, or give this one its own --socket, --data and --portal",
+    let answers = |pid| {
+        anyhow!(
+            "{} answers at '{}' already: stop it, or give this one its own --socket, --data and --portal",
+            somebody(pid),
             socket.display()
-        );
-    }
-    Ok(())
+        )
+    };
+    let mut path = socket.as_os_str().to_owned();
+    path.push(LOCK_SUFFIX);
+    let lock = LockFile::take(Path::new(&path)).map_err(|error| match error {
+        LockError::Taken(pid) => answers(pid),
+        LockError::System(error) => {
+            anyhow!("cannot make a control socket at '{}': {error}", socket.display())
+        }
+    })?;
+    // Another program than this one takes no lock.
+    if is_taken(socket) { Err(answers(None)) } else { Ok(lock) }
+}
+
+/// One member uses a directory: what it remembers would be mixed up.
+fn lock(data: &Path) -> anyhow::Result<LockFile> {
+    LockFile::take(&data.join(LOCK)).map_err(|error| match error {
+        LockError::Taken(pid) => anyhow!(
+            "{} uses '{}': stop it, or give this one its own --data, --socket and --portal",
+            somebody(pid),
+            data.display()
+        ),
+        LockError::System(error) => anyhow!("cannot lock '{}': {error}", data.display()),
+    })
 }
 
 fn print(text: &str) -> io::Result<()> {

@@ -4,7 +4,7 @@
 
 use super::member::Member;
 use array::Array;
-use array::api::{ArrayInfo, JobKind, VolumeState};
+use array::api::{ArrayInfo, DiskState, JobKind, VolumeState};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,6 +21,7 @@ const SCRUB_PAUSE: Duration = Duration::from_secs(60 * 60);
 pub(crate) async fn run(member: Rc<Member>) {
     let (_, mut next_event) = member.array().events(u64::MAX);
     let mut states = states_of(&member);
+    let mut disks = names_of(&member);
     let mut warned = BTreeSet::new();
     let mut levels_before = 0;
     let mut scrub_from = UNIX_EPOCH;
@@ -35,6 +36,11 @@ pub(crate) async fn run(member: Rc<Member>) {
         if now != states {
             states = now;
             member.settle().await;
+        }
+        let now = names_of(&member);
+        if now != disks {
+            disks = now;
+            member.forget_what_left();
         }
         let info = member.array().info();
         let levels = levels_reached(&info);
@@ -78,6 +84,12 @@ async fn scrub(array: Array) {
         Ok(report) => report.problems.iter().for_each(|text| tracing::error!("scrub: {text}")),
         Err(error) => tracing::error!("the scrub could not end: {error}"),
     }
+}
+
+/// The disks, and whether each may come back.
+fn names_of(member: &Member) -> Vec<(String, bool)> {
+    let disks = member.array().disks().into_iter();
+    disks.map(|disk| (disk.name, disk.state == DiskState::Missing)).collect()
 }
 
 fn states_of(member: &Member) -> Vec<(u32, VolumeState)> {

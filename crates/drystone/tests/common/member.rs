@@ -57,6 +57,19 @@ impl Home {
         words.chain(self.options.iter().cloned()).collect()
     }
 
+    /// Starts a member that is killed as soon as this time is over, wherever it is by then.
+    pub(crate) fn start_and_kill(&self, more: &[&str], after: Duration) {
+        let line = self.command_line(more);
+        let mut child = drystone(&line.iter().map(String::as_str).collect::<Vec<_>>())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("drystone can be started");
+        std::thread::sleep(after);
+        child.kill().expect("the child is there");
+        child.wait().expect("a killed child ends");
+    }
+
     /// Starts the member and waits until it is ready.
     pub(crate) fn start(&self, more: &[&str]) -> Member<'_> {
         let line = self.command_line(more);
@@ -146,6 +159,10 @@ impl Member<'_> {
     pub(crate) fn iqn(&self, volume: &str) -> String {
         let shown = self.json(&["volume", "show", volume]);
         shown["iqn"].as_str().expect("a volume has a target").to_owned()
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

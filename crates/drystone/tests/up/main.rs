@@ -7,14 +7,27 @@ mod common;
 mod host;
 mod lifecycle;
 mod refusals;
+mod starts;
 mod volumes;
 
-use common::member::Member;
+use common::member::{Home, Member};
+use common::{drystone, finish};
 use host::Host;
 
 /// A host that is logged in to a volume of a member.
 fn log_in(member: &Member<'_>, volume: &str) -> Host {
     Host::log_in(member.portal(), &member.iqn(volume), 1, &[0]).expect("the volume is served")
+}
+
+/// A start that fails with one sentence.
+#[track_caller]
+fn start_refused(home: &Home, more: &[&str]) -> String {
+    let line = home.command_line(more);
+    let output = finish(&mut drystone(&line.iter().map(String::as_str).collect::<Vec<_>>()));
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    let last = err.lines().last().expect("it says why");
+    last.strip_prefix("drystone: ").expect("it says who speaks").to_owned()
 }
 
 /// A block that tells where and when it was written.

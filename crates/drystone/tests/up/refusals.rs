@@ -2,19 +2,9 @@
 
 use crate::common::member::{Home, text};
 use crate::common::{drystone, finish};
+use crate::start_refused;
 use serde_json::json;
 use std::fs;
-
-/// A start that fails with one sentence.
-#[track_caller]
-fn start_refused(home: &Home, more: &[&str]) -> String {
-    let line = home.command_line(more);
-    let output = finish(&mut drystone(&line.iter().map(String::as_str).collect::<Vec<_>>()));
-    let err = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{err}");
-    let last = err.lines().last().expect("it says why");
-    last.strip_prefix("drystone: ").expect("it says who speaks").to_owned()
-}
 
 #[test]
 fn a_second_member_at_one_socket_is_refused() {
@@ -22,7 +12,7 @@ fn a_second_member_at_one_socket_is_refused() {
     let member = home.start(&[]);
     let said = start_refused(&home, &[]);
     assert!(said.contains("answers at") && said.contains("--socket"), "{said}");
-    // At another socket it finds the disks in use.
+    // At another socket it finds the directory in use.
     let other = text(&home.path("run/other.sock"));
     let words = home.command_line(&[]);
     let words: Vec<&str> = words
@@ -32,7 +22,17 @@ fn a_second_member_at_one_socket_is_refused() {
     let output = finish(&mut drystone(&words));
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("is in use"), "{said}");
+    let wanted = format!("another drystone (pid {}) uses", member.pid());
+    assert!(said.contains(&wanted) && !said.contains("missing"), "{said}");
+    // In another directory the disks.
+    let elsewhere = text(&home.path("elsewhere"));
+    let words: Vec<&str> =
+        words.iter().map(|w| if w.ends_with("/data") { elsewhere.as_str() } else { w }).collect();
+    let output = finish(&mut drystone(&words));
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let wanted = format!("is in use by another drystone (pid {})", member.pid());
+    assert!(said.contains(&wanted) && !said.contains("missing"), "{said}");
     member.run(&["volume", "create", "a", "64M"]);
     member.stop();
 }
@@ -59,7 +59,12 @@ fn disks_that_cannot_be_an_array_are_refused() {
     assert!(said.contains("raid6 needs 4 disks"), "{said}");
     let missing = disk("missing");
     let said = start_refused(&home, &["--disk", &missing]);
-    assert!(said.contains("does not exist"), "{said}");
+    assert_eq!(
+        said,
+        format!("there is no '{missing}': add a size to make it, such as {missing}:100G")
+    );
+    let device = start_refused(&home, &["--disk", "/dev/nope"]);
+    assert_eq!(device, "there is no '/dev/nope'");
 }
 
 #[test]

@@ -1,0 +1,107 @@
+//! Files that one process at a time may hold.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// A file that is locked for as long as this lives. The file itself stays: were it removed, a
+/// process that is about to lock it would hold a lock that nobody else sees.
+#[derive(Debug)]
+pub(crate) struct LockFile {
+    _locked: File,
+}
+
+/// Why a lock was not taken.
+#[derive(Debug)]
+pub(crate) enum LockError {
+    /// Another process has it; its number, if that can be told.
+    Taken(Option<u32>),
+    /// The file cannot be made or locked.
+    System(io::Error),
+}
+
+impl LockFile {
+    /// Locks the file at `path`, which is made if it is missing and then holds the number of this
+    /// process.
+    pub(crate) fn take(path: &Path) -> Result<LockFile, LockError> {
+        let mut open = fs::OpenOptions::new();
+        open.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = open.open(path).map_err(LockError::System)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::Error(error)) => return Err(LockError::System(error)),
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                // Without a number the sentence is shorter.
+                let _ = file.read_to_string(&mut text);
+                return Err(LockError::Taken(text.trim().parse().ok().or_else(|| holder(path))));
+            }
+        }
+        // The lock counts, the number is for people: a full file system is told of elsewhere.
+        let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        Ok(LockFile { _locked: file })
+    }
+}
+
+/// The process that has a lock (flock) on the file or device at `path`.
+pub(crate) fn holder(path: &Path) -> Option<u32> {
+    let metadata = fs::metadata(path).ok()?;
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    holder_in(&locks, metadata.dev(), metadata.ino())
+}
+
+/// `another drystone (pid 7)`, or what else is known of who holds something.
+pub(crate) fn somebody(pid: Option<u32>) -> String {
+    let name = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+    match pid.map(|pid| (pid, name(pid))) {
+        Some((pid, Some(name))) if !name.starts_with("drystone") => {
+            format!("process {pid} ({})", name.trim())
+        }
+        Some((pid, _)) => format!("another drystone (pid {pid})"),
+        None => "another process".to_owned(),
+    }
+}
+
+/// Looks for a lock in the words of `/proc/locks`: number, kind, `ADVISORY`, `WRITE`, process,
+/// device and inode, range.
+fn holder_in(locks: &str, dev: u64, inode: u64) -> Option<u32> {
+    let (major, minor) = (rustix::fs::major(dev), rustix::fs::minor(dev));
+    let wanted = format!("{major:02x}:{minor:02x}:{inode}");
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, pid, file, ..] = words[..] else { return None };
+        if file == wanted { pid.parse().ok().filter(|pid| *pid > 0) } else { None }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holds_it_and_the_others_hear_who() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let held = LockFile::take(&path).unwrap();
+        let again = LockFile::take(&path).unwrap_err();
+        assert!(matches!(again, LockError::Taken(Some(pid)) if pid == std::process::id()));
+        assert_eq!(holder(&path), Some(std::process::id()), "the system says so too");
+        drop(held);
+        assert_eq!(holder(&path), None);
+        LockFile::take(&path).unwrap();
+        let nowhere = LockFile::take(&dir.path().join("a/b")).unwrap_err();
+        assert!(matches!(nowhere, LockError::System(_)));
+    }
+
+    #[test]
+    fn locks_of_other_files_and_kinds_are_passed_over() {
+        let locks = "1: POSIX  ADVISORY  WRITE 11 fe:01:77 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 12 fe:01:78 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 13 fe:01:77 0 EOF\n\
+                     3: FLOCK  ADVISORY  WRITE 14 fe:01:77 0 EOF\n";
+        let dev = rustix::fs::makedev(0xfe, 1);
+        assert_eq!(holder_in(locks, dev, 77), Some(14));
+        assert_eq!(holder_in(locks, dev, 79), None);
+    }
+}

@@ -1,0 +1,181 @@
+//! Making an array, so that a start that is cut off or fails leaves nothing in the way of the next.
+//!
+//! ```text
+//!  noted as `making` ─▶ files made ─▶ labels of generation 0 ─▶ checkpoint ─▶ labels ─▶ opened ─▶ noted by its ID
+//!        └────────────────── cut off: the next start begins anew ──────────┘   └─ goes on ─┘
+//!        └──────── failed: labels erased, files removed, note removed ─────┘
+//! ```
+
+use super::disks::{self, Disks, Holds, Seen};
+use super::opening::Make;
+use super::remembered::Remembered;
+use crate::spec::member::MemberDisk;
+use anyhow::{anyhow, bail};
+use array::label::{Found, erase};
+use array::{Array, CreateOptions, Level, RingEnv, probe};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Files that this process has made, and removes again unless they are kept.
+#[derive(Debug, Default)]
+pub(crate) struct NewFiles(Vec<PathBuf>);
+
+impl NewFiles {
+    pub(crate) fn note(&mut self, disk: &MemberDisk) {
+        self.0.extend(disk.path());
+    }
+
+    pub(crate) fn keep(&mut self) {
+        self.0.clear();
+    }
+
+    fn holds(&self, disk: &MemberDisk) -> bool {
+        disk.path().is_some_and(|path| self.0.contains(&path))
+    }
+}
+
+impl Drop for NewFiles {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            if let Err(error) = fs::remove_file(path) {
+                tracing::warn!("cannot remove '{}', which is not needed: {error}", path.display());
+            }
+        }
+    }
+}
+
+/// Makes an array of disks that hold nothing, in the order `wanted`.
+pub(crate) async fn make(
+    disks: Disks,
+    wanted: &[MemberDisk],
+    make: &Make,
+    remembered: &mut Remembered,
+) -> anyhow::Result<(Array, Vec<Seen>)> {
+    let Disks { mut seen, absent, new } = disks;
+    if let Some((disk, why)) = absent.into_iter().next() {
+        bail!("{why}{}", way_out(&disk));
+    }
+    check(&seen)?;
+    // That the directory can be written to shows here, before anything else is.
+    remembered.begin(seen.iter().map(|seen| &seen.disk).chain(&new))?;
+    let mut files = NewFiles::default();
+    let made = match make_files(&mut seen, &new, &mut files).await {
+        Ok(()) => {
+            assert_eq!(seen.len(), wanted.len(), "all that are wanted are there, and no others");
+            let place = |seen: &Seen| wanted.iter().position(|disk| *disk == seen.disk);
+            seen.sort_by_key(place);
+            create(&seen, make).await
+        }
+        Err(error) => Err(error),
+    };
+    match made {
+        Ok(array) => {
+            files.keep();
+            Ok((array, seen))
+        }
+        Err(error) => {
+            undo(&seen, &mut files, remembered).await;
+            Err(error)
+        }
+    }
+}
+
+/// What to write instead of a file that is not there. Nobody wants one among the devices.
+fn way_out(disk: &MemberDisk) -> String {
+    match disk.path() {
+        Some(path) if !path.exists() && !path.starts_with("/dev") => {
+            format!(": add a size to make it, such as {}:100G", path.display())
+        }
+        _ => String::new(),
+    }
+}
+
+/// Refuses disks that hold something.
+fn check(seen: &[Seen]) -> anyhow::Result<()> {
+    for Seen { member, holds, .. } in seen {
+        let name = &member.name;
+        match holds {
+            Holds::Nothing | Holds::Unfinished | Holds::CutOff => {}
+            Holds::Foreign(what) => bail!(
+                "'{name}' holds {what}: leave it out, or give that up for good ('drystone disk wipe --foreign {name}')"
+            ),
+            Holds::Array(_) | Holds::Unclear => bail!(
+                "'{name}' was a disk of an array, and no label of it can be used: leave it out, or give it up for good ('drystone disk wipe {name}')"
+            ),
+        }
+    }
+    Ok(())
+}
+
+async fn make_files(
+    seen: &mut Vec<Seen>,
+    new: &[MemberDisk],
+    files: &mut NewFiles,
+) -> anyhow::Result<()> {
+    for disk in new {
+        files.note(disk);
+        match disks::open(disk)? {
+            Ok(device) => seen.push(disks::look(disk, device, seen.len()).await?),
+            Err(why) => bail!(why),
+        }
+    }
+    Ok(())
+}
+
+async fn create(seen: &[Seen], make: &Make) -> anyhow::Result<Array> {
+    for Seen { member, holds, .. } in seen.iter().filter(|seen| seen.holds != Holds::Nothing) {
+        tracing::warn!(
+            "the making of an array on {} was cut off: it holds no data, and is made anew",
+            member.name
+        );
+        assert!(matches!(holds, Holds::Unfinished | Holds::CutOff), "others are refused");
+        erase(&*member.device).await.map_err(|error| anyhow!("{}: {error}", member.name))?;
+    }
+    // Those for the journal were named last. Disks in memory are equal, so only the place tells.
+    let (disks, journal) = seen.split_at(seen.len() - make.journals.len());
+    let members = |of: &[Seen]| of.iter().map(|seen| seen.member.clone()).collect();
+    let (journal, disks): (Vec<_>, Vec<_>) = (members(journal), members(disks));
+    if disks.is_empty() {
+        bail!("an array needs a disk that is not for the journal alone: name one with --disk");
+    }
+    let usual = if disks.len() == 1 { Level::Raid0 } else { Level::Raid10 };
+    let level = make.raid.unwrap_or(usual);
+    let options = CreateOptions { level, journal, ..CreateOptions::default() };
+    let count = disks.len();
+    let array = Array::create(Arc::new(RingEnv), disks, options).await;
+    let array = array.map_err(|error| anyhow!(error))?;
+    tracing::info!("made an array of {count} disks, {level}");
+    Ok(array)
+}
+
+/// Leaves the disks as they were. An array whose making failed when all labels were written is
+/// there all the same: the next start opens it.
+async fn undo(seen: &[Seen], files: &mut NewFiles, remembered: &mut Remembered) {
+    let mut labelled = 0;
+    for seen in seen {
+        let found = probe(&*seen.member.device).await;
+        let is_last = |generation: u64| generation > 0;
+        labelled += usize::from(
+            matches!(found, Ok(Found::Label { label, .. }) if is_last(label.generation)),
+        );
+    }
+    if labelled > 0 && labelled == seen.len() {
+        files.keep();
+        return;
+    }
+    for Seen { disk, member, .. } in seen.iter().filter(|seen| !files.holds(&seen.disk)) {
+        if matches!(probe(&*member.device).await, Ok(Found::Blank)) {
+            continue;
+        }
+        if let Err(error) = erase(&*member.device).await {
+            tracing::warn!(
+                "{disk} keeps a part of a label: {error}; 'drystone disk wipe {}' takes it off",
+                member.name
+            );
+        }
+    }
+    if let Err(error) = remembered.give_up() {
+        tracing::warn!("{error:#}");
+    }
+}

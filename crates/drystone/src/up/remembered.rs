@@ -1,0 +1,289 @@
+//! The disks that a data directory remembers, so that they need not be named again.
+//!
+//! ```text
+//! array 5787c36eb4b43c8a60214fc528c9db8d
+//! file:/srv/disk-0
+//! disk:/dev/sdb
+//! making
+//! file:/srv/new-0
+//! ```
+//!
+//! 1. Disks stand under the array that they belong to; the array that was opened last comes first.
+//! 2. Under `making` stand disks of which an array is being made: none on them was served yet.
+//! 3. A disk stands in one place only.
+//! 4. A disk is noted before an array relies on it, and taken off again if it did not take it.
+
+use crate::spec::member::MemberDisk;
+use anyhow::Context;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// Where the names of disks are kept.
+const FILE: &str = "disks";
+const ARRAY: &str = "array ";
+const MAKING: &str = "making";
+
+/// What a list of disks is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// An array that is there, by its ID.
+    Array(String),
+    /// One that is being made.
+    Making,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Section {
+    of: Of,
+    lines: BTreeSet<String>,
+}
+
+/// All that is remembered.
+#[derive(Debug)]
+pub(crate) struct Remembered {
+    path: PathBuf,
+    sections: Vec<Section>,
+}
+
+impl Remembered {
+    /// What is remembered in `data`.
+    pub(crate) fn read(data: &Path) -> anyhow::Result<Remembered> {
+        let path = data.join(FILE);
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            read => read.with_context(|| format!("cannot read '{}'", path.display()))?,
+        };
+        Ok(Remembered { sections: parse(&text), path })
+    }
+
+    /// What was used last.
+    pub(crate) fn last(&self) -> Option<&Of> {
+        self.sections.first().map(|section| &section.of)
+    }
+
+    /// The disks that are remembered for it.
+    pub(crate) fn disks(&self, of: &Of) -> anyhow::Result<Vec<MemberDisk>> {
+        let lines = self.sections.iter().filter(|section| section.of == *of);
+        let disks = lines.flat_map(|section| &section.lines).map(|line| {
+            line.parse().with_context(|| {
+                format!("'{}' names a disk that does not read", self.path.display())
+            })
+        });
+        disks.collect()
+    }
+
+    /// Notes that an array is about to be made of these disks.
+    pub(crate) fn begin<'a>(
+        &mut self,
+        disks: impl Iterator<Item = &'a MemberDisk>,
+    ) -> anyhow::Result<()> {
+        // With its size, so that a file that is not there yet can be made.
+        let lines = disks.filter_map(|disk| disk.lasting().map(|_| disk.absolute())).collect();
+        self.put_first(Of::Making, lines)
+    }
+
+    /// The array that was to be made is not there.
+    pub(crate) fn give_up(&mut self) -> anyhow::Result<()> {
+        self.sections.retain(|section| section.of != Of::Making);
+        self.write()
+    }
+
+    /// The array of this ID was opened, and these are its disks.
+    pub(crate) fn opened<'a>(
+        &mut self,
+        id: &str,
+        disks: impl Iterator<Item = &'a MemberDisk>,
+    ) -> anyhow::Result<()> {
+        let lines: BTreeSet<String> = disks.filter_map(MemberDisk::lasting).collect();
+        let section = Section { of: Of::Array(id.to_owned()), lines };
+        let is_making = self.sections.iter().any(|section| section.of == Of::Making);
+        if !is_making && self.sections.first() == Some(&section) {
+            return Ok(());
+        }
+        self.sections.retain(|section| section.of != Of::Making);
+        self.put_first(section.of, section.lines)
+    }
+
+    /// Notes a disk of an array; false if it was noted before, or would not outlive a restart.
+    pub(crate) fn add(&mut self, id: &str, disk: &MemberDisk) -> anyhow::Result<bool> {
+        let Some(line) = disk.lasting() else { return Ok(false) };
+        let of = Of::Array(id.to_owned());
+        let of_it = |section: &&Section| section.of == of;
+        let mut lines =
+            self.sections.iter().find(of_it).map_or_else(BTreeSet::new, |s| s.lines.clone());
+        if !lines.insert(line) {
+            return Ok(false);
+        }
+        self.put_first(of, lines)?;
+        Ok(true)
+    }
+
+    /// Forgets a disk of an array.
+    pub(crate) fn remove(&mut self, id: &str, disk: &MemberDisk) -> anyhow::Result<()> {
+        let Some(line) = disk.lasting() else { return Ok(()) };
+        let of = Of::Array(id.to_owned());
+        for section in self.sections.iter_mut().filter(|section| section.of == of) {
+            section.lines.remove(&line);
+        }
+        self.write()
+    }
+
+    /// Forgets the disks of an array that have left it: all but those that `stay`.
+    pub(crate) fn keep_only(
+        &mut self,
+        id: &str,
+        stays: impl Fn(&MemberDisk) -> bool,
+    ) -> anyhow::Result<()> {
+        let of = Of::Array(id.to_owned());
+        let left = self.disks(&of)?;
+        for disk in left.iter().filter(|disk| !stays(disk)) {
+            tracing::info!("disk {disk} has left the array and is not looked for any more");
+            self.remove(id, disk)?;
+        }
+        Ok(())
+    }
+
+    /// Changes what is in memory only if the file took it.
+    fn put_first(&mut self, of: Of, lines: BTreeSet<String>) -> anyhow::Result<()> {
+        let before = self.sections.clone();
+        self.sections.retain(|section| section.of != of);
+        for section in &mut self.sections {
+            section.lines.retain(|line| !lines.contains(line));
+        }
+        self.sections.insert(0, Section { of, lines });
+        self.sections.retain(|section| !section.lines.is_empty());
+        let written = self.write();
+        if written.is_err() {
+            self.sections = before;
+        }
+        written
+    }
+
+    /// Replaces the file, so that after a crash either the old or the new one is there.
+    fn write(&self) -> anyhow::Result<()> {
+        let fresh = self.path.with_extension("new");
+        let written = || {
+            let mut file = fs::File::create(&fresh)?;
+            file.write_all(self.text().as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&fresh, &self.path)?;
+            fs::File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
+        };
+        written().with_context(|| format!("cannot write '{}'", self.path.display()))
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for section in &self.sections {
+            match &section.of {
+                Of::Array(id) => text.push_str(&format!("{ARRAY}{id}\n")),
+                Of::Making => text.push_str(&format!("{MAKING}\n")),
+            }
+            section.lines.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+        }
+        text
+    }
+}
+
+/// Lines before any heading are of an array whose ID is not known.
+fn parse(text: &str) -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        let heading = match line.strip_prefix(ARRAY) {
+            Some(id) => Some(Of::Array(id.to_owned())),
+            None if line == MAKING => Some(Of::Making),
+            None if sections.is_empty() => Some(Of::Array(String::new())),
+            None => None,
+        };
+        let is_disk = !line.starts_with(ARRAY) && line != MAKING;
+        sections.extend(heading.map(|of| Section { of, lines: BTreeSet::new() }));
+        if let (true, Some(section)) = (is_disk, sections.last_mut()) {
+            section.lines.insert(line.to_owned());
+        }
+    }
+    sections
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(text: &str) -> MemberDisk {
+        text.parse().unwrap()
+    }
+
+    fn names(list: &Remembered, of: &Of) -> Vec<String> {
+        list.disks(of).unwrap().iter().map(MemberDisk::name).collect()
+    }
+
+    fn array(id: &str) -> Of {
+        Of::Array(id.to_owned())
+    }
+
+    #[test]
+    fn disks_are_kept_by_their_array_and_the_last_one_comes_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut list = Remembered::read(dir.path()).unwrap();
+        assert_eq!(list.last(), None);
+        list.opened("aa", [disk("/a/1"), disk("ram:1M"), disk("/a/0")].iter()).unwrap();
+        list.opened("bb", [disk("/b/0")].iter()).unwrap();
+        let list = Remembered::read(dir.path()).unwrap();
+        assert_eq!(list.last(), Some(&array("bb")));
+        assert_eq!(names(&list, &array("aa")), ["/a/0", "/a/1"]);
+        assert_eq!(names(&list, &array("bb")), ["/b/0"]);
+    }
+
+    #[test]
+    fn a_disk_is_of_one_array_and_leaves_it_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut list = Remembered::read(dir.path()).unwrap();
+        list.opened("aa", [disk("/0"), disk("/1")].iter()).unwrap();
+        assert!(list.add("aa", &disk("/2")).unwrap());
+        assert!(!list.add("aa", &disk("/2:1G")).unwrap(), "it is known");
+        list.opened("bb", [disk("/1")].iter()).unwrap();
+        assert_eq!(names(&list, &array("aa")), ["/0", "/2"]);
+        list.remove("aa", &disk("/2")).unwrap();
+        list.keep_only("bb", |_| false).unwrap();
+        let list = Remembered::read(dir.path()).unwrap();
+        assert_eq!((names(&list, &array("aa")).len(), names(&list, &array("bb")).len()), (1, 0));
+    }
+
+    #[test]
+    fn what_is_being_made_is_told_from_what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut list = Remembered::read(dir.path()).unwrap();
+        list.begin([disk("/0:1G"), disk("ram:1M")].iter()).unwrap();
+        let mut list = Remembered::read(dir.path()).unwrap();
+        assert_eq!(list.last(), Some(&Of::Making));
+        assert_eq!(list.disks(&Of::Making).unwrap(), [disk("file:/0:1073741824")]);
+        list.opened("aa", [disk("/0:1G")].iter()).unwrap();
+        assert_eq!(Remembered::read(dir.path()).unwrap().disks(&Of::Making).unwrap(), []);
+        list.begin([disk("/1:1G")].iter()).unwrap();
+        list.give_up().unwrap();
+        assert_eq!(list.last(), Some(&array("aa")));
+    }
+
+    #[test]
+    fn a_list_without_headings_is_of_some_array() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(FILE), "file:/0\nfile:/1\n").unwrap();
+        let mut list = Remembered::read(dir.path()).unwrap();
+        assert_eq!(names(&list, &array("")), ["/0", "/1"]);
+        list.opened("aa", [disk("/0"), disk("/1")].iter()).unwrap();
+        let list = Remembered::read(dir.path()).unwrap();
+        assert_eq!(names(&list, &array("")).len() + names(&list, &array("aa")).len(), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_not_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut list = Remembered::read(dir.path()).unwrap();
+        list.opened("aa", [disk("/0")].iter()).unwrap();
+        fs::create_dir(dir.path().join("disks.new")).unwrap();
+        let refused = format!("{:#}", list.add("aa", &disk("/1")).unwrap_err());
+        assert!(refused.starts_with("cannot write '"), "{refused}");
+        assert_eq!(names(&list, &array("aa")), ["/0"]);
+    }
+}
