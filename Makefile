@@ -42,7 +42,7 @@ fuzz: ## fuzz what comes from the wire, each target for SECONDS=60
 	@scripts/setup.sh fuzz
 	@scripts/fuzz.sh $(SECONDS)
 
-soak: ## kill a loaded target ROUNDS=1000 times and look for all that it had acknowledged
+soak: ## end a loaded target and array ROUNDS=1000 times each by kill -9 and by power cuts, and look for all that was acknowledged
 	@scripts/setup.sh run
 	@DRYSTONE_CRASH_ROUNDS=$(ROUNDS) cargo test --release --package drystone --test crash -- --nocapture
 

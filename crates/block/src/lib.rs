@@ -1,7 +1,8 @@
 //! The BlockDevice trait where all layers meet; RAM, null, file and disk devices.
 //!
 //! [`RamDisk`] and [`NullDisk`] live in memory, [`FileDisk`] on a file or a block device of the
-//! machine. [`ModelDisk`] takes the time of a real drive over any of them. All of them run on the
+//! machine. [`ModelDisk`] takes the time of a real drive over any of them, [`VolatileDisk`] loses what was not
+//! flushed when the process is killed. All of them run on the
 //! cores of `ring`. [`testing`] holds the suite that every device passes, and a device that fails on
 //! order.
 
@@ -16,6 +17,7 @@ mod model;
 mod null;
 mod ram;
 pub mod testing;
+mod volatile;
 mod zero;
 
 pub use device::{BlockDevice, Compared, Extent, ExtentState, WriteFlags};
@@ -26,4 +28,5 @@ pub use geometry::{ATOMIC_BYTES_MAX, Geometry};
 pub use model::{DriveClass, ModelDisk};
 pub use null::NullDisk;
 pub use ram::RamDisk;
+pub use volatile::VolatileDisk;
 pub use zero::zero_range;

@@ -14,6 +14,7 @@ mod os;
 mod print;
 mod serve;
 mod spec;
+mod turn;
 mod up;
 
 use clap::Parser;

@@ -112,12 +112,18 @@ impl Core {
             let state = self.lock();
             let deleted = state.tables.volumes.iter();
             let deleted = deleted.filter_map(|(id, v)| Some((v.deleted_unix_seconds?, *id)));
-            deleted.min().map(|(_, id)| id)
+            deleted.min().map(|(_, id)| (id, state.tables.volumes[&id].name.clone()))
         };
-        if let Some(id) = oldest {
-            tracing::warn!("space is short: the oldest volume in the recycle bin is given up");
+        if let Some((id, name)) = oldest {
             match self.purge(id).await {
-                Ok(()) | Err(ArrayError::NotDeleted(_)) => {}
+                Ok(()) => {
+                    let text = format!(
+                        "space is short: volume '{name}' is given up from the recycle bin for good"
+                    );
+                    self.lock().note(self.env.unix_seconds(), text);
+                }
+                // Another one that waits was first.
+                Err(ArrayError::NotDeleted(_)) => {}
                 Err(_) => return Err(BlockError::NoSpace),
             }
         }

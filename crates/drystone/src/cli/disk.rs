@@ -17,6 +17,8 @@ Examples:
           Do not use it any more: its data is restored on the others
   drystone disk retire disk-4
           Empty it, then let it go
+  drystone disk clear disk-3
+          Forgive it its errors, after a cable was changed
   drystone disk wipe /dev/sdc
           Take its label away, so that another array can have it";
 
@@ -86,7 +88,9 @@ pub(crate) enum DiskCommand {
     },
 
     /// Move the data of a disk to the others, then let it go.
-    #[command(after_long_help = "Examples:\n  drystone disk retire 4 --no-wait")]
+    #[command(
+        after_long_help = "Examples:\n  drystone disk retire 4 --no-wait\n  drystone disk retire 4 --cancel"
+    )]
     Retire {
         /// Its number, its path, or the last part of that.
         #[arg(value_name = "DISK")]
@@ -96,9 +100,21 @@ pub(crate) enum DiskCommand {
         #[command(flatten)]
         confirm: Confirm,
 
+        /// Let it stay after all: no more of its data is moved, and it is used as before.
+        #[arg(long)]
+        cancel: bool,
+
         /// Whether to wait.
         #[command(flatten)]
         follow: Follow,
+    },
+
+    /// Forgive a disk its errors: it is not suspect any more until it has as many again.
+    #[command(after_long_help = "Examples:\n  drystone disk clear /dev/sdc")]
+    Clear {
+        /// Its number, its path, or the last part of that.
+        #[arg(value_name = "DISK")]
+        disk: String,
     },
 
     /// Take the label off a disk that no array uses, so that it counts as blank; needs no member.

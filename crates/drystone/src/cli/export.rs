@@ -23,6 +23,9 @@ Each SPEC is one disk:
   sim:DRIVE[:SIZE[:PATH]]
                     in memory or in the file PATH, but as slow as a
                     real drive: sas15k, sas10k, nl-sas, sata-ssd, nvme
+  volatile:SIZE:PATH
+                    in the file PATH, for tests of crashes: killing
+                    drystone loses what was not flushed, as a power cut
 
 with options behind commas:
 

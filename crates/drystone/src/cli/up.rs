@@ -26,6 +26,7 @@ Each --disk is one of:
   ram:SIZE          memory, for tests; gone when drystone ends
   sim:DRIVE:SIZE    as slow as a real drive, for comparisons, such as
                     sim:nl-sas:4T; see drystone export --help
+  volatile:SIZE:PATH  for tests of crashes; see drystone export --help
 
 Without --disk, and if none were used in DIR before, six sparse files of
 8 GiB in DIR are the disks, so that there is something to try. Disks are

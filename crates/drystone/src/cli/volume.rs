@@ -70,7 +70,7 @@ pub(crate) enum VolumeCommand {
         name: String,
 
         /// The new size.
-        #[arg(value_name = "SIZE", value_parser = size::parse)]
+        #[arg(value_name = "SIZE", value_parser = parse_size)]
         size_bytes: u64,
 
         /// Make it smaller: what lies behind the new end is lost. The volume must be offline.
@@ -179,7 +179,7 @@ pub(crate) struct CreateArgs {
     pub(crate) name: String,
 
     /// Its size, such as 100G.
-    #[arg(value_name = "SIZE", value_parser = size::parse)]
+    #[arg(value_name = "SIZE", value_parser = parse_size)]
     pub(crate) size_bytes: u64,
 
     /// RAID level: raid0, raid1, raid10, raid5, raid6 or raid50 [default: the array's].
@@ -211,6 +211,16 @@ pub(crate) enum CacheWord {
     Durable,
     /// Before; it survives the loss of power after SYNCHRONIZE CACHE or with FUA (WCE=1)
     Volatile,
+}
+
+/// The size of a volume. A number of bytes is meant only where it can be one.
+fn parse_size(text: &str) -> Result<u64, String> {
+    const BARE_BYTES_MIN: u64 = 1 << 20;
+    let bytes = size::parse(text).map_err(|error| error.to_string())?;
+    if bytes < BARE_BYTES_MIN && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("'{text}' has no unit: write {text}G, {text}M or {text}K"));
+    }
+    Ok(bytes)
 }
 
 fn parse_block(text: &str) -> Result<u32, String> {

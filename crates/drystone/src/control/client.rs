@@ -3,8 +3,10 @@
 use super::line::{self, Lines};
 use super::reply::Frame;
 use super::request::{ArrayRequest, Request};
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use array::api::JobInfo;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde::de::DeserializeOwned;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::net::UnixStream;
@@ -32,25 +34,69 @@ impl Client {
         mut progress: impl FnMut(&[JobInfo]),
     ) -> anyhow::Result<T> {
         let Client(path) = self;
-        let stream = UnixStream::connect(path).map_err(|error| nobody(path, &error))?;
-        let lost =
-            || format!("the member at '{}' went away before it had answered", path.display());
-        line::write(&stream, request).with_context(lost)?;
+        let stream = reach(path).map_err(|error| nobody(path, &error))?;
+        line::write(&stream, request).map_err(|error| Gone::of(path, &error))?;
         let mut lines = Lines::new(&stream);
         loop {
-            match lines.next::<Frame<T>>().with_context(lost)? {
+            match lines.next::<Frame<T>>().map_err(|error| Gone::of(path, &error))? {
+                // A sign of life.
+                Some(Frame::Progress(jobs)) if jobs.is_empty() => {}
                 Some(Frame::Progress(jobs)) => progress(&jobs),
                 Some(Frame::Done(answer)) => return Ok(answer),
                 Some(Frame::Failed(sentence)) => return Err(anyhow!(sentence)),
-                None => return Err(anyhow!(lost())),
+                None => return Err(Gone::Ended(path.clone()).into()),
             }
         }
     }
 }
 
+/// A member that was there does not answer any more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Gone {
+    /// It hung up.
+    #[error("the member at '{}' ended before it had answered", .0.display())]
+    Ended(PathBuf),
+    /// It says nothing.
+    #[error(
+        "the member at '{}' has said nothing for {} seconds: it hangs or was halted, its log may say why",
+        .0.display(), SILENCE.as_secs()
+    )]
+    Silent(PathBuf),
+    /// Something else.
+    #[error("the member at '{}' cannot be understood: {what}", path.display())]
+    Strange {
+        /// Where.
+        path: PathBuf,
+        /// What was heard.
+        what: String,
+    },
+}
+
+impl Gone {
+    fn of(path: &Path, error: &anyhow::Error) -> Gone {
+        match error.downcast_ref::<io::Error>().map(io::Error::kind) {
+            Some(ErrorKind::WouldBlock | ErrorKind::TimedOut) => Gone::Silent(path.to_owned()),
+            Some(_) => Gone::Ended(path.to_owned()),
+            None => Gone::Strange { path: path.to_owned(), what: format!("{error:#}") },
+        }
+    }
+}
+
+/// How long a member may say nothing: while it works it gives a sign of life every two seconds.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// Connects; waits for as long only as a member may be silent.
+fn reach(path: &Path) -> io::Result<UnixStream> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(SILENCE))?;
+    set_socket_timeout(&socket, Timeout::Recv, Some(SILENCE))?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
+}
+
 /// Why nobody answers.
-fn nobody(path: &Path, error: &io::Error) -> anyhow::Error {
-    let path = path.display();
+fn nobody(place: &Path, error: &io::Error) -> anyhow::Error {
+    let path = place.display();
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => anyhow!(
             "no member answers at '{path}': start one with 'drystone up', or write its --socket"
@@ -58,6 +104,7 @@ fn nobody(path: &Path, error: &io::Error) -> anyhow::Error {
         ErrorKind::PermissionDenied => anyhow!(
             "you may not use the member at '{path}': become the user that started it, or root"
         ),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Gone::Silent(place.to_owned()).into(),
         _ => anyhow!("cannot reach a member at '{path}': {error}"),
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! One request for each connection, as a line of JSON; then lines of JSON come back
 //! ([`reply::Frame`]): any number that tell of progress, and a last one that holds the answer or the
-//! sentence why there is none.
+//! sentence why there is none. While a request takes its time an empty line of progress comes every
+//! two seconds, so that a member that hangs is told from one that works.
 
+mod callers;
 pub(crate) mod client;
 pub(crate) mod line;
 pub(crate) mod path;

@@ -86,6 +86,10 @@ pub(crate) enum DiskRequest {
     Fail { disk: String },
     /// Move its data elsewhere, then let it go.
     Retire { disk: String },
+    /// Let it stay after all → all.
+    CancelRetire { disk: String },
+    /// Forgive its errors → all.
+    Clear { disk: String },
 }
 
 /// About all of it.

@@ -1,28 +1,39 @@
 //! The answering side, on a core of the member: requests change its array and its targets, which
 //! live there.
 
+use super::callers::Callers;
 use super::line::to_bytes;
 use super::reply::Frame;
 use super::request::Request;
+use crate::turn::Turn;
 use array::api::JobInfo;
-use ring::{SendBatch, Stream, UnixListener};
+use ring::{OneshotReceiver, OneshotSender, SendBatch, Stream, UnixListener, oneshot};
 use serde_json::Value;
 use std::cell::Cell;
 use std::fs;
+use std::future::poll_fn;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 /// The longest request.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
-/// How long a request may take to arrive.
-const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// How long a request may take to arrive, and a line of the answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Connections at once; further ones are closed.
-const CONNECTIONS_MAX: usize = 256;
+/// How often an asker hears that its request is still being worked on.
+const PULSE: Duration = Duration::from_secs(2);
+
+/// How long the end waits for answers under way.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// Connections at once. Of those above, the oldest that has not asked yet is closed.
+pub(crate) const CONNECTIONS_MAX: usize = 256;
 
 /// Who answers.
 pub(crate) trait Answer: 'static {
@@ -33,7 +44,13 @@ pub(crate) trait Answer: 'static {
 
 /// Who asked: told of progress.
 #[derive(Debug)]
-pub(crate) struct Asker(Stream);
+pub(crate) struct Asker {
+    stream: Stream,
+    /// Lines go out one after the other.
+    turn: Turn,
+    is_gone: Cell<bool>,
+    callers: Rc<Callers>,
+}
 
 impl Asker {
     /// `false` when nobody listens any more.
@@ -41,57 +58,103 @@ impl Asker {
         self.send(&Frame::<Value>::Progress(jobs)).await
     }
 
+    /// The member stops: what takes long should end with a word about that.
+    pub(crate) fn is_to_end(&self) -> bool {
+        self.callers.is_ending()
+    }
+
     async fn send(&self, frame: &Frame<Value>) -> bool {
         let Ok(line) = to_bytes(frame) else { return false };
+        let _turn = self.turn.take().await;
+        if self.is_gone.get() {
+            return false;
+        }
         let mut batch = SendBatch::new();
         batch.push_bytes(&line);
-        let (_, sent) = self.0.send(batch).await;
-        sent.is_ok()
+        let sent = ring::timeout(PATIENCE, self.stream.send(batch)).await;
+        // What was sent in part cannot be gone on with.
+        let is_sent = matches!(sent, Some((_, Ok(_))));
+        self.is_gone.set(!is_sent);
+        is_sent
     }
 }
 
-/// A socket that answers for as long as its core runs.
+/// A socket that answers until it hangs up, or its core ends.
 #[derive(Debug)]
 pub(crate) struct Control {
     path: PathBuf,
+    /// Device and inode of the socket: another server may have put its own in the place.
+    made: (u64, u64),
+    callers: Rc<Callers>,
+    listening: Option<OneshotSender<()>>,
 }
 
 impl Control {
-    /// Makes the socket, for its owner alone, and answers on this core. A file in its place is
-    /// replaced: the caller has made sure that nobody listens there.
-    pub(crate) fn start(path: &Path, answers: Rc<impl Answer>) -> io::Result<Control> {
+    /// Makes the socket, for its owner alone, and answers on this core, `connections_max` at once.
+    /// A file in its place is replaced: the caller has made sure that nobody listens there.
+    pub(crate) fn start(
+        path: &Path,
+        answers: Rc<impl Answer>,
+        connections_max: usize,
+    ) -> io::Result<Control> {
         // Under another name until its mode is set: nobody else gets in between.
         let fresh = path.with_extension(format!("{}.new", std::process::id()));
         drop(fs::remove_file(&fresh));
         let listener = UnixListener::bind(&fresh)?;
         fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600))?;
+        let made = identity(&fresh)?;
         fs::rename(&fresh, path)?;
-        ring::spawn(accept_loop(listener, answers));
-        Ok(Control { path: path.to_owned() })
+        let callers = Rc::new(Callers::new(connections_max));
+        let (listening, is_over) = oneshot();
+        ring::spawn(accept_loop(listener, answers, callers.clone(), is_over));
+        Ok(Control { path: path.to_owned(), made, callers, listening: Some(listening) })
     }
+
+    /// Takes no more requests, and waits a moment for the answers under way: what takes longer
+    /// says that it does.
+    pub(crate) async fn hang_up(mut self) {
+        self.callers.end();
+        self.listening = None;
+        let all_answered = async {
+            while self.callers.answering() > 0 {
+                ring::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        if ring::timeout(LAST_ANSWERS, all_answered).await.is_none() {
+            tracing::warn!("{} requests are left without an answer", self.callers.answering());
+        }
+    }
+}
+
+/// Which file a path names now.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let data = fs::symlink_metadata(path)?;
+    Ok((data.dev(), data.ino()))
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // It may have been taken away already; a file that stays is harmless.
-        drop(fs::remove_file(&self.path));
+        if identity(&self.path).is_ok_and(|found| found == self.made) {
+            // A file that stays is harmless.
+            drop(fs::remove_file(&self.path));
+        }
     }
 }
 
-async fn accept_loop(listener: UnixListener, answers: Rc<impl Answer>) {
-    let open = Rc::new(Cell::new(0));
+async fn accept_loop(
+    listener: UnixListener,
+    answers: Rc<impl Answer>,
+    callers: Rc<Callers>,
+    mut is_over: OneshotReceiver<()>,
+) {
     loop {
-        match listener.accept().await {
-            Ok(stream) if open.get() < CONNECTIONS_MAX => {
-                let (answers, open) = (answers.clone(), open.clone());
-                open.set(open.get() + 1);
-                ring::spawn(async move {
-                    serve(stream, &*answers).await;
-                    open.set(open.get() - 1);
-                });
+        match until(&mut is_over, listener.accept()).await {
+            None => return,
+            Some(Ok(stream)) => {
+                let (answers, callers) = (answers.clone(), callers.clone());
+                ring::spawn(async move { admit(stream, &*answers, callers).await });
             }
-            Ok(_) => tracing::warn!("closed a control connection: {CONNECTIONS_MAX} are open"),
-            Err(error) => {
+            Some(Err(error)) => {
                 tracing::warn!("cannot accept a control connection: {error}");
                 ring::sleep(Duration::from_millis(100)).await;
             }
@@ -99,12 +162,44 @@ async fn accept_loop(listener: UnixListener, answers: Rc<impl Answer>) {
     }
 }
 
-async fn serve(stream: Stream, answers: &impl Answer) {
-    let Some(Some(line)) = ring::timeout(REQUEST_TIME, request_line(&stream)).await else {
+/// The result of `work`, or `None` if `end` comes first.
+async fn until<T>(end: &mut OneshotReceiver<()>, work: impl Future<Output = T>) -> Option<T> {
+    let (mut end, mut work) = (pin!(end), pin!(work));
+    poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => end.as_mut().poll(cx).map(|_| None),
+    })
+    .await
+}
+
+async fn admit(stream: Stream, answers: &impl Answer, callers: Rc<Callers>) {
+    let asker = |stream, callers| Asker {
+        stream,
+        turn: Turn::default(),
+        is_gone: Cell::new(false),
+        callers,
+    };
+    let Some((number, mut is_out)) = callers.enter() else {
+        let sentence = "too many commands are under way: try again when some have ended";
+        asker(stream, callers).send(&Frame::Failed(sentence.to_owned())).await;
         return;
     };
-    let asker = Asker(stream);
-    let frame = match serde_json::from_slice::<Request>(&line) {
+    let line = until(&mut is_out, ring::timeout(PATIENCE, request_line(&stream))).await;
+    let Some(Some(Some(line))) = line else {
+        callers.leave(number);
+        return;
+    };
+    if callers.has_asked(number) {
+        answer(Rc::new(asker(stream, callers.clone())), &line, answers).await;
+        callers.is_answered();
+    }
+}
+
+async fn answer(asker: Rc<Asker>, line: &[u8], answers: &impl Answer) {
+    let (done, is_done) = oneshot();
+    ring::spawn(pulse(asker.clone(), is_done));
+    let frame = match serde_json::from_slice::<Request>(line) {
+        Ok(_) if asker.is_to_end() => Frame::Failed("the member is stopping".to_owned()),
         Ok(request) => match answers.answer(request, &asker).await {
             Ok(value) => Frame::Done(value),
             Err(sentence) => Frame::Failed(sentence),
@@ -113,8 +208,19 @@ async fn serve(stream: Stream, answers: &impl Answer) {
             "the member does not understand the request ({error}): use the drystone of the same version"
         )),
     };
+    done.send(());
     if !asker.send(&frame).await {
         tracing::debug!("nobody waited for an answer");
+    }
+}
+
+/// Tells the asker now and then that its request is being worked on. A task of its own: nothing
+/// waits for an asker that does not listen.
+async fn pulse(asker: Rc<Asker>, mut is_done: OneshotReceiver<()>) {
+    while ring::timeout(PULSE, &mut is_done).await.is_none() {
+        if !asker.tell(Vec::new()).await {
+            return;
+        }
     }
 }
 
@@ -173,9 +279,9 @@ mod tests {
         assert!(!is_taken(&path));
         let asked = path.clone();
         ring::block_on(&ring::CoreConfig::default(), async move {
-            let control = Control::start(&path, Rc::new(Fake)).unwrap();
+            let control = Control::start(&path, Rc::new(Fake), 4).unwrap();
             ring::blocking(move || test(&asked)).await;
-            drop(control);
+            control.hang_up().await;
             assert!(!path.exists());
         })
         .unwrap();
@@ -200,6 +306,33 @@ mod tests {
             let refused = client.ask::<()>(&Request::Volume(VolumeRequest::List)).unwrap_err();
             assert_eq!(refused.to_string(), "not today: come back tomorrow");
         });
+    }
+
+    #[test]
+    fn silent_clients_do_not_keep_others_out() {
+        with_member(|path| {
+            let silent: Vec<_> = (0..40).map(|_| UnixStream::connect(path).unwrap()).collect();
+            let begun = std::time::Instant::now();
+            let client = Client::new(path.to_owned());
+            client.ask::<()>(&Request::Array(ArrayRequest::Scrub)).unwrap();
+            assert!(begun.elapsed() < PATIENCE / 2, "it waited for the silent ones");
+            drop(silent);
+        });
+    }
+
+    #[test]
+    fn a_socket_that_another_server_made_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("control.sock");
+        ring::block_on(&ring::CoreConfig::default(), async move {
+            let first = Control::start(&path, Rc::new(Fake), 4).unwrap();
+            let second = Control::start(&path, Rc::new(Fake), 4).unwrap();
+            first.hang_up().await;
+            assert!(path.exists(), "it is the second one's");
+            second.hang_up().await;
+            assert!(!path.exists());
+        })
+        .unwrap();
     }
 
     #[test]

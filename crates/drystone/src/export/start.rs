@@ -12,7 +12,7 @@ pub(crate) fn start(args: &ExportArgs, plan: &Plan) -> anyhow::Result<(Server, V
     let (units, luns) = disks::open_all(&args.specs, &args.iqn)?.into_iter().unzip();
     let target =
         TargetSpec { iqn: args.iqn.clone(), alias: args.alias.clone(), units, access: None };
-    let config = serve::config(&args.serve, plan, vec![target], state_dir)?;
+    let config = serve::config(&args.serve, plan, vec![target], state_dir, 0)?;
     let server = Server::start(config).map_err(|error| serve::explain(&error))?;
     Ok((server, luns))
 }

@@ -3,7 +3,8 @@
 use super::{Desk, progress};
 use crate::Failure;
 use crate::cli::array::{ArrayArgs, ArrayCommand};
-use crate::control::request::{ArrayRequest, Request};
+use crate::control::reply::Volume;
+use crate::control::request::{ArrayRequest, DiskRequest, Request, VolumeRequest};
 use crate::print::details::details;
 use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
@@ -12,7 +13,10 @@ use crate::spec::member::MemberDisk;
 use crate::up::{disks, opening};
 use ::array::OpenOptions;
 use anyhow::{Context, bail};
-use array::api::{ArrayInfo, CheckReport, JobInfo, JobKind, SettingsChange};
+use array::api::{
+    ArrayInfo, CheckReport, DiskInfo, DiskState, JobInfo, JobKind, SettingsChange, VolumeState,
+};
+use serde::Serialize;
 
 /// What restores or moves data.
 const REBUILDS: [JobKind; 3] = [JobKind::Rebuild, JobKind::Resync, JobKind::CopyOut];
@@ -25,8 +29,11 @@ pub(crate) fn run(args: ArrayArgs) -> Result<(), Failure> {
 
 fn carry_out(desk: &Desk, command: ArrayCommand) -> anyhow::Result<()> {
     let show = |request| {
-        let array: ArrayInfo = desk.ask(&Request::Array(request))?;
-        desk.show(&array, |array| Ok(details(array)?))
+        let info: ArrayInfo = desk.ask(&Request::Array(request))?;
+        let disks: Vec<DiskInfo> = desk.ask(&Request::Disk(DiskRequest::List))?;
+        let volumes: Vec<Volume> = desk.ask(&Request::Volume(VolumeRequest::List))?;
+        let shown = Shown { health: health(&info, &disks, &volumes), info };
+        desk.show(&shown, |shown| Ok(details(shown)?))
     };
     match command {
         ArrayCommand::Show => show(ArrayRequest::Show),
@@ -55,27 +62,79 @@ fn carry_out(desk: &Desk, command: ArrayCommand) -> anyhow::Result<()> {
     }
 }
 
-/// Prints what was found; problems are a failure.
+/// The array, and how it does in a few words.
+#[derive(Debug, Serialize)]
+struct Shown {
+    health: String,
+    #[serde(flatten)]
+    info: ArrayInfo,
+}
+
+/// The worst first: a word that scripts can look for, and what it is about.
+fn health(info: &ArrayInfo, disks: &[DiskInfo], volumes: &[Volume]) -> String {
+    let in_state = |state| volumes.iter().filter(|volume| volume.info.state == state).count();
+    let (lost, degraded) = (in_state(VolumeState::Lost), in_state(VolumeState::Degraded));
+    let out = disks.iter().filter(|disk| disk.state != DiskState::Online).count();
+    let word = match (lost, degraded + out) {
+        (0, 0) if info.warnings.is_empty() => return "healthy".to_owned(),
+        (0, 0) => "needs attention",
+        (0, _) => "degraded",
+        (_, _) => "lost",
+    };
+    let parts =
+        [(lost, "volume", "lost"), (degraded, "volume", "degraded"), (out, "disk", "not online")];
+    let parts = parts.into_iter().filter(|(count, _, _)| *count > 0);
+    let mut about: Vec<String> = parts
+        .map(|(count, noun, how)| {
+            let verb = if count == 1 { "is" } else { "are" };
+            format!("{} {verb} {how}", units::count(count, noun))
+        })
+        .collect();
+    if about.is_empty() {
+        about.clone_from(&info.warnings);
+    }
+    format!("{word}: {}", about.join(", "))
+}
+
+/// Prints what was found; what is lost or contradicts itself is a failure.
 fn judge(desk: &Desk, report: &CheckReport) -> anyhow::Result<()> {
     desk.show(report, |report| {
-        let CheckReport { pages, clusters, stripes, problems, .. } = report;
-        let mut text = format!(
-            "{pages} pages of metadata, {clusters} clusters of data and {stripes} stripes were verified\n"
-        );
-        let CheckReport { wrong_blocks, repaired_blocks, lost_blocks, .. } = report;
-        if *wrong_blocks > 0 {
-            text.push_str(&format!(
-                "{wrong_blocks} blocks of 4 KiB were wrong: {repaired_blocks} repaired, {lost_blocks} lost\n"
-            ));
-        }
-        problems.iter().for_each(|problem| text.push_str(&format!("{problem}\n")));
+        let mut text = verdict(report);
+        report.problems.iter().for_each(|problem| text.push_str(&format!("{problem}\n")));
         Ok(text)
     })?;
-    match report.problems.len() {
-        0 => Ok(()),
-        1 => bail!("there is a problem: see above"),
-        count => bail!("there are {count} problems: see above"),
+    match (report.lost_blocks, report.problems.len()) {
+        (0, 0) => Ok(()),
+        (0, count) => bail!("something is wrong: {} above", units::count(count, "line")),
+        (lost, _) => bail!("{} of 4 KiB {} lost for good", blocks(lost), were(lost)),
     }
+}
+
+/// What was found, the most important first.
+fn verdict(report: &CheckReport) -> String {
+    let CheckReport {
+        pages, clusters, stripes, wrong_blocks, repaired_blocks, lost_blocks, ..
+    } = report;
+    let found = match (wrong_blocks, lost_blocks) {
+        (0, 0) if report.problems.is_empty() => "all is well".to_owned(),
+        (0, 0) => "all data is well, and something else is not".to_owned(),
+        _ => format!(
+            "{} of 4 KiB {} wrong: {repaired_blocks} repaired, {lost_blocks} lost",
+            blocks(*wrong_blocks),
+            were(*wrong_blocks)
+        ),
+    };
+    format!(
+        "{found}\n{pages} pages of metadata, {clusters} clusters of data and {stripes} stripes were verified\n"
+    )
+}
+
+fn blocks(count: u64) -> String {
+    format!("{count} block{}", if count == 1 { "" } else { "s" })
+}
+
+fn were(count: u64) -> &'static str {
+    if count == 1 { "was" } else { "were" }
 }
 
 /// Opens the array on these disks, which finishes what a crash left half done, and verifies it.
@@ -113,4 +172,21 @@ fn list(jobs: &[JobInfo]) -> String {
         ]
     };
     table(columns, jobs.iter().map(row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_says_how_much_was_wrong_and_what_became_of_it() {
+        let well = CheckReport { clusters: 7, ..CheckReport::default() };
+        assert!(verdict(&well).starts_with("all is well\n0 pages of metadata, 7 clusters"));
+        let repaired = CheckReport { wrong_blocks: 31, repaired_blocks: 31, ..well.clone() };
+        assert!(
+            verdict(&repaired).starts_with("31 blocks of 4 KiB were wrong: 31 repaired, 0 lost\n")
+        );
+        let other = CheckReport { problems: vec!["x".into()], ..well };
+        assert!(verdict(&other).starts_with("all data is well, and something else is not"));
+    }
 }

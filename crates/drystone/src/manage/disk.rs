@@ -32,20 +32,33 @@ fn carry_out(desk: &Desk, command: DiskCommand) -> anyhow::Result<()> {
         }
         DiskCommand::Add { disk } => change(DiskRequest::Add { disk: written(&disk) })?,
         DiskCommand::Replace { disk, by, follow } => {
+            let done = format!("'{by}' is in the place of '{disk}'");
             let disks = change(DiskRequest::Replace { disk, by: written(&by) })?;
-            moved(desk, disks, follow.no_wait)?
+            moved(desk, &done, disks, follow.no_wait)?
         }
         DiskCommand::Fail { disk, confirm: asked } => {
-            confirm(&asked, &format!("Never use disk '{disk}' again?"))?;
+            let name = there(desk, &disk)?;
+            confirm(&asked, &format!("Never use disk '{name}' again?"))?;
             change(DiskRequest::Fail { disk })?
         }
-        DiskCommand::Retire { disk, confirm: asked, follow } => {
-            confirm(&asked, &format!("Empty disk '{disk}' and let it go?"))?;
+        DiskCommand::Clear { disk } => change(DiskRequest::Clear { disk })?,
+        DiskCommand::Retire { disk, cancel: true, .. } => {
+            change(DiskRequest::CancelRetire { disk })?
+        }
+        DiskCommand::Retire { disk, confirm: asked, follow, cancel: false } => {
+            let name = there(desk, &disk)?;
+            confirm(&asked, &format!("Empty disk '{name}' and let it go?"))?;
             let disks = change(DiskRequest::Retire { disk })?;
-            moved(desk, disks, follow.no_wait)?
+            moved(desk, &format!("'{name}' is being emptied"), disks, follow.no_wait)?
         }
     };
     desk.show(&disks, |disks| Ok(list(disks)))
+}
+
+/// The whole name of a disk, which must be there before there is a question about it.
+fn there(desk: &Desk, disk: &str) -> anyhow::Result<String> {
+    let show = DiskRequest::Show { disk: disk.to_owned() };
+    Ok(desk.ask::<DiskInfo>(&Request::Disk(show))?.name)
 }
 
 /// As the member must read it, whose working directory is another.
@@ -54,11 +67,16 @@ fn written(disk: &MemberDisk) -> String {
 }
 
 /// The disks after all data has moved.
-fn moved(desk: &Desk, disks: Vec<DiskInfo>, no_wait: bool) -> anyhow::Result<Vec<DiskInfo>> {
+fn moved(
+    desk: &Desk,
+    done: &str,
+    disks: Vec<DiskInfo>,
+    no_wait: bool,
+) -> anyhow::Result<Vec<DiskInfo>> {
     if no_wait {
         return Ok(disks);
     }
-    desk.wait_for(&[JobKind::CopyOut, JobKind::Rebuild])?;
+    desk.wait_after(done, &[JobKind::CopyOut, JobKind::Rebuild])?;
     desk.ask(&Request::Disk(DiskRequest::List))
 }
 

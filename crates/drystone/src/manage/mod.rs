@@ -13,6 +13,7 @@ use crate::control::client::Client;
 use crate::control::request::Request;
 use crate::print;
 use ::array::api::JobKind;
+use anyhow::anyhow;
 use progress::Bars;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -42,6 +43,15 @@ impl Desk {
     /// Waits until there is no work of these kinds any more.
     fn wait_for(&self, kinds: &[JobKind]) -> anyhow::Result<()> {
         self.follow(&Request::Watch { kinds: kinds.to_vec() })
+    }
+
+    /// The same after something was `done`, which stays so whatever becomes of the member.
+    fn wait_after(&self, done: &str, kinds: &[JobKind]) -> anyhow::Result<()> {
+        self.wait_for(kinds).map_err(|error| {
+            anyhow!(
+                "{done}, and what that needs goes on in the background, also after a restart; but {error:#}"
+            )
+        })
     }
 
     /// Prints a thing, or what `text` makes of it for people.

@@ -4,11 +4,12 @@ use super::{Desk, confirm::confirm};
 use crate::Failure;
 use crate::cli::snapshot::{SnapshotArgs, SnapshotCommand, Which};
 use crate::control::reply::{Snapshot, Volume};
-use crate::control::request::{Request, SnapshotRequest};
+use crate::control::request::{Request, SnapshotRequest, VolumeRequest};
 use crate::print::details::details;
 use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
 use crate::print::units;
+use anyhow::bail;
 use array::api::{ChangedExtent, JobKind, SnapshotAccess};
 
 /// Does what the command line says.
@@ -33,6 +34,7 @@ fn carry_out(desk: &Desk, command: SnapshotCommand) -> anyhow::Result<()> {
         }
         SnapshotCommand::List { volume, space } => lists(SnapshotRequest::List { volume, space }),
         SnapshotCommand::Rollback { which: Which { volume, name }, confirm: asked } => {
+            check_there(desk, &volume, &name)?;
             let question =
                 format!("Give up all that '{volume}' got after snapshot '{name}' was taken?");
             confirm(&asked, &question)?;
@@ -49,13 +51,20 @@ fn carry_out(desk: &Desk, command: SnapshotCommand) -> anyhow::Result<()> {
             desk.show(&made, |made| Ok(details(made)?))
         }
         SnapshotCommand::Delete { which: Which { volume, name }, confirm: asked, follow } => {
+            check_there(desk, &volume, &name)?;
             confirm(&asked, &format!("Delete snapshot '{name}' of '{volume}'?"))?;
             let sentence = format!("snapshot '{name}' of '{volume}' is deleted");
-            desk.ask::<()>(&Request::Snapshot(SnapshotRequest::Delete { volume, name }))?;
+            let request = SnapshotRequest::Delete { volume: volume.clone(), name: name.clone() };
+            desk.ask::<()>(&Request::Snapshot(request))?;
             if !follow.no_wait {
-                desk.wait_for(&[JobKind::Delete])?;
+                desk.wait_after(&sentence, &[JobKind::Delete])?;
             }
-            desk.done(&sentence)
+            match held_by(desk, &volume, &name)? {
+                Some(clones) => desk.done(&format!(
+                    "{sentence}; its space and its name come back when what was cloned from it is gone: {clones}"
+                )),
+                None => desk.done(&sentence),
+            }
         }
         SnapshotCommand::Online { which, writable, fresh, confirm: asked } => {
             let Which { volume, name } = which;
@@ -77,6 +86,33 @@ fn carry_out(desk: &Desk, command: SnapshotCommand) -> anyhow::Result<()> {
             desk.show(&extents, |extents| Ok(changes(extents)))
         }
     }
+}
+
+/// Refuses a snapshot that is not there before there is a question about it.
+fn check_there(desk: &Desk, volume: &str, name: &str) -> anyhow::Result<()> {
+    let known = of_volume(desk, volume)?;
+    if !known.iter().any(|snapshot| snapshot.info.name == name) {
+        bail!("volume '{volume}' has no snapshot '{name}': see 'drystone snapshot list {volume}'");
+    }
+    Ok(())
+}
+
+fn of_volume(desk: &Desk, volume: &str) -> anyhow::Result<Vec<Snapshot>> {
+    let list = SnapshotRequest::List { volume: Some(volume.to_owned()), space: false };
+    desk.ask(&Request::Snapshot(list))
+}
+
+/// The clones for which a deleted snapshot has to wait; `None` if it waits for none.
+fn held_by(desk: &Desk, volume: &str, name: &str) -> anyhow::Result<Option<String>> {
+    let waits = |snapshot: &Snapshot| snapshot.info.name == name && snapshot.info.deleting;
+    if !of_volume(desk, volume)?.iter().any(waits) {
+        return Ok(None);
+    }
+    let volumes: Vec<Volume> = desk.ask(&Request::Volume(VolumeRequest::List))?;
+    let origin = format!("{volume}@{name}");
+    let clones = volumes.iter().filter(|volume| volume.info.origin.as_ref() == Some(&origin));
+    let names: Vec<String> = clones.map(|volume| format!("'{}'", volume.info.name)).collect();
+    Ok((!names.is_empty()).then(|| names.join(", ")))
 }
 
 fn list(snapshots: &[Snapshot]) -> String {
@@ -125,5 +161,7 @@ fn changes(extents: &[ChangedExtent]) -> String {
     let row = |extent: &ChangedExtent| [extent.at.to_string(), extent.len_bytes.to_string()];
     let total: u64 = extents.iter().map(|extent| extent.len_bytes).sum();
     let rows = table([Number("FIRST BYTE"), Number("LENGTH")], extents.iter().map(row));
-    format!("{rows}{} in {} ranges differ\n", units::bytes(total), extents.len())
+    let ranges = units::count(extents.len(), "range");
+    let differ = if extents.len() == 1 { "differs" } else { "differ" };
+    format!("{rows}{} in {ranges} {differ}\n", units::bytes(total))
 }

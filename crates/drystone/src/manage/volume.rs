@@ -9,6 +9,7 @@ use crate::print::details::details;
 use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
 use crate::print::units;
+use anyhow::bail;
 use array::api::{Cache, JobKind, VolumeSpec, VolumeState};
 
 /// Does what the command line says.
@@ -46,27 +47,48 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
             let show_it = Request::Volume(VolumeRequest::Show { name: name.clone() });
             let hosts = desk.ask::<Volume>(&show_it)?.sessions;
             if hosts > 0 {
-                confirm(&asked, &format!("Log {hosts} hosts out of '{name}'?"))?;
+                let hosts = units::count(hosts, "host");
+                confirm(&asked, &format!("Log {hosts} out of '{name}'?"))?;
             }
             show(VolumeRequest::SetOnline { name, online: false })
         }
         VolumeCommand::Delete { name, confirm: asked } => {
+            match state_of(desk, &name)? {
+                VolumeState::Deleted => bail!(
+                    "'{name}' is in the recycle bin already: 'drystone volume purge {name}' gives it up for good"
+                ),
+                VolumeState::Online | VolumeState::Degraded => bail!(
+                    "'{name}' is online: take it offline first ('drystone volume offline {name}')"
+                ),
+                VolumeState::Offline | VolumeState::Lost => {}
+            }
             confirm(&asked, &format!("Put volume '{name}' into the recycle bin?"))?;
             act(VolumeRequest::Delete { name: name.clone() })?;
             desk.done(&format!(
-                "'{name}' is in the recycle bin: 'drystone volume undelete {name}' brings it back"
+                "'{name}' is in the recycle bin: 'drystone volume undelete {name}' brings it back, until the space is needed"
             ))
         }
         VolumeCommand::Undelete { name } => show(VolumeRequest::Undelete { name }),
         VolumeCommand::Purge { name, confirm: asked, follow } => {
+            if state_of(desk, &name)? != VolumeState::Deleted {
+                bail!(
+                    "'{name}' is not in the recycle bin: delete it first ('drystone volume delete {name}')"
+                );
+            }
             confirm(&asked, &format!("Give up '{name}' and its snapshots for good?"))?;
             act(VolumeRequest::Purge { name: name.clone() })?;
             if !follow.no_wait {
-                desk.wait_for(&[JobKind::Delete])?;
+                desk.wait_after(&format!("'{name}' is gone"), &[JobKind::Delete])?;
             }
             desk.done(&format!("'{name}' is gone"))
         }
     }
+}
+
+/// How a volume does, to refuse what cannot be before there is a question about it.
+fn state_of(desk: &Desk, name: &str) -> anyhow::Result<VolumeState> {
+    let show = Request::Volume(VolumeRequest::Show { name: name.to_owned() });
+    Ok(desk.ask::<Volume>(&show)?.info.state)
 }
 
 fn spec(args: CreateArgs) -> VolumeSpec {

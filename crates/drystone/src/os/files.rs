@@ -18,9 +18,34 @@ pub(crate) fn raise_limit() -> Option<u64> {
     }
 }
 
+/// How many connections the control socket may have: few enough that they leave some for hosts.
+pub(crate) fn control_connections(most: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    most.min(usize::try_from(limit / 16).unwrap_or(usize::MAX)).max(CONTROL_MIN)
+}
+
+/// As many commands can always be under way.
+const CONTROL_MIN: usize = 8;
+
+/// How many connections of hosts the limit on open files has room for, besides what is open now,
+/// the control socket, and `more` files that are about to be opened.
+pub(crate) fn connections(more: usize, control: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let left = usize::try_from(limit).unwrap_or(usize::MAX);
+    left.saturating_sub(open + more + control)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn some_files_are_left_for_commands() {
+        assert!(control_connections(256) <= 256 && control_connections(1) >= CONTROL_MIN);
+        assert!(connections(0, 0) > connections(100, 8));
+        assert_eq!(connections(usize::MAX / 2, 8), 0);
+    }
 
     #[test]
     fn the_soft_limit_reaches_the_hard_one() {

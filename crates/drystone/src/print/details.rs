@@ -9,7 +9,12 @@ pub(crate) fn details(thing: &impl Serialize) -> serde_json::Result<String> {
     let Value::Object(fields) = serde_json::to_value(thing)? else { return Ok(String::new()) };
     let line = |(name, value): (&String, &Value)| Some((label(name), shown(name, value)?));
     let mut lines: Vec<(String, String)> = fields.iter().filter_map(line).collect();
-    lines.sort_by_key(|(label, _)| label != "name");
+    // Which one it is and how it does come first.
+    lines.sort_by_key(|(label, _)| match label.as_str() {
+        "name" => 0,
+        "health" => 1,
+        _ => 2,
+    });
     let width = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
     Ok(lines.iter().map(|(label, value)| format!("{label:<width$}  {value}\n")).collect())
 }
@@ -36,7 +41,12 @@ fn shown(name: &str, value: &Value) -> Option<String> {
             let texts = items.iter().filter_map(|item| shown(name, item));
             texts.collect::<Vec<_>>().join("; ")
         }
-        Value::Object(_) => value.to_string(),
+        Value::Object(fields) => {
+            let texts = fields.iter().filter_map(|(name, value)| {
+                Some(format!("{} {}", label(name), shown(name, value)?))
+            });
+            texts.collect::<Vec<_>>().join(", ")
+        }
     })
 }
 
@@ -50,8 +60,11 @@ mod tests {
         let thing = json!({
             "name": "a", "size_bytes": 1536, "created_unix_seconds": 1, "thick": false,
             "reason": "", "origin": null, "sessions": 3, "warnings": ["x", "y"],
+            "levels": [{"free_bytes": 1024, "raid": "raid5"}, {"free_bytes": 0, "raid": "raid6"}],
+            "health": "healthy",
         });
-        let wanted = "name      a\ncreated   1970-01-01 00:00:01Z\nsessions  3\nsize      1.5 KiB\n\
+        let wanted = "name      a\nhealth    healthy\ncreated   1970-01-01 00:00:01Z\n\
+                      levels    free 1 KiB, raid raid5; free 0 B, raid raid6\nsessions  3\nsize      1.5 KiB\n\
                       thick     no\nwarnings  x; y\n";
         assert_eq!(details(&thing).unwrap(), wanted);
     }

@@ -12,6 +12,12 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
+/// A number of things: `1 disk`, `2 disks`.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{ending}")
+}
+
 /// Seconds since 1970 as a date and time in UTC; 0 is "never".
 pub(crate) fn time(unix_seconds: u64) -> String {
     if unix_seconds == 0 {
@@ -56,6 +62,11 @@ mod tests {
         for (size, text) in cases {
             assert_eq!(bytes(size), text);
         }
+    }
+
+    #[test]
+    fn one_is_one_thing() {
+        assert_eq!([0, 1, 2].map(|n| count(n, "disk")), ["0 disks", "1 disk", "2 disks"]);
     }
 
     #[test]

@@ -6,8 +6,10 @@ pub(crate) mod portals;
 use crate::access::allow::Allow;
 use crate::access::secret::Login;
 use crate::cli::serve::{CONGESTION_DEFAULT, Policy, ServeArgs};
-use crate::os::{congestion, state_dir};
-use anyhow::{Context, anyhow};
+use crate::control::server::CONNECTIONS_MAX;
+use crate::os::{congestion, files, memory, state_dir};
+use crate::print::units;
+use anyhow::{Context, anyhow, bail};
 use iscsi::chap::Credentials;
 use plan::Plan;
 use std::env;
@@ -24,13 +26,29 @@ const CONGESTION_SYSTEM: &str = "system";
 /// How long hosts have to log out once they are told that their target goes.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
-/// What [`target::Server`] is to be started with.
+/// Files of a core: its ring, its mailbox, and what it opens for a moment.
+const CORE_FILES: usize = 8;
+/// Files that are open for a moment: state that is written, directories that are flushed.
+const SPARE_FILES: usize = 16;
+/// With fewer connections there is nothing to serve.
+const CONNECTIONS_MIN: usize = 4;
+
+/// What [`target::Server`] is to be started with; `more_files` are about to be opened.
 pub(crate) fn config(
     args: &ServeArgs,
     plan: &Plan,
     targets: Vec<TargetSpec>,
     state_dir: PathBuf,
+    more_files: usize,
 ) -> anyhow::Result<Config> {
+    memory::check(cores(args)).map_err(|(limit, needed)| {
+        anyhow!(
+            "the limit on address space is {}, and {} cores need {}: raise it (ulimit -v), or write fewer --cores",
+            units::bytes(limit),
+            cores(args),
+            units::bytes(needed)
+        )
+    })?;
     Ok(Config {
         targets,
         portals: args.portals.clone(),
@@ -40,7 +58,7 @@ pub(crate) fn config(
         core: core(args),
         congestion: congestion(&args.congestion)?,
         state_dir,
-        limits: limits(args),
+        limits: limits(args, more_files)?,
         redirect: None,
     })
 }
@@ -62,16 +80,29 @@ fn core(args: &ServeArgs) -> ring::CoreConfig {
     ring::CoreConfig { spin, ..ring::CoreConfig::default() }
 }
 
-/// The bounds that the user may move; the rest stays as the target has it.
-fn limits(args: &ServeArgs) -> Limits {
-    Limits {
-        connections: args.max_connections,
+/// The bounds that the user may move; the rest stays as the target has it. Connections leave files
+/// for disks and for commands: hosts must not lock the operator out.
+fn limits(args: &ServeArgs, more_files: usize) -> anyhow::Result<Limits> {
+    let more = more_files + usize::from(cores(args)) * CORE_FILES + SPARE_FILES;
+    let room = files::connections(more, files::control_connections(CONNECTIONS_MAX));
+    if room < CONNECTIONS_MIN {
+        bail!(
+            "the limit on open files leaves none for connections of hosts: raise it (ulimit -n 65536)"
+        );
+    }
+    if room < args.max_connections {
+        tracing::warn!(
+            "at most {room} connections can be open at once, as the limit on open files leaves no more: raise it (ulimit -n)"
+        );
+    }
+    Ok(Limits {
+        connections: args.max_connections.min(room),
         logins: args.max_logins,
         queue_depth: args.queue_depth,
         login_timeout: args.login_timeout,
         nop_interval: args.keepalive,
         ..Limits::default()
-    }
+    })
 }
 
 /// Who may log in.

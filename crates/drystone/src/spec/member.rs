@@ -82,7 +82,9 @@ impl MemberDisk {
     /// The file or device node behind it, wherever it is reached from.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         let path = match &self.medium {
-            Medium::File { path, .. } | Medium::Disk { path } => path,
+            Medium::File { path, .. } | Medium::Disk { path } | Medium::Volatile { path, .. } => {
+                path
+            }
             Medium::Sim { path: Some(path), .. } => path,
             _ => return None,
         };
@@ -91,8 +93,9 @@ impl MemberDisk {
 
     /// Whether opening it makes a file that is not there, or is there and still empty.
     pub(crate) fn is_new(&self) -> bool {
-        let (Medium::File { path, size_bytes: Some(_) } | Medium::Sim { path: Some(path), .. }) =
-            &self.medium
+        let (Medium::File { path, size_bytes: Some(_) }
+        | Medium::Sim { path: Some(path), .. }
+        | Medium::Volatile { path, .. }) = &self.medium
         else {
             return false;
         };
@@ -124,7 +127,7 @@ impl MemberDisk {
         let path = self.path()?;
         match &self.medium {
             Medium::File { .. } => Some(format!("file:{}", path.display())),
-            Medium::Sim { .. } => Some(self.text.clone()),
+            Medium::Sim { .. } | Medium::Volatile { .. } => Some(self.text.clone()),
             _ => Some(format!("disk:{}", path.display())),
         }
     }

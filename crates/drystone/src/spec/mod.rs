@@ -65,6 +65,13 @@ pub(crate) enum Medium {
         /// The file; `None`: in memory.
         path: Option<PathBuf>,
     },
+    /// In a file, which gets what was flushed, and not all else before the process is killed.
+    Volatile {
+        /// Capacity.
+        size_bytes: u64,
+        /// The file.
+        path: PathBuf,
+    },
 }
 
 /// When a write is answered GOOD.
@@ -216,7 +223,8 @@ impl Spec {
         match &self.medium {
             Medium::Ram { size_bytes }
             | Medium::Null { size_bytes }
-            | Medium::Sim { size_bytes, .. } => check_multiple(*size_bytes, block_bytes),
+            | Medium::Sim { size_bytes, .. }
+            | Medium::Volatile { size_bytes, .. } => check_multiple(*size_bytes, block_bytes),
             Medium::File { size_bytes: Some(size_bytes), .. } => {
                 check_multiple(*size_bytes, block_bytes)
             }
@@ -227,7 +235,9 @@ impl Spec {
     /// The file or device node behind the disk, if there is one.
     pub(crate) fn path(&self) -> Option<&std::path::Path> {
         match &self.medium {
-            Medium::File { path, .. } | Medium::Disk { path } => Some(path),
+            Medium::File { path, .. } | Medium::Disk { path } | Medium::Volatile { path, .. } => {
+                Some(path)
+            }
             Medium::Sim { path, .. } => path.as_deref(),
             Medium::Ram { .. } | Medium::Null { .. } => None,
         }
@@ -258,6 +268,12 @@ fn parse_medium(text: &str) -> Result<Medium, SpecError> {
         "disk" if what.is_empty() => Err(SpecError::NoPath { kind: "disk", example: "/dev/sdb" }),
         "disk" => Ok(Medium::Disk { path: what.into() }),
         "sim" => parse_sim(what),
+        "volatile" => match what.split_once(':') {
+            Some((size, path)) if !path.is_empty() => {
+                Ok(Medium::Volatile { size_bytes: size::parse(size)?, path: path.into() })
+            }
+            _ => Err(SpecError::NoPath { kind: "volatile", example: "1G:/tmp/disk" }),
+        },
         _ => Err(SpecError::Kind(text.to_owned())),
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::spec::Medium;
 use anyhow::{Context, anyhow};
-use block::{BlockDevice, FileDisk, FileOptions, ModelDisk, NullDisk, OpenError, RamDisk};
+use block::{
+    BlockDevice, FileDisk, FileOptions, ModelDisk, NullDisk, OpenError, RamDisk, VolatileDisk,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -37,6 +39,9 @@ pub(crate) fn open(medium: &Medium, name: &str, how: How) -> anyhow::Result<Arc<
         }
         Medium::File { path, size_bytes } => {
             Arc::new(FileDisk::open_file(path, &options(*size_bytes))?)
+        }
+        Medium::Volatile { size_bytes, path } => {
+            Arc::new(VolatileDisk::open(path, &options(Some(*size_bytes)))?)
         }
         Medium::Disk { path } => Arc::new(open_disk(path, &options(None), how.block_bytes)?),
         Medium::Sim { class, size_bytes, path } => {

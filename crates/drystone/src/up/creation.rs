@@ -8,7 +8,8 @@
 
 use super::disks::{self, Disks, Holds, Seen};
 use super::opening::Make;
-use super::remembered::Remembered;
+use super::remembered::{Of, Remembered};
+use crate::print::units;
 use crate::spec::member::MemberDisk;
 use anyhow::{anyhow, bail};
 use array::label::{Found, erase};
@@ -56,7 +57,8 @@ pub(crate) async fn make(
     if let Some((disk, why)) = absent.into_iter().next() {
         bail!("{why}{}", way_out(&disk));
     }
-    check(&seen)?;
+    let begun = remembered.disks(&Of::Making)?;
+    check(&seen, &begun)?;
     // That the directory can be written to shows here, before anything else is.
     remembered.begin(seen.iter().map(|seen| &seen.disk).chain(&new))?;
     let mut files = NewFiles::default();
@@ -91,16 +93,19 @@ fn way_out(disk: &MemberDisk) -> String {
     }
 }
 
-/// Refuses disks that hold something.
-fn check(seen: &[Seen]) -> anyhow::Result<()> {
-    for Seen { member, holds, .. } in seen {
+/// Refuses disks that hold something. A label that was cut off could be what is left of any array,
+/// if none was `begun` on the disk.
+fn check(seen: &[Seen], begun: &[MemberDisk]) -> anyhow::Result<()> {
+    for Seen { disk, member, holds } in seen {
         let name = &member.name;
+        let is_begun = || begun.iter().any(|begun| begun.path() == disk.path());
         match holds {
-            Holds::Nothing | Holds::Unfinished | Holds::CutOff => {}
+            Holds::Nothing | Holds::Unfinished => {}
+            Holds::CutOff if is_begun() => {}
             Holds::Foreign(what) => bail!(
                 "'{name}' holds {what}: leave it out, or give that up for good ('drystone disk wipe --foreign {name}')"
             ),
-            Holds::Array(_) | Holds::Unclear => bail!(
+            Holds::Array(_) | Holds::CutOff | Holds::Unclear => bail!(
                 "'{name}' was a disk of an array, and no label of it can be used: leave it out, or give it up for good ('drystone disk wipe {name}')"
             ),
         }
@@ -142,10 +147,10 @@ async fn create(seen: &[Seen], make: &Make) -> anyhow::Result<Array> {
     let usual = if disks.len() == 1 { Level::Raid0 } else { Level::Raid10 };
     let level = make.raid.unwrap_or(usual);
     let options = CreateOptions { level, journal, ..CreateOptions::default() };
-    let count = disks.len();
+    let count = units::count(disks.len(), "disk");
     let array = Array::create(Arc::new(RingEnv), disks, options).await;
     let array = array.map_err(|error| anyhow!(error))?;
-    tracing::info!("made an array of {count} disks, {level}");
+    tracing::info!("made an array of {count}, {level}");
     Ok(array)
 }
 

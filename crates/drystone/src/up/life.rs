@@ -7,7 +7,8 @@ use super::ready::Shown;
 use super::remembered::Remembered;
 use super::serving::Serving;
 use super::{opening, watch};
-use crate::control::server::Control;
+use crate::control::server::{CONNECTIONS_MAX, Control};
+use crate::os::files;
 use anyhow::{Context, anyhow};
 use array::ArrayError;
 use array::api::DiskState;
@@ -63,9 +64,21 @@ impl Life {
         })
     }
 
-    /// Takes no more requests.
+    /// Takes no more requests, and has those under way answered.
     pub(crate) fn hang_up(&self) {
-        self.core.run(|| HERE.with_borrow_mut(|here| drop(here.control.take())));
+        let hung_up = self.run(|| async {
+            let (member, control) =
+                HERE.with_borrow_mut(|here| (here.member.clone(), here.control.take()));
+            if let Some(member) = member {
+                member.stops();
+            }
+            if let Some(control) = control {
+                control.hang_up().await;
+            }
+        });
+        if let Err(error) = hung_up {
+            tracing::warn!("{error}");
+        }
     }
 
     /// Closes the array. Nobody may use its volumes any more.
@@ -126,7 +139,8 @@ fn note(opened: &Opened, remembered: &mut Remembered) {
 fn answer_at(socket: &Path) -> anyhow::Result<Shown> {
     HERE.with_borrow_mut(|here| {
         let member = here.member.clone().context("the member has ended")?;
-        here.control = Some(Control::start(socket, member.clone())?);
+        let connections_max = files::control_connections(CONNECTIONS_MAX);
+        here.control = Some(Control::start(socket, member.clone(), connections_max)?);
         ring::spawn(watch::run(member.clone()));
         Ok(Shown::of(&member))
     })

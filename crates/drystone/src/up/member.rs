@@ -4,16 +4,16 @@ use super::creation::NewFiles;
 use super::disks;
 use super::remembered::Remembered;
 use super::serving::Serving;
-use super::turn::Turn;
 use crate::control::request::{ArrayRequest, DiskRequest, Request};
 use crate::control::server::{Answer, Asker};
 use crate::spec::member::MemberDisk;
+use crate::turn::Turn;
 use anyhow::{Context, anyhow, bail};
 use array::api::{DiskInfo, DiskState, JobKind};
 use array::{Array, ArrayError, DiskId, Member as Disk};
 use serde::Serialize;
 use serde_json::Value;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ pub(crate) struct Member {
     pub(super) turn: Turn,
     /// So do disks that join.
     joining: Turn,
+    is_stopping: Cell<bool>,
 }
 
 impl Answer for Member {
@@ -41,7 +42,7 @@ impl Answer for Member {
             Request::Array(request) => self.whole(request, asker).await,
             Request::Watch { kinds } => self.watch(&kinds, asker).await,
         };
-        answered.map_err(|error| format!("{error:#}"))
+        answered.map_err(|error| self.sentence(&error))
     }
 }
 
@@ -53,7 +54,8 @@ pub(super) fn value(answer: impl Serialize) -> anyhow::Result<Value> {
 impl Member {
     pub(crate) fn new(array: Array, serving: Serving, remembered: Remembered) -> Member {
         let remembered = RefCell::new(remembered);
-        Member { array, serving, remembered, turn: Turn::default(), joining: Turn::default() }
+        let (turn, joining) = (Turn::default(), Turn::default());
+        Member { array, serving, remembered, turn, joining, is_stopping: Cell::new(false) }
     }
 
     pub(crate) fn array(&self) -> &Array {
@@ -62,6 +64,15 @@ impl Member {
 
     pub(crate) fn serving(&self) -> &Serving {
         &self.serving
+    }
+
+    /// The end has begun.
+    pub(crate) fn stops(&self) {
+        self.is_stopping.set(true);
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.get()
     }
 
     /// Brings the targets in line with the array.
@@ -87,6 +98,12 @@ impl Member {
             }
             DiskRequest::Retire { disk } => {
                 self.array.retire_disk(&self.find_disk(&disk)?.name).await?;
+            }
+            DiskRequest::CancelRetire { disk } => {
+                self.array.cancel_retire(&self.find_disk(&disk)?.name).await?;
+            }
+            DiskRequest::Clear { disk } => {
+                self.array.clear_disk(&self.find_disk(&disk)?.name).await?;
             }
         }
         value(self.array.disks())
@@ -204,6 +221,9 @@ impl Member {
             if let Some(result) = ring::timeout(PROGRESS_PAUSE, &mut answer).await {
                 return result.ok_or_else(|| anyhow!("the work ended without a result"));
             }
+            if asker.is_to_end() {
+                bail!("the member is stopping and the work did not end: start it again then");
+            }
             asker.tell(self.jobs(kinds)).await;
         }
     }
@@ -212,7 +232,13 @@ impl Member {
     async fn watch(&self, kinds: &[JobKind], asker: &Asker) -> anyhow::Result<Value> {
         loop {
             let jobs = self.jobs(kinds);
-            if jobs.is_empty() || !asker.tell(jobs).await {
+            if jobs.is_empty() {
+                return value(());
+            }
+            if asker.is_to_end() {
+                bail!("the member is stopping: this work goes on when it runs again");
+            }
+            if !asker.tell(jobs).await {
                 return value(());
             }
             ring::sleep(PROGRESS_PAUSE).await;

@@ -2,6 +2,7 @@
 
 mod creation;
 pub(crate) mod disks;
+mod events;
 mod life;
 mod member;
 mod names;
@@ -10,7 +11,7 @@ mod ready;
 mod remembered;
 mod serving;
 mod survey;
-mod turn;
+
 mod volumes;
 mod watch;
 
@@ -33,6 +34,11 @@ use target::Server;
 /// Where reservations are kept, in the directory of the member.
 const RESERVATIONS: &str = "reservations";
 
+/// Files that an open disk takes.
+const DISK_FILES: usize = 4;
+/// Disks that may be made at the start or added later while hosts have all their connections.
+const DISKS_MORE: usize = 8;
+
 /// Serves until a signal.
 pub(crate) fn run(args: &UpArgs) -> Result<(), Failure> {
     let plan = Plan::of(&args.serve, |name| env::var(name).ok())
@@ -45,10 +51,14 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Failure> {
     let _data_is_ours = lock(&data)?;
     // What can be refused is refused before a disk is written to.
     portals::probe(&args.serve.portals).map_err(|error| serve::explain(&error))?;
-    let config = serve::config(&args.serve, &plan, Vec::new(), data.join(RESERVATIONS))?;
+    let remembered = Remembered::read(&data)?;
+    let more_files =
+        (args.disks.len() + args.journals.len() + remembered.count() + DISKS_MORE) * DISK_FILES;
+    let reservations = data.join(RESERVATIONS);
+    let config = serve::config(&args.serve, &plan, Vec::new(), reservations, more_files)?;
     let mut server = Server::launch(config).map_err(|error| serve::explain(&error))?;
     let opening = Opening {
-        remembered: Remembered::read(&data)?,
+        remembered,
         make: Make {
             raid: args.raid,
             disks: args.disks.clone(),

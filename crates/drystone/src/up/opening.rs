@@ -5,8 +5,8 @@ use super::disks::{Disks, Holds, Seen, check_distinct, trial_files};
 use super::remembered::{Of, Remembered};
 use super::survey;
 use crate::spec::member::MemberDisk;
-use anyhow::{Context, anyhow, bail};
-use array::{Array, Level, Member, OpenOptions, RingEnv};
+use anyhow::{anyhow, bail};
+use array::{Array, ArrayError, Level, Member, OpenOptions, RingEnv};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -133,11 +133,15 @@ async fn open_found(disks: Disks, make: &Make) -> anyhow::Result<Opened> {
     }
     let options = OpenOptions { accept_missing: make.accept_missing, ..OpenOptions::default() };
     let missing: Vec<MemberDisk> = absent.into_iter().map(|(disk, _)| disk).chain(new).collect();
-    let array =
-        open_existing(members, options).await.map_err(|error| match missing.is_empty() {
+    let array = open_existing(members, options).await.map_err(|error| {
+        let said = format!("{error:#}");
+        let unsaid: Vec<MemberDisk> =
+            missing.iter().filter(|disk| !said.contains(&disk.name())).cloned().collect();
+        match unsaid.is_empty() {
             true => error,
-            false => anyhow!("{error:#} (not found: {})", names(&missing)),
-        })?;
+            false => anyhow!("{said} (not found: {})", names(&unsaid)),
+        }
+    })?;
     match (make.raid, array.info().raid) {
         (Some(asked), is) if asked != is => bail!(
             "the array on these disks has {is}: leave out --raid, or write it with 'volume create'"
@@ -152,7 +156,12 @@ pub(crate) async fn open_existing(
     options: OpenOptions,
 ) -> anyhow::Result<Array> {
     let array = Array::open(Arc::new(RingEnv), disks, options).await;
-    array.context("cannot open the array")
+    array.map_err(|error| match &error {
+        ArrayError::Incomplete(refusal) if refusal.can_be_accepted() => anyhow!(
+            "cannot open the array: {error}; if they are gone for good, --accept-missing opens it without them ('drystone up --help' says what that costs)"
+        ),
+        _ => anyhow!("cannot open the array: {error}"),
+    })
 }
 
 /// Why no array is made although no disk of one is there.

@@ -63,6 +63,11 @@ impl Remembered {
         self.sections.first().map(|section| &section.of)
     }
 
+    /// How many disks are remembered.
+    pub(crate) fn count(&self) -> usize {
+        self.sections.iter().map(|section| section.lines.len()).sum()
+    }
+
     /// The disks that are remembered for it.
     pub(crate) fn disks(&self, of: &Of) -> anyhow::Result<Vec<MemberDisk>> {
         let lines = self.sections.iter().filter(|section| section.of == *of);

@@ -4,7 +4,9 @@
 use super::member::{Member, value};
 use crate::control::reply::{Snapshot, Volume};
 use crate::control::request::{SnapshotRequest, VolumeRequest};
+use crate::serve::plan::first_repeated;
 use anyhow::{Context, bail};
+use array::ArrayError;
 use array::api::{SnapshotInfo, VolumeInfo, VolumeState};
 use serde_json::Value;
 
@@ -87,6 +89,9 @@ impl Member {
                 return value(array.diff(&volume, from.as_deref(), to.as_deref()).await?);
             }
             SnapshotRequest::Create { volumes, name } => {
+                if let Some(twice) = first_repeated(volumes.iter()) {
+                    bail!("'{twice}' is named twice: write it once");
+                }
                 let set: Vec<_> =
                     volumes.iter().map(|volume| (volume.as_str(), name.as_deref())).collect();
                 let taken = array.snapshot(&set).await?.into_iter();
@@ -175,6 +180,22 @@ impl Member {
         })
     }
 
+    /// What an operator is told. The array knows of no recycle bin where it wants a volume that
+    /// can be used, and of no volume where it looks into the bin.
+    pub(super) fn sentence(&self, error: &anyhow::Error) -> String {
+        use ArrayError::{NoSuchVolume, NotDeleted};
+        let Some(NoSuchVolume(name) | NotDeleted(name)) = error.downcast_ref() else {
+            return format!("{error:#}");
+        };
+        match (self.find(name), error.downcast_ref()) {
+            (Err(missing), _) => missing.to_string(),
+            (Ok(volume), Some(NoSuchVolume(_))) if volume.state == VolumeState::Deleted => format!(
+                "'{name}' is in the recycle bin: 'drystone volume undelete {name}' brings it back"
+            ),
+            _ => format!("{error:#}"),
+        }
+    }
+
     fn shown(&self, info: VolumeInfo) -> Volume {
         let iqn = self.serving.names().volume(&info.name);
         let sessions = self.serving.sessions().get(&iqn).copied().unwrap_or(0);
@@ -229,7 +250,8 @@ impl Member {
         let hosts = self.shown(self.find(name)?).sessions;
         if hosts > 0 {
             bail!(
-                "{hosts} hosts are logged in to '{name}' by its old name: log them out, or take it offline first ('drystone volume offline {name}')"
+                "{} logged in to '{name}' by its old name: log out, or take it offline first ('drystone volume offline {name}')",
+                if hosts == 1 { "1 host is".to_owned() } else { format!("{hosts} hosts are") }
             );
         }
         let sessions = self.serving.sessions();

@@ -2,12 +2,12 @@
 //! served until they are back, hosts are warned when space runs short, scrubs begin when they are
 //! due.
 
+use super::events::Folded;
 use super::member::Member;
-use array::Array;
 use array::api::{ArrayInfo, DiskState, JobKind, VolumeState};
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often the array is looked at. One that is asked answers from memory.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -22,6 +22,7 @@ pub(crate) async fn run(member: Rc<Member>) {
     let (_, mut next_event) = member.array().events(u64::MAX);
     let mut states = states_of(&member);
     let mut disks = names_of(&member);
+    let mut folded = Folded::default();
     let mut warned = BTreeSet::new();
     let mut levels_before = 0;
     let mut scrub_from = UNIX_EPOCH;
@@ -29,9 +30,10 @@ pub(crate) async fn run(member: Rc<Member>) {
         ring::sleep(PAUSE).await;
         let (events, next) = member.array().events(next_event);
         next_event = next;
-        for event in events {
-            tracing::warn!("{}", event.text);
-        }
+        let at = Instant::now();
+        let said = events.into_iter().filter_map(|event| folded.take(event.text, at));
+        said.for_each(|text| tracing::warn!("{text}"));
+        folded.due(at).iter().for_each(|text| tracing::warn!("{text}"));
         let now = states_of(&member);
         if now != states {
             states = now;
@@ -52,7 +54,7 @@ pub(crate) async fn run(member: Rc<Member>) {
         let is_running = member.array().jobs().iter().any(|job| job.kind == JobKind::Scrub);
         if now >= scrub_from && !is_running && is_scrub_due(&info, now) {
             scrub_from = now + SCRUB_PAUSE;
-            ring::spawn(scrub(member.array().clone()));
+            ring::spawn(scrub(member.clone()));
         }
         let warnings: BTreeSet<String> = info.warnings.into_iter().collect();
         for warning in warnings.difference(&warned) {
@@ -75,11 +77,23 @@ fn is_scrub_due(info: &ArrayInfo, now: SystemTime) -> bool {
     pause_seconds > 0 && now >= due
 }
 
-async fn scrub(array: Array) {
+async fn scrub(member: Rc<Member>) {
     tracing::info!("a scrub begins, as it is due");
-    match array.scrub().await {
+    let scrubbed = member.array().scrub().await;
+    if member.is_stopping() {
+        tracing::info!(
+            "the scrub did not end, as the member stops: it begins again after the start"
+        );
+        return;
+    }
+    match scrubbed {
         Ok(report) if report.problems.is_empty() => {
-            tracing::info!("the scrub found all to be well: {} clusters", report.clusters);
+            tracing::info!(
+                "the scrub verified {} clusters: {} blocks were wrong, {} repaired",
+                report.clusters,
+                report.wrong_blocks,
+                report.repaired_blocks
+            );
         }
         Ok(report) => report.problems.iter().for_each(|text| tracing::error!("scrub: {text}")),
         Err(error) => tracing::error!("the scrub could not end: {error}"),

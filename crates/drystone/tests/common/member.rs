@@ -29,6 +29,19 @@ impl Home {
         Home { dir, options }
     }
 
+    /// The same on disks with a write cache that killing the member empties, as a power cut does.
+    pub(crate) fn volatile(count: usize, size: &str) -> Home {
+        let mut home = Home::files(0, size);
+        let disk = |n| format!("--disk={}", home.volatile_disk(&format!("disk-{n}"), size));
+        home.options = (0..count).map(disk).collect();
+        home
+    }
+
+    /// How such a disk is written.
+    pub(crate) fn volatile_disk(&self, name: &str, size: &str) -> String {
+        format!("volatile:{size}:{}", self.path(name).display())
+    }
+
     /// The disks are what the member makes of its directory.
     pub(crate) fn bare() -> Home {
         let dir = tempfile::tempdir().expect("a temporary directory can be made");

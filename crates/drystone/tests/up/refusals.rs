@@ -88,7 +88,7 @@ fn requests_that_cannot_be_are_refused_with_the_way_out() {
         (&["snapshot", "rollback", "a", "x", "--yes"], "no snapshot"),
         (&["snapshot", "clone", "a", "x", "c"], "no snapshot"),
         (&["disk", "show", "17"], "drystone disk list"),
-        (&["disk", "add", "disk-0"], "does not exist"),
+        (&["disk", "add", "disk-0"], "there is no '"),
         (&["disk", "retire", "disk-0"], "write --yes"),
     ] {
         let said = member.refused(words);

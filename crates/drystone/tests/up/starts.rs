@@ -3,7 +3,7 @@
 use crate::common::member::{Home, text};
 use crate::{block, log_in, read, start_refused, write};
 use array::DiskId;
-use array::label::{self, ArrayId, Label, Layout, MemberKind, MemberRecord, MemberState};
+use array::label::{self, ArrayId, ChangeId, Label, Layout, MemberKind, MemberRecord, MemberState};
 use block::{BlockDevice, FileDisk, FileOptions, WriteFlags};
 use std::fs;
 use std::net::TcpListener;
@@ -34,14 +34,18 @@ fn first_label() -> Label {
         size_bytes: DISK_BYTES,
         state: MemberState::Active,
         kind: MemberKind::Data,
+        name: format!("disk-{number}"),
     };
     Label {
         array: ArrayId([7; 16]),
         generation: 0,
+        change: ChangeId(7),
+        ancestors: Vec::new(),
         disk: DiskId(0),
         layout: Layout::choose(&[DISK_BYTES; DISKS], None).expect("they are large enough"),
         members: (0..DISKS).map(member).collect(),
         holders: vec![DiskId(0), DiskId(1), DiskId(2)],
+        journal: vec![DiskId(0), DiskId(1), DiskId(2)],
     }
 }
 
@@ -297,7 +301,7 @@ fn an_array_opens_without_disks_that_are_lost_when_that_is_accepted() {
     home.forget();
     (1..4).for_each(|n| fs::remove_file(home.path(&format!("disk-{n}"))).unwrap());
     let said = start_refused(&home, &[]);
-    for name in ["--accept-missing", "disk-1'", "disk-2'", "disk-3'"] {
+    for name in ["--accept-missing", "disk-1", "disk-2", "disk-3"] {
         assert!(said.contains(name), "{name}: {said}");
     }
     let member = home.start(&["--accept-missing"]);

@@ -109,7 +109,7 @@ fn a_volume_is_renamed_when_no_host_uses_its_old_name() {
     let mut host = log_in(&member, "a");
     write(&mut host, 1, &block(6));
     let refused = member.refused(&["volume", "rename", "a", "b"]);
-    assert!(refused.contains("1 hosts are logged in"), "{refused}");
+    assert!(refused.contains("1 host is logged in"), "{refused}");
     drop(host);
     while member.json(&["volume", "show", "a"])["sessions"] != 0 {
         std::thread::sleep(std::time::Duration::from_millis(20));

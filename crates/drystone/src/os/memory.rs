@@ -1,0 +1,34 @@
+//! The limit on address space.
+
+use rustix::process::{Resource, getrlimit};
+
+/// What a process takes besides its cores: caches of metadata, the journal, threads.
+const BASE_BYTES: u64 = 512 << 20;
+
+/// What a core may take: its buffers (256 MiB), those to receive into, its stack and heap.
+const CORE_BYTES: u64 = 384 << 20;
+
+/// What `cores` cores may need; the error is the limit that does not bear it. Within too small a
+/// limit some allocation fails in the middle of the work, and most of those end the process.
+pub(crate) fn check(cores: u16) -> Result<(), (u64, u64)> {
+    let limit = getrlimit(Resource::As).current;
+    match limit.filter(|limit| *limit < needed(cores)) {
+        Some(limit) => Err((limit, needed(cores))),
+        None => Ok(()),
+    }
+}
+
+fn needed(cores: u16) -> u64 {
+    BASE_BYTES + CORE_BYTES * u64::from(cores)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_core_has_its_share_and_no_limit_is_enough() {
+        assert_eq!(needed(2) - needed(1), CORE_BYTES);
+        assert_eq!(check(1), Ok(()), "tests run without a limit");
+    }
+}
