@@ -26,6 +26,7 @@ mod runner;
 
 pub(crate) use merge::crcs_of;
 pub(crate) use payload::Payload;
+pub(crate) use redo::Unfinished;
 
 use std::sync::Arc;
 

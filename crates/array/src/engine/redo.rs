@@ -11,12 +11,19 @@ use super::Checkpoint;
 use super::gather::{Writes, all_done};
 use crate::core::{Core, Knowledge, RETRY, Redone, until_done};
 use crate::error::ArrayError;
-use crate::journal::{Changed, Record};
+use crate::journal::{Changed, Holder, Record};
 use crate::membership::{WaveId, waves_to_redo};
 use crate::mutants::{self, Mutant};
 use crate::raid::redo::{self, RedoError, Wave};
 use crate::raid::{Put, ReadError, Set, Shape, Update};
-use crate::{BLOCK_BYTES, SetId, block_checksum};
+use crate::{BLOCK_BYTES, DiskId, SetId, block_checksum};
+
+/// A wave that may be half done.
+pub(crate) struct Unfinished {
+    pub(crate) wave: Wave,
+    /// Holders that do not have it.
+    lacking: Vec<Holder>,
+}
 
 impl Checkpoint {
     pub(super) async fn update_stripes(
@@ -184,12 +191,7 @@ impl Core {
         wave: u64,
         updates: &[Update],
     ) -> Result<(), ArrayError> {
-        let bytes = loop {
-            match redo::encode(&self.id.0, checkpoint, wave, updates) {
-                Ok(bytes) => break bytes.freeze(),
-                Err(_) => self.env.sleep(RETRY).await,
-            }
-        };
+        let bytes = self.encode_wave(checkpoint, wave, updates).await;
         let at = self.layout.redo_at() + redo::half_at(self.layout.redo_bytes, wave);
         self.write_to_holders(|device| {
             let (bytes, device) = (bytes.clone(), Arc::clone(device));
@@ -221,30 +223,54 @@ impl Core {
 
     /// The waves that were cut off in the middle of the checkpoint after `newest`, in order, as the
     /// disks that hold that one have them.
-    pub(crate) async fn unfinished(
-        &self,
-        devices: &[Arc<dyn BlockDevice>],
-        newest: u64,
-    ) -> Vec<Wave> {
-        let mut found: Vec<Wave> = Vec::new();
-        for device in devices {
+    pub(crate) async fn unfinished(&self, holders: &[Holder], newest: u64) -> Vec<Unfinished> {
+        let mut found: Vec<(DiskId, Wave)> = Vec::new();
+        for holder in holders {
             for half in 0..2 {
-                found.extend(self.read_wave(&**device, half).await);
+                let wave = self.read_wave(&*holder.device, half).await;
+                found.extend(wave.map(|wave| (holder.disk, wave)));
             }
         }
-        let ids: Vec<WaveId> = found
-            .iter()
-            .map(|wave| WaveId { checkpoint: wave.checkpoint, wave: wave.wave })
-            .collect();
-        let waves = waves_to_redo(&ids, newest);
-        waves.into_iter().map(|index| found[index].clone()).collect()
+        let id = |wave: &Wave| WaveId { checkpoint: wave.checkpoint, wave: wave.wave };
+        let ids: Vec<WaveId> = found.iter().map(|(_, wave)| id(wave)).collect();
+        let waves = waves_to_redo(&ids, newest).into_iter().map(|index| {
+            let has_it = |holder: &&Holder| {
+                found.iter().any(|(disk, wave)| *disk == holder.disk && id(wave) == ids[index])
+            };
+            let lacking = holders.iter().filter(|holder| !has_it(holder)).cloned().collect();
+            Unfinished { wave: found[index].1.clone(), lacking }
+        });
+        waves.collect()
+    }
+
+    /// Gives waves to the holders that lack them: if one of them were the only one that had a wave
+    /// which is being done again, and went, nobody could end that.
+    pub(crate) async fn renew_waves(self: &Arc<Self>, waves: &[Unfinished]) {
+        for Unfinished { wave, lacking } in waves {
+            let bytes = self.encode_wave(wave.checkpoint, wave.wave, &wave.updates).await;
+            let at = self.layout.redo_at() + redo::half_at(self.layout.redo_bytes, wave.wave);
+            for holder in lacking {
+                if let Err(error) = write_pieces(&*holder.device, at, &bytes).await {
+                    self.disk_failed(holder.disk, &format!("a write failed: {error}")).await;
+                }
+            }
+        }
+    }
+
+    async fn encode_wave(&self, checkpoint: u64, wave: u64, updates: &[Update]) -> Data {
+        loop {
+            match redo::encode(&self.id.0, checkpoint, wave, updates) {
+                Ok(bytes) => return bytes.freeze(),
+                Err(_) => self.env.sleep(RETRY).await,
+            }
+        }
     }
 
     /// Does waves again. What they put in place is noted in the journal before anything can
     /// overwrite them: another crash would leave stripes that nobody knows any more.
-    pub(crate) async fn redo(self: &Arc<Self>, waves: &[Wave]) -> Result<(), ArrayError> {
+    pub(crate) async fn redo(self: &Arc<Self>, waves: &[Unfinished]) -> Result<(), ArrayError> {
         let mut done: Vec<(u64, Vec<Update>)> = Vec::new();
-        for wave in waves {
+        for Unfinished { wave, .. } in waves {
             let mut updates = Vec::new();
             for update in &wave.updates {
                 let Some(set) = self.sets.find(update.set) else { continue };
@@ -260,7 +286,7 @@ impl Core {
             }
             done.push((wave.checkpoint, updates));
         }
-        self.lock().next_wave = waves.last().map_or(0, |last| last.wave + 1);
+        self.lock().next_wave = waves.last().map_or(0, |last| last.wave.wave + 1);
         self.flush_disks().await?;
         if !mutants::is(Mutant::ForgetRedone) {
             for (checkpoint, updates) in done.iter().filter(|(_, updates)| !updates.is_empty()) {

@@ -272,21 +272,23 @@ fn one_array_of_distinct_disks(first: &Carrier, all: &[Carrier]) -> Result<(), O
     Ok(())
 }
 
-/// The newest label that can have been relied on.
+/// The newest label: that which all others led to.
 ///
-/// A label that some active member is known not to carry was cut off before anything relied on it.
-/// If two of the others are left and none of them came of the other, two parts of the array went on
+/// If there are several, those go first that were cut off before anything relied on them: some
+/// member that they call active does not carry them. If two are left, two parts of the array went on
 /// without each other; so they may have when a label that was cut off came of one that the newest
 /// does not know.
 fn newest<'a>(carriers: &[Carrier<'a>]) -> Result<&'a Label, OpenRefusal> {
-    let relied_on = |carrier: &&Carrier| !was_cut_off(carrier.label, carriers);
-    let mut relied: Vec<&Label> = carriers.iter().filter(relied_on).map(|c| c.label).collect();
-    if relied.is_empty() {
-        // What none of them can have been relied on for, was never answered: whichever of them.
-        relied = carriers.iter().map(|carrier| carrier.label).collect();
-    }
+    let is_newest = |carrier: &&Carrier| {
+        let label = carrier.label;
+        !carriers.iter().any(|c| c.label.change != label.change && label.led_to(c.label))
+    };
+    let tops: Vec<&Label> = carriers.iter().filter(is_newest).map(|c| c.label).collect();
     let key = |label: &&Label| (label.generation, std::cmp::Reverse(label.change));
-    let newest = *relied.iter().max_by_key(|label| key(label)).expect("there are carriers");
+    let relied_on = tops.iter().copied().filter(|label| !was_cut_off(label, carriers));
+    // If all were cut off: what none of them can have been relied on for, was never answered.
+    let newest = relied_on.max_by_key(key).or_else(|| tops.iter().copied().max_by_key(key));
+    let newest = newest.expect("no label came of itself");
     let is_other = |label: &Label| !label.led_to(newest) && !is_harmless(label, newest, carriers);
     let Some(other) = carriers.iter().find(|carrier| is_other(carrier.label)) else {
         return Ok(newest);

@@ -21,14 +21,13 @@ use futures_util::future::join_all;
 use crate::DiskId;
 use crate::checkpoint::slots::{Slot, read_slots, write_slot};
 use crate::core::{Alarm, Core, Space, State, Touched};
-use crate::engine::Payload;
+use crate::engine::{Payload, Unfinished};
 use crate::env::Env;
 use crate::error::ArrayError;
 use crate::journal::{self, Holder, HolderFailed, Journal};
 use crate::label::{self, Found, Label, MemberKind};
 use crate::manage::Array;
 use crate::membership::{self, OpenRefusal, Opening, SetDisks};
-use crate::raid::redo::Wave;
 use crate::raid::{Access, Raid, Set, SetRecord};
 use crate::sync::{Bell, Turn};
 
@@ -111,7 +110,7 @@ struct Loaded {
     /// Holders of the journal that lack some of it.
     journal_lagging: Vec<DiskId>,
     /// What a checkpoint that was cut off has half done.
-    waves: Vec<Wave>,
+    waves: Vec<Unfinished>,
 }
 
 /// What the disks are. One that cannot be read is as good as not there.
@@ -176,7 +175,7 @@ async fn load(
     core.load_sets(&payload)?;
     // The redo area may be about sets that only the journal knows.
     core.replay(&records)?;
-    let waves = core.unfinished(&devices, payload.number).await;
+    let waves = core.unfinished(&holders, payload.number).await;
     core.check_disks(opening, &waves)?;
     let slot_lagging = slot.lagging.iter().map(|index| holders[*index].disk).collect();
     Ok(Loaded { core, slot, slot_lagging, journal_lagging, waves })
@@ -233,10 +232,10 @@ impl Core {
     }
 
     /// Refuses to open with disks that do not suffice.
-    fn check_disks(&self, opening: &Opening, waves: &[Wave]) -> Result<(), ArrayError> {
+    fn check_disks(&self, opening: &Opening, waves: &[Unfinished]) -> Result<(), ArrayError> {
         let sets = self.sets.all();
         opening.check_sets(sets.iter().map(|set| set_disks(set))).map_err(refuse)?;
-        let updates = waves.iter().flat_map(|wave| &wave.updates);
+        let updates = waves.iter().flat_map(|unfinished| &unfinished.wave.updates);
         let changed = updates.filter_map(|update| self.sets.find(update.set));
         // What is half done there would be forgotten with the next checkpoint.
         let is_lost = |set: Arc<Set>| set.losses_max() > 0 && !opening.bears(&set_disks(&set));
@@ -264,6 +263,7 @@ impl Core {
         for disk in journal_lagging {
             self.catch_up(disk).await;
         }
+        self.renew_waves(&waves).await;
         self.redo(&waves).await?;
         self.decide_rooms().await?;
         self.env.spawn(Box::pin(Arc::clone(self).run_checkpoints()));
