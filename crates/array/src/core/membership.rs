@@ -242,8 +242,8 @@ impl Core {
         ChangeId(self.env.random())
     }
 
-    /// Writes a label to those that must have it, and to others that are in. Who must have it and
-    /// did not take it.
+    /// Writes a label to those that must have it, and to others that are in: disks that were out and
+    /// get what they missed. Who did not take it.
     async fn write_label(&self, change: &LabelChange) -> Vec<DiskId> {
         let (label, required) = (change.label(), change.writes());
         let is_joining = required.iter().any(|disk| self.lock().label.member(*disk).is_none());
@@ -265,7 +265,9 @@ impl Core {
         });
         let written = join_all(writes).await;
         let has_it = |disk: &DiskId| written.contains(&(*disk, true));
-        required.into_iter().filter(|disk| !has_it(disk)).collect()
+        let others = written.iter().map(|(disk, _)| *disk).filter(|disk| !required.contains(disk));
+        let all: Vec<DiskId> = required.iter().copied().chain(others).collect();
+        all.into_iter().filter(|disk| !has_it(disk)).collect()
     }
 
     /// Others than `failed` get all of the journal, which is in memory.

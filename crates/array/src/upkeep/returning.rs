@@ -55,8 +55,9 @@ impl Core {
             self.refuse_return(disk);
             return false;
         }
-        // Whether it takes writes again is tried with its own label, which is stale anyway.
-        if label::write(&**member.device(), &label).await.is_err() {
+        // Whether it takes writes again is tried with the label that says that it was out: it must
+        // know that before anything else is written to it.
+        if label::write(&**member.device(), &ours.for_disk(disk)).await.is_err() {
             return false;
         }
         let name = (disk, member.name().to_owned());
