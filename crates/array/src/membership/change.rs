@@ -194,10 +194,10 @@ fn short(name: &str) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LabelChange {
     /// The label that counts until this one does.
-    base: Label,
+    pub(super) base: Label,
     events: Vec<Event>,
     /// What is to be written.
-    next: Label,
+    pub(super) next: Label,
     /// Members that are new in it and do not carry it yet: they take it before anybody else, so
     /// that a cut leaves a member that is there, or none.
     joining: Vec<DiskId>,

@@ -450,7 +450,9 @@ impl Opening {
         let names = self.current.iter().chain(stale);
         let names = names.map(|present| (present.disk, found[present.index].0.clone())).collect();
         let mut events = vec![Event::Out { disks: away, since }, Event::Found(names)];
-        if !self.rewrite.is_empty() {
+        // A disk that is not there may carry a label that came of this one and was cut off: that
+        // must not pass for the newest when it is back.
+        if !self.rewrite.is_empty() || !self.missing.is_empty() {
             events.push(Event::Behind);
         }
         events

@@ -173,6 +173,19 @@ fn a_change_that_was_cut_off_is_no_history_of_its_own() {
 }
 
 #[test]
+fn an_opening_without_a_disk_leaves_nothing_to_what_that_disk_may_carry() {
+    let old = after(&fresh(2, 0), &[out(&[1])], 2);
+    // Disk 1 was up to date again, and the label that says so reached disk 1 only.
+    let cut_off = after(&old, &[Event::UpToDate(DiskId(1))], 3);
+    let found = given(&carried(&old, &[0]));
+    let opening = choose(&found, false).unwrap();
+    let alone = after(&old, &opening.first_events(&found, SINCE), 4);
+    let labels = [carried(&alone, &[0]), carried(&cut_off, &[1])].concat();
+    let opening = choose(&given(&labels), false).unwrap();
+    assert_eq!((opening.label.change, opening.stale.len()), (ChangeId(4), 1));
+}
+
+#[test]
 fn two_disks_of_one_number_are_told_apart() {
     let old = fresh(2, 0);
     let joined = |uuid: u8, change| {
