@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -86,12 +86,14 @@ impl Home {
     /// Starts the member and waits until it is ready.
     pub(crate) fn start(&self, more: &[&str]) -> Member<'_> {
         let line = self.command_line(more);
+        self.start_by(drystone(&line.iter().map(String::as_str).collect::<Vec<_>>()))
+    }
+
+    /// The same by a command of the caller's.
+    pub(crate) fn start_by(&self, mut command: Command) -> Member<'_> {
         let log = File::create(self.path("log")).expect("a log can be made");
-        let mut child = drystone(&line.iter().map(String::as_str).collect::<Vec<_>>())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .expect("drystone can be started");
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(log).spawn().expect("drystone can be started");
         let stdout = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
         let mut lines = Vec::new();
         for line in stdout.lines().map_while(Result::ok) {

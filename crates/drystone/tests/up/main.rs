@@ -6,6 +6,7 @@ mod common;
 #[allow(dead_code, reason = "the crash tests use more of it")]
 mod host;
 mod lifecycle;
+mod limits;
 mod refusals;
 mod starts;
 mod volumes;
