@@ -22,7 +22,10 @@ mod sync;
 mod ublk;
 
 pub use file::{BlockLimits, BufIo, DataIo, FallocateMode, File, OpenOptions, UnitIo, blocking};
-pub use mem::{Buf, Data, PAGE_BYTES, PoolUsage, Region, pool_usage};
+pub use mem::{
+    Buf, Data, PAGE_BYTES, PoolUsage, Region, keep_pool_reserve, pool_reserve, pool_usage,
+    set_pool_budget, with_reserve,
+};
 pub use net::{Listener, Recv, RecvBuf, RecvExact, Send, SendBatch, Stream, UnixListener};
 pub use runtime::{
     CoreConfig, CoreId, CorePanic, Cores, Remote, Sleep, SpinPolicy, TurnEnd, block_on, core_id,

@@ -4,13 +4,17 @@
 //! recycled with their `Rc`, so that taking, sharing and giving back a buffer never allocates.
 //!
 //! Invariant: `mapped_bytes` is the sum of the capacities of all slots, in use or cached, and
-//! never exceeds `budget_bytes`.
+//! never exceeds `budget_bytes`; buffers take more than `budget_bytes - reserve_bytes` only in
+//! futures [`with_reserve`].
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::future::Future;
 use std::ops::{Deref, DerefMut, Range};
+use std::pin::Pin;
 use std::ptr::NonNull;
 use std::rc::{Rc, Weak};
+use std::task::{Context, Poll};
 
 use super::{Data, Map, PAGE_BYTES};
 
@@ -30,6 +34,10 @@ struct Pool {
     /// The mapping that new slots are cut from, and how much of it is taken.
     chunk: RefCell<Option<(Rc<Map>, usize)>>,
     budget_bytes: Cell<usize>,
+    /// Of the budget, for those who give memory back to all others.
+    reserve_bytes: Cell<usize>,
+    /// Whether the future that is polled now may take the reserve.
+    may_use_reserve: Cell<bool>,
     mapped_bytes: Cell<usize>,
     used_bytes: Cell<usize>,
 }
@@ -62,6 +70,8 @@ impl Pool {
             free: RefCell::default(),
             chunk: RefCell::new(None),
             budget_bytes: Cell::new(BUDGET_BYTES_DEFAULT),
+            reserve_bytes: Cell::new(0),
+            may_use_reserve: Cell::new(false),
             mapped_bytes: Cell::new(0),
             used_bytes: Cell::new(0),
         }
@@ -73,6 +83,13 @@ impl Pool {
         } else {
             len.checked_next_multiple_of(PAGE_BYTES)?
         };
+        let limit_bytes = match self.may_use_reserve.get() {
+            true => self.budget_bytes.get(),
+            false => self.open_bytes(),
+        };
+        if cap > limit_bytes.saturating_sub(self.used_bytes.get()) {
+            return None;
+        }
         let cached =
             if cap <= CLASS_BYTES_MAX { self.free.borrow_mut()[class_of(cap)].pop() } else { None };
         let slot = match cached {
@@ -81,6 +98,12 @@ impl Pool {
         };
         self.used_bytes.set(self.used_bytes.get() + cap);
         Some(SlotRef(Some(slot)))
+    }
+
+    /// What all may use: at least half of the budget, however much is asked to be reserved.
+    fn open_bytes(&self) -> usize {
+        let budget_bytes = self.budget_bytes.get();
+        budget_bytes - self.reserve_bytes.get().min(budget_bytes / 2)
     }
 
     fn make(self: &Rc<Pool>, cap: usize) -> Option<Rc<Slot>> {
@@ -152,9 +175,45 @@ impl Drop for SlotRef {
     }
 }
 
-/// Sets how many bytes this thread's buffers may take, in use and cached together.
-pub(crate) fn set_pool_budget(bytes: usize) {
+/// Sets how many bytes this thread's buffers may take, in use and cached together. A core does so
+/// when it begins; tests do, to let memory run out and come back.
+pub fn set_pool_budget(bytes: usize) {
     POOL.with(|pool| pool.budget_bytes.set(bytes));
+}
+
+/// Keeps so much of this thread's budget, half of it at most, for futures [`with_reserve`].
+pub fn keep_pool_reserve(bytes: usize) {
+    POOL.with(|pool| pool.reserve_bytes.set(bytes));
+}
+
+/// What of this thread's budget is kept for futures [`with_reserve`].
+pub fn pool_reserve() -> usize {
+    POOL.with(|pool| pool.budget_bytes.get() - pool.open_bytes())
+}
+
+/// Lets `future` take what is kept of the pool when all else is used up: for work that others wait
+/// for with their buffers in hand, which would wait for them in turn. It must give back what it
+/// takes without waiting for anybody who is not `with_reserve` too.
+pub fn with_reserve<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    WithReserve(Box::pin(future))
+}
+
+struct WithReserve<F>(Pin<Box<F>>);
+
+impl<F: Future> Future for WithReserve<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        /// What may be taken is as it was, whatever happens while the future is polled.
+        struct Before(bool);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                POOL.with(|pool| pool.may_use_reserve.set(self.0));
+            }
+        }
+        let _before = Before(POOL.with(|pool| pool.may_use_reserve.replace(true)));
+        self.0.as_mut().poll(cx)
+    }
 }
 
 /// How full this thread's pool is, for flow control: close the window before `used` meets `budget`.
@@ -162,7 +221,7 @@ pub(crate) fn set_pool_budget(bytes: usize) {
 pub struct PoolUsage {
     /// Bytes in buffers that somebody holds, rounded up to their size classes.
     pub used_bytes: usize,
-    /// What all buffers of this thread together may take.
+    /// What all buffers of this thread together may take, without what is kept in reserve.
     pub budget_bytes: usize,
 }
 
@@ -170,7 +229,7 @@ pub struct PoolUsage {
 pub fn pool_usage() -> PoolUsage {
     POOL.with(|pool| PoolUsage {
         used_bytes: pool.used_bytes.get(),
-        budget_bytes: pool.budget_bytes.get(),
+        budget_bytes: pool.open_bytes(),
     })
 }
 

@@ -7,11 +7,12 @@ mod region;
 #[cfg(test)]
 mod tests;
 
-pub use buf::{Buf, PoolUsage, pool_usage};
+pub use buf::{
+    Buf, PoolUsage, keep_pool_reserve, pool_reserve, pool_usage, set_pool_budget, with_reserve,
+};
 pub use data::Data;
 pub use region::Region;
 
-pub(crate) use buf::set_pool_budget;
 pub(crate) use map::Map;
 
 /// The unit of mapping, and the alignment of every [`Buf`].

@@ -36,6 +36,29 @@ fn the_budget_bounds_memory_and_classes_share_it() {
 }
 
 #[test]
+fn what_is_kept_in_reserve_is_for_those_who_may_take_it() {
+    use std::future::{Future, poll_fn};
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    set_pool_budget(1 << 20);
+    keep_pool_reserve(256 << 10);
+    assert_eq!((pool_usage().budget_bytes, pool_reserve()), (768 << 10, 256 << 10));
+    let held: Vec<Buf> = (0..3).map(|_| Buf::alloc(256 << 10).unwrap()).collect();
+    assert!(Buf::alloc(4096).is_none(), "the rest is kept");
+    let mut cx = Context::from_waker(Waker::noop());
+    let taken = pin!(with_reserve(poll_fn(|_| Poll::Ready(Buf::alloc(256 << 10))))).poll(&mut cx);
+    let Poll::Ready(Some(taken)) = taken else { panic!("it may take the reserve") };
+    assert!(Buf::alloc(4096).is_none(), "others may not, now as before");
+    drop(taken);
+    assert!(Buf::alloc(256 << 10).is_none(), "nor what was given back to the reserve");
+    drop(held);
+    assert!(Buf::alloc(512 << 10).is_some());
+    keep_pool_reserve(8 << 20);
+    assert_eq!(pool_reserve(), 512 << 10, "half of the budget stays for all");
+}
+
+#[test]
 fn recycled_slots_that_were_trimmed_do_not_disturb_their_neighbours() {
     set_pool_budget(64 << 10);
     let mut kept = Buf::alloc(4096).unwrap();
