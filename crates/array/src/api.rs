@@ -199,6 +199,8 @@ pub enum JobKind {
     Scrub,
     /// Gives back the space of a deleted snapshot or volume.
     Delete,
+    /// Moves data to disks that are emptier than others.
+    Rebalance,
 }
 
 /// Long work.
@@ -223,7 +225,7 @@ pub struct ArrayInfo {
     pub id: String,
     /// Level of volumes that name none.
     pub raid: Level,
-    /// Chunks of all disks, without spare space.
+    /// What can be used: [`used_bytes`](Self::used_bytes) and [`free_bytes`](Self::free_bytes).
     pub size_bytes: u64,
     /// What holds data, its copies or parity, or metadata, or is set aside.
     pub used_bytes: u64,
@@ -253,13 +255,46 @@ pub struct ArrayInfo {
     pub settings: Settings,
     /// What needs an operator, one sentence each.
     pub warnings: Vec<String>,
+    /// What volumes of each level can still store, if the others store nothing more.
+    #[serde(default)]
+    pub free_by_level: Vec<LevelSpace>,
+    /// The sizes of all volumes that are not in the recycle bin: what hosts were told they may
+    /// store.
+    #[serde(default)]
+    pub promised_bytes: u64,
+    /// What has stood still for ten seconds or more, and what it waits for; one sentence each.
+    #[serde(default)]
+    pub stalls: Vec<String>,
 }
 
-impl ArrayInfo {
+/// Space for volumes of a level, as hosts count it: without copies and parity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LevelSpace {
+    /// The level.
+    pub raid: Level,
+    /// What can still be stored.
+    pub free_bytes: u64,
+    /// What holds data or is kept for thick volumes.
+    #[serde(default)]
+    pub used_bytes: u64,
+}
+
+impl LevelSpace {
     /// How full it is.
     #[must_use]
     pub fn used_percent(&self) -> u64 {
-        self.used_bytes * 100 / self.size_bytes.max(1)
+        self.used_bytes * 100 / (self.used_bytes + self.free_bytes).max(1)
+    }
+}
+
+impl ArrayInfo {
+    /// How full it is: the fullest of the levels that hold something. Disks of unequal sizes can be
+    /// full for one level while others have room.
+    #[must_use]
+    pub fn used_percent(&self) -> u64 {
+        let raw = self.used_bytes * 100 / self.size_bytes.max(1);
+        let levels = self.free_by_level.iter().filter(|space| space.used_bytes > 0);
+        levels.map(LevelSpace::used_percent).max().unwrap_or(raw)
     }
 }
 

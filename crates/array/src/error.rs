@@ -45,6 +45,11 @@ pub enum ArrayError {
         /// How many there may be.
         max: usize,
     },
+    /// More volumes and snapshots than a checkpoint can hold.
+    #[error(
+        "the array has as many volumes and snapshots as it can keep track of: delete some first"
+    )]
+    TablesFull,
     /// A name that cannot be one.
     #[error("{0:?} cannot be a name: take 1 to 63 letters, digits, '-', '.', '_' or ':'")]
     BadName(String),
@@ -72,7 +77,7 @@ pub enum ArrayError {
         other: Level,
     },
     /// Not enough free space.
-    #[error("pool has {} free, volume asks for {} thick: add a disk, or leave out --thick", size(*.free_bytes), size(*.asked_bytes))]
+    #[error("there is room for {} more of this level, and a thick volume needs {}: add a disk, or make it thin", size(*.free_bytes), size(*.asked_bytes))]
     NoSpace {
         /// What there is.
         free_bytes: u64,
@@ -170,8 +175,8 @@ mod tests {
     #[test]
     fn a_refusal_says_the_reason_and_the_way_out() {
         let error = ArrayError::NoSpace { free_bytes: 12 << 30, asked_bytes: 20 << 30 };
-        let text =
-            "pool has 12 GiB free, volume asks for 20 GiB thick: add a disk, or leave out --thick";
+        let text = "there is room for 12 GiB more of this level, and a thick volume needs 20 GiB: add a disk, \
+             or make it thin";
         assert_eq!(error.to_string(), text);
         assert_eq!(size(1536), "1.5 KiB");
         assert_eq!(size(0), "0 bytes");

@@ -25,6 +25,7 @@ mod testing;
 pub mod tree;
 mod upkeep;
 mod volume;
+mod watch;
 mod wire;
 mod words;
 

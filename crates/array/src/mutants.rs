@@ -11,6 +11,8 @@ pub enum Mutant {
     NoRedo,
     /// Do not raise the label's generation when a disk fails.
     NoGeneration,
+    /// Reuse the chunks of an empty set before the record without it is durable.
+    EarlyChunks,
     /// Reuse a freed cluster before the checkpoint that freed it has committed.
     EarlyFree,
     /// Return data without looking at its checksum.

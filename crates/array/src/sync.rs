@@ -1,6 +1,7 @@
 //! Waiting for something that another task, maybe on another core, does.
 
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -56,6 +57,8 @@ impl Bell {
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
     is_taken: Mutex<bool>,
+    /// How often it was taken.
+    taken: AtomicU64,
     bell: Bell,
 }
 
@@ -71,6 +74,12 @@ impl Drop for TurnGuard<'_> {
 }
 
 impl Turn {
+    /// Which taking of it has the turn now, if any.
+    pub(crate) fn held(&self) -> Option<u64> {
+        let is_taken = *self.is_taken.lock().unwrap_or_else(PoisonError::into_inner);
+        is_taken.then(|| self.taken.load(Ordering::Relaxed))
+    }
+
     /// Waits for the turn.
     pub(crate) async fn take(&self) -> TurnGuard<'_> {
         loop {
@@ -80,6 +89,7 @@ impl Turn {
                 true,
             );
             if !before {
+                self.taken.fetch_add(1, Ordering::Relaxed);
                 return TurnGuard(self);
             }
             self.bell.after(mark).await;

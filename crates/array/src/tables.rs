@@ -1,13 +1,13 @@
 //! What is written whole with every checkpoint: volumes, snapshots, counters. Only a checkpoint
 //! changes it, so what is in memory is always what the last checkpoint record holds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Cache, Settings, SnapshotAccess};
 use crate::tree::{PageRef, Parent};
-use crate::{DiskId, Epoch, Level, VersionId};
+use crate::{CLUSTER_BYTES, DiskId, Epoch, Level, VersionId};
 
 /// A volume: the head of a line of versions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +28,13 @@ pub(crate) struct Volume {
     /// The snapshot that it belongs to: it has what hosts wrote to that, and is no volume of its own.
     pub(crate) view_of: Option<VersionId>,
     pub(crate) head: Contents,
+}
+
+impl Volume {
+    /// Clusters that its map does not have.
+    pub(crate) fn unmapped(&self) -> u64 {
+        (self.size_bytes / CLUSTER_BYTES as u64).saturating_sub(self.head.mapped)
+    }
 }
 
 /// A map and where it comes from.
@@ -79,6 +86,8 @@ pub(crate) struct Tables {
     /// Disks that are to be emptied and to leave.
     pub(crate) leaving: BTreeSet<DiskId>,
     pub(crate) settings: Settings,
+    /// Data is being moved until all disks are equally full.
+    pub(crate) rebalancing: bool,
 }
 
 impl Tables {
@@ -118,6 +127,17 @@ impl Tables {
         }
     }
 
+    /// How many maps were changed from each version; those that none was are not in it.
+    pub(crate) fn children(&self) -> HashMap<VersionId, usize> {
+        let heads = self.volumes.values().map(|volume| &volume.head);
+        let frozen = self.versions.values().map(|version| &version.contents);
+        let mut children = HashMap::new();
+        for parent in heads.chain(frozen).filter_map(|contents| contents.parent) {
+            *children.entry(parent).or_default() += 1;
+        }
+        children
+    }
+
     /// The maps that were changed from this version.
     pub(crate) fn children_of(&self, parent: VersionId) -> Vec<Option<PageRef>> {
         let heads = self.volumes.values().map(|volume| &volume.head);
@@ -138,18 +158,23 @@ impl Tables {
         }
     }
 
-    /// The space of a version can be given back. One with two children waits: what both have of it
-    /// would seem to belong to each of them alone.
-    pub(crate) fn may_go(&self, id: VersionId) -> bool {
-        self.children_of(id).len() <= 1
+    /// Versions whose space can be given back, and where each goes on. One with two children
+    /// waits: what both have of it would seem to belong to each of them alone.
+    pub(crate) fn deletions(&self) -> Vec<(VersionId, &Version, u32)> {
+        let deleted = self.versions.iter();
+        let deleted = deleted.filter_map(|(&id, v)| Some((id, v, v.deleting_from_leaf?)));
+        let mut deleted: Vec<_> = deleted.collect();
+        if !deleted.is_empty() {
+            let children = self.children();
+            deleted.retain(|(id, ..)| children.get(id).is_none_or(|count| *count <= 1));
+        }
+        deleted
     }
 
     /// The version whose space is to be given back next.
     pub(crate) fn next_deletion(&self) -> Option<VersionId> {
-        let waiting = self.versions.iter().filter(|(_, v)| v.deleting_from_leaf.is_some());
-        let ready = waiting.filter(|&(&id, _)| self.may_go(id));
         // The one that was begun goes on, so that there is never a second one half-way.
-        ready.max_by_key(|(_, v)| v.deleting_from_leaf).map(|(&id, _)| id)
+        self.deletions().into_iter().max_by_key(|(_, _, from)| *from).map(|(id, ..)| id)
     }
 
     /// Panics when an invariant does not hold.
@@ -169,5 +194,33 @@ impl Tables {
         }
         let begun = self.versions.values().filter(|v| v.deleting_from_leaf > Some(0));
         assert!(begun.count() <= 1, "invariant 2: one deletion at a time");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn questions_about_deletions_take_no_longer_for_each_when_there_are_many() {
+        let mut tables = Tables::default();
+        for number in 1..60_000u32 {
+            let parent = (number > 1).then(|| VersionId(number - 1));
+            let contents = Contents { root: None, parent, mapped: 0 };
+            let (epoch, deleting_from_leaf) = (Epoch(number), Some(0));
+            let version = Version { contents, epoch, snapshot: None, deleting_from_leaf };
+            tables.versions.insert(VersionId(number), version);
+        }
+        let began = Instant::now();
+        assert_eq!(tables.deletions().len(), 59_999);
+        assert!(tables.next_deletion().is_some());
+        // Looking through all for each of them would take minutes.
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        // One with two children waits for one of them to go.
+        let second = tables.versions[&VersionId(2)].clone();
+        tables.versions.insert(VersionId(70_000), second);
+        assert!(tables.deletions().iter().all(|(id, ..)| *id != VersionId(1)));
     }
 }

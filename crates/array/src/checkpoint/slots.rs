@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use block::{BlockDevice, BlockError, WriteFlags};
-use ring::Buf;
+use ring::Region;
 
 use crate::join::join_all;
 use crate::label::{ArrayId, Layout};
@@ -66,6 +66,9 @@ pub enum SlotError {
         /// What the last disk that failed said.
         error: BlockError,
     },
+    /// The machine has no memory for it now; nothing was written.
+    #[error("there is no memory for a checkpoint")]
+    NoMemory,
     /// More than a slot holds.
     #[error("a checkpoint of {len_bytes} bytes exceeds the {max_bytes} bytes of its slot")]
     TooLong {
@@ -117,7 +120,7 @@ pub fn payload_bytes_max(layout: &Layout) -> u64 {
 /// same order.
 ///
 /// # Errors
-/// [`SlotError::TooLong`]; then nothing was written.
+/// [`SlotError::TooLong`] and [`SlotError::NoMemory`]; then nothing was written.
 pub async fn write_slot(
     devices: &[Arc<dyn BlockDevice>],
     layout: &Layout,
@@ -129,22 +132,23 @@ pub async fn write_slot(
     if len_bytes > max_bytes {
         return Err(SlotError::TooLong { len_bytes, max_bytes });
     }
-    let mut image = vec![0; BLOCK_BYTES + payload.len().next_multiple_of(BLOCK_BYTES)];
-    put(&mut image, BLOCK_BYTES, payload);
-    let crc = crc32c(&image[BLOCK_BYTES..]);
-    Head { array, number, len_bytes, crc }.encode(&mut image[..BLOCK_BYTES]);
+    let mut bytes = vec![0; BLOCK_BYTES + payload.len().next_multiple_of(BLOCK_BYTES)];
+    put(&mut bytes, BLOCK_BYTES, payload);
+    let crc = crc32c(&bytes[BLOCK_BYTES..]);
+    Head { array, number, len_bytes, crc }.encode(&mut bytes[..BLOCK_BYTES]);
     let at = layout.checkpoint_at(number % 2);
-    assert!(at + image.len() as u64 <= at + layout.checkpoint_bytes, "a record fits its slot");
+    assert!(bytes.len() as u64 <= layout.checkpoint_bytes, "a record fits its slot");
+    // Memory of its own, once for all devices: hosts may have used up the pool.
+    let image = Region::new(bytes.len()).map_err(|_| SlotError::NoMemory)?;
+    image.write(0, &bytes);
     let writes = devices.iter().map(|device| Box::pin(write_image(&**device, at, &image)));
     Ok(join_all(writes.collect()).await)
 }
 
-async fn write_image(device: &dyn BlockDevice, at: u64, image: &[u8]) -> Result<(), BlockError> {
-    for (piece, bytes) in image.chunks(PIECE_BYTES).enumerate() {
-        let mut buf = Buf::alloc(bytes.len()).ok_or(BlockError::NoMemory)?;
-        buf.copy_from_slice(bytes);
-        let at = at + (piece * PIECE_BYTES) as u64;
-        device.write(at, buf.freeze(), WriteFlags::VOLATILE).await?;
+async fn write_image(device: &dyn BlockDevice, at: u64, image: &Region) -> Result<(), BlockError> {
+    for from in (0..image.len()).step_by(PIECE_BYTES) {
+        let piece = image.slice(from, PIECE_BYTES.min(image.len() - from));
+        device.write(at + from as u64, piece, WriteFlags::VOLATILE).await?;
     }
     device.flush().await
 }

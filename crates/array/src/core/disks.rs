@@ -7,9 +7,9 @@ use std::sync::Arc;
 use block::{BlockDevice, BlockError};
 use futures_util::future::join_all;
 
-use super::Core;
 use super::touched::Stripe;
-use crate::checkpoint::slots::write_slot;
+use super::{Core, RETRY};
+use crate::checkpoint::slots::{SlotError, write_slot};
 use crate::error::ArrayError;
 use crate::label::Label;
 use crate::membership::Event;
@@ -112,8 +112,13 @@ impl Core {
         }
         holders.extend(joining.iter().cloned());
         let devices: Vec<_> = holders.iter().map(|disk| Arc::clone(disk.device())).collect();
-        let written = write_slot(&devices, &self.layout, self.id, number, payload).await;
-        let results = written.map_err(|error| ArrayError::Damaged(error.to_string()))?;
+        let results = loop {
+            match write_slot(&devices, &self.layout, self.id, number, payload).await {
+                Ok(results) => break results,
+                Err(SlotError::NoMemory) => self.env.sleep(RETRY).await,
+                Err(error) => return Err(ArrayError::Damaged(error.to_string())),
+            }
+        };
         let is_new = |disk: &Arc<Disk>| joining.iter().any(|joined| joined.id() == disk.id());
         let pairs = holders.iter().zip(&results);
         let joined = pairs.filter(|(disk, result)| result.is_ok() && is_new(disk));

@@ -107,7 +107,8 @@ impl Core {
         member.close();
         // What it took since the last flush may be gone when it is back.
         for (set, stripe) in self.touched.all() {
-            let set = self.sets.get(set);
+            // One that was dissolved since holds nothing.
+            let Some(set) = self.sets.find(set) else { continue };
             // With too many away already nobody else could tell what it should be.
             if self.missing_members(&set) <= set.losses_max() {
                 set.mark_stale(stripe, disk);

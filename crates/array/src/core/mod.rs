@@ -3,7 +3,9 @@
 mod disks;
 mod known;
 mod membership;
+mod memory;
 mod pages;
+mod record;
 mod sets;
 mod space;
 mod state;
@@ -19,13 +21,16 @@ use crate::label::{ArrayId, Layout};
 use crate::raid::Raid;
 use crate::sync::{Bell, Turn};
 use crate::volume::Ahead;
+use crate::watch::{Beat, Watch};
 use crate::{Env, Level};
 
 pub(crate) use known::{Knowledge, Known, Met};
 pub(crate) use membership::{Alarm, HOLDERS};
+pub(crate) use memory::{RESERVE_BYTES, batch_clusters};
+pub(crate) use record::{RecordRoom, VERSION_BYTES, VOLUME_BYTES, taken_bytes};
 pub(crate) use sets::{Sets, until_done};
 pub(crate) use space::{Image, Space};
-pub(crate) use state::{Limbo, Live, Redone, Request, State, Wanted};
+pub(crate) use state::{Asker, Limbo, Live, Redone, Request, State, Wanted};
 pub(crate) use touched::Touched;
 
 /// Before what failed for a passing reason is tried again.
@@ -61,10 +66,16 @@ pub(crate) struct Core {
     pub(crate) disk_commands: Turn,
     /// Rings when the checkpointer should look whether there is work.
     pub(crate) work: Bell,
-    /// Rings when a checkpoint has ended, well or not.
-    pub(crate) committed: Bell,
     /// Rings when clusters that an atomic operation held are free again.
     pub(crate) unlocked: Bell,
+    /// Rings when a rebalancing has ended.
+    pub(crate) balanced: Bell,
+    /// Where checkpoints, upkeep and repairs are.
+    pub(crate) checkpoint_beat: Beat,
+    pub(crate) upkeep_beat: Beat,
+    pub(crate) repair_beat: Beat,
+    /// What stands still.
+    pub(crate) watch: Mutex<Watch>,
 }
 
 impl Core {

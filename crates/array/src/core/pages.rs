@@ -35,7 +35,8 @@ impl Core {
 
     /// Brings a page into the cache; false when no copy of it is whole.
     async fn load(&self, wanted: PageRef) -> bool {
-        match self.read_page(wanted).await {
+        // Hosts wait for pages with their buffers in hand.
+        match ring::with_reserve(self.read_page(wanted)).await {
             Some(page) => {
                 self.lock().pages.insert(wanted, Arc::new(page));
                 true

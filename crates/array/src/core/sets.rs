@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
 use block::{BlockError, WriteFlags};
-use ring::{Buf, Data};
+use ring::Data;
 
-use super::Core;
+use super::{Core, RETRY};
 use crate::error::ArrayError;
 use crate::raid::{Layout, Read, ReadError, Set, WriteError};
 use crate::tree::{Page, PageAddr, PageRef};
@@ -32,6 +32,13 @@ impl Sets {
 
     pub(crate) fn find(&self, id: SetId) -> Option<Arc<Set>> {
         self.0.read().expect("no panic under this lock").get(&id).cloned()
+    }
+
+    /// Takes out a set, if nobody else has it at hand.
+    pub(crate) fn remove_unused(&self, id: SetId) -> Option<Arc<Set>> {
+        let mut sets = self.0.write().expect("no panic under this lock");
+        let is_unused = sets.get(&id).is_some_and(|set| Arc::strong_count(set) == 1);
+        if is_unused { sets.remove(&id) } else { None }
     }
 
     /// All of them, as a checkpoint keeps them.
@@ -73,24 +80,32 @@ impl Core {
             .await
     }
 
-    /// A page, from the first copy that verifies; others that do not are written again.
+    /// A page, from the first copy that verifies; others that do not are written again. Copies
+    /// that cannot be read for a passing reason, such as memory, are tried until they can.
     pub(super) async fn read_page(&self, wanted: PageRef) -> Option<Page> {
         let (slot, block) = wanted.addr.slot();
         let set = self.sets.find(wanted.addr.set())?;
-        let mut is_bad = false;
-        for member in 0..set.members().len() {
-            let copy = self.raid.read_copy(&set, slot, block..block + 1, member).await;
-            let Some(bytes) = copy.ok().and_then(|data| data.to_buf()) else { continue };
-            let page: Page = bytes[..].try_into().expect("a block was asked for");
-            if wanted.verifies(&page) {
-                if is_bad {
-                    self.rewrite_page(&set, wanted, page).await;
+        loop {
+            let (mut is_bad, mut is_passing) = (false, false);
+            for member in 0..set.members().len() {
+                let copy = self.raid.read_copy(&set, slot, block..block + 1, member).await;
+                is_passing |= matches!(copy, Err(ReadError::Later(_)));
+                let Ok(data) = copy else { continue };
+                let mut page: Page = [0; BLOCK_BYTES];
+                data.copy_to(0, &mut page);
+                if wanted.verifies(&page) {
+                    if is_bad {
+                        self.rewrite_page(&set, wanted, page).await;
+                    }
+                    return Some(page);
                 }
-                return Some(page);
+                is_bad = true;
             }
-            is_bad = true;
+            if !is_passing {
+                return None;
+            }
+            self.env.sleep(RETRY).await;
         }
-        None
     }
 
     /// Some copy of this page was not it.
@@ -110,7 +125,7 @@ impl Core {
             }
             Arc::clone(&state.readers)
         };
-        let Some(mut buf) = Buf::alloc(BLOCK_BYTES) else { return };
+        let mut buf = self.buffer(BLOCK_BYTES).await;
         buf.copy_from_slice(&page);
         let write = self.raid.write_slot(set, slot, block, buf.freeze(), WriteFlags::VOLATILE);
         if let Err(error) = write.await {
@@ -122,7 +137,7 @@ impl Core {
     pub(crate) async fn write_page(&self, addr: PageAddr, page: &Page) -> Result<(), ArrayError> {
         let (slot, block) = addr.slot();
         let set = self.sets.get(addr.set());
-        let mut buf = Buf::alloc(BLOCK_BYTES).ok_or(BlockError::NoMemory)?;
+        let mut buf = self.buffer(BLOCK_BYTES).await;
         buf.copy_from_slice(page);
         let data = buf.freeze();
         let flags = WriteFlags::VOLATILE;

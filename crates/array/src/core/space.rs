@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::record::set_bytes_max;
 use super::{Core, State};
 use crate::error::ArrayError;
 use crate::journal::Record;
@@ -17,6 +18,8 @@ use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId, Level, Place, SetId};
 
 /// One chunk in so many is kept for metadata, times its copies: maps take 80 bytes for a cluster.
 const METADATA_SHARE: u64 = 256;
+/// A run takes up to three bytes: sets have less than two million slots.
+const RUNS_PER_WORD: usize = 2;
 /// Pages of a strip.
 const STRIP_PAGES: u32 = (CLUSTER_BYTES / BLOCK_BYTES) as u32;
 
@@ -34,12 +37,16 @@ pub(crate) struct Space {
     pub(crate) chunks: Chunks,
     image: BTreeMap<SetId, Vec<u64>>,
     pub(crate) next_set: u32,
+    /// What a checkpoint record says about all sets, at its longest.
+    pub(crate) record_bytes: u64,
+    /// The last slot of some set became free.
+    has_emptied: bool,
 }
 
 /// How a set's slots are kept: as they are, or as runs, whichever is shorter.
 #[derive(Debug, Serialize, Deserialize)]
 enum Packed {
-    Words(Vec<u64>),
+    Bytes(Vec<u8>),
     /// Lengths, in turn of slots not taken and of slots taken.
     Runs(Vec<u32>),
 }
@@ -164,14 +171,35 @@ impl Space {
     fn add_set(&mut self, set: &Set, slots: Slots) {
         let disks = set.members().iter().map(|seat| seat.disk).collect();
         self.next_set = self.next_set.max(set.id().0 + 1);
+        self.record_bytes += record_bytes(set);
         self.pool.add(set.id(), kind_of(set), slots, disks);
+    }
+
+    /// Sets below `before` that hold nothing and can be done without. Where `is_used`, as many as
+    /// are filled side by side stay, so that sets are not made and dissolved in turn.
+    pub(crate) fn idle_sets(&self, before: u32, is_used: impl Fn(Kind) -> bool) -> Vec<SetId> {
+        let kinds = Level::ALL.map(Kind::Data).into_iter().chain([Kind::Metadata]);
+        let idle = kinds.flat_map(|kind| self.pool.idle_sets(kind, is_used(kind)));
+        idle.filter(|id| id.0 < before).collect()
+    }
+
+    /// Whether a set became empty since this was last asked.
+    pub(crate) fn take_emptied(&mut self) -> bool {
+        std::mem::take(&mut self.has_emptied)
+    }
+
+    /// A set that holds nothing; its chunks are still in use.
+    pub(crate) fn remove_set(&mut self, set: &Set) {
+        self.pool.remove(set.id());
+        self.image.remove(&set.id());
+        self.record_bytes -= record_bytes(set);
     }
 
     /// Places and pages that nobody reads any more are free.
     pub(crate) fn release(&mut self, places: &[Place], pages: &[PageAddr]) {
         let pages = pages.iter().map(|page| Place::new(page.set(), page.index()));
         let places = if mutants::is(Mutant::EarlyFree) { &[] } else { places };
-        self.pool.settle(places.iter().copied().chain(pages));
+        self.has_emptied |= self.pool.settle(places.iter().copied().chain(pages));
     }
 
     /// What [`Mutant::EarlyFree`] does.
@@ -205,6 +233,20 @@ impl Space {
         self.pool.available(level) + more
     }
 
+    /// Whether new sets of this level need `disk`: without it there are too few disks, or no room
+    /// although there is some with it.
+    pub(crate) fn level_needs(&self, level: Level, disk: DiskId) -> bool {
+        let is_open = self.chunks.is_open(disk);
+        let all = self.chunks.disks_open() + usize::from(!is_open);
+        let Some(width) = width(level, all.saturating_sub(1)) else {
+            return all >= level.disks_min();
+        };
+        let has_room = self.pool.available(level) > 0;
+        let possible = self.chunks.sets_possible_without(disk, width);
+        let has_some = self.chunks.counts(disk).is_some_and(|(chunks, used)| used < chunks);
+        !has_room && possible == 0 && has_some
+    }
+
     /// Whether a disk takes new chunks; one for the journal alone never does.
     pub(crate) fn open_disk(&mut self, disk: DiskId, is_open: bool) {
         if self.chunks.counts(disk).is_some() {
@@ -235,6 +277,10 @@ pub(crate) fn kind_of(set: &Set) -> Kind {
     set.level().map_or(Kind::Metadata, Kind::Data)
 }
 
+fn record_bytes(set: &Set) -> u64 {
+    set_bytes_max(kind_of(set), set.members().len(), set.stripes())
+}
+
 fn empty_slots(set: &Set) -> Slots {
     match set.level() {
         None => Slots::new(1, set.stripes() * STRIP_PAGES),
@@ -251,8 +297,8 @@ impl Packed {
                 is_taken = !is_taken;
                 runs.push(0);
                 // Longer than the words themselves: no use.
-                if runs.len() > words.len() * 2 {
-                    return Self::Words(words.to_vec());
+                if runs.len() > words.len() * RUNS_PER_WORD {
+                    return Self::Bytes(words.iter().flat_map(|word| word.to_le_bytes()).collect());
                 }
             }
             *runs.last_mut().expect("it has one from the start") += 1;
@@ -262,7 +308,10 @@ impl Packed {
 
     fn words(self) -> Vec<u64> {
         let runs = match self {
-            Self::Words(words) => return words,
+            Self::Bytes(bytes) => {
+                let words = bytes.chunks_exact(8).map(|word| word.try_into().expect("eight bytes"));
+                return words.map(u64::from_le_bytes).collect();
+            }
             Self::Runs(runs) => runs,
         };
         // A damaged record must not make us allocate without end: no set has that many slots.
@@ -371,6 +420,9 @@ impl Core {
     /// Makes a set of free chunks and writes that down; `spare` chunks may be used too.
     fn make_set(&self, state: &mut State, kind: Kind, spare: bool) -> bool {
         let Some(width) = width(kind, state.space.chunks.disks_open()) else { return false };
+        if !state.has_record_for(kind, width, &self.layout) {
+            return false;
+        }
         let busy = state.space.pool.busy_disks(kind);
         let Space { chunks, .. } = &mut state.space;
         let apart = chunks.allocate_apart(width, &busy);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::api::Event;
 
-use super::Space;
+use super::{RecordRoom, Space};
 use crate::engine::Payload;
 use crate::error::ArrayError;
 use crate::label::Label;
@@ -28,7 +28,33 @@ pub(crate) struct Request {
     #[allow(clippy::type_complexity)]
     pub(crate) change: Box<dyn FnOnce(&mut Tables, &mut State) -> Result<(), ArrayError> + Send>,
     /// Told when the checkpoint that has it is durable.
-    pub(crate) reply: Reply<Result<(), ArrayError>>,
+    pub(crate) asker: Asker,
+}
+
+/// Who asked for a change and waits for the answer.
+///
+/// Whatever becomes of the change, they are answered: one that is dropped says that the array has
+/// stopped.
+#[derive(Debug)]
+pub(crate) struct Asker(Option<Reply<Result<(), ArrayError>>>);
+
+impl Asker {
+    pub(crate) fn new(reply: Reply<Result<(), ArrayError>>) -> Self {
+        Self(Some(reply))
+    }
+
+    pub(crate) fn answer(mut self, result: Result<(), ArrayError>) {
+        let reply = self.0.take().expect("an answer is given once");
+        reply.give(result);
+    }
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        if let Some(reply) = self.0.take() {
+            reply.give(Err(ArrayError::Stopped("a checkpoint did not end".into())));
+        }
+    }
 }
 
 /// What a checkpoint freed, and who may still be reading it.
@@ -83,9 +109,13 @@ pub(crate) struct State {
     /// Of what is written now.
     pub(crate) epoch: Epoch,
     pub(crate) next_version: u32,
+    /// How long the next checkpoint record may get.
+    pub(crate) record: RecordRoom,
     /// The last one that is durable.
     pub(crate) checkpoint: u64,
     pub(crate) requests: Vec<Request>,
+    /// What the checkpoint that runs keeps for thick volumes that it makes.
+    pub(crate) promised: Vec<(Level, u64)>,
     /// Clusters that were replaced in the overlay itself: no map ever had them.
     pub(crate) replaced: Vec<Place>,
     /// How many clusters were written to new places since the last checkpoint began; as many old
@@ -135,7 +165,12 @@ pub(crate) struct Wanted {
 
 impl State {
     /// As a checkpoint and the labels have it, before the journal.
-    pub(crate) fn new(payload: &Payload, label: &Label, space: Space, cache_bytes: usize) -> Self {
+    pub(crate) fn new(
+        (payload, payload_bytes): (&Payload, usize),
+        label: &Label,
+        space: Space,
+        cache_bytes: usize,
+    ) -> Self {
         Self {
             tables: payload.tables.clone(),
             live: BTreeMap::new(),
@@ -143,8 +178,10 @@ impl State {
             space,
             epoch: payload.epoch,
             next_version: payload.next_version,
+            record: RecordRoom::new(&label.layout, payload.tables_bytes(payload_bytes)),
             checkpoint: payload.number,
             requests: Vec::new(),
+            promised: Vec::new(),
             replaced: Vec::new(),
             moved: 0,
             wanted_for: None,
@@ -171,6 +208,19 @@ impl State {
             Some(reason) => Err(ArrayError::Stopped(reason.clone())),
             None => Ok(()),
         }
+    }
+
+    /// What people are told of an array that has stopped by itself: nothing on it is served.
+    pub(crate) fn stop_reason(&self) -> Option<String> {
+        let reason = self.stopped.as_ref()?;
+        Some(format!("the array has stopped, nothing on it is served: {reason}"))
+    }
+
+    /// Whether new sets of a level in use, or of the one that volumes get, need `disk`.
+    pub(crate) fn needs_open(&self, disk: DiskId, level: Level) -> bool {
+        let used = self.tables.volumes.values().map(|volume| volume.level);
+        let levels: BTreeSet<Level> = used.chain([level]).collect();
+        levels.into_iter().any(|level| self.space.level_needs(level, disk))
     }
 
     /// Whether a disk has left the array.

@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use ring::{Buf, Data};
-
 use super::Checkpoint;
 use crate::core::{Core, State};
 use crate::error::ArrayError;
@@ -154,10 +152,8 @@ impl Core {
                     state.zero(volume, block_at, 1);
                 }
                 Block::Journal(position) => {
-                    let mut buf = Buf::alloc(BLOCK_BYTES).ok_or(block::BlockError::NoMemory)?;
-                    self.journal.read(*position, &mut buf);
                     let record = Record::Data { volume, block: block_at, blocks: 1 };
-                    let data: Data = buf.freeze();
+                    let data = self.journal.payload(*position, BLOCK_BYTES);
                     let added = self.journal.append_reserved(&record, Some(&data)).map_err(full)?;
                     open(state, volume).write(block_at, 1, added.position);
                 }

@@ -7,7 +7,7 @@ use futures_util::stream;
 
 use super::Checkpoint;
 use super::payload::Payload;
-use crate::core::{Limbo, Live, State};
+use crate::core::{Limbo, Live, Request, State};
 use crate::error::ArrayError;
 use crate::mutants::{self, Mutant};
 use crate::raid::Seat;
@@ -31,34 +31,32 @@ impl Checkpoint {
     }
 
     /// Makes the checkpoint the one to start from.
-    pub(super) async fn commit(mut self) -> Result<(), ArrayError> {
-        let replies = self.apply_requests();
+    pub(super) async fn commit(&mut self) -> Result<(), ArrayError> {
+        self.apply_requests();
+        self.core.checkpoint_beat.at("pages of the maps to be written");
         self.write_pages().await?;
+        self.core.checkpoint_beat.at("its record to be written");
         // First these: a chunk that is left from here on may be in the record still.
         let left_chunks = std::mem::take(&mut self.core.lock().left_chunks);
         let payload = self.payload();
         payload.tables.check();
-        self.core.write_record(self.number, &payload.encode()).await?;
-        let core = Arc::clone(&self.core);
-        self.settle(payload, left_chunks);
-        for (reply, result) in replies {
-            reply.give(result);
+        let record = payload.encode();
+        self.core.write_record(self.number, &record).await?;
+        let tables_bytes = payload.tables_bytes(record.len());
+        self.settle(payload, tables_bytes, left_chunks);
+        for (asker, result) in self.answers.drain(..) {
+            asker.answer(result);
         }
-        core.committed.ring();
         Ok(())
     }
 
     /// Does what operators asked for.
-    #[allow(clippy::type_complexity)]
-    fn apply_requests(
-        &mut self,
-    ) -> Vec<(crate::sync::Reply<Result<(), ArrayError>>, Result<(), ArrayError>)> {
+    fn apply_requests(&mut self) {
         let state = &mut *self.core.lock();
-        let requests = std::mem::take(&mut self.requests);
-        requests
-            .into_iter()
-            .map(|request| (request.reply, (request.change)(&mut self.next, state)))
-            .collect()
+        for Request { change, asker } in std::mem::take(&mut self.requests) {
+            let result = change(&mut self.next, state);
+            self.answers.push((asker, result));
+        }
     }
 
     async fn write_pages(&mut self) -> Result<(), ArrayError> {
@@ -70,6 +68,7 @@ impl Checkpoint {
         let mut running = stream::iter(writes).buffer_unordered(PAGES_IN_FLIGHT);
         while let Some(result) = running.next().await {
             result?;
+            core.checkpoint_beat.tick();
         }
         if !mutants::is(Mutant::NoFlush) {
             core.flush_disks().await?;
@@ -78,9 +77,11 @@ impl Checkpoint {
     }
 
     fn payload(&mut self) -> Payload {
-        let state = &mut *self.core.lock();
+        let core = Arc::clone(&self.core);
+        let state = &mut *core.lock();
         state.space.settle_maps(&self.gained, &self.freed, &self.freed_pages);
         state.space.give_up(&self.unused, &self.unused_pages);
+        self.dissolve_sets(state);
         Payload {
             number: self.number,
             mark: self.mark,
@@ -95,10 +96,11 @@ impl Checkpoint {
     }
 
     /// The record is durable: memory follows.
-    fn settle(self, payload: Payload, left_chunks: Vec<Seat>) {
+    fn settle(&mut self, payload: Payload, tables_bytes: u64, left_chunks: Vec<Seat>) {
         let core = &self.core;
         let state = &mut *core.lock();
         state.checkpoint = self.number;
+        state.record.settle(tables_bytes);
         state.redone.clear();
         state.tables = payload.tables;
         state.pages.release();
@@ -107,12 +109,19 @@ impl Checkpoint {
                 live.overlay.drop_frozen(segments.len());
             }
         }
+        // From here on the volumes themselves keep it.
+        for (level, clusters) in std::mem::take(&mut state.promised) {
+            state.space.change_kept(level, clusters, 0);
+        }
         state.adopt_volumes();
         let readers = std::mem::take(&mut state.readers);
-        let (mut places, mut pages) = (self.freed, self.freed_pages);
-        places.extend(self.unused);
-        pages.extend(self.unused_pages);
+        let mut places = std::mem::take(&mut self.freed);
+        let mut pages = std::mem::take(&mut self.freed_pages);
+        places.append(&mut self.unused);
+        pages.append(&mut self.unused_pages);
         state.limbo.push(Limbo { readers, places, pages });
+        let left_chunks: Vec<Seat> =
+            left_chunks.into_iter().chain(self.dissolved.drain(..)).collect();
         if !left_chunks.is_empty() {
             // Whoever was to be emptied may be empty now.
             core.upkeep.ring();
@@ -129,6 +138,8 @@ impl Checkpoint {
         }
         core.journal.trim(self.mark);
         state.empty_limbo();
+        // Sets that are empty since then are for the next one.
+        state.wants_checkpoint |= state.space.take_emptied();
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Checkpoint;
 use super::merge::{Work, Written};
 use crate::api::SnapshotAccess;
-use crate::core::State;
+use crate::core::{State, batch_clusters};
 use crate::error::ArrayError;
 use crate::mutants::{self, Mutant};
 use crate::overlay::{Base, Patch, Segment};
@@ -14,8 +14,6 @@ use crate::tables::{Snapshot, Version};
 use crate::tree::{Draft, Missing, leaf};
 use crate::{Level, Place, VersionId};
 
-/// Clusters whose data is on its way at the same time.
-const BATCH_CLUSTERS: usize = 64;
 /// Leaves that are unmapped under one lock.
 const BATCH_LEAVES: u32 = 256;
 
@@ -77,11 +75,12 @@ impl Checkpoint {
         }
         let mut patches = segment.patches();
         loop {
-            let batch: Vec<(u64, &Patch)> = patches.by_ref().take(BATCH_CLUSTERS).collect();
+            let batch: Vec<(u64, &Patch)> = patches.by_ref().take(batch_clusters()).collect();
             if batch.is_empty() {
                 break;
             }
             self.destage_batch(&mut target, &batch).await?;
+            self.core.checkpoint_beat.tick();
         }
         self.finish_segment(target, segment).await
     }

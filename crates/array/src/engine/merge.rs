@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use block::BlockError;
 use futures_util::future::try_join_all;
 use ring::{Buf, Data};
 
@@ -110,7 +109,7 @@ impl Checkpoint {
             } else if !work.patch.has_blocks() {
                 written.push(work.written(work.base));
             } else if work.base.is_some() && (work.is_ours || mutants::is(Mutant::NoCopyOnWrite)) {
-                in_place.push(self.core.runs_of(work)?);
+                in_place.push(self.core.runs_of(work).await);
             } else {
                 merges.push(work);
             }
@@ -133,7 +132,7 @@ impl Core {
     }
 
     /// Changed blocks as runs, with the entry that they lead to.
-    fn runs_of(&self, work: Work) -> Result<InPlace, ArrayError> {
+    async fn runs_of(&self, work: Work) -> InPlace {
         let mut entry = work.base.expect("changed where it lies");
         let mut runs: Vec<Run> = Vec::new();
         let mut at = 0;
@@ -144,7 +143,7 @@ impl Core {
                 at += 1;
                 continue;
             }
-            let mut buf = Buf::alloc(len * BLOCK_BYTES).ok_or(BlockError::NoMemory)?;
+            let mut buf = self.buffer(len * BLOCK_BYTES).await;
             for (index, bytes) in buf.chunks_exact_mut(BLOCK_BYTES).enumerate() {
                 self.block_bytes(rest[index], bytes);
                 let (set, slot) = (entry.place.set(), entry.place.slot());
@@ -153,12 +152,13 @@ impl Core {
             runs.push(Run { first: at, data: buf.freeze() });
             at += len;
         }
-        Ok(InPlace { work, entry, runs })
+        InPlace { work, entry, runs }
     }
 
     /// A whole cluster: the base with the changed blocks over it.
     async fn merge(self: &Arc<Self>, work: Work) -> Result<Fresh, ArrayError> {
-        let mut buf = Buf::zeroed(CLUSTER_BYTES).ok_or(BlockError::NoMemory)?;
+        let mut buf = self.buffer(CLUSTER_BYTES).await;
+        buf.fill(0);
         let mut poisoned = 0u16;
         let is_kept = |block: &Block| *block == Block::Base;
         if let (Some(base), Some(first)) = (work.base, work.patch.blocks.iter().position(is_kept)) {

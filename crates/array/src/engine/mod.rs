@@ -18,6 +18,7 @@ mod aside;
 mod commit;
 mod delete;
 mod destage;
+mod dissolve;
 mod gather;
 mod merge;
 mod payload;
@@ -30,11 +31,12 @@ pub(crate) use redo::Unfinished;
 
 use std::sync::Arc;
 
-use crate::core::{Core, Request};
+use crate::core::{Asker, Core, Request};
 use crate::error::ArrayError;
 use crate::journal::Mark;
 use crate::mutants::{self, Mutant};
 use crate::overlay::Segment;
+use crate::raid::Seat;
 use crate::tables::Tables;
 use crate::tree::{Page, PageAddr, PageRef};
 use crate::{Epoch, Place, VersionId};
@@ -50,6 +52,8 @@ struct Checkpoint {
     /// Volumes with what is destaged, oldest segment first.
     frozen: Vec<(VersionId, Vec<Arc<Segment>>)>,
     requests: Vec<Request>,
+    /// What those are told who asked for changes that are made.
+    answers: Vec<(Asker, Result<(), ArrayError>)>,
     /// What the tables become.
     next: Tables,
     /// Clusters that maps have from now on ...
@@ -62,27 +66,31 @@ struct Checkpoint {
     /// Places and pages that were taken for a volume that had to be set aside.
     unused: Vec<Place>,
     unused_pages: Vec<PageAddr>,
+    /// Sets from this number on were made after it began: the journal tells of them.
+    sets_before: u32,
+    /// Chunks of sets that the record does not have any more.
+    dissolved: Vec<Seat>,
     /// Pages to be written.
     pages: Vec<(PageRef, Arc<Page>)>,
 }
 
 impl Core {
-    /// One checkpoint.
-    ///
-    /// # Errors
-    /// When metadata cannot be read or written: the array cannot go on then.
-    pub(crate) async fn checkpoint(self: &Arc<Self>) -> Result<(), ArrayError> {
+    /// One checkpoint. If metadata cannot be read or written the array stops; whoever asked for
+    /// something is answered in any case.
+    pub(crate) async fn checkpoint(self: &Arc<Self>) {
+        self.checkpoint_beat.at("a check of the maps to end");
         let _turn = self.checkpointing.take().await;
-        let mut run = self.freeze();
-        // In place only what the journal has for sure: else a crash could leave a block that
-        // neither the old checksum nor the journal explains.
-        self.journal.durable_until(run.mark).await?;
-        if mutants::is(Mutant::EarlyTrim) {
-            self.journal.trim(run.mark);
+        if self.lock().stopped.is_some() {
+            self.checkpoint_beat.rest();
+            return;
         }
-        run.delete_step().await?;
-        run.destage().await?;
-        run.commit().await
+        let mut run = self.freeze();
+        if let Err(error) = run.carry_out().await {
+            // First this: who is answered must not find the array running.
+            self.stop(&error);
+            run.refuse(&error);
+        }
+        self.checkpoint_beat.rest();
     }
 
     fn freeze(self: &Arc<Self>) -> Checkpoint {
@@ -105,6 +113,7 @@ impl Core {
             epoch,
             frozen,
             requests: std::mem::take(&mut state.requests),
+            answers: Vec::new(),
             next: state.tables.clone(),
             gained: Vec::new(),
             freed: std::mem::take(&mut state.replaced),
@@ -112,7 +121,36 @@ impl Core {
             paid: 0,
             unused: Vec::new(),
             unused_pages: Vec::new(),
+            sets_before: state.space.next_set,
+            dissolved: Vec::new(),
             pages: Vec::new(),
+        }
+    }
+}
+
+impl Checkpoint {
+    async fn carry_out(&mut self) -> Result<(), ArrayError> {
+        // In place only what the journal has for sure: else a crash could leave a block that
+        // neither the old checksum nor the journal explains.
+        let beat = &Arc::clone(&self.core).checkpoint_beat;
+        beat.at("the journal to be on its disks");
+        self.core.journal.durable_until(self.mark).await?;
+        if mutants::is(Mutant::EarlyTrim) {
+            self.core.journal.trim(self.mark);
+        }
+        beat.at("maps of what is deleted");
+        self.delete_step().await?;
+        beat.at("data to be in its place");
+        self.destage().await?;
+        self.commit().await
+    }
+
+    /// Tells all who asked for something that it did not happen: the record that has it is not
+    /// durable.
+    fn refuse(self, error: &ArrayError) {
+        let waiting = self.requests.into_iter().map(|request| request.asker);
+        for asker in waiting.chain(self.answers.into_iter().map(|(asker, _)| asker)) {
+            asker.answer(Err(error.clone()));
         }
     }
 }

@@ -33,6 +33,12 @@ impl Payload {
         postcard::to_stdvec(self).expect("plain data in memory can be encoded")
     }
 
+    /// What all but the sets and their slots takes of the record, which has `len` bytes.
+    pub(crate) fn tables_bytes(&self, len: usize) -> u64 {
+        let images = self.space.values().map(Vec::len).sum::<usize>();
+        (len - self.sets.len() - images) as u64
+    }
+
     /// # Errors
     /// [`ArrayError::Damaged`] when these bytes, although whole, make no sense.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ArrayError> {

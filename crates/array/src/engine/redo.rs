@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use block::{BlockDevice, BlockError, WriteFlags};
-use futures_util::future::join_all;
-use ring::{Buf, Data};
+use ring::Data;
 
 use super::Checkpoint;
 use super::gather::{Writes, all_done};
@@ -107,6 +106,7 @@ impl Checkpoint {
         for update in updates {
             core.note_redone(&core.sets.get(update.set), update);
         }
+        core.checkpoint_beat.tick();
         core.note_written(self.number, updates).await
     }
 }
@@ -311,7 +311,10 @@ impl Core {
 
     async fn read_wave(&self, device: &dyn BlockDevice, half: u64) -> Option<Wave> {
         let at = self.layout.redo_at() + redo::half_at(self.layout.redo_bytes, half);
-        let bytes = read_pieces(device, at, redo::half_bytes(self.layout.redo_bytes)).await?;
+        let len = redo::half_bytes(self.layout.redo_bytes) as usize;
+        let mut buf = self.buffer(len).await;
+        self.read_pieces(device, at, &mut buf).await?;
+        let bytes = buf.freeze();
         match redo::decode(&self.id.0, &bytes) {
             Ok(wave) => Some(wave),
             Err(RedoError::Absent) => None,
@@ -347,15 +350,21 @@ async fn write_pieces(device: &dyn BlockDevice, at: u64, data: &Data) -> Result<
     Ok(())
 }
 
-async fn read_pieces(device: &dyn BlockDevice, at: u64, len: u64) -> Option<Data> {
-    let mut buf = Buf::alloc(usize::try_from(len).ok()?)?;
-    let reads = (0..len).step_by(PIECE_BYTES).map(|from| {
-        let piece = (len - from).min(PIECE_BYTES as u64) as usize;
-        async move { (from as usize, device.read(at + from, piece).await) }
-    });
-    for (from, read) in join_all(reads).await {
-        let data = read.ok()?;
-        data.copy_to(0, &mut buf[from..from + data.len()]);
+impl Core {
+    /// Fills `buf` from `at` on; `None` when the device does not give it. That memory runs out
+    /// must not look like a wave that is not there.
+    async fn read_pieces(&self, device: &dyn BlockDevice, at: u64, buf: &mut [u8]) -> Option<()> {
+        for (index, bytes) in buf.chunks_mut(PIECE_BYTES).enumerate() {
+            let at = at + (index * PIECE_BYTES) as u64;
+            let data = loop {
+                match device.read(at, bytes.len()).await {
+                    Ok(data) => break data,
+                    Err(BlockError::NoMemory | BlockError::Busy) => self.env.sleep(RETRY).await,
+                    Err(_) => return None,
+                }
+            };
+            data.copy_to(0, bytes);
+        }
+        Some(())
     }
-    Some(buf.freeze())
 }

@@ -7,7 +7,7 @@ use block::BlockError;
 use futures_util::future::{Either, select};
 
 use crate::CLUSTER_BYTES;
-use crate::core::{Core, Request, State, Wanted};
+use crate::core::{Asker, Core, Request, State, Wanted};
 use crate::error::ArrayError;
 use crate::sync::Reply;
 use crate::tables::Tables;
@@ -22,6 +22,8 @@ const FILL_PERCENT_MAX: u64 = 40;
 /// old places are free only afterwards.
 const MOVED_MAX: u64 = (1 << 30) / CLUSTER_BYTES as u64;
 const MOVED_SHARE: u64 = 16;
+/// Why an array has stopped that was to.
+pub(crate) const CLOSED: &str = "it was closed";
 
 impl Core {
     /// Makes checkpoints as long as the array is open.
@@ -29,11 +31,7 @@ impl Core {
         loop {
             let mark = self.work.mark();
             match self.is_due() {
-                Due::Now => {
-                    if let Err(error) = self.checkpoint().await {
-                        self.stop(&error);
-                    }
-                }
+                Due::Now => self.checkpoint().await,
                 Due::Later => {
                     let sleep = self.env.sleep(AGE_MAX);
                     let rung = std::pin::pin!(self.work.after(mark));
@@ -89,21 +87,30 @@ impl Core {
             std::mem::take(&mut state.requests)
         };
         for request in requests {
-            request.reply.give(Err(error.clone()));
+            request.asker.answer(Err(error.clone()));
         }
         self.journal.stop();
-        self.committed.ring();
         self.work.ring();
         self.upkeep.ring();
+        self.balanced.ring();
     }
 
     /// The array is closed: everything is in its place.
-    pub(crate) fn stop_quietly(&self) {
-        self.lock().stopped.get_or_insert_with(|| "it was closed".into());
+    pub(crate) async fn stop_quietly(&self) {
+        // Not in the middle of a checkpoint: that would look like an error.
+        let _turn = self.checkpointing.take().await;
+        let requests = {
+            let mut state = self.lock();
+            state.stopped.get_or_insert_with(|| CLOSED.into());
+            std::mem::take(&mut state.requests)
+        };
+        for request in requests {
+            request.asker.answer(Err(ArrayError::Stopped(CLOSED.into())));
+        }
         self.journal.stop();
-        self.committed.ring();
         self.work.ring();
         self.upkeep.ring();
+        self.balanced.ring();
     }
 
     /// Waits for space that a checkpoint may give back.
@@ -127,6 +134,8 @@ impl Core {
                 Err(_) => return Err(BlockError::NoSpace),
             }
         }
+        // Maybe a disk that is to be emptied has to be used after all.
+        self.upkeep.ring();
         // What one checkpoint frees is free for others when the next one begins.
         for _ in 0..2 {
             self.checkpointed().await.map_err(|_| BlockError::NoSpace)?;
@@ -149,7 +158,8 @@ impl Core {
         {
             let mut state = self.lock();
             state.check_running()?;
-            state.requests.push(Request { change: Box::new(change), reply: reply.clone() });
+            let asker = Asker::new(reply.clone());
+            state.requests.push(Request { change: Box::new(change), asker });
         }
         self.work.ring();
         reply.taken().await

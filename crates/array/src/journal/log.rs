@@ -356,6 +356,18 @@ impl Journal {
         self.image.read_into(self.offset(position), into);
     }
 
+    /// The payload from `position` on, by reference, for [`append`](Self::append) to take again; it
+    /// is what it is until the journal is trimmed.
+    ///
+    /// # Panics
+    /// As [`read`](Self::read).
+    pub fn payload(&self, position: u64, len: usize) -> Data {
+        let state = self.lock();
+        assert!(position >= state.tail, "position {position} was trimmed");
+        assert!(position + len as u64 <= state.end().position, "it lies in the future");
+        self.image.slice(self.offset(position), len)
+    }
+
     /// Where the next record goes, at the earliest.
     pub fn position(&self) -> u64 {
         self.lock().end().position
@@ -370,6 +382,16 @@ impl Journal {
     pub fn used_blocks(&self) -> u64 {
         let state = self.lock();
         (state.end().position - state.kept) / BLOCK
+    }
+
+    /// What is waited for: the disks, and room. Each with a count that moves as long as it goes on.
+    pub fn waits(&self) -> (Option<u64>, Option<u64>) {
+        let state = self.lock();
+        let is_awaited = !state.acks.is_empty() || !state.written_acks.is_empty();
+        let written = state.written.sequence + state.durable.sequence;
+        let is_full = self.plan(&state, 1, 1, self.reserve_bytes).is_none();
+        let waits_for_room = is_full && !state.room.is_empty();
+        (is_awaited.then_some(written), waits_for_room.then_some(state.kept))
     }
 
     /// Blocks of the ring.

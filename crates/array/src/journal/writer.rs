@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use block::{BlockError, WriteFlags};
-use ring::Buf;
 
 use super::answers::Flush;
 use super::log::{Journal, Submission};
@@ -185,10 +184,9 @@ impl Journal {
         while at < end.position {
             let offset = self.offset(at);
             let len = FILL_BYTES.min(end.position - at).min(ring_bytes - offset as u64);
-            let mut buf = Buf::alloc(len as usize).ok_or(BlockError::NoMemory)?;
-            self.image.read_into(offset, &mut buf);
             let to = self.at + offset as u64;
-            holder.device.write(to, buf.freeze(), WriteFlags::VOLATILE).await?;
+            let data = self.image.slice(offset, len as usize);
+            holder.device.write(to, data, WriteFlags::VOLATILE).await?;
             at += len;
         }
         holder.device.flush().await

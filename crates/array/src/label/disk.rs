@@ -1,7 +1,7 @@
 //! Labels on a disk.
 
 use block::{BlockDevice, BlockError, WriteFlags};
-use ring::Buf;
+use ring::Region;
 
 use super::foreign::name_of;
 use super::format::{Copy, LabelError, decode, encode};
@@ -116,10 +116,13 @@ pub async fn write(device: &dyn BlockDevice, label: &Label) -> Result<(), LabelE
     let size_bytes = device.geometry().size_bytes();
     let b_at = Layout::label_b_at(size_bytes).expect("members are large enough for their layout");
     assert!(b_at.is_multiple_of(BLOCK_BYTES as u64), "labels lie on whole blocks");
+    // Memory of its own: which disks take part must be written when hosts have used up the pool.
+    let image = Region::new(LABEL_BYTES as usize).map_err(|_| BlockError::NoMemory)?;
+    let mut bytes = vec![0; LABEL_BYTES as usize];
     for at in [0, b_at] {
-        let mut buf = Buf::alloc(LABEL_BYTES as usize).ok_or(BlockError::NoMemory)?;
-        encode(label, at, &mut buf)?;
-        device.write(at, buf.freeze(), WriteFlags::DURABLE).await?;
+        encode(label, at, &mut bytes)?;
+        image.write(0, &bytes);
+        device.write(at, image.slice(0, bytes.len()), WriteFlags::DURABLE).await?;
     }
     Ok(())
 }

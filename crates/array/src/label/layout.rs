@@ -14,8 +14,14 @@ const CHUNK_BYTES_MIN: u64 = 1 << 20;
 const CHUNK_BYTES_MAX: u64 = 256 << 20;
 const JOURNAL_BYTES_MIN: u64 = 4 << 20;
 const JOURNAL_BYTES_MAX: u64 = 256 << 20;
-const CHECKPOINT_BYTES_MIN: u64 = 256 << 10;
-const CHECKPOINT_BYTES_MAX: u64 = 64 << 20;
+/// What a checkpoint slot has for volumes and snapshots: at least the 4,096 snapshots that one
+/// volume may have, whatever their names.
+const TABLES_BYTES_MIN: u64 = 1 << 20;
+const TABLES_BYTES_MAX: u64 = 64 << 20;
+/// ... and for RAID sets, of which each chunk may be one: what a record says about them at most, for
+/// a set and for what it holds.
+const SET_BYTES: u64 = 128;
+const STRIPES_SHARE: u64 = 1 << 17;
 /// Two full stripes of 8 + 2 strips (1280 KiB) and room for their headers.
 const REDO_BYTES: u64 = 1536 << 10;
 /// Larger than any area can be; keeps sums of a decoded layout far from overflow.
@@ -80,14 +86,19 @@ impl Layout {
     pub fn choose(sizes_bytes: &[u64], chunk_bytes: Option<u64>) -> Result<Self, LayoutError> {
         let smallest = *sizes_bytes.iter().min().ok_or(LayoutError::NoDisks)?;
         let total = sizes_bytes.iter().fold(0_u64, |sum, size| sum.saturating_add(*size));
-        // A checkpoint holds the names and roots of all versions and one bit per metadata page;
-        // 1/4096 of all disks is many times that, 1/64 of one disk is what it may cost at most.
-        let checkpoint_max = (smallest / 64).clamp(CHECKPOINT_BYTES_MIN, CHECKPOINT_BYTES_MAX);
+        // Names and roots of versions: 1/64 of one disk is what they may cost at most.
+        let tables_max = (smallest / 64).clamp(TABLES_BYTES_MIN, TABLES_BYTES_MAX);
+        let tables_bytes = (total / 1024).clamp(TABLES_BYTES_MIN, tables_max);
+        let checkpoint_bytes = |chunk_bytes: u64| {
+            let sets_bytes = total / chunk_bytes * SET_BYTES + total / STRIPES_SHARE;
+            // A small disk among large ones is in few of their sets.
+            let sets_max = whole_clusters(smallest / 64).max(CLUSTER_BYTES as u64);
+            whole_clusters(tables_bytes)
+                + sets_bytes.next_multiple_of(CLUSTER_BYTES as u64).min(sets_max)
+        };
         let mut layout = Self {
             label_bytes: LABEL_BYTES,
-            checkpoint_bytes: whole_clusters(
-                (total / 4096).clamp(CHECKPOINT_BYTES_MIN, checkpoint_max),
-            ),
+            checkpoint_bytes: checkpoint_bytes(CHUNK_BYTES_MAX),
             redo_bytes: REDO_BYTES,
             journal_bytes: whole_clusters(
                 (smallest / 64).clamp(JOURNAL_BYTES_MIN, JOURNAL_BYTES_MAX),
@@ -95,13 +106,17 @@ impl Layout {
             chunk_bytes: CHUNK_BYTES_MAX,
         };
         match chunk_bytes {
-            Some(chunk_bytes) if is_chunk(chunk_bytes) => layout.chunk_bytes = chunk_bytes,
+            Some(chunk_bytes) if is_chunk(chunk_bytes) => {
+                layout.chunk_bytes = chunk_bytes;
+                layout.checkpoint_bytes = checkpoint_bytes(chunk_bytes);
+            }
             Some(chunk_bytes) => return Err(LayoutError::Chunk { chunk_bytes }),
             None => {
                 while layout.chunk_bytes > CHUNK_BYTES_MIN
                     && u64::from(layout.chunks(smallest)) < CHUNKS_WANTED
                 {
                     layout.chunk_bytes /= 2;
+                    layout.checkpoint_bytes = checkpoint_bytes(layout.chunk_bytes);
                 }
             }
         }
@@ -212,14 +227,30 @@ mod tests {
     fn test_disks_and_real_disks_get_fitting_layouts() {
         let small = Layout::choose(&[16 * MIB; 6], None).unwrap();
         assert_eq!((small.chunk_bytes, small.journal_bytes), (MIB, 4 * MIB));
-        assert_eq!(small.chunks(16 * MIB), 9);
+        assert_eq!(small.chunks(16 * MIB), 8);
         let middle = Layout::choose(&[64 * MIB, 128 * MIB], None).unwrap();
         assert_eq!(middle.chunk_bytes, 2 * MIB);
         let big = Layout::choose(&[4 << 40; 12], None).unwrap();
         assert_eq!((big.chunk_bytes, big.journal_bytes), (256 * MIB, 256 * MIB));
-        assert_eq!(big.checkpoint_bytes, 64 * MIB);
-        // 386 MiB of other areas take the place of two chunks.
-        assert_eq!(big.chunks(4 << 40), 16382);
+        // 64 MiB for volumes and snapshots, 24 for 196,608 sets, 384 for what they hold.
+        assert_eq!(big.checkpoint_bytes, (64 + 24 + 384) * MIB);
+        // With the journal they take the place of five chunks.
+        assert_eq!(big.chunks(4 << 40), 16379);
+    }
+
+    #[test]
+    fn a_slot_has_room_for_as_many_snapshots_as_a_volume_may_have_and_for_all_sets() {
+        for (disks, size, chunk) in
+            [(2, 16 * MIB, None), (6, 64 * MIB, Some(MIB)), (24, 1 << 40, None), (3, 1 << 44, None)]
+        {
+            let layout = Layout::choose(&vec![size; disks], chunk).unwrap();
+            let chunks = disks as u64 * u64::from(layout.chunks(size));
+            let stripes = (layout.chunk_bytes / CLUSTER_BYTES as u64) as u32;
+            let (set, tables) = (crate::raid::bytes_max(1, 0, stripes), 4096 * (112 + 63));
+            let image = 16 + u64::from(stripes).div_ceil(64) * 8;
+            let needed = chunks * (set + image) + tables;
+            assert!(layout.checkpoint_bytes >= needed, "{needed} of {}", layout.checkpoint_bytes);
+        }
     }
 
     #[test]

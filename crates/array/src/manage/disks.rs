@@ -30,7 +30,14 @@ impl Array {
             Found::Label { label, .. } if !self.core.was_never_taken_in(&label) => {
                 self.core.readmit(member, &label).await
             }
-            _ => self.core.adopt(member).await,
+            _ => {
+                let id = self.core.adopt(member).await?;
+                // It is a member from here on, whether or not data can be moved to it.
+                if let Err(error) = self.core.begin_rebalance().await {
+                    tracing::warn!("no data is moved to the new disk: {error}");
+                }
+                Ok(id)
+            }
         }
     }
 
@@ -83,6 +90,16 @@ impl Array {
         kept.await?;
         self.core.upkeep.ring();
         Ok(())
+    }
+
+    /// Moves data until all disks are equally full, as far as their sets allow; ends when that is
+    /// done. Taking in a blank disk begins it too.
+    ///
+    /// # Errors
+    /// [`ArrayError::Stopped`].
+    pub async fn rebalance(&self) -> Result<(), ArrayError> {
+        self.core.begin_rebalance().await?;
+        self.core.balanced().await
     }
 
     /// Puts a blank disk in the place of another, which leaves when it is empty.

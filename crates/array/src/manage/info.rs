@@ -1,14 +1,14 @@
 //! What there is and how it does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::Array;
 use crate::api::{
-    ArrayInfo, DiskInfo, DiskRole, DiskState, Event, JobInfo, JobKind, SnapshotAccess,
+    ArrayInfo, DiskInfo, DiskRole, DiskState, Event, JobInfo, JobKind, LevelSpace, SnapshotAccess,
     SnapshotInfo, VolumeInfo, VolumeState,
 };
 use crate::core::{Core, State};
-use crate::error::ArrayError;
+use crate::error::{ArrayError, size};
 use crate::label::{MemberKind, MemberRecord, MemberState};
 use crate::overlay::Taken;
 use crate::raid::{Access, Set};
@@ -47,9 +47,12 @@ impl Array {
     pub fn snapshots(&self, volume: &str) -> Result<Vec<SnapshotInfo>, ArrayError> {
         let state = self.core.lock();
         let (id, _) = state.volume(volume)?;
+        let views = state.tables.volumes.iter();
+        let views: HashMap<VersionId, VersionId> =
+            views.filter_map(|(id, volume)| Some((volume.view_of?, *id))).collect();
         let durable = state.tables.snapshots_of(id);
         let durable = durable.map(|(id, version, s)| {
-            let view_id = state.tables.view_of(id).map(|(id, _)| id.0);
+            let view_id = views.get(&id).map(|id| id.0);
             SnapshotInfo { view_id, ..snapshot_info(volume, id, version, s) }
         });
         let waiting = state.live[&id].overlay.waiting();
@@ -70,15 +73,14 @@ impl Array {
         let state = self.core.lock();
         let running = state.jobs.values().map(|progress| progress.info.clone());
         // One that has to wait for others is nothing to wait for.
-        let ready = state.tables.versions.iter().filter(|&(&id, _)| state.tables.may_go(id));
-        let deleting = ready.filter_map(|(_, version)| {
-            let from = u64::from(version.deleting_from_leaf?);
+        let deleting = state.tables.deletions().into_iter().map(|(_, version, from)| {
+            let from = u64::from(from);
             let bytes = crate::tree::leaf::ENTRIES as u64 * CLUSTER_BYTES as u64;
             let total_bytes = version.contents.mapped * CLUSTER_BYTES as u64;
             let done_bytes = (from * bytes).min(total_bytes);
             let subject = version.snapshot.as_ref().map_or("volume", |snapshot| &snapshot.name);
             let subject = subject.to_owned();
-            Some(JobInfo { kind: JobKind::Delete, subject, done_bytes, total_bytes, rate_bytes: 0 })
+            JobInfo { kind: JobKind::Delete, subject, done_bytes, total_bytes, rate_bytes: 0 }
         });
         running.chain(deleting).collect()
     }
@@ -99,18 +101,19 @@ impl Array {
         let state = self.core.lock();
         let chunk_bytes = self.core.layout.chunk_bytes;
         let counts = state.label.members.iter().filter_map(|r| state.space.chunks.counts(r.disk));
-        let (all, used) = counts
-            .fold((0u64, 0u64), |(all, used), (a, u)| (all + u64::from(a), used + u64::from(u)));
+        let used = counts.map(|(_, used)| u64::from(used)).sum::<u64>();
         let spare = state.space.chunks.spare();
         let free = state.space.chunks.free().saturating_sub(spare);
         let idle_bytes = self.core.idle_bytes(&state);
+        let used_bytes = (used * chunk_bytes).saturating_sub(idle_bytes);
+        let free_bytes = free * chunk_bytes + idle_bytes;
         let blocks = BLOCK_BYTES as u64;
         let mut info = ArrayInfo {
             id: self.core.id.to_string(),
             raid: self.core.level,
-            size_bytes: all.saturating_sub(spare) * chunk_bytes,
-            used_bytes: (used * chunk_bytes).saturating_sub(idle_bytes),
-            free_bytes: free * chunk_bytes + idle_bytes,
+            size_bytes: used_bytes + free_bytes,
+            used_bytes,
+            free_bytes,
             spare_bytes: spare * chunk_bytes,
             chunk_bytes,
             disks: disks.len() as u32,
@@ -121,24 +124,46 @@ impl Array {
             generation: state.label.generation,
             scrubbed_unix_seconds: state.tables.scrubbed_unix_seconds,
             settings: state.tables.settings.clone(),
+            free_by_level: self.core.free_by_level(&state),
+            promised_bytes: promised_bytes(&state),
+            stalls: self.core.watch().stalls(self.core.env.now()),
             warnings: Vec::new(),
         };
         info.warnings = warnings(&state, &info, &disks);
+        if let Some(percent) = state.record_warning(&self.core.layout) {
+            info.warnings.push(format!(
+                "volumes and snapshots use {percent} % of what the array can keep track of: delete some"
+            ));
+        }
         info
     }
 }
 
 fn warnings(state: &State, info: &ArrayInfo, disks: &[DiskInfo]) -> Vec<String> {
     let mut warnings = Vec::new();
-    warnings.extend(state.stopped.clone());
+    warnings.extend(state.stop_reason());
     for disk in disks.iter().filter(|disk| disk.state != DiskState::Online) {
         warnings.push(format!("disk {}: {}", disk.name, disk.reason));
     }
-    let percent = info.used_percent();
-    if info.settings.warn_percents.iter().any(|level| percent >= u64::from(*level)) {
-        warnings.push(format!("{percent} % of the space is in use: add a disk or delete volumes"));
+    for space in &info.free_by_level {
+        let percent = space.used_percent();
+        let is_used = state.tables.volumes.values().any(|volume| volume.level == space.raid);
+        if is_used && info.settings.warn_percents.iter().any(|from| percent >= u64::from(*from)) {
+            let (raid, free) = (space.raid, size(space.free_bytes));
+            warnings.push(format!(
+                "{percent} % of the space for volumes of {raid} is in use, {free} more can be \
+                 stored: add a disk or delete volumes"
+            ));
+        }
     }
     warnings
+}
+
+/// What hosts were told that they may store.
+fn promised_bytes(state: &State) -> u64 {
+    let volumes = state.tables.volumes.values();
+    let kept = volumes.filter(|volume| volume.deleted_unix_seconds.is_none());
+    kept.map(|volume| volume.size_bytes).sum()
 }
 
 fn snapshot_info(
@@ -182,7 +207,10 @@ impl Core {
     pub(super) fn volume_info(&self, state: &State, id: VersionId) -> VolumeInfo {
         let volume = &state.tables.volumes[&id];
         let live = &state.live[&id];
-        let (vol_state, reason) = self.volume_state(volume);
+        let (vol_state, reason) = match state.stop_reason() {
+            Some(reason) => (VolumeState::Lost, reason),
+            None => self.volume_state(volume),
+        };
         let clusters = |count: u64| count * CLUSTER_BYTES as u64;
         let snapshots = state.tables.snapshots_of(id).count() + live.overlay.waiting().count();
         VolumeInfo {
@@ -255,7 +283,10 @@ impl Core {
                 };
                 (DiskState::Retiring, reason.into())
             }
-            _ if suspect => (DiskState::Suspect, "it has too many errors".into()),
+            _ if suspect => {
+                let disk = disk.as_ref().expect("a suspect disk is there");
+                (DiskState::Suspect, self.suspicion(state, disk))
+            }
             _ => (DiskState::Online, String::new()),
         };
         let used = state.space.chunks.counts(record.disk).map_or(0, |(_, used)| u64::from(used));
@@ -297,12 +328,37 @@ impl Core {
         idle_bytes.saturating_sub(reserved.sum())
     }
 
-    /// Refuses a thick volume that there is no space for.
-    pub(super) async fn check_thick(&self, level: Level, clusters: u64) -> Result<(), ArrayError> {
-        let state = &mut *self.lock();
+    /// What volumes of each level hold, and what they could hold besides if only they grew.
+    fn free_by_level(&self, state: &State) -> Vec<LevelSpace> {
+        let bytes = CLUSTER_BYTES as u64;
+        let fitting = Level::ALL.into_iter().filter(|level| {
+            level.disks_min() <= state.space.chunks.disks_open()
+                || state.tables.volumes.values().any(|volume| volume.level == *level)
+        });
+        let space = fitting.map(|raid| LevelSpace {
+            raid,
+            free_bytes: state.space.available(raid, &self.layout) * bytes,
+            used_bytes: (state.space.pool.slots_of(raid) - state.space.pool.available(raid))
+                * bytes,
+        });
+        space.collect()
+    }
+
+    /// Keeps space for a thick volume from this moment on; the checkpoint that makes the volume
+    /// hands it over.
+    ///
+    /// # Errors
+    /// [`ArrayError::NoSpace`]; nothing is kept then.
+    pub(super) fn promise(
+        &self,
+        state: &mut State,
+        level: Level,
+        clusters: u64,
+    ) -> Result<(), ArrayError> {
         if self.reserve(state, level, clusters) {
-            // The volume reserves for itself when it is there.
             state.space.unreserve(level, clusters);
+            state.space.change_kept(level, 0, clusters);
+            state.promised.push((level, clusters));
             return Ok(());
         }
         let free_bytes = state.space.available(level, &self.layout) * CLUSTER_BYTES as u64;

@@ -68,7 +68,7 @@ impl Array {
     /// When the checkpoint fails; nothing that was acknowledged is lost then either.
     pub async fn close(&self) -> Result<(), ArrayError> {
         let result = self.core.checkpointed().await;
-        self.core.stop_quietly();
+        self.core.stop_quietly().await;
         result
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::views::{give_up_view, serve};
 use super::{Array, check_name};
 use crate::api::{ChangedExtent, SnapshotAccess, SnapshotInfo, SpaceInfo, VolumeInfo};
-use crate::core::Core;
+use crate::core::{Core, VERSION_BYTES, VOLUME_BYTES, taken_bytes};
 use crate::error::ArrayError;
 use crate::journal::Record;
 use crate::overlay::Taken;
@@ -58,12 +58,21 @@ impl Array {
             state.live.get_mut(&id).expect("a volume of the tables is live").is_sealed = true;
         }
         let name = snapshot.to_owned();
+        let core = Arc::clone(&self.core);
         let result = self.core.request(move |tables, state| {
+            core.grant_record(state, VERSION_BYTES)?;
             let source = tables.versions.get(&version);
             let source = source.filter(|source| source.deleting_from_leaf.is_none());
             let Some(source) = source.cloned() else { return Err(ArrayError::Deleting(name)) };
             let volume = tables.volumes.get_mut(&id).expect("a sealed volume stays");
             let contents = Contents { parent: Some(version), ..source.contents };
+            if volume.thick {
+                let size_bytes =
+                    source.snapshot.as_ref().map_or(volume.size_bytes, |s| s.size_bytes);
+                let unmapped = (size_bytes / CLUSTER_BYTES as u64).saturating_sub(contents.mapped);
+                let kept = state.live.get(&id).map_or(0, |live| live.thick_left);
+                core.promise(state, volume.level, unmapped.saturating_sub(kept))?;
+            }
             let old = std::mem::replace(&mut volume.head, contents);
             volume.size_bytes = source.snapshot.map_or(volume.size_bytes, |s| s.size_bytes);
             super::volumes::abandon(tables, state, old);
@@ -106,9 +115,12 @@ impl Array {
             }
         };
         let (gone, wanted) = (snapshot.to_owned(), name.to_owned());
+        let bytes = VOLUME_BYTES + (made.name.len() + 2 * 64) as u64;
+        let core = Arc::clone(&self.core);
         self.core
             .request(move |tables, state| {
                 super::volumes::check_free(tables, &wanted)?;
+                core.grant_record(state, bytes)?;
                 let source = tables.versions.get(&version);
                 if source.is_none_or(|source| source.deleting_from_leaf.is_some()) {
                     return Err(ArrayError::Deleting(gone));
@@ -285,6 +297,8 @@ impl Core {
             let snapshot = VersionId(state.next_version + taken.len() as u32);
             taken.push((id, Taken { snapshot, name, epoch, size_bytes, unix_seconds: now }));
         }
+        let bytes = taken.iter().map(|(_, taken)| taken_bytes(taken)).sum();
+        state.check_record(&self.layout, bytes)?;
         let record = Record::Snapshot {
             epoch,
             unix_seconds: now,
@@ -343,8 +357,8 @@ impl Core {
         }
         self.checkpointed().await?;
         let (id, version, is_there) = find()?;
-        assert!(is_there, "a checkpoint makes all snapshots that wait");
-        Ok((id, version))
+        // Not of a volume that misses too many disks to be changed.
+        if is_there { Ok((id, version)) } else { Err(ArrayError::Lost) }
     }
 
     fn head_of(&self, volume: &str) -> Result<Root, ArrayError> {

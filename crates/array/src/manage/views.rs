@@ -16,7 +16,7 @@ use super::Array;
 use super::volumes::abandon;
 use crate::VersionId;
 use crate::api::{SnapshotAccess, VolumeInfo};
-use crate::core::{Core, State};
+use crate::core::{Core, State, VOLUME_BYTES};
 use crate::error::ArrayError;
 use crate::tables::{Contents, Tables, Volume};
 use crate::volume::{Device, Of};
@@ -47,7 +47,9 @@ impl Array {
             }
         }
         let now = self.core.env.unix_seconds();
+        let (core, bytes) = (Arc::clone(&self.core), VOLUME_BYTES + name.len() as u64);
         let result = self.core.request(move |tables, state| {
+            core.grant_record(state, bytes)?;
             let source = tables.versions.get(&version);
             let source = source.filter(|source| source.deleting_from_leaf.is_none());
             if source.is_none_or(|source| source.snapshot.is_none()) {

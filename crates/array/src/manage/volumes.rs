@@ -1,9 +1,11 @@
 //! Making, changing and deleting volumes.
 
+use std::sync::Arc;
+
 use super::views::give_up_view;
 use super::{Array, check_name, whole_clusters};
 use crate::api::{VolumeInfo, VolumeSpec};
-use crate::core::State;
+use crate::core::{State, VOLUME_BYTES};
 use crate::error::ArrayError;
 use crate::tables::{Contents, Tables, Version, Volume};
 use crate::{BLOCK_BYTES, CLUSTER_BYTES, Level, VersionId};
@@ -46,13 +48,14 @@ impl Array {
 
     pub(super) async fn add_volume(&self, volume: Volume) -> Result<(), ArrayError> {
         self.core.check_level(volume.level)?;
-        if volume.thick {
-            let clusters = volume.size_bytes / CLUSTER_BYTES as u64 - volume.head.mapped;
-            self.core.check_thick(volume.level, clusters).await?;
-        }
+        let (core, bytes) = (Arc::clone(&self.core), VOLUME_BYTES + volume.name.len() as u64);
         self.core
             .request(move |tables, state| {
                 check_free(tables, &volume.name)?;
+                core.grant_record(state, bytes)?;
+                if volume.thick {
+                    core.promise(state, volume.level, volume.unmapped())?;
+                }
                 let id = state.take_version();
                 tables.volumes.insert(id, volume);
                 Ok(())
@@ -78,11 +81,20 @@ impl Array {
             }
             let gone = old.size_bytes - size_bytes;
             self.device(name)?.unmap(size_bytes, gone).await?;
-        } else if old.thick {
-            let more = (size_bytes - old.size_bytes) / CLUSTER_BYTES as u64;
-            self.core.check_thick(old.level, more).await?;
         }
-        self.change(id, move |volume| volume.size_bytes = size_bytes).await?;
+        let core = Arc::clone(&self.core);
+        self.core
+            .request(move |tables, state| {
+                // A volume that was purged meanwhile has nothing to change any more.
+                let Some(volume) = tables.volumes.get_mut(&id) else { return Ok(()) };
+                if volume.thick && size_bytes > volume.size_bytes {
+                    let more = (size_bytes - volume.size_bytes) / CLUSTER_BYTES as u64;
+                    core.promise(state, volume.level, more)?;
+                }
+                volume.size_bytes = size_bytes;
+                Ok(())
+            })
+            .await?;
         self.volume(name)
     }
 
@@ -94,9 +106,12 @@ impl Array {
         check_name(new)?;
         let id = self.core.lock().volume(name)?.0;
         let wanted = new.to_owned();
+        let core = Arc::clone(&self.core);
         self.core
-            .request(move |tables, _| {
+            .request(move |tables, state| {
                 check_free(tables, &wanted)?;
+                let views = tables.volumes.values().filter(|volume| volume.view_of.is_some());
+                core.grant_record(state, ((1 + views.count()) * wanted.len()) as u64)?;
                 let volume = tables.volumes.get_mut(&id);
                 let volume = volume.ok_or_else(|| ArrayError::NoSuchVolume(wanted.clone()))?;
                 volume.name = wanted.clone();
@@ -160,10 +175,21 @@ impl Array {
     /// Takes a volume out of the recycle bin; it is offline.
     ///
     /// # Errors
-    /// [`ArrayError::NotDeleted`].
+    /// [`ArrayError::NotDeleted`]; [`ArrayError::NoSpace`] when a thick one has no room any more.
     pub async fn undelete_volume(&self, name: &str) -> Result<VolumeInfo, ArrayError> {
         let id = self.deleted(name)?;
-        self.change(id, |volume| volume.deleted_unix_seconds = None).await?;
+        let (core, gone) = (Arc::clone(&self.core), name.to_owned());
+        self.core
+            .request(move |tables, state| {
+                let volume = tables.volumes.get_mut(&id).ok_or(ArrayError::NotDeleted(gone))?;
+                // In the bin nothing was kept for it.
+                if volume.thick && volume.deleted_unix_seconds.is_some() {
+                    core.promise(state, volume.level, volume.unmapped())?;
+                }
+                volume.deleted_unix_seconds = None;
+                Ok(())
+            })
+            .await?;
         self.volume(name)
     }
 

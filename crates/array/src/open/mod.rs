@@ -20,7 +20,7 @@ use futures_util::future::join_all;
 
 use crate::DiskId;
 use crate::checkpoint::slots::{Slot, read_slots, write_slot};
-use crate::core::{Alarm, Core, Space, State, Touched};
+use crate::core::{Alarm, Core, RESERVE_BYTES, Space, State, Touched};
 use crate::engine::{Payload, Unfinished};
 use crate::env::Env;
 use crate::error::ArrayError;
@@ -30,6 +30,7 @@ use crate::manage::Array;
 use crate::membership::{self, OpenRefusal, Opening, SetDisks};
 use crate::raid::{Access, Raid, Set, SetRecord};
 use crate::sync::{Bell, Turn};
+use crate::watch::Beat;
 
 pub use create::CreateOptions;
 pub(crate) use create::random_id;
@@ -158,7 +159,7 @@ async fn load(
         raid: Arc::new(raid),
         sets: crate::core::Sets::default(),
         journal: Arc::new(journal),
-        state: Mutex::new(fresh_state(label, opening, &payload, options)),
+        state: Mutex::new(fresh_state(label, opening, (&payload, slot.payload.len()), options)),
         alarm: Arc::clone(&alarm),
         touched: Touched::default(),
         ahead: crate::volume::Ahead::default(),
@@ -168,8 +169,12 @@ async fn load(
         disk_commands: Turn::default(),
         work: Bell::default(),
         upkeep: Bell::default(),
-        committed: Bell::default(),
         unlocked: Bell::default(),
+        balanced: Bell::default(),
+        checkpoint_beat: Beat::default(),
+        upkeep_beat: Beat::default(),
+        repair_beat: Beat::default(),
+        watch: Mutex::default(),
     });
     alarm.connect(&core);
     core.load_sets(&payload)?;
@@ -190,7 +195,12 @@ fn present(disks: &[Member], opening: &Opening, wanted: &[DiskId]) -> Vec<Holder
     found.collect()
 }
 
-fn fresh_state(label: &Label, opening: &Opening, payload: &Payload, options: OpenOptions) -> State {
+fn fresh_state(
+    label: &Label,
+    opening: &Opening,
+    (payload, payload_bytes): (&Payload, usize),
+    options: OpenOptions,
+) -> State {
     let mut space = Space::default();
     for record in &label.members {
         let is_there = record.is_used() && !opening.missing.contains(&record.disk);
@@ -204,7 +214,7 @@ fn fresh_state(label: &Label, opening: &Opening, payload: &Payload, options: Ope
     space.set_spare(&label.layout, &label.data_sizes());
     space.set_lanes();
     space.next_set = payload.next_set;
-    State::new(payload, label, space, options.cache_bytes)
+    State::new((payload, payload_bytes), label, space, options.cache_bytes)
 }
 
 impl Core {
@@ -258,6 +268,7 @@ impl Core {
         let first = opening.first_events(found, self.since());
         self.change_label(|_, _| first).await?;
         self.renew_slots(&slot, &slot_lagging).await;
+        ring::keep_pool_reserve(RESERVE_BYTES);
         let hook = Arc::clone(&self.alarm) as Arc<dyn HolderFailed>;
         self.env.spawn(Box::pin(Arc::clone(&self.journal).run(hook)));
         for disk in journal_lagging {
@@ -266,8 +277,11 @@ impl Core {
         self.renew_waves(&waves).await;
         self.redo(&waves).await?;
         self.decide_rooms().await?;
-        self.env.spawn(Box::pin(Arc::clone(self).run_checkpoints()));
+        let checkpoints = ring::with_reserve(Arc::clone(self).run_checkpoints());
+        self.env.spawn(Box::pin(checkpoints));
         self.env.spawn(Box::pin(Arc::clone(self).run_upkeep()));
+        self.env.spawn(Box::pin(Arc::clone(self).run_repairs()));
+        self.env.spawn(Box::pin(Arc::clone(self).run_watch()));
         self.checkpointed().await?;
         self.upkeep.ring();
         Ok(())

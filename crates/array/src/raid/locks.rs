@@ -15,20 +15,36 @@ type Key = (SetId, u32);
 /// Contention is rare (a repair beside a change), so a release wakes everyone who waits and the
 /// first to come takes it: no queue to keep right when a waiting future is dropped.
 #[derive(Debug, Default)]
-pub(super) struct StripeLocks(Mutex<HashMap<Key, Vec<Waker>>>);
+pub(super) struct StripeLocks(Mutex<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    stripes: HashMap<Key, Holding>,
+    /// How many were ever held.
+    count: u64,
+}
+
+/// A stripe that is held.
+#[derive(Debug)]
+struct Holding {
+    number: u64,
+    waiting: Vec<Waker>,
+}
 
 impl StripeLocks {
     /// Waits until nobody else holds the stripe.
     pub(super) async fn lock(&self, set: SetId, stripe: u32) -> StripeGuard<'_> {
         let key = (set, stripe);
         poll_fn(|cx| {
-            let mut held = self.held();
-            match held.get_mut(&key) {
+            let held = &mut *self.held();
+            match held.stripes.get_mut(&key) {
                 None => {
-                    held.insert(key, Vec::new());
+                    held.count += 1;
+                    let holding = Holding { number: held.count, waiting: Vec::new() };
+                    held.stripes.insert(key, holding);
                     Poll::Ready(())
                 }
-                Some(waiting) => {
+                Some(Holding { waiting, .. }) => {
                     if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
                         waiting.push(cx.waker().clone());
                     }
@@ -40,7 +56,14 @@ impl StripeLocks {
         StripeGuard { locks: self, key }
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<Key, Vec<Waker>>> {
+    /// Stripes that somebody waits for, each with a number that no other holding has.
+    pub(super) fn contended(&self) -> Vec<(Key, u64)> {
+        let held = self.held();
+        let contended = held.stripes.iter().filter(|(_, holding)| !holding.waiting.is_empty());
+        contended.map(|(key, holding)| (*key, holding.number)).collect()
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
         self.0.lock().expect("nothing panics while it holds the table")
     }
 }
@@ -54,8 +77,8 @@ pub(super) struct StripeGuard<'a> {
 
 impl Drop for StripeGuard<'_> {
     fn drop(&mut self) {
-        let waiting = self.locks.held().remove(&self.key);
-        for waker in waiting.expect("a guard's stripe is held") {
+        let holding = self.locks.held().stripes.remove(&self.key);
+        for waker in holding.expect("a guard's stripe is held").waiting {
             waker.wake();
         }
     }
@@ -89,6 +112,9 @@ mod tests {
         let Poll::Ready(first) = take(0) else { panic!("free") };
         assert!(take(0).is_pending());
         assert!(take(1).is_ready());
+        let contended = locks.contended();
+        assert_eq!(contended.len(), 1, "stripe 1 is held, and nobody waits for it");
+        assert_eq!(contended[0].0, (SetId(1), 0));
         drop(first);
         assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
         assert!(take(0).is_ready());
@@ -108,6 +134,6 @@ mod tests {
         assert!(next.as_mut().poll(&mut cx).is_pending());
         drop(guard);
         assert!(next.as_mut().poll(&mut cx).is_ready());
-        assert!(locks.held().is_empty(), "a free stripe takes no memory");
+        assert!(locks.held().stripes.is_empty(), "a free stripe takes no memory");
     }
 }

@@ -41,13 +41,13 @@ use std::sync::Arc;
 
 use block::BlockError;
 
-use crate::DiskId;
+use crate::{DiskId, SetId};
 
 pub use disks::{Access, Counts, Disk, Disks};
 pub use geometry::{COLUMNS_MAX, Layout, MEMBERS_MAX, Shape};
 pub use heal::{Heal, Healed};
 pub use read::{Good, Read};
-pub use record::{BadRecord, Replacement, Seat, SetRecord};
+pub use record::{BadRecord, Replacement, Seat, SetRecord, bytes_max};
 pub use refresh::{Proof, Refreshed};
 pub use rows::{Crcs, NO_CRCS};
 pub use scrub::{Contents, Scrubbed};
@@ -111,6 +111,12 @@ impl Raid {
     #[must_use]
     pub fn new(failed: Arc<dyn DiskFailed>) -> Self {
         Self { disks: Disks::default(), locks: locks::StripeLocks::default(), failed }
+    }
+
+    /// Stripes that somebody holds and others wait for, each with a number of that holding.
+    #[must_use]
+    pub fn contended(&self) -> Vec<((SetId, u32), u64)> {
+        self.locks.contended()
     }
 
     /// The member disks.

@@ -4,12 +4,17 @@
 //! set u32 | level u8 (0: metadata) | members u8 | replaced member u8 (255: none) | 0 u8
 //! members x { disk u16 | 0 u16 | chunk u32 }
 //! the replacement { disk u16 | 0 u16 | chunk u32 }, if there is one
-//! stripes in `written` u32 (0 or all) | runs { count u32 | mask u16 } until they are covered
-//! stripes in `stale` u32 (0 or all)   | runs likewise
+//! the masks of `written`
+//! the masks of `stale`
+//!
+//! masks: stripes u32 (0 or all) | form u8 | runs or planes, whichever is shorter
+//! runs (form 0):   { count u32 | mask u16 } until all stripes are covered
+//! planes (form 1): bits u16 | for each of these bits, a bit for each stripe, in whole bytes
 //! ```
 //!
 //! All numbers are little-endian. Runs, because stripes are filled and missed in long rows: a set
-//! of 4096 stripes mostly takes below 100 bytes.
+//! of 4096 stripes mostly takes below 100 bytes. Planes, because a checkpoint must fit into its slot
+//! whatever happened to the stripes: [`bytes_max`].
 
 use crate::{DiskId, Level, SetId};
 
@@ -56,6 +61,20 @@ pub struct SetRecord {
 #[error("this is no description of a RAID set")]
 pub struct BadRecord;
 
+/// The longest record of a set.
+#[must_use]
+pub fn bytes_max(members: usize, columns: usize, stripes: u32) -> u64 {
+    let masks = |bits: usize| MASKS_HEAD_BYTES + bits as u64 * u64::from(stripes.div_ceil(8));
+    let seats = 8 * (members as u64 + 1);
+    8 + seats + masks(columns) + masks(members + 1)
+}
+
+/// Count, form, and which planes there are.
+const MASKS_HEAD_BYTES: u64 = 4 + 1 + 2;
+const FORM_RUNS: u8 = 0;
+const FORM_PLANES: u8 = 1;
+const RUN_BYTES: usize = 4 + 2;
+
 /// More stripes than any chunk has: a bound for what a damaged record can make us allocate.
 const STRIPES_MAX: u32 = 1 << 22;
 const NO_REPLACEMENT: u8 = 255;
@@ -74,8 +93,9 @@ impl SetRecord {
             to.extend([0; 2]);
             to.extend(seat.chunk.to_le_bytes());
         }
-        encode_runs(self.written.iter().map(|mask| u16::from(*mask)), to);
-        encode_runs(self.stale.iter().copied(), to);
+        let written: Vec<u16> = self.written.iter().map(|mask| u16::from(*mask)).collect();
+        encode_masks(&written, to);
+        encode_masks(&self.stale, to);
     }
 
     /// Takes a record from the front of `bytes`.
@@ -97,8 +117,8 @@ impl SetRecord {
             NO_REPLACEMENT => None,
             member => Some(Replacement { member: member.into(), seat: take_seat(bytes)? }),
         };
-        let written = decode_runs(bytes)?.into_iter().map(|mask| mask as u8).collect();
-        let stale = decode_runs(bytes)?;
+        let written = decode_masks(bytes)?.into_iter().map(|mask| mask as u8).collect();
+        let stale = decode_masks(bytes)?;
         Ok(Self { id, level, members, replacement, written, stale })
     }
 }
@@ -120,37 +140,67 @@ fn take_seat(bytes: &mut &[u8]) -> Result<Seat, BadRecord> {
     Ok(Seat { disk, chunk: u32::from_le_bytes(take(bytes)?) })
 }
 
-fn encode_runs(masks: impl ExactSizeIterator<Item = u16>, to: &mut Vec<u8>) {
+fn encode_masks(masks: &[u16], to: &mut Vec<u8>) {
     to.extend((masks.len() as u32).to_le_bytes());
-    let mut run: Option<(u32, u16)> = None;
-    let mut put = |run: Option<(u32, u16)>| {
-        if let Some((count, mask)) = run {
-            to.extend(count.to_le_bytes());
-            to.extend(mask.to_le_bytes());
+    let used = masks.iter().fold(0, |used, mask| used | mask);
+    let planes_bytes = 2 + used.count_ones() as usize * masks.len().div_ceil(8);
+    let runs = masks.chunk_by(|a, b| a == b);
+    if runs.clone().count() * RUN_BYTES <= planes_bytes {
+        to.push(FORM_RUNS);
+        for run in runs {
+            to.extend((run.len() as u32).to_le_bytes());
+            to.extend(run[0].to_le_bytes());
         }
-    };
-    for mask in masks {
-        match &mut run {
-            Some((count, last)) if *last == mask => *count += 1,
-            _ => put(run.replace((1, mask))),
-        }
+        return;
     }
-    put(run);
+    to.push(FORM_PLANES);
+    to.extend(used.to_le_bytes());
+    for bit in bits_of(used) {
+        to.extend(masks.chunks(8).map(|eight| {
+            let is_set = |(at, mask): (usize, &u16)| (mask >> bit & 1) << at;
+            eight.iter().enumerate().map(is_set).fold(0, |byte, bit| byte | bit) as u8
+        }));
+    }
 }
 
-fn decode_runs(bytes: &mut &[u8]) -> Result<Vec<u16>, BadRecord> {
+fn bits_of(mask: u16) -> impl Iterator<Item = u32> {
+    (0..u16::BITS).filter(move |bit| mask >> bit & 1 == 1)
+}
+
+fn decode_masks(bytes: &mut &[u8]) -> Result<Vec<u16>, BadRecord> {
     let total = u32::from_le_bytes(take(bytes)?);
     if total > STRIPES_MAX {
         return Err(BadRecord);
     }
+    match take(bytes)? {
+        [FORM_RUNS] => decode_runs(bytes, total as usize),
+        [FORM_PLANES] => decode_planes(bytes, total as usize),
+        _ => Err(BadRecord),
+    }
+}
+
+fn decode_runs(bytes: &mut &[u8], total: usize) -> Result<Vec<u16>, BadRecord> {
     let mut masks = Vec::new();
-    while masks.len() < total as usize {
+    while masks.len() < total {
         let count = u32::from_le_bytes(take(bytes)?) as usize;
         let mask = u16::from_le_bytes(take(bytes)?);
-        if count == 0 || count > total as usize - masks.len() {
+        if count == 0 || count > total - masks.len() {
             return Err(BadRecord);
         }
         masks.resize(masks.len() + count, mask);
+    }
+    Ok(masks)
+}
+
+fn decode_planes(bytes: &mut &[u8], total: usize) -> Result<Vec<u16>, BadRecord> {
+    let used = u16::from_le_bytes(take(bytes)?);
+    let mut masks = vec![0; total];
+    for bit in bits_of(used) {
+        let (plane, rest) = bytes.split_at_checked(total.div_ceil(8)).ok_or(BadRecord)?;
+        *bytes = rest;
+        for (stripe, mask) in masks.iter_mut().enumerate() {
+            *mask |= u16::from(plane[stripe / 8] >> (stripe % 8) & 1) << bit;
+        }
     }
     Ok(masks)
 }
@@ -213,6 +263,33 @@ mod tests {
             stale: Vec::new(),
         }
         .encode(&mut bytes);
-        assert_eq!(bytes.len(), 8 + 80 + 4 + 6 + 4);
+        assert_eq!(bytes.len(), 8 + 80 + 4 + 1 + 6 + 4 + 1);
+    }
+
+    #[test]
+    fn no_record_is_longer_than_said() {
+        let seat = Seat { disk: DiskId(1), chunk: 2 };
+        for (members, columns, stripes) in [(2, 0, 4096), (10, 8, 4096), (3, 2, 16), (9, 8, 1001)] {
+            let mixed = |bits: usize| {
+                let mask =
+                    move |stripe: u32| stripe.wrapping_mul(40_503) as u16 & ((1 << bits) - 1);
+                (0..stripes).map(mask)
+            };
+            let written =
+                if columns > 0 { mixed(columns).map(|mask| mask as u8).collect() } else { vec![] };
+            let record = SetRecord {
+                id: SetId(1),
+                level: Some(if columns > 0 { Level::Raid6 } else { Level::Raid1 }),
+                members: vec![seat; members],
+                replacement: Some(Replacement { member: 0, seat }),
+                written,
+                stale: mixed(members + 1).collect(),
+            };
+            let mut bytes = Vec::new();
+            record.encode(&mut bytes);
+            let max = bytes_max(members, columns, stripes);
+            assert!(bytes.len() as u64 <= max, "{} of {max}", bytes.len());
+            assert_eq!(SetRecord::decode(&mut bytes.as_slice()), Ok(record));
+        }
     }
 }

@@ -171,6 +171,17 @@ impl Chunks {
         Some((id, self.take(id)))
     }
 
+    /// A chunk of this very disk, for data that moves there.
+    pub fn allocate_on(&mut self, id: DiskId) -> Option<u32> {
+        let disk = self.disks.get(&id)?;
+        (disk.is_open && disk.used.zeros() > 0).then(|| self.take(id))
+    }
+
+    /// All disks.
+    pub fn disks(&self) -> impl Iterator<Item = DiskId> {
+        self.disks.keys().copied()
+    }
+
     /// Gives a chunk back.
     ///
     /// # Panics
@@ -197,6 +208,12 @@ impl Chunks {
         self.open().map(|(_, disk)| u64::from(disk.used.zeros())).sum()
     }
 
+    /// Whether a disk takes new chunks.
+    #[must_use]
+    pub fn is_open(&self, id: DiskId) -> bool {
+        self.disks.get(&id).is_some_and(|disk| disk.is_open)
+    }
+
     /// Disks that take new chunks, full ones as well.
     #[must_use]
     pub fn disks_open(&self) -> usize {
@@ -209,6 +226,22 @@ impl Chunks {
         assert!(width > 0, "a set lies on disks");
         let beside_spare = self.free().saturating_sub(self.spare_chunks) / width as u64;
         sets_possible(&self.candidates(&[]), width).min(beside_spare)
+    }
+
+    /// Disks that would take a chunk.
+    #[must_use]
+    pub fn takers(&self) -> Vec<DiskId> {
+        let free = self.open().filter(|(_, disk)| disk.used.zeros() > 0);
+        free.map(|(id, _)| id).collect()
+    }
+
+    /// How many sets of this width there were room for if `disk` took no new chunks.
+    #[must_use]
+    pub fn sets_possible_without(&self, disk: DiskId, width: usize) -> u64 {
+        let beside_spare = |free: u64| free.saturating_sub(self.spare_chunks) / width as u64;
+        let others = self.candidates(&[disk]);
+        let free = others.iter().map(|disk| u64::from(disk.free)).sum();
+        sets_possible(&others, width).min(beside_spare(free))
     }
 
     fn open(&self) -> impl Iterator<Item = (DiskId, &Disk)> {

@@ -17,7 +17,7 @@ use crate::Level;
 /// Data strips of a stripe at most: wider sets save little space and rebuild slowly.
 const DATA_STRIPS_MAX: usize = 8;
 /// Copies of metadata, if there are so many disks: it outlives the loss of any two.
-const METADATA_COPIES: usize = 3;
+pub(crate) const METADATA_COPIES: usize = 3;
 
 /// What a set holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -57,6 +57,10 @@ impl Set {
     fn room(&self) -> u64 {
         if self.is_open { u64::from(self.slots.free_count()) } else { 0 }
     }
+
+    fn is_empty(&self) -> bool {
+        self.slots.free_count() == self.slots.len()
+    }
 }
 
 /// The sets of a kind.
@@ -128,6 +132,25 @@ impl Pool {
         group.drop_lane(id);
     }
 
+    /// Sets of a kind that hold nothing and can be removed one after the other, the youngest first.
+    /// If the kind is in use as many sets with room are left as are filled side by side.
+    #[must_use]
+    pub fn idle_sets(&self, kind: impl Into<Kind>, is_used: bool) -> Vec<SetId> {
+        let kind = kind.into();
+        let Some(group) = self.groups.get(&kind) else { return Vec::new() };
+        let with_room = group.members.iter().filter(|id| self.sets[id].room() > 0).count();
+        let kept = if is_used { group.lanes_max } else { 0 };
+        let idle = group.members.iter().rev().filter(|id| self.sets[id].is_empty());
+        let mut left = self.available(kind);
+        let fits = |id: &SetId| {
+            let room = self.sets[id].room();
+            let fits = room <= left;
+            left -= if fits { room } else { 0 };
+            fits
+        };
+        idle.copied().take(with_room.saturating_sub(kept)).filter(fits).collect()
+    }
+
     /// Says whether a set takes new slots.
     pub fn set_open(&mut self, id: SetId, is_open: bool) {
         let set = self.sets.get_mut(&id).expect("only sets of the array change");
@@ -188,6 +211,13 @@ impl Pool {
             is_dirty.then_some(*id)
         });
         dirty.collect()
+    }
+
+    /// All slots of a kind.
+    #[must_use]
+    pub fn slots_of(&self, kind: impl Into<Kind>) -> u64 {
+        let Some(group) = self.groups.get(&kind.into()) else { return 0 };
+        group.members.iter().map(|id| u64::from(self.sets[id].slots.len())).sum()
     }
 
     /// Slots that can be taken, reserved ones as well.
@@ -362,15 +392,20 @@ impl Pool {
 
     /// The places can be taken again: the checkpoint that freed them is durable, and nobody reads
     /// what came before.
-    pub fn settle(&mut self, places: impl IntoIterator<Item = Place>) {
+    ///
+    /// Whether a set holds nothing any more.
+    pub fn settle(&mut self, places: impl IntoIterator<Item = Place>) -> bool {
+        let mut has_emptied = false;
         for place in places {
             let set = self.set_of(place);
             set.slots.settle(place.slot());
+            has_emptied |= set.is_empty();
             let (kind, is_open) = (set.kind, set.is_open);
             let group = group(&mut self.groups, kind);
             group.free += u64::from(is_open);
             group.is_stale = true;
         }
+        has_emptied
     }
 
     /// From now on what was taken is relied on; see [`Slots::seal`].

@@ -38,6 +38,7 @@ impl Core {
     pub(super) async fn heal_queued(self: &Arc<Self>) {
         loop {
             let Some(heal) = self.lock().heals.pop() else { return };
+            self.repair_beat.tick();
             let Some(set) = self.sets.find(heal.set) else { continue };
             // The slot stays what it is as long as somebody reads.
             let (_readers, is_live) = {

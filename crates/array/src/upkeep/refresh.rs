@@ -12,7 +12,6 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream;
 
-use crate::api::JobKind;
 use crate::core::{Core, Knowledge, State};
 use crate::label::MemberState;
 use crate::membership::Event;
@@ -94,23 +93,22 @@ impl Core {
         let records = state.label.members.iter();
         let failed = records.filter(|record| record.state == MemberState::Failed);
         let away = state.away.iter().filter(|(_, (since, _))| is_due(*since));
-        let disks = self.raid.disks().all();
-        let suspect = disks.iter().filter(|disk| is_suspect(disk, now));
         failed
             .map(|record| record.disk)
             .chain(away.map(|(disk, _)| *disk))
             .chain(state.tables.leaving.iter().copied())
-            .chain(suspect.map(|disk| disk.id()))
+            .chain(self.suspects_to_empty(&state))
             .collect()
     }
 
     fn appoint_replacements(&self) {
         let leaving = self.leaving();
+        self.reopen_disks(&leaving);
         if leaving.is_empty() {
             return;
         }
         for disk in &leaving {
-            self.lock().space.open_disk(*disk, false);
+            self.close_disk(&mut self.lock(), *disk);
         }
         for set in self.sets.all() {
             // One whose own disk has to go is no replacement any more.
@@ -205,7 +203,8 @@ impl Core {
     /// A stripe that nothing lives in needs nothing; it is forgotten.
     fn is_dead(&self, set: &Set, stripe: u32) -> bool {
         let state = self.lock();
-        let slots = state.space.pool.slots(set.id()).expect("every set has slots");
+        // A set that was dissolved holds nothing.
+        let Some(slots) = state.space.pool.slots(set.id()) else { return true };
         let is_dead = match set.level() {
             Some(_) => slots.taken_in(stripe) == 0,
             None => {
@@ -229,7 +228,8 @@ impl Core {
     async fn refresh_all(self: &Arc<Self>, mut work: Vec<Run>) {
         let stripes_of = |runs: &[Run]| runs.iter().map(|(_, run)| run.len() as u64).sum::<u64>();
         let strip = CLUSTER_BYTES as u64;
-        let job = self.begin_job(JobKind::Rebuild, "sets", stripes_of(&work) * strip);
+        let job = self.refresh_job(stripes_of(&work) * strip);
+        let generation = self.lock().label.generation;
         let mut pace = self.pace();
         let mut outcome = Outcome::default();
         // Metadata first and for itself: it is little, and much hangs on it.
@@ -252,10 +252,16 @@ impl Core {
                 let is_stuck = done.refreshed == 0;
                 outcome.add(&done);
                 job.add(stripes_of(step) * strip);
+                self.upkeep_beat.tick();
                 if is_stuck || self.lock().stopped.is_some() {
                     // More disks have gone: look anew at what can be done.
                     self.note_lost(outcome.lost);
                     self.env.sleep(super::LOOK).await;
+                    return;
+                }
+                if self.lock().label.generation != generation {
+                    // Disks came or went: what they need is not in this list.
+                    self.note_lost(outcome.lost);
                     return;
                 }
                 self.rest(&mut pace).await;

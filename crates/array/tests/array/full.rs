@@ -124,3 +124,71 @@ fn what_was_accepted_before_a_crash_has_its_place_afterwards() {
         array.close().await.unwrap();
     });
 }
+
+/// What a thick volume may have at most.
+async fn room(array: &Array) -> u64 {
+    let huge = array::api::VolumeSpec { thick: true, ..spec("huge", 1 << 20) };
+    match array.create_volume(huge).await {
+        Err(array::ArrayError::NoSpace { free_bytes, .. }) => free_bytes,
+        other => panic!("a terabyte fits: {other:?}"),
+    }
+}
+
+#[test]
+fn of_two_thick_volumes_at_once_one_is_refused_if_both_do_not_fit() {
+    run(async {
+        let shelf = Shelf::new(2, 64);
+        let array = shelf.create(Level::Raid1).await;
+        let mib = (room(&array).await >> 20) * 6 / 10;
+        let thick = |name| array::api::VolumeSpec { thick: true, ..spec(name, mib) };
+        let (one, two) = (array.create_volume(thick("one")), array.create_volume(thick("two")));
+        let made = futures_util::future::join(one, two).await;
+        let name = match made {
+            (Ok(_), Err(array::ArrayError::NoSpace { .. })) => "one",
+            (Err(array::ArrayError::NoSpace { .. }), Ok(_)) => "two",
+            other => panic!("one of them has room: {other:?}"),
+        };
+        let (device, clusters) = (array.device(name).unwrap(), (mib << 20) / CLUSTER);
+        assert_eq!(put(&device, 0..clusters, 1).await, clusters);
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_thick_volume_that_is_made_beside_writers_has_room_for_all_of_it() {
+    run(async {
+        let shelf = Shelf::new(2, 64);
+        let array = shelf.create(Level::Raid1).await;
+        array.create_volume(spec("filler", 256)).await.unwrap();
+        let mib = (room(&array).await >> 20) * 6 / 10;
+        let filler = array.device("filler").unwrap();
+        let writer = async {
+            for cluster in 0..2048 {
+                let whole = data(&bytes(CLUSTER as usize, 9));
+                if filler.write(cluster * CLUSTER, whole, WriteFlags::DURABLE).await.is_err() {
+                    return;
+                }
+            }
+        };
+        let thick = array::api::VolumeSpec { thick: true, ..spec("thick", mib) };
+        let (made, ()) = futures_util::future::join(array.create_volume(thick), writer).await;
+        made.expect("there was room when it was asked for");
+        let (device, clusters) = (array.device("thick").unwrap(), (mib << 20) / CLUSTER);
+        assert_eq!(put(&device, 0..clusters, 1).await, clusters, "what was promised is there");
+        // In the recycle bin nothing is kept for it, and others may have taken it.
+        device.unmap(0, clusters * CLUSTER).await.unwrap();
+        array.set_volume_online("thick", false).await.unwrap();
+        array.delete_volume("thick").await.unwrap();
+        fill(&array).await;
+        let back = array.undelete_volume("thick").await;
+        assert!(
+            matches!(
+                back,
+                Err(array::ArrayError::NoSpace { .. } | array::ArrayError::NotDeleted(_))
+            ),
+            "{back:?}"
+        );
+        sound(&array).await;
+        array.close().await.unwrap();
+    });
+}

@@ -1,10 +1,15 @@
 //! An array on the engine of `ring`, over disks in memory.
 
+mod balance;
 mod basics;
 mod common;
 mod disks;
 mod full;
+mod hardship;
+mod liveness;
+mod many;
 mod membership;
 mod property;
 mod rot;
 mod snapshots;
+mod stalls;

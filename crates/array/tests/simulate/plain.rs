@@ -269,6 +269,9 @@ impl Subject for Plain {
             scrubbed_unix_seconds: 0,
             settings: array::api::Settings::default(),
             warnings: Vec::new(),
+            free_by_level: Vec::new(),
+            promised_bytes: 0,
+            stalls: Vec::new(),
         }
     }
 

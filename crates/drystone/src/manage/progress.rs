@@ -60,6 +60,7 @@ pub(super) fn word(kind: JobKind) -> &'static str {
         JobKind::CopyOut => "copy out",
         JobKind::Scrub => "scrub",
         JobKind::Delete => "delete",
+        JobKind::Rebalance => "rebalance",
     }
 }
 

@@ -331,7 +331,11 @@ impl Model {
                     self.pending.insert(place);
                 }
             }
-            Op::Settle => pool.settle(std::mem::take(&mut self.pending)),
+            Op::Settle => {
+                let has_emptied = pool.settle(std::mem::take(&mut self.pending));
+                let is_empty = pool.sets().any(|(_, _, slots)| slots.free_count() == slots.len());
+                assert!(!has_emptied || is_empty, "a set that holds nothing");
+            }
             Op::Reserve(_) | Op::Unreserve(_) => self.set_aside(pool, op),
             Op::Keep(_) | Op::Unkeep(_) | Op::ReserveKept(_) => self.set_aside(pool, op),
             Op::Open(n, open) => {
