@@ -28,6 +28,10 @@ pub(crate) async fn run(member: Rc<Member>) {
     let mut scrub_from = UNIX_EPOCH;
     loop {
         ring::sleep(PAUSE).await;
+        if member.is_stopping() {
+            // What is seen from now on is the end.
+            return;
+        }
         let (events, next) = member.array().events(next_event);
         next_event = next;
         let at = Instant::now();

@@ -2,7 +2,8 @@
 
 use crate::common::member::{Home, text};
 use crate::common::{binary, drystone, finish};
-use crate::{block, log_in, write};
+use crate::host::Host;
+use crate::{block, log_in, read, write};
 use rustix::process::Signal;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -10,8 +11,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A member under limits of the shell: `ulimit` with these words.
-fn limited(home: &Home, limits: &str) -> Command {
-    let line = home.command_line(&[]).join("' '");
+fn limited(home: &Home, limits: &str, more: &[&str]) -> Command {
+    let line = home.command_line(more).join("' '");
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("ulimit {limits}; exec '{}' '{line}'", binary().display())]);
     shell.stdin(Stdio::null());
@@ -21,7 +22,7 @@ fn limited(home: &Home, limits: &str) -> Command {
 #[test]
 fn hosts_cannot_take_the_files_that_commands_need() {
     let home = Home::files(3, "128M");
-    let member = home.start_by(limited(&home, "-n 160"));
+    let member = home.start_by(limited(&home, "-n 160", &[]));
     member.run(&["volume", "create", "a", "64M"]);
     assert!(member.log().contains("connections can be open at once"), "{}", member.log());
     let hosts: Vec<_> = (0..300).map(|_| TcpStream::connect(member.portal())).collect();
@@ -38,14 +39,37 @@ fn hosts_cannot_take_the_files_that_commands_need() {
 #[test]
 fn a_member_without_room_in_memory_says_so_and_makes_nothing() {
     let home = Home::files(3, "128M");
-    let output = finish(&mut limited(&home, "-v 400000"));
+    let output = finish(&mut limited(&home, "-v 400000", &[]));
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{err}");
     assert!(err.contains("the limit on address space is") && err.contains("ulimit -v"), "{err}");
     assert!(!std::fs::exists(home.path("disk-0")).unwrap());
-    let few = finish(&mut limited(&home, "-n 40"));
+    let few = finish(&mut limited(&home, "-n 40", &[]));
     let err = String::from_utf8_lossy(&few.stderr).into_owned();
     assert!(few.status.code() == Some(1) && err.contains("ulimit -n"), "{err}");
+}
+
+#[test]
+fn a_member_with_just_enough_memory_works_and_stops() {
+    let home = Home::files(4, "256M");
+    // 512 MiB and 384 MiB for a core.
+    let member = home.start_by(limited(&home, "-v 917504", &["--cores", "1", "--raid", "raid5"]));
+    member.run(&["volume", "create", "a", "128M"]);
+    let log_in = |n| Host::log_in(member.portal(), &member.iqn("a"), n, &[0]).unwrap();
+    let mut hosts = [1, 2, 3].map(log_in);
+    for at in 0..3000 {
+        write(&mut hosts[at % 3], at as u32 * 8, &block(at as u8));
+    }
+    for at in 0..3000 {
+        assert!(read(&mut hosts[at % 3], at as u32 * 8) == block(at as u8), "block {at}");
+    }
+    assert_eq!(member.json(&["array", "check"])["problems"], serde_json::json!([]));
+    drop(hosts);
+    let log = member.log();
+    member.stop();
+    assert!(!log.contains("ERROR"), "{log}");
+    let log = std::fs::read_to_string(home.path("log")).unwrap();
+    assert!(!log.contains("it was closed"), "{log}");
 }
 
 #[test]
