@@ -11,6 +11,8 @@ Examples:
   drystone array scrub
           Read and compare everything; Ctrl-C leaves it running
   drystone array rebuild-status --wait
+  drystone array rebalance
+          Spread the data over all disks, also those that were added
   drystone array set --rebuild-share 20 --scrub-every 7
           A rebuild leaves 80 percent of the disks' time to hosts; a scrub
           begins a week after the last one has ended
@@ -43,6 +45,13 @@ pub(crate) enum ArrayCommand {
     /// Read and compare everything, and repair what differs.
     #[command(after_long_help = "Examples:\n  drystone array scrub")]
     Scrub,
+
+    /// Spread the data evenly over all disks, also those that were added; Ctrl-C leaves it running.
+    ///
+    /// This begins by itself after 'disk add'. It takes the same share of the disks' time as a
+    /// rebuild: see 'array set --rebuild-share'.
+    #[command(after_long_help = "Examples:\n  drystone array rebalance")]
+    Rebalance,
 
     /// Show what is being rebuilt, resynchronised or moved.
     #[command(

@@ -106,6 +106,8 @@ pub(crate) enum ArrayRequest {
     Set(SettingsChange),
     /// Verify everything → a report.
     Check,
+    /// Spread data over all disks; ends when it is done.
+    Rebalance,
 }
 
 #[cfg(test)]

@@ -19,7 +19,8 @@ use array::api::{
 use serde::Serialize;
 
 /// What restores or moves data.
-const REBUILDS: [JobKind; 3] = [JobKind::Rebuild, JobKind::Resync, JobKind::CopyOut];
+const REBUILDS: [JobKind; 4] =
+    [JobKind::Rebuild, JobKind::Resync, JobKind::CopyOut, JobKind::Rebalance];
 
 /// Does what the command line says.
 pub(crate) fn run(args: ArrayArgs) -> Result<(), Failure> {
@@ -40,6 +41,10 @@ fn carry_out(desk: &Desk, command: ArrayCommand) -> anyhow::Result<()> {
         ArrayCommand::Scrub => {
             let report: CheckReport = desk.follow(&Request::Array(ArrayRequest::Scrub))?;
             judge(desk, &report)
+        }
+        ArrayCommand::Rebalance => {
+            desk.follow::<()>(&Request::Array(ArrayRequest::Rebalance))?;
+            desk.done("the data is spread over all disks")
         }
         ArrayCommand::RebuildStatus { wait } => {
             if wait {
@@ -76,6 +81,7 @@ fn health(info: &ArrayInfo, disks: &[DiskInfo], volumes: &[Volume]) -> String {
     let (lost, degraded) = (in_state(VolumeState::Lost), in_state(VolumeState::Degraded));
     let out = disks.iter().filter(|disk| disk.state != DiskState::Online).count();
     let word = match (lost, degraded + out) {
+        _ if !info.stalls.is_empty() => return format!("stalled: {}", info.stalls.join("; ")),
         (0, 0) if info.warnings.is_empty() => return "healthy".to_owned(),
         (0, 0) => "needs attention",
         (0, _) => "degraded",

@@ -201,6 +201,10 @@ impl Member {
                 let work = async move { array.scrub().await };
                 value(self.with_progress(&[JobKind::Scrub], work, asker).await??)
             }
+            ArrayRequest::Rebalance => {
+                let work = async move { array.rebalance().await };
+                value(self.with_progress(&[JobKind::Rebalance], work, asker).await??)
+            }
             ArrayRequest::Check => {
                 let work = async move { array.check().await };
                 value(self.with_progress(&[JobKind::Scrub], work, asker).await??)

@@ -154,3 +154,30 @@ fn a_disk_that_is_missing_at_the_start_leaves_volumes_degraded() {
     assert!(member.log().contains("disk-2"), "{}", member.log());
     member.stop();
 }
+
+#[test]
+fn data_is_spread_over_an_added_disk_and_the_verdict_comes_first() {
+    let home = Home::files(3, "256M");
+    let member = home.start(&["--raid", "raid5"]);
+    member.run(&["volume", "create", "a", "128M"]);
+    let mut host = log_in(&member, "a");
+    for at in 0..1000 {
+        write(&mut host, at * 16, &block(at as u8));
+    }
+    member.run(&["disk", "add", &format!("{}:256M", text(&home.path("new")))]);
+    assert!(member.run(&["array", "rebalance"]).contains("spread over all disks"));
+    let shown = member.run(&["array", "show"]);
+    assert!(shown.starts_with("health ") && shown.contains("healthy"), "{shown}");
+    let report = member.run(&["array", "check"]);
+    assert!(report.starts_with("all is well\n"), "{report}");
+    for at in 0..1000 {
+        assert!(read(&mut host, at * 16) == block(at as u8), "block {at}");
+    }
+
+    // A disk may stay that was to leave, and is forgiven what it did.
+    member.run(&["disk", "retire", "new", "--yes", "--no-wait"]);
+    member.home.ask(&["disk", "retire", "new", "--cancel"]);
+    member.run(&["disk", "clear", "disk-0"]);
+    assert!(member.refused(&["disk", "retire", "disk-1", "--cancel"]).contains("disk-1"));
+    member.stop();
+}
