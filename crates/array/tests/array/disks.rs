@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use array::api::{DiskState, VolumeSpec, VolumeState};
+use array::api::{DiskState, JobKind, VolumeSpec, VolumeState};
 use array::{Array, ArrayError, Level, Member, OpenOptions, RingEnv};
 use block::testing::{Fault, Operation, Rule};
+use block::{BlockDevice, WriteFlags};
 
 use crate::common::{Shelf, bytes, read, run, sound, spec, write};
 
@@ -262,6 +263,76 @@ fn a_journal_of_its_own_is_needed_and_mirrored_when_there_are_two() {
         let volume = array.device("v").unwrap();
         assert_eq!(read(&volume, 4096, one.len()).await, one);
         assert_eq!(read(&volume, 65536, one.len()).await, one);
+        array.close().await.unwrap();
+    });
+}
+
+/// Where each data disk keeps its chunks.
+const CHUNKS_AT: u64 = 8 << 20;
+
+#[test]
+fn a_suspect_disk_that_others_cannot_do_without_stays_in_use_and_says_so() {
+    run(async {
+        let shelf = Shelf::new(3, 64);
+        let array = shelf.create(Level::Raid5).await;
+        array.create_volume(spec("v", 64)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        write(&volume, 0, &bytes(8 * MIB, 1)).await;
+        array.checkpoint().await.unwrap();
+        let fault = Fault::Fail(block::BlockError::Medium { at: 0 });
+        shelf.0[1].inject(Rule::always(Operation::Read, fault).at(CHUNKS_AT..63 << 20));
+        for at in (0..8 * MIB).step_by(16 << 10) {
+            read(&volume, at as u64, 4096).await;
+        }
+        until(&array, "the disk is suspect", || state(&array, 1) == DiskState::Suspect).await;
+        let reason = array.disks()[1].reason.clone();
+        assert!(reason.contains("add a disk"), "{reason}");
+        // All that the disks can take is still there for hosts.
+        let free = array.info().free_by_level;
+        let free =
+            free.iter().find(|space| space.raid == Level::Raid5).map(|space| space.free_bytes);
+        assert!(free.is_some_and(|bytes| bytes > 16 << 20), "{free:?}");
+        write(&volume, 16 * MIB as u64, &bytes(16 * MIB, 2)).await;
+        array.checkpoint().await.unwrap();
+        assert_eq!(read(&volume, 16 * MIB as u64, 16 * MIB).await, bytes(16 * MIB, 2));
+        // With a disk that can take over it is emptied, and leaves.
+        let new = Shelf::new(1, 64);
+        let member = Member { name: "new".into(), ..new.members().remove(0) };
+        array.add_disk(member).await.unwrap();
+        until(&array, "it has left", || array.disks().iter().all(|disk| disk.name != "disk-1"))
+            .await;
+        shelf.0[1].heal();
+        assert_eq!(read(&volume, 0, 8 * MIB).await, bytes(8 * MIB, 1));
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn blocks_are_healed_while_a_rebuild_runs() {
+    run(async {
+        let shelf = Shelf::new(6, 64);
+        let array = shelf.create(Level::Raid10).await;
+        array.create_volume(spec("v", 64)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        let whole = bytes(32 * MIB, 1);
+        write(&volume, 0, &whole).await;
+        array.checkpoint().await.unwrap();
+        let rot = crate::common::data(&bytes(4 * MIB, 77));
+        shelf.0[0].write(CHUNKS_AT, rot, WriteFlags::VOLATILE).await.unwrap();
+        // A rebuild that takes seconds: all disks but the rotten one are slow.
+        for disk in &shelf.0[1..] {
+            let slow = Rule::always(Operation::Write, Fault::Delay(Duration::from_secs(3)));
+            disk.inject(slow.at(CHUNKS_AT..63 << 20));
+        }
+        array.fail_disk("disk-5").await.unwrap();
+        let rebuilds = || array.jobs().iter().any(|job| job.kind == JobKind::Rebuild);
+        until(&array, "the rebuild runs", rebuilds).await;
+        for at in (0..32 * MIB).step_by(64 << 10) {
+            assert_eq!(read(&volume, at as u64, 4096).await, whole[at..at + 4096]);
+            assert_eq!(read(&volume, at as u64, 4096).await, whole[at..at + 4096]);
+        }
+        until(&array, "a block is healed", || array.disks()[0].healed_blocks > 0).await;
+        assert!(rebuilds(), "it did not wait for the rebuild");
         array.close().await.unwrap();
     });
 }
