@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Runs the array on simulated disks, clock and chance, each seed another history.
 #
-#   SEEDS=N [FIRST=N] [THEME=plain|faults|disks|full|snapshots] scripts/simulate.sh
-#   SEED=N THEME=... scripts/simulate.sh      replays one, step by step
+#   SEEDS=N [FIRST=N] [THEME=NAME] scripts/simulate.sh
+#   SEED=N THEME=NAME scripts/simulate.sh      replays one, step by step
+#
+# Themes: plain faults disks full snapshots starts passing rot pairs crowd silence
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,7 +13,7 @@ for name in SEEDS SEED THEME FIRST; do
   if [[ -z ${!name:-} ]]; then unset "$name"; else export "${name?}"; fi
 done
 if [[ -n ${SEED:-} && -z ${THEME:-} ]]; then
-  echo "SEED=$SEED needs THEME=plain, faults, disks, full or snapshots" >&2
+  echo "SEED=$SEED needs the THEME that it failed in" >&2
   exit 2
 fi
 RUST_BACKTRACE=${RUST_BACKTRACE:-0} \

@@ -49,6 +49,12 @@ pub enum Mutant {
     ForgetRedone,
     /// Put a replacement in its member's place before the checkpoint that says so is durable.
     EarlyPromotion,
+    /// Give places back that were freed while somebody still reads them.
+    ForgetReaders,
+    /// Forget, when a journal is replayed, that a disk that is away missed a cluster that was placed.
+    ForgetPlaced,
+    /// Do not mark what a disk lacks when it goes out beside a write of others.
+    ForgetLacking,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

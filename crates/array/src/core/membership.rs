@@ -115,7 +115,9 @@ impl Core {
             }
         }
         for set in self.sets.all() {
-            set.take_back(disk);
+            if !mutants::is(Mutant::ForgetLacking) {
+                set.take_back(disk);
+            }
             if member.access() == Access::None {
                 set.mark_all_stale(disk);
             }

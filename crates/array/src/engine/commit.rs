@@ -172,9 +172,10 @@ impl State {
 
     /// Gives back what nobody reads any more.
     pub(crate) fn empty_limbo(&mut self) {
-        let (kept, free) = std::mem::take(&mut self.limbo)
-            .into_iter()
-            .partition(|limbo: &Limbo| Arc::strong_count(&limbo.readers) > 1);
+        let (kept, free) =
+            std::mem::take(&mut self.limbo).into_iter().partition(|limbo: &Limbo| {
+                Arc::strong_count(&limbo.readers) > 1 && !mutants::is(Mutant::ForgetReaders)
+            });
         self.limbo = kept;
         for limbo in free {
             let Limbo { places, pages, .. } = limbo;

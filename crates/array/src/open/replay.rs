@@ -109,7 +109,9 @@ impl Core {
         }
         let set = self.sets.get(placed.place.set());
         let (stripe, _) = set.shape().locate(placed.place.slot());
-        away.iter().for_each(|disk| set.mark_stale(stripe, *disk));
+        if !mutants::is(Mutant::ForgetPlaced) {
+            away.iter().for_each(|disk| set.mark_stale(stripe, *disk));
+        }
         if state.live.contains_key(&placed.volume) {
             state.enter_moved(placed);
         } else {

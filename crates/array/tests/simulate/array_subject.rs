@@ -49,24 +49,25 @@ impl Maker for ArrayMaker {
     type Subject = ArraySubject;
 
     async fn create(&self, env: &SimEnv, drives: &[Drive], shape: &Shape) -> Answer<ArraySubject> {
+        let (data, journal) = drives.split_at(drives.len() - shape.journal_disks);
+        let journal = journal.iter().map(member).collect();
         let options = CreateOptions {
             level: shape.level,
+            journal,
             chunk_bytes: Some(shape.chunk_bytes),
             open: self.options(),
-            ..CreateOptions::default()
         };
-        let disks = drives.iter().map(member).collect();
+        let disks = data.iter().map(member).collect();
         let env: Arc<dyn Env> = Arc::new(env.clone());
         Array::create(env, disks, options).await.map(ArraySubject).map_err(refusal)
     }
 
-    async fn open(&self, env: &SimEnv, drives: &[Drive]) -> Answer<ArraySubject> {
+    async fn open(&self, env: &SimEnv, drives: &[Drive], accepts: bool) -> Answer<ArraySubject> {
         let mut disks: Vec<_> = drives.iter().map(member).collect();
         // They are found in any order.
         self.random.shuffle(&mut disks);
         let env: Arc<dyn Env> = Arc::new(env.clone());
-        // One of two is no majority; there is nobody else who could know better.
-        let options = OpenOptions { accept_missing: drives.len() <= 2, ..self.options() };
+        let options = OpenOptions { accept_missing: accepts, ..self.options() };
         Array::open(env, disks, options).await.map(ArraySubject).map_err(refusal)
     }
 }
@@ -177,6 +178,14 @@ impl Subject for ArraySubject {
 
     async fn add_disk(&self, drive: &Drive) -> Answer<()> {
         self.0.add_disk(member(drive)).await.map(drop).map_err(refusal)
+    }
+
+    async fn keep_disk(&self, name: &str) -> Answer<()> {
+        self.0.cancel_retire(name).await.map_err(refusal)
+    }
+
+    async fn replace_disk(&self, name: &str, drive: &Drive) -> Answer<()> {
+        self.0.replace_disk(name, member(drive)).await.map(drop).map_err(refusal)
     }
 
     async fn fail_disk(&self, name: &str) -> Answer<()> {

@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use array::{BLOCK_BYTES, CLUSTER_BYTES};
+use array::{BLOCK_BYTES, CLUSTER_BYTES, Env};
 use block::{BlockDevice, BlockError, Compared, WriteFlags};
 use ring::{Buf, Data, Region};
 
-use crate::content::{BLOCK_SECTORS, SECTOR_BYTES, Tag, fill};
+use crate::content::{BLOCK_SECTORS, Content, SECTOR_BYTES, ZERO, fill};
 use crate::machine::Machine;
 use crate::model::{Change, Outcome};
 use crate::subject::Subject;
@@ -21,12 +22,17 @@ const CROWD_MAX: usize = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
     Read,
+    /// Reads in a row, from the start, which the array fetches ahead.
+    Stream,
     Write,
     Unmap,
     Zeroes,
     Compare,
     Flush,
 }
+
+/// Nobody writes for so long: by then the array has brought everything into its place.
+const IDLE: Duration = Duration::from_secs(12);
 
 /// One request to one volume.
 struct Request<'a, S> {
@@ -40,8 +46,11 @@ struct Request<'a, S> {
 /// Sends requests, one after the other.
 pub(crate) async fn host<S: Subject>(machine: Rc<Machine<S>>, requests: u32) {
     for _ in 0..requests {
-        if machine.random.one_in(4) {
-            machine.pause(3_000).await;
+        match machine.random.below(24) {
+            0..6 => machine.pause(3_000).await,
+            // Long enough for a checkpoint.
+            6 => machine.env.sleep(IDLE).await,
+            _ => {}
         }
         let Some(volume) = choose(&machine) else {
             machine.pause(10_000).await;
@@ -49,7 +58,8 @@ pub(crate) async fn host<S: Subject>(machine: Rc<Machine<S>>, requests: u32) {
         };
         let device = machine.must(&format!("device of {volume}"), machine.array.device(&volume));
         machine.model.borrow_mut().volume(&volume).users += 1;
-        one(&machine, volume.clone(), device).await;
+        let what = format!("a request to {volume}");
+        machine.answer(&what, one(&machine, volume.clone(), device)).await;
         machine.model.borrow_mut().volume(&volume).users -= 1;
     }
 }
@@ -66,7 +76,8 @@ fn choose<S: Subject>(machine: &Machine<S>) -> Option<String> {
 
 async fn one<S: Subject>(machine: &Machine<S>, volume: String, device: Arc<dyn BlockDevice>) {
     let wish = match machine.random.below(32) {
-        0..10 => Wish::Read,
+        0..8 => Wish::Read,
+        8..10 => Wish::Stream,
         10..23 => Wish::Write,
         23..26 => Wish::Unmap,
         26..28 => Wish::Zeroes,
@@ -81,6 +92,7 @@ async fn one<S: Subject>(machine: &Machine<S>, volume: String, device: Arc<dyn B
     let request = Request { machine, volume, device, range };
     match wish {
         Wish::Read => request.read().await,
+        Wish::Stream => request.stream().await,
         Wish::Write => request.write().await,
         Wish::Unmap => request.unmap().await,
         Wish::Zeroes => request.zeroes().await,
@@ -138,8 +150,16 @@ impl<S: Subject> Request<'_, S> {
         WriteFlags { durable: random.one_in(3), atomic: small && random.one_in(16) }
     }
 
-    fn begin(&self, zero: bool) -> Change {
-        self.machine.model.borrow_mut().begin(&self.volume, self.range.clone(), zero)
+    /// A write of what is given, or of data of its own.
+    fn begin(&self, content: Option<Content>) -> Change {
+        self.machine.model.borrow_mut().begin(&self.volume, self.range.clone(), content)
+    }
+
+    /// Now and then a copy of something that lies on a disk of the array.
+    fn copied(&self) -> Option<Content> {
+        let machine = self.machine;
+        let copied = || machine.random.pick(&machine.drives()).peek();
+        machine.random.one_in(12).then(copied).flatten()
     }
 
     fn end(&self, change: &Change, outcome: Outcome) {
@@ -155,6 +175,7 @@ impl<S: Subject> Request<'_, S> {
                 self.machine.out_of_space(&self.volume, "a write", 0);
                 Outcome::Failed
             }
+            Err(_) if self.machine.is_overtaxed() => Outcome::Failed,
             Err(error) => self.fail(error),
         }
     }
@@ -172,7 +193,10 @@ impl<S: Subject> Request<'_, S> {
         let mut model = self.machine.model.borrow_mut();
         let contents = &mut model.volume(&self.volume).contents;
         let watch = contents.unwatch(watch);
-        let data = answer.unwrap_or_else(|error| self.fail(error));
+        let data = match answer {
+            Err(_) if self.machine.is_overtaxed() => return,
+            answer => answer.unwrap_or_else(|error| self.fail(error)),
+        };
         let mut bytes = vec![0; data.len()];
         data.copy_to(0, &mut bytes);
         assert_eq!(bytes.len() as u64, self.len(), "a read gives all that was asked for");
@@ -180,10 +204,27 @@ impl<S: Subject> Request<'_, S> {
         checked.unwrap_or_else(|problem| self.fail(problem));
     }
 
+    async fn stream(self) {
+        let geometry = self.device.geometry();
+        let unit = *self.machine.random.pick(&[BLOCK_BYTES as u64, 16 * KIB, CLUSTER_BYTES as u64]);
+        let end = (self.machine.random.between(4, 20) * unit).min(geometry.size_bytes());
+        for at in (0..end / unit).map(|piece| piece * unit / SECTOR_BYTES as u64) {
+            let range = at..at + unit / SECTOR_BYTES as u64;
+            Request {
+                range,
+                volume: self.volume.clone(),
+                device: Arc::clone(&self.device),
+                ..self
+            }
+            .read()
+            .await;
+        }
+    }
+
     async fn write(self) {
         let flags = self.flags();
-        let change = self.begin(false);
-        let data = self.data(change.tag);
+        let change = self.begin(self.copied());
+        let data = self.data(&change.content);
         let now = match data.as_slice() {
             Some(bytes) if self.machine.random.one_in(2) => {
                 self.device.write_now(self.at(), bytes, flags)
@@ -198,9 +239,9 @@ impl<S: Subject> Request<'_, S> {
     }
 
     /// The data of a write; sometimes in memory that cannot be borrowed.
-    fn data(&self, tag: Tag) -> Data {
+    fn data(&self, content: &Content) -> Data {
         let mut buf = Buf::alloc(self.len() as usize).expect("a test has memory for its requests");
-        fill(tag, self.range.start, &mut buf);
+        fill(content, self.range.start, &mut buf);
         if self.machine.random.one_in(8) {
             let region = Region::new(buf.len()).expect("a test has memory for its requests");
             region.write(0, &buf);
@@ -210,7 +251,7 @@ impl<S: Subject> Request<'_, S> {
     }
 
     async fn unmap(self) {
-        let change = self.begin(true);
+        let change = self.begin(Some(ZERO));
         let answer = self.device.unmap(self.at(), self.len()).await;
         self.end(&change, self.outcome(answer, false));
     }
@@ -218,7 +259,7 @@ impl<S: Subject> Request<'_, S> {
     async fn zeroes(self) {
         let flags = WriteFlags { atomic: false, ..self.flags() };
         let may_unmap = self.machine.random.one_in(2);
-        let change = self.begin(true);
+        let change = self.begin(Some(ZERO));
         let answer = self.device.write_zeroes(self.at(), self.len(), may_unmap, flags).await;
         self.end(&change, self.outcome(answer, self.durable(flags)));
     }
@@ -227,7 +268,7 @@ impl<S: Subject> Request<'_, S> {
     async fn compare(self) {
         let flags = WriteFlags { atomic: false, ..self.flags() };
         let there = self.contents();
-        let change = self.begin(false);
+        let change = self.begin(self.copied());
         let mut compare = there.clone().unwrap_or_else(|| vec![0; self.len() as usize]);
         let spoiled = self.machine.random.one_in(3).then(|| {
             let at = self.machine.random.index(compare.len());
@@ -240,7 +281,7 @@ impl<S: Subject> Request<'_, S> {
         };
         let mut expected = Buf::alloc(compare.len()).expect("a test has memory for its requests");
         expected.copy_from_slice(&compare);
-        let write = self.data(change.tag);
+        let write = self.data(&change.content);
         let answer =
             self.device.compare_and_write(self.at(), expected.freeze(), write, flags).await;
         let watch = self.machine.model.borrow_mut().volume(&self.volume).contents.unwatch(watch);
@@ -270,15 +311,17 @@ impl<S: Subject> Request<'_, S> {
         let mut bytes = vec![0; self.len() as usize];
         for (sector, bytes) in self.range.clone().zip(bytes.chunks_mut(SECTOR_BYTES)) {
             let content = blocks[sector as usize / BLOCK_SECTORS].sure()?;
-            fill(content[sector as usize % BLOCK_SECTORS], sector, bytes);
+            fill(&content, sector, bytes);
         }
         Some(bytes)
     }
 
     async fn flush(self) {
         let begun = self.machine.model.borrow_mut().volume(&self.volume).contents.flush_begins();
-        let answer = self.device.flush().await;
-        answer.unwrap_or_else(|error| self.fail(error));
+        match self.device.flush().await {
+            Err(_) if self.machine.is_overtaxed() => return,
+            answer => answer.unwrap_or_else(|error| self.fail(error)),
+        }
         self.machine.model.borrow_mut().volume(&self.volume).contents.flushed(begun);
     }
 }

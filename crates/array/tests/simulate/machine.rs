@@ -1,13 +1,15 @@
 //! What the tasks of one boot share, and how a history fails.
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
-use array::Env;
-use array::api::{VolumeInfo, VolumeState};
+use array::api::{DiskInfo, DiskState, JobKind, VolumeInfo, VolumeState};
+use array::{DiskId, Env};
+use futures_util::future::{Either, select};
 
 use crate::disk::Drive;
 use crate::env::SimEnv;
@@ -15,6 +17,30 @@ use crate::model::{Listing, Model, view_name};
 use crate::random::Random;
 use crate::scenario::Scenario;
 use crate::subject::Subject;
+
+/// Simulated time in which every request of a host and of an operator must be answered, however
+/// slow the drives are: many times what the slowest checkpoint of these small arrays takes. A drive
+/// that does not answer costs each of its steps minutes, until the kernel gives up.
+const ANSWER_MAX: Duration = Duration::from_secs(3600);
+
+/// The answer to a request, if it comes in time.
+pub(crate) async fn in_time<T>(env: &SimEnv, request: impl Future<Output = T>) -> Option<T> {
+    match select(std::pin::pin!(request), env.sleep(ANSWER_MAX)).await {
+        Either::Left((answer, _)) => Some(answer),
+        Either::Right(_) => None,
+    }
+}
+
+/// Drives that may be hurt, and the numbers under which the array knows drives: both outlive the
+/// boots of a machine.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    pub(crate) victims: RefCell<Vec<Drive>>,
+    /// More was done to the machine than it can bear: until its next start it may refuse anything,
+    /// but it must neither forget nor make up data.
+    pub(crate) overtaxed: Cell<bool>,
+    ids: RefCell<BTreeMap<String, DiskId>>,
+}
 
 /// A running machine.
 pub(crate) struct Machine<S> {
@@ -24,10 +50,17 @@ pub(crate) struct Machine<S> {
     pub(crate) scenario: Rc<Scenario>,
     /// Those in the machine, and a spare one on the shelf.
     pub(crate) all_drives: Rc<Vec<Drive>>,
-    /// The one drive that may be hurt, also after a crash.
-    pub(crate) victim: Rc<RefCell<Option<Drive>>>,
+    pub(crate) budget: Rc<Budget>,
+    /// An operator was refused because of that, and asks for nothing more.
+    pub(crate) gave_up: Cell<bool>,
+    /// Drives, by number, that the array is being given.
+    pub(crate) coming: RefCell<BTreeSet<usize>>,
     /// Drives, by number, that lost their power since the boot: their handles are dead.
     pub(crate) unplugged: RefCell<BTreeSet<usize>>,
+    /// Disks that were taken away: levels that do not bear so many are not looked at.
+    pub(crate) away: usize,
+    /// Said before each failure.
+    pub(crate) context: String,
     pub(crate) array: S,
 }
 
@@ -37,9 +70,111 @@ impl<S: Subject> Machine<S> {
         self.all_drives.iter().filter(|drive| drive.is_installed()).cloned().collect()
     }
 
-    /// The drive on the shelf.
-    pub(crate) fn spare(&self) -> Option<Drive> {
-        self.all_drives.iter().find(|drive| !drive.is_installed()).cloned()
+    /// The drives on the shelf.
+    pub(crate) fn shelf(&self) -> Vec<Drive> {
+        self.all_drives.iter().filter(|drive| !drive.is_installed()).cloned().collect()
+    }
+
+    pub(crate) fn is_overtaxed(&self) -> bool {
+        self.budget.overtaxed.get()
+    }
+
+    /// What the array knows of a drive; by its number, if it does not know its name now.
+    pub(crate) fn disk(&self, drive: &Drive) -> Option<DiskInfo> {
+        let (disks, name) = (self.array.disks(), drive.name());
+        let mut ids = self.budget.ids.borrow_mut();
+        let by_name = disks.iter().find(|disk| disk.name == name);
+        if let Some(disk) = by_name {
+            ids.insert(name, disk.id);
+            return by_name.cloned();
+        }
+        let id = ids.get(&name)?;
+        disks.into_iter().find(|disk| disk.id == *id)
+    }
+
+    pub(crate) fn state(&self, drive: &Drive) -> Option<DiskState> {
+        self.disk(drive).map(|disk| disk.state)
+    }
+
+    /// Whether a drive may be hurt now, beside those that are.
+    pub(crate) fn may_hurt(&self, drive: &Drive) -> bool {
+        let victims = self.budget.victims.borrow();
+        let is_one = victims.iter().any(|victim| victim.number() == drive.number());
+        is_one || victims.len() < self.scenario.losses()
+    }
+
+    /// A drive is hurt from now on, until the array has healed. If it is one too many, anything may
+    /// be refused.
+    pub(crate) fn hurts(&self, drive: &Drive) {
+        if !self.may_hurt(drive) && !self.budget.overtaxed.replace(true) {
+            self.env.note("that is more than the array bears");
+        }
+        let mut victims = self.budget.victims.borrow_mut();
+        if victims.iter().all(|victim| victim.number() != drive.number()) {
+            victims.push(drive.clone());
+        }
+    }
+
+    /// Whether every drive is a member that is well, and every member such a drive.
+    pub(crate) fn is_whole(&self) -> bool {
+        let drives = self.drives();
+        // One that erred too often stays in use where nothing can take its place.
+        let may_err = self.scenario.theme.damages();
+        let is_used = |state| state == DiskState::Online || may_err && state == DiskState::Suspect;
+        let well = |drive: &Drive| {
+            let is_there = !drive.is_absent() && drive.condition().is_well();
+            let is_plugged = !self.unplugged.borrow().contains(&drive.number());
+            is_there && is_plugged && self.state(drive).is_some_and(is_used)
+        };
+        drives.iter().all(well) && self.array.disks().len() == drives.len()
+    }
+
+    /// Where drives do not lie: if the array says that it is whole, it must be, and another drive
+    /// may be hurt.
+    pub(crate) fn believe(&self) {
+        let jobs = self.array.jobs();
+        let idle = jobs.iter().all(|job| matches!(job.kind, JobKind::Delete | JobKind::Scrub));
+        if self.scenario.theme.damages() || self.is_overtaxed() || !idle || !self.is_whole() {
+            return;
+        }
+        if !self.budget.victims.take().is_empty() {
+            self.env.note("the array says that it is whole");
+        }
+    }
+
+    /// Nobody complains of a drive that did nothing wrong.
+    pub(crate) fn accuse_nobody(&self) {
+        if self.is_overtaxed() {
+            return;
+        }
+        for drive in self.drives().iter().filter(|drive| !drive.is_hurt()) {
+            let Some(disk) = self.disk(drive) else { continue };
+            let is_blamed = disk.errors_read > 0
+                || disk.errors_write > 0
+                || matches!(disk.state, DiskState::Suspect | DiskState::Missing);
+            if is_blamed {
+                self.fail(format_args!("a drive is accused that did nothing wrong: {disk:?}"));
+            }
+        }
+    }
+
+    /// The answer to a request, which has to come in time.
+    pub(crate) async fn answer<T>(&self, what: &str, request: impl Future<Output = T>) -> T {
+        in_time(&self.env, request).await.unwrap_or_else(|| {
+            self.fail(format_args!("{what} is not answered; jobs: {:?}", self.array.jobs()))
+        })
+    }
+
+    /// An answer to something that must work unless the array is overtaxed: `None` then.
+    pub(crate) fn may<T, E: fmt::Display>(&self, what: &str, answer: Result<T, E>) -> Option<T> {
+        match answer {
+            Err(error) if self.is_overtaxed() => {
+                self.env.note(format!("{what}: {error}"));
+                self.gave_up.set(true);
+                None
+            }
+            answer => Some(self.must(what, answer)),
+        }
     }
 
     /// Ends the history: the array did what it must not do.
@@ -50,7 +185,7 @@ impl<S: Subject> Machine<S> {
         for disk in self.array.disks() {
             self.env.note(format!("{disk:?}"));
         }
-        panic!("{what}");
+        panic!("{}{what}", self.context);
     }
 
     /// The answer to something that must work.
@@ -64,8 +199,12 @@ impl<S: Subject> Machine<S> {
         let info = self.array.info();
         self.env.note(format!("{what}: {text}; {} bytes free", info.free_bytes));
         let sizes = &self.scenario.disk_bytes;
-        if (info.disks_online as usize) < sizes.len() || sizes.iter().any(|size| *size != sizes[0])
-        {
+        let is_online = |drive: &Drive| self.state(drive) == Some(DiskState::Online);
+        let drives = self.drives();
+        let are_online = drives.len() >= self.scenario.installed()
+            && drives.iter().all(is_online)
+            && !self.is_overtaxed();
+        if !are_online || sizes.iter().any(|size| *size != sizes[0]) {
             // A level may need more disks than there are with space.
             return;
         }

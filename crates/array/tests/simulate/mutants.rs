@@ -99,3 +99,48 @@ fn a_former_lap_of_the_journal_taken_for_this_one() {
 fn a_journal_trimmed_too_early() {
     is_found(Mutant::EarlyTrim, Theme::Plain);
 }
+
+#[test]
+fn runs_of_a_rebuild_copied_without_a_look() {
+    is_found(Mutant::BlindRebuild, Theme::Rot);
+}
+
+#[test]
+fn a_freed_column_used_again_over_a_parity_that_was_not_proved() {
+    is_found(Mutant::BlindReuse, Theme::Rot);
+}
+
+#[test]
+fn a_checkpoint_that_goes_on_after_flushes_failed() {
+    is_found(Mutant::BlindFlush, Theme::Passing);
+}
+
+#[test]
+fn parity_that_a_disk_missed_forgotten_when_the_journal_is_replayed() {
+    is_found(Mutant::ForgetWritten, Theme::Starts);
+}
+
+#[test]
+fn checksums_of_redone_blocks_not_taken_over() {
+    is_found(Mutant::ForgetRedone, Theme::Starts);
+}
+
+#[test]
+fn a_replacement_that_counts_before_its_record() {
+    is_found(Mutant::EarlyPromotion, Theme::Disks);
+}
+
+#[test]
+fn places_freed_while_somebody_reads_them() {
+    is_found(Mutant::ForgetReaders, Theme::Snapshots);
+}
+
+#[test]
+fn a_placed_cluster_that_a_disk_missed_forgotten_when_the_journal_is_replayed() {
+    is_found(Mutant::ForgetPlaced, Theme::Starts);
+}
+
+#[test]
+fn what_a_disk_lacks_not_marked_when_it_goes_out() {
+    is_found(Mutant::ForgetLacking, Theme::Disks);
+}

@@ -8,7 +8,7 @@ use array::{CLUSTER_BLOCKS, CLUSTER_BYTES};
 
 use crate::content::{Content, ZERO};
 use crate::machine::Machine;
-use crate::model::{Blocks, Doubt, Served, view_name};
+use crate::model::{Blocks, Doubt, Served, Volume, view_name};
 use crate::scenario::Theme;
 use crate::subject::{Answer, Refusal, Subject};
 use crate::verify;
@@ -16,11 +16,14 @@ use crate::verify;
 const VOLUMES_MAX: usize = 5;
 const SNAPSHOTS_MAX: usize = 6;
 
-/// Gives orders, one after the other.
-pub(crate) async fn operator<S: Subject>(machine: Rc<Machine<S>>, orders: u32) {
+/// Gives orders, one after the other; each operator to volumes of its own.
+pub(crate) async fn operator<S: Subject>(machine: Rc<Machine<S>>, number: u32, orders: u32) {
     for _ in 0..orders {
         machine.pause(20_000).await;
-        let operator = Operator(&machine);
+        if machine.gave_up.get() {
+            return;
+        }
+        let operator = Operator(&machine, number);
         // Snapshots are what most can go wrong with.
         match machine.random.below(30) {
             0 | 1 => operator.create().await,
@@ -60,11 +63,15 @@ pub(crate) fn draw_spec<S: Subject>(machine: &Machine<S>) -> VolumeSpec {
     }
 }
 
-struct Operator<'a, S>(&'a Rc<Machine<S>>);
+struct Operator<'a, S>(&'a Rc<Machine<S>>, u32);
 
 impl<S: Subject> Operator<'_, S> {
     /// Asks for something that a crash would leave in doubt. True if it was done.
     async fn ask(&self, doubt: Doubt, answer: impl Future<Output = Answer<()>>) -> bool {
+        if self.0.gave_up.get() {
+            self.0.model.borrow_mut().forget(doubt);
+            return false;
+        }
         let what = format!("{doubt:?}").chars().take(200).collect::<String>();
         self.0.env.note(&what);
         let gone = match &doubt {
@@ -73,7 +80,13 @@ impl<S: Subject> Operator<'_, S> {
         };
         let asked_bytes = doubt.asked_bytes();
         let id = self.0.model.borrow_mut().doubt(doubt);
-        match answer.await {
+        match self.0.answer(&what, answer).await {
+            Err(refusal) if self.0.is_overtaxed() => {
+                // It may have happened, as after a crash.
+                self.0.env.note(refusal.to_string());
+                self.0.gave_up.set(true);
+                return false;
+            }
             Ok(()) => self.0.model.borrow_mut().happened(id),
             Err(Refusal::NoSpace(text)) => {
                 self.0.model.borrow_mut().refused(id);
@@ -95,10 +108,17 @@ impl<S: Subject> Operator<'_, S> {
         true
     }
 
+    /// Two must not give orders about one volume at once: their answers could come in any order.
+    fn is_mine(&self, volume: &str) -> bool {
+        let number: u32 = volume[1..].parse().expect("volumes are named by letter and number");
+        number % self.0.scenario.operators == self.1
+    }
+
     /// One of the volumes that are in this state.
     fn volume(&self, served: Served) -> Option<String> {
         let model = self.0.model.borrow();
-        let all = model.volumes().filter(|(_, volume)| volume.served == served);
+        let all =
+            model.volumes().filter(|(name, volume)| volume.served == served && self.is_mine(name));
         let names: Vec<_> = all.map(|(name, _)| name.clone()).collect();
         (!names.is_empty()).then(|| self.0.random.pick(&names).clone())
     }
@@ -106,7 +126,9 @@ impl<S: Subject> Operator<'_, S> {
     /// One of the snapshots of volumes that are not deleted.
     fn snapshot(&self) -> Option<(String, String)> {
         let model = self.0.model.borrow();
-        let volumes = model.volumes().filter(|(_, volume)| volume.served != Served::Deleted);
+        let is_there = |volume: &Volume| volume.served != Served::Deleted;
+        let volumes =
+            model.volumes().filter(|(name, volume)| is_there(volume) && self.is_mine(name));
         let pair = |volume: &str, name: &String| (volume.to_owned(), name.clone());
         let all: Vec<_> = volumes
             .flat_map(|(volume, of)| of.snapshots.keys().map(|name| pair(volume, name)))
@@ -180,8 +202,10 @@ impl<S: Subject> Operator<'_, S> {
     async fn take(&self) {
         let names: Vec<String> = {
             let model = self.0.model.borrow();
-            let room = model.volumes().filter(|(_, volume)| {
-                volume.served == Served::Online && volume.snapshots.len() < SNAPSHOTS_MAX
+            let room = model.volumes().filter(|(name, volume)| {
+                self.is_mine(name)
+                    && volume.served == Served::Online
+                    && volume.snapshots.len() < SNAPSHOTS_MAX
             });
             room.map(|(name, _)| name.clone()).collect()
         };
@@ -293,8 +317,10 @@ impl<S: Subject> Operator<'_, S> {
             let to = random.one_in(2).then(|| random.pick(&names).clone());
             ((!random.one_in(4)).then_some(from), to)
         };
-        let answer = self.0.array.diff(&volume, from.as_deref(), to.as_deref()).await;
-        let changed = self.0.must(&format!("diff {volume} {from:?} {to:?}"), answer);
+        let what = format!("diff {volume} {from:?} {to:?}");
+        let asked = self.0.array.diff(&volume, from.as_deref(), to.as_deref());
+        let answer = self.0.answer(&what, asked).await;
+        let Some(changed) = self.0.may(&what, answer) else { return };
         let (before, after) = {
             let mut model = self.0.model.borrow_mut();
             let of = model.volume(&volume);
@@ -307,7 +333,7 @@ impl<S: Subject> Operator<'_, S> {
             (blocks(&from, &Vec::new()), blocks(&to, of.contents.blocks()))
         };
         if let Some(cluster) = missing(&before, &after, &changed) {
-            self.0.fail(format_args!("diff {volume} {from:?} {to:?} lacks cluster {cluster}"));
+            self.0.fail(format_args!("{what} lacks cluster {cluster}"));
         }
         self.0.reopen(&volume);
     }
@@ -342,7 +368,7 @@ mod tests {
     fn a_changed_cluster_must_be_listed() {
         let before = crate::model::zeroes(4 * CLUSTER_BYTES as u64);
         let mut after = Contents::new(before.clone());
-        let change = crate::model::Change { op: 1, range: 130..140, tag: Tag(1) };
+        let change = crate::model::Change { op: 1, range: 130..140, content: [Tag(1); 8] };
         after.begin(&change);
         assert_eq!(missing(&before, after.blocks(), &[]), None, "still in doubt");
         after.end(&change, crate::model::Outcome::DoneDurable);

@@ -128,7 +128,7 @@ impl Maker for PlainMaker {
         Ok(plain)
     }
 
-    async fn open(&self, env: &SimEnv, _: &[Drive]) -> Answer<Plain> {
+    async fn open(&self, env: &SimEnv, _: &[Drive], _: bool) -> Answer<Plain> {
         let plain = self.subject(env);
         plain.moment().await;
         let mut store = plain.store();
@@ -470,6 +470,15 @@ impl Subject for Plain {
     async fn add_disk(&self, drive: &Drive) -> Answer<()> {
         self.store().names.insert(drive.number(), drive.name());
         Ok(())
+    }
+
+    async fn keep_disk(&self, _: &str) -> Answer<()> {
+        Ok(())
+    }
+
+    async fn replace_disk(&self, name: &str, drive: &Drive) -> Answer<()> {
+        self.retire_disk(name).await?;
+        self.add_disk(drive).await
     }
 
     async fn fail_disk(&self, _: &str) -> Answer<()> {

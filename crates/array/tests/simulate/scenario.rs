@@ -20,11 +20,44 @@ pub(crate) enum Theme {
     Full,
     /// Mostly snapshots, clones, rollbacks and deletions.
     Snapshots,
+    /// Drives that are not there when the machine starts, and are the next time, or soon.
+    Starts,
+    /// Faults that pass, of any drives, also of more than any level bears.
+    Passing,
+    /// Rot that nobody has read yet, also in free space, while an operator adds, replaces and retires.
+    Rot,
+    /// Two drives hurt at the same time.
+    Pairs,
+    /// Several operators at once, also of disks.
+    Crowd,
+    /// Drives that do not answer for minutes, or never.
+    Silence,
 }
 
 impl Theme {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Plain, Self::Faults, Self::Disks, Self::Full, Self::Snapshots];
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Plain,
+        Self::Faults,
+        Self::Disks,
+        Self::Full,
+        Self::Snapshots,
+        Self::Starts,
+        Self::Passing,
+        Self::Rot,
+        Self::Pairs,
+        Self::Crowd,
+        Self::Silence,
+    ];
+
+    /// Whether it hurts drives, so that its levels must bear that.
+    fn hurts(self) -> bool {
+        !matches!(self, Self::Plain | Self::Full | Self::Snapshots)
+    }
+
+    /// Whether drives lose or change what was written to them.
+    pub(crate) fn damages(self) -> bool {
+        matches!(self, Self::Faults | Self::Rot | Self::Pairs | Self::Crowd)
+    }
 }
 
 impl fmt::Display for Theme {
@@ -35,6 +68,12 @@ impl fmt::Display for Theme {
             Self::Disks => "disks",
             Self::Full => "full",
             Self::Snapshots => "snapshots",
+            Self::Starts => "starts",
+            Self::Passing => "passing",
+            Self::Rot => "rot",
+            Self::Pairs => "pairs",
+            Self::Crowd => "crowd",
+            Self::Silence => "silence",
         })
     }
 }
@@ -45,6 +84,8 @@ pub(crate) struct Scenario {
     pub(crate) theme: Theme,
     pub(crate) shape: Shape,
     pub(crate) disk_bytes: Vec<u64>,
+    /// Drives on the shelf.
+    pub(crate) spares: usize,
     /// Levels of its volumes.
     pub(crate) levels: Vec<Level>,
     /// How often the machine starts.
@@ -54,7 +95,8 @@ pub(crate) struct Scenario {
     pub(crate) clients: u32,
     /// Requests of each client in a boot.
     pub(crate) requests: u32,
-    /// Requests of the operator in a boot.
+    pub(crate) operators: u32,
+    /// Requests of each operator in a boot.
     pub(crate) orders: u32,
 }
 
@@ -66,11 +108,13 @@ impl Scenario {
         let disks = *random.pick(match theme {
             Theme::Plain | Theme::Snapshots => &[1, 2, 3, 4, 6, 8, 12][..],
             Theme::Full => &[1, 2, 3, 4, 6],
+            Theme::Starts | Theme::Passing => &[3, 3, 4, 4, 5, 6, 8],
+            Theme::Pairs => &[4, 5, 6, 8, 12],
+            Theme::Rot | Theme::Crowd | Theme::Silence => &[3, 4, 5, 6, 8],
             Theme::Faults | Theme::Disks => &[2, 3, 4, 5, 6, 8, 12],
         });
-        let redundant = matches!(theme, Theme::Faults | Theme::Disks);
-        let fits =
-            |level: &Level| level.disks_min() <= disks && (!redundant || level.losses_max() > 0);
+        let losses = if theme == Theme::Pairs { 2 } else { usize::from(theme.hurts()) };
+        let fits = |level: &Level| level.disks_min() <= disks && level.losses_max() >= losses;
         let levels: Vec<Level> = Level::ALL.into_iter().filter(fits).collect();
         let level = *random.pick(&levels);
         let mixed = random.one_in(4);
@@ -78,22 +122,34 @@ impl Scenario {
         let same = *random.pick(&sizes);
         let odd = random.one_in(3);
         let size = || if odd { *random.pick(&sizes) * MIB } else { same * MIB };
+        let journal_disks = match theme {
+            Theme::Passing | Theme::Starts => *random.pick(&[0, 0, 1, 2]),
+            _ => 0,
+        };
+        let crowd = theme == Theme::Crowd;
         Self {
             theme,
-            shape: Shape { level, chunk_bytes: MIB },
+            shape: Shape { level, chunk_bytes: MIB, journal_disks },
             disk_bytes: (0..disks).map(|_| size()).collect(),
+            spares: if matches!(theme, Theme::Crowd | Theme::Rot) { 2 } else { 1 },
             levels: if mixed { levels } else { vec![level] },
             boots: random.between(2, 5) as u32,
             steps_max: *random.pick(&[500, 3_000, 10_000]),
             clients: random.between(1, 4) as u32,
             requests: random.between(5, 25) as u32,
+            operators: if crowd { random.between(2, 4) as u32 } else { 1 },
             orders: random.between(0, if theme == Theme::Snapshots { 16 } else { 6 }) as u32,
         }
     }
 
-    /// Whether the loss of any one disk must go unnoticed by hosts.
-    pub(crate) fn redundant(&self) -> bool {
-        self.levels.iter().all(|level| level.losses_max() > 0)
+    /// How many disks may be lost without any host noticing.
+    pub(crate) fn losses(&self) -> usize {
+        self.levels.iter().map(|level| level.losses_max()).min().unwrap_or(0)
+    }
+
+    /// Drives in the machine at its first start.
+    pub(crate) fn installed(&self) -> usize {
+        self.disk_bytes.len() + self.shape.journal_disks
     }
 }
 
@@ -116,9 +172,11 @@ mod tests {
     #[test]
     fn themes_that_hurt_disks_are_about_redundant_levels() {
         let random = Random::new(2);
-        for _ in 0..100 {
-            assert!(Scenario::draw(Theme::Faults, &random).redundant());
-            assert!(Scenario::draw(Theme::Disks, &random).redundant());
+        for theme in Theme::ALL.into_iter().filter(|theme| theme.hurts()) {
+            for _ in 0..50 {
+                let losses = Scenario::draw(theme, &random).losses();
+                assert!(losses >= if theme == Theme::Pairs { 2 } else { 1 }, "{theme}");
+            }
         }
     }
 }

@@ -35,15 +35,18 @@ pub(crate) type Answer<T> = Result<T, Refusal>;
 pub(crate) struct Shape {
     pub(crate) level: Level,
     pub(crate) chunk_bytes: u64,
+    pub(crate) journal_disks: usize,
 }
 
 /// Makes and opens subjects; what it holds outlives the machine.
 pub(crate) trait Maker {
     type Subject: Subject;
 
+    /// The last `shape.journal_disks` of the drives are for the journal alone.
     async fn create(&self, env: &SimEnv, drives: &[Drive], shape: &Shape) -> Answer<Self::Subject>;
 
-    async fn open(&self, env: &SimEnv, drives: &[Drive]) -> Answer<Self::Subject>;
+    /// `accepts` that some RAID sets lack more drives than they bear.
+    async fn open(&self, env: &SimEnv, drives: &[Drive], accepts: bool) -> Answer<Self::Subject>;
 }
 
 /// An open array. Clones are the same one.
@@ -89,6 +92,10 @@ pub(crate) trait Subject: Clone + 'static {
 
     /// A blank drive, or one that was away.
     async fn add_disk(&self, drive: &Drive) -> Answer<()>;
+    /// A disk that was to leave stays.
+    async fn keep_disk(&self, name: &str) -> Answer<()>;
+    /// A blank drive in the place of a disk, which leaves.
+    async fn replace_disk(&self, name: &str, drive: &Drive) -> Answer<()>;
     async fn fail_disk(&self, name: &str) -> Answer<()>;
     async fn retire_disk(&self, name: &str) -> Answer<()>;
     async fn scrub(&self) -> Answer<CheckReport>;

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use block::BlockError;
 
@@ -19,6 +20,43 @@ use crate::random::Random;
 struct Page {
     now: Bytes,
     durable: Bytes,
+}
+
+/// Pages that copies of a medium share until one of them changes.
+#[derive(Debug, Clone)]
+struct Pages {
+    groups: Vec<Arc<Vec<Page>>>,
+    len: usize,
+}
+
+/// Pages that are copied together.
+const GROUP: usize = 64;
+
+impl Pages {
+    fn new(len: usize) -> Self {
+        let blank = Arc::new(vec![Page::default(); GROUP]);
+        Self { groups: vec![blank; len.div_ceil(GROUP)], len }
+    }
+
+    fn get(&self, page: u64) -> &Page {
+        assert!((page as usize) < self.len, "the device checks ranges");
+        &self.groups[page as usize / GROUP][page as usize % GROUP]
+    }
+
+    fn get_mut(&mut self, page: u64) -> &mut Page {
+        assert!((page as usize) < self.len, "the device checks ranges");
+        &mut Arc::make_mut(&mut self.groups[page as usize / GROUP])[page as usize % GROUP]
+    }
+
+    /// What is durable is all there is.
+    fn forget_cache(&mut self) {
+        let differs = |page: &Page| !same(&page.now, &page.durable);
+        for group in self.groups.iter_mut().filter(|group| group.iter().any(differs)) {
+            for page in Arc::make_mut(group) {
+                page.now.clone_from(&page.durable);
+            }
+        }
+    }
 }
 
 /// Which contents a version belongs to.
@@ -33,7 +71,7 @@ enum Into {
 }
 
 /// One page of a write that is on the medium, but may go with the power.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Version {
     write: u64,
     /// Which page of its write.
@@ -67,9 +105,9 @@ pub(crate) enum Mishap {
 }
 
 /// The contents of one disk.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Media {
-    real: Vec<Page>,
+    real: Pages,
     truth: BTreeMap<u64, Page>,
     /// Pages that cannot be read until they are written.
     unreadable: BTreeSet<u64>,
@@ -88,7 +126,7 @@ pub(crate) struct Media {
 impl Media {
     pub(crate) fn new(pages: usize) -> Self {
         Self {
-            real: vec![Page::default(); pages],
+            real: Pages::new(pages),
             truth: BTreeMap::new(),
             unreadable: BTreeSet::new(),
             unsynced: BTreeMap::new(),
@@ -101,7 +139,7 @@ impl Media {
     }
 
     pub(crate) fn pages(&self) -> u64 {
-        self.real.len() as u64
+        self.real.len as u64
     }
 
     fn number(&mut self) -> u64 {
@@ -111,7 +149,7 @@ impl Media {
 
     /// Whether the page takes space.
     pub(crate) fn holds(&self, page: u64) -> bool {
-        self.real[page as usize].now.is_some()
+        self.real.get(page).now.is_some()
     }
 
     /// Reads a page; where a write is in flight each sector may be the old or the new one.
@@ -119,7 +157,7 @@ impl Media {
         if self.unreadable.contains(&page) {
             return Err(BlockError::Medium { at: page * PAGE_BYTES as u64 });
         }
-        let mut bytes = self.real[page as usize].now.clone();
+        let mut bytes = self.real.get(page).now.clone();
         for write in self.in_flight.values().filter(|write| write.range().contains(&page)) {
             let new = &write.pages[(page - write.page) as usize];
             let mask = if random.one_in(2) { Mask(random.word() as u8) } else { Mask(0) };
@@ -170,7 +208,7 @@ impl Media {
         let fate = Fate::draw(random, write.pages.len());
         let mut torn = write.clone();
         for (index, bytes) in torn.pages.iter_mut().enumerate() {
-            let old = &self.real[write.page as usize + index].now;
+            let old = &self.real.get(write.page + index as u64).now;
             *bytes = fate.mask(index, random).mix(old, bytes);
         }
         let order = self.number();
@@ -222,7 +260,7 @@ impl Media {
     /// Makes `bytes` what reads of the page give.
     fn show(&mut self, page: u64, bytes: &Bytes, into: Into) {
         if into != Into::Truth {
-            self.real[page as usize].now.clone_from(bytes);
+            self.real.get_mut(page).now.clone_from(bytes);
             // A rewrite makes a disk use a spare sector.
             self.unreadable.remove(&page);
         }
@@ -237,7 +275,7 @@ impl Media {
     /// Makes the masked sectors of `bytes` survive.
     fn settle(&mut self, page: u64, bytes: &Bytes, mask: Mask, into: Into) {
         if into != Into::Truth {
-            let durable = &mut self.real[page as usize].durable;
+            let durable = &mut self.real.get_mut(page).durable;
             *durable = mask.mix(durable, bytes);
         }
         if into != Into::Real
@@ -249,14 +287,14 @@ impl Media {
 
     /// From here on the truth about this page is kept apart.
     fn damage(&mut self, page: u64) {
-        let real = &self.real[page as usize];
+        let real = self.real.get(page);
         self.truth.entry(page).or_insert_with(|| real.clone());
     }
 
     /// Forgets the truth about a page where the medium tells it.
     fn heal(&mut self, page: u64) {
         let Some(truth) = self.truth.get(&page) else { return };
-        let real = &self.real[page as usize];
+        let real = self.real.get(page);
         let equal = same(&truth.now, &real.now) && same(&truth.durable, &real.durable);
         let faulty = |version: &Version| version.into != Into::Both;
         let pending = self.unsynced.get(&page).is_some_and(|list| list.iter().any(faulty));
@@ -334,9 +372,7 @@ impl Media {
     fn forget_cache(&mut self) {
         self.completed.clear();
         self.lengths.clear();
-        for page in &mut self.real {
-            page.now.clone_from(&page.durable);
-        }
+        self.real.forget_cache();
         for page in self.truth.values_mut() {
             page.now.clone_from(&page.durable);
         }
@@ -350,11 +386,19 @@ impl Media {
     /// A page that holds something, and nothing unsynced; `None` if none is found.
     fn settled_page(&self, random: &Random) -> Option<u64> {
         let held: Vec<u64> = (0..self.pages())
-            .filter(|&page| self.real[page as usize].now.is_some())
+            .filter(|&page| self.real.get(page).now.is_some())
             .filter(|page| !self.unsynced.contains_key(page))
             .filter(|page| !self.in_flight.values().any(|write| write.range().contains(page)))
             .collect();
         (!held.is_empty()).then(|| *random.pick(&held))
+    }
+
+    /// What some page holds, before page `end` if that is given.
+    pub(crate) fn peek(&self, end: Option<u64>, random: &Random) -> Option<Arc<[u8; PAGE_BYTES]>> {
+        let end = end.unwrap_or(self.pages()).min(self.pages());
+        let first = random.below(end);
+        let mut near = first..end.min(first + 4 * GROUP as u64);
+        near.find_map(|page| self.real.get(page).now.clone())
     }
 
     /// A run of up to 16 pages becomes unreadable. Gives the first.
@@ -368,15 +412,39 @@ impl Media {
         Some(first)
     }
 
+    /// So many of a hundred pages from `first` on become something else, all of them zeroes or all
+    /// chance. Gives how many.
+    pub(crate) fn rot(&mut self, first: u64, percent: u64, random: &Random) -> usize {
+        let in_flight: BTreeSet<u64> = self.in_flight.values().flat_map(Write::range).collect();
+        let zeroes = random.one_in(3);
+        let mut rotten = 0;
+        for page in first..self.pages() {
+            let is_settled = !self.unsynced.contains_key(&page) && !in_flight.contains(&page);
+            if !self.holds(page) || !is_settled || random.below(100) >= percent {
+                continue;
+            }
+            self.damage(page);
+            let mut bytes = [0; PAGE_BYTES];
+            for word in bytes.chunks_mut(8).filter(|_| !zeroes) {
+                word.copy_from_slice(&random.word().to_le_bytes());
+            }
+            let bytes = (!zeroes).then(|| Arc::new(bytes));
+            *self.real.get_mut(page) = Page { now: bytes.clone(), durable: bytes };
+            self.heal(page);
+            rotten += 1;
+        }
+        rotten
+    }
+
     /// One bit of a page turns over. Gives the page.
     pub(crate) fn flip_bit(&mut self, random: &Random) -> Option<u64> {
         let page = self.settled_page(random)?;
         self.damage(page);
-        let bytes = self.real[page as usize].now.as_deref().expect("only held pages are chosen");
+        let bytes = self.real.get(page).now.as_deref().expect("only held pages are chosen");
         let mut bytes = *bytes;
         bytes[random.index(PAGE_BYTES)] ^= 1 << random.below(8);
-        let bytes = Some(std::sync::Arc::new(bytes));
-        self.real[page as usize] = Page { now: bytes.clone(), durable: bytes };
+        let bytes = Some(Arc::new(bytes));
+        *self.real.get_mut(page) = Page { now: bytes.clone(), durable: bytes };
         Some(page)
     }
 
@@ -393,7 +461,7 @@ impl Media {
     /// Undoes all damage. Right only for pages that nobody refers to any more.
     pub(crate) fn forgive(&mut self) {
         for (page, truth) in std::mem::take(&mut self.truth) {
-            self.real[page as usize] = truth;
+            *self.real.get_mut(page) = truth;
         }
         self.unreadable.clear();
         for versions in self.unsynced.values_mut() {
@@ -405,6 +473,6 @@ impl Media {
 
     /// Everything as new: the disk was swapped or wiped.
     pub(crate) fn wipe(&mut self) {
-        *self = Self { next: self.next, ..Self::new(self.real.len()) };
+        *self = Self { next: self.next, ..Self::new(self.real.len) };
     }
 }

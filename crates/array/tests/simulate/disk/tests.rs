@@ -1,8 +1,12 @@
 //! What a simulated drive promises, and that it keeps no more than that.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use array::Env;
+use block::{BlockDevice, BlockError, WriteFlags};
 use proptest::prelude::*;
+use ring::{Buf, Data, Region};
 
 use super::page::{SECTOR_BYTES, SECTORS};
 use super::*;

@@ -5,20 +5,20 @@
 
 use std::collections::BTreeSet;
 
-use crate::content::{Content, Tag, ZERO};
+use crate::content::{Content, ZERO};
 
-/// What a write does to a block: these sectors get this tag.
+/// What a write does to a block: these sectors get what stands in their place here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Patch {
     pub(crate) sectors: u8,
-    pub(crate) tag: Tag,
+    pub(crate) content: Content,
 }
 
 impl Patch {
     pub(crate) fn apply(self, mut to: Content) -> Content {
         for (sector, tag) in to.iter_mut().enumerate() {
             if self.sectors >> sector & 1 == 1 {
-                *tag = self.tag;
+                *tag = self.content[sector];
             }
         }
         to
@@ -194,9 +194,14 @@ impl Block {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::content::Tag;
+
+    const fn part(sectors: u8, tag: u32) -> Patch {
+        Patch { sectors, content: [Tag(tag); 8] }
+    }
 
     const fn whole(tag: u32) -> Patch {
-        Patch { sectors: 0xff, tag: Tag(tag) }
+        part(0xff, tag)
     }
 
     fn all(tag: u32) -> Content {
@@ -247,8 +252,8 @@ mod tests {
     #[test]
     fn parts_of_a_block_are_merged_and_never_torn() {
         let mut block = Block::default();
-        block.begin(1, Patch { sectors: 0b0011, tag: Tag(1) });
-        block.begin(2, Patch { sectors: 0b0110, tag: Tag(2) });
+        block.begin(1, part(0b0011, 1));
+        block.begin(2, part(0b0110, 2));
         let tags = |list: [u32; 4]| {
             let mut content = ZERO;
             content.iter_mut().zip(list).for_each(|(to, tag)| *to = Tag(tag));
@@ -302,7 +307,7 @@ mod tests {
         let mut block = Block::default();
         block.begin(1, whole(1));
         block.answered(1, 1, false);
-        block.begin(2, Patch { sectors: 1, tag: Tag(2) });
+        block.begin(2, part(1, 2));
         block.answered(2, 2, true);
         block.power_cut();
         let first = |tag| {

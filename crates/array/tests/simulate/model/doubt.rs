@@ -6,7 +6,7 @@ use array::api::{SnapshotAccess, VolumeSpec};
 use super::{Blocks, Contents, Listing, Model, Served, Set, Snapshot, Volume, view_name, zeroes};
 
 /// A snapshot that is being taken.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Taking {
     pub(crate) volume: String,
     pub(crate) name: String,
@@ -15,14 +15,14 @@ pub(crate) struct Taking {
     size_bytes: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Seen {
     Watch(u64),
     Blocks(Blocks),
 }
 
 /// A request without its answer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Doubt {
     Create(VolumeSpec),
     Delete(String),

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeSpec, VolumeState};
 
-use crate::content::Tag;
+use crate::content::{BLOCK_SECTORS, Content, Tag, of_write};
 
 pub(crate) use doubt::Doubt;
 use moment::{Log, Set};
@@ -56,7 +56,7 @@ pub(crate) fn view_name(volume: &str, snapshot: &str) -> String {
 }
 
 /// A volume.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Volume {
     pub(crate) spec: VolumeSpec,
     pub(crate) contents: Contents,
@@ -124,7 +124,7 @@ impl Listing {
 }
 
 /// Everything.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Model {
     volumes: BTreeMap<String, Volume>,
     doubts: BTreeMap<u64, Doubt>,
@@ -166,14 +166,20 @@ impl Model {
         format!("{letter}{}", self.last_name)
     }
 
-    /// Starts a change of these sectors: to data of its own, or to zeroes.
-    pub(crate) fn begin(&mut self, volume: &str, range: Range<u64>, zero: bool) -> Change {
+    /// Starts a change of these sectors to what is given, or to data of its own.
+    pub(crate) fn begin(
+        &mut self,
+        volume: &str,
+        range: Range<u64>,
+        content: Option<Content>,
+    ) -> Change {
         self.last_op += 1;
         let op = self.last_op;
-        if !zero {
+        let content = content.unwrap_or([of_write(op); BLOCK_SECTORS]);
+        if content[0] == Tag(op) {
             self.log.begin(op, volume, range.clone());
         }
-        let change = Change { op, range, tag: Tag(if zero { 0 } else { op }) };
+        let change = Change { op, range, content };
         self.volume(volume).contents.begin(&change);
         change
     }
@@ -206,6 +212,11 @@ impl Model {
         self.last_doubt += 1;
         self.doubts.insert(self.last_doubt, doubt);
         self.last_doubt
+    }
+
+    /// It was never asked for.
+    pub(crate) fn forget(&mut self, doubt: Doubt) {
+        doubt.refused(self);
     }
 
     /// It was answered: it has happened.
@@ -252,8 +263,10 @@ impl Model {
                 continue;
             }
             let info = listing.volume(name).ok_or_else(|| format!("volume {name} is gone"))?;
-            if info.size_bytes != volume.spec.size_bytes || Served::of(info.state) != volume.served
-            {
+            // One that is lost does not say whether it would be online otherwise.
+            let served = Served::of(info.state);
+            let is_lost = info.state == VolumeState::Lost && volume.served == Served::Offline;
+            if info.size_bytes != volume.spec.size_bytes || served != volume.served && !is_lost {
                 let (size_bytes, served) = (volume.spec.size_bytes, volume.served);
                 return Err(format!("{info:?} should have {size_bytes} bytes and be {served:?}"));
             }

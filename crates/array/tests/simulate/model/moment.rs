@@ -20,7 +20,7 @@ struct Span {
 }
 
 /// All writes of data.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Log {
     spans: BTreeMap<Op, Span>,
     time: u64,
@@ -113,7 +113,7 @@ mod tests {
             log.begin(op, ["a", "b"][volume], 0..8);
             log.answered(op);
             if (volume == 0 && op <= a) || (volume == 1 && b) {
-                let change = Change { op, range: 0..8, tag: Tag(op) };
+                let change = Change { op, range: 0..8, content: [Tag(op); 8] };
                 contents[volume].begin(&change);
                 contents[volume].end(&change, Outcome::Done);
             }

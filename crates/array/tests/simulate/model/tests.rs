@@ -15,6 +15,8 @@ fn run(seed: u64, theme: Theme, flaw: Flaw) -> u64 {
 fn an_honest_device_passes_and_repeats_itself() {
     for seed in 0..20 {
         for theme in Theme::ALL {
+            // Shown if it fails.
+            println!("seed {seed} of {theme}");
             let digest = run(seed, theme, Flaw::None);
             if seed % 8 == 0 {
                 assert_eq!(run(seed, theme, Flaw::None), digest, "seed {seed} {theme:?}");

@@ -71,18 +71,18 @@ pub(crate) struct Change {
     pub(crate) op: Op,
     /// Sectors.
     pub(crate) range: Range<u64>,
-    /// What they get.
-    pub(crate) tag: Tag,
+    /// What each sector of a block gets.
+    pub(crate) content: Content,
 }
 
 impl Change {
     /// The blocks it touches, and what it does to each.
     fn patches(&self) -> impl Iterator<Item = (usize, Patch)> + use<> {
-        let (range, tag) = (self.range.clone(), self.tag);
+        let (range, content) = (self.range.clone(), self.content);
         blocks_of(&range).map(move |block| {
             let inside = |at: usize| range.contains(&((block * BLOCK_SECTORS + at) as u64));
             let sectors = (0..BLOCK_SECTORS).fold(0, |sum, at| sum | u8::from(inside(at)) << at);
-            (block, Patch { sectors, tag })
+            (block, Patch { sectors, content })
         })
     }
 }

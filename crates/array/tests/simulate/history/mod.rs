@@ -1,0 +1,279 @@
+//! A history from its first boot to its last.
+
+mod proof;
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::rc::Rc;
+
+use array::Env;
+
+use crate::content::forget_copies;
+use crate::disk::{Condition, Drive};
+use crate::env::SimEnv;
+use crate::executor::Ended;
+use crate::host::host;
+use crate::machine::{Budget, Machine, in_time};
+use crate::model::{Doubt, End, Model};
+use crate::operator::{draw_spec, operator};
+use crate::random::Random;
+use crate::saboteur::{disk_operator, peace, saboteur, settle};
+use crate::scenario::{Scenario, Theme};
+use crate::subject::{Answer, Maker, Refusal, Subject};
+use crate::verify;
+
+/// Combinations of missing disks that are tried after each boot, and after the last one.
+const PROOFS: usize = 1;
+const PROOFS_AT_END: usize = 4;
+
+/// What outlives the boots of one machine.
+struct History<'a, M> {
+    env: SimEnv,
+    maker: &'a M,
+    random: Random,
+    model: Rc<RefCell<Model>>,
+    scenario: Rc<Scenario>,
+    drives: Rc<Vec<Drive>>,
+    /// The array was made.
+    made: Cell<bool>,
+    budget: Rc<Budget>,
+    /// The machine was given more than it can bear, so it may need a while to become whole.
+    was_overtaxed: Cell<bool>,
+}
+
+/// Runs the history of a seed and returns its digest.
+///
+/// # Panics
+/// When the array does anything that it must not do.
+pub(crate) fn run<M: Maker>(maker: &M, theme: Theme, env: &SimEnv) -> u64 {
+    let random = env.fork_random();
+    let scenario = Scenario::draw(theme, &random);
+    env.note(format!("{scenario:?}"));
+    forget_copies();
+    let largest = *scenario.disk_bytes.iter().max().expect("a machine has a drive");
+    let others = std::iter::repeat_n(largest, scenario.shape.journal_disks + scenario.spares);
+    let sizes = scenario.disk_bytes.iter().copied().chain(others).enumerate();
+    let drives: Vec<_> = sizes.map(|(number, bytes)| Drive::new(env, number, bytes)).collect();
+    drives.iter().skip(scenario.installed()).for_each(|drive| drive.set_installed(false));
+    let history = History {
+        env: env.clone(),
+        maker,
+        random,
+        model: Rc::default(),
+        scenario: Rc::new(scenario),
+        drives: Rc::new(drives),
+        made: Cell::new(false),
+        budget: Rc::default(),
+        was_overtaxed: Cell::new(false),
+    };
+    let boots = history.scenario.boots;
+    for boot in 1..boots {
+        history.boot(boot);
+    }
+    // The last one ends in peace.
+    history.power_on(None, history.peace());
+    history.ended(End::Closed);
+    history.prove(PROOFS_AT_END);
+    history.power_on(None, history.end());
+    env.trace().digest()
+}
+
+impl<M: Maker> History<'_, M> {
+    /// One boot that may end at any moment.
+    fn boot(&self, number: u32) {
+        let steps = (!self.random.one_in(6)).then(|| self.random.below(self.scenario.steps_max));
+        self.env.note(format!("boot {number}"));
+        self.take_away();
+        self.env.arm_cut(self.random.one_in(2).then(|| self.random.below(60)));
+        let ended = self.power_on(steps, self.life());
+        self.env.arm_cut(None);
+        let end = match ended {
+            Ended::Done(true) => End::Closed,
+            Ended::Done(false) | Ended::Cut if self.random.one_in(3) => End::Killed,
+            Ended::Done(false) | Ended::Cut => End::PowerCut,
+        };
+        self.ended(end);
+        // No drive can be spared beside those that are hurt.
+        if self.random.one_in(2) && self.made.get() && self.budget.victims.borrow().is_empty() {
+            self.prove(PROOFS);
+        }
+    }
+
+    /// Before a start: drives that are hurt anyway, or as many as can be spared, are not there.
+    fn take_away(&self) {
+        if self.scenario.theme != Theme::Starts || !self.made.get() {
+            return;
+        }
+        let mut drives = self.data_drives();
+        let mut victims = self.budget.victims.borrow_mut();
+        if victims.is_empty() && !self.random.one_in(3) {
+            self.random.shuffle(&mut drives);
+            drives.truncate(self.random.between(1, self.scenario.losses() as u64) as usize);
+            *victims = drives;
+        }
+        for drive in victims.iter().filter(|drive| drive.is_installed()) {
+            let absent = self.random.one_in(2);
+            if absent != drive.is_absent() {
+                drive.set_absent(absent);
+            }
+        }
+    }
+
+    fn ended(&self, end: End) {
+        self.env.note(format!("the machine ended: {end:?}"));
+        self.model.borrow_mut().ended(end);
+        let passes = self.scenario.theme == Theme::Passing;
+        if self.budget.overtaxed.take() {
+            self.was_overtaxed.set(true);
+        }
+        for drive in self.drives.iter() {
+            if passes {
+                drive.set_condition(Condition::default());
+            }
+            match end {
+                End::Killed => drive.release(),
+                End::Closed | End::PowerCut => drive.unplug(),
+            }
+        }
+    }
+
+    fn power_on<T>(&self, steps: Option<u64>, main: impl Future<Output = T>) -> Ended<T> {
+        self.env.boot(steps, main).0
+    }
+
+    fn installed(&self) -> Vec<Drive> {
+        let is_there = |drive: &&Drive| drive.is_installed() && !drive.is_absent();
+        self.drives.iter().filter(is_there).cloned().collect()
+    }
+
+    /// Those that are for more than the journal.
+    fn data_drives(&self) -> Vec<Drive> {
+        let journal = self.scenario.disk_bytes.len()..self.scenario.installed();
+        let is_data = |drive: &&Drive| drive.is_installed() && !journal.contains(&drive.number());
+        self.drives.iter().filter(is_data).cloned().collect()
+    }
+
+    async fn open(&self) -> Answer<M::Subject> {
+        let drives = self.installed();
+        let opening = in_time(&self.env, self.maker.open(&self.env, &drives, false));
+        opening.await.unwrap_or_else(|| panic!("the array does not open, and does not say why"))
+    }
+
+    /// Makes the array, unless the boot before was cut when all was done.
+    async fn make(&self) -> Answer<M::Subject> {
+        if let Ok(array) = self.open().await {
+            return Ok(array);
+        }
+        let drives = self.installed();
+        drives.iter().for_each(Drive::wipe);
+        self.maker.create(&self.env, &drives, &self.scenario.shape).await
+    }
+
+    /// Opens the array, or makes it, and compares what it holds.
+    async fn start(&self) -> Rc<Machine<M::Subject>> {
+        self.drives.iter().for_each(Drive::begins);
+        let answer = if self.made.get() { self.open().await } else { self.make().await };
+        let array = answer.unwrap_or_else(|refusal| panic!("the array does not start: {refusal}"));
+        let machine = Rc::new(self.machine(array));
+        self.made.set(true);
+        let reconciled = self.model.borrow_mut().reconcile(&machine.listing());
+        machine.must("after the start", reconciled);
+        if self.was_overtaxed.take() {
+            settle(&machine).await;
+        }
+        verify::everything(&machine).await;
+        machine
+    }
+
+    fn machine(&self, array: M::Subject) -> Machine<M::Subject> {
+        Machine {
+            env: self.env.clone(),
+            random: self.random.fork(),
+            model: Rc::clone(&self.model),
+            scenario: Rc::clone(&self.scenario),
+            all_drives: Rc::clone(&self.drives),
+            budget: Rc::clone(&self.budget),
+            gave_up: Cell::new(false),
+            coming: RefCell::default(),
+            unplugged: RefCell::default(),
+            away: 0,
+            context: String::new(),
+            array,
+        }
+    }
+
+    /// Hosts, operators and accidents. Whether the array was closed in the end.
+    async fn life(&self) -> bool {
+        let machine = self.start().await;
+        if self.random.one_in(3) {
+            verify::look(&machine).await;
+        }
+        self.first_volumes(&machine).await;
+        let left = Rc::new(Cell::new(0));
+        let scenario = &self.scenario;
+        for _ in 0..scenario.clients {
+            self.spawn(&left, host(Rc::clone(&machine), scenario.requests));
+        }
+        for number in 0..scenario.operators {
+            self.spawn(&left, operator(Rc::clone(&machine), number, scenario.orders));
+        }
+        if matches!(scenario.theme, Theme::Rot | Theme::Crowd) {
+            for _ in 0..scenario.operators {
+                self.spawn(&left, disk_operator(Rc::clone(&machine), scenario.orders));
+            }
+        }
+        self.env.spawn(Box::pin(saboteur(Rc::clone(&machine))));
+        while left.get() > 0 {
+            self.env.sleep(std::time::Duration::from_millis(5)).await;
+        }
+        machine.accuse_nobody();
+        let closed = machine.answer("close", machine.array.close()).await;
+        machine.may("close", closed).is_some()
+    }
+
+    fn spawn(&self, left: &Rc<Cell<u32>>, task: impl Future<Output = ()> + 'static) {
+        left.set(left.get() + 1);
+        let left = Rc::clone(left);
+        self.env.spawn(Box::pin(async move {
+            task.await;
+            left.set(left.get() - 1);
+        }));
+    }
+
+    async fn first_volumes(&self, machine: &Rc<Machine<M::Subject>>) {
+        let wanted = self.random.between(1, 3) as usize;
+        while self.model.borrow().volumes().count() < wanted {
+            let spec = draw_spec(machine);
+            let doubt = Doubt::Create(spec.clone());
+            let asked_bytes = doubt.asked_bytes();
+            let id = self.model.borrow_mut().doubt(doubt);
+            match machine.array.create_volume(spec).await {
+                Err(Refusal::NoSpace(text)) => {
+                    machine.out_of_space("create", &text, asked_bytes);
+                    self.model.borrow_mut().refused(id);
+                    return;
+                }
+                answer => machine.must("create", answer),
+            }
+            self.model.borrow_mut().happened(id);
+        }
+    }
+
+    /// All is repaired and compared.
+    async fn peace(&self) {
+        self.env.note("last boot but one");
+        let machine = self.start().await;
+        peace(&machine).await;
+        verify::everything(&machine).await;
+        machine.must("close", machine.array.close().await);
+    }
+
+    /// All is compared, checked, deleted and accounted for.
+    async fn end(&self) {
+        self.env.note("last boot");
+        let machine = self.start().await;
+        verify::check(&machine).await;
+        verify::space(&machine).await;
+        machine.must("close", machine.array.close().await);
+    }
+}

@@ -1,0 +1,95 @@
+//! The proof that redundancy is real: as many disks as the levels bear are taken away, one
+//! combination after another, and everything is read.
+//!
+//! It is done with copies of the drives, so what the opening writes is thrown away and the history
+//! goes on as if nothing had been. What a level bears decides for its volumes alone: with two disks
+//! away those of RAID 6 must be whole, and those of RAID 5 are not looked at.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use super::History;
+use crate::disk::Drive;
+use crate::executor::Ended;
+use crate::machine::in_time;
+use crate::subject::Maker;
+use crate::verify;
+
+impl<M: Maker> History<'_, M> {
+    /// Shows that the drives, as the last machine left them, hold everything without any one of the
+    /// combinations that must not be missed: all of them, or `most` chosen by chance.
+    pub(super) fn prove(&self, most: usize) {
+        let levels = self.scenario.levels.iter().map(|level| level.losses_max());
+        let losses: BTreeSet<usize> = levels.filter(|&losses| losses > 0).collect();
+        let drives = self.data_drives();
+        for away in losses {
+            let mut all = combinations(drives.len(), away);
+            self.random.shuffle(&mut all);
+            for combination in all.iter().take(most) {
+                let missing: Vec<&Drive> = combination.iter().map(|&at| &drives[at]).collect();
+                self.without(&missing, away);
+            }
+        }
+        // Two disks for the journal mirror each other; one is not to be missed.
+        let journal = &self.drives[self.scenario.disk_bytes.len()..self.scenario.installed()];
+        if journal.len() > 1 {
+            self.without(&[self.random.pick(journal)], 0);
+        }
+    }
+
+    /// Without these drives everything can be read of the levels that bear so many losses.
+    fn without(&self, missing: &[&Drive], losses: usize) {
+        let drives = self.installed();
+        let is_left =
+            |drive: &&Drive| missing.iter().all(|missing| missing.number() != drive.number());
+        let left: Vec<Drive> = drives.iter().filter(is_left).map(Drive::copy).collect();
+        let context = format!("without {missing:?}: ");
+        self.env.note(format!("proof {context}"));
+        let model = Rc::new(RefCell::new(self.model.borrow().clone()));
+        let ended = self.power_on(None, async {
+            // Levels that bear less are lost then, and somebody has to say that this is known.
+            let accepts = losses > self.scenario.losses();
+            let opening = in_time(&self.env, self.maker.open(&self.env, &left, accepts));
+            let array = match opening.await {
+                Some(Ok(array)) => array,
+                Some(Err(refusal)) => panic!("{context}the array does not open: {refusal}"),
+                None => panic!("{context}the array does not open, and does not say why"),
+            };
+            let mut machine = self.machine(array);
+            (machine.model, machine.away, machine.context) = (model, losses, context);
+            machine.budget = Rc::default();
+            let reconciled = machine.model.borrow_mut().reconcile(&machine.listing());
+            machine.must("after the start", reconciled);
+            verify::everything(&machine).await;
+        });
+        assert!(matches!(ended, Ended::Done(())), "nobody cuts the power of a proof");
+        self.env.note("proof ends");
+    }
+}
+
+/// All ways to take `away` of `count`.
+fn combinations(count: usize, away: usize) -> Vec<Vec<usize>> {
+    if away == 0 {
+        return vec![Vec::new()];
+    }
+    let with = |last: usize| {
+        combinations(last, away - 1).into_iter().map(move |mut before| {
+            before.push(last);
+            before
+        })
+    };
+    (0..count).flat_map(with).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::combinations;
+
+    #[test]
+    fn combinations_are_all_and_each_once() {
+        assert_eq!(combinations(3, 1), [[0], [1], [2]]);
+        assert_eq!(combinations(4, 2), [[0, 1], [0, 2], [1, 2], [0, 3], [1, 3], [2, 3]]);
+        assert_eq!(combinations(12, 2).len(), 66);
+    }
+}

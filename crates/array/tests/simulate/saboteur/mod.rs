@@ -1,0 +1,232 @@
+//! Breaks drives, within what the array must survive, and has them replaced.
+//!
+//! The budget, and why it is sound: at most so many drives as every level in use survives, the
+//! victims, may not be what they should be. Another drive can become one only after the array has
+//! all drives online, has scrubbed them and has found nothing wrong in a check of everything. What
+//! is still damaged on a victim then lies in space that nobody refers to, under a parity that was
+//! proved with it. Where drives come and go but keep what they were given, the array's word that it
+//! is whole is enough.
+//!
+//! In one theme faults that pass hit more drives than that. The array may refuse anything until its
+//! next start then; but nothing is gone for good, so nothing may be lost.
+
+mod orders;
+mod repair;
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use array::Env;
+use array::api::DiskState;
+
+use crate::disk::{Condition, Drive};
+use crate::machine::Machine;
+use crate::scenario::Theme;
+use crate::subject::Subject;
+
+pub(crate) use orders::disk_operator;
+pub(crate) use repair::{peace, settle};
+
+/// Breaks things for ever: the boot ends it.
+pub(crate) async fn saboteur<S: Subject>(machine: Rc<Machine<S>>) {
+    let saboteur = Saboteur(&machine);
+    loop {
+        machine.pause(20_000).await;
+        machine.believe();
+        match machine.scenario.theme {
+            _ if machine.random.one_in(8) => saboteur.slow().await,
+            Theme::Faults => saboteur.damage().await,
+            Theme::Disks => saboteur.membership().await,
+            Theme::Pairs | Theme::Crowd if machine.random.one_in(2) => saboteur.damage().await,
+            Theme::Pairs | Theme::Crowd => saboteur.membership().await,
+            Theme::Starts => saboteur.come_and_go().await,
+            Theme::Passing => saboteur.passing().await,
+            Theme::Rot => saboteur.rot().await,
+            Theme::Silence => saboteur.silence().await,
+            Theme::Plain | Theme::Full | Theme::Snapshots => {}
+        }
+    }
+}
+
+struct Saboteur<'a, S>(&'a Rc<Machine<S>>);
+
+impl<S: Subject> Saboteur<'_, S> {
+    /// A drive that may be hurt, and is a victim from now on.
+    fn victim(&self) -> Drive {
+        let drives = self.0.drives();
+        let allowed: Vec<_> = drives.iter().filter(|drive| self.0.may_hurt(drive)).collect();
+        // One that was put on the shelf while it was a victim stands for itself.
+        let victim = match allowed.is_empty() {
+            true => self.0.budget.victims.borrow()[0].clone(),
+            false => (*self.0.random.pick(&allowed)).clone(),
+        };
+        self.0.hurts(&victim);
+        victim
+    }
+
+    /// Harmless, and in nobody's budget.
+    async fn slow(&self) {
+        let drives = self.0.drives();
+        let drive = self.0.random.pick(&drives);
+        let slow = !drive.condition().slow;
+        drive.set_condition(Condition { slow, ..drive.condition() });
+        self.0.pause(5_000).await;
+    }
+
+    /// A fault of the medium, of a write, or of the way to it.
+    async fn damage(&self) {
+        let drive = self.victim();
+        if self.0.state(&drive) != Some(DiskState::Online) {
+            return self.repair(&drive).await;
+        }
+        match self.0.random.below(11) {
+            0 | 1 => drop(drive.latent_error()),
+            2 | 3 => drop(drive.flip_bit()),
+            4 => drive.lose_write(),
+            5 => drive.misdirect_write(),
+            6..10 => self.fault(&[drive]).await,
+            _ => self.heal_now().await,
+        }
+    }
+
+    /// Something is wrong with all of these at once, and passes.
+    async fn fault(&self, drives: &[Drive]) {
+        let random = &self.0.random;
+        let some = random.between(1, 3) as u32;
+        let well = Condition::default();
+        let (fault, lasts) = *random.pick(&[
+            (Condition { failing_writes: some, ..well }, false),
+            (Condition { failing_reads: some, ..well }, false),
+            (Condition { failing_flushes: some, ..well }, false),
+            (Condition { failing_writes: u32::MAX, ..well }, true),
+            (Condition { failing_flushes: u32::MAX, ..well }, true),
+            (Condition { unreachable: true, ..well }, true),
+            (Condition { full: true, ..well }, true),
+        ]);
+        for drive in drives {
+            drive.set_condition(Condition { slow: drive.condition().slow, ..fault });
+        }
+        if !lasts {
+            return;
+        }
+        self.0.pause(20_000).await;
+        for drive in drives {
+            drive.set_condition(Condition { slow: drive.condition().slow, ..well });
+        }
+    }
+
+    /// Drives go and come, by accident or by order.
+    async fn membership(&self) {
+        let drive = self.victim();
+        let is_there = drive.is_installed() && !self.is_unplugged(&drive);
+        if !is_there || self.0.state(&drive) != Some(DiskState::Online) {
+            return self.repair(&drive).await;
+        }
+        match self.0.random.below(6) {
+            0..2 => self.pull(&drive),
+            2 => self.fail(&drive).await,
+            3 => self.replace(&drive).await,
+            4 => self.heal_now().await,
+            _ => {}
+        }
+    }
+
+    fn pull(&self, drive: &Drive) {
+        drive.pull();
+        self.0.unplugged.borrow_mut().insert(drive.number());
+    }
+
+    /// Drives that were away come back, others go; nothing is ever damaged.
+    async fn come_and_go(&self) {
+        self.0.pause(100_000).await;
+        let victims = self.0.budget.victims.borrow().clone();
+        for drive in &victims {
+            match self.0.random.below(4) {
+                0 if drive.is_installed() => self.repair(drive).await,
+                // Long enough to be given up.
+                1 if self.0.random.one_in(4) => self.0.env.sleep(Duration::from_secs(70)).await,
+                _ => {}
+            }
+        }
+        if victims.is_empty() && self.0.random.one_in(4) {
+            let drive = self.victim();
+            match self.0.random.below(3) {
+                0 => self.pull(&drive),
+                _ => self.fault(&[drive]).await,
+            }
+        }
+    }
+
+    /// Faults of a few drives or of all, at once, that pass.
+    async fn passing(&self) {
+        let mut drives = self.0.drives();
+        self.0.random.shuffle(&mut drives);
+        let few = self.0.scenario.losses();
+        let count = match self.0.random.below(8) {
+            0 => drives.len(),
+            1 => self.0.random.between(1, drives.len() as u64) as usize,
+            2..6 => few,
+            _ => return self.0.env.sleep(Duration::from_secs(7)).await,
+        };
+        drives.truncate(count);
+        let data = self.0.scenario.disk_bytes.len();
+        for drive in &drives {
+            self.0.hurts(drive);
+            // Of the disks for the journal alone it may need every one.
+            let is_journal = (data..self.0.scenario.installed()).contains(&drive.number());
+            if is_journal && !self.0.budget.overtaxed.replace(true) {
+                self.0.env.note("a journal disk is hurt");
+            }
+        }
+        self.fault(&drives).await;
+        self.0.env.sleep(Duration::from_millis(self.0.random.below(8_000))).await;
+    }
+
+    /// A drive rots where nobody looks, in data and in free space.
+    async fn rot(&self) {
+        let drive = self.victim();
+        if self.0.state(&drive).is_none_or(|state| state != DiskState::Online) {
+            return self.repair(&drive).await;
+        }
+        match self.0.random.below(8) {
+            0..3 => {
+                let percent = *self.0.random.pick(&[1, 5, 30, 100]);
+                drive.rot(percent, self.0.random.one_in(8));
+                self.0.pause(50_000).await;
+            }
+            3 => drop(drive.latent_error()),
+            4 => self.heal_now().await,
+            _ => self.0.pause(50_000).await,
+        }
+    }
+
+    /// A drive does not answer for a while, or never again: each request fails after minutes then.
+    async fn silence(&self) {
+        let drive = self.victim();
+        if self.0.state(&drive) != Some(DiskState::Online) {
+            return self.repair(&drive).await;
+        }
+        let seconds = match self.0.random.below(4) {
+            0 => self.0.random.between(1, 20),
+            1 => self.0.random.between(20, 400),
+            // The end of the boot ends it.
+            2 => u64::MAX,
+            _ => return self.heal_now().await,
+        };
+        drive.set_condition(Condition { silent: true, ..drive.condition() });
+        match seconds {
+            u64::MAX => std::future::pending().await,
+            _ => self.0.env.sleep(Duration::from_secs(seconds)).await,
+        }
+        drive.set_condition(Condition { silent: false, ..drive.condition() });
+    }
+
+    /// Whether it works or not: there may be more to repair first.
+    pub(super) async fn heal_now(&self) {
+        self.heal().await;
+    }
+
+    fn is_unplugged(&self, drive: &Drive) -> bool {
+        self.0.unplugged.borrow().contains(&drive.number())
+    }
+}

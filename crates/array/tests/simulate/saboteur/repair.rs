@@ -1,0 +1,231 @@
+//! What people do about drives that are not well, until the array is whole.
+
+use std::future::Future;
+use std::rc::Rc;
+use std::time::Duration;
+
+use array::Env;
+use array::api::DiskState;
+
+use super::Saboteur;
+use crate::disk::{Condition, Drive};
+use crate::machine::Machine;
+use crate::scenario::Theme;
+use crate::subject::Subject;
+use crate::verify;
+
+/// Repairs, each with ten seconds for the array to do its part, after which it must be whole.
+const ROUNDS_MAX: u32 = 30;
+/// After so many nobody waits any longer for disks that were to leave.
+const PATIENCE_ROUNDS: u32 = 12;
+
+impl<S: Subject> Saboteur<'_, S> {
+    pub(super) async fn fail(&self, drive: &Drive) {
+        self.0.env.note(format!("{drive:?} is declared failed"));
+        let Some(disk) = self.0.disk(drive) else { return };
+        let failed = self.0.answer("fail", self.0.array.fail_disk(&disk.name)).await;
+        if self.0.scenario.theme == Theme::Disks {
+            return self.0.must("fail", failed);
+        }
+        // Beside other things that are wrong or under way it may be the only one to have something.
+        if let Err(refusal) = failed {
+            self.0.env.note(refusal.to_string());
+        }
+    }
+
+    pub(super) async fn retire(&self, name: &str) {
+        self.0.env.note(format!("{name} is to leave"));
+        // There may be no room for its data elsewhere; then it stays.
+        if let Err(refusal) = self.0.answer("retire", self.0.array.retire_disk(name)).await {
+            self.0.env.note(refusal.to_string());
+        }
+    }
+
+    /// The spare drive comes in, and this one goes when it is empty.
+    pub(super) async fn replace(&self, drive: &Drive) {
+        let (Some(spare), Some(old)) = (self.0.shelf().pop(), self.0.disk(drive)) else { return };
+        spare.set_installed(true);
+        if self.0.random.one_in(2) {
+            self.swap(&spare).await;
+            return self.retire(&old.name).await;
+        }
+        spare.wipe();
+        self.0.env.note(format!("{spare:?} is to take the place of {drive:?}"));
+        let asked = self.0.array.replace_disk(&old.name, &spare);
+        let asked = self.coming(&spare, asked);
+        if let Err(refusal) = self.0.answer("replace", asked).await {
+            self.0.env.note(refusal.to_string());
+            // Nothing may have changed then.
+            if self.0.state(&spare).is_some() {
+                self.0.fail(format_args!("{refusal}, but {spare:?} was taken in"));
+            }
+            spare.set_installed(false);
+        }
+    }
+
+    /// Does the next thing to get a drive back, or another one in its place.
+    pub(super) async fn repair(&self, drive: &Drive) {
+        self.0.pause(50_000).await;
+        if !drive.is_installed() {
+            // It lies on the shelf: what is left to do is up to the others.
+            return self.heal_now().await;
+        }
+        drive.disarm();
+        drive.set_condition(Condition::default());
+        if drive.is_absent() {
+            drive.set_absent(false);
+        }
+        match self.0.state(drive) {
+            Some(DiskState::Online) if self.is_unplugged(drive) => self.fail(drive).await,
+            Some(DiskState::Missing) if self.0.random.one_in(2) => self.bring_back(drive).await,
+            Some(DiskState::Missing) => {
+                let old = self.0.disk(drive).expect("it was asked for").name;
+                self.swap(drive).await;
+                self.retire(&old).await;
+            }
+            // It has left.
+            None if self.0.shelf().len() < self.0.scenario.spares => drive.set_installed(false),
+            Some(DiskState::Failed) | None => self.swap(drive).await,
+            Some(_) => {}
+        }
+    }
+
+    async fn bring_back(&self, drive: &Drive) {
+        self.0.env.note(format!("{drive:?} comes back"));
+        let back = self.0.answer("return", self.0.array.add_disk(drive)).await;
+        // The array may have found it already; and what was damaged too much to be known
+        // again is as good as another drive.
+        match back {
+            _ if self.0.state(drive) != Some(DiskState::Missing) => {
+                self.0.unplugged.borrow_mut().remove(&drive.number());
+            }
+            Err(refusal) if drive.damaged() > 0 => {
+                self.0.env.note(refusal.to_string());
+                self.swap(drive).await;
+            }
+            back => self.0.must("return", back),
+        }
+    }
+
+    /// Disks that were to leave stay where nobody can take over from them.
+    async fn keep(&self) {
+        for disk in self.0.array.disks() {
+            if disk.state == DiskState::Retiring {
+                self.0.env.note(format!("{} is to stay: {}", disk.name, disk.reason));
+                let kept = self.0.answer("keep", self.0.array.keep_disk(&disk.name)).await;
+                // It may have left by now.
+                if let Err(refusal) = kept {
+                    self.0.env.note(refusal.to_string());
+                }
+            }
+        }
+    }
+
+    /// A blank drive comes in place of this one.
+    pub(super) async fn swap(&self, drive: &Drive) {
+        drive.wipe();
+        self.0.unplugged.borrow_mut().remove(&drive.number());
+        self.0.env.note(format!("{drive:?} is a blank one now"));
+        let added = self.coming(drive, self.0.array.add_disk(drive));
+        let added = self.0.answer("add", added).await;
+        // Somebody else may have done something to it meanwhile.
+        if let Err(refusal) = &added
+            && drive.is_hurt()
+        {
+            return self.0.env.note(refusal.to_string());
+        }
+        self.0.must("add", added);
+    }
+
+    /// Until this is answered nobody wonders why the drive is no member.
+    async fn coming<T>(&self, drive: &Drive, answer: impl Future<Output = T>) -> T {
+        self.0.coming.borrow_mut().insert(drive.number());
+        let answer = answer.await;
+        self.0.coming.borrow_mut().remove(&drive.number());
+        answer
+    }
+
+    /// Members without a drive are given up.
+    async fn dismiss(&self) {
+        let names: Vec<String> =
+            self.0.drives().iter().filter_map(|drive| self.0.disk(drive)).map(|d| d.name).collect();
+        for disk in self.0.array.disks() {
+            if disk.state == DiskState::Missing && !names.contains(&disk.name) {
+                self.retire(&disk.name).await;
+            }
+        }
+    }
+
+    /// Has the array find and repair all damage. If it is whole again, other drives may be hurt.
+    pub(super) async fn heal(&self) -> bool {
+        let machine = self.0;
+        for drive in machine.drives() {
+            drive.disarm();
+            drive.set_condition(Condition { slow: drive.condition().slow, ..Condition::default() });
+        }
+        let was_whole = machine.is_whole();
+        let generation = machine.array.info().generation;
+        let scrubbed = machine.answer("scrub", machine.array.scrub()).await;
+        let Some(report) = machine.may("scrub", scrubbed) else { return false };
+        verify::idle(machine).await;
+        if !machine.is_whole() {
+            return false;
+        }
+        // A drive that had failed before may go out only now; what it lacks cannot be repaired then.
+        let stayed_whole = was_whole && machine.array.info().generation == generation;
+        if stayed_whole && !report.problems.is_empty() {
+            machine.fail(format_args!("the scrub found {:#?}", report.problems));
+        }
+        verify::check(machine).await;
+        machine.accuse_nobody();
+        // Rot stays in free space, where the array may come upon it when it uses that again.
+        if machine.scenario.theme != Theme::Rot {
+            machine.drives().iter().for_each(Drive::forgive);
+        }
+        machine.env.note("all drives are well");
+        machine.budget.victims.borrow_mut().clear();
+        true
+    }
+}
+
+/// Ends all trouble: every drive is there and online, and nothing is damaged.
+pub(crate) async fn peace<S: Subject>(machine: &Rc<Machine<S>>) {
+    for drive in machine.drives() {
+        drive.set_condition(Condition::default());
+    }
+    let saboteur = Saboteur(machine);
+    // An array may notice only in the scrub that a drive is gone.
+    let mut rounds = 0;
+    while !saboteur.heal().await {
+        rounds += 1;
+        if rounds > ROUNDS_MAX {
+            let states = machine.drives().into_iter().map(|drive| (machine.state(&drive), drive));
+            machine.fail(format_args!(
+                "the array does not become whole: {:?}, {:?}",
+                machine.array.jobs(),
+                states.collect::<Vec<_>>()
+            ));
+        }
+        for drive in machine.drives() {
+            saboteur.repair(&drive).await;
+        }
+        saboteur.dismiss().await;
+        if rounds == PATIENCE_ROUNDS && machine.array.jobs().is_empty() {
+            saboteur.keep().await;
+        }
+        // Disks that are missing count as such only after a while.
+        machine.env.sleep(Duration::from_secs(10)).await;
+    }
+}
+
+/// After a start with all drives there and well: within minutes the array is whole by itself.
+pub(crate) async fn settle<S: Subject>(machine: &Rc<Machine<S>>) {
+    for _ in 0..ROUNDS_MAX {
+        machine.believe();
+        if machine.budget.victims.borrow().is_empty() {
+            return;
+        }
+        machine.env.sleep(Duration::from_secs(10)).await;
+    }
+    machine.fail("all drives are there and well, but the array does not become whole");
+}
