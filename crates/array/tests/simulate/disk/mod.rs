@@ -63,6 +63,8 @@ struct State {
     installed: bool,
     /// It belongs into the machine and is not there now.
     absent: bool,
+    /// It holds the journal and nothing else.
+    journal: bool,
     /// Something was done to it since the machine started, so the array may complain of it.
     hurt: bool,
 }
@@ -70,7 +72,16 @@ struct State {
 impl State {
     fn new(media: Media, swaps: u64) -> Self {
         let condition = Condition::default();
-        Self { media, condition, plug: 0, swaps, installed: true, absent: false, hurt: false }
+        Self {
+            media,
+            condition,
+            plug: 0,
+            swaps,
+            installed: true,
+            absent: false,
+            journal: false,
+            hurt: false,
+        }
     }
 }
 
@@ -128,6 +139,15 @@ impl Drive {
     /// Whether it is in the machine.
     pub(crate) fn is_installed(&self) -> bool {
         self.state().installed
+    }
+
+    pub(crate) fn is_for_journal(&self) -> bool {
+        self.state().journal
+    }
+
+    /// An array is made that keeps its journal on it, until another drive stands in its place.
+    pub(crate) fn set_for_journal(&self) {
+        self.state().journal = true;
     }
 
     /// Whether it is where it belongs.
@@ -289,7 +309,7 @@ impl Drive {
         state.plug += 1;
         state.swaps += 1;
         state.media.wipe();
-        state.hurt = false;
+        (state.journal, state.hurt) = (false, false);
         state.condition = Condition::default();
     }
 }

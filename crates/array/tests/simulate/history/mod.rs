@@ -148,8 +148,7 @@ impl<M: Maker> History<'_, M> {
 
     /// Those that are for more than the journal.
     fn data_drives(&self) -> Vec<Drive> {
-        let journal = self.scenario.disk_bytes.len()..self.scenario.installed();
-        let is_data = |drive: &&Drive| drive.is_installed() && !journal.contains(&drive.number());
+        let is_data = |drive: &&Drive| drive.is_installed() && !drive.is_for_journal();
         self.drives.iter().filter(is_data).cloned().collect()
     }
 
@@ -166,6 +165,8 @@ impl<M: Maker> History<'_, M> {
         }
         let drives = self.installed();
         drives.iter().for_each(Drive::wipe);
+        let journal = self.scenario.disk_bytes.len()..self.scenario.installed();
+        self.drives[journal].iter().for_each(Drive::set_for_journal);
         self.maker.create(&self.env, &drives, &self.scenario.shape).await
     }
 

@@ -32,9 +32,9 @@ impl<M: Maker> History<'_, M> {
             }
         }
         // Two disks for the journal mirror each other; one is not to be missed.
-        let journal = &self.drives[self.scenario.disk_bytes.len()..self.scenario.installed()];
+        let journal: Vec<_> = self.drives.iter().filter(|drive| drive.is_for_journal()).collect();
         if journal.len() > 1 {
-            self.without(&[self.random.pick(journal)], 0);
+            self.without(&[*self.random.pick(&journal)], 0);
         }
     }
 

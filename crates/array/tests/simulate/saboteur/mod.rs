@@ -169,12 +169,10 @@ impl<S: Subject> Saboteur<'_, S> {
             _ => return self.0.env.sleep(Duration::from_secs(7)).await,
         };
         drives.truncate(count);
-        let data = self.0.scenario.disk_bytes.len();
         for drive in &drives {
             self.0.hurts(drive);
             // Of the disks for the journal alone it may need every one.
-            let is_journal = (data..self.0.scenario.installed()).contains(&drive.number());
-            if is_journal && !self.0.budget.overtaxed.replace(true) {
+            if drive.is_for_journal() && !self.0.budget.overtaxed.replace(true) {
                 self.0.env.note("a journal disk is hurt");
             }
         }

@@ -24,9 +24,6 @@ impl<S: Subject> Saboteur<'_, S> {
         self.0.env.note(format!("{drive:?} is declared failed"));
         let Some(disk) = self.0.disk(drive) else { return };
         let failed = self.0.answer("fail", self.0.array.fail_disk(&disk.name)).await;
-        if self.0.scenario.theme == Theme::Disks {
-            return self.0.must("fail", failed);
-        }
         // Beside other things that are wrong or under way it may be the only one to have something.
         if let Err(refusal) = failed {
             self.0.env.note(refusal.to_string());
