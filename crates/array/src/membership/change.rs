@@ -133,7 +133,9 @@ fn apply(label: &mut Label, event: &Event) -> Result<bool, Refusal> {
             Ok(!new.is_empty())
         }
         Event::HoldJournal(disks) => {
-            let now = active_of(label, disks);
+            let mut now = active_of(label, disks);
+            now.sort_unstable();
+            now.dedup();
             let is_new = !now.is_empty() && now != label.journal;
             if is_new {
                 label.journal = now;
@@ -156,7 +158,7 @@ fn leave(
     let Some(record) = record.filter(|record| record.state == from) else { return Ok(false) };
     record.state = to;
     for (journal, holders) in [(true, &mut label.journal), (false, &mut label.holders)] {
-        if *holders == [disk] {
+        if !holders.is_empty() && holders.iter().all(|holder| *holder == disk) {
             return Err(Refusal::LastHolder { disk, journal });
         }
         holders.retain(|holder| *holder != disk);

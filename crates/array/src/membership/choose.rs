@@ -242,6 +242,9 @@ pub fn choose(found: &[(String, Found)], accept_missing: bool) -> Result<Opening
         return Err(OpenRefusal::HalfMade { name: first.name.to_owned(), array: label.array });
     }
     let mut opening = sort_out(label, &carriers, foreign);
+    if was_cut_off(label, &carriers) {
+        opening.forget_change();
+    }
     opening.accepted = accept_missing;
     opening.check_holders()?;
     Ok(opening)
@@ -400,6 +403,15 @@ impl Opening {
     #[must_use]
     pub fn missing_names(&self) -> Vec<String> {
         self.names(self.missing.iter().copied())
+    }
+
+    /// The newest label was cut off before anything relied on it. What it says is right all the same,
+    /// but the next one comes of the one before: a label always came of one that was relied on.
+    fn forget_change(&mut self) {
+        if !self.label.ancestors.is_empty() {
+            self.label.change = self.label.ancestors.remove(0);
+            self.label.generation -= 1;
+        }
     }
 
     /// One holder of the checkpoints and one of the journal are enough: each has all of it.

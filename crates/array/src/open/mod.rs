@@ -247,8 +247,13 @@ impl Core {
         opening.check_sets(sets.iter().map(|set| set_disks(set))).map_err(refuse)?;
         let updates = waves.iter().flat_map(|unfinished| &unfinished.wave.updates);
         let changed = updates.filter_map(|update| self.sets.find(update.set));
-        // What is half done there would be forgotten with the next checkpoint.
-        let is_lost = |set: Arc<Set>| set.losses_max() > 0 && !opening.bears(&set_disks(&set));
+        // What is half done there would be forgotten with the next checkpoint. Disks that are there
+        // get it, whatever else they lack.
+        let is_lost = |set: Arc<Set>| {
+            let SetDisks { members, losses_max } = set_disks(&set);
+            let members = members.into_iter().map(|(disk, _)| (disk, false)).collect();
+            losses_max > 0 && !opening.bears(&SetDisks { members, losses_max })
+        };
         if !opening.accepted && changed.into_iter().any(is_lost) {
             let (array, missing) = (self.id, opening.missing_names());
             return Err(refuse(OpenRefusal::Unfinished { array, missing }));

@@ -186,6 +186,26 @@ fn an_opening_without_a_disk_leaves_nothing_to_what_that_disk_may_carry() {
 }
 
 #[test]
+fn a_label_always_came_of_one_that_was_relied_on() {
+    let old = fresh(2, 0);
+    let cut_off = after(&old, &[out(&[1])], 2);
+    // Disk 0 has it and disk 1, which it calls active before, does not know: believed, and forgotten.
+    let back = after(&cut_off, &[Event::UpToDate(DiskId(1))], 3);
+    let opening = choose(&given(&[carried(&back, &[1]), carried(&cut_off, &[0])].concat()), false);
+    let opening = opening.unwrap();
+    assert_eq!((opening.current.len(), opening.label.change), (2, ChangeId(2)));
+    assert_eq!(opening.label.generation, cut_off.generation);
+}
+
+#[test]
+fn a_journal_list_with_one_disk_twice_still_keeps_it() {
+    let twice = [Event::HoldJournal(vec![DiskId(1), DiskId(1)])];
+    let label = after(&fresh(2, 0), &twice, 2);
+    assert_eq!(label.journal, [DiskId(1)]);
+    assert!(next_label(&label, &[out(&[1])], ChangeId(3)).is_err());
+}
+
+#[test]
 fn two_disks_of_one_number_are_told_apart() {
     let old = fresh(2, 0);
     let joined = |uuid: u8, change| {

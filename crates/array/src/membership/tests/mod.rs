@@ -1,6 +1,8 @@
 //! Labels and openings.
 
 mod choosing;
+mod model;
+mod walk;
 
 use crate::DiskId;
 use crate::label::{

@@ -1,0 +1,1165 @@
+//! A few disks, one stripe, one journal: what the array does with the rules, one write of a disk
+//! after the other, so that a crash can come between any two and tear any of them.
+//!
+//! Disks hold what counts here and nothing else: a label, the journal as a list of batches, two
+//! checkpoint slots, two halves of the redo area, the version of one stripe that is changed in
+//! place, and which stripes that were written whole.
+
+// One step after the other, in the order in which they happen, reads best in one piece; and worlds
+// are copied as a whole anyway.
+#![allow(clippy::too_many_lines, clippy::large_enum_variant, clippy::needless_pass_by_value)]
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::*;
+use crate::membership::{
+    Event, LabelChange, Opening, Refusal, SetDisks, Step, WaveId, choose, has_missed,
+    journal_successors, may_return, waves_to_redo,
+};
+
+/// A mistake to plant; the names are those of the review that found them in the array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flaw {
+    None,
+    /// The journal goes to disks that were not given it.
+    A2JournalUnfilled,
+    /// The last holder leaves the label.
+    A3LastHolderLeaves,
+    /// A returning disk is not told that it missed a parity update.
+    A4WrittenForgotten,
+    /// What a redo put in place is not noted.
+    A5RedoForgotten,
+    /// A checkpoint goes on after flushes that failed.
+    A6FlushIgnored,
+    /// A replacement counts before the record that says so is durable.
+    A7EarlyPromotion,
+    /// A holder without the newest checkpoint stays one.
+    A8SlotLagging,
+    /// A disk is written to again before it knows that it was out.
+    LaxReturn,
+    /// A wave is done again from the only disk that has it.
+    WaveLagging,
+    /// Who is not there is written down after the first changes.
+    LateLabels,
+    /// Memory follows a label before it is durable.
+    EarlyLabel,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Batch {
+    /// A small write: its contents are in the journal.
+    Small(u8),
+    /// A stripe that was written whole, to a new place.
+    Whole(u8),
+    /// The stripe has this version in place.
+    Written { checkpoint: u8, version: u8 },
+}
+
+/// A checkpoint record.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Record {
+    number: u8,
+    /// Where the journal begins.
+    mark: usize,
+    /// The stripe in place, which of its seats lack that, and the seats.
+    version: u8,
+    stale: u8,
+    seats: Vec<u8>,
+    /// Stripes that were written whole, and who lacks which.
+    whole: u8,
+    lacks: Vec<u8>,
+}
+
+/// A disk.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Disk {
+    pub(super) label: Option<Label>,
+    pub(super) refuses: bool,
+    ring: Vec<Batch>,
+    slots: [Option<Record>; 2],
+    waves: [Option<(WaveId, u8)>; 2],
+    version: u8,
+    whole: u8,
+}
+
+/// What goes on after the labels say it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum After {
+    Idle,
+    Open,
+    Ack(Batch),
+    Go(Phase),
+}
+
+/// What the running array does next.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Phase {
+    Labels(LabelChange, Box<After>),
+    /// Opening: copies of checkpoint and journal, redo, its note.
+    Renew,
+    Redo,
+    NoteRedo,
+    Idle,
+    /// A checkpoint: waves of other stripes, its own, in place, noted, waves again, the record.
+    Wave,
+    Put,
+    Note,
+    Record,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Run {
+    label: Label,
+    /// Disks that are written to.
+    full: u8,
+    phase: Phase,
+    journal: Vec<Batch>,
+    /// The last durable one; its `stale`, `seats`, `version`, `whole` and `lacks` as memory has them
+    /// are in `now`.
+    last: Record,
+    now: Record,
+    known: u8,
+    redo: Vec<u8>,
+    waves: Vec<(WaveId, u8)>,
+    next_wave: u64,
+    /// Seat and disk of a replacement that was given everything.
+    replacement: Option<(usize, u8)>,
+    joined: u8,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct World {
+    pub(super) disks: Vec<Disk>,
+    run: Option<Run>,
+    losses: usize,
+    pub(super) crashes: u8,
+    pub(super) faults: u8,
+    pub(super) orders: u8,
+    writes: u8,
+    next_change: u64,
+    /// What was answered, under which label.
+    acks: Vec<(Label, Batch)>,
+    /// Labels that were relied on and did not lead to each other.
+    tips: Vec<Label>,
+}
+
+/// What may happen how often.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) disks: u16,
+    pub(super) journal_disks: u16,
+    pub(super) spare: bool,
+    pub(super) losses: usize,
+    pub(super) crashes: u8,
+    pub(super) faults: u8,
+    pub(super) orders: u8,
+    pub(super) writes: u8,
+    /// Remember the way, to show it.
+    pub(super) trace: bool,
+}
+
+pub(super) type Next = Result<World, String>;
+
+fn bit(disk: u8) -> u8 {
+    1 << disk
+}
+
+fn ids(mask: u8) -> Vec<DiskId> {
+    (0..8).filter(|disk| mask & bit(*disk) != 0).map(|disk| DiskId(disk.into())).collect()
+}
+
+fn mask(disks: &[DiskId]) -> u8 {
+    disks.iter().fold(0, |mask, disk| mask | bit(disk.0 as u8))
+}
+
+fn subsets(mask: u8) -> impl Iterator<Item = u8> {
+    (0..=mask).filter(move |subset| subset & !mask == 0)
+}
+
+impl World {
+    pub(super) fn new(limits: Limits) -> Self {
+        let label = fresh(limits.disks, limits.journal_disks);
+        let all = (limits.disks + limits.journal_disks) as u8;
+        let record = Record {
+            number: 1,
+            mark: 0,
+            version: 0,
+            stale: 0,
+            seats: (0..limits.disks as u8).collect(),
+            whole: 0,
+            lacks: vec![0; usize::from(all) + 1],
+        };
+        let disk = |number: u8| Disk {
+            label: (number < all).then(|| label.for_disk(DiskId(number.into()))),
+            refuses: false,
+            ring: Vec::new(),
+            slots: match label.holders.contains(&DiskId(number.into())) {
+                true => [None, Some(record.clone())],
+                false => [None, None],
+            },
+            waves: [None, None],
+            version: 0,
+            whole: 0,
+        };
+        Self {
+            disks: (0..all + u8::from(limits.spare)).map(disk).collect(),
+            run: None,
+            losses: limits.losses,
+            crashes: 0,
+            faults: 0,
+            orders: 0,
+            writes: 0,
+            next_change: 10,
+            acks: Vec::new(),
+            tips: vec![label],
+        }
+    }
+
+    fn change(&mut self) -> ChangeId {
+        self.next_change += 1;
+        ChangeId(self.next_change)
+    }
+
+    fn run(&self) -> &Run {
+        self.run.as_ref().expect("the machine runs")
+    }
+
+    fn run_mut(&mut self) -> &mut Run {
+        self.run.as_mut().expect("the machine runs")
+    }
+
+    fn crashed(&self) -> Self {
+        Self { run: None, crashes: self.crashes + 1, ..self.clone() }
+    }
+
+    /// Does `write` on each disk of `to` that takes it. Every crash in the middle goes to `out`;
+    /// who did not take it is returned.
+    fn write(
+        &mut self,
+        to: u8,
+        limits: &Limits,
+        out: &mut Vec<Next>,
+        write: impl Fn(&mut Disk, u8),
+    ) -> u8 {
+        let takes = (0..self.disks.len() as u8)
+            .filter(|disk| to & bit(*disk) != 0 && !self.disks[usize::from(*disk)].refuses)
+            .fold(0, |mask, disk| mask | bit(disk));
+        if self.crashes < limits.crashes {
+            for subset in subsets(takes) {
+                let mut torn = self.crashed();
+                ids(subset)
+                    .iter()
+                    .for_each(|d| write(&mut torn.disks[usize::from(d.0)], d.0 as u8));
+                out.push(Ok(torn));
+            }
+        }
+        ids(takes).iter().for_each(|d| write(&mut self.disks[usize::from(d.0)], d.0 as u8));
+        to & !takes
+    }
+
+    /// All that can happen next.
+    pub(super) fn nexts(&self, limits: &Limits, flaw: Flaw) -> Vec<Next> {
+        let mut out = Vec::new();
+        for disk in 0..self.disks.len() {
+            if self.disks[disk].refuses {
+                let mut next = self.clone();
+                next.disks[disk].refuses = false;
+                out.push(Ok(next));
+            }
+        }
+        match &self.run {
+            None => self.start(limits, flaw, &mut out),
+            Some(run) => {
+                self.fault(limits, &mut out);
+                match run.phase.clone() {
+                    Phase::Idle => self.idle(limits, flaw, &mut out),
+                    phase => self.clone().go(phase, limits, flaw, &mut out),
+                }
+            }
+        }
+        out
+    }
+
+    fn fault(&self, limits: &Limits, out: &mut Vec<Next>) {
+        // Where it makes a difference: before something is written.
+        for disk in 0..self.disks.len() {
+            if self.faults < limits.faults && !self.disks[disk].refuses {
+                let mut next = self.clone();
+                next.disks[disk].refuses = true;
+                next.faults += 1;
+                out.push(Ok(next));
+            }
+        }
+    }
+
+    /// A start with some of the disks.
+    fn start(&self, limits: &Limits, flaw: Flaw, out: &mut Vec<Next>) {
+        let labelled =
+            (0..self.disks.len() as u8).filter(|d| self.disks[usize::from(*d)].label.is_some());
+        let labelled = labelled.fold(0, |mask, disk| mask | bit(disk));
+        for there in subsets(labelled).filter(|there| *there != 0) {
+            let numbers = ids(there);
+            let found: Vec<(String, Found)> = numbers
+                .iter()
+                .map(|disk| {
+                    let label = self.disks[usize::from(disk.0)].label.as_ref().expect("labelled");
+                    (format!("d{}", disk.0), found(label))
+                })
+                .collect();
+            match choose(&found, false).map_err(|refusal| refusal.to_string()) {
+                Err(why) => out.extend(self.must_open(there, labelled, &why).err().map(Err)),
+                Ok(opening) => match self.load(&opening, &numbers, flaw) {
+                    Err(why) => out.extend(self.must_open(there, labelled, &why).err().map(Err)),
+                    Ok(mut run) => {
+                        if let Err(why) = self.check_opened(&opening, &run, there) {
+                            out.push(Err(why));
+                            continue;
+                        }
+                        let mut next = self.clone();
+                        let since = Since {
+                            checkpoint: run.last.number.into(),
+                            position: run.journal.len() as u64,
+                        };
+                        let first = opening.first_events(&found, since);
+                        run.phase = Phase::Renew;
+                        let label = run.label.clone();
+                        next.run = Some(run);
+                        if flaw != Flaw::LateLabels {
+                            next.relabel(&label, first, After::Open, flaw);
+                        }
+                        next.clone().step(limits, flaw, out);
+                    }
+                },
+            }
+        }
+    }
+
+    fn step(self, limits: &Limits, flaw: Flaw, out: &mut Vec<Next>) {
+        match self.run.as_ref().map(|run| run.phase.clone()) {
+            Some(Phase::Idle) | None => out.push(Ok(self)),
+            Some(phase) => self.go(phase, limits, flaw, out),
+        }
+    }
+
+    /// What is believed of what the disks hold.
+    fn load(&self, opening: &Opening, numbers: &[DiskId], flaw: Flaw) -> Result<Run, String> {
+        let label = opening.label.clone();
+        let disk = |id: &DiskId| &self.disks[usize::from(id.0)];
+        let current = |wanted: &[DiskId]| -> Vec<DiskId> {
+            wanted.iter().copied().filter(|disk| opening.is_current(*disk)).collect()
+        };
+        let holders = current(&label.holders);
+        let records = holders.iter().flat_map(|holder| disk(holder).slots.iter().flatten());
+        let last = records.max_by_key(|record| record.number).cloned().ok_or("no checkpoint")?;
+        let rings = current(&label.journal);
+        let rings = rings.iter().map(|holder| &disk(holder).ring);
+        let journal = rings.max_by_key(|ring| ring.len()).cloned().ok_or("no journal")?;
+        if journal.len() < last.mark {
+            return Err("the journal ends before the checkpoint".into());
+        }
+        let mut now = last.clone();
+        let mut known = last.version;
+        for (position, batch) in journal.iter().enumerate().skip(last.mark) {
+            let missed = |d: &u8| {
+                let record = label.member(DiskId((*d).into()));
+                record.is_none_or(|record| has_missed(record.state, position as u64))
+            };
+            match batch {
+                Batch::Small(_) => {}
+                Batch::Whole(write) => {
+                    now.whole |= bit(*write);
+                    for seat in now.seats.clone().iter().filter(|seat| missed(seat)) {
+                        now.lacks[usize::from(*seat)] |= bit(*write);
+                    }
+                }
+                Batch::Written { checkpoint, version } if *checkpoint > last.number => {
+                    known = *version;
+                    let missed = now.seats.iter().filter(|seat| missed(seat));
+                    if flaw != Flaw::A4WrittenForgotten {
+                        now.stale |= missed.fold(0, |mask, seat| mask | bit(*seat));
+                    }
+                }
+                Batch::Written { .. } => {}
+            }
+        }
+        let found: Vec<(WaveId, u8)> = holders
+            .iter()
+            .flat_map(|holder| disk(holder).waves.iter().flatten().copied())
+            .collect();
+        let waves: Vec<WaveId> = found.iter().map(|(id, _)| *id).collect();
+        let redo = waves_to_redo(&waves, last.number.into());
+        let next_wave = redo.last().map_or(0, |index| found[*index].0.wave + 1);
+        let waves: Vec<(WaveId, u8)> = redo.into_iter().map(|index| found[index]).collect();
+        let redo: Vec<u8> = waves.iter().map(|(_, version)| *version).filter(|v| *v > 0).collect();
+        let full = opening.current.iter().chain(opening.stale.iter().map(|(p, _)| p));
+        let full = full.fold(0, |mask, present| mask | bit(present.disk.0 as u8));
+        let lacks = |seat: &u8| now.stale & bit(*seat) != 0 || now.lacks[usize::from(*seat)] != 0;
+        let members = now.seats.iter().map(|seat| (DiskId((*seat).into()), lacks(seat)));
+        let set = SetDisks { members: members.collect(), losses_max: self.losses };
+        opening.check_sets([set.clone()]).map_err(|refusal| refusal.to_string())?;
+        let there = set.members.iter().map(|(disk, _)| (*disk, false)).collect();
+        let there = SetDisks { members: there, losses_max: self.losses };
+        if !redo.is_empty() && !opening.bears(&there) {
+            return Err("unfinished".into());
+        }
+        assert!(numbers.len() >= opening.current.len());
+        let (phase, replacement, joined) = (Phase::Idle, None, 0);
+        Ok(Run {
+            label,
+            full,
+            phase,
+            journal,
+            last,
+            now,
+            known,
+            redo,
+            waves,
+            next_wave,
+            replacement,
+            joined,
+        })
+    }
+
+    /// A refusal must be right.
+    fn must_open(&self, there: u8, labelled: u8, why: &str) -> Result<(), String> {
+        let tips = self.newest_labels();
+        let Some(tip) = tips.first().filter(|tip| tips.iter().all(|other| other.led_to(tip)))
+        else {
+            return Ok(());
+        };
+        let active = mask(&tip.active().collect::<Vec<_>>());
+        let missing = active & !there;
+        let holds = |holders: &[DiskId]| mask(holders) & there != 0;
+        let is_whole = active.count_ones() as usize == self.disks_of(tip);
+        let few = missing.count_ones() as usize <= self.losses.min(1) && is_whole;
+        // One that carries a change which was cut off may have been relied on with those missing.
+        let is_known = ids(there).iter().all(|disk| {
+            self.disks[usize::from(disk.0)].label.as_ref().is_some_and(|label| label.led_to(tip))
+        });
+        let bears = holds(&tip.journal) && holds(&tip.holders) && few && is_known;
+        if there == labelled || bears {
+            return Err(format!("refused with disks {there:b} of {labelled:b}: {why}"));
+        }
+        Ok(())
+    }
+
+    /// The labels that may have been relied on, as far as anybody can tell by what the disks carry,
+    /// and that led to no other such; two when two parts went on without each other.
+    fn newest_labels(&self) -> Vec<&Label> {
+        let carried = |disk: DiskId| self.disks[usize::from(disk.0)].label.as_ref();
+        let labels: Vec<&Label> =
+            self.disks.iter().filter_map(|disk| disk.label.as_ref()).collect();
+        let is_complete = |label: &Label| {
+            label.active().all(|disk| carried(disk).is_some_and(|other| label.led_to(other)))
+        };
+        let is_newest = |label: &&&Label| {
+            let newer = |other: &&Label| {
+                is_complete(other) && label.change != other.change && label.led_to(other)
+            };
+            is_complete(label) && !labels.iter().any(newer)
+        };
+        labels.iter().filter(is_newest).copied().chain(&self.tips).collect()
+    }
+
+    fn disks_of(&self, label: &Label) -> usize {
+        label.members.iter().filter(|record| record.is_used()).count()
+    }
+
+    /// An opening that is allowed finds what was answered.
+    fn check_opened(&self, opening: &Opening, run: &Run, there: u8) -> Result<(), String> {
+        for (label, batch) in &self.acks {
+            if !label.led_to(&opening.label) {
+                let knows = ids(there).into_iter().find(|disk| {
+                    let carried = self.disks[usize::from(disk.0)].label.as_ref();
+                    carried.is_some_and(|carried| {
+                        label.led_to(carried)
+                            && label.member(*disk).is_some_and(|r| r.state == MemberState::Active)
+                    })
+                });
+                if let Some(disk) = knows {
+                    return Err(format!("disk {} went on alone and is overwritten", disk.0));
+                }
+                continue;
+            }
+            let is_found = match batch {
+                Batch::Whole(write) => run.now.whole & bit(*write) != 0,
+                batch => run.journal.contains(batch),
+            };
+            if !is_found {
+                return Err(format!("{batch:?} was answered and is not found"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is believed of each disk is true.
+    fn check_believed(&self) -> Result<(), String> {
+        let run = self.run();
+        let mut good = 0;
+        for seat in &run.now.seats {
+            let disk = &self.disks[usize::from(*seat)];
+            if run.full & bit(*seat) == 0 || run.now.stale & bit(*seat) != 0 {
+                continue;
+            }
+            if disk.version != run.known {
+                let (has, known) = (disk.version, run.known);
+                return Err(format!("disk {seat} has version {has}, believed is {known}"));
+            }
+            good += 1;
+            let wanted = run.now.whole & !run.now.lacks[usize::from(*seat)];
+            if disk.whole & wanted != wanted {
+                return Err(format!("disk {seat} lacks a stripe that it is believed to have"));
+            }
+        }
+        let enough = run.now.seats.len() - self.losses;
+        let is_lost = good < enough && run.full.count_ones() as usize >= run.now.seats.len();
+        let is_out = |record: &&MemberRecord| matches!(record.state, MemberState::Stale(_));
+        let out = run.label.members.iter().filter(is_out).count();
+        if is_lost && self.faults < 2 && out <= self.losses {
+            return Err(format!("{good} of {enough} seats are left of the stripe, with all there"));
+        }
+        Ok(())
+    }
+
+    /// Begins a change of the label.
+    fn relabel(&mut self, label: &Label, events: Vec<Event>, after: After, flaw: Flaw) {
+        let id = self.change();
+        let begun = LabelChange::begin(label, &events, id);
+        let begun = match begun {
+            Err(Refusal::LastHolder { disk, journal: true }) => {
+                let to = self.move_journal(bit(disk.0 as u8), flaw);
+                let events = [vec![Event::HoldJournal(to)], events.clone()].concat();
+                LabelChange::begin(label, &events, id)
+            }
+            begun => begun,
+        };
+        match begun {
+            Ok(Some(change)) => {
+                if flaw == Flaw::EarlyLabel {
+                    self.acknowledge(label.clone(), after.clone());
+                }
+                self.run_mut().phase = Phase::Labels(change, Box::new(after));
+            }
+            Ok(None) => self.after(after),
+            Err(_) if flaw == Flaw::A3LastHolderLeaves => {
+                // As it was: the list becomes empty, and the array stops.
+                let Some(Event::Out { disks, since }) = events.first().cloned() else { return };
+                let mut next = label.clone();
+                next.generation += 1;
+                next.ancestors.insert(0, next.change);
+                next.change = id;
+                next.journal.clear();
+                next.holders.retain(|holder| !disks.contains(holder));
+                for record in next.members.iter_mut().filter(|r| disks.contains(&r.disk)) {
+                    record.state = MemberState::Stale(since);
+                }
+                for disk in self.disks.iter_mut().filter(|d| d.label.is_some() && !d.refuses) {
+                    let own = disk.label.as_ref().map(|label| label.disk);
+                    disk.label = own.map(|own| next.for_disk(own));
+                }
+                self.run = None;
+            }
+            Err(_) => self.run = None,
+        }
+    }
+
+    fn acknowledge(&mut self, label: Label, after: After) {
+        if let After::Ack(batch) = after
+            && !self.acks.iter().any(|(_, acked)| *acked == batch)
+        {
+            self.acks.push((label, batch));
+        }
+    }
+
+    fn after(&mut self, after: After) {
+        let label = self.run().label.clone();
+        match after {
+            After::Idle | After::Ack(_) => {
+                self.acknowledge(label, after);
+                self.run_mut().phase = Phase::Idle;
+            }
+            After::Open => self.run_mut().phase = Phase::Renew,
+            After::Go(phase) => self.run_mut().phase = phase,
+        }
+    }
+
+    /// Disks that failed are out, then `after` goes on.
+    fn out(&mut self, failed: u8, after: After, flaw: Flaw) {
+        let run = self.run_mut();
+        run.full &= !failed;
+        // What they have by now: a batch that is on its way they may lack.
+        let position = run.journal.len().saturating_sub(1) as u64;
+        let since = Since { checkpoint: run.last.number.into(), position };
+        let label = run.label.clone();
+        let events = vec![Event::Out { disks: ids(failed), since }];
+        self.relabel(&label, events, after, flaw);
+    }
+
+    fn move_journal(&mut self, failed: u8, flaw: Flaw) -> Vec<DiskId> {
+        let run = self.run();
+        let (label, journal) = (run.label.clone(), run.journal.clone());
+        let to = journal_successors(&label, &ids(run.full & !failed), 3);
+        let to: Vec<DiskId> =
+            to.into_iter().filter(|disk| !self.disks[usize::from(disk.0)].refuses).collect();
+        if flaw != Flaw::A2JournalUnfilled {
+            to.iter().for_each(|disk| self.disks[usize::from(disk.0)].ring = journal.clone());
+        }
+        to
+    }
+
+    /// One step of the running array.
+    fn go(mut self, phase: Phase, limits: &Limits, flaw: Flaw, out: &mut Vec<Next>) {
+        let run = self.run().clone();
+        let holders = mask(&run.label.holders) & run.full;
+        let journal = mask(&run.label.journal) & run.full;
+        let seats = run.now.seats.iter().chain(run.replacement.iter().map(|(_, disk)| disk));
+        let seats = seats.fold(0, |mask, seat| mask | bit(*seat));
+        match phase {
+            Phase::Idle => unreachable!("nothing is under way"),
+            Phase::Labels(change, after) => return self.labels(change, *after, limits, flaw, out),
+            Phase::Renew => {
+                let (last, ring) = (run.last.clone(), run.journal.clone());
+                let waves = match flaw {
+                    Flaw::WaveLagging => Vec::new(),
+                    _ => run.waves.clone(),
+                };
+                let lagging = |d: &DiskId| {
+                    let disk = &self.disks[usize::from(d.0)];
+                    let has = disk.slots[usize::from(last.number % 2)].as_ref() == Some(&last);
+                    let has_waves = waves.iter().all(|wave| disk.waves.contains(&Some(*wave)));
+                    let is_holder = run.label.holders.contains(d);
+                    (is_holder && !has && flaw != Flaw::A8SlotLagging)
+                        || (is_holder && !has_waves)
+                        || (disk.ring != ring && run.label.journal.contains(d))
+                };
+                let lagging: Vec<DiskId> =
+                    ids(holders | journal).into_iter().filter(lagging).collect();
+                let (is_holder, is_journal) = (holders, journal);
+                let failed = self.write(mask(&lagging), limits, out, |disk, number| {
+                    if is_holder & bit(number) != 0 && flaw != Flaw::A8SlotLagging {
+                        disk.slots[usize::from(last.number % 2)] = Some(last.clone());
+                    }
+                    if is_holder & bit(number) != 0 {
+                        for wave in &waves {
+                            disk.waves[(wave.0.wave % 2) as usize] = Some(*wave);
+                        }
+                    }
+                    if is_journal & bit(number) != 0 {
+                        disk.ring.clone_from(&ring);
+                    }
+                });
+                self.then(failed, Phase::Redo, flaw);
+            }
+            Phase::Redo => {
+                let Some(version) = run.redo.last().copied() else {
+                    return self.note_or_open(run.known, limits, flaw, out);
+                };
+                let failed =
+                    self.write(seats & run.full, limits, out, |disk, _| disk.version = version);
+                let run = self.run_mut();
+                run.now.stale |= seats & !(run.full & !failed);
+                let is_news = run.known != version;
+                run.known = version;
+                run.redo.clear();
+                let next = if is_news && flaw != Flaw::A5RedoForgotten {
+                    Phase::NoteRedo
+                } else {
+                    Phase::Record
+                };
+                self.then(failed, next, flaw);
+            }
+            Phase::NoteRedo | Phase::Note => {
+                let checkpoint = run.last.number + 1;
+                let batch = Batch::Written { checkpoint, version: run.known };
+                let position = run.journal.len();
+                self.run_mut().journal.push(batch.clone());
+                let failed = self.write(journal, limits, out, |disk, _| {
+                    disk.ring.truncate(position);
+                    disk.ring.push(batch.clone());
+                });
+                self.then(failed, Phase::Record, flaw);
+            }
+            Phase::Wave => {
+                let version = self.written();
+                let id = WaveId { checkpoint: u64::from(run.last.number) + 1, wave: run.next_wave };
+                let half = (id.wave % 2) as usize;
+                self.run_mut().next_wave += 1;
+                let failed = self
+                    .write(holders, limits, out, |disk, _| disk.waves[half] = Some((id, version)));
+                self.then(failed, Phase::Put, flaw);
+            }
+            Phase::Put => return self.put(seats, limits, flaw, out),
+            Phase::Record => return self.record(limits, flaw, out),
+        }
+        out.push(Ok(self));
+    }
+
+    /// The redo is done: what is believed is looked at.
+    fn note_or_open(mut self, known: u8, _: &Limits, flaw: Flaw, out: &mut Vec<Next>) {
+        assert_eq!(self.run().known, known);
+        self.then(0, Phase::Record, flaw);
+        out.push(self.check_believed().map(|()| self));
+    }
+
+    /// The last small write that the journal has.
+    fn written(&self) -> u8 {
+        let run = self.run();
+        let small = run.journal.iter().filter_map(|batch| match batch {
+            Batch::Small(write) => Some(*write),
+            _ => None,
+        });
+        small.max().unwrap_or(0).max(run.known)
+    }
+
+    fn put(mut self, seats: u8, limits: &Limits, flaw: Flaw, out: &mut Vec<Next>) {
+        let (version, full) = (self.written(), self.run().full);
+        let before = self.clone();
+        let failed = self.write(seats & full, limits, out, |disk, _| disk.version = version);
+        // Flushes that fail once: what was put is gone.
+        let flushed = seats & full & !failed;
+        for lost in subsets(flushed) {
+            let mut next = self.clone();
+            next.faults += lost.count_ones() as u8;
+            if next.faults > limits.faults {
+                continue;
+            }
+            for disk in ids(lost) {
+                let was = before.disks[usize::from(disk.0)].version;
+                next.disks[usize::from(disk.0)].version = was;
+            }
+            let gone = seats & !(flushed & !lost);
+            let losses = next.losses;
+            let run = next.run_mut();
+            run.now.stale |= gone;
+            run.known = version;
+            let left = run.now.seats.iter().filter(|seat| run.now.stale & bit(**seat) == 0).count();
+            if left + losses < run.now.seats.len() {
+                if flaw != Flaw::A6FlushIgnored {
+                    // It stops: the journal and the wave have it.
+                    next.run = None;
+                    out.push(Ok(next));
+                    continue;
+                }
+                run.now.stale &= !gone;
+            }
+            next.then(failed | lost, Phase::Note, flaw);
+            out.push(Ok(next));
+        }
+    }
+
+    /// The record, which makes the checkpoint count; disks that hold it for the first time become
+    /// holders.
+    fn record(mut self, limits: &Limits, flaw: Flaw, out: &mut Vec<Next>) {
+        let run = self.run().clone();
+        let active = mask(&run.label.active().collect::<Vec<_>>());
+        let is_data = |d: &DiskId| run.label.member(*d).is_some_and(|r| r.kind == MemberKind::Data);
+        let free: Vec<DiskId> = ids(active & run.full & !mask(&run.label.holders));
+        let wanted = 3usize.saturating_sub(run.label.holders.len());
+        let joining = mask(&free.into_iter().filter(is_data).take(wanted).collect::<Vec<_>>());
+        let mut record =
+            Record { number: run.last.number + 1, mark: run.journal.len(), ..run.now.clone() };
+        record.version = run.known;
+        if let Some((seat, disk)) = run.replacement.filter(|(_, disk)| run.full & bit(*disk) != 0) {
+            let old = std::mem::replace(&mut record.seats[seat], disk);
+            record.stale &= !bit(old);
+        }
+        // Small writes that are not in place stay in the journal.
+        if self.written() != run.known {
+            record.mark = run.last.mark;
+        }
+        let slot = usize::from(record.number % 2);
+        let holders = mask(&run.label.holders) & run.full;
+        if self.crashes < limits.crashes {
+            // Other stripes' waves take both halves of the redo area, then it is cut off.
+            let mut torn = self.clone();
+            torn.other_waves();
+            out.push(Ok(torn.crashed()));
+            // A record that is half written is none, and was none before either.
+            for subset in subsets(holders | joining) {
+                let mut torn = self.crashed();
+                let broken =
+                    torn.disks.iter_mut().zip(0u8..).filter(|(_, d)| subset & bit(*d) != 0);
+                broken
+                    .filter(|(disk, _)| !disk.refuses)
+                    .for_each(|(disk, _)| disk.slots[slot] = None);
+                out.push(Ok(torn));
+            }
+        }
+        let has_own = run.label.active().any(|d| !is_data(&d));
+        let ring = run.journal.clone();
+        let failed = self.write(holders | joining, limits, out, |disk, number| {
+            disk.slots[slot] = Some(record.clone());
+            if joining & bit(number) != 0 && !has_own {
+                disk.ring.clone_from(&ring);
+            }
+        });
+        if holders & !failed == 0 {
+            self.run = None;
+            return out.push(Ok(self));
+        }
+        let joined = ids(joining & !failed);
+        let run = self.run_mut();
+        run.last = record.clone();
+        run.now = record;
+        run.replacement = None;
+        run.full &= !failed;
+        let since =
+            Since { checkpoint: run.last.number.into(), position: run.journal.len() as u64 };
+        let label = run.label.clone();
+        let mut events = vec![Event::Out { disks: ids(failed), since }];
+        if !joined.is_empty() {
+            let journal = if has_own {
+                label.journal.clone()
+            } else {
+                [&label.journal[..], &joined].concat()
+            };
+            events.extend([Event::HoldCheckpoints(joined), Event::HoldJournal(journal)]);
+        }
+        // Disks that were given everything before this record are members like others.
+        let up = ids(std::mem::take(&mut run.joined) & run.full);
+        events.extend(up.into_iter().map(Event::UpToDate));
+        self.relabel(&label, events, After::Idle, flaw);
+        out.push(match &self.run {
+            Some(run) if run.phase == Phase::Idle => self.check_believed().map(|()| self),
+            _ => Ok(self),
+        });
+    }
+
+    fn then(&mut self, failed: u8, phase: Phase, flaw: Flaw) {
+        match failed {
+            0 => self.run_mut().phase = phase,
+            failed => self.out(failed, After::Go(phase), flaw),
+        }
+    }
+
+    fn labels(
+        mut self,
+        change: LabelChange,
+        after: After,
+        limits: &Limits,
+        flaw: Flaw,
+        out: &mut Vec<Next>,
+    ) {
+        let label = change.label().clone();
+        let required = mask(&change.writes());
+        let others = ids(self.run().full).into_iter().filter(|d| label.member(*d).is_some());
+        let is_joining = change.writes().iter().any(|d| self.run().label.member(*d).is_none());
+        let to = if is_joining { required } else { required | mask(&others.collect::<Vec<_>>()) };
+        let not_there = required & !(self.run().full | if is_joining { required } else { 0 });
+        let written = self.write(to & !not_there, limits, out, |disk, number| {
+            disk.label = Some(label.for_disk(DiskId(number.into())));
+        });
+        let failed = ids((written | not_there) & required);
+        let run = self.run_mut();
+        // One that was out and is back must know that it was, too.
+        run.full &=
+            !mask(&failed) & !(written & !if flaw == Flaw::LaxReturn { written } else { 0 });
+        let position = run.journal.len().saturating_sub(1) as u64;
+        let since = Since { checkpoint: run.last.number.into(), position };
+        let id = self.change();
+        match change.clone().written(&failed, since, id) {
+            Step::Write(change) => self.run_mut().phase = Phase::Labels(*change, Box::new(after)),
+            Step::Durable(label) => {
+                self.tips.retain(|tip| !tip.led_to(&label));
+                self.tips.push(label.clone());
+                let run = self.run_mut();
+                run.full |= mask(
+                    &label.active().filter(|d| run.label.member(*d).is_none()).collect::<Vec<_>>(),
+                );
+                run.label = label;
+                self.after(after);
+            }
+            Step::Refused(Refusal::LastHolder { journal: true, .. }) => {
+                let to = self.move_journal(mask(&failed), flaw);
+                let id = self.change();
+                match change.moved(to.clone(), id) {
+                    Ok(change) if !to.is_empty() => {
+                        self.run_mut().phase = Phase::Labels(change, Box::new(after));
+                    }
+                    _ => self.run = None,
+                }
+            }
+            Step::Refused(Refusal::DidNotJoin(_)) => self.run_mut().phase = Phase::Idle,
+            Step::Refused(_) => self.run = None,
+        }
+        out.push(Ok(self));
+    }
+
+    /// What an array that has nothing under way may begin.
+    fn idle(&self, limits: &Limits, flaw: Flaw, out: &mut Vec<Next>) {
+        if let Err(why) = self.check_believed() {
+            return out.push(Err(why));
+        }
+        if self.crashes < limits.crashes {
+            out.push(Ok(self.crashed()));
+        }
+        let run = self.run();
+        if self.writes < limits.writes {
+            self.small_write(limits, flaw, out);
+            self.whole_write(limits, flaw, out);
+        }
+        if self.written() != run.known {
+            let mut own = self.clone();
+            own.run_mut().phase = Phase::Wave;
+            out.push(Ok(own));
+            // Or others come first, and take both halves of the redo area.
+            let mut other = self.clone();
+            other.other_waves();
+            other.run_mut().phase = Phase::Wave;
+            out.push(Ok(other));
+        }
+        if run.redo.is_empty() && run.next_wave > 0 && self.crashes < limits.crashes {
+            // Others come after, and the crash before the record.
+            let mut other = self.crashed();
+            other.run = self.run.clone();
+            other.other_waves();
+            other.run = None;
+            out.push(Ok(other));
+        }
+        self.returns(flaw, out);
+        if self.orders < limits.orders {
+            self.order(flaw, out);
+        }
+    }
+
+    fn other_waves(&mut self) {
+        let run = self.run().clone();
+        let holders = mask(&run.label.holders) & run.full;
+        for half in 0..2u64 {
+            let wave = run.next_wave + half;
+            let id = WaveId { checkpoint: u64::from(run.last.number) + 1, wave };
+            for disk in ids(holders) {
+                self.disks[usize::from(disk.0)].waves[(wave % 2) as usize] = Some((id, 0));
+            }
+        }
+        self.run_mut().next_wave += 2;
+    }
+
+    fn small_write(&self, limits: &Limits, flaw: Flaw, out: &mut Vec<Next>) {
+        let mut next = self.clone();
+        next.writes += 1;
+        let batch = Batch::Small(next.writes);
+        next.append(batch, 0, limits, flaw, out);
+    }
+
+    /// Appends to the journal, and answers.
+    fn append(mut self, batch: Batch, lost: u8, limits: &Limits, flaw: Flaw, out: &mut Vec<Next>) {
+        let run = self.run_mut();
+        let position = run.journal.len();
+        run.journal.push(batch.clone());
+        let journal = mask(&run.label.journal) & run.full;
+        let put = batch.clone();
+        let failed = self.write(journal, limits, out, |disk, _| {
+            disk.ring.truncate(position);
+            disk.ring.push(put.clone());
+        });
+        match failed | lost {
+            0 => self.after(After::Ack(batch)),
+            failed => self.out(failed, After::Ack(batch), flaw),
+        }
+        out.push(Ok(self));
+    }
+
+    fn whole_write(&self, limits: &Limits, flaw: Flaw, out: &mut Vec<Next>) {
+        let mut next = self.clone();
+        next.writes += 1;
+        let write = next.writes;
+        let run = next.run();
+        let seats = run.now.seats.iter().chain(run.replacement.iter().map(|(_, disk)| disk));
+        let seats = seats.fold(0, |mask, seat| mask | bit(*seat));
+        let (full, count) = (run.full, run.now.seats.len());
+        let failed = next.write(seats & full, limits, out, |disk, _| disk.whole |= bit(write));
+        let missed = seats & !full | failed;
+        let run = next.run_mut();
+        if missed.count_ones() as usize > limits.losses || count == 0 {
+            return;
+        }
+        run.now.whole |= bit(write);
+        ids(missed).iter().for_each(|disk| run.now.lacks[usize::from(disk.0)] |= bit(write));
+        if failed == 0 {
+            return next.append(Batch::Whole(write), 0, limits, flaw, out);
+        }
+        // First the labels, then the record.
+        run.full &= !failed;
+        let since =
+            Since { checkpoint: run.last.number.into(), position: run.journal.len() as u64 };
+        let label = run.label.clone();
+        next.relabel(&label, vec![Event::Out { disks: ids(failed), since }], After::Idle, flaw);
+        out.push(Ok(next));
+    }
+
+    /// Disks that were out answer again, and are given what they missed.
+    fn returns(&self, flaw: Flaw, out: &mut Vec<Next>) {
+        let run = self.run();
+        for number in 0..self.disks.len() as u8 {
+            let disk = &self.disks[usize::from(number)];
+            let Some(record) = run.label.member(DiskId(number.into())) else { continue };
+            let is_out = matches!(record.state, MemberState::Stale(_));
+            if !is_out || disk.refuses || run.joined & bit(number) != 0 {
+                continue;
+            }
+            let mut next = self.clone();
+            if run.full & bit(number) == 0 {
+                let theirs = disk.label.as_ref().expect("a member has a label");
+                if !may_return(theirs, &run.label) {
+                    continue;
+                }
+                next.run_mut().full |= bit(number);
+                let label = run.label.clone();
+                if flaw != Flaw::LaxReturn {
+                    next.disks[usize::from(number)].label =
+                        Some(label.for_disk(DiskId(number.into())));
+                }
+                next.relabel(&label, vec![Event::Behind], After::Idle, flaw);
+                out.push(Ok(next));
+                continue;
+            }
+            let others = run.now.seats.iter().filter(|seat| {
+                **seat != number && run.full & bit(**seat) != 0 && run.now.stale & bit(**seat) == 0
+            });
+            let is_seat = run.now.seats.contains(&number);
+            if is_seat && others.count() + self.losses < run.now.seats.len() {
+                continue;
+            }
+            next.disks[usize::from(number)].version = run.known;
+            next.disks[usize::from(number)].whole = run.now.whole;
+            let run = next.run_mut();
+            run.now.stale &= !bit(number);
+            run.now.lacks[usize::from(number)] = 0;
+            run.joined |= bit(number);
+            run.phase = Phase::Record;
+            out.push(Ok(next));
+        }
+    }
+
+    /// A disk is added, or one takes the place of another, which then leaves.
+    fn order(&self, flaw: Flaw, out: &mut Vec<Next>) {
+        let run = self.run();
+        let spare = self.disks.len() as u8 - 1;
+        let known = run.label.member(DiskId(spare.into()));
+        let label = run.label.clone();
+        if known.is_none() && !self.disks[usize::from(spare)].refuses {
+            let mut next = self.clone();
+            next.orders += 1;
+            let uuid = [spare; 16];
+            let joined = Event::Joined { uuid, size_bytes: SIZE, name: format!("d{spare}") };
+            next.relabel(&label, vec![joined], After::Idle, flaw);
+            out.push(Ok(next));
+        }
+        let is_in = known.is_some_and(|record| record.state == MemberState::Active);
+        if !is_in || run.full & bit(spare) == 0 {
+            return;
+        }
+        if !run.now.seats.contains(&spare) && run.replacement.is_none() {
+            let mut next = self.clone();
+            next.orders += 1;
+            next.disks[usize::from(spare)].version = run.known;
+            next.disks[usize::from(spare)].whole = run.now.whole;
+            let run = next.run_mut();
+            run.now.lacks[usize::from(spare)] = 0;
+            run.replacement = Some((0, spare));
+            if flaw == Flaw::A7EarlyPromotion {
+                run.now.seats[0] = spare;
+                run.replacement = None;
+            }
+            out.push(Ok(next));
+        }
+        if run.replacement.is_some() {
+            let mut next = self.clone();
+            next.run_mut().phase = Phase::Record;
+            out.push(Ok(next));
+        }
+        let old = DiskId(0);
+        let is_left = run.last.seats.contains(&spare) && run.now.seats.contains(&spare);
+        if is_left && label.member(old).is_some_and(MemberRecord::is_used) {
+            let mut next = self.clone();
+            next.run_mut().full &= !1;
+            next.relabel(&label, vec![Event::Left(old)], After::Idle, flaw);
+            out.push(Ok(next));
+        }
+    }
+}
+
+impl World {
+    /// The same for all worlds that differ in nothing but the numbers of changes and generations:
+    /// what matters of these is which label led to which.
+    pub(super) fn key(&self) -> u64 {
+        let mut world = self.clone();
+        let mut known: Vec<Label> = Vec::new();
+        world.labels_mut().into_iter().for_each(|label| {
+            let number = known.iter().position(|other| other.change == label.change);
+            let number = number.unwrap_or(known.len());
+            if number == known.len() {
+                known.push(label.clone());
+            }
+            label.change = ChangeId(number as u64);
+            label.generation = 0;
+            label.ancestors.clear();
+        });
+        world.next_change = 0;
+        let mut hasher = DefaultHasher::new();
+        world.hash(&mut hasher);
+        for one in &known {
+            for other in &known {
+                let order = one.generation.cmp(&other.generation);
+                (one.led_to(other), one.parent_led_to(other), order).hash(&mut hasher);
+                // Of two of one generation the lower number is preferred.
+                (one.change < other.change).hash(&mut hasher);
+            }
+        }
+        hasher.finish()
+    }
+
+    fn labels_mut(&mut self) -> Vec<&mut Label> {
+        let mut labels: Vec<&mut Label> =
+            self.disks.iter_mut().filter_map(|disk| disk.label.as_mut()).collect();
+        if let Some(run) = &mut self.run {
+            labels.push(&mut run.label);
+            if let Phase::Labels(change, _) = &mut run.phase {
+                labels.extend([&mut change.base, &mut change.next]);
+            }
+        }
+        labels.extend(self.acks.iter_mut().map(|(label, _)| label));
+        labels.extend(&mut self.tips);
+        labels
+    }
+
+    /// What is to be known when it goes wrong.
+    pub(super) fn brief(&self) -> String {
+        let states = |label: &Label| {
+            let state = |record: &MemberRecord| match record.state {
+                MemberState::Active => "A".to_owned(),
+                MemberState::Stale(since) => format!("S{}", since.position),
+                MemberState::Failed => "F".to_owned(),
+                MemberState::Retired => "R".to_owned(),
+            };
+            let states: Vec<String> = label.members.iter().map(state).collect();
+            let (change, journal) = (label.change.0, mask(&label.journal));
+            let ancestors: Vec<u64> = label.ancestors.iter().map(|id| id.0).collect();
+            format!("{change}<{ancestors:?} {} j{journal:b}", states.join(""))
+        };
+        let mut text = String::new();
+        for (number, disk) in self.disks.iter().enumerate() {
+            let label = disk.label.as_ref().map(states).unwrap_or_default();
+            let slots: Vec<_> = disk.slots.iter().flatten().collect();
+            text += &format!(
+                "\ndisk {number}: {label} refuses {} ring {:?} v{} w{:b} waves {:?} slots {slots:?}",
+                disk.refuses, disk.ring, disk.version, disk.whole, disk.waves
+            );
+        }
+        let acks: Vec<_> = self.acks.iter().map(|(label, batch)| (label.change.0, batch)).collect();
+        text += &format!("\nacks {acks:?} crashes {} faults {}", self.crashes, self.faults);
+        if let Some(run) = &self.run {
+            text += &format!(
+                "\nruns: {} full {:b} {:?} journal {:?} known {} now {:?}",
+                states(&run.label),
+                run.full,
+                run.phase,
+                run.journal,
+                run.known,
+                run.now
+            );
+        }
+        text
+    }
+}
