@@ -458,14 +458,20 @@ impl Media {
         self.truth.len()
     }
 
-    /// Undoes all damage. Right only for pages that nobody refers to any more.
-    pub(crate) fn forgive(&mut self) {
+    /// Undoes all damage before page `end`. What is behind it stays as it is from now on, and what
+    /// cannot be read there does not become readable.
+    pub(crate) fn forgive(&mut self, end: u64) {
         for (page, truth) in std::mem::take(&mut self.truth) {
-            *self.real.get_mut(page) = truth;
+            if page < end {
+                *self.real.get_mut(page) = truth;
+            } else if self.unreadable.contains(&page) {
+                self.truth.insert(page, truth);
+            }
         }
-        self.unreadable.clear();
-        for versions in self.unsynced.values_mut() {
-            versions.retain(|version| version.into != Into::Real);
+        self.unreadable.retain(|&page| page >= end);
+        for (&page, versions) in &mut self.unsynced {
+            let wrong = if page < end { Into::Real } else { Into::Truth };
+            versions.retain(|version| version.into != wrong);
             versions.iter_mut().for_each(|version| version.into = Into::Both);
         }
         self.unsynced.retain(|_, versions| !versions.is_empty());
