@@ -14,7 +14,7 @@ use super::{Core, State};
 use crate::DiskId;
 use crate::error::ArrayError;
 use crate::journal::{Holder, HolderFailed};
-use crate::label::{self, ChangeId, Label, MemberKind, MemberState, Since};
+use crate::label::{self, ChangeId, Label, MemberKind, MemberRecord, MemberState, Since};
 use crate::membership::{Event, LabelChange, Refusal, Step, journal_successors};
 use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Disk, DiskFailed};
@@ -323,6 +323,18 @@ impl Core {
     /// Disks that should hold the checkpoints too, when some have gone.
     pub(crate) fn joining_holders(&self) -> Vec<Arc<Disk>> {
         let label = self.lock().label.clone();
+        self.next_holders(&label)
+    }
+
+    /// Whether a member has yet to begin to hold the checkpoints or the journal, with the next
+    /// checkpoint: without it there are too few.
+    pub(crate) fn is_to_hold(&self, label: &Label, disk: DiskId) -> bool {
+        let is_alone = |record: &MemberRecord| record.kind == MemberKind::Journal;
+        let waits = label.member(disk).is_some_and(is_alone) && !label.journal.contains(&disk);
+        waits || self.next_holders(label).iter().any(|next| next.id() == disk)
+    }
+
+    fn next_holders(&self, label: &Label) -> Vec<Arc<Disk>> {
         let wanted = HOLDERS.saturating_sub(label.holders.len());
         let is_free = |disk: &DiskId| {
             let is_data = label.member(*disk).is_some_and(|r| r.kind == MemberKind::Data);

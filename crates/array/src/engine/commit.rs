@@ -172,11 +172,12 @@ impl State {
 
     /// Gives back what nobody reads any more.
     pub(crate) fn empty_limbo(&mut self) {
-        let (kept, free) =
-            std::mem::take(&mut self.limbo).into_iter().partition(|limbo: &Limbo| {
-                Arc::strong_count(&limbo.readers) > 1 && !mutants::is(Mutant::ForgetReaders)
-            });
-        self.limbo = kept;
+        // Who began to read before an earlier checkpoint began before the later ones too.
+        let is_held = |limbo: &Limbo| {
+            Arc::strong_count(&limbo.readers) > 1 && !mutants::is(Mutant::ForgetReaders)
+        };
+        let free = self.limbo.iter().position(is_held).unwrap_or(self.limbo.len());
+        let free: Vec<Limbo> = self.limbo.drain(..free).collect();
         for limbo in free {
             let Limbo { places, pages, .. } = limbo;
             self.space.release(&places, &pages);

@@ -123,11 +123,8 @@ impl Array {
             self.core.check_room(&state, &state.tables.leaving, id, (old, Some(room)))?;
         }
         let added = self.core.adopt(new).await?;
-        if let Err(error) = self.core.begin_to_leave(id, old).await {
-            // A disk went meanwhile. The new one is as empty as it came.
-            self.core.retire(added).await;
-            return Err(error);
-        }
+        // Not asked again: if another disk went meanwhile, the old one waits until there is room.
+        self.core.leave(id).await?;
         Ok(added)
     }
 
@@ -289,6 +286,18 @@ impl Core {
         // counts too.
         let decided = self.request(move |tables, state| {
             core.check_room(state, &tables.leaving, disk, (&name, None))?;
+            tables.leaving.insert(disk);
+            state.space.open_disk(disk, false);
+            Ok(())
+        });
+        decided.await?;
+        self.upkeep.ring();
+        Ok(())
+    }
+
+    /// A disk is to be emptied, whether that can end now or not.
+    async fn leave(self: &Arc<Self>, disk: DiskId) -> Result<(), ArrayError> {
+        let decided = self.request(move |tables, state| {
             tables.leaving.insert(disk);
             state.space.open_disk(disk, false);
             Ok(())

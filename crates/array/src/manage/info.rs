@@ -275,6 +275,9 @@ impl Core {
             (MemberState::Stale(_), None) => {
                 (DiskState::Resyncing, "it is given what it missed".into())
             }
+            _ if disk.as_ref().is_none_or(|disk| disk.access() != Access::Full) => {
+                (DiskState::Resyncing, "a write to it failed a moment ago".into())
+            }
             _ if state.tables.leaving.contains(&record.disk) => {
                 let leaving: Vec<_> = state.tables.leaving.iter().copied().collect();
                 let reason = match self.homeless(state, &leaving, None) {
@@ -286,6 +289,9 @@ impl Core {
             _ if suspect => {
                 let disk = disk.as_ref().expect("a suspect disk is there");
                 (DiskState::Suspect, self.suspicion(state, disk))
+            }
+            _ if self.is_to_hold(&state.label, record.disk) => {
+                (DiskState::Resyncing, "it is about to hold journal and checkpoints too".into())
             }
             _ => (DiskState::Online, String::new()),
         };

@@ -14,7 +14,7 @@ use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, DiskId, SetId, block_checksum};
 
 use super::heal::Heal;
 use super::io::{Copy, is_passing, still};
-use super::rows::{Crcs, hull, mask_of, rows_of};
+use super::rows::{Crcs, Rows, hull, mask_of, rows_of};
 use super::set::Set;
 use super::{Raid, ReadError};
 
@@ -316,11 +316,26 @@ impl Raid {
         wanted: &Wanted<'_>,
         found: &mut Fetched,
     ) -> Result<(), BlockError> {
-        let Wanted { set, stripe, strip, rows: ref wanted_rows, crcs, .. } = *wanted;
+        let Wanted { set, stripe, strip, crcs, .. } = *wanted;
         let mut rows = self.load_rows(set, stripe, !(1 << strip), &hull(found.missing)).await?;
+        if strip < set.shape().columns() {
+            // Its own checksum proves what comes out, whatever is known of the others: a checkpoint
+            // may have changed one of them that the maps still have as it was.
+            self.solve_missing(&rows, wanted, found, true);
+        }
         found.wrong = rows.reject_wrong(crcs);
         found.wrong.retain(|(column, row)| rows.is_proved_wrong(*column, *row, crcs));
+        self.solve_missing(&rows, wanted, found, false);
+        Ok(())
+    }
+
+    /// Computes missing blocks; only those with a checksum, if `is_known` asks for that.
+    fn solve_missing(&self, rows: &Rows, wanted: &Wanted<'_>, found: &mut Fetched, is_known: bool) {
+        let Wanted { set, stripe, strip, rows: ref wanted_rows, crcs, .. } = *wanted;
         for row in rows_of(found.missing) {
+            if is_known && crcs(strip, row).is_none() {
+                continue;
+            }
             let to = &mut found.bytes[(row - wanted_rows.start) * BLOCK_BYTES..][..BLOCK_BYTES];
             let Some(solved) = rows.compute(row, strip, crcs, to) else { continue };
             if let Some(wrong) = solved.wrong {
@@ -328,7 +343,6 @@ impl Raid {
             }
             found.missing &= !(1 << row);
         }
-        Ok(())
     }
 
     /// Counts a block that must be wrong against the disk that gave it.

@@ -81,7 +81,7 @@ fn requests_that_cannot_be_are_refused_with_the_way_out() {
         (&["volume", "create", "A", "64M"], "the same iSCSI name as 'a'"),
         (&["volume", "create", "a b", "64M"], "cannot be a name"),
         (&["volume", "create", "b", "1G", "--raid", "raid6"], "raid6 needs 4 disks"),
-        (&["volume", "create", "b", "20G", "--thick"], "leave out --thick"),
+        (&["volume", "create", "b", "20G", "--thick"], "make it thin"),
         (&["volume", "show", "b"], "drystone volume list"),
         (&["volume", "resize", "a", "32M"], "--shrink"),
         (&["volume", "purge", "a", "--yes"], "not in the recycle bin"),
@@ -112,7 +112,7 @@ fn a_refused_volume_costs_no_space() {
     let member = home.start(&[]);
     let before = member.json(&["array", "show"]);
     let refused = member.refused(&["volume", "create", "huge", "1T", "--thick"]);
-    assert!(refused.contains("leave out --thick"), "{refused}");
+    assert!(refused.contains("make it thin"), "{refused}");
     let after = member.json(&["array", "show"]);
     assert_eq!(
         (&before["free_bytes"], &before["used_bytes"]),

@@ -336,3 +336,25 @@ fn a_scrub_of_rot_in_freed_columns_accuses_nobody() {
         rig.expect(1, 0, &cluster(10)).await;
     });
 }
+
+#[test]
+fn a_rebuild_beside_a_checkpoint_loses_no_block_of_others() {
+    on_a_core(async {
+        for (level, members) in [(Level::Raid5, 3), (Level::Raid6, 5)] {
+            let (rig, columns) = filled(Some(level), members).await;
+            let (away, _) = rig.place(1, 0, 0);
+            rig.raid.disks().remove(DiskId(away as u16));
+            rig.set.set_replacement(away, Seat { disk: DiskId(members), chunk: 1 }).unwrap();
+            // Column 1 has changed in place, and the maps do not know it yet.
+            let all = rig.known(1, 10);
+            let changes = [change(1, 4, &[4711])];
+            let update = rig.raid.plan_update(&rig.set, 1, &changes, &all).await.unwrap();
+            rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+            let proof = Proof { crcs: &all, is_sure: true };
+            let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+            assert_eq!((done.left, done.unproved), (0, vec![]), "{level}");
+            assert!(columns.len() > 1);
+            rig.expect(1, 0, &cluster(10)).await;
+        }
+    });
+}
