@@ -23,6 +23,10 @@ use crate::subject::Subject;
 /// that does not answer costs each of its steps minutes, until the kernel gives up.
 const ANSWER_MAX: Duration = Duration::from_secs(3600);
 
+/// How long an array may say that it is whole when it is not any more: labels of slow disks have to
+/// be written before it counts that a disk is out.
+const WORD_TIME: Duration = Duration::from_secs(4);
+
 /// The answer to a request, if it comes in time.
 pub(crate) async fn in_time<T>(env: &SimEnv, request: impl Future<Output = T>) -> Option<T> {
     match select(std::pin::pin!(request), env.sleep(ANSWER_MAX)).await {
@@ -51,6 +55,10 @@ pub(crate) struct Machine<S> {
     /// Those in the machine, and a spare one on the shelf.
     pub(crate) all_drives: Rc<Vec<Drive>>,
     pub(crate) budget: Rc<Budget>,
+    /// Since when the array says without a break that it is whole.
+    pub(crate) whole_since: Cell<Option<Duration>>,
+    /// Orders to disks that were not answered yet.
+    pub(crate) orders: Cell<u32>,
     /// An operator was refused because of that, and asks for nothing more.
     pub(crate) gave_up: Cell<bool>,
     /// Drives, by number, that the array is being given.
@@ -129,12 +137,17 @@ impl<S: Subject> Machine<S> {
         drives.iter().all(well) && self.array.disks().len() == drives.len()
     }
 
-    /// Where drives do not lie: if the array says that it is whole, it must be, and another drive
-    /// may be hurt.
+    /// Where drives do not lie: if the array goes on saying that it is whole, it must be, and another
+    /// drive may be hurt.
     pub(crate) fn believe(&self) {
         let jobs = self.array.jobs();
         let idle = jobs.iter().all(|job| matches!(job.kind, JobKind::Delete | JobKind::Scrub));
         if self.scenario.theme.damages() || self.is_overtaxed() || !idle || !self.is_whole() {
+            return self.whole_since.set(None);
+        }
+        let since = self.whole_since.get().unwrap_or(self.env.now());
+        self.whole_since.set(Some(since));
+        if self.env.now() - since < WORD_TIME {
             return;
         }
         if !self.budget.victims.take().is_empty() {

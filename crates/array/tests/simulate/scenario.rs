@@ -3,7 +3,6 @@
 use std::fmt;
 
 use array::Level;
-use array::label::Layout;
 
 use crate::random::Random;
 use crate::subject::Shape;
@@ -104,12 +103,6 @@ pub(crate) struct Scenario {
 const MIB: u64 = 1 << 20;
 
 impl Scenario {
-    /// Where RAID sets begin on each disk.
-    pub(crate) fn chunks_at(&self) -> u64 {
-        let layout = Layout::choose(&self.disk_bytes, Some(self.shape.chunk_bytes));
-        layout.expect("the array was made with it").chunks_at()
-    }
-
     /// Draws one.
     pub(crate) fn draw(theme: Theme, random: &Random) -> Self {
         let disks = *random.pick(match theme {

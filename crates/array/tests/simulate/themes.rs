@@ -13,7 +13,7 @@ use crate::scenario::Theme;
 /// Seeds of each theme unless told otherwise: two minutes for all of them on two cores.
 const SEEDS: u64 = 20;
 /// What the array does not pass yet: only run when asked for.
-const PENDING: [Theme; 3] = [Theme::Passing, Theme::Crowd, Theme::Silence];
+const PENDING: [Theme; 4] = [Theme::Passing, Theme::Pairs, Theme::Crowd, Theme::Silence];
 /// Said after so many seeds, for who waits for a long run.
 const PROGRESS: u64 = 100;
 /// More failures than that tell nothing new.

@@ -458,20 +458,19 @@ impl Media {
         self.truth.len()
     }
 
-    /// Undoes all damage. Right only for pages that nobody refers to any more.
-    /// From page `from` on the array may have made its parity agree with what the medium holds, as a
-    /// scrub does for space that is free: there the damage is the truth from now on.
-    pub(crate) fn forgive(&mut self, from: u64) {
+    /// Undoes all damage before page `end`. What is behind it stays as it is from now on, and what
+    /// cannot be read there does not become readable.
+    pub(crate) fn forgive(&mut self, end: u64) {
         for (page, truth) in std::mem::take(&mut self.truth) {
-            if page < from {
+            if page < end {
                 *self.real.get_mut(page) = truth;
             } else if self.unreadable.contains(&page) {
                 self.truth.insert(page, truth);
             }
         }
-        self.unreadable.retain(|page| *page >= from);
-        for (page, versions) in &mut self.unsynced {
-            let wrong = if *page < from { Into::Real } else { Into::Truth };
+        self.unreadable.retain(|&page| page >= end);
+        for (&page, versions) in &mut self.unsynced {
+            let wrong = if page < end { Into::Real } else { Into::Truth };
             versions.retain(|version| version.into != wrong);
             versions.iter_mut().for_each(|version| version.into = Into::Both);
         }

@@ -298,10 +298,11 @@ impl Drive {
         self.state().media.damaged()
     }
 
-    /// Undoes all damage: right only once nobody refers to the damaged pages.
-    /// From byte `from` on what the medium holds is right from now on.
-    pub(crate) fn forgive(&self, from: u64) {
-        self.state().media.forgive(from / PAGE_BYTES as u64);
+    /// Nothing is wrong any more: right only once nobody refers to the damaged pages. Before the
+    /// chunks that makes them what they should be. In chunks what lies there counts from now on: a
+    /// scrub has proved the parity with it, and who uses the space again comes upon it.
+    pub(crate) fn forgive(&self) {
+        self.state().media.forgive(CHUNKS / PAGE_BYTES as u64);
     }
 
     /// Another drive of the same make stands in its place.

@@ -76,10 +76,12 @@ impl<S: Subject> Saboteur<'_, S> {
         let Some(drive) = self.member().filter(|drive| self.0.may_hurt(drive)) else { return };
         let Some(disk) = self.0.disk(&drive) else { return };
         self.0.hurts(&drive);
+        self.0.orders.set(self.0.orders.get() + 1);
         // It may be needed still: nobody else has its data before a rebuild has ended.
         if let Err(refusal) = self.0.answer("fail", self.0.array.fail_disk(&disk.name)).await {
             self.0.env.note(refusal.to_string());
         }
+        self.0.orders.set(self.0.orders.get() - 1);
         if self.0.scenario.theme == Theme::Crowd {
             self.0.pause(5_000).await;
         }

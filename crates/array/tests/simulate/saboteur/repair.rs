@@ -10,7 +10,6 @@ use array::api::DiskState;
 use super::Saboteur;
 use crate::disk::{Condition, Drive};
 use crate::machine::Machine;
-use crate::scenario::Theme;
 use crate::subject::Subject;
 use crate::verify;
 
@@ -174,12 +173,12 @@ impl<S: Subject> Saboteur<'_, S> {
             machine.fail(format_args!("the scrub found {:#?}", report.problems));
         }
         verify::check(machine).await;
-        machine.accuse_nobody();
-        // Rot stays in free space, where the array may come upon it when it uses that again.
-        if machine.scenario.theme != Theme::Rot {
-            let data = machine.scenario.chunks_at();
-            machine.drives().iter().for_each(|drive| drive.forgive(data));
+        // A disk that somebody has just declared failed is not well, even if it is not out yet.
+        if machine.orders.get() > 0 || !machine.is_whole() {
+            return false;
         }
+        machine.accuse_nobody();
+        machine.drives().iter().for_each(Drive::forgive);
         machine.env.note("all drives are well");
         machine.budget.victims.borrow_mut().clear();
         true
