@@ -189,12 +189,9 @@ pub struct DiskInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobKind {
-    /// Restores redundancy on other disks.
+    /// Restores redundancy: on other disks, or on one that was away; also empties disks that are to
+    /// leave.
     Rebuild,
-    /// Brings a disk up to date that was away.
-    Resync,
-    /// Empties a disk that is to leave.
-    CopyOut,
     /// Reads and compares everything.
     Scrub,
     /// Gives back the space of a deleted snapshot or volume.

@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use block::BlockError;
 use futures_util::future::join_all;
@@ -44,6 +45,16 @@ impl DiskFailed for Alarm {
                 core.disk_failed(disk, &format!("a write failed: {error}")).await;
             }
         })
+    }
+
+    fn disk_silent(&self, _: DiskId) {
+        if let Some(core) = self.core() {
+            core.upkeep.ring();
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.core().map_or(Duration::ZERO, |core| core.env.now())
     }
 
     fn disk_behind(&self, _: DiskId) {
@@ -105,12 +116,11 @@ impl Core {
     fn shut(&self, disk: DiskId) {
         let Some(member) = self.raid.disks().get(disk) else { return };
         member.close();
-        // What it took since the last flush may be gone when it is back.
+        // What it took since the last flush may be gone when it is back. If that is so of more disks
+        // than the level survives, checksums tell what is not.
         for (set, stripe) in self.touched.all() {
             // One that was dissolved since holds nothing.
-            let Some(set) = self.sets.find(set) else { continue };
-            // With too many away already nobody else could tell what it should be.
-            if self.missing_members(&set) <= set.losses_max() {
+            if let Some(set) = self.sets.find(set) {
                 set.mark_stale(stripe, disk);
             }
         }
@@ -160,7 +170,7 @@ impl Core {
         let state = &mut *self.lock();
         state.note(self.env.unix_seconds(), text);
         // The journal gets another holder with the next checkpoint.
-        state.wants_checkpoint = true;
+        self.want_checkpoint(state);
     }
 
     /// Changes the labels of all disks as [`LabelChange`] says; false when there was nothing to
@@ -275,8 +285,13 @@ impl Core {
 
     /// Others than `failed` get all of the journal, which is in memory.
     async fn move_journal(&self, failed: &[DiskId]) -> Result<Vec<DiskId>, ArrayError> {
-        let whole = self.journal.filled_holders();
-        let mut to: Vec<DiskId> = whole.into_iter().filter(|disk| !failed.contains(disk)).collect();
+        let whole = self.journal.filled_holders().into_iter();
+        let is_in = |disk: &DiskId| {
+            let member = self.raid.disks().get(*disk);
+            member.is_some_and(|member| member.access() == Access::Full)
+        };
+        let mut to: Vec<DiskId> =
+            whole.filter(|disk| !failed.contains(disk) && is_in(disk)).collect();
         if to.is_empty() {
             for holder in self.journal_successors(failed) {
                 match self.journal.join(&holder).await {

@@ -60,6 +60,8 @@ pub(crate) struct Core {
     pub(crate) checkpointing: Turn,
     /// Rings when the upkeep should look whether there is work.
     pub(crate) upkeep: Bell,
+    /// The ring after which it found nothing to do.
+    pub(crate) settled: AtomicU64,
     /// One change of the labels at a time.
     pub(crate) labelling: Turn,
     /// One command about disks at a time: what it found to be right holds until it is done.

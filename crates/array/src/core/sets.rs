@@ -80,15 +80,19 @@ impl Core {
             .await
     }
 
-    /// A page, from the first copy that verifies; others that do not are written again. Copies
+    /// A page, from the first copy that verifies, up to date or not; others that do not are written
+    /// again. Copies
     /// that cannot be read for a passing reason, such as memory, are tried until they can.
     pub(super) async fn read_page(&self, wanted: PageRef) -> Option<Page> {
         let (slot, block) = wanted.addr.slot();
         let set = self.sets.find(wanted.addr.set())?;
         loop {
             let (mut is_bad, mut is_passing) = (false, false);
-            for member in 0..set.members().len() {
-                let copy = self.raid.read_copy(&set, slot, block..block + 1, member).await;
+            let members = 0..set.members().len();
+            let fresh = members.clone().map(|member| (member, false));
+            for (member, is_stale) in fresh.chain(members.map(|member| (member, true))) {
+                let copy = (member, is_stale);
+                let copy = self.raid.read_copy(&set, slot, block..block + 1, copy).await;
                 is_passing |= matches!(copy, Err(ReadError::Later(_)));
                 let Ok(data) = copy else { continue };
                 let mut page: Page = [0; BLOCK_BYTES];
@@ -99,7 +103,7 @@ impl Core {
                     }
                     return Some(page);
                 }
-                is_bad = true;
+                is_bad |= !is_stale;
             }
             if !is_passing {
                 return None;

@@ -16,7 +16,7 @@ use crate::raid::Seat;
 use crate::sync::Reply;
 use crate::tables::Tables;
 use crate::tree::PageAddr;
-use crate::upkeep::{HealQueue, Progress};
+use crate::upkeep::{HealQueue, Progress, Return};
 use crate::{CLUSTER_BLOCKS, DiskId, Epoch, Level, Place, SetId, VersionId};
 
 /// Events that are kept for those who ask.
@@ -130,6 +130,8 @@ pub(crate) struct State {
     pub(crate) label: Label,
     /// Disks that are out: since when, and why.
     pub(crate) away: BTreeMap<DiskId, (Duration, String)>,
+    /// Disks that came back.
+    pub(crate) returns: BTreeMap<DiskId, Return>,
     /// What happened, the oldest first; and how many were dropped before those.
     pub(crate) events: VecDeque<Event>,
     pub(crate) events_dropped: u64,
@@ -189,6 +191,7 @@ impl State {
             readers: Arc::default(),
             label: label.clone(),
             away: BTreeMap::new(),
+            returns: BTreeMap::new(),
             events: VecDeque::new(),
             events_dropped: 0,
             jobs: BTreeMap::new(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Checkpoint;
 use crate::core::{Core, State};
 use crate::error::ArrayError;
-use crate::journal::{self, Placed, Record};
+use crate::journal::{self, Placed, Record, Refused};
 use crate::overlay::{Base, Block, Overlay, Patch, Segment};
 use crate::tables::Volume;
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, Epoch, VersionId};
@@ -73,6 +73,10 @@ impl Checkpoint {
     }
 }
 
+fn full(_: Refused) -> ArrayError {
+    ArrayError::Damaged("the journal is full of a lost volume's data".into())
+}
+
 impl Core {
     /// Puts all changes of a volume that are not in its map to the end of the journal, and seals
     /// the volume until its disks are back.
@@ -83,11 +87,17 @@ impl Core {
             let Some(live) = state.live.get_mut(&volume) else { return Ok(()) };
             live.lost.get_or_insert_with(|| "its RAID sets miss too many disks".into());
             let old = std::mem::replace(&mut live.overlay, Overlay::new(epoch));
+            self.log_mark(&Record::AgainBegins { volume })?;
             for segment in old.into_segments() {
                 self.log_segment(state, volume, &segment)?;
             }
+            self.log_mark(&Record::AgainEnds { volume })?;
         }
         Ok(self.journal.flush().await?)
+    }
+
+    pub(crate) fn log_mark(&self, record: &Record) -> Result<(), ArrayError> {
+        self.journal.append_reserved(record, None).map(drop).map_err(full)
     }
 
     fn log_segment(
@@ -96,7 +106,6 @@ impl Core {
         volume: VersionId,
         segment: &Segment,
     ) -> Result<(), ArrayError> {
-        let full = |_| ArrayError::Damaged("the journal is full of a lost volume's data".into());
         let per = CLUSTER_BLOCKS as u64;
         for range in segment.zeroed() {
             let (block, blocks) = (range.start * per, (range.end - range.start) * per);
@@ -125,7 +134,6 @@ impl Core {
         cluster: u64,
         patch: &Patch,
     ) -> Result<(), ArrayError> {
-        let full = |_| ArrayError::Damaged("the journal is full of a lost volume's data".into());
         let first = cluster * CLUSTER_BLOCKS as u64;
         match &patch.base {
             Base::Below => {}

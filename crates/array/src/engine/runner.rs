@@ -68,6 +68,12 @@ impl Core {
         if used > 0 { Due::Later } else { Due::Idle }
     }
 
+    /// Something is to be in the next checkpoint, which comes at once.
+    pub(crate) fn want_checkpoint(&self, state: &mut State) {
+        state.wants_checkpoint = true;
+        self.work.ring();
+    }
+
     /// A change is in the journal: maybe it is time for a checkpoint.
     pub(crate) fn look_for_work(&self, state: &mut State, used_blocks: u64) {
         let moved = state.moved;

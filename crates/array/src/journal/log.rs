@@ -356,6 +356,16 @@ impl Journal {
         self.image.read_into(self.offset(position), into);
     }
 
+    /// As [`read`](Self::read) for hosts.
+    ///
+    /// # Errors
+    /// Why the journal failed: what it holds may never be durable, and nobody must have seen what
+    /// is gone after a restart.
+    pub fn read_for_host(&self, position: u64, into: &mut [u8]) -> Result<(), BlockError> {
+        self.read(position, into);
+        self.failure().map_or(Ok(()), Err)
+    }
+
     /// The payload from `position` on, by reference, for [`append`](Self::append) to take again; it
     /// is what it is until the journal is trimmed.
     ///

@@ -96,6 +96,22 @@ pub enum Record {
         /// Clusters in which data was changed where it lies.
         changed: Vec<Changed>,
     },
+    /// All changes of a volume that are not in its map follow once more, up to the
+    /// [`AgainEnds`](Self::AgainEnds) of the same volume: then those before do not count.
+    AgainBegins {
+        /// The volume.
+        volume: VersionId,
+    },
+    /// They have been repeated, all of them.
+    AgainEnds {
+        /// The volume.
+        volume: VersionId,
+    },
+    /// The repetition was cut off by a crash: what there is of it, up to here, does not count.
+    AgainCut {
+        /// The volume.
+        volume: VersionId,
+    },
 }
 
 impl Record {

@@ -170,7 +170,9 @@ impl Journal {
     /// Those of the device.
     pub async fn fill(&self, holder: &Holder) -> Result<(), BlockError> {
         let (from, end) = self.begin_to_fill();
-        let result = self.copy(holder, from, end).await;
+        let copied = self.copy(holder, from, end).await;
+        // What a journal holds that has failed is not what was answered.
+        let result = copied.and(self.failure().map_or(Ok(()), Err));
         if result.is_ok() {
             self.note_filled(holder.disk, end);
         }

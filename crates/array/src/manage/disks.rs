@@ -84,7 +84,7 @@ impl Array {
             core.sets.all().iter().filter(|set| is_on(set)).for_each(|set| {
                 set.drop_replacement();
             });
-            state.wants_checkpoint = true;
+            core.want_checkpoint(state);
             Ok(())
         });
         kept.await?;
@@ -414,7 +414,7 @@ impl Core {
         state.space.set_spare(&self.layout, &sizes);
         state.space.set_lanes();
         state.note(self.env.unix_seconds(), format!("disk {} was added", member.name));
-        state.wants_checkpoint = true;
+        self.want_checkpoint(state);
         self.work.ring();
         self.upkeep.ring();
         Ok(id)

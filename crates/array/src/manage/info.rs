@@ -85,6 +85,13 @@ impl Array {
         running.chain(deleting).collect()
     }
 
+    /// Whether redundancy and balance are as good as the disks that are there allow: nothing is being
+    /// restored or moved, and nothing is about to be.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.core.is_settled()
+    }
+
     /// What happened from event number `since` on, and the number of the next one.
     #[must_use]
     pub fn events(&self, since: u64) -> (Vec<Event>, u64) {

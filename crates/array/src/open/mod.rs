@@ -13,6 +13,7 @@
 mod create;
 mod replay;
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use block::BlockDevice;
@@ -163,12 +164,13 @@ async fn load(
         alarm: Arc::clone(&alarm),
         touched: Touched::default(),
         ahead: crate::volume::Ahead::default(),
-        host_ops: std::sync::atomic::AtomicU64::new(0),
+        host_ops: AtomicU64::new(0),
         checkpointing: Turn::default(),
         labelling: Turn::default(),
         disk_commands: Turn::default(),
         work: Bell::default(),
         upkeep: Bell::default(),
+        settled: AtomicU64::new(u64::MAX),
         unlocked: Bell::default(),
         balanced: Bell::default(),
         checkpoint_beat: Beat::default(),
@@ -286,6 +288,7 @@ impl Core {
         self.env.spawn(Box::pin(checkpoints));
         self.env.spawn(Box::pin(Arc::clone(self).run_upkeep()));
         self.env.spawn(Box::pin(Arc::clone(self).run_repairs()));
+        self.env.spawn(Box::pin(Arc::clone(self).run_returns()));
         self.env.spawn(Box::pin(Arc::clone(self).run_watch()));
         self.checkpointed().await?;
         self.upkeep.ring();

@@ -1,5 +1,7 @@
 //! Reading the journal back into memory.
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::core::{Core, State};
@@ -10,16 +12,66 @@ use crate::mutants::{self, Mutant};
 use crate::overlay::{Room, Taken};
 use crate::{DiskId, VersionId};
 
+/// Which records count of volumes whose changes were written to the journal once more.
+#[derive(Debug, Default)]
+struct Repetitions {
+    /// From the last repetition on that was finished.
+    from: HashMap<VersionId, usize>,
+    /// Not those of repetitions that were cut off.
+    cut: HashMap<VersionId, Vec<Range<usize>>>,
+    /// Where no word says so yet.
+    open: Vec<VersionId>,
+}
+
+impl Repetitions {
+    fn of(records: &[(Record, u64)]) -> Self {
+        let mut all = Self::default();
+        let mut open: HashMap<VersionId, usize> = HashMap::new();
+        for (index, (record, _)) in records.iter().enumerate() {
+            match record {
+                Record::AgainBegins { volume } => _ = open.insert(*volume, index),
+                Record::AgainEnds { volume } => {
+                    all.from.extend(open.remove(volume).map(|from| (*volume, from)));
+                }
+                Record::AgainCut { volume } => {
+                    let range = open.remove(volume).map(|from| from..index);
+                    all.cut.entry(*volume).or_default().extend(range);
+                }
+                _ => {}
+            }
+        }
+        all.open = open.keys().copied().collect();
+        all.open.sort_unstable();
+        for (volume, from) in open {
+            all.cut.entry(volume).or_default().push(from..records.len());
+        }
+        all
+    }
+
+    /// Whether record number `index` counts for a volume.
+    fn count(&self, index: usize, volume: VersionId) -> bool {
+        let is_cut = |ranges: &Vec<Range<usize>>| ranges.iter().any(|cut| cut.contains(&index));
+        self.from.get(&volume).is_none_or(|from| index >= *from)
+            && !self.cut.get(&volume).is_some_and(is_cut)
+    }
+}
+
 impl Core {
     /// Does in memory what the records of the journal say, in their order.
     pub(super) fn replay(&self, records: &[(Record, u64)]) -> Result<(), ArrayError> {
         let state = &mut *self.lock();
         let members = state.label.members.clone();
-        for (record, position) in records {
+        let again = Repetitions::of(records);
+        for (index, (record, position)) in records.iter().enumerate() {
+            let counts = |volume: &VersionId| again.count(index, *volume);
             // Who was out when it was written missed what it says was written to the disks.
             let missed = members.iter().filter(|record| has_missed(record.state, *position));
             let away: Vec<DiskId> = missed.map(|record| record.disk).collect();
-            self.replay_record(state, record, *position, &away)?;
+            self.replay_record(state, (record, *position), &counts, &away)?;
+        }
+        // What comes from now on is no part of a repetition that was cut off.
+        for volume in again.open {
+            self.log_mark(&Record::AgainCut { volume })?;
         }
         Ok(())
     }
@@ -27,11 +79,12 @@ impl Core {
     fn replay_record(
         &self,
         state: &mut State,
-        record: &Record,
-        position: u64,
+        (record, position): (&Record, u64),
+        counts: &dyn Fn(&VersionId) -> bool,
         away: &[DiskId],
     ) -> Result<(), ArrayError> {
         match record {
+            Record::Data { volume, .. } | Record::Zero { volume, .. } if !counts(volume) => {}
             Record::Data { volume, block, blocks } => {
                 if let Some(live) = state.live.get_mut(volume) {
                     live.overlay.open().write(*block, u64::from(*blocks), position);
@@ -43,13 +96,13 @@ impl Core {
                 }
             }
             Record::Map { clusters, .. } => {
-                for placed in clusters {
+                for placed in clusters.iter().filter(|placed| counts(&placed.volume)) {
                     self.replay_placed(state, placed, away)?;
                 }
                 self.replay_parity(clusters);
             }
             Record::Snapshot { epoch, unix_seconds, taken } => {
-                for one in taken {
+                for one in taken.iter().filter(|one| counts(&one.volume)) {
                     let size_bytes =
                         state.tables.volumes.get(&one.volume).map_or(0, |volume| volume.size_bytes);
                     let taken = Taken {
@@ -93,6 +146,7 @@ impl Core {
                     }
                 }
             }
+            Record::AgainBegins { .. } | Record::AgainEnds { .. } | Record::AgainCut { .. } => {}
         }
         Ok(())
     }
@@ -170,5 +224,38 @@ impl Core {
         tracing::warn!("no space is left for a change of {}", state.tables.volumes[&volume].name);
         state.space.pool.unkeep(level, 1);
         Room::InPlace
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers of the records that count for volume 1.
+    fn counting(records: &[Record]) -> (Vec<usize>, Vec<VersionId>) {
+        let records: Vec<_> = records.iter().map(|record| (record.clone(), 0)).collect();
+        let all = Repetitions::of(&records);
+        let counts = |index: &usize| all.count(*index, VersionId(1));
+        ((0..records.len()).filter(counts).collect(), all.open)
+    }
+
+    #[test]
+    fn what_was_repeated_counts_once_and_a_repetition_that_was_cut_off_does_not() {
+        let (one, two) = (VersionId(1), VersionId(2));
+        let zero = |volume| Record::Zero { volume, block: 0, blocks: 1 };
+        let begins = |volume| Record::AgainBegins { volume };
+        let ends = |volume| Record::AgainEnds { volume };
+        assert_eq!(counting(&[zero(one), zero(two)]), (vec![0, 1], vec![]));
+        let whole = [zero(one), begins(one), zero(one), ends(one), zero(one)];
+        assert_eq!(counting(&whole), (vec![1, 2, 3, 4], vec![]));
+        let cut = [zero(one), zero(two), begins(one), zero(one)];
+        assert_eq!(counting(&cut), (vec![0, 1], vec![one]));
+        let after = [&cut[..], &[Record::AgainCut { volume: one }, zero(one)]].concat();
+        assert_eq!(counting(&after), (vec![0, 1, 4, 5], vec![]));
+        let both = [&whole[..], &[begins(one), zero(one)]].concat();
+        assert_eq!(counting(&both), (vec![1, 2, 3, 4], vec![one]));
+        let twice = [&whole[..], &[begins(one), zero(one), ends(one)]].concat();
+        assert_eq!(counting(&twice), (vec![5, 6, 7], vec![]));
+        assert_eq!(counting(&[begins(two), zero(two)]), (vec![0, 1], vec![two]));
     }
 }

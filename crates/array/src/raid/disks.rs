@@ -69,6 +69,8 @@ pub struct Disk {
     /// no write may be counted as done without this disk.
     unsettled: Mutex<Option<BlockError>>,
     in_flight: AtomicU32,
+    /// It let a request wait until that failed.
+    is_silent: AtomicBool,
     /// It took something that is not durable.
     is_dirty: AtomicBool,
     flushing: Turn,
@@ -88,6 +90,7 @@ impl Disk {
             access: AtomicU8::new(Access::Full as u8),
             unsettled: Mutex::new(None),
             in_flight: AtomicU32::new(0),
+            is_silent: AtomicBool::new(false),
             // A process before may have left it so.
             is_dirty: AtomicBool::new(true),
             flushing: Turn::default(),
@@ -159,8 +162,19 @@ impl Disk {
         }
     }
 
+    /// It does not answer; whether that is news.
+    pub(super) fn fall_silent(&self) -> bool {
+        !self.is_silent.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether it does not answer: nothing is read from it any more.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.is_silent.load(Ordering::Acquire)
+    }
+
     pub(super) fn is_readable(&self) -> bool {
-        self.access() != Access::None
+        self.access() != Access::None && !self.is_silent()
     }
 
     pub(super) fn is_writable(&self) -> bool {
@@ -180,15 +194,20 @@ impl Disk {
 
     /// Makes durable what it took before. Those who ask while it is being flushed share the next
     /// flush. If that fails nothing it took since the last one is to be relied on, and it is out.
-    pub(super) async fn flush(&self) {
+    pub(super) async fn flush(&self) -> Result<(), BlockError> {
         let _turn = self.flushing.take().await;
         if !self.is_writable() || !self.is_dirty.swap(false, Ordering::AcqRel) {
-            return;
+            return Ok(());
         }
-        if let Err(error) = self.device.flush().await {
+        let flushed = match self.is_silent() {
+            true => Err(BlockError::LostWrites),
+            false => self.device.flush().await,
+        };
+        if let Err(error) = flushed {
             tracing::warn!(disk = self.name, %error, "a flush failed: the disk is out");
             self.fail(error, Access::ReadOnly);
         }
+        flushed
     }
 
     pub(super) fn count_read_error(&self) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::{BlockError, WriteFlags};
 use ring::{Buf, Data};
@@ -25,6 +26,9 @@ pub(super) struct Copy {
     pub(super) seat: Seat,
 }
 
+/// A request that fails after so long was not answered: drives that work say what is wrong sooner.
+const SILENCE: Duration = Duration::from_secs(10);
+
 /// Whether an error says nothing about the disk.
 pub(super) fn is_passing(error: BlockError) -> bool {
     matches!(error, BlockError::NoMemory | BlockError::Busy)
@@ -38,25 +42,6 @@ pub(super) fn still(data: Data) -> Result<Data, BlockError> {
     }
 }
 
-pub(super) async fn read_disk(disk: &Arc<Disk>, at: u64, len: usize) -> Result<Data, BlockError> {
-    let _in_flight = disk.start();
-    disk.device().read(at, len).await
-}
-
-/// Writes, and once more if that fails.
-async fn write_disk(
-    disk: &Arc<Disk>,
-    at: u64,
-    data: &Data,
-    flags: WriteFlags,
-) -> Result<(), BlockError> {
-    let _in_flight = disk.start();
-    match disk.device().write(at, data.clone(), flags).await {
-        Ok(()) => Ok(()),
-        Err(_) => disk.device().write(at, data.clone(), flags).await,
-    }
-}
-
 /// One write to one disk.
 #[derive(Debug)]
 pub(super) struct Target {
@@ -66,22 +51,85 @@ pub(super) struct Target {
 }
 
 impl Raid {
+    pub(super) async fn read_disk(
+        &self,
+        disk: &Arc<Disk>,
+        at: u64,
+        len: usize,
+    ) -> Result<Data, BlockError> {
+        let _in_flight = disk.start();
+        let began = self.failed.now();
+        let result = disk.device().read(at, len).await;
+        self.look_at_silence(disk, began, result.as_ref().err());
+        result
+    }
+
+    /// Writes, and once more if that fails at once.
+    async fn write_disk(
+        &self,
+        disk: &Arc<Disk>,
+        at: u64,
+        data: &Data,
+        flags: WriteFlags,
+    ) -> Result<(), BlockError> {
+        let _in_flight = disk.start();
+        let began = self.failed.now();
+        let result = disk.device().write(at, data.clone(), flags).await;
+        self.look_at_silence(disk, began, result.as_ref().err());
+        match result {
+            Err(_) if !disk.is_silent() => disk.device().write(at, data.clone(), flags).await,
+            result => result,
+        }
+    }
+
+    /// A request that fails after a long time is one that nobody answered: the disk is asked
+    /// nothing more, so that hosts wait for it once and not with each block.
+    pub(super) fn look_at_silence(&self, disk: &Disk, began: Duration, error: Option<&BlockError>) {
+        let is_answer = error.is_none_or(|error| is_passing(*error));
+        if !is_answer && self.failed.now().saturating_sub(began) >= SILENCE && disk.fall_silent() {
+            tracing::warn!(disk = disk.name(), "it does not answer");
+            self.failed.disk_silent(disk.id());
+        }
+    }
+
     /// The copies of a strip that can be read and are up to date, the idlest disk first; equal ones
     /// take turns.
     pub(super) fn copies(&self, set: &Set, stripe: u32, strip: usize) -> SmallVec<[Copy; 5]> {
-        let holders = set.holders(stripe, strip).into_iter().filter(|holder| !holder.is_stale);
-        let mut copies: SmallVec<[Copy; 5]> = holders
-            .filter_map(|holder| {
-                let disk = self.disks().get(holder.seat.disk)?;
-                disk.is_readable().then_some(Copy { disk, seat: holder.seat })
-            })
-            .collect();
+        let mut copies = self.copies_that_are(set, (stripe, strip), false);
         if copies.len() > 1 {
             let turn = set.next_turn() % copies.len();
             copies.rotate_left(turn);
             copies.sort_by_key(|copy| copy.disk.in_flight());
         }
         copies
+    }
+
+    /// Those that can be read and missed something of the stripe, which need not be this strip:
+    /// what matches its checksum there is as good as anywhere, when nobody else has it.
+    pub(super) fn stale_copies(&self, set: &Set, stripe: u32, strip: usize) -> SmallVec<[Copy; 5]> {
+        self.copies_that_are(set, (stripe, strip), true)
+    }
+
+    fn copies_that_are(
+        &self,
+        set: &Set,
+        (stripe, strip): (u32, usize),
+        is_stale: bool,
+    ) -> SmallVec<[Copy; 5]> {
+        let holders = set.holders(stripe, strip).into_iter();
+        let copies = holders.filter(|holder| holder.is_stale == is_stale).filter_map(|holder| {
+            let disk = self.disks().get(holder.seat.disk)?;
+            disk.is_readable().then_some(Copy { disk, seat: holder.seat })
+        });
+        copies.collect()
+    }
+
+    /// Whether all disks that hold something of the stripe are there, up to date or not: what none
+    /// of them has will not come back.
+    pub(super) fn are_all_there(&self, set: &Set, stripe: u32) -> bool {
+        let holders = (0..set.shape().strips()).flat_map(|strip| set.holders(stripe, strip));
+        let mut disks = holders.map(|holder| self.disks().get(holder.seat.disk));
+        disks.all(|disk| disk.is_some_and(|disk| disk.is_readable()))
     }
 
     /// Reads blocks of a strip from one copy. Where the disk refuses the range, its blocks are
@@ -97,7 +145,7 @@ impl Raid {
     ) -> Result<Loaded, BlockError> {
         assert!(!rows.is_empty(), "there is something to load");
         let at = set.byte_at(copy.seat, stripe, rows.start);
-        match read_disk(&copy.disk, at, rows.len() * BLOCK_BYTES).await {
+        match self.read_disk(&copy.disk, at, rows.len() * BLOCK_BYTES).await {
             Ok(data) => {
                 return Ok(Loaded { data: still(data)?, first: rows.start, good: mask_of(&rows) });
             }
@@ -109,7 +157,10 @@ impl Raid {
         if rows.len() > 1 {
             for (row, to) in rows.clone().zip(bytes.chunks_exact_mut(BLOCK_BYTES)) {
                 let at = set.byte_at(copy.seat, stripe, row);
-                if let Ok(data) = read_disk(&copy.disk, at, BLOCK_BYTES).await {
+                if copy.disk.is_silent() {
+                    break;
+                }
+                if let Ok(data) = self.read_disk(&copy.disk, at, BLOCK_BYTES).await {
                     data.copy_to(0, to);
                     good |= 1 << row;
                 }
@@ -133,15 +184,17 @@ impl Raid {
             let copies = self.copies(set, stripe, strip);
             match copies.first() {
                 Some(copy) if is_written && strips >> strip & 1 == 1 => {
-                    self.load(set, stripe, copy, rows.clone()).await.map(Some)
+                    let loaded = self.load(set, stripe, copy, rows.clone()).await?;
+                    Ok((Some(loaded), Some(copy.clone())))
                 }
-                _ => Ok(None),
+                _ => Ok((None, None)),
             }
         };
         let strips =
             join_all((0..shape.strips()).map(|strip| Box::pin(load(strip))).collect()).await;
-        let strips = strips.into_iter().collect::<Result<_, _>>()?;
-        Ok(Rows { set: set.id(), stripe, shape, written, strips })
+        let strips: Vec<_> = strips.into_iter().collect::<Result<_, BlockError>>()?;
+        let (strips, copies) = strips.into_iter().unzip();
+        Ok(Rows { set: set.id(), stripe, shape, written, strips, copies })
     }
 
     /// Whether every written strip of the stripe is on a disk that is there, or can be computed
@@ -209,7 +262,7 @@ impl Raid {
         flags: WriteFlags,
     ) -> Option<(Arc<Disk>, Result<(), BlockError>)> {
         let disk = self.disks().get(target.seat.disk).filter(|disk| disk.is_writable())?;
-        let result = write_disk(&disk, target.at, &target.data, flags).await;
+        let result = self.write_disk(&disk, target.at, &target.data, flags).await;
         if !flags.durable {
             disk.took_volatile();
         }
@@ -277,7 +330,15 @@ impl Raid {
     }
 
     async fn flush_disks(&self, disks: Vec<Arc<Disk>>) {
-        join_all(disks.iter().map(|disk| Box::pin(disk.flush())).collect()).await;
+        let flush = |disk: &Arc<Disk>| {
+            let disk = Arc::clone(disk);
+            Box::pin(async move {
+                let began = self.failed.now();
+                let result = disk.flush().await;
+                self.look_at_silence(&disk, began, result.err().as_ref());
+            })
+        };
+        join_all(disks.iter().map(flush).collect()).await;
         // One that failed a write was not flushed: what it took before may be gone too, and the
         // array must have noted that before it counts these writes as durable.
         for disk in disks {

@@ -38,6 +38,7 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::BlockError;
 
@@ -61,6 +62,12 @@ pub trait DiskFailed: Send + Sync + Debug {
     /// done. It is called while stripes are locked and must wait for none; it may be called
     /// several times for one failure.
     fn disk_failed(&self, disk: DiskId, error: BlockError) -> Pin<Box<dyn Future<Output = ()>>>;
+
+    /// A disk does not answer, and is asked nothing more until it is put out and comes back.
+    fn disk_silent(&self, disk: DiskId);
+
+    /// The time, from some moment on.
+    fn now(&self) -> Duration;
 
     /// A disk that is in use lacks a stripe that it had: it is to be brought up to date.
     fn disk_behind(&self, disk: DiskId);

@@ -88,6 +88,9 @@ pub(super) struct Wanted<'a> {
     /// To be computed from the rest of the stripe, whatever copies there are: a parity has no
     /// checksum of its own.
     pub(super) is_computed: bool,
+    /// When nobody else has a block, one that missed something may have it. That is no word about
+    /// the others: they may have newer contents than the checksum is of.
+    pub(super) may_be_stale: bool,
 }
 
 impl<'a> Wanted<'a> {
@@ -98,8 +101,8 @@ impl<'a> Wanted<'a> {
         rows: Range<usize>,
         crcs: Crcs<'a>,
     ) -> Self {
-        let (without, first, is_computed) = (None, None, false);
-        Self { set, stripe, strip, rows, crcs, without, first, is_computed }
+        let (without, first, is_computed, may_be_stale) = (None, None, false, false);
+        Self { set, stripe, strip, rows, crcs, without, first, is_computed, may_be_stale }
     }
 }
 
@@ -111,8 +114,8 @@ pub(super) struct Fetched {
     pub(super) missing: u16,
     /// Copies that could not be read or are wrong, of blocks that were found elsewhere.
     pub(super) bad: Vec<(DiskId, usize)>,
-    /// Blocks of other columns (column, block) that are proved to be wrong.
-    pub(super) wrong: Vec<(usize, usize)>,
+    /// Blocks of other columns (column, block) that are proved to be wrong, and on which disk.
+    pub(super) wrong: Vec<(DiskId, usize, usize)>,
 }
 
 impl Fetched {
@@ -185,6 +188,7 @@ impl Raid {
         let copy = self.copies(set, stripe, column).into_iter().next();
         let first = copy.as_ref().map(|copy| copy.disk.id());
         let mut started = None;
+        let began = self.failed.now();
         if let Some(copy) = copy {
             let in_flight = copy.disk.start();
             let at = set.byte_at(copy.seat, stripe, first_block);
@@ -202,6 +206,7 @@ impl Raid {
             if let Some((copy, in_flight, future)) = started {
                 let result = future.await;
                 drop(in_flight);
+                raid.look_at_silence(&copy.disk, began, result.as_ref().err());
                 let expected = Expected { set: set.id(), slot, first: first_block, crcs: &crcs };
                 if let Some(done) = judge(result, &copy, expected) {
                     return done;
@@ -227,7 +232,8 @@ impl Raid {
             crcs.get(own).copied()
         };
         let rows = first_block..first_block + crcs.len();
-        let wanted = Wanted { first, ..Wanted::any(set, (stripe, column), rows, &crc_of) };
+        let any = Wanted::any(set, (stripe, column), rows, &crc_of);
+        let wanted = Wanted { first, may_be_stale: true, ..any };
         let fetched = self.fetch(&wanted).await.map_err(ReadError::Later)?;
         if fetched.missing != 0 {
             let block = fetched.missing.trailing_zeros() as usize;
@@ -243,21 +249,26 @@ impl Raid {
     }
 
     /// Reads blocks of a slot from one member, unchecked: for data that carries its own checks, so
-    /// that the reader can try the next member (0 to members - 1).
+    /// that the reader can try the next member (0 to members - 1), and in the end those that are
+    /// not up to date.
     ///
     /// # Errors
-    /// [`ReadError::Lost`] when the member is not there or not up to date.
+    /// [`ReadError::Lost`] when the member is not there, or is up to date or is not, other than
+    /// asked for.
     pub async fn read_copy(
         &self,
         set: &Set,
         slot: u32,
         blocks: Range<usize>,
-        member: usize,
+        (member, is_stale): (usize, bool),
     ) -> Result<Data, ReadError> {
         assert!(!blocks.is_empty() && blocks.end <= CLUSTER_BLOCKS, "blocks of one cluster");
         let (stripe, column) = set.shape().locate(slot);
         let seat = *set.members().get(member).ok_or(ReadError::Lost)?;
-        let copies = self.copies(set, stripe, column);
+        let copies = match is_stale {
+            false => self.copies(set, stripe, column),
+            true => self.stale_copies(set, stripe, column),
+        };
         let copy = copies.iter().find(|copy| copy.seat == seat).ok_or(ReadError::Lost)?;
         let first = blocks.start;
         let wanted = mask_of(&blocks);
@@ -271,7 +282,8 @@ impl Raid {
     /// Gets blocks of a strip from any copy, else from the rest of the stripe. Call it under the
     /// stripe's lock. Errors are passing ones.
     pub(super) async fn fetch(&self, wanted: &Wanted<'_>) -> Result<Fetched, BlockError> {
-        let Wanted { set, stripe, strip, ref rows, crcs, without, first, is_computed } = *wanted;
+        let Wanted { set, stripe, strip, ref rows, crcs, without, first, is_computed, .. } =
+            *wanted;
         let bytes = Buf::zeroed(rows.len() * BLOCK_BYTES).ok_or(BlockError::NoMemory)?;
         let mut found =
             Fetched { bytes, missing: mask_of(rows), bad: Vec::new(), wrong: Vec::new() };
@@ -307,7 +319,37 @@ impl Raid {
             self.reconstruct(wanted, &mut found).await?;
         }
         found.settle(odd);
+        if found.missing != 0 && wanted.may_be_stale {
+            self.take_stale(wanted, &mut found).await?;
+        }
         Ok(found)
+    }
+
+    /// Takes what is missing from copies that missed something, where a checksum proves it: more
+    /// disks than the level survives may have been out at once, and each lacks only a little.
+    async fn take_stale(&self, wanted: &Wanted<'_>, found: &mut Fetched) -> Result<(), BlockError> {
+        let Wanted { set, stripe, strip, ref rows, crcs, without, .. } = *wanted;
+        if strip >= set.shape().columns() {
+            return Ok(());
+        }
+        for copy in self.stale_copies(set, stripe, strip) {
+            if found.missing == 0 || Some(copy.disk.id()) == without {
+                continue;
+            }
+            let loaded = self.load(set, stripe, &copy, hull(found.missing)).await?;
+            for row in rows_of(found.missing) {
+                let (Some(crc), Some(block)) = (crcs(strip, row), loaded.block(row)) else {
+                    continue;
+                };
+                let slot = set.shape().slot(stripe, strip);
+                if (Expected { set: set.id(), slot, first: row, crcs: &[crc] }).is_met(block) {
+                    found.bytes[(row - rows.start) * BLOCK_BYTES..][..BLOCK_BYTES]
+                        .copy_from_slice(block);
+                    found.missing &= !(1 << row);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Computes what is missing from the other strips.
@@ -323,15 +365,19 @@ impl Raid {
             // may have changed one of them that the maps still have as it was.
             self.solve_missing(&rows, wanted, found, true);
         }
-        found.wrong = rows.reject_wrong(crcs);
-        found.wrong.retain(|(column, row)| rows.is_proved_wrong(*column, *row, crcs));
+        let rejected = rows.reject_wrong(crcs).into_iter();
+        let wrong = rejected.filter(|(column, row)| rows.is_proved_wrong(*column, *row, crcs));
+        let on_disk = |(column, row): (usize, usize)| {
+            rows.copies[column].as_ref().map(|copy| (copy.disk.id(), column, row))
+        };
+        found.wrong = wrong.filter_map(on_disk).collect();
         self.solve_missing(&rows, wanted, found, false);
         Ok(())
     }
 
     /// Computes missing blocks; only those with a checksum, if `is_known` asks for that.
     fn solve_missing(&self, rows: &Rows, wanted: &Wanted<'_>, found: &mut Fetched, is_known: bool) {
-        let Wanted { set, stripe, strip, rows: ref wanted_rows, crcs, .. } = *wanted;
+        let Wanted { strip, rows: ref wanted_rows, crcs, .. } = *wanted;
         for row in rows_of(found.missing) {
             if is_known && crcs(strip, row).is_none() {
                 continue;
@@ -339,16 +385,9 @@ impl Raid {
             let to = &mut found.bytes[(row - wanted_rows.start) * BLOCK_BYTES..][..BLOCK_BYTES];
             let Some(solved) = rows.compute(row, strip, crcs, to) else { continue };
             if let Some(wrong) = solved.wrong {
-                self.blame(set, stripe, wrong);
+                rows.blame(wrong);
             }
             found.missing &= !(1 << row);
-        }
-    }
-
-    /// Counts a block that must be wrong against the disk that gave it.
-    pub(super) fn blame(&self, set: &Set, stripe: u32, strip: usize) {
-        if let Some(copy) = self.copies(set, stripe, strip).first() {
-            copy.disk.count_mismatch();
         }
     }
 

@@ -82,10 +82,11 @@ impl Raid {
                 set.clear_stale(stripe, seat.disk);
                 continue;
             }
-            if !self.is_readable(set, stripe) {
-                return Err(ReadError::Lost);
-            }
-            self.refresh_holder(set, stripe, (strip, seat), proof, &mut refreshed).await?;
+            // With too many that lack something each is asked for what it does not lack. What nobody
+            // has then may still come back with a disk that is away.
+            let may_come_back = !self.is_readable(set, stripe) && !self.are_all_there(set, stripe);
+            self.refresh_holder(set, stripe, (strip, seat), (proof, may_come_back), &mut refreshed)
+                .await?;
         }
         Ok(refreshed)
     }
@@ -96,13 +97,14 @@ impl Raid {
         set: &Set,
         stripe: u32,
         (strip, seat): (usize, Seat),
-        proof: Proof<'_>,
+        (proof, may_come_back): (Proof<'_>, bool),
         refreshed: &mut Refreshed,
     ) -> Result<(), ReadError> {
         let is_parity = strip >= set.shape().columns();
         let rows = 0..CLUSTER_BLOCKS;
         let mut wanted = Wanted::any(set, (stripe, strip), rows, proof.crcs);
         wanted.is_computed = is_parity;
+        wanted.may_be_stale = proof.is_sure && !is_parity;
         let mut fetched = self.fetch(&wanted).await.map_err(ReadError::Later)?;
         refreshed.heals.extend(self.heals_of(&wanted, &fetched));
         let unproved = match is_parity {
@@ -117,6 +119,9 @@ impl Raid {
         if !is_proved && !proof.is_sure {
             refreshed.left += 1;
             return Ok(());
+        }
+        if may_come_back && fetched.missing != 0 {
+            return Err(ReadError::Lost);
         }
         if is_parity && fetched.missing != 0 {
             // The parity as its member holds it, or of what there is, right or wrong: it still
@@ -191,10 +196,8 @@ impl Raid {
             Some(Heal { set: set.id(), slot, block, crc: crcs(column, block)?, disk })
         };
         let own = fetched.bad.iter().filter_map(|(disk, row)| heal(strip, *row, *disk));
-        let others = fetched.wrong.iter().filter_map(|(column, row)| {
-            let copy = self.copies(set, stripe, *column).into_iter().next()?;
-            heal(*column, *row, copy.disk.id())
-        });
+        let wrong = fetched.wrong.iter();
+        let others = wrong.filter_map(|(disk, column, row)| heal(*column, *row, *disk));
         own.chain(others).collect()
     }
 }

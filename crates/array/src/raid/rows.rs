@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use crate::{BLOCK_BYTES, SetId, block_checksum};
 
 use super::geometry::Shape;
+use super::io::Copy;
 
 /// The checksum that a block of a data column must have, where that is known.
 pub type Crcs<'a> = &'a dyn Fn(usize, usize) -> Option<u32>;
@@ -75,9 +76,18 @@ pub(super) struct Rows {
     pub(super) written: u8,
     /// By strip: data columns, P, Q.
     pub(super) strips: Vec<Option<Loaded>>,
+    /// Which copy each strip was read from: with a replacement there are two.
+    pub(super) copies: Vec<Option<Copy>>,
 }
 
 impl Rows {
+    /// A block of this strip must be wrong: counts it against the disk that gave it.
+    pub(super) fn blame(&self, strip: usize) {
+        if let Some(copy) = &self.copies[strip] {
+            copy.disk.count_mismatch();
+        }
+    }
+
     /// The checksum of a block of a data column.
     pub(super) fn checksum(&self, column: usize, row: usize, block: &[u8]) -> u32 {
         block_checksum(self.set, self.shape.slot(self.stripe, column), row, block)
@@ -270,7 +280,8 @@ mod tests {
         let shape = Shape::of(Some(Level::Raid6), 6).unwrap();
         let mut strips: Vec<_> = [10, 20, 0, 40].map(|byte| Some(loaded(byte))).into();
         strips[2] = None;
-        let mut rows = Rows { set: SetId(5), stripe: 2, shape, written: 0b1011, strips };
+        let copies = vec![None; 6];
+        let mut rows = Rows { set: SetId(5), stripe: 2, shape, written: 0b1011, strips, copies };
         let mut parities = [Buf::zeroed(BLOCK_BYTES).unwrap(), Buf::zeroed(BLOCK_BYTES).unwrap()];
         let [p, q] = &mut parities;
         let data: Vec<_> = (0..4).map(|column| rows.block(column, 3).unwrap()).collect();

@@ -13,7 +13,7 @@ use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, block_checksum};
 
 use super::Raid;
 use super::disks::Disk;
-use super::io::{Target, read_disk, still};
+use super::io::{Target, still};
 use super::record::Seat;
 use super::rows::{Loaded, NO_CRCS, Rows};
 use super::set::Set;
@@ -46,7 +46,7 @@ impl Raid {
         let len = stripes.len() * CLUSTER_BYTES;
         let reads = sources.iter().map(|source| {
             let at = set.byte_at(source.seat, stripes.start, 0);
-            Box::pin(read_disk(&source.disk, at, len))
+            Box::pin(self.read_disk(&source.disk, at, len))
         });
         let mut read = Vec::with_capacity(sources.len());
         for result in join_all(reads.collect()).await {
@@ -178,7 +178,8 @@ fn computed(
             strips[strip] = Some(Loaded { data, first: 0, good: u16::MAX });
         }
         let written = set.written(stripe);
-        let rows = Rows { set: set.id(), stripe, shape, written, strips };
+        let copies = vec![None; strips.len()];
+        let rows = Rows { set: set.id(), stripe, shape, written, strips, copies };
         let strip = shape.strip_of(stripe, member);
         for (row, to) in (0..CLUSTER_BLOCKS).zip(to.chunks_exact_mut(BLOCK_BYTES)) {
             rows.compute(row, strip, NO_CRCS, to)?;

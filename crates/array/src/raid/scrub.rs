@@ -154,15 +154,15 @@ impl Raid {
             for (column, block) in data.iter().enumerate() {
                 if rows.block(column, row).is_none() && rows.strips[column].is_some() {
                     if rejected.contains(&(column, row)) {
-                        self.blame(set, stripe, column);
+                        rows.blame(column);
                     }
                     found.bad += 1;
-                    found.count(self.mend(set, stripe, (column, row), block).await?);
+                    found.count(self.mend(set, &rows, (column, row), block).await?);
                 }
             }
             if proves_parity {
                 let data: Vec<&[u8]> = data.iter().map(AsRef::as_ref).collect();
-                self.scrub_parity_row(set, (stripe, row), known, (&rows, &data), found).await?;
+                self.scrub_parity_row(set, row, known, (&rows, &data), found).await?;
             }
         }
         Ok(())
@@ -172,7 +172,7 @@ impl Raid {
     async fn scrub_parity_row(
         &self,
         set: &Set,
-        (stripe, row): (u32, usize),
+        row: usize,
         known: Contents<'_>,
         (rows, data): (&Rows, &[&[u8]]),
         found: &mut Scrubbed,
@@ -197,11 +197,11 @@ impl Raid {
                 continue;
             }
             if held.is_some() && is_all_known {
-                self.blame(set, stripe, strip);
+                rows.blame(strip);
             }
             if rows.strips[strip].is_some() {
                 found.bad += 1;
-                found.count(self.mend(set, stripe, (strip, row), right).await?);
+                found.count(self.mend(set, rows, (strip, row), right).await?);
             }
         }
         Ok(())
@@ -211,14 +211,13 @@ impl Raid {
     async fn mend(
         &self,
         set: &Set,
-        stripe: u32,
+        rows: &Rows,
         (strip, row): (usize, usize),
         right: &[u8],
     ) -> Result<bool, WriteError> {
-        let copies = self.copies(set, stripe, strip);
-        let Some(copy) = copies.first() else { return Ok(false) };
+        let Some(copy) = &rows.copies[strip] else { return Ok(false) };
         let mut buf = Buf::alloc(right.len()).ok_or(WriteError::Later(BlockError::NoMemory))?;
         buf.copy_from_slice(right);
-        self.repair(set, stripe, copy, row, buf.freeze()).await
+        self.repair(set, rows.stripe, copy, row, buf.freeze()).await
     }
 }

@@ -303,7 +303,7 @@ impl Raid {
         let mut rows = loaded.map_err(ReadError::Later)?;
         for (column, row) in rows.reject_wrong(crcs) {
             if rows.is_proved_wrong(column, row, crcs) {
-                self.blame(set, stripe, column);
+                rows.blame(column);
             }
         }
         Ok(rows)

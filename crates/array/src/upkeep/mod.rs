@@ -10,6 +10,7 @@ mod returning;
 mod scrub;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -19,12 +20,15 @@ use crate::core::Core;
 pub(crate) use heal::HealQueue;
 pub(crate) use jobs::{Job, Progress};
 pub(crate) use refresh::is_suspect;
+pub(crate) use returning::Return;
 pub(crate) use scrub::Findings;
 
 /// How long a disk may be away before its data is restored on others.
 const GRACE: Duration = Duration::from_secs(60);
 /// How often absent disks are looked for.
 const LOOK: Duration = Duration::from_secs(5);
+/// When stripes are tried again that could not be restored.
+const AGAIN: Duration = Duration::from_secs(60);
 
 impl Core {
     /// Restores redundancy and moves data, as long as the array is open.
@@ -39,13 +43,22 @@ impl Core {
             if self.restore().await || self.rebalance(&mut rebalance).await {
                 continue;
             }
+            self.return_volumes();
             self.upkeep_beat.rest();
-            self.await_upkeep(mark).await;
+            self.settled.store(mark, Ordering::Relaxed);
+            // What could not be read may be readable later.
+            let again = self.has_stale_work().then_some(AGAIN);
+            self.await_upkeep(mark, again).await;
         }
     }
 
-    /// Heals blocks and takes disks back, as long as the array is open: beside rebuilds, which may
-    /// take hours.
+    /// Whether nothing is left to restore or to move that could be now.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Relaxed) == self.upkeep.mark()
+    }
+
+    /// Puts out disks that do not answer and heals blocks, as long as the array is open: beside
+    /// rebuilds, which may take hours.
     pub(crate) async fn run_repairs(self: Arc<Self>) {
         loop {
             let mark = self.upkeep.mark();
@@ -56,26 +69,37 @@ impl Core {
             self.put_out_silent_disks().await;
             self.repair_beat.at("a block to be rewritten");
             self.heal_queued().await;
-            self.repair_beat.at("disks that are back");
-            if self.take_back_disks().await {
-                self.upkeep.ring();
-            }
             self.return_volumes();
             self.repair_beat.rest();
-            self.await_upkeep(mark).await;
+            self.await_upkeep(mark, None).await;
         }
     }
 
-    /// Waits for something to do.
-    async fn await_upkeep(&self, mark: u64) {
-        let rung = std::pin::pin!(self.upkeep.after(mark));
-        if self.is_whole() {
-            rung.await;
-        } else {
-            // Somebody is away: look again now and then.
-            match select(self.env.sleep(LOOK), rung).await {
-                Either::Left(_) | Either::Right(_) => {}
+    /// Takes disks back, as long as the array is open. Nobody else waits for this: to be asked
+    /// whether it is back a disk may take minutes.
+    pub(crate) async fn run_returns(self: Arc<Self>) {
+        loop {
+            let mark = self.upkeep.mark();
+            if self.lock().stopped.is_some() {
+                return;
             }
+            if self.take_back_disks().await {
+                self.upkeep.ring();
+            }
+            self.await_upkeep(mark, None).await;
+        }
+    }
+
+    /// Waits for something to do, for so long only if that is said, or if somebody is away: then it
+    /// is looked now and then.
+    async fn await_upkeep(&self, mark: u64, again: Option<Duration>) {
+        let rung = std::pin::pin!(self.upkeep.after(mark));
+        let again = again.or_else(|| (!self.is_whole()).then_some(LOOK));
+        match again {
+            None => rung.await,
+            Some(time) => match select(self.env.sleep(time), rung).await {
+                Either::Left(_) | Either::Right(_) => {}
+            },
         }
     }
 

@@ -190,7 +190,9 @@ impl Core {
             shift(&mut counts, from, to);
             begun += 1;
         }
-        state.wants_checkpoint |= begun > 0;
+        if begun > 0 {
+            self.want_checkpoint(state);
+        }
         begun
     }
 

@@ -75,14 +75,11 @@ impl Core {
         self.appoint_replacements();
         self.widen_metadata();
         let work = self.stale_work();
-        let is_busy = !work.is_empty();
-        if is_busy {
-            self.refresh_all(work).await;
-        }
+        let has_gained = !work.is_empty() && self.refresh_all(work).await;
         self.promote_replacements().await
             | self.welcome_back().await
             | self.dismiss().await
-            | is_busy
+            | has_gained
     }
 
     /// Disks whose chunks have to go to others.
@@ -115,7 +112,7 @@ impl Core {
             if set.replacement().is_some_and(|new| leaving.contains(&new.seat.disk))
                 && set.drop_replacement()
             {
-                self.lock().wants_checkpoint = true;
+                self.want_checkpoint(&mut self.lock());
             }
             let members = set.members();
             let gone = members.iter().position(|seat| leaving.contains(&seat.disk));
@@ -129,13 +126,13 @@ impl Core {
             let Some((disk, chunk)) = state.space.chunks.allocate_one(&avoid) else {
                 // Metadata has as many copies as there are disks, and now there is one less.
                 if let Some(old) = set.remove_copy(members[member].disk) {
-                    leave_chunk(state, &set, old);
+                    self.leave_chunk(state, &set, old);
                 }
                 continue;
             };
             let seat = Seat { disk, chunk };
             set.set_replacement(member, seat).expect("a disk that the set is not on");
-            state.wants_checkpoint = true;
+            self.want_checkpoint(state);
         }
     }
 
@@ -158,7 +155,7 @@ impl Core {
                 avoid.push(disk);
                 let disks = set.members().iter().map(|seat| seat.disk).collect();
                 state.space.pool.set_disks(set.id(), disks);
-                state.wants_checkpoint = true;
+                self.want_checkpoint(state);
             }
         }
     }
@@ -200,6 +197,11 @@ impl Core {
         in_turn.cloned().collect()
     }
 
+    /// Whether somebody who is there lacks a stripe.
+    pub(super) fn has_stale_work(&self) -> bool {
+        !self.stale_work().is_empty()
+    }
+
     /// A stripe that nothing lives in needs nothing; it is forgotten.
     fn is_dead(&self, set: &Set, stripe: u32) -> bool {
         let state = self.lock();
@@ -224,8 +226,9 @@ impl Core {
         })
     }
 
-    /// Brings stripes up to date, as many at a time as can be known.
-    async fn refresh_all(self: &Arc<Self>, mut work: Vec<Run>) {
+    /// Brings stripes up to date, as many at a time as can be known. Whether another pass may find
+    /// something to do: not when all that is left has to wait for a disk.
+    async fn refresh_all(self: &Arc<Self>, mut work: Vec<Run>) -> bool {
         let stripes_of = |runs: &[Run]| runs.iter().map(|(_, run)| run.len() as u64).sum::<u64>();
         let strip = CLUSTER_BYTES as u64;
         let job = self.refresh_job(stripes_of(&work) * strip);
@@ -249,20 +252,17 @@ impl Core {
                 let (step, rest) = group.split_at(count);
                 group = rest;
                 let done = self.refresh_step(step, &known, is_short).await;
-                let is_stuck = done.refreshed == 0;
                 outcome.add(&done);
                 job.add(stripes_of(step) * strip);
                 self.upkeep_beat.tick();
-                if is_stuck || self.lock().stopped.is_some() {
-                    // More disks have gone: look anew at what can be done.
-                    self.note_lost(outcome.lost);
-                    self.env.sleep(super::LOOK).await;
-                    return;
-                }
-                if self.lock().label.generation != generation {
+                let (is_stopped, now) = {
+                    let state = self.lock();
+                    (state.stopped.is_some(), state.label.generation)
+                };
+                if is_stopped || now != generation {
                     // Disks came or went: what they need is not in this list.
                     self.note_lost(outcome.lost);
-                    return;
+                    return true;
                 }
                 self.rest(&mut pace).await;
             }
@@ -272,6 +272,7 @@ impl Core {
             // The next look knows what was changed meanwhile.
             _ = self.checkpointed().await;
         }
+        outcome.refreshed > 0 || outcome.is_unsure
     }
 
     /// What lives in these stripes.
@@ -408,7 +409,7 @@ impl Core {
             if mutants::is(Mutant::EarlyPromotion) {
                 let _ = set.record();
                 let old = set.recorded();
-                old.into_iter().for_each(|old| leave_chunk(&mut self.lock(), &set, old));
+                old.into_iter().for_each(|old| self.leave_chunk(&mut self.lock(), &set, old));
             }
         }
         any && self.checkpointed().await.is_ok()
@@ -445,7 +446,7 @@ impl Core {
                 let state = &mut *self.lock();
                 state.note(self.env.unix_seconds(), text);
                 // It may hold journal and checkpoints again.
-                state.wants_checkpoint = true;
+                self.want_checkpoint(state);
                 any = true;
             }
         }
@@ -475,15 +476,15 @@ impl Core {
         }
         any
     }
-}
 
-/// A chunk does not belong to a set any more; until the next checkpoint the last one says that it
-/// does.
-fn leave_chunk(state: &mut State, set: &Set, chunk: Seat) {
-    let disks = set.members().iter().map(|seat| seat.disk).collect();
-    state.space.pool.set_disks(set.id(), disks);
-    state.left_chunks.push(chunk);
-    state.wants_checkpoint = true;
+    /// A chunk does not belong to a set any more; until the next checkpoint the last one says that
+    /// it does.
+    fn leave_chunk(&self, state: &mut State, set: &Set, chunk: Seat) {
+        let disks = set.members().iter().map(|seat| seat.disk).collect();
+        state.space.pool.set_disks(set.id(), disks);
+        state.left_chunks.push(chunk);
+        self.want_checkpoint(state);
+    }
 }
 
 /// Whether a disk has failed so often that it should be emptied while it still can be read.

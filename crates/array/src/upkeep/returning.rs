@@ -1,6 +1,7 @@
 //! Disks that were away: found again, or given up.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::DiskId;
 use crate::core::Core;
@@ -10,11 +11,52 @@ use crate::raid::Access;
 
 /// Failed reads after which a disk is asked whether it is there at all.
 const READ_ERRORS_MAX: u64 = 8;
+/// A disk that was in for so long has stayed.
+const STAY: Duration = Duration::from_secs(10 * 60);
+/// How often the pause before the next return doubles: to over an hour.
+const DOUBLINGS_MAX: u32 = 10;
+
+/// That a disk came back, and how often before it had not stayed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Return {
+    since: Duration,
+    failed: u32,
+}
+
+impl Return {
+    /// It comes back `now`; before this it was in since `last`, if it ever came back, and out since
+    /// `out_since`.
+    fn after(last: Option<Self>, out_since: Duration, now: Duration) -> Self {
+        let failed = last.filter(|last| !last.has_stayed(out_since)).map_or(0, |l| l.failed + 1);
+        Self { since: now, failed }
+    }
+
+    fn has_stayed(self, out_since: Duration) -> bool {
+        out_since.saturating_sub(self.since) >= STAY
+    }
+
+    /// When it may be taken back that is out since then: at once the first time, but each time that
+    /// it does not stay it waits twice as long. One that takes its label and nothing else would come
+    /// and go all the time, and each time all labels are written.
+    fn next(last: Option<Self>, out_since: Duration) -> Duration {
+        let pause = match last {
+            Some(last) if !last.has_stayed(out_since) => {
+                super::LOOK * (1 << last.failed.min(DOUBLINGS_MAX))
+            }
+            _ => Duration::ZERO,
+        };
+        out_since + pause
+    }
+}
 
 impl Core {
     /// Puts out disks that do not even give their labels: they are not bad in places, but gone.
     pub(super) async fn put_out_silent_disks(self: &Arc<Self>) {
         for disk in self.raid.disks().all() {
+            if disk.is_silent() && disk.access() == Access::Full {
+                self.disk_failed(disk.id(), "it does not answer").await;
+                continue;
+            }
             let is_odd = disk.counts().read_errors > READ_ERRORS_MAX;
             if is_odd
                 && disk.access() == Access::Full
@@ -27,7 +69,13 @@ impl Core {
 
     /// Looks whether disks that failed answer again; whether one did.
     pub(super) async fn take_back_disks(self: &Arc<Self>) -> bool {
-        let away: Vec<DiskId> = self.lock().away.keys().copied().collect();
+        let away: Vec<DiskId> = {
+            let (state, now) = (self.lock(), self.env.now());
+            let is_due = |(disk, (since, _)): &(&DiskId, &(Duration, String))| {
+                now >= Return::next(state.returns.get(disk).copied(), *since)
+            };
+            state.away.iter().filter(is_due).map(|(disk, _)| *disk).collect()
+        };
         let mut any = false;
         for disk in away {
             any |= self.take_back(disk).await;
@@ -72,7 +120,11 @@ impl Core {
                 self.sets.all().iter().for_each(|set| set.mark_all_stale(disk));
             }
             self.raid.disks().add(disk, member.name(), Arc::clone(member.device()));
-            state.away.remove(&disk);
+            if let Some((out_since, _)) = state.away.remove(&disk) {
+                let last = state.returns.get(&disk).copied();
+                let now = self.env.now();
+                state.returns.insert(disk, Return::after(last, out_since, now));
+            }
             state.space.open_disk(disk, !state.tables.leaving.contains(&disk));
             is_taken = true;
             vec![Event::Found(vec![name]), Event::Behind]
@@ -123,7 +175,7 @@ impl Core {
             Err(error) => {
                 // The last one with the checkpoints: until the next checkpoint gives it a company.
                 tracing::debug!("disk {} cannot leave yet: {error}", self.disk_name(disk));
-                self.lock().wants_checkpoint = true;
+                self.want_checkpoint(&mut self.lock());
                 false
             }
         };
@@ -135,12 +187,34 @@ impl Core {
                 state.note(self.env.unix_seconds(), text);
                 state.away.remove(&disk);
                 state.space.remove_disk(disk);
-                state.wants_checkpoint = true;
+                self.want_checkpoint(state);
             }
             self.journal.keep_holders(|holder| holder != disk);
             self.raid.disks().remove(disk);
             self.work.ring();
         }
         changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_does_not_stay_waits_longer_each_time_and_one_that_stayed_does_not() {
+        let second = Duration::from_secs;
+        let mut last = None;
+        let mut pause = |out_since: Duration| {
+            let next = Return::next(last, out_since);
+            last = Some(Return::after(last, out_since, next));
+            (next - out_since).as_secs()
+        };
+        let pauses: Vec<u64> = (0..4).map(|time| pause(second(1000 + time * 100))).collect();
+        assert_eq!(pauses, [0, 5, 10, 20]);
+        assert_eq!(pause(second(1320 + 600)), 0, "it was in for ten minutes");
+        assert_eq!(pause(second(2000)), 5);
+        (0..40).for_each(|_| _ = pause(second(2100)));
+        assert_eq!(pause(second(2100)), 5 << DOUBLINGS_MAX, "and not for ever");
     }
 }

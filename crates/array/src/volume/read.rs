@@ -136,7 +136,7 @@ impl Core {
             let into = &mut buf[piece.at * BLOCK_BYTES..][..piece.blocks * BLOCK_BYTES];
             match &piece.source {
                 Source::Zero => into.fill(0),
-                Source::Journal(position) => self.journal.read(*position, into),
+                Source::Journal(position) => self.journal.read_for_host(*position, into)?,
                 Source::Disk { .. } => unreachable!("the caller has looked"),
             }
         }
@@ -166,7 +166,11 @@ impl Core {
                     match piece.source {
                         Source::Zero => into.fill(0),
                         // Under the lock: a checkpoint may trim this position afterwards.
-                        Source::Journal(position) => self.journal.read(position, into),
+                        Source::Journal(position) => {
+                            if let Err(error) = self.journal.read_for_host(position, into) {
+                                return Ok(Err(error));
+                            }
+                        }
                         Source::Disk { .. } => {}
                     }
                 }

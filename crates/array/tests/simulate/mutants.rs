@@ -7,12 +7,13 @@ use crate::scenario::Theme;
 use crate::themes::run;
 
 /// Histories that a mistake may need until it shows.
-const SEEDS_MAX: u64 = 1500;
+const SEEDS_MAX: u64 = 400;
 
-/// The first seed in which the mistake shows. One in which the honest array fails too proves nothing:
-/// it is a failure of its theme.
-fn first_seed(mutant: Mutant, theme: Theme) -> Option<(u64, String)> {
-    (0..SEEDS_MAX).find_map(|seed| {
+/// The first seed in which the mistake shows, beginning with the one in which it did when this was
+/// written: every change of the array shifts what happens in a seed. One in which the honest array
+/// fails too proves nothing: it is a failure of its theme.
+fn first_seed(mutant: Mutant, theme: Theme, known: u64) -> Option<(u64, String)> {
+    std::iter::once(known).chain(0..SEEDS_MAX).find_map(|seed| {
         plant(Some(mutant));
         let mistaken = run(theme, seed, false);
         plant(None);
@@ -22,125 +23,125 @@ fn first_seed(mutant: Mutant, theme: Theme) -> Option<(u64, String)> {
     })
 }
 
-fn is_found(mutant: Mutant, theme: Theme) {
-    let Some((seed, failure)) = first_seed(mutant, theme) else {
+fn is_found(mutant: Mutant, theme: Theme, known: u64) {
+    let Some((seed, failure)) = first_seed(mutant, theme, known) else {
         panic!("{mutant:?} passes {SEEDS_MAX} seeds of {theme}");
     };
     let line = failure.lines().next().unwrap_or_default();
-    eprintln!("{mutant:?} is found by seed {seed} of {theme}: {line}");
+    eprintln!("{mutant:?} is found by seed {seed} of {theme}, {known} was expected: {line}");
 }
 
 #[test]
 fn parity_changed_without_a_redo_record() {
-    is_found(Mutant::NoRedo, Theme::Plain);
+    is_found(Mutant::NoRedo, Theme::Plain, 0);
 }
 
 #[test]
 fn a_generation_of_the_label_left_out() {
-    is_found(Mutant::NoGeneration, Theme::Disks);
+    is_found(Mutant::NoGeneration, Theme::Disks, 0);
 }
 
 #[test]
 fn a_cluster_freed_too_early() {
-    is_found(Mutant::EarlyFree, Theme::Snapshots);
+    is_found(Mutant::EarlyFree, Theme::Snapshots, 13);
 }
 
 #[test]
 fn checksums_not_looked_at() {
-    is_found(Mutant::NoVerify, Theme::Faults);
+    is_found(Mutant::NoVerify, Theme::Faults, 4);
 }
 
 #[test]
 fn a_write_answered_too_early() {
-    is_found(Mutant::EarlyAck, Theme::Plain);
+    is_found(Mutant::EarlyAck, Theme::Plain, 0);
 }
 
 #[test]
 fn a_checkpoint_without_a_flush() {
-    is_found(Mutant::NoFlush, Theme::Plain);
+    is_found(Mutant::NoFlush, Theme::Plain, 0);
 }
 
 #[test]
 fn clusters_mapped_before_they_are_flushed() {
-    is_found(Mutant::EarlyMap, Theme::Plain);
+    is_found(Mutant::EarlyMap, Theme::Plain, 0);
 }
 
 #[test]
 fn a_volatile_batch_counted_as_durable() {
-    is_found(Mutant::NoJournalFlush, Theme::Plain);
+    is_found(Mutant::NoJournalFlush, Theme::Plain, 6);
 }
 
 #[test]
 fn a_volatile_write_answered_too_early() {
-    is_found(Mutant::EarlyVolatileAck, Theme::Plain);
+    is_found(Mutant::EarlyVolatileAck, Theme::Plain, 45);
 }
 
 #[test]
 fn a_disk_that_fails_during_a_write_credited_with_it() {
-    is_found(Mutant::LateCredit, Theme::Disks);
+    is_found(Mutant::LateCredit, Theme::Disks, 103);
 }
 
 #[test]
 fn a_snapshot_written_over() {
-    is_found(Mutant::NoCopyOnWrite, Theme::Snapshots);
+    is_found(Mutant::NoCopyOnWrite, Theme::Snapshots, 3);
 }
 
 #[test]
 fn what_a_disk_missed_forgotten() {
-    is_found(Mutant::NoStaleBits, Theme::Disks);
+    is_found(Mutant::NoStaleBits, Theme::Disks, 0);
 }
 
 #[test]
 fn a_former_lap_of_the_journal_taken_for_this_one() {
-    is_found(Mutant::NoSequence, Theme::Plain);
+    is_found(Mutant::NoSequence, Theme::Plain, 667);
 }
 
 #[test]
 fn a_journal_trimmed_too_early() {
-    is_found(Mutant::EarlyTrim, Theme::Plain);
+    is_found(Mutant::EarlyTrim, Theme::Plain, 0);
 }
 
 #[test]
 fn runs_of_a_rebuild_copied_without_a_look() {
-    is_found(Mutant::BlindRebuild, Theme::Rot);
+    is_found(Mutant::BlindRebuild, Theme::Rot, 0);
 }
 
 #[test]
 fn a_freed_column_used_again_over_a_parity_that_was_not_proved() {
-    is_found(Mutant::BlindReuse, Theme::Rot);
+    is_found(Mutant::BlindReuse, Theme::Rot, 0);
 }
 
 #[test]
 fn a_checkpoint_that_goes_on_after_flushes_failed() {
-    is_found(Mutant::BlindFlush, Theme::Passing);
+    is_found(Mutant::BlindFlush, Theme::Passing, 32);
 }
 
 #[test]
 fn parity_that_a_disk_missed_forgotten_when_the_journal_is_replayed() {
-    is_found(Mutant::ForgetWritten, Theme::Starts);
+    is_found(Mutant::ForgetWritten, Theme::Starts, 0);
 }
 
 #[test]
 fn checksums_of_redone_blocks_not_taken_over() {
-    is_found(Mutant::ForgetRedone, Theme::Starts);
+    is_found(Mutant::ForgetRedone, Theme::Starts, 0);
 }
 
 #[test]
 fn a_replacement_that_counts_before_its_record() {
-    is_found(Mutant::EarlyPromotion, Theme::Disks);
+    is_found(Mutant::EarlyPromotion, Theme::Disks, 162);
 }
 
 #[test]
 fn places_freed_while_somebody_reads_them() {
-    is_found(Mutant::ForgetReaders, Theme::Snapshots);
+    is_found(Mutant::ForgetReaders, Theme::Snapshots, 0);
 }
 
 #[test]
 fn a_placed_cluster_that_a_disk_missed_forgotten_when_the_journal_is_replayed() {
-    is_found(Mutant::ForgetPlaced, Theme::Starts);
+    is_found(Mutant::ForgetPlaced, Theme::Starts, 83);
 }
 
 #[test]
 fn what_a_disk_lacks_not_marked_when_it_goes_out() {
-    is_found(Mutant::ForgetLacking, Theme::Disks);
+    is_found(Mutant::ForgetLacking, Theme::Disks, 0);
 }

@@ -15,7 +15,7 @@ pub(crate) enum Request {
     Disk(DiskRequest),
     /// About all of it.
     Array(ArrayRequest),
-    /// Tells of jobs of these kinds until there are none.
+    /// Tells of jobs of these kinds until there are none, and none is about to begin.
     Watch {
         /// Which.
         kinds: Vec<JobKind>,
@@ -133,8 +133,8 @@ mod tests {
                 r#"{"array":{"set":{"rebuild_share_percent":null,"scrub_days":7,"warn_percents":null}}}"#,
             ),
             (
-                Request::Watch { kinds: vec![JobKind::CopyOut] },
-                r#"{"watch":{"kinds":["copy-out"]}}"#,
+                Request::Watch { kinds: vec![JobKind::Rebuild] },
+                r#"{"watch":{"kinds":["rebuild"]}}"#,
             ),
         ];
         for (request, json) in cases {

@@ -19,8 +19,7 @@ use array::api::{
 use serde::Serialize;
 
 /// What restores or moves data.
-const REBUILDS: [JobKind; 4] =
-    [JobKind::Rebuild, JobKind::Resync, JobKind::CopyOut, JobKind::Rebalance];
+pub(super) const REBUILDS: [JobKind; 2] = [JobKind::Rebuild, JobKind::Rebalance];
 
 /// Does what the command line says.
 pub(crate) fn run(args: ArrayArgs) -> Result<(), Failure> {

@@ -9,7 +9,8 @@ use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
 use crate::print::units;
 use crate::spec::member::MemberDisk;
-use array::api::{DiskInfo, DiskRole, DiskState, JobKind};
+use anyhow::anyhow;
+use array::api::{DiskInfo, DiskRole, DiskState};
 
 /// Does what the command line says.
 pub(crate) fn run(args: DiskArgs) -> Result<(), Failure> {
@@ -76,8 +77,9 @@ fn moved(
     if no_wait {
         return Ok(disks);
     }
-    desk.wait_after(done, &[JobKind::CopyOut, JobKind::Rebuild])?;
-    desk.ask(&Request::Disk(DiskRequest::List))
+    desk.wait_after(done, &super::array::REBUILDS)?;
+    let listed = desk.ask(&Request::Disk(DiskRequest::List));
+    listed.map_err(|error| anyhow!("{done} and all data has moved; but {error:#}"))
 }
 
 fn list(disks: &[DiskInfo]) -> String {

@@ -56,8 +56,6 @@ fn name(job: &JobInfo) -> String {
 pub(super) fn word(kind: JobKind) -> &'static str {
     match kind {
         JobKind::Rebuild => "rebuild",
-        JobKind::Resync => "resync",
-        JobKind::CopyOut => "copy out",
         JobKind::Scrub => "scrub",
         JobKind::Delete => "delete",
         JobKind::Rebalance => "rebalance",
@@ -78,10 +76,10 @@ mod tests {
             rate_bytes: 0,
         };
         let mut bars = Bars::new();
-        bars.show(&[job(JobKind::Rebuild, 1), job(JobKind::CopyOut, 2)]);
-        bars.show(&[job(JobKind::CopyOut, 60)]);
-        assert_eq!(bars.bars.keys().collect::<Vec<_>>(), ["copy out a"]);
-        assert_eq!(bars.bars["copy out a"].position(), 60);
+        bars.show(&[job(JobKind::Rebuild, 1), job(JobKind::Scrub, 2)]);
+        bars.show(&[job(JobKind::Scrub, 60)]);
+        assert_eq!(bars.bars.keys().collect::<Vec<_>>(), ["scrub a"]);
+        assert_eq!(bars.bars["scrub a"].position(), 60);
         bars.show(&[]);
         assert!(bars.bars.is_empty());
     }

@@ -236,7 +236,9 @@ impl Member {
     async fn watch(&self, kinds: &[JobKind], asker: &Asker) -> anyhow::Result<Value> {
         loop {
             let jobs = self.jobs(kinds);
-            if jobs.is_empty() {
+            // A rebuild is no job yet while it looks what there is to do.
+            let is_settled = !kinds.contains(&JobKind::Rebuild) || self.array.is_settled();
+            if jobs.is_empty() && is_settled {
                 return value(());
             }
             if asker.is_to_end() {

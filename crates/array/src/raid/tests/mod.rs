@@ -91,6 +91,12 @@ impl DiskFailed for Alarm {
         })
     }
 
+    fn disk_silent(&self, _: DiskId) {}
+
+    fn now(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
+
     fn disk_behind(&self, _: DiskId) {}
 }
 

@@ -187,14 +187,14 @@ fn single_copies_can_be_read_unchecked() {
         rig.disks[1].flip(rig.set.byte_at(rig.set.members()[1], 0, 2));
         let expected = block(cluster(1)[2]);
         for member in 0..3 {
-            let data = rig.raid.read_copy(&rig.set, 0, 2..3, member).await.unwrap();
+            let data = rig.raid.read_copy(&rig.set, 0, 2..3, (member, false)).await.unwrap();
             assert_eq!(data.as_slice() == Some(&expected[..]), member != 1);
         }
         rig.set.mark_stale(0, DiskId(2));
-        let away = rig.raid.read_copy(&rig.set, 0, 2..3, 2).await;
+        let away = rig.raid.read_copy(&rig.set, 0, 2..3, (2, false)).await;
         assert_eq!(away.unwrap_err(), ReadError::Lost);
         rig.disks[0].kill();
-        let broken = rig.raid.read_copy(&rig.set, 0, 2..3, 0).await;
+        let broken = rig.raid.read_copy(&rig.set, 0, 2..3, (0, false)).await;
         assert_eq!(broken.unwrap_err(), ReadError::Damaged { block: 2 });
     });
 }

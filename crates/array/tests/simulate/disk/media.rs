@@ -453,6 +453,11 @@ impl Media {
         self.next_mishap = mishap;
     }
 
+    /// Whether something is to happen to the next write.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.next_mishap.is_some()
+    }
+
     /// How many pages are not what they should be.
     pub(crate) fn damaged(&self) -> usize {
         self.truth.len()

@@ -171,7 +171,9 @@ impl Drive {
     /// A machine starts: of what was wrong before it knows only what still is.
     pub(crate) fn begins(&self) {
         let mut state = self.state();
-        state.hurt = state.media.damaged() > 0 || !state.condition.is_well() || state.absent;
+        let media = &state.media;
+        let is_damaged = media.damaged() > 0 || media.is_armed();
+        state.hurt = is_damaged || !state.condition.is_well() || state.absent;
     }
 
     pub(crate) fn set_installed(&self, installed: bool) {

@@ -111,7 +111,9 @@ impl<M: Maker> History<'_, M> {
             drives.truncate(self.random.between(1, self.scenario.losses() as u64) as usize);
             *victims = drives;
         }
-        for drive in victims.iter().filter(|drive| drive.is_installed()) {
+        // Without the only one that holds the journal nothing opens, hurt or not.
+        let may_go = |drive: &&Drive| drive.is_installed() && !drive.is_for_journal();
+        for drive in victims.iter().filter(may_go) {
             let absent = self.random.one_in(2);
             if absent != drive.is_absent() {
                 drive.set_absent(absent);
@@ -179,8 +181,10 @@ impl<M: Maker> History<'_, M> {
         self.made.set(true);
         let reconciled = self.model.borrow_mut().reconcile(&machine.listing());
         machine.must("after the start", reconciled);
-        if self.was_overtaxed.take() {
+        if self.was_overtaxed.get() {
             settle(&machine).await;
+            // Not if the machine ends before that.
+            self.was_overtaxed.set(false);
         }
         verify::everything(&machine).await;
         machine

@@ -62,8 +62,9 @@ impl<S: Subject> Saboteur<'_, S> {
     /// Does the next thing to get a drive back, or another one in its place.
     pub(super) async fn repair(&self, drive: &Drive) {
         self.0.pause(50_000).await;
-        if !drive.is_installed() {
-            // It lies on the shelf: what is left to do is up to the others.
+        let is_coming = self.0.coming.borrow().contains(&drive.number());
+        if !drive.is_installed() || is_coming {
+            // It lies on the shelf, or somebody brings it: what is left to do is up to the others.
             return self.heal_now().await;
         }
         drive.disarm();
