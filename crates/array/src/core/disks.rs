@@ -22,11 +22,7 @@ type Write<'a> = Pin<Box<dyn Future<Output = Result<(), BlockError>> + 'a>>;
 impl Core {
     /// Destaging is about to write to these places, and not durably.
     pub(crate) fn touch(&self, places: impl Iterator<Item = Place>) {
-        let stripes = places.map(|place| {
-            let (stripe, _) = self.sets.get(place.set()).shape().locate(place.slot());
-            (place.set(), stripe)
-        });
-        self.touch_stripes(stripes);
+        self.touch_stripes(places.map(|place| self.stripe_of(place)));
     }
 
     /// The same for stripes.
@@ -57,6 +53,31 @@ impl Core {
         }
         self.touched.flushed(&before);
         Ok(())
+    }
+
+    /// What was written to these stripes is where their level wants it, flushed.
+    ///
+    /// # Errors
+    /// [`ArrayError::Unflushed`] when more disks than the level survives went out since, and what
+    /// they had taken may be gone: the journal must keep it.
+    pub(crate) fn check_flushed(&self, stripes: &[Stripe]) -> Result<(), ArrayError> {
+        if mutants::is(Mutant::BlindFlush) {
+            return Ok(());
+        }
+        for (id, stripe) in stripes {
+            // One that was dissolved since holds nothing.
+            let Some(set) = self.sets.find(*id) else { continue };
+            if set.losses_max() > 0 && !self.raid.is_readable(&set, *stripe) {
+                return Err(ArrayError::Unflushed);
+            }
+        }
+        Ok(())
+    }
+
+    /// The stripe that a place lies in.
+    pub(crate) fn stripe_of(&self, place: Place) -> Stripe {
+        let (stripe, _) = self.sets.get(place.set()).shape().locate(place.slot());
+        (place.set(), stripe)
     }
 
     /// Does `write` on every holder; one that fails is out before this returns.

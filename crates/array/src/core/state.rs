@@ -152,6 +152,8 @@ pub(crate) struct State {
     pub(crate) is_aged: bool,
     /// Somebody waits for space that the next checkpoint may give back.
     pub(crate) wants_checkpoint: bool,
+    /// Blocks that were in the journal when the last checkpoint had trimmed it.
+    pub(crate) kept_blocks: u64,
     /// Why nothing works any more.
     pub(crate) stopped: Option<String>,
 }
@@ -202,6 +204,7 @@ impl State {
             heals: HealQueue::default(),
             is_aged: false,
             wants_checkpoint: false,
+            kept_blocks: 0,
             stopped: None,
         }
     }

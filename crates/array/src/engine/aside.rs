@@ -20,6 +20,7 @@ pub(super) struct Before {
     freed: usize,
     freed_pages: usize,
     pages: usize,
+    written: usize,
     paid: u64,
 }
 
@@ -33,6 +34,7 @@ impl Checkpoint {
             freed: self.freed.len(),
             freed_pages: self.freed_pages.len(),
             pages: self.pages.len(),
+            written: self.written.len(),
             paid: self.paid,
         }
     }
@@ -51,6 +53,7 @@ impl Checkpoint {
         self.next.volumes.insert(volume, before.table);
         self.freed.truncate(before.freed);
         self.freed_pages.truncate(before.freed_pages);
+        self.written.truncate(before.written);
         // Places that were taken for it hold nothing; those of direct writes still do.
         let direct = self.direct_places(volume);
         let unused = self.gained.split_off(before.gained);
@@ -87,8 +90,12 @@ impl Core {
             let Some(live) = state.live.get_mut(&volume) else { return Ok(()) };
             live.lost.get_or_insert_with(|| "its RAID sets miss too many disks".into());
             let old = std::mem::replace(&mut live.overlay, Overlay::new(epoch));
-            self.log_mark(&Record::AgainBegins { volume })?;
-            for segment in old.into_segments() {
+            let segments: Vec<Arc<Segment>> = old.into_segments().collect();
+            // A snapshot that waits is of an earlier epoch than what is written now.
+            let epoch = segments.first().map_or(epoch, |first| first.epoch);
+            live.overlay = Overlay::new(epoch);
+            self.log_mark(&Record::AgainBegins { volume, epoch })?;
+            for segment in segments {
                 self.log_segment(state, volume, &segment)?;
             }
             self.log_mark(&Record::AgainEnds { volume })?;

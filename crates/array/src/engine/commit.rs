@@ -72,6 +72,8 @@ impl Checkpoint {
         }
         if !mutants::is(Mutant::NoFlush) {
             core.flush_disks().await?;
+            // Their disks may have gone before the flush, with what they had taken.
+            core.check_flushed(&self.written)?;
         }
         Ok(())
     }
@@ -137,6 +139,7 @@ impl Checkpoint {
             core.upkeep.ring();
         }
         core.journal.trim(self.mark);
+        state.kept_blocks = core.journal.used_blocks();
         state.empty_limbo();
         // Sets that are empty since then are for the next one.
         state.wants_checkpoint |= state.space.take_emptied();

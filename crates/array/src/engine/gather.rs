@@ -10,11 +10,11 @@ use ring::Data;
 use super::Checkpoint;
 use super::destage::Target;
 use super::merge::{Fresh, InPlace, Written};
-use crate::core::until_done;
+use crate::core::{Stripe, until_done};
 use crate::error::ArrayError;
 use crate::raid::{Change, WriteError};
 use crate::tree::leaf::Entry;
-use crate::{CLUSTER_BLOCKS, Place, SetId};
+use crate::{CLUSTER_BLOCKS, Place};
 
 /// Blocks on their way to a place.
 struct Put {
@@ -24,9 +24,6 @@ struct Put {
     /// Checksums of what lies there, where a map knows them.
     old: Option<[u32; CLUSTER_BLOCKS]>,
 }
-
-/// A stripe of a set.
-type Stripe = (SetId, u32);
 
 /// What is written to one stripe.
 #[derive(Default)]
@@ -74,11 +71,14 @@ impl Checkpoint {
             }));
         }
         self.core.ahead.end(writes.iter().map(|put| put.place));
+        let stripes = writes.iter().map(|put| self.core.stripe_of(put.place));
+        let stripes: Vec<Stripe> = stripes.collect();
         if target.level.parity() == 0 {
             self.write_copies(writes).await?;
         } else {
             self.write_stripes(writes, fresh).await?;
         }
+        self.written.extend(stripes);
         Ok(written)
     }
 

@@ -31,7 +31,7 @@ pub(crate) use redo::Unfinished;
 
 use std::sync::Arc;
 
-use crate::core::{Asker, Core, Request};
+use crate::core::{Asker, Core, Request, Stripe};
 use crate::error::ArrayError;
 use crate::journal::Mark;
 use crate::mutants::{self, Mutant};
@@ -66,6 +66,8 @@ struct Checkpoint {
     /// Places and pages that were taken for a volume that had to be set aside.
     unused: Vec<Place>,
     unused_pages: Vec<PageAddr>,
+    /// Stripes that were written for volumes that are not set aside: the journal is trimmed of it.
+    written: Vec<Stripe>,
     /// Sets from this number on were made after it began: the journal tells of them.
     sets_before: u32,
     /// Chunks of sets that the record does not have any more.
@@ -121,6 +123,7 @@ impl Core {
             paid: 0,
             unused: Vec::new(),
             unused_pages: Vec::new(),
+            written: Vec::new(),
             sets_before: state.space.next_set,
             dissolved: Vec::new(),
             pages: Vec::new(),

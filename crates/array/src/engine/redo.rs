@@ -102,6 +102,8 @@ impl Checkpoint {
         });
         all_done(applies).await?;
         core.flush_disks().await?;
+        let stripes: Vec<_> = updates.iter().map(|update| (update.set, update.stripe)).collect();
+        core.check_flushed(&stripes)?;
         // Whoever looks at these stripes again in this checkpoint must know what they hold.
         for update in updates {
             core.note_redone(&core.sets.get(update.set), update);

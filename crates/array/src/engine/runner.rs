@@ -25,6 +25,9 @@ const MOVED_SHARE: u64 = 16;
 /// Why an array has stopped that was to.
 pub(crate) const CLOSED: &str = "it was closed";
 
+/// With lost volumes in the journal, so much of it more begins the next checkpoint.
+const KEPT_SHARE: u64 = 16;
+
 impl Core {
     /// Makes checkpoints as long as the array is open.
     pub(crate) async fn run_checkpoints(self: Arc<Self>) {
@@ -55,7 +58,12 @@ impl Core {
         let full = self.journal.blocks() * FILL_PERCENT_MAX / 100;
         let clusters = state.space.chunks.total() * self.layout.chunk_bytes / CLUSTER_BYTES as u64;
         let moved = MOVED_MAX.min(clusters / MOVED_SHARE).max(1);
-        let is_much = used > full || state.moved >= moved;
+        // What lost volumes keep there stays there: another checkpoint would change nothing.
+        let kept = match state.live.values().any(|live| live.lost.is_some()) {
+            true => state.kept_blocks + self.journal.blocks() / KEPT_SHARE,
+            false => 0,
+        };
+        let is_much = used > full.max(kept) || state.moved >= moved;
         let is_deleting = state.tables.next_deletion().is_some();
         let is_wanted = std::mem::take(&mut state.is_aged) || state.wants_checkpoint;
         if is_much || is_wanted || is_deleting || !state.requests.is_empty() {
@@ -63,7 +71,7 @@ impl Core {
             return Due::Now;
         }
         // The first change of all is looked at too: it must not wait for long.
-        let used_blocks = if used > 0 { full + 1 } else { 1 };
+        let used_blocks = if used > 0 { full.max(kept) + 1 } else { 1 };
         state.wanted_for = Some(Wanted { used_blocks, moved });
         if used > 0 { Due::Later } else { Due::Idle }
     }

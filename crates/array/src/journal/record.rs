@@ -101,6 +101,8 @@ pub enum Record {
     AgainBegins {
         /// The volume.
         volume: VersionId,
+        /// What is written is born at this epoch, up to the first snapshot.
+        epoch: Epoch,
     },
     /// They have been repeated, all of them.
     AgainEnds {

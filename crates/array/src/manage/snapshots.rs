@@ -281,6 +281,9 @@ impl Core {
         for (volume, name) in volumes {
             let (id, table) = state.volume(volume)?;
             let live = &state.live[&id];
+            if live.lost.is_some() {
+                return Err(ArrayError::Lost);
+            }
             if live.is_sealed || taken.iter().any(|(other, _)| *other == id) {
                 return Err(ArrayError::NoSuchVolume((*volume).to_owned()));
             }
@@ -385,8 +388,9 @@ impl crate::core::State {
     /// A snapshot whose record is in the journal: what is written from now on comes after it.
     pub(crate) fn enter_snapshot(&mut self, volume: VersionId, taken: Taken) {
         self.next_version = self.next_version.max(taken.snapshot.0 + 1);
-        self.epoch = self.epoch.max(Epoch(taken.epoch.0 + 1));
-        let epoch = self.epoch;
+        // Not the epoch of now: a snapshot that is repeated in the journal is of long ago.
+        let epoch = Epoch(taken.epoch.0 + 1);
+        self.epoch = self.epoch.max(epoch);
         if let Some(live) = self.live.get_mut(&volume) {
             live.overlay.take(taken, epoch);
         }

@@ -148,7 +148,8 @@ pub enum OpenRefusal {
     /// No disk with the journal.
     #[error(
         "none of the disks that hold the journal of array {array} is there (missing: {}), and with \
-         it writes that were acknowledged: add one of them", list(.missing)
+         it writes that were acknowledged: add one of them, or accept that they are missing and lose what \
+         was not in its place yet", list(.missing)
     )]
     NoJournal {
         /// The array.
@@ -174,7 +175,7 @@ impl OpenRefusal {
     /// Whether the array can be opened all the same when an operator accepts the loss.
     #[must_use]
     pub fn can_be_accepted(&self) -> bool {
-        matches!(self, Self::TooFew { .. } | Self::Unfinished { .. })
+        matches!(self, Self::TooFew { .. } | Self::Unfinished { .. } | Self::NoJournal { .. })
     }
 
     /// The disks that it waits for, by the paths where they were last.
@@ -414,12 +415,13 @@ impl Opening {
         }
     }
 
-    /// One holder of the checkpoints and one of the journal are enough: each has all of it.
+    /// One holder of the checkpoints and one of the journal are enough: each has all of it. Without
+    /// the journal the last checkpoint is what there is, if an operator accepts that.
     fn check_holders(&self) -> Result<(), OpenRefusal> {
         let array = self.label.array;
         let is_there = |holders: &[DiskId]| holders.iter().any(|disk| self.is_current(*disk));
         let names = |holders: &[DiskId]| self.names(holders.iter().copied());
-        if !is_there(&self.label.journal) {
+        if !is_there(&self.label.journal) && !self.accepted {
             return Err(OpenRefusal::NoJournal { array, missing: names(&self.label.journal) });
         }
         if !is_there(&self.label.holders) {

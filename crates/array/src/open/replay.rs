@@ -9,7 +9,7 @@ use crate::error::ArrayError;
 use crate::journal::{Placed, Record};
 use crate::membership::has_missed;
 use crate::mutants::{self, Mutant};
-use crate::overlay::{Room, Taken};
+use crate::overlay::{Overlay, Room, Taken};
 use crate::{DiskId, VersionId};
 
 /// Which records count of volumes whose changes were written to the journal once more.
@@ -29,7 +29,7 @@ impl Repetitions {
         let mut open: HashMap<VersionId, usize> = HashMap::new();
         for (index, (record, _)) in records.iter().enumerate() {
             match record {
-                Record::AgainBegins { volume } => _ = open.insert(*volume, index),
+                Record::AgainBegins { volume, .. } => _ = open.insert(*volume, index),
                 Record::AgainEnds { volume } => {
                     all.from.extend(open.remove(volume).map(|from| (*volume, from)));
                 }
@@ -146,6 +146,11 @@ impl Core {
                     }
                 }
             }
+            Record::AgainBegins { volume, epoch } if counts(volume) => {
+                if let Some(live) = state.live.get_mut(volume) {
+                    live.overlay = Overlay::new(*epoch);
+                }
+            }
             Record::AgainBegins { .. } | Record::AgainEnds { .. } | Record::AgainCut { .. } => {}
         }
         Ok(())
@@ -243,7 +248,7 @@ mod tests {
     fn what_was_repeated_counts_once_and_a_repetition_that_was_cut_off_does_not() {
         let (one, two) = (VersionId(1), VersionId(2));
         let zero = |volume| Record::Zero { volume, block: 0, blocks: 1 };
-        let begins = |volume| Record::AgainBegins { volume };
+        let begins = |volume| Record::AgainBegins { volume, epoch: crate::Epoch(1) };
         let ends = |volume| Record::AgainEnds { volume };
         assert_eq!(counting(&[zero(one), zero(two)]), (vec![0, 1], vec![]));
         let whole = [zero(one), begins(one), zero(one), ends(one), zero(one)];

@@ -167,14 +167,19 @@ impl Disk {
         !self.is_silent.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether it does not answer: nothing is read from it any more.
+    /// It answers after all.
+    pub fn speaks(&self) {
+        self.is_silent.store(false, Ordering::Release);
+    }
+
+    /// Whether it does not answer: nothing is read from it that another one has.
     #[must_use]
     pub fn is_silent(&self) -> bool {
         self.is_silent.load(Ordering::Acquire)
     }
 
     pub(super) fn is_readable(&self) -> bool {
-        self.access() != Access::None && !self.is_silent()
+        self.access() != Access::None
     }
 
     pub(super) fn is_writable(&self) -> bool {

@@ -6,7 +6,7 @@ use ring::Data;
 use crate::{BLOCK_BYTES, DiskId, SetId, block_checksum};
 
 use super::io::{Copy, Target};
-use super::read::Wanted;
+use super::read::{Wanted, lost_block};
 use super::set::Set;
 use super::{Raid, WriteError};
 
@@ -64,7 +64,8 @@ impl Raid {
         if fetched.missing != 0 {
             return Ok(Healed::NoSource);
         }
-        if found.block(heal.block).is_some() {
+        let came_lost = lost_block(set.id(), heal.slot, heal.block);
+        if found.block(heal.block).is_some_and(|block| block != came_lost) {
             // The right contents are elsewhere: it is this copy that is wrong.
             copy.disk.count_mismatch();
         }

@@ -121,7 +121,12 @@ impl Raid {
             let disk = self.disks().get(holder.seat.disk)?;
             disk.is_readable().then_some(Copy { disk, seat: holder.seat })
         });
-        copies.collect()
+        let mut copies: SmallVec<[Copy; 5]> = copies.collect();
+        // One that does not answer is asked when there is no other.
+        if copies.iter().any(|copy| !copy.disk.is_silent()) {
+            copies.retain(|copy| !copy.disk.is_silent());
+        }
+        copies
     }
 
     /// Whether all disks that hold something of the stripe are there, up to date or not: what none
@@ -157,7 +162,8 @@ impl Raid {
         if rows.len() > 1 {
             for (row, to) in rows.clone().zip(bytes.chunks_exact_mut(BLOCK_BYTES)) {
                 let at = set.byte_at(copy.seat, stripe, row);
-                if copy.disk.is_silent() {
+                // Out as well: it is not only a bad sector that takes long.
+                if copy.disk.is_silent() && copy.disk.access() != Access::Full {
                     break;
                 }
                 if let Ok(data) = self.read_disk(&copy.disk, at, BLOCK_BYTES).await {

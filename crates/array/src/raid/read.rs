@@ -73,6 +73,16 @@ impl std::fmt::Debug for Read {
     }
 }
 
+/// What is written in the place of a block that nobody has any more: it matches no checksum, and
+/// its disk is not to blame.
+pub(super) fn lost_block(set: SetId, slot: u32, row: usize) -> [u8; BLOCK_BYTES] {
+    let mut block = [0; BLOCK_BYTES];
+    let text =
+        format!("drystone: lost before it came here: set {}, slot {slot}, block {row}", set.0);
+    block[..text.len()].copy_from_slice(text.as_bytes());
+    block
+}
+
 /// Blocks of one strip that are wanted.
 pub(super) struct Wanted<'a> {
     pub(super) set: &'a Set,
@@ -88,9 +98,13 @@ pub(super) struct Wanted<'a> {
     /// To be computed from the rest of the stripe, whatever copies there are: a parity has no
     /// checksum of its own.
     pub(super) is_computed: bool,
-    /// When nobody else has a block, one that missed something may have it. That is no word about
-    /// the others: they may have newer contents than the checksum is of.
+    /// When nobody has a block as it should be, one that missed something may have it. That is no
+    /// word about the others: they may have newer contents than the checksum is of. Where there are
+    /// no others it may have it in any case.
     pub(super) may_be_stale: bool,
+    /// What has no checksum is computed from the parity, which counts on it, before it is taken as
+    /// it is.
+    pub(super) is_by_parity: bool,
 }
 
 impl<'a> Wanted<'a> {
@@ -101,8 +115,18 @@ impl<'a> Wanted<'a> {
         rows: Range<usize>,
         crcs: Crcs<'a>,
     ) -> Self {
-        let (without, first, is_computed, may_be_stale) = (None, None, false, false);
-        Self { set, stripe, strip, rows, crcs, without, first, is_computed, may_be_stale }
+        Self {
+            set,
+            stripe,
+            strip,
+            rows,
+            crcs,
+            without: None,
+            first: None,
+            is_computed: false,
+            may_be_stale: false,
+            is_by_parity: false,
+        }
     }
 }
 
@@ -227,6 +251,8 @@ impl Raid {
     ) -> Result<Good, ReadError> {
         let (stripe, column) = set.shape().locate(slot);
         let _guard = self.locks.lock(set.id(), stripe).await;
+        // One that took so long for an error is not asked for the same again.
+        let silent = first.filter(|disk| self.disks().get(*disk).is_some_and(|d| d.is_silent()));
         let crc_of = |of: usize, block: usize| {
             let own = block.checked_sub(first_block).filter(|_| of == column)?;
             crcs.get(own).copied()
@@ -244,7 +270,11 @@ impl Raid {
             let crc = crcs[block - first_block];
             Heal { set: set.id(), slot, block, crc, disk }
         };
-        let heals = fetched.bad.iter().copied().map(heal).collect();
+        let bad = fetched.bad.iter().copied();
+        let unread = silent
+            .into_iter()
+            .flat_map(|disk| (first_block..first_block + crcs.len()).map(move |row| (disk, row)));
+        let heals = bad.chain(unread).map(heal).collect();
         Ok(Good { data: fetched.bytes.freeze(), heals })
     }
 
@@ -288,6 +318,8 @@ impl Raid {
         let mut found =
             Fetched { bytes, missing: mask_of(rows), bad: Vec::new(), wrong: Vec::new() };
         let mut odd: Vec<(DiskId, usize)> = Vec::new();
+        let is_data = strip < set.shape().columns();
+        let mut raw: Vec<(usize, Data)> = Vec::new();
         let mut copies = self.copies(set, stripe, strip);
         copies.retain(|copy| Some(copy.disk.id()) != without && !is_computed);
         copies.sort_by_key(|copy| Some(copy.disk.id()) != first);
@@ -306,6 +338,12 @@ impl Raid {
                         Expected { set: set.id(), slot, first: row, crcs: &[crc] }.is_met(block)
                     })
                 };
+                let is_unknown = is_data && crcs(strip, row).is_none();
+                if wanted.is_by_parity && is_unknown && block.is_some() {
+                    let at = (row - loaded.first) * BLOCK_BYTES;
+                    raw.push((row, loaded.data.slice(at..at + BLOCK_BYTES)));
+                    continue;
+                }
                 if let Some(block) = block.filter(fits) {
                     found.bytes[(row - rows.start) * BLOCK_BYTES..][..BLOCK_BYTES]
                         .copy_from_slice(block);
@@ -318,26 +356,42 @@ impl Raid {
         if found.missing != 0 && set.shape().parity() > 0 {
             self.reconstruct(wanted, &mut found).await?;
         }
+        for (row, block) in raw {
+            if found.missing >> row & 1 == 1 {
+                block.copy_to(
+                    0,
+                    &mut found.bytes[(row - rows.start) * BLOCK_BYTES..][..BLOCK_BYTES],
+                );
+                found.missing &= !(1 << row);
+            }
+        }
+        let odd_rows = odd.iter().fold(0, |mask, (_, row)| mask | 1 << row);
         found.settle(odd);
-        if found.missing != 0 && wanted.may_be_stale {
-            self.take_stale(wanted, &mut found).await?;
+        let untouched = if wanted.may_be_stale { u16::MAX } else { !odd_rows };
+        if found.missing & untouched != 0 {
+            self.take_stale(wanted, &mut found, untouched).await?;
         }
         Ok(found)
     }
 
     /// Takes what is missing from copies that missed something, where a checksum proves it: more
     /// disks than the level survives may have been out at once, and each lacks only a little.
-    async fn take_stale(&self, wanted: &Wanted<'_>, found: &mut Fetched) -> Result<(), BlockError> {
+    async fn take_stale(
+        &self,
+        wanted: &Wanted<'_>,
+        found: &mut Fetched,
+        allowed: u16,
+    ) -> Result<(), BlockError> {
         let Wanted { set, stripe, strip, ref rows, crcs, without, .. } = *wanted;
         if strip >= set.shape().columns() {
             return Ok(());
         }
         for copy in self.stale_copies(set, stripe, strip) {
-            if found.missing == 0 || Some(copy.disk.id()) == without {
+            if found.missing & allowed == 0 || Some(copy.disk.id()) == without {
                 continue;
             }
-            let loaded = self.load(set, stripe, &copy, hull(found.missing)).await?;
-            for row in rows_of(found.missing) {
+            let loaded = self.load(set, stripe, &copy, hull(found.missing & allowed)).await?;
+            for row in rows_of(found.missing & allowed) {
                 let (Some(crc), Some(block)) = (crcs(strip, row), loaded.block(row)) else {
                     continue;
                 };
@@ -372,6 +426,40 @@ impl Raid {
         };
         found.wrong = wrong.filter_map(on_disk).collect();
         self.solve_missing(&rows, wanted, found, false);
+        if found.missing != 0 && strip < set.shape().columns() {
+            self.add_stale(set, &mut rows, hull(found.missing), crcs).await?;
+            self.solve_missing(&rows, wanted, found, true);
+        }
+        Ok(())
+    }
+
+    /// Strips of which nobody is up to date, as they are: unless they match no checksum. What is
+    /// computed with them must prove itself.
+    async fn add_stale(
+        &self,
+        set: &Set,
+        rows: &mut Rows,
+        range: Range<usize>,
+        crcs: Crcs<'_>,
+    ) -> Result<(), BlockError> {
+        let shape = set.shape();
+        for strip in 0..shape.strips() {
+            let is_written = strip >= shape.columns() || rows.written >> strip & 1 == 1;
+            if !is_written || !self.copies(set, rows.stripe, strip).is_empty() {
+                continue;
+            }
+            let copies = self.stale_copies(set, rows.stripe, strip);
+            let Some(copy) = copies.first() else { continue };
+            let mut loaded = self.load(set, rows.stripe, copy, range.clone()).await?;
+            for row in rows_of(loaded.good) {
+                let known = if strip < shape.columns() { crcs(strip, row) } else { None };
+                let block = loaded.block(row).expect("its bit is set");
+                if known.is_some_and(|crc| rows.checksum(strip, row, block) != crc) {
+                    loaded.good &= !(1 << row);
+                }
+            }
+            rows.strips[strip] = Some(loaded);
+        }
         Ok(())
     }
 
@@ -392,9 +480,21 @@ impl Raid {
     }
 
     /// Counts a block that is lost against every disk that should have it: the map says that it
-    /// lies there, and said so before and after it was read.
-    pub fn blame_lost(&self, set: &Set, slot: u32) {
+    /// lies there, and said so before and after it was read. Not where it came lost, nor where a
+    /// parity may be what is wrong.
+    pub async fn blame_lost(&self, set: &Set, slot: u32, row: usize) {
         let (stripe, column) = set.shape().locate(slot);
-        self.copies(set, stripe, column).iter().for_each(|copy| copy.disk.count_mismatch());
+        if set.shape().parity() > 0 {
+            return;
+        }
+        for copy in self.copies(set, stripe, column) {
+            let loaded = self.load(set, stripe, &copy, row..row + 1).await;
+            let came_lost = loaded.is_ok_and(|loaded| {
+                loaded.block(row).is_some_and(|block| block == lost_block(set.id(), slot, row))
+            });
+            if !came_lost {
+                copy.disk.count_mismatch();
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::{BLOCK_BYTES, CLUSTER_BLOCKS};
 
 use super::heal::Heal;
 use super::io::Target;
-use super::read::{Fetched, Wanted};
+use super::read::{Fetched, Wanted, lost_block};
 use super::record::Seat;
 use super::rows::{Crcs, NO_CRCS, hull, rows_of};
 use super::set::Set;
@@ -105,6 +105,7 @@ impl Raid {
         let mut wanted = Wanted::any(set, (stripe, strip), rows, proof.crcs);
         wanted.is_computed = is_parity;
         wanted.may_be_stale = proof.is_sure && !is_parity;
+        wanted.is_by_parity = set.shape().parity() > 0;
         let mut fetched = self.fetch(&wanted).await.map_err(ReadError::Later)?;
         refreshed.heals.extend(self.heals_of(&wanted, &fetched));
         let unproved = match is_parity {
@@ -134,6 +135,14 @@ impl Raid {
             }
             fetched.missing &= raw.missing;
         }
+        let lost_blocks = fetched.missing.count_ones();
+        if set.shape().parity() == 0 && set.level().is_some() {
+            for row in rows_of(fetched.missing) {
+                let lost = lost_block(set.id(), set.shape().slot(stripe, strip), row);
+                fetched.bytes[row * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(&lost);
+            }
+            fetched.missing = 0;
+        }
         let bytes = fetched.bytes.freeze();
         let target = |first: usize, end: usize| Target {
             seat,
@@ -151,7 +160,7 @@ impl Raid {
                     // All of it is lost, so there was nothing to write.
                     None => set.clear_stale(stripe, seat.disk),
                 }
-                let blocks = u64::from(fetched.missing.count_zeros());
+                let blocks = u64::from(u16::BITS - lost_blocks);
                 refreshed.written_bytes += blocks * BLOCK_BYTES as u64;
                 Ok(())
             }

@@ -63,6 +63,10 @@ impl Raid {
             return false;
         }
         let is_copy = sources.len() == 1;
+        if is_copy && set.shape().parity() > 0 && !is_all_known(set, &stripes, member, crcs) {
+            // What nobody owns any more may have rotted, and the parity still counts on it.
+            return false;
+        }
         let data = match is_copy {
             true => read.pop(),
             false => computed(set, &stripes, member, &sources, &read)
@@ -120,7 +124,10 @@ impl Raid {
             members.filter(|(member, other)| other.disk != seat.disk && stale >> member & 1 == 0);
         let mut sources: Vec<Source> = can_give
             .filter_map(|(member, seat)| {
-                let disk = self.disks().get(seat.disk).filter(|disk| disk.is_readable())?;
+                let disk = self
+                    .disks()
+                    .get(seat.disk)
+                    .filter(|disk| disk.is_readable() && !disk.is_silent())?;
                 Some(Source { member, seat, disk })
             })
             .collect();
@@ -156,6 +163,21 @@ fn is_proved(
             })
         };
         strip >= shape.columns() || bytes.chunks_exact(BLOCK_BYTES).enumerate().all(fits)
+    })
+}
+
+/// Whether all that a member holds of a run has an owner who knows its checksums.
+fn is_all_known(
+    set: &Set,
+    stripes: &Range<u32>,
+    member: usize,
+    crcs: &dyn Fn(u32, usize, usize) -> Option<u32>,
+) -> bool {
+    let shape = set.shape();
+    stripes.clone().all(|stripe| {
+        let strip = shape.strip_of(stripe, member);
+        strip >= shape.columns()
+            || (0..CLUSTER_BLOCKS).all(|row| crcs(stripe, strip, row).is_some())
     })
 }
 

@@ -5,7 +5,7 @@ use ring::Buf;
 
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, block_checksum};
 
-use super::read::Wanted;
+use super::read::{Wanted, lost_block};
 use super::rows::{Crcs, Rows, compute};
 use super::set::Set;
 use super::{Raid, ReadError, WriteError};
@@ -116,7 +116,8 @@ impl Raid {
                     continue;
                 }
                 found.bad += 1;
-                if loaded.block(row).is_some() {
+                let came_lost = lost_block(set.id(), stripe, row);
+                if loaded.block(row).is_some_and(|block| block != came_lost) {
                     copy.disk.count_mismatch();
                 }
                 let data = fetched.bytes.freeze();

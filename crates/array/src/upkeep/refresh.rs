@@ -16,8 +16,10 @@ use crate::core::{Core, Knowledge, State};
 use crate::label::MemberState;
 use crate::membership::Event;
 use crate::mutants::{self, Mutant};
+use crate::overlay::Block;
 use crate::raid::{Access, Proof, ReadError, Seat, Set};
 use crate::space::{Kind, width};
+use crate::volume::Of;
 use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId, Place, SetId};
 
 /// Neighbouring stripes that are read and written at once, so that disks seldom seek: 4 MiB of a
@@ -271,6 +273,9 @@ impl Core {
         if outcome.is_unsure {
             // The next look knows what was changed meanwhile.
             _ = self.checkpointed().await;
+            if outcome.refreshed == 0 {
+                self.env.sleep(super::LOOK).await;
+            }
         }
         outcome.refreshed > 0 || outcome.is_unsure
     }
@@ -337,12 +342,20 @@ impl Core {
         if self.is_dead(set, stripe) {
             return Outcome { refreshed: 1, ..Outcome::default() };
         }
+        if self.has_unknown(set, stripe, known) {
+            return Outcome { is_unsure: true, ..Outcome::default() };
+        }
         self.touched.add([(set.id(), stripe)]);
         // What was looked up since the maps were walked.
         let mut newer: HashMap<(usize, usize), u32> = HashMap::new();
+        // What the journal has and cannot put in its place before the stripe is well.
+        let mut journalled: HashSet<(usize, usize)> = HashSet::new();
         let mut is_sure = false;
         for _ in 0..LOOKS_MAX {
             let crc_of = |column: usize, row: usize| {
+                if journalled.contains(&(column, row)) {
+                    return None;
+                }
                 newer.get(&(column, row)).copied().or_else(|| known.crc(set, stripe, column, row))
             };
             let proof = Proof { crcs: &crc_of, is_sure };
@@ -363,6 +376,10 @@ impl Core {
             is_sure = true;
             for (column, row) in refreshed.unproved {
                 let Some(crc) = self.expected(set, (stripe, column), row, known).await else {
+                    if self.is_left_to_journal(set, (stripe, column), row, known) {
+                        journalled.insert((column, row));
+                        continue;
+                    }
                     return Outcome { is_unsure: true, ..Outcome::default() };
                 };
                 let before = newer.insert((column, row), crc);
@@ -371,6 +388,21 @@ impl Core {
             }
         }
         Outcome { is_unsure: true, ..Outcome::default() }
+    }
+
+    /// Whether something came into a stripe of parity since the maps were walked: what it must be is
+    /// not known, and it is not nobody's.
+    fn has_unknown(&self, set: &Set, stripe: u32, known: &Knowledge) -> bool {
+        if set.shape().parity() == 0 {
+            return false;
+        }
+        let columns = known.columns(set.id(), stripe);
+        let state = self.lock();
+        let Some(slots) = state.space.pool.slots(set.id()) else { return false };
+        (0..set.shape().columns()).any(|column| {
+            slots.is_used(set.shape().slot(stripe, column))
+                && columns.iter().all(|(other, _)| *other != column)
+        })
     }
 
     /// What a block must be now; `None` when that cannot be said: something else lives there by
@@ -390,6 +422,30 @@ impl Core {
         let (_, owner) = columns.iter().find(|(other, _)| *other == column)?;
         let place = Place::new(set.id(), set.shape().slot(stripe, column));
         self.look_up(place, owner, row).await.ok().flatten()
+    }
+
+    /// Whether a block is of a volume that is lost, and in the journal: nobody needs what is in its
+    /// place, and until the stripe is well it cannot be brought there.
+    fn is_left_to_journal(
+        &self,
+        set: &Set,
+        (stripe, column): (u32, usize),
+        row: usize,
+        known: &Knowledge,
+    ) -> bool {
+        if set.level().is_none() {
+            return false;
+        }
+        let columns = known.columns(set.id(), stripe);
+        let Some((_, owner)) = columns.iter().find(|(other, _)| *other == column) else {
+            return false;
+        };
+        let Of::Head(volume) = owner.of else { return false };
+        let state = self.lock();
+        state.live.get(&volume).is_some_and(|live| {
+            let patch = live.overlay.resolve(owner.cluster);
+            live.lost.is_some() && patch.blocks[row] != Block::Base
+        })
     }
 
     fn note_lost(&self, blocks: u64) {

@@ -54,7 +54,11 @@ impl Core {
     pub(super) async fn put_out_silent_disks(self: &Arc<Self>) {
         for disk in self.raid.disks().all() {
             if disk.is_silent() && disk.access() == Access::Full {
-                self.disk_failed(disk.id(), "it does not answer").await;
+                // Some drives try a bad sector for minutes: one that gives its label is there.
+                match label::read(&**disk.device()).await {
+                    Ok(_) => disk.speaks(),
+                    Err(_) => self.disk_failed(disk.id(), "it does not answer").await,
+                }
                 continue;
             }
             let is_odd = disk.counts().read_errors > READ_ERRORS_MAX;
@@ -76,11 +80,9 @@ impl Core {
             };
             state.away.iter().filter(is_due).map(|(disk, _)| *disk).collect()
         };
-        let mut any = false;
-        for disk in away {
-            any |= self.take_back(disk).await;
-        }
-        any
+        // Side by side: one that does not answer may take minutes.
+        let returns = away.into_iter().map(|disk| Box::pin(self.take_back(disk)));
+        futures_util::future::join_all(returns).await.contains(&true)
     }
 
     /// Takes a disk back if it answers and is the one that it was.

@@ -254,7 +254,7 @@ impl Core {
                 Err(_) => {
                     // What it must be may have changed while it was read.
                     if self.look_up(place, known, block).await == Ok(Some(crc)) {
-                        self.raid.blame_lost(set, slot);
+                        self.raid.blame_lost(set, slot, block).await;
                         return true;
                     }
                 }

@@ -2,6 +2,7 @@
 
 mod balance;
 mod basics;
+mod beyond;
 mod common;
 mod disks;
 mod full;

@@ -122,7 +122,8 @@ fn verdict(report: &CheckReport) -> String {
     } = report;
     let found = match (wrong_blocks, lost_blocks) {
         (0, 0) if report.problems.is_empty() => "all is well".to_owned(),
-        (0, 0) => "all data is well, and something else is not".to_owned(),
+        (0, 0) => "no block was found to be wrong, but not everything is well or could be verified"
+            .to_owned(),
         _ => format!(
             "{} of 4 KiB {} wrong: {repaired_blocks} repaired, {lost_blocks} lost",
             blocks(*wrong_blocks),
@@ -192,6 +193,6 @@ mod tests {
             verdict(&repaired).starts_with("31 blocks of 4 KiB were wrong: 31 repaired, 0 lost\n")
         );
         let other = CheckReport { problems: vec!["x".into()], ..well };
-        assert!(verdict(&other).starts_with("all data is well, and something else is not"));
+        assert!(verdict(&other).starts_with("no block was found to be wrong, but not everything"));
     }
 }

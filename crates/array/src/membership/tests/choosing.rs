@@ -70,7 +70,7 @@ fn disks_that_left_are_put_aside() {
     impostor.members[0].uuid = [99; 16];
     let labels = [carried(&new, &[1]), vec![impostor]].concat();
     let refusal = choose(&given(&labels), true).unwrap_err();
-    assert!(matches!(refusal, OpenRefusal::NoJournal { .. }), "nothing to start from: {refusal}");
+    assert!(matches!(refusal, OpenRefusal::NoHolders { .. }), "nothing to start from: {refusal}");
 }
 
 #[test]
@@ -95,11 +95,14 @@ fn half_of_the_disks_is_enough_when_all_data_is_there() {
 fn without_anybody_who_holds_the_journal_nothing_is_opened() {
     let label = fresh(5, 0);
     let refusal = choose(&given(&carried(&label, &[3, 4])), true).unwrap_err();
-    assert!(refusal.to_string().contains("journal") && !refusal.can_be_accepted(), "{refusal}");
+    assert!(matches!(refusal, OpenRefusal::NoHolders { .. }), "{refusal}");
+    assert!(!refusal.can_be_accepted(), "no checkpoint, no volumes");
     assert_eq!(refusal.missing(), ["d0", "d1", "d2"]);
     let alone = fresh(4, 1);
-    let refusal = choose(&given(&carried(&alone, &[0, 1, 2, 3])), true).unwrap_err();
+    let refusal = choose(&given(&carried(&alone, &[0, 1, 2, 3])), false).unwrap_err();
+    assert!(refusal.to_string().contains("journal") && refusal.can_be_accepted(), "{refusal}");
     assert_eq!(refusal.missing(), ["d4"]);
+    assert!(choose(&given(&carried(&alone, &[0, 1, 2, 3])), true).is_ok());
     assert!(choose(&given(&carried(&alone, &[0, 4])), false).is_ok());
 }
 

@@ -1,0 +1,162 @@
+//! More disks at once than a level survives, for a moment: nothing is lost, nothing stays lost.
+
+use std::sync::Arc;
+
+use array::api::{DiskState, VolumeSpec, VolumeState};
+use array::{Array, ArrayError, CreateOptions, Level, Member, OpenOptions, RingEnv};
+use block::testing::{Fault, Operation, Rule};
+use block::{BlockDevice, WriteFlags};
+
+use crate::common::{Shelf, bytes, data, read, run, sound, spec, write};
+
+const MIB: usize = 1 << 20;
+
+async fn until(array: &Array, what: &str, is_so: impl Fn(&Array) -> bool) {
+    for _ in 0..2000 {
+        if is_so(array) {
+            return;
+        }
+        ring::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("waited for long: {what}: {:?} {:?}", array.disks(), array.events(0));
+}
+
+fn refuse(shelf: &Shelf, disks: &[usize]) {
+    for disk in disks {
+        let fault = Fault::Fail(block::BlockError::NoSpace);
+        shelf.0[*disk].inject(Rule::always(Operation::Write, fault));
+    }
+}
+
+fn is_served(array: &Array, name: &str) -> bool {
+    array.volume(name).is_ok_and(|volume| volume.state == VolumeState::Online)
+        && array.disks().iter().all(|disk| disk.state == DiskState::Online)
+}
+
+/// The disks of the set that the second MiB of a volume comes to.
+async fn holders(shelf: &Shelf, array: &Array, device: &Arc<dyn BlockDevice>) -> Vec<usize> {
+    write(device, 0, &bytes(MIB, 7)).await;
+    array.checkpoint().await.unwrap();
+    let before: Vec<u64> = array.disks().iter().map(|disk| disk.used_bytes).collect();
+    write(device, MIB as u64, &bytes(MIB, 7)).await;
+    array.checkpoint().await.unwrap();
+    let after = array.disks();
+    let grew = |at: &usize| after[*at].used_bytes > before[*at];
+    (0..shelf.0.len()).filter(grew).collect()
+}
+
+#[test]
+fn both_halves_of_a_mirror_refuse_a_write_and_the_volume_comes_back() {
+    run(async {
+        let shelf = Shelf::new(5, 32);
+        let array = shelf.create(Level::Raid1).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        let pair = holders(&shelf, &array, &volume).await;
+        assert_eq!(pair.len(), 2, "a mirror");
+        let at = MIB as u64 + 4096;
+        write(&volume, at, &bytes(4096, 9)).await;
+        refuse(&shelf, &pair);
+        // The block cannot be brought to its place: the volume is set aside.
+        drop(array.checkpoint().await);
+        for disk in &pair {
+            shelf.0[*disk].heal();
+        }
+        until(&array, "served", |array| is_served(array, "v")).await;
+        assert_eq!(read(&volume, at, 4096).await, bytes(4096, 9));
+        assert_eq!(read(&volume, at + 4096, 4096).await, bytes(MIB, 7)[8192..12288]);
+        array.checkpoint().await.unwrap();
+        sound(&array).await;
+        drop((volume, array));
+        let array = shelf.open().await;
+        let volume = array.device("v").unwrap();
+        assert_eq!(read(&volume, at, 4096).await, bytes(4096, 9));
+    });
+}
+
+#[test]
+fn a_snapshot_that_waits_is_kept_when_its_volume_is_set_aside() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let array = shelf.create(Level::Raid1).await;
+        let weak = VolumeSpec { level: Some(Level::Raid0), ..spec("weak", 8) };
+        array.create_volume(weak).await.unwrap();
+        array.create_volume(spec("other", 8)).await.unwrap();
+        let (volume, other) = (array.device("weak").unwrap(), array.device("other").unwrap());
+        write(&volume, 0, &bytes(MIB, 1)).await;
+        write(&other, 0, &bytes(MIB, 1)).await;
+        array.checkpoint().await.unwrap();
+        // In the journal: a block, snapshots of two moments, and blocks after each.
+        write(&volume, 4096, &bytes(4096, 2)).await;
+        array.snapshot(&[("weak", Some("one"))]).await.unwrap();
+        write(&volume, 4096, &bytes(4096, 3)).await;
+        array.snapshot(&[("other", Some("between"))]).await.unwrap();
+        array.snapshot(&[("weak", Some("two"))]).await.unwrap();
+        write(&volume, 4096, &bytes(4096, 4)).await;
+        let lost = [1, 2, 3];
+        for disk in lost {
+            let fault = Fault::Fail(block::BlockError::Medium { at: 0 });
+            shelf.0[disk]
+                .inject(Rule::always(Operation::Write, fault).at(7 * MIB as u64..u64::MAX));
+        }
+        drop(array.checkpoint().await);
+        // As after a crash.
+        drop((volume, other, array));
+        shelf.0.iter().for_each(|disk| disk.heal());
+        let array = shelf.open().await;
+        until(&array, "served", |array| is_served(array, "weak")).await;
+        let volume = array.device("weak").unwrap();
+        assert_eq!(read(&volume, 4096, 4096).await, bytes(4096, 4));
+        for (snapshot, seed) in [("one", 2), ("two", 3)] {
+            let clone = format!("of-{snapshot}");
+            array.clone_snapshot("weak", snapshot, &clone).await.unwrap();
+            let device = array.device(&clone).unwrap();
+            assert_eq!(read(&device, 4096, 4096).await, bytes(4096, seed), "{snapshot}");
+        }
+        sound(&array).await;
+    });
+}
+
+#[test]
+fn an_array_whose_journal_disk_is_gone_opens_when_that_is_accepted() {
+    run(async {
+        let (shelf, fast) = (Shelf::new(4, 32), Shelf::new(1, 16));
+        let journal = fast.members().into_iter();
+        let journal = journal.map(|m| Member { name: "fast".into(), ..m }).collect();
+        let options = CreateOptions {
+            level: Level::Raid5,
+            chunk_bytes: Some(1 << 20),
+            journal,
+            ..Default::default()
+        };
+        let array = Array::create(Arc::new(RingEnv), shelf.members(), options).await.unwrap();
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        write(&volume, 0, &bytes(MIB, 1)).await;
+        drop(volume);
+        array.close().await.unwrap();
+        let open = |accept_missing| {
+            let options = OpenOptions { accept_missing, ..Default::default() };
+            Array::open(Arc::new(RingEnv), shelf.members(), options)
+        };
+        let refusal: ArrayError = open(false).await.unwrap_err();
+        assert!(refusal.to_string().contains("accept"), "{refusal}");
+        let array = open(true).await.unwrap();
+        let volume = array.device("v").unwrap();
+        assert_eq!(read(&volume, 0, MIB).await, bytes(MIB, 1));
+        let durable = volume.write(0, data(&bytes(4096, 2)), WriteFlags::DURABLE).await;
+        durable.expect("the journal is elsewhere now");
+        drop((volume, array));
+        // It is not needed any more; when it comes back it is given what it missed.
+        let array = open(false).await.unwrap();
+        let volume = array.device("v").unwrap();
+        assert_eq!(read(&volume, 0, 4096).await, bytes(4096, 2));
+        drop((volume, array));
+        let members = [shelf.members(), fast.members()].concat();
+        let array = Array::open(Arc::new(RingEnv), members, OpenOptions::default()).await.unwrap();
+        until(&array, "all in", |a| a.disks().iter().all(|d| d.state == DiskState::Online)).await;
+        let volume = array.device("v").unwrap();
+        assert_eq!(read(&volume, 0, 4096).await, bytes(4096, 2));
+        sound(&array).await;
+    });
+}
