@@ -147,9 +147,7 @@ impl Core {
                 }
             }
             Record::AgainBegins { volume, epoch } if counts(volume) => {
-                if let Some(live) = state.live.get_mut(volume) {
-                    live.overlay = Overlay::new(*epoch);
-                }
+                state.live.entry(*volume).and_modify(|live| live.overlay = Overlay::new(*epoch));
             }
             Record::AgainBegins { .. } | Record::AgainEnds { .. } | Record::AgainCut { .. } => {}
         }

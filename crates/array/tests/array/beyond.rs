@@ -36,10 +36,10 @@ fn is_served(array: &Array, name: &str) -> bool {
 /// The disks of the set that the second MiB of a volume comes to.
 async fn holders(shelf: &Shelf, array: &Array, device: &Arc<dyn BlockDevice>) -> Vec<usize> {
     write(device, 0, &bytes(MIB, 7)).await;
-    array.checkpoint().await.unwrap();
+    array.checkpoint().await.expect("a checkpoint");
     let before: Vec<u64> = array.disks().iter().map(|disk| disk.used_bytes).collect();
     write(device, MIB as u64, &bytes(MIB, 7)).await;
-    array.checkpoint().await.unwrap();
+    array.checkpoint().await.expect("a checkpoint");
     let after = array.disks();
     let grew = |at: &usize| after[*at].used_bytes > before[*at];
     (0..shelf.0.len()).filter(grew).collect()
