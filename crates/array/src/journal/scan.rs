@@ -104,6 +104,17 @@ struct Scan<'a> {
 /// More batches than a journal has between two checkpoints.
 const GIVEN_UP: u64 = 1 << 32;
 
+/// A journal that nobody has any more, and that is given up: it begins anew where the last
+/// checkpoint ended. Whoever had it counted on from there, so that must never fit again.
+///
+/// # Errors
+/// [`JournalDamage::NoMemory`].
+pub fn given_up(layout: &Layout, from: Mark) -> Result<Scanned, JournalDamage> {
+    let image = Region::new(layout.journal_bytes as usize).map_err(|_| JournalDamage::NoMemory)?;
+    let next_sequence = from.sequence + GIVEN_UP;
+    Ok(Scanned { image, end: from, next_sequence, lagging: Vec::new() })
+}
+
 /// Reads what follows `from`, where the last checkpoint ended, and calls `each` for every record in
 /// order, with the position of its payload. Memory besides the image: 1 MiB for each holder.
 ///
@@ -117,11 +128,6 @@ pub async fn scan(
     each: &mut dyn FnMut(Record, u64),
 ) -> Result<Scanned, JournalDamage> {
     let image = Region::new(layout.journal_bytes as usize).map_err(|_| JournalDamage::NoMemory)?;
-    if holders.is_empty() {
-        // It was given up. Whoever had it counted on from here: that must never fit again.
-        let next_sequence = from.sequence + GIVEN_UP;
-        return Ok(Scanned { image, end: from, next_sequence, lagging: Vec::new() });
-    }
     let windows = holders.iter().map(Window::new).collect();
     let mut scan = Scan { layout, array, from, end: from, windows, lagging: Vec::new(), image };
     while scan.take_batch(each).await? {}

@@ -318,7 +318,9 @@ impl Core {
     ) -> Result<(), ArrayError> {
         let refuse = |reason: String| Err(ArrayError::DiskNeeded { disk: name.to_owned(), reason });
         let last = Event::Left(disk);
-        if next_label(&state.label, &[last], ChangeId(0)).is_err() && self.usable_disks() < 2 {
+        if next_label(&state.label, &[last], ChangeId(0)).is_err()
+            && self.usable_disks(&state.label) < 2
+        {
             return refuse(
                 "no other disk can hold journal and checkpoints: add a disk first".into(),
             );

@@ -298,7 +298,8 @@ impl crate::core::Core {
 
     /// Refuses a level that there are too few disks for.
     pub(super) fn check_level(&self, level: Level) -> Result<(), ArrayError> {
-        let usable = self.usable_disks();
+        let label = self.lock().label.clone();
+        let usable = self.usable_disks(&label);
         if usable >= level.disks_min() {
             return Ok(());
         }

@@ -141,9 +141,12 @@ async fn load(
     let mut records = Vec::new();
     let mut keep = |record, position| records.push((record, position));
     let journal_holders = present(disks, opening, &label.journal);
-    let scanned =
-        journal::scan(&journal_holders, &label.layout, label.array, payload.mark, &mut keep);
-    let scanned = scanned.await.map_err(|error| damaged(&error))?;
+    let (layout, mark) = (&label.layout, payload.mark);
+    let scanned = match opening.accepted && journal_holders.is_empty() {
+        true => journal::given_up(layout, mark),
+        false => journal::scan(&journal_holders, layout, label.array, mark, &mut keep).await,
+    };
+    let scanned = scanned.map_err(|error| damaged(&error))?;
     let journal_lagging = scanned.lagging.clone();
     let alarm = Arc::new(Alarm::default());
     let raid = Raid::new(Arc::clone(&alarm) as Arc<dyn crate::raid::DiskFailed>);
@@ -332,9 +335,8 @@ impl Core {
     }
 
     /// Disks that can be written to.
-    pub(crate) fn usable_disks(&self) -> usize {
+    pub(crate) fn usable_disks(&self, label: &Label) -> usize {
         let all = self.raid.disks().all();
-        let label = self.lock().label.clone();
         let is_data = |id| label.member(id).is_some_and(|record| record.kind == MemberKind::Data);
         all.iter().filter(|disk| disk.access() == Access::Full && is_data(disk.id())).count()
     }

@@ -286,3 +286,22 @@ fn two_disks_whose_flush_fails_once_lose_nothing_that_was_answered() {
         });
     }
 }
+
+#[test]
+fn the_only_journal_disk_retires_and_commands_are_answered() {
+    run(async {
+        let (shelf, fast) = (Shelf::new(3, 32), Shelf::new(1, 16));
+        let array = with_journal(&shelf, &fast).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        write(&volume, 0, &bytes(4096, 1)).await;
+        // Nobody else has the journal when this is asked.
+        array.retire_disk("fast-0").await.unwrap();
+        until(&array, "gone", |array| array.disks().len() == 3).await;
+        write(&volume, 4096, &bytes(4096, 2)).await;
+        drop((volume, array));
+        let array = shelf.open().await;
+        let volume = array.device("v").unwrap();
+        assert_eq!(read(&volume, 4096, 4096).await, bytes(4096, 2));
+    });
+}

