@@ -118,6 +118,9 @@ pub(crate) struct State {
     pub(crate) promised: Vec<(Level, u64)>,
     /// Clusters that were replaced in the overlay itself: no map ever had them.
     pub(crate) replaced: Vec<Place>,
+    /// Places whose first write failed: taken until the next opening, since it may still be under way
+    /// on some disk, and in no map.
+    pub(crate) abandoned: BTreeSet<Place>,
     /// How many clusters were written to new places since the last checkpoint began; as many old
     /// places may wait for the next one to be free.
     pub(crate) moved: u64,
@@ -187,6 +190,7 @@ impl State {
             requests: Vec::new(),
             promised: Vec::new(),
             replaced: Vec::new(),
+            abandoned: BTreeSet::new(),
             moved: 0,
             wanted_for: None,
             limbo: Vec::new(),

@@ -84,6 +84,7 @@ impl Checkpoint {
         state.space.settle_maps(&self.gained, &self.freed, &self.freed_pages);
         state.space.give_up(&self.unused, &self.unused_pages);
         self.dissolve_sets(state);
+        self.next.leaving.retain(|disk| !state.retired(*disk));
         Payload {
             number: self.number,
             mark: self.mark,

@@ -63,8 +63,8 @@ struct State {
     members: Vec<Seat>,
     replacement: Option<Replacement>,
     ending: Option<Ending>,
-    /// The record that has it is being written.
-    is_recorded: bool,
+    /// What the record says that is being written; another wish may have come up since.
+    recorded: Option<Ending>,
     written: Vec<u8>,
     stale: Vec<u16>,
     /// Bits that were taken out of `stale` after the flush that runs now had begun ...
@@ -131,7 +131,7 @@ impl Set {
             members,
             replacement,
             ending: None,
-            is_recorded: false,
+            recorded: None,
             written,
             stale,
             given,
@@ -148,15 +148,12 @@ impl Set {
         let mut stale = state.lacking();
         let mut members = state.members.clone();
         let lacks = stale.iter().any(|mask| mask >> REPLACEMENT & 1 == 1);
-        state.is_recorded = match state.ending {
-            Some(Ending::Promotion) => !lacks,
-            ending => ending.is_some(),
-        };
+        state.recorded = state.ending.filter(|ending| *ending == Ending::Drop || !lacks);
         let mut replacement = state.replacement;
-        if state.is_recorded {
+        if let Some(ending) = state.recorded {
             let new = replacement.take().expect("a replacement ends");
             let mut gone = 1 << REPLACEMENT;
-            if state.ending == Some(Ending::Promotion) {
+            if ending == Ending::Promotion {
                 members[new.member] = new.seat;
                 gone |= 1 << new.member;
             }
@@ -174,12 +171,9 @@ impl Set {
     #[must_use]
     pub fn recorded(&self) -> Option<Seat> {
         let state = &mut *self.state_mut();
-        let ending = state.ending.take()?;
-        let new = state.replacement?;
-        if !std::mem::take(&mut state.is_recorded) {
-            return None;
-        }
-        state.replacement = None;
+        let ending = state.recorded.take()?;
+        let new = state.replacement.take()?;
+        state.ending = None;
         if ending == Ending::Drop {
             state.forget_bit(1 << REPLACEMENT);
             return Some(new.seat);
@@ -377,7 +371,7 @@ impl Set {
             return Err(BadSet::SameDisk(seat.disk));
         }
         state.forget_bit(1 << REPLACEMENT);
-        (state.ending, state.is_recorded) = (None, false);
+        (state.ending, state.recorded) = (None, None);
         state.replacement = Some(Replacement { member, seat });
         state.stale.resize(stripes, 0);
         state.stale.iter_mut().for_each(|mask| *mask |= 1 << REPLACEMENT);

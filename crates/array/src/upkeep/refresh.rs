@@ -400,7 +400,9 @@ impl Core {
         let state = self.lock();
         let Some(slots) = state.space.pool.slots(set.id()) else { return false };
         (0..set.shape().columns()).any(|column| {
-            slots.is_used(set.shape().slot(stripe, column))
+            let slot = set.shape().slot(stripe, column);
+            slots.is_used(slot)
+                && !state.abandoned.contains(&Place::new(set.id(), slot))
                 && columns.iter().all(|(other, _)| *other != column)
         })
     }

@@ -186,8 +186,8 @@ impl Core {
         placed: Vec<Placed>,
     ) -> Result<Ticket, BlockError> {
         if let Err(error) = self.write_data(&placed).await {
-            // Nothing refers to them. They are not used again before the next opening: a write
-            // that failed may still be under way on some disk.
+            let places = placed.iter().map(|placed| placed.place);
+            self.lock().abandoned.extend(places);
             tracing::warn!("{} clusters could not be written: {error}", placed.len());
             return Err(BlockError::Medium { at: placed[0].cluster * CLUSTER_BYTES as u64 });
         }

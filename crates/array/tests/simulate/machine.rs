@@ -117,6 +117,8 @@ impl<S: Subject> Machine<S> {
         if !self.may_hurt(drive) && !self.budget.overtaxed.replace(true) {
             self.env.note("that is more than the array bears");
         }
+        // What it said so far was before this.
+        self.whole_since.set(None);
         let mut victims = self.budget.victims.borrow_mut();
         if victims.iter().all(|victim| victim.number() != drive.number()) {
             victims.push(drive.clone());

@@ -83,6 +83,29 @@ fn what_a_replacement_misses_while_its_promotion_is_written_it_lacks_as_a_member
 }
 
 #[test]
+fn what_is_wished_while_a_record_is_written_is_for_the_next_one() {
+    let set = set(Level::Raid1, 2);
+    set.set_replacement(1, seat(9)).unwrap();
+    assert_eq!(set.record().replacement, set.replacement());
+    assert!(set.drop_replacement());
+    assert_eq!(set.recorded(), None, "the record that is durable still has it");
+    assert_eq!(set.record().replacement, None);
+    assert_eq!(set.recorded(), Some(seat(9)));
+    assert_eq!(set.replacement(), None);
+
+    set.set_replacement(1, seat(9)).unwrap();
+    (0..4).for_each(|stripe| set.clear_stale(stripe, DiskId(9)));
+    set.flush_begins();
+    set.flush_ends();
+    assert!(set.promote_replacement());
+    assert_eq!(set.record().members, [seat(0), seat(9)]);
+    assert!(set.drop_replacement());
+    assert_eq!(set.recorded(), Some(seat(1)), "the record says that it has taken over");
+    assert_eq!(set.members(), [seat(0), seat(9)]);
+    assert!(!set.drop_replacement(), "a member is none");
+}
+
+#[test]
 fn copies_of_metadata_come_and_go() {
     let set = Set::empty(SetId(1), None, vec![seat(0)], LAYOUT).unwrap();
     set.add_copy(seat(1)).unwrap();
