@@ -117,7 +117,9 @@ impl Core {
                 self.want_checkpoint(&mut self.lock());
             }
             let members = set.members();
-            let gone = members.iter().position(|seat| leaving.contains(&seat.disk));
+            let gone = (0..members.len()).filter(|at| leaving.contains(&members[*at].disk));
+            // First what nobody has any more: the others still help.
+            let gone = gone.min_by_key(|at| self.is_there(members[*at].disk));
             let Some(member) = gone.filter(|_| set.replacement().is_none()) else { continue };
             if !self.can_restore(&set, member) {
                 continue;
@@ -165,12 +167,14 @@ impl Core {
     /// Whether something can give what this member had: itself, or redundancy.
     fn can_restore(&self, set: &Set, member: usize) -> bool {
         let members = set.members();
-        let has = |seat: &Seat| {
-            self.raid.disks().get(seat.disk).is_some_and(|disk| disk.access() != Access::None)
-        };
-        let others =
-            members.iter().enumerate().filter(|(index, seat)| *index != member && has(seat));
-        has(&members[member]) || others.count() >= members.len() - set.losses_max()
+        let others = members.iter().enumerate();
+        let others = others.filter(|(at, seat)| *at != member && self.is_there(seat.disk));
+        self.is_there(members[member].disk)
+            || others.count() >= members.len() - set.losses_max()
+    }
+
+    fn is_there(&self, disk: DiskId) -> bool {
+        self.raid.disks().get(disk).is_some_and(|disk| disk.access() != Access::None)
     }
 
     /// Stripes that somebody lacks who is there to be given them.

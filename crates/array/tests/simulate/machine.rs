@@ -40,10 +40,32 @@ pub(crate) async fn in_time<T>(env: &SimEnv, request: impl Future<Output = T>) -
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     pub(crate) victims: RefCell<Vec<Drive>>,
+    /// Victims, by number, in whose place a blank one came while others acted too: the array may
+    /// need both the old one's data, if it comes back, and what the new one was given since.
+    pub(crate) swapped: RefCell<BTreeSet<usize>>,
     /// More was done to the machine than it can bear: until its next start it may refuse anything,
     /// but it must neither forget nor make up data.
     pub(crate) overtaxed: Cell<bool>,
     ids: RefCell<BTreeMap<String, DiskId>>,
+}
+
+impl Budget {
+    fn is_victim(&self, drive: &Drive) -> bool {
+        self.victims.borrow().iter().any(|victim| victim.number() == drive.number())
+    }
+
+    /// A blank drive comes in the place of this one.
+    pub(crate) fn swap(&self, drive: &Drive) {
+        if self.is_victim(drive) {
+            self.swapped.borrow_mut().insert(drive.number());
+        }
+    }
+
+    /// Nobody is a victim any more; whether somebody was.
+    pub(crate) fn recovered(&self) -> bool {
+        self.swapped.borrow_mut().clear();
+        !self.victims.take().is_empty()
+    }
 }
 
 /// A running machine.
@@ -106,9 +128,11 @@ impl<S: Subject> Machine<S> {
 
     /// Whether a drive may be hurt now, beside those that are.
     pub(crate) fn may_hurt(&self, drive: &Drive) -> bool {
-        let victims = self.budget.victims.borrow();
-        let is_one = victims.iter().any(|victim| victim.number() == drive.number());
-        is_one || victims.len() < self.scenario.losses()
+        let budget = &self.budget;
+        match budget.is_victim(drive) {
+            true => !budget.swapped.borrow().contains(&drive.number()),
+            false => budget.victims.borrow().len() < self.scenario.losses(),
+        }
     }
 
     /// A drive is hurt from now on, until the array has healed. If it is one too many, anything may
@@ -119,9 +143,8 @@ impl<S: Subject> Machine<S> {
         }
         // What it said so far was before this.
         self.whole_since.set(None);
-        let mut victims = self.budget.victims.borrow_mut();
-        if victims.iter().all(|victim| victim.number() != drive.number()) {
-            victims.push(drive.clone());
+        if !self.budget.is_victim(drive) {
+            self.budget.victims.borrow_mut().push(drive.clone());
         }
     }
 
@@ -152,7 +175,7 @@ impl<S: Subject> Machine<S> {
         if self.env.now() - since < WORD_TIME {
             return;
         }
-        if !self.budget.victims.take().is_empty() {
+        if self.budget.recovered() {
             self.env.note("the array says that it is whole");
         }
     }

@@ -51,17 +51,23 @@ pub(crate) async fn saboteur<S: Subject>(machine: Rc<Machine<S>>) {
 struct Saboteur<'a, S>(&'a Rc<Machine<S>>);
 
 impl<S: Subject> Saboteur<'_, S> {
-    /// A drive that may be hurt, and is a victim from now on.
+    /// A drive that may be hurt, and is a victim from now on; or one to be repaired first, which
+    /// [`may_hurt`](Machine::may_hurt) tells.
     fn victim(&self) -> Drive {
         let drives = self.0.drives();
         let allowed: Vec<_> = drives.iter().filter(|drive| self.0.may_hurt(drive)).collect();
-        // One that was put on the shelf while it was a victim stands for itself.
-        let victim = match allowed.is_empty() {
-            true => self.0.budget.victims.borrow()[0].clone(),
-            false => (*self.0.random.pick(&allowed)).clone(),
-        };
+        if allowed.is_empty() {
+            // It was put on the shelf while it was one, or is a new one in its place.
+            return self.0.budget.victims.borrow()[0].clone();
+        }
+        let victim = (*self.0.random.pick(&allowed)).clone();
         self.0.hurts(&victim);
         victim
+    }
+
+    /// Whether nothing more can be done to a drive before it is repaired.
+    fn is_to_repair(&self, drive: &Drive) -> bool {
+        !self.0.may_hurt(drive) || self.0.state(drive) != Some(DiskState::Online)
     }
 
     /// Harmless, and in nobody's budget.
@@ -76,7 +82,7 @@ impl<S: Subject> Saboteur<'_, S> {
     /// A fault of the medium, of a write, or of the way to it.
     async fn damage(&self) {
         let drive = self.victim();
-        if self.0.state(&drive) != Some(DiskState::Online) {
+        if self.is_to_repair(&drive) {
             return self.repair(&drive).await;
         }
         match self.0.random.below(11) {
@@ -119,7 +125,7 @@ impl<S: Subject> Saboteur<'_, S> {
     async fn membership(&self) {
         let drive = self.victim();
         let is_there = drive.is_installed() && !self.is_unplugged(&drive);
-        if !is_there || self.0.state(&drive) != Some(DiskState::Online) {
+        if !is_there || self.is_to_repair(&drive) {
             return self.repair(&drive).await;
         }
         match self.0.random.below(6) {
@@ -183,7 +189,7 @@ impl<S: Subject> Saboteur<'_, S> {
     /// A drive rots where nobody looks, in data and in free space.
     async fn rot(&self) {
         let drive = self.victim();
-        if self.0.state(&drive).is_none_or(|state| state != DiskState::Online) {
+        if self.is_to_repair(&drive) {
             return self.repair(&drive).await;
         }
         match self.0.random.below(8) {
@@ -201,7 +207,7 @@ impl<S: Subject> Saboteur<'_, S> {
     /// A drive does not answer for a while, or never again: each request fails after minutes then.
     async fn silence(&self) {
         let drive = self.victim();
-        if self.0.state(&drive) != Some(DiskState::Online) {
+        if self.is_to_repair(&drive) {
             return self.repair(&drive).await;
         }
         let seconds = match self.0.random.below(4) {

@@ -10,6 +10,7 @@ use array::api::DiskState;
 use super::Saboteur;
 use crate::disk::{Condition, Drive};
 use crate::machine::Machine;
+use crate::scenario::Theme;
 use crate::subject::Subject;
 use crate::verify;
 
@@ -121,6 +122,9 @@ impl<S: Subject> Saboteur<'_, S> {
     /// A blank drive comes in place of this one.
     pub(super) async fn swap(&self, drive: &Drive) {
         drive.wipe();
+        if self.0.scenario.theme == Theme::Crowd {
+            self.0.budget.swap(drive);
+        }
         self.0.unplugged.borrow_mut().remove(&drive.number());
         self.0.env.note(format!("{drive:?} is a blank one now"));
         let added = self.coming(drive, self.0.array.add_disk(drive));
@@ -181,7 +185,7 @@ impl<S: Subject> Saboteur<'_, S> {
         machine.accuse_nobody();
         machine.drives().iter().for_each(Drive::forgive);
         machine.env.note("all drives are well");
-        machine.budget.victims.borrow_mut().clear();
+        machine.budget.recovered();
         true
     }
 }
