@@ -19,6 +19,7 @@ use crate::label::{self, ChangeId, Label, MemberKind, MemberRecord, MemberState,
 use crate::membership::{Event, LabelChange, Refusal, Step, journal_successors};
 use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Disk, DiskFailed};
+use crate::space::Gives;
 
 /// Disks that hold journal and checkpoints, if there are so many.
 pub(crate) const HOLDERS: usize = 3;
@@ -159,7 +160,7 @@ impl Core {
         };
         if is_new {
             state.away.insert(disk, (self.env.now(), reason.to_owned()));
-            state.space.open_disk(disk, false);
+            state.space.set_gives(disk, Gives::Seats);
         }
         is_new
     }

@@ -12,7 +12,7 @@ use crate::journal::Record;
 use crate::label::Layout;
 use crate::mutants::{self, Mutant};
 use crate::raid::{Seat, Set};
-use crate::space::{Chunks, Claim, Kind, Pool, Slots, lanes, width};
+use crate::space::{Chunks, Claim, Gives, Kind, Pool, Slots, lanes, width};
 use crate::tree::PageAddr;
 use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId, Level, Place, SetId};
 
@@ -41,6 +41,14 @@ pub(crate) struct Space {
     pub(crate) record_bytes: u64,
     /// The last slot of some set became free.
     has_emptied: bool,
+}
+
+/// What a new set looks like.
+#[derive(Debug, Clone, Copy)]
+struct Form {
+    width: usize,
+    /// Members that are away.
+    seats: usize,
 }
 
 /// How a set's slots are kept: as they are, or as runs, whichever is shorter.
@@ -223,14 +231,28 @@ impl Space {
     /// Clusters of this level that could be set aside, of sets that could be made too.
     pub(crate) fn available(&self, level: Level, layout: &Layout) -> u64 {
         let stripes = layout.chunk_bytes / CLUSTER_BYTES as u64;
-        let more = width(level, self.chunks.disks_open()).map_or(0, |width| {
+        let more = self.form(level).map_or(0, |Form { width, seats }| {
             let columns = match level.parity() {
                 0 => 1,
                 parity => width - parity,
             };
-            self.chunks.sets_possible(width) * stripes * columns as u64
+            let sets = self.chunks.sets_possible_with_seats(width, seats);
+            sets * stripes * columns as u64
         });
         self.pool.available(level) + more
+    }
+
+    /// What a new set looks like; `None` when there are too few disks, even with those that are
+    /// away, of which a set bears no more than its level may lose.
+    fn form(&self, kind: impl Into<Kind>) -> Option<Form> {
+        let (kind, open) = (kind.into(), self.chunks.disks_open());
+        if let Some(width) = width(kind, open) {
+            return Some(Form { width, seats: 0 });
+        }
+        let Kind::Data(level) = kind else { return None };
+        let away = self.chunks.disks_away().min(level.losses_max());
+        let width = (1..=away).find_map(|away| width(level, open + away))?;
+        Some(Form { width, seats: width.saturating_sub(open) })
     }
 
     /// Whether new sets of this level need `disk`: without it there are too few disks, or no room
@@ -247,10 +269,10 @@ impl Space {
         !has_room && possible == 0 && has_some
     }
 
-    /// Whether a disk takes new chunks; one for the journal alone never does.
-    pub(crate) fn open_disk(&mut self, disk: DiskId, is_open: bool) {
+    /// What a disk gives to new sets; one for the journal alone never gives anything.
+    pub(crate) fn set_gives(&mut self, disk: DiskId, gives: Gives) {
         if self.chunks.counts(disk).is_some() {
-            self.chunks.set_open(disk, is_open);
+            self.chunks.set_gives(disk, gives);
             self.set_lanes();
         }
     }
@@ -408,7 +430,7 @@ impl Core {
         if let Some(places) = state.space.pool.take_stripe(level, count, Claim::Free) {
             return Some(places);
         }
-        let width = width(level, state.space.chunks.disks_open())?;
+        let Form { width, .. } = state.space.form(level)?;
         let fits = count >= width - level.parity();
         if fits && self.make_set(state, level.into(), false) {
             state.space.pool.take_stripe(level, count, Claim::Free)
@@ -419,21 +441,21 @@ impl Core {
 
     /// Makes a set of free chunks and writes that down; `spare` chunks may be used too.
     fn make_set(&self, state: &mut State, kind: Kind, spare: bool) -> bool {
-        let Some(width) = width(kind, state.space.chunks.disks_open()) else { return false };
+        let Some(Form { width, seats }) = state.space.form(kind) else { return false };
         if !state.has_record_for(kind, width, &self.layout) {
             return false;
         }
         let busy = state.space.pool.busy_disks(kind);
         let Space { chunks, .. } = &mut state.space;
-        let apart = chunks.allocate_apart(width, &busy);
-        let chunks = match (apart.or_else(|| chunks.allocate(width, &[])), spare) {
-            (Some(chunks), _) => chunks,
-            (None, false) => return false,
-            (None, true) => match state.space.allocate_spare(width) {
-                Some(chunks) => chunks,
-                None => return false,
-            },
+        let chosen = match seats {
+            0 => chunks.allocate_apart(width, &busy).or_else(|| chunks.allocate(width, &[])),
+            _ => chunks.allocate_seats(width, seats),
         };
+        let chosen = match spare && seats == 0 {
+            true => chosen.or_else(|| state.space.allocate_spare(width)),
+            false => chosen,
+        };
+        let Some(chunks) = chosen else { return false };
         let level = match kind {
             Kind::Metadata => None,
             Kind::Data(level) => Some(level),

@@ -12,6 +12,7 @@ use crate::label::{self, ChangeId, Found, MemberRecord, MemberState};
 use crate::membership::{Event, SetSeats, may_return, next_label, next_number, without_place};
 use crate::open::{Member, random_id};
 use crate::raid::{Access, Set};
+use crate::space::Gives;
 use crate::upkeep::{Findings, is_suspect};
 
 /// Disks that an array can ever have: so many fit into its labels.
@@ -75,7 +76,11 @@ impl Array {
             if !tables.leaving.remove(&id) {
                 return Err(ArrayError::NotRetiring(name));
             }
-            state.space.open_disk(id, !state.away.contains_key(&id));
+            let gives = match state.away.contains_key(&id) {
+                true => Gives::Seats,
+                false => Gives::Chunks,
+            };
+            state.space.set_gives(id, gives);
             let is_on = |set: &Arc<Set>| {
                 let new = set.replacement();
                 new.is_some_and(|new| set.members()[new.member].disk == id)
@@ -142,7 +147,7 @@ impl Array {
             let state = &mut *self.core.lock();
             let stays = !state.tables.leaving.contains(&id) && !state.away.contains_key(&id);
             if stays {
-                state.space.open_disk(id, true);
+                state.space.set_gives(id, Gives::Chunks);
             }
         }
         self.core.upkeep.ring();
@@ -287,7 +292,7 @@ impl Core {
         let decided = self.request(move |tables, state| {
             core.check_room(state, &tables.leaving, disk, (&name, None))?;
             tables.leaving.insert(disk);
-            state.space.open_disk(disk, false);
+            state.space.set_gives(disk, Gives::Nothing);
             Ok(())
         });
         decided.await?;
@@ -299,7 +304,7 @@ impl Core {
     async fn leave(self: &Arc<Self>, disk: DiskId) -> Result<(), ArrayError> {
         let decided = self.request(move |tables, state| {
             tables.leaving.insert(disk);
-            state.space.open_disk(disk, false);
+            state.space.set_gives(disk, Gives::Nothing);
             Ok(())
         });
         decided.await?;

@@ -30,6 +30,7 @@ use crate::label::{self, Found, Label, MemberKind};
 use crate::manage::Array;
 use crate::membership::{self, OpenRefusal, Opening, SetDisks};
 use crate::raid::{Access, Raid, Set, SetRecord};
+use crate::space::Gives;
 use crate::sync::{Bell, Turn};
 use crate::watch::Beat;
 
@@ -213,7 +214,12 @@ fn fresh_state(
         if record.kind == MemberKind::Data && record.state != label::MemberState::Retired {
             space.chunks.add_disk(record.disk, label.layout.chunks(record.size_bytes));
             let stays = !payload.tables.leaving.contains(&record.disk);
-            space.chunks.set_open(record.disk, is_there && stays);
+            let gives = match (is_there, stays) {
+                (true, true) => Gives::Chunks,
+                (true, false) => Gives::Nothing,
+                (false, _) => Gives::Seats,
+            };
+            space.chunks.set_gives(record.disk, gives);
         }
     }
     space.set_spare(&label.layout, &label.data_sizes());

@@ -22,8 +22,19 @@ pub struct Chunks {
 #[derive(Debug, Clone)]
 struct Disk {
     used: Bits,
-    /// Whether it may take new chunks.
-    is_open: bool,
+    gives: Gives,
+}
+
+/// Whether sets get new chunks of a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gives {
+    /// Yes.
+    Chunks,
+    /// Only seats for the time when it is back, where too few other disks are left for a set: it is
+    /// not there, and lacks what is written to the set meanwhile.
+    Seats,
+    /// No: it is to be emptied.
+    Nothing,
 }
 
 /// A disk that could give a chunk.
@@ -63,7 +74,7 @@ impl Chunks {
     /// # Panics
     /// When there is a disk of this number.
     pub fn add_disk(&mut self, id: DiskId, chunks: u32) {
-        let disk = Disk { used: Bits::new(chunks), is_open: true };
+        let disk = Disk { used: Bits::new(chunks), gives: Gives::Chunks };
         assert!(self.disks.insert(id, disk).is_none(), "{id:?} is here already");
     }
 
@@ -76,9 +87,9 @@ impl Chunks {
         assert_eq!(disk.used.ones(), 0, "{id:?} is still in use");
     }
 
-    /// Says whether a disk may take new chunks; one that fails, retires or is away may not.
-    pub fn set_open(&mut self, id: DiskId, is_open: bool) {
-        self.disk_mut(id).is_open = is_open;
+    /// Says what a disk gives.
+    pub fn set_gives(&mut self, id: DiskId, gives: Gives) {
+        self.disk_mut(id).gives = gives;
     }
 
     /// Keeps so many chunks free for rebuilds.
@@ -165,6 +176,28 @@ impl Chunks {
         Some(apart.iter().map(|disk| (disk.id, self.take(disk.id))).collect())
     }
 
+    /// As [`allocate`](Self::allocate) where too few disks are there: `seats` of the chunks are of
+    /// disks that are away.
+    pub fn allocate_seats(&mut self, width: usize, seats: usize) -> Option<Vec<(DiskId, u32)>> {
+        assert!(seats < width, "somebody is there");
+        let there = width - seats;
+        let (mut here, mut away) = (self.candidates(&[]), self.candidates_of(Gives::Seats));
+        let is_room = here.len() >= there && away.len() >= seats;
+        if !is_room || self.free() < self.spare_chunks + there as u64 {
+            return None;
+        }
+        here.sort_by(Candidate::by_share);
+        away.sort_by(Candidate::by_share);
+        let mut rest = here.clone();
+        rest[..there].iter_mut().for_each(|disk| disk.free -= 1);
+        let (spare_sets, spare_width) = self.spare_sets;
+        if spare_sets > 0 && sets_possible(&rest, spare_width.min(self.disks_open())) < spare_sets {
+            return None;
+        }
+        let chosen = here[..there].iter().chain(&away[..seats]);
+        Some(chosen.map(|disk| (disk.id, self.take(disk.id))).collect())
+    }
+
     /// A chunk for a rebuild, of no disk in `avoid`; spare space is there for this.
     pub fn allocate_one(&mut self, avoid: &[DiskId]) -> Option<(DiskId, u32)> {
         let id = self.candidates(avoid).into_iter().min_by(Candidate::by_share)?.id;
@@ -174,7 +207,7 @@ impl Chunks {
     /// A chunk of this very disk, for data that moves there.
     pub fn allocate_on(&mut self, id: DiskId) -> Option<u32> {
         let disk = self.disks.get(&id)?;
-        (disk.is_open && disk.used.zeros() > 0).then(|| self.take(id))
+        (disk.gives == Gives::Chunks && disk.used.zeros() > 0).then(|| self.take(id))
     }
 
     /// All disks.
@@ -211,13 +244,31 @@ impl Chunks {
     /// Whether a disk takes new chunks.
     #[must_use]
     pub fn is_open(&self, id: DiskId) -> bool {
-        self.disks.get(&id).is_some_and(|disk| disk.is_open)
+        self.disks.get(&id).is_some_and(|disk| disk.gives == Gives::Chunks)
     }
 
     /// Disks that take new chunks, full ones as well.
     #[must_use]
     pub fn disks_open(&self) -> usize {
         self.open().count()
+    }
+
+    /// Disks that give seats only.
+    #[must_use]
+    pub fn disks_away(&self) -> usize {
+        self.disks.values().filter(|disk| disk.gives == Gives::Seats).count()
+    }
+
+    /// How many more sets of this width there is room for, each with so many seats of disks that
+    /// are away.
+    #[must_use]
+    pub fn sets_possible_with_seats(&self, width: usize, seats: usize) -> u64 {
+        assert!(seats < width, "somebody is there");
+        let of_others = self.sets_possible(width - seats);
+        match seats {
+            0 => of_others,
+            _ => of_others.min(sets_possible(&self.candidates_of(Gives::Seats), seats)),
+        }
     }
 
     /// How many more sets of this width there is room for beside the spare space.
@@ -245,12 +296,23 @@ impl Chunks {
     }
 
     fn open(&self) -> impl Iterator<Item = (DiskId, &Disk)> {
-        self.disks.iter().filter(|(_, disk)| disk.is_open).map(|(id, disk)| (*id, disk))
+        self.disks_that_give(Gives::Chunks)
+    }
+
+    fn disks_that_give(&self, gives: Gives) -> impl Iterator<Item = (DiskId, &Disk)> {
+        let disks = self.disks.iter().filter(move |(_, disk)| disk.gives == gives);
+        disks.map(|(id, disk)| (*id, disk))
     }
 
     fn candidates(&self, avoid: &[DiskId]) -> Vec<Candidate> {
+        let mut all = self.candidates_of(Gives::Chunks);
+        all.retain(|disk| !avoid.contains(&disk.id));
+        all
+    }
+
+    fn candidates_of(&self, gives: Gives) -> Vec<Candidate> {
         let used = self.disks.values().map(|disk| u64::from(disk.used.ones())).sum::<u64>();
-        let free = self.open().filter(|(id, disk)| disk.used.zeros() > 0 && !avoid.contains(id));
+        let free = self.disks_that_give(gives).filter(|(_, disk)| disk.used.zeros() > 0);
         free.map(|(id, disk)| Candidate {
             id,
             free: disk.used.zeros(),
@@ -364,12 +426,29 @@ mod tests {
     #[test]
     fn closed_and_avoided_disks_give_nothing() {
         let mut chunks = chunks(&[4, 4, 4]);
-        chunks.set_open(DiskId(1), false);
+        chunks.set_gives(DiskId(1), Gives::Nothing);
         assert_eq!((chunks.free(), chunks.disks_open()), (8, 2));
         assert_eq!(chunks.allocate(3, &[]), None);
         assert_eq!(chunks.allocate(2, &[DiskId(0)]), None);
         assert_eq!(chunks.allocate_one(&[DiskId(0)]), Some((DiskId(2), 0)));
         assert_eq!(chunks.counts(DiskId(2)), Some((4, 1)));
+    }
+
+    #[test]
+    fn a_disk_that_is_away_gives_a_seat_where_it_is_needed() {
+        let mut chunks = chunks(&[4, 4, 2]);
+        chunks.set_gives(DiskId(2), Gives::Seats);
+        assert_eq!((chunks.disks_open(), chunks.disks_away(), chunks.free()), (2, 1, 8));
+        assert_eq!(chunks.allocate(3, &[]), None);
+        assert_eq!(chunks.sets_possible_with_seats(3, 1), 2);
+        let set = chunks.allocate_seats(3, 1).unwrap();
+        assert_eq!(set.iter().map(|(disk, _)| disk.0).max(), Some(2));
+        chunks.set_spare(5);
+        assert_eq!(chunks.allocate_seats(3, 1), None, "that would be of what is kept");
+        chunks.set_spare(0);
+        assert!(chunks.allocate_seats(3, 1).is_some());
+        assert_eq!(chunks.allocate_seats(3, 1), None, "the one that is away is full");
+        assert_eq!(chunks.allocate_one(&[DiskId(0), DiskId(1)]), None, "nothing moves there");
     }
 
     #[test]

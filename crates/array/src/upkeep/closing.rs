@@ -7,6 +7,7 @@ use crate::DiskId;
 use crate::core::{Core, State};
 use crate::label::{MemberKind, MemberRecord, MemberState};
 use crate::raid::{Access, Disk};
+use crate::space::Gives;
 
 impl Core {
     /// Closes a disk that is to be emptied, or leaves it open as long as nothing else helps; whether
@@ -14,7 +15,12 @@ impl Core {
     pub(super) fn close_disk(&self, state: &mut State, disk: DiskId) -> bool {
         let works = self.raid.disks().get(disk).is_some_and(|disk| disk.access() == Access::Full);
         let is_needed = works && state.needs_open(disk, self.level);
-        state.space.open_disk(disk, is_needed);
+        let gives = match (works, is_needed) {
+            (true, true) => Gives::Chunks,
+            (true, false) => Gives::Nothing,
+            (false, _) => Gives::Seats,
+        };
+        state.space.set_gives(disk, gives);
         !is_needed
     }
 
@@ -31,7 +37,7 @@ impl Core {
             let works =
                 self.raid.disks().get(disk).is_some_and(|disk| disk.access() == Access::Full);
             if works && !state.space.chunks.is_open(disk) {
-                state.space.open_disk(disk, true);
+                state.space.set_gives(disk, Gives::Chunks);
             }
         }
     }

@@ -169,8 +169,7 @@ impl Core {
         let members = set.members();
         let others = members.iter().enumerate();
         let others = others.filter(|(at, seat)| *at != member && self.is_there(seat.disk));
-        self.is_there(members[member].disk)
-            || others.count() >= members.len() - set.losses_max()
+        self.is_there(members[member].disk) || others.count() >= members.len() - set.losses_max()
     }
 
     fn is_there(&self, disk: DiskId) -> bool {

@@ -8,6 +8,7 @@ use crate::core::Core;
 use crate::label::{self, Found, MemberState};
 use crate::membership::{Event, may_return};
 use crate::raid::Access;
+use crate::space::Gives;
 
 /// Failed reads after which a disk is asked whether it is there at all.
 const READ_ERRORS_MAX: u64 = 8;
@@ -127,7 +128,11 @@ impl Core {
                 let now = self.env.now();
                 state.returns.insert(disk, Return::after(last, out_since, now));
             }
-            state.space.open_disk(disk, !state.tables.leaving.contains(&disk));
+            let gives = match state.tables.leaving.contains(&disk) {
+                true => Gives::Nothing,
+                false => Gives::Chunks,
+            };
+            state.space.set_gives(disk, gives);
             is_taken = true;
             vec![Event::Found(vec![name]), Event::Behind]
         });
@@ -158,7 +163,7 @@ impl Core {
     pub(crate) async fn retire(self: &Arc<Self>, disk: DiskId) -> bool {
         let changed = self.change_label(|label, state| {
             // It was closed before, so nothing comes onto it any more.
-            state.space.open_disk(disk, false);
+            state.space.set_gives(disk, Gives::Nothing);
             if state.space.chunks.counts(disk).is_some_and(|(_, used)| used > 0) {
                 return Vec::new();
             }
@@ -167,7 +172,7 @@ impl Core {
             let leaves = state.away.contains_key(&disk) || state.tables.leaving.contains(&disk);
             if is_stale && !leaves {
                 // It came back in the meantime.
-                state.space.open_disk(disk, true);
+                state.space.set_gives(disk, Gives::Chunks);
                 return Vec::new();
             }
             vec![Event::Left(disk)]

@@ -3,30 +3,13 @@
 use std::sync::Arc;
 
 use array::api::{DiskState, VolumeSpec, VolumeState};
-use array::{Array, ArrayError, CreateOptions, Level, Member, OpenOptions, RingEnv};
+use array::{Array, ArrayError, Level, OpenOptions, RingEnv};
 use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, WriteFlags};
 
-use crate::common::{Shelf, bytes, data, read, run, sound, spec, write};
+use crate::common::{Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
 
 const MIB: usize = 1 << 20;
-
-async fn until(array: &Array, what: &str, is_so: impl Fn(&Array) -> bool) {
-    for _ in 0..2000 {
-        if is_so(array) {
-            return;
-        }
-        ring::sleep(std::time::Duration::from_millis(5)).await;
-    }
-    panic!("waited for long: {what}: {:?} {:?}", array.disks(), array.events(0));
-}
-
-fn refuse(shelf: &Shelf, disks: &[usize]) {
-    for disk in disks {
-        let fault = Fault::Fail(block::BlockError::NoSpace);
-        shelf.0[*disk].inject(Rule::always(Operation::Write, fault));
-    }
-}
 
 fn is_served(array: &Array, name: &str) -> bool {
     array.volume(name).is_ok_and(|volume| volume.state == VolumeState::Online)
@@ -56,7 +39,7 @@ fn both_halves_of_a_mirror_refuse_a_write_and_the_volume_comes_back() {
         assert_eq!(pair.len(), 2, "a mirror");
         let at = MIB as u64 + 4096;
         write(&volume, at, &bytes(4096, 9)).await;
-        refuse(&shelf, &pair);
+        pair.iter().for_each(|disk| shelf.refuse_writes(*disk));
         // The block cannot be brought to its place: the volume is set aside.
         drop(array.checkpoint().await);
         for disk in &pair {
@@ -121,15 +104,7 @@ fn a_snapshot_that_waits_is_kept_when_its_volume_is_set_aside() {
 fn an_array_whose_journal_disk_is_gone_opens_when_that_is_accepted() {
     run(async {
         let (shelf, fast) = (Shelf::new(4, 32), Shelf::new(1, 16));
-        let journal = fast.members().into_iter();
-        let journal = journal.map(|m| Member { name: "fast".into(), ..m }).collect();
-        let options = CreateOptions {
-            level: Level::Raid5,
-            chunk_bytes: Some(1 << 20),
-            journal,
-            ..Default::default()
-        };
-        let array = Array::create(Arc::new(RingEnv), shelf.members(), options).await.unwrap();
+        let array = shelf.create_with_journal(&fast).await;
         array.create_volume(spec("v", 8)).await.unwrap();
         let volume = array.device("v").unwrap();
         write(&volume, 0, &bytes(MIB, 1)).await;
@@ -154,7 +129,7 @@ fn an_array_whose_journal_disk_is_gone_opens_when_that_is_accepted() {
         drop((volume, array));
         let members = [shelf.members(), fast.members()].concat();
         let array = Array::open(Arc::new(RingEnv), members, OpenOptions::default()).await.unwrap();
-        until(&array, "all in", |a| a.disks().iter().all(|d| d.state == DiskState::Online)).await;
+        all_online(&array).await;
         let volume = array.device("v").unwrap();
         assert_eq!(read(&volume, 0, 4096).await, bytes(4096, 2));
         sound(&array).await;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use array::api::{Cache, VolumeSpec};
+use array::api::{Cache, DiskState, VolumeSpec};
 use array::{Array, CreateOptions, Level, Member, OpenOptions, RingEnv};
-use block::testing::FaultyDisk;
-use block::{BlockDevice, RamDisk, WriteFlags};
+use block::testing::{Fault, FaultyDisk, Operation, Rule};
+use block::{BlockDevice, BlockError, RamDisk, WriteFlags};
 use ring::{Buf, Data};
 
 /// Runs a test on a core.
@@ -38,6 +38,33 @@ impl Shelf {
         let options = CreateOptions { level, chunk_bytes: Some(1 << 20), ..Default::default() };
         let made = Array::create(Arc::new(RingEnv), self.members(), options).await;
         made.expect("an array of blank disks")
+    }
+
+    /// With disks for the journal alone.
+    pub(crate) async fn create_with_journal(&self, fast: &Shelf) -> Array {
+        let journal = fast.members().into_iter().enumerate();
+        let journal = journal.map(|(at, m)| Member { name: format!("fast-{at}"), ..m }).collect();
+        let options = CreateOptions {
+            level: Level::Raid5,
+            chunk_bytes: Some(1 << 20),
+            journal,
+            ..Default::default()
+        };
+        let made = Array::create(Arc::new(RingEnv), self.members(), options).await;
+        made.expect("an array of blank disks")
+    }
+
+    /// A disk fails whatever it is asked for, until it is healed.
+    pub(crate) fn pull(&self, disk: usize) {
+        for operation in [Operation::Read, Operation::Write, Operation::Flush] {
+            let fault = Fault::Fail(BlockError::Medium { at: 0 });
+            self.0[disk].inject(Rule::always(operation, fault));
+        }
+    }
+
+    /// A disk refuses writes for lack of space, until it is healed.
+    pub(crate) fn refuse_writes(&self, disk: usize) {
+        self.0[disk].inject(Rule::always(Operation::Write, Fault::Fail(BlockError::NoSpace)));
     }
 
     pub(crate) async fn open(&self) -> Array {
@@ -83,4 +110,20 @@ pub(crate) async fn read(device: &Arc<dyn BlockDevice>, at: u64, len: usize) -> 
 pub(crate) async fn sound(array: &Array) {
     let report = array.check().await.expect("it can be checked");
     assert_eq!(report.problems, Vec::<String>::new());
+}
+
+/// Waits until something is so, which must not take long.
+pub(crate) async fn until(array: &Array, what: &str, mut is_so: impl FnMut(&Array) -> bool) {
+    for _ in 0..2000 {
+        if is_so(array) {
+            return;
+        }
+        ring::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("waited for long: {what}: {:?} {:?} {:?}", array.disks(), array.jobs(), array.events(0));
+}
+
+pub(crate) async fn all_online(array: &Array) {
+    let is_online = |array: &Array| array.disks().iter().all(|d| d.state == DiskState::Online);
+    until(array, "all disks are online", is_online).await;
 }

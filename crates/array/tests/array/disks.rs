@@ -8,26 +8,9 @@ use array::{Array, ArrayError, Level, Member, OpenOptions, RingEnv};
 use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, WriteFlags};
 
-use crate::common::{Shelf, bytes, read, run, sound, spec, write};
+use crate::common::{Shelf, bytes, read, run, sound, spec, until, write};
 
 const MIB: usize = 1 << 20;
-
-fn pull(shelf: &Shelf, disk: usize) {
-    for operation in [Operation::Read, Operation::Write, Operation::Flush] {
-        shelf.0[disk]
-            .inject(Rule::always(operation, Fault::Fail(block::BlockError::Medium { at: 0 })));
-    }
-}
-
-async fn until(array: &Array, what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..2000 {
-        if is_so() {
-            return;
-        }
-        ring::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("waited for long: {what}: {:?} {:?} {:?}", array.disks(), array.jobs(), array.events(0));
-}
 
 fn state(array: &Array, disk: usize) -> DiskState {
     array.disks()[disk].state
@@ -45,7 +28,7 @@ fn every_level_goes_on_without_as_many_disks_as_it_may_lose() {
             write(&volume, 0, &one).await;
             array.checkpoint().await.unwrap();
             for disk in 0..losses {
-                pull(&shelf, disk);
+                shelf.pull(disk);
             }
             assert_eq!(read(&volume, 0, one.len()).await, one, "{level}");
             write(&volume, MIB as u64, &two).await;
@@ -59,7 +42,7 @@ fn every_level_goes_on_without_as_many_disks_as_it_may_lose() {
             for disk in 0..losses {
                 shelf.0[disk].heal();
             }
-            until(&array, "disks are back", || {
+            until(&array, "disks are back", |array| {
                 (0..losses).all(|d| state(&array, d) == DiskState::Online)
             })
             .await;
@@ -67,7 +50,7 @@ fn every_level_goes_on_without_as_many_disks_as_it_may_lose() {
             sound(&array).await;
             // What they were given is good: others may go now.
             for disk in losses..2 * losses {
-                pull(&shelf, disk);
+                shelf.pull(disk);
             }
             assert_eq!(read(&volume, 0, now.len()).await, now, "{level}");
             array.close().await.unwrap();
@@ -88,9 +71,9 @@ fn a_failed_disk_is_rebuilt_on_the_others() {
             array.fail_disk("disk-1").await.unwrap();
             let later = bytes(MIB, 9);
             write(&volume, 9 * MIB as u64, &later).await;
-            until(&array, "the disk has left", || array.disks().len() == 5).await;
+            until(&array, "the disk has left", |array| array.disks().len() == 5).await;
             // Whole again: any other may go.
-            pull(&shelf, 4);
+            shelf.pull(4);
             assert_eq!(read(&volume, 0, one.len()).await, one, "{level}");
             assert_eq!(read(&volume, 9 * MIB as u64, MIB).await, later, "{level}");
             array.close().await.unwrap();
@@ -110,9 +93,11 @@ fn a_disk_is_added_and_another_retired() {
         let new = Shelf::new(1, 32);
         let member = Member { name: "new".into(), ..new.members().remove(0) };
         array.replace_disk("disk-0", member).await.unwrap();
-        until(&array, "the old disk has left", || array.disks().iter().all(|d| d.name != "disk-0"))
-            .await;
-        pull(&shelf, 0);
+        until(&array, "the old disk has left", |array| {
+            array.disks().iter().all(|d| d.name != "disk-0")
+        })
+        .await;
+        shelf.pull(0);
         assert_eq!(read(&volume, 0, one.len()).await, one);
         sound(&array).await;
         array.close().await.unwrap();
@@ -154,7 +139,7 @@ fn a_damaged_block_is_healed_and_counted() {
             assert_eq!(read(&volume, 0, one.len()).await, one);
         }
         sound(&array).await;
-        until(&array, "healed", || array.disks()[2].healed_blocks >= rotten).await;
+        until(&array, "healed", |array| array.disks()[2].healed_blocks >= rotten).await;
         assert!(array.disks()[2].errors_read >= 1);
         array.close().await.unwrap();
     });
@@ -205,19 +190,19 @@ fn a_volume_that_lost_too_many_disks_waits_for_them_and_others_go_on() {
         array.checkpoint().await.unwrap();
         // In the journal when the disk goes: it must not get lost there.
         write(&weak, 4096, &two[..4096]).await;
-        pull(&shelf, 5);
+        shelf.pull(5);
         for round in 0..20u64 {
             write(&strong, round * 8192, &two[..8192]).await;
             array.checkpoint().await.unwrap();
         }
-        until(&array, "the weak volume is lost", || {
+        until(&array, "the weak volume is lost", |array| {
             array.volume("weak").unwrap().state == VolumeState::Lost
         })
         .await;
         assert_eq!(read(&strong, 0, 8192).await, two[..8192]);
         assert!(weak.read(0, 4 * MIB).await.is_err());
         shelf.0[5].heal();
-        until(&array, "the weak volume is back", || {
+        until(&array, "the weak volume is back", |array| {
             array.volume("weak").unwrap().state == VolumeState::Online
         })
         .await;
@@ -236,29 +221,21 @@ fn a_volume_that_lost_too_many_disks_waits_for_them_and_others_go_on() {
 fn a_journal_of_its_own_is_needed_and_mirrored_when_there_are_two() {
     run(async {
         let (shelf, fast) = (Shelf::new(4, 32), Shelf::new(2, 16));
-        let named = |(at, m): (usize, Member)| Member { name: format!("fast-{at}"), ..m };
-        let journal: Vec<Member> = fast.members().into_iter().enumerate().map(named).collect();
-        let options = array::CreateOptions {
-            level: Level::Raid5,
-            chunk_bytes: Some(1 << 20),
-            journal: journal.clone(),
-            ..Default::default()
-        };
-        let env = Arc::new(RingEnv);
-        let array = Array::create(env.clone(), shelf.members(), options).await.unwrap();
+        let array = shelf.create_with_journal(&fast).await;
         array.create_volume(spec("v", 8)).await.unwrap();
         let volume = array.device("v").unwrap();
         let one = bytes(12288, 1);
         write(&volume, 4096, &one).await;
         // One of the two dies with its half of the mirror.
-        pull(&fast, 0);
+        fast.pull(0);
         write(&volume, 65536, &one).await;
         drop((volume, array));
+        let env = Arc::new(RingEnv);
         let without = Array::open(env.clone(), shelf.members(), OpenOptions::default()).await;
         let text = without.unwrap_err().to_string();
         assert!(text.contains("journal"), "{text}");
         let mut members = shelf.members();
-        members.push(journal[1].clone());
+        members.push(fast.members().remove(1));
         let array = Array::open(env, members, OpenOptions::default()).await.unwrap();
         let volume = array.device("v").unwrap();
         assert_eq!(read(&volume, 4096, one.len()).await, one);
@@ -284,7 +261,7 @@ fn a_suspect_disk_that_others_cannot_do_without_stays_in_use_and_says_so() {
         for at in (0..8 * MIB).step_by(16 << 10) {
             read(&volume, at as u64, 4096).await;
         }
-        until(&array, "the disk is suspect", || state(&array, 1) == DiskState::Suspect).await;
+        until(&array, "the disk is suspect", |array| state(&array, 1) == DiskState::Suspect).await;
         let reason = array.disks()[1].reason.clone();
         assert!(reason.contains("add a disk"), "{reason}");
         // All that the disks can take is still there for hosts.
@@ -299,8 +276,10 @@ fn a_suspect_disk_that_others_cannot_do_without_stays_in_use_and_says_so() {
         let new = Shelf::new(1, 64);
         let member = Member { name: "new".into(), ..new.members().remove(0) };
         array.add_disk(member).await.unwrap();
-        until(&array, "it has left", || array.disks().iter().all(|disk| disk.name != "disk-1"))
-            .await;
+        until(&array, "it has left", |array| {
+            array.disks().iter().all(|disk| disk.name != "disk-1")
+        })
+        .await;
         shelf.0[1].heal();
         assert_eq!(read(&volume, 0, 8 * MIB).await, bytes(8 * MIB, 1));
         array.close().await.unwrap();
@@ -325,14 +304,14 @@ fn blocks_are_healed_while_a_rebuild_runs() {
             disk.inject(slow.at(CHUNKS_AT..63 << 20));
         }
         array.fail_disk("disk-5").await.unwrap();
-        let rebuilds = || array.jobs().iter().any(|job| job.kind == JobKind::Rebuild);
+        let rebuilds = |array: &Array| array.jobs().iter().any(|job| job.kind == JobKind::Rebuild);
         until(&array, "the rebuild runs", rebuilds).await;
         for at in (0..32 * MIB).step_by(64 << 10) {
             assert_eq!(read(&volume, at as u64, 4096).await, whole[at..at + 4096]);
             assert_eq!(read(&volume, at as u64, 4096).await, whole[at..at + 4096]);
         }
-        until(&array, "a block is healed", || array.disks()[0].healed_blocks > 0).await;
-        assert!(rebuilds(), "it did not wait for the rebuild");
+        until(&array, "a block is healed", |array| array.disks()[0].healed_blocks > 0).await;
+        assert!(rebuilds(&array), "it did not wait for the rebuild");
         array.close().await.unwrap();
     });
 }

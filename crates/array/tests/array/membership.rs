@@ -4,17 +4,12 @@
 use std::sync::Arc;
 
 use array::api::DiskState;
-use array::{Array, ArrayError, CreateOptions, Level, Member, OpenOptions, RingEnv};
+use array::{Array, ArrayError, Level, Member, OpenOptions, RingEnv};
 use block::testing::{Fault, Operation, Rule};
 
-use crate::common::{Shelf, bytes, data, read, run, spec, write};
+use crate::common::{Shelf, all_online, bytes, data, read, run, spec, until, write};
 
 const MIB: usize = 1 << 20;
-
-fn refuse_writes(shelf: &Shelf, disk: usize) {
-    let fault = Fault::Fail(block::BlockError::NoSpace);
-    shelf.0[disk].inject(Rule::always(Operation::Write, fault));
-}
 
 fn member(shelf: &Shelf, index: usize, name: &str) -> Member {
     Member { name: name.into(), ..shelf.members().remove(index) }
@@ -24,40 +19,17 @@ async fn open(members: Vec<Member>) -> Result<Array, ArrayError> {
     Array::open(Arc::new(RingEnv), members, OpenOptions::default()).await
 }
 
-async fn with_journal(shelf: &Shelf, fast: &Shelf) -> Array {
-    let journal = fast.members().into_iter().enumerate();
-    let journal = journal.map(|(at, m)| Member { name: format!("fast-{at}"), ..m }).collect();
-    let options = CreateOptions {
-        level: Level::Raid5,
-        chunk_bytes: Some(1 << 20),
-        journal,
-        ..Default::default()
-    };
-    let made = Array::create(Arc::new(RingEnv), shelf.members(), options).await;
-    made.expect("an array of blank disks")
-}
-
-async fn until(array: &Array, what: &str, is_so: impl Fn(&Array) -> bool) {
-    for _ in 0..2000 {
-        if is_so(array) {
-            return;
-        }
-        ring::sleep(std::time::Duration::from_millis(5)).await;
-    }
-    panic!("waited for long: {what}: {:?} {:?}", array.disks(), array.events(0));
-}
-
 #[test]
 fn the_only_journal_disk_refuses_writes_and_the_journal_goes_to_the_others() {
     run(async {
         let (shelf, fast) = (Shelf::new(4, 32), Shelf::new(1, 16));
-        let array = with_journal(&shelf, &fast).await;
+        let array = shelf.create_with_journal(&fast).await;
         array.create_volume(spec("v", 8)).await.unwrap();
         let volume = array.device("v").unwrap();
         let one = bytes(4096, 1);
         for block in 0..200u64 {
             if block == 100 {
-                refuse_writes(&fast, 0);
+                fast.refuse_writes(0);
             }
             write(&volume, block * 4096, &one).await;
         }
@@ -88,7 +60,7 @@ fn all_holders_refuse_for_a_moment_and_the_array_opens_again() {
         let volume = array.device("v").unwrap();
         let one = bytes(8192, 1);
         write(&volume, 4096, &one).await;
-        (0..6).for_each(|disk| refuse_writes(&shelf, disk));
+        (0..6).for_each(|disk| shelf.refuse_writes(disk));
         let two = data(&bytes(8192, 2));
         assert!(volume.write(65536, two, block::WriteFlags::DURABLE).await.is_err());
         assert!(array.checkpoint().await.is_err(), "it has stopped");
@@ -153,7 +125,7 @@ fn a_mirror_that_was_cut_off_and_lost_a_disk_opens_and_takes_it_back() {
         assert_eq!(missing.name, "disk-0", "by the path where it was last");
         drop((volume, array));
         let array = shelf.open().await;
-        until(&array, "whole", |a| a.disks().iter().all(|d| d.state == DiskState::Online)).await;
+        all_online(&array).await;
         let volume = array.device("v").unwrap();
         array.checkpoint().await.unwrap();
         // What it was given is good.
@@ -291,7 +263,7 @@ fn two_disks_whose_flush_fails_once_lose_nothing_that_was_answered() {
 fn the_only_journal_disk_retires_and_commands_are_answered() {
     run(async {
         let (shelf, fast) = (Shelf::new(3, 32), Shelf::new(1, 16));
-        let array = with_journal(&shelf, &fast).await;
+        let array = shelf.create_with_journal(&fast).await;
         array.create_volume(spec("v", 8)).await.unwrap();
         let volume = array.device("v").unwrap();
         write(&volume, 0, &bytes(4096, 1)).await;

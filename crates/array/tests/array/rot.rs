@@ -9,7 +9,7 @@ use array::{
 };
 use block::{BlockDevice, BlockError, WriteFlags};
 
-use crate::common::{Shelf, data, read, run, sound, spec, write};
+use crate::common::{Shelf, all_online, data, read, run, sound, spec, until, write};
 
 const MIB: u64 = 1 << 20;
 /// What lies below this on a disk of 32 MiB are labels, checkpoints and the journal.
@@ -60,16 +60,6 @@ async fn spoil(disk: &Arc<dyn BlockDevice>, is_chosen: impl Fn(&[u8]) -> bool) -
     spoiled
 }
 
-async fn until(array: &Array, what: &str, is_so: impl Fn(&Array) -> bool) {
-    for _ in 0..2000 {
-        if is_so(array) {
-            return;
-        }
-        ring::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("waited for long: {what}: {:?} {:?} {:?}", array.disks(), array.jobs(), array.events(0));
-}
-
 /// Each disk in turn is away at a start, and back at the next: all data is there without it.
 async fn without_each(shelf: &Shelf, mut array: Array, look: impl AsyncFn(&Array)) -> Array {
     for away in 0..shelf.0.len() {
@@ -81,8 +71,7 @@ async fn without_each(shelf: &Shelf, mut array: Array, look: impl AsyncFn(&Array
         look(&array).await;
         array.close().await.expect("it ends well");
         array = shelf.open().await;
-        let all_online = |array: &Array| array.disks().iter().all(|d| d.state == DiskState::Online);
-        until(&array, "the disk is back", all_online).await;
+        all_online(&array).await;
     }
     array
 }
