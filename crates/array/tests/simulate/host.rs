@@ -163,6 +163,8 @@ impl<S: Subject> Request<'_, S> {
     }
 
     fn end(&self, change: &Change, outcome: Outcome) {
+        let Range { start, end } = self.range;
+        self.machine.env.note(format!("{} sectors {start} to {end}: {outcome:?}", self.volume));
         self.machine.model.borrow_mut().end(&self.volume, change, outcome);
     }
 
@@ -322,6 +324,7 @@ impl<S: Subject> Request<'_, S> {
             Err(_) if self.machine.is_overtaxed() => return,
             answer => answer.unwrap_or_else(|error| self.fail(error)),
         }
+        self.machine.env.note(format!("{} is flushed", self.volume));
         self.machine.model.borrow_mut().volume(&self.volume).contents.flushed(begun);
     }
 }

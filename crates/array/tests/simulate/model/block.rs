@@ -104,7 +104,10 @@ impl Block {
     /// The write was answered at `time`, so it has happened; unless it is `durable`, a loss of
     /// power may bring back what it replaced.
     pub(crate) fn answered(&mut self, op: Op, time: u64, durable: bool) {
-        let before: BTreeSet<Content> = self.contents().collect();
+        // What it may have replaced; beside other writes it may be there again, and yet go.
+        let had_not = |possible: &&Possible| !possible.happened.contains(&op);
+        let before: Vec<Content> =
+            self.possible.iter().filter(had_not).map(|possible| possible.content).collect();
         let patch = self.close(op);
         self.possible.retain(|possible| possible.happened.contains(&op));
         self.forget(op);
@@ -114,8 +117,7 @@ impl Block {
                 *content = patch.apply(*content);
             }
         } else {
-            let after: BTreeSet<Content> = self.contents().collect();
-            self.past.extend(before.difference(&after).map(|&content| (content, time)));
+            self.past.extend(before.into_iter().map(|content| (content, time)));
         }
         self.tidy();
     }
@@ -220,6 +222,20 @@ mod tests {
         assert_eq!((contents(&block), block.sure()), ([ZERO, all(1)].into(), None));
         block.answered(1, 1, true);
         assert_eq!(block.sure(), Some(all(1)));
+    }
+
+    #[test]
+    fn what_a_volatile_write_replaced_may_come_back_though_it_could_be_there_still() {
+        let mut block = Block::default();
+        block.begin(1, whole(1));
+        block.begin(2, whole(2));
+        block.answered(1, 1, false);
+        block.answered(2, 2, false);
+        assert_eq!(contents(&block), [all(1), all(2)].into());
+        assert!(block.observe(all(2)));
+        block.flushed(1);
+        block.power_cut();
+        assert_eq!(contents(&block), [all(1), all(2)].into(), "the second was not flushed");
     }
 
     #[test]
