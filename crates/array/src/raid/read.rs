@@ -143,6 +143,12 @@ pub(super) struct Fetched {
 }
 
 impl Fetched {
+    /// A block of `rows` was found.
+    fn put(&mut self, rows: &Range<usize>, row: usize, block: &[u8]) {
+        self.bytes[(row - rows.start) * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(block);
+        self.missing &= !(1 << row);
+    }
+
     /// Says which copies are wrong: those of blocks that were found elsewhere. Where nothing
     /// matched, what was asked for may not be what should be there any more: the place has new
     /// contents that its reader does not know of, and no disk is to blame.
@@ -319,7 +325,7 @@ impl Raid {
             Fetched { bytes, missing: mask_of(rows), bad: Vec::new(), wrong: Vec::new() };
         let mut odd: Vec<(DiskId, usize)> = Vec::new();
         let is_data = strip < set.shape().columns();
-        let mut raw: Vec<(usize, Data)> = Vec::new();
+        let mut raw: Vec<(usize, Vec<u8>)> = Vec::new();
         let mut copies = self.copies(set, stripe, strip);
         copies.retain(|copy| Some(copy.disk.id()) != without && !is_computed);
         copies.sort_by_key(|copy| Some(copy.disk.id()) != first);
@@ -339,30 +345,23 @@ impl Raid {
                     })
                 };
                 let is_unknown = is_data && crcs(strip, row).is_none();
-                if wanted.is_by_parity && is_unknown && block.is_some() {
-                    let at = (row - loaded.first) * BLOCK_BYTES;
-                    raw.push((row, loaded.data.slice(at..at + BLOCK_BYTES)));
+                if let Some(block) = block.filter(|_| wanted.is_by_parity && is_unknown) {
+                    raw.push((row, block.to_vec()));
                     continue;
                 }
                 if let Some(block) = block.filter(fits) {
-                    found.bytes[(row - rows.start) * BLOCK_BYTES..][..BLOCK_BYTES]
-                        .copy_from_slice(block);
-                    found.missing &= !(1 << row);
+                    found.put(rows, row, block);
                     continue;
                 }
                 odd.push((copy.disk.id(), row));
             }
         }
         if found.missing != 0 && set.shape().parity() > 0 {
-            self.reconstruct(wanted, &mut found).await?;
+            self.reconstruct(wanted, &raw, &mut found).await?;
         }
         for (row, block) in raw {
             if found.missing >> row & 1 == 1 {
-                block.copy_to(
-                    0,
-                    &mut found.bytes[(row - rows.start) * BLOCK_BYTES..][..BLOCK_BYTES],
-                );
-                found.missing &= !(1 << row);
+                found.put(rows, row, &block);
             }
         }
         let odd_rows = odd.iter().fold(0, |mask, (_, row)| mask | 1 << row);
@@ -397,19 +396,19 @@ impl Raid {
                 };
                 let slot = set.shape().slot(stripe, strip);
                 if (Expected { set: set.id(), slot, first: row, crcs: &[crc] }).is_met(block) {
-                    found.bytes[(row - rows.start) * BLOCK_BYTES..][..BLOCK_BYTES]
-                        .copy_from_slice(block);
-                    found.missing &= !(1 << row);
+                    found.put(rows, row, block);
                 }
             }
         }
         Ok(())
     }
 
-    /// Computes what is missing from the other strips.
+    /// Computes what is missing from the other strips; `raw` is what the strip's own holder has of
+    /// blocks that nobody owns.
     async fn reconstruct(
         &self,
         wanted: &Wanted<'_>,
+        raw: &[(usize, Vec<u8>)],
         found: &mut Fetched,
     ) -> Result<(), BlockError> {
         let Wanted { set, stripe, strip, crcs, .. } = *wanted;
@@ -425,6 +424,12 @@ impl Raid {
             rows.copies[column].as_ref().map(|copy| (copy.disk.id(), column, row))
         };
         found.wrong = wrong.filter_map(on_disk).collect();
+        // Of two parities one may have rotted: what the other gives too is right.
+        for (row, block) in raw {
+            if rows.confirms(*row, strip, block) {
+                found.put(&wanted.rows, *row, block);
+            }
+        }
         self.solve_missing(&rows, wanted, found, false);
         if found.missing != 0 && strip < set.shape().columns() {
             self.add_stale(set, &mut rows, hull(found.missing), crcs).await?;

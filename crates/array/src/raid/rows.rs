@@ -184,6 +184,24 @@ impl Rows {
         None
     }
 
+    /// Whether some parity and the other data columns give this block of a data column.
+    pub(super) fn confirms(&self, row: usize, column: usize, block: &[u8]) -> bool {
+        let columns = 0..self.shape.columns();
+        let others: Option<SmallVec<[&[u8]; 8]>> = columns
+            .map(|at| if at == column { Some(&[][..]) } else { self.block(at, row) })
+            .collect();
+        let (Some(others), (p, q)) = (others, self.parity(row)) else { return false };
+        let mut to = [0; BLOCK_BYTES];
+        let by_p = p.is_some_and(|p| {
+            parity::data_from_p(&others, column, p, &mut to);
+            to == *block
+        });
+        by_p || q.is_some_and(|q| {
+            parity::data_from_q(&others, column, q, &mut to);
+            to == *block
+        })
+    }
+
     /// A block of a data column, computed if it is missing; `None` if it cannot be. Empty where
     /// nothing was written.
     pub(super) fn get(&self, column: usize, row: usize, crcs: Crcs<'_>) -> Option<Cow<'_, [u8]>> {

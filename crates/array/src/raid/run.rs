@@ -15,7 +15,7 @@ use super::Raid;
 use super::disks::Disk;
 use super::io::{Target, still};
 use super::record::Seat;
-use super::rows::{Loaded, NO_CRCS, Rows};
+use super::rows::{Crcs, Loaded, NO_CRCS, Rows};
 use super::set::Set;
 
 /// A member of a set that can give what it holds of a run.
@@ -63,13 +63,15 @@ impl Raid {
             return false;
         }
         let is_copy = sources.len() == 1;
-        if is_copy && set.shape().parity() > 0 && !is_all_known(set, &stripes, member, crcs) {
-            // What nobody owns any more may have rotted, and the parity still counts on it.
+        let has_choice = is_copy || set.shape().parity() > 1;
+        if has_choice && set.shape().parity() > 0 && !is_all_known(set, &stripes, member, crcs) {
+            // What nobody owns any more may have rotted, and the parity still counts on it; and of
+            // two parities one may have.
             return false;
         }
         let data = match is_copy {
             true => read.pop(),
-            false => computed(set, &stripes, member, &sources, &read)
+            false => computed(set, &stripes, member, (&sources, &read), crcs)
                 .filter(|data| is_proved(set, &stripes, member, data, crcs)),
         };
         let Some(data) = data else { return false };
@@ -181,13 +183,14 @@ fn is_all_known(
     })
 }
 
-/// What a member of a parity set holds, from what others do.
+/// What a member of a parity set holds, from what others do. A parity only of data that is proved:
+/// not by another parity, which may have rotted.
 fn computed(
     set: &Set,
     stripes: &Range<u32>,
     member: usize,
-    sources: &[Source],
-    read: &[Data],
+    (sources, read): (&[Source], &[Data]),
+    crcs: &dyn Fn(u32, usize, usize) -> Option<u32>,
 ) -> Option<Data> {
     let shape = set.shape();
     let mut bytes = Buf::alloc(stripes.len() * CLUSTER_BYTES)?;
@@ -203,8 +206,15 @@ fn computed(
         let copies = vec![None; strips.len()];
         let rows = Rows { set: set.id(), stripe, shape, written, strips, copies };
         let strip = shape.strip_of(stripe, member);
+        let crc_of = |column: usize, row: usize| crcs(stripe, column, row);
+        let known: Crcs<'_> = if strip < shape.columns() { NO_CRCS } else { &crc_of };
         for (row, to) in (0..CLUSTER_BLOCKS).zip(to.chunks_exact_mut(BLOCK_BYTES)) {
-            rows.compute(row, strip, NO_CRCS, to)?;
+            let is_proved =
+                |column| rows.block(column, row).is_some() || crc_of(column, row).is_some();
+            if strip >= shape.columns() && !(0..shape.columns()).all(is_proved) {
+                return None;
+            }
+            rows.compute(row, strip, known, to)?;
         }
     }
     Some(bytes.freeze())

@@ -256,9 +256,12 @@ fn refresh_and_heal_say_when_it_is_not_the_moment() {
 #[test]
 fn a_rebuild_takes_nothing_that_is_not_proved() {
     on_a_core(async {
-        for (level, members) in redundant() {
+        for ((level, members), is_gone) in redundant().flat_map(|set| [(set, false), (set, true)]) {
             for rotten in 0..usize::from(members) {
                 let (rig, columns) = filled(level, members).await;
+                if is_gone && rig.losses_max() < 2 {
+                    continue;
+                }
                 let seat = rig.set.members()[rotten];
                 for stripe in 0..STRIPES - 1 {
                     let block = stripe as usize * 5;
@@ -267,10 +270,15 @@ fn a_rebuild_takes_nothing_that_is_not_proved() {
                 // The operator replaces another disk, which is well, and then the rotten one goes.
                 let healthy = (rotten + 1) % usize::from(members);
                 rig.set.set_replacement(healthy, Seat { disk: DiskId(members), chunk: 1 }).unwrap();
+                if is_gone {
+                    rig.raid.disks().remove(DiskId(healthy as u16));
+                }
                 let known = |stripe: u32, column, row| {
                     rig.known(stripe, u64::from(stripe) * 10)(column, row)
                 };
-                rig.raid.refresh_run(&rig.set, 0..STRIPES - 1, &known).await;
+                for stripe in 0..STRIPES - 1 {
+                    rig.raid.refresh_run(&rig.set, stripe..stripe + 1, &known).await;
+                }
                 for stripe in 0..STRIPES {
                     let is_filled = stripe < STRIPES - 1;
                     let crc_of = |column: usize, row: usize| {
@@ -288,7 +296,41 @@ fn a_rebuild_takes_nothing_that_is_not_proved() {
                 assert!(promote(&rig.set).is_some());
                 rig.raid.disks().remove(DiskId(rotten as u16));
                 expect_all(&rig, &columns).await;
+                for other in rig.set.members().iter().map(|seat| usize::from(seat.disk.0)) {
+                    if is_gone && other != rotten {
+                        rig.lose(&[other]);
+                        expect_all(&rig, &columns).await;
+                        rig.bring_back(other);
+                    }
+                }
             }
+        }
+    });
+}
+
+#[test]
+fn of_two_parities_the_one_that_rotted_does_not_decide_what_a_freed_column_gets() {
+    on_a_core(async {
+        for parity in [2, 3] {
+            let (rig, _) = filled(Some(Level::Raid6), 4).await;
+            let all = rig.known(1, 10);
+            let known = |column: usize, row: usize| (column == 0).then(|| all(column, row))?;
+            let (member, _) = rig.place(1, 1, 0);
+            rig.corrupt(1, parity, 6);
+            rig.set.set_replacement(member, Seat { disk: DiskId(4), chunk: 1 }).unwrap();
+            let run = |_: u32, column: usize, row: usize| known(column, row);
+            assert!(!rig.raid.refresh_run(&rig.set, 1..2, &run).await, "nothing proves it");
+            let proof = Proof { crcs: &known, is_sure: true };
+            rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+            for stripe in [0, 2, 3] {
+                rig.raid.refresh_stripe(&rig.set, stripe, Proof::NOTHING).await.unwrap();
+            }
+            rig.set.flush_begins();
+            rig.set.flush_ends();
+            assert!(promote(&rig.set).is_some());
+            // The parity that is right still gives the column that lives, whoever goes.
+            rig.lose(&[rig.place(1, 0, 0).0, rig.place(1, parity, 0).0]);
+            rig.expect(1, 0, &cluster(10)).await;
         }
     });
 }
