@@ -14,7 +14,7 @@ use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, DiskId, SetId, block_checksum};
 
 use super::heal::Heal;
 use super::io::{Copy, is_passing, still};
-use super::rows::{Crcs, Rows, hull, mask_of, rows_of};
+use super::rows::{Crcs, Loaded, Rows, hull, mask_of, rows_of};
 use super::set::Set;
 use super::{Raid, ReadError};
 
@@ -98,9 +98,9 @@ pub(super) struct Wanted<'a> {
     /// To be computed from the rest of the stripe, whatever copies there are: a parity has no
     /// checksum of its own.
     pub(super) is_computed: bool,
-    /// When nobody has a block as it should be, one that missed something may have it. That is no
-    /// word about the others: they may have newer contents than the checksum is of. Where there are
-    /// no others it may have it in any case.
+    /// When nobody has a block as it should be, one that missed something may have it. Only for whom
+    /// the checksum is beyond doubt: where it is older than what others have, it would bring back
+    /// what they have overwritten.
     pub(super) may_be_stale: bool,
     /// What has no checksum is computed from the parity, which counts on it, before it is taken as
     /// it is.
@@ -325,7 +325,7 @@ impl Raid {
             Fetched { bytes, missing: mask_of(rows), bad: Vec::new(), wrong: Vec::new() };
         let mut odd: Vec<(DiskId, usize)> = Vec::new();
         let is_data = strip < set.shape().columns();
-        let mut raw: Vec<(usize, Vec<u8>)> = Vec::new();
+        let mut raw: Vec<(usize, Loaded)> = Vec::new();
         let mut copies = self.copies(set, stripe, strip);
         copies.retain(|copy| Some(copy.disk.id()) != without && !is_computed);
         copies.sort_by_key(|copy| Some(copy.disk.id()) != first);
@@ -345,8 +345,8 @@ impl Raid {
                     })
                 };
                 let is_unknown = is_data && crcs(strip, row).is_none();
-                if let Some(block) = block.filter(|_| wanted.is_by_parity && is_unknown) {
-                    raw.push((row, block.to_vec()));
+                if wanted.is_by_parity && is_unknown && block.is_some() {
+                    raw.push((row, loaded.clone()));
                     continue;
                 }
                 if let Some(block) = block.filter(fits) {
@@ -359,38 +359,31 @@ impl Raid {
         if found.missing != 0 && set.shape().parity() > 0 {
             self.reconstruct(wanted, &raw, &mut found).await?;
         }
-        for (row, block) in raw {
-            if found.missing >> row & 1 == 1 {
-                found.put(rows, row, &block);
+        for (row, held) in &raw {
+            if let Some(block) = held.block(*row).filter(|_| found.missing >> row & 1 == 1) {
+                found.put(rows, *row, block);
             }
         }
-        let odd_rows = odd.iter().fold(0, |mask, (_, row)| mask | 1 << row);
         found.settle(odd);
-        let untouched = if wanted.may_be_stale { u16::MAX } else { !odd_rows };
-        if found.missing & untouched != 0 {
-            self.take_stale(wanted, &mut found, untouched).await?;
+        if found.missing != 0 && wanted.may_be_stale {
+            self.take_stale(wanted, &mut found).await?;
         }
         Ok(found)
     }
 
     /// Takes what is missing from copies that missed something, where a checksum proves it: more
     /// disks than the level survives may have been out at once, and each lacks only a little.
-    async fn take_stale(
-        &self,
-        wanted: &Wanted<'_>,
-        found: &mut Fetched,
-        allowed: u16,
-    ) -> Result<(), BlockError> {
+    async fn take_stale(&self, wanted: &Wanted<'_>, found: &mut Fetched) -> Result<(), BlockError> {
         let Wanted { set, stripe, strip, ref rows, crcs, without, .. } = *wanted;
         if strip >= set.shape().columns() {
             return Ok(());
         }
         for copy in self.stale_copies(set, stripe, strip) {
-            if found.missing & allowed == 0 || Some(copy.disk.id()) == without {
+            if found.missing == 0 || Some(copy.disk.id()) == without {
                 continue;
             }
-            let loaded = self.load(set, stripe, &copy, hull(found.missing & allowed)).await?;
-            for row in rows_of(found.missing & allowed) {
+            let loaded = self.load(set, stripe, &copy, hull(found.missing)).await?;
+            for row in rows_of(found.missing) {
                 let (Some(crc), Some(block)) = (crcs(strip, row), loaded.block(row)) else {
                     continue;
                 };
@@ -408,7 +401,7 @@ impl Raid {
     async fn reconstruct(
         &self,
         wanted: &Wanted<'_>,
-        raw: &[(usize, Vec<u8>)],
+        raw: &[(usize, Loaded)],
         found: &mut Fetched,
     ) -> Result<(), BlockError> {
         let Wanted { set, stripe, strip, crcs, .. } = *wanted;
@@ -425,13 +418,15 @@ impl Raid {
         };
         found.wrong = wrong.filter_map(on_disk).collect();
         // Of two parities one may have rotted: what the other gives too is right.
-        for (row, block) in raw {
-            if rows.confirms(*row, strip, block) {
+        for (row, held) in raw {
+            if let Some(block) = held.block(*row)
+                && rows.confirms(*row, strip, held.clone(), crcs)
+            {
                 found.put(&wanted.rows, *row, block);
             }
         }
         self.solve_missing(&rows, wanted, found, false);
-        if found.missing != 0 && strip < set.shape().columns() {
+        if found.missing != 0 && wanted.may_be_stale && strip < set.shape().columns() {
             self.add_stale(set, &mut rows, hull(found.missing), crcs).await?;
             self.solve_missing(&rows, wanted, found, true);
         }

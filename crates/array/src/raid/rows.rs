@@ -38,7 +38,7 @@ pub(super) fn hull(mask: u16) -> Range<usize> {
 }
 
 /// Blocks of one strip, as a disk gave them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Loaded {
     /// Memory that stands still.
     pub(super) data: Data,
@@ -184,21 +184,43 @@ impl Rows {
         None
     }
 
-    /// Whether some parity and the other data columns give this block of a data column.
-    pub(super) fn confirms(&self, row: usize, column: usize, block: &[u8]) -> bool {
+    /// Whether a block of a data column that nobody owns is what the parity counts on: some parity
+    /// gives it too, or with it what is gone comes out as its checksum says.
+    pub(super) fn confirms(
+        &mut self,
+        row: usize,
+        column: usize,
+        held: Loaded,
+        crcs: Crcs<'_>,
+    ) -> bool {
+        let before = self.strips[column].replace(held);
+        let is_right = self.is_right(row, column, crcs);
+        self.strips[column] = before;
+        is_right
+    }
+
+    fn is_right(&self, row: usize, column: usize, crcs: Crcs<'_>) -> bool {
         let columns = 0..self.shape.columns();
-        let others: Option<SmallVec<[&[u8]; 8]>> = columns
-            .map(|at| if at == column { Some(&[][..]) } else { self.block(at, row) })
-            .collect();
-        let (Some(others), (p, q)) = (others, self.parity(row)) else { return false };
+        let gone: SmallVec<[usize; 8]> =
+            columns.clone().filter(|at| self.block(*at, row).is_none()).collect();
         let mut to = [0; BLOCK_BYTES];
+        if !gone.is_empty() {
+            return gone.into_iter().all(|gone| {
+                let Some(crc) = crcs(gone, row) else { return false };
+                let solved = self.solve(row, gone, Some(crc), &mut to);
+                solved.is_some_and(|solved| solved.wrong != Some(column))
+            });
+        }
+        let data: SmallVec<[&[u8]; 8]> =
+            columns.filter_map(|column| self.block(column, row)).collect();
+        let (p, q) = self.parity(row);
         let by_p = p.is_some_and(|p| {
-            parity::data_from_p(&others, column, p, &mut to);
-            to == *block
+            parity::data_from_p(&data, column, p, &mut to);
+            to == *data[column]
         });
         by_p || q.is_some_and(|q| {
-            parity::data_from_q(&others, column, q, &mut to);
-            to == *block
+            parity::data_from_q(&data, column, q, &mut to);
+            to == *data[column]
         })
     }
 

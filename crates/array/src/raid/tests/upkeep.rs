@@ -67,6 +67,55 @@ fn a_heal_that_came_too_late_changes_nothing() {
     });
 }
 
+/// Who missed a change matches the checksum from before it: that proves nothing.
+#[test]
+fn what_a_disk_missed_does_not_come_back_from_it() {
+    on_a_core(async {
+        for (level, members) in redundant() {
+            let (rig, _) = filled(level, members).await;
+            let old = rig.known(1, 10);
+            let newest = [change(0, 4, &[4711])];
+            let has_parity = rig.set.shape().parity() > 0;
+            // Once the holder of the data is away, once somebody else.
+            for away in 0..usize::from(members) {
+                let rig = filled(level, members).await.0;
+                rig.raid.disks().remove(DiskId(away as u16));
+                if has_parity {
+                    let update = rig.raid.plan_update(&rig.set, 1, &newest, &old).await.unwrap();
+                    rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+                } else {
+                    let slot = rig.set.shape().slot(1, 0);
+                    rig.raid.write_slot(&rig.set, slot, 4, blocks(&[4711]), FLAGS).await.unwrap();
+                }
+                rig.bring_back(away);
+                for disk in 0..usize::from(members) {
+                    let heal = Heal { disk: DiskId(disk as u16), ..heal_of(&rig, 1, 4, 10) };
+                    let healed = rig.raid.heal(&rig.set, &heal).await.unwrap();
+                    assert!(matches!(healed, Healed::NoSource | Healed::NotWritten), "{level:?}");
+                }
+                let proof = Proof { crcs: &old, is_sure: false };
+                let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+                let is_known = done.left == 0 && done.unproved.is_empty();
+                assert!(is_known || done.unproved == [(0, 4)], "{level:?} {away} {done:?}");
+                let slot = rig.set.shape().slot(1, 0);
+                assert!(rig.read(slot, 4, &[4711]).await.is_ok(), "{level:?} {away}");
+                let all = |column: usize, row: usize| match (column, row) {
+                    (0, 4) => Some(crcs(slot, 4, &[4711])[0]),
+                    other => old(other.0, other.1),
+                };
+                let proof = Proof { crcs: &all, is_sure: true };
+                let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+                assert_eq!((done.left, done.unproved), (0, vec![]), "{level:?} {away}");
+                for other in (0..usize::from(members)).filter(|other| *other != away) {
+                    rig.lose(&[other]);
+                    assert!(rig.read(slot, 4, &[4711]).await.is_ok(), "{level:?} {away} {other}");
+                    rig.bring_back(other);
+                }
+            }
+        }
+    });
+}
+
 #[test]
 fn a_heal_waits_for_a_write_to_the_same_stripe() {
     on_a_core(async {
