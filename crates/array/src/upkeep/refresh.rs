@@ -17,7 +17,7 @@ use crate::label::MemberState;
 use crate::membership::Event;
 use crate::mutants::{self, Mutant};
 use crate::overlay::Block;
-use crate::raid::{Access, Proof, ReadError, Seat, Set};
+use crate::raid::{Access, Heal, Proof, ReadError, Seat, Set};
 use crate::space::{Kind, width};
 use crate::volume::Of;
 use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId, Place, SetId};
@@ -370,7 +370,7 @@ impl Core {
                 }
                 Err(_) => return Outcome::default(),
             };
-            self.queue_heals(refreshed.heals);
+            self.queue_wrong(set, refreshed.heals, known).await;
             if refreshed.unproved.is_empty() || is_sure {
                 let lost = refreshed.unproved.len() as u64;
                 let refreshed = u64::from(refreshed.left == 0);
@@ -408,6 +408,17 @@ impl Core {
                 && !state.abandoned.contains(&Place::new(set.id(), slot))
                 && columns.iter().all(|(other, _)| *other != column)
         })
+    }
+
+    /// Has copies rewritten that turned out to be wrong. Not those that the journal is about to write
+    /// over: there a loss of power may have left some copies as they were and some as they will be.
+    async fn queue_wrong(&self, set: &Set, heals: Vec<Heal>, known: &Knowledge) {
+        for heal in heals {
+            let at = set.shape().locate(heal.slot);
+            if self.expected(set, at, heal.block, known).await == Some(heal.crc) {
+                self.queue_heals(vec![heal]);
+            }
+        }
     }
 
     /// What a block must be now; `None` when that cannot be said: something else lives there by
