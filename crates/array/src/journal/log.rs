@@ -46,6 +46,8 @@ pub(super) struct State {
     /// The last batch that was not written durably: whatever follows needs a flush as long as this
     /// one is not durable.
     last_volatile: u64,
+    /// Where the first batch of this life goes.
+    begin: Mark,
     /// The end of the last batch that was submitted: all before it is complete in the image.
     submitted: Mark,
     /// The end of the last sealed batch.
@@ -117,6 +119,7 @@ impl Journal {
             durable: tail,
             written: scanned.end,
             last_volatile: scanned.end.sequence,
+            begin: scanned.end,
             submitted: scanned.end,
             sealed_end: scanned.end,
             filling: 0,
@@ -441,6 +444,15 @@ impl Journal {
         let state = &mut *self.lock();
         state.filling += 1;
         (state.kept, state.submitted)
+    }
+
+    /// Where in the ring the first batch of this life will be, as long as there is none: on a disk
+    /// that nobody looked at one of the life before may be there, and would follow what there is.
+    pub(super) fn first_offset(&self) -> Option<usize> {
+        let state = self.lock();
+        let position = state.begin.position;
+        let is_unused = state.submitted == state.begin && position - state.kept < self.ring_bytes;
+        is_unused.then(|| self.offset(position))
     }
 
     /// `disk` has all up to `end`.

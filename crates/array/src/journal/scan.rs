@@ -101,8 +101,10 @@ struct Scan<'a> {
     image: Region,
 }
 
-/// More batches than a journal has between two checkpoints.
-const GIVEN_UP: u64 = 1 << 32;
+/// More batches than a journal has between two checkpoints. By so much each life's numbers are
+/// behind those that the one before can have used, also on disks that nobody looks at now: none of
+/// its batches fits behind one of this life.
+pub(super) const LIFE: u64 = 1 << 32;
 
 /// A journal that nobody has any more, and that is given up: it begins anew where the last
 /// checkpoint ended. Whoever had it counted on from there, so that must never fit again.
@@ -111,7 +113,7 @@ const GIVEN_UP: u64 = 1 << 32;
 /// [`JournalDamage::NoMemory`].
 pub fn given_up(layout: &Layout, from: Mark) -> Result<Scanned, JournalDamage> {
     let image = Region::new(layout.journal_bytes as usize).map_err(|_| JournalDamage::NoMemory)?;
-    let next_sequence = from.sequence + GIVEN_UP;
+    let next_sequence = from.sequence + LIFE;
     Ok(Scanned { image, end: from, next_sequence, lagging: Vec::new() })
 }
 
@@ -135,7 +137,7 @@ pub async fn scan(
     Ok(Scanned {
         image: scan.image,
         end: scan.end,
-        next_sequence: last_sequence + 1,
+        next_sequence: last_sequence + LIFE,
         lagging: scan.lagging,
     })
 }

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use block::{BlockError, WriteFlags};
+use ring::Buf;
 
 use super::answers::Flush;
 use super::log::{Journal, Submission};
 use super::{Holder, HolderFailed, IN_FLIGHT_MAX, Mark};
-use crate::DiskId;
 use crate::join::join_all;
 use crate::mutants::{self, Mutant};
+use crate::{BLOCK_BYTES, DiskId};
 
 /// Pieces in which a new holder is filled.
 const FILL_BYTES: u64 = 1 << 20;
@@ -155,6 +156,11 @@ impl Journal {
     /// # Errors
     /// Those of the device; then it is none.
     pub async fn join(&self, holder: &Holder) -> Result<(), BlockError> {
+        if let Some(offset) = self.first_offset() {
+            let nothing = Buf::zeroed(BLOCK_BYTES).ok_or(BlockError::NoMemory)?.freeze();
+            let at = self.at + offset as u64;
+            holder.device.write(at, nothing, WriteFlags::VOLATILE).await?;
+        }
         self.add_holder(holder.clone());
         let result = self.fill(holder).await;
         if result.is_err() {

@@ -110,7 +110,7 @@ fn another_array_left_nothing_that_counts() {
     let holders = holders(&[TestDisk::with(bytes)]);
     let layout = layout();
     let found = scan(&holders, &layout, ArrayId([6; 16]), Mark::default(), &mut each);
-    assert_eq!(run(found).unwrap().next_sequence, 1);
+    assert_eq!(run(found).unwrap().next_sequence, scan::LIFE);
 }
 
 /// Two batches are in flight; the crash leaves the second one whole and nothing of the first. The
@@ -140,6 +140,49 @@ fn a_batch_of_a_former_life_is_no_successor() {
     executor.turn();
     let (records, _) = recover(&[disk], Mark::default()).unwrap();
     assert_eq!(blocks_of(&records), [0]);
+}
+
+/// Two disks after a crash: both have two batches, and the second has more that were never answered.
+fn parted(more: u64) -> [TestDisk; 2] {
+    let disks = [TestDisk::new(), TestDisk::new()];
+    let journal = new_journal(&disks);
+    let mut executor = Executor::default();
+    start(&mut executor, &journal, &Arc::default());
+    for block in 0..2 + more {
+        disks[0].set_slow(block >= 2);
+        write(&journal, block, 1).unwrap();
+        executor.turn();
+    }
+    disks.map(|disk| TestDisk::with(disk.bytes()))
+}
+
+/// The life before left batches on a disk that the next one does not look at before it is a holder
+/// again: whatever that life writes, nothing of the former comes back.
+#[test]
+fn what_a_new_holder_has_of_a_former_life_does_not_come_back() {
+    for former in 1..4 {
+        for own in 0..4 {
+            let [known, other] = parted(former);
+            let (_, scanned) = recover(std::slice::from_ref(&known), Mark::default()).unwrap();
+            let first = holders(std::slice::from_ref(&known));
+            let journal = Journal::new(ARRAY, &layout(), first, Mark::default(), scanned);
+            let journal = Arc::new(journal);
+            let mut executor = Executor::default();
+            start(&mut executor, &journal, &Arc::default());
+            let holder = holders(&[known, other.clone()]).remove(1);
+            let joining = Arc::clone(&journal);
+            let task = executor.spawn(async move { joining.join(&holder).await.unwrap() });
+            executor.turn();
+            assert!(executor.is_done(task));
+            for block in 0..own {
+                write(&journal, 100 + block, 1).unwrap();
+                executor.turn();
+            }
+            let (records, _) = recover(&[other], Mark::default()).unwrap();
+            let expected: Vec<u64> = (0..2).chain(100..100 + own).collect();
+            assert_eq!(blocks_of(&records), expected, "{former} before");
+        }
+    }
 }
 
 /// A ring in its second lap, cut off where the first lap left whole batches.
