@@ -204,9 +204,13 @@ impl Core {
     fn disk_by_name(&self, name: &str) -> Result<DiskId, ArrayError> {
         let by_name = self.raid.disks().all().into_iter().find(|disk| disk.name() == name);
         let by_number = name.parse().ok().map(DiskId);
-        let id = by_name.map(|disk| disk.id()).or(by_number);
         let state = self.lock();
         let is_member = |id: &DiskId| state.label.member(*id).is_some() && !state.retired(*id);
+        // One that was not there at the start is known by the name that it had.
+        let records = state.label.members.iter().map(|record| record.disk);
+        let by_old_name =
+            records.filter(is_member).find(|disk| state.label.name_of(*disk) == name);
+        let id = by_name.map(|disk| disk.id()).or(by_number).or(by_old_name);
         id.filter(is_member).ok_or_else(|| ArrayError::NoSuchDisk(name.to_owned()))
     }
 

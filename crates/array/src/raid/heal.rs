@@ -51,6 +51,10 @@ impl Raid {
         let Some(copy) = copies.iter().find(|copy| copy.disk.id() == heal.disk) else {
             return Ok(Healed::NotWritten);
         };
+        if !copy.disk.is_writable() || copy.disk.is_silent() {
+            // Hosts wait for this stripe: nobody asks a disk for minutes that would not take it.
+            return Ok(Healed::NotWritten);
+        }
         let rows = heal.block..heal.block + 1;
         let found = self.load(set, stripe, copy, rows.clone()).await.map_err(WriteError::Later)?;
         let fits = |block| block_checksum(set.id(), heal.slot, heal.block, block) == heal.crc;
