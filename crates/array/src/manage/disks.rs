@@ -208,8 +208,7 @@ impl Core {
         let is_member = |id: &DiskId| state.label.member(*id).is_some() && !state.retired(*id);
         // One that was not there at the start is known by the name that it had.
         let records = state.label.members.iter().map(|record| record.disk);
-        let by_old_name =
-            records.filter(is_member).find(|disk| state.label.name_of(*disk) == name);
+        let by_old_name = records.filter(is_member).find(|disk| state.label.name_of(*disk) == name);
         let id = by_name.map(|disk| disk.id()).or(by_number).or(by_old_name);
         id.filter(is_member).ok_or_else(|| ArrayError::NoSuchDisk(name.to_owned()))
     }

@@ -101,6 +101,13 @@ impl Raid {
             copies.rotate_left(turn);
             copies.sort_by_key(|copy| copy.disk.in_flight());
         }
+        if strip >= set.shape().columns()
+            && let Some(new) = set.replacement()
+        {
+            // It was given what was computed of proved data; a parity that the member holds may have
+            // rotted, and would go on to both with the next change.
+            copies.sort_by_key(|copy| copy.seat != new.seat);
+        }
         copies
     }
 

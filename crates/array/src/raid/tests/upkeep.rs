@@ -385,6 +385,41 @@ fn of_two_parities_the_one_that_rotted_does_not_decide_what_a_freed_column_gets(
 }
 
 #[test]
+fn a_parity_that_rotted_does_not_follow_to_the_disk_that_replaces_its_own() {
+    on_a_core(async {
+        for (level, members) in [(Level::Raid5, 3), (Level::Raid6, 4)] {
+            let (rig, columns) = filled(Some(level), members).await;
+            let (member, _) = rig.place(1, columns.len(), 0);
+            (0..CLUSTER_BLOCKS).for_each(|row| _ = rig.corrupt(1, columns.len(), row));
+            rig.set.set_replacement(member, Seat { disk: DiskId(members), chunk: 1 }).unwrap();
+            let known = rig.known(1, 10);
+            let proof = Proof { crcs: &known, is_sure: true };
+            rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+            // Whoever changes a block knows nothing of the other columns.
+            let own = |column: usize, row: usize| (column == 0).then(|| known(column, row))?;
+            let mut seeds = cluster(10);
+            for row in 0..8 {
+                seeds[row] = 4711 + row as u64;
+                let changes = [change(0, row, &seeds[row..=row])];
+                let update = rig.raid.plan_update(&rig.set, 1, &changes, &own).await.unwrap();
+                rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+            }
+            for stripe in [0, 2, 3] {
+                rig.raid.refresh_stripe(&rig.set, stripe, Proof::NOTHING).await.unwrap();
+            }
+            rig.set.flush_begins();
+            rig.set.flush_ends();
+            assert!(promote(&rig.set).is_some());
+            let mut gone = vec![rig.place(1, 0, 0).0];
+            // Of two parities the other one is gone too.
+            gone.extend((level == Level::Raid6).then(|| rig.place(1, columns.len() + 1, 0).0));
+            rig.lose(&gone);
+            rig.expect(1, 0, &seeds).await;
+        }
+    });
+}
+
+#[test]
 fn what_does_not_match_is_left_out_until_it_is_sure() {
     on_a_core(async {
         let (rig, _) = filled(Some(Level::Raid5), 3).await;
