@@ -84,6 +84,9 @@ impl HolderFailed for Alarm {
     }
 }
 
+/// Why a disk is out that an operator has declared failed.
+pub(crate) const CONDEMNED: &str = "an operator declared it failed";
+
 impl Core {
     /// Puts a disk out; returns when that is durable.
     pub(crate) async fn disk_failed(self: &Arc<Self>, disk: DiskId, reason: &str) {
@@ -92,10 +95,16 @@ impl Core {
         }
         let since = self.since();
         self.shut(disk);
-        let mut is_new = false;
+        let (mut is_new, mut reason) = (false, reason);
         let changed = self.change_label(|label, state| {
+            // Closed by an operator's word, it fails whoever has just asked it for something.
+            let is_condemned = state.condemned.contains(&disk);
+            reason = if is_condemned { CONDEMNED } else { reason };
             is_new = self.note_away(label, state, disk, reason);
-            vec![Event::Out { disks: vec![disk], since }]
+            match is_condemned {
+                true => vec![Event::Failed(disk)],
+                false => vec![Event::Out { disks: vec![disk], since }],
+            }
         });
         if let Err(error) = changed.await {
             self.stop(&error);

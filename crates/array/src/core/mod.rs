@@ -25,7 +25,7 @@ use crate::watch::{Beat, Watch};
 use crate::{Env, Level};
 
 pub(crate) use known::{Knowledge, Known, Met};
-pub(crate) use membership::{Alarm, HOLDERS};
+pub(crate) use membership::{Alarm, CONDEMNED, HOLDERS};
 pub(crate) use memory::{RESERVE_BYTES, batch_clusters};
 pub(crate) use record::{RecordRoom, VERSION_BYTES, VOLUME_BYTES, taken_bytes};
 pub(crate) use sets::{Sets, until_done};

@@ -133,6 +133,8 @@ pub(crate) struct State {
     pub(crate) label: Label,
     /// Disks that are out: since when, and why.
     pub(crate) away: BTreeMap<DiskId, (Duration, String)>,
+    /// Disks that an operator is declaring failed.
+    pub(crate) condemned: BTreeSet<DiskId>,
     /// Disks that came back.
     pub(crate) returns: BTreeMap<DiskId, Return>,
     /// What happened, the oldest first; and how many were dropped before those.
@@ -197,6 +199,7 @@ impl State {
             readers: Arc::default(),
             label: label.clone(),
             away: BTreeMap::new(),
+            condemned: BTreeSet::new(),
             returns: BTreeMap::new(),
             events: VecDeque::new(),
             events_dropped: 0,

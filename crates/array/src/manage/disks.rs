@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Array;
 use crate::DiskId;
 use crate::api::{CheckReport, SettingsChange};
-use crate::core::{Core, State};
+use crate::core::{CONDEMNED, Core, State};
 use crate::error::ArrayError;
 use crate::label::{self, ChangeId, Found, MemberRecord, MemberState};
 use crate::membership::{Event, SetSeats, may_return, next_label, next_number, without_place};
@@ -266,11 +266,12 @@ impl Core {
 
     /// An operator says that a disk is not to be used again.
     async fn declare_failed(self: &Arc<Self>, disk: DiskId) -> Result<(), ArrayError> {
-        let reason = "an operator declared it failed";
+        self.lock().condemned.insert(disk);
         self.give_up(disk);
         let mut is_new = false;
         let changed = self.change_label(|label, state| {
-            is_new = self.note_away(label, state, disk, reason);
+            state.condemned.remove(&disk);
+            is_new = self.note_away(label, state, disk, CONDEMNED);
             vec![Event::Failed(disk)]
         });
         // Writes go on without it already: what no label says must not be answered.
@@ -279,7 +280,7 @@ impl Core {
             return Err(error);
         }
         if is_new {
-            self.tell_out(disk, reason);
+            self.tell_out(disk, CONDEMNED);
         }
         self.journal.keep_holders(|holder| holder != disk);
         self.work.ring();
