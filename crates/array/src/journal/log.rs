@@ -359,16 +359,6 @@ impl Journal {
         self.image.read_into(self.offset(position), into);
     }
 
-    /// As [`read`](Self::read) for hosts.
-    ///
-    /// # Errors
-    /// Why the journal failed: what it holds may never be durable, and nobody must have seen what
-    /// is gone after a restart.
-    pub fn read_for_host(&self, position: u64, into: &mut [u8]) -> Result<(), BlockError> {
-        self.read(position, into);
-        self.failure().map_or(Ok(()), Err)
-    }
-
     /// The payload from `position` on, by reference, for [`append`](Self::append) to take again; it
     /// is what it is until the journal is trimmed.
     ///
@@ -543,7 +533,8 @@ impl Journal {
         false
     }
 
-    pub(super) fn failure(&self) -> Option<BlockError> {
+    /// Why nothing is written any more.
+    pub fn failure(&self) -> Option<BlockError> {
         self.lock().failure
     }
 

@@ -62,6 +62,7 @@ impl Device {
                     let data = match result {
                         Ok(good) => {
                             core.queue_heals(good.heals);
+                            core.check_kept()?;
                             good.data
                         }
                         // It may have moved meanwhile: looked up anew.
@@ -85,7 +86,7 @@ impl Device {
     fn begin(&self, blocks: Blocks) -> Begun {
         let (found, readers) = {
             let mut state = self.core.lock();
-            if let Err(error) = state.check_served(self.of) {
+            if let Err(error) = state.check_served(self.of).and(self.core.check_kept()) {
                 return Begun::Done(Err(error));
             }
             let Ok(found) = plan(&mut state, self.of, blocks.first, blocks.count) else {
@@ -124,6 +125,13 @@ enum Begun {
 }
 
 impl Core {
+    /// Refuses hosts what they would read as soon as the journal has failed: what it has, or where it
+    /// says that something lies, may never be durable, and nobody must have seen what is gone after a
+    /// restart.
+    fn check_kept(&self) -> Result<(), BlockError> {
+        self.journal.failure().map_or(Ok(()), Err)
+    }
+
     /// What is not on disks.
     fn gather(&self, found: &Plan, count: usize) -> Result<Data, BlockError> {
         if let [Piece { source: Source::Zero, .. }] = &found[..]
@@ -136,7 +144,7 @@ impl Core {
             let into = &mut buf[piece.at * BLOCK_BYTES..][..piece.blocks * BLOCK_BYTES];
             match &piece.source {
                 Source::Zero => into.fill(0),
-                Source::Journal(position) => self.journal.read_for_host(*position, into)?,
+                Source::Journal(position) => self.journal.read(*position, into),
                 Source::Disk { .. } => unreachable!("the caller has looked"),
             }
         }
@@ -166,18 +174,16 @@ impl Core {
                     match piece.source {
                         Source::Zero => into.fill(0),
                         // Under the lock: a checkpoint may trim this position afterwards.
-                        Source::Journal(position) => {
-                            if let Err(error) = self.journal.read_for_host(position, into) {
-                                return Ok(Err(error));
-                            }
-                        }
+                        Source::Journal(position) => self.journal.read(position, into),
                         Source::Disk { .. } => {}
                     }
                 }
                 Ok(Ok((found, Arc::clone(&state.readers))))
             });
             let (found, _readers) = planned.await.map_err(|error| in_block(&error, first))??;
-            let Some(bad) = self.fetch(&found, &mut buf).await else { return Ok(buf.freeze()) };
+            let Some(bad) = self.fetch(&found, &mut buf).await else {
+                return self.check_kept().map(|()| buf.freeze());
+            };
             // Data that moved while it was read is no damage: it is where the map says now.
             if bad.is_final && before.as_ref() == Some(&found) {
                 return Err(BlockError::Medium {
