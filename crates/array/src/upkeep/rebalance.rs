@@ -114,7 +114,8 @@ impl Core {
         }
         let chunk_bytes = self.layout.chunk_bytes;
         if running.is_none() {
-            let total = estimate(self.counts(&self.lock()));
+            let leaving = self.leaving();
+            let total = estimate(self.counts(&self.lock(), &leaving));
             let job = self.begin_job(JobKind::Rebalance, "disks", total * chunk_bytes);
             *running = Some(Rebalance { job, moves: 0 });
         }
@@ -147,10 +148,12 @@ impl Core {
         false
     }
 
-    /// As it will be when everything has arrived that is on its way.
-    fn counts(&self, state: &State) -> Counts {
+    /// As it will be when everything has arrived that is on its way. Without those that are to be
+    /// emptied: open because new sets need them, they would give back what they got without end.
+    fn counts(&self, state: &State, leaving: &[DiskId]) -> Counts {
         let chunks = &state.space.chunks;
-        let open = chunks.disks().filter(|disk| chunks.is_open(*disk));
+        let takes = |disk: &DiskId| chunks.is_open(*disk) && !leaving.contains(disk);
+        let open = chunks.disks().filter(takes);
         let mut counts: Counts = open
             .filter_map(|disk| chunks.counts(disk).map(|(all, used)| (disk, (all, used))))
             .map(|(disk, (all, used))| (disk, (u64::from(all), u64::from(used))))
@@ -166,10 +169,11 @@ impl Core {
 
     /// Appoints replacements on emptier disks; how many.
     fn begin_moves(&self) -> u64 {
+        let leaving = self.leaving();
         let state = &mut *self.lock();
         let mut movable: Vec<Arc<Set>> =
             self.sets.all().into_iter().filter(|set| self.is_movable(set)).collect();
-        let mut counts = self.counts(state);
+        let mut counts = self.counts(state, &leaving);
         let mut begun = 0;
         while begun < MOVES_MAX as u64 {
             let found = wanted(&counts).into_iter().find_map(|(from, to)| {

@@ -85,7 +85,7 @@ impl Core {
     }
 
     /// Disks whose chunks have to go to others.
-    fn leaving(&self) -> Vec<DiskId> {
+    pub(super) fn leaving(&self) -> Vec<DiskId> {
         let state = self.lock();
         let now = self.env.now();
         let is_due = |since: Duration| now.saturating_sub(since) >= super::GRACE;
