@@ -436,13 +436,12 @@ impl Journal {
         (state.kept, state.submitted)
     }
 
-    /// Where in the ring the first batch of this life will be, as long as there is none: on a disk
-    /// that nobody looked at one of the life before may be there, and would follow what there is.
+    /// Where in the ring the first batch of this life will be, as long as there is none.
     pub(super) fn first_offset(&self) -> Option<usize> {
         let state = self.lock();
-        let position = state.begin.position;
-        let is_unused = state.submitted == state.begin && position - state.kept < self.ring_bytes;
-        is_unused.then(|| self.offset(position))
+        let State { begin, kept, submitted, .. } = *state;
+        let is_unused = submitted == begin && begin.position - kept < self.ring_bytes;
+        is_unused.then(|| self.offset(begin.position))
     }
 
     /// `disk` has all up to `end`.

@@ -156,6 +156,7 @@ impl Journal {
     /// # Errors
     /// Those of the device; then it is none.
     pub async fn join(&self, holder: &Holder) -> Result<(), BlockError> {
+        // One of the life before may be there, if nobody has looked: it would follow what there is.
         if let Some(offset) = self.first_offset() {
             let nothing = Buf::zeroed(BLOCK_BYTES).ok_or(BlockError::NoMemory)?.freeze();
             let at = self.at + offset as u64;

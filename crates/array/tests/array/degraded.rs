@@ -30,11 +30,11 @@ async fn open_without(shelf: &Shelf, away: std::ops::Range<usize>) -> Array {
 async fn grows_without(level: Level, disks: usize, away: usize, restarts: bool) {
     let shelf = Shelf::new(disks, 48);
     let array = shelf.create(level).await;
-    array.create_volume(spec("v", 24)).await.unwrap();
-    let volume = array.device("v").unwrap();
+    array.create_volume(spec("v", 24)).await.expect("there is space");
+    let volume = array.device("v").expect("it is served");
     let (one, two, three) = (bytes(MIB, 1), bytes(16 * MIB, 2), bytes(4096, 3));
     write(&volume, 0, &one).await;
-    array.checkpoint().await.unwrap();
+    array.checkpoint().await.expect("a checkpoint");
     for disk in disks - away..disks {
         shelf.pull(disk);
     }
@@ -44,7 +44,7 @@ async fn grows_without(level: Level, disks: usize, away: usize, restarts: bool) 
     }
     write(&volume, 2 * MIB as u64, &two).await;
     let holds = async |array: &Array, what: &str| {
-        let volume = array.device("v").unwrap();
+        let volume = array.device("v").expect("it is served");
         assert_eq!(read(&volume, 0, MIB).await, one, "{level} {what}");
         assert_eq!(read(&volume, 2 * MIB as u64, two.len()).await, two, "{level} {what}");
         for block in 0..64 {
@@ -52,7 +52,7 @@ async fn grows_without(level: Level, disks: usize, away: usize, restarts: bool) 
             assert_eq!(read(&volume, at, 4096).await, three, "{level} {what}");
         }
     };
-    array.checkpoint().await.unwrap();
+    array.checkpoint().await.expect("a checkpoint");
     holds(&array, "degraded").await;
     let missing = array.disks().iter().filter(|d| d.state == DiskState::Missing).count();
     assert_eq!(missing, away, "{level}");
@@ -70,11 +70,11 @@ async fn grows_without(level: Level, disks: usize, away: usize, restarts: bool) 
     }
     all_online(&array).await;
     sound(&array).await;
-    array.close().await.unwrap();
+    array.close().await.expect("it can be closed");
     // Redundancy is real: others go, and what came back has everything.
     let array = open_without(&shelf, 0..away).await;
     holds(&array, "without the others").await;
-    array.close().await.unwrap();
+    array.close().await.expect("it can be closed");
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn every_level_goes_on_without_as_many_disks_as_it_may_lose() {
                 shelf.0[disk].heal();
             }
             until(&array, "disks are back", |array| {
-                (0..losses).all(|d| state(&array, d) == DiskState::Online)
+                (0..losses).all(|d| state(array, d) == DiskState::Online)
             })
             .await;
             assert_eq!(read(&volume, 0, now.len()).await, now, "{level}");
@@ -261,7 +261,7 @@ fn a_suspect_disk_that_others_cannot_do_without_stays_in_use_and_says_so() {
         for at in (0..8 * MIB).step_by(16 << 10) {
             read(&volume, at as u64, 4096).await;
         }
-        until(&array, "the disk is suspect", |array| state(&array, 1) == DiskState::Suspect).await;
+        until(&array, "the disk is suspect", |array| state(array, 1) == DiskState::Suspect).await;
         let reason = array.disks()[1].reason.clone();
         assert!(reason.contains("add a disk"), "{reason}");
         // All that the disks can take is still there for hosts.
