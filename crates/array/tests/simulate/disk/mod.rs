@@ -67,6 +67,9 @@ struct State {
     journal: bool,
     /// Something was done to it since the machine started, so the array may complain of it.
     hurt: bool,
+    /// It held something else than it was given, and nobody has made sure of everything since: a
+    /// parity that it lost may have gone into what it holds now.
+    lied: bool,
 }
 
 impl State {
@@ -81,6 +84,7 @@ impl State {
             absent: false,
             journal: false,
             hurt: false,
+            lied: false,
         }
     }
 }
@@ -173,7 +177,7 @@ impl Drive {
         let mut state = self.state();
         let media = &state.media;
         let is_damaged = media.damaged() > 0 || media.is_armed();
-        state.hurt = is_damaged || !state.condition.is_well() || state.absent;
+        state.hurt = is_damaged || state.lied || !state.condition.is_well() || state.absent;
     }
 
     pub(crate) fn set_installed(&self, installed: bool) {
@@ -187,7 +191,7 @@ impl Drive {
 
     fn hurt(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
-        state.hurt = true;
+        (state.hurt, state.lied) = (true, true);
         state
     }
 
@@ -304,7 +308,9 @@ impl Drive {
     /// chunks that makes them what they should be. In chunks what lies there counts from now on: a
     /// scrub has proved the parity with it, and who uses the space again comes upon it.
     pub(crate) fn forgive(&self) {
-        self.state().media.forgive(CHUNKS / PAGE_BYTES as u64);
+        let mut state = self.state();
+        state.lied = false;
+        state.media.forgive(CHUNKS / PAGE_BYTES as u64);
     }
 
     /// Another drive of the same make stands in its place.
@@ -313,7 +319,7 @@ impl Drive {
         state.plug += 1;
         state.swaps += 1;
         state.media.wipe();
-        (state.journal, state.hurt) = (false, false);
+        (state.journal, state.hurt, state.lied) = (false, false, false);
         state.condition = Condition::default();
     }
 }
