@@ -49,6 +49,8 @@ pub enum Mutant {
     ForgetRedone,
     /// Put a replacement in its member's place before the checkpoint that says so is durable.
     EarlyPromotion,
+    /// Give a chunk that a set has left away while somebody still reads or writes it.
+    EarlyLeave,
     /// Give places back that were freed while somebody still reads them.
     ForgetReaders,
     /// Forget, when a journal is replayed, that a disk that is away missed a cluster that was placed.

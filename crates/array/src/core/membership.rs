@@ -359,6 +359,12 @@ impl Core {
         waits || self.next_holders(label).iter().any(|next| next.id() == disk)
     }
 
+    /// Whether the checkpoints are on fewer disks than they could be, and on this one: it stays
+    /// until the next checkpoint has brought them to others.
+    pub(crate) fn is_needed_for_checkpoints(&self, label: &Label, disk: DiskId) -> bool {
+        label.holders.contains(&disk) && !self.next_holders(label).is_empty()
+    }
+
     fn next_holders(&self, label: &Label) -> Vec<Arc<Disk>> {
         let wanted = HOLDERS.saturating_sub(label.holders.len());
         let is_free = |disk: &DiskId| {

@@ -12,7 +12,7 @@ use crate::error::ArrayError;
 use crate::label::Label;
 use crate::overlay::{Overlay, Room};
 use crate::pages::PageCache;
-use crate::raid::Seat;
+use crate::raid::Left;
 use crate::sync::Reply;
 use crate::tables::Tables;
 use crate::tree::PageAddr;
@@ -144,7 +144,9 @@ pub(crate) struct State {
     pub(crate) jobs: BTreeMap<u64, Progress>,
     pub(crate) next_job: u64,
     /// Chunks that a set has left; free after the next checkpoint.
-    pub(crate) left_chunks: Vec<Seat>,
+    pub(crate) left_chunks: Vec<Left>,
+    /// Those that no record has any more; free when nobody uses them.
+    pub(crate) vacated: Vec<Left>,
     /// The next one of the redo area. It goes on where it was after a crash: of two waves of one
     /// checkpoint the one with the higher number is the later one, whichever attempt it is of.
     pub(crate) next_wave: u64,
@@ -206,6 +208,7 @@ impl State {
             jobs: BTreeMap::new(),
             next_job: 0,
             left_chunks: Vec::new(),
+            vacated: Vec::new(),
             next_wave: 0,
             redone: BTreeMap::new(),
             heals: HealQueue::default(),

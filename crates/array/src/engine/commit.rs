@@ -10,7 +10,7 @@ use super::payload::Payload;
 use crate::core::{Limbo, Live, Request, State};
 use crate::error::ArrayError;
 use crate::mutants::{self, Mutant};
-use crate::raid::Seat;
+use crate::raid::Left;
 use crate::tree::{Draft, Root};
 
 /// Pages on their way to disk at the same time.
@@ -99,7 +99,7 @@ impl Checkpoint {
     }
 
     /// The record is durable: memory follows.
-    fn settle(&mut self, payload: Payload, tables_bytes: u64, left_chunks: Vec<Seat>) {
+    fn settle(&mut self, payload: Payload, tables_bytes: u64, left_chunks: Vec<Left>) {
         let core = &self.core;
         let state = &mut *core.lock();
         state.checkpoint = self.number;
@@ -123,20 +123,16 @@ impl Checkpoint {
         places.append(&mut self.unused);
         pages.append(&mut self.unused_pages);
         state.limbo.push(Limbo { readers, places, pages });
-        let left_chunks: Vec<Seat> =
-            left_chunks.into_iter().chain(self.dissolved.drain(..)).collect();
-        if !left_chunks.is_empty() {
-            // Whoever was to be emptied may be empty now.
-            core.upkeep.ring();
-        }
-        for seat in left_chunks {
-            state.space.chunks.release(seat.disk, seat.chunk);
-        }
+        state.vacated.extend(left_chunks);
+        state.vacated.extend(self.dissolved.drain(..).map(Left::unused));
         for set in core.sets.all() {
-            let Some(seat) = set.recorded() else { continue };
-            state.space.chunks.release(seat.disk, seat.chunk);
+            let Some(left) = set.recorded() else { continue };
+            state.vacated.push(left);
             let disks = set.members().iter().map(|seat| seat.disk).collect();
             state.space.pool.set_disks(set.id(), disks);
+        }
+        if !state.vacated.is_empty() {
+            // Whoever was to be emptied may be empty now.
             core.upkeep.ring();
         }
         core.journal.trim(self.mark);
@@ -185,6 +181,9 @@ impl State {
         for limbo in free {
             let Limbo { places, pages, .. } = limbo;
             self.space.release(&places, &pages);
+        }
+        for left in self.vacated.extract_if(.., |left| left.is_unused()) {
+            self.space.chunks.release(left.seat.disk, left.seat.chunk);
         }
     }
 }

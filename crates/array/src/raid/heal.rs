@@ -46,7 +46,7 @@ impl Raid {
     pub async fn heal(&self, set: &Set, heal: &Heal) -> Result<Healed, WriteError> {
         assert!(heal.set == set.id(), "the heal is for this set");
         let (stripe, strip) = set.shape().locate(heal.slot);
-        let _guard = self.locks.lock(set.id(), stripe).await;
+        let _guard = self.locks.lock(set, stripe).await;
         let copies = self.copies(set, stripe, strip);
         let Some(copy) = copies.iter().find(|copy| copy.disk.id() == heal.disk) else {
             return Ok(Healed::NotWritten);

@@ -47,6 +47,7 @@ use crate::{DiskId, SetId};
 pub use disks::{Access, Counts, Disk, Disks};
 pub use geometry::{COLUMNS_MAX, Layout, MEMBERS_MAX, Shape};
 pub use heal::{Heal, Healed};
+pub use locks::Left;
 pub use read::{Good, Read};
 pub use record::{BadRecord, Replacement, Seat, SetRecord, bytes_max};
 pub use refresh::{Proof, Refreshed};

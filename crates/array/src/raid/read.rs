@@ -256,7 +256,7 @@ impl Raid {
         first: Option<DiskId>,
     ) -> Result<Good, ReadError> {
         let (stripe, column) = set.shape().locate(slot);
-        let _guard = self.locks.lock(set.id(), stripe).await;
+        let _guard = self.locks.lock(set, stripe).await;
         // One that took so long for an error is not asked for the same again.
         let silent = first.filter(|disk| self.disks().get(*disk).is_some_and(|d| d.is_silent()));
         let crc_of = |of: usize, block: usize| {

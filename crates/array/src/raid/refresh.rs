@@ -68,7 +68,7 @@ impl Raid {
         if set.stale(stripe) == 0 {
             return Ok(refreshed);
         }
-        let _guard = self.locks.lock(set.id(), stripe).await;
+        let _guard = self.locks.lock(set, stripe).await;
         let written = set.written(stripe);
         for (strip, seat) in set.stale_holders(stripe) {
             let disk = self.disks().get(seat.disk).filter(|disk| disk.is_writable());

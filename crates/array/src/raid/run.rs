@@ -39,7 +39,7 @@ impl Raid {
     ) -> bool {
         let mut guards = Vec::with_capacity(stripes.len());
         for stripe in stripes.clone() {
-            guards.push(self.locks.lock(set.id(), stripe).await);
+            guards.push(self.locks.lock(set, stripe).await);
         }
         let Some((member, seat)) = self.common_target(set, &stripes) else { return false };
         let Some(sources) = self.sources(set, &stripes, (member, seat)) else { return false };

@@ -71,7 +71,7 @@ impl Raid {
         stripe: u32,
         known: Contents<'_>,
     ) -> Result<Scrubbed, ReadError> {
-        let _guard = self.locks.lock(set.id(), stripe).await;
+        let _guard = self.locks.lock(set, stripe).await;
         if set.written(stripe) == 0 {
             return Ok(Scrubbed::default());
         }

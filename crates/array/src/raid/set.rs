@@ -15,6 +15,7 @@ use crate::mutants::{Mutant, is};
 use crate::{DiskId, Level, SetId};
 
 use super::geometry::{Layout, Shape};
+use super::locks::{Left, User, Users};
 use super::record::{Replacement, Seat, SetRecord};
 
 /// The bit of the replacement in a stripe's stale mask.
@@ -71,6 +72,8 @@ struct State {
     given: Vec<u16>,
     /// ... and before that: a loss of power can still undo what they stand for.
     flushing: Vec<u16>,
+    /// Those who are at work on the chunks that it has.
+    users: Users,
 }
 
 /// A RAID set. Shared by all cores.
@@ -136,6 +139,7 @@ impl Set {
             stale,
             given,
             flushing,
+            users: Users::default(),
         };
         let state = RwLock::new(state);
         Ok(Self { id, level, shape, layout, state, turn: AtomicU32::new(0) })
@@ -169,14 +173,14 @@ impl Set {
     /// The last record is durable: what it says of the replacement counts. The chunk that is free
     /// then.
     #[must_use]
-    pub fn recorded(&self) -> Option<Seat> {
+    pub fn recorded(&self) -> Option<Left> {
         let state = &mut *self.state_mut();
         let ending = state.recorded.take()?;
         let new = state.replacement.take()?;
         state.ending = None;
         if ending == Ending::Drop {
             state.forget_bit(1 << REPLACEMENT);
-            return Some(new.seat);
+            return Some(state.users.leave(new.seat));
         }
         // What it has missed since the record was made it lacks as a member.
         state.forget_bit(1 << new.member);
@@ -185,7 +189,8 @@ impl Set {
                 *mask = *mask & !(1 << REPLACEMENT) | 1 << new.member;
             }
         }
-        Some(std::mem::replace(&mut state.members[new.member], new.seat))
+        let old = std::mem::replace(&mut state.members[new.member], new.seat);
+        Some(state.users.leave(old))
     }
 
     /// All disks are about to be flushed.
@@ -402,7 +407,7 @@ impl Set {
 
     /// Gives up a copy of metadata, when all others are whole; the chunk that is free then.
     #[must_use]
-    pub fn remove_copy(&self, disk: DiskId) -> Option<Seat> {
+    pub fn remove_copy(&self, disk: DiskId) -> Option<Left> {
         let state = &mut *self.state_mut();
         let member = state.members.iter().position(|seat| seat.disk == disk)?;
         let others = !(1 << member);
@@ -414,7 +419,8 @@ impl Set {
         for masks in [&mut state.stale, &mut state.given, &mut state.flushing] {
             masks.iter_mut().for_each(|mask| *mask = 0);
         }
-        Some(state.members.remove(member))
+        let old = state.members.remove(member);
+        Some(state.users.leave(old))
     }
 
     /// Gives the replacement up with the next record; whether there is one.
@@ -484,6 +490,11 @@ impl Set {
         if let Some(written) = self.state_mut().written.get_mut(stripe as usize) {
             *written = columns;
         }
+    }
+
+    /// To be held by whoever reads or writes its chunks.
+    pub(super) fn join(&self) -> User {
+        self.state().users.join()
     }
 
     fn state(&self) -> RwLockReadGuard<'_, State> {

@@ -110,7 +110,7 @@ impl Raid {
             .iter()
             .map(|change| Ok(Change { data: still_now(&change.data)?, ..change.clone() }));
         let changes: Vec<Change> = changes.collect::<Result<_, _>>().map_err(later)?;
-        let _guard = self.locks.lock(set.id(), stripe).await;
+        let _guard = self.locks.lock(set, stripe).await;
         self.prove_reused(set, stripe, &changes, crcs).await?;
         let mut puts = Vec::new();
         for run in runs(&changes) {
@@ -148,7 +148,7 @@ impl Raid {
         flags: WriteFlags,
     ) -> Result<(), WriteError> {
         assert!(update.set == set.id(), "the update is for this set");
-        let _guard = self.locks.lock(set.id(), update.stripe).await;
+        let _guard = self.locks.lock(set, update.stripe).await;
         self.put(set, update.stripe, update.written, &update.puts, flags).await?;
         set.set_written(update.stripe, update.written);
         Ok(())
@@ -198,7 +198,7 @@ impl Raid {
             .iter()
             .map(|change| Ok(Change { data: still_now(&change.data)?, ..change.clone() }));
         let changes: Vec<Change> = changes.collect::<Result<_, _>>().map_err(later)?;
-        let _guard = self.locks.lock(set.id(), stripe).await;
+        let _guard = self.locks.lock(set, stripe).await;
         let changing = changes.iter().fold(0, |mask, change| mask | 1 << change.column);
         let written = live & set.written(stripe) | changing;
         let whole = Run { rows: 0..CLUSTER_BLOCKS, columns: changing };

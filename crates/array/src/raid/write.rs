@@ -79,7 +79,7 @@ impl Raid {
                 data: buf.freeze(),
             }));
         }
-        let _guard = self.locks.lock(set.id(), stripe).await;
+        let _guard = self.locks.lock(set, stripe).await;
         set.set_written(stripe, 0);
         self.put(set, stripe, written, &puts, flags).await?;
         set.set_written(stripe, written);
@@ -103,7 +103,7 @@ impl Raid {
         let (stripe, strip) = set.shape().locate(slot);
         // Copies must be alike, so the bytes must not move between them.
         let data = if set.shape().members() == 1 { data } else { still_now(&data)? };
-        let _guard = self.locks.lock(set.id(), stripe).await;
+        let _guard = self.locks.lock(set, stripe).await;
         self.put(set, stripe, 1, &[Put { strip, first_block, data }], flags).await
     }
 

@@ -48,6 +48,9 @@ impl Core {
             self.settled.store(mark, Ordering::Relaxed);
             // What could not be read may be readable later.
             let again = self.has_stale_work().then_some(AGAIN);
+            // A chunk that somebody still uses keeps a disk from leaving.
+            let is_leaving = !self.lock().vacated.is_empty();
+            let again = if is_leaving { Some(LOOK) } else { again };
             self.await_upkeep(mark, again).await;
         }
     }

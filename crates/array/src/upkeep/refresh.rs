@@ -17,7 +17,7 @@ use crate::label::MemberState;
 use crate::membership::Event;
 use crate::mutants::{self, Mutant};
 use crate::overlay::Block;
-use crate::raid::{Access, Heal, Proof, ReadError, Seat, Set};
+use crate::raid::{Access, Heal, Left, Proof, ReadError, Seat, Set};
 use crate::space::{Kind, width};
 use crate::volume::Of;
 use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId, Place, SetId};
@@ -537,8 +537,9 @@ impl Core {
         let mut any = false;
         for disk in self.leaving() {
             let is_used = {
-                let state = self.lock();
-                state.left_chunks.iter().any(|seat| seat.disk == disk)
+                let state = &mut *self.lock();
+                state.empty_limbo();
+                state.left_chunks.iter().any(|left| left.seat.disk == disk)
                     || state.space.chunks.counts(disk).is_some_and(|(_, used)| used > 0)
             };
             if is_used || self.lock().retired(disk) {
@@ -551,7 +552,7 @@ impl Core {
 
     /// A chunk does not belong to a set any more; until the next checkpoint the last one says that
     /// it does.
-    fn leave_chunk(&self, state: &mut State, set: &Set, chunk: Seat) {
+    fn leave_chunk(&self, state: &mut State, set: &Set, chunk: Left) {
         let disks = set.members().iter().map(|seat| seat.disk).collect();
         state.space.pool.set_disks(set.id(), disks);
         state.left_chunks.push(chunk);

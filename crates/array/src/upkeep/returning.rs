@@ -167,6 +167,11 @@ impl Core {
             if state.space.chunks.counts(disk).is_some_and(|(_, used)| used > 0) {
                 return Vec::new();
             }
+            if self.is_needed_for_checkpoints(label, disk) {
+                // A fault of another would meet the last holder there is.
+                self.want_checkpoint(state);
+                return Vec::new();
+            }
             let is_stale = label.member(disk).map(|record| record.state);
             let is_stale = matches!(is_stale, Some(MemberState::Stale(_)));
             let leaves = state.away.contains_key(&disk) || state.tables.leaving.contains(&disk);

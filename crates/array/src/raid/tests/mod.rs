@@ -232,5 +232,5 @@ fn choices(count: usize, max: usize) -> Vec<Vec<usize>> {
 fn promote(set: &Set) -> Option<Seat> {
     set.promote_replacement();
     let _ = set.record();
-    set.recorded()
+    set.recorded().map(|left| left.seat)
 }
