@@ -32,6 +32,22 @@ fn mount(serving: &Serving, dir: &Path) -> Option<Mount> {
     }
 }
 
+/// Unmounts what is out of use, which may take a moment to be so: a loop device lets go of its file
+/// a moment after it was detached, and a program that another test starts holds all open files
+/// between its `fork` and its `exec`.
+fn unmount(mount: Mount) {
+    let mut left = Some(mount);
+    for _ in 0..500 {
+        match left.take().expect("given back below").unmount() {
+            Ok(()) => return,
+            Err((MountError::Busy(_), mount)) => left = mount.map(|mount| *mount),
+            Err((error, _)) => panic!("{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the mount stays busy");
+}
+
 fn open(mount: &Mount) -> File {
     OpenOptions::new().read(true).write(true).open(mount.file()).expect("ours to open")
 }
@@ -59,7 +75,7 @@ fn the_file_reads_back_what_was_written_at_any_byte() {
     let counts = serving.disk.stats().counts();
     assert!(counts.writes >= 5 && counts.others >= 1 && counts.failed == 0, "{counts:?}");
     drop(file);
-    mount.unmount().unwrap();
+    unmount(mount);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
@@ -82,7 +98,7 @@ fn the_size_stays_and_the_end_is_the_end() {
     fs::set_permissions(mount.file(), fs::Permissions::from_mode(0o640)).unwrap();
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o640);
     drop(file);
-    mount.unmount().unwrap();
+    unmount(mount);
 }
 
 #[test]
@@ -117,7 +133,7 @@ fn holes_are_punched_and_found() {
     assert_eq!(seek(3 << 20, "hole"), Ok(3 << 20));
     assert_eq!(seek(3 << 20, "data"), Err(rustix::io::Errno::NXIO));
     drop(file);
-    mount.unmount().unwrap();
+    unmount(mount);
 }
 
 #[test]
@@ -138,7 +154,7 @@ fn device_errors_reach_the_caller() {
     faulty.heal();
     file.write_all_at(&[1; 512], 0).unwrap();
     drop(file);
-    mount.unmount().unwrap();
+    unmount(mount);
 }
 
 #[test]
@@ -149,7 +165,7 @@ fn a_read_only_disk_is_mounted_read_only() {
     let error = OpenOptions::new().write(true).open(mount.file()).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::EROFS));
     assert_eq!(fs::read(mount.file()).unwrap(), vec![0; 1 << 20]);
-    mount.unmount().unwrap();
+    unmount(mount);
 }
 
 #[test]
@@ -180,7 +196,7 @@ fn an_unmount_by_hand_is_noticed() {
     assert!(end.try_recv().is_err());
     tool("umount", &[dir.path().to_str().unwrap()]);
     end.recv_timeout(Duration::from_secs(10)).expect("the end is told");
-    mount.unmount().unwrap();
+    unmount(mount);
     let missing = dir.path().join("missing");
     let refused = Mount::start(serving.disk.clone(), &missing, serving.core.clone(), || ());
     assert!(matches!(refused, Err(MountError::NotADirectory(_))));
@@ -242,15 +258,5 @@ fn a_file_system_on_a_loop_device_holds_its_files() {
         }
         tool("e2fsck", &["-fn", &device.0]);
     }
-    // A loop device lets go of its file a moment after it was detached.
-    let mut left = Some(mount);
-    for _ in 0..500 {
-        match left.take().expect("given back below").unmount() {
-            Ok(()) => return,
-            Err((MountError::Busy(_), mount)) => left = mount.map(|mount| *mount),
-            Err((error, _)) => panic!("{error}"),
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("the mount stays busy");
+    unmount(mount);
 }
