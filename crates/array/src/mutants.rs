@@ -59,6 +59,37 @@ pub enum Mutant {
     ForgetLacking,
 }
 
+#[cfg(feature = "mutants")]
+impl Mutant {
+    const ALL: [Self; 25] = [
+        Self::NoRedo,
+        Self::NoGeneration,
+        Self::EarlyChunks,
+        Self::EarlyFree,
+        Self::NoVerify,
+        Self::EarlyAck,
+        Self::NoFlush,
+        Self::EarlyMap,
+        Self::NoJournalFlush,
+        Self::EarlyVolatileAck,
+        Self::NoCopyOnWrite,
+        Self::NoStaleBits,
+        Self::LateCredit,
+        Self::NoSequence,
+        Self::EarlyTrim,
+        Self::BlindRebuild,
+        Self::BlindReuse,
+        Self::BlindFlush,
+        Self::ForgetWritten,
+        Self::ForgetRedone,
+        Self::EarlyPromotion,
+        Self::EarlyLeave,
+        Self::ForgetReaders,
+        Self::ForgetPlaced,
+        Self::ForgetLacking,
+    ];
+}
+
 /// Chooses the mistake for this thread; `None` for an honest run.
 #[cfg(feature = "mutants")]
 pub fn plant(mutant: Option<Mutant>) {
@@ -67,7 +98,15 @@ pub fn plant(mutant: Option<Mutant>) {
 
 #[cfg(feature = "mutants")]
 thread_local! {
-    static PLANTED: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
+    static PLANTED: std::cell::Cell<Option<Mutant>> = std::cell::Cell::new(of_environment());
+}
+
+/// `DRYSTONE_MUTANT=NAME cargo test --features mutants` shows which tests notice a mistake.
+#[cfg(feature = "mutants")]
+fn of_environment() -> Option<Mutant> {
+    let name = std::env::var("DRYSTONE_MUTANT").ok()?;
+    let mutant = Mutant::ALL.iter().find(|mutant| format!("{mutant:?}") == name);
+    Some(*mutant.unwrap_or_else(|| panic!("DRYSTONE_MUTANT={name} is no planted mistake")))
 }
 
 /// Whether this mistake is planted.

@@ -242,18 +242,22 @@ impl Core {
 
     /// The label is durable: memory says the same, and disks that did not take it are away.
     fn follow_label(&self, label: Label, lost: &[DiskId]) {
-        let reason = "it does not take its label";
         let mut out = Vec::new();
         {
             let state = &mut *self.lock();
             let old = std::mem::replace(&mut state.label, label);
             for disk in lost {
+                // Nothing is written any more to one that is about to be declared failed.
+                let reason = match state.condemned.contains(disk) {
+                    true => CONDEMNED,
+                    false => "it does not take its label",
+                };
                 if self.note_away(&old, state, *disk, reason) {
-                    out.push(*disk);
+                    out.push((*disk, reason));
                 }
             }
         }
-        for disk in out {
+        for (disk, reason) in out {
             self.tell_out(disk, reason);
             self.journal.keep_holders(|holder| holder != disk);
             self.work.ring();

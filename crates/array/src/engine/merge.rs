@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use ring::{Buf, Data};
@@ -15,6 +16,10 @@ use crate::overlay::{Block, Patch};
 use crate::raid::ReadError;
 use crate::tree::leaf::Entry;
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, Place, block_checksum};
+
+/// Before a block that nobody could give is asked for again, until it counts as lost.
+const PAUSES: [Duration; 3] =
+    [Duration::ZERO, Duration::from_millis(100), Duration::from_millis(1000)];
 
 /// One cluster to be destaged.
 pub(super) struct Work {
@@ -187,17 +192,38 @@ impl Core {
         match self.read_patiently(old.place, blocks.start, &old.crcs[blocks.clone()]).await {
             Ok(good) => good.copy_to(0, &mut buf[blocks.start * BLOCK_BYTES..][..good.len()]),
             Err(ReadError::Damaged { .. }) => {
-                for block in blocks {
-                    match self.read_patiently(old.place, block, &[old.crcs[block]]).await {
-                        Ok(good) => good.copy_to(0, &mut buf[block * BLOCK_BYTES..][..good.len()]),
-                        Err(ReadError::Damaged { .. }) => poisoned |= 1 << block,
-                        Err(error) => return Err(error.into()),
+                blocks.for_each(|block| poisoned |= 1 << block);
+                // What is given up here is lost for good, and all disks of a shelf may refuse for
+                // a moment.
+                for pause in PAUSES {
+                    self.env.sleep(pause).await;
+                    poisoned = self.read_blocks(old, poisoned, buf).await?;
+                    if poisoned == 0 {
+                        break;
                     }
                 }
             }
             Err(error) => return Err(error.into()),
         }
         Ok(poisoned)
+    }
+
+    /// Reads these blocks (bit = block) one by one; those that nobody has.
+    async fn read_blocks(
+        self: &Arc<Self>,
+        old: Entry,
+        blocks: u16,
+        buf: &mut Buf,
+    ) -> Result<u16, ArrayError> {
+        let mut missing = 0;
+        for block in (0..CLUSTER_BLOCKS).filter(|block| blocks >> block & 1 == 1) {
+            match self.read_patiently(old.place, block, &[old.crcs[block]]).await {
+                Ok(good) => good.copy_to(0, &mut buf[block * BLOCK_BYTES..][..good.len()]),
+                Err(ReadError::Damaged { .. }) => missing |= 1 << block,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(missing)
     }
 
     /// Reads again as long as the reason not to is a passing one.

@@ -417,6 +417,13 @@ impl Raid {
             rows.copies[column].as_ref().map(|copy| (copy.disk.id(), column, row))
         };
         found.wrong = wrong.filter_map(on_disk).collect();
+        if wanted.is_computed
+            && set.shape().parity() == 2
+            && let Some(copy) = self.copies(set, stripe, strip).first()
+        {
+            let held = self.load(set, stripe, copy, hull(found.missing)).await?;
+            rows.reject_odd(strip, held, crcs);
+        }
         // Of two parities one may have rotted: what the other gives too is right.
         for (row, held) in raw {
             if let Some(block) = held.block(*row)

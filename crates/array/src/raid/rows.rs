@@ -218,10 +218,53 @@ impl Rows {
             parity::data_from_p(&data, column, p, &mut to);
             to == *data[column]
         });
-        by_p || q.is_some_and(|q| {
+        let by_q = q.is_some_and(|q| {
             parity::data_from_q(&data, column, q, &mut to);
             to == *data[column]
-        })
+        });
+        by_p || by_q || self.wrong_strip(row, crcs).is_some_and(|wrong| wrong != column)
+    }
+
+    /// The one strip of a row that does not agree with all others, where two parities tell: a data
+    /// column that nobody owns, for which nothing else does, or a parity.
+    fn wrong_strip(&self, row: usize, crcs: Crcs<'_>) -> Option<usize> {
+        let columns = self.shape.columns();
+        let data: Option<SmallVec<[&[u8]; 8]>> =
+            (0..columns).map(|column| self.block(column, row)).collect();
+        let (data, (Some(p), Some(q))) = (data?, self.parity(row)) else { return None };
+        let mut right = [[0; BLOCK_BYTES]; 2];
+        let [right_p, right_q] = &mut right;
+        parity::pq(&data, right_p, right_q);
+        match (p == right_p, q == right_q) {
+            (true, true) => return None,
+            (false, true) => return Some(columns),
+            (true, false) => return Some(columns + 1),
+            (false, false) => {}
+        }
+        let mut to = [0; BLOCK_BYTES];
+        (0..columns)
+            .filter(|column| crcs(*column, row).is_none() && !data[*column].is_empty())
+            .find(|column| {
+                parity::data_from_p(&data, *column, p, &mut to);
+                let by_p = to;
+                parity::data_from_q(&data, *column, q, &mut to);
+                by_p == to
+            })
+    }
+
+    /// Leaves out blocks that nobody owns and that do not agree with all others, `held` among them,
+    /// which is what the holder of a parity has that is to be made anew: with them it would not
+    /// agree with the other parity, and what is gone later could not be computed from both.
+    pub(super) fn reject_odd(&mut self, strip: usize, held: Loaded, crcs: Crcs<'_>) {
+        let good = held.good;
+        let before = self.strips[strip].replace(held);
+        for row in rows_of(good) {
+            let wrong = self.wrong_strip(row, crcs).filter(|wrong| *wrong < self.shape.columns());
+            if let Some(odd) = wrong.and_then(|wrong| self.strips[wrong].as_mut()) {
+                odd.good &= !(1 << row);
+            }
+        }
+        self.strips[strip] = before;
     }
 
     /// A block of a data column, computed if it is missing; `None` if it cannot be. Empty where

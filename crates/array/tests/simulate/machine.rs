@@ -131,8 +131,19 @@ impl<S: Subject> Machine<S> {
         let budget = &self.budget;
         match budget.is_victim(drive) {
             true => !budget.swapped.borrow().contains(&drive.number()),
-            false => budget.victims.borrow().len() < self.scenario.losses(),
+            false => {
+                budget.victims.borrow().len() < self.scenario.losses() && self.others_hold_it(drive)
+            }
         }
+    }
+
+    /// Whether a member is left that is well, without this one: operators may have taken out so many
+    /// that held nothing that the last one has journal and checkpoints alone.
+    fn others_hold_it(&self, drive: &Drive) -> bool {
+        let others = self.all_drives.iter().filter(|other| other.number() != drive.number());
+        others
+            .filter(|other| !self.budget.is_victim(other))
+            .any(|other| self.state(other) == Some(DiskState::Online))
     }
 
     /// A drive is hurt from now on, until the array has healed. If it is one too many, anything may
@@ -187,9 +198,11 @@ impl<S: Subject> Machine<S> {
         }
         for drive in self.drives().iter().filter(|drive| !drive.is_hurt()) {
             let Some(disk) = self.disk(drive) else { continue };
-            let is_blamed = disk.errors_read > 0
-                || disk.errors_write > 0
-                || matches!(disk.state, DiskState::Suspect | DiskState::Missing);
+            let is_away = matches!(disk.state, DiskState::Suspect | DiskState::Missing);
+            // It is out, and the answer to the operator who said so still to come.
+            let is_condemned = disk.reason == "an operator declared it failed";
+            let is_blamed =
+                disk.errors_read > 0 || disk.errors_write > 0 || is_away && !is_condemned;
             if is_blamed {
                 self.fail(format_args!("a drive is accused that did nothing wrong: {disk:?}"));
             }

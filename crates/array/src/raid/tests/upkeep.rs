@@ -366,20 +366,49 @@ fn of_two_parities_the_one_that_rotted_does_not_decide_what_a_freed_column_gets(
             let known = |column: usize, row: usize| (column == 0).then(|| all(column, row))?;
             let (member, _) = rig.place(1, 1, 0);
             rig.corrupt(1, parity, 6);
-            rig.set.set_replacement(member, Seat { disk: DiskId(4), chunk: 1 }).unwrap();
+            appoint(&rig, member);
             let run = |_: u32, column: usize, row: usize| known(column, row);
             assert!(!rig.raid.refresh_run(&rig.set, 1..2, &run).await, "nothing proves it");
-            let proof = Proof { crcs: &known, is_sure: true };
-            rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
-            for stripe in [0, 2, 3] {
-                rig.raid.refresh_stripe(&rig.set, stripe, Proof::NOTHING).await.unwrap();
-            }
-            rig.set.flush_begins();
-            rig.set.flush_ends();
-            assert!(promote(&rig.set).is_some());
+            replace(&rig, &known).await;
             // The parity that is right still gives the column that lives, whoever goes.
             rig.lose(&[rig.place(1, 0, 0).0, rig.place(1, parity, 0).0]);
             rig.expect(1, 0, &cluster(10)).await;
+        }
+    });
+}
+
+/// Begins to replace a member by the disk that is left.
+fn appoint(rig: &Rig, member: usize) {
+    let spare = DiskId(rig.disks.len() as u16 - 1);
+    rig.set.set_replacement(member, Seat { disk: spare, chunk: 1 }).unwrap();
+}
+
+/// Gives the replacement stripe 1, knowing what `known` says, and the others, and lets it take over.
+async fn replace(rig: &Rig, known: Crcs<'_>) {
+    let proof = Proof { crcs: known, is_sure: true };
+    rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+    for stripe in [0, 2, 3] {
+        rig.raid.refresh_stripe(&rig.set, stripe, Proof::NOTHING).await.unwrap();
+    }
+    rig.set.flush_begins();
+    rig.set.flush_ends();
+    assert!(promote(&rig.set).is_some());
+}
+
+#[test]
+fn rot_in_a_freed_column_does_not_part_the_two_parities() {
+    on_a_core(async {
+        // Whoever is replaced: another freed column, or a parity.
+        for strip in [0, 1, 4, 5] {
+            let (rig, _) = filled(Some(Level::Raid6), 6).await;
+            let all = rig.known(1, 10);
+            let known = |column: usize, row: usize| (column == 3).then(|| all(column, row))?;
+            (0..CLUSTER_BLOCKS).for_each(|row| _ = rig.corrupt(1, 2, row));
+            appoint(&rig, rig.place(1, strip, 0).0);
+            replace(&rig, &known).await;
+            // Two disks gone, one of them the one that rotted: what lives comes from both parities.
+            rig.lose(&[rig.place(1, 2, 0).0, rig.place(1, 3, 0).0]);
+            rig.expect(1, 3, &cluster(10 + 3)).await;
         }
     });
 }

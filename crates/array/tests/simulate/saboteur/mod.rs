@@ -52,17 +52,17 @@ struct Saboteur<'a, S>(&'a Rc<Machine<S>>);
 
 impl<S: Subject> Saboteur<'_, S> {
     /// A drive that may be hurt, and is a victim from now on; or one to be repaired first, which
-    /// [`may_hurt`](Machine::may_hurt) tells.
-    fn victim(&self) -> Drive {
+    /// [`may_hurt`](Machine::may_hurt) tells. `None` when there is only one that is needed.
+    fn victim(&self) -> Option<Drive> {
         let drives = self.0.drives();
         let allowed: Vec<_> = drives.iter().filter(|drive| self.0.may_hurt(drive)).collect();
         if allowed.is_empty() {
             // It was put on the shelf while it was one, or is a new one in its place.
-            return self.0.budget.victims.borrow()[0].clone();
+            return self.0.budget.victims.borrow().first().cloned();
         }
         let victim = (*self.0.random.pick(&allowed)).clone();
         self.0.hurts(&victim);
-        victim
+        Some(victim)
     }
 
     /// Whether nothing more can be done to a drive before it is repaired.
@@ -81,7 +81,7 @@ impl<S: Subject> Saboteur<'_, S> {
 
     /// A fault of the medium, of a write, or of the way to it.
     async fn damage(&self) {
-        let drive = self.victim();
+        let Some(drive) = self.victim() else { return };
         if self.is_to_repair(&drive) {
             return self.repair(&drive).await;
         }
@@ -123,7 +123,7 @@ impl<S: Subject> Saboteur<'_, S> {
 
     /// Drives go and come, by accident or by order.
     async fn membership(&self) {
-        let drive = self.victim();
+        let Some(drive) = self.victim() else { return };
         let is_there = drive.is_installed() && !self.is_unplugged(&drive);
         if !is_there || self.is_to_repair(&drive) {
             return self.repair(&drive).await;
@@ -155,7 +155,7 @@ impl<S: Subject> Saboteur<'_, S> {
             }
         }
         if victims.is_empty() && self.0.random.one_in(4) {
-            let drive = self.victim();
+            let Some(drive) = self.victim() else { return };
             match self.0.random.below(3) {
                 0 => self.pull(&drive),
                 _ => self.fault(&[drive]).await,
@@ -188,7 +188,7 @@ impl<S: Subject> Saboteur<'_, S> {
 
     /// A drive rots where nobody looks, in data and in free space.
     async fn rot(&self) {
-        let drive = self.victim();
+        let Some(drive) = self.victim() else { return };
         if self.is_to_repair(&drive) {
             return self.repair(&drive).await;
         }
@@ -206,7 +206,7 @@ impl<S: Subject> Saboteur<'_, S> {
 
     /// A drive does not answer for a while, or never again: each request fails after minutes then.
     async fn silence(&self) {
-        let drive = self.victim();
+        let Some(drive) = self.victim() else { return };
         if self.is_to_repair(&drive) {
             return self.repair(&drive).await;
         }
