@@ -14,6 +14,7 @@ cargo test --workspace --no-fail-fast "$@" 2>&1 | tee "$log" || status=$?
 # Planted mistakes, which no product is built with, must be found by the simulation.
 cargo test --package drystone-array --features mutants --test simulate -- mutants:: 2>&1 |
   tee -a "$log" || status=$?
+scripts/planted.sh 2>&1 | tee -a "$log" || status=$?
 
 # cargo prints one result for each test binary and each room's doc-tests.
 awk '/^test result: / {

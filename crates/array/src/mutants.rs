@@ -45,6 +45,8 @@ pub enum Mutant {
     BlindFlush,
     /// Forget, when a journal is replayed, that a disk that is away missed a parity update.
     ForgetWritten,
+    /// Forget, when a journal is replayed, what a checkpoint that did not end has put in place.
+    ForgetChanged,
     /// Do not note in the journal what the redo of a wave has put in place.
     ForgetRedone,
     /// Put a replacement in its member's place before the checkpoint that says so is durable.
@@ -61,7 +63,7 @@ pub enum Mutant {
 
 #[cfg(feature = "mutants")]
 impl Mutant {
-    const ALL: [Self; 25] = [
+    const ALL: [Self; 26] = [
         Self::NoRedo,
         Self::NoGeneration,
         Self::EarlyChunks,
@@ -81,6 +83,7 @@ impl Mutant {
         Self::BlindReuse,
         Self::BlindFlush,
         Self::ForgetWritten,
+        Self::ForgetChanged,
         Self::ForgetRedone,
         Self::EarlyPromotion,
         Self::EarlyLeave,

@@ -4,7 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ring::{CoreId, Cores, Remote};
 use thiserror::Error;
@@ -14,6 +15,11 @@ use crate::session::Registry;
 use crate::shared::Shared;
 use crate::targets::{Rules, Table, TargetError, Targets};
 use crate::{portal, stopping};
+
+/// How long a portal may be in use before somebody else has it: the kernel takes a moment to close
+/// the sockets of a process that was killed.
+const PORT_TIME: Duration = Duration::from_secs(2);
+const PORT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why a server cannot start.
 #[derive(Debug, Error)]
@@ -100,21 +106,32 @@ impl Server {
     /// [`StartError::Portal`].
     pub fn listen(&mut self) -> Result<(), StartError> {
         assert!(self.shared.portals.get().is_none(), "a server listens once");
+        let begun = Instant::now();
+        let addresses = loop {
+            match self.open_portals()? {
+                Ok(addresses) => break addresses,
+                Err((_, source))
+                    if source.kind() == io::ErrorKind::AddrInUse && begun.elapsed() < PORT_TIME =>
+                {
+                    thread::sleep(PORT_PAUSE);
+                }
+                Err((portal, source)) => return Err(StartError::Portal { portal, source }),
+            }
+        };
+        self.shared.portals.get_or_init(|| addresses.clone());
+        self.portals = addresses;
+        Ok(())
+    }
+
+    /// Binds the portals on the first core; the one that could not be, and why.
+    fn open_portals(&self) -> Result<Result<Vec<SocketAddr>, (SocketAddr, io::Error)>, StartError> {
         let (bound, answer) = mpsc::channel();
         let shared = self.shared.clone();
         let portals = self.portals.clone();
         self.first_core().run(move || drop(bound.send(portal::open(&shared, &portals))));
-        let opened = answer.recv().map_err(|_| {
+        answer.recv().map_err(|_| {
             StartError::Engine(io::Error::other("the first core ended while it started"))
-        })?;
-        match opened {
-            Ok(addresses) => {
-                self.shared.portals.get_or_init(|| addresses.clone());
-                self.portals = addresses;
-                Ok(())
-            }
-            Err((portal, source)) => Err(StartError::Portal { portal, source }),
-        }
+        })
     }
 
     fn cores(&self) -> &Cores {

@@ -152,6 +152,8 @@ impl Core {
                 .await?;
             let named = self.lock().label.journal.clone();
             self.journal.keep_holders(|disk| named.contains(&disk));
+            // One that was needed for them may leave now.
+            self.upkeep.ring();
         }
         Ok(())
     }

@@ -79,7 +79,8 @@ impl Knowledge {
 }
 
 impl Core {
-    /// All maps there are: whose, the root, and the first leaf that still counts.
+    /// All maps there are: whose, the root, and the first leaf that still counts. Snapshots come
+    /// first: what they share with a volume they need as it is, also when the volume has changed.
     pub(crate) fn roots(&self) -> Vec<(Of, Root, u32)> {
         let state = self.lock();
         let heads = state.tables.volumes.iter();
@@ -90,7 +91,7 @@ impl Core {
             let from = version.deleting_from_leaf.unwrap_or(0);
             (Of::Snapshot(volume, *id), version.contents.root, from)
         });
-        heads.chain(frozen).collect()
+        frozen.chain(heads).collect()
     }
 
     /// Shows every page and cluster of a map.

@@ -135,9 +135,7 @@ impl Core {
             }
         }
         for set in self.sets.all() {
-            if !mutants::is(Mutant::ForgetLacking) {
-                set.take_back(disk);
-            }
+            set.take_back(disk);
             if member.access() == Access::None {
                 set.mark_all_stale(disk);
             }
@@ -169,7 +167,9 @@ impl Core {
         };
         if is_new {
             state.away.insert(disk, (self.env.now(), reason.to_owned()));
-            state.space.set_gives(disk, Gives::Seats);
+            if !state.going.contains(&disk) {
+                state.space.set_gives(disk, Gives::Seats);
+            }
         }
         is_new
     }

@@ -135,6 +135,9 @@ pub(crate) struct State {
     pub(crate) away: BTreeMap<DiskId, (Duration, String)>,
     /// Disks that an operator is declaring failed.
     pub(crate) condemned: BTreeSet<DiskId>,
+    /// Disks that are empty and whose labels say in a moment that they have left: nothing may come
+    /// onto them any more.
+    pub(crate) going: BTreeSet<DiskId>,
     /// Disks that came back.
     pub(crate) returns: BTreeMap<DiskId, Return>,
     /// What happened, the oldest first; and how many were dropped before those.
@@ -202,6 +205,7 @@ impl State {
             label: label.clone(),
             away: BTreeMap::new(),
             condemned: BTreeSet::new(),
+            going: BTreeSet::new(),
             returns: BTreeMap::new(),
             events: VecDeque::new(),
             events_dropped: 0,

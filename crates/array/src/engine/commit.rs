@@ -172,18 +172,41 @@ impl State {
 
     /// Gives back what nobody reads any more.
     pub(crate) fn empty_limbo(&mut self) {
-        // Who began to read before an earlier checkpoint began before the later ones too.
-        let is_held = |limbo: &Limbo| {
-            Arc::strong_count(&limbo.readers) > 1 && !mutants::is(Mutant::ForgetReaders)
-        };
-        let free = self.limbo.iter().position(is_held).unwrap_or(self.limbo.len());
-        let free: Vec<Limbo> = self.limbo.drain(..free).collect();
-        for limbo in free {
-            let Limbo { places, pages, .. } = limbo;
+        for Limbo { places, pages, .. } in Limbo::take_unread(&mut self.limbo) {
             self.space.release(&places, &pages);
         }
         for left in self.vacated.extract_if(.., |left| left.is_unused()) {
             self.space.chunks.release(left.seat.disk, left.seat.chunk);
         }
+    }
+}
+
+impl Limbo {
+    /// Takes out those, the oldest first, that nobody reads any more. Who began to read before an
+    /// earlier checkpoint began before the later ones too.
+    fn take_unread(all: &mut Vec<Self>) -> Vec<Self> {
+        let is_held = |limbo: &Self| {
+            Arc::strong_count(&limbo.readers) > 1 && !mutants::is(Mutant::ForgetReaders)
+        };
+        let unread = all.iter().position(is_held).unwrap_or(all.len());
+        all.drain(..unread).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_reads_is_kept_and_all_that_was_freed_later() {
+        let mut all: Vec<Limbo> = (0..4).map(|_| Limbo::default()).collect();
+        let (early, late) = (Arc::clone(&all[1].readers), Arc::clone(&all[3].readers));
+        assert_eq!(Limbo::take_unread(&mut all).len(), 1);
+        assert_eq!(Limbo::take_unread(&mut all).len(), 0);
+        drop(early);
+        assert_eq!(Limbo::take_unread(&mut all).len(), 2);
+        drop(late);
+        assert_eq!(Limbo::take_unread(&mut all).len(), 1);
+        assert!(all.is_empty());
     }
 }

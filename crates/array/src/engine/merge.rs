@@ -18,7 +18,7 @@ use crate::tree::leaf::Entry;
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, Place, block_checksum};
 
 /// Before a block that nobody could give is asked for again, until it counts as lost.
-const PAUSES: [Duration; 3] =
+pub(super) const PAUSES: [Duration; 3] =
     [Duration::ZERO, Duration::from_millis(100), Duration::from_millis(1000)];
 
 /// One cluster to be destaged.

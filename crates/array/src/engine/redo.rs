@@ -8,6 +8,7 @@ use ring::Data;
 
 use super::Checkpoint;
 use super::gather::{Writes, all_done};
+use super::merge::PAUSES;
 use crate::core::{Core, Knowledge, RETRY, Redone, until_done};
 use crate::error::ArrayError;
 use crate::journal::{Changed, Holder, Record};
@@ -126,11 +127,17 @@ impl Core {
         let crc_of = |column: usize, block: usize| {
             redone[column].and_then(|crcs| crcs[block]).or_else(|| writes.old_crc(column, block))
         };
+        let mut pauses = PAUSES.into_iter();
         loop {
             match self.raid.plan_update(&set, stripe, &writes.changes, &crc_of).await {
                 Ok(update) => return Ok(Some(update)),
                 Err(ReadError::Unproved) => return Ok(None),
                 Err(ReadError::Later(_)) => self.env.sleep(RETRY).await,
+                // What nobody can give any more must not keep the rest from its place.
+                Err(ReadError::Damaged { .. }) => match pauses.next() {
+                    Some(pause) => self.env.sleep(pause).await,
+                    None => return Ok(None),
+                },
                 Err(error) => return Err(error.into()),
             }
         }

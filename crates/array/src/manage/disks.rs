@@ -73,7 +73,8 @@ impl Array {
         let id = self.core.disk_by_name(disk)?;
         let (core, name) = (Arc::clone(&self.core), disk.to_owned());
         let kept = self.core.request(move |tables, state| {
-            if !tables.leaving.remove(&id) {
+            // One whose label is being written is gone.
+            if state.going.contains(&id) || !tables.leaving.remove(&id) {
                 return Err(ArrayError::NotRetiring(name));
             }
             let gives = match state.away.contains_key(&id) {
@@ -145,7 +146,8 @@ impl Array {
         }
         {
             let state = &mut *self.core.lock();
-            let stays = !state.tables.leaving.contains(&id) && !state.away.contains_key(&id);
+            let leaves = state.tables.leaving.contains(&id) || state.going.contains(&id);
+            let stays = !leaves && !state.away.contains_key(&id);
             if stays {
                 state.space.set_gives(id, Gives::Chunks);
             }
@@ -421,6 +423,10 @@ impl Core {
         }
         let state = &mut *self.lock();
         state.space.chunks.add_disk(id, self.layout.chunks(size_bytes));
+        if state.away.contains_key(&id) {
+            // It has failed already.
+            state.space.set_gives(id, Gives::Seats);
+        }
         let sizes = state.label.data_sizes();
         state.space.set_spare(&self.layout, &sizes);
         state.space.set_lanes();

@@ -111,6 +111,34 @@ impl Raid {
         copies
     }
 
+    /// As [`copies`](Self::copies), without disks that do not answer where `may_wait` is not set and
+    /// the others can do without them: each request to one takes minutes, under the stripe's lock.
+    pub(super) fn copies_soon(
+        &self,
+        set: &Set,
+        stripe: u32,
+        strip: usize,
+        may_wait: bool,
+    ) -> SmallVec<[Copy; 5]> {
+        let mut copies = self.copies(set, stripe, strip);
+        let is_silent = copies.first().is_some_and(|copy| copy.disk.is_silent());
+        if is_silent && !may_wait && self.can_do_without_silent(set, stripe) {
+            copies.clear();
+        }
+        copies
+    }
+
+    /// Whether disks that answer give all of a stripe, or what it is computed from.
+    fn can_do_without_silent(&self, set: &Set, stripe: u32) -> bool {
+        let (shape, written) = (set.shape(), set.written(stripe));
+        let counts = |strip: &usize| *strip >= shape.columns() || written >> *strip & 1 == 1;
+        let answers = |strip: usize| {
+            self.copies(set, stripe, strip).first().is_some_and(|copy| !copy.disk.is_silent())
+        };
+        let without = (0..shape.strips()).filter(counts).filter(|strip| !answers(*strip));
+        without.count() <= shape.parity()
+    }
+
     /// Those that can be read and missed something of the stripe, which need not be this strip:
     /// what matches its checksum there is as good as anywhere, when nobody else has it.
     pub(super) fn stale_copies(&self, set: &Set, stripe: u32, strip: usize) -> SmallVec<[Copy; 5]> {
@@ -182,19 +210,21 @@ impl Raid {
         Ok(Loaded { data: bytes.freeze(), first: rows.start, good })
     }
 
-    /// Reads blocks of several strips of a stripe with parity (bit = strip), one copy of each.
+    /// Reads blocks of several strips of a stripe with parity (bit = strip), one copy of each;
+    /// `may_wait` also from disks that do not answer.
     pub(super) async fn load_rows(
         &self,
         set: &Set,
         stripe: u32,
         strips: u16,
         rows: &Range<usize>,
+        may_wait: bool,
     ) -> Result<Rows, BlockError> {
         let shape = set.shape();
         let written = set.written(stripe);
         let load = |strip: usize| async move {
             let is_written = strip >= shape.columns() || written >> strip & 1 == 1;
-            let copies = self.copies(set, stripe, strip);
+            let copies = self.copies_soon(set, stripe, strip, may_wait);
             match copies.first() {
                 Some(copy) if is_written && strips >> strip & 1 == 1 => {
                     let loaded = self.load(set, stripe, copy, rows.clone()).await?;

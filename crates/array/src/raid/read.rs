@@ -136,6 +136,9 @@ pub(super) struct Fetched {
     pub(super) bytes: Buf,
     /// Blocks that could not be had (bit = block of the strip).
     pub(super) missing: u16,
+    /// Blocks that only a copy had which missed something (bit = block of the strip): the parity
+    /// need not agree with them.
+    pub(super) stale: u16,
     /// Copies that could not be read or are wrong, of blocks that were found elsewhere.
     pub(super) bad: Vec<(DiskId, usize)>,
     /// Blocks of other columns (column, block) that are proved to be wrong, and on which disk.
@@ -215,7 +218,7 @@ impl Raid {
         assert!(!rows.is_empty() && rows.end <= CLUSTER_BLOCKS, "blocks of one cluster");
         let expected = Expected { set: set.id(), slot, first: first_block, crcs };
         let (stripe, column) = set.shape().locate(slot);
-        let copy = self.copies(set, stripe, column).into_iter().next();
+        let copy = self.copies_soon(set, stripe, column, false).into_iter().next();
         let first = copy.as_ref().map(|copy| copy.disk.id());
         let mut started = None;
         let began = self.failed.now();
@@ -318,15 +321,25 @@ impl Raid {
     /// Gets blocks of a strip from any copy, else from the rest of the stripe. Call it under the
     /// stripe's lock. Errors are passing ones.
     pub(super) async fn fetch(&self, wanted: &Wanted<'_>) -> Result<Fetched, BlockError> {
+        let found = self.fetch_from(wanted, false).await?;
+        let Wanted { set, stripe, .. } = *wanted;
+        let is_silent = |strip| self.copies(set, stripe, strip).iter().any(|c| c.disk.is_silent());
+        match found.missing != 0 && (0..set.shape().strips()).any(is_silent) {
+            true => self.fetch_from(wanted, true).await,
+            false => Ok(found),
+        }
+    }
+
+    async fn fetch_from(&self, wanted: &Wanted<'_>, may_wait: bool) -> Result<Fetched, BlockError> {
         let Wanted { set, stripe, strip, ref rows, crcs, without, first, is_computed, .. } =
             *wanted;
         let bytes = Buf::zeroed(rows.len() * BLOCK_BYTES).ok_or(BlockError::NoMemory)?;
         let mut found =
-            Fetched { bytes, missing: mask_of(rows), bad: Vec::new(), wrong: Vec::new() };
+            Fetched { bytes, missing: mask_of(rows), stale: 0, bad: Vec::new(), wrong: Vec::new() };
         let mut odd: Vec<(DiskId, usize)> = Vec::new();
         let is_data = strip < set.shape().columns();
         let mut raw: Vec<(usize, Loaded)> = Vec::new();
-        let mut copies = self.copies(set, stripe, strip);
+        let mut copies = self.copies_soon(set, stripe, strip, may_wait);
         copies.retain(|copy| Some(copy.disk.id()) != without && !is_computed);
         copies.sort_by_key(|copy| Some(copy.disk.id()) != first);
         for copy in copies {
@@ -357,7 +370,7 @@ impl Raid {
             }
         }
         if found.missing != 0 && set.shape().parity() > 0 {
-            self.reconstruct(wanted, &raw, &mut found).await?;
+            self.reconstruct(wanted, &raw, &mut found, may_wait).await?;
         }
         for (row, held) in &raw {
             if let Some(block) = held.block(*row).filter(|_| found.missing >> row & 1 == 1) {
@@ -390,6 +403,7 @@ impl Raid {
                 let slot = set.shape().slot(stripe, strip);
                 if (Expected { set: set.id(), slot, first: row, crcs: &[crc] }).is_met(block) {
                     found.put(rows, row, block);
+                    found.stale |= 1 << row;
                 }
             }
         }
@@ -403,9 +417,11 @@ impl Raid {
         wanted: &Wanted<'_>,
         raw: &[(usize, Loaded)],
         found: &mut Fetched,
+        may_wait: bool,
     ) -> Result<(), BlockError> {
         let Wanted { set, stripe, strip, crcs, .. } = *wanted;
-        let mut rows = self.load_rows(set, stripe, !(1 << strip), &hull(found.missing)).await?;
+        let missing = hull(found.missing);
+        let mut rows = self.load_rows(set, stripe, !(1 << strip), &missing, may_wait).await?;
         if strip < set.shape().columns() {
             // Its own checksum proves what comes out, whatever is known of the others: a checkpoint
             // may have changed one of them that the maps still have as it was.

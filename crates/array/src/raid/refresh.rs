@@ -1,7 +1,8 @@
 //! Bringing chunks up to date that missed something: a replacement that is being filled, and a
 //! member whose disk was away. Both are the same to a stripe.
 
-use block::WriteFlags;
+use block::{BlockError, WriteFlags};
+use ring::Buf;
 
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS};
 
@@ -108,13 +109,7 @@ impl Raid {
         wanted.is_by_parity = set.shape().parity() > 0;
         let mut fetched = self.fetch(&wanted).await.map_err(ReadError::Later)?;
         refreshed.heals.extend(self.heals_of(&wanted, &fetched));
-        let unproved = match is_parity {
-            true if fetched.missing != 0 => self.unproved_data(&wanted, fetched.missing).await?,
-            _ => rows_of(fetched.missing).map(|row| (strip, row)).collect(),
-        };
-        // What lives nowhere needs no proof.
-        let is_live = |(column, row): &(usize, usize)| (proof.crcs)(*column, *row).is_some();
-        let unproved: Vec<_> = unproved.into_iter().filter(is_live).collect();
+        let unproved = self.unproved_of(&wanted, fetched.missing).await?;
         let is_proved = unproved.is_empty();
         refreshed.unproved.extend(unproved);
         if !is_proved && !proof.is_sure {
@@ -123,6 +118,19 @@ impl Raid {
         }
         if may_come_back && fetched.missing != 0 {
             return Err(ReadError::Lost);
+        }
+        if is_parity && is_proved && fetched.missing != 0 {
+            // Only what nobody owns is in the way.
+            self.blank_unowned(&wanted, fetched.missing).await?;
+            fetched = self.fetch(&wanted).await.map_err(ReadError::Later)?;
+        }
+        if set.shape().parity() > 0 && !is_parity && (fetched.missing | fetched.stale) != 0 {
+            // What nobody owns becomes zeroes, and the parity is made anew of what there is.
+            let is_blank = |row: &usize| (proof.crcs)(strip, *row).is_none();
+            rows_of(fetched.missing)
+                .filter(is_blank)
+                .for_each(|row| fetched.missing &= !(1 << row));
+            self.distrust_parity(set, stripe, seat);
         }
         if is_parity && fetched.missing != 0 {
             // The parity as its member holds it, or of what there is, right or wrong: it still
@@ -143,6 +151,23 @@ impl Raid {
             }
             fetched.missing = 0;
         }
+        if self.write_strip(set, stripe, seat, fetched).await? {
+            let blocks = u64::from(u16::BITS - lost_blocks);
+            refreshed.written_bytes += blocks * BLOCK_BYTES as u64;
+        } else {
+            refreshed.left += 1;
+        }
+        Ok(())
+    }
+
+    /// Gives a chunk what was found of its strip; whether it took that.
+    async fn write_strip(
+        &self,
+        set: &Set,
+        stripe: u32,
+        seat: Seat,
+        fetched: Fetched,
+    ) -> Result<bool, ReadError> {
         let bytes = fetched.bytes.freeze();
         let target = |first: usize, end: usize| Target {
             seat,
@@ -160,16 +185,78 @@ impl Raid {
                     // All of it is lost, so there was nothing to write.
                     None => set.clear_stale(stripe, seat.disk),
                 }
-                let blocks = u64::from(u16::BITS - lost_blocks);
-                refreshed.written_bytes += blocks * BLOCK_BYTES as u64;
-                Ok(())
+                Ok(true)
             }
-            Ok(_) => {
-                refreshed.left += 1;
-                Ok(())
-            }
+            Ok(_) => Ok(false),
             Err(WriteError::Later(error)) => Err(ReadError::Later(error)),
             Err(WriteError::Lost) => Err(ReadError::Lost),
+        }
+    }
+
+    /// Blocks of live data, and in what lacks `missing` blocks, that keep those from being proved.
+    async fn unproved_of(
+        &self,
+        wanted: &Wanted<'_>,
+        missing: u16,
+    ) -> Result<Vec<(usize, usize)>, ReadError> {
+        let Wanted { set, strip, crcs, .. } = *wanted;
+        let (columns, parity) = (set.shape().columns(), set.shape().parity());
+        let is_live = |column: usize, row: usize| column < columns && crcs(column, row).is_some();
+        let is_own = |row: &usize| parity == 0 || is_live(strip, *row);
+        let (own, rest): (Vec<usize>, Vec<usize>) = rows_of(missing).partition(is_own);
+        let mut unproved: Vec<_> = own.into_iter().map(|row| (strip, row)).collect();
+        if !rest.is_empty() {
+            // What keeps a parity, or what nobody owns, from being computed.
+            let rest = rest.into_iter().fold(0, |mask, row| mask | 1 << row);
+            unproved.extend(self.unproved_data(wanted, rest).await?);
+        }
+        // What lives nowhere needs no proof.
+        unproved.retain(|(column, row)| crcs(*column, *row).is_some());
+        Ok(unproved)
+    }
+
+    /// Writes zeroes where nobody can read what nobody owns: the parity is about to be made anew, and
+    /// must agree with it.
+    async fn blank_unowned(&self, wanted: &Wanted<'_>, missing: u16) -> Result<(), ReadError> {
+        let Wanted { set, stripe, crcs, .. } = *wanted;
+        let rows = self.load_rows(set, stripe, u16::MAX, &hull(missing), true).await;
+        let rows = rows.map_err(ReadError::Later)?;
+        let zeroes = Buf::zeroed(BLOCK_BYTES).ok_or(ReadError::Later(BlockError::NoMemory))?;
+        let zeroes = zeroes.freeze();
+        for row in rows_of(missing) {
+            for column in 0..set.shape().columns() {
+                if crcs(column, row).is_some() || rows.block(column, row).is_some() {
+                    continue;
+                }
+                let holders = set.holders(stripe, column);
+                let holders = holders.iter().filter(|holder| !holder.is_stale);
+                let target = |seat| Target {
+                    seat,
+                    at: set.byte_at(seat, stripe, row),
+                    data: zeroes.clone(),
+                };
+                let targets: Vec<_> = holders.map(|holder| target(holder.seat)).collect();
+                match self.write_targets(set, stripe, &targets, WriteFlags::VOLATILE).await {
+                    Ok(_) | Err(WriteError::Lost) => {}
+                    Err(WriteError::Later(error)) => return Err(ReadError::Later(error)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The parity of a stripe need not agree with what `seat` is given: it is to be made anew, when
+    /// all is there that it is made of. Otherwise it may still give what others lack.
+    fn distrust_parity(&self, set: &Set, stripe: u32, seat: Seat) {
+        let columns = set.shape().columns();
+        let lacking = set.stale_holders(stripe);
+        let are_others_whole = lacking.iter().all(|(strip, of)| *strip >= columns || *of == seat);
+        if !are_others_whole || !self.are_all_there(set, stripe) {
+            return;
+        }
+        for strip in set.shape().columns()..set.shape().strips() {
+            let holders = set.holders(stripe, strip);
+            holders.iter().for_each(|holder| set.mark_stale(stripe, holder.seat.disk));
         }
     }
 
@@ -181,7 +268,7 @@ impl Raid {
         missing: u16,
     ) -> Result<Vec<(usize, usize)>, ReadError> {
         let Wanted { set, stripe, crcs, .. } = *wanted;
-        let loaded = self.load_rows(set, stripe, u16::MAX, &hull(missing)).await;
+        let loaded = self.load_rows(set, stripe, u16::MAX, &hull(missing), true).await;
         let mut rows = loaded.map_err(ReadError::Later)?;
         rows.reject_wrong(crcs);
         let columns = 0..set.shape().columns();

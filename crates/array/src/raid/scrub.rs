@@ -136,7 +136,7 @@ impl Raid {
     ) -> Result<(), WriteError> {
         let (columns, crcs) = (set.shape().columns(), known.crcs);
         let mut rows =
-            self.load_rows(set, stripe, u16::MAX, &ROWS).await.map_err(WriteError::Later)?;
+            self.load_rows(set, stripe, u16::MAX, &ROWS, false).await.map_err(WriteError::Later)?;
         let is_live = |column: usize, row| rows.block(column, row).is_some_and(|b| !b.is_empty());
         let live = (0..columns).flat_map(|column| ROWS.map(move |row| (column, row)));
         let checked = live.filter(|(column, row)| crcs(*column, *row).is_some());

@@ -204,6 +204,9 @@ impl Set {
 
     /// `disk` failed: what it was given and did not flush it lacks again.
     pub fn take_back(&self, disk: DiskId) {
+        if is(Mutant::ForgetLacking) {
+            return;
+        }
         let state = &mut *self.state_mut();
         let Some(bit) = state.bit_of(disk) else { return };
         let lacking = state.lacking();
@@ -440,6 +443,9 @@ impl Set {
         let is_whole = state.replacement.is_some() && !lacks;
         if is_whole && state.ending.is_none() {
             state.ending = Some(Ending::Promotion);
+        }
+        if let Some(new) = state.replacement.filter(|_| is_whole && is(Mutant::EarlyPromotion)) {
+            state.members[new.member] = new.seat;
         }
         is_whole
     }

@@ -202,10 +202,11 @@ impl Raid {
         let changing = changes.iter().fold(0, |mask, change| mask | 1 << change.column);
         let written = live & set.written(stripe) | changing;
         let whole = Run { rows: 0..CLUSTER_BLOCKS, columns: changing };
-        let raw = self.load_rows(set, stripe, u16::MAX, &whole.rows).await;
+        let raw = self.load_rows(set, stripe, u16::MAX, &whole.rows, true).await;
         let raw = raw.map_err(ReadError::Later)?;
         let proved = self.load_checked(set, stripe, u16::MAX, &whole, crcs).await?;
         let mut bufs = parity_bufs(&shape, CLUSTER_BLOCKS)?;
+        let mut given_up = 0_u8;
         for row in 0..CLUSTER_BLOCKS {
             let data = (0..shape.columns()).map(|column| {
                 let joins = set.written(stripe) >> column & 1 == 0;
@@ -215,7 +216,10 @@ impl Raid {
                     None => {
                         let block = proved.get(column, row, crcs);
                         let raw = || raw.block(column, row).map(Cow::Borrowed);
-                        block.or_else(raw).unwrap_or(Cow::Borrowed(&[]))
+                        block.or_else(raw).unwrap_or_else(|| {
+                            given_up |= 1 << column;
+                            Cow::Borrowed(&[])
+                        })
                     }
                 }
             });
@@ -225,6 +229,12 @@ impl Raid {
             let mut parities: Vec<&mut [u8]> =
                 bufs.iter_mut().map(|buf| &mut buf[at.clone()]).collect();
             compute(&data, &mut parities);
+        }
+        for column in rows_of(u16::from(given_up)) {
+            // The parity does not count on what it holds any more. If it comes back with it, that
+            // is proved by its checksums, and the parity is made anew.
+            let holders = set.holders(stripe, column);
+            holders.iter().for_each(|holder| set.mark_stale(stripe, holder.seat.disk));
         }
         let mut puts: Vec<Put> = (shape.columns()..)
             .zip(bufs)
@@ -299,14 +309,29 @@ impl Raid {
         run: &Run,
         crcs: Crcs<'_>,
     ) -> Result<Rows, ReadError> {
-        let loaded = self.load_rows(set, stripe, strips, &run.rows).await;
+        let loaded = self.load_rows(set, stripe, strips, &run.rows, false).await;
         let mut rows = loaded.map_err(ReadError::Later)?;
-        for (column, row) in rows.reject_wrong(crcs) {
+        let mut rejected = rows.reject_wrong(crcs);
+        if strips == u16::MAX && self.is_with_silent(set, &rows, run, crcs) {
+            let loaded = self.load_rows(set, stripe, strips, &run.rows, true).await;
+            rows = loaded.map_err(ReadError::Later)?;
+            rejected = rows.reject_wrong(crcs);
+        }
+        for (column, row) in rejected {
             if rows.is_proved_wrong(column, row, crcs) {
                 rows.blame(column);
             }
         }
         Ok(rows)
+    }
+
+    /// Whether a block is missing that only a disk has which does not answer.
+    fn is_with_silent(&self, set: &Set, rows: &Rows, run: &Run, crcs: Crcs<'_>) -> bool {
+        (0..set.shape().columns()).filter(|column| rows.strips[*column].is_none()).any(|column| {
+            let copies = self.copies(set, rows.stripe, column);
+            copies.iter().any(|copy| copy.disk.is_silent())
+                && run.rows.clone().any(|row| rows.get(column, row, crcs).is_none())
+        })
     }
 }
 

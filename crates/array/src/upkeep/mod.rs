@@ -49,7 +49,11 @@ impl Core {
             // What could not be read may be readable later.
             let again = self.has_stale_work().then_some(AGAIN);
             // A chunk that somebody still uses keeps a disk from leaving.
-            let is_leaving = !self.lock().vacated.is_empty();
+            let is_leaving = {
+                let state = &mut *self.lock();
+                state.empty_limbo();
+                !state.vacated.is_empty()
+            };
             let again = if is_leaving { Some(LOOK) } else { again };
             self.await_upkeep(mark, again).await;
         }

@@ -15,8 +15,7 @@ use futures_util::stream;
 use crate::core::{Core, Knowledge, State};
 use crate::label::MemberState;
 use crate::membership::Event;
-use crate::mutants::{self, Mutant};
-use crate::overlay::Block;
+use crate::overlay::{Base, Block};
 use crate::raid::{Access, Heal, Left, Proof, ReadError, Seat, Set};
 use crate::space::{Kind, width};
 use crate::volume::Of;
@@ -440,8 +439,8 @@ impl Core {
         self.look_up(place, owner, row).await.ok().flatten()
     }
 
-    /// Whether a block is of a volume that is lost, and in the journal: nobody needs what is in its
-    /// place, and until the stripe is well it cannot be brought there.
+    /// Whether a block is of a volume that is lost, and in the journal or by now elsewhere: nobody
+    /// needs what is in its place, and until the stripe is well no checkpoint can say so.
     fn is_left_to_journal(
         &self,
         set: &Set,
@@ -460,7 +459,13 @@ impl Core {
         let state = self.lock();
         state.live.get(&volume).is_some_and(|live| {
             let patch = live.overlay.resolve(owner.cluster);
-            live.lost.is_some() && patch.blocks[row] != Block::Base
+            let here = Place::new(set.id(), set.shape().slot(stripe, column));
+            let is_elsewhere = match &patch.base {
+                Base::Below => false,
+                Base::Zero => true,
+                Base::At(place, _) => *place != here,
+            };
+            live.lost.is_some() && (is_elsewhere || patch.blocks[row] != Block::Base)
         })
     }
 
@@ -478,11 +483,6 @@ impl Core {
         let mut any = false;
         for set in self.sets.all() {
             any |= set.promote_replacement();
-            if mutants::is(Mutant::EarlyPromotion) {
-                let _ = set.record();
-                let old = set.recorded();
-                old.into_iter().for_each(|old| self.leave_chunk(&mut self.lock(), &set, old));
-            }
         }
         any && self.checkpointed().await.is_ok()
     }

@@ -180,9 +180,14 @@ impl Core {
                 state.space.set_gives(disk, Gives::Chunks);
                 return Vec::new();
             }
+            state.going.insert(disk);
             vec![Event::Left(disk)]
         });
-        let changed = match changed.await {
+        let changed = changed.await;
+        if !matches!(changed, Ok(true)) {
+            self.lock().going.remove(&disk);
+        }
+        let changed = match changed {
             Ok(changed) => changed,
             Err(error) => {
                 // The last one with the checkpoints: until the next checkpoint gives it a company.
@@ -198,6 +203,7 @@ impl Core {
                 let state = &mut *self.lock();
                 state.note(self.env.unix_seconds(), text);
                 state.away.remove(&disk);
+                state.going.remove(&disk);
                 state.space.remove_disk(disk);
                 self.want_checkpoint(state);
             }

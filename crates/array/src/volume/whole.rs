@@ -205,7 +205,13 @@ impl Core {
         loop {
             match self.try_map(volume, &record) {
                 Ok(ticket) => return Ok(ticket),
-                Err(wait) => self.wait(wait, first).await?,
+                Err(wait) => {
+                    let waited = self.wait(wait, first).await;
+                    waited.inspect_err(|_| {
+                        let places = placed.iter().map(|placed| placed.place);
+                        self.lock().abandoned.extend(places);
+                    })?;
+                }
             }
         }
     }

@@ -4,6 +4,7 @@ mod balance;
 mod basics;
 mod beyond;
 mod common;
+mod crashes;
 mod degraded;
 mod disks;
 mod full;

@@ -116,6 +116,57 @@ fn replacing_healthy_disks_beside_a_rotten_one_loses_nothing() {
 }
 
 #[test]
+fn a_block_that_nobody_can_give_is_written_over_beside_a_missing_disk() {
+    run(async {
+        let shelf = Shelf::new(3, 32);
+        let array = shelf.create(Level::Raid5).await;
+        array.create_volume(spec("v", 2)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        for number in 0..16 {
+            write_small(&volume, number, 1).await;
+        }
+        array.close().await.unwrap();
+        // A block of cluster 0 rots; then a disk is away that has no part in it, nor the volume
+        // in what only that one has.
+        let rotten = &cluster(0, 1)[..BLOCK_BYTES];
+        let mut home = None;
+        for (index, disk) in shelf.0.iter().enumerate() {
+            let disk: Arc<dyn BlockDevice> = Arc::clone(disk) as _;
+            if spoil(&disk, |block| block == rotten).await > 0 {
+                home = Some(index);
+            }
+        }
+        let home = home.expect("it lies somewhere");
+        for away in (0..3).filter(|disk| *disk != home) {
+            let mut members = shelf.members();
+            members.remove(away);
+            let array =
+                Array::open(Arc::new(RingEnv), members, OpenOptions::default()).await.unwrap();
+            let volume = array.device("v").unwrap();
+            // What a host does that was told of a medium error.
+            let new = cluster(0, 2);
+            write(&volume, 0, &new[..BLOCK_BYTES]).await;
+            array.checkpoint().await.expect("the rest goes on");
+            assert_eq!(read(&volume, 0, BLOCK_BYTES).await, &new[..BLOCK_BYTES]);
+            array.close().await.unwrap();
+            let array = shelf.open().await;
+            all_online(&array).await;
+            let volume = array.device("v").unwrap();
+            assert_eq!(read(&volume, 0, BLOCK_BYTES).await, &new[..BLOCK_BYTES]);
+            for number in 1..16 {
+                let found = read(&volume, number * CLUSTER_BYTES as u64, CLUSTER_BYTES).await;
+                assert!(found == cluster(number, 1), "cluster {number}");
+            }
+            let report = array.scrub().await.unwrap();
+            assert_eq!((report.lost_blocks, report.repaired_blocks), (0, 0), "{report:?}");
+            array.close().await.unwrap();
+            let disk: Arc<dyn BlockDevice> = Arc::clone(&shelf.0[home]) as _;
+            assert!(spoil(&disk, |block| block == &new[..BLOCK_BYTES]).await > 0);
+        }
+    });
+}
+
+#[test]
 fn rot_in_free_space_costs_nothing_when_it_is_used_again() {
     for level in [Level::Raid5, Level::Raid6] {
         for rotten in 0..2 {

@@ -40,8 +40,8 @@ pub(crate) async fn in_time<T>(env: &SimEnv, request: impl Future<Output = T>) -
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     pub(crate) victims: RefCell<Vec<Drive>>,
-    /// Victims, by number, in whose place a blank one came while others acted too: the array may
-    /// need both the old one's data, if it comes back, and what the new one was given since.
+    /// Victims, by number, in whose place a blank one came while others acted too, or while what was
+    /// on it was not restored: the array may need both the old one's data, if it comes back, and what the new one was given since.
     pub(crate) swapped: RefCell<BTreeSet<usize>>,
     /// More was done to the machine than it can bear: until its next start it may refuse anything,
     /// but it must neither forget nor make up data.

@@ -39,7 +39,7 @@ pub(crate) async fn open(make: &Make, remembered: &mut Remembered) -> anyhow::Re
     check_distinct(&named)?;
     let mut disks = Disks::default();
     disks.look_at(&named).await?;
-    refuse_foreign(&disks)?;
+    let foreign = refuse_foreign(&disks);
     let of = match disks.arrays().first() {
         Some(id) => Some(Of::Array((*id).to_owned())),
         None => remembered.last().cloned(),
@@ -48,6 +48,10 @@ pub(crate) async fn open(make: &Make, remembered: &mut Remembered) -> anyhow::Re
     let is_remade = of == Some(Of::Making) && !make.disks.is_empty();
     if let Some(of) = of.as_ref().filter(|_| !is_remade) {
         disks.look_at(&remembered.disks(of)?).await?;
+    }
+    if disks.arrays().is_empty() {
+        // Beside an array it may be a member whose labels have rotted: the others do without it.
+        foreign?;
     }
     if disks.arrays().is_empty() && make.disks.is_empty() && !matches!(of, Some(Of::Array(_))) {
         let usual = usual_disks(make, remembered).await?;

@@ -185,6 +185,34 @@ fn what_a_new_holder_has_of_a_former_life_does_not_come_back() {
     }
 }
 
+/// A journal was given up with its only disk, and that comes back: what it acknowledged then is not
+/// what this life has lost.
+#[test]
+fn what_was_given_up_with_a_disk_is_no_damage_when_that_is_back() {
+    for own in 1..4 {
+        let (former, _) = written(6);
+        let (fresh, back) = (TestDisk::new(), TestDisk::with(former));
+        let (records, scanned) = recover(std::slice::from_ref(&fresh), Mark::default()).unwrap();
+        assert!(records.is_empty(), "the operator accepts that");
+        let first = holders(std::slice::from_ref(&fresh));
+        let journal = Journal::new(ARRAY, &layout(), first, Mark::default(), scanned);
+        let journal = Arc::new(journal);
+        let mut executor = Executor::default();
+        start(&mut executor, &journal, &Arc::default());
+        let holder = holders(&[fresh.clone(), back.clone()]).remove(1);
+        let joining = Arc::clone(&journal);
+        let task = executor.spawn(async move { joining.join(&holder).await.unwrap() });
+        executor.turn();
+        assert!(executor.is_done(task));
+        for block in 0..own {
+            write(&journal, 100 + block, 1).unwrap();
+            executor.turn();
+        }
+        let (records, _) = recover(&[fresh, back], Mark::default()).expect("nothing is lost");
+        assert_eq!(blocks_of(&records), (100..100 + own).collect::<Vec<_>>());
+    }
+}
+
 /// A ring in its second lap, cut off where the first lap left whole batches.
 fn second_lap() -> (TestDisk, Mark) {
     let disk = TestDisk::new();

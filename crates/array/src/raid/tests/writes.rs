@@ -54,6 +54,23 @@ fn a_write_waits_until_the_loss_of_a_disk_is_known() {
 }
 
 #[test]
+fn a_disk_that_goes_out_beside_a_write_is_not_credited_with_it() {
+    on_a_core(async {
+        let rig = Rig::new(Some(Level::Raid1), 2);
+        rig.fill(0, &[0], 1).await;
+        rig.disks[1].slow_down();
+        let data = blocks(&cluster(2));
+        let mut write = Box::pin(rig.raid.write_slot(&rig.set, 0, 0, data, FLAGS));
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(write.as_mut().poll(&mut cx).is_pending());
+        // It failed somebody else's flush: what it takes from now on may be gone.
+        rig.raid.disks().get(DiskId(1)).unwrap().close();
+        write.await.unwrap();
+        assert_eq!(rig.set.stale(0), 0b10);
+    });
+}
+
+#[test]
 fn writes_beyond_the_level_are_refused_and_touch_nothing() {
     on_a_core(async {
         for (level, members) in SETS {

@@ -122,7 +122,7 @@ impl<S: Subject> Saboteur<'_, S> {
     /// A blank drive comes in place of this one.
     pub(super) async fn swap(&self, drive: &Drive) {
         drive.wipe();
-        if self.0.scenario.theme == Theme::Crowd {
+        if matches!(self.0.scenario.theme, Theme::Crowd | Theme::Rot) {
             self.0.budget.swap(drive);
         }
         self.0.unplugged.borrow_mut().remove(&drive.number());

@@ -1,0 +1,161 @@
+//! What a checkpoint that did not end leaves behind.
+
+use std::sync::Arc;
+
+use array::{Array, Level, OpenOptions, RingEnv};
+use block::testing::{Fault, Operation, Rule};
+
+use crate::common::{Shelf, all_online, bytes, read, run, sound, spec, until, write};
+
+const CLUSTER: u64 = 64 << 10;
+/// One of each stripe changes, which makes several waves of parity updates: the redo area keeps
+/// the last two.
+const CLUSTERS: u64 = 128;
+const COLUMNS: u64 = 4;
+/// Most of a cluster, so that it is changed where it lies.
+const CHANGED: usize = 48 << 10;
+/// Labels, and then the two records of checkpoints, which end before the redo area.
+const RECORDS: std::ops::Range<u64> = 64 << 10..2 << 20;
+
+fn old(cluster: u64) -> Vec<u8> {
+    bytes(CLUSTER as usize, cluster as u8)
+}
+
+fn new(cluster: u64) -> Vec<u8> {
+    bytes(CHANGED, 100 + cluster as u8)
+}
+
+/// Nobody's record of a checkpoint comes onto its disk.
+fn hold_records(shelf: &Shelf) {
+    let rule = || Rule::always(Operation::Write, Fault::Hang).at(RECORDS);
+    shelf.0.iter().for_each(|disk| disk.inject(rule()));
+}
+
+/// Begins a checkpoint and waits until it has done all but its record.
+async fn checkpoint_but_its_record(shelf: &Shelf, array: &Array) {
+    hold_records(shelf);
+    let asking = array.clone();
+    ring::spawn(async move { drop(asking.checkpoint().await) });
+    until(array, "the record", |_| shelf.0.iter().any(|disk| disk.held() > 0)).await;
+}
+
+/// An array of five disks with a volume that was changed, and ended before a checkpoint's record.
+async fn interrupted(away: Option<usize>) -> Shelf {
+    let shelf = Shelf::new(5, 32);
+    let array = shelf.create(Level::Raid5).await;
+    array.create_volume(spec("v", 8)).await.expect("it works");
+    let volume = array.device("v").expect("it works");
+    for cluster in 0..CLUSTERS {
+        write(&volume, cluster * CLUSTER, &old(cluster)).await;
+    }
+    array.checkpoint().await.expect("it works");
+    away.into_iter().for_each(|disk| shelf.pull(disk));
+    for cluster in (0..CLUSTERS).step_by(COLUMNS as usize) {
+        write(&volume, cluster * CLUSTER, &new(cluster)).await;
+    }
+    checkpoint_but_its_record(&shelf, &array).await;
+    drop((volume, array));
+    shelf.0.iter().for_each(|disk| disk.heal());
+    shelf
+}
+
+/// Nothing was found that had to be mended.
+fn nothing_was_wrong(array: &Array) {
+    for disk in array.disks() {
+        assert_eq!((disk.errors_read, disk.healed_blocks), (0, 0), "{disk:?}");
+    }
+    let events = format!("{:?}", array.events(0));
+    assert!(!events.contains("disagree"), "{events}");
+}
+
+async fn holds_all(array: &Array) {
+    let volume = array.device("v").expect("it works");
+    for cluster in 0..CLUSTERS {
+        let found = read(&volume, cluster * CLUSTER, CLUSTER as usize).await;
+        let mut wanted = old(cluster);
+        if cluster.is_multiple_of(COLUMNS) {
+            wanted[..CHANGED].copy_from_slice(&new(cluster));
+        }
+        assert!(found == wanted, "cluster {cluster}");
+    }
+}
+
+#[test]
+fn what_a_checkpoint_without_its_record_put_in_place_is_nobodys_fault() {
+    run(async {
+        let shelf = interrupted(None).await;
+        let array = shelf.open().await;
+        holds_all(&array).await;
+        array.checkpoint().await.expect("it works");
+        nothing_was_wrong(&array);
+        holds_all(&array).await;
+        sound(&array).await;
+    });
+}
+
+#[test]
+fn what_a_checkpoint_without_its_record_put_in_place_is_known_beside_a_missing_disk() {
+    run(async {
+        for away in 0..5 {
+            let shelf = interrupted(None).await;
+            let mut members = shelf.members();
+            members.remove(away);
+            let opened = Array::open(Arc::new(RingEnv), members, OpenOptions::default()).await;
+            let array = opened.expect("one may be away");
+            array.checkpoint().await.expect("it works");
+            nothing_was_wrong(&array);
+            holds_all(&array).await;
+        }
+    });
+}
+
+#[test]
+fn what_a_disk_missed_of_a_checkpoint_without_its_record_it_is_given() {
+    run(async {
+        let shelf = interrupted(Some(4)).await;
+        let array = shelf.open().await;
+        all_online(&array).await;
+        array.checkpoint().await.expect("it works");
+        nothing_was_wrong(&array);
+        shelf.pull(0);
+        holds_all(&array).await;
+    });
+}
+
+/// A volume goes, and `checkpoints` later its RAID set; another volume grows meanwhile.
+async fn give_up_a_set(checkpoints: usize) {
+    let shelf = Shelf::new(2, 32);
+    let array = shelf.create(Level::Raid1).await;
+    let of = |name, level| array::api::VolumeSpec { level: Some(level), ..spec(name, 4) };
+    array.create_volume(of("gone", Level::Raid1)).await.expect("it works");
+    array.create_volume(of("other", Level::Raid0)).await.expect("it works");
+    let volume = array.device("gone").expect("it works");
+    write(&volume, 0, &bytes(1 << 20, 1)).await;
+    drop(volume);
+    array.checkpoint().await.expect("it works");
+    array.set_volume_online("gone", false).await.expect("it works");
+    array.delete_volume("gone").await.expect("it works");
+    array.purge_volume("gone").await.expect("it works");
+    for _ in 0..checkpoints {
+        array.checkpoint().await.expect("it works");
+    }
+    checkpoint_but_its_record(&shelf, &array).await;
+    let volume = array.device("other").expect("it works");
+    write(&volume, 0, &bytes(1 << 20, 2)).await;
+    drop((volume, array));
+    shelf.0.iter().for_each(|disk| disk.heal());
+    let array = shelf.open().await;
+    let volume = array.device("other").expect("it works");
+    assert_eq!(read(&volume, 0, 1 << 20).await, bytes(1 << 20, 2));
+    sound(&array).await;
+}
+
+#[test]
+fn chunks_of_a_set_that_was_given_up_are_not_used_before_a_record_says_so() {
+    run(async {
+        // Until the record without the set is durable its chunks are the old record's.
+        for checkpoints in 0..6 {
+            give_up_a_set(checkpoints).await;
+        }
+    });
+}

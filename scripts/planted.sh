@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Plants mistakes in the array, one at a time, and sees that the test meant for it fails.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# The mistake, where the test is, and its name.
+planted='
+LateCredit     --lib        raid::tests::writes::a_disk_that_goes_out_beside_a_write
+EarlyPromotion --lib        raid::set::tests::what_a_replacement_misses_while_its_promotion
+ForgetLacking  --lib        raid::set::tests::a_replacement_takes_over_when_it_lacks_nothing
+EarlyLeave     --lib        raid::locks::tests::a_chunk_that_was_left_is_in_use
+ForgetReaders  --lib        engine::commit::tests::what_somebody_reads_is_kept
+BlindReuse     --lib        raid::tests::updates::rot_in_a_freed_column
+ForgetChanged  --test=array crashes::what_a_checkpoint_without_its_record_put_in_place_is_known_beside
+'
+
+run() {
+  cargo test --quiet --package drystone-array --features mutants "$@"
+}
+
+run --lib --test array --no-run
+passed=0 failed=0
+while read -r mistake where name; do
+  [[ -n $mistake ]] || continue
+  # A test that is not there passes, and so is told of.
+  if DRYSTONE_MUTANT=$mistake run "$where" -- "$name" >/dev/null 2>&1; then
+    echo "test planted $mistake ... FAILED: $name does not notice it"
+    failed=$((failed + 1))
+  else
+    echo "test planted $mistake ... ok"
+    passed=$((passed + 1))
+  fi
+done <<<"$planted"
+
+result=ok
+[[ $failed -eq 0 ]] || result=FAILED
+printf '\ntest result: %s. %d passed; %d failed; 0 ignored\n' "$result" "$passed" "$failed"
+[[ $failed -eq 0 ]]
