@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::{BlockDevice, BlockError};
+use futures_util::lock::Mutex;
 use ring::Data;
 use scsi::alua::{AccessState, PortGroup, PortGroups};
 use scsi::unit::{Identity, LogicalUnit, MediumInfo, TargetPort, UnitConfig};
@@ -34,6 +35,8 @@ pub(crate) struct Unit {
     pub(crate) name: String,
     /// Where reservations that survive a loss of power are kept.
     reservations: PathBuf,
+    /// Held by who changes them, until the change is saved or taken back: one at a time.
+    pub(crate) reserving: Mutex<()>,
 }
 
 /// Saved reservations that cannot be used. Serving the unit without them would let in hosts that
@@ -104,6 +107,7 @@ impl Unit {
             block_bytes: geometry.block_bytes,
             name: spec.name.clone(),
             reservations,
+            reserving: Mutex::new(()),
         })
     }
 

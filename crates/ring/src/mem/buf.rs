@@ -149,12 +149,13 @@ impl Pool {
     }
 }
 
-/// A counted reference to a slot; the last one returns it to its pool. `None` only during drop.
+/// A counted reference to a slot; the last one returns it to its pool. `None` for no bytes, and during
+/// drop.
 pub(super) struct SlotRef(Option<Rc<Slot>>);
 
 impl SlotRef {
     fn slot(&self) -> &Rc<Slot> {
-        self.0.as_ref().expect("a SlotRef is empty only while it is dropped")
+        self.0.as_ref().expect("it was taken for some bytes")
     }
 }
 
@@ -244,11 +245,22 @@ pub struct Buf {
 impl Buf {
     /// A buffer of `len` bytes, or `None` when that would exceed the budget of this thread's pool
     /// (`CoreConfig::buf_budget_bytes`). Capacity is rounded up: to a power of two from 4 KiB to
-    /// 1 MiB, above that to whole pages that are mapped for this buffer alone.
+    /// 1 MiB, above that to whole pages that are mapped for this buffer alone. Nothing takes nothing:
+    /// see [`empty`](Self::empty).
     pub fn alloc(len: usize) -> Option<Buf> {
+        if len == 0 {
+            return Some(Buf::empty());
+        }
         let slot = POOL.try_with(|pool| pool.take(len)).ok()??;
         let ptr = slot.slot().ptr;
         Some(Buf { slot, ptr, len })
+    }
+
+    /// A buffer of no bytes and no memory, which there is however full the pool is.
+    #[must_use]
+    pub fn empty() -> Buf {
+        let at = std::ptr::without_provenance_mut(PAGE_BYTES);
+        Buf { slot: SlotRef(None), ptr: NonNull::new(at).expect("no null"), len: 0 }
     }
 
     /// Like [`Buf::alloc`], filled with zeroes.
@@ -297,6 +309,7 @@ impl DerefMut for Buf {
 
 impl fmt::Debug for Buf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Buf").field("len", &self.len).field("cap", &self.slot.slot().cap).finish()
+        let cap = self.slot.0.as_ref().map_or(0, |slot| slot.cap);
+        f.debug_struct("Buf").field("len", &self.len).field("cap", &cap).finish()
     }
 }

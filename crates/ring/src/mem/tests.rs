@@ -36,6 +36,21 @@ fn the_budget_bounds_memory_and_classes_share_it() {
 }
 
 #[test]
+fn a_buffer_of_nothing_is_there_however_full_the_pool_is() {
+    set_pool_budget(64 << 10);
+    let full: Vec<Buf> = (0..16).map(|_| Buf::alloc(4096).unwrap()).collect();
+    assert!(Buf::alloc(1).is_none());
+    let mut nothing = Buf::alloc(0).expect("it takes nothing");
+    assert_eq!((&nothing[..], nothing.as_ptr() as usize % 4096), (&[][..], 0));
+    nothing.truncate(0);
+    assert!(format!("{nothing:?}").contains("cap: 0"));
+    let data = nothing.freeze();
+    assert_eq!((data.len(), data.clone().as_slice()), (0, Some(&[][..])));
+    drop(full);
+    assert_eq!(pool_usage().used_bytes, 0);
+}
+
+#[test]
 fn what_is_kept_in_reserve_is_for_those_who_may_take_it() {
     use std::future::{Future, poll_fn};
     use std::pin::pin;

@@ -302,7 +302,7 @@ impl Receiver {
         }
         match &mut body.sink {
             Sink::Own(buf) => {
-                let place = std::mem::replace(buf, Buf::alloc(0).expect("an empty buffer"));
+                let place = std::mem::replace(buf, Buf::empty());
                 Want::Direct(place, body.have..body.have + missing)
             }
             Sink::Write { task, offset } => match task.lend_buffer() {

@@ -20,12 +20,20 @@ pub(super) async fn run(task: &Rc<Task>) -> Outcome {
     let luns = task.conn().session.target().luns();
     let context = ControlContext { luns: &luns };
     let parameters = data.as_deref().unwrap_or_default();
-    let reserved_before = matches!(task.command, Command::PersistentReserveOut { .. })
-        .then(|| unit.logical.reservations_image());
+    // What another host was told meanwhile must neither be saved over nor be taken back.
+    let mut turn = match task.command {
+        Command::PersistentReserveOut { .. } => Some(unit.reserving.lock().await),
+        _ => None,
+    };
+    let reserved_before = turn.as_ref().map(|_| unit.logical.reservations_image());
     let done = unit.logical.execute(&task.place.nexus, &task.command, parameters, &context);
     let (status, sense, data_in) = (done.status, done.sense, done.data_in);
     for effect in done.effects {
         let saving = matches!(effect, Effect::SaveReservations(_));
+        if !saving {
+            // What it waits for may be waiting for its own turn.
+            drop(turn.take());
+        }
         if let Err(outcome) = carry_out(task, unit, effect).await {
             if let Some(image) = reserved_before.filter(|_| saving) {
                 undo_reservations(unit, &image);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use block::testing::FaultyDisk;
-use iscsi::pdu::Opcode;
+use iscsi::pdu::{NopOut, Opcode, RESERVED_TAG};
 use target::Config;
 
 use crate::common::{Command, Connection, Login, Rig, config, faulty, pattern, wait_until};
@@ -95,6 +95,43 @@ fn many_such_hosts_close_their_windows_and_others_are_told_to_wait() {
     let data = pattern(128 << 10, 3);
     other.run(&Command::write(0, &data)).good();
     assert!(other.run(&Command::read(0, 256)).good() == data);
+}
+
+/// Payloads that were begun and not sent fill the pool to the last byte: whoever is next waits, and the
+/// process lives.
+#[test]
+fn payloads_that_do_not_come_fill_the_pool_and_harm_nobody() {
+    // Whatever else the core holds: with one of these numbers it is full to the last page.
+    for pages in 0..16 {
+        let (config, _) = small();
+        let rig = Rig::start(config);
+        let mut other = rig.ready("other");
+        let lens = std::iter::repeat_n(4 << 10, pages).chain(std::iter::repeat_n(64 << 10, 36));
+        let mut idle: Vec<Connection> = Vec::new();
+        for (index, len) in lens.enumerate() {
+            let mut host = rig.ready(&format!("idle-{index}"));
+            host.take_attentions(0);
+            let ping = NopOut {
+                is_immediate: true,
+                data_segment_len_bytes: len,
+                lun: 0,
+                itt: 7777,
+                ttt: RESERVED_TAG,
+                cmd_sn: host.next_cmd_sn(),
+                exp_stat_sn: host.exp_stat_sn,
+            };
+            host.send_bytes(ping.to_bhs().bytes());
+            host.send_bytes(&[1; 100]);
+            // It has come: who asks now is answered after it.
+            other.ping(b"");
+            idle.push(host);
+        }
+        let done = other.run(&Command::read(0, 8));
+        assert!([0, BUSY, TASK_SET_FULL].contains(&done.status), "{done:?}");
+        idle.clear();
+        wait_until("their sessions are gone", || rig.server().sessions() == 1);
+        other.run(&Command::read(0, 8)).good();
+    }
 }
 
 /// Reads take memory from the core until they are sent: a host that asks for much at once and does

@@ -169,6 +169,40 @@ fn a_target_whose_saved_reservations_are_damaged_does_not_start() {
     assert!(error.to_string().contains("test-0.reservations"), "{error}");
 }
 
+/// Hosts that change their registrations at the same time: what each was told holds for good.
+#[test]
+fn registrations_of_many_hosts_at_once_all_last() {
+    const HOSTS: u64 = 7;
+    const ROUNDS: u64 = 30;
+    let disk = ram();
+    let mut first = config([disk.clone()]);
+    first.cores = 2;
+    let rig = Rig::start(first);
+    let hosts: Vec<_> = (0..HOSTS).map(|index| rig.ready(&format!("host{index}"))).collect();
+    std::thread::scope(|scope| {
+        for (index, mut host) in (1..).zip(hosts) {
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let (old, new) = (round << 8 | index, (round + 1) << 8 | index);
+                    let old = if round == 0 { 0 } else { old };
+                    reserve(&mut host, REGISTER, 0, &reserve_list(old, new, true));
+                }
+            });
+        }
+    });
+    let expected: Vec<u64> = (1..=HOSTS).map(|index| ROUNDS << 8 | index).collect();
+    let all = |host: &mut Connection| {
+        let mut all = keys(host);
+        all.sort_unstable();
+        all
+    };
+    assert_eq!(all(&mut rig.ready("reader")), expected);
+    let (result, state) = rig.stop(Duration::ZERO);
+    result.unwrap();
+    let rig = Rig::restart(config([disk]), state);
+    assert_eq!(all(&mut rig.ready("reader")), expected, "and after a restart");
+}
+
 /// A reservation that cannot be made to last has not happened.
 #[test]
 fn a_reservation_that_cannot_be_saved_fails() {
