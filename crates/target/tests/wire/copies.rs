@@ -4,7 +4,9 @@
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
 use iscsi::pdu::{LogoutReason, RESERVED_TAG, TaskFunction, TaskResult};
 
-use crate::common::{Cdb, Command, Connection, Rig, config, faulty, pattern, ram, wait_until};
+use crate::common::{
+    A_MOMENT, Cdb, Command, Connection, Rig, config, faulty, pattern, ram, wait_until,
+};
 
 const MIB: usize = 1 << 20;
 const REVOKED: (u8, u8, u8) = (5, 0x23, 0x06);
@@ -217,6 +219,8 @@ fn a_copy_in_the_background_ends_with_its_session() {
     host.run(&use_token(IMMED, &token, 8192)).good();
     wait_until("the copy hangs", || disk.held() == 1);
     host.logout(LogoutReason::CLOSE_SESSION, 0);
+    // The answer to the logout comes a moment before the session ends what it has under way.
+    std::thread::sleep(A_MOMENT);
     assert_eq!(rig.server().sessions(), 2, "it still writes");
     disk.release();
     wait_until("the session is gone", || rig.server().sessions() == 1);
