@@ -74,7 +74,7 @@ fn a_volatile_batch_counted_as_durable() {
 
 #[test]
 fn a_volatile_write_answered_too_early() {
-    is_found(Mutant::EarlyVolatileAck, &[Theme::Plain], 186);
+    is_found(Mutant::EarlyVolatileAck, &[Theme::Plain], 350);
 }
 
 #[test]

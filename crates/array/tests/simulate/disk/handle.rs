@@ -212,7 +212,7 @@ fn pages_of(data: &Data) -> Vec<Bytes> {
 }
 
 /// Longest run of zeroes that is lent out instead of made.
-const HOLES_BYTES: usize = 4 << 20;
+const HOLES_BYTES: usize = 1 << 20;
 
 thread_local! {
     static HOLES: OnceCell<Option<Data>> = const { OnceCell::new() };
