@@ -156,6 +156,26 @@ fn parted(more: u64) -> [TestDisk; 2] {
     disks.map(|disk| TestDisk::with(disk.bytes()))
 }
 
+/// Goes on with what the first disk has, takes in the second as a holder too, and writes so many
+/// batches of its own, of block 100 and on.
+fn next_life([known, other]: [&TestDisk; 2], own: u64) {
+    let (_, scanned) = recover(std::slice::from_ref(known), Mark::default()).unwrap();
+    let first = holders(std::slice::from_ref(known));
+    let journal = Journal::new(ARRAY, &layout(), first, Mark::default(), scanned);
+    let journal = Arc::new(journal);
+    let mut executor = Executor::default();
+    start(&mut executor, &journal, &Arc::default());
+    let holder = holders(&[known.clone(), other.clone()]).remove(1);
+    let joining = Arc::clone(&journal);
+    let task = executor.spawn(async move { joining.join(&holder).await.unwrap() });
+    executor.turn();
+    assert!(executor.is_done(task));
+    for block in 0..own {
+        write(&journal, 100 + block, 1).unwrap();
+        executor.turn();
+    }
+}
+
 /// The life before left batches on a disk that the next one does not look at before it is a holder
 /// again: whatever that life writes, nothing of the former comes back.
 #[test]
@@ -163,21 +183,7 @@ fn what_a_new_holder_has_of_a_former_life_does_not_come_back() {
     for former in 1..4 {
         for own in 0..4 {
             let [known, other] = parted(former);
-            let (_, scanned) = recover(std::slice::from_ref(&known), Mark::default()).unwrap();
-            let first = holders(std::slice::from_ref(&known));
-            let journal = Journal::new(ARRAY, &layout(), first, Mark::default(), scanned);
-            let journal = Arc::new(journal);
-            let mut executor = Executor::default();
-            start(&mut executor, &journal, &Arc::default());
-            let holder = holders(&[known, other.clone()]).remove(1);
-            let joining = Arc::clone(&journal);
-            let task = executor.spawn(async move { joining.join(&holder).await.unwrap() });
-            executor.turn();
-            assert!(executor.is_done(task));
-            for block in 0..own {
-                write(&journal, 100 + block, 1).unwrap();
-                executor.turn();
-            }
+            next_life([&known, &other], own);
             let (records, _) = recover(&[other], Mark::default()).unwrap();
             let expected: Vec<u64> = (0..2).chain(100..100 + own).collect();
             assert_eq!(blocks_of(&records), expected, "{former} before");
@@ -192,22 +198,8 @@ fn what_was_given_up_with_a_disk_is_no_damage_when_that_is_back() {
     for own in 1..4 {
         let (former, _) = written(6);
         let (fresh, back) = (TestDisk::new(), TestDisk::with(former));
-        let (records, scanned) = recover(std::slice::from_ref(&fresh), Mark::default()).unwrap();
-        assert!(records.is_empty(), "the operator accepts that");
-        let first = holders(std::slice::from_ref(&fresh));
-        let journal = Journal::new(ARRAY, &layout(), first, Mark::default(), scanned);
-        let journal = Arc::new(journal);
-        let mut executor = Executor::default();
-        start(&mut executor, &journal, &Arc::default());
-        let holder = holders(&[fresh.clone(), back.clone()]).remove(1);
-        let joining = Arc::clone(&journal);
-        let task = executor.spawn(async move { joining.join(&holder).await.unwrap() });
-        executor.turn();
-        assert!(executor.is_done(task));
-        for block in 0..own {
-            write(&journal, 100 + block, 1).unwrap();
-            executor.turn();
-        }
+        // The operator accepts that.
+        next_life([&fresh, &back], own);
         let (records, _) = recover(&[fresh, back], Mark::default()).expect("nothing is lost");
         assert_eq!(blocks_of(&records), (100..100 + own).collect::<Vec<_>>());
     }

@@ -414,6 +414,29 @@ fn rot_in_a_freed_column_does_not_part_the_two_parities() {
 }
 
 #[test]
+fn what_nobody_owns_and_nobody_can_read_does_not_spoil_a_rebuild() {
+    on_a_core(async {
+        for (level, members) in [(Level::Raid5, 3), (Level::Raid6, 4)] {
+            // Column 1 is free, and has a bad sector when the parity is rebuilt.
+            let (rig, columns) = filled(Some(level), members).await;
+            let all = rig.known(1, 10);
+            let known = |column: usize, row: usize| (column == 0).then(|| all(column, row))?;
+            let (free, at) = rig.place(1, 1, 4);
+            rig.disks[free].refuse(at..at + 4096);
+            let (parity, _) = rig.place(1, columns.len(), 0);
+            rig.raid.disks().remove(DiskId(parity as u16));
+            if level == Level::Raid6 {
+                rig.raid.disks().remove(DiskId(rig.place(1, columns.len() + 1, 0).0 as u16));
+            }
+            appoint(&rig, parity);
+            replace(&rig, &known).await;
+            rig.lose(&[rig.place(1, 0, 0).0]);
+            rig.expect(1, 0, &cluster(10)).await;
+        }
+    });
+}
+
+#[test]
 fn a_parity_that_rotted_does_not_follow_to_the_disk_that_replaces_its_own() {
     on_a_core(async {
         for (level, members) in [(Level::Raid5, 3), (Level::Raid6, 4)] {
