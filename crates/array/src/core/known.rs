@@ -26,6 +26,8 @@ pub(crate) struct Known {
     /// Who has it, to look again.
     pub(crate) of: Of,
     pub(crate) cluster: u64,
+    /// A volume that shares it with a snapshot, and which cluster it is there.
+    pub(crate) shared_by: Option<(VersionId, u64)>,
 }
 
 /// What the walk over one map comes by.
@@ -72,8 +74,13 @@ impl Knowledge {
     fn keep(&mut self, stripe: (SetId, u32), column: usize, known: Known) {
         let columns = self.stripes.entry(stripe).or_default();
         // Versions that share a cluster agree on its contents.
-        if columns.iter().all(|(other, _)| *other != column) {
-            columns.push((column, known));
+        match columns.iter_mut().find(|(other, _)| *other == column) {
+            None => columns.push((column, known)),
+            Some((_, first)) => {
+                if let Of::Head(volume) = known.of {
+                    first.shared_by.get_or_insert((volume, known.cluster));
+                }
+            }
         }
     }
 }
@@ -111,7 +118,7 @@ impl Core {
                         met.push(Met::Page(r.addr.raw(), r.crc));
                         for (i, entry) in leaf::entries(page) {
                             let cluster = leaf::cluster(number, i);
-                            let known = Known { crcs: entry.crcs, of, cluster };
+                            let known = Known { crcs: entry.crcs, of, cluster, shared_by: None };
                             met.push(Met::Cluster(entry.place, known));
                         }
                     }
@@ -170,7 +177,8 @@ impl Core {
                 let Base::At(place, crcs) = &patch.base else { continue };
                 if let Some(set) = sets.get(&place.set()) {
                     let (stripe, column) = set.shape().locate(place.slot());
-                    let one = Known { crcs: **crcs, of: Of::Head(*volume), cluster };
+                    let of = Of::Head(*volume);
+                    let one = Known { crcs: **crcs, of, cluster, shared_by: None };
                     known.keep((place.set(), stripe), column, one);
                 }
             }

@@ -154,6 +154,10 @@ impl State {
                 self.space.unreserve(level, live.overlay.promised());
                 self.space.change_kept(level, live.thick_left, 0);
             }
+            if live.lost.is_some() {
+                // Nor did what it wrote directly get into a map: it is free with the next checkpoint.
+                self.replaced.extend(live.overlay.placed());
+            }
         }
         for (&id, volume) in &tables.volumes {
             let epoch = self.epoch;

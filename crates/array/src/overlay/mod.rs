@@ -23,7 +23,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::{Epoch, VersionId};
+use crate::{Epoch, Place, VersionId};
 
 pub(crate) use patch::{Base, Block, Patch, Room};
 pub(crate) use segment::{Segment, Taken};
@@ -132,6 +132,14 @@ impl Overlay {
     /// All patches, oldest segment first.
     pub(crate) fn patches(&self) -> impl Iterator<Item = (u64, &Patch)> {
         self.segments.iter().flat_map(|segment| segment.patches())
+    }
+
+    /// Where clusters lie that were written directly, and that no map has yet.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = Place> {
+        self.patches().filter_map(|(_, patch)| match patch.base {
+            Base::At(place, _) => Some(place),
+            Base::Below | Base::Zero => None,
+        })
     }
 
     fn rooms(&self) -> impl Iterator<Item = Room> {

@@ -204,7 +204,9 @@ impl Core {
                     if let Some((_, known)) = known
                         && self.is_lost(&set, (stripe, *column), *block, known).await
                     {
-                        found.lost.push(self.lost_text(known, *block));
+                        let place = Place::new(id, set.shape().slot(stripe, *column));
+                        let owner = self.present_owner(place, known, *block).await;
+                        found.lost.push(self.lost_text(&owner, *block));
                     }
                 }
                 found.scrubbed = scrubbed;
@@ -259,6 +261,16 @@ impl Core {
                     }
                 }
             }
+        }
+    }
+
+    /// Who is to be told of a block that is lost: the volume, as long as it shares it with a snapshot.
+    async fn present_owner(&self, place: Place, known: &Known, block: usize) -> Known {
+        let Some((volume, cluster)) = known.shared_by else { return *known };
+        let head = Known { of: Of::Head(volume), cluster, ..*known };
+        match self.look_up(place, &head, block).await {
+            Ok(Some(_)) => head,
+            _ => *known,
         }
     }
 

@@ -58,6 +58,36 @@ fn both_halves_of_a_mirror_refuse_a_write_and_the_volume_comes_back() {
 }
 
 #[test]
+fn what_a_lost_volume_that_is_purged_had_written_keeps_no_disk_from_leaving() {
+    run(async {
+        let (shelf, new) = (Shelf::new(3, 32), Shelf::new(1, 32));
+        let array = shelf.create(Level::Raid5).await;
+        array.create_volume(spec("weak", 8)).await.unwrap();
+        let volume = array.device("weak").unwrap();
+        write(&volume, 0, &bytes(MIB, 1)).await;
+        array.checkpoint().await.unwrap();
+        // A block for the old place, and clusters that are in new places already.
+        write(&volume, 4096, &bytes(4096, 2)).await;
+        write(&volume, MIB as u64, &bytes(MIB, 3)).await;
+        [1, 2].into_iter().for_each(|disk| shelf.pull(disk));
+        drop(array.checkpoint().await);
+        let state = array.volume("weak").unwrap().state;
+        assert_ne!(state, VolumeState::Online, "it is set aside");
+        drop(volume);
+        array.set_volume_online("weak", false).await.unwrap();
+        array.delete_volume("weak").await.unwrap();
+        array.purge_volume("weak").await.unwrap();
+        shelf.0.iter().for_each(|disk| disk.heal());
+        all_online(&array).await;
+        let spare = new.members().remove(0);
+        array.replace_disk("disk-0", array::Member { name: "new".into(), ..spare }).await.unwrap();
+        let has_left = |array: &Array| array.disks().iter().all(|disk| disk.name != "disk-0");
+        until(&array, "the old disk has left", has_left).await;
+        sound(&array).await;
+    });
+}
+
+#[test]
 fn a_snapshot_that_waits_is_kept_when_its_volume_is_set_aside() {
     run(async {
         let shelf = Shelf::new(4, 32);

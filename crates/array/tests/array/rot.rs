@@ -167,6 +167,32 @@ fn a_block_that_nobody_can_give_is_written_over_beside_a_missing_disk() {
 }
 
 #[test]
+fn a_lost_block_that_a_snapshot_shares_is_told_of_its_volume() {
+    run(async {
+        let shelf = Shelf::new(1, 32);
+        let array = shelf.create(Level::Raid0).await;
+        array.create_volume(spec("v", 2)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        write_small(&volume, 0, 1).await;
+        write_small(&volume, 1, 1).await;
+        array.snapshot(&[("v", Some("s"))]).await.unwrap();
+        array.checkpoint().await.unwrap();
+        // The volume has changed the second one since.
+        write(&volume, CLUSTER_BYTES as u64, &cluster(1, 2)[..BLOCK_BYTES]).await;
+        array.checkpoint().await.unwrap();
+        let disk: Arc<dyn BlockDevice> = Arc::clone(&shelf.0[0]) as _;
+        let (shared, own) = (cluster(0, 1), cluster(1, 1));
+        let rotten = [&shared[..BLOCK_BYTES], &own[..BLOCK_BYTES]];
+        assert_eq!(spoil(&disk, |block| rotten.contains(&block)).await, 2);
+        let mut problems = array.scrub().await.unwrap().problems;
+        problems.sort();
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert!(problems[0].starts_with("snapshot s has lost the 4 KiB at byte 65536"));
+        assert!(problems[1].starts_with("volume v has lost the 4 KiB at byte 0"), "{problems:?}");
+    });
+}
+
+#[test]
 fn rot_in_free_space_costs_nothing_when_it_is_used_again() {
     for level in [Level::Raid5, Level::Raid6] {
         for rotten in 0..2 {
