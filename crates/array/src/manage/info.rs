@@ -214,10 +214,7 @@ impl Core {
     pub(super) fn volume_info(&self, state: &State, id: VersionId) -> VolumeInfo {
         let volume = &state.tables.volumes[&id];
         let live = &state.live[&id];
-        let (vol_state, reason) = match state.stop_reason() {
-            Some(reason) => (VolumeState::Lost, reason),
-            None => self.volume_state(volume),
-        };
+        let (vol_state, reason) = self.volume_state(state, volume);
         let clusters = |count: u64| count * CLUSTER_BYTES as u64;
         let snapshots = state.tables.snapshots_of(id).count() + live.overlay.waiting().count();
         VolumeInfo {
@@ -239,9 +236,12 @@ impl Core {
         }
     }
 
-    fn volume_state(&self, volume: &Volume) -> (VolumeState, String) {
+    fn volume_state(&self, state: &State, volume: &Volume) -> (VolumeState, String) {
         if volume.deleted_unix_seconds.is_some() {
             return (VolumeState::Deleted, "it waits in the recycle bin".into());
+        }
+        if let Some(reason) = state.stop_reason() {
+            return (VolumeState::Lost, reason);
         }
         let sets: Vec<_> = self.sets.all();
         let mine = sets.iter().filter(|set| set.level() == Some(volume.level));

@@ -42,6 +42,9 @@ fn a_command_in_a_checkpoint_that_fails_is_answered() {
         let shelf = Shelf::new(3, 32);
         let array = shelf.create(Level::Raid5).await;
         array.create_volume(spec("v", 8)).await.unwrap();
+        array.create_volume(spec("bin", 8)).await.unwrap();
+        array.set_volume_online("bin", false).await.unwrap();
+        array.delete_volume("bin").await.unwrap();
         refuse_writes(&shelf);
         let refused = soon("the command", array.create_volume(spec("w", 8))).await;
         refused.expect_err("no disk takes the record");
@@ -51,6 +54,8 @@ fn a_command_in_a_checkpoint_that_fails_is_answered() {
         let volume = array.volume("v").unwrap();
         assert_eq!(volume.state, VolumeState::Lost);
         assert!(volume.reason.starts_with("the array has stopped"), "{}", volume.reason);
+        let deleted = array.volume("bin").unwrap();
+        assert_eq!(deleted.state, VolumeState::Deleted, "it is still in the recycle bin");
         let warnings = array.info().warnings;
         assert!(warnings.iter().any(|text| text.starts_with("the array has stopped")));
         soon("close", array.close()).await.expect_err("there was no last checkpoint");
