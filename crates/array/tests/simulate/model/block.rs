@@ -41,8 +41,8 @@ struct Possible {
 pub(crate) struct Block {
     possible: Vec<Possible>,
     open: Vec<(Op, Patch)>,
-    /// Contents that are gone, but that a loss of power may bring back, and when they went.
-    past: Vec<(Content, u64)>,
+    /// Histories that are gone, but that a loss of power may bring back, and when they went.
+    past: Vec<(Possible, u64)>,
 }
 
 impl Default for Block {
@@ -106,19 +106,21 @@ impl Block {
     pub(crate) fn answered(&mut self, op: Op, time: u64, durable: bool) {
         // What it may have replaced; beside other writes it may be there again, and yet go.
         let had_not = |possible: &&Possible| !possible.happened.contains(&op);
-        let before: Vec<Content> =
-            self.possible.iter().filter(had_not).map(|possible| possible.content).collect();
+        let before: Vec<Possible> = self.possible.iter().filter(had_not).cloned().collect();
         let patch = self.close(op);
         self.possible.retain(|possible| possible.happened.contains(&op));
-        self.forget(op);
         if durable {
-            // Other sectors may still go back to what they were.
-            for (content, _) in &mut self.past {
-                *content = patch.apply(*content);
+            // Other sectors may still go back to what they were, and all of them to what came after
+            // this write.
+            for (past, _) in &mut self.past {
+                if !past.happened.contains(&op) {
+                    past.content = patch.apply(past.content);
+                }
             }
         } else {
-            self.past.extend(before.into_iter().map(|content| (content, time)));
+            self.past.extend(before.into_iter().map(|possible| (possible, time)));
         }
+        self.forget(op);
         self.tidy();
     }
 
@@ -133,6 +135,7 @@ impl Block {
     pub(crate) fn refused(&mut self, op: Op) {
         self.close(op);
         self.possible.retain(|possible| !possible.happened.contains(&op));
+        self.past.retain(|(past, _)| !past.happened.contains(&op));
         self.tidy();
     }
 
@@ -142,7 +145,8 @@ impl Block {
     }
 
     fn forget(&mut self, op: Op) {
-        for possible in &mut self.possible {
+        let past = self.past.iter_mut().map(|(possible, _)| possible);
+        for possible in self.possible.iter_mut().chain(past) {
             possible.happened.remove(&op);
         }
     }
@@ -152,9 +156,9 @@ impl Block {
         self.possible.sort_unstable();
         self.possible.dedup();
         self.past.sort_unstable();
-        // The latest time stands for all of one content.
+        // The latest time stands for all of one history.
         self.past.reverse();
-        self.past.dedup_by_key(|past| past.0);
+        self.past.dedup_by(|later, first| later.0 == first.0);
     }
 
     /// All that was replaced before `time` is gone for good.
@@ -177,7 +181,7 @@ impl Block {
     /// The power went.
     pub(crate) fn power_cut(&mut self) {
         self.process_ended();
-        let past: Vec<Content> = self.past.drain(..).map(|past| past.0).collect();
+        let past: Vec<Content> = self.past.drain(..).map(|past| past.0.content).collect();
         *self = Self::new(self.contents().chain(past));
     }
 
@@ -316,6 +320,19 @@ mod tests {
         block.power_cut();
         assert_eq!(contents(&block), [all(2), all(3), all(4)].into());
         assert!(!block.has_past());
+    }
+
+    #[test]
+    fn a_durable_write_may_have_happened_before_a_volatile_one_that_was_answered_first() {
+        let mut block = Block::default();
+        block.begin(1, whole(1));
+        block.begin(2, whole(2));
+        block.answered(2, 1, false);
+        block.begin(3, whole(3));
+        block.answered(3, 2, false);
+        block.answered(1, 3, true);
+        block.power_cut();
+        assert_eq!(contents(&block), [all(1), all(2), all(3)].into(), "1, then 2, without 3");
     }
 
     #[test]
