@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::poll_fn;
-use std::io;
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 
@@ -62,7 +61,7 @@ pub(super) struct State {
     /// again, or the copy of what was there before could overwrite what came after.
     filling: usize,
     /// Holders that were given all up to there, and get all that is submitted since.
-    filled: Vec<(DiskId, Mark)>,
+    pub(super) filled: Vec<(DiskId, Mark)>,
     pub(super) failure: Option<BlockError>,
     /// The writer, when it has nothing to do.
     pub(super) writer: Option<Waker>,
@@ -300,6 +299,23 @@ impl Journal {
         .await
     }
 
+    /// Puts a batch of this life behind what there is: what an earlier one left there, and could not
+    /// be read, must never be found again, whatever disks are there then. Its answer is that of what
+    /// comes after it. A ring without room for it has nothing there but its own begin.
+    pub fn begin_life(&self) {
+        let writer = {
+            let state = &mut *self.lock();
+            let end = state.end();
+            if end != state.begin || end.position + BLOCK > state.kept + self.ring_bytes {
+                return;
+            }
+            state.open_batch().is_durable = true;
+            state.seal();
+            state.writer.take()
+        };
+        writer.into_iter().for_each(Waker::wake);
+    }
+
     /// Ends the open batch: what is appended from now on comes after the mark, and what was
     /// appended before.
     pub fn cut(&self) -> Mark {
@@ -400,22 +416,6 @@ impl Journal {
     /// Blocks of the ring.
     pub fn blocks(&self) -> u64 {
         self.ring_bytes / BLOCK
-    }
-
-    /// Writes go to this disk too, from the next batch on. It needs [`fill`](Self::fill) before
-    /// labels may name it.
-    pub fn add_holder(&self, holder: Holder) {
-        let state = &mut *self.lock();
-        state.holders.retain(|other| other.disk != holder.disk);
-        state.filled.retain(|(disk, _)| *disk != holder.disk);
-        state.holders.push(holder);
-    }
-
-    /// Writes go to no other disks than these from the next batch on.
-    pub fn keep_holders(&self, keeps: impl Fn(DiskId) -> bool) {
-        let state = &mut *self.lock();
-        state.holders.retain(|holder| keeps(holder.disk));
-        state.filled.retain(|(disk, _)| keeps(*disk));
     }
 
     /// What a record that is appended from now on comes after.
@@ -536,19 +536,6 @@ impl Journal {
     pub fn failure(&self) -> Option<BlockError> {
         self.lock().failure
     }
-
-    /// Stops using `disk`; whether it was in use.
-    pub(super) fn drop_holder(&self, disk: DiskId) -> bool {
-        let state = &mut *self.lock();
-        let before = state.holders.len();
-        state.holders.retain(|holder| holder.disk != disk);
-        state.filled.retain(|(filled, _)| *filled != disk);
-        state.holders.len() < before
-    }
-
-    pub(super) fn is_holder(&self, disk: DiskId) -> bool {
-        self.lock().holders.iter().any(|holder| holder.disk == disk)
-    }
 }
 
 /// A task that is polled twice waits once.
@@ -575,21 +562,6 @@ impl State {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         self.open.insert(Batch::new(sequence, self.sealed_end))
-    }
-}
-
-impl Scanned {
-    /// A journal in which nothing was ever written.
-    ///
-    /// # Errors
-    /// When there is no memory for it.
-    pub fn empty(layout: &Layout) -> io::Result<Self> {
-        Ok(Self {
-            image: Region::new(layout.journal_bytes as usize)?,
-            end: Mark::default(),
-            next_sequence: 1,
-            lagging: Vec::new(),
-        })
     }
 }
 

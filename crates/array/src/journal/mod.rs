@@ -42,7 +42,9 @@
 //!    first block from byte 96 on and all of the second part, zeroes included.
 //! 3. `sequence` is larger than any that was ever seen in this ring, and `previous` is that of the
 //!    batch before. So a batch that an earlier life of the array left behind half acknowledged
-//!    is not taken for the successor of a new batch in the place of the old one.
+//!    is not taken for the successor of a new batch in the place of the old one. Each life begins
+//!    with a batch before anything is served: what was left behind where the one before ended, and
+//!    could not be read at this opening, does not fit any more at the next.
 //! 4. Everything before position `durable` was durable on all holders when the batch was written:
 //!    it must be found again.
 //! 5. A batch is submitted only when all but the [`IN_FLIGHT_MAX`] `- 1` before it are written, and

@@ -1,5 +1,7 @@
 //! Recovery: what the journal holds beyond the last checkpoint.
 
+use std::io;
+
 use block::BlockError;
 use ring::Region;
 
@@ -140,6 +142,21 @@ pub async fn scan(
         next_sequence: last_sequence + LIFE,
         lagging: scan.lagging,
     })
+}
+
+impl Scanned {
+    /// A journal in which nothing was ever written.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn empty(layout: &Layout) -> io::Result<Self> {
+        Ok(Self {
+            image: Region::new(layout.journal_bytes as usize)?,
+            end: Mark::default(),
+            next_sequence: 1,
+            lagging: Vec::new(),
+        })
+    }
 }
 
 impl Scan<'_> {

@@ -151,6 +151,35 @@ impl Journal {
         !new.is_empty() && hook.moved(new).await
     }
 
+    /// Writes go to this disk too, from the next batch on. It needs [`fill`](Self::fill) before
+    /// labels may name it.
+    pub fn add_holder(&self, holder: Holder) {
+        let state = &mut *self.lock();
+        state.holders.retain(|other| other.disk != holder.disk);
+        state.filled.retain(|(disk, _)| *disk != holder.disk);
+        state.holders.push(holder);
+    }
+
+    /// Writes go to no other disks than these from the next batch on.
+    pub fn keep_holders(&self, keeps: impl Fn(DiskId) -> bool) {
+        let state = &mut *self.lock();
+        state.holders.retain(|holder| keeps(holder.disk));
+        state.filled.retain(|(disk, _)| keeps(*disk));
+    }
+
+    /// Stops using `disk`; whether it was in use.
+    pub(super) fn drop_holder(&self, disk: DiskId) -> bool {
+        let state = &mut *self.lock();
+        let before = state.holders.len();
+        state.holders.retain(|holder| holder.disk != disk);
+        state.filled.retain(|(filled, _)| *filled != disk);
+        state.holders.len() < before
+    }
+
+    pub(super) fn is_holder(&self, disk: DiskId) -> bool {
+        self.lock().holders.iter().any(|holder| holder.disk == disk)
+    }
+
     /// Makes a disk a holder: it gets what there is, and all that is submitted from now on.
     ///
     /// # Errors

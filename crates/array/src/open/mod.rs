@@ -286,6 +286,7 @@ impl Core {
         self.renew_slots(&slot, &slot_lagging).await;
         ring::keep_pool_reserve(RESERVE_BYTES);
         let hook = Arc::clone(&self.alarm) as Arc<dyn HolderFailed>;
+        self.journal.begin_life();
         self.env.spawn(Box::pin(Arc::clone(&self.journal).run(hook)));
         for disk in journal_lagging {
             self.catch_up(disk).await;

@@ -191,6 +191,35 @@ fn what_a_new_holder_has_of_a_former_life_does_not_come_back() {
     }
 }
 
+/// A batch that was never answered could not be read at one opening, after which the journal was
+/// trimmed: when its disk alone is there at the next, with the sector well again, it stays gone.
+#[test]
+fn what_could_not_be_read_once_does_not_come_back() {
+    for begins in [true, false] {
+        let [known, other] = parted(1);
+        let disks = [known, other];
+        disks[1].make_unreadable(2 * 2);
+        let (records, scanned) = recover(&disks, Mark::default()).unwrap();
+        assert_eq!(blocks_of(&records), [0, 1]);
+        let journal = Journal::new(ARRAY, &layout(), holders(&disks), Mark::default(), scanned);
+        let journal = Arc::new(journal);
+        if begins {
+            journal.begin_life();
+        }
+        let mut executor = Executor::default();
+        start(&mut executor, &journal, &Arc::default());
+        executor.turn();
+        let mark = journal.cut();
+        let flushing = Arc::clone(&journal);
+        let task = executor.spawn(async move { flushing.flush().await.unwrap() });
+        executor.turn();
+        assert!(executor.is_done(task));
+        let alone = TestDisk::with(disks[1].bytes());
+        let (records, _) = recover(&[alone], mark).unwrap();
+        assert_eq!(records.is_empty(), begins, "it is there when no batch was put in its place");
+    }
+}
+
 /// A journal was given up with its only disk, and that comes back: what it acknowledged then is not
 /// what this life has lost.
 #[test]
