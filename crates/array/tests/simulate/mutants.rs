@@ -104,7 +104,7 @@ fn runs_of_a_rebuild_copied_without_a_look() {
 
 #[test]
 fn a_checkpoint_that_goes_on_after_flushes_failed() {
-    is_found(Mutant::BlindFlush, &[Theme::Passing], 11);
+    is_found(Mutant::BlindFlush, &[Theme::Passing], 184);
 }
 
 #[test]
