@@ -22,6 +22,9 @@ const FILL_PERCENT_MAX: u64 = 40;
 /// old places are free only afterwards.
 const MOVED_MAX: u64 = (1 << 30) / CLUSTER_BYTES as u64;
 const MOVED_SHARE: u64 = 16;
+/// How long the journal may take to say that nothing follows.
+const END_TIME: Duration = Duration::from_secs(2);
+
 /// Why an array has stopped that was to.
 pub(crate) const CLOSED: &str = "it was closed";
 
@@ -121,7 +124,13 @@ impl Core {
         for request in requests {
             request.asker.answer(Err(ArrayError::Stopped(CLOSED.into())));
         }
+        let is_well = self.journal.failure().is_none();
         self.journal.stop();
+        if is_well {
+            // Not for long: a disk that is silent now is none of those that answer at the next start.
+            let ended = std::pin::pin!(self.journal.put_end());
+            select(ended, self.env.sleep(END_TIME)).await;
+        }
         self.work.ring();
         self.upkeep.ring();
         self.balanced.ring();

@@ -436,12 +436,16 @@ impl Journal {
         (state.kept, state.submitted)
     }
 
-    /// Where in the ring the first batch of this life will be, as long as there is none.
-    pub(super) fn first_offset(&self) -> Option<usize> {
+    /// Whether a batch of this life was submitted.
+    pub(super) fn has_begun(&self) -> bool {
         let state = self.lock();
-        let State { begin, kept, submitted, .. } = *state;
-        let is_unused = submitted == begin && begin.position - kept < self.ring_bytes;
-        is_unused.then(|| self.offset(begin.position))
+        state.submitted != state.begin
+    }
+
+    /// Where in the ring the next batch will be that is submitted, if nothing is there that counts.
+    pub(super) fn end_offset(&self) -> Option<usize> {
+        let State { kept, submitted, .. } = *self.lock();
+        (submitted.position - kept < self.ring_bytes).then(|| self.offset(submitted.position))
     }
 
     /// `disk` has all up to `end`.

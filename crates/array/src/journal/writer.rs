@@ -186,7 +186,9 @@ impl Journal {
     /// Those of the device; then it is none.
     pub async fn join(&self, holder: &Holder) -> Result<(), BlockError> {
         // One of the life before may be there, if nobody has looked: it would follow what there is.
-        if let Some(offset) = self.first_offset() {
+        if !self.has_begun()
+            && let Some(offset) = self.end_offset()
+        {
             let nothing = Buf::zeroed(BLOCK_BYTES).ok_or(BlockError::NoMemory)?.freeze();
             let at = self.at + offset as u64;
             holder.device.write(at, nothing, WriteFlags::VOLATILE).await?;
@@ -197,6 +199,21 @@ impl Journal {
             self.drop_holder(holder.disk);
         }
         result
+    }
+
+    /// Says on all holders that nothing follows the last batch, when the journal has stopped: the next
+    /// opening looks there, and must not depend on a sector that nobody has read for long. A holder
+    /// that does not take it says the same without, if its sector is well.
+    pub async fn put_end(&self) {
+        let (Some(offset), Some(nothing)) = (self.end_offset(), Buf::zeroed(BLOCK_BYTES)) else {
+            return;
+        };
+        let (at, nothing) = (self.at + offset as u64, nothing.freeze());
+        let put = |holder: Holder| holder.device.write(at, nothing.clone(), WriteFlags::DURABLE);
+        let results = join_all(self.holders().into_iter().map(put).collect()).await;
+        for error in results.into_iter().filter_map(Result::err) {
+            tracing::debug!(%error, "a holder of the journal does not take its end");
+        }
     }
 
     /// Copies all of the journal to `holder`, durably: to one that lagged when it was scanned, or

@@ -220,6 +220,33 @@ fn what_could_not_be_read_once_does_not_come_back() {
     }
 }
 
+/// The journal was closed, and the block behind its last batch could not be read for long: the next
+/// opening finds its end all the same.
+#[test]
+fn a_journal_that_was_closed_needs_no_sector_behind_its_end() {
+    for is_closed in [true, false] {
+        let disk = TestDisk::new();
+        let journal = new_journal(std::slice::from_ref(&disk));
+        let mut executor = Executor::default();
+        start(&mut executor, &journal, &Arc::default());
+        write(&journal, 0, 1).unwrap();
+        executor.turn();
+        disk.make_unreadable(2);
+        journal.stop();
+        if is_closed {
+            let closing = Arc::clone(&journal);
+            let task = executor.spawn(async move { closing.put_end().await });
+            executor.turn();
+            assert!(executor.is_done(task));
+        }
+        let found = recover(std::slice::from_ref(&disk), Mark::default());
+        match is_closed {
+            true => assert_eq!(blocks_of(&found.unwrap().0), [0]),
+            false => assert!(matches!(found, Err(JournalDamage::Unreadable { .. })), "{found:?}"),
+        }
+    }
+}
+
 /// A journal was given up with its only disk, and that comes back: what it acknowledged then is not
 /// what this life has lost.
 #[test]

@@ -227,6 +227,9 @@ impl BlockDevice for TestDisk {
         if inner.failing {
             return IoFuture::ready(Err(BlockError::Medium { at }));
         }
+        // A sector that is written is well again.
+        let written = (offset(at) / 4096) as u64..((offset(at) + data.len()) / 4096) as u64;
+        inner.unreadable.retain(|block| !written.contains(block));
         let mut bytes = vec![0; data.len()];
         data.copy_to(0, &mut bytes);
         let pending = Pending::new(offset(at), bytes, flags.durable);
