@@ -13,6 +13,7 @@ mod event;
 mod exec;
 mod ffp;
 mod login;
+mod memory;
 mod order;
 mod portal;
 mod quiet;

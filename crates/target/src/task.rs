@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Instant;
 
 use iscsi::ffp::WriteTransfer;
 use ring::Buf;
@@ -11,6 +10,7 @@ use scsi::cdb::{Command, CommandSpec};
 use crate::conn::Connection;
 use crate::event::Event;
 use crate::ffp::Answer;
+use crate::memory::{Claim, Held};
 use crate::order::Ticket;
 use crate::session::UnitNexus;
 
@@ -19,8 +19,17 @@ use crate::session::UnitNexus;
 pub(crate) enum Inbound {
     /// The command takes no data, or execution has taken it.
     Nothing,
-    /// Data is on its way, or all here. The buffer is away while the socket fills it.
-    Filling { transfer: WriteTransfer, buffer: Option<Buf> },
+    /// Data is on its way, or all here.
+    Filling { transfer: WriteTransfer, room: Room },
+}
+
+/// The memory for the data of a command.
+#[derive(Debug)]
+pub(crate) enum Room {
+    /// Empty while the socket fills the buffer.
+    Here(Held),
+    /// There is none yet for so many bytes, of which these came with the command.
+    Awaited { wanted: usize, first: Option<Held> },
 }
 
 /// A task (SAM-5 §3.1): one command from its arrival to its end.
@@ -32,12 +41,11 @@ pub(crate) struct Task {
     pub(crate) spec: &'static CommandSpec,
     pub(crate) command: Command,
     pub(crate) inbound: RefCell<Inbound>,
-    /// Memory for its data, counted against its session until it ends.
-    pub(crate) held_bytes: usize,
+    /// To memory for data that execution has taken.
+    claim: RefCell<Option<Claim>>,
     /// Tag of its R2Ts; also its slot in the session's table.
     pub(crate) ttt: Cell<u32>,
     pub(crate) ticket: Cell<Option<Ticket>>,
-    pub(crate) progress_at: Cell<Instant>,
     /// Whether `run` has begun: such a task can only be waited for.
     pub(crate) runs: Cell<bool>,
     aborted: Event,
@@ -51,24 +59,18 @@ impl Task {
     pub(crate) fn new(
         answer: Answer,
         place: Rc<UnitNexus>,
-        spec: &'static CommandSpec,
-        command: Command,
+        (spec, command): (&'static CommandSpec, Command),
         inbound: Inbound,
     ) -> Self {
-        let held_bytes = match &inbound {
-            Inbound::Filling { buffer: Some(buffer), .. } => buffer.len(),
-            _ => 0,
-        };
         Self {
             answer,
             place,
             spec,
             command,
             inbound: RefCell::new(inbound),
-            held_bytes,
+            claim: RefCell::default(),
             ttt: Cell::new(0),
             ticket: Cell::new(None),
-            progress_at: Cell::new(ring::now()),
             runs: Cell::new(false),
             aborted: Event::default(),
             turn: Event::default(),
@@ -102,12 +104,40 @@ impl Task {
         }
     }
 
+    /// Bytes that its initiator was asked for, or sends unasked, and that have not come.
+    pub(crate) fn missing_bytes(&self) -> u64 {
+        match &*self.inbound.borrow() {
+            Inbound::Nothing | Inbound::Filling { room: Room::Awaited { .. }, .. } => 0,
+            Inbound::Filling { transfer, .. } => transfer.missing_bytes().into(),
+        }
+    }
+
+    /// How much memory it waits for before data can be asked for.
+    pub(crate) fn waits_for_room(&self) -> Option<usize> {
+        match &*self.inbound.borrow() {
+            Inbound::Filling { room: Room::Awaited { wanted, .. }, .. } => Some(*wanted),
+            _ => None,
+        }
+    }
+
+    /// The memory is there.
+    pub(crate) fn set_room(&self, held: Held) {
+        if let Inbound::Filling { room, .. } = &mut *self.inbound.borrow_mut()
+            && let Room::Awaited { first, .. } = room
+        {
+            let first = first.take();
+            let bytes = first.as_ref().map_or(&[][..], |first| &first.buf);
+            *room = Room::Here(held.with_first(bytes));
+        }
+    }
+
     /// Copies a part of the data to its place; what lies beyond the wanted length is dropped.
     pub(crate) fn fill(&self, offset: usize, part: &[u8]) {
-        if let Inbound::Filling { buffer: Some(buffer), .. } = &mut *self.inbound.borrow_mut() {
-            let end = (offset + part.len()).min(buffer.len());
+        let mut inbound = self.inbound.borrow_mut();
+        if let Inbound::Filling { room: Room::Here(Held { buf, .. }), .. } = &mut *inbound {
+            let end = (offset + part.len()).min(buf.len());
             if offset < end {
-                buffer[offset..end].copy_from_slice(&part[..end - offset]);
+                buf[offset..end].copy_from_slice(&part[..end - offset]);
             }
         }
     }
@@ -115,23 +145,29 @@ impl Task {
     /// Takes the buffer away, for the socket to fill it.
     pub(crate) fn lend_buffer(&self) -> Option<Buf> {
         match &mut *self.inbound.borrow_mut() {
-            Inbound::Filling { buffer, .. } if !self.is_aborted() => buffer.take(),
+            Inbound::Filling { room: Room::Here(held), .. } if !self.is_aborted() => {
+                let buf = std::mem::replace(&mut held.buf, Buf::empty());
+                (!buf.is_empty()).then_some(buf)
+            }
             _ => None,
         }
     }
 
-    /// Brings the buffer back; an aborted task no longer wants it.
+    /// Brings the buffer back.
     pub(crate) fn return_buffer(&self, place: Buf) {
-        if let Inbound::Filling { buffer, .. } = &mut *self.inbound.borrow_mut() {
-            *buffer = Some(place);
+        if let Inbound::Filling { room: Room::Here(held), .. } = &mut *self.inbound.borrow_mut() {
+            held.buf = place;
         }
     }
 
-    /// All data, when it is complete.
+    /// All data, when it is complete. Its memory is counted until the task is over.
     pub(crate) fn take_data(&self) -> Option<Buf> {
         match self.inbound.replace(Inbound::Nothing) {
-            Inbound::Filling { buffer, .. } => buffer,
-            Inbound::Nothing => None,
+            Inbound::Filling { room: Room::Here(Held { buf, claim }), .. } => {
+                *self.claim.borrow_mut() = Some(claim);
+                Some(buf)
+            }
+            _ => None,
         }
     }
 }

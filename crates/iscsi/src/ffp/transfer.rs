@@ -183,6 +183,17 @@ impl WriteTransfer {
         self.phase == Phase::Solicited && self.burst_count == 0
     }
 
+    /// Bytes that are still to come for the command; at least one as long as anything is.
+    #[must_use]
+    pub fn missing_bytes(&self) -> u32 {
+        let missing = self.wanted.saturating_sub(self.received);
+        match (self.is_settled(), self.spoiled) {
+            (true, true) => 0,
+            (true, false) => missing,
+            (false, _) => missing.max(1),
+        }
+    }
+
     /// Bytes that have come; what lies beyond the wanted length is of no use to the command.
     #[must_use]
     pub fn received_bytes(&self) -> u32 {

@@ -64,6 +64,14 @@ fn class_of(cap: usize) -> usize {
     (cap / PAGE_BYTES).ilog2() as usize
 }
 
+/// What a buffer of some bytes takes.
+fn capacity_of(len: usize) -> Option<usize> {
+    match len {
+        0..=CLASS_BYTES_MAX => Some(len.max(PAGE_BYTES).next_power_of_two()),
+        _ => len.checked_next_multiple_of(PAGE_BYTES),
+    }
+}
+
 impl Pool {
     fn new() -> Pool {
         Pool {
@@ -78,11 +86,7 @@ impl Pool {
     }
 
     fn take(self: &Rc<Pool>, len: usize) -> Option<SlotRef> {
-        let cap = if len <= CLASS_BYTES_MAX {
-            len.max(PAGE_BYTES).next_power_of_two()
-        } else {
-            len.checked_next_multiple_of(PAGE_BYTES)?
-        };
+        let cap = capacity_of(len)?;
         let limit_bytes = match self.may_use_reserve.get() {
             true => self.budget_bytes.get(),
             false => self.open_bytes(),
@@ -254,6 +258,12 @@ impl Buf {
         let slot = POOL.try_with(|pool| pool.take(len)).ok()??;
         let ptr = slot.slot().ptr;
         Some(Buf { slot, ptr, len })
+    }
+
+    /// Bytes of the pool that a buffer of `len` bytes takes: none for none, else its size class.
+    #[must_use]
+    pub fn capacity_of(len: usize) -> usize {
+        if len == 0 { 0 } else { capacity_of(len).unwrap_or(usize::MAX) }
     }
 
     /// A buffer of no bytes and no memory, which there is however full the pool is.

@@ -46,6 +46,14 @@ impl Data {
         self.len == 0
     }
 
+    /// How many of these bytes lie in a buffer of the pool, which is not free as long as they are used.
+    pub fn pooled_bytes(&self) -> usize {
+        match self.owner {
+            Owner::Buf { .. } => self.len,
+            Owner::Static | Owner::Region { .. } => 0,
+        }
+    }
+
     /// A part of these bytes.
     ///
     /// # Panics

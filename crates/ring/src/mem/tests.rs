@@ -161,6 +161,18 @@ fn a_region_reads_what_was_written_and_zeroes_elsewhere() {
 }
 
 #[test]
+fn a_buffer_takes_what_its_capacity_says_and_lent_memory_takes_nothing() {
+    for len in [0, 1, PAGE_BYTES, PAGE_BYTES + 1, 1 << 20, (1 << 20) + 1] {
+        let before = pool_usage().used_bytes;
+        let data = Data::from(Buf::alloc(len).unwrap());
+        assert_eq!(pool_usage().used_bytes - before, Buf::capacity_of(len), "{len} bytes");
+        assert_eq!(data.pooled_bytes(), len);
+    }
+    assert_eq!(Data::from(&b"static"[..]).pooled_bytes(), 0);
+    assert_eq!(Region::new(PAGE_BYTES).unwrap().slice(0, 10).pooled_bytes(), 0);
+}
+
+#[test]
 fn discard_zeroes_exactly_its_range() {
     let len = 5 * PAGE_BYTES;
     for (at, n) in [(0, len), (1, 10), (4095, 2), (4096, 4096), (100, 9_000), (4096, 8_191), (7, 0)]

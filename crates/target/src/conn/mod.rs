@@ -17,6 +17,7 @@ use ring::{SendBatch, Stream};
 
 use crate::event::{Bell, Event};
 use crate::login::Ends;
+use crate::memory::{Claim, Owner, Use};
 use crate::session::Session;
 
 pub(crate) use receive::{Fault, Payload, reject_unknown};
@@ -56,10 +57,14 @@ pub(crate) struct Connection {
     pub(crate) local: SocketAddr,
     pub(crate) params: Cell<ConnectionParams>,
     pub(crate) session: Rc<Session>,
+    /// Whom its memory is counted against.
+    pub(crate) owner: Rc<Owner>,
     stream: Stream,
     stat_sn: Cell<u32>,
     /// Output that the sender takes at the end of the turn.
     out: RefCell<SendBatch>,
+    /// Memory that `out` keeps.
+    out_claim: RefCell<Claim>,
     out_rings: Bell,
     /// Rings when output has left.
     pub(crate) room: Bell,
@@ -74,6 +79,8 @@ pub(crate) struct Connection {
     receiving_since: Cell<Option<Instant>>,
     pub(crate) ping: Cell<Option<Ping>>,
     next_ping: Cell<u32>,
+    /// Bytes of Data-Out that have come for commands.
+    data_out_bytes: Cell<u64>,
     pub(crate) text: RefCell<TargetText>,
 }
 
@@ -84,12 +91,15 @@ impl Connection {
         session: Rc<Session>,
         outcome: &LoginOutcome,
     ) -> Self {
+        let owner = Owner::new(&session.initiator, ends.peer.ip());
         Self {
             cid: outcome.cid,
             peer: ends.peer,
             local: ends.local,
             params: Cell::new(outcome.connection),
             session,
+            out_claim: RefCell::new(Claim::none(&owner, Use::Read)),
+            owner,
             stream,
             stat_sn: Cell::new(outcome.next_stat_sn),
             out: RefCell::new(SendBatch::new()),
@@ -103,8 +113,15 @@ impl Connection {
             receiving_since: Cell::new(None),
             ping: Cell::new(None),
             next_ping: Cell::new(1),
+            data_out_bytes: Cell::new(0),
             text: RefCell::default(),
         }
+    }
+
+    /// So many bytes of data have come for a command.
+    #[inline]
+    fn count_data_out(&self, bytes: usize) {
+        self.data_out_bytes.set(self.data_out_bytes.get() + bytes as u64);
     }
 
     /// Ends the connection: the reader stops, and the sender after what is queued (logout) or at

@@ -73,6 +73,7 @@ impl Connection {
             out.push_bytes(&digest(header));
         }
         if !data.is_empty() {
+            self.out_claim.borrow_mut().grow(data.len());
             out.push_bytes(data);
             out.push_bytes(&[0; 3][..padded_len_bytes(data.len()) - data.len()]);
             if params.data_digest {
@@ -96,6 +97,10 @@ impl Connection {
             out.push_bytes(&digest(&bhs));
         }
         let pad = padded_len_bytes(data.len()) - data.len();
+        let pooled_bytes = data.pooled_bytes();
+        if pooled_bytes > 0 {
+            self.out_claim.borrow_mut().grow(pooled_bytes);
+        }
         if params.data_digest {
             let crc = padded_digest(data.as_slice().expect("the payload stands still"));
             out.push_data(data);

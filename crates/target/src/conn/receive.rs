@@ -15,6 +15,7 @@ use thiserror::Error;
 
 use super::Connection;
 use crate::ffp;
+use crate::memory::{self, Held, Owner, Use};
 use crate::task::Task;
 
 /// A payload of which more than this is missing is received straight into its place; less than
@@ -41,7 +42,7 @@ pub(crate) enum Payload<'a> {
     /// Where it was received; to be copied if it must stay.
     Lent(&'a [u8]),
     /// In a buffer of its own.
-    Own(Buf),
+    Own(Held),
     /// It came, but there was no memory for it.
     Lost,
 }
@@ -50,7 +51,7 @@ impl Payload<'_> {
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Lent(bytes) => bytes,
-            Self::Own(buf) => buf,
+            Self::Own(held) => &held.buf,
             Self::Lost => &[],
         }
     }
@@ -60,15 +61,11 @@ impl Payload<'_> {
     }
 
     /// The payload in a buffer of its own; `None` without memory.
-    pub(crate) fn into_buf(self) -> Option<Buf> {
+    pub(crate) fn into_held(self, owner: &Rc<Owner>) -> Option<Held> {
         match self {
-            Self::Own(buf) => Some(buf),
+            Self::Own(held) => Some(held),
             Self::Lost => None,
-            Self::Lent(bytes) => {
-                let mut buf = Buf::alloc(bytes.len())?;
-                buf.copy_from_slice(bytes);
-                Some(buf)
-            }
+            Self::Lent(bytes) => Held::copy(owner, bytes),
         }
     }
 }
@@ -78,7 +75,7 @@ enum Sink {
     /// Nobody wants it: it is read and forgotten.
     Skip,
     /// A buffer of its own.
-    Own(Buf),
+    Own(Held),
     /// There is no memory for it: its command will be told so.
     Lost,
     /// The buffer of a write command, from this offset on.
@@ -112,9 +109,13 @@ pub(crate) struct Receiver {
     conn: Rc<Connection>,
     head: Box<[u8; HEAD_LEN_BYTES_MAX]>,
     head_have: usize,
+    /// How many PDUs came in more than one piece.
+    split_pdus: u64,
     body: Option<Body>,
     /// There was no memory for the payload of the header in `head`.
     starved: bool,
+    /// A command has waited long enough for memory; those behind it do not, until there is some.
+    gives_up: bool,
 }
 
 impl Receiver {
@@ -123,21 +124,22 @@ impl Receiver {
             conn,
             head: Box::new([0; HEAD_LEN_BYTES_MAX]),
             head_have: 0,
+            split_pdus: 0,
             body: None,
             starved: false,
+            gives_up: false,
         }
     }
 
-    /// In the middle of a PDU, so that silence means a stall.
-    pub(crate) fn is_mid_pdu(&self) -> bool {
-        self.head_have > 0
+    /// What waits for memory is not to wait any longer, if it is a command, which a host can try
+    /// again.
+    pub(crate) fn give_up(&mut self) {
+        self.gives_up = true;
     }
 
-    /// Bytes have come: the task whose data is being received is alive.
-    pub(crate) fn progressed(&self) {
-        if let Some(Body { sink: Sink::Write { task, .. }, .. }) = &self.body {
-            task.progress_at.set(ring::now());
-        }
+    /// The number of the PDU of which a part has come, so that silence means a stall.
+    pub(crate) fn current_pdu(&self) -> Option<u64> {
+        (self.head_have > 0).then_some(self.split_pdus)
     }
 
     /// Handles `chunk` and returns how much of it: all, unless memory is wanted first, or the output
@@ -177,6 +179,9 @@ impl Receiver {
             return Ok(self.keep_head(&chunk[..chunk.len().min(frame.header_len_bytes())]));
         }
         let (head, rest) = chunk[..total].split_at(frame.header_len_bytes());
+        if self.would_starve(bhs, frame.data_len_bytes()) {
+            return Ok(self.keep_head(head));
+        }
         frame.verify_header(head)?;
         let judged = ffp::judge(&self.conn, bhs, frame.data_len_bytes())?;
         if frame.verify_payload(rest).is_err() {
@@ -191,11 +196,19 @@ impl Receiver {
                 ffp::arrive(&self.conn, bhs, ahs, Payload::Lent(data))?;
             }
             ffp::Judged::Write { task, offset } => {
+                self.conn.count_data_out(data.len());
                 task.fill(offset, data);
                 ffp::data_arrived(&self.conn, &task);
             }
         }
         Ok(total)
+    }
+
+    /// There is no memory for the data of a command, if it has to be kept.
+    fn would_starve(&self, bhs: &Bhs, len: usize) -> bool {
+        let is_command = bhs.opcode() == Opcode::SCSI_COMMAND && len > 0;
+        let bytes = Buf::capacity_of(len);
+        is_command && !memory::has_room(&self.conn.owner, Use::Pushed, bytes)
     }
 
     fn keep_head(&mut self, part: &[u8]) -> usize {
@@ -233,15 +246,19 @@ impl Receiver {
         let sink = match ffp::judge(&self.conn, bhs, frame.data_len_bytes())? {
             ffp::Judged::Skip => Sink::Skip,
             ffp::Judged::Write { task, offset } => Sink::Write { task, offset },
-            ffp::Judged::Take => match Buf::alloc(frame.data_len_bytes()) {
-                Some(buf) => Sink::Own(buf),
-                // A host can try a command again. Other requests are few, small and waited for.
-                None if bhs.opcode() == Opcode::SCSI_COMMAND => Sink::Lost,
-                None => {
-                    self.starved = true;
-                    return Ok(());
+            ffp::Judged::Take => {
+                match Held::new(&self.conn.owner, Use::Pushed, frame.data_len_bytes()) {
+                    Some(held) => {
+                        self.gives_up = false;
+                        Sink::Own(held)
+                    }
+                    None if self.gives_up && bhs.opcode() == Opcode::SCSI_COMMAND => Sink::Lost,
+                    None => {
+                        self.starved = true;
+                        return Ok(());
+                    }
                 }
-            },
+            }
         };
         self.starved = false;
         self.body =
@@ -253,6 +270,9 @@ impl Receiver {
         let body = self.body.as_mut().expect("called with a body");
         let used = (body.frame.data_len_bytes() - body.have).min(chunk.len());
         body.take(&chunk[..used]);
+        if matches!(body.sink, Sink::Write { .. }) {
+            self.conn.count_data_out(used);
+        }
         let tail_len = body.frame.payload_len_bytes() - body.frame.data_len_bytes();
         let mut tail_used = 0;
         if body.have == body.frame.data_len_bytes() {
@@ -272,6 +292,7 @@ impl Receiver {
         let body = self.body.take().expect("called with a body");
         let bhs = *Bhs::from_prefix(&self.head[..]).expect("48 bytes are there");
         let head_have = std::mem::replace(&mut self.head_have, 0);
+        self.split_pdus += 1;
         if !body.digest_holds() {
             ffp::bad_data_digest(&self.conn, &bhs);
             return Ok(());
@@ -282,7 +303,7 @@ impl Receiver {
                 ffp::data_arrived(&self.conn, &task);
                 Ok(())
             }
-            Sink::Own(buf) => self.arrive(&bhs, head_have, Payload::Own(buf)),
+            Sink::Own(held) => self.arrive(&bhs, head_have, Payload::Own(held)),
             Sink::Lost => self.arrive(&bhs, head_have, Payload::Lost),
         }
     }
@@ -301,8 +322,8 @@ impl Receiver {
             return Want::Chunk;
         }
         match &mut body.sink {
-            Sink::Own(buf) => {
-                let place = std::mem::replace(buf, Buf::empty());
+            Sink::Own(held) => {
+                let place = std::mem::replace(&mut held.buf, Buf::empty());
                 Want::Direct(place, body.have..body.have + missing)
             }
             Sink::Write { task, offset } => match task.lend_buffer() {
@@ -328,8 +349,11 @@ impl Receiver {
         }
         body.have += range.len();
         match &mut body.sink {
-            Sink::Own(buf) => *buf = place,
-            Sink::Write { task, .. } => task.return_buffer(place),
+            Sink::Own(held) => held.buf = place,
+            Sink::Write { task, .. } => {
+                self.conn.count_data_out(range.len());
+                task.return_buffer(place);
+            }
             Sink::Skip | Sink::Lost => {}
         }
         if body.frame.payload_len_bytes() == body.frame.data_len_bytes() {
@@ -346,7 +370,7 @@ impl Body {
         }
         match &mut self.sink {
             Sink::Skip | Sink::Lost => {}
-            Sink::Own(buf) => buf[self.have..self.have + part.len()].copy_from_slice(part),
+            Sink::Own(held) => held.buf[self.have..self.have + part.len()].copy_from_slice(part),
             Sink::Write { task, offset } => task.fill(*offset + self.have, part),
         }
         self.have += part.len();

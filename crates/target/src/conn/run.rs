@@ -8,10 +8,19 @@ use ring::{RecvBuf, SendBatch};
 
 use super::receive::{Receiver, Want};
 use super::{Connection, Ending};
+use crate::memory::{Claim, Use};
 use crate::quiet::{PROTOCOL, STALL, quietly};
 
 /// How often a payload that found no memory looks again.
 const MEMORY_PAUSE: Duration = Duration::from_millis(2);
+
+/// How long a command waits for memory for the data that came with it, and the connection with it.
+/// What holds the memory could wait for what is behind it.
+const COMMAND_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Of the data that a host has still to send, it must send at least this part in the time after which
+/// a connection counts as stalled.
+const PACE: u64 = 16;
 
 /// Runs a connection to its end. `early` holds bytes that came with the last login PDU.
 pub(crate) async fn serve(conn: Rc<Connection>, early: Vec<u8>) {
@@ -61,12 +70,17 @@ async fn read_until_end(
     early: &[u8],
 ) -> Result<(), Ending> {
     let mut want = feed(conn, receiver, early).await?;
+    let mut pdu = None;
     while !conn.is_ending() {
-        conn.wait_for_room().await;
+        if !conn.has_room() {
+            // It cannot go on sending while nobody reads.
+            (pdu, _) = (None, conn.receiving_since.take());
+            conn.wait_for_room().await;
+        }
         want = match want {
             Want::Direct(place, range) => {
                 let (place, result) = conn.stream.recv_exact(place, range.clone()).await;
-                heard(conn, receiver);
+                conn.heard_at.set(ring::now());
                 result.map_err(|_| Ending::Closed)?;
                 receiver.direct_done(place, range).map_err(Ending::Fault)?
             }
@@ -75,18 +89,17 @@ async fn read_until_end(
                 if chunk.is_empty() {
                     return Ok(());
                 }
-                heard(conn, receiver);
+                conn.heard_at.set(ring::now());
                 take_in(conn, receiver, chunk).await?
             }
         };
-        conn.receiving_since.set(receiver.is_mid_pdu().then(ring::now));
+        // All of a PDU must come in time, not only the next bit of it.
+        let current = receiver.current_pdu();
+        if std::mem::replace(&mut pdu, current) != current {
+            conn.receiving_since.set(current.map(|_| ring::now()));
+        }
     }
     Ok(())
-}
-
-fn heard(conn: &Connection, receiver: &Receiver) {
-    conn.heard_at.set(ring::now());
-    receiver.progressed();
 }
 
 /// Feeds a chunk. What has to wait does so outside the receive buffer, of which a core has few.
@@ -117,8 +130,12 @@ async fn feed(
         bytes = &bytes[used..];
         if matches!(want, Want::Memory) {
             let since = *starved_at.get_or_insert_with(ring::now);
-            if ring::now() - since >= conn.session.shared.limits.stall_timeout {
+            let waited = ring::now() - since;
+            if waited >= conn.session.shared.limits.stall_timeout {
                 return Err(Ending::Stalled("there was no memory for its data"));
+            }
+            if waited >= COMMAND_PATIENCE {
+                receiver.give_up();
             }
             ring::sleep(MEMORY_PAUSE).await;
         } else if bytes.is_empty() || conn.is_ending() {
@@ -142,9 +159,11 @@ async fn send_loop(conn: &Connection) -> io::Result<()> {
         }
         ring::turn_end().await;
         let batch = conn.out.replace(spare);
+        let claim = conn.out_claim.replace(Claim::none(&conn.owner, Use::Read));
         conn.sending_since.set(Some(ring::now()));
         let (batch, result) = conn.stream.send(batch).await;
         conn.sending_since.set(None);
+        drop(claim);
         spare = batch;
         conn.room.ring();
         result?;
@@ -155,6 +174,7 @@ async fn send_loop(conn: &Connection) -> io::Result<()> {
 /// data they announced.
 async fn supervise(conn: Rc<Connection>) {
     let limits = conn.session.shared.limits.clone();
+    let mut pace = Pace::of(&conn);
     loop {
         let pause = next_look(&conn, limits.nop_interval, limits.stall_timeout);
         if ring::timeout(pause, conn.ended.wait()).await.is_some() {
@@ -171,7 +191,7 @@ async fn supervise(conn: Rc<Connection>) {
         if past(conn.receiving_since.get(), limits.stall_timeout, now) {
             return conn.end(Ending::Stalled("it stopped in the middle of a PDU"));
         }
-        if conn.session.awaits_data_since(limits.stall_timeout, now, &conn) {
+        if pace.is_below(limits.stall_timeout, &conn) {
             return conn.end(Ending::Stalled("it never sent the data it announced"));
         }
         if past(conn.session.early.borrow().waiting_since(&conn), limits.stall_timeout, now) {
@@ -186,6 +206,29 @@ async fn supervise(conn: Rc<Connection>) {
             None if now - conn.heard_at.get() >= limits.nop_interval => conn.push_ping(),
             None => {}
         }
+    }
+}
+
+/// How fast the data comes that was asked for.
+struct Pace {
+    since: Instant,
+    /// What had come then.
+    bytes: u64,
+}
+
+impl Pace {
+    fn of(conn: &Connection) -> Self {
+        Self { since: ring::now(), bytes: conn.data_out_bytes.get() }
+    }
+
+    /// Too little of it has come for so long.
+    fn is_below(&mut self, limit: Duration, conn: &Rc<Connection>) -> bool {
+        let missing = conn.session.missing_bytes(conn);
+        let come = conn.data_out_bytes.get() - self.bytes;
+        if missing == 0 || come > missing / PACE {
+            *self = Self::of(conn);
+        }
+        ring::now() - self.since >= limit
     }
 }
 

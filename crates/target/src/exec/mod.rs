@@ -10,15 +10,49 @@ mod verify;
 mod write;
 
 use std::rc::Rc;
+use std::time::Instant;
 
+use block::BlockError;
 use scsi::Sense;
 use scsi::cdb::{Command, Executor};
 
 use crate::ffp::Outcome;
+use crate::memory::POOL_PAUSE;
 use crate::task::Task;
 
 pub(crate) use control::{absent_unit, refused};
 pub(crate) use failure::{Doing, failed, out_of_memory};
+pub(crate) use read::go_on_reading;
+
+/// How much of the time after which a connection counts as stalled a command waits for memory that a
+/// disk does not have, before its host hears of it: 10 s, where hosts wait for 30.
+const PATIENCE: u32 = 3;
+
+/// The disk is short of something that it will have again.
+pub(crate) fn passes(error: BlockError) -> bool {
+    matches!(error, BlockError::NoMemory | BlockError::Busy)
+}
+
+/// The patience of one command with a disk that is short of memory.
+struct Patience {
+    since: Instant,
+}
+
+impl Patience {
+    fn new() -> Self {
+        Self { since: ring::now() }
+    }
+
+    /// Waits a moment, if the error is one that passes; whether the command is to be tried again.
+    async fn bears(&self, error: BlockError, task: &Task) -> bool {
+        let limit = task.conn().session.shared.limits.stall_timeout / PATIENCE;
+        if !passes(error) || task.is_aborted() || ring::now() - self.since >= limit {
+            return false;
+        }
+        ring::sleep(POOL_PAUSE).await;
+        true
+    }
+}
 
 /// Copy tokens for blocks that a command is about to change end here. UNMAP, whose blocks are in
 /// its data, does the same itself.

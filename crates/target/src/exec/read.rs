@@ -1,11 +1,16 @@
 //! Reads that are too long, or a disk too slow, to be answered at once.
 
+use std::pin::pin;
 use std::rc::Rc;
 
-use scsi::cdb::BlockRange;
+use block::{BlockError, IoFuture};
+use futures_util::future::{Either, select};
+use ring::{Buf, Data};
+use scsi::cdb::{BlockRange, Command};
 
-use super::{Doing, failed};
+use super::{Doing, Patience, failed};
 use crate::ffp::{Outcome, READ_CHUNK_BYTES};
+use crate::memory::{Claim, Use};
 use crate::task::Task;
 
 /// Reads chunk by chunk and sends each when it is there, so that a long read holds little memory
@@ -20,18 +25,60 @@ pub(super) async fn read(task: &Rc<Task>, range: BlockRange) -> Outcome {
     let mut at = 0;
     while at < wanted {
         let len = READ_CHUNK_BYTES.min((wanted - at).next_multiple_of(unit.block_bytes.into()));
-        let read = unit.device.read(start + at, len as usize).await;
-        let data = match read.and_then(|data| answer.sendable(data)) {
+        // Room first: what was read and cannot be sent would keep it from others.
+        answer.conn.wait_for_room().await;
+        let Some(claim) = claim(task, len as usize).await else { return Outcome::Aborted };
+        let data = match chunk(task, None, (start + at, len as usize)).await {
             Ok(data) => data,
             Err(error) => return failed(unit, error, Doing::Reading),
         };
-        answer.conn.wait_for_room().await;
         if task.is_aborted() || answer.conn.is_ending() {
             return Outcome::Aborted;
         }
         let take = len.min(wanted - at);
         answer.stream(&mut plan, &data.into_slice(0..take as usize));
+        // What is sent is counted with the connection now.
+        drop(claim);
         at += take;
     }
     Outcome::Streamed { pdus: plan.pdus(), moved: total }
+}
+
+/// Ends a read of one chunk that the device has begun.
+pub(crate) async fn go_on_reading(task: &Rc<Task>, begun: IoFuture<Data>) -> Outcome {
+    let unit = &task.place.unit;
+    let Command::Read { range, .. } = task.command else { unreachable!("it reads") };
+    let at = unit.bytes_of(range.lba);
+    let len = unit.bytes_of(range.blocks.into()) as usize;
+    match chunk(task, Some(begun), (at, len)).await {
+        Ok(data) => Outcome::Data(data),
+        Err(error) => failed(unit, error, Doing::Reading),
+    }
+}
+
+/// Memory for a chunk; `None` when nobody wants it any more.
+async fn claim(task: &Rc<Task>, len: usize) -> Option<Claim> {
+    let claim = pin!(Claim::wait(&task.conn().owner, Use::Read, Buf::capacity_of(len)));
+    match select(claim, pin!(task.wait_aborted())).await {
+        Either::Left((claim, _)) => Some(claim),
+        Either::Right(_) => None,
+    }
+}
+
+/// Reads a chunk that can be sent, and waits for memory if the disk has none for it.
+async fn chunk(
+    task: &Rc<Task>,
+    begun: Option<IoFuture<Data>>,
+    (at, len): (u64, usize),
+) -> Result<Data, BlockError> {
+    let device = &task.place.unit.device;
+    let patience = Patience::new();
+    let mut reading = begun.unwrap_or_else(|| device.read(at, len));
+    loop {
+        let read = reading.await.and_then(|data| task.answer.sendable(data));
+        match read {
+            Err(error) if patience.bears(error, task).await => reading = device.read(at, len),
+            read => return read,
+        }
+    }
 }

@@ -7,7 +7,7 @@ use ring::Data;
 use scsi::Sense;
 use scsi::cdb::{BlockRange, ByteCheck};
 
-use super::{Doing, failed, verify};
+use super::{Doing, Patience, failed, verify};
 use crate::ffp::Outcome;
 use crate::task::Task;
 
@@ -29,10 +29,15 @@ fn whole_blocks(task: &Task) -> Data {
 pub(super) async fn write(task: &Rc<Task>, range: BlockRange, fua: bool) -> Outcome {
     let unit = &task.place.unit;
     let flags = WriteFlags { durable: unit.is_durable(fua), atomic: false };
-    let moved = unit.bytes_of(range.blocks.into());
-    match unit.device.write(unit.bytes_of(range.lba), whole_blocks(task), flags).await {
-        Ok(()) => Outcome::Good { moved },
-        Err(error) => failed(unit, error, Doing::Writing),
+    let (at, data) = (unit.bytes_of(range.lba), whole_blocks(task));
+    let patience = Patience::new();
+    loop {
+        match unit.device.write(at, data.clone(), flags).await {
+            Ok(()) => return Outcome::Good { moved: unit.bytes_of(range.blocks.into()) },
+            // The same once more: it has not been answered, so nothing of it is old.
+            Err(error) if patience.bears(error, task).await => {}
+            Err(error) => return failed(unit, error, Doing::Writing),
+        }
     }
 }
 

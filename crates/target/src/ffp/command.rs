@@ -3,20 +3,23 @@
 //! A READ or WRITE that the device can do at once, which memory and page cache can, never becomes
 //! a task: it is answered where it arrived. Everything else is entered into the session.
 
+use std::pin::pin;
 use std::rc::Rc;
 
 use block::{IoFuture, WriteFlags};
+use futures_util::future::{Either, select};
 use iscsi::ffp::{TransferLimits, WriteTransfer};
 use iscsi::pdu::{Bhs, RejectReason, ScsiCommand, TaskAttribute};
-use ring::{Buf, Data};
+use ring::Data;
 use scsi::cdb::{Command, CommandSpec};
 use scsi::{Sense, Status};
 
 use super::{Answer, Expected, data_out};
 use crate::conn::{Connection, Fault, Payload};
 use crate::exec;
+use crate::memory::{self, Claim, Held, Use};
 use crate::session::UnitNexus;
-use crate::task::{Inbound, Task};
+use crate::task::{Inbound, Room, Task};
 
 /// The longest read that is asked of the device in one piece.
 pub(crate) const READ_CHUNK_BYTES: u64 = 256 << 10;
@@ -89,7 +92,7 @@ pub(super) fn run(
     if is_new && pdu.attribute == TaskAttribute::SIMPLE && place.order.borrow().is_open() {
         match quick(&answer, &pdu, place, &command, &payload) {
             Quick::Done => return Ok(()),
-            Quick::Begun(future) => begun = Some(future),
+            Quick::Begun(future, claim) => begun = Some((future, claim)),
             Quick::No => {}
         }
     }
@@ -117,7 +120,7 @@ enum Quick {
     /// Answered.
     Done,
     /// The device is at work.
-    Begun(IoFuture<Data>),
+    Begun(IoFuture<Data>, Claim),
     /// Not of the quick kind.
     No,
 }
@@ -135,11 +138,14 @@ fn quick(
     match *command {
         Command::Read { range, .. } if pdu.is_read && !pdu.is_write => {
             let len = unit.bytes_of(range.blocks.into());
-            if len == 0 || len > READ_CHUNK_BYTES {
+            let owner = &answer.conn.owner;
+            let is_long = len == 0 || len > READ_CHUNK_BYTES;
+            if is_long || !memory::has_room(owner, Use::Read, len as usize) {
                 return Quick::No;
             }
             let at = unit.bytes_of(range.lba);
             match unit.device.read(at, len as usize).into_ready() {
+                Ok(Err(error)) if exec::passes(error) => Quick::No,
                 Ok(result) => {
                     answer.release();
                     match result.and_then(|data| answer.sendable(data)) {
@@ -148,7 +154,11 @@ fn quick(
                     }
                     Quick::Done
                 }
-                Err(future) => Quick::Begun(future),
+                Err(future) => {
+                    let mut claim = Claim::none(owner, Use::Read);
+                    claim.grow(len as usize);
+                    Quick::Begun(future, claim)
+                }
             }
         }
         Command::Write { range, fua, .. } if pdu.is_final && !pdu.is_read => {
@@ -160,6 +170,7 @@ fn quick(
             answer.conn.session.target().copies.changed(unit, range.lba, range.blocks.into());
             match unit.device.write_now(unit.bytes_of(range.lba), payload.bytes(), flags) {
                 None => Quick::No,
+                Some(Err(error)) if exec::passes(error) => Quick::No,
                 Some(result) => {
                     answer.release();
                     match result {
@@ -181,7 +192,7 @@ fn enter(
     place: Rc<UnitNexus>,
     (spec, command): (&'static CommandSpec, Command),
     payload: Payload<'_>,
-    begun: Option<IoFuture<Data>>,
+    begun: Option<(IoFuture<Data>, Claim)>,
 ) -> Result<(), Fault> {
     let session = answer.conn.session.clone();
     if session.task_by_itt(pdu.itt).is_some() {
@@ -199,29 +210,32 @@ fn enter(
             return Ok(());
         }
     };
-    let task = Rc::new(Task::new(answer, place, spec, command, inbound));
+    let task = Rc::new(Task::new(answer, place, (spec, command), inbound));
     session.enter(&task);
     if pdu.attribute != TaskAttribute::HEAD_OF_QUEUE {
         let ordered = pdu.attribute == TaskAttribute::ORDERED;
         task.ticket.set(Some(task.place.order.borrow_mut().enter(ordered)));
     }
-    if let Some(future) = begun {
-        task.runs.set(true);
-        ring::spawn(async move {
-            let outcome = match future.await.and_then(|data| task.answer.sendable(data)) {
-                Ok(data) => Outcome::Data(data),
-                Err(error) => exec::failed(&task.place.unit, error, exec::Doing::Reading),
-            };
-            finish(&task, outcome);
-        });
-        return Ok(());
-    }
-    if task.awaits_data() {
+    if let Some((future, claim)) = begun {
+        go_on_reading(task, future, claim);
+    } else if let Some(wanted) = task.waits_for_room() {
+        wait_for_room(task, wanted);
+    } else if task.awaits_data() {
         data_out::request_data(task.conn(), &task);
     } else {
         start(&task);
     }
     Ok(())
+}
+
+/// Answers a read that the device has begun.
+fn go_on_reading(task: Rc<Task>, future: IoFuture<Data>, claim: Claim) {
+    task.runs.set(true);
+    ring::spawn(async move {
+        let outcome = exec::go_on_reading(&task, future).await;
+        finish(&task, outcome);
+        drop(claim);
+    });
 }
 
 /// Prepares the Data-Out of a command: what came with it, and room for the rest. The inner error
@@ -255,25 +269,44 @@ fn inbound(
     if wanted == 0 && transfer.is_complete() {
         return Ok(Ok(Inbound::Nothing));
     }
-    if matches!(payload, Payload::Lost) || !answer.conn.session.may_hold(wanted as usize) {
-        return Ok(Err(exec::out_of_memory(&answer.conn.session)));
+    let room = room_for(answer, wanted as usize, pdu.is_final, payload);
+    let refused = || exec::out_of_memory(&answer.conn.session);
+    Ok(room.map(|room| Inbound::Filling { transfer, room }).ok_or_else(refused))
+}
+
+/// Memory for `wanted` bytes. Those that are asked for are waited for; if others come unasked
+/// (`is_final` is not set), or all are here, there must be room now.
+fn room_for(answer: &Answer, wanted: usize, is_final: bool, payload: Payload<'_>) -> Option<Room> {
+    let owner = &answer.conn.owner;
+    if matches!(payload, Payload::Lost) {
+        return None;
     }
-    let whole = payload.len() >= wanted as usize;
-    let buffer = match payload {
-        Payload::Own(mut buf) if whole => {
-            buf.truncate(wanted as usize);
-            Some(buf)
+    if payload.len() >= wanted {
+        let mut held = payload.into_held(owner)?;
+        held.buf.truncate(wanted);
+        return Some(Room::Here(held));
+    }
+    let whole = if is_final { Use::Pulled } else { Use::Pushed };
+    match Held::new(owner, whole, wanted) {
+        Some(held) => Some(Room::Here(held.with_first(payload.bytes()))),
+        None if !is_final => None,
+        None if payload.len() == 0 => Some(Room::Awaited { wanted, first: None }),
+        None => Some(Room::Awaited { wanted, first: Some(payload.into_held(owner)?) }),
+    }
+}
+
+/// Waits for memory for the data of a command, and asks for it then.
+fn wait_for_room(task: Rc<Task>, wanted: usize) {
+    ring::spawn(async move {
+        let room = Held::wait(&task.conn().owner, Use::Pulled, wanted);
+        let (room, aborted) = (pin!(room), pin!(task.wait_aborted()));
+        if let Either::Left((held, _)) = select(room, aborted).await
+            && !task.ended.has_happened()
+        {
+            task.set_room(held);
+            data_out::request_data(task.conn(), &task);
         }
-        payload => Buf::alloc(wanted as usize).map(|mut buf| {
-            let here = payload.len().min(buf.len());
-            buf[..here].copy_from_slice(&payload.bytes()[..here]);
-            buf
-        }),
-    };
-    match buffer {
-        Some(buffer) => Ok(Ok(Inbound::Filling { transfer, buffer: Some(buffer) })),
-        None => Ok(Err(exec::out_of_memory(&answer.conn.session))),
-    }
+    });
 }
 
 /// All data is there: runs the task when its turn has come.

@@ -47,7 +47,6 @@ pub(super) fn judge(conn: &Rc<Connection>, bhs: &Bhs) -> Result<Judged, Fault> {
 
 /// The payload that [`judge`] announced is in place.
 pub(crate) fn data_arrived(conn: &Rc<Connection>, task: &Rc<Task>) {
-    task.progress_at.set(ring::now());
     if task.is_aborted() || task.ended.has_happened() {
         return;
     }

@@ -15,9 +15,9 @@ use std::rc::Rc;
 
 use iscsi::ffp::Placement;
 use iscsi::pdu::{Bhs, Opcode, RejectReason};
-use ring::Buf;
 
 use crate::conn::{Connection, Fault, Payload, reject_unknown};
+use crate::memory::Held;
 use crate::session::{Due, EarlyPdu, Session};
 use crate::task::Task;
 
@@ -80,7 +80,7 @@ pub(crate) fn arrive(
 ) -> Result<(), Fault> {
     let session = &conn.session;
     if bhs.opcode() == Opcode::DATA_OUT {
-        let data = keepable(session, payload);
+        let data = payload.into_held(&conn.owner);
         session.early.borrow_mut().follow(bhs, data);
         return Ok(());
     }
@@ -98,7 +98,7 @@ pub(crate) fn arrive(
             run_due(session)
         }
         Placement::Early => {
-            let data = keepable(session, payload);
+            let data = payload.into_held(&conn.owner);
             session.early.borrow_mut().keep(early(conn, bhs, ahs, data));
             Ok(())
         }
@@ -112,15 +112,10 @@ pub(crate) fn arrive(
     }
 }
 
-fn early(conn: &Rc<Connection>, bhs: &Bhs, ahs: &[u8], data: Option<Buf>) -> EarlyPdu {
+fn early(conn: &Rc<Connection>, bhs: &Bhs, ahs: &[u8], data: Option<Held>) -> EarlyPdu {
     let since = ring::now();
     let followers = Vec::new();
     EarlyPdu { conn: conn.clone(), bhs: *bhs, ahs: ahs.into(), data, followers, since }
-}
-
-/// A payload that may wait with its command: what waits counts as much as what runs.
-fn keepable(session: &Session, payload: Payload<'_>) -> Option<Buf> {
-    if session.may_hold(payload.len()) { payload.into_buf() } else { None }
 }
 
 /// Keeps an immediate function until the commands before it have come.
@@ -163,7 +158,7 @@ fn run_early(pdu: EarlyPdu) -> Result<(), Fault> {
     run(&pdu.conn, &pdu.bhs, &pdu.ahs, payload, true)?;
     for (bhs, data) in pdu.followers {
         if let Judged::Write { task, offset } = data_out::judge(&pdu.conn, &bhs)? {
-            task.fill(offset, &data);
+            task.fill(offset, &data.buf);
             data_arrived(&pdu.conn, &task);
         }
     }

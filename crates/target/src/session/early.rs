@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use iscsi::pdu::Bhs;
-use ring::Buf;
 
 use crate::conn::Connection;
+use crate::memory::Held;
 
 /// Task management functions that may wait for the commands before them.
 const FUNCTIONS_MAX: usize = 16;
@@ -24,17 +24,10 @@ pub(crate) struct EarlyPdu {
     pub(crate) bhs: Bhs,
     pub(crate) ahs: Box<[u8]>,
     /// Its data segment; `None` if there was no memory for it or for what followed.
-    pub(crate) data: Option<Buf>,
+    pub(crate) data: Option<Held>,
     /// Unsolicited Data-Out PDUs that came behind it.
-    pub(crate) followers: Vec<(Bhs, Buf)>,
+    pub(crate) followers: Vec<(Bhs, Held)>,
     pub(crate) since: Instant,
-}
-
-impl EarlyPdu {
-    fn held_bytes(&self) -> usize {
-        let followers: usize = self.followers.iter().map(|(_, data)| data.len()).sum();
-        self.data.as_ref().map_or(0, |data| data.len()) + followers
-    }
 }
 
 /// What is due when a number is expected.
@@ -104,7 +97,7 @@ impl EarlyPdus {
 
     /// Keeps unsolicited data for a command that [`EarlyPdus::is_kept`]. Without `data`, for which
     /// there was no memory or whose digest was wrong, the command as a whole is told to come again.
-    pub(crate) fn follow(&mut self, bhs: &Bhs, data: Option<Buf>) {
+    pub(crate) fn follow(&mut self, bhs: &Bhs, data: Option<Held>) {
         let Some(pdu) = self.kept.values_mut().find(|pdu| pdu.bhs.itt() == bhs.itt()) else {
             return;
         };
@@ -117,11 +110,6 @@ impl EarlyPdus {
                 pdu.followers.clear();
             }
         }
-    }
-
-    /// Bytes that wait here.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.kept.values().map(EarlyPdu::held_bytes).sum()
     }
 
     /// Since when the oldest of this connection waits.

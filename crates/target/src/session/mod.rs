@@ -8,7 +8,6 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use iscsi::ffp::{CommandWindow, Placement};
 use iscsi::login::SessionType;
@@ -21,6 +20,7 @@ use slab::Slab;
 
 use crate::conn::{Connection, Ending};
 use crate::event::{Bell, Event};
+use crate::memory;
 use crate::order::TaskOrder;
 use crate::shared::Shared;
 use crate::targets::Target;
@@ -59,8 +59,6 @@ pub(crate) struct Session {
     tasks: RefCell<Slab<Rc<Task>>>,
     next_tag: Cell<u16>,
     strays: RefCell<VecDeque<u32>>,
-    /// Bytes that its tasks hold for Data-Out.
-    inbound_bytes: Cell<usize>,
     /// Task management functions that wait for tasks to end.
     pub(crate) functions: Cell<usize>,
     connection_left: Bell,
@@ -95,7 +93,6 @@ impl Session {
             tasks: RefCell::default(),
             next_tag: Cell::new(1),
             strays: RefCell::default(),
-            inbound_bytes: Cell::new(0),
             functions: Cell::new(0),
             connection_left: Bell::default(),
             closing: Cell::new(false),
@@ -141,7 +138,7 @@ impl Session {
     /// A numbered command has ended: its place in the window is free.
     #[inline]
     pub(crate) fn release_window(&self) {
-        self.window.borrow_mut().complete(memory_is_short());
+        self.window.borrow_mut().complete(memory::is_short());
     }
 
     // ---- units ---------------------------------------------------------------------------------
@@ -177,15 +174,6 @@ impl Session {
         let high = self.next_tag.get();
         self.next_tag.set(high.wrapping_add(1));
         task.ttt.set(u32::from(high) << 16 | low);
-        self.inbound_bytes.set(self.inbound_bytes.get() + task.held_bytes);
-    }
-
-    /// Whether one more command may hold `bytes` for its data: a session that announces much and
-    /// sends little must leave memory to others.
-    pub(crate) fn may_hold(&self, bytes: usize) -> bool {
-        let share = ring::pool_usage().budget_bytes / 4;
-        let held = self.inbound_bytes.get() + self.early.borrow().held_bytes();
-        held == 0 || held + bytes <= share
     }
 
     /// Immediate commands stand outside the command window, so their number has a bound of its own
@@ -198,7 +186,6 @@ impl Session {
         let slot = (task.ttt.get() & 0xffff) as usize;
         let removed = self.tasks.borrow_mut().try_remove(slot);
         debug_assert!(removed.is_some(), "a task is entered and removed once");
-        self.inbound_bytes.set(self.inbound_bytes.get() - task.held_bytes);
         if task.awaits_data() {
             self.expect_stray(task.ttt.get());
             self.expect_stray(task.answer.itt);
@@ -238,19 +225,11 @@ impl Session {
         self.strays.borrow().contains(&tag)
     }
 
-    /// A task of this connection has waited this long for data without any progress.
-    pub(crate) fn awaits_data_since(
-        &self,
-        limit: Duration,
-        now: Instant,
-        conn: &Rc<Connection>,
-    ) -> bool {
-        let overdue = |task: &Task| {
-            Rc::ptr_eq(task.conn(), conn)
-                && task.awaits_data()
-                && now - task.progress_at.get() >= limit
-        };
-        self.tasks.borrow().iter().any(|(_, task)| overdue(task))
+    /// Bytes of data that tasks of this connection wait for, and that its peer may send.
+    pub(crate) fn missing_bytes(&self, conn: &Rc<Connection>) -> u64 {
+        let tasks = self.tasks.borrow();
+        let own = tasks.iter().filter(|(_, task)| Rc::ptr_eq(task.conn(), conn));
+        own.map(|(_, task)| task.missing_bytes()).sum()
     }
 
     // ---- connections ---------------------------------------------------------------------------
@@ -349,10 +328,4 @@ impl Session {
     pub(crate) async fn wait_ended(&self) {
         self.ended.wait().await;
     }
-}
-
-/// The pool of this core is more than three quarters full.
-pub(crate) fn memory_is_short() -> bool {
-    let usage = ring::pool_usage();
-    usage.used_bytes > usage.budget_bytes / 4 * 3
 }

@@ -1,5 +1,7 @@
 //! What a host hears when a disk fails. Nothing that failed is GOOD.
 
+use std::time::Duration;
+
 use block::BlockError;
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
 
@@ -109,9 +111,30 @@ fn a_flush_that_fails_is_no_success() {
     host.run(&sync).good();
 }
 
+/// Memory that a disk does not have for a moment is waited for: the host hears nothing of it.
+#[test]
+fn a_disk_that_is_short_of_memory_for_a_moment_is_waited_for() {
+    let (_rig, disk, mut host) = rig();
+    let data = pattern(1 << 20, 3);
+    for error in [BlockError::NoMemory, BlockError::Busy] {
+        for operation in [Operation::Read, Operation::Write] {
+            disk.inject(Rule { times: 3, ..Rule::always(operation, Fault::Fail(error)) });
+        }
+        host.run(&Command::write(0, &data)).good();
+        assert!(host.run(&Command::read(0, 2048)).good() == data);
+        disk.inject(Rule { times: 2, ..Rule::always(Operation::Read, Fault::Fail(error)) });
+        assert!(host.run(&Command::read(0, 8)).good() == data[..4096]);
+    }
+}
+
 #[test]
 fn each_failure_of_a_disk_is_told_whatever_the_command() {
-    let (_rig, disk, mut host) = rig();
+    let (disk, device) = faulty();
+    let mut config = config([device]);
+    // What may pass is waited for, a third of this.
+    config.limits.stall_timeout = Duration::from_millis(600);
+    let rig = Rig::start(config);
+    let mut host = rig.ready("host");
     let errors = [
         BlockError::ReadOnly,
         BlockError::NoMemory,

@@ -21,36 +21,37 @@ fn small() -> (Config, FaultyDisk) {
     (config, disk)
 }
 
-/// Announces `count` writes of 64 KiB and sends no data. Returns how many were taken (R2T) and how
-/// many refused (BUSY or TASK SET FULL).
-fn announce(host: &mut Connection, count: u32) -> (u32, u32) {
-    let (mut taken, mut refused) = (0, 0);
+/// Logged in under this name, from an address of its own.
+fn ready_from(rig: &Rig, name: &str, last_byte: u8) -> Connection {
+    let mut host = Login::new(name).from(last_byte).connect(rig.portal()).unwrap();
+    host.take_attentions(0);
+    host
+}
+
+/// Announces `count` writes of `blocks` blocks, or as many as the window allows, and sends no data.
+/// Returns how many were asked for it; nothing else is answered.
+fn announce(host: &mut Connection, count: u32, blocks: u16) -> usize {
     for index in 0..count {
         if host.max_cmd_sn.wrapping_sub(host.next_cmd_sn()) as i32 <= -1 {
             break;
         }
-        let itt = host.issue(&Command::unsent_write(index * 128, 128));
-        let pdu = host.receive_where(|pdu| pdu.bhs.itt() == itt);
-        match pdu.opcode() {
-            Opcode::SCSI_RESPONSE => {
-                assert!([BUSY, TASK_SET_FULL].contains(&pdu.bhs.bytes()[3]), "{pdu:?}");
-                refused += 1;
-            }
-            _ => taken += 1,
-        }
+        host.issue(&Command::unsent_write(index * u32::from(blocks), blocks));
     }
-    (taken, refused)
+    host.ping(b"");
+    let parked = host.parked();
+    assert!(parked.iter().all(|pdu| pdu.opcode() == Opcode::R2T), "{parked:?}");
+    parked.len()
 }
 
 #[test]
 fn a_host_that_announces_and_never_sends_gets_its_share_and_no_more() {
     let (config, _) = small();
     let rig = Rig::start(config);
-    let mut other = rig.ready("other");
+    let mut other = ready_from(&rig, "other", 2);
     let mut greedy = rig.ready("greedy");
-    let (taken, refused) = announce(&mut greedy, 100);
-    assert!(taken >= 4 && taken as usize * (64 << 10) <= MIB, "{taken} taken");
-    assert!(refused > 0, "it is told that there is no room");
+    // An eighth of the pool is for data that is asked for: 256 KiB, of which it gets two thirds.
+    let taken = announce(&mut greedy, 100, 32);
+    assert!((8..12).contains(&taken), "{taken} taken");
     for index in 0..20_u32 {
         let data = pattern(64 << 10, index);
         other.run(&Command::write(index * 128, &data)).good();
@@ -60,41 +61,89 @@ fn a_host_that_announces_and_never_sends_gets_its_share_and_no_more() {
     greedy.close();
     wait_until("the session is gone", || rig.server().sessions() == 1);
     let mut next = rig.ready("next");
-    assert_eq!(announce(&mut next, 100).0, taken);
+    assert_eq!(announce(&mut next, 100, 32), taken);
 }
 
 #[test]
-fn many_such_hosts_close_their_windows_and_others_are_told_to_wait() {
-    let (mut config, _) = small();
-    config.limits.queue_depth = 16;
+fn many_names_from_one_address_get_no_more_than_one() {
+    let (config, _) = small();
     let rig = Rig::start(config);
-    let mut other = rig.ready("other");
+    let mut other = ready_from(&rig, "other", 2);
     let mut greedy: Vec<_> = (0..6).map(|index| rig.ready(&format!("greedy{index}"))).collect();
-    for host in &mut greedy {
-        announce(host, 100);
+    let taken: usize = greedy.iter_mut().map(|host| announce(host, 100, 32)).sum();
+    assert!((8..12).contains(&taken), "{taken} taken");
+    for index in 0..20_u32 {
+        let data = pattern(64 << 10, index);
+        other.run(&Command::write(index * 128, &data)).good();
+        other.run(&Command::write(0, &data).immediate_data()).good();
+        assert!(other.run(&Command::read(index * 128, 128)).good() == data);
     }
-    let mut narrow = 0;
-    for host in &mut greedy {
-        host.ping(b"");
-        narrow += u32::from(host.max_cmd_sn.wrapping_sub(host.exp_cmd_sn) as i32 <= 0);
-    }
-    assert!(narrow > 0, "windows close as memory runs out");
-    // Nobody hangs and nobody is dropped; what needs no memory is done.
-    other.run(&Command::read(0, 8)).good();
-    other.run(&Command::write(0, &pattern(4096, 1)).immediate_data()).good();
-    for immediate in [true, false] {
-        let write = Command::write(0, &pattern(128 << 10, 2));
-        let done = other.run(&if immediate { write.immediate_data() } else { write });
-        assert!([0, BUSY, TASK_SET_FULL].contains(&done.status), "{done:?}");
-    }
+    // What they do not send is not asked for, and they live as long as they answer.
     for host in &mut greedy {
         host.ping(b"");
     }
-    greedy.clear();
-    wait_until("their sessions are gone", || rig.server().sessions() == 1);
-    let data = pattern(128 << 10, 3);
-    other.run(&Command::write(0, &data)).good();
-    assert!(other.run(&Command::read(0, 256)).good() == data);
+}
+
+/// Who waits for memory gets it in turn, and nobody is refused.
+#[test]
+fn many_hosts_that_write_much_wait_for_each_other() {
+    let (config, _) = small();
+    let rig = Rig::start(config);
+    let hosts = (0..8_u8).map(|index| {
+        let mut host = ready_from(&rig, &format!("host{index}"), 10 + index);
+        std::thread::spawn(move || {
+            for round in 0..6_u32 {
+                let at = u32::from(index) * 2048;
+                let data: Vec<_> =
+                    (0..8).map(|part| pattern(128 << 10, round * 64 + part)).collect();
+                let writes = data.iter().zip(0..).map(|(data, part)| {
+                    let write = Command::write(at + part * 256, data);
+                    if part % 2 == 0 { write.immediate_data() } else { write }
+                });
+                let tags: Vec<_> = writes.map(|write| host.issue(&write)).collect();
+                for itt in tags {
+                    host.finish(itt).good();
+                }
+                for (data, part) in data.iter().zip(0..) {
+                    assert!(host.run(&Command::read(at + part * 256, 256)).good() == *data);
+                }
+            }
+        })
+    });
+    for host in hosts.collect::<Vec<_>>() {
+        host.join().unwrap();
+    }
+}
+
+/// Empty Data-Outs are no progress: who was asked for data and sends none of it is dropped, and its
+/// memory goes to who waits for it.
+#[test]
+fn data_that_never_comes_is_not_waited_for() {
+    let (mut config, _) = small();
+    config.limits.stall_timeout = Duration::from_secs(1);
+    let rig = Rig::start(config);
+    let mut greedy = rig.ready("greedy");
+    let itt = greedy.issue(&Command::unsent_write(0, 256));
+    let r2t = greedy.receive_r2t(itt);
+    let begun = std::time::Instant::now();
+    for data_sn in 0..200 {
+        let header = iscsi::pdu::DataOut {
+            is_final: false,
+            data_segment_len_bytes: 0,
+            lun: 0,
+            itt,
+            ttt: r2t.ttt,
+            exp_stat_sn: 0,
+            data_sn,
+            buffer_offset_bytes: 0,
+        };
+        if greedy.try_send_bytes(header.to_bhs().bytes()).is_err() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(8), "it was dropped in the middle of that");
+    wait_until("the session is gone", || rig.server().sessions() == 0);
 }
 
 /// Payloads that were begun and not sent fill the pool to the last byte: whoever is next waits, and the

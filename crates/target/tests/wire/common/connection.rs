@@ -207,6 +207,11 @@ impl Connection {
         }
     }
 
+    /// What has come meanwhile for other commands.
+    pub(crate) fn parked(&self) -> &[Pdu] {
+        &self.parked
+    }
+
     /// Nothing has come for this tag, beyond what was taken.
     #[track_caller]
     pub(crate) fn expect_no_answer(&self, itt: u32) {

@@ -1,6 +1,6 @@
 //! Logging in, step by step as RFC 7143 §6.3 has it.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -11,6 +11,7 @@ use iscsi::login::{
 use iscsi::params::{ConnectionParams, DigestPolicy, LocalLimits};
 use iscsi::pdu::{Isid, LoginStatus};
 use iscsi::text::IscsiName;
+use rustix::net::{self, AddressFamily, SocketType};
 
 use super::{Connection, Got, IQN, PATIENCE};
 
@@ -25,6 +26,8 @@ pub(crate) struct Login {
     pub(crate) cid: u16,
     pub(crate) limits: LocalLimits,
     pub(crate) chap: Option<InitiatorChap>,
+    /// Where it comes from; the system chooses if it does not say.
+    pub(crate) from: Option<Ipv4Addr>,
     /// CmdSN of the session; shared by its connections.
     pub(crate) cmd_sn: Arc<AtomicU32>,
 }
@@ -52,6 +55,7 @@ impl Login {
             cid: 0,
             limits: LocalLimits::default(),
             chap: None,
+            from: None,
             cmd_sn: Arc::new(AtomicU32::new(1)),
         }
     }
@@ -66,14 +70,28 @@ impl Login {
         self
     }
 
+    /// From another address of the loopback, as another host would.
+    pub(crate) fn from(self, last_byte: u8) -> Self {
+        Self { from: Some(Ipv4Addr::new(127, 0, 0, last_byte)), ..self }
+    }
+
+    fn reach(&self, portal: SocketAddr) -> TcpStream {
+        let Some(from) = self.from else {
+            return TcpStream::connect_timeout(&portal, PATIENCE).unwrap();
+        };
+        let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        net::bind(&socket, &SocketAddrV4::new(from, 0)).unwrap();
+        net::connect(&socket, &portal).unwrap();
+        socket.into()
+    }
+
     /// One more connection of the session that `first` began.
     pub(crate) fn joining(&self, first: &Connection, cid: u16) -> Self {
         Self { tsih: first.tsih, cid, cmd_sn: first.cmd_sn.clone(), ..self.clone() }
     }
 
     pub(crate) fn connect(&self, portal: SocketAddr) -> Result<Connection, NoLogin> {
-        let stream = TcpStream::connect_timeout(&portal, PATIENCE).unwrap();
-        let mut connection = Connection::over(stream, self.cmd_sn.clone());
+        let mut connection = Connection::over(self.reach(portal), self.cmd_sn.clone());
         let outcome = self.run(&mut connection)?;
         connection.enter_full_feature(&outcome, self.cid);
         Ok(connection)

@@ -1,0 +1,469 @@
+//! Who may hold how much of a core's memory for I/O, and in which order the others wait for it.
+//!
+//! What commands bring and take is counted against two owners: the initiator, by its name, and the
+//! address it comes from. The memory of each [`Use`] is a share of its own, so that none of them
+//! waits for another that waits for it in turn; what is left of the pool is for the disks below.
+//!
+//! An owner may hold twice as much as is still free: alone two thirds, of which others get their
+//! part as soon as they come, however many they are and whatever was promised before. Who holds
+//! nothing gets what fits.
+//!
+//! Who waits gets its turn by name, and within a name in the order of asking. The one in front keeps
+//! those behind it waiting when there is too little for anybody, not when it holds too much itself.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use ring::Buf;
+
+/// What memory is held for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Data that came unasked: whoever has no room for it stops reading.
+    Pushed,
+    /// Data that is asked for when there is room for it.
+    Pulled,
+    /// Data that was read, until it is sent.
+    Read,
+}
+
+const USES: usize = 3;
+
+impl Use {
+    /// Sixteenths of the pool.
+    const fn share(self) -> usize {
+        match self {
+            Self::Pushed => 8,
+            Self::Pulled => 2,
+            Self::Read => 3,
+        }
+    }
+
+    /// Bytes that all owners together may hold.
+    fn limit_bytes(self) -> usize {
+        ring::pool_usage().budget_bytes / 16 * self.share()
+    }
+}
+
+/// How many that wait are looked at in vain when memory becomes free.
+const LOOKS_MAX: usize = 16;
+
+/// What the smallest thing that is kept costs beside its bytes.
+const BYTES_MIN: usize = 128;
+
+/// How long one waits until it looks again whether the pool has what its share allows.
+pub(crate) const POOL_PAUSE: Duration = Duration::from_millis(2);
+
+/// How often one owner may hold what is still free.
+const FREE_SHARES: usize = 2;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Name {
+    Initiator(Arc<str>),
+    Address(IpAddr),
+}
+
+#[derive(Debug)]
+struct Account {
+    name: Name,
+    held: [Cell<usize>; USES],
+    /// Who waits under this name, in the order of asking.
+    waiting: [RefCell<VecDeque<Rc<Waiter>>>; USES],
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        let name = &self.name;
+        // At the end of a core its accounts are gone before their owners.
+        drop(CORE.try_with(|core| core.accounts.borrow_mut().remove(name)));
+    }
+}
+
+#[derive(Debug)]
+struct Waiter {
+    owner: Rc<Owner>,
+    bytes: usize,
+    answer: Cell<Answer>,
+    waker: RefCell<Option<Waker>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Waits,
+    Granted,
+    /// Nobody waits for it any more.
+    Gone,
+}
+
+#[derive(Default)]
+struct Core {
+    accounts: RefCell<HashMap<Name, Weak<Account>>>,
+    held: [Cell<usize>; USES],
+    /// Names under which somebody waits, each once.
+    turns: [RefCell<VecDeque<Rc<Account>>>; USES],
+}
+
+thread_local! {
+    static CORE: Core = Core::default();
+}
+
+/// Whom memory of one connection is counted against.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    name: Rc<Account>,
+    address: Rc<Account>,
+}
+
+impl Owner {
+    pub(crate) fn new(initiator: &Arc<str>, address: IpAddr) -> Rc<Self> {
+        CORE.with(|core| {
+            let name = core.account(Name::Initiator(initiator.clone()));
+            let address = core.account(Name::Address(address.to_canonical()));
+            Rc::new(Self { name, address })
+        })
+    }
+
+    fn accounts(&self) -> [&Account; 2] {
+        [&self.name, &self.address]
+    }
+}
+
+impl Core {
+    fn account(&self, name: Name) -> Rc<Account> {
+        let mut accounts = self.accounts.borrow_mut();
+        if let Some(account) = accounts.get(&name).and_then(Weak::upgrade) {
+            return account;
+        }
+        let account = Rc::new(Account {
+            name: name.clone(),
+            held: Default::default(),
+            waiting: Default::default(),
+        });
+        accounts.insert(name, Rc::downgrade(&account));
+        account
+    }
+
+    fn free_bytes(&self, of: Use) -> usize {
+        of.limit_bytes().saturating_sub(self.held[of as usize].get())
+    }
+
+    /// There is so much for anybody.
+    fn has(&self, of: Use, bytes: usize) -> bool {
+        // What is longer than all of its share has the share for itself.
+        self.held[of as usize].get() == 0 || bytes <= self.free_bytes(of)
+    }
+
+    /// Its owner may hold so much more.
+    fn may_hold(&self, owner: &Owner, of: Use, bytes: usize) -> bool {
+        let most = FREE_SHARES * self.free_bytes(of);
+        let held = |account: &Account| account.held[of as usize].get();
+        owner.accounts().iter().all(|account| held(account) == 0 || held(account) + bytes <= most)
+    }
+
+    fn fits(&self, owner: &Owner, of: Use, bytes: usize) -> bool {
+        self.has(of, bytes) && self.may_hold(owner, of, bytes)
+    }
+
+    fn change(&self, owner: &Owner, of: Use, change: impl Fn(usize) -> usize) {
+        let all = owner.accounts().map(|account| &account.held[of as usize]);
+        for held in all.into_iter().chain([&self.held[of as usize]]) {
+            held.set(change(held.get()));
+        }
+    }
+
+    /// Gives what has become free to those who wait.
+    fn serve(&self, of: Use) {
+        let mut turns = self.turns[of as usize].borrow_mut();
+        let mut in_vain = 0;
+        while in_vain < turns.len().min(LOOKS_MAX) {
+            let account = turns.pop_front().expect("there is one");
+            let mut waiting = account.waiting[of as usize].borrow_mut();
+            while waiting.front().is_some_and(|first| first.answer.get() == Answer::Gone) {
+                waiting.pop_front();
+            }
+            let Some(first) = waiting.front().cloned() else { continue };
+            in_vain += 1;
+            let is_over = !self.has(of, first.bytes);
+            if !is_over && self.may_hold(&first.owner, of, first.bytes) {
+                in_vain = 0;
+                waiting.pop_front();
+                self.change(&first.owner, of, |held| held + first.bytes);
+                first.answer.set(Answer::Granted);
+                first.waker.take().into_iter().for_each(Waker::wake);
+            }
+            let has_more = !waiting.is_empty();
+            drop(waiting);
+            match (has_more, is_over) {
+                (true, true) => return turns.push_front(account),
+                (true, false) => turns.push_back(account),
+                (false, _) => {}
+            }
+        }
+    }
+}
+
+/// Memory that is counted against its owner until this goes.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    owner: Rc<Owner>,
+    of: Use,
+    bytes: usize,
+}
+
+impl Claim {
+    /// A claim to nothing yet.
+    pub(crate) fn none(owner: &Rc<Owner>, of: Use) -> Self {
+        Self { owner: owner.clone(), of, bytes: 0 }
+    }
+
+    /// A claim to `bytes`, if nobody waits before it and its owner may have them.
+    pub(crate) fn new(owner: &Rc<Owner>, of: Use, bytes: usize) -> Option<Self> {
+        has_room(owner, of, bytes).then(|| {
+            let mut claim = Self::none(owner, of);
+            claim.grow(bytes);
+            claim
+        })
+    }
+
+    /// Waits for the turn of its owner, and until there is so much.
+    pub(crate) async fn wait(owner: &Rc<Owner>, of: Use, bytes: usize) -> Self {
+        if let Some(claim) = Self::new(owner, of, bytes) {
+            return claim;
+        }
+        let place = Place::new(owner, of, bytes);
+        poll_fn(|context| match place.waiter.answer.get() {
+            Answer::Granted => Poll::Ready(()),
+            _ => {
+                *place.waiter.waker.borrow_mut() = Some(context.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await;
+        place.take()
+    }
+
+    /// Counts what is held already, however much it is.
+    pub(crate) fn grow(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        CORE.with(|core| core.change(&self.owner, self.of, |held| held + bytes));
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
+        // At the end of a core nobody counts any more.
+        let _ended = CORE.try_with(|core| {
+            core.change(&self.owner, self.of, |held| held - self.bytes);
+            core.serve(self.of);
+        });
+    }
+}
+
+/// A place among those who wait; given up when it goes.
+struct Place {
+    waiter: Rc<Waiter>,
+    of: Use,
+}
+
+impl Place {
+    fn new(owner: &Rc<Owner>, of: Use, bytes: usize) -> Self {
+        let waiter = Rc::new(Waiter {
+            owner: owner.clone(),
+            bytes,
+            answer: Cell::new(Answer::Waits),
+            waker: RefCell::new(None),
+        });
+        let mut waiting = owner.name.waiting[of as usize].borrow_mut();
+        if waiting.is_empty() {
+            CORE.with(|core| core.turns[of as usize].borrow_mut().push_back(owner.name.clone()));
+        }
+        waiting.push_back(waiter.clone());
+        drop(waiting);
+        // Those before it may wait for themselves only.
+        CORE.with(|core| core.serve(of));
+        Self { waiter, of }
+    }
+
+    /// What was granted, as a claim.
+    fn take(self) -> Claim {
+        let Waiter { owner, bytes, answer, .. } = &*self.waiter;
+        answer.set(Answer::Gone);
+        Claim { owner: owner.clone(), of: self.of, bytes: *bytes }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Waiter { owner, bytes, answer, .. } = &*self.waiter;
+        match answer.replace(Answer::Gone) {
+            Answer::Granted => drop(Claim { owner: owner.clone(), of: self.of, bytes: *bytes }),
+            // Those behind it may have a turn now.
+            Answer::Waits => _ = CORE.try_with(|core| core.serve(self.of)),
+            Answer::Gone => {}
+        }
+    }
+}
+
+/// Whether so much could be had at once.
+#[inline]
+pub(crate) fn has_room(owner: &Owner, of: Use, bytes: usize) -> bool {
+    CORE.with(|core| core.turns[of as usize].borrow().is_empty() && core.fits(owner, of, bytes))
+}
+
+/// Much has come unasked: command windows are not to open.
+pub(crate) fn is_short() -> bool {
+    let usage = ring::pool_usage();
+    let pushed = CORE.with(|core| core.held[Use::Pushed as usize].get());
+    usage.used_bytes > usage.budget_bytes / 4 * 3 || pushed > Use::Pushed.limit_bytes() / 2
+}
+
+/// A buffer that is counted against its owner.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) buf: Buf,
+    pub(crate) claim: Claim,
+}
+
+impl Held {
+    /// Room for `len` bytes, if it can be had at once.
+    pub(crate) fn new(owner: &Rc<Owner>, of: Use, len: usize) -> Option<Self> {
+        let claim = Claim::new(owner, of, Buf::capacity_of(len).max(BYTES_MIN))?;
+        Some(Self { buf: Buf::alloc(len)?, claim })
+    }
+
+    /// Waits for room for `len` bytes.
+    pub(crate) async fn wait(owner: &Rc<Owner>, of: Use, len: usize) -> Self {
+        let claim = Claim::wait(owner, of, Buf::capacity_of(len).max(BYTES_MIN)).await;
+        loop {
+            // Its share may be in the hands of those below for a moment.
+            match Buf::alloc(len) {
+                Some(buf) => return Self { buf, claim },
+                None => ring::sleep(POOL_PAUSE).await,
+            }
+        }
+    }
+
+    /// A copy of `bytes`, which came unasked.
+    pub(crate) fn copy(owner: &Rc<Owner>, bytes: &[u8]) -> Option<Self> {
+        Some(Self::new(owner, Use::Pushed, bytes.len())?.with_first(bytes))
+    }
+
+    /// The same with these bytes at its begin.
+    pub(crate) fn with_first(mut self, first: &[u8]) -> Self {
+        self.buf[..first.len()].copy_from_slice(first);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::Pin;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn owner(name: &str, last_byte: u8) -> Rc<Owner> {
+        Owner::new(&name.into(), [192, 0, 2, last_byte].into())
+    }
+
+    type Waiting = Pin<Box<dyn Future<Output = Claim>>>;
+
+    /// One that waits for 1 MiB, and has found none.
+    fn waiting(owner: &Rc<Owner>) -> Waiting {
+        let owner = owner.clone();
+        let mut claim: Waiting =
+            Box::pin(async move { Claim::wait(&owner, Use::Pulled, MIB).await });
+        assert!((&mut claim).now_or_never().is_none());
+        claim
+    }
+
+    /// All that it may have, in pieces of 1 MiB.
+    fn all(owner: &Rc<Owner>) -> Vec<Claim> {
+        std::iter::from_fn(|| Claim::new(owner, Use::Pulled, MIB)).collect()
+    }
+
+    #[test]
+    fn an_owner_has_two_thirds_and_the_next_two_thirds_of_the_rest() {
+        // A pool of 256 MiB has 32 for what is pulled.
+        let (one, two, three) = (owner("one", 1), owner("two", 2), owner("three", 3));
+        let held = [&one, &two, &three].map(all);
+        assert_eq!(held.each_ref().map(Vec::len), [22, 7, 2]);
+        // The other uses are not touched by that, and what is given back can be had again.
+        assert!(has_room(&one, Use::Read, MIB) && has_room(&one, Use::Pushed, MIB));
+        drop(held);
+        assert_eq!(all(&one).len(), 22);
+    }
+
+    #[test]
+    fn names_of_one_address_share_what_an_address_has() {
+        let names: Vec<_> = (0..8).map(|name| owner(&name.to_string(), 1)).collect();
+        let held: Vec<_> = names.iter().map(all).collect();
+        assert_eq!(held.iter().map(Vec::len).sum::<usize>(), 22);
+        assert!(Claim::new(&owner("else", 2), Use::Pulled, MIB).is_some());
+        // And one name the same from all addresses.
+        drop(held);
+        let held: Vec<_> = (1..9).map(|from| all(&owner("name", from))).collect();
+        assert_eq!(held.iter().map(Vec::len).sum::<usize>(), 22);
+    }
+
+    #[test]
+    fn each_name_has_its_turn_and_within_a_name_the_first() {
+        let (full, a, b) = (owner("full", 1), owner("a", 2), owner("b", 3));
+        let mut whole = Claim::none(&full, Use::Pulled);
+        whole.grow(32 * MIB);
+        let [mut a1, mut a2, mut b1] = [waiting(&a), waiting(&a), waiting(&b)];
+        let mut done = |claim: &mut Waiting| claim.now_or_never();
+        // Nothing overtakes those that wait, however little it wants.
+        assert!(Claim::new(&owner("late", 4), Use::Pulled, 1).is_none());
+        drop(whole);
+        let first = done(&mut a1).expect("it was first");
+        let second = done(&mut b1).expect("the other name is next");
+        let third = done(&mut a2).expect("there is room for all");
+        drop((first, second, third));
+        assert!(Claim::new(&owner("late", 4), Use::Pulled, 1).is_some());
+    }
+
+    #[test]
+    fn who_holds_too_much_itself_keeps_nobody_waiting() {
+        let (much, other) = (owner("much", 1), owner("other", 2));
+        let mut held = all(&much);
+        let mut more = waiting(&much);
+        // It does not fit, and waits for nothing but itself.
+        let claim = Claim::wait(&other, Use::Pulled, MIB).now_or_never();
+        assert!(claim.is_some());
+        drop(claim);
+        held.truncate(10);
+        assert!((&mut more).now_or_never().is_some());
+    }
+
+    #[test]
+    fn who_no_longer_waits_is_passed_over_and_what_it_was_given_is_given_back() {
+        let (full, a, b) = (owner("full", 1), owner("a", 2), owner("b", 3));
+        let mut whole = Claim::none(&full, Use::Pulled);
+        whole.grow(32 * MIB);
+        let (gone, granted) = (waiting(&a), waiting(&a));
+        let mut last = waiting(&b);
+        drop(gone);
+        drop(whole);
+        drop(granted);
+        assert!((&mut last).now_or_never().is_some());
+        drop(last);
+        let total = CORE.with(|core| core.held[Use::Pulled as usize].get());
+        assert_eq!(total, 0, "nothing is counted that nobody has");
+        drop((full, a, b));
+        assert!(CORE.with(|core| core.accounts.borrow().is_empty()), "nor are names kept");
+    }
+}
