@@ -425,7 +425,7 @@ mod tests {
         let mut whole = Claim::none(&full, Use::Pulled);
         whole.grow(32 * MIB);
         let [mut a1, mut a2, mut b1] = [waiting(&a), waiting(&a), waiting(&b)];
-        let mut done = |claim: &mut Waiting| claim.now_or_never();
+        let done = |claim: &mut Waiting| claim.now_or_never();
         // Nothing overtakes those that wait, however little it wants.
         assert!(Claim::new(&owner("late", 4), Use::Pulled, 1).is_none());
         drop(whole);
