@@ -83,6 +83,8 @@ pub(crate) struct Machine<S> {
     pub(crate) orders: Cell<u32>,
     /// An operator was refused because of that, and asks for nothing more.
     pub(crate) gave_up: Cell<bool>,
+    /// The array is being closed, whoever else asks it for something.
+    pub(crate) closing: Cell<bool>,
     /// Drives, by number, that the array is being given.
     pub(crate) coming: RefCell<BTreeSet<usize>>,
     /// Drives, by number, that lost their power since the boot: their handles are dead.
@@ -211,9 +213,14 @@ impl<S: Subject> Machine<S> {
 
     /// The answer to a request, which has to come in time.
     pub(crate) async fn answer<T>(&self, what: &str, request: impl Future<Output = T>) -> T {
-        in_time(&self.env, request).await.unwrap_or_else(|| {
+        let answer = in_time(&self.env, request).await.unwrap_or_else(|| {
             self.fail(format_args!("{what} is not answered; jobs: {:?}", self.array.jobs()))
-        })
+        });
+        if self.closing.get() {
+            // It may say no, and the end comes anyway.
+            std::future::pending::<()>().await;
+        }
+        answer
     }
 
     /// An answer to something that must work unless the array is overtaxed: `None` then.

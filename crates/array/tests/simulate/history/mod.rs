@@ -200,6 +200,7 @@ impl<M: Maker> History<'_, M> {
             budget: Rc::clone(&self.budget),
             orders: Cell::new(0),
             gave_up: Cell::new(false),
+            closing: Cell::new(false),
             whole_since: Cell::new(None),
             coming: RefCell::default(),
             unplugged: RefCell::default(),
@@ -234,7 +235,9 @@ impl<M: Maker> History<'_, M> {
             self.env.sleep(std::time::Duration::from_millis(5)).await;
         }
         machine.accuse_nobody();
-        let closed = machine.answer("close", machine.array.close()).await;
+        machine.closing.set(true);
+        let closed = in_time(&self.env, machine.array.close()).await;
+        let closed = closed.unwrap_or_else(|| machine.fail("it does not close"));
         machine.may("close", closed).is_some()
     }
 
