@@ -326,6 +326,20 @@ pub(crate) fn is_short() -> bool {
     usage.used_bytes > usage.budget_bytes / 4 * 3 || pushed > Use::Pushed.limit_bytes() / 2
 }
 
+/// Commands of each session for which a first burst should find room at once.
+const BURSTS: usize = 32;
+
+/// The least first burst that is offered: small writes always come with their command.
+const BURST_BYTES_MIN: usize = 8 << 10;
+
+/// The longest first burst to offer to one more session beside so many others: what may come unasked
+/// from all of them at the same moment should find room.
+pub(crate) fn first_burst_bytes(sessions: usize, most: u32) -> u32 {
+    let each = Use::Pushed.limit_bytes() / 2 / BURSTS / (sessions + 1);
+    let whole = 1 << each.max(BURST_BYTES_MIN).ilog2();
+    most.min(whole)
+}
+
 /// A buffer that is counted against its owner.
 #[derive(Debug)]
 pub(crate) struct Held {
@@ -405,6 +419,13 @@ mod tests {
         assert!(has_room(&one, Use::Read, MIB) && has_room(&one, Use::Pushed, MIB));
         drop(held);
         assert_eq!(all(&one).len(), 22);
+    }
+
+    #[test]
+    fn the_more_sessions_the_less_comes_unasked() {
+        let burst = |sessions| first_burst_bytes(sessions, 256 << 10) >> 10;
+        let offered = [0, 6, 7, 14, 15, 100, 1000].map(burst);
+        assert_eq!(offered, [256, 256, 256, 128, 128, 16, 8]);
     }
 
     #[test]

@@ -53,10 +53,11 @@ impl Names {
     }
 }
 
-/// A name as an iSCSI name can hold it (RFC 7143 4.2.7.2): lower case, and no underscore. Two
-/// names may become one; a member refuses the second.
+/// A name as an iSCSI name can hold it (RFC 7143 4.2.7.2): lower case, and no underscore. Nor a
+/// colon, which parts a volume from its snapshot: no volume has the name of a snapshot. Two names
+/// may become one; a member refuses the second.
 fn in_iqn(name: &str) -> String {
-    name.to_ascii_lowercase().replace('_', "-")
+    name.to_ascii_lowercase().replace(['_', ':'], "-")
 }
 
 #[cfg(test)]
@@ -81,5 +82,7 @@ mod tests {
         let names = Names::new(ID, None);
         assert_eq!(names.volume("VM_1"), "iqn.2026-11.dev.drystone:01234567:vm-1");
         assert_eq!(names.snapshot("a", "s"), "iqn.2026-11.dev.drystone:01234567:a:s");
+        assert_eq!(names.volume("a:s"), "iqn.2026-11.dev.drystone:01234567:a-s");
+        assert_ne!(names.snapshot("a", "b:c"), names.snapshot("a:b", "c"));
     }
 }

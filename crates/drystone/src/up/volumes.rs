@@ -218,7 +218,7 @@ impl Member {
         });
         match same {
             Some(other) => bail!(
-                "'{name}' would have the same iSCSI name as '{}': choose a name that differs in more than capitals and '_'",
+                "'{name}' would have the same iSCSI name as '{}': choose a name that differs in more than capitals, '-', '_' and ':'",
                 other.name
             ),
             None => self.check_target_free(&iqn, name),

@@ -6,7 +6,7 @@ use crate::alua;
 use crate::cdb::{AccessClass, BlockRange, Command, CommandSpec, Executor, SanitizeAction};
 use crate::nexus::NexusKey;
 use crate::reservation::Refusal;
-use crate::{AdditionalSense, Sense};
+use crate::{AdditionalSense, Sense, SenseKey};
 use std::sync::atomic::Ordering;
 
 /// What the copy manager does with a range of blocks.
@@ -122,20 +122,33 @@ impl LogicalUnit {
     /// READ, WRITE and VERIFY move what both sides have and leave a residual (RFC 7143 11.4.5).
     /// The commands here mean something else with other data: half a COMPARE AND WRITE compares
     /// with the wrong blocks. Whoever announces another length than the CDB's number of blocks
-    /// asks for has that number wrong.
+    /// asks for has that number wrong. So has who announces a part of a block: no block of it could be
+    /// written, nor be told of as a residual that was not.
     pub fn admit_data_out(
         &self,
         spec: &CommandSpec,
         command: &Command,
         announced_bytes: u64,
     ) -> Result<(), Sense> {
+        let block_bytes = self.medium().block_bytes;
+        let needed_bytes = command.data_out_bytes(block_bytes);
         let field = match command {
+            Command::Write { .. } | Command::WriteAndVerify { .. } => {
+                let is_whole = announced_bytes.is_multiple_of(block_bytes.into());
+                return match is_whole || announced_bytes >= needed_bytes {
+                    true => Ok(()),
+                    false => Err(Sense::new(
+                        SenseKey::IllegalRequest,
+                        AdditionalSense::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT,
+                    )),
+                };
+            }
             Command::CompareAndWrite { .. } => 13,
             Command::WriteAtomic { .. } => 12,
             Command::OrWrite { .. } | Command::WriteSame { .. } => length_at(spec),
             _ => return Ok(()),
         };
-        if announced_bytes == command.data_out_bytes(self.medium().block_bytes) {
+        if announced_bytes == needed_bytes {
             Ok(())
         } else {
             Err(Sense::invalid_field_in_cdb(field, None))

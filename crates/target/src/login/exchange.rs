@@ -11,6 +11,7 @@ use ring::{SendBatch, Stream};
 
 use super::Ends;
 use super::env::Env;
+use crate::memory;
 use crate::shared::Shared;
 
 /// Why there was no login.
@@ -44,8 +45,11 @@ pub(super) async fn run(
     stream: &Stream,
     ends: Ends,
 ) -> Result<Accepted, Failed> {
+    let usual = LocalLimits::default();
+    let others = crate::core::sessions().len();
+    let first_burst_len_bytes = memory::first_burst_bytes(others, usual.first_burst_len_bytes);
     let mut machine = TargetLogin::new(TargetLoginConfig {
-        limits: LocalLimits::default(),
+        limits: LocalLimits { first_burst_len_bytes, ..usual },
         first_stat_sn: 1,
         command_window: shared.limits.queue_depth,
     });

@@ -12,6 +12,8 @@ use crate::common::{Command, Connection, Login, Rig, config, faulty, pattern, wa
 const BUSY: u8 = 0x08;
 const TASK_SET_FULL: u8 = 0x28;
 const MIB: usize = 1 << 20;
+/// What may come unasked with a command, where many share little memory.
+const FIRST_BURST: usize = 8 << 10;
 
 /// One core with 2 MiB for I/O, and a disk that reads into memory of its own.
 fn small() -> (Config, FaultyDisk) {
@@ -75,7 +77,7 @@ fn many_names_from_one_address_get_no_more_than_one() {
     for index in 0..20_u32 {
         let data = pattern(64 << 10, index);
         other.run(&Command::write(index * 128, &data)).good();
-        other.run(&Command::write(0, &data).immediate_data()).good();
+        other.run(&Command::write(0, &data[..FIRST_BURST]).immediate_data()).good();
         assert!(other.run(&Command::read(index * 128, 128)).good() == data);
     }
     // What they do not send is not asked for, and they live as long as they answer.
@@ -98,7 +100,8 @@ fn many_hosts_that_write_much_wait_for_each_other() {
                     (0..8).map(|part| pattern(128 << 10, round * 64 + part)).collect();
                 let writes = data.iter().zip(0..).map(|(data, part)| {
                     let write = Command::write(at + part * 256, data);
-                    if part % 2 == 0 { write.immediate_data() } else { write }
+                    let immediate_data = if part % 2 == 0 { FIRST_BURST } else { 0 };
+                    Command { immediate_data, ..write }
                 });
                 let tags: Vec<_> = writes.map(|write| host.issue(&write)).collect();
                 for itt in tags {
@@ -234,10 +237,10 @@ fn what_waits_for_its_turn_is_bounded() {
     let mut other = rig.ready("other");
     let mut host = rig.ready("host");
     let first = host.next_cmd_sn();
-    let data = pattern(64 << 10, 1);
-    let tags: Vec<_> = (1..30_u32)
+    let data = pattern(FIRST_BURST, 1);
+    let tags: Vec<_> = (1..127_u32)
         .map(|index| {
-            let write = Command::write(index * 128, &data).immediate_data();
+            let write = Command::write(index * 16, &data).immediate_data();
             host.issue(&write.numbered(first + index))
         })
         .collect();

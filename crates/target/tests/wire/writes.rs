@@ -173,6 +173,16 @@ fn residuals_say_what_a_write_did_not_move() {
     let done = host.run(&write);
     assert_eq!((done.status, done.residual), (0, 4 * 512));
     assert!(host.run(&Command::read(100, 2)).good() == data);
+    // Of a part of a block nothing could be written: 200 bytes for one block, 1,000 for two.
+    for (announced, blocks) in [(200, 1), (1000, 2)] {
+        let mut write = Command::write(0, &pattern(announced, 4));
+        write.cdb = write10(0, blocks);
+        for immediate in [false, true] {
+            let write = if immediate { write.clone().immediate_data() } else { write.clone() };
+            assert_eq!(host.run(&write).check(), (5, 0x0e, 3), "{announced} for {blocks}");
+        }
+        assert!(host.run(&Command::read(0, 8)).good() == on_disk, "nothing is written");
+    }
     // Data announced for a command that takes none.
     let sync = Command::new(crate::common::synchronize_cache()).writing(&data);
     let done = host.run(&sync);
