@@ -133,10 +133,16 @@ pub trait Redirect: Send + Sync + std::fmt::Debug {
 /// Bounds and time-outs of a server. Each keeps a misbehaving peer from hurting the others.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections at once; further ones are closed on arrival.
+    /// Connections at once; further ones are refused.
     pub connections: usize,
-    /// Connections that have not finished logging in, at once.
+    /// Connections of one address at once.
+    pub connections_per_address: usize,
+    /// Connections that have not finished logging in, at once; the oldest gives way to one more.
     pub logins: usize,
+    /// Those of one address.
+    pub logins_per_address: usize,
+    /// How long a discovery session lives.
+    pub discovery_time: Duration,
     /// Commands under way per session (the CmdSN window).
     pub queue_depth: u32,
     /// Time from accept to the end of login.
@@ -155,7 +161,10 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 8192,
+            connections_per_address: 2048,
             logins: 1024,
+            logins_per_address: 64,
+            discovery_time: Duration::from_secs(60),
             queue_depth: 128,
             login_timeout: Duration::from_secs(15),
             nop_interval: Duration::from_secs(30),

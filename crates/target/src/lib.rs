@@ -9,6 +9,7 @@ mod config;
 mod conn;
 mod copy;
 mod core;
+mod doors;
 mod event;
 mod exec;
 mod ffp;

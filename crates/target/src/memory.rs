@@ -27,20 +27,22 @@ use ring::Buf;
 pub(crate) enum Use {
     /// Data that came unasked: whoever has no room for it stops reading.
     Pushed,
+    /// The same, where data that was asked for comes behind it: it must be read to get at that.
+    Behind,
     /// Data that is asked for when there is room for it.
     Pulled,
     /// Data that was read, until it is sent.
     Read,
 }
 
-const USES: usize = 3;
+const USES: usize = 4;
 
 impl Use {
     /// Sixteenths of the pool.
     const fn share(self) -> usize {
         match self {
-            Self::Pushed => 8,
-            Self::Pulled => 2,
+            Self::Pushed => 7,
+            Self::Behind | Self::Pulled => 2,
             Self::Read => 3,
         }
     }
@@ -366,11 +368,6 @@ impl Held {
         }
     }
 
-    /// A copy of `bytes`, which came unasked.
-    pub(crate) fn copy(owner: &Rc<Owner>, bytes: &[u8]) -> Option<Self> {
-        Some(Self::new(owner, Use::Pushed, bytes.len())?.with_first(bytes))
-    }
-
     /// The same with these bytes at its begin.
     pub(crate) fn with_first(mut self, first: &[u8]) -> Self {
         self.buf[..first.len()].copy_from_slice(first);
@@ -424,8 +421,8 @@ mod tests {
     #[test]
     fn the_more_sessions_the_less_comes_unasked() {
         let burst = |sessions| first_burst_bytes(sessions, 256 << 10) >> 10;
-        let offered = [0, 6, 7, 14, 15, 100, 1000].map(burst);
-        assert_eq!(offered, [256, 256, 256, 128, 128, 16, 8]);
+        let offered = [0, 6, 7, 13, 14, 100, 1000].map(burst);
+        assert_eq!(offered, [256, 256, 128, 128, 64, 16, 8]);
     }
 
     #[test]

@@ -5,14 +5,18 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ring::{Listener, Stream};
+use ring::{Listener, Remote, Stream};
 
+use crate::doors;
 use crate::login::{self, Admission};
 use crate::quiet::{FLOOD, quietly};
 use crate::shared::{Counted, Shared};
 
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: u16 = 1024;
+
+/// Connections that are told at the same time that they cannot come in; others are just closed.
+const REFUSALS_MAX: usize = 64;
 
 /// Binds all portals on this core and starts accepting. Returns the addresses as bound.
 ///
@@ -57,25 +61,36 @@ fn deal(shared: &Arc<Shared>, fd: OwnedFd, peer: SocketAddr) {
     if shared.is_stopping() {
         return;
     }
-    let limits = &shared.limits;
-    let Some(counted) = Counted::take(shared, |shared| &shared.connections, limits.connections)
-    else {
-        quietly!(FLOOD, warn, "closed a connection from {peer}: {} are open", limits.connections);
-        return;
-    };
-    let Some(login) = Counted::take(shared, |shared| &shared.logins, limits.logins) else {
-        quietly!(FLOOD, warn, "closed a connection from {peer}: {} are logging in", limits.logins);
-        return;
-    };
     let core = shared.least_loaded();
     let Some(remote) = shared.cores().get(core) else { return };
-    let admission = Admission::new(counted, shared, core);
+    let (entered, login) = match doors::enter(shared, peer.ip()) {
+        Ok(entered) => entered,
+        Err(why) => {
+            quietly!(FLOOD, warn, "refused a connection from {peer}: {why}");
+            return refuse(shared, remote, fd, peer);
+        }
+    };
+    let admission = Admission::new(entered, shared, core);
     let shared = shared.clone();
     remote.run(move || {
         ring::spawn(async move {
             let stream = Stream::from_fd(fd);
             set_options(&shared, &stream);
             login::serve(&shared, stream, peer, admission, login).await;
+        });
+    });
+}
+
+/// Tells a host that it cannot come in now, unless too many are being told so.
+fn refuse(shared: &Arc<Shared>, remote: &Remote, fd: OwnedFd, peer: SocketAddr) {
+    let Some(counted) = Counted::take(shared, |shared| &shared.refusals, REFUSALS_MAX) else {
+        return;
+    };
+    let shared = shared.clone();
+    remote.run(move || {
+        ring::spawn(async move {
+            login::refuse(&shared, Stream::from_fd(fd), peer).await;
+            drop(counted);
         });
     });
 }

@@ -10,6 +10,9 @@ const QUIET: Duration = Duration::from_secs(10);
 /// One kind of message. Shared by all cores.
 #[derive(Debug)]
 pub(crate) struct Quiet {
+    /// How often it is said in that time.
+    often: u64,
+    said: AtomicU64,
     /// Milliseconds after `START` from which it may be said again.
     again_ms: AtomicU64,
     held_back: AtomicU64,
@@ -19,7 +22,13 @@ static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::n
 
 impl Quiet {
     pub(crate) const fn new() -> Self {
-        Self { again_ms: AtomicU64::new(0), held_back: AtomicU64::new(0) }
+        Self::often(1)
+    }
+
+    /// A message that may come so often before the rest is held back.
+    pub(crate) const fn often(often: u64) -> Self {
+        let [said, again_ms, held_back] = [const { AtomicU64::new(0) }; 3];
+        Self { often, said, again_ms, held_back }
     }
 
     /// `Some(n)`: say it now, `n` were held back since the last time. `None`: hold it back.
@@ -31,6 +40,9 @@ impl Quiet {
         let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         let again_ms = self.again_ms.load(Ordering::Relaxed);
         let next_ms = now_ms + u64::try_from(QUIET.as_millis()).unwrap_or(u64::MAX);
+        if now_ms < again_ms && self.said.fetch_add(1, Ordering::Relaxed) + 1 < self.often {
+            return Some(0);
+        }
         if now_ms < again_ms
             || self
                 .again_ms
@@ -40,6 +52,7 @@ impl Quiet {
             self.held_back.fetch_add(1, Ordering::Relaxed);
             return None;
         }
+        self.said.store(0, Ordering::Relaxed);
         Some(self.held_back.swap(0, Ordering::Relaxed))
     }
 }
@@ -61,6 +74,8 @@ pub(crate) use quietly;
 
 /// A peer broke the protocol and its connection is dropped.
 pub(crate) static PROTOCOL: Quiet = Quiet::new();
+/// Hosts that log in: each is told of, a flood of them is counted.
+pub(crate) static SESSION: Quiet = Quiet::often(100);
 /// A login was refused.
 pub(crate) static LOGIN: Quiet = Quiet::new();
 /// Too many connections.
@@ -73,6 +88,14 @@ pub(crate) static MEDIUM: Quiet = Quiet::new();
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_may_come_often_is_said_so_often() {
+        let kind = Quiet::often(3);
+        let said = |seconds| kind.may_say_at(Duration::from_secs(seconds));
+        assert_eq!([1, 1, 2, 2, 3].map(said), [Some(0), Some(0), Some(0), None, None]);
+        assert_eq!([12, 13, 13, 13].map(said), [Some(2), Some(0), Some(0), None]);
+    }
 
     #[test]
     fn a_flood_is_one_line_and_a_count() {

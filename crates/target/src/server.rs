@@ -11,6 +11,7 @@ use ring::{CoreId, Cores, Remote};
 use thiserror::Error;
 
 use crate::config::Config;
+use crate::doors::Doors;
 use crate::session::Registry;
 use crate::shared::Shared;
 use crate::targets::{Rules, Table, TargetError, Targets};
@@ -86,8 +87,8 @@ impl Server {
             cores: OnceLock::new(),
             registry: Registry::default(),
             loads: (0..count).map(|_| AtomicUsize::new(0)).collect(),
-            connections: AtomicUsize::new(0),
-            logins: AtomicUsize::new(0),
+            doors: Doors::default(),
+            refusals: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
         });
         let targets = Targets(shared.clone());

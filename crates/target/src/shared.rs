@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use ring::Remote;
 
 use crate::config::{Limits, Redirect};
+use crate::doors::Doors;
 use crate::session::Registry;
 use crate::targets::{Rules, Table};
 
@@ -31,8 +32,9 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     /// Connections by core: a new one goes where there are fewest.
     pub(crate) loads: Vec<AtomicUsize>,
-    pub(crate) connections: AtomicUsize,
-    pub(crate) logins: AtomicUsize,
+    pub(crate) doors: Doors,
+    /// Connections that are being told that they cannot come in.
+    pub(crate) refusals: AtomicUsize,
     pub(crate) stopping: AtomicBool,
 }
 
@@ -70,7 +72,7 @@ impl Shared {
     }
 }
 
-/// A count that goes down again by itself: connections, logins under way.
+/// A count that goes down again by itself.
 #[derive(Debug)]
 pub(crate) struct Counted {
     shared: Arc<Shared>,

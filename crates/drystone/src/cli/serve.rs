@@ -62,12 +62,12 @@ pub(crate) struct ServeArgs {
     #[arg(help_heading = "Access")]
     pub(crate) allow: Vec<allow::Allow>,
 
-    /// Connections that may be open at once.
+    /// Connections that may be open at once; one address may have a quarter of them, at least 64.
     #[arg(long, value_name = "N", default_value = "8192", value_parser = number::connections)]
     #[arg(help_heading = "Access")]
     pub(crate) max_connections: usize,
 
-    /// Connections that may be logging in at once.
+    /// Connections that may be logging in at once, 64 from one address; the oldest give way.
     #[arg(long, value_name = "N", default_value = "1024", value_parser = number::logins)]
     #[arg(help_heading = "Access")]
     pub(crate) max_logins: usize,

@@ -95,8 +95,11 @@ fn limits(args: &ServeArgs, more_files: usize) -> anyhow::Result<Limits> {
             "at most {room} connections can be open at once, as the limit on open files leaves no more: raise it (ulimit -n)"
         );
     }
+    let connections = args.max_connections.min(room);
     Ok(Limits {
-        connections: args.max_connections.min(room),
+        connections,
+        // Even of few a host with several paths gets what it needs.
+        connections_per_address: (connections / 4).max(64),
         logins: args.max_logins,
         queue_depth: args.queue_depth,
         login_timeout: args.login_timeout,

@@ -13,11 +13,11 @@ use std::time::Instant;
 use iscsi::discovery::TargetText;
 use iscsi::login::LoginOutcome;
 use iscsi::params::ConnectionParams;
-use ring::{SendBatch, Stream};
+use ring::{Buf, SendBatch, Stream};
 
 use crate::event::{Bell, Event};
 use crate::login::Ends;
-use crate::memory::{Claim, Owner, Use};
+use crate::memory::{self, Claim, Held, Owner, Use};
 use crate::session::Session;
 
 pub(crate) use receive::{Fault, Payload, reject_unknown};
@@ -122,6 +122,23 @@ impl Connection {
     #[inline]
     fn count_data_out(&self, bytes: usize) {
         self.data_out_bytes.set(self.data_out_bytes.get() + bytes as u64);
+    }
+
+    /// What data that comes unasked now is counted as.
+    fn unasked(&self, bytes: usize) -> Use {
+        let is_full = !memory::has_room(&self.owner, Use::Pushed, bytes);
+        if is_full && self.session.missing_bytes(self) > 0 { Use::Behind } else { Use::Pushed }
+    }
+
+    /// Whether there is room for so much that comes unasked.
+    fn has_room_for(&self, len: usize) -> bool {
+        let bytes = Buf::capacity_of(len);
+        memory::has_room(&self.owner, self.unasked(bytes), bytes)
+    }
+
+    /// Room for `len` bytes that come unasked.
+    pub(crate) fn room_for(&self, len: usize) -> Option<Held> {
+        Held::new(&self.owner, self.unasked(Buf::capacity_of(len)), len)
     }
 
     /// Ends the connection: the reader stops, and the sender after what is queued (logout) or at

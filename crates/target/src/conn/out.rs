@@ -8,6 +8,9 @@ use ring::Data;
 
 use super::{Connection, Ping};
 
+/// What is queued for a peer that has not even said what it wants to use.
+const DISCOVERY_OUTPUT_BYTES: usize = 64 << 10;
+
 /// StatSN and the command window, as every response carries them (RFC 7143 §11.4).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
@@ -39,7 +42,11 @@ impl Connection {
 
     /// The queue is short enough to read or produce more.
     pub(crate) fn has_room(&self) -> bool {
-        self.queued_bytes() <= self.session.shared.limits.output_bytes
+        let most = match self.session.is_discovery() {
+            true => DISCOVERY_OUTPUT_BYTES,
+            false => self.session.shared.limits.output_bytes,
+        };
+        self.queued_bytes() <= most
     }
 
     /// Waits until the queue is short enough to read or produce more.

@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use super::Connection;
 use crate::ffp;
-use crate::memory::{self, Held, Owner, Use};
+use crate::memory::Held;
 use crate::task::Task;
 
 /// A payload of which more than this is missing is received straight into its place; less than
@@ -61,11 +61,11 @@ impl Payload<'_> {
     }
 
     /// The payload in a buffer of its own; `None` without memory.
-    pub(crate) fn into_held(self, owner: &Rc<Owner>) -> Option<Held> {
+    pub(crate) fn into_held(self, conn: &Connection) -> Option<Held> {
         match self {
             Self::Own(held) => Some(held),
             Self::Lost => None,
-            Self::Lent(bytes) => Held::copy(owner, bytes),
+            Self::Lent(bytes) => Some(conn.room_for(bytes.len())?.with_first(bytes)),
         }
     }
 }
@@ -204,11 +204,18 @@ impl Receiver {
         Ok(total)
     }
 
+    /// The data of a command is not waited for any longer, nor that of one ahead of its turn: what
+    /// comes before it could be behind it.
+    fn may_lose(&self, bhs: &Bhs) -> bool {
+        let (expected, _) = self.conn.session.window_edges();
+        let is_early = !bhs.is_immediate() && bhs.cmd_sn() != expected;
+        bhs.opcode() == Opcode::SCSI_COMMAND && (self.gives_up || is_early)
+    }
+
     /// There is no memory for the data of a command, if it has to be kept.
     fn would_starve(&self, bhs: &Bhs, len: usize) -> bool {
         let is_command = bhs.opcode() == Opcode::SCSI_COMMAND && len > 0;
-        let bytes = Buf::capacity_of(len);
-        is_command && !memory::has_room(&self.conn.owner, Use::Pushed, bytes)
+        is_command && !self.conn.has_room_for(len)
     }
 
     fn keep_head(&mut self, part: &[u8]) -> usize {
@@ -246,19 +253,17 @@ impl Receiver {
         let sink = match ffp::judge(&self.conn, bhs, frame.data_len_bytes())? {
             ffp::Judged::Skip => Sink::Skip,
             ffp::Judged::Write { task, offset } => Sink::Write { task, offset },
-            ffp::Judged::Take => {
-                match Held::new(&self.conn.owner, Use::Pushed, frame.data_len_bytes()) {
-                    Some(held) => {
-                        self.gives_up = false;
-                        Sink::Own(held)
-                    }
-                    None if self.gives_up && bhs.opcode() == Opcode::SCSI_COMMAND => Sink::Lost,
-                    None => {
-                        self.starved = true;
-                        return Ok(());
-                    }
+            ffp::Judged::Take => match self.conn.room_for(frame.data_len_bytes()) {
+                Some(held) => {
+                    self.gives_up = false;
+                    Sink::Own(held)
                 }
-            }
+                None if self.may_lose(bhs) => Sink::Lost,
+                None => {
+                    self.starved = true;
+                    return Ok(());
+                }
+            },
         };
         self.starved = false;
         self.body =

@@ -282,16 +282,19 @@ fn room_for(answer: &Answer, wanted: usize, is_final: bool, payload: Payload<'_>
         return None;
     }
     if payload.len() >= wanted {
-        let mut held = payload.into_held(owner)?;
+        let mut held = payload.into_held(&answer.conn)?;
         held.buf.truncate(wanted);
         return Some(Room::Here(held));
     }
-    let whole = if is_final { Use::Pulled } else { Use::Pushed };
-    match Held::new(owner, whole, wanted) {
+    let whole = match is_final {
+        true => Held::new(owner, Use::Pulled, wanted),
+        false => answer.conn.room_for(wanted),
+    };
+    match whole {
         Some(held) => Some(Room::Here(held.with_first(payload.bytes()))),
         None if !is_final => None,
         None if payload.len() == 0 => Some(Room::Awaited { wanted, first: None }),
-        None => Some(Room::Awaited { wanted, first: Some(payload.into_held(owner)?) }),
+        None => Some(Room::Awaited { wanted, first: Some(payload.into_held(&answer.conn)?) }),
     }
 }
 

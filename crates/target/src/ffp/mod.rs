@@ -80,7 +80,7 @@ pub(crate) fn arrive(
 ) -> Result<(), Fault> {
     let session = &conn.session;
     if bhs.opcode() == Opcode::DATA_OUT {
-        let data = payload.into_held(&conn.owner);
+        let data = payload.into_held(conn);
         session.early.borrow_mut().follow(bhs, data);
         return Ok(());
     }
@@ -98,7 +98,7 @@ pub(crate) fn arrive(
             run_due(session)
         }
         Placement::Early => {
-            let data = payload.into_held(&conn.owner);
+            let data = payload.into_held(conn);
             session.early.borrow_mut().keep(early(conn, bhs, ahs, data));
             Ok(())
         }

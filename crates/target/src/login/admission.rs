@@ -3,20 +3,21 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::shared::{Counted, Shared};
+use crate::doors::Entered;
+use crate::shared::Shared;
 
 /// One connection: of the target's total, and of its core's load.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    _counted: Counted,
+    _entered: Entered,
     shared: Arc<Shared>,
     core: usize,
 }
 
 impl Admission {
-    pub(crate) fn new(counted: Counted, shared: &Arc<Shared>, core: usize) -> Self {
+    pub(crate) fn new(entered: Entered, shared: &Arc<Shared>, core: usize) -> Self {
         shared.loads[core].fetch_add(1, Ordering::Relaxed);
-        Self { _counted: counted, shared: shared.clone(), core }
+        Self { _entered: entered, shared: shared.clone(), core }
     }
 
     /// The connection goes on on another core.

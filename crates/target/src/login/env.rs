@@ -27,10 +27,18 @@ pub(crate) fn auth_policy(access: &Access) -> Result<AuthPolicy, CredentialsErro
     }
 }
 
+/// Whether there is room for one more session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    There,
+    None,
+}
+
 /// One login's view of the target.
 pub(super) struct Env<'a> {
     pub(super) shared: &'a Shared,
     pub(super) ends: Ends,
+    pub(super) room: Room,
 }
 
 impl Env<'_> {
@@ -93,6 +101,9 @@ impl LoginEnv for Env<'_> {
     fn session(&mut self, request: &SessionRequest<'_>) -> SessionDecision {
         if self.shared.is_stopping() {
             return SessionDecision::Refuse(LoginStatus::SERVICE_UNAVAILABLE);
+        }
+        if self.room == Room::None {
+            return SessionDecision::Refuse(LoginStatus::OUT_OF_RESOURCES);
         }
         let key = request.target.map(|target| SessionKey {
             target: target.as_str().into(),

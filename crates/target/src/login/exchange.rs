@@ -10,7 +10,7 @@ use iscsi::pdu::{BHS_LEN_BYTES, Bhs, padded_len_bytes};
 use ring::{SendBatch, Stream};
 
 use super::Ends;
-use super::env::Env;
+use super::env::{Env, Room};
 use crate::memory;
 use crate::shared::Shared;
 
@@ -44,6 +44,7 @@ pub(super) async fn run(
     shared: &Arc<Shared>,
     stream: &Stream,
     ends: Ends,
+    room: Room,
 ) -> Result<Accepted, Failed> {
     let usual = LocalLimits::default();
     let others = crate::core::sessions().len();
@@ -60,7 +61,7 @@ pub(super) async fn run(
         let head = frame.header_len_bytes();
         let text = received[head..head + frame.data_len_bytes()].to_vec();
         received.drain(..frame.total_len_bytes());
-        match machine.on_request(&bhs, &text, &mut Env { shared, ends }) {
+        match machine.on_request(&bhs, &text, &mut Env { shared, ends, room }) {
             LoginStep::Respond { bhs, data } => send(stream, &bhs, &data).await?,
             LoginStep::Fail { bhs, data, refusal } => {
                 send(stream, &bhs, &data).await?;
@@ -91,7 +92,11 @@ async fn receive(stream: &Stream, received: &mut Vec<u8>) -> Result<FrameHeader,
     }
 }
 
-async fn send(stream: &Stream, header: &[u8; BHS_LEN_BYTES], data: &[u8]) -> Result<(), Failed> {
+pub(super) async fn send(
+    stream: &Stream,
+    header: &[u8; BHS_LEN_BYTES],
+    data: &[u8],
+) -> Result<(), Failed> {
     let mut batch = SendBatch::new();
     batch.push_bytes(header);
     batch.push_bytes(data);

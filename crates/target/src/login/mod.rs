@@ -6,14 +6,19 @@ mod exchange;
 mod place;
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use ring::Stream;
 
+use crate::doors;
 use crate::quiet::{LOGIN, quietly};
-use crate::shared::{Counted, Shared};
+use crate::shared::Shared;
 
 pub(crate) use admission::Admission;
+use env::Room;
 pub(crate) use env::auth_policy;
 
 /// Where a connection comes from and came to.
@@ -24,18 +29,25 @@ pub(crate) struct Ends {
 }
 
 /// Logs a connection in and serves it to its end, on this core or, when it joins a session of
-/// another, there. `login` counts logins under way.
+/// another, there. `login` is this one among those under way.
 pub(crate) async fn serve(
     shared: &Arc<Shared>,
     stream: Stream,
     peer: SocketAddr,
     admission: Admission,
-    login: Counted,
+    mut login: doors::Login,
 ) {
     let Ok(local) = stream.local_addr() else { return };
     let ends = Ends { peer, local };
-    let logged_in =
-        ring::timeout(shared.limits.login_timeout, exchange::run(shared, &stream, ends)).await;
+    let exchange = exchange::run(shared, &stream, ends, Room::There);
+    let exchange = ring::timeout(shared.limits.login_timeout, exchange);
+    let logged_in = match select(pin!(exchange), &mut login.turned_away).await {
+        Either::Left((logged_in, _)) => logged_in,
+        Either::Right(_) => {
+            quietly!(LOGIN, warn, "closed a connection from {peer}: newer ones want to log in");
+            return;
+        }
+    };
     match logged_in {
         Some(Ok(accepted)) => place::settle(shared, stream, ends, admission, login, accepted).await,
         Some(Err(exchange::Failed::Refused(refusal))) => {
@@ -50,4 +62,15 @@ pub(crate) async fn serve(
             quietly!(LOGIN, warn, "closed a connection from {peer}: no login in {limit_s} s");
         }
     }
+}
+
+/// How long a host that cannot come in has to ask for it.
+const REFUSAL_TIME: Duration = Duration::from_secs(2);
+
+/// Answers a login with the word that there is no room.
+pub(crate) async fn refuse(shared: &Arc<Shared>, stream: Stream, peer: SocketAddr) {
+    let Ok(local) = stream.local_addr() else { return };
+    let exchange = exchange::run(shared, &stream, Ends { peer, local }, Room::None);
+    // Whatever comes of it, the connection ends here.
+    drop(ring::timeout(REFUSAL_TIME, exchange).await);
 }

@@ -226,9 +226,9 @@ impl Session {
     }
 
     /// Bytes of data that tasks of this connection wait for, and that its peer may send.
-    pub(crate) fn missing_bytes(&self, conn: &Rc<Connection>) -> u64 {
+    pub(crate) fn missing_bytes(&self, conn: &Connection) -> u64 {
         let tasks = self.tasks.borrow();
-        let own = tasks.iter().filter(|(_, task)| Rc::ptr_eq(task.conn(), conn));
+        let own = tasks.iter().filter(|(_, task)| std::ptr::eq(&raw const **task.conn(), conn));
         own.map(|(_, task)| task.missing_bytes()).sum()
     }
 

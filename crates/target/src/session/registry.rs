@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use iscsi::params::SessionParams;
 use iscsi::pdu::Isid;
-use ring::CoreId;
+use ring::{CoreId, OneshotReceiver, OneshotSender};
 
 /// What names a session: the target and one initiator port (RFC 7143 §4.4.1; the portal group is
 /// always ours).
@@ -32,6 +32,9 @@ struct Tables {
     by_key: HashMap<SessionKey, Residence>,
     by_tsih: HashMap<u16, SessionKey>,
     last_tsih: u16,
+    /// Logins that wait for the session before them to end: the newest of each key.
+    waiting: HashMap<SessionKey, (u64, OneshotSender<()>)>,
+    last_waiting: u64,
 }
 
 /// All sessions of the server, discovery sessions excepted.
@@ -54,6 +57,20 @@ impl Registry {
             }
         }
         None
+    }
+
+    /// A login waits for the session of this key to end; one that did so before gives way.
+    pub(crate) fn wait(&self, key: &SessionKey) -> Wait<'_> {
+        let (replace, replaced) = ring::oneshot();
+        let mut tables = self.tables();
+        tables.last_waiting += 1;
+        let number = tables.last_waiting;
+        let before = tables.waiting.insert(key.clone(), (number, replace));
+        drop(tables);
+        if let Some((_, before)) = before {
+            before.send(());
+        }
+        Wait { registry: self, key: key.clone(), number, replaced }
     }
 
     pub(crate) fn find(&self, key: &SessionKey) -> Option<Residence> {
@@ -95,6 +112,25 @@ impl Registry {
     /// Sessions of one target.
     pub(crate) fn count(&self, target: &str) -> usize {
         self.tables().by_key.keys().filter(|key| *key.target == *target).count()
+    }
+}
+
+/// A login that waits for the session before it.
+#[derive(Debug)]
+pub(crate) struct Wait<'a> {
+    registry: &'a Registry,
+    key: SessionKey,
+    number: u64,
+    /// A newer login of the same key has come.
+    pub(crate) replaced: OneshotReceiver<()>,
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        let mut tables = self.registry.tables();
+        if tables.waiting.get(&self.key).is_some_and(|(number, _)| *number == self.number) {
+            tables.waiting.remove(&self.key);
+        }
     }
 }
 

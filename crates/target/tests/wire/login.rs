@@ -5,12 +5,15 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use block::testing::{Fault, Operation, Rule};
 use iscsi::chap::{Algorithm, Credentials, InitiatorChap};
 use iscsi::login::InitiatorError;
 use iscsi::pdu::{BHS_LEN_BYTES, LoginRequest, LoginResponse, LoginStatus, Stage};
 use target::{AllowRule, Config, Elsewhere, Redirect};
 
-use crate::common::{Command, Connection, Login, NoLogin, PATIENCE, Rig, config, ram, wait_until};
+use crate::common::{
+    Command, Connection, Login, NoLogin, PATIENCE, Rig, config, faulty, ram, wait_until,
+};
 
 fn credentials(user: &str, secret: &str) -> Credentials {
     Credentials::new(user, secret).unwrap()
@@ -298,18 +301,117 @@ fn what_is_no_login_is_refused_or_dropped() {
 #[test]
 fn a_flood_of_connections_has_its_limits() {
     let mut config = config([ram()]);
-    config.limits.logins = 4;
     config.limits.connections = 6;
     let rig = Rig::start(config);
     let mut hosts = [rig.ready("a"), rig.ready("b")];
     let idle: Vec<_> = (0..4).map(|_| TcpStream::connect(rig.portal()).unwrap()).collect();
-    wait_until("further connections are closed on arrival", || {
-        let mut further = TcpStream::connect(rig.portal()).unwrap();
-        further.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-        matches!(further.read(&mut [0; 1]), Ok(0))
-            || further.read(&mut [0; 1]).is_ok_and(|n| n == 0)
+    wait_until("who comes then is told so", || {
+        let further = Login::new("c").connect(rig.portal());
+        matches!(further, Err(NoLogin::Refused(LoginStatus::OUT_OF_RESOURCES)))
     });
     hosts.iter_mut().for_each(Connection::expect_alive);
     drop(idle);
     wait_until("there is room again", || Login::new("c").connect(rig.portal()).is_ok());
+}
+
+/// Connections that never log in give way to those that do, oldest first.
+#[test]
+fn whoever_says_nothing_keeps_nobody_out() {
+    let mut config = config([ram()]);
+    config.limits.logins = 8;
+    config.limits.logins_per_address = 4;
+    let rig = Rig::start(config);
+    let idle: Vec<_> = (0..20).map(|_| TcpStream::connect(rig.portal()).unwrap()).collect();
+    // From the same address as from another.
+    rig.ready("host").expect_alive();
+    let mut other = Login::new("other").from(2).connect(rig.portal()).unwrap();
+    other.take_attentions(0);
+    other.expect_alive();
+    // The newest are still there, and the oldest are closed.
+    let is_open = |index: usize| {
+        idle[index].set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        !matches!((&idle[index]).read(&mut [0; 1]), Ok(0))
+    };
+    assert!(is_open(19));
+    assert_eq!((0..16).filter(|&index| is_open(index)).count(), 0);
+}
+
+#[test]
+fn one_address_does_not_take_the_connections_of_others() {
+    let mut config = config([ram()]);
+    config.limits.connections_per_address = 4;
+    let rig = Rig::start(config);
+    let hosts: Vec<_> = (0..4).map(|index| rig.ready(&index.to_string())).collect();
+    let further = Login::new("further").connect(rig.portal());
+    assert_eq!(further.err(), Some(NoLogin::Refused(LoginStatus::OUT_OF_RESOURCES)));
+    Login::new("other").from(2).connect(rig.portal()).unwrap().take_attentions(0);
+    drop(hosts);
+    wait_until("there is room again", || Login::new("again").connect(rig.portal()).is_ok());
+}
+
+#[test]
+fn a_discovery_session_has_its_time_and_little_memory() {
+    let mut config = config([ram()]);
+    config.limits.discovery_time = Duration::from_millis(500);
+    let rig = Rig::start(config);
+    let mut finder = Login::discovery().connect(rig.portal()).unwrap();
+    assert!(!finder.text("SendTargets=All").is_empty());
+    let begun = std::time::Instant::now();
+    finder.expect_closed();
+    assert!(begun.elapsed() < Duration::from_secs(3));
+    // One that does not take its answers is not asked for more questions.
+    let greedy = Login::discovery().connect(rig.portal()).unwrap();
+    greedy.socket().set_nonblocking(true).unwrap();
+    let ping = iscsi::pdu::NopOut {
+        is_immediate: true,
+        data_segment_len_bytes: 64 << 10,
+        lun: 0,
+        itt: 7,
+        ttt: iscsi::pdu::RESERVED_TAG,
+        cmd_sn: 1,
+        exp_stat_sn: 1,
+    };
+    let pdu = [&ping.to_bhs().bytes()[..], &[0; 64 << 10]].concat();
+    // The sockets of both sides take some; without a bound of its own the target takes all.
+    let mut sent = 0;
+    for _ in 0..2000 {
+        match std::io::Write::write(&mut greedy.socket(), &pdu[sent % pdu.len()..]) {
+            Ok(bytes) => sent += bytes,
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    assert!(sent < 64 << 20, "{sent} bytes were taken");
+}
+
+/// A disk hangs, and with it the end of a session: its host tries again and again, and nobody else
+/// notices.
+#[test]
+fn a_hung_disk_keeps_nobody_else_from_logging_in() {
+    let (disk, device) = faulty();
+    let mut config = config([device]);
+    config.limits.logins = 4;
+    config.limits.logins_per_address = 4;
+    config.limits.login_timeout = Duration::from_secs(1);
+    let rig = Rig::start(config);
+    let mut host = rig.ready("hung");
+    disk.inject(Rule::always(Operation::Write, Fault::Hang));
+    let itt = host.issue(&Command::write(0, &[1; 512]).immediate_data());
+    host.expect_silence(Duration::from_millis(50));
+    let portal = rig.portal();
+    let tries: Vec<_> = (0..12)
+        .map(|_| std::thread::spawn(move || Login::new("hung").connect(portal).err()))
+        .collect();
+    std::thread::sleep(Duration::from_millis(100));
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        Login::new(name).connect(portal).unwrap();
+    }
+    // It is told that it cannot be served now, but where a newer try came before it had said who it is.
+    let answers: Vec<_> = tries.into_iter().map(|refused| refused.join().unwrap()).collect();
+    let told = Some(NoLogin::Refused(LoginStatus::SERVICE_UNAVAILABLE));
+    assert!(answers.contains(&told), "{answers:?}");
+    assert!(answers.iter().all(|answer| *answer == told || *answer == Some(NoLogin::Closed)));
+    disk.heal();
+    disk.release();
+    wait_until("the host is let in again", || Login::new("hung").connect(portal).is_ok());
+    drop((host, itt));
 }
