@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::{Core, Redone};
+use super::{Core, Redone, State};
 use crate::error::ArrayError;
 use crate::overlay::Base;
 use crate::raid::Set;
@@ -85,6 +85,15 @@ impl Knowledge {
     }
 }
 
+impl State {
+    /// It is a snapshot that is being deleted, or has been: its volume may write where the two lie.
+    fn is_leaving(&self, of: Of) -> bool {
+        let Of::Snapshot(_, id) = of else { return false };
+        let version = self.tables.versions.get(&id);
+        version.is_none_or(|version| version.deleting_from_leaf.is_some())
+    }
+}
+
 impl Core {
     /// All maps there are: whose, the root, and the first leaf that still counts. Snapshots come
     /// first: what they share with a volume they need as it is, also when the volume has changed.
@@ -98,7 +107,10 @@ impl Core {
             let from = version.deleting_from_leaf.unwrap_or(0);
             (Of::Snapshot(volume, *id), version.contents.root, from)
         });
-        frozen.chain(heads).collect()
+        // A volume writes over what only snapshots share that are being deleted.
+        let (kept, leaving): (Vec<_>, Vec<_>) =
+            frozen.partition(|(of, _, _)| !state.is_leaving(*of));
+        kept.into_iter().chain(heads).chain(leaving).collect()
     }
 
     /// Shows every page and cluster of a map.
@@ -209,6 +221,13 @@ impl Core {
         row: usize,
     ) -> Result<Option<u32>, ArrayError> {
         self.with_pages(|state| {
+            if let Some((volume, cluster)) = known.shared_by.filter(|_| state.is_leaving(known.of))
+            {
+                let found = state.cluster(Of::Head(volume), cluster)?;
+                if found.base.as_ref().is_some_and(|(at, _)| *at == place) {
+                    return Ok(found.on_disk(row).map(|(_, crc)| crc));
+                }
+            }
             let found = state.cluster(known.of, known.cluster)?;
             Ok(found.on_disk(row).filter(|(at, _)| *at == place).map(|(_, crc)| crc))
         })
