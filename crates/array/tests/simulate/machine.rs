@@ -115,7 +115,10 @@ impl<S: Subject> Machine<S> {
     pub(crate) fn disk(&self, drive: &Drive) -> Option<DiskInfo> {
         let (disks, name) = (self.array.disks(), drive.name());
         let mut ids = self.budget.ids.borrow_mut();
-        let by_name = disks.iter().find(|disk| disk.name == name);
+        // One whose label had rotted may be in use again beside the member that it was.
+        let mut all = disks.iter().filter(|disk| disk.name == name).collect::<Vec<_>>();
+        all.sort_by_key(|disk| disk.state == DiskState::Missing);
+        let by_name = all.first().copied();
         if let Some(disk) = by_name {
             ids.insert(name, disk.id);
             return by_name.cloned();

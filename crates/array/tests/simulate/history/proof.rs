@@ -21,8 +21,10 @@ impl<M: Maker> History<'_, M> {
     /// combinations that must not be missed: all of them, or `most` chosen by chance.
     pub(super) fn prove(&self, most: usize) {
         let levels = self.scenario.levels.iter().map(|level| level.losses_max());
-        let losses: BTreeSet<usize> = levels.filter(|&losses| losses > 0).collect();
         let drives = self.data_drives();
+        // Of a level that bears the loss of all there are, there can be nothing.
+        let some = levels.filter(|losses| (1..drives.len()).contains(losses));
+        let losses: BTreeSet<usize> = some.collect();
         for away in losses {
             let mut all = combinations(drives.len(), away);
             self.random.shuffle(&mut all);
