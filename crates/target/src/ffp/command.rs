@@ -40,6 +40,8 @@ pub(crate) enum Outcome {
     Streamed { pdus: u32, moved: u64 },
     /// CHECK CONDITION.
     Check(Sense),
+    /// The same for a command that would move so many bytes, of which fewer were announced.
+    Short { sense: Sense, moved: u64 },
     /// Another status without data.
     Status(Status),
     /// No answer.
@@ -248,10 +250,13 @@ fn inbound(
     payload: Payload<'_>,
 ) -> Result<Result<Inbound, Outcome>, Fault> {
     let announced = answer.expected.write;
-    if let Err(sense) = place.unit.logical.admit_data_out(spec, command, announced.into()) {
-        return Ok(Err(Outcome::Check(sense)));
-    }
     let needed = command.data_out_bytes(place.unit.block_bytes);
+    if let Err(sense) = place.unit.logical.admit_data_out(spec, command, announced.into()) {
+        return Ok(Err(match needed > announced.into() {
+            true => Outcome::Short { sense, moved: needed },
+            false => Outcome::Check(sense),
+        }));
+    }
     if needed > DATA_OUT_BYTES_MAX {
         return Ok(Err(Outcome::Check(Sense::parameter_list_length_error())));
     }
@@ -360,6 +365,9 @@ fn send(answer: &Answer, outcome: Outcome) {
         Outcome::Data(data) => answer.data_and_good(data),
         Outcome::Streamed { pdus, moved } => answer.status(Status::Good, None, moved, pdus),
         Outcome::Check(sense) => answer.check(sense),
+        Outcome::Short { sense, moved } => {
+            answer.status(Status::CheckCondition, Some(sense), moved, 0);
+        }
         Outcome::Status(status) => answer.status(status, None, 0, 0),
         Outcome::Aborted => {}
     }

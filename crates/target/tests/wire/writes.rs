@@ -179,7 +179,10 @@ fn residuals_say_what_a_write_did_not_move() {
         write.cdb = write10(0, blocks);
         for immediate in [false, true] {
             let write = if immediate { write.clone().immediate_data() } else { write.clone() };
-            assert_eq!(host.run(&write).check(), (5, 0x0e, 3), "{announced} for {blocks}");
+            let done = host.run(&write);
+            assert_eq!(done.check(), (5, 0x0e, 3), "{announced} for {blocks}");
+            let lacking = i64::from(blocks) * 512 - announced as i64;
+            assert_eq!(done.residual, lacking, "what was not announced is told");
         }
         assert!(host.run(&Command::read(0, 8)).good() == on_disk, "nothing is written");
     }
