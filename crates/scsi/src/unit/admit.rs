@@ -9,6 +9,9 @@ use crate::reservation::Refusal;
 use crate::{AdditionalSense, Sense, SenseKey};
 use std::sync::atomic::Ordering;
 
+/// The smallest block that any host counts in.
+const SECTOR_BYTES: u64 = 512;
+
 /// What the copy manager does with a range of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyAccess {
@@ -122,8 +125,8 @@ impl LogicalUnit {
     /// READ, WRITE and VERIFY move what both sides have and leave a residual (RFC 7143 11.4.5).
     /// The commands here mean something else with other data: half a COMPARE AND WRITE compares
     /// with the wrong blocks. Whoever announces another length than the CDB's number of blocks
-    /// asks for has that number wrong. So has who announces a part of a block: no block of it could be
-    /// written, nor be told of as a residual that was not.
+    /// asks for has that number wrong. So has who announces no whole number of sectors: of the last
+    /// one nothing could be written, nor be told of as a residual that was not.
     pub fn admit_data_out(
         &self,
         spec: &CommandSpec,
@@ -134,7 +137,9 @@ impl LogicalUnit {
         let needed_bytes = command.data_out_bytes(block_bytes);
         let field = match command {
             Command::Write { .. } | Command::WriteAndVerify { .. } => {
-                let is_whole = announced_bytes.is_multiple_of(block_bytes.into());
+                // Not by the block of this disk: libiscsi's suite announces 512 bytes for one of
+                // 4,096, and wants that answered GOOD, with the rest as a residual.
+                let is_whole = announced_bytes.is_multiple_of(SECTOR_BYTES);
                 return match is_whole || announced_bytes >= needed_bytes {
                     true => Ok(()),
                     false => Err(Sense::new(
