@@ -139,10 +139,9 @@ pub(crate) fn end_all_sessions(shared: &Shared, answered: &Rc<Session>) {
     }
 }
 
-/// Ends a session that lives on this core and waits until it is gone.
-pub(crate) async fn close_session(tsih: u16, why: Ending) {
+/// Ends a session that lives on this core.
+pub(crate) fn end_session(tsih: u16, why: &Ending) {
     if let Some(session) = session(tsih) {
-        session.end(&why);
-        session.wait_ended().await;
+        session.end(why);
     }
 }

@@ -4,6 +4,7 @@
 //! A connection too many is refused. Of logins too many the oldest gives way, of the address that
 //! has the most of them: whoever comes and says nothing keeps nobody else out.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -80,10 +81,13 @@ impl Inner {
         Ok((number, oldest))
     }
 
-    /// The address with the most unfinished logins.
+    /// The address with the most unfinished logins; of several, that with the oldest one.
     fn most_logins(&self) -> Option<IpAddr> {
-        let most = self.addresses.iter().max_by_key(|(_, own)| own.logins.len());
-        most.map(|(address, _)| *address)
+        let ranks = self.addresses.iter().filter_map(|(address, own)| {
+            let oldest = own.logins.front()?.number;
+            Some((own.logins.len(), Reverse(oldest), *address))
+        });
+        ranks.max().map(|(.., address)| address)
     }
 
     fn end_login(&mut self, address: IpAddr, number: u64) {
@@ -178,6 +182,17 @@ mod tests {
         assert!(enter(&mut doors, 4).is_err(), "six connections");
         doors.leave([192, 0, 2, 2].into());
         assert!(enter(&mut doors, 1).is_err(), "four of an address");
+    }
+
+    #[test]
+    fn among_equals_the_oldest_gives_way() {
+        for _ in 0..20 {
+            let mut doors = Inner::default();
+            for from in 1..4 {
+                assert_eq!(enter(&mut doors, from), Ok((u64::from(from), None)));
+            }
+            assert_eq!(enter(&mut doors, 4), Ok((4, Some(1))));
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod task;
 mod unit;
 
 pub use config::{Access, AllowRule, Config, Elsewhere, Limits, Redirect, TargetSpec, UnitSpec};
+pub use portal::REFUSALS_MAX;
 pub use server::{Server, ShutdownError, StartError};
 pub use targets::{TargetError, TargetInfo, Targets};
 pub use unit::ReservationsError;

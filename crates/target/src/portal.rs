@@ -15,8 +15,9 @@ use crate::shared::{Counted, Shared};
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: u16 = 1024;
 
-/// Connections that are told at the same time that they cannot come in; others are just closed.
-const REFUSALS_MAX: usize = 64;
+/// Connections that are told at the same time that they cannot come in, beside those that
+/// [`Limits`](crate::Limits) allows; others are just closed.
+pub const REFUSALS_MAX: usize = 16;
 
 /// Binds all portals on this core and starts accepting. Returns the addresses as bound.
 ///

@@ -83,7 +83,8 @@ fn core(args: &ServeArgs) -> ring::CoreConfig {
 /// The bounds that the user may move; the rest stays as the target has it. Connections leave files
 /// for disks and for commands: hosts must not lock the operator out.
 fn limits(args: &ServeArgs, more_files: usize) -> anyhow::Result<Limits> {
-    let more = more_files + usize::from(cores(args)) * CORE_FILES + SPARE_FILES;
+    let cores = usize::from(cores(args)) * CORE_FILES;
+    let more = more_files + cores + SPARE_FILES + target::REFUSALS_MAX;
     let room = files::connections(more, files::control_connections(CONNECTIONS_MAX));
     if room < CONNECTIONS_MIN {
         bail!(

@@ -15,12 +15,9 @@ use super::{Admission, Ends};
 use crate::conn::{self, Connection, Ending};
 use crate::doors;
 use crate::quiet::{LOGIN, SESSION, quietly};
-use crate::session::{Residence, Session, SessionKey};
+use crate::session::{Claim, Residence, Session, SessionKey, Turn};
 use crate::shared::Shared;
 use crate::targets::Found;
-
-/// How often a login tries to end the session before it; each try ends one.
-const REINSTATEMENTS_MAX: u32 = 4;
 
 /// Brings an accepted connection to its session and serves it to its end.
 pub(super) async fn settle(
@@ -29,7 +26,7 @@ pub(super) async fn settle(
     ends: Ends,
     admission: Admission,
     login: doors::Login,
-    accepted: Accepted,
+    mut accepted: Accepted,
 ) {
     // It has said who it is: from now on it keeps none out that has not.
     drop(login);
@@ -47,7 +44,8 @@ pub(super) async fn settle(
     };
     if !matches!(outcome.decision, SessionDecision::Join { .. }) {
         let Found::Served(target) = shared.targets.find(name.as_str()) else { return };
-        let reserved = reserve(shared, &key, &accepted).await;
+        let reserved = reserve(shared, &stream, &key, &mut accepted).await;
+        let outcome = &accepted.outcome;
         if let Err(why) = reserved {
             let who = describe(outcome, ends.peer);
             quietly!(LOGIN, warn, "{who} cannot log in: {why}");
@@ -87,8 +85,8 @@ fn limit_discovery(session: &Rc<Session>) {
 /// §11.13.5).
 async fn refuse(stream: &Stream, accepted: Accepted) {
     let mut header = accepted.header;
-    // No transit, no text, no session.
-    header[1] &= !0x80;
+    // No transit and no next stage, no text, no session.
+    header[1] &= 0x0c;
     header[5..8].fill(0);
     header[14..16].fill(0);
     header[36..38].copy_from_slice(&LoginStatus::SERVICE_UNAVAILABLE.0.to_be_bytes());
@@ -99,37 +97,67 @@ async fn refuse(stream: &Stream, accepted: Accepted) {
 /// disk may let it wait: not for ever, and only the newest login of each initiator port.
 async fn reserve(
     shared: &Arc<Shared>,
+    stream: &Stream,
     key: &SessionKey,
-    accepted: &Accepted,
+    accepted: &mut Accepted,
 ) -> Result<(), &'static str> {
     let outcome = &accepted.outcome;
-    let mut wait = None;
-    let deadline = ring::now() + shared.limits.login_timeout;
-    for _ in 0..REINSTATEMENTS_MAX {
-        let residence = Residence {
-            tsih: outcome.tsih,
-            core: ring::core_id(),
-            params: outcome.session,
-            cids: vec![outcome.cid],
-        };
-        if shared.registry.insert(key, residence) {
-            return Ok(());
-        }
-        let Some(old) = shared.registry.find(key) else { continue };
-        quietly!(SESSION, info, "{} is reinstated: its session before ends", key.initiator);
-        let home: usize = old.core.into();
-        let Some(core) = shared.cores().get(home).cloned() else { break };
-        let close = move || crate::core::close_session(old.tsih, Ending::SessionEnded);
-        let closed = pin!(crate::core::on_cores(vec![core], close));
-        let wait = wait.get_or_insert_with(|| shared.registry.wait(key));
-        let left = deadline.saturating_duration_since(ring::now());
-        match ring::timeout(left, select(closed, &mut wait.replaced)).await {
-            Some(Either::Left(_)) => {}
-            Some(Either::Right(_)) => return Err("a newer login takes its place"),
-            None => return Err("its session before does not end, as a disk does not answer"),
-        }
+    let residence = Residence {
+        tsih: outcome.tsih,
+        core: ring::core_id(),
+        params: outcome.session,
+        cids: vec![outcome.cid],
+    };
+    let (mut wait, old) = match shared.registry.claim(key, residence.clone()) {
+        Claim::Entered => return Ok(()),
+        Claim::TsihTaken => return Err("another session has its number"),
+        Claim::Waits(wait, old) => (wait, old),
+    };
+    quietly!(SESSION, info, "{} is reinstated: its session before ends", key.initiator);
+    // The registry tells when it has: nothing of a login that gives up stays behind on that core.
+    let home: usize = old.core.into();
+    if let Some(core) = shared.cores().get(home) {
+        core.run(move || crate::core::end_session(old.tsih, &Ending::SessionEnded));
     }
-    Err("it logs in faster than its sessions end")
+    match while_there(shared, stream, &mut accepted.rest, &mut wait.turn).await {
+        Waited::Over(Some(Turn::Free)) if wait.enter(residence) => Ok(()),
+        Waited::Over(_) => Err("a newer login takes its place"),
+        Waited::Gone => Err("it went away while its session before ended"),
+        Waited::TooLong => Err("its session before does not end, as a disk does not answer"),
+    }
+}
+
+/// How the waiting of a login ended.
+enum Waited<T> {
+    Over(T),
+    /// The peer went away.
+    Gone,
+    TooLong,
+}
+
+/// Waits for `event` as long as a login may take, and as long as its peer is there. Bytes that come
+/// meanwhile are for its session, and end the watch: a payload may have to be received past it, and
+/// a receive that was begun here would take its bytes.
+async fn while_there<T>(
+    shared: &Shared,
+    stream: &Stream,
+    rest: &mut Vec<u8>,
+    event: impl Future<Output = T>,
+) -> Waited<T> {
+    let gone = pin!(async {
+        if rest.is_empty() {
+            match stream.recv().await {
+                Ok(chunk) if !chunk.is_empty() => rest.extend_from_slice(&chunk),
+                Ok(_) | Err(_) => return,
+            }
+        }
+        std::future::pending::<()>().await;
+    });
+    match ring::timeout(shared.limits.login_timeout, select(pin!(event), gone)).await {
+        Some(Either::Left((value, _))) => Waited::Over(value),
+        Some(Either::Right(_)) => Waited::Gone,
+        None => Waited::TooLong,
+    }
 }
 
 /// Hands the connection to the core of its session.
@@ -155,11 +183,17 @@ fn move_to(
 
 /// Joins a session of this core. A connection of the same CID makes room first (connection
 /// reinstatement, RFC 7143 §6.3.4).
-async fn join(stream: Stream, ends: Ends, accepted: Accepted) {
+async fn join(stream: Stream, ends: Ends, mut accepted: Accepted) {
     let Some(session) = crate::core::session(accepted.outcome.tsih) else { return };
     if let Some(old) = session.connection(accepted.outcome.cid) {
         old.end(Ending::Replaced);
-        session.wait_without(&old).await;
+        let left = session.wait_without(&old);
+        let waited = while_there(&session.shared, &stream, &mut accepted.rest, left).await;
+        if !matches!(waited, Waited::Over(())) {
+            // The old connection is lost and has no successor: so is its session.
+            session.end(&Ending::SessionEnded);
+            return refuse(&stream, accepted).await;
+        }
     }
     // Others may have joined, or the session may have ended, since the login was accepted.
     let connections_max = session.params.max_connections as usize;

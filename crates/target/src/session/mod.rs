@@ -28,7 +28,7 @@ use crate::task::Task;
 use crate::unit::Unit;
 
 pub(crate) use early::{Due, EarlyPdu, EarlyPdus};
-pub(crate) use registry::{Registry, Residence, SessionKey};
+pub(crate) use registry::{Claim, Registry, Residence, SessionKey, Turn};
 
 /// How many tags of ended tasks are remembered, so that data that was under way for them is
 /// dropped without a complaint.

