@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use array::{Array, Level, OpenOptions, RingEnv};
+use array::{Array, BLOCK_BYTES, Level, OpenOptions, RingEnv};
 use block::testing::{Fault, Operation, Rule};
+use block::{BlockDevice, WriteFlags};
 
-use crate::common::{Shelf, all_online, bytes, read, run, sound, spec, until, write};
+use crate::common::{Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
 
 const CLUSTER: u64 = 64 << 10;
 /// One of each stripe changes, which makes several waves of parity updates: the redo area keeps
 /// the last two.
 const CLUSTERS: u64 = 128;
 const COLUMNS: u64 = 4;
+const MIB: usize = 1 << 20;
 /// Most of a cluster, so that it is changed where it lies.
 const CHANGED: usize = 48 << 10;
 /// Labels, and then the two records of checkpoints, which end before the redo area.
@@ -157,5 +159,52 @@ fn chunks_of_a_set_that_was_given_up_are_not_used_before_a_record_says_so() {
         for checkpoints in 0..6 {
             give_up_a_set(checkpoints).await;
         }
+    });
+}
+
+/// The newest batch of the journal on a disk: its number, and where on the disk it ends.
+async fn newest_batch(disk: &Arc<dyn BlockDevice>) -> (u64, u64) {
+    let mut newest = (0, 0);
+    for at in (0..disk.geometry().size_bytes()).step_by(MIB) {
+        let part = read(disk, at, MIB).await;
+        for (index, block) in part.chunks(BLOCK_BYTES).enumerate() {
+            if block.starts_with(b"DRYSJRNL") {
+                let number = u64::from_le_bytes(block[24..32].try_into().unwrap());
+                let blocks = u32::from_le_bytes(block[56..60].try_into().unwrap());
+                let end = at + (index as u64 + u64::from(blocks)) * BLOCK_BYTES as u64;
+                newest = newest.max((number, end));
+            }
+        }
+    }
+    newest
+}
+
+/// What an earlier life left behind the end of the journal fits there no more: each holder gets a
+/// batch of the new life before anything is served, and the word that nothing follows at the close.
+#[test]
+fn a_life_of_the_journal_has_a_begin_and_an_end() {
+    run(async {
+        let shelf = Shelf::new(2, 32);
+        let array = shelf.create(Level::Raid10).await;
+        array.create_volume(spec("v", 2)).await.unwrap();
+        write(&array.device("v").unwrap(), 0, &bytes(BLOCK_BYTES, 1)).await;
+        array.checkpoint().await.unwrap();
+        let disks = || shelf.0.iter().map(|disk| Arc::clone(disk) as Arc<dyn BlockDevice>);
+        let mut before = Vec::new();
+        for disk in disks() {
+            let (number, end) = newest_batch(&disk).await;
+            disk.write(end, data(&bytes(BLOCK_BYTES, 2)), WriteFlags::VOLATILE).await.unwrap();
+            before.push((number, end));
+        }
+        array.close().await.unwrap();
+        for (disk, (number, end)) in disks().zip(&before) {
+            assert_eq!(newest_batch(&disk).await, (*number, *end), "the close adds nothing");
+            assert!(read(&disk, *end, BLOCK_BYTES).await.iter().all(|byte| *byte == 0));
+        }
+        let array = shelf.open().await;
+        for (disk, (number, _)) in disks().zip(&before) {
+            assert!(newest_batch(&disk).await.0 > *number, "nothing is served before that");
+        }
+        array.close().await.unwrap();
     });
 }
