@@ -169,8 +169,8 @@ async fn newest_batch(disk: &Arc<dyn BlockDevice>) -> (u64, u64) {
         let part = read(disk, at, MIB).await;
         for (index, block) in part.chunks(BLOCK_BYTES).enumerate() {
             if block.starts_with(b"DRYSJRNL") {
-                let number = u64::from_le_bytes(block[24..32].try_into().unwrap());
-                let blocks = u32::from_le_bytes(block[56..60].try_into().unwrap());
+                let number = u64::from_le_bytes(block[24..32].try_into().expect("eight bytes"));
+                let blocks = u32::from_le_bytes(block[56..60].try_into().expect("four bytes"));
                 let end = at + (index as u64 + u64::from(blocks)) * BLOCK_BYTES as u64;
                 newest = newest.max((number, end));
             }
