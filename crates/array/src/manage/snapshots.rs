@@ -47,7 +47,7 @@ impl Array {
     /// Brings a volume back to what a snapshot holds. It must be offline.
     ///
     /// # Errors
-    /// [`ArrayError::NotOffline`] and those of names.
+    /// [`ArrayError::NotOffline`]; [`ArrayError::Lost`] while its disks are missing; those of names.
     pub async fn rollback(&self, volume: &str, snapshot: &str) -> Result<(), ArrayError> {
         let (id, version) = self.core.materialized(volume, snapshot).await?;
         {
@@ -60,6 +60,10 @@ impl Array {
         let name = snapshot.to_owned();
         let core = Arc::clone(&self.core);
         let result = self.core.request(move |tables, state| {
+            // What the journal keeps of it would come over what the snapshot holds.
+            if state.live.get(&id).is_some_and(|live| live.lost.is_some()) {
+                return Err(ArrayError::Lost);
+            }
             core.grant_record(state, VERSION_BYTES)?;
             let source = tables.versions.get(&version);
             let source = source.filter(|source| source.deleting_from_leaf.is_none());

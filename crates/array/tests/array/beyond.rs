@@ -88,6 +88,36 @@ fn what_a_lost_volume_that_is_purged_had_written_keeps_no_disk_from_leaving() {
 }
 
 #[test]
+fn a_volume_that_was_set_aside_is_not_rolled_back() {
+    run(async {
+        let shelf = Shelf::new(3, 32);
+        let array = shelf.create(Level::Raid5).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        write(&volume, 0, &bytes(MIB, 1)).await;
+        array.snapshot(&[("v", Some("s"))]).await.unwrap();
+        array.checkpoint().await.unwrap();
+        write(&volume, 4096, &bytes(4096, 2)).await;
+        [1, 2].into_iter().for_each(|disk| shelf.pull(disk));
+        drop(array.checkpoint().await);
+        drop(volume);
+        array.set_volume_online("v", false).await.unwrap();
+        // The journal still has what was written after the snapshot.
+        let refused = array.rollback("v", "s").await;
+        assert!(matches!(refused, Err(ArrayError::Lost)), "{refused:?}");
+        drop(array);
+        shelf.0.iter().for_each(|disk| disk.heal());
+        let array = shelf.open().await;
+        all_online(&array).await;
+        array.rollback("v", "s").await.unwrap();
+        array.set_volume_online("v", true).await.unwrap();
+        let volume = array.device("v").unwrap();
+        assert_eq!(read(&volume, 0, MIB).await, bytes(MIB, 1));
+        sound(&array).await;
+    });
+}
+
+#[test]
 fn a_snapshot_that_waits_is_kept_when_its_volume_is_set_aside() {
     run(async {
         let shelf = Shelf::new(4, 32);
