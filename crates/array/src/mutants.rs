@@ -37,6 +37,8 @@ pub enum Mutant {
     NoSequence,
     /// Drop the journal at the start of a checkpoint instead of at its end.
     EarlyTrim,
+    /// Take what a rebuild looked up for right, although the stripe was written since.
+    OldProof,
     /// Copy long runs in a rebuild without comparing them with their checksums.
     BlindRebuild,
     /// Use a freed column of a parity stripe again without proving its parity first.
@@ -49,6 +51,8 @@ pub enum Mutant {
     ForgetChanged,
     /// Do not note in the journal what the redo of a wave has put in place.
     ForgetRedone,
+    /// Remember what a checkpoint that did not end has put in a stripe that is written as new.
+    KeepRedone,
     /// Put a replacement in its member's place before the checkpoint that says so is durable.
     EarlyPromotion,
     /// Give a chunk that a set has left away while somebody still reads or writes it.
@@ -63,7 +67,7 @@ pub enum Mutant {
 
 #[cfg(feature = "mutants")]
 impl Mutant {
-    const ALL: [Self; 26] = [
+    const ALL: [Self; 28] = [
         Self::NoRedo,
         Self::NoGeneration,
         Self::EarlyChunks,
@@ -79,12 +83,14 @@ impl Mutant {
         Self::LateCredit,
         Self::NoSequence,
         Self::EarlyTrim,
+        Self::OldProof,
         Self::BlindRebuild,
         Self::BlindReuse,
         Self::BlindFlush,
         Self::ForgetWritten,
         Self::ForgetChanged,
         Self::ForgetRedone,
+        Self::KeepRedone,
         Self::EarlyPromotion,
         Self::EarlyLeave,
         Self::ForgetReaders,

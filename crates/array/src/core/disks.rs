@@ -27,7 +27,7 @@ impl Core {
 
     /// The same for stripes.
     pub(crate) fn touch_stripes(&self, stripes: impl Iterator<Item = Stripe>) {
-        self.touched.add(stripes);
+        self.touched.change(stripes);
     }
 
     /// Makes durable what was written so far.

@@ -3,13 +3,16 @@
 //! Maps lead from volumes to places; whoever copies, proves or repairs a stripe needs the way back.
 //! It is found by a walk over all maps, as of the moment when the walk begins. Afterwards a place
 //! may get other contents: so a checksum that does not match proves nothing by itself. Either the
-//! right contents turn up elsewhere, or [`look_up`](super::Core::look_up) says what holds now.
+//! right contents turn up elsewhere, or [`look_up`](super::Core::look_up) says what holds now. And one
+//! that matches proves nothing where a [`Witness`] tells that the stripe was written meanwhile: a disk
+//! may have gone back to what was there before.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::{Core, Redone, State};
+use super::{Core, Redone, State, Witness};
 use crate::error::ArrayError;
+use crate::mutants::{self, Mutant};
 use crate::overlay::Base;
 use crate::raid::Set;
 use crate::tree::{self, Root, Seen, leaf};
@@ -46,6 +49,8 @@ pub(crate) struct Knowledge {
     pages: HashMap<(SetId, u32), u32>,
     /// As long as somebody reads, pages that are freed are not written over.
     _readers: Option<Arc<()>>,
+    /// What is written to these stripes since before the walk.
+    witness: Option<Arc<Witness>>,
 }
 
 impl Knowledge {
@@ -57,6 +62,18 @@ impl Knowledge {
         }
         let columns = self.stripes.get(&(set.id(), stripe))?;
         columns.iter().find(|(other, _)| *other == column).map(|(_, known)| known.crcs[row])
+    }
+
+    /// The same with a witness of what it tells of, from before the walk.
+    pub(crate) fn beside(self, witness: Arc<Witness>) -> Self {
+        Self { witness: Some(witness), ..self }
+    }
+
+    /// How often a stripe that has a witness was about to be written since the walk began: what is known
+    /// of it may be what was there before.
+    pub(crate) fn changes(&self, set: &Set, stripe: u32) -> u64 {
+        let witness = self.witness.as_ref().filter(|_| !mutants::is(Mutant::OldProof));
+        witness.map_or(0, |witness| witness.count((set.id(), stripe)))
     }
 
     /// What is known of the clusters of a stripe.

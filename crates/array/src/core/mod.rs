@@ -31,7 +31,7 @@ pub(crate) use record::{RecordRoom, VERSION_BYTES, VOLUME_BYTES, taken_bytes};
 pub(crate) use sets::{Sets, until_done};
 pub(crate) use space::{Image, Space};
 pub(crate) use state::{Asker, Limbo, Live, Redone, Request, State, Wanted};
-pub(crate) use touched::{Stripe, Touched};
+pub(crate) use touched::{Stripe, Touched, Witness};
 
 /// Before what failed for a passing reason is tried again.
 pub(crate) const RETRY: Duration = Duration::from_millis(1);

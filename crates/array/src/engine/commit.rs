@@ -117,6 +117,7 @@ impl Checkpoint {
             state.space.change_kept(level, clusters, 0);
         }
         state.adopt_volumes();
+        core.touched.recorded();
         let readers = std::mem::take(&mut state.readers);
         let mut places = std::mem::take(&mut self.freed);
         let mut pages = std::mem::take(&mut self.freed_pages);

@@ -27,6 +27,8 @@ pub struct Refreshed {
     pub left: u32,
     /// Copies that turned out to be wrong on disks that should have been a help.
     pub heals: Vec<Heal>,
+    /// The proof was not current any more: nothing was done.
+    pub is_outdated: bool,
 }
 
 /// What the caller knows of the data of a stripe.
@@ -37,11 +39,14 @@ pub struct Proof<'a> {
     pub crcs: Crcs<'a>,
     /// They were looked up anew: what does not match is lost.
     pub is_sure: bool,
+    /// Nobody has written, or is about to write, other contents since the checksums were looked up;
+    /// asked while the stripe is locked.
+    pub is_current: &'a dyn Fn() -> bool,
 }
 
 impl Proof<'static> {
     /// Nothing lives there that could be proved.
-    pub const NOTHING: Self = Self { crcs: NO_CRCS, is_sure: true };
+    pub const NOTHING: Self = Self { crcs: NO_CRCS, is_sure: true, is_current: &|| true };
 }
 
 impl std::fmt::Debug for Proof<'_> {
@@ -70,6 +75,10 @@ impl Raid {
             return Ok(refreshed);
         }
         let _guard = self.locks.lock(set, stripe).await;
+        if !(proof.is_current)() {
+            refreshed.is_outdated = true;
+            return Ok(refreshed);
+        }
         let written = set.written(stripe);
         for (strip, seat) in set.stale_holders(stripe) {
             let disk = self.disks().get(seat.disk).filter(|disk| disk.is_writable());

@@ -36,10 +36,14 @@ impl Raid {
         set: &Set,
         stripes: Range<u32>,
         crcs: &dyn Fn(u32, usize, usize) -> Option<u32>,
+        is_current: &dyn Fn(u32) -> bool,
     ) -> bool {
         let mut guards = Vec::with_capacity(stripes.len());
         for stripe in stripes.clone() {
             guards.push(self.locks.lock(set, stripe).await);
+        }
+        if !stripes.clone().all(is_current) {
+            return false;
         }
         let Some((member, seat)) = self.common_target(set, &stripes) else { return false };
         let Some(sources) = self.sources(set, &stripes, (member, seat)) else { return false };

@@ -19,7 +19,7 @@ use crate::overlay::{Base, Block};
 use crate::raid::{Access, Heal, Left, Proof, ReadError, Seat, Set};
 use crate::space::{Kind, width};
 use crate::volume::Of;
-use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId, Place, SetId};
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, DiskId, Place, SetId};
 
 /// Neighbouring stripes that are read and written at once, so that disks seldom seek: 4 MiB of a
 /// disk, or 1 MiB where parity is computed or hosts want the disks too.
@@ -56,6 +56,10 @@ impl Outcome {
         self.is_unsure |= other.is_unsure;
     }
 }
+
+/// What was looked up of a stripe since the maps were walked, by column and row: checksums, and `None`
+/// for what the journal has and cannot put in its place before the stripe is well.
+type Newer = HashMap<(usize, usize), Option<u32>>;
 
 /// How many of these runs can be known at the same time.
 fn group_len(work: &[Run]) -> usize {
@@ -291,8 +295,10 @@ impl Core {
         let mut sets: Vec<Arc<Set>> = work.iter().map(|(set, _)| Arc::clone(set)).collect();
         sets.sort_by_key(|set| set.id());
         sets.dedup_by_key(|set| set.id());
+        let witness = self.touched.watch(wanted.clone());
         let known = self.knowledge(&sets, &|set, stripe| wanted.contains(&(set, stripe))).await;
-        known.map_err(|error| tracing::error!("what is to be restored is not known: {error}")).ok()
+        let known = known.map_err(|error| tracing::error!("what to restore is not known: {error}"));
+        known.ok().map(|known| known.beside(witness))
     }
 
     async fn refresh_step(
@@ -320,11 +326,12 @@ impl Core {
     ) -> Outcome {
         let len_max = if is_short { SHORT_RUN_STRIPES } else { RUN_STRIPES };
         let crc_of = |stripe: u32, column: usize, row: usize| known.crc(set, stripe, column, row);
+        let is_current = |stripe: u32| known.changes(set, stripe) == 0;
         let mut outcome = Outcome::default();
         for from in run.clone().step_by(len_max as usize) {
             let part = from..run.end.min(from + len_max);
             self.touched.add(part.clone().map(|stripe| (set.id(), stripe)));
-            if self.raid.refresh_run(set, part.clone(), &crc_of).await {
+            if self.raid.refresh_run(set, part.clone(), &crc_of, &is_current).await {
                 outcome.refreshed += part.len() as u64;
                 continue;
             }
@@ -344,23 +351,28 @@ impl Core {
         if self.is_dead(set, stripe) {
             return Outcome { refreshed: 1, ..Outcome::default() };
         }
-        if self.has_unknown(set, stripe, known) {
-            return Outcome { is_unsure: true, ..Outcome::default() };
+        let unsure = Outcome { is_unsure: true, ..Outcome::default() };
+        let changes = known.changes(set, stripe);
+        if self.has_unknown(set, stripe, known, changes > 0) {
+            return unsure;
+        }
+        let mut newer = Newer::new();
+        if changes > 0 {
+            let columns = known.columns(set.id(), stripe).iter().map(|(column, _)| *column);
+            let all = columns.flat_map(|column| (0..CLUSTER_BLOCKS).map(move |row| (column, row)));
+            if self.look_anew(set, stripe, known, (all.collect(), &mut newer)).await.is_none() {
+                return unsure;
+            }
         }
         self.touched.add([(set.id(), stripe)]);
-        // What was looked up since the maps were walked.
-        let mut newer: HashMap<(usize, usize), u32> = HashMap::new();
-        // What the journal has and cannot put in its place before the stripe is well.
-        let mut journalled: HashSet<(usize, usize)> = HashSet::new();
+        let is_current = || known.changes(set, stripe) == changes;
         let mut is_sure = false;
         for _ in 0..LOOKS_MAX {
             let crc_of = |column: usize, row: usize| {
-                if journalled.contains(&(column, row)) {
-                    return None;
-                }
-                newer.get(&(column, row)).copied().or_else(|| known.crc(set, stripe, column, row))
+                let looked_up = newer.get(&(column, row)).copied();
+                looked_up.unwrap_or_else(|| known.crc(set, stripe, column, row))
             };
-            let proof = Proof { crcs: &crc_of, is_sure };
+            let proof = Proof { crcs: &crc_of, is_sure, is_current: &is_current };
             let refreshed = match self.raid.refresh_stripe(set, stripe, proof).await {
                 Ok(refreshed) => refreshed,
                 Err(ReadError::Later(_)) => {
@@ -369,34 +381,55 @@ impl Core {
                 }
                 Err(_) => return Outcome::default(),
             };
+            if refreshed.is_outdated {
+                return unsure;
+            }
             self.queue_wrong(set, refreshed.heals, known).await;
             if refreshed.unproved.is_empty() || is_sure {
                 let lost = refreshed.unproved.len() as u64;
                 let refreshed = u64::from(refreshed.left == 0);
                 return Outcome { refreshed, lost, is_unsure: false };
             }
-            is_sure = true;
-            for (column, row) in refreshed.unproved {
-                let Some(crc) = self.expected(set, (stripe, column), row, known).await else {
-                    if self.is_left_to_journal(set, (stripe, column), row, known) {
-                        journalled.insert((column, row));
-                        continue;
-                    }
-                    return Outcome { is_unsure: true, ..Outcome::default() };
-                };
-                let before = newer.insert((column, row), crc);
-                let before = before.or_else(|| known.crc(set, stripe, column, row));
-                is_sure &= before == Some(crc);
+            let rows = (refreshed.unproved, &mut newer);
+            match self.look_anew(set, stripe, known, rows).await {
+                Some(are_as_before) => is_sure = are_as_before,
+                None => return unsure,
             }
         }
-        Outcome { is_unsure: true, ..Outcome::default() }
+        unsure
     }
 
-    /// Whether something came into a stripe of parity since the maps were walked: what it must be is
-    /// not known, and it is not nobody's.
-    fn has_unknown(&self, set: &Set, stripe: u32, known: &Knowledge) -> bool {
-        if set.shape().parity() == 0 {
+    /// Looks up what these blocks of a stripe must be now. Whether that is what they were taken to have
+    /// to be; `None` when it cannot be said.
+    async fn look_anew(
+        self: &Arc<Self>,
+        set: &Set,
+        stripe: u32,
+        known: &Knowledge,
+        (blocks, newer): (Vec<(usize, usize)>, &mut Newer),
+    ) -> Option<bool> {
+        let mut are_as_before = true;
+        for (column, row) in blocks {
+            let crc = self.expected(set, (stripe, column), row, known).await;
+            if crc.is_none() && !self.is_left_to_journal(set, (stripe, column), row, known) {
+                return None;
+            }
+            let before = newer.insert((column, row), crc);
+            let before = before.unwrap_or_else(|| known.crc(set, stripe, column, row));
+            are_as_before &= crc.is_none() || before == crc;
+        }
+        Some(are_as_before)
+    }
+
+    /// Whether something came into a stripe since the maps were walked that is somebody's and not known.
+    /// Copies of what nobody knows are as good as each other, as long as they were not `changed`.
+    fn has_unknown(&self, set: &Set, stripe: u32, known: &Knowledge, changed: bool) -> bool {
+        if set.shape().parity() == 0 && !changed {
             return false;
+        }
+        if set.level().is_none() {
+            // Pages that are new are not known.
+            return changed;
         }
         let columns = known.columns(set.id(), stripe);
         let state = self.lock();

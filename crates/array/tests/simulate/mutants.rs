@@ -103,8 +103,13 @@ fn runs_of_a_rebuild_copied_without_a_look() {
 }
 
 #[test]
+fn a_rebuild_that_proves_by_what_was_there_before() {
+    is_found(Mutant::OldProof, &[Theme::Rot], 15955);
+}
+
+#[test]
 fn a_checkpoint_that_goes_on_after_flushes_failed() {
-    is_found(Mutant::BlindFlush, &[Theme::Passing], 184);
+    is_found(Mutant::BlindFlush, &[Theme::Passing], 272);
 }
 
 #[test]

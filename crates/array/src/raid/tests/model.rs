@@ -216,7 +216,7 @@ impl History {
     async fn refresh(&mut self, stripe: u32) {
         let known = self.known(stripe);
         let before = self.rig.set.stale(stripe);
-        let proof = Proof { crcs: &known, is_sure: false };
+        let proof = Proof { crcs: &known, is_sure: false, ..Proof::NOTHING };
         let done = self.rig.raid.refresh_stripe(&self.rig.set, stripe, proof).await.unwrap();
         assert_eq!(done.unproved, []);
         self.heals.extend(done.heals);

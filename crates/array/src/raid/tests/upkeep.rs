@@ -1,7 +1,8 @@
 //! Heal, rebuild, resync and scrub.
 
-use super::*;
+use std::task::{Context, Waker};
 
+use super::*;
 use crate::raid::{Heal, Healed, Scrubbed, WriteError};
 
 fn redundant() -> impl Iterator<Item = (Option<Level>, u16)> {
@@ -93,7 +94,7 @@ fn what_a_disk_missed_does_not_come_back_from_it() {
                     let healed = rig.raid.heal(&rig.set, &heal).await.unwrap();
                     assert!(matches!(healed, Healed::NoSource | Healed::NotWritten), "{level:?}");
                 }
-                let proof = Proof { crcs: &old, is_sure: false };
+                let proof = Proof { crcs: &old, is_sure: false, ..Proof::NOTHING };
                 let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
                 let is_known = done.left == 0 && done.unproved.is_empty();
                 assert!(is_known || done.unproved == [(0, 4)], "{level:?} {away} {done:?}");
@@ -103,7 +104,7 @@ fn what_a_disk_missed_does_not_come_back_from_it() {
                     (0, 4) => Some(crcs(slot, 4, &[4711])[0]),
                     other => old(other.0, other.1),
                 };
-                let proof = Proof { crcs: &all, is_sure: true };
+                let proof = Proof { crcs: &all, is_sure: true, ..Proof::NOTHING };
                 let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
                 assert_eq!((done.left, done.unproved), (0, vec![]), "{level:?} {away}");
                 for other in (0..usize::from(members)).filter(|other| *other != away) {
@@ -213,6 +214,39 @@ fn a_replacement_that_fails_stays_stale() {
 }
 
 #[test]
+fn a_proof_of_what_was_there_before_restores_nothing() {
+    on_a_core(async {
+        for (level, members) in redundant() {
+            let (rig, columns) = filled(level, members).await;
+            let member = usize::from(members) - 1;
+            rig.raid.disks().remove(DiskId(members - 1));
+            appoint(&rig, member);
+            let known = rig.known(1, 10);
+            let asked = std::cell::Cell::new(0);
+            let is_current = || {
+                asked.set(asked.get() + 1);
+                let lock = std::pin::pin!(rig.raid.locks.lock(&rig.set, 1));
+                let poll = lock.poll(&mut Context::from_waker(Waker::noop()));
+                assert!(poll.is_pending(), "nobody can write it after the answer");
+                false
+            };
+            let proof = Proof { crcs: &known, is_sure: true, is_current: &is_current };
+            let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+            assert!(done.is_outdated && done.written_bytes == 0, "{level:?} {done:?}");
+            let run = |_: u32, column: usize, row: usize| known(column, row);
+            let is_first = |stripe: u32| stripe == 0;
+            assert!(!rig.raid.refresh_run(&rig.set, 0..2, &run, &is_first).await, "{level:?}");
+            assert!(
+                rig.set.stale(0) != 0 && rig.set.stale(1) != 0,
+                "{level:?}: nothing is restored"
+            );
+            assert_eq!(asked.get(), 1);
+            expect_all(&rig, &columns).await;
+        }
+    });
+}
+
+#[test]
 fn what_cannot_be_read_is_lost_alone_in_a_rebuild() {
     on_a_core(async {
         let (rig, _) = filled(Some(Level::Raid1), 2).await;
@@ -221,7 +255,7 @@ fn what_cannot_be_read_is_lost_alone_in_a_rebuild() {
         rig.raid.disks().remove(DiskId(1));
         rig.set.set_replacement(1, Seat { disk: DiskId(2), chunk: 1 }).unwrap();
         let known = rig.known(1, 10);
-        let proof = Proof { crcs: &known, is_sure: true };
+        let proof = Proof { crcs: &known, is_sure: true, ..Proof::NOTHING };
         let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
         assert_eq!((done.unproved, done.written_bytes), (vec![(0, 4)], 15 * 4096));
         rig.raid.disks().remove(DiskId(0));
@@ -326,14 +360,14 @@ fn a_rebuild_takes_nothing_that_is_not_proved() {
                     rig.known(stripe, u64::from(stripe) * 10)(column, row)
                 };
                 for stripe in 0..STRIPES - 1 {
-                    rig.raid.refresh_run(&rig.set, stripe..stripe + 1, &known).await;
+                    rig.raid.refresh_run(&rig.set, stripe..stripe + 1, &known, &|_| true).await;
                 }
                 for stripe in 0..STRIPES {
                     let is_filled = stripe < STRIPES - 1;
                     let crc_of = |column: usize, row: usize| {
                         is_filled.then(|| known(stripe, column, row))?
                     };
-                    let proof = Proof { crcs: &crc_of, is_sure: false };
+                    let proof = Proof { crcs: &crc_of, is_sure: false, ..Proof::NOTHING };
                     let done = rig.raid.refresh_stripe(&rig.set, stripe, proof).await.unwrap();
                     assert_eq!((done.left, done.unproved), (0, vec![]), "{level:?} {rotten}");
                     for heal in done.heals {
@@ -368,7 +402,10 @@ fn of_two_parities_the_one_that_rotted_does_not_decide_what_a_freed_column_gets(
             rig.corrupt(1, parity, 6);
             appoint(&rig, member);
             let run = |_: u32, column: usize, row: usize| known(column, row);
-            assert!(!rig.raid.refresh_run(&rig.set, 1..2, &run).await, "nothing proves it");
+            assert!(
+                !rig.raid.refresh_run(&rig.set, 1..2, &run, &|_| true).await,
+                "nothing proves it"
+            );
             replace(&rig, &known).await;
             // The parity that is right still gives the column that lives, whoever goes.
             rig.lose(&[rig.place(1, 0, 0).0, rig.place(1, parity, 0).0]);
@@ -385,7 +422,7 @@ fn appoint(rig: &Rig, member: usize) {
 
 /// Gives the replacement stripe 1, knowing what `known` says, and the others, and lets it take over.
 async fn replace(rig: &Rig, known: Crcs<'_>) {
-    let proof = Proof { crcs: known, is_sure: true };
+    let proof = Proof { crcs: known, is_sure: true, ..Proof::NOTHING };
     rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
     for stripe in [0, 2, 3] {
         rig.raid.refresh_stripe(&rig.set, stripe, Proof::NOTHING).await.unwrap();
@@ -445,7 +482,7 @@ fn a_parity_that_rotted_does_not_follow_to_the_disk_that_replaces_its_own() {
             (0..CLUSTER_BLOCKS).for_each(|row| _ = rig.corrupt(1, columns.len(), row));
             rig.set.set_replacement(member, Seat { disk: DiskId(members), chunk: 1 }).unwrap();
             let known = rig.known(1, 10);
-            let proof = Proof { crcs: &known, is_sure: true };
+            let proof = Proof { crcs: &known, is_sure: true, ..Proof::NOTHING };
             rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
             // Whoever changes a block knows nothing of the other columns.
             let own = |column: usize, row: usize| (column == 0).then(|| known(column, row))?;
@@ -480,7 +517,7 @@ fn what_does_not_match_is_left_out_until_it_is_sure() {
         rig.set.set_replacement(away, Seat { disk: DiskId(3), chunk: 1 }).unwrap();
         rig.corrupt(1, 1, 4);
         let known = rig.known(1, 10);
-        let mut proof = Proof { crcs: &known, is_sure: false };
+        let mut proof = Proof { crcs: &known, is_sure: false, ..Proof::NOTHING };
         let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
         assert_eq!((done.left, done.unproved, done.written_bytes), (1, vec![(0, 4)], 0));
         proof.is_sure = true;
@@ -528,7 +565,7 @@ fn a_rebuild_beside_a_checkpoint_loses_no_block_of_others() {
             let changes = [change(1, 4, &[4711])];
             let update = rig.raid.plan_update(&rig.set, 1, &changes, &all).await.unwrap();
             rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
-            let proof = Proof { crcs: &all, is_sure: true };
+            let proof = Proof { crcs: &all, is_sure: true, ..Proof::NOTHING };
             let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
             assert_eq!((done.left, done.unproved), (0, vec![]), "{level}");
             assert!(columns.len() > 1);
