@@ -10,8 +10,9 @@ use ring::Data;
 use super::Checkpoint;
 use super::destage::Target;
 use super::merge::{Fresh, InPlace, Written};
-use crate::core::{Stripe, until_done};
+use crate::core::{State, Stripe, until_done};
 use crate::error::ArrayError;
+use crate::mutants::{self, Mutant};
 use crate::raid::{Change, WriteError};
 use crate::tree::leaf::Entry;
 use crate::{CLUSTER_BLOCKS, Place};
@@ -122,13 +123,11 @@ impl Checkpoint {
         let mut updates = Vec::new();
         let mut whole = Vec::new();
         for (stripe, writes) in stripes {
-            // Nothing but what is written now lies in it: nothing can be lost.
-            let is_empty = {
-                let state = self.core.lock();
-                let slots = state.space.pool.slots(stripe.0).expect("places lie in sets");
-                slots.is_opened(stripe.1) && slots.taken_in(stripe.1) as usize == writes.fresh
+            let list = if self.core.lock().begins_anew(stripe, writes.fresh) {
+                &mut whole
+            } else {
+                &mut updates
             };
-            let list = if is_empty { &mut whole } else { &mut updates };
             list.push((stripe, writes));
         }
         let core = &self.core;
@@ -141,6 +140,21 @@ impl Checkpoint {
         });
         all_done(whole).await?;
         self.update_stripes(updates).await
+    }
+}
+
+impl State {
+    /// Whether nothing but `fresh` new clusters lies in a stripe, so that nothing can be lost when it is
+    /// written as if it were new. What a checkpoint that did not end has put there is gone then.
+    fn begins_anew(&mut self, stripe: Stripe, fresh: usize) -> bool {
+        let slots = self.space.pool.slots(stripe.0).expect("places lie in sets");
+        let is_empty = slots.is_opened(stripe.1) && slots.taken_in(stripe.1) as usize == fresh;
+        if is_empty && !mutants::is(Mutant::KeepRedone) {
+            let all = (stripe.0, stripe.1, 0)..=(stripe.0, stripe.1, usize::MAX);
+            let gone: Vec<_> = self.redone.range(all).map(|(key, _)| *key).collect();
+            gone.iter().for_each(|key| _ = self.redone.remove(key));
+        }
+        is_empty
     }
 }
 

@@ -112,6 +112,40 @@ fn what_a_checkpoint_without_its_record_put_in_place_is_known_beside_a_missing_d
 }
 
 #[test]
+fn what_a_checkpoint_without_its_record_put_where_others_are_written_now_is_forgotten() {
+    run(async {
+        let pattern = |of: u64| bytes(CLUSTER as usize, of as u8);
+        for away in 0..5 {
+            let shelf = Shelf::new(5, 32);
+            let array = shelf.create(Level::Raid5).await;
+            array.create_volume(spec("a", 8)).await.expect("it works");
+            array.create_volume(spec("b", 8)).await.expect("it works");
+            let (a, b) = (array.device("a").expect("a"), array.device("b").expect("b"));
+            write(&a, 0, &pattern(10)).await;
+            write(&b, 0, &pattern(20)).await;
+            // The cluster of `a` begins a stripe, that of `b` joins it.
+            checkpoint_but_its_record(&shelf, &array).await;
+            // The next time there are two of `a`: the second takes the place of that of `b`.
+            write(&a, CLUSTER, &pattern(30)).await;
+            drop((a, b, array));
+            shelf.0.iter().for_each(|disk| disk.heal());
+            let mut members = shelf.members();
+            members.remove(away);
+            let opened = Array::open(Arc::new(RingEnv), members, OpenOptions::default()).await;
+            let array = opened.expect("one may be away");
+            nothing_was_wrong(&array);
+            let (a, b) = (array.device("a").expect("a"), array.device("b").expect("b"));
+            for (device, at, of) in [(&a, 0, 10), (&a, CLUSTER, 30), (&b, 0, 20)] {
+                assert!(
+                    read(device, at, CLUSTER as usize).await == pattern(of),
+                    "{of} without {away}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
 fn what_a_disk_missed_of_a_checkpoint_without_its_record_it_is_given() {
     run(async {
         let shelf = interrupted(Some(4)).await;
