@@ -447,14 +447,16 @@ impl Core {
         }
         let busy = state.space.pool.busy_disks(kind);
         let Space { chunks, .. } = &mut state.space;
-        let chosen = match seats {
+        let mut chosen = match seats {
             0 => chunks.allocate_apart(width, &busy).or_else(|| chunks.allocate(width, &[])),
-            _ => chunks.allocate_seats(width, seats),
+            _ => chunks.allocate_seats(width, seats, spare),
         };
-        let chosen = match spare && seats == 0 {
-            true => chosen.or_else(|| state.space.allocate_spare(width)),
-            false => chosen,
-        };
+        if spare && seats == 0 {
+            chosen = chosen.or_else(|| state.space.allocate_spare(width));
+        }
+        if spare && kind == Kind::Metadata {
+            chosen = chosen.or_else(|| state.space.allocate_beside_away());
+        }
         let Some(chunks) = chosen else { return false };
         let level = match kind {
             Kind::Metadata => None,
@@ -501,6 +503,13 @@ impl Core {
 }
 
 impl Space {
+    /// Chunks for metadata where too few of the disks that are there have one left: they are on as many
+    /// as possible, and the copies that are missing come onto disks that are away when they are back.
+    fn allocate_beside_away(&mut self) -> Option<Vec<(DiskId, u32)>> {
+        let width = width(Kind::Metadata, self.chunks.disks_open() + self.chunks.disks_away())?;
+        (1..width).find_map(|seats| self.chunks.allocate_seats(width, seats, true))
+    }
+
     /// Chunks of different disks, of those that are kept for rebuilds too.
     fn allocate_spare(&mut self, width: usize) -> Option<Vec<(DiskId, u32)>> {
         let mut chunks: Vec<(DiskId, u32)> = Vec::with_capacity(width);

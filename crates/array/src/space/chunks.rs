@@ -177,13 +177,18 @@ impl Chunks {
     }
 
     /// As [`allocate`](Self::allocate) where too few disks are there: `seats` of the chunks are of
-    /// disks that are away.
-    pub fn allocate_seats(&mut self, width: usize, seats: usize) -> Option<Vec<(DiskId, u32)>> {
+    /// disks that are away. May use what is kept for rebuilds if it `may_spare` that.
+    pub fn allocate_seats(
+        &mut self,
+        width: usize,
+        seats: usize,
+        may_spare: bool,
+    ) -> Option<Vec<(DiskId, u32)>> {
         assert!(seats < width, "somebody is there");
         let there = width - seats;
         let (mut here, mut away) = (self.candidates(&[]), self.candidates_of(Gives::Seats));
         let is_room = here.len() >= there && away.len() >= seats;
-        if !is_room || self.free() < self.spare_chunks + there as u64 {
+        if !is_room || !may_spare && self.free() < self.spare_chunks + there as u64 {
             return None;
         }
         here.sort_by(Candidate::by_share);
@@ -191,7 +196,8 @@ impl Chunks {
         let mut rest = here.clone();
         rest[..there].iter_mut().for_each(|disk| disk.free -= 1);
         let (spare_sets, spare_width) = self.spare_sets;
-        if spare_sets > 0 && sets_possible(&rest, spare_width.min(self.disks_open())) < spare_sets {
+        let spare_width = spare_width.min(self.disks_open());
+        if !may_spare && spare_sets > 0 && sets_possible(&rest, spare_width) < spare_sets {
             return None;
         }
         let chosen = here[..there].iter().chain(&away[..seats]);
@@ -441,13 +447,15 @@ mod tests {
         assert_eq!((chunks.disks_open(), chunks.disks_away(), chunks.free()), (2, 1, 8));
         assert_eq!(chunks.allocate(3, &[]), None);
         assert_eq!(chunks.sets_possible_with_seats(3, 1), 2);
-        let set = chunks.allocate_seats(3, 1).unwrap();
+        let set = chunks.allocate_seats(3, 1, false).unwrap();
         assert_eq!(set.iter().map(|(disk, _)| disk.0).max(), Some(2));
         chunks.set_spare(5);
-        assert_eq!(chunks.allocate_seats(3, 1), None, "that would be of what is kept");
+        assert_eq!(chunks.allocate_seats(3, 1, false), None, "that would be of what is kept");
+        let kept = chunks.clone().allocate_seats(3, 1, true);
+        assert!(kept.is_some(), "which is better than that nothing goes on");
         chunks.set_spare(0);
-        assert!(chunks.allocate_seats(3, 1).is_some());
-        assert_eq!(chunks.allocate_seats(3, 1), None, "the one that is away is full");
+        assert!(chunks.allocate_seats(3, 1, false).is_some());
+        assert_eq!(chunks.allocate_seats(3, 1, false), None, "the one that is away is full");
         assert_eq!(chunks.allocate_one(&[DiskId(0), DiskId(1)]), None, "nothing moves there");
     }
 

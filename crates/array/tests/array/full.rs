@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use array::{Array, Level};
+use array::{Array, Level, OpenOptions, RingEnv};
 use block::{BlockDevice, BlockError, WriteFlags};
 
-use crate::common::{Shelf, bytes, data, read, run, sound, spec, write};
+use crate::common::{Shelf, all_online, bytes, data, read, run, sound, spec, write};
 
 const CLUSTER: u64 = 64 << 10;
 /// More than the chunks that are kept for metadata could give.
@@ -190,5 +190,49 @@ fn a_thick_volume_that_is_made_beside_writers_has_room_for_all_of_it() {
         );
         sound(&array).await;
         array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn maps_find_room_when_only_one_of_the_disks_that_are_left_has_some() {
+    run(async {
+        let mut shelf = Shelf::new(4, 24);
+        shelf.0[2] = Shelf::new(1, 16).0.remove(0);
+        let array = shelf.create(Level::Raid6).await;
+        array.create_volume(spec("v", 16)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        let mut clusters = 0;
+        // Sets come to all of the small disk, and no page of a map is anywhere yet.
+        while array.disks()[2].used_bytes < 8 << 20 {
+            write(&volume, clusters * CLUSTER, &bytes(CLUSTER as usize, clusters as u8)).await;
+            clusters += 1;
+        }
+        drop((volume, array));
+        let mut members = shelf.members();
+        members.remove(3);
+        members.remove(1);
+        let opened = Array::open(Arc::new(RingEnv), members, OpenOptions::default()).await;
+        let array = opened.expect("two may be away");
+        let volume = array.device("v").unwrap();
+        for cluster in 0..clusters {
+            let found = read(&volume, cluster * CLUSTER, CLUSTER as usize).await;
+            assert!(found == bytes(CLUSTER as usize, cluster as u8), "cluster {cluster}");
+        }
+        drop((volume, array));
+        // The maps get their other copies when the disks are back.
+        let array = shelf.open().await;
+        all_online(&array).await;
+        shelf.pull(0);
+        let volume = array.device("v").unwrap();
+        for cluster in 0..clusters {
+            let found = read(&volume, cluster * CLUSTER, CLUSTER as usize).await;
+            assert!(found == bytes(CLUSTER as usize, cluster as u8), "cluster {cluster}");
+        }
+        array.checkpoint().await.unwrap();
+        drop((volume, array));
+        let mut members = shelf.members();
+        members.remove(0);
+        let opened = Array::open(Arc::new(RingEnv), members, OpenOptions::default()).await;
+        sound(&opened.expect("one may be away")).await;
     });
 }
