@@ -78,14 +78,21 @@ pub(crate) struct UpArgs {
     #[arg(long, help_heading = "Array")]
     pub(crate) accept_missing: bool,
 
-    /// Where the member keeps what it remembers: its disks, persistent reservations, and files
-    /// that are its disks.
+    /// Where the member keeps what it remembers: its disks, who may log in, persistent
+    /// reservations, and files that are its disks.
     ///
     /// It is made if it is missing. Without this option it is /var/lib/drystone for root, else
     /// $XDG_STATE_HOME/drystone or ~/.local/state/drystone.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     #[arg(env = "DRYSTONE_DATA", hide_env_values = true, help_heading = "Array")]
     pub(crate) data: Option<PathBuf>,
+
+    /// Serve without the CHAP secret or the rules (--allow) of an earlier start.
+    ///
+    /// The member remembers that there were some, and refuses to start without them: no restart opens
+    /// it to more hosts by mistake. This option makes it forget those that are not given now.
+    #[arg(long, help_heading = "Access")]
+    pub(crate) open_access: bool,
 
     /// How the names of all targets begin; a colon and the volume's name follow [default:
     /// iqn.2026-11.dev.drystone: and eight digits of the array's ID].

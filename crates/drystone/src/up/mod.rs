@@ -2,6 +2,7 @@
 
 mod creation;
 pub(crate) mod disks;
+mod doors;
 mod events;
 mod life;
 mod member;
@@ -23,6 +24,7 @@ use crate::os::lock::{LockError, LockFile, somebody};
 use crate::os::{files, runtime_dir, signals::StopSignals};
 use crate::serve::{self, GRACE, plan::Plan, portals};
 use anyhow::{Context, anyhow};
+use doors::Doors;
 use life::{Life, Opening};
 use opening::Make;
 use remembered::Remembered;
@@ -51,6 +53,8 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Failure> {
     let _data_is_ours = lock(&data)?;
     // What can be refused is refused before a disk is written to.
     portals::probe(&args.serve.portals).map_err(|error| serve::explain(&error))?;
+    let doors = Doors { chap: plan.chap.is_some(), allow: !args.serve.allow.is_empty() };
+    doors.keep(&data, args.open_access)?;
     let remembered = Remembered::read(&data)?;
     let more_files =
         (args.disks.len() + args.journals.len() + remembered.count() + DISKS_MORE) * DISK_FILES;

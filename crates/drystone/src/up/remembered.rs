@@ -13,11 +13,12 @@
 //! 3. A disk stands in one place only.
 //! 4. A disk is noted before an array relies on it, and taken off again if it did not take it.
 
+use crate::os::replace::replace;
 use crate::spec::member::MemberDisk;
 use anyhow::Context;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Where the names of disks are kept.
@@ -166,17 +167,8 @@ impl Remembered {
         written
     }
 
-    /// Replaces the file, so that after a crash either the old or the new one is there.
     fn write(&self) -> anyhow::Result<()> {
-        let fresh = self.path.with_extension("new");
-        let written = || {
-            let mut file = fs::File::create(&fresh)?;
-            file.write_all(self.text().as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&fresh, &self.path)?;
-            fs::File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
-        };
-        written().with_context(|| format!("cannot write '{}'", self.path.display()))
+        replace(&self.path, &self.text())
     }
 
     fn text(&self) -> String {

@@ -68,6 +68,24 @@ fn disks_that_cannot_be_an_array_are_refused() {
 }
 
 #[test]
+fn a_restart_does_not_open_a_member_to_others() {
+    let home = Home::files(2, "256M");
+    let (chap, allow) = (["--chap", "alice:a-secret-of-16-b"], ["--allow", "127.0.0.1/32"]);
+    home.start(&[chap, allow].concat()).stop();
+    let said = start_refused(&home, &chap);
+    assert!(said.contains("only some hosts may log in") && said.contains("--allow"), "{said}");
+    let said = start_refused(&home, &allow);
+    assert!(said.contains("log in by CHAP") && said.contains("--open-access"), "{said}");
+    // Other rules and another secret are what an operator wants.
+    home.start(&["--chap", "bob:another-secret-16", "--allow", "192.0.2.0/24"]).stop();
+    home.start(&[&allow[..], &["--open-access"]].concat()).stop();
+    home.start(&allow).stop();
+    start_refused(&home, &[]);
+    home.start(&["--open-access"]).stop();
+    home.start(&[]).stop();
+}
+
+#[test]
 fn requests_that_cannot_be_are_refused_with_the_way_out() {
     let home = Home::files(3, "256M");
     let nobody = home.ask(&["volume", "list"]);
