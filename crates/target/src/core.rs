@@ -126,19 +126,6 @@ pub(crate) fn abort_everywhere(
     }
 }
 
-/// Ends all sessions of the target of `answered`, which itself still sends what it has queued.
-pub(crate) fn end_all_sessions(shared: &Shared, answered: &Rc<Session>) {
-    answered.end(&Ending::LoggedOut);
-    for core in shared.cores() {
-        let target = answered.target().clone();
-        core.run(move || {
-            for session in sessions().iter().filter(|session| session.is_of(&target)) {
-                session.end(&Ending::SessionEnded);
-            }
-        });
-    }
-}
-
 /// Ends a session that lives on this core.
 pub(crate) fn end_session(tsih: u16, why: &Ending) {
     if let Some(session) = session(tsih) {

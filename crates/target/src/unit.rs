@@ -1,5 +1,6 @@
 //! A logical unit: its SCSI state, and the disk behind it.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub(crate) struct Unit {
     pub(crate) device: Arc<dyn BlockDevice>,
     pub(crate) block_bytes: u32,
     pub(crate) name: String,
+    pub(crate) serial: String,
     /// Where reservations that survive a loss of power are kept.
     reservations: PathBuf,
     /// Held by who changes them, until the change is saved or taken back: one at a time.
@@ -79,7 +81,12 @@ pub(crate) struct Home<'a> {
     pub(crate) port_group: u16,
     /// Where reservations are kept.
     pub(crate) state_dir: &'a Path,
+    /// Those of units that were served before in this process.
+    pub(crate) kept: &'a Kept,
 }
+
+/// Images of the reservations of units that are not served for now, by their serial numbers.
+pub(crate) type Kept = BTreeMap<String, Vec<u8>>;
 
 /// Makes the units of a target, with the reservations that outlived its last run.
 pub(crate) fn make_all(
@@ -97,12 +104,19 @@ impl Unit {
     fn new(index: usize, spec: &UnitSpec, home: &Home<'_>) -> Result<Self, ReservationsError> {
         let geometry = spec.device.geometry();
         let reservations = home.state_dir.join(file_name(&spec.serial));
-        let image = load(&reservations)?;
-        let logical = LogicalUnit::new(unit_config(spec, home), image.as_deref())
-            .map_err(|_| ReservationsError::Damaged { path: reservations.clone() })?;
+        let damaged = |_| ReservationsError::Damaged { path: reservations.clone() };
+        let kept = home.kept.get(&spec.serial);
+        let image = if kept.is_some() { None } else { load(&reservations)? };
+        let logical =
+            LogicalUnit::new(unit_config(spec, home), image.as_deref()).map_err(damaged)?;
+        if let Some(kept) = kept {
+            // It was away without a loss of power: no reservation has ended (SPC-4 5.13.5).
+            logical.restore_reservations(kept).map_err(damaged)?;
+        }
         Ok(Self {
             index,
             logical,
+            serial: spec.serial.clone(),
             device: spec.device.clone(),
             block_bytes: geometry.block_bytes,
             name: spec.name.clone(),
@@ -181,10 +195,10 @@ fn unit_config(spec: &UnitSpec, home: &Home<'_>) -> UnitConfig {
     }
 }
 
-/// One group with the one port; hosts may change its state (SET TARGET PORT GROUPS).
+/// One group with the one port. No host changes its state: it would take the unit from the others.
 fn port_groups(number: u16) -> PortGroups {
     let group = PortGroup::new(number, AccessState::ActiveOptimized, vec![number]);
-    PortGroups::new(vec![group], true, 0).expect("one port is in one group")
+    PortGroups::new(vec![group], false, 0).expect("one port is in one group")
 }
 
 /// The serial is printable ASCII; what a file system may not like becomes its code.

@@ -116,6 +116,11 @@ impl PortGroups {
         &self.groups
     }
 
+    /// Whether hosts may change states (SET TARGET PORT GROUPS).
+    pub fn is_explicit(&self) -> bool {
+        self.explicit
+    }
+
     /// TPGS field of standard INQUIRY data (SPC-4 6.6.2): implicit always, explicit if allowed.
     pub fn tpgs(&self) -> u8 {
         if self.explicit { 0b11 } else { 0b01 }

@@ -204,14 +204,6 @@ impl Sense {
         Self::new(SenseKey::DataProtect, AdditionalSense::SPACE_ALLOCATION_FAILED_WRITE_PROTECT)
     }
 
-    /// Stopped by START STOP UNIT.
-    pub const fn not_ready_stopped() -> Self {
-        Self::new(
-            SenseKey::NotReady,
-            AdditionalSense::LOGICAL_UNIT_NOT_READY_INITIALIZING_COMMAND_REQUIRED,
-        )
-    }
-
     /// SANITIZE is under way, `progress` 65536ths of it done.
     pub const fn not_ready_sanitizing(progress: u16) -> Self {
         Self::new(SenseKey::NotReady, AdditionalSense::LOGICAL_UNIT_NOT_READY_SANITIZE_IN_PROGRESS)

@@ -114,9 +114,6 @@ impl LogicalUnit {
         if gate.has(Gate::SANITIZE_FAILED) && uses_medium {
             return Err(Sense::sanitize_failed());
         }
-        if gate.has(Gate::STOPPED) && (uses_medium || matches!(command, Command::Sanitize { .. })) {
-            return Err(Sense::not_ready_stopped());
-        }
         Ok(())
     }
 
@@ -161,14 +158,17 @@ impl LogicalUnit {
     }
 
     /// Whether this unit has the command at all: the block provisioning commands go with a thin
-    /// medium, WRITE ATOMIC with a limit for it, REPORT REFERRALS with referrals.
+    /// medium, WRITE ATOMIC with a limit for it, REPORT REFERRALS with referrals, SET TARGET PORT GROUPS
+    /// with groups that hosts may change.
     pub fn supports(&self, spec: &CommandSpec) -> bool {
         const UNMAP: u8 = 0x42;
         const WRITE_ATOMIC_16: u8 = 0x9c;
         const GET_LBA_STATUS: (u8, Option<u8>) = (0x9e, Some(0x12));
         const REPORT_REFERRALS: (u8, Option<u8>) = (0x9e, Some(0x13));
         const BLOCK_ERASE: (u8, Option<u8>) = (0x48, Some(0x02));
+        const SET_TARGET_PORT_GROUPS: (u8, Option<u8>) = (0xa4, Some(0x0a));
         match (spec.opcode, spec.service_action) {
+            SET_TARGET_PORT_GROUPS => self.config().port_groups.is_explicit(),
             (UNMAP, _) | GET_LBA_STATUS | BLOCK_ERASE => self.medium().thin,
             (WRITE_ATOMIC_16, _) => self.medium().limits.atomic_blocks_max > 0,
             REPORT_REFERRALS => self.config().referrals.is_some(),

@@ -1,7 +1,7 @@
 //! The commands that a logical unit answers from its own state.
 
 use super::outcome::{Effect, Outcome, Reply};
-use super::sanitize::{Readiness, SanitizeRequest};
+use super::sanitize::SanitizeRequest;
 use super::{ControlContext, LogicalUnit, Nexus, State};
 use crate::cdb::{BlockRange, Command, DefectLists, ModeHeader, SanitizeAction, supported};
 use crate::inquiry::inquiry;
@@ -77,7 +77,7 @@ impl LogicalUnit {
                 self.port_groups_changed(state, &changed, Some(nexus.key()));
                 Ok(Reply::default())
             }
-            StartStopUnit { start, no_flush, .. } => Ok(self.start_stop(state, start, no_flush)),
+            StartStopUnit { start, no_flush, .. } => Ok(start_stop(start, no_flush)),
             Sanitize { action, immediate, unrestricted_exit, .. } => {
                 if action == SanitizeAction::BlockErase && !self.medium().thin {
                     return Err(Sense::invalid_field_in_cdb(1, Some(4)).into());
@@ -201,19 +201,13 @@ impl LogicalUnit {
         effects.extend(done.aborted.into_iter().map(|of| Effect::AbortTasks { of }));
         Ok(Reply::effects(effects))
     }
+}
 
-    /// START STOP UNIT (SBC-4 5.31): a unit that stops writes its cache back first.
-    fn start_stop(&self, state: &mut State, start: bool, no_flush: bool) -> Reply {
-        let next = match (state.readiness, start) {
-            (Readiness::Stopped, true) => Readiness::Ready,
-            (Readiness::Ready, false) => Readiness::Stopped,
-            (other, _) => other,
-        };
-        state.readiness = next;
-        self.refresh(state);
-        let flush = !start && !no_flush;
-        Reply::effects(if flush { vec![Effect::SynchronizeCache] } else { Vec::new() })
-    }
+/// START STOP UNIT (SBC-4 5.31). One host does not stop a unit for all: that it wants to means for the
+/// unit what comes before it stops, that the cache is written back.
+fn start_stop(start: bool, no_flush: bool) -> Reply {
+    let flush = !start && !no_flush;
+    Reply::effects(if flush { vec![Effect::SynchronizeCache] } else { Vec::new() })
 }
 
 /// The lists asked for are there, and empty: a defect of the media below is no defect here.

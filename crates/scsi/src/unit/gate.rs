@@ -13,7 +13,6 @@ pub(super) struct Gate(pub(super) u32);
 impl Gate {
     pub(super) const ATTENTION: u32 = 1 << 0;
     pub(super) const PROTECTED: u32 = 1 << 1;
-    pub(super) const STOPPED: u32 = 1 << 2;
     pub(super) const SANITIZING: u32 = 1 << 3;
     pub(super) const SANITIZE_FAILED: u32 = 1 << 4;
     const RESERVATION_SHIFT: u32 = 8;

@@ -168,9 +168,6 @@ impl LogicalUnit {
         let cached = state.modes.write_cache_enabled();
         state.modes.reset();
         state.reservations.logical_unit_reset();
-        if state.readiness == Readiness::Stopped {
-            state.readiness = Readiness::Ready;
-        }
         for nexus in &state.nexuses {
             nexus.establish(AdditionalSense::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
         }

@@ -12,8 +12,6 @@ use std::sync::atomic::Ordering;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Readiness {
     Ready,
-    /// By START STOP UNIT.
-    Stopped,
     /// SANITIZE is under way; `unrestricted` is its AUSE bit.
     Sanitizing {
         unrestricted: bool,
@@ -28,7 +26,6 @@ impl Readiness {
     pub(super) fn gate(self) -> Gate {
         Gate(match self {
             Self::Ready => 0,
-            Self::Stopped => Gate::STOPPED,
             Self::Sanitizing { .. } => Gate::SANITIZING,
             Self::SanitizeFailed { .. } => Gate::SANITIZE_FAILED,
         })
@@ -88,7 +85,6 @@ impl LogicalUnit {
     pub(super) fn unready(&self, state: &State) -> Option<Sense> {
         match state.readiness {
             Readiness::Ready => None,
-            Readiness::Stopped => Some(Sense::not_ready_stopped()),
             Readiness::Sanitizing { .. } => {
                 let progress = self.sanitize_progress.load(Ordering::Relaxed);
                 Some(Sense::not_ready_sanitizing(progress))

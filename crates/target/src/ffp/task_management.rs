@@ -62,8 +62,11 @@ pub(super) fn run(conn: &Rc<Connection>, bhs: &Bhs) {
         | TaskFunction::CLEAR_TASK_SET
         | TaskFunction::LOGICAL_UNIT_RESET
         | TaskFunction::TARGET_WARM_RESET
-        | TaskFunction::TARGET_COLD_RESET
         | TaskFunction::I_T_NEXUS_RESET => many(conn, request),
+        // It would end the sessions of all hosts, and one does not speak for them.
+        TaskFunction::TARGET_COLD_RESET => {
+            respond(conn, &request, TaskResult::AUTHORIZATION_FAILED);
+        }
         TaskFunction::TASK_REASSIGN => {
             respond(conn, &request, TaskResult::REASSIGN_NOT_SUPPORTED);
         }
@@ -209,11 +212,8 @@ fn many(conn: &Rc<Connection>, request: TaskRequest) {
     };
     wait_beside(conn, ended, move |conn| {
         respond(conn, &request, TaskResult::COMPLETE);
-        match request.function {
-            // A cold reset ends all sessions (RFC 7143 11.5.1); this one after its answer.
-            TaskFunction::TARGET_COLD_RESET => crate::core::end_all_sessions(&shared, &session),
-            TaskFunction::I_T_NEXUS_RESET => session.end(&Ending::LoggedOut),
-            _ => {}
+        if request.function == TaskFunction::I_T_NEXUS_RESET {
+            session.end(&Ending::LoggedOut);
         }
     });
 }

@@ -84,7 +84,8 @@ impl Targets {
         if shared.is_stopping() {
             return Err(TargetError::Stopping);
         }
-        let target = Target::new(spec, shared)?;
+        let kept = shared.targets.kept(&spec.iqn.to_ascii_lowercase());
+        let target = Target::new(spec, shared, &kept)?;
         let taken = |target: Target| TargetError::Taken(target.name.as_str().to_owned());
         shared.targets.insert(target).map_err(taken)
     }
@@ -101,7 +102,8 @@ impl Targets {
 
     /// As [`remove`](Self::remove), but the name stays known, also if it has never been served:
     /// hosts that log in hear that the service is unavailable for now, and so try again until it
-    /// is [added](Self::add) back. "No such target" would make many of them give up.
+    /// is [added](Self::add) back. "No such target" would make many of them give up. Until then their
+    /// reservations are kept, too, also those that no loss of power outlives.
     ///
     /// # Errors
     /// As [`remove`](Self::remove).
@@ -114,7 +116,9 @@ impl Targets {
         let name = IscsiName::parse(iqn)
             .map_err(|error| TargetError::Name { name: iqn.to_owned(), error })?;
         let Some(target) = shared.targets.take(name.as_str(), offline) else { return Ok(()) };
-        stopping::end_target(shared, &target, grace).await
+        let ended = stopping::end_target(shared, &target, grace).await;
+        shared.targets.keep(&target);
+        ended
     }
 
     /// The blocks of a unit that was made with referrals are reached best through other port

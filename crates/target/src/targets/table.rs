@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::target::Target;
+use crate::unit::Kept;
 
 /// What is known by a name.
 #[derive(Clone, Debug)]
 enum Entry {
     Served(Arc<Target>),
-    /// Hosts that try to log in are told to come back later.
-    Offline,
+    /// Hosts that try to log in are told to come back later. Their reservations are kept: nobody who
+    /// was fenced off gets in because the target was away.
+    Offline(Kept),
 }
 
 /// What a name leads to.
@@ -33,7 +35,7 @@ impl Table {
     pub(crate) fn find(&self, name: &str) -> Found {
         match self.entries().get(name) {
             Some(Entry::Served(target)) => Found::Served(target.clone()),
-            Some(Entry::Offline) => Found::Offline,
+            Some(Entry::Offline(_)) => Found::Offline,
             None => Found::Unknown,
         }
     }
@@ -53,17 +55,34 @@ impl Table {
     /// after this.
     pub(super) fn take(&self, name: &str, offline: bool) -> Option<Arc<Target>> {
         let mut entries = self.entries();
-        let before = if offline {
-            entries.insert(name.to_owned(), Entry::Offline)
-        } else {
-            entries.remove(name)
-        };
-        match before {
+        let before = match entries.remove(name) {
             Some(Entry::Served(target)) => {
                 target.close();
-                Some(target)
+                Ok(target)
             }
-            Some(Entry::Offline) | None => None,
+            Some(Entry::Offline(kept)) => Err(kept),
+            None => Err(Kept::new()),
+        };
+        if offline {
+            let kept = before.as_ref().map_or_else(Kept::clone, |target| target.keep());
+            entries.insert(name.to_owned(), Entry::Offline(kept));
+        }
+        before.ok()
+    }
+
+    /// The last session of a target has ended, which was taken out to be offline: what its hosts changed
+    /// until then counts.
+    pub(super) fn keep(&self, target: &Target) {
+        if let Some(Entry::Offline(kept)) = self.entries().get_mut(target.name.as_str()) {
+            *kept = target.keep();
+        }
+    }
+
+    /// The reservations of a target that is offline.
+    pub(super) fn kept(&self, name: &str) -> Kept {
+        match self.entries().get(name) {
+            Some(Entry::Offline(kept)) => kept.clone(),
+            _ => Kept::new(),
         }
     }
 
@@ -80,7 +99,7 @@ impl Table {
         let entries = self.entries();
         let served = |entry: &Entry| match entry {
             Entry::Served(target) => Some(target.clone()),
-            Entry::Offline => None,
+            Entry::Offline(_) => None,
         };
         entries.values().filter_map(served).collect()
     }

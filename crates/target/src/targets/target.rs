@@ -11,7 +11,7 @@ use super::TargetError;
 use crate::config::{Access, AllowRule, TargetSpec};
 use crate::copy::CopyManager;
 use crate::shared::Shared;
-use crate::unit::{self, Home, Unit};
+use crate::unit::{self, Home, Kept, Unit};
 
 /// Who may log in, as a login asks for it.
 #[derive(Debug)]
@@ -46,15 +46,16 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Reads the reservations that were saved for its units.
-    pub(crate) fn new(spec: TargetSpec, shared: &Shared) -> Result<Self, TargetError> {
+    /// Reads the reservations that were saved for its units, but for those that were `kept`.
+    pub(crate) fn new(spec: TargetSpec, shared: &Shared, kept: &Kept) -> Result<Self, TargetError> {
         let name = IscsiName::parse(&spec.iqn)
             .map_err(|error| TargetError::Name { name: spec.iqn.clone(), error })?;
         if spec.units.is_empty() {
             return Err(TargetError::Empty(spec.iqn));
         }
         let (port_group, state_dir) = (shared.port_group, &*shared.state_dir);
-        let units = unit::make_all(&spec.units, &Home { iqn: &spec.iqn, port_group, state_dir })?;
+        let home = Home { iqn: &spec.iqn, port_group, state_dir, kept };
+        let units = unit::make_all(&spec.units, &home)?;
         let own = spec.access.map(Rules::new).transpose()?;
         Ok(Self {
             name,
@@ -70,6 +71,12 @@ impl Target {
     pub(crate) fn luns(&self) -> Vec<u64> {
         let indices = (0..self.units.len()).map_while(|index| u16::try_from(index).ok());
         indices.filter_map(scsi::param::encode_lun).collect()
+    }
+
+    /// The reservations of its units, for the time when it is served again.
+    pub(crate) fn keep(&self) -> Kept {
+        let image = |unit: &Arc<Unit>| (unit.serial.clone(), unit.logical.reservations_image());
+        self.units.iter().map(image).collect()
     }
 
     pub(crate) fn close(&self) {

@@ -7,7 +7,8 @@ use block::testing::{Fault, FaultyDisk, Operation, Rule};
 use iscsi::pdu::{RESERVED_TAG, TaskFunction, TaskResult};
 
 use crate::common::{
-    A_MOMENT, Command, Connection, Login, Rig, config, faulty, pattern, ram, wait_until,
+    A_MOMENT, Command, Connection, Login, Rig, config, faulty, pattern, ram,
+    set_target_port_groups, stop_unit, wait_until,
 };
 
 /// Two cores, two disks; the first can be told to hang.
@@ -252,15 +253,19 @@ fn a_warm_reset_is_for_all_units_and_keeps_the_sessions() {
 }
 
 #[test]
-fn a_cold_reset_ends_all_sessions_after_its_answer() {
+fn no_host_ends_the_sessions_of_others_or_stops_their_disk() {
     let (rig, _disk) = rig();
     let mut host = rig.ready("host");
-    let mut others = [rig.ready("b"), rig.ready("c"), rig.ready("d")];
-    assert_eq!(host.manage_unit(TaskFunction::TARGET_COLD_RESET, 0), TaskResult::COMPLETE);
-    host.expect_closed();
-    others.iter_mut().for_each(Connection::expect_closed);
-    wait_until("all sessions are gone", || rig.server().sessions() == 0);
-    rig.ready("host").expect_alive();
+    let mut other = rig.ready("other");
+    let refused = TaskResult::AUTHORIZATION_FAILED;
+    assert_eq!(host.manage_unit(TaskFunction::TARGET_COLD_RESET, 0), refused);
+    host.run(&Command::new(stop_unit())).good();
+    let unavailable = [0, 0, 0, 0, 3, 0, 0, 1];
+    let set = Command::new(set_target_port_groups(8)).writing(&unavailable);
+    assert_eq!(host.run(&set).check(), (0x05, 0x24, 0x00));
+    host.expect_alive();
+    other.run(&Command::read(0, 1)).good();
+    assert_eq!(other.take_attentions(0), [], "it has heard of nothing");
 }
 
 #[test]

@@ -6,9 +6,11 @@ use block::testing::{Fault, Operation, Rule};
 use iscsi::pdu::{TaskFunction, TaskResult};
 
 use crate::common::{
-    A_MOMENT, Command, Connection, Rig, config, faulty, pattern, ram, reserve_in, reserve_list,
-    reserve_out, wait_until,
+    A_MOMENT, Command, Connection, Login, Rig, config, faulty, on_core, pattern, ram, reserve_in,
+    reserve_list, reserve_out, target_of, wait_until,
 };
+
+const SECOND: &str = "iqn.2026-11.dev.drystone:second";
 
 const REGISTER: u8 = 0;
 const RESERVE: u8 = 1;
@@ -82,6 +84,41 @@ fn reservations_with_aptpl_survive_a_restart_and_others_do_not() {
     let mut other = rig.ready("other");
     other.run(&Command::read(4, 1)).good();
     assert_eq!(keys(&mut other), []);
+}
+
+#[test]
+fn a_target_that_is_away_for_a_while_keeps_others_out_when_it_is_back() {
+    let rig = Rig::ram();
+    let disk = ram();
+    let back = || rig.server().targets().add(target_of(SECOND, [disk.clone()])).unwrap();
+    let to_second = |name: &str| {
+        let login = Login { target: Some(SECOND.to_owned()), ..Login::new(name) };
+        let mut host = login.connect(rig.portal()).unwrap();
+        host.take_attentions(0);
+        host
+    };
+    back();
+    let mut host = to_second("host");
+    register(&mut host, 0xaaaa, false);
+    reserve(&mut host, RESERVE, EXCLUSIVE_ACCESS, &reserve_list(0xaaaa, 0, false));
+    for _ in 0..2 {
+        on_core(rig.server(), |targets| async move {
+            // Twice: it is offline already.
+            targets.set_offline(SECOND, Duration::ZERO).await.unwrap();
+            targets.set_offline(SECOND, Duration::ZERO).await
+        })
+        .unwrap();
+        back();
+        assert_eq!(to_second("other").run(&write(2)).status, CONFLICT, "without APTPL, too");
+    }
+    let mut host = to_second("host");
+    assert_eq!(keys(&mut host), [0xaaaa]);
+    host.run(&write(1)).good();
+    // One that was taken away for good knows nobody.
+    on_core(rig.server(), |targets| async move { targets.remove(SECOND, Duration::ZERO).await })
+        .unwrap();
+    back();
+    to_second("other").run(&write(2)).good();
 }
 
 #[test]

@@ -60,7 +60,8 @@ impl Bench {
         };
         let specs: Vec<_> = disks.iter().enumerate().map(spec).collect();
         let iqn = "iqn.2026-11.dev.drystone:copy";
-        let home = crate::unit::Home { iqn, port_group: 1, state_dir: state.path() };
+        let kept = crate::unit::Kept::new();
+        let home = crate::unit::Home { iqn, port_group: 1, state_dir: state.path(), kept: &kept };
         let units = crate::unit::make_all(&specs, &home).unwrap();
         Self { units, disks, copies: Arc::default(), _state: state }
     }

@@ -44,6 +44,14 @@ pub(crate) fn mode_sense(page: u8) -> Cdb {
 }
 
 /// PERSISTENT RESERVE OUT with a basic parameter list of 24 bytes.
+pub(crate) fn stop_unit() -> Cdb {
+    cdb(&[0x1b, 0, 0, 0, 0, 0])
+}
+
+pub(crate) fn set_target_port_groups(len_bytes: u8) -> Cdb {
+    cdb(&[0xa4, 0x0a, 0, 0, 0, 0, 0, 0, 0, len_bytes, 0, 0])
+}
+
 pub(crate) fn reserve_out(action: u8, kind: u8) -> Cdb {
     cdb(&[0x5f, action, kind, 0, 0, 0, 0, 0, 24])
 }
