@@ -89,7 +89,8 @@ impl Raid {
     ///
     /// A column that the parity covers and whose checksums are not known belonged to something that
     /// was freed. It may have rotted since, unseen by any read, and must not carry its rot into the
-    /// parity: so data and parity of its rows must agree first.
+    /// parity: so data and parity of its rows must agree first. So they must where the parity goes to
+    /// a new disk as well, which would get what has rotted on the old one.
     ///
     /// Until the update is applied nothing else may change the stripe.
     ///
@@ -111,7 +112,7 @@ impl Raid {
             .map(|change| Ok(Change { data: still_now(&change.data)?, ..change.clone() }));
         let changes: Vec<Change> = changes.collect::<Result<_, _>>().map_err(later)?;
         let _guard = self.locks.lock(set, stripe).await;
-        self.prove_reused(set, stripe, &changes, crcs).await?;
+        self.prove_parity(set, stripe, &changes, crcs).await?;
         let mut puts = Vec::new();
         for run in runs(&changes) {
             let parities = self.new_parity(set, stripe, &run, &changes, crcs).await?;
@@ -154,8 +155,8 @@ impl Raid {
         Ok(())
     }
 
-    /// Makes sure that columns which are used again agree with the parity that covers them.
-    async fn prove_reused(
+    /// Makes sure that the parity agrees with what it covers, where that must not be taken for granted.
+    async fn prove_parity(
         &self,
         set: &Set,
         stripe: u32,
@@ -163,11 +164,13 @@ impl Raid {
         crcs: Crcs<'_>,
     ) -> Result<(), ReadError> {
         let written = set.written(stripe);
+        let mut parities = set.shape().columns()..set.shape().strips();
+        let moves = written != 0 && parities.any(|strip| set.holders(stripe, strip).len() > 1);
         for run in runs(changes) {
             let is_unknown =
                 |column: usize| run.rows.clone().any(|row| crcs(column, row).is_none());
             let reused = rows_of(u16::from(run.columns & written)).any(is_unknown);
-            if !reused || is(Mutant::BlindReuse) {
+            if !(reused || moves) || is(Mutant::BlindReuse) {
                 continue;
             }
             let rows = self.load_checked(set, stripe, u16::MAX, &run, crcs).await?;

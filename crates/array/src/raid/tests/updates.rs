@@ -287,6 +287,42 @@ fn rot_in_a_freed_column_does_not_get_into_the_parity() {
 }
 
 #[test]
+fn rot_in_a_parity_does_not_follow_it_to_another_disk() {
+    on_a_core(async {
+        for (level, members) in PARITY_SETS {
+            let shape = Rig::new(level, members).set.shape();
+            for strip in shape.columns()..shape.strips() {
+                let rig = Rig::new(level, members);
+                let columns: Vec<usize> = (0..shape.columns()).collect();
+                rig.fill(1, &columns, 1).await;
+                rig.corrupt(1, strip, 4);
+                let (member, _) = rig.place(1, strip, 0);
+                let changes = [change(0, 0, &cluster(70))];
+                let known = rig.known(1, 1);
+                let plan = rig.raid.plan_update(&rig.set, 1, &changes, &known).await;
+                assert!(plan.is_ok(), "{level:?}: where it is, it is that disk's fault");
+                rig.set.set_replacement(member, Seat { disk: DiskId(members), chunk: 1 }).unwrap();
+                let plan = rig.raid.plan_update(&rig.set, 1, &changes, &known).await;
+                assert_eq!(plan.unwrap_err(), ReadError::Unproved, "{level:?} strip {strip}");
+                let live = rig.set.written(1);
+                let update = rig.raid.plan_anew(&rig.set, 1, &changes, live, &known).await.unwrap();
+                rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+                rig.lose(&[member]);
+                for away in 0..shape.columns() {
+                    let (disk, _) = rig.place(1, away, 0);
+                    rig.lose(&[disk]);
+                    for column in 0..shape.columns() {
+                        let seed = if column == 0 { 70 } else { 1 + column as u64 };
+                        rig.expect(1, column, &cluster(seed)).await;
+                    }
+                    rig.disks[disk].revive();
+                }
+            }
+        }
+    });
+}
+
+#[test]
 fn a_freed_column_without_rot_is_used_again_at_the_price_of_a_look() {
     on_a_core(async {
         let rig = Rig::new(Some(Level::Raid6), 6);
