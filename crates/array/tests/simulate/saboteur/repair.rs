@@ -157,6 +157,15 @@ impl<S: Subject> Saboteur<'_, S> {
         }
     }
 
+    /// Members are missing that nobody can take over from: a blank drive of the shelf comes.
+    async fn supply(&self) {
+        let is_missing = self.0.array.disks().iter().any(|disk| disk.state == DiskState::Missing);
+        if let Some(drive) = self.0.shelf().into_iter().next().filter(|_| is_missing) {
+            drive.set_installed(true);
+            self.swap(&drive).await;
+        }
+    }
+
     /// Has the array find and repair all damage. If it is whole again, other drives may be hurt.
     pub(super) async fn heal(&self) -> bool {
         let machine = self.0;
@@ -214,6 +223,7 @@ pub(crate) async fn peace<S: Subject>(machine: &Rc<Machine<S>>) {
         saboteur.dismiss().await;
         if rounds == PATIENCE_ROUNDS && machine.array.jobs().is_empty() {
             saboteur.keep().await;
+            saboteur.supply().await;
         }
         // Disks that are missing count as such only after a while.
         machine.env.sleep(Duration::from_secs(10)).await;
