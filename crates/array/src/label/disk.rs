@@ -41,8 +41,8 @@ pub async fn read(device: &dyn BlockDevice) -> Result<Found, BlockError> {
     let Some(b_at) = Layout::label_b_at(size_bytes) else {
         return Ok(Found::Foreign(format!("a disk of {size_bytes} bytes, too small for labels")));
     };
-    let first = read_bytes(device, 0, LABEL_BYTES).await;
-    let tail = read_bytes(device, b_at, LABEL_BYTES).await;
+    let first = read_patiently(device, 0).await;
+    let tail = read_patiently(device, b_at).await;
     let a = match &first {
         Ok(first) => decode(first, 0),
         Err(_) => Copy::Unreadable,
@@ -94,6 +94,14 @@ fn from_copies(a: &Copy, b: &Copy, size_bytes: u64) -> Option<Found> {
             Some(Found::Damaged(format!("no label of it is whole: {why}")))
         }
         _ => None,
+    }
+}
+
+/// A label, at the second attempt if need be: a read that fails once must not keep a disk out.
+async fn read_patiently(device: &dyn BlockDevice, at: u64) -> Result<Vec<u8>, BlockError> {
+    match read_bytes(device, at, LABEL_BYTES).await {
+        Err(_) => read_bytes(device, at, LABEL_BYTES).await,
+        read => read,
     }
 }
 

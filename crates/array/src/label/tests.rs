@@ -90,6 +90,20 @@ fn a_label_torn_at_any_sector_leaves_the_old_or_the_new_one() {
 }
 
 #[test]
+fn reads_that_fail_for_a_moment_keep_no_disk_out() {
+    use block::testing::{Fault, FaultyDisk, Operation, Rule};
+    let label = label(3, 1, ALL_ACTIVE);
+    let ram = ram_disk(SIZE);
+    run(write(&*ram, &label)).unwrap();
+    let disk = FaultyDisk::new(ram);
+    let fault = || Fault::Fail(block::BlockError::Medium { at: 0 });
+    disk.inject(Rule::always(Operation::Read, fault()).times(2));
+    assert_eq!(run(read(&disk)), Ok(Found::Label { label: Box::new(label), rewrite: true }));
+    disk.inject(Rule::always(Operation::Read, fault()));
+    assert!(run(read(&disk)).is_err(), "it must not pass for a blank one");
+}
+
+#[test]
 fn one_good_copy_suffices_and_says_so() {
     let b_at = Layout::label_b_at(SIZE).unwrap();
     for bit in [5, b_at * 8 + 5, 8 * 100, (b_at + 100) * 8] {
