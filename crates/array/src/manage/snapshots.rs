@@ -193,7 +193,8 @@ impl Array {
     /// contents (`None` for `to`).
     ///
     /// # Errors
-    /// Those of names.
+    /// Those of names; [`ArrayError::Lost`] when what is to be compared is of a volume whose disks are
+    /// missing, and in the journal still.
     pub async fn diff(
         &self,
         volume: &str,
@@ -202,9 +203,11 @@ impl Array {
     ) -> Result<Vec<ChangedExtent>, ArrayError> {
         // All of it into the maps first: they are all that is compared.
         self.core.checkpointed().await?;
-        let from = self.core.root_of(volume, from, None)?;
-        let head = self.core.head_of(volume)?;
-        let to = self.core.root_of(volume, to, head)?;
+        let from = from.map_or(Ok(None), |name| self.core.root_of(volume, name))?;
+        let to = match to {
+            Some(name) => self.core.root_of(volume, name)?,
+            None => self.core.head_of(volume)?,
+        };
         let mut changed: Vec<ChangedExtent> = Vec::new();
         let mut next = Some(0);
         while let Some(leaf) = next {
@@ -368,16 +371,21 @@ impl Core {
         if is_there { Ok((id, version)) } else { Err(ArrayError::Lost) }
     }
 
+    /// What the maps have of a volume, if that is all there is.
     fn head_of(&self, volume: &str) -> Result<Root, ArrayError> {
-        Ok(self.lock().volume(volume)?.1.head.root)
+        let state = self.lock();
+        let (id, table) = state.volume(volume)?;
+        let is_lost = state.live.get(&id).is_some_and(|live| live.lost.is_some());
+        if is_lost { Err(ArrayError::Lost) } else { Ok(table.head.root) }
     }
 
-    fn root_of(&self, volume: &str, name: Option<&str>, none: Root) -> Result<Root, ArrayError> {
-        let Some(name) = name else { return Ok(none) };
+    /// The same of a snapshot.
+    fn root_of(&self, volume: &str, name: &str) -> Result<Root, ArrayError> {
         let state = self.lock();
         let id = state.volume(volume)?.0;
         let version = state.snapshot(id, volume, name)?.0;
-        Ok(state.tables.versions.get(&version).map_or(none, |version| version.contents.root))
+        let version = state.tables.versions.get(&version).ok_or(ArrayError::Lost)?;
+        Ok(version.contents.root)
     }
 }
 

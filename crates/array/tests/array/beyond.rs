@@ -88,7 +88,7 @@ fn what_a_lost_volume_that_is_purged_had_written_keeps_no_disk_from_leaving() {
 }
 
 #[test]
-fn a_volume_that_was_set_aside_is_not_rolled_back() {
+fn a_volume_that_was_set_aside_is_not_rolled_back_or_compared() {
     run(async {
         let shelf = Shelf::new(3, 32);
         let array = shelf.create(Level::Raid5).await;
@@ -103,12 +103,17 @@ fn a_volume_that_was_set_aside_is_not_rolled_back() {
         drop(volume);
         array.set_volume_online("v", false).await.unwrap();
         // The journal still has what was written after the snapshot.
+        let differs = array.diff("v", Some("s"), None).await;
+        assert!(matches!(differs, Err(ArrayError::Lost)), "{differs:?}");
+        assert!(array.diff("v", None, Some("s")).await.is_ok(), "the snapshot itself is known");
         let refused = array.rollback("v", "s").await;
         assert!(matches!(refused, Err(ArrayError::Lost)), "{refused:?}");
         drop(array);
         shelf.0.iter().for_each(|disk| disk.heal());
         let array = shelf.open().await;
         all_online(&array).await;
+        let differs = array.diff("v", Some("s"), None).await.unwrap();
+        assert_eq!(differs.iter().map(|extent| extent.at).collect::<Vec<_>>(), [0]);
         array.rollback("v", "s").await.unwrap();
         array.set_volume_online("v", true).await.unwrap();
         let volume = array.device("v").unwrap();

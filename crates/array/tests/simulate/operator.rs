@@ -320,7 +320,7 @@ impl<S: Subject> Operator<'_, S> {
         let what = format!("diff {volume} {from:?} {to:?}");
         let asked = self.0.array.diff(&volume, from.as_deref(), to.as_deref());
         let answer = self.0.answer(&what, asked).await;
-        let Some(changed) = self.0.may(&what, answer) else { return };
+        let Some(changed) = self.0.may(&what, answer) else { return self.0.reopen(&volume) };
         let (before, after) = {
             let mut model = self.0.model.borrow_mut();
             let of = model.volume(&volume);
