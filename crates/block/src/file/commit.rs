@@ -74,7 +74,8 @@ impl Commit {
         // After a failure nothing is synced any more: the outcome is known.
         if !state.running && state.failed.is_none() {
             state.running = true;
-            let committer = Committer { commit: Arc::clone(self), syncer: sync() };
+            let turn = Turn { commit: Arc::clone(self), is_over: false };
+            let committer = Committer { turn, syncer: sync() };
             drop(state);
             ring::spawn(committer.run());
         }
@@ -101,18 +102,17 @@ pub(super) trait Syncer: 'static {
 
 /// The task that syncs while somebody waits.
 struct Committer<S> {
-    commit: Arc<Commit>,
+    turn: Turn,
     syncer: S,
 }
 
 impl<S: Syncer> Committer<S> {
-    async fn run(self) {
-        let mut turn = Turn { commit: Arc::clone(&self.commit) };
+    async fn run(mut self) {
         loop {
             ring::turn_end().await;
-            let number = turn.start();
+            let number = self.turn.start();
             let result = self.syncer.sync().await;
-            if !turn.finish(number, result) {
+            if !self.turn.finish(number, result) {
                 return;
             }
         }
@@ -123,6 +123,8 @@ impl<S: Syncer> Committer<S> {
 /// get an error instead of waiting for ever.
 struct Turn {
     commit: Arc<Commit>,
+    /// It has ended as it should: whoever is running now is somebody else, on another core.
+    is_over: bool,
 }
 
 impl Turn {
@@ -143,6 +145,7 @@ impl Turn {
             state.failed = Some((number, SyncError { errno }));
         }
         state.running = state.wanted > number && state.failed.is_none();
+        self.is_over = !state.running;
         for waker in state.waiting.drain(..) {
             waker.wake();
         }
@@ -152,14 +155,16 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
         let mut state = self.commit.state();
-        if state.running {
-            state.running = false;
-            let number = state.finished + 1;
-            state.failed.get_or_insert((number, SyncError { errno: libc::EIO }));
-            for waker in state.waiting.drain(..) {
-                waker.wake();
-            }
+        tracing::error!("a flush was cut off with its core: durable writes now fail");
+        state.running = false;
+        let number = state.finished + 1;
+        state.failed.get_or_insert((number, SyncError { errno: libc::EIO }));
+        for waker in state.waiting.drain(..) {
+            waker.wake();
         }
     }
 }

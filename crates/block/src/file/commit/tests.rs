@@ -89,6 +89,31 @@ fn an_earlier_success_is_not_taken_back_by_a_later_failure() {
     });
 }
 
+/// Between the end of a turn and the drop of it another core may begin the next one: once in some
+/// thousand syncs beside each other that made a healthy file fail for good.
+#[test]
+fn the_turn_that_ended_leaves_the_next_one_alone() {
+    on_a_core(async {
+        let (commit, script) = (Arc::new(Commit::default()), Script::default());
+        let mut ended = Turn { commit: Arc::clone(&commit), is_over: false };
+        let number = ended.start();
+        assert!(!ended.finish(number, Ok(())), "nobody wants another one");
+        let next = commit.join(0, || script.clone());
+        drop(ended);
+        script.end_one(Ok(()));
+        assert_eq!(next.await, Ok(()));
+        assert!(!commit.has_failed());
+    });
+}
+
+#[test]
+fn waiters_of_a_core_that_ends_before_the_first_step_get_an_error() {
+    let commit = Arc::new(Commit::default());
+    let shared = Arc::clone(&commit);
+    on_a_core(async move { drop(shared.join(0, Script::default)) });
+    assert!(commit.has_failed(), "the core ended before the sync began");
+}
+
 #[test]
 fn waiters_of_a_core_that_ends_get_an_error() {
     let commit = Arc::new(Commit::default());
