@@ -12,6 +12,7 @@ use super::{Core, RETRY};
 use crate::checkpoint::slots::{SlotError, write_slot};
 use crate::error::ArrayError;
 use crate::label::Label;
+use crate::label::MemberState;
 use crate::membership::Event;
 use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Disk, Heal, Set};
@@ -72,6 +73,14 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// Disks that failed or were declared failed: they are never used again.
+    pub(crate) fn gone_for_good(&self) -> Vec<DiskId> {
+        let state = self.lock();
+        let failed =
+            state.label.members.iter().filter(|record| record.state == MemberState::Failed);
+        failed.map(|record| record.disk).collect()
     }
 
     /// The stripe that a place lies in.

@@ -164,12 +164,18 @@ impl Raid {
         copies
     }
 
-    /// Whether all disks that hold something of the stripe are there, up to date or not: what none
-    /// of them has will not come back.
-    pub(super) fn are_all_there(&self, set: &Set, stripe: u32) -> bool {
+    /// Whether all disks that hold something of the stripe are there, up to date or not, but for
+    /// those that are gone for good: what none of them has will not come back.
+    pub(super) fn are_all_there(
+        &self,
+        set: &Set,
+        stripe: u32,
+        is_gone: &dyn Fn(DiskId) -> bool,
+    ) -> bool {
         let holders = (0..set.shape().strips()).flat_map(|strip| set.holders(stripe, strip));
-        let mut disks = holders.map(|holder| self.disks().get(holder.seat.disk));
-        disks.all(|disk| disk.is_some_and(|disk| disk.is_readable()))
+        let mut disks = holders.map(|holder| holder.seat.disk);
+        let is_there = |disk| self.disks().get(disk).is_some_and(|disk| disk.is_readable());
+        disks.all(|disk| is_there(disk) || is_gone(disk))
     }
 
     /// Reads blocks of a strip from one copy. Where the disk refuses the range, its blocks are

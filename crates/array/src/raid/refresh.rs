@@ -4,7 +4,7 @@
 use block::{BlockError, WriteFlags};
 use ring::Buf;
 
-use crate::{BLOCK_BYTES, CLUSTER_BLOCKS};
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, DiskId};
 
 use super::heal::Heal;
 use super::io::Target;
@@ -42,11 +42,14 @@ pub struct Proof<'a> {
     /// Nobody has written, or is about to write, other contents since the checksums were looked up;
     /// asked while the stripe is locked.
     pub is_current: &'a dyn Fn() -> bool,
+    /// Whether a disk that is not there has left for good: nobody waits for what it had.
+    pub is_gone: &'a dyn Fn(DiskId) -> bool,
 }
 
 impl Proof<'static> {
     /// Nothing lives there that could be proved.
-    pub const NOTHING: Self = Self { crcs: NO_CRCS, is_sure: true, is_current: &|| true };
+    pub const NOTHING: Self =
+        Self { crcs: NO_CRCS, is_sure: true, is_current: &|| true, is_gone: &|_| false };
 }
 
 impl std::fmt::Debug for Proof<'_> {
@@ -94,7 +97,8 @@ impl Raid {
             }
             // With too many that lack something each is asked for what it does not lack. What nobody
             // has then may still come back with a disk that is away.
-            let may_come_back = !self.is_readable(set, stripe) && !self.are_all_there(set, stripe);
+            let may_come_back =
+                !self.is_readable(set, stripe) && !self.are_all_there(set, stripe, proof.is_gone);
             self.refresh_holder(set, stripe, (strip, seat), (proof, may_come_back), &mut refreshed)
                 .await?;
         }
@@ -118,7 +122,7 @@ impl Raid {
         wanted.is_by_parity = set.shape().parity() > 0;
         let mut fetched = self.fetch(&wanted).await.map_err(ReadError::Later)?;
         refreshed.heals.extend(self.heals_of(&wanted, &fetched));
-        let unproved = self.unproved_of(&wanted, fetched.missing).await?;
+        let unproved = self.unproved_of(&wanted, fetched.missing, proof.is_sure).await?;
         let is_proved = unproved.is_empty();
         refreshed.unproved.extend(unproved);
         if !is_proved && !proof.is_sure {
@@ -139,7 +143,7 @@ impl Raid {
             rows_of(fetched.missing)
                 .filter(is_blank)
                 .for_each(|row| fetched.missing &= !(1 << row));
-            self.distrust_parity(set, stripe, seat);
+            self.distrust_parity(set, stripe, seat, proof.is_gone);
         }
         if is_parity && fetched.missing != 0 {
             // The parity as its member holds it, or of what there is, right or wrong: it still
@@ -207,20 +211,30 @@ impl Raid {
         &self,
         wanted: &Wanted<'_>,
         missing: u16,
+        is_sure: bool,
     ) -> Result<Vec<(usize, usize)>, ReadError> {
-        let Wanted { set, strip, crcs, .. } = *wanted;
+        let Wanted { set, stripe, strip, crcs, .. } = *wanted;
         let (columns, parity) = (set.shape().columns(), set.shape().parity());
         let is_live = |column: usize, row: usize| column < columns && crcs(column, row).is_some();
         let is_own = |row: &usize| parity == 0 || is_live(strip, *row);
         let (own, rest): (Vec<usize>, Vec<usize>) = rows_of(missing).partition(is_own);
-        let mut unproved: Vec<_> = own.into_iter().map(|row| (strip, row)).collect();
+        // What lives nowhere needs no proof.
+        let lives = |(column, row): &(usize, usize)| crcs(*column, *row).is_some();
+        let mut unproved: Vec<_> = own.into_iter().map(|row| (strip, row)).filter(lives).collect();
         if !rest.is_empty() {
             // What keeps a parity, or what nobody owns, from being computed.
             let rest = rest.into_iter().fold(0, |mask, row| mask | 1 << row);
-            unproved.extend(self.unproved_data(wanted, rest).await?);
+            let rest = self.unproved_data(wanted, rest).await?.into_iter();
+            for (column, row) in rest.filter(lives) {
+                let rows = row..row + 1;
+                let any = Wanted::any(set, (stripe, column), rows, crcs);
+                // One that missed something gives it itself when it is its turn.
+                let own = Wanted { may_be_stale: is_sure, ..any };
+                if self.fetch(&own).await.map_err(ReadError::Later)?.missing != 0 {
+                    unproved.push((column, row));
+                }
+            }
         }
-        // What lives nowhere needs no proof.
-        unproved.retain(|(column, row)| crcs(*column, *row).is_some());
         Ok(unproved)
     }
 
@@ -256,11 +270,18 @@ impl Raid {
 
     /// The parity of a stripe need not agree with what `seat` is given: it is to be made anew, when
     /// all is there that it is made of. Otherwise it may still give what others lack.
-    fn distrust_parity(&self, set: &Set, stripe: u32, seat: Seat) {
+    fn distrust_parity(
+        &self,
+        set: &Set,
+        stripe: u32,
+        seat: Seat,
+        is_gone: &dyn Fn(DiskId) -> bool,
+    ) {
         let columns = set.shape().columns();
-        let lacking = set.stale_holders(stripe);
-        let are_others_whole = lacking.iter().all(|(strip, of)| *strip >= columns || *of == seat);
-        if !are_others_whole || !self.are_all_there(set, stripe) {
+        let lacking = set.stale_holders(stripe).into_iter();
+        let mut others = lacking.filter(|(_, of)| *of != seat && !is_gone(of.disk));
+        let are_whole = others.all(|(strip, _)| strip >= columns);
+        if !are_whole || !self.are_all_there(set, stripe, is_gone) {
             return;
         }
         for strip in set.shape().columns()..set.shape().strips() {

@@ -365,14 +365,16 @@ impl Core {
             }
         }
         self.touched.add([(set.id(), stripe)]);
-        let is_current = || known.changes(set, stripe) == changes;
+        let is_current = &|| known.changes(set, stripe) == changes;
+        let gone = self.gone_for_good();
+        let is_gone = &|disk| gone.contains(&disk);
         let mut is_sure = false;
         for _ in 0..LOOKS_MAX {
             let crc_of = |column: usize, row: usize| {
                 let looked_up = newer.get(&(column, row)).copied();
                 looked_up.unwrap_or_else(|| known.crc(set, stripe, column, row))
             };
-            let proof = Proof { crcs: &crc_of, is_sure, is_current: &is_current };
+            let proof = Proof { crcs: &crc_of, is_sure, is_current, is_gone };
             let refreshed = match self.raid.refresh_stripe(set, stripe, proof).await {
                 Ok(refreshed) => refreshed,
                 Err(ReadError::Later(_)) => {
@@ -399,8 +401,8 @@ impl Core {
         unsure
     }
 
-    /// Looks up what these blocks of a stripe must be now. Whether that is what they were taken to have
-    /// to be; `None` when it cannot be said.
+    /// Looks up what these blocks of a stripe must be now. Whether that is as before; `None` when it
+    /// cannot be said.
     async fn look_anew(
         self: &Arc<Self>,
         set: &Set,

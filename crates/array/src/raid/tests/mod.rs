@@ -1,6 +1,7 @@
 //! Whole sets on disks that fail on order.
 
 mod disk;
+mod gone;
 mod model;
 mod reads;
 mod updates;

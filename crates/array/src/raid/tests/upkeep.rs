@@ -230,7 +230,8 @@ fn a_proof_of_what_was_there_before_restores_nothing() {
                 assert!(poll.is_pending(), "nobody can write it after the answer");
                 false
             };
-            let proof = Proof { crcs: &known, is_sure: true, is_current: &is_current };
+            let proof =
+                Proof { crcs: &known, is_sure: true, is_current: &is_current, ..Proof::NOTHING };
             let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
             assert!(done.is_outdated && done.written_bytes == 0, "{level:?} {done:?}");
             let run = |_: u32, column: usize, row: usize| known(column, row);

@@ -1,0 +1,52 @@
+//! Disks that never come back, beside others that missed something.
+
+use super::*;
+
+/// A disk is declared failed and a checkpoint changes blocks of the column that it had; then the
+/// disk with the other column fails a flush. What was changed is in the journal, and in no map.
+async fn two_out(is_taken: bool) -> (Rig, impl Fn(usize, usize) -> Option<u32>) {
+    let rig = Rig::new(Some(Level::Raid5), 3);
+    rig.fill(1, &[0, 1], 10).await;
+    let all = rig.known(1, 10);
+    let (failed, _) = rig.place(1, 0, 0);
+    rig.raid.disks().remove(DiskId(failed as u16));
+    let changes = [change(0, 0, &[4711, 4712, 4713])];
+    let update = rig.raid.plan_update(&rig.set, 1, &changes, &all).await.unwrap();
+    rig.set.mark_stale(1, DiskId(failed as u16));
+    if is_taken {
+        rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+    }
+    rig.set.mark_stale(1, DiskId(rig.place(1, 1, 0).0 as u16));
+    rig.set.set_replacement(failed, Seat { disk: DiskId(3), chunk: 1 }).unwrap();
+    (rig, move |column: usize, row: usize| (column != 0 || row >= 3).then(|| all(column, row))?)
+}
+
+#[test]
+fn what_the_journal_has_keeps_nobody_waiting_for_a_disk_that_has_failed() {
+    on_a_core(async {
+        for is_taken in [true, false] {
+            let (rig, known) = two_out(is_taken).await;
+            let mut proof = Proof { crcs: &known, is_sure: true, ..Proof::NOTHING };
+            let waits = rig.raid.refresh_stripe(&rig.set, 1, proof).await;
+            assert_eq!(waits, Err(ReadError::Lost), "it may come back");
+            let (failed, _) = rig.place(1, 0, 0);
+            let is_gone = |disk: DiskId| usize::from(disk.0) == failed;
+            proof.is_gone = &is_gone;
+            // First the columns, then the parity, which is made anew of them.
+            for _ in 0..2 {
+                let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+                assert_eq!((done.left, done.unproved), (1, vec![]), "only who is gone lacks it");
+            }
+            let lacking = rig.set.stale_seats(1);
+            assert!(lacking.iter().all(|seat| usize::from(seat.disk.0) == failed), "{lacking:?}");
+            // Each column from the other one and the parity.
+            let slots = [0, 1].map(|column| rig.set.shape().slot(1, column));
+            let other = rig.place(1, 1, 0).0;
+            rig.raid.disks().remove(DiskId(other as u16));
+            assert!(rig.read(slots[1], 0, &cluster(11)).await.is_ok());
+            rig.bring_back(other);
+            rig.raid.disks().remove(DiskId(3));
+            assert!(rig.read(slots[0], 3, &cluster(10)[3..]).await.is_ok());
+        }
+    });
+}
