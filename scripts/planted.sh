@@ -12,6 +12,7 @@ EarlyLeave     --lib        raid::locks::tests::a_chunk_that_was_left_is_in_use
 ForgetReaders  --lib        engine::commit::tests::what_somebody_reads_is_kept
 BlindReuse     --lib        raid::tests::updates::rot_in_a_freed_column
 KeepRedone     --test=array crashes::what_a_checkpoint_without_its_record_put_where_others
+TrimKept       --test=array kept::an_array_whose_journal_a_lost_volume_fills
 ForgetChanged  --test=array crashes::what_a_checkpoint_without_its_record_put_in_place_is_known_beside
 '
 

@@ -63,11 +63,13 @@ pub enum Mutant {
     ForgetPlaced,
     /// Do not mark what a disk lacks when it goes out beside a write of others.
     ForgetLacking,
+    /// Trim the journal of what it has of a volume that could not be destaged.
+    TrimKept,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
-    const ALL: [Self; 28] = [
+    const ALL: [Self; 29] = [
         Self::NoRedo,
         Self::NoGeneration,
         Self::EarlyChunks,
@@ -96,6 +98,7 @@ impl Mutant {
         Self::ForgetReaders,
         Self::ForgetPlaced,
         Self::ForgetLacking,
+        Self::TrimKept,
     ];
 }
 

@@ -75,12 +75,13 @@ impl Core {
         Ok(())
     }
 
-    /// Disks that failed or were declared failed: they are never used again.
-    pub(crate) fn gone_for_good(&self) -> Vec<DiskId> {
+    /// Tells disks that failed or were declared failed, and are never used again.
+    pub(crate) fn gone_for_good(&self) -> impl Fn(DiskId) -> bool + use<> {
         let state = self.lock();
-        let failed =
-            state.label.members.iter().filter(|record| record.state == MemberState::Failed);
-        failed.map(|record| record.disk).collect()
+        let members = state.label.members.iter();
+        let failed = members.filter(|record| record.state == MemberState::Failed);
+        let gone: Vec<DiskId> = failed.map(|record| record.disk).collect();
+        move |disk| gone.contains(&disk)
     }
 
     /// The stripe that a place lies in.

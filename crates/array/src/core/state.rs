@@ -7,8 +7,9 @@ use std::time::Duration;
 use crate::api::Event;
 
 use super::{RecordRoom, Space};
-use crate::engine::Payload;
+use crate::engine::{Kept, Payload};
 use crate::error::ArrayError;
+use crate::journal::Mark;
 use crate::label::Label;
 use crate::overlay::{Overlay, Room};
 use crate::pages::PageCache;
@@ -83,6 +84,8 @@ pub(crate) struct Live {
     pub(crate) is_sealed: bool,
     /// Why it cannot be served, if its sets lost too many disks.
     pub(crate) lost: Option<String>,
+    /// The last checkpoint could not destage it, and let the journal keep what it has of it.
+    pub(crate) kept: Option<Kept>,
 }
 
 impl Live {
@@ -94,7 +97,14 @@ impl Live {
             level: None,
             is_sealed: false,
             lost: None,
+            kept: None,
         }
+    }
+
+    /// As it is before the journal, when that keeps what a checkpoint could not destage.
+    pub(crate) fn keep(&mut self, kept: Kept) {
+        self.overlay = Overlay::new(kept.epoch);
+        self.kept = Some(kept);
     }
 }
 
@@ -113,6 +123,8 @@ pub(crate) struct State {
     pub(crate) record: RecordRoom,
     /// The last one that is durable.
     pub(crate) checkpoint: u64,
+    /// Where that one had the journal begin, but for what it keeps.
+    pub(crate) since: Mark,
     pub(crate) requests: Vec<Request>,
     /// What the checkpoint that runs keeps for thick volumes that it makes.
     pub(crate) promised: Vec<(Level, u64)>,
@@ -194,6 +206,7 @@ impl State {
             next_version: payload.next_version,
             record: RecordRoom::new(&label.layout, payload.tables_bytes(payload_bytes)),
             checkpoint: payload.number,
+            since: payload.since,
             requests: Vec::new(),
             promised: Vec::new(),
             replaced: Vec::new(),

@@ -1,10 +1,14 @@
-//! Volumes that cannot be destaged, because their sets miss more disks than their level survives:
-//! what the journal holds of them is written to it again, so that it can be trimmed for all others.
+//! Volumes that cannot be destaged, because their sets miss more disks than their level survives.
+//!
+//! The journal keeps what it has of them, and cannot be trimmed further than to there. When that
+//! makes it short for all others, all of it is written to the journal once more, and the rest is
+//! trimmed; if there is no room for that either, the others have what is left until the disks are
+//! back.
 
 use std::sync::Arc;
 
-use super::Checkpoint;
-use crate::core::{Core, State};
+use super::{Checkpoint, Kept};
+use crate::core::{Core, Live, State};
 use crate::error::ArrayError;
 use crate::journal::{self, Placed, Record, Refused};
 use crate::overlay::{Base, Block, Overlay, Patch, Segment};
@@ -40,15 +44,15 @@ impl Checkpoint {
     }
 
     /// Takes back what was done for a volume, and keeps its changes in the journal.
-    pub(super) async fn set_aside(&mut self, before: Before) -> Result<(), ArrayError> {
+    pub(super) fn set_aside(&mut self, before: Before) {
         let volume = before.volume;
         // What was taken for it is free again when this checkpoint has ended.
         let (level, paid) = (before.table.level, self.paid - before.paid);
         self.core.lock().space.pool.promise(level, paid);
-        tracing::error!(
-            "volume {} goes offline: its RAID sets miss too many disks",
-            before.table.name
-        );
+        tracing::error!("volume {} goes offline: {LOST}", before.table.name);
+        if let Some(live) = self.core.lock().live.get_mut(&volume) {
+            live.lost.get_or_insert_with(|| LOST.into());
+        }
         self.next.versions.retain(|id, _| before.versions.contains(id));
         self.next.volumes.insert(volume, before.table);
         self.freed.truncate(before.freed);
@@ -60,8 +64,19 @@ impl Checkpoint {
         self.unused.extend(unused.into_iter().filter(|place| !direct.contains(place)));
         let pages = self.pages.split_off(before.pages);
         self.unused_pages.extend(pages.into_iter().map(|(page, _)| page.addr));
-        self.core.log_again(volume).await?;
+        self.aside.push(volume);
         self.frozen.retain(|(other, _)| *other != volume);
+    }
+
+    /// Sees to it that the journal goes on to hold what could not be destaged.
+    pub(super) async fn keep_aside(&mut self) -> Result<(), ArrayError> {
+        let aside = std::mem::take(&mut self.aside);
+        let well = |(id, _): &(&VersionId, &mut Live)| !aside.contains(*id);
+        self.core.lock().live.iter_mut().filter(well).for_each(|(_, live)| live.kept = None);
+        if self.core.log_again(&aside)? {
+            return Ok(self.core.journal.flush().await?);
+        }
+        self.core.keep_in_journal(&aside);
         Ok(())
     }
 
@@ -76,31 +91,64 @@ impl Checkpoint {
     }
 }
 
+/// What a record of one change takes, without its payload: of a cluster the place and 16 checksums,
+/// of a snapshot a name.
+const RECORD_BYTES: u64 = 160;
+
+/// Why a volume is set aside.
+const LOST: &str = "its RAID sets miss too many disks";
+
 fn full(_: Refused) -> ArrayError {
     ArrayError::Damaged("the journal is full of a lost volume's data".into())
 }
 
 impl Core {
-    /// Puts all changes of a volume that are not in its map to the end of the journal, and seals
-    /// the volume until its disks are back.
-    async fn log_again(self: &Arc<Self>, volume: VersionId) -> Result<(), ArrayError> {
-        {
-            let state = &mut *self.lock();
+    /// Puts all changes of these volumes that are not in their maps to the end of the journal. Not as
+    /// long as the others have room without that, and not where it has no room for them.
+    fn log_again(&self, volumes: &[VersionId]) -> Result<bool, ArrayError> {
+        let state = &mut *self.lock();
+        let live = volumes.iter().filter_map(|volume| state.live.get(volume));
+        let needed = live.map(|live| blocks_again(&live.overlay)).sum::<u64>();
+        let is_short = self.journal.used_blocks() > self.journal.blocks() / 2;
+        if needed == 0 || !is_short || !self.journal.has_room_for(needed) {
+            return Ok(false);
+        }
+        for volume in volumes {
             let epoch = state.epoch;
-            let Some(live) = state.live.get_mut(&volume) else { return Ok(()) };
-            live.lost.get_or_insert_with(|| "its RAID sets miss too many disks".into());
+            let Some(live) = state.live.get_mut(volume) else { continue };
+            live.kept = None;
             let old = std::mem::replace(&mut live.overlay, Overlay::new(epoch));
             let segments: Vec<Arc<Segment>> = old.into_segments().collect();
             // A snapshot that waits is of an earlier epoch than what is written now.
             let epoch = segments.first().map_or(epoch, |first| first.epoch);
             live.overlay = Overlay::new(epoch);
-            self.log_mark(&Record::AgainBegins { volume, epoch })?;
+            self.log_mark(&Record::AgainBegins { volume: *volume, epoch })?;
             for segment in segments {
-                self.log_segment(state, volume, &segment)?;
+                self.log_segment(state, *volume, &segment)?;
             }
-            self.log_mark(&Record::AgainEnds { volume })?;
+            self.log_mark(&Record::AgainEnds { volume: *volume })?;
         }
-        Ok(self.journal.flush().await?)
+        Ok(true)
+    }
+
+    /// The journal holds on to all that it has of these volumes.
+    fn keep_in_journal(&self, volumes: &[VersionId]) {
+        let state = &mut *self.lock();
+        for volume in volumes {
+            let from = state.since;
+            let Some(live) = state.live.get_mut(volume) else { continue };
+            let epoch = live.overlay.epoch();
+            if live.kept.replace(live.kept.unwrap_or(Kept { from, epoch })).is_some() {
+                continue;
+            }
+            let text = format!(
+                "the journal keeps what was written to volume {}: when it is full of that, writes to \
+                 other volumes wait until the disks are back, or the volume is deleted",
+                state.tables.volumes[volume].name
+            );
+            tracing::warn!("{text}");
+            state.note(self.env.unix_seconds(), text);
+        }
     }
 
     pub(crate) fn log_mark(&self, record: &Record) -> Result<(), ArrayError> {
@@ -210,4 +258,16 @@ impl Core {
 
 fn open(state: &mut State, volume: VersionId) -> &mut Segment {
     state.live.get_mut(&volume).expect("a lost volume stays").overlay.open()
+}
+
+/// Blocks that the journal needs to take all of these changes again, at most.
+fn blocks_again(overlay: &Overlay) -> u64 {
+    let (mut blocks, mut records) = (0, 2);
+    for (_, patch) in overlay.patches() {
+        let in_journal = patch.blocks.iter().filter(|block| matches!(block, Block::Journal(_)));
+        blocks += in_journal.count() as u64;
+        records += 1 + patch.blocks.iter().filter(|block| **block != Block::Base).count() as u64;
+    }
+    records += overlay.zeroed().count() as u64 + overlay.waiting().count() as u64;
+    blocks + (records * RECORD_BYTES).div_ceil(BLOCK_BYTES as u64)
 }

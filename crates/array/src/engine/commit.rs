@@ -1,12 +1,14 @@
 //! The end of a checkpoint: new trees to disk, then the record that makes them count.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream;
 
 use super::Checkpoint;
-use super::payload::Payload;
+use super::payload::{Kept, Payload};
+use crate::VersionId;
 use crate::core::{Limbo, Live, Request, State};
 use crate::error::ArrayError;
 use crate::mutants::{self, Mutant};
@@ -85,9 +87,16 @@ impl Checkpoint {
         state.space.give_up(&self.unused, &self.unused_pages);
         self.dissolve_sets(state);
         self.next.leaving.retain(|disk| !state.retired(*disk));
+        let is_trimmed = mutants::is(Mutant::TrimKept);
+        let kept = state.live.iter().filter_map(|(id, live)| Some((*id, live.kept?)));
+        let kept: BTreeMap<VersionId, Kept> =
+            kept.filter(|(id, _)| self.next.volumes.contains_key(id) && !is_trimmed).collect();
+        let oldest = kept.values().map(|kept| kept.from).min_by_key(|from| from.position);
         Payload {
             number: self.number,
-            mark: self.mark,
+            mark: oldest.unwrap_or(self.mark),
+            since: self.mark,
+            kept,
             epoch: self.epoch,
             next_version: state.next_version,
             next_set: state.space.next_set,
@@ -103,6 +112,7 @@ impl Checkpoint {
         let core = &self.core;
         let state = &mut *core.lock();
         state.checkpoint = self.number;
+        state.since = payload.since;
         state.record.settle(tables_bytes);
         state.redone.clear();
         state.tables = payload.tables;
@@ -136,7 +146,7 @@ impl Checkpoint {
             // Whoever was to be emptied may be empty now.
             core.upkeep.ring();
         }
-        core.journal.trim(self.mark);
+        core.journal.trim(payload.mark);
         state.kept_blocks = core.journal.used_blocks();
         state.empty_limbo();
         // Sets that are empty since then are for the next one.

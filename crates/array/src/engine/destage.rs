@@ -32,7 +32,7 @@ impl Checkpoint {
             let before = self.before(volume);
             let first = self.freed.len();
             match self.destage_volume(volume, &segments).await {
-                Err(ArrayError::Lost) => self.set_aside(before).await?,
+                Err(ArrayError::Lost) => self.set_aside(before),
                 result => result?,
             }
             if mutants::is(Mutant::EarlyFree) {

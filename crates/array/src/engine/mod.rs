@@ -13,6 +13,7 @@
 //! 2. What this checkpoint frees is used again only after its record is durable, and after those
 //!    who began to read before it have ended.
 //! 3. The journal is trimmed to X only after the record, which says that it begins at X, is durable.
+//!    Of a volume that was set aside it holds on to what came before X.
 
 mod aside;
 mod commit;
@@ -26,7 +27,7 @@ mod redo;
 mod runner;
 
 pub(crate) use merge::crcs_of;
-pub(crate) use payload::Payload;
+pub(crate) use payload::{Kept, Payload};
 pub(crate) use redo::Unfinished;
 
 use std::sync::Arc;
@@ -45,12 +46,14 @@ use crate::{Epoch, Place, VersionId};
 struct Checkpoint {
     core: Arc<Core>,
     number: u64,
-    /// Where the journal begins afterwards.
+    /// Where the journal begins afterwards, unless it keeps something for a volume set aside.
     mark: Mark,
     /// Of what the journal holds from there on. A snapshot may be taken while this runs.
     epoch: Epoch,
     /// Volumes with what is destaged, oldest segment first.
     frozen: Vec<(VersionId, Vec<Arc<Segment>>)>,
+    /// Volumes that could not be destaged.
+    aside: Vec<VersionId>,
     requests: Vec<Request>,
     /// What those are told who asked for changes that are made.
     answers: Vec<(Asker, Result<(), ArrayError>)>,
@@ -102,7 +105,7 @@ impl Core {
         state.moved = 0;
         let mut frozen = Vec::new();
         for (&volume, live) in &mut state.live {
-            // What was set aside is logged again with every checkpoint, as long as it lasts.
+            // What was set aside is there again with every checkpoint, as long as it lasts.
             let count = live.overlay.freeze(epoch);
             if count > 0 {
                 frozen.push((volume, live.overlay.frozen(count)));
@@ -114,6 +117,7 @@ impl Core {
             mark,
             epoch,
             frozen,
+            aside: Vec::new(),
             requests: std::mem::take(&mut state.requests),
             answers: Vec::new(),
             next: state.tables.clone(),
@@ -145,6 +149,7 @@ impl Checkpoint {
         self.delete_step().await?;
         beat.at("data to be in its place");
         self.destage().await?;
+        self.keep_aside().await?;
         self.commit().await
     }
 

@@ -1,12 +1,22 @@
 //! What a checkpoint record holds.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::core::Image;
 use crate::error::ArrayError;
 use crate::journal::Mark;
 use crate::tables::Tables;
-use crate::{Epoch, Level};
+use crate::{Epoch, Level, VersionId};
+
+/// From where on the journal counts for a volume that could not be destaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    pub(crate) from: Mark,
+    /// Of what is written from there on, up to the first snapshot.
+    pub(crate) epoch: Epoch,
+}
 
 /// The array as of a checkpoint. The frame around it carries checksums and the array's id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +25,12 @@ pub(crate) struct Payload {
     pub(crate) number: u64,
     /// Where the journal begins.
     pub(crate) mark: Mark,
+    /// From where on it counts for all volumes that are not `kept`.
+    #[serde(skip)]
+    pub(crate) since: Mark,
+    /// Volumes that the journal has to keep for.
+    #[serde(skip)]
+    pub(crate) kept: BTreeMap<VersionId, Kept>,
     /// Of what is written after it.
     pub(crate) epoch: Epoch,
     pub(crate) next_version: u32,
@@ -30,7 +46,12 @@ pub(crate) struct Payload {
 
 impl Payload {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        postcard::to_stdvec(self).expect("plain data in memory can be encoded")
+        const PLAIN: &str = "plain data in memory can be encoded";
+        let mut bytes = postcard::to_stdvec(self).expect(PLAIN);
+        if !self.kept.is_empty() {
+            bytes.extend(postcard::to_stdvec(&(self.since, &self.kept)).expect(PLAIN));
+        }
+        bytes
     }
 
     /// What all but the sets and their slots takes of the record, which has `len` bytes.
@@ -42,8 +63,14 @@ impl Payload {
     /// # Errors
     /// [`ArrayError::Damaged`] when these bytes, although whole, make no sense.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ArrayError> {
-        postcard::from_bytes(bytes).map_err(|_| {
+        let other = |_| {
             ArrayError::Damaged("its checkpoint was written by another version of Drystone".into())
-        })
+        };
+        let (payload, rest) = postcard::take_from_bytes::<Self>(bytes).map_err(other)?;
+        let (since, kept) = match rest {
+            [] => (payload.mark, BTreeMap::new()),
+            rest => postcard::from_bytes(rest).map_err(other)?,
+        };
+        Ok(Self { since, kept, ..payload })
     }
 }

@@ -283,14 +283,14 @@ impl Core {
             let mut updates = Vec::new();
             for update in &wave.updates {
                 let Some(set) = self.sets.find(update.set) else { continue };
-                let apply = || self.raid.apply(&set, update, WriteFlags::VOLATILE);
-                match until_done(apply, self).await {
-                    // The journal may know it already, of the attempt before.
-                    Ok(()) if !self.note_redone(&set, update) => {}
-                    Ok(()) => updates.push(update.clone()),
-                    Err(error) => {
-                        tracing::warn!("redo of a stripe of set {}: {error}", update.set.0);
-                    }
+                let apply = || self.raid.apply_again(&set, update, WriteFlags::VOLATILE);
+                if let Err(error) = until_done(apply, self).await {
+                    let (set, stripe) = (update.set.0, update.stripe);
+                    tracing::warn!("stripe {stripe} of set {set} could not be put right: {error}");
+                }
+                // The journal may know it already, of the attempt before.
+                if self.note_redone(&set, update) {
+                    updates.push(update.clone());
                 }
             }
             done.push((wave.checkpoint, updates));

@@ -387,6 +387,17 @@ impl Journal {
         self.image.slice(self.offset(position), len)
     }
 
+    /// Whether records with `blocks` in all, payload and their own, fit without what only a checkpoint
+    /// may use, when none of them is longer than a block.
+    pub fn has_room_for(&self, blocks: u64) -> bool {
+        let state = self.lock();
+        // The head of each batch, which takes what comes as long as it is not full or wraps; and the
+        // block before the wrap that nothing fits into.
+        let heads = blocks / (BATCH_BLOCKS_MAX / 2) + 4;
+        let end = state.end().position + (blocks + heads) * BLOCK;
+        end <= state.kept + self.ring_bytes - self.reserve_bytes
+    }
+
     /// Where the next record goes, at the earliest.
     pub fn position(&self) -> u64 {
         self.lock().end().position

@@ -1,5 +1,6 @@
 //! Making an array.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -75,6 +76,8 @@ impl Array {
         let payload = Payload {
             number: 1,
             mark: Mark::default(),
+            since: Mark::default(),
+            kept: BTreeMap::new(),
             epoch: Epoch(1),
             next_version: 1,
             next_set: 1,

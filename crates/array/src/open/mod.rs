@@ -248,7 +248,11 @@ impl Core {
             state.space.load_set(&set, payload.space.get(&set.id().0))?;
             self.sets.add(set);
         }
-        self.lock().adopt_volumes();
+        let state = &mut *self.lock();
+        state.adopt_volumes();
+        for (volume, kept) in &payload.kept {
+            state.live.entry(*volume).and_modify(|live| live.keep(*kept));
+        }
         Ok(())
     }
 

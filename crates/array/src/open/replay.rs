@@ -10,7 +10,7 @@ use crate::journal::{Placed, Record};
 use crate::membership::has_missed;
 use crate::mutants::{self, Mutant};
 use crate::overlay::{Overlay, Room, Taken};
-use crate::{DiskId, VersionId};
+use crate::{DiskId, Place, VersionId};
 
 /// Which records count of volumes whose changes were written to the journal once more.
 #[derive(Debug, Default)]
@@ -62,7 +62,18 @@ impl Core {
         let state = &mut *self.lock();
         let members = state.label.members.clone();
         let again = Repetitions::of(records);
-        for (index, (record, position)) in records.iter().enumerate() {
+        let since = state.since.position;
+        let kept = state.live.iter().filter_map(|(id, live)| Some((*id, live.kept?.from.position)));
+        let kept: HashMap<VersionId, u64> = kept.collect();
+        // The position of a record is behind the begin of its batch, and may be the end.
+        let before = records.partition_point(|(_, position)| *position <= since);
+        for (index, (record, position)) in records[..before].iter().enumerate() {
+            let is_kept = |volume: &VersionId| kept.get(volume).is_some_and(|from| position > from);
+            let counts = |volume: &VersionId| is_kept(volume) && again.count(index, *volume);
+            self.replay_kept(state, (record, *position), &counts)?;
+        }
+        self.claim_kept(state)?;
+        for (index, (record, position)) in records.iter().enumerate().skip(before) {
             let counts = |volume: &VersionId| again.count(index, *volume);
             // Who was out when it was written missed what it says was written to the disks.
             let missed = members.iter().filter(|record| has_missed(record.state, *position));
@@ -74,6 +85,34 @@ impl Core {
             self.log_mark(&Record::AgainCut { volume })?;
         }
         Ok(())
+    }
+
+    /// Does what a record from before the last checkpoint says of volumes that it could not destage:
+    /// all else is in its place, and what is known of the disks with it.
+    fn replay_kept(
+        &self,
+        state: &mut State,
+        (record, position): (&Record, u64),
+        counts: &dyn Fn(&VersionId) -> bool,
+    ) -> Result<(), ArrayError> {
+        match record {
+            Record::NewSet { .. } | Record::Written { .. } => {}
+            Record::Map { clusters } => {
+                let live = clusters.iter().filter(|placed| counts(&placed.volume));
+                live.for_each(|placed| state.enter_moved(placed));
+            }
+            _ => self.replay_record(state, (record, position), counts, &[])?,
+        }
+        Ok(())
+    }
+
+    /// The places that volumes have which the last checkpoint could not destage. Others that they had
+    /// before are free since then, and may be somebody else's.
+    fn claim_kept(&self, state: &mut State) -> Result<(), ArrayError> {
+        state.replaced.clear();
+        let live = state.live.values().filter(|live| live.kept.is_some());
+        let places: Vec<Place> = live.flat_map(|live| live.overlay.placed()).collect();
+        places.into_iter().try_for_each(|place| claim(state, place))
     }
 
     fn replay_record(
@@ -160,10 +199,7 @@ impl Core {
         placed: &Placed,
         away: &[DiskId],
     ) -> Result<(), ArrayError> {
-        if !state.space.pool.claim(placed.place) {
-            let (set, slot) = (placed.place.set().0, placed.place.slot());
-            return Err(ArrayError::Damaged(format!("slot {slot} of set {set} is taken twice")));
-        }
+        claim(state, placed.place)?;
         let set = self.sets.get(placed.place.set());
         let (stripe, _) = set.shape().locate(placed.place.slot());
         if !mutants::is(Mutant::ForgetPlaced) {
@@ -228,6 +264,14 @@ impl Core {
         state.space.pool.unkeep(level, 1);
         Room::InPlace
     }
+}
+
+fn claim(state: &mut State, place: Place) -> Result<(), ArrayError> {
+    if state.space.pool.claim(place) {
+        return Ok(());
+    }
+    let (set, slot) = (place.set().0, place.slot());
+    Err(ArrayError::Damaged(format!("slot {slot} of set {set} is taken twice")))
 }
 
 #[cfg(test)]

@@ -52,6 +52,11 @@ impl Overlay {
         Self { segments: VecDeque::from([Arc::new(Segment::new(epoch))]) }
     }
 
+    /// Of what its oldest changes write.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.segments.front().expect("invariant 1").epoch
+    }
+
     /// The segment that takes changes.
     pub(crate) fn open(&mut self) -> &mut Segment {
         let open = self.segments.back_mut().expect("invariant 1");
@@ -134,6 +139,11 @@ impl Overlay {
         self.segments.iter().flat_map(|segment| segment.patches())
     }
 
+    /// Ranges of clusters that were zeroed whole.
+    pub(crate) fn zeroed(&self) -> impl Iterator<Item = std::ops::Range<u64>> {
+        self.segments.iter().flat_map(|segment| segment.zeroed())
+    }
+
     /// Where clusters lie that were written directly, and that no map has yet.
     pub(crate) fn placed(&self) -> impl Iterator<Item = Place> {
         self.patches().filter_map(|(_, patch)| match patch.base {
@@ -160,10 +170,10 @@ impl Overlay {
     /// Begins a checkpoint: all that is here is frozen, changes go to a new segment. Returns how
     /// many segments are frozen; none when nothing changed.
     pub(crate) fn freeze(&mut self, epoch: Epoch) -> usize {
-        if self.segments.len() == 1 && self.open().is_empty() {
-            return 0;
+        // What was frozen before may be here still: its checkpoint could not take it out.
+        if !self.open().is_empty() {
+            self.segments.push_back(Arc::new(Segment::new(epoch)));
         }
-        self.segments.push_back(Arc::new(Segment::new(epoch)));
         self.segments.len() - 1
     }
 

@@ -152,5 +152,18 @@ fn an_untouched_volume_freezes_nothing() {
     let mut overlay = Overlay::new(Epoch(1));
     assert_eq!(overlay.freeze(Epoch(1)), 0);
     overlay.take(taken(9, Epoch(1)), Epoch(2));
-    assert_eq!(overlay.freeze(Epoch(2)), 2);
+    assert_eq!(overlay.freeze(Epoch(2)), 1);
+}
+
+#[test]
+fn what_a_checkpoint_could_not_take_out_is_frozen_again_and_does_not_grow() {
+    let mut overlay = Overlay::new(Epoch(1));
+    overlay.open().write(0, 1, 4096);
+    assert_eq!(overlay.freeze(Epoch(1)), 1);
+    assert_eq!(overlay.freeze(Epoch(2)), 1, "nothing came since");
+    overlay.open().write(0, 1, 8192);
+    assert_eq!((overlay.freeze(Epoch(3)), overlay.epoch()), (2, Epoch(1)));
+    assert_eq!(overlay.resolve(0).blocks[0], Block::Journal(8192));
+    overlay.drop_frozen(2);
+    assert_eq!((overlay.freeze(Epoch(4)), overlay.resolve(0)), (0, Patch::default()));
 }

@@ -482,6 +482,8 @@ impl Raid {
                 }
             }
             rows.strips[strip] = Some(loaded);
+            // What does not agree with something that is out of date is not proved to be wrong.
+            rows.copies.iter_mut().for_each(|copy| *copy = None);
         }
         Ok(())
     }

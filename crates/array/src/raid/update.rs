@@ -155,6 +155,26 @@ impl Raid {
         Ok(())
     }
 
+    /// Does an update again that was cut off. Whoever is there gets it, also where more is missing than
+    /// the level survives: half of it is worth less than all of it to whoever comes back.
+    ///
+    /// # Errors
+    /// Those of every write.
+    pub async fn apply_again(
+        &self,
+        set: &Set,
+        update: &Update,
+        flags: WriteFlags,
+    ) -> Result<(), WriteError> {
+        assert!(update.set == set.id(), "the update is for this set");
+        let _guard = self.locks.lock(set, update.stripe).await;
+        let done = self.put_anyway(set, update.stripe, update.written, &update.puts, flags).await;
+        if !matches!(done, Err(WriteError::Later(_))) {
+            set.set_written(update.stripe, update.written);
+        }
+        done
+    }
+
     /// Makes sure that the parity agrees with what it covers, where that must not be taken for granted.
     async fn prove_parity(
         &self,
@@ -321,7 +341,8 @@ impl Raid {
             rejected = rows.reject_wrong(crcs);
         }
         for (column, row) in rejected {
-            if rows.is_proved_wrong(column, row, crcs) {
+            // Where it changes a checkpoint that did not end may have put the new contents already.
+            if run.columns >> column & 1 == 0 && rows.is_proved_wrong(column, row, crcs) {
                 rows.blame(column);
             }
         }

@@ -117,10 +117,22 @@ impl Raid {
         puts: &[Put],
         flags: WriteFlags,
     ) -> Result<(), WriteError> {
-        let coverage = coverage_of(puts);
-        if !self.survives(set, stripe, written, &coverage) {
+        if !self.survives(set, stripe, written, &coverage_of(puts)) {
             return Err(WriteError::Lost);
         }
+        self.put_anyway(set, stripe, written, puts, flags).await
+    }
+
+    /// As [`put`](Self::put), also where the stripe cannot be read back from what is there.
+    pub(super) async fn put_anyway(
+        &self,
+        set: &Set,
+        stripe: u32,
+        written: u8,
+        puts: &[Put],
+        flags: WriteFlags,
+    ) -> Result<(), WriteError> {
+        let coverage = coverage_of(puts);
         let mut targets = Vec::with_capacity(puts.len());
         let mut covered = Vec::with_capacity(puts.len());
         for put in puts {

@@ -366,15 +366,14 @@ impl Core {
         }
         self.touched.add([(set.id(), stripe)]);
         let is_current = &|| known.changes(set, stripe) == changes;
-        let gone = self.gone_for_good();
-        let is_gone = &|disk| gone.contains(&disk);
+        let is_gone = self.gone_for_good();
         let mut is_sure = false;
         for _ in 0..LOOKS_MAX {
             let crc_of = |column: usize, row: usize| {
                 let looked_up = newer.get(&(column, row)).copied();
                 looked_up.unwrap_or_else(|| known.crc(set, stripe, column, row))
             };
-            let proof = Proof { crcs: &crc_of, is_sure, is_current, is_gone };
+            let proof = Proof { crcs: &crc_of, is_sure, is_current, is_gone: &is_gone };
             let refreshed = match self.raid.refresh_stripe(set, stripe, proof).await {
                 Ok(refreshed) => refreshed,
                 Err(ReadError::Later(_)) => {

@@ -9,6 +9,7 @@ mod degraded;
 mod disks;
 mod full;
 mod hardship;
+mod kept;
 mod liveness;
 mod many;
 mod membership;

@@ -1,6 +1,7 @@
 //! Disks that never come back, beside others that missed something.
 
 use super::*;
+use crate::raid::WriteError;
 
 /// A disk is declared failed and a checkpoint changes blocks of the column that it had; then the
 /// disk with the other column fails a flush. What was changed is in the journal, and in no map.
@@ -47,6 +48,74 @@ fn what_the_journal_has_keeps_nobody_waiting_for_a_disk_that_has_failed() {
             rig.bring_back(other);
             rig.raid.disks().remove(DiskId(3));
             assert!(rig.read(slots[0], 3, &cluster(10)[3..]).await.is_ok());
+        }
+    });
+}
+
+#[test]
+fn what_was_cut_off_is_done_again_on_all_who_are_there() {
+    on_a_core(async {
+        let rig = Rig::new(Some(Level::Raid5), 3);
+        rig.fill(1, &[0, 1], 10).await;
+        let all = rig.known(1, 10);
+        let changes = [change(0, 4, &[4711])];
+        let update = rig.raid.plan_update(&rig.set, 1, &changes, &all).await.unwrap();
+        // Both that change missed something, and are there.
+        for strip in [0, 2] {
+            rig.set.mark_stale(1, DiskId(rig.place(1, strip, 0).0 as u16));
+        }
+        assert_eq!(rig.raid.apply(&rig.set, &update, FLAGS).await, Err(WriteError::Lost));
+        let slot = rig.set.shape().slot(1, 0);
+        assert!(rig.read(slot, 4, &cluster(10)[4..5]).await.is_ok(), "nothing was written");
+        assert_eq!(rig.raid.apply_again(&rig.set, &update, FLAGS).await, Err(WriteError::Lost));
+        let new = crcs(slot, 4, &[4711])[0];
+        let known = |column: usize, row: usize| {
+            if (column, row) == (0, 4) { Some(new) } else { all(column, row) }
+        };
+        let proof = Proof { crcs: &known, is_sure: true, ..Proof::NOTHING };
+        for _ in 0..2 {
+            let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+            assert_eq!((done.left, done.unproved), (0, vec![]));
+        }
+        assert_eq!(rig.set.stale(1), 0);
+        for gone in 0..3 {
+            rig.raid.disks().remove(DiskId(gone as u16));
+            assert!(rig.read(slot, 4, &[4711]).await.is_ok(), "{gone}");
+            rig.expect(1, 1, &cluster(11)).await;
+            rig.bring_back(gone);
+        }
+    });
+}
+
+/// A column has what the journal brought, both parities are from before: which of them is old cannot
+/// be told, and none of them has rotted.
+#[test]
+fn what_does_not_agree_with_parities_that_missed_something_is_not_accused() {
+    on_a_core(async {
+        let rig = Rig::new(Some(Level::Raid6), 4);
+        rig.fill(1, &[0, 1], 10).await;
+        let all = rig.known(1, 10);
+        let changes = [change(1, 4, &[4711])];
+        let update = rig.raid.plan_update(&rig.set, 1, &changes, &all).await.unwrap();
+        let parities = [2, 3].map(|strip| rig.place(1, strip, 0).0);
+        parities.iter().for_each(|disk| drop(rig.raid.disks().remove(DiskId(*disk as u16))));
+        rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+        parities.iter().for_each(|disk| rig.bring_back(*disk));
+        let (failed, _) = rig.place(1, 0, 0);
+        rig.raid.disks().remove(DiskId(failed as u16));
+        rig.set.mark_stale(1, DiskId(failed as u16));
+        rig.set.set_replacement(failed, Seat { disk: DiskId(4), chunk: 1 }).unwrap();
+        let known =
+            |column: usize, row: usize| ((column, row) != (1, 4)).then(|| all(column, row))?;
+        let is_gone = |disk: DiskId| usize::from(disk.0) == failed;
+        let proof = Proof { crcs: &known, is_sure: true, is_gone: &is_gone, ..Proof::NOTHING };
+        for _ in 0..2 {
+            let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+            assert_eq!(done.unproved, vec![]);
+        }
+        rig.expect(1, 0, &cluster(10)).await;
+        for disk in rig.raid.disks().all() {
+            assert_eq!(disk.counts().mismatches, 0, "{}", disk.name());
         }
     });
 }

@@ -1,0 +1,215 @@
+//! What the journal keeps for a volume that is set aside while it has no room to write it again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use array::api::{VolumeSpec, VolumeState};
+use array::{Array, Level};
+use block::testing::{Fault, Operation, Rule};
+use block::{BlockDevice, BlockError, WriteFlags};
+use futures_util::future::join_all;
+
+use crate::common::{Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const BLOCK: usize = 4096;
+
+/// Where data lies on the disks of a shelf.
+const DATA: std::ops::Range<u64> = 7 * MIB..u64::MAX;
+
+fn refuse_data(shelf: &Shelf, disk: usize) {
+    let fault = Fault::Fail(BlockError::Medium { at: 0 });
+    shelf.0[disk].inject(Rule::always(Operation::Write, fault).at(DATA));
+}
+
+fn weak(name: &str) -> VolumeSpec {
+    VolumeSpec { level: Some(Level::Raid0), ..spec(name, 8) }
+}
+
+/// Writes block by block until one write waits; how many were answered.
+async fn write_until_full(device: &Arc<dyn BlockDevice>, seed: u8) -> u64 {
+    let blocks = device.geometry().size_bytes() / BLOCK as u64;
+    for block in 0..blocks {
+        let one = data(&bytes(BLOCK, seed));
+        let write = device.write(block * BLOCK as u64, one, WriteFlags::DURABLE);
+        match ring::timeout(Duration::from_millis(500), write).await {
+            Some(written) => written.expect("it waits, or is written"),
+            None => return block,
+        }
+    }
+    panic!("the journal has room for {blocks} blocks");
+}
+
+fn is_aside(array: &Array, name: &str) -> bool {
+    array.volume(name).is_ok_and(|volume| volume.state == VolumeState::Lost)
+}
+
+/// An array to which nobody can write any more: a lost volume has the journal.
+struct Full {
+    array: Array,
+    /// Blocks of `weak` that are those of seed 20, from its begin on. The others are as in `BASE`.
+    changed: u64,
+    /// Blocks of `other`, from its begin on, that are those of seed 30.
+    written: u64,
+}
+
+/// What was in `weak` before, of seed 10.
+const BASE: usize = 4 << 20;
+
+async fn full(shelf: &Shelf) -> Full {
+    let array = shelf.create(Level::Raid1).await;
+    array.create_volume(weak("weak")).await.expect("it works");
+    array.create_volume(spec("other", 16)).await.expect("it works");
+    let (volume, other) =
+        (array.device("weak").expect("it works"), array.device("other").expect("it works"));
+    write(&volume, 0, &bytes(BASE, 10)).await;
+    array.checkpoint().await.expect("it works");
+    refuse_data(shelf, 3);
+    // Almost so much that a checkpoint begins by itself.
+    let changed = array.info().journal_bytes / BLOCK as u64 / 100 * 39;
+    let blocks = (0..changed).map(|block| (block * 4 * KIB, data(&bytes(BLOCK, 20))));
+    let writes = blocks.map(|(at, one)| volume.write(at, one, WriteFlags::DURABLE));
+    for written in join_all(writes).await {
+        written.expect("the journal has room");
+    }
+    array.checkpoint().await.expect("it works");
+    until(&array, "set aside", |array| is_aside(array, "weak")).await;
+    let written = write_until_full(&other, 30).await;
+    assert!(written > 0, "it has what is left of the journal");
+    Full { array, changed, written }
+}
+
+async fn has_all(array: &Array, changed: u64, written: u64) {
+    let (volume, other) =
+        (array.device("weak").expect("it works"), array.device("other").expect("it works"));
+    let base = bytes(BASE, 10);
+    for (block, old) in (0..).zip(base.chunks_exact(BLOCK)) {
+        let found = read(&volume, block * 4 * KIB, BLOCK).await;
+        assert!(if block < changed { found == bytes(BLOCK, 20) } else { found == old }, "{block}");
+    }
+    for block in 0..written {
+        assert!(read(&other, block * 4 * KIB, BLOCK).await == bytes(BLOCK, 30), "other {block}");
+    }
+}
+
+#[test]
+fn an_array_whose_journal_a_lost_volume_fills_goes_on_when_its_disk_is_back() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let Full { array, changed, written } = full(&shelf).await;
+        let other = array.device("other").unwrap();
+        assert!(read(&other, 0, BLOCK).await == bytes(BLOCK, 30), "it is read");
+        array.checkpoint().await.expect("the array has not stopped");
+        shelf.0[3].heal();
+        all_online(&array).await;
+        until(&array, "back", |array| !is_aside(array, "weak")).await;
+        write(&other, 15 * MIB, &bytes(BLOCK, 40)).await;
+        array.checkpoint().await.unwrap();
+        has_all(&array, changed, written).await;
+        sound(&array).await;
+        let info = array.info();
+        assert!(info.journal_used_bytes < info.journal_bytes / 8, "{info:?}");
+    });
+}
+
+#[test]
+fn an_array_whose_journal_a_lost_volume_fills_opens_with_and_without_the_disk() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let Full { array, changed, written } = full(&shelf).await;
+        // As after a crash.
+        drop(array);
+        for _ in 0..2 {
+            let array = shelf.open().await;
+            array.checkpoint().await.expect("it is open");
+            drop(array);
+        }
+        shelf.0[3].heal();
+        let array = shelf.open().await;
+        all_online(&array).await;
+        until(&array, "back", |array| !is_aside(array, "weak")).await;
+        array.checkpoint().await.unwrap();
+        has_all(&array, changed, written).await;
+        sound(&array).await;
+        drop(array);
+        let array = shelf.open().await;
+        has_all(&array, changed, written).await;
+        sound(&array).await;
+    });
+}
+
+#[test]
+fn a_lost_volume_is_deleted_and_the_journal_has_room_again() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let array = full(&shelf).await.array;
+        array.set_volume_online("weak", false).await.unwrap();
+        array.delete_volume("weak").await.unwrap();
+        array.purge_volume("weak").await.unwrap();
+        array.checkpoint().await.unwrap();
+        let other = array.device("other").unwrap();
+        write(&other, 15 * MIB, &bytes(BLOCK, 40)).await;
+        drop((other, array));
+        let array = shelf.open().await;
+        let other = array.device("other").unwrap();
+        assert!(read(&other, 15 * MIB, BLOCK).await == bytes(BLOCK, 40));
+    });
+}
+
+/// Clusters that were overwritten before the volume was set aside are free, and others get them.
+#[test]
+fn what_was_overwritten_in_the_journal_and_is_somebody_elses_now_stays_theirs() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let array = shelf.create(Level::Raid1).await;
+        for name in ["weak", "beside"] {
+            array.create_volume(weak(name)).await.unwrap();
+        }
+        let (volume, beside) = (array.device("weak").unwrap(), array.device("beside").unwrap());
+        write(&volume, 0, &bytes(MIB as usize, 10)).await;
+        array.checkpoint().await.unwrap();
+        // To new places, and again to others; a snapshot, and blocks for old places.
+        write(&volume, 4 * MIB, &bytes(2 * MIB as usize, 20)).await;
+        write(&volume, 4 * MIB, &bytes(2 * MIB as usize, 30)).await;
+        array.snapshot(&[("weak", Some("s"))]).await.unwrap();
+        for block in 0..256 {
+            write(&volume, block * 4 * KIB, &bytes(BLOCK, 40)).await;
+        }
+        refuse_data(&shelf, 3);
+        array.checkpoint().await.unwrap();
+        until(&array, "set aside", |array| is_aside(array, "weak")).await;
+        array.checkpoint().await.unwrap();
+        // What does not come to the disk that is out.
+        let mut written = Vec::new();
+        for cluster in 0..64 {
+            let (at, seed) = (cluster * 64 * KIB, 50 + cluster as u8 * 2);
+            let whole = data(&bytes(64 * KIB as usize, seed));
+            if beside.write(at, whole, WriteFlags::DURABLE).await.is_ok() {
+                written.push((at, seed));
+            }
+        }
+        assert!(written.len() >= 32, "{written:?}");
+        array.checkpoint().await.unwrap();
+        drop((volume, beside, array));
+        for _ in 0..2 {
+            drop(shelf.open().await);
+        }
+        shelf.0[3].heal();
+        let array = shelf.open().await;
+        all_online(&array).await;
+        until(&array, "back", |array| !is_aside(array, "weak")).await;
+        array.checkpoint().await.unwrap();
+        let (volume, beside) = (array.device("weak").unwrap(), array.device("beside").unwrap());
+        for (at, seed) in written {
+            assert!(read(&beside, at, 64 * KIB as usize).await == bytes(64 * KIB as usize, seed));
+        }
+        assert!(read(&volume, 4 * MIB, 2 * MIB as usize).await == bytes(2 * MIB as usize, 30));
+        assert!(read(&volume, 255 * 4 * KIB, BLOCK).await == bytes(BLOCK, 40));
+        array.clone_snapshot("weak", "s", "clone").await.unwrap();
+        let clone = array.device("clone").unwrap();
+        assert!(read(&clone, 0, MIB as usize).await == bytes(MIB as usize, 10));
+        assert!(read(&clone, 4 * MIB, 2 * MIB as usize).await == bytes(2 * MIB as usize, 30));
+        sound(&array).await;
+    });
+}
