@@ -31,10 +31,11 @@ fn replaced(text: &str, name: &str, part: &str) -> Option<String> {
 }
 
 /// Rows of the README's table of limits, what they begin with, and the constants they come from.
-const LIMITS: [(&str, &str, &str, &str); 14] = [
+const LIMITS: [(&str, &str, &str, &str); 15] = [
     ("LUNs", "256 ", "drystone/src/export/plan.rs", "LUNS_MAX: usize = 256;"),
     ("connections at once", "8192 ", "target/src/config.rs", "connections: 8192,"),
     ("logins", "1024 ", "target/src/config.rs", "logins: 1024,"),
+    ("discovery sessions", "64 ", "target/src/config.rs", "discoveries_per_address: 64,"),
     ("connections of a", "8 ", "iscsi/src/params.rs", "max_connections: 8,"),
     ("commands under", "128 ", "target/src/config.rs", "queue_depth: 128,"),
     ("R2Ts", "8 ", "iscsi/src/params.rs", "max_outstanding_r2t: 8,"),

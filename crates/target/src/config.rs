@@ -133,14 +133,18 @@ pub trait Redirect: Send + Sync + std::fmt::Debug {
 /// Bounds and time-outs of a server. Each keeps a misbehaving peer from hurting the others.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections at once; further ones are refused.
+    /// Connections at once; further ones are refused, unless logins or discovery sessions give way.
     pub connections: usize,
-    /// Connections of one address at once.
+    /// Connections of one address at once, which are never more than are still free.
     pub connections_per_address: usize,
-    /// Connections that have not finished logging in, at once; the oldest gives way to one more.
+    /// Connections that have not finished logging in, at once; the oldest gives way to one more, as
+    /// it does where no connection is left.
     pub logins: usize,
     /// Those of one address.
     pub logins_per_address: usize,
+    /// Discovery sessions of one address at once; the oldest gives way to one more. All together
+    /// may have a quarter of the connections.
+    pub discoveries_per_address: usize,
     /// How long a discovery session lives.
     pub discovery_time: Duration,
     /// Commands under way per session (the CmdSN window).
@@ -164,6 +168,7 @@ impl Default for Limits {
             connections_per_address: 2048,
             logins: 1024,
             logins_per_address: 64,
+            discoveries_per_address: 64,
             discovery_time: Duration::from_secs(60),
             queue_depth: 128,
             login_timeout: Duration::from_secs(15),

@@ -1,8 +1,13 @@
-//! Who may come in: connections, and those of them that have not finished logging in, of each
-//! address and of all.
+//! Who may come in: connections, those of them that have not finished logging in, and those of
+//! discovery sessions; of each address and of all.
 //!
-//! A connection too many is refused. Of logins too many the oldest gives way, of the address that
-//! has the most of them: whoever comes and says nothing keeps nobody else out.
+//! An address may have no more connections than are still free, so that the next one finds some,
+//! and [`Limits`] has a number that it may not exceed. A login under way and a discovery session
+//! are [`Passing`]: where there are too many of them, or no connection is left, the oldest gives
+//! way, of the address that has the most of them. Whoever comes and says nothing, or asks little,
+//! keeps nobody else out. Only where nothing gives way a connection is refused.
+//!
+//! Who has more than its part takes no place of those that have less.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -14,29 +19,56 @@ use ring::{OneshotReceiver, OneshotSender};
 use crate::config::Limits;
 use crate::shared::Shared;
 
+/// Connections beyond [`Limits`] that are let in while those that give way for them still close.
+pub const GIVING_WAY_MAX: usize = 16;
+
+/// Discovery sessions may have one of so many connections.
+const DISCOVERY_PART: usize = 4;
+
 /// Touched when a connection comes, has logged in, or goes; never by I/O.
 #[derive(Debug, Default)]
 pub(crate) struct Doors(Mutex<Inner>);
 
+/// What a connection is as long as it gives way to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Login,
+    Discovery,
+}
+
+const STAGES: usize = 2;
+
+/// Invariant: the totals are the sums over all addresses, and each address has a connection.
 #[derive(Debug, Default)]
 struct Inner {
     addresses: HashMap<IpAddr, Address>,
     connections: usize,
-    logins: usize,
+    passing: [usize; STAGES],
     last_number: u64,
 }
 
 #[derive(Debug, Default)]
 struct Address {
     connections: usize,
-    /// Oldest first.
-    logins: VecDeque<Unfinished>,
+    /// By stage, the oldest first.
+    passing: [VecDeque<Unfinished>; STAGES],
 }
 
 #[derive(Debug)]
 struct Unfinished {
     number: u64,
     turn_away: OneshotSender<()>,
+}
+
+/// Whose connections give way to a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// Those of its own address: it has all that an address may have.
+    Own,
+    /// Those of addresses that have more, too: it has its part of what there is.
+    Larger,
+    /// Those of all.
+    All,
 }
 
 impl Doors {
@@ -46,55 +78,117 @@ impl Doors {
 }
 
 impl Inner {
-    /// Counts a connection and its login. The login that has to give way for it, if one does.
+    /// Counts a connection and its login. What has to give way for it, if anything does.
     fn enter(
         &mut self,
         address: IpAddr,
         limits: &Limits,
         turn_away: OneshotSender<()>,
     ) -> Result<(u64, Option<Unfinished>), &'static str> {
-        if self.connections >= limits.connections {
-            return Err("as many connections as there may be are open");
+        if self.is_overfull(limits) {
+            return Err("too many connections are about to close");
         }
-        let own = self.addresses.get(&address);
-        if own.is_some_and(|own| own.connections >= limits.connections_per_address) {
-            return Err("it has as many connections as one address may have");
-        }
-        let crowded = own.is_some_and(|own| own.logins.len() >= limits.logins_per_address);
-        let gives_way = match (crowded, self.logins >= limits.logins) {
-            (true, _) => Some(address),
-            (false, true) => self.most_logins(),
-            (false, false) => None,
+        let reach = self.reach(address, limits);
+        let is_crowded = self.passing[Stage::Login as usize] >= limits.logins;
+        let of_stage = |stage| Some((self.fullest(stage, address, reach)?, stage));
+        let gives_way = || of_stage(Stage::Login).or_else(|| of_stage(Stage::Discovery));
+        let gives_way = match reach {
+            Reach::Own => {
+                Some(gives_way().ok_or("it has as many connections as one address may have")?)
+            }
+            Reach::Larger => {
+                Some(gives_way().ok_or("it has its part of the connections that there are")?)
+            }
+            Reach::All if is_crowded => gives_way(),
+            Reach::All => None,
         };
-        let oldest = gives_way.and_then(|from| {
-            let oldest = self.addresses.get_mut(&from)?.logins.pop_front()?;
-            self.logins -= 1;
-            Some(oldest)
-        });
+        let oldest = gives_way.and_then(|(from, stage)| self.take_oldest(from, stage));
+        self.connections += 1;
+        self.addresses.entry(address).or_default().connections += 1;
+        Ok((self.begin(address, Stage::Login, turn_away), oldest))
+    }
+
+    fn is_overfull(&self, limits: &Limits) -> bool {
+        self.connections >= limits.connections + GIVING_WAY_MAX
+    }
+
+    fn reach(&self, address: IpAddr, limits: &Limits) -> Reach {
+        let own = self.addresses.get(&address);
+        let held = own.map_or(0, |own| own.connections);
+        let logins = own.map_or(0, |own| own.passing[Stage::Login as usize].len());
+        if held >= limits.connections_per_address || logins >= limits.logins_per_address {
+            Reach::Own
+        } else if held >= limits.connections.saturating_sub(self.connections) {
+            Reach::Larger
+        } else {
+            Reach::All
+        }
+    }
+
+    /// Counts a discovery session of a connection that has logged in. The one that has to give way
+    /// for it, if one does.
+    fn discover(
+        &mut self,
+        address: IpAddr,
+        limits: &Limits,
+        turn_away: OneshotSender<()>,
+    ) -> (u64, Option<Unfinished>) {
+        let stage = Stage::Discovery;
+        let own = self.addresses.get(&address).map_or(0, |own| own.passing[stage as usize].len());
+        let most = (limits.connections / DISCOVERY_PART).max(1);
+        let from = if own >= limits.discoveries_per_address {
+            Some(address)
+        } else if self.passing[stage as usize] >= most {
+            self.fullest(stage, address, Reach::All)
+        } else {
+            None
+        };
+        let oldest = from.and_then(|from| self.take_oldest(from, stage));
+        (self.begin(address, stage, turn_away), oldest)
+    }
+
+    fn begin(&mut self, address: IpAddr, stage: Stage, turn_away: OneshotSender<()>) -> u64 {
         self.last_number += 1;
         let number = self.last_number;
         let own = self.addresses.entry(address).or_default();
-        own.connections += 1;
-        own.logins.push_back(Unfinished { number, turn_away });
-        self.connections += 1;
-        self.logins += 1;
-        Ok((number, oldest))
+        own.passing[stage as usize].push_back(Unfinished { number, turn_away });
+        self.passing[stage as usize] += 1;
+        number
     }
 
-    /// The address with the most unfinished logins; of several, that with the oldest one.
-    fn most_logins(&self) -> Option<IpAddr> {
-        let ranks = self.addresses.iter().filter_map(|(address, own)| {
-            let oldest = own.logins.front()?.number;
-            Some((own.logins.len(), Reverse(oldest), *address))
+    /// Within `reach` of `newcomer`, the address with the most of this stage; of several, that with
+    /// the oldest one.
+    fn fullest(&self, stage: Stage, newcomer: IpAddr, reach: Reach) -> Option<IpAddr> {
+        let held = self.addresses.get(&newcomer).map_or(0, |own| own.connections);
+        let is_in_reach = |address: IpAddr, other: &Address| match reach {
+            Reach::Own => address == newcomer,
+            Reach::Larger => address == newcomer || other.connections > held,
+            Reach::All => true,
+        };
+        let reached =
+            self.addresses.iter().filter(|(address, other)| is_in_reach(**address, other));
+        let ranks = reached.filter_map(|(address, other)| {
+            let passing = &other.passing[stage as usize];
+            Some((passing.len(), Reverse(passing.front()?.number), *address))
         });
         ranks.max().map(|(.., address)| address)
     }
 
-    fn end_login(&mut self, address: IpAddr, number: u64) {
-        let Some(own) = self.addresses.get_mut(&address) else { return };
-        let before = own.logins.len();
-        own.logins.retain(|login| login.number != number);
-        self.logins -= before - own.logins.len();
+    fn take_oldest(&mut self, from: IpAddr, stage: Stage) -> Option<Unfinished> {
+        let oldest = self.addresses.get_mut(&from)?.passing[stage as usize].pop_front()?;
+        self.passing[stage as usize] -= 1;
+        Some(oldest)
+    }
+
+    /// It passes no longer; `false` if it has given way before.
+    fn end(&mut self, address: IpAddr, stage: Stage, number: u64) -> bool {
+        let Some(own) = self.addresses.get_mut(&address) else { return false };
+        let passing = &mut own.passing[stage as usize];
+        let before = passing.len();
+        passing.retain(|login| login.number != number);
+        let ended = before - passing.len();
+        self.passing[stage as usize] -= ended;
+        ended > 0
     }
 
     fn leave(&mut self, address: IpAddr) {
@@ -102,6 +196,7 @@ impl Inner {
         if let Some(own) = self.addresses.get_mut(&address) {
             own.connections -= 1;
             if own.connections == 0 {
+                debug_assert!(own.passing.iter().all(VecDeque::is_empty), "each is a connection");
                 self.addresses.remove(&address);
             }
         }
@@ -121,32 +216,65 @@ impl Drop for Entered {
     }
 }
 
-/// A login under way, until it is over.
+/// A login under way or a discovery session, until it is over, which is before its connection is.
 #[derive(Debug)]
-pub(crate) struct Login {
+pub(crate) struct Passing {
     shared: Arc<Shared>,
     address: IpAddr,
+    stage: Stage,
     number: u64,
     /// It has to give way to a newer one.
     pub(crate) turned_away: OneshotReceiver<()>,
 }
 
-impl Drop for Login {
-    fn drop(&mut self) {
-        self.shared.doors.lock().end_login(self.address, self.number);
+impl Passing {
+    /// It has logged in, and gives way to none any more; `false` if it has done so just before.
+    pub(crate) fn has_logged_in(self) -> bool {
+        self.shared.doors.lock().end(self.address, self.stage, self.number)
+    }
+
+    /// The same for one that has logged in to a discovery session, as which it goes on passing.
+    pub(crate) fn into_discovery(self) -> Option<Self> {
+        let (shared, address) = (self.shared.clone(), self.address);
+        if !self.has_logged_in() {
+            return None;
+        }
+        let (turn_away, turned_away) = ring::oneshot();
+        let (number, oldest) = shared.doors.lock().discover(address, &shared.limits, turn_away);
+        tell(oldest);
+        Some(Self { shared, address, stage: Stage::Discovery, number, turned_away })
     }
 }
 
+impl Drop for Passing {
+    fn drop(&mut self) {
+        self.shared.doors.lock().end(self.address, self.stage, self.number);
+    }
+}
+
+fn tell(oldest: Option<Unfinished>) {
+    if let Some(oldest) = oldest {
+        oldest.turn_away.send(());
+    }
+}
+
+/// As many as may be beyond the limit are about to close.
+pub(crate) fn is_overfull(shared: &Shared) -> bool {
+    shared.doors.lock().is_overfull(&shared.limits)
+}
+
 /// Lets a connection in, or says why not.
-pub(crate) fn enter(shared: &Arc<Shared>, from: IpAddr) -> Result<(Entered, Login), &'static str> {
+pub(crate) fn enter(
+    shared: &Arc<Shared>,
+    from: IpAddr,
+) -> Result<(Entered, Passing), &'static str> {
     let address = from.to_canonical();
     let (turn_away, turned_away) = ring::oneshot();
     let entered = shared.doors.lock().enter(address, &shared.limits, turn_away);
     let (number, oldest) = entered?;
-    if let Some(oldest) = oldest {
-        oldest.turn_away.send(());
-    }
-    let login = Login { shared: shared.clone(), address, number, turned_away };
+    tell(oldest);
+    let stage = Stage::Login;
+    let login = Passing { shared: shared.clone(), address, stage, number, turned_away };
     // Behind the login, which ends first.
     Ok((Entered { shared: shared.clone(), address }, login))
 }
@@ -155,58 +283,148 @@ pub(crate) fn enter(shared: &Arc<Shared>, from: IpAddr) -> Result<(Entered, Logi
 mod tests {
     use super::*;
 
-    const LIMITS: (usize, usize, usize, usize) = (6, 4, 3, 2);
-
     fn limits() -> Limits {
-        let (connections, connections_per_address, logins, logins_per_address) = LIMITS;
-        let usual = Limits::default();
-        Limits { connections, connections_per_address, logins, logins_per_address, ..usual }
+        Limits {
+            connections: 16,
+            connections_per_address: 6,
+            logins: 4,
+            logins_per_address: 2,
+            discoveries_per_address: 2,
+            ..Limits::default()
+        }
     }
 
-    /// The number of the connection, and that of the login that gives way.
-    fn enter(doors: &mut Inner, last_byte: u8) -> Result<(u64, Option<u64>), &'static str> {
+    fn address(last_byte: u8) -> IpAddr {
+        [192, 0, 2, last_byte].into()
+    }
+
+    impl Inner {
+        /// The invariant of the type.
+        #[track_caller]
+        fn check(&self) {
+            let all = || self.addresses.values();
+            assert_eq!(self.connections, all().map(|own| own.connections).sum());
+            assert!(all().all(|own| own.connections > 0));
+            for stage in 0..STAGES {
+                assert_eq!(self.passing[stage], all().map(|own| own.passing[stage].len()).sum());
+            }
+        }
+    }
+
+    type Entry = Result<(u64, Option<u64>), &'static str>;
+
+    /// The number of the login, and that of what gives way.
+    #[track_caller]
+    fn enter(doors: &mut Inner, last_byte: u8) -> Entry {
         let (turn_away, _) = ring::oneshot();
-        let entered = doors.enter([192, 0, 2, last_byte].into(), &limits(), turn_away);
+        let entered = doors.enter(address(last_byte), &limits(), turn_away);
+        doors.check();
         entered.map(|(number, oldest)| (number, oldest.map(|oldest| oldest.number)))
     }
 
+    /// The same for a connection that logs in to a target.
+    #[track_caller]
+    fn log_in(doors: &mut Inner, last_byte: u8) -> Entry {
+        let entered = enter(doors, last_byte)?;
+        doors.end(address(last_byte), Stage::Login, entered.0);
+        Ok(entered)
+    }
+
+    /// The same for one that logs in to a discovery session.
+    #[track_caller]
+    fn discover(doors: &mut Inner, last_byte: u8) -> (u64, Option<u64>) {
+        log_in(doors, last_byte).unwrap();
+        let (turn_away, _) = ring::oneshot();
+        let (number, oldest) = doors.discover(address(last_byte), &limits(), turn_away);
+        doors.check();
+        (number, oldest.map(|oldest| oldest.number))
+    }
+
     #[test]
-    fn the_oldest_login_of_who_has_most_gives_way_and_connections_are_refused() {
+    fn the_oldest_login_of_who_has_most_gives_way() {
         let mut doors = Inner::default();
         assert_eq!(enter(&mut doors, 1), Ok((1, None)));
         assert_eq!(enter(&mut doors, 1), Ok((2, None)));
         assert_eq!(enter(&mut doors, 1), Ok((3, Some(1))), "two of an address at once");
         assert_eq!(enter(&mut doors, 2), Ok((4, None)));
-        assert_eq!(enter(&mut doors, 3), Ok((5, Some(2))), "three of all at once");
-        assert!(enter(&mut doors, 1).is_ok_and(|(_, oldest)| oldest.is_some()));
-        assert!(enter(&mut doors, 4).is_err(), "six connections");
-        doors.leave([192, 0, 2, 2].into());
-        assert!(enter(&mut doors, 1).is_err(), "four of an address");
+        assert_eq!(enter(&mut doors, 3), Ok((5, None)));
+        assert_eq!(enter(&mut doors, 4), Ok((6, Some(2))), "four of all at once");
     }
 
     #[test]
     fn among_equals_the_oldest_gives_way() {
         for _ in 0..20 {
             let mut doors = Inner::default();
-            for from in 1..4 {
+            for from in 1..5 {
                 assert_eq!(enter(&mut doors, from), Ok((u64::from(from), None)));
             }
-            assert_eq!(enter(&mut doors, 4), Ok((4, Some(1))));
+            assert_eq!(enter(&mut doors, 5), Ok((5, Some(1))));
         }
+    }
+
+    #[test]
+    fn an_address_has_no_more_than_is_free() {
+        let mut doors = Inner::default();
+        let mut all = |from: u8| std::iter::from_fn(|| log_in(&mut doors, from).ok()).count();
+        // Six are the most for one address; then a half of what is left, at each step.
+        assert_eq!([1, 2, 3, 4, 5].map(&mut all), [6, 5, 3, 1, 1]);
+        assert_eq!(all(6), 0);
+        doors.leave(address(1));
+        assert!(log_in(&mut doors, 6).is_ok());
+    }
+
+    #[test]
+    fn where_no_connection_is_left_logins_and_discovery_sessions_of_larger_addresses_give_way() {
+        let mut doors = Inner::default();
+        for from in [1, 1, 1, 1, 2, 2, 3, 3, 4, 4] {
+            log_in(&mut doors, from).unwrap();
+        }
+        let (found, _) = discover(&mut doors, 1);
+        let (login, _) = enter(&mut doors, 2).unwrap();
+        for from in 5..9 {
+            log_in(&mut doors, from).unwrap();
+        }
+        assert_eq!(doors.connections, limits().connections);
+        assert!(log_in(&mut doors, 3).is_ok_and(|(_, oldest)| oldest == Some(login)));
+        assert!(log_in(&mut doors, 9).is_ok_and(|(_, oldest)| oldest == Some(found)));
+        assert!(log_in(&mut doors, 10).is_err(), "all that is left has logged in");
+        // Who has most takes the place of nobody but itself.
+        for from in [2, 1, 2, 1] {
+            doors.leave(address(from));
+        }
+        let (last, _) = enter(&mut doors, 11).unwrap();
+        assert!(enter(&mut doors, 1).is_err());
+        assert!(enter(&mut doors, 12).is_ok_and(|(_, oldest)| oldest.is_none()), "{last} stays");
+    }
+
+    #[test]
+    fn the_oldest_discovery_session_gives_way() {
+        let mut doors = Inner::default();
+        let (first, _) = discover(&mut doors, 1);
+        assert_eq!(discover(&mut doors, 1).1, None);
+        assert_eq!(discover(&mut doors, 1).1, Some(first), "two of an address at once");
+        assert_eq!([2, 3].map(|from| discover(&mut doors, from).1), [None; 2]);
+        assert_eq!(discover(&mut doors, 4).1, Some(first + 2), "a quarter of all connections");
+    }
+
+    #[test]
+    fn those_that_give_way_and_are_not_gone_are_bounded() {
+        let mut doors = Inner::default();
+        let entered = (0..200).filter(|from| enter(&mut doors, *from).is_ok());
+        assert_eq!(entered.count(), limits().connections + GIVING_WAY_MAX);
     }
 
     #[test]
     fn nothing_is_left_of_who_has_gone() {
         let mut doors = Inner::default();
-        for round in 0..3 {
+        for _ in 0..3 {
             let all: Vec<_> =
                 (1..4).map(|from| (from, enter(&mut doors, from).unwrap().0)).collect();
             for (from, number) in all {
-                let address = [192, 0, 2, from].into();
-                doors.end_login(address, number);
-                doors.leave(address);
+                doors.end(address(from), Stage::Login, number);
+                doors.leave(address(from));
+                doors.check();
             }
-            assert_eq!((doors.connections, doors.logins), (0, 0), "round {round}");
             assert!(doors.addresses.is_empty());
         }
     }

@@ -27,6 +27,7 @@ mod task;
 mod unit;
 
 pub use config::{Access, AllowRule, Config, Elsewhere, Limits, Redirect, TargetSpec, UnitSpec};
+pub use doors::GIVING_WAY_MAX;
 pub use portal::REFUSALS_MAX;
 pub use server::{Server, ShutdownError, StartError};
 pub use targets::{TargetError, TargetInfo, Targets};

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ring::{Listener, Remote, Stream};
 
@@ -18,6 +19,10 @@ const BACKLOG: u16 = 1024;
 /// Connections that are told at the same time that they cannot come in, beside those that
 /// [`Limits`](crate::Limits) allows; others are just closed.
 pub const REFUSALS_MAX: usize = 16;
+
+/// How often, and how soon after each other, it is looked whether connections that gave way are gone.
+const CLOSING_LOOKS: usize = 100;
+const CLOSING_PAUSE: Duration = Duration::from_millis(1);
 
 /// Binds all portals on this core and starts accepting. Returns the addresses as bound.
 ///
@@ -44,6 +49,7 @@ async fn accept_loop(shared: Arc<Shared>, listener: Listener) {
     while !shared.is_stopping() {
         match listener.accept().await {
             Ok((stream, peer)) => {
+                wait_for_closing(&shared).await;
                 if let Ok(fd) = stream.into_fd() {
                     deal(&shared, fd, peer);
                 }
@@ -51,9 +57,20 @@ async fn accept_loop(shared: Arc<Shared>, listener: Listener) {
             Err(error) => {
                 quietly!(FLOOD, warn, "cannot accept a connection: {error}");
                 // Out of file descriptors, mostly: the connection stays in the backlog.
-                ring::sleep(std::time::Duration::from_millis(100)).await;
+                ring::sleep(Duration::from_millis(100)).await;
             }
         }
+    }
+}
+
+/// What gave way to the connections before this one closes in the next turn of its core: a flood in
+/// one piece is no reason to refuse somebody.
+async fn wait_for_closing(shared: &Shared) {
+    for _ in 0..CLOSING_LOOKS {
+        if !doors::is_overfull(shared) {
+            return;
+        }
+        ring::sleep(CLOSING_PAUSE).await;
     }
 }
 

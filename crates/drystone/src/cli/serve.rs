@@ -62,7 +62,8 @@ pub(crate) struct ServeArgs {
     #[arg(help_heading = "Access")]
     pub(crate) allow: Vec<allow::Allow>,
 
-    /// Connections that may be open at once; one address may have a quarter of them, at least 64.
+    /// Connections that may be open at once; one address may have a quarter of them, at least 64,
+    /// and never more than are still free.
     #[arg(long, value_name = "N", default_value = "8192", value_parser = number::connections)]
     #[arg(help_heading = "Access")]
     pub(crate) max_connections: usize,

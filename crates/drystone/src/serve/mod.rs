@@ -84,7 +84,8 @@ fn core(args: &ServeArgs) -> ring::CoreConfig {
 /// for disks and for commands: hosts must not lock the operator out.
 fn limits(args: &ServeArgs, more_files: usize) -> anyhow::Result<Limits> {
     let cores = usize::from(cores(args)) * CORE_FILES;
-    let more = more_files + cores + SPARE_FILES + target::REFUSALS_MAX;
+    let closing = target::REFUSALS_MAX + target::GIVING_WAY_MAX;
+    let more = more_files + cores + SPARE_FILES + closing;
     let room = files::connections(more, files::control_connections(CONNECTIONS_MAX));
     if room < CONNECTIONS_MIN {
         bail!(

@@ -35,7 +35,7 @@ pub(crate) async fn serve(
     stream: Stream,
     peer: SocketAddr,
     admission: Admission,
-    mut login: doors::Login,
+    mut login: doors::Passing,
 ) {
     let Ok(local) = stream.local_addr() else { return };
     let ends = Ends { peer, local };

@@ -25,18 +25,20 @@ pub(super) async fn settle(
     stream: Stream,
     ends: Ends,
     admission: Admission,
-    login: doors::Login,
+    login: doors::Passing,
     mut accepted: Accepted,
 ) {
-    // It has said who it is: from now on it keeps none out that has not.
-    drop(login);
     let outcome = &accepted.outcome;
     let Some(name) = &outcome.target_name else {
-        let session = Rc::new(Session::new(shared.clone(), None, outcome));
-        crate::core::remember_session(&session);
-        limit_discovery(&session);
-        return begin(session, stream, ends, accepted).await;
+        if let Some(place) = login.into_discovery() {
+            discover(shared, stream, ends, place, accepted).await;
+        }
+        return;
     };
+    // It has said who it is: from now on it keeps none out that has not.
+    if !login.has_logged_in() {
+        return;
+    }
     let key = SessionKey {
         target: name.as_str().into(),
         initiator: outcome.initiator_name.as_str().into(),
@@ -70,15 +72,23 @@ pub(super) async fn settle(
     move_to(shared, home.core, stream, ends, admission, accepted);
 }
 
-/// A discovery session is there for a few questions.
-fn limit_discovery(session: &Rc<Session>) {
-    let session = session.clone();
-    ring::spawn(async move {
-        let time = session.shared.limits.discovery_time;
-        if ring::timeout(time, session.wait_ended()).await.is_none() {
-            session.end(&Ending::SessionEnded);
-        }
-    });
+/// Serves a discovery session, which is there for a few questions: until its time is over, or until
+/// newer ones want its place.
+async fn discover(
+    shared: &Arc<Shared>,
+    stream: Stream,
+    ends: Ends,
+    mut place: doors::Passing,
+    accepted: Accepted,
+) {
+    let session = Rc::new(Session::new(shared.clone(), None, &accepted.outcome));
+    crate::core::remember_session(&session);
+    let served = pin!(begin(session.clone(), stream, ends, accepted));
+    let over = pin!(ring::timeout(shared.limits.discovery_time, &mut place.turned_away));
+    if let Either::Right((_, served)) = select(served, over).await {
+        session.end(&Ending::SessionEnded);
+        served.await;
+    }
 }
 
 /// Answers a login that had been accepted with the word that it cannot be served now (RFC 7143

@@ -54,13 +54,16 @@ fn ask(rig: &Rig) -> TcpStream {
 
 #[test]
 fn who_goes_away_while_it_waits_holds_no_connection() {
-    let (rig, disk, mut host) = with_hung_disk(|config| config.limits.connections = 2);
+    let (rig, disk, mut host) = with_hung_disk(|config| config.limits.connections = 3);
     let waits = ask(&rig);
     host.expect_closed();
-    let _a = Login::new("a").connect(rig.portal()).unwrap();
+    let _a = Login::new("a").from(2).connect(rig.portal()).unwrap();
+    let _b = Login::new("b").from(3).connect(rig.portal()).unwrap();
+    let further = Login::new("c").from(4);
+    assert!(further.connect(rig.portal()).is_err());
     drop(waits);
     // Long before its time to log in is over.
-    wait_until("there is room", || Login::new("b").connect(rig.portal()).is_ok());
+    wait_until("there is room", || further.connect(rig.portal()).is_ok());
     disk.heal();
     disk.release();
 }

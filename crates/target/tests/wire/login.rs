@@ -298,69 +298,6 @@ fn what_is_no_login_is_refused_or_dropped() {
     host.expect_alive();
 }
 
-#[test]
-fn a_flood_of_connections_has_its_limits() {
-    let mut config = config([ram()]);
-    config.limits.connections = 6;
-    let rig = Rig::start(config);
-    let mut hosts = [rig.ready("a"), rig.ready("b")];
-    let idle: Vec<_> = (0..4).map(|_| TcpStream::connect(rig.portal()).unwrap()).collect();
-    wait_until("who comes then is told so", || {
-        let further = Login::new("c").connect(rig.portal());
-        matches!(further, Err(NoLogin::Refused(LoginStatus::OUT_OF_RESOURCES)))
-    });
-    hosts.iter_mut().for_each(Connection::expect_alive);
-    drop(idle);
-    wait_until("there is room again", || Login::new("c").connect(rig.portal()).is_ok());
-}
-
-/// Connections that never log in give way to those that do, oldest first.
-#[test]
-fn whoever_says_nothing_keeps_nobody_out() {
-    let mut config = config([ram()]);
-    config.limits.logins = 8;
-    config.limits.logins_per_address = 4;
-    let rig = Rig::start(config);
-    let idle: Vec<_> = (0..20).map(|_| TcpStream::connect(rig.portal()).unwrap()).collect();
-    // From the same address as from another.
-    rig.ready("host").expect_alive();
-    let mut other = Login::new("other").from(2).connect(rig.portal()).unwrap();
-    other.take_attentions(0);
-    other.expect_alive();
-    // The newest are still there, and the oldest are closed.
-    let is_open = |index: usize| {
-        idle[index].set_read_timeout(Some(Duration::from_millis(20))).unwrap();
-        !matches!((&idle[index]).read(&mut [0; 1]), Ok(0))
-    };
-    assert!(is_open(19));
-    assert_eq!((0..16).filter(|&index| is_open(index)).count(), 0);
-}
-
-#[test]
-fn one_address_does_not_take_the_connections_of_others() {
-    let mut config = config([ram()]);
-    config.limits.connections_per_address = 4;
-    let rig = Rig::start(config);
-    let hosts: Vec<_> = (0..4).map(|index| rig.ready(&index.to_string())).collect();
-    let further = Login::new("further").connect(rig.portal());
-    assert_eq!(further.err(), Some(NoLogin::Refused(LoginStatus::OUT_OF_RESOURCES)));
-    Login::new("other").from(2).connect(rig.portal()).unwrap().take_attentions(0);
-    drop(hosts);
-    wait_until("there is room again", || Login::new("again").connect(rig.portal()).is_ok());
-}
-
-#[test]
-fn a_discovery_session_has_its_time() {
-    let mut config = config([ram()]);
-    config.limits.discovery_time = Duration::from_millis(500);
-    let rig = Rig::start(config);
-    let mut finder = Login::discovery().connect(rig.portal()).unwrap();
-    assert!(!finder.text("SendTargets=All").is_empty());
-    let begun = std::time::Instant::now();
-    finder.expect_closed();
-    assert!(begun.elapsed() < Duration::from_secs(3));
-}
-
 /// A disk hangs, and with it the end of a session: its host tries again and again, and nobody else
 /// notices.
 #[test]

@@ -9,6 +9,7 @@ mod copies;
 mod crowd;
 mod digests;
 mod discovery;
+mod doors;
 mod failures;
 mod login;
 mod malformed;

@@ -75,7 +75,8 @@ impl Login {
         Self { from: Some(Ipv4Addr::new(127, 0, 0, last_byte)), ..self }
     }
 
-    fn reach(&self, portal: SocketAddr) -> TcpStream {
+    /// A connection that says nothing yet.
+    pub(crate) fn reach(&self, portal: SocketAddr) -> TcpStream {
         let Some(from) = self.from else {
             return TcpStream::connect_timeout(&portal, PATIENCE).unwrap();
         };
