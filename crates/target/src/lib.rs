@@ -21,6 +21,7 @@ mod quiet;
 mod server;
 mod session;
 mod shared;
+mod shortage;
 mod stopping;
 mod targets;
 mod task;

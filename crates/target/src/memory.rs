@@ -6,7 +6,8 @@
 //!
 //! An owner may hold twice as much as is still free: alone two thirds, of which others get their
 //! part as soon as they come, however many they are and whatever was promised before. Who holds
-//! nothing gets what fits.
+//! nothing gets what fits. Who was given room for data that did not come, when others had none, may
+//! hold a sixteenth of what is free for a while.
 //!
 //! Who waits gets its turn by name, and within a name in the order of asking. The one in front keeps
 //! those behind it waiting when there is too little for anybody, not when it holds too much itself.
@@ -18,7 +19,7 @@ use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ring::Buf;
 
@@ -65,6 +66,10 @@ pub(crate) const POOL_PAUSE: Duration = Duration::from_millis(2);
 /// How often one owner may hold what is still free.
 const FREE_SHARES: usize = 2;
 
+/// What part of it one may hold that kept room for nothing, and how long that is remembered.
+const DISTRUSTED_PART: usize = 16;
+const DISTRUST_TIME: Duration = Duration::from_secs(60);
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Name {
     Initiator(Arc<str>),
@@ -75,8 +80,17 @@ enum Name {
 struct Account {
     name: Name,
     held: [Cell<usize>; USES],
+    /// Until then it may hold less of what comes unasked.
+    distrusted_until: Cell<Option<Instant>>,
     /// Who waits under this name, in the order of asking.
     waiting: [RefCell<VecDeque<Rc<Waiter>>>; USES],
+}
+
+impl Account {
+    fn is_distrusted(&self, of: Use) -> bool {
+        let until = self.distrusted_until.get();
+        matches!(of, Use::Pushed | Use::Behind) && until.is_some_and(|until| Instant::now() < until)
+    }
 }
 
 impl Drop for Account {
@@ -134,6 +148,24 @@ impl Owner {
     fn accounts(&self) -> [&Account; 2] {
         [&self.name, &self.address]
     }
+
+    /// It kept room for data that did not come, while others had none.
+    pub(crate) fn distrust(&self) {
+        let until = Instant::now() + DISTRUST_TIME;
+        self.accounts().into_iter().for_each(|account| account.distrusted_until.set(Some(until)));
+    }
+
+    /// It holds more than half of what it may hold of data that comes unasked.
+    pub(crate) fn holds_much(&self) -> bool {
+        let is_much = |core: &Core, account: &Account, of: Use| {
+            account.held[of as usize].get() > core.most(account, of) / 2
+        };
+        CORE.with(|core| {
+            let accounts = self.accounts();
+            let holds = |of| accounts.iter().any(|account| is_much(core, account, of));
+            holds(Use::Pushed) || holds(Use::Behind)
+        })
+    }
 }
 
 impl Core {
@@ -145,6 +177,7 @@ impl Core {
         let account = Rc::new(Account {
             name: name.clone(),
             held: Default::default(),
+            distrusted_until: Cell::new(None),
             waiting: Default::default(),
         });
         accounts.insert(name, Rc::downgrade(&account));
@@ -163,9 +196,17 @@ impl Core {
 
     /// Its owner may hold so much more.
     fn may_hold(&self, owner: &Owner, of: Use, bytes: usize) -> bool {
-        let most = FREE_SHARES * self.free_bytes(of);
-        let held = |account: &Account| account.held[of as usize].get();
-        owner.accounts().iter().all(|account| held(account) == 0 || held(account) + bytes <= most)
+        owner.accounts().iter().all(|account| {
+            let held = account.held[of as usize].get();
+            let is_first = held == 0 && !account.is_distrusted(of);
+            is_first || held + bytes <= self.most(account, of)
+        })
+    }
+
+    /// What one that holds something may hold of all, as things are.
+    fn most(&self, account: &Account, of: Use) -> usize {
+        let free = self.free_bytes(of);
+        if account.is_distrusted(of) { free / DISTRUSTED_PART } else { FREE_SHARES * free }
     }
 
     fn fits(&self, owner: &Owner, of: Use, bytes: usize) -> bool {
@@ -423,6 +464,24 @@ mod tests {
         let burst = |sessions| first_burst_bytes(sessions, 256 << 10) >> 10;
         let offered = [0, 6, 7, 13, 14, 100, 1000].map(burst);
         assert_eq!(offered, [256, 256, 128, 128, 64, 16, 8]);
+    }
+
+    #[test]
+    fn who_kept_room_for_nothing_has_less_of_what_comes_unasked() {
+        let (idle, other) = (owner("idle", 1), owner("other", 2));
+        let pushed =
+            |owner| std::iter::from_fn(|| Claim::new(owner, Use::Pushed, MIB)).collect::<Vec<_>>();
+        // A pool of 256 MiB has 112 for that.
+        assert_eq!(pushed(&idle).len(), 75);
+        idle.distrust();
+        let held = pushed(&idle);
+        assert_eq!(held.len(), 6);
+        assert!(idle.holds_much() && !other.holds_much());
+        assert_eq!(pushed(&other).len(), 71);
+        // Its name and its address, and nothing else of them.
+        assert!(Claim::new(&owner("idle", 3), Use::Pushed, MIB).is_none());
+        assert!(Claim::new(&owner("neighbour", 1), Use::Pushed, MIB).is_none());
+        assert_eq!(all(&idle).len(), 22);
     }
 
     #[test]

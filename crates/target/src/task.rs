@@ -2,12 +2,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 
 use iscsi::ffp::WriteTransfer;
 use ring::Buf;
 use scsi::cdb::{Command, CommandSpec};
 
-use crate::conn::Connection;
+use crate::conn::{Connection, Pace};
 use crate::event::Event;
 use crate::ffp::Answer;
 use crate::memory::{Claim, Held};
@@ -20,7 +21,12 @@ pub(crate) enum Inbound {
     /// The command takes no data, or execution has taken it.
     Nothing,
     /// Data is on its way, or all here.
-    Filling { transfer: WriteTransfer, room: Room },
+    Filling {
+        transfer: WriteTransfer,
+        room: Room,
+        /// How fast it comes, if it was announced to come unasked: room was kept before it came.
+        unasked: Option<Pace>,
+    },
 }
 
 /// The memory for the data of a command.
@@ -110,6 +116,23 @@ impl Task {
             Inbound::Nothing | Inbound::Filling { room: Room::Awaited { .. }, .. } => 0,
             Inbound::Filling { transfer, .. } => transfer.missing_bytes().into(),
         }
+    }
+
+    /// Room is kept for data that was to come unasked, and of the `missing` bytes of its connection
+    /// next to none have come for so long. What the socket is filling cannot be taken away.
+    pub(crate) fn is_idle(&self, limit: Duration, missing: u64) -> bool {
+        match &mut *self.inbound.borrow_mut() {
+            Inbound::Filling { transfer, room: Room::Here(held), unasked: Some(pace) } => {
+                let is_awaited = !transfer.is_complete() && !held.buf.is_empty();
+                is_awaited && pace.is_below(limit, self.conn(), missing)
+            }
+            _ => false,
+        }
+    }
+
+    /// Gives the memory for its data back, and takes no more of it.
+    pub(crate) fn forget_data(&self) {
+        self.inbound.replace(Inbound::Nothing);
     }
 
     /// How much memory it waits for before data can be asked for.

@@ -2,6 +2,7 @@
 //! and the tasks that answer through it.
 
 mod out;
+mod pace;
 mod receive;
 mod run;
 
@@ -19,7 +20,9 @@ use crate::event::{Bell, Event};
 use crate::login::Ends;
 use crate::memory::{self, Claim, Held, Owner, Use};
 use crate::session::Session;
+use crate::shortage;
 
+pub(crate) use pace::Pace;
 pub(crate) use receive::{Fault, Payload, reject_unknown};
 pub(crate) use run::serve;
 
@@ -138,7 +141,11 @@ impl Connection {
 
     /// Room for `len` bytes that come unasked.
     pub(crate) fn room_for(&self, len: usize) -> Option<Held> {
-        Held::new(&self.owner, self.unasked(Buf::capacity_of(len)), len)
+        let room = || Held::new(&self.owner, self.unasked(Buf::capacity_of(len)), len);
+        room().or_else(|| {
+            shortage::make_room();
+            room()
+        })
     }
 
     /// Ends the connection: the reader stops, and the sender after what is queued (logout) or at

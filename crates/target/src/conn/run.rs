@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ring::{RecvBuf, SendBatch};
 
 use super::receive::{Receiver, Want};
-use super::{Connection, Ending};
+use super::{Connection, Ending, Pace};
 use crate::memory::{Claim, Use};
 use crate::quiet::{PROTOCOL, STALL, quietly};
 
@@ -17,10 +17,6 @@ const MEMORY_PAUSE: Duration = Duration::from_millis(2);
 /// How long a command waits for memory for the data that came with it, and the connection with it.
 /// What holds the memory could wait for what is behind it.
 const COMMAND_PATIENCE: Duration = Duration::from_secs(2);
-
-/// Of the data that a host has still to send, it must send at least this part in the time after which
-/// a connection counts as stalled.
-const PACE: u64 = 16;
 
 /// Runs a connection to its end. `early` holds bytes that came with the last login PDU.
 pub(crate) async fn serve(conn: Rc<Connection>, early: Vec<u8>) {
@@ -191,7 +187,7 @@ async fn supervise(conn: Rc<Connection>) {
         if past(conn.receiving_since.get(), limits.stall_timeout, now) {
             return conn.end(Ending::Stalled("it stopped in the middle of a PDU"));
         }
-        if pace.is_below(limits.stall_timeout, &conn) {
+        if pace.is_below(limits.stall_timeout, &conn, conn.session.missing_bytes(&conn)) {
             return conn.end(Ending::Stalled("it never sent the data it announced"));
         }
         if past(conn.session.early.borrow().waiting_since(&conn), limits.stall_timeout, now) {
@@ -206,29 +202,6 @@ async fn supervise(conn: Rc<Connection>) {
             None if now - conn.heard_at.get() >= limits.nop_interval => conn.push_ping(),
             None => {}
         }
-    }
-}
-
-/// How fast the data comes that was asked for.
-struct Pace {
-    since: Instant,
-    /// What had come then.
-    bytes: u64,
-}
-
-impl Pace {
-    fn of(conn: &Connection) -> Self {
-        Self { since: ring::now(), bytes: conn.data_out_bytes.get() }
-    }
-
-    /// Too little of it has come for so long.
-    fn is_below(&mut self, limit: Duration, conn: &Rc<Connection>) -> bool {
-        let missing = conn.session.missing_bytes(conn);
-        let come = conn.data_out_bytes.get() - self.bytes;
-        if missing == 0 || come > missing / PACE {
-            *self = Self::of(conn);
-        }
-        ring::now() - self.since >= limit
     }
 }
 

@@ -15,7 +15,7 @@ use scsi::cdb::{Command, CommandSpec};
 use scsi::{Sense, Status};
 
 use super::{Answer, Expected, data_out};
-use crate::conn::{Connection, Fault, Payload};
+use crate::conn::{Connection, Fault, Pace, Payload};
 use crate::exec;
 use crate::memory::{self, Claim, Held, Use};
 use crate::session::UnitNexus;
@@ -276,7 +276,8 @@ fn inbound(
     }
     let room = room_for(answer, wanted as usize, pdu.is_final, payload);
     let refused = || exec::out_of_memory(&answer.conn.session);
-    Ok(room.map(|room| Inbound::Filling { transfer, room }).ok_or_else(refused))
+    let unasked = (!pdu.is_final).then(|| Pace::of(&answer.conn));
+    Ok(room.map(|room| Inbound::Filling { transfer, room, unasked }).ok_or_else(refused))
 }
 
 /// Memory for `wanted` bytes. Those that are asked for are waited for; if others come unasked
@@ -355,6 +356,13 @@ pub(super) fn finish(task: &Rc<Task>, outcome: Outcome) {
         send(answer, outcome);
     }
     task.ended.set();
+}
+
+/// Ends a task whose data does not come, while others have no room for theirs: what comes of it
+/// later is dropped.
+pub(crate) fn give_way(task: &Rc<Task>) {
+    finish(task, Outcome::Status(Status::Busy));
+    task.forget_data();
 }
 
 /// Sends the response of a command that has left the window.

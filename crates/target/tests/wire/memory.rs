@@ -149,6 +149,97 @@ fn data_that_never_comes_is_not_waited_for() {
     wait_until("the session is gone", || rig.server().sessions() == 0);
 }
 
+/// Issues writes of 16 KiB whose data is announced to come unasked, as many as the window allows.
+fn announce_unasked(host: &mut Connection, count: u32) -> Vec<u32> {
+    let mut tags = Vec::new();
+    for index in 0..count {
+        if host.max_cmd_sn.wrapping_sub(host.next_cmd_sn()) as i32 <= -1 {
+            break;
+        }
+        let write = Command::unsent_write(1024 + index * 32, 32);
+        tags.push(host.issue(&Command { more_follows: true, ..write }));
+    }
+    host.ping(b"");
+    tags
+}
+
+/// The next part of the first burst of a write.
+fn send_unasked(host: &mut Connection, itt: u32, (data_sn, is_final): (u32, bool), part: &[u8]) {
+    let header = iscsi::pdu::DataOut {
+        is_final,
+        data_segment_len_bytes: part.len() as u32,
+        lun: 0,
+        itt,
+        ttt: RESERVED_TAG,
+        exp_stat_sn: 0,
+        data_sn,
+        buffer_offset_bytes: data_sn * part.len() as u32,
+    };
+    host.send(&header.to_bhs(), part);
+}
+
+/// Sixteen addresses have all memory for data that comes unasked, and send none of it. The writes of
+/// others wait for a moment, and those that were announced end.
+#[test]
+fn announced_data_that_does_not_come_gives_way() {
+    let (config, _) = small();
+    let rig = Rig::start(config);
+    let mut other = ready_from(&rig, "other", 2);
+    let ready = |index: u8| ready_from(&rig, &format!("greedy{index}"), 10 + index);
+    let mut greedy: Vec<_> = (0..16).map(ready).collect();
+    let tags: Vec<_> = greedy.iter_mut().map(|host| announce_unasked(host, 60)).collect();
+    let data = pattern(FIRST_BURST, 1);
+    let write_and_read = |other: &mut Connection| {
+        for index in 0..20_u32 {
+            other.run(&Command::write(index * 16, &data).immediate_data()).good();
+            assert!(other.run(&Command::read(index * 16, 16)).good() == data);
+        }
+    };
+    write_and_read(&mut other);
+    // They are told so, what they send then is dropped, and they can go on.
+    let (host, tags) = (&mut greedy[0], &tags[0]);
+    assert_eq!(host.finish(tags[0]).status, BUSY);
+    send_unasked(host, tags[0], (0, true), &data);
+    host.ping(b"");
+    assert!(host.parked().iter().all(|pdu| pdu.opcode() == Opcode::SCSI_RESPONSE));
+    assert!(other.run(&Command::read(1024, 32)).good() == vec![0; 32 * 512]);
+    // Nor have they all of it again.
+    for _ in 0..3 {
+        for host in &mut greedy {
+            announce_unasked(host, 60);
+        }
+        write_and_read(&mut other);
+    }
+}
+
+/// Data that comes slowly comes: only where next to nothing does it gives way.
+#[test]
+fn slow_data_does_not_give_way() {
+    let (config, _) = small();
+    let rig = Rig::start(config);
+    let mut other = ready_from(&rig, "other", 2);
+    let mut slow = ready_from(&rig, "slow", 3);
+    let ready = |index: u8| ready_from(&rig, &format!("greedy{index}"), 10 + index);
+    let mut greedy: Vec<_> = (0..16).map(ready).collect();
+    let data = pattern(FIRST_BURST, 1);
+    let write = Command { more_follows: true, ..Command::write(0, &data) };
+    let itt = slow.issue(&write);
+    slow.ping(b"");
+    for host in &mut greedy {
+        announce_unasked(host, 60);
+    }
+    let waits = std::thread::spawn(move || {
+        other.run(&Command::write(512, &pattern(FIRST_BURST, 2)).immediate_data()).good();
+    });
+    for (data_sn, part) in data.chunks(512).enumerate() {
+        std::thread::sleep(Duration::from_millis(125));
+        send_unasked(&mut slow, itt, (data_sn as u32, data_sn == 15), part);
+    }
+    slow.finish(itt).good();
+    waits.join().unwrap();
+    assert!(slow.run(&Command::read(0, 16)).good() == data);
+}
+
 /// Payloads that were begun and not sent fill the pool to the last byte: whoever is next waits, and the
 /// process lives.
 #[test]
