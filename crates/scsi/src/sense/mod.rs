@@ -161,6 +161,11 @@ impl Sense {
         Self::illegal(AdditionalSense::INVALID_FIELD_IN_PARAMETER_LIST).at_parameter(byte, bit)
     }
 
+    /// What came with the CDB does not suit it: lengths and directions of the transport.
+    pub const fn invalid_field_in_information_unit() -> Self {
+        Self::illegal(AdditionalSense::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT)
+    }
+
     /// The parameter list is cut short, or longer than it may be.
     pub const fn parameter_list_length_error() -> Self {
         Self::illegal(AdditionalSense::PARAMETER_LIST_LENGTH_ERROR)

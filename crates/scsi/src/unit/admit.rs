@@ -6,7 +6,7 @@ use crate::alua;
 use crate::cdb::{AccessClass, BlockRange, Command, CommandSpec, Executor, SanitizeAction};
 use crate::nexus::NexusKey;
 use crate::reservation::Refusal;
-use crate::{AdditionalSense, Sense, SenseKey};
+use crate::{AdditionalSense, Sense};
 use std::sync::atomic::Ordering;
 
 /// The smallest block that any host counts in.
@@ -139,10 +139,7 @@ impl LogicalUnit {
                 let is_whole = announced_bytes.is_multiple_of(SECTOR_BYTES);
                 return match is_whole || announced_bytes >= needed_bytes {
                     true => Ok(()),
-                    false => Err(Sense::new(
-                        SenseKey::IllegalRequest,
-                        AdditionalSense::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT,
-                    )),
+                    false => Err(Sense::invalid_field_in_information_unit()),
                 };
             }
             Command::CompareAndWrite { .. } => 13,

@@ -41,7 +41,10 @@ pub(super) async fn read(task: &Rc<Task>, range: BlockRange) -> Outcome {
         drop(claim);
         at += take;
     }
-    Outcome::Streamed { pdus: plan.pdus(), moved: total }
+    // Where only data of the host was announced, none of that was moved.
+    let is_announced_as_write = answer.expected.read == 0 && answer.expected.write > 0;
+    let moved = if is_announced_as_write { 0 } else { total };
+    Outcome::Streamed { pdus: plan.pdus(), moved }
 }
 
 /// Ends a read of one chunk that the device has begun.

@@ -251,6 +251,9 @@ fn inbound(
 ) -> Result<Result<Inbound, Outcome>, Fault> {
     let announced = answer.expected.write;
     let needed = command.data_out_bytes(place.unit.block_bytes);
+    if is_misdirected(pdu, command, needed) {
+        return Ok(Err(Outcome::Check(Sense::invalid_field_in_information_unit())));
+    }
     if let Err(sense) = place.unit.logical.admit_data_out(spec, command, announced.into()) {
         return Ok(Err(match needed > announced.into() {
             true => Outcome::Short { sense, moved: needed },
@@ -278,6 +281,15 @@ fn inbound(
     let refused = || exec::out_of_memory(&answer.conn.session);
     let unasked = (!pdu.is_final).then(|| Pace::of(&answer.conn));
     Ok(room.map(|room| Inbound::Filling { transfer, room, unasked }).ok_or_else(refused))
+}
+
+/// Data is announced, but none for the way it goes: a WRITE as a read, or a READ neither way
+/// (RFC 7143 §11.3.1 forbids the latter). A READ announced as a write runs and moves nothing:
+/// libiscsi's suite wants that answered GOOD.
+fn is_misdirected(pdu: &ScsiCommand, command: &Command, needed: u64) -> bool {
+    let is_announced = pdu.expected_data_transfer_len_bytes > 0;
+    let reads = matches!(command, Command::Read { range, .. } if range.blocks > 0);
+    is_announced && !pdu.is_write && (needed > 0 || reads && !pdu.is_read)
 }
 
 /// Memory for `wanted` bytes. Those that are asked for are waited for; if others come unasked

@@ -220,6 +220,44 @@ fn residuals_say_what_a_read_did_not_move() {
     assert_eq!((failed.check(), failed.residual), ((5, 0x21, 0), -512));
 }
 
+/// The R and W bits, against the way that the data of the CDB goes.
+#[test]
+fn data_announced_for_the_wrong_way_moves_nothing() {
+    let rig = Rig::ram();
+    let mut host = rig.ready("host");
+    let before = pattern(2 * 512, 1);
+    host.run(&Command::write(0, &before)).good();
+    let mut run = |cdb, (is_read, is_write), announced: u32| {
+        let (itt, cmd_sn) = (host.new_itt(), host.take_cmd_sn());
+        let (bhs, _) = Command::new(cdb).to_pdu(itt, cmd_sn, host.exp_stat_sn);
+        let mut pdu = iscsi::pdu::ScsiCommand::parse(&bhs).unwrap();
+        (pdu.is_read, pdu.is_write) = (is_read, is_write);
+        pdu.expected_data_transfer_len_bytes = announced;
+        host.send(&pdu.to_bhs(), &[]);
+        host.finish(itt)
+    };
+    let (reads, neither, writes) = ((true, false), (false, false), (false, true));
+    let mut verify = write10(0, 2);
+    (verify[0], verify[1]) = (0x2f, 0x02);
+    for cdb in [write10(0, 2), verify] {
+        for way in [reads, neither] {
+            let refused = run(cdb, way, 1024);
+            assert_eq!(refused.check(), (5, 0x0e, 3), "{cdb:02x?} {way:?}");
+            assert_eq!(refused.residual, -1024, "nothing of that was moved");
+        }
+    }
+    assert_eq!(run(read10(0, 2), neither, 1024).check(), (5, 0x0e, 3));
+    // libiscsi's suite wants this to be GOOD; but it must not look as if data had been moved.
+    let read = run(read10(0, 2), writes, 1024);
+    assert_eq!((read.status, read.residual, read.data.len()), (0, -1024, 0));
+    // Without data that is announced, all that the CDB asks for is too much.
+    for way in [reads, writes, neither] {
+        let done = run(write10(0, 2), way, 0);
+        assert_eq!((done.status, done.residual), (0, 1024), "{way:?}");
+    }
+    assert!(host.run(&Command::read(0, 2)).good() == before, "nothing is written");
+}
+
 /// What a write must not do: each ends its own connection and nobody else's.
 #[test]
 fn data_that_was_not_agreed_on_ends_the_connection() {
