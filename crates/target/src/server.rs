@@ -18,8 +18,8 @@ use crate::targets::{Rules, Table, TargetError, Targets};
 use crate::{portal, stopping};
 
 /// How long a portal may be in use before somebody else has it: the kernel takes a moment to close
-/// the sockets of a process that was killed.
-const PORT_TIME: Duration = Duration::from_secs(2);
+/// the sockets of a process that was killed, and longer where its last flushes take long.
+const PORT_TIME: Duration = Duration::from_secs(10);
 const PORT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why a server cannot start.
@@ -108,12 +108,19 @@ impl Server {
     pub fn listen(&mut self) -> Result<(), StartError> {
         assert!(self.shared.portals.get().is_none(), "a server listens once");
         let begun = Instant::now();
+        let mut is_told = false;
         let addresses = loop {
             match self.open_portals()? {
                 Ok(addresses) => break addresses,
-                Err((_, source))
+                Err((portal, source))
                     if source.kind() == io::ErrorKind::AddrInUse && begun.elapsed() < PORT_TIME =>
                 {
+                    if !std::mem::replace(&mut is_told, true) {
+                        let seconds = PORT_TIME.as_secs();
+                        tracing::warn!(
+                            "{portal} is in use: waiting for it for {seconds} s at most"
+                        );
+                    }
                     thread::sleep(PORT_PAUSE);
                 }
                 Err((portal, source)) => return Err(StartError::Portal { portal, source }),

@@ -67,17 +67,21 @@ impl Array {
     ///
     /// # Errors
     /// [`ArrayError::NoSuchVolume`], [`ArrayError::BadSize`]; [`ArrayError::NotOffline`] when it
-    /// would shrink under its hosts.
+    /// would shrink under its hosts, [`ArrayError::Lost`] while its disks are missing.
     pub async fn resize_volume(&self, name: &str, bytes: u64) -> Result<VolumeInfo, ArrayError> {
         let size_bytes = whole_clusters(bytes)?;
-        let (id, old) = {
+        let (id, old, is_lost) = {
             let state = self.core.lock();
             let (id, volume) = state.volume(name)?;
-            (id, volume.clone())
+            let is_lost = state.live.get(&id).is_some_and(|live| live.lost.is_some());
+            (id, volume.clone(), is_lost)
         };
         if size_bytes < old.size_bytes {
             if old.online {
                 return Err(ArrayError::NotOffline(name.to_owned()));
+            }
+            if is_lost {
+                return Err(ArrayError::Lost);
             }
             let gone = old.size_bytes - size_bytes;
             self.device(name)?.unmap(size_bytes, gone).await?;

@@ -421,11 +421,12 @@ impl Opening {
         let array = self.label.array;
         let is_there = |holders: &[DiskId]| holders.iter().any(|disk| self.is_current(*disk));
         let names = |holders: &[DiskId]| self.names(holders.iter().copied());
-        if !is_there(&self.label.journal) && !self.accepted {
-            return Err(OpenRefusal::NoJournal { array, missing: names(&self.label.journal) });
-        }
+        // First what nobody can accept.
         if !is_there(&self.label.holders) {
             return Err(OpenRefusal::NoHolders { array, missing: names(&self.label.holders) });
+        }
+        if !is_there(&self.label.journal) && !self.accepted {
+            return Err(OpenRefusal::NoJournal { array, missing: names(&self.label.journal) });
         }
         Ok(())
     }

@@ -108,6 +108,8 @@ fn a_volume_that_was_set_aside_is_not_rolled_back_or_compared() {
         assert!(array.diff("v", None, Some("s")).await.is_ok(), "the snapshot itself is known");
         let refused = array.rollback("v", "s").await;
         assert!(matches!(refused, Err(ArrayError::Lost)), "{refused:?}");
+        let refused = array.resize_volume("v", 4 << 20).await;
+        assert!(matches!(refused, Err(ArrayError::Lost)), "{refused:?}");
         drop(array);
         shelf.0.iter().for_each(|disk| disk.heal());
         let array = shelf.open().await;
