@@ -95,6 +95,9 @@ impl Checkpoint {
 /// of a snapshot a name.
 const RECORD_BYTES: u64 = 160;
 
+/// So much of the journal may be in use until what it keeps is written once more.
+const SHORT_SHARE: u64 = 4;
+
 /// Why a volume is set aside.
 const LOST: &str = "its RAID sets miss too many disks";
 
@@ -109,7 +112,7 @@ impl Core {
         let state = &mut *self.lock();
         let live = volumes.iter().filter_map(|volume| state.live.get(volume));
         let needed = live.map(|live| blocks_again(&live.overlay)).sum::<u64>();
-        let is_short = self.journal.used_blocks() > self.journal.blocks() / 2;
+        let is_short = self.journal.used_blocks() > self.journal.blocks() / SHORT_SHARE;
         if needed == 0 || !is_short || !self.journal.has_room_for(needed) {
             return Ok(false);
         }

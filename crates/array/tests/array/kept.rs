@@ -1,5 +1,6 @@
 //! What the journal keeps for a volume that is set aside while it has no room to write it again.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use array::api::{VolumeSpec, VolumeState};
 use array::{Array, Level};
 use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, BlockError, WriteFlags};
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 
 use crate::common::{Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
 
@@ -16,7 +17,7 @@ const MIB: u64 = 1 << 20;
 const BLOCK: usize = 4096;
 
 /// Where data lies on the disks of a shelf.
-const DATA: std::ops::Range<u64> = 7 * MIB..u64::MAX;
+const DATA: Range<u64> = 7 * MIB..u64::MAX;
 
 fn refuse_data(shelf: &Shelf, disk: usize) {
     let fault = Fault::Fail(BlockError::Medium { at: 0 });
@@ -65,19 +66,31 @@ async fn full(shelf: &Shelf) -> Full {
         (array.device("weak").expect("it works"), array.device("other").expect("it works"));
     write(&volume, 0, &bytes(BASE, 10)).await;
     array.checkpoint().await.expect("it works");
-    refuse_data(shelf, 3);
-    // Almost so much that a checkpoint begins by itself.
-    let changed = array.info().journal_bytes / BLOCK as u64 / 100 * 39;
-    let blocks = (0..changed).map(|block| (block * 4 * KIB, data(&bytes(BLOCK, 20))));
-    let writes = blocks.map(|(at, one)| volume.write(at, one, WriteFlags::DURABLE));
-    for written in join_all(writes).await {
-        written.expect("the journal has room");
-    }
-    array.checkpoint().await.expect("it works");
+    // A checkpoint that a disk holds up, while more comes than can be written once more.
+    shelf.0[3].inject(Rule::always(Operation::Write, Fault::Hang).at(DATA));
+    let changed = array.info().journal_bytes / BLOCK as u64 / 100 * 70;
+    write_blocks(&volume, 0..64).await;
+    let checkpoint = array.checkpoint();
+    let more = async {
+        write_blocks(&volume, 64..changed).await;
+        shelf.0[3].heal();
+        refuse_data(shelf, 3);
+        shelf.0[3].release();
+    };
+    join(checkpoint, more).await.0.expect("it works");
     until(&array, "set aside", |array| is_aside(array, "weak")).await;
     let written = write_until_full(&other, 30).await;
     assert!(written > 0, "it has what is left of the journal");
     Full { array, changed, written }
+}
+
+/// Blocks of seed 20, all at the same time.
+async fn write_blocks(volume: &Arc<dyn BlockDevice>, blocks: Range<u64>) {
+    let blocks = blocks.map(|block| (block * 4 * KIB, data(&bytes(BLOCK, 20))));
+    let writes = blocks.map(|(at, one)| volume.write(at, one, WriteFlags::DURABLE));
+    for written in join_all(writes).await {
+        written.expect("the journal has room");
+    }
 }
 
 async fn has_all(array: &Array, changed: u64, written: u64) {
@@ -210,6 +223,42 @@ fn what_was_overwritten_in_the_journal_and_is_somebody_elses_now_stays_theirs() 
         let clone = array.device("clone").unwrap();
         assert!(read(&clone, 0, MIB as usize).await == bytes(MIB as usize, 10));
         assert!(read(&clone, 4 * MIB, 2 * MIB as usize).await == bytes(2 * MIB as usize, 30));
+        sound(&array).await;
+    });
+}
+
+/// As long as there is room, the others do not wait: what is kept is written once more.
+#[test]
+fn a_journal_that_gets_short_takes_what_it_keeps_once_more_and_others_go_on() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let array = shelf.create(Level::Raid1).await;
+        array.create_volume(weak("weak")).await.unwrap();
+        array.create_volume(spec("other", 16)).await.unwrap();
+        let (volume, other) = (array.device("weak").unwrap(), array.device("other").unwrap());
+        write(&volume, 0, &bytes(BASE, 10)).await;
+        array.checkpoint().await.unwrap();
+        refuse_data(&shelf, 3);
+        write_blocks(&volume, 0..128).await;
+        array.snapshot(&[("weak", Some("s"))]).await.unwrap();
+        array.checkpoint().await.unwrap();
+        until(&array, "set aside", |array| is_aside(array, "weak")).await;
+        // Three times what the journal holds.
+        let blocks = array.info().journal_bytes / BLOCK as u64;
+        for block in 0..blocks * 3 {
+            let at = block % 1024 * 4 * KIB;
+            write(&other, at, &bytes(BLOCK, 30)).await;
+        }
+        drop((volume, other, array));
+        shelf.0[3].heal();
+        let array = shelf.open().await;
+        all_online(&array).await;
+        until(&array, "back", |array| !is_aside(array, "weak")).await;
+        array.checkpoint().await.unwrap();
+        has_all(&array, 128, 1024).await;
+        array.clone_snapshot("weak", "s", "clone").await.unwrap();
+        let clone = array.device("clone").unwrap();
+        assert!(read(&clone, 0, BLOCK).await == bytes(BLOCK, 20));
         sound(&array).await;
     });
 }
