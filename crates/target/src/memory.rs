@@ -70,6 +70,9 @@ const FREE_SHARES: usize = 2;
 const DISTRUSTED_PART: usize = 16;
 const DISTRUST_TIME: Duration = Duration::from_secs(60);
 
+/// How many are remembered, the newest.
+const DISTRUSTED_MAX: usize = 1024;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Name {
     Initiator(Arc<str>),
@@ -121,6 +124,7 @@ enum Answer {
 struct Core {
     accounts: RefCell<HashMap<Name, Weak<Account>>>,
     held: [Cell<usize>; USES],
+    distrusted: RefCell<VecDeque<Rc<Account>>>,
     /// Names under which somebody waits, each once.
     turns: [RefCell<VecDeque<Rc<Account>>>; USES],
 }
@@ -151,8 +155,7 @@ impl Owner {
 
     /// It kept room for data that did not come, while others had none.
     pub(crate) fn distrust(&self) {
-        let until = Instant::now() + DISTRUST_TIME;
-        self.accounts().into_iter().for_each(|account| account.distrusted_until.set(Some(until)));
+        CORE.with(|core| [&self.name, &self.address].map(|account| core.distrust(account)));
     }
 
     /// It holds more than half of what it may hold of data that comes unasked.
@@ -182,6 +185,20 @@ impl Core {
         });
         accounts.insert(name, Rc::downgrade(&account));
         account
+    }
+
+    /// Remembers it even when its last session ends: a host that comes again is no other.
+    fn distrust(&self, account: &Rc<Account>) {
+        if account.is_distrusted(Use::Pushed) {
+            return;
+        }
+        account.distrusted_until.set(Some(Instant::now() + DISTRUST_TIME));
+        let mut distrusted = self.distrusted.borrow_mut();
+        distrusted.retain(|account| account.is_distrusted(Use::Pushed));
+        if distrusted.len() == DISTRUSTED_MAX {
+            distrusted.pop_front();
+        }
+        distrusted.push_back(account.clone());
     }
 
     fn free_bytes(&self, of: Use) -> usize {
@@ -469,8 +486,9 @@ mod tests {
     #[test]
     fn who_kept_room_for_nothing_has_less_of_what_comes_unasked() {
         let (idle, other) = (owner("idle", 1), owner("other", 2));
-        let pushed =
-            |owner| std::iter::from_fn(|| Claim::new(owner, Use::Pushed, MIB)).collect::<Vec<_>>();
+        let pushed = |owner: &Rc<Owner>| {
+            std::iter::from_fn(|| Claim::new(owner, Use::Pushed, MIB)).collect::<Vec<_>>()
+        };
         // A pool of 256 MiB has 112 for that.
         assert_eq!(pushed(&idle).len(), 75);
         idle.distrust();
@@ -482,6 +500,9 @@ mod tests {
         assert!(Claim::new(&owner("idle", 3), Use::Pushed, MIB).is_none());
         assert!(Claim::new(&owner("neighbour", 1), Use::Pushed, MIB).is_none());
         assert_eq!(all(&idle).len(), 22);
+        // Nor is it another one when it comes again.
+        drop((held, idle));
+        assert_eq!(pushed(&owner("idle", 1)).len(), 6);
     }
 
     #[test]
