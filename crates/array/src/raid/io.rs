@@ -164,20 +164,6 @@ impl Raid {
         copies
     }
 
-    /// Whether all disks that hold something of the stripe are there, up to date or not, but for
-    /// those that are gone for good: what none of them has will not come back.
-    pub(super) fn are_all_there(
-        &self,
-        set: &Set,
-        stripe: u32,
-        is_gone: &dyn Fn(DiskId) -> bool,
-    ) -> bool {
-        let holders = (0..set.shape().strips()).flat_map(|strip| set.holders(stripe, strip));
-        let mut disks = holders.map(|holder| holder.seat.disk);
-        let is_there = |disk| self.disks().get(disk).is_some_and(|disk| disk.is_readable());
-        disks.all(|disk| is_there(disk) || is_gone(disk))
-    }
-
     /// Reads blocks of a strip from one copy. Where the disk refuses the range, its blocks are
     /// read one by one: a bad sector must not cost more than its block.
     ///
@@ -257,6 +243,31 @@ impl Raid {
             .filter(counts)
             .filter(|strip| self.copies(set, stripe, *strip).is_empty());
         away.count() <= shape.parity()
+    }
+
+    /// Whether what none of the disks gives is lost, and not only away: no more strips lie on disks
+    /// that are out, or lack something, than the level bears. One that is out may refuse reads today and
+    /// come back with all it has.
+    pub(super) fn is_final(&self, set: &Set, stripe: u32) -> bool {
+        let (shape, written) = (set.shape(), set.written(stripe));
+        let counts = |strip: &usize| *strip >= shape.columns() || written >> *strip & 1 == 1;
+        let is_in = |copy: &Copy| copy.disk.is_writable();
+        let away = (0..shape.strips())
+            .filter(counts)
+            .filter(|strip| !self.copies(set, stripe, *strip).iter().any(is_in));
+        away.count() <= shape.parity()
+    }
+
+    /// Whether all disks that hold something of the stripe are in, but for those that are gone for good.
+    pub(super) fn are_all_in(
+        &self,
+        set: &Set,
+        stripe: u32,
+        is_gone: &dyn Fn(DiskId) -> bool,
+    ) -> bool {
+        let holders = (0..set.shape().strips()).flat_map(|strip| set.holders(stripe, strip));
+        let is_in = |disk| self.disks().get(disk).is_some_and(|disk| disk.is_writable());
+        holders.map(|holder| holder.seat.disk).all(|disk| is_in(disk) || is_gone(disk))
     }
 
     /// Writes to all targets at once. A disk that is not there or fails, also while others are

@@ -272,7 +272,7 @@ impl Raid {
         let fetched = self.fetch(&wanted).await.map_err(ReadError::Later)?;
         if fetched.missing != 0 {
             let block = fetched.missing.trailing_zeros() as usize;
-            let is_there = self.is_readable(set, stripe);
+            let is_there = self.is_final(set, stripe);
             return Err(if is_there { ReadError::Damaged { block } } else { ReadError::Lost });
         }
         let heal = |(disk, block): (DiskId, usize)| {

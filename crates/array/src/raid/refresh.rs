@@ -29,6 +29,8 @@ pub struct Refreshed {
     pub heals: Vec<Heal>,
     /// The proof was not current any more: nothing was done.
     pub is_outdated: bool,
+    /// Who was given what the parity need not agree with.
+    doubtful: Vec<Seat>,
 }
 
 /// What the caller knows of the data of a stripe.
@@ -98,9 +100,16 @@ impl Raid {
             // With too many that lack something each is asked for what it does not lack. What nobody
             // has then may still come back with a disk that is away.
             let may_come_back =
-                !self.is_readable(set, stripe) && !self.are_all_there(set, stripe, proof.is_gone);
+                !self.is_final(set, stripe) && !self.are_all_in(set, stripe, proof.is_gone);
             self.refresh_holder(set, stripe, (strip, seat), (proof, may_come_back), &mut refreshed)
                 .await?;
+        }
+        if !refreshed.doubtful.is_empty() && !self.distrust_parity(set, stripe, proof.is_gone) {
+            // Whoever is away may lack what only this parity gives; with it they are given it again.
+            for seat in &refreshed.doubtful {
+                set.mark_stale(stripe, seat.disk);
+                refreshed.left += 1;
+            }
         }
         Ok(refreshed)
     }
@@ -143,7 +152,7 @@ impl Raid {
             rows_of(fetched.missing)
                 .filter(is_blank)
                 .for_each(|row| fetched.missing &= !(1 << row));
-            self.distrust_parity(set, stripe, seat, proof.is_gone);
+            refreshed.doubtful.push(seat);
         }
         if is_parity && fetched.missing != 0 {
             // The parity as its member holds it, or of what there is, right or wrong: it still
@@ -268,26 +277,21 @@ impl Raid {
         Ok(())
     }
 
-    /// The parity of a stripe need not agree with what `seat` is given: it is to be made anew, when
-    /// all is there that it is made of. Otherwise it may still give what others lack.
-    fn distrust_parity(
-        &self,
-        set: &Set,
-        stripe: u32,
-        seat: Seat,
-        is_gone: &dyn Fn(DiskId) -> bool,
-    ) {
-        let columns = set.shape().columns();
-        let lacking = set.stale_holders(stripe).into_iter();
-        let mut others = lacking.filter(|(_, of)| *of != seat && !is_gone(of.disk));
-        let are_whole = others.all(|(strip, _)| strip >= columns);
-        if !are_whole || !self.are_all_there(set, stripe, is_gone) {
-            return;
+    /// The parity of a stripe need not agree with what some columns were given: it is to be made anew,
+    /// when somebody has each of them. Of a column that is gone for good it gives what it still can.
+    /// Whether nothing else is to be done; not when somebody who is away may come for his part.
+    fn distrust_parity(&self, set: &Set, stripe: u32, is_gone: &dyn Fn(DiskId) -> bool) -> bool {
+        let columns = rows_of(set.written(stripe).into());
+        let lacking: Vec<usize> =
+            columns.filter(|column| self.copies(set, stripe, *column).is_empty()).collect();
+        if lacking.is_empty() {
+            for strip in set.shape().columns()..set.shape().strips() {
+                let holders = set.holders(stripe, strip);
+                holders.iter().for_each(|holder| set.mark_stale(stripe, holder.seat.disk));
+            }
         }
-        for strip in set.shape().columns()..set.shape().strips() {
-            let holders = set.holders(stripe, strip);
-            holders.iter().for_each(|holder| set.mark_stale(stripe, holder.seat.disk));
-        }
+        let mut holders = lacking.into_iter().flat_map(|column| set.holders(stripe, column));
+        holders.all(|holder| is_gone(holder.seat.disk))
     }
 
     /// Blocks of data columns that keep these rows of the parity from being proved: what cannot be

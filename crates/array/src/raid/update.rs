@@ -313,7 +313,7 @@ impl Raid {
         let mut parities = modified(&rows, run, changes, crcs)?;
         if parities.iter().any(Option::is_none) {
             let anew = recomputed(&rows, run, changes, crcs)?.ok_or_else(|| {
-                let is_there = self.is_readable(set, stripe);
+                let is_there = self.is_final(set, stripe);
                 let block = run.rows.start;
                 if is_there { ReadError::Damaged { block } } else { ReadError::Lost }
             })?;

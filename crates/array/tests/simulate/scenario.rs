@@ -24,6 +24,9 @@ pub(crate) enum Theme {
     Starts,
     /// Faults that pass, of any drives, also of more than any level bears.
     Passing,
+    /// More drives than any level bears are out at once, for so long that volumes are set aside, beside
+    /// hosts that fill the journal.
+    Beyond,
     /// Rot that nobody has read yet, also in free space, while an operator adds, replaces and retires.
     Rot,
     /// Two drives hurt at the same time.
@@ -35,7 +38,7 @@ pub(crate) enum Theme {
 }
 
 impl Theme {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Plain,
         Self::Faults,
         Self::Disks,
@@ -43,6 +46,7 @@ impl Theme {
         Self::Snapshots,
         Self::Starts,
         Self::Passing,
+        Self::Beyond,
         Self::Rot,
         Self::Pairs,
         Self::Crowd,
@@ -52,6 +56,11 @@ impl Theme {
     /// Whether it hurts drives, so that its levels must bear that.
     fn hurts(self) -> bool {
         !matches!(self, Self::Plain | Self::Full | Self::Snapshots)
+    }
+
+    /// Whether drives err as often as they like, since nothing is gone for good.
+    pub(crate) fn passes(self) -> bool {
+        matches!(self, Self::Passing | Self::Beyond)
     }
 
     /// Whether drives lose or change what was written to them.
@@ -70,6 +79,7 @@ impl fmt::Display for Theme {
             Self::Snapshots => "snapshots",
             Self::Starts => "starts",
             Self::Passing => "passing",
+            Self::Beyond => "beyond",
             Self::Rot => "rot",
             Self::Pairs => "pairs",
             Self::Crowd => "crowd",
@@ -109,6 +119,7 @@ impl Scenario {
             Theme::Plain | Theme::Snapshots => &[1, 2, 3, 4, 6, 8, 12][..],
             Theme::Full => &[1, 2, 3, 4, 6],
             Theme::Starts | Theme::Passing => &[3, 3, 4, 4, 5, 6, 8],
+            Theme::Beyond => &[4, 5, 6, 8],
             Theme::Pairs => &[4, 5, 6, 8, 12],
             Theme::Rot | Theme::Crowd | Theme::Silence => &[3, 4, 5, 6, 8],
             Theme::Faults | Theme::Disks => &[2, 3, 4, 5, 6, 8, 12],
@@ -136,7 +147,7 @@ impl Scenario {
             boots: random.between(2, 5) as u32,
             steps_max: *random.pick(&[500, 3_000, 10_000]),
             clients: random.between(1, 4) as u32,
-            requests: random.between(5, 25) as u32,
+            requests: random.between(5, 25) as u32 * if theme == Theme::Beyond { 4 } else { 1 },
             operators: if crowd { random.between(2, 4) as u32 } else { 1 },
             orders: random.between(0, if theme == Theme::Snapshots { 16 } else { 6 }) as u32,
         }

@@ -103,6 +103,11 @@ fn faults_that_pass() {
 }
 
 #[test]
+fn more_drives_out_than_any_level_bears() {
+    seeds(Theme::Beyond);
+}
+
+#[test]
 fn rot_that_nobody_has_read() {
     seeds(Theme::Rot);
 }

@@ -119,3 +119,34 @@ fn what_does_not_agree_with_parities_that_missed_something_is_not_accused() {
         }
     });
 }
+
+/// Disks that do not take writes are out; while they do not give what they have either, nothing is lost.
+#[test]
+fn what_disks_that_are_out_refuse_to_give_is_not_given_up() {
+    on_a_core(async {
+        let rig = Rig::new(Some(Level::Raid5), 3);
+        rig.fill(1, &[0, 1], 10).await;
+        let known = rig.known(1, 10);
+        let place = |strip: usize| rig.place(1, strip, 4);
+        // One lacks what another one has, which is out and cannot be read for now.
+        let lacking = place(0).0;
+        rig.set.mark_stale(1, DiskId(lacking as u16));
+        rig.corrupt(1, 0, 4);
+        let (out, _) = place(1);
+        rig.raid.disks().get(DiskId(out as u16)).unwrap().close();
+        rig.disks[out].kill();
+        let proof = Proof { crcs: &known, is_sure: true, ..Proof::NOTHING };
+        let waits = rig.raid.refresh_stripe(&rig.set, 1, proof).await;
+        assert_eq!(waits, Err(ReadError::Lost));
+        let slot = rig.set.shape().slot(1, 0);
+        let read = rig.read(slot, 4, &cluster(10)[4..5]).await;
+        assert_eq!(read.unwrap_err(), ReadError::Lost, "no medium error");
+        let changes = [change(1, 4, &[4711])];
+        let planned = rig.raid.plan_update(&rig.set, 1, &changes, &known).await;
+        assert_eq!(planned.unwrap_err(), ReadError::Lost, "nothing is made anew without it");
+        rig.bring_back(out);
+        let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+        assert_eq!((done.left, done.unproved), (0, vec![]));
+        rig.expect(1, 0, &cluster(10)).await;
+    });
+}

@@ -124,7 +124,7 @@ impl<M: Maker> History<'_, M> {
     fn ended(&self, end: End) {
         self.env.note(format!("the machine ended: {end:?}"));
         self.model.borrow_mut().ended(end);
-        let passes = self.scenario.theme == Theme::Passing;
+        let passes = self.scenario.theme.passes();
         if self.budget.overtaxed.take() {
             self.was_overtaxed.set(true);
         }

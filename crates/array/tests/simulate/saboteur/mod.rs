@@ -7,7 +7,7 @@
 //! proved with it. Where drives come and go but keep what they were given, the array's word that it
 //! is whole is enough.
 //!
-//! In one theme faults that pass hit more drives than that. The array may refuse anything until its
+//! In two themes faults that pass hit more drives than that. The array may refuse anything until its
 //! next start then; but nothing is gone for good, so nothing may be lost.
 
 mod orders;
@@ -41,6 +41,7 @@ pub(crate) async fn saboteur<S: Subject>(machine: Rc<Machine<S>>) {
             Theme::Pairs | Theme::Crowd => saboteur.membership().await,
             Theme::Starts => saboteur.come_and_go().await,
             Theme::Passing => saboteur.passing().await,
+            Theme::Beyond => saboteur.beyond().await,
             Theme::Rot => saboteur.rot().await,
             Theme::Silence => saboteur.silence().await,
             Theme::Plain | Theme::Full | Theme::Snapshots => {}
@@ -184,6 +185,33 @@ impl<S: Subject> Saboteur<'_, S> {
         }
         self.fault(&drives).await;
         self.0.env.sleep(Duration::from_millis(self.0.random.below(8_000))).await;
+    }
+
+    /// One or two drives more than a level bears refuse writes for some seconds, and most often come
+    /// back one after the other.
+    async fn beyond(&self) {
+        let random = &self.0.random;
+        let mut drives = self.0.drives();
+        drives.retain(|drive| !drive.is_for_journal());
+        random.shuffle(&mut drives);
+        drives.truncate(self.0.scenario.losses() + random.between(1, 2) as usize);
+        self.0.env.sleep(Duration::from_millis(random.below(12_000))).await;
+        let well = Condition::default();
+        let fault = *random.pick(&[
+            Condition { failing_writes: u32::MAX, ..well },
+            Condition { failing_flushes: u32::MAX, ..well },
+            Condition { unreachable: true, ..well },
+            Condition { full: true, ..well },
+        ]);
+        for drive in &drives {
+            self.0.hurts(drive);
+            drive.set_condition(fault);
+        }
+        self.0.env.sleep(Duration::from_millis(random.below(20_000))).await;
+        for drive in &drives {
+            drive.set_condition(well);
+            self.0.env.sleep(Duration::from_millis(random.below(3_000))).await;
+        }
     }
 
     /// A drive rots where nobody looks, in data and in free space.
