@@ -117,7 +117,8 @@ pub fn payload_bytes_max(layout: &Layout) -> u64 {
 }
 
 /// Writes record `number` to its slot on all `devices`, durably; gives each device's result in the
-/// same order.
+/// same order. Of one that fails `failed` is told at once, with its index: what was written to it since
+/// its last flush may be gone, and another flush of it would not say so.
 ///
 /// # Errors
 /// [`SlotError::TooLong`] and [`SlotError::NoMemory`]; then nothing was written.
@@ -125,8 +126,8 @@ pub async fn write_slot(
     devices: &[Arc<dyn BlockDevice>],
     layout: &Layout,
     array: ArrayId,
-    number: u64,
-    payload: &[u8],
+    (number, payload): (u64, &[u8]),
+    failed: &dyn Fn(usize, BlockError),
 ) -> Result<Vec<Result<(), BlockError>>, SlotError> {
     let (len_bytes, max_bytes) = (payload.len() as u64, payload_bytes_max(layout));
     if len_bytes > max_bytes {
@@ -141,8 +142,15 @@ pub async fn write_slot(
     // Memory of its own, once for all devices: hosts may have used up the pool.
     let image = Region::new(bytes.len()).map_err(|_| SlotError::NoMemory)?;
     image.write(0, &bytes);
-    let writes = devices.iter().map(|device| Box::pin(write_image(&**device, at, &image)));
-    Ok(join_all(writes.collect()).await)
+    let image = &image;
+    let write = |(index, device): (usize, &Arc<dyn BlockDevice>)| {
+        let device = Arc::clone(device);
+        Box::pin(async move {
+            let written = write_image(&*device, at, image).await;
+            written.inspect_err(|error| failed(index, *error))
+        })
+    };
+    Ok(join_all(devices.iter().enumerate().map(write).collect()).await)
 }
 
 async fn write_image(device: &dyn BlockDevice, at: u64, image: &Region) -> Result<(), BlockError> {

@@ -111,11 +111,15 @@ impl Core {
         results: Vec<Result<(), BlockError>>,
     ) -> Result<(), ArrayError> {
         let mut left = 0;
+        let pairs = holders.iter().zip(&results);
+        // Nobody may flush the second one while the labels are told of the first.
+        pairs.filter(|(_, result)| result.is_err()).for_each(|(disk, _)| self.shut(disk.id()));
         for (disk, result) in holders.iter().zip(results) {
             match result {
                 Ok(()) => left += 1,
                 Err(error) => {
                     self.disk_failed(disk.id(), &format!("a write failed: {error}")).await;
+                    disk.settle();
                 }
             }
         }
@@ -144,7 +148,8 @@ impl Core {
         holders.extend(joining.iter().cloned());
         let devices: Vec<_> = holders.iter().map(|disk| Arc::clone(disk.device())).collect();
         let results = loop {
-            match write_slot(&devices, &self.layout, self.id, number, payload).await {
+            let failed = |index: usize, error| holders[index].flush_failed(error);
+            match write_slot(&devices, &self.layout, self.id, (number, payload), &failed).await {
                 Ok(results) => break results,
                 Err(SlotError::NoMemory) => self.env.sleep(RETRY).await,
                 Err(error) => return Err(ArrayError::Damaged(error.to_string())),

@@ -70,6 +70,11 @@ impl HolderFailed for Alarm {
         DiskFailed::disk_failed(self, disk, error)
     }
 
+    fn flush_failed(&self, disk: DiskId, error: BlockError) {
+        let member = self.core().and_then(|core| core.raid.disks().get(disk));
+        member.into_iter().for_each(|member| member.flush_failed(error));
+    }
+
     fn successors(&self, failed: &[DiskId]) -> Vec<Holder> {
         self.core().map_or(Vec::new(), |core| core.journal_successors(failed))
     }
@@ -123,7 +128,7 @@ impl Core {
     }
 
     /// Nothing is written to a disk any more. Who finds it so waits until the labels say it.
-    fn shut(&self, disk: DiskId) {
+    pub(crate) fn shut(&self, disk: DiskId) {
         let Some(member) = self.raid.disks().get(disk) else { return };
         member.close();
         // What it took since the last flush may be gone when it is back. If that is so of more disks

@@ -86,6 +86,8 @@ pub(crate) struct Live {
     pub(crate) lost: Option<String>,
     /// The last checkpoint could not destage it, and let the journal keep what it has of it.
     pub(crate) kept: Option<Kept>,
+    /// The last checkpoint that could not destage it: what it has is not in its map.
+    pub(crate) aside_in: Option<u64>,
 }
 
 impl Live {
@@ -98,7 +100,13 @@ impl Live {
             is_sealed: false,
             lost: None,
             kept: None,
+            aside_in: None,
         }
+    }
+
+    /// Whether the journal has changes of it that did not get into its map when they were to.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.lost.is_some() || self.aside_in.is_some()
     }
 
     /// As it is before the journal, when that keeps what a checkpoint could not destage.

@@ -52,6 +52,7 @@ impl Checkpoint {
         tracing::error!("volume {} goes offline: {LOST}", before.table.name);
         if let Some(live) = self.core.lock().live.get_mut(&volume) {
             live.lost.get_or_insert_with(|| LOST.into());
+            live.aside_in = Some(self.number);
         }
         self.next.versions.retain(|id, _| before.versions.contains(id));
         self.next.volumes.insert(volume, before.table);
@@ -72,7 +73,9 @@ impl Checkpoint {
     pub(super) async fn keep_aside(&mut self) -> Result<(), ArrayError> {
         let aside = std::mem::take(&mut self.aside);
         let well = |(id, _): &(&VersionId, &mut Live)| !aside.contains(*id);
-        self.core.lock().live.iter_mut().filter(well).for_each(|(_, live)| live.kept = None);
+        self.core.lock().live.iter_mut().filter(well).for_each(|(_, live)| {
+            (live.kept, live.aside_in) = (None, None);
+        });
         if self.core.log_again(&aside)? {
             return Ok(self.core.journal.flush().await?);
         }
@@ -238,7 +241,11 @@ impl Core {
     pub(crate) fn return_volumes(&self) {
         let lost: Vec<VersionId> = {
             let state = self.lock();
-            let lost = state.live.iter().filter(|(_, live)| live.lost.is_some());
+            // Not before the checkpoint has ended that set it aside: what is asked of that one must find
+            // it so.
+            let may_return =
+                |live: &&Live| live.lost.is_some() && live.aside_in <= Some(state.checkpoint);
+            let lost = state.live.iter().filter(|(_, live)| may_return(live));
             lost.map(|(id, _)| *id).collect()
         };
         for id in lost {

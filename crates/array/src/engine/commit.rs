@@ -165,7 +165,7 @@ impl State {
                 self.space.unreserve(level, live.overlay.promised());
                 self.space.change_kept(level, live.thick_left, 0);
             }
-            if live.lost.is_some() {
+            if live.is_aside() {
                 // Nor did what it wrote directly get into a map: it is free with the next checkpoint.
                 self.replaced.extend(live.overlay.placed());
             }

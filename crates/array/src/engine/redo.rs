@@ -225,8 +225,15 @@ impl Core {
         });
         let (stripes, changed) = (stripes.collect(), changed.collect());
         let record = Record::Written { checkpoint, stripes, changed };
-        let added = self.journal.append_reserved(&record, None);
-        let added = added.map_err(|_| ArrayError::Io(BlockError::NoSpace))?;
+        let Ok(added) = self.journal.append_reserved(&record, None) else {
+            if let Some(error) = self.journal.failure() {
+                return Err(error.into());
+            }
+            // To stop here would leave a journal that no start finds room in either. What is in place
+            // is known as long as the array is open, and after a crash checksums tell.
+            tracing::warn!("the journal has no room to note what checkpoint {checkpoint} has done");
+            return Ok(());
+        };
         Ok(self.journal.durable(added.ticket).await?)
     }
 

@@ -18,8 +18,9 @@ use super::{
 use crate::label::{ArrayId, Layout};
 use crate::{BLOCK_BYTES, DiskId};
 
-/// Space that only [`Journal::append_reserved`] uses, at most.
-const RESERVE_BYTES_MAX: u64 = 4 << 20;
+/// The part of the ring that only [`Journal::append_reserved`] uses. Each wave of a checkpoint notes
+/// down what it did in a block of its own, and there is one for some clusters that the ring holds.
+const RESERVE_PART: u64 = 8;
 
 /// The journal of an array. Any core may call it; its own lock is held for the copy of one
 /// record's payload at most.
@@ -139,7 +140,7 @@ impl Journal {
             array,
             at: layout.journal_at(),
             ring_bytes: layout.journal_bytes,
-            reserve_bytes: (layout.journal_bytes / 8).min(RESERVE_BYTES_MAX),
+            reserve_bytes: layout.journal_bytes / RESERVE_PART,
             image: scanned.image,
             state: Mutex::new(state),
         }

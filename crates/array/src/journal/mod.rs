@@ -159,6 +159,10 @@ pub trait HolderFailed: Send + Sync {
     /// taken for the newest after a crash.
     fn holder_failed(&self, disk: DiskId, error: BlockError) -> Task;
 
+    /// A flush of `disk` failed; told at once, [`holder_failed`](Self::holder_failed) follows when all
+    /// holders have answered. Until then nobody may take another flush of it for good.
+    fn flush_failed(&self, disk: DiskId, error: BlockError);
+
     /// No holder is left: who could take the journal over?
     fn successors(&self, failed: &[DiskId]) -> Vec<Holder>;
 

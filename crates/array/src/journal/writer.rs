@@ -58,7 +58,7 @@ impl Journal {
             }
             assert!(writing.len() <= IN_FLIGHT_MAX, "take() keeps the limit");
             if let Some(flush) = self.take_flush() {
-                flushing = Some(begin_flush(flush));
+                flushing = Some(begin_flush(flush, &hook));
             }
             poll_fn(|cx| {
                 writing.iter_mut().for_each(|batch| batch.poll(cx));
@@ -248,12 +248,18 @@ impl Journal {
     }
 }
 
-fn begin_flush(flush: Flush) -> Running<Flush> {
+fn begin_flush(flush: Flush, hook: &Arc<dyn HolderFailed>) -> Running<Flush> {
     if mutants::is(Mutant::NoJournalFlush) {
         let done = |_: &Holder| block::IoFuture::ready(Ok(()));
         let flushes = flush.holders.iter().map(done).collect();
         return Running::new(flush, flushes);
     }
-    let flushes = flush.holders.iter().map(|holder| holder.device.flush()).collect();
+    let flushed = |holder: &Holder| {
+        let (disk, flushing, hook) = (holder.disk, holder.device.flush(), Arc::clone(hook));
+        block::IoFuture::boxed(async move {
+            flushing.await.inspect_err(|error| hook.flush_failed(disk, *error))
+        })
+    };
+    let flushes = flush.holders.iter().map(flushed).collect();
     Running::new(flush, flushes)
 }

@@ -50,6 +50,12 @@ impl Array {
         let _turn = self.core.disk_commands.take().await;
         let id = self.core.disk_by_name(disk)?;
         self.core.check_expendable(id, disk)?;
+        let label = self.core.lock().label.clone();
+        if self.core.is_needed_for_checkpoints(&label, id) {
+            // Others are about to hold them: the next one brings them there.
+            self.core.checkpointed().await?;
+            self.core.check_expendable(id, disk)?;
+        }
         self.core.declare_failed(id).await
     }
 

@@ -7,7 +7,7 @@ use super::{Array, check_name};
 use crate::api::{ChangedExtent, SnapshotAccess, SnapshotInfo, SpaceInfo, VolumeInfo};
 use crate::core::{Core, VERSION_BYTES, VOLUME_BYTES, taken_bytes};
 use crate::error::ArrayError;
-use crate::journal::Record;
+use crate::journal::{self, Record};
 use crate::overlay::Taken;
 use crate::tables::{Contents, Volume};
 use crate::tree::{self, Root};
@@ -61,7 +61,7 @@ impl Array {
         let core = Arc::clone(&self.core);
         let result = self.core.request(move |tables, state| {
             // What the journal keeps of it would come over what the snapshot holds.
-            if state.live.get(&id).is_some_and(|live| live.lost.is_some()) {
+            if state.live.get(&id).is_some_and(|live| live.is_aside()) {
                 return Err(ArrayError::Lost);
             }
             core.grant_record(state, VERSION_BYTES)?;
@@ -321,7 +321,14 @@ impl Core {
                 })
                 .collect(),
         };
-        let Ok(added) = self.journal.append(&record, None) else { return Ok(None) };
+        let added = match self.journal.append(&record, None) {
+            Ok(added) => added,
+            Err(journal::Refused::Full) => return Ok(None),
+            Err(error @ journal::Refused::TooLong { .. }) => {
+                let text = format!("these are too many volumes for one moment: {error}");
+                return Err(ArrayError::Refused(text));
+            }
+        };
         let infos = taken.iter().map(|(id, taken)| state.waiting_info(*id, taken)).collect();
         for (id, taken) in taken {
             state.enter_snapshot(id, taken);
@@ -375,8 +382,8 @@ impl Core {
     fn head_of(&self, volume: &str) -> Result<Root, ArrayError> {
         let state = self.lock();
         let (id, table) = state.volume(volume)?;
-        let is_lost = state.live.get(&id).is_some_and(|live| live.lost.is_some());
-        if is_lost { Err(ArrayError::Lost) } else { Ok(table.head.root) }
+        let is_aside = state.live.get(&id).is_some_and(|live| live.is_aside());
+        if is_aside { Err(ArrayError::Lost) } else { Ok(table.head.root) }
     }
 
     /// The same of a snapshot.

@@ -73,7 +73,7 @@ impl Array {
         let (id, old, is_lost) = {
             let state = self.core.lock();
             let (id, volume) = state.volume(name)?;
-            let is_lost = state.live.get(&id).is_some_and(|live| live.lost.is_some());
+            let is_lost = state.live.get(&id).is_some_and(|live| live.is_aside());
             (id, volume.clone(), is_lost)
         };
         if size_bytes < old.size_bytes {

@@ -89,7 +89,8 @@ impl Array {
         };
         let holders: Vec<_> =
             disks[..data].iter().take(HOLDERS).map(|disk| Arc::clone(&disk.device)).collect();
-        let written = write_slot(&holders, &layout, label.array, 1, &payload.encode()).await;
+        let written =
+            write_slot(&holders, &layout, label.array, (1, &payload.encode()), &|_, _| {}).await;
         let written = written.map_err(|error| ArrayError::Refused(error.to_string()))?;
         written.into_iter().collect::<Result<Vec<()>, _>>()?;
         let change = ChangeId(env.random());

@@ -315,8 +315,14 @@ impl Core {
         for disk in lagging {
             let Some(member) = self.raid.disks().get(*disk) else { continue };
             let devices = [Arc::clone(member.device())];
-            let written =
-                write_slot(&devices, &self.layout, self.id, slot.number, &slot.payload).await;
+            let written = write_slot(
+                &devices,
+                &self.layout,
+                self.id,
+                (slot.number, &slot.payload),
+                &|_, _| {},
+            )
+            .await;
             if let Ok([Err(error)]) = written.as_deref() {
                 let reason = format!("it does not take the newest checkpoint: {error}");
                 self.disk_failed(*disk, &reason).await;

@@ -260,12 +260,20 @@ impl Disk {
         self.access.fetch_min(access as u8, Ordering::AcqRel);
     }
 
+    /// A flush failed that somebody else asked the device for: nothing that it took since the last one is
+    /// to be relied on, and whoever flushes it now must hear that it is out.
+    pub(crate) fn flush_failed(&self, error: BlockError) {
+        if self.is_writable() {
+            self.fail(error, Access::ReadOnly);
+        }
+    }
+
     /// Why it failed, if the array has not been told yet.
     pub(super) fn unsettled(&self) -> Option<BlockError> {
         *self.unsettled.lock().expect("no panic under this lock")
     }
 
-    pub(super) fn settle(&self) {
+    pub(crate) fn settle(&self) {
         *self.unsettled.lock().expect("no panic under this lock") = None;
     }
 }

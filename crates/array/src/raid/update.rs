@@ -238,8 +238,12 @@ impl Raid {
                     None if joins || written >> column & 1 == 0 => Cow::Borrowed(&[][..]),
                     None => {
                         let block = proved.get(column, row, crcs);
-                        let raw = || raw.block(column, row).map(Cow::Borrowed);
-                        block.or_else(raw).unwrap_or_else(|| {
+                        let as_it_is = || raw.block(column, row).map(Cow::Borrowed);
+                        // The maps may have others as they were before a checkpoint that did not end:
+                        // what comes out of what is there is right when its own checksum says so.
+                        let is_known = crcs(column, row).is_some();
+                        let solved = || raw.get(column, row, crcs).filter(|_| is_known);
+                        block.or_else(as_it_is).or_else(solved).unwrap_or_else(|| {
                             given_up |= 1 << column;
                             Cow::Borrowed(&[])
                         })

@@ -475,7 +475,7 @@ impl Core {
 
     /// Whether a block is of a volume that is lost, and in the journal or by now elsewhere: nobody
     /// needs what is in its place, and until the stripe is well no checkpoint can say so.
-    fn is_left_to_journal(
+    pub(super) fn is_left_to_journal(
         &self,
         set: &Set,
         (stripe, column): (u32, usize),
@@ -499,7 +499,7 @@ impl Core {
                 Base::Zero => true,
                 Base::At(place, _) => *place != here,
             };
-            live.lost.is_some() && (is_elsewhere || patch.blocks[row] != Block::Base)
+            live.is_aside() && (is_elsewhere || patch.blocks[row] != Block::Base)
         })
     }
 

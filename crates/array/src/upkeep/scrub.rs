@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 
 use crate::api::{CheckReport, JobKind};
-use crate::core::{Core, Knowledge, Known, Met, RETRY};
+use crate::core::{Core, Knowledge, Known, Live, Met, RETRY};
 use crate::error::ArrayError;
 use crate::membership::Event;
 use crate::raid::{Contents, ReadError, Scrubbed, Set};
@@ -222,7 +222,13 @@ impl Core {
         stripe: u32,
         known: &Knowledge,
     ) -> Result<Scrubbed, ReadError> {
-        let crc_of = |column: usize, block: usize| known.crc(set, stripe, column, block);
+        let is_any_aside = self.lock().live.values().any(Live::is_aside);
+        let crc_of = |column: usize, block: usize| {
+            // A checkpoint that could not end may have put there what the map does not say.
+            let is_odd =
+                is_any_aside && self.is_left_to_journal(set, (stripe, column), block, known);
+            known.crc(set, stripe, column, block).filter(|_| !is_odd)
+        };
         let is_taken = |column: usize| {
             let state = self.lock();
             let slots = state.space.pool.slots(set.id());

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use array::api::VolumeState;
+use array::api::{DiskState, VolumeState};
 use array::{Array, ArrayError, Level, OpenOptions, RingEnv};
 use block::testing::{Fault, Operation, Rule};
 use block::{BlockError, WriteFlags};
 use ring::Buf;
 
-use crate::common::{Shelf, bytes, data, read, run, sound, spec, write};
+use crate::common::{Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
 
 const CLUSTER: u64 = 64 << 10;
 
@@ -150,5 +150,34 @@ fn a_checkpoint_without_any_memory_waits_for_some() {
         volume.write(0, more, WriteFlags::DURABLE).await.expect("all is well");
         sound(&array).await;
         array.close().await.unwrap();
+    });
+}
+
+/// Whoever flushes the disk next would hear that all is well, and take for durable what is not.
+#[test]
+fn a_disk_whose_flush_fails_is_out_before_the_others_have_answered() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let array = shelf.create(Level::Raid1).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        write(&volume, 0, &bytes(1 << 20, 1)).await;
+        // The record of a checkpoint: one holder is slow, and its flush fails; another one hangs.
+        let record = |fault| Rule::always(Operation::Write, fault).at(64 << 10..2 << 20);
+        shelf.0[0].inject(record(Fault::Delay(Duration::from_millis(300))));
+        shelf.0[2].inject(record(Fault::Hang));
+        let asking = array.clone();
+        ring::spawn(async move { drop(asking.checkpoint().await) });
+        until(&array, "the record", |_| shelf.0[2].held() > 0).await;
+        let error = Fault::Fail(BlockError::Medium { at: 0 });
+        shelf.0[0].inject(Rule::always(Operation::Flush, error).times(1));
+        let is_out = |array: &Array| array.disks()[0].state != DiskState::Online;
+        until(&array, "it is out", is_out).await;
+        assert!(shelf.0[2].held() > 0, "nobody waited for the slowest");
+        shelf.0.iter().for_each(|disk| disk.heal());
+        shelf.0[2].release();
+        all_online(&array).await;
+        assert_eq!(read(&volume, 0, 1 << 20).await, bytes(1 << 20, 1));
+        sound(&array).await;
     });
 }

@@ -18,7 +18,8 @@ fn holders() -> Vec<Arc<dyn BlockDevice>> {
 }
 
 fn write(devices: &[Arc<dyn BlockDevice>], number: u64, payload: &[u8]) {
-    let results = run(write_slot(devices, &layout(), ARRAY, number, payload)).unwrap();
+    let results =
+        run(write_slot(devices, &layout(), ARRAY, (number, payload), &|_, _| {})).unwrap();
     assert!(results.iter().all(Result::is_ok));
 }
 
@@ -98,7 +99,7 @@ fn each_holder_answers_for_itself() {
     let devices: Vec<Arc<dyn BlockDevice>> = vec![ram_disk(SIZE), Arc::new(faulty.clone())];
     write(&devices, 1, b"one");
     faulty.inject(Rule::always(Operation::Flush, Fault::Fail(error)));
-    let results = run(write_slot(&devices, &layout(), ARRAY, 2, b"two")).unwrap();
+    let results = run(write_slot(&devices, &layout(), ARRAY, (2, b"two"), &|_, _| {})).unwrap();
     assert_eq!(results, [Ok(()), Err(error)]);
     faulty.heal();
     faulty.inject(Rule::always(Operation::Read, Fault::Fail(error)));
@@ -114,7 +115,7 @@ fn a_slot_has_an_end() {
     write(&devices, 1, &payload);
     write(&devices, 2, &payload);
     assert_eq!(read(&devices), Ok(slot(2, &payload, &[])));
-    let refused = run(write_slot(&devices, &layout(), ARRAY, 3, &vec![7; max + 1]));
+    let refused = run(write_slot(&devices, &layout(), ARRAY, (3, &vec![7; max + 1]), &|_, _| {}));
     assert!(matches!(refused, Err(SlotError::TooLong { .. })));
     assert!(peek(&*devices[0], layout().redo_at(), 4096).iter().all(|byte| *byte == 0));
 }

@@ -320,6 +320,8 @@ pub(super) struct Hook {
     /// Who takes the journal over, and who did.
     pub(super) successors: Mutex<Vec<Holder>>,
     pub(super) moved: Mutex<Vec<DiskId>>,
+    /// Whose flush failed, in the moment when it did.
+    pub(super) unflushed: Mutex<Vec<DiskId>>,
     pub(super) held: Arc<AtomicBool>,
     pub(super) waker: Arc<Mutex<Option<Waker>>>,
 }
@@ -339,6 +341,10 @@ impl HolderFailed for Hook {
             *waker.lock().unwrap() = Some(cx.waker().clone());
             if held.load(Ordering::Relaxed) { Poll::Pending } else { Poll::Ready(()) }
         }))
+    }
+
+    fn flush_failed(&self, disk: DiskId, _error: BlockError) {
+        self.unflushed.lock().unwrap().push(disk);
     }
 
     fn successors(&self, failed: &[DiskId]) -> Vec<Holder> {

@@ -150,3 +150,30 @@ fn what_disks_that_are_out_refuse_to_give_is_not_given_up() {
         rig.expect(1, 0, &cluster(10)).await;
     });
 }
+
+/// The maps have a column as it was before a checkpoint that did not end: the other one, whose disk is
+/// dead, comes out of what is in place all the same.
+#[test]
+fn a_parity_made_anew_keeps_what_only_the_newest_contents_give() {
+    on_a_core(async {
+        for (level, members) in [(Level::Raid5, 3), (Level::Raid6, 4)] {
+            let rig = Rig::new(Some(level), members);
+            rig.fill(1, &[0, 1], 10).await;
+            let old = rig.known(1, 10);
+            let changes = [change(0, 4, &[4711])];
+            let update = rig.raid.plan_update(&rig.set, 1, &changes, &old).await.unwrap();
+            rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+            // The disk of column 1, and of one of two parities.
+            let strips = if level == Level::Raid6 { vec![1, 3] } else { vec![1] };
+            for strip in strips {
+                rig.raid.disks().remove(DiskId(rig.place(1, strip, 0).0 as u16));
+            }
+            // The same change once more, by the same maps.
+            let planned = rig.raid.plan_update(&rig.set, 1, &changes, &old).await;
+            assert_eq!(planned.unwrap_err(), ReadError::Damaged { block: 4 }, "{level}");
+            let update = rig.raid.plan_anew(&rig.set, 1, &changes, 0b11, &old).await.unwrap();
+            rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+            rig.expect(1, 1, &cluster(11)).await;
+        }
+    });
+}
