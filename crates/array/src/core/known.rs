@@ -103,6 +103,15 @@ impl Knowledge {
 }
 
 impl State {
+    /// A map, and what else sees it: snapshots that wait for a checkpoint still have what was changed
+    /// after them.
+    fn views(&self, of: Of) -> Vec<Of> {
+        let Of::Head(volume) = of else { return vec![of] };
+        let live = self.live.get(&volume);
+        let waiting = live.into_iter().flat_map(|live| live.overlay.waiting());
+        [of].into_iter().chain(waiting.map(|taken| Of::Snapshot(volume, taken.snapshot))).collect()
+    }
+
     /// It is a snapshot that is being deleted, or has been: its volume may write where the two lie.
     fn is_leaving(&self, of: Of) -> bool {
         let Of::Snapshot(_, id) = of else { return false };
@@ -245,8 +254,13 @@ impl Core {
                     return Ok(found.on_disk(row).map(|(_, crc)| crc));
                 }
             }
-            let found = state.cluster(known.of, known.cluster)?;
-            Ok(found.on_disk(row).filter(|(at, _)| *at == place).map(|(_, crc)| crc))
+            for of in state.views(known.of) {
+                let found = state.cluster(of, known.cluster)?;
+                if let Some((_, crc)) = found.on_disk(row).filter(|(at, _)| *at == place) {
+                    return Ok(Some(crc));
+                }
+            }
+            Ok(None)
         })
         .await
     }

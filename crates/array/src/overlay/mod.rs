@@ -80,6 +80,14 @@ impl Overlay {
         Some(Self::resolve_in(self.segments.range(..=last).rev(), cluster))
     }
 
+    /// As [`resolve`](Self::resolve), for the first that needs what lies below: a snapshot that waits for
+    /// a checkpoint still has what was changed after it.
+    pub(crate) fn resolve_first(&self, cluster: u64) -> Patch {
+        let first = self.segments.iter().position(|segment| segment.taken().is_some());
+        let last = first.unwrap_or(self.segments.len() - 1);
+        Self::resolve_in(self.segments.range(..=last).rev(), cluster)
+    }
+
     fn resolve_in<'a>(newest_first: impl Iterator<Item = &'a Arc<Segment>>, cluster: u64) -> Patch {
         let mut found = Patch::default();
         for segment in newest_first {

@@ -156,6 +156,18 @@ fn an_untouched_volume_freezes_nothing() {
 }
 
 #[test]
+fn a_snapshot_that_waits_still_has_what_was_changed_after_it() {
+    let mut overlay = Overlay::new(Epoch(1));
+    overlay.open().write(0, 1, 4096);
+    assert_eq!(overlay.resolve_first(0).blocks[0], Block::Journal(4096));
+    overlay.take(taken(9, Epoch(1)), Epoch(2));
+    overlay.open().write(0, 2, 8192);
+    let first = overlay.resolve_first(0);
+    assert_eq!((first.blocks[0], first.blocks[1]), (Block::Journal(4096), Block::Base));
+    assert_eq!(overlay.resolve(0).blocks[1], Block::Journal(12288));
+}
+
+#[test]
 fn what_a_checkpoint_could_not_take_out_is_frozen_again_and_does_not_grow() {
     let mut overlay = Overlay::new(Epoch(1));
     overlay.open().write(0, 1, 4096);

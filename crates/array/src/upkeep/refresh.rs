@@ -492,7 +492,7 @@ impl Core {
         let Of::Head(volume) = owner.of else { return false };
         let state = self.lock();
         state.live.get(&volume).is_some_and(|live| {
-            let patch = live.overlay.resolve(owner.cluster);
+            let patch = live.overlay.resolve_first(owner.cluster);
             let here = Place::new(set.id(), set.shape().slot(stripe, column));
             let is_elsewhere = match &patch.base {
                 Base::Below => false,
