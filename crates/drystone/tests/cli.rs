@@ -214,12 +214,20 @@ fn a_port_that_is_taken_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let portal = taken.local_addr().unwrap().to_string();
     let dir = tempfile::tempdir().unwrap();
-    refuses(
-        &["export", "ram:1M", "--portal", &portal, "--state-dir", dir.path().to_str().unwrap()],
-        1,
-        &format!(
-            "{portal} is in use by another program: write another --portal, or stop that program (ss -tlnp shows it)"
-        ),
+    let args =
+        ["export", "ram:1M", "--portal", &portal, "--state-dir", dir.path().to_str().unwrap()];
+    let (code, out, err) = ended(&run(&args));
+    assert_eq!((code, out.as_str()), (1, ""), "{err}");
+    let (waits, refusal) = err.split_once('\n').unwrap();
+    assert!(
+        waits.ends_with(&format!("{portal} is in use: waiting for it for 10 s at most")),
+        "{err}"
+    );
+    assert_eq!(
+        refusal,
+        format!(
+            "drystone: {portal} is in use by another program: write another --portal, or stop that program (ss -tlnp shows it)\n"
+        )
     );
 }
 
