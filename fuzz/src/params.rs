@@ -6,7 +6,7 @@ use iscsi::digest::digest;
 use scsi::alua::{AccessState, PortGroup, PortGroups};
 use scsi::cdb::{ModeHeader, ModeSense, ProutAction};
 use scsi::copy::{
-    CopyTarget, Designator, ExtendedCopy, PopulateToken, SEGMENTS_MAX, TOKEN_RANGES_MAX,
+    CopyTarget, Designator, ExtendedCopy, PopulateToken, RodToken, SEGMENTS_MAX, TOKEN_RANGES_MAX,
     TokenContents, TokenRange, TokenRegistry, TokenSource, WriteUsingToken,
 };
 use scsi::mode::ModePages;
@@ -110,11 +110,11 @@ fn populate_token(list: &[u8]) {
     };
     check_ranges(&request.ranges, request.blocks());
     let mut registry = TokenRegistry::new();
-    let token = registry.create(0, &source(), &request, Duration::ZERO, &[7; 256]);
+    let token = registry.create((1, ()), &source(), &request, Duration::ZERO, &[7; 256]);
     let token = token.expect("the first of many");
     let found = registry.resolve(token.bytes(), Duration::ZERO);
     let ranges = &request.ranges[..];
-    let expected = TokenContents::Blocks { unit: &0, block_bytes: BLOCK_BYTES, ranges };
+    let expected = TokenContents { block_bytes: BLOCK_BYTES, ranges };
     assert!(found.is_err() || found == Ok(expected));
 }
 
@@ -129,11 +129,13 @@ fn write_using_token(list: &[u8]) {
     let mut registry = TokenRegistry::new();
     let ranges = vec![TokenRange { lba: 0, blocks: 8 }];
     let made = PopulateToken { immediate: false, inactivity_timeout_s: 30, ranges };
-    let token = registry.create(0, &source(), &made, Duration::ZERO, &[7; 256]);
+    let token = registry.create((1, ()), &source(), &made, Duration::ZERO, &[7; 256]);
     let token = token.expect("the first of many");
+    if let Err(sense) = RodToken::kind_of(&request.token) {
+        round_trip(&sense);
+    }
     match registry.resolve(&request.token, Duration::from_secs(1)) {
-        Ok(TokenContents::Zeroes) => {}
-        Ok(TokenContents::Blocks { .. }) => assert_eq!(token.bytes(), &*request.token),
+        Ok(_) => assert_eq!(token.bytes(), &*request.token),
         Err(sense) => round_trip(&sense),
     }
     registry.delete(&request.token);

@@ -336,7 +336,7 @@ fn write_using_token() -> Vec<u8> {
     let target_name = "iqn.2026-11.dev.drystone:export";
     let source = TokenSource { unit, target_name, block_bytes: 512 };
     let mut registry = TokenRegistry::new();
-    let token = registry.create(0, &source, &made, Duration::ZERO, &[7; 256]);
+    let token = registry.create((1, ()), &source, &made, Duration::ZERO, &[7; 256]);
     let token = token.expect("the first of many");
     with_length([&[0; 16], &token.bytes()[..], &[0; 6], &range_list(&[(100, 8)])].concat())
 }

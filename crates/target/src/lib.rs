@@ -20,11 +20,13 @@ mod portal;
 mod quiet;
 mod server;
 mod session;
+mod share;
 mod shared;
 mod shortage;
 mod stopping;
 mod targets;
 mod task;
+mod tokens;
 mod unit;
 
 pub use config::{Access, AllowRule, Config, Elsewhere, Limits, Redirect, TargetSpec, UnitSpec};

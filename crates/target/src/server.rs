@@ -86,6 +86,7 @@ impl Server {
             portals: OnceLock::new(),
             cores: OnceLock::new(),
             registry: Registry::default(),
+            copies: Arc::default(),
             loads: (0..count).map(|_| AtomicUsize::new(0)).collect(),
             doors: Doors::default(),
             refusals: AtomicUsize::new(0),

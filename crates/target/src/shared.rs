@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use ring::Remote;
 
 use crate::config::{Limits, Redirect};
+use crate::copy::CopyManager;
 use crate::doors::Doors;
 use crate::session::Registry;
 use crate::targets::{Rules, Table};
@@ -30,6 +31,8 @@ pub(crate) struct Shared {
     /// The way to each core.
     pub(crate) cores: OnceLock<Vec<Remote>>,
     pub(crate) registry: Registry,
+    /// Copies under way, of all targets, and how many tokens there are.
+    pub(crate) copies: Arc<CopyManager>,
     /// Connections by core: a new one goes where there are fewest.
     pub(crate) loads: Vec<AtomicUsize>,
     pub(crate) doors: Doors,

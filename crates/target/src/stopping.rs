@@ -1,4 +1,4 @@
-//! A clean stop: ask, wait, end, flush.
+//! A clean stop: ask, wait, end, stop the copies of others, flush.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) async fn stop(shared: &Arc<Shared>, grace: Duration) -> Result<(), Ta
     let cores = shared.cores().to_vec();
     let end_all = move || end_sessions(crate::core::all_sessions(), grace);
     crate::core::on_cores(cores, end_all).await;
-    let mut first_failure = Ok(());
+    let mut first_failure = end_copies(shared, &targets, shared.registry.len() > 0).await;
     for target in targets {
         first_failure = first_failure.and(flush(&target).await);
     }
@@ -41,12 +41,40 @@ pub(crate) async fn end_target(
         end_sessions(sessions, grace)
     };
     crate::core::on_cores(shared.cores().to_vec(), end_its_own).await;
-    let name = target.name.as_str();
+    let is_busy = || shared.registry.count(target.name.as_str()) > 0;
+    let copied = end_copies(shared, std::slice::from_ref(target), is_busy()).await;
     let flushed = flush(target).await;
-    if shared.registry.count(name) > 0 {
-        return Err(TargetError::Busy(name.to_owned()));
+    if is_busy() {
+        return Err(busy(target));
     }
-    flushed
+    copied.and(flushed)
+}
+
+fn busy(target: &Target) -> TargetError {
+    TargetError::Busy(target.name.as_str().to_owned())
+}
+
+/// Stops the copies that touch units of these targets, whichever target they were sent to, and waits
+/// for them; none begins after that. If the targets' own sessions have not ended in time either,
+/// their disks had their time, and nothing is waited for.
+async fn end_copies(
+    shared: &Shared,
+    targets: &[Arc<Target>],
+    is_late: bool,
+) -> Result<(), TargetError> {
+    let stop = |target: &Arc<Target>| shared.copies.retire(&target.units);
+    let ends: Vec<_> = targets.iter().map(stop).collect();
+    let all = async {
+        for each in ends {
+            each.wait().await;
+        }
+    };
+    let patience = if is_late { Duration::ZERO } else { DISK_WAIT };
+    if ring::timeout(patience, all).await.is_some() {
+        return Ok(());
+    }
+    let late = targets.iter().find(|target| !stop(target).is_empty());
+    late.map_or(Ok(()), |target| Err(busy(target)))
 }
 
 /// Makes what was written durable. The first failure is returned, all are logged.

@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
 use block::{BlockDevice, BlockError};
 use futures_util::lock::Mutex;
 use ring::Data;
 use scsi::alua::{AccessState, PortGroup, PortGroups};
+use scsi::copy::CopyRegistry;
 use scsi::unit::{Identity, LogicalUnit, MediumInfo, TargetPort, UnitConfig};
 use thiserror::Error;
 
 use crate::config::UnitSpec;
+use crate::tokens::UnitTokens;
 
 /// PRODUCT REVISION LEVEL has room for four characters, as in `0.1`.
 const REVISION: &str =
@@ -28,8 +31,6 @@ const WRITE_SAME_BYTES_MAX: u32 = 16 << 20;
 /// One exported disk, shared by all cores.
 #[derive(Debug)]
 pub(crate) struct Unit {
-    /// Its LUN.
-    pub(crate) index: usize,
     pub(crate) logical: LogicalUnit,
     pub(crate) device: Arc<dyn BlockDevice>,
     pub(crate) block_bytes: u32,
@@ -39,6 +40,12 @@ pub(crate) struct Unit {
     reservations: PathBuf,
     /// Held by who changes them, until the change is saved or taken back: one at a time.
     pub(crate) reserving: Mutex<()>,
+    /// Copy tokens for its blocks. Whatever changes a block says so first.
+    pub(crate) tokens: Arc<UnitTokens>,
+    /// What became of the copies that were sent to it.
+    records: StdMutex<CopyRegistry>,
+    /// It is taken away: no copy may begin that touches it.
+    gone: AtomicBool,
 }
 
 /// Saved reservations that cannot be used. Serving the unit without them would let in hosts that
@@ -96,12 +103,11 @@ pub(crate) fn make_all(
     let path = home.state_dir;
     std::fs::create_dir_all(path)
         .map_err(|source| ReservationsError::Directory { path: path.to_owned(), source })?;
-    let make = |(index, spec)| Unit::new(index, spec, home).map(Arc::new);
-    specs.iter().enumerate().map(make).collect()
+    specs.iter().map(|spec| Unit::new(spec, home).map(Arc::new)).collect()
 }
 
 impl Unit {
-    fn new(index: usize, spec: &UnitSpec, home: &Home<'_>) -> Result<Self, ReservationsError> {
+    fn new(spec: &UnitSpec, home: &Home<'_>) -> Result<Self, ReservationsError> {
         let geometry = spec.device.geometry();
         let reservations = home.state_dir.join(file_name(&spec.serial));
         let damaged = |_| ReservationsError::Damaged { path: reservations.clone() };
@@ -114,7 +120,6 @@ impl Unit {
             logical.restore_reservations(kept).map_err(damaged)?;
         }
         Ok(Self {
-            index,
             logical,
             serial: spec.serial.clone(),
             device: spec.device.clone(),
@@ -122,12 +127,35 @@ impl Unit {
             name: spec.name.clone(),
             reservations,
             reserving: Mutex::new(()),
+            tokens: Arc::default(),
+            records: StdMutex::default(),
+            gone: AtomicBool::new(false),
         })
+    }
+
+    /// Does something with the records of the copies that were sent to it.
+    pub(crate) fn records<T>(&self, act: impl FnOnce(&mut CopyRegistry) -> T) -> T {
+        // A panic under the lock is a bug, but the records are sound at every step.
+        act(&mut self.records.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Set and asked under the lock of the copies under way, which orders the two.
+    pub(crate) fn set_gone(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
     }
 
     /// Takes over the capacity that the device has now.
     pub(crate) fn look_at_size(&self) {
-        self.logical.resize(self.device.geometry().blocks);
+        let (before, now) = (self.logical.medium().blocks.get(), self.device.geometry().blocks);
+        if now < before {
+            // They are other blocks when it grows again.
+            self.tokens.changed(now, before - now);
+        }
+        self.logical.resize(now);
     }
 
     /// Bytes in this many blocks.

@@ -115,7 +115,7 @@ fn parameter_data() -> [u8; 28] {
 }
 
 /// ROD Token Features with its block device part (SPC-4 7.8.17.8). REMOTE TOKENS is 0h: tokens of
-/// this target device only.
+/// this copy manager only.
 fn rod_token_features() -> Vec<u8> {
     const BLOCK_FEATURES_BYTES: usize = 48;
     let mut body = vec![0; 44];

@@ -4,7 +4,7 @@
 //!
 //! - EXTENDED COPY(LID1), as VMware's XCOPY sends it: [`ExtendedCopy`] is the plan of a copy.
 //! - The token copy of Windows (ODX): [`PopulateToken`], [`WriteUsingToken`], and the
-//!   [`TokenRegistry`] that knows what a [`RodToken`] stands for.
+//!   [`TokenRegistry`] that knows what a [`RodToken`] of a unit stands for.
 //! - What became of a copy: [`CopyRegistry`] answers RECEIVE COPY RESULTS and RECEIVE ROD TOKEN
 //!   INFORMATION.
 //! - VPD page 8Fh, RECEIVE COPY OPERATING PARAMETERS: the limits below, from one place.
@@ -29,8 +29,8 @@ pub use limits::{
 pub use offload::{PopulateToken, TokenRange, WriteUsingToken, underrun};
 pub use registry::{COPIES_MAX, CopyAction, CopyId, CopyRegistry};
 pub use status::{CopyOutcome, CopyProgress, OperationStatus};
-pub use token::{ROD_TOKEN_BYTES, RodToken, RodType, TokenSource};
-pub use token_registry::{TOKENS_MAX, TokenContents, TokenRegistry};
+pub use token::{ROD_TOKEN_BYTES, RodToken, TokenKind, TokenSource};
+pub use token_registry::{TOKENS_MAX, TokenContents, TokenRegistry, report_all};
 
 fn be16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])

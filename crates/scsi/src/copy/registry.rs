@@ -5,7 +5,8 @@ use crate::nexus::NexusKey;
 use crate::sense::{AdditionalSense, Sense, SenseKey};
 use std::collections::VecDeque;
 
-/// Copies that are remembered, under way or ended; the oldest that has ended makes room.
+/// Copies that are remembered, under way or ended; the oldest that has ended makes room. No
+/// initiator has more of them under way than are left for all others, and so half of them alone.
 pub const COPIES_MAX: usize = 64;
 
 /// SERVICE ACTION of the command that began a copy.
@@ -53,7 +54,7 @@ impl CopyRegistry {
     /// name is forgotten.
     ///
     /// ILLEGAL REQUEST with OPERATION IN PROGRESS if that one still runs (SPC-4 5.17.4.2),
-    /// INSUFFICIENT RESOURCES if [`COPIES_MAX`] others do.
+    /// INSUFFICIENT RESOURCES if too many others do ([`COPIES_MAX`]).
     pub fn begin(&mut self, id: CopyId, background: bool) -> Result<(), Sense> {
         if let Some(at) = self.records.iter().position(|(other, _)| other.same_name(&id)) {
             if self.records[at].1.status.is_in_progress() {
@@ -61,6 +62,11 @@ impl CopyRegistry {
                 return Err(Sense::new(SenseKey::IllegalRequest, code));
             }
             self.records.remove(at);
+        }
+        let running = self.records.iter().filter(|(_, record)| record.status.is_in_progress());
+        let own = running.clone().filter(|(other, _)| other.nexus.initiator == id.nexus.initiator);
+        if own.count() >= COPIES_MAX - running.count() {
+            return Err(Sense::insufficient_resources());
         }
         if self.records.len() >= COPIES_MAX {
             let ended = self.records.iter().position(|(_, record)| !record.status.is_in_progress());

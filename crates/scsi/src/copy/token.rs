@@ -11,7 +11,7 @@
 //!   0  ROD TYPE                        4 bytes
 //!   4  reserved                        2
 //!   6  ROD TOKEN LENGTH (01F8h)        2
-//!   8  COPY MANAGER ROD TOKEN IDENT.   8   differs in all tokens of a registry
+//!   8  COPY MANAGER ROD TOKEN IDENT.   8   differs in all tokens of a copy manager
 //!  16  CREATOR LOGICAL UNIT DESCR.    32   an E4h CSCD descriptor
 //!  48  NUMBER OF BYTES REPRESENTED    16
 //!  64  reserved                       32
@@ -20,9 +20,10 @@
 //! 256  EXTENDED ROD TOKEN DATA       256   random, so that a token cannot be guessed
 //! ```
 
-use super::be32;
 use super::designator::Designator;
 use super::limits::CSCD_TYPE_IDENTIFICATION;
+use super::{be32, be64};
+use crate::sense::{AdditionalSense, Sense, SenseKey};
 
 /// Length of a token.
 pub const ROD_TOKEN_BYTES: usize = 512;
@@ -35,15 +36,13 @@ const EXTENDED_AT: usize = 256;
 /// ROD management token: header and body without the extension (SPC-4 5.17.6.4).
 pub(super) const MANAGEMENT_BYTES: usize = 96;
 
-/// ROD TYPE of a token, as far as it matters here.
+/// What a token that was sent says it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RodType {
-    /// 0001_0000h, what this copy manager makes.
-    AccessUponReference,
-    /// FFFF_0001h, the well-known token of endless zeroes (SBC-4 4.28.4).
-    Zero,
-    /// Anything else.
-    Other(u32),
+pub enum TokenKind {
+    /// The well-known token of endless zeroes, FFFF_0001h (SBC-4 4.28.4).
+    Zeroes,
+    /// One that stands for blocks, as this copy manager makes them: its identifier.
+    Blocks(u64),
 }
 
 /// Who makes a token, for those of its fields that name somebody.
@@ -88,17 +87,19 @@ impl RodToken {
         &self.0
     }
 
-    /// ROD TYPE of a token that was sent.
-    pub fn type_of(token: &[u8; ROD_TOKEN_BYTES]) -> RodType {
-        match be32(token, 0) {
-            ROD_TYPE_ACCESS_UPON_REFERENCE => RodType::AccessUponReference,
-            ROD_TYPE_ZERO => RodType::Zero,
-            other => RodType::Other(other),
+    /// Looks at the header of a token that a host has sent; whether it is good is not said by that.
+    ///
+    /// ILLEGAL REQUEST with INVALID TOKEN LENGTH or UNSUPPORTED REQUEST TOKEN TYPE (SPC-4
+    /// 5.17.6.5.2.3).
+    pub fn kind_of(token: &[u8; ROD_TOKEN_BYTES]) -> Result<TokenKind, Sense> {
+        if token[6..8] != TOKEN_LENGTH.to_be_bytes() {
+            return Err(invalid(AdditionalSense::INVALID_TOKEN_LENGTH));
         }
-    }
-
-    pub(super) fn has_good_length(token: &[u8; ROD_TOKEN_BYTES]) -> bool {
-        token[6..8] == TOKEN_LENGTH.to_be_bytes()
+        match be32(token, 0) {
+            ROD_TYPE_ACCESS_UPON_REFERENCE => Ok(TokenKind::Blocks(be64(token, 8))),
+            ROD_TYPE_ZERO => Ok(TokenKind::Zeroes),
+            _ => Err(invalid(AdditionalSense::UNSUPPORTED_REQUEST_TOKEN_TYPE)),
+        }
     }
 
     /// Compares in a time that does not depend on where the difference is.
@@ -110,8 +111,13 @@ impl RodToken {
 impl std::fmt::Debug for RodToken {
     /// Without the random part: a token is a secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RodToken({})", super::be64(&self.0[..], 8))
+        write!(f, "RodToken({})", be64(&self.0[..], 8))
     }
+}
+
+/// A token that cannot be used.
+pub(super) fn invalid(why: AdditionalSense) -> Sense {
+    Sense::new(SenseKey::IllegalRequest, why)
 }
 
 /// Target device descriptor: a SCSI name string (SPC-4 7.8.6), cut if it does not fit.

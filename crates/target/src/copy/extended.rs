@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use scsi::copy::{
-    CopyAction, CopyTarget, Designator, ExtendedCopy, OperationStatus, Segment, segment_failure,
+    CopyAction, CopyTarget, Cscd, Designator, ExtendedCopy, OperationStatus, Segment,
+    segment_failure,
 };
 use scsi::reservation::Refusal;
 use scsi::{AdditionalSense, Sense};
 
 use super::Request;
-use super::job::Record;
+use super::job::{NotBegun, Record};
 use super::transfer::{Failure, Piece, Side, Source, Work};
 use crate::exec::{Doing, failed};
 use crate::ffp::Outcome;
@@ -30,22 +31,29 @@ pub(super) async fn copy(
     list: &[u8],
 ) -> Result<(), Outcome> {
     let plan = ExtendedCopy::parse(list).map_err(Outcome::Check)?;
-    let placed: Result<Vec<_>, _> = plan
-        .segments
-        .iter()
-        .enumerate()
-        .map(|(index, segment)| {
-            let find = |target: &CopyTarget| find(request, units, target, index);
-            let (source, destination) = (find(&segment.source)?, find(&segment.destination)?);
-            Ok(Placed { segment, source, destination })
-        })
-        .collect();
-    let placed = placed.map_err(Outcome::Check)?;
-    let mut touched = vec![request.unit.index];
-    touched.extend(placed.iter().flat_map(|each| [each.source.index, each.destination.index]));
+    let placed = place(request, units, &plan.segments).map_err(Outcome::Check)?;
+    let mut touched = vec![request.unit.clone()];
+    for unit in placed.iter().flat_map(|each| [&each.source, &each.destination]) {
+        if !touched.iter().any(|other| Arc::ptr_eq(other, unit)) {
+            touched.push(unit.clone());
+        }
+    }
     let id = plan.list_id.map(|id| request.copy_id(CopyAction::ExtendedCopy, id.into()));
     let record = Record::begin(request, id, 1, false).map_err(Outcome::Check)?;
-    let job = request.copies.start(&request.key, touched);
+    let job = match request.copies.start(&request.key, touched) {
+        Ok(job) => job,
+        Err(why) => {
+            let sense = match why {
+                // Which one has just gone nobody asks: all segments were to be copied, or none.
+                NotBegun::Gone => {
+                    segment_failure(0, AdditionalSense::COPY_TARGET_DEVICE_NOT_REACHABLE)
+                }
+                NotBegun::TooMany => Sense::insufficient_resources(),
+            };
+            record.finish(OperationStatus::CompletedWithErrors, Some(sense), None);
+            return Err(Outcome::Check(sense));
+        }
+    };
     let work = Work { request, job: &job, record: &record, token: None };
     for (index, placed) in placed.iter().enumerate() {
         record.next_segment();
@@ -60,15 +68,33 @@ pub(super) async fn copy(
     Ok(())
 }
 
-/// The unit that a CSCD descriptor names, with the block length that it says.
-fn find(
+/// Looks up the units of all segments. Each name is looked for once: there may be a thousand units.
+fn place<'a>(
     request: &Request,
     units: &[Arc<Unit>],
-    target: &CopyTarget,
-    index: usize,
-) -> Result<Arc<Unit>, Sense> {
-    let CopyTarget::Named(cscd) = target else { return Ok(request.unit.clone()) };
-    let named = units.iter().find(|unit| cscd.designator.is_in(&names(unit)));
+    segments: &'a [Segment],
+) -> Result<Vec<Placed<'a>>, Sense> {
+    let mut known: Vec<(Cscd, Arc<Unit>)> = Vec::new();
+    let mut find = |target: &CopyTarget, index: usize| {
+        let CopyTarget::Named(cscd) = target else { return Ok(request.unit.clone()) };
+        if let Some((_, unit)) = known.iter().find(|(other, _)| other == cscd) {
+            return Ok(unit.clone());
+        }
+        let unit = find(units, cscd, index)?;
+        known.push((*cscd, unit.clone()));
+        Ok(unit)
+    };
+    let mut place = |(index, segment): (usize, &'a Segment)| {
+        let (source, destination) =
+            (find(&segment.source, index)?, find(&segment.destination, index)?);
+        Ok(Placed { segment, source, destination })
+    };
+    segments.iter().enumerate().map(&mut place).collect()
+}
+
+/// The unit that a CSCD descriptor names, with the block length that it says.
+fn find(units: &[Arc<Unit>], cscd: &Cscd, index: usize) -> Result<Arc<Unit>, Sense> {
+    let named = units.iter().find(|unit| is_named(unit, &cscd.designator));
     let unit = named
         .ok_or_else(|| segment_failure(index, AdditionalSense::COPY_TARGET_DEVICE_NOT_REACHABLE))?;
     if cscd.block_bytes != 0 && cscd.block_bytes != unit.block_bytes {
@@ -78,15 +104,18 @@ fn find(
     Ok(unit.clone())
 }
 
-/// The designators of VPD page 83h that name this unit, as far as a CSCD descriptor has room.
-fn names(unit: &Unit) -> Vec<Designator> {
+/// Whether this is one of the designators of VPD page 83h that name the unit, as far as a CSCD
+/// descriptor has room.
+fn is_named(unit: &Unit, designator: &Designator) -> bool {
     const ASCII: u8 = 2;
     const T10_VENDOR_ID: u8 = 1;
     let identity = &unit.logical.config().identity;
+    if designator.is_in(&[Designator::naa(&identity.naa)]) {
+        return true;
+    }
     let t10 = format!("{:<8}{}", identity.vendor, identity.serial);
-    let mut names = vec![Designator::naa(&identity.naa)];
-    names.extend(Designator::new(ASCII, 0, T10_VENDOR_ID, t10.as_bytes()));
-    names
+    let t10 = Designator::new(ASCII, 0, T10_VENDOR_ID, t10.as_bytes());
+    t10.is_some_and(|name| designator.is_in(&[name]))
 }
 
 async fn copy_segment(work: &Work<'_>, index: usize, placed: &Placed<'_>) -> Result<(), Outcome> {

@@ -1,6 +1,7 @@
 //! Copies under way: how they are stopped from outside, and how their records are kept.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,59 +11,178 @@ use scsi::copy::{CopyId, CopyOutcome, CopyProgress, OperationStatus, RodToken};
 use scsi::nexus::NexusKey;
 
 use super::{CopyManager, Request};
+use crate::share;
+use crate::unit::Unit;
 
-/// One copy under way.
+/// One copy under way. Once it is stopped it begins nothing more at any unit.
 #[derive(Debug)]
 pub(super) struct Job {
-    id: u64,
-    key: NexusKey,
-    /// Its copy manager's unit, its sources and its destinations.
-    units: Vec<usize>,
+    pub(super) key: NexusKey,
+    /// The unit it was sent to, its sources and its destinations.
+    units: Vec<Arc<Unit>>,
     stop: Arc<AtomicBool>,
-    /// Those who wait for its end: dropping these wakes them.
-    waiting: Vec<OneshotSender<()>>,
+    /// The units that read or write for it at this moment: at most two.
+    at_work: Vec<Arc<Unit>>,
+    /// Those who wait: dropping the sender wakes them.
+    waiting: Vec<(Until, OneshotSender<()>)>,
 }
 
-/// All copies under way.
+/// What somebody who stopped a copy waits for.
+#[derive(Debug)]
+enum Until {
+    /// The copy is over.
+    Over,
+    /// Nothing is under way for it at this unit. The other unit may be one whose disk hangs, and
+    /// that is no reason to keep a fence waiting.
+    Idle(Arc<Unit>),
+}
+
+impl Job {
+    /// It was sent to one of these units.
+    pub(super) fn is_sent_to(&self, units: &[Arc<Unit>]) -> bool {
+        self.units.first().is_some_and(|own| is_in(own, units))
+    }
+
+    pub(super) fn touches(&self, unit: &Arc<Unit>) -> bool {
+        is_in(unit, &self.units)
+    }
+
+    fn wait(&mut self, until: Until) -> OneshotReceiver<()> {
+        let (waiting, end) = ring::oneshot();
+        self.waiting.push((until, waiting));
+        end
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn is_in(unit: &Arc<Unit>, units: &[Arc<Unit>]) -> bool {
+    units.iter().any(|other| Arc::ptr_eq(other, unit))
+}
+
+/// Copies under way at once. A copy in the background has no place in a command window: without a
+/// bound a host could have some at each of a thousand units.
+const JOBS_MAX: usize = 1024;
+
+/// Why a copy does not begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotBegun {
+    /// A unit is gone.
+    Gone,
+    /// There are too many, of its initiator or of all.
+    TooMany,
+}
+
+/// All copies under way. None of them began when a unit of it was gone.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    list: Vec<Job>,
+    list: BTreeMap<u64, Job>,
     next_id: u64,
 }
 
 impl Jobs {
-    pub(super) fn add(&mut self, key: NexusKey, units: Vec<usize>) -> (u64, Arc<AtomicBool>) {
+    /// Whether a unit is gone is asked here, under the lock under which units go: a copy is either
+    /// among those that [`retire`](Self::retire) stops, or it does not begin.
+    pub(super) fn add(
+        &mut self,
+        key: NexusKey,
+        units: Vec<Arc<Unit>>,
+    ) -> Result<(u64, Arc<AtomicBool>), NotBegun> {
+        assert!(!units.is_empty(), "a copy was sent to a unit");
+        if units.iter().any(|unit| unit.is_gone()) {
+            return Err(NotBegun::Gone);
+        }
+        let own = self.list.values().filter(|job| job.key.initiator == key.initiator).count();
+        if !share::may_have_one_more(own, self.list.len(), JOBS_MAX) {
+            return Err(NotBegun::TooMany);
+        }
         let id = self.next_id;
         self.next_id += 1;
         let stop = Arc::new(AtomicBool::new(false));
-        self.list.push(Job { id, key, units, stop: stop.clone(), waiting: Vec::new() });
-        (id, stop)
+        let (at_work, waiting) = (Vec::new(), Vec::new());
+        self.list.insert(id, Job { key, units, stop: stop.clone(), at_work, waiting });
+        Ok((id, stop))
     }
 
     pub(super) fn remove(&mut self, id: u64) -> Option<Job> {
-        let at = self.list.iter().position(|job| job.id == id)?;
-        Some(self.list.swap_remove(at))
+        let job = self.list.remove(&id)?;
+        debug_assert!(job.at_work.is_empty(), "nothing of a copy outlives it");
+        Some(job)
     }
 
-    /// Stops the jobs that `which` names by owner and units.
-    pub(super) fn stop(&mut self, which: impl Fn(&NexusKey, &[usize]) -> bool) -> Ends {
+    /// A unit is about to read or write for a copy. Not if that is stopped: either who stops it finds
+    /// the unit at work and waits, or nothing begins.
+    fn begin_at(&mut self, id: u64, unit: &Arc<Unit>) -> bool {
+        let Some(job) = self.list.get_mut(&id) else { return false };
+        assert!(job.touches(unit), "a copy touches what it said it would");
+        let may = !job.stop.load(Ordering::Relaxed);
+        if may {
+            job.at_work.push(unit.clone());
+        }
+        may
+    }
+
+    /// The unit is through; gives those back who waited for that.
+    fn end_at(&mut self, id: u64, unit: &Arc<Unit>) -> Vec<(Until, OneshotSender<()>)> {
+        let Some(job) = self.list.get_mut(&id) else { return Vec::new() };
+        let at = job.at_work.iter().position(|other| Arc::ptr_eq(other, unit));
+        job.at_work.swap_remove(at.expect("what ends has begun"));
+        let at_work = &job.at_work;
+        let is_reached = |(until, _): &mut (Until, _)| match until {
+            Until::Over => false,
+            Until::Idle(unit) => !is_in(unit, at_work),
+        };
+        job.waiting.extract_if(.., is_reached).collect()
+    }
+
+    /// Stops the jobs that `which` names; their ends are to be waited for.
+    pub(super) fn stop(&mut self, which: impl Fn(&Job) -> bool) -> Ends {
         let mut ends = Vec::new();
-        for job in self.list.iter_mut().filter(|job| which(&job.key, &job.units)) {
-            job.stop.store(true, Ordering::Relaxed);
-            let (waiting, end) = ring::oneshot();
-            job.waiting.push(waiting);
-            ends.push(end);
+        for job in self.list.values_mut().filter(|job| which(job)) {
+            job.stop();
+            ends.push(job.wait(Until::Over));
         }
         Ends(ends)
     }
+
+    /// Stops the jobs that `which` names among those that touch these units; what is under way for
+    /// them at these units is to be waited for.
+    pub(super) fn stop_at(&mut self, units: &[Arc<Unit>], which: impl Fn(&Job) -> bool) -> Ends {
+        let mut ends = Vec::new();
+        for job in self.list.values_mut() {
+            if !units.iter().any(|unit| job.touches(unit)) || !which(job) {
+                continue;
+            }
+            job.stop();
+            for unit in units {
+                if is_in(unit, &job.at_work) {
+                    ends.push(job.wait(Until::Idle(unit.clone())));
+                }
+            }
+        }
+        Ends(ends)
+    }
+
+    /// These units go: stops the jobs that touch one of them, and lets no other begin.
+    pub(super) fn retire(&mut self, units: &[Arc<Unit>]) -> Ends {
+        units.iter().for_each(|unit| unit.set_gone());
+        self.stop_at(units, |_| true)
+    }
 }
 
-/// The ends of jobs that have been stopped, still to come.
-#[must_use = "a stopped job may write until its end"]
+/// What has been stopped and is still under way.
+#[must_use = "what is under way may write until its end"]
 pub(crate) struct Ends(Vec<OneshotReceiver<()>>);
 
 impl Ends {
-    /// Waits until the last of them is over.
+    /// Nothing is under way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Waits until the last of it is over.
     pub(crate) async fn wait(self) {
         for end in self.0 {
             end.await;
@@ -78,30 +198,46 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn new(
-        copies: Arc<CopyManager>,
-        add: impl FnOnce(&CopyManager) -> (u64, Arc<AtomicBool>),
-    ) -> Self {
-        let (id, stop) = add(&copies);
+    pub(super) fn new(copies: Arc<CopyManager>, id: u64, stop: Arc<AtomicBool>) -> Self {
         Self { copies, id, stop }
     }
 
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
+
+    /// To be held while a unit reads or writes for it; `None` once it is stopped.
+    pub(super) fn begin_at<'a>(&'a self, unit: &'a Arc<Unit>) -> Option<AtWork<'a>> {
+        let begun = self.copies.jobs().begin_at(self.id, unit);
+        begun.then(|| AtWork { job: self, unit })
+    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.copies.remove_job(self.id);
+        // Those who wait for it are woken when it is dropped, outside of the lock.
+        let gone = self.copies.jobs().remove(self.id);
+        drop(gone);
+    }
+}
+
+/// A unit reads or writes for a copy.
+pub(super) struct AtWork<'a> {
+    job: &'a Running,
+    unit: &'a Arc<Unit>,
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        let woken = self.job.copies.jobs().end_at(self.job.id, self.unit);
+        drop(woken);
     }
 }
 
 /// The record of one copy, for those who ask about it later. One that is dropped without an
 /// outcome was aborted.
 pub(super) struct Record {
-    copies: Arc<CopyManager>,
-    unit: usize,
+    unit: Arc<Unit>,
     /// `None`: nobody will ask.
     id: Option<CopyId>,
     progress: Cell<CopyProgress>,
@@ -118,12 +254,11 @@ impl Record {
         counted_bytes: u64,
         background: bool,
     ) -> Result<Self, Sense> {
-        let unit = request.unit.index;
+        let unit = request.unit.clone();
         if let Some(id) = &id {
-            request.copies.records(unit, |records| records.begin(id.clone(), background))?;
+            unit.records(|records| records.begin(id.clone(), background))?;
         }
-        let progress = Cell::default();
-        Ok(Self { copies: request.copies.clone(), unit, id, progress, counted_bytes })
+        Ok(Self { unit, id, progress: Cell::default(), counted_bytes })
     }
 
     /// What was transferred so far, in the unit that the record counts in.
@@ -150,7 +285,7 @@ impl Record {
         change(&mut progress);
         self.progress.set(progress);
         if let Some(id) = &self.id {
-            self.copies.records(self.unit, |records| records.progress(id, progress));
+            self.unit.records(|records| records.progress(id, progress));
         }
     }
 
@@ -166,7 +301,7 @@ impl Record {
     fn end(&mut self, outcome: CopyOutcome) {
         if let Some(id) = self.id.take() {
             let progress = self.progress.get();
-            self.copies.records(self.unit, |records| records.finish(&id, progress, outcome));
+            self.unit.records(|records| records.finish(&id, progress, outcome));
         }
     }
 }

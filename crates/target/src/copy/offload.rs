@@ -11,8 +11,8 @@ use scsi::unit::CopyAccess;
 use scsi::{AdditionalSense, Sense, SenseKey};
 
 use super::Request;
-use super::job::{Record, Running};
-use super::manager::Rod;
+use super::job::{NotBegun, Record, Running};
+use super::manager::{CopyManager, Rod, unknown_token};
 use super::transfer::{Failure, Piece, Side, Source, Work};
 use crate::exec::{Doing, failed, refused};
 use crate::ffp::Outcome;
@@ -32,7 +32,7 @@ pub(super) fn populate(request: &Request, list_id: u32, list: &[u8]) -> Result<(
         record.finish(OperationStatus::Completed, None, None);
         return Ok(());
     }
-    match request.copies.create_token(unit, &wanted) {
+    match request.copies.create_token(unit, &request.key, &wanted) {
         Ok(token) => {
             record.arrived(unit.bytes_of(wanted.blocks()));
             record.finish(OperationStatus::Completed, None, Some(token));
@@ -53,7 +53,8 @@ fn admit(request: &Request, ranges: &[TokenRange], access: CopyAccess) -> Result
     })
 }
 
-/// WRITE USING TOKEN. With IMMED the copy goes on by itself and its record tells how it ends.
+/// WRITE USING TOKEN, with a token of any of `units`. With IMMED the copy goes on by itself and its
+/// record tells how it ends.
 pub(super) async fn write(
     mut request: Request,
     units: &[Arc<Unit>],
@@ -63,43 +64,58 @@ pub(super) async fn write(
     let medium = request.unit.logical.medium();
     let parsed = WriteUsingToken::parse(list, medium.block_bytes, medium.blocks.get());
     let Some(wanted) = parsed.map_err(Outcome::Check)? else { return Ok(()) };
-    let rod = request.copies.open_token(&wanted.token).map_err(Outcome::Check)?;
-    let plan = plan(&request.unit, units, &rod, &wanted).map_err(Outcome::Check)?;
+    let rod = CopyManager::open_token(units, &wanted.token).map_err(Outcome::Check)?;
+    let plan = plan(&request.unit, &rod, &wanted).map_err(Outcome::Check)?;
     admit(&request, &wanted.ranges, CopyAccess::Write)?;
     let id = request.copy_id(CopyAction::WriteUsingToken, list_id);
     let block_bytes = request.unit.block_bytes.into();
     let record = Record::begin(&request, Some(id), block_bytes, wanted.immediate);
     let record = record.map_err(Outcome::Check)?;
-    let mut touched = vec![request.unit.index];
-    if let Rod::Blocks { unit, .. } = rod {
-        touched.push(unit);
+    let mut touched = vec![request.unit.clone()];
+    if let Rod::Blocks { unit, .. } = &rod {
+        touched.push(unit.clone());
     }
-    let job = request.copies.start(&request.key, touched);
+    let job = match request.copies.start(&request.key, touched) {
+        Ok(job) => job,
+        Err(why) => {
+            let sense = match why {
+                NotBegun::Gone => unknown_token(),
+                NotBegun::TooMany => Sense::insufficient_resources(),
+            };
+            record.finish(OperationStatus::CompletedWithErrors, Some(sense), None);
+            return Err(Outcome::Check(sense));
+        }
+    };
     if !wanted.immediate {
-        return run(&request, &job, record, &wanted, &plan).await;
+        return run((&request, &job), record, &wanted, &rod, &plan).await;
     }
     // The command is over when it is answered: what is aborted later is not this.
     request.aborted = Box::new(|| false);
     ring::spawn(async move {
-        let _told_by_the_record = run(&request, &job, record, &wanted, &plan).await;
+        let _told_by_the_record = run((&request, &job), record, &wanted, &rod, &plan).await;
     });
     Ok(())
 }
 
 /// Copies, keeps the outcome in the record, and returns it.
 async fn run(
-    request: &Request,
-    job: &Running,
+    (request, job): (&Request, &Running),
     record: Record,
     wanted: &WriteUsingToken,
+    rod: &Rod,
     plan: &[Piece],
 ) -> Result<(), Outcome> {
     // Before the first block changes: if the token stands for blocks that are to be overwritten,
     // it ends here, and nothing is copied. Half a copy would have damaged its own source.
     for range in &wanted.ranges {
-        request.copies.changed(&request.unit, range.lba, range.blocks.into());
+        request.unit.tokens.changed(range.lba, range.blocks.into());
     }
-    let work = Work { request, job, record: &record, token: Some(&wanted.token) };
+    let tokens = match rod {
+        Rod::Zeroes => None,
+        Rod::Blocks { unit, .. } => Some(&*unit.tokens),
+    };
+    let token = tokens.map(|tokens| (tokens, &*wanted.token));
+    let work = Work { request, job, record: &record, token };
     let mut result = Ok(());
     for piece in plan {
         result = work.copy(piece).await;
@@ -107,8 +123,8 @@ async fn run(
             break;
         }
     }
-    if wanted.delete_token {
-        request.copies.delete_token(&wanted.token);
+    if let Some(tokens) = tokens.filter(|_| wanted.delete_token) {
+        tokens.delete(&wanted.token);
     }
     let (status, sense) = match result {
         Err(Failure::Aborted) => return Err(Outcome::Aborted),
@@ -130,12 +146,7 @@ async fn run(
 ///
 /// COPY SEGMENT GRANULARITY VIOLATION if units of different block lengths meet in the middle of a
 /// block, INVALID FIELD IN PARAMETER LIST for an offset behind the end.
-fn plan(
-    destination: &Arc<Unit>,
-    units: &[Arc<Unit>],
-    rod: &Rod,
-    wanted: &WriteUsingToken,
-) -> Result<Vec<Piece>, Sense> {
+fn plan(destination: &Arc<Unit>, rod: &Rod, wanted: &WriteUsingToken) -> Result<Vec<Piece>, Sense> {
     const OFFSET_AT: u16 = 8;
     let bad_offset = Sense::invalid_field_in_parameter_list(OFFSET_AT, None);
     let offset = wanted.offset_blocks.checked_mul(destination.block_bytes.into());
@@ -146,7 +157,6 @@ fn plan(
             |(at, len)| Piece { source: Source::Zeroes, destination: destination.clone(), at, len };
         return Ok(targets.0.into_iter().map(zeroes).collect());
     };
-    let unit = units.get(*unit).ok_or(Sense::internal_failure())?;
     let mut sources = Spans::new(ranges, *block_bytes);
     if offset > 0 && offset >= sources.len() {
         return Err(bad_offset);

@@ -1,9 +1,7 @@
 //! Moving the data: chunk by chunk, reading the next one while the last one is written.
 
-use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -18,14 +16,13 @@ use scsi::unit::CopyAccess;
 
 use super::Request;
 use super::job::{Record, Running};
-use crate::event::Bell;
+use super::slots::Slot;
+use crate::tokens::UnitTokens;
 use crate::unit::Unit;
 
 /// Large enough that a disk with a moving head works at half its speed or better while it reads
 /// here and writes there; small enough that a core is not kept from its other work.
 pub(super) const CHUNK_BYTES: u64 = 1 << 20;
-/// Chunks in memory at once per core, of all its copies together. One copy has at most two.
-const CHUNKS_MAX: usize = 16;
 /// Zeroes need no memory, so their steps are longer.
 const ZERO_STEP_BYTES: u64 = 64 << 20;
 /// A disk that is busy, or a pool that is used up, is asked again this often ...
@@ -63,7 +60,7 @@ pub(super) enum Side {
 pub(super) enum Failure {
     /// The command was aborted.
     Aborted,
-    /// The copy was stopped: PREEMPT AND ABORT, a reset, the end of the session.
+    /// The copy was stopped: PREEMPT AND ABORT, a reset, the end of the session or of a unit.
     Stopped,
     /// The token is no longer good.
     Token(Sense),
@@ -78,8 +75,9 @@ pub(super) struct Work<'a> {
     pub(super) request: &'a Request,
     pub(super) job: &'a Running,
     pub(super) record: &'a Record,
-    /// The token whose data is copied. It must be good from the first chunk to the last.
-    pub(super) token: Option<&'a [u8; ROD_TOKEN_BYTES]>,
+    /// The token whose data is copied, and those of its unit. It must be good from the first chunk
+    /// to the last.
+    pub(super) token: Option<(&'a UnitTokens, &'a [u8; ROD_TOKEN_BYTES])>,
 }
 
 impl Work<'_> {
@@ -92,24 +90,24 @@ impl Work<'_> {
         }
     }
 
-    async fn pump(&self, piece: &Piece, source: &Unit, from: u64) -> Result<(), Failure> {
+    async fn pump(&self, piece: &Piece, source: &Arc<Unit>, from: u64) -> Result<(), Failure> {
         // Reading ahead is safe either way: what is read next lies on the far side of the write.
-        let backwards = source.index == piece.destination.index
+        let backwards = Arc::ptr_eq(source, &piece.destination)
             && from < piece.at
             && piece.at - from < piece.len;
         let mut steps = steps(piece.len, CHUNK_BYTES, backwards);
         let Some(mut step) = steps.next() else { return Ok(()) };
         self.check(piece, step)?;
-        let mut chunk = read(source, from + step.at, step.len).await?;
+        let mut chunk = self.read(source, from + step.at, step.len).await?;
         loop {
             // After the read and before the write: what was read is still what may be written.
             self.check(piece, step)?;
             self.announce(piece, step);
-            let write = write(&piece.destination, piece.at + step.at, chunk);
+            let write = self.write(&piece.destination, piece.at + step.at, chunk);
             let next = steps.next();
             let ahead = async {
                 match next {
-                    Some(next) => Some(read(source, from + next.at, next.len).await),
+                    Some(next) => Some(self.read(source, from + next.at, next.len).await),
                     None => None,
                 }
             };
@@ -136,25 +134,42 @@ impl Work<'_> {
             self.check(piece, step)?;
             self.announce(piece, step);
             let at = piece.at + step.at;
+            let at_work = self.job.begin_at(unit).ok_or(Failure::Stopped)?;
             let zeroed = patiently(|| unit.device.write_zeroes(at, step.len, true, flags)).await;
             zeroed.map_err(|error| Failure::Failed(Side::Destination, error))?;
+            drop(at_work);
             self.record.arrived(step.len);
             ring::turn_end().await;
         }
         Ok(())
     }
 
+    async fn read(&self, unit: &Arc<Unit>, at: u64, len: u64) -> Result<Chunk, Failure> {
+        let initiator = &self.request.key.initiator;
+        let slot = Slot::take(initiator, || self.check_wanted().is_err()).await;
+        let Some(slot) = slot else {
+            return Err(self.check_wanted().err().unwrap_or(Failure::Stopped));
+        };
+        let _at_work = self.job.begin_at(unit).ok_or(Failure::Stopped)?;
+        // Bytes that stand still: a check that follows the read is about these bytes.
+        let data = patiently(|| unit.read_still(at, len as usize)).await;
+        let data = data.map_err(|error| Failure::Failed(Side::Source, error))?;
+        Ok(Chunk { data, _slot: slot })
+    }
+
+    async fn write(&self, unit: &Arc<Unit>, at: u64, chunk: Chunk) -> Result<(), Failure> {
+        let _at_work = self.job.begin_at(unit).ok_or(Failure::Stopped)?;
+        let flags = WriteFlags { durable: unit.is_durable(false), atomic: false };
+        let written = patiently(|| unit.device.write(at, chunk.data.clone(), flags)).await;
+        written.map_err(|error| Failure::Failed(Side::Destination, error))
+    }
+
     /// Whether this step may be done now. Asked anew for each one: a reservation that was taken,
     /// or a write protection that was set meanwhile, holds from the next step on.
     fn check(&self, piece: &Piece, step: Step) -> Result<(), Failure> {
-        if (self.request.aborted)() {
-            return Err(Failure::Aborted);
-        }
-        if self.job.is_stopped() {
-            return Err(Failure::Stopped);
-        }
-        if let Some(token) = self.token {
-            self.request.copies.use_token(token).map_err(Failure::Token)?;
+        self.check_wanted()?;
+        if let Some((tokens, token)) = self.token {
+            tokens.use_token(token).map_err(Failure::Token)?;
         }
         let admit = |unit: &Unit, at: u64, access| {
             unit.logical.admit_copy(&self.request.key, blocks_of(unit, at, step.len), access)
@@ -167,11 +182,22 @@ impl Work<'_> {
             .map_err(|refusal| Failure::Refused(Side::Destination, refusal))
     }
 
+    /// Nobody has aborted or stopped it.
+    fn check_wanted(&self) -> Result<(), Failure> {
+        if (self.request.aborted)() {
+            return Err(Failure::Aborted);
+        }
+        if self.job.is_stopped() {
+            return Err(Failure::Stopped);
+        }
+        Ok(())
+    }
+
     /// Tokens for the blocks that are written next end.
     fn announce(&self, piece: &Piece, step: Step) {
         let unit = &piece.destination;
         let range = blocks_of(unit, piece.at + step.at, step.len);
-        self.request.copies.changed(unit, range.lba, range.blocks.into());
+        unit.tokens.changed(range.lba, range.blocks.into());
     }
 }
 
@@ -197,24 +223,10 @@ fn steps(len: u64, step_bytes: u64, backwards: bool) -> impl Iterator<Item = Ste
     })
 }
 
-/// Data in memory, counted against [`CHUNKS_MAX`] until it is dropped.
+/// Data in memory, counted against those of its core until it is dropped.
 struct Chunk {
     data: Data,
     _slot: Slot,
-}
-
-async fn read(unit: &Unit, at: u64, len: u64) -> Result<Chunk, Failure> {
-    let slot = Slot::take().await;
-    // Bytes that stand still: a check that follows the read is about these bytes.
-    let data = patiently(|| unit.read_still(at, len as usize)).await;
-    let data = data.map_err(|error| Failure::Failed(Side::Source, error))?;
-    Ok(Chunk { data, _slot: slot })
-}
-
-async fn write(unit: &Unit, at: u64, chunk: Chunk) -> Result<(), Failure> {
-    let flags = WriteFlags { durable: unit.is_durable(false), atomic: false };
-    let written = patiently(|| unit.device.write(at, chunk.data.clone(), flags)).await;
-    written.map_err(|error| Failure::Failed(Side::Destination, error))
 }
 
 /// Asks again where asking again may help.
@@ -255,34 +267,4 @@ async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output =
         }
     })
     .await
-}
-
-#[derive(Default)]
-struct Slots {
-    taken: Cell<usize>,
-    freed: Bell,
-}
-
-thread_local! {
-    static SLOTS: Rc<Slots> = Rc::default();
-}
-
-/// The right to hold one chunk. Who waits for one holds at most one more, which a disk is writing,
-/// so that one comes free without anybody else's doing.
-struct Slot(Rc<Slots>);
-
-impl Slot {
-    async fn take() -> Self {
-        let slots = SLOTS.with(Rc::clone);
-        slots.freed.until(|| slots.taken.get() < CHUNKS_MAX).await;
-        slots.taken.set(slots.taken.get() + 1);
-        Self(slots)
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.0.taken.set(self.0.taken.get() - 1);
-        self.0.freed.ring();
-    }
 }

@@ -65,7 +65,7 @@ async fn carry_out(task: &Rc<Task>, unit: &Arc<Unit>, effect: Effect) -> Result<
         }),
         Effect::AbortTasks { of } => {
             let session = &task.conn().session;
-            let copies = session.target().copies.preempt(unit.index, &of);
+            let copies = session.shared.copies.preempt(&session.target().units, unit, &of);
             let scope = Scope::UnitOfNexus(unit.clone(), of);
             abort_everywhere(&session.shared, &scope, Some(task)).await;
             copies.wait().await;
@@ -77,7 +77,7 @@ async fn carry_out(task: &Rc<Task>, unit: &Arc<Unit>, effect: Effect) -> Result<
         }
         Effect::Sanitize { method, immediate } => {
             let blocks = unit.logical.medium().blocks.get();
-            task.conn().session.target().copies.changed(unit, 0, blocks);
+            unit.tokens.changed(0, blocks);
             super::sanitize::sanitize(task, method, immediate).await
         }
     }

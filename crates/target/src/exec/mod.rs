@@ -70,7 +70,7 @@ fn announce_change(task: &Task) {
         _ => None,
     };
     if let Some((lba, blocks)) = blocks {
-        task.conn().session.target().copies.changed(unit, lba, blocks);
+        unit.tokens.changed(lba, blocks);
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) async fn unmap(task: &Rc<Task>) -> Outcome {
     };
     for range in ranges {
         let len = unit.bytes_of(range.blocks.into());
-        task.conn().session.target().copies.changed(unit, range.lba, range.blocks.into());
+        unit.tokens.changed(range.lba, range.blocks.into());
         let unmap = |at, len| unit.device.unmap(at, len);
         if let Err(outcome) = in_steps(task, unit.bytes_of(range.lba), len, unmap).await {
             return outcome;

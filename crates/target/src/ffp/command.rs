@@ -169,7 +169,7 @@ fn quick(
                 return Quick::No;
             }
             let flags = WriteFlags { durable: unit.is_durable(fua), atomic: false };
-            answer.conn.session.target().copies.changed(unit, range.lba, range.blocks.into());
+            unit.tokens.changed(range.lba, range.blocks.into());
             match unit.device.write_now(unit.bytes_of(range.lba), payload.bytes(), flags) {
                 None => Quick::No,
                 Some(Err(error)) if exec::passes(error) => Quick::No,

@@ -19,6 +19,7 @@ use scsi::param::decode_lun;
 use super::command;
 use crate::conn::{Connection, Ending};
 use crate::session::Session;
+use crate::shared::Shared;
 use crate::targets::Target;
 use crate::task::Task;
 use crate::unit::Unit;
@@ -204,10 +205,14 @@ fn many(conn: &Rc<Connection>, request: TaskRequest) {
             (Box::pin(crate::core::abort_everywhere(&shared, &scope, None)), target.units.clone())
         }
     };
+    let copies: Vec<_> = reset.iter().map(|unit| shared.copies.stop_at(unit)).collect();
     let ended = async move {
         aborted.await;
+        for stopped in copies {
+            stopped.wait().await;
+        }
         for unit in &reset {
-            reset_unit(&target, unit).await;
+            reset_unit(&shared, unit).await;
         }
     };
     wait_beside(conn, ended, move |conn| {
@@ -219,8 +224,8 @@ fn many(conn: &Rc<Connection>, request: TaskRequest) {
 }
 
 /// Resets a unit. A write cache that this turns off is written out first (SPC-5 §6.13).
-async fn reset_unit(target: &Target, unit: &Unit) {
-    target.copies.reset(unit.index).await;
+async fn reset_unit(shared: &Shared, unit: &Arc<Unit>) {
+    shared.copies.reset(unit).await;
     if !unit.logical.logical_unit_reset().is_empty()
         && let Err(error) = unit.device.flush().await
     {

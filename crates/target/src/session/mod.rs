@@ -313,7 +313,7 @@ impl Session {
         }
         self.early.borrow_mut().clear();
         if let Some(target) = &self.target {
-            target.copies.nexus_lost(&self.nexus_key()).await;
+            self.shared.copies.nexus_lost(&target.units, &self.nexus_key()).await;
         }
         for place in self.units.iter().filter_map(OnceCell::get) {
             place.unit.logical.detach(&place.nexus);

@@ -9,7 +9,6 @@ use iscsi::text::IscsiName;
 
 use super::TargetError;
 use crate::config::{Access, AllowRule, TargetSpec};
-use crate::copy::CopyManager;
 use crate::shared::Shared;
 use crate::unit::{self, Home, Kept, Unit};
 
@@ -39,8 +38,6 @@ pub(crate) struct Target {
     pub(crate) alias: Option<String>,
     pub(crate) units: Vec<Arc<Unit>>,
     pub(crate) rules: Arc<Rules>,
-    /// Tokens and copies under way, of all its sessions.
-    pub(crate) copies: Arc<CopyManager>,
     /// It is being taken away: no session may begin. Set before the sessions are told to end.
     closing: AtomicBool,
 }
@@ -62,7 +59,6 @@ impl Target {
             alias: spec.alias,
             units,
             rules: own.map_or_else(|| shared.rules.clone(), Arc::new),
-            copies: Arc::default(),
             closing: AtomicBool::new(false),
         })
     }

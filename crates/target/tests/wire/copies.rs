@@ -8,11 +8,11 @@ use crate::common::{
     A_MOMENT, Cdb, Command, Connection, Rig, config, faulty, pattern, ram, wait_until,
 };
 
-const MIB: usize = 1 << 20;
+pub(crate) const MIB: usize = 1 << 20;
 const REVOKED: (u8, u8, u8) = (5, 0x23, 0x06);
-const IMMED: u8 = 0x01;
+pub(crate) const IMMED: u8 = 0x01;
 
-fn cdb(bytes: &[u8]) -> Cdb {
+pub(crate) fn cdb(bytes: &[u8]) -> Cdb {
     let mut cdb = [0; 16];
     cdb[..bytes.len()].copy_from_slice(bytes);
     cdb
@@ -35,14 +35,14 @@ fn one_range(list: &mut Vec<u8>, lba: u64, blocks: u32) {
 }
 
 /// RECEIVE ROD TOKEN INFORMATION: COPY OPERATION STATUS, and what is behind the header.
-fn information(host: &mut Connection, lun: u64, list_id: u8) -> (u8, Vec<u8>) {
+pub(crate) fn information(host: &mut Connection, lun: u64, list_id: u8) -> (u8, Vec<u8>) {
     let asked = cdb(&[0x84, 0x07, 0, 0, 0, list_id, 0, 0, 0, 0, 0, 0, 4, 0]);
     let data = host.run(&Command::new(asked).on(lun).reading(1024)).good();
     (data[5], data[32..].to_vec())
 }
 
 /// Makes a token for blocks of LUN 0.
-fn token(host: &mut Connection, lba: u64, blocks: u32) -> Vec<u8> {
+pub(crate) fn token(host: &mut Connection, lba: u64, blocks: u32) -> Vec<u8> {
     let mut list = vec![0; 14];
     one_range(&mut list, lba, blocks);
     host.run(&token_command(0x10, 1, &list)).good();
@@ -53,24 +53,42 @@ fn token(host: &mut Connection, lba: u64, blocks: u32) -> Vec<u8> {
 
 /// Writes the token's data to LUN 1, from its first block on.
 fn use_token(flags: u8, token: &[u8], blocks: u32) -> Command {
+    write_using_token(flags, token, blocks).on(1)
+}
+
+pub(crate) fn write_using_token(flags: u8, token: &[u8], blocks: u32) -> Command {
     let mut list = vec![0; 16];
     list[2] = flags;
     list.extend(token);
     list.extend([0; 6]);
     one_range(&mut list, 0, blocks);
-    token_command(0x11, 2, &list).on(1)
+    token_command(0x11, 2, &list)
+}
+
+/// The NAA name of a unit, as a designation descriptor.
+pub(crate) fn naa(host: &mut Connection, lun: u64) -> Vec<u8> {
+    let page = host.run(&Command::new(cdb(&[0x12, 1, 0x83, 0, 255])).on(lun).reading(255)).good();
+    let naa = &page[4..24];
+    assert_eq!((naa[1] & 0x3f, naa[3]), (0x03, 16), "the unit's NAA name comes first");
+    naa.to_vec()
 }
 
 /// EXTENDED COPY from the unit it is sent to, by its short identifier, to LUN 1, by its name.
 fn extended_copy(host: &mut Connection, blocks: u16) -> Command {
-    let page = host.run(&Command::new(cdb(&[0x12, 1, 0x83, 0, 255])).on(1).reading(255)).good();
-    let naa = &page[4..24];
-    assert_eq!((naa[1] & 0x3f, naa[3]), (0x03, 16), "the unit's NAA name comes first");
+    copy_between(&naa(host, 1), (0xffff, 0), blocks)
+}
+
+/// EXTENDED COPY of the first blocks: `ends` are source and destination, 0 for the unit of this name
+/// and ffffh for the one that the command is sent to.
+pub(crate) fn copy_between(naa: &[u8], ends: (u16, u16), blocks: u16) -> Command {
     let mut list = vec![7, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 28, 0, 0, 0, 0];
     list.extend([0xe4, 0, 0, 0]);
     list.extend(naa);
     list.extend([0, 0, 0, 0, 0, 0, 2, 0]);
-    list.extend([0x02, 0, 0, 0x18, 0xff, 0xff, 0, 0, 0, 0]);
+    list.extend([0x02, 0, 0, 0x18]);
+    list.extend(ends.0.to_be_bytes());
+    list.extend(ends.1.to_be_bytes());
+    list.extend([0, 0]);
     list.extend(blocks.to_be_bytes());
     list.extend([0; 16]);
     let mut cdb = cdb(&[0x83, 0x00]);
@@ -78,7 +96,7 @@ fn extended_copy(host: &mut Connection, blocks: u16) -> Command {
     Command::new(cdb).writing(&list).immediate_data()
 }
 
-fn fill(host: &mut Connection, data: &[u8]) {
+pub(crate) fn fill(host: &mut Connection, data: &[u8]) {
     for (n, part) in data.chunks(MIB).enumerate() {
         host.run(&Command::write((n * MIB / 512) as u32, part)).good();
     }

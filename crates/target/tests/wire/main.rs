@@ -6,6 +6,7 @@
 mod common;
 mod connections;
 mod copies;
+mod copies_across;
 mod crowd;
 mod digests;
 mod discovery;

@@ -64,7 +64,7 @@ fn token_information_of_populate_token() {
     let ranges = vec![TokenRange { lba: 0, blocks: 8 }];
     let request = PopulateToken { immediate: true, inactivity_timeout_s: 30, ranges };
     let now = std::time::Duration::ZERO;
-    let token = tokens.create(1, &source, &request, now, &[7; 256]).unwrap();
+    let token = tokens.create((1, ()), &source, &request, now, &[7; 256]).unwrap();
     let copy = id(0, CopyAction::PopulateToken, 0x0102_0304);
     registry.begin(copy.clone(), true).unwrap();
     let ask = |registry: &mut CopyRegistry, room| {
@@ -138,14 +138,31 @@ fn identifiers_are_of_the_nexus_and_the_kind_of_command() {
 }
 
 #[test]
+fn an_initiator_leaves_room_for_the_copies_of_others() {
+    let mut registry = CopyRegistry::new();
+    let other = NexusKey { initiator: "iqn.x:other".into(), ..nexus(0) };
+    let other = |n| CopyId { nexus: other.clone(), action: WriteUsingToken, list_id: n };
+    let ports = |n: u32| id((n % 3) as u8, WriteUsingToken, n);
+    let mut began = |which: &dyn Fn(u32) -> CopyId| {
+        (0..).take_while(|&n| registry.begin(which(n), true).is_ok()).count()
+    };
+    assert_eq!(began(&ports), COPIES_MAX / 2, "by whichever of its ports");
+    assert_eq!(began(&other), COPIES_MAX / 4);
+    let refused = registry.begin(ports(1000), true);
+    assert_eq!(refused, Err(Sense::insufficient_resources()));
+}
+
+#[test]
 fn the_number_of_copies_is_bounded_and_the_oldest_ended_makes_room() {
     let mut registry = CopyRegistry::new();
+    let end = || outcome(OperationStatus::Completed, None);
     for n in 0..COPIES_MAX as u32 {
         registry.begin(id(0, WriteUsingToken, n), false).unwrap();
+        if n >= 31 {
+            registry.finish(&id(0, WriteUsingToken, n), CopyProgress::default(), end());
+        }
     }
     let next = || id(0, WriteUsingToken, 1000);
-    assert_eq!(registry.begin(next(), false), Err(Sense::insufficient_resources()));
-    let end = || outcome(OperationStatus::Completed, None);
     registry.finish(&id(0, WriteUsingToken, 7), CopyProgress::default(), end());
     registry.finish(&id(0, WriteUsingToken, 3), CopyProgress::default(), end());
     assert_eq!(registry.begin(next(), false), Ok(()));

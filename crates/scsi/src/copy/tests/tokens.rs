@@ -10,14 +10,20 @@ fn request(ranges: &[(u64, u32)], inactivity_timeout_s: u32) -> PopulateToken {
     PopulateToken { immediate: false, inactivity_timeout_s, ranges }
 }
 
-fn create(registry: &mut TokenRegistry<u32>, unit: u32, now: Duration) -> RodToken {
-    let source = TokenSource {
-        unit: naa(unit as u8),
-        target_name: "iqn.2026-11.dev.drystone:v",
-        block_bytes: 512,
-    };
-    let random = &[0xa5; 256];
-    registry.create(unit, &source, &request(&[(10, 4), (0, 2)], 30), now, random).unwrap()
+fn create(registry: &mut TokenRegistry<u32>, id: u64, now: Duration) -> RodToken {
+    create_for(registry, (id, 0), 30, now)
+}
+
+fn create_for(
+    registry: &mut TokenRegistry<u32>,
+    of: (u64, u32),
+    inactivity_s: u32,
+    now: Duration,
+) -> RodToken {
+    let source =
+        TokenSource { unit: naa(7), target_name: "iqn.2026-11.dev.drystone:v", block_bytes: 512 };
+    let request = request(&[(10, 4), (0, 2)], inactivity_s);
+    registry.create(of, &source, &request, now, &[0xa5; 256]).unwrap()
 }
 
 fn refusal(registry: &mut TokenRegistry<u32>, token: &RodToken, now: Duration) -> AdditionalSense {
@@ -29,10 +35,10 @@ fn refusal(registry: &mut TokenRegistry<u32>, token: &RodToken, now: Duration) -
 #[test]
 fn the_wire_form_is_the_generic_rod_token() {
     let mut registry = TokenRegistry::new();
-    let token = create(&mut registry, 7, SECOND);
+    let token = create(&mut registry, 77, SECOND);
     let bytes = token.bytes();
     assert_eq!(bytes[..8], [0, 1, 0, 0, 0, 0, 0x01, 0xf8]);
-    assert_eq!(bytes[8..16], 1_u64.to_be_bytes());
+    assert_eq!(bytes[8..16], 77_u64.to_be_bytes());
     assert_eq!(bytes[16..28], [0xe4, 0, 0, 0, 1, 3, 0, 16, 0x60, 0, 0, 0]);
     assert_eq!(bytes[48..64], (6_u128 * 512).to_be_bytes());
     assert_eq!(bytes[96..100], 512_u32.to_be_bytes());
@@ -47,34 +53,25 @@ fn a_token_is_resolved_to_what_it_was_made_for() {
     let mut registry = TokenRegistry::new();
     let (first, second) = (create(&mut registry, 7, SECOND), create(&mut registry, 8, SECOND));
     assert_ne!(first.bytes(), second.bytes(), "even with equal random bytes");
+    assert!(registry.contains(8) && !registry.contains(9));
     let contents = registry.resolve(second.bytes(), SECOND).unwrap();
     let ranges = request(&[(10, 4), (0, 2)], 30).ranges;
-    assert_eq!(contents, TokenContents::Blocks { unit: &8, block_bytes: 512, ranges: &ranges });
+    assert_eq!(contents, TokenContents { block_bytes: 512, ranges: &ranges });
 }
 
 #[test]
-fn the_zero_token_is_known_without_being_made() {
+fn a_header_says_what_a_token_is() {
     let mut token = [0; ROD_TOKEN_BYTES];
     token[..8].copy_from_slice(&[0xff, 0xff, 0, 1, 0, 0, 0x01, 0xf8]);
-    let mut registry = TokenRegistry::<u32>::new();
-    assert_eq!(registry.resolve(&token, SECOND), Ok(TokenContents::Zeroes));
-    assert!(registry.is_empty());
-}
-
-#[test]
-fn foreign_and_forged_tokens_are_told_apart() {
-    let mut registry = TokenRegistry::new();
-    let token = create(&mut registry, 7, SECOND);
-    let mut changed = |at: usize, value: u8| {
-        let mut bytes = *token.bytes();
-        bytes[at] = value;
-        registry.resolve(&bytes, SECOND).map(|_| ()).map_err(|sense| sense.additional)
-    };
-    assert_eq!(changed(7, 0), Err(AdditionalSense::INVALID_TOKEN_LENGTH));
-    assert_eq!(changed(1, 0x80), Err(AdditionalSense::UNSUPPORTED_REQUEST_TOKEN_TYPE));
-    assert_eq!(changed(15, 99), Err(AdditionalSense::INVALID_TOKEN_UNKNOWN));
-    assert_eq!(changed(511, 0), Err(AdditionalSense::INVALID_TOKEN_CORRUPT));
-    assert_eq!(changed(511, 0xa5), Ok(()));
+    assert_eq!(RodToken::kind_of(&token), Ok(TokenKind::Zeroes), "known without being made");
+    let mut made = *create(&mut TokenRegistry::new(), 7, SECOND).bytes();
+    assert_eq!(RodToken::kind_of(&made), Ok(TokenKind::Blocks(7)));
+    made[1] = 0x80;
+    let unsupported = illegal(AdditionalSense::UNSUPPORTED_REQUEST_TOKEN_TYPE);
+    assert_eq!(RodToken::kind_of(&made), Err(unsupported));
+    made[7] = 0;
+    let length = illegal(AdditionalSense::INVALID_TOKEN_LENGTH);
+    assert_eq!(RodToken::kind_of(&made), Err(length));
 }
 
 #[test]
@@ -91,51 +88,77 @@ fn a_token_expires_when_it_is_not_used() {
 #[test]
 fn deleted_and_revoked_tokens_say_so() {
     let mut registry = TokenRegistry::new();
-    let tokens: Vec<_> = (0..3).map(|unit| create(&mut registry, unit, SECOND)).collect();
+    let tokens: Vec<_> = (0..2).map(|id| create(&mut registry, id, SECOND)).collect();
     let mut forged = *tokens[0].bytes();
     forged[300] = 0;
     registry.delete(&forged);
     assert!(registry.resolve(tokens[0].bytes(), SECOND).is_ok(), "a guess deletes nothing");
     registry.delete(tokens[0].bytes());
-    registry.revoke_unit(&1);
-    registry.revoke_range(&2, &TokenRange { lba: 2, blocks: 8 });
-    assert!(registry.resolve(tokens[2].bytes(), SECOND).is_ok(), "blocks between its ranges");
-    registry.revoke_range(&2, &TokenRange { lba: 13, blocks: 1 });
-    let why = [0, 1, 2].map(|n: usize| refusal(&mut registry, &tokens[n], SECOND));
+    registry.revoke_range(&TokenRange { lba: 2, blocks: 8 });
+    assert!(registry.resolve(tokens[1].bytes(), SECOND).is_ok(), "blocks between its ranges");
+    registry.revoke_range(&TokenRange { lba: 13, blocks: 1 });
+    let why = [0, 1].map(|n: usize| refusal(&mut registry, &tokens[n], SECOND));
     let revoked = AdditionalSense::INVALID_TOKEN_REVOKED;
-    assert_eq!(why, [AdditionalSense::INVALID_TOKEN_DELETED, revoked, revoked]);
+    assert_eq!(why, [AdditionalSense::INVALID_TOKEN_DELETED, revoked]);
+    let third = create(&mut registry, 3, SECOND);
+    registry.revoke_all();
+    assert_eq!(refusal(&mut registry, &third, SECOND), revoked);
 }
 
 #[test]
 fn the_number_of_tokens_is_bounded_and_expired_ones_make_room() {
     let mut registry = TokenRegistry::new();
-    (0..TOKENS_MAX).for_each(|_| drop(create(&mut registry, 1, SECOND)));
+    (0..TOKENS_MAX as u64).for_each(|id| drop(create(&mut registry, id, SECOND)));
     let source = TokenSource { unit: naa(1), target_name: "iqn.x", block_bytes: 512 };
-    let mut one_more = |now| registry.create(1, &source, &request(&[(0, 1)], 30), now, &[0; 256]);
+    let request = request(&[(0, 1)], 30);
+    let one_more = registry.create((999, 0), &source, &request, 31 * SECOND, &[0; 256]);
     let code = AdditionalSense::INSUFFICIENT_RESOURCES_TO_CREATE_ROD_TOKEN;
-    assert_eq!(one_more(2 * SECOND), Err(illegal(code)));
-    assert!(one_more(31 * SECOND).is_ok());
-    assert_eq!(registry.len(), 1);
+    assert_eq!(one_more, Err(illegal(code)));
+    registry.drop_expired(31 * SECOND);
+    assert!(registry.is_empty());
+}
+
+#[test]
+fn tokens_that_have_done_their_work_make_room_for_others_of_their_owner() {
+    let mut registry = TokenRegistry::new();
+    let (mine, other) = (1, 2);
+    let owners = [mine, mine, mine, mine, other];
+    let tokens: Vec<_> = (0..)
+        .zip(owners)
+        .map(|(id, owner)| create_for(&mut registry, (id, owner), 30, SECOND))
+        .collect();
+    for (token, at) in [(0, 2), (1, 9), (4, 2)] {
+        registry.resolve(tokens[token].bytes(), at * SECOND).unwrap();
+    }
+    registry.delete(tokens[2].bytes());
+    registry.drop_spent(8 * SECOND, |&owner| owner == mine);
+    let left: Vec<_> = (0..5).filter(|&id| registry.contains(id)).collect();
+    assert_eq!(left, [1, 3, 4], "in use, not used yet, and of another owner");
+    assert_eq!(registry.places().copied().collect::<Vec<_>>(), [mine, mine, other]);
+    registry.clear();
+    assert_eq!(registry.len(), 0);
 }
 
 #[test]
 fn report_all_rod_tokens_keeps_the_secret() {
     let mut registry = TokenRegistry::new();
-    let tokens: Vec<_> = (0..3).map(|unit| create(&mut registry, unit, SECOND)).collect();
+    let tokens: Vec<_> = (0..3).map(|id| create(&mut registry, id, SECOND)).collect();
     registry.delete(tokens[1].bytes());
-    let data = registry.report_all(2 * SECOND);
+    let data = report_all(&registry.management_tokens(2 * SECOND));
     assert_eq!(data[..8], [0, 0, 0, 196, 0, 0, 0, 0]);
     assert_eq!(data[8..104], tokens[0].bytes()[..96]);
     assert_eq!(data[104..], tokens[2].bytes()[..96]);
-    assert_eq!(registry.report_all(31 * SECOND), [0, 0, 0, 4, 0, 0, 0, 0], "all expired");
+    let data = report_all(&registry.management_tokens(31 * SECOND));
+    assert_eq!(data, [0, 0, 0, 4, 0, 0, 0, 0], "all expired");
 }
 
 #[test]
 fn a_long_target_name_is_cut_between_characters() {
     let name = "ü".repeat(100);
     let source = TokenSource { unit: naa(1), target_name: &name, block_bytes: 512 };
+    let request = request(&[(0, 1)], 30);
     let mut registry = TokenRegistry::new();
-    let token = registry.create(1, &source, &request(&[(0, 1)], 30), SECOND, &[1; 256]).unwrap();
+    let token = registry.create((1, ()), &source, &request, SECOND, &[1; 256]).unwrap();
     let text = &token.bytes()[132..256];
     let end = text.iter().position(|&byte| byte == 0).expect("a NUL ends it");
     assert_eq!((token.bytes()[131], end), (124, 122));
@@ -153,6 +176,7 @@ proptest! {
             bytes[..256].copy_from_slice(&token.bytes()[..256]);
         }
         let bytes: [u8; ROD_TOKEN_BYTES] = bytes.try_into().unwrap();
+        let _any_answer = RodToken::kind_of(&bytes);
         prop_assert!(registry.resolve(&bytes, SECOND).is_err(), "it cannot be guessed");
     }
 }

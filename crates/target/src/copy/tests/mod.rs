@@ -1,6 +1,7 @@
 //! The copy manager over RAM disks, without sessions: commands come as parameter lists.
 
 mod stopping;
+mod targets;
 mod tokens;
 mod xcopy;
 
@@ -66,6 +67,11 @@ impl Bench {
         Self { units, disks, copies: Arc::default(), _state: state }
     }
 
+    /// What a command of `host` that only asks is answered.
+    pub(super) fn ask(&self, unit: usize, host: u8, command: Command) -> Outcome {
+        results::receive(&self.request(unit, host), &self.units, command)
+    }
+
     /// A command of `host` to a unit.
     pub(super) fn request(&self, unit: usize, host: u8) -> Request {
         self.abortable(unit, host, Rc::default())
@@ -125,6 +131,7 @@ impl Bench {
     }
 }
 
+/// One port of one initiator, for each number.
 pub(super) fn nexus(host: u8) -> NexusKey {
     NexusKey::new("iqn.2026-11.dev.drystone:host", [0, 0, 0, 0, 0, host], 1)
 }

@@ -10,15 +10,15 @@ use super::tokens::{information, token, write_list};
 use super::*;
 
 /// How a copy from unit 0 to unit 1 that was held at its second chunk ended.
-struct Held {
-    bench: Rc<Bench>,
+pub(super) struct Held {
+    pub(super) bench: Rc<Bench>,
     aborted: Rc<Cell<bool>>,
     ended: Rc<Cell<Option<Result<(), Outcome>>>>,
 }
 
 impl Held {
     /// An EXTENDED COPY of 4 MiB that host 0 sent to unit 2, the third one.
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let bench = Rc::new(Bench::new(&[512, 512, 512]));
         bench.fill(0, 0, 4 * MIB, 1).await;
         bench.disks[1].inject(Rule::always(Operation::Write, Fault::Hang).at(MIB..MIB + 1));
@@ -35,7 +35,7 @@ impl Held {
     }
 
     /// Lets the disk go on and waits for the end: the chunk under way is written, no other.
-    async fn release(&self) -> Result<(), Outcome> {
+    pub(super) async fn release(&self) -> Result<(), Outcome> {
         self.bench.disks[1].release();
         let ended = Cell::new(None);
         wait_until(|| {
@@ -54,11 +54,11 @@ impl Held {
 
     fn status(&self) -> Outcome {
         let command = Command::ReceiveCopyStatus { list_id: 1, allocation_bytes: 12 };
-        results::receive(&self.bench.request(2, 0), command)
+        self.bench.ask(2, 0, command)
     }
 }
 
-async fn wait_until(condition: impl Fn() -> bool) {
+pub(super) async fn wait_until(condition: impl Fn() -> bool) {
     let all = ring::timeout(Duration::from_secs(10), async {
         while !condition() {
             ring::sleep(Duration::from_micros(100)).await;
@@ -68,7 +68,7 @@ async fn wait_until(condition: impl Fn() -> bool) {
 }
 
 /// Whether a future waits, after it was polled once.
-async fn waits(future: &mut (impl Future<Output = ()> + Unpin)) -> bool {
+pub(super) async fn waits(future: &mut (impl Future<Output = ()> + Unpin)) -> bool {
     let mut future = pin!(future);
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
 }
@@ -91,9 +91,10 @@ fn a_preempted_host_writes_nothing_more_through_another_unit() {
     on_core(|| async {
         let held = Held::start().await;
         let copies = held.bench.copies.clone();
-        let mut other = pin!(copies.preempt(1, &nexus(3)).wait());
+        let units = &held.bench.units;
+        let mut other = pin!(copies.preempt(units, &units[1], &nexus(3)).wait());
         assert!(!waits(&mut other).await, "another host's copies");
-        let mut preempted = pin!(copies.preempt(1, &nexus(0)).wait());
+        let mut preempted = pin!(copies.preempt(units, &units[1], &nexus(0)).wait());
         assert!(waits(&mut preempted).await);
         let sense = sense_of(held.release().await);
         assert_eq!(sense.key, SenseKey::CopyAborted);
@@ -105,13 +106,13 @@ fn a_preempted_host_writes_nothing_more_through_another_unit() {
 fn a_reset_of_the_destination_waits_for_the_copy_to_end() {
     on_core(|| async {
         let held = Held::start().await;
-        let copies = held.bench.copies.clone();
-        let mut reset = Box::pin(async move { copies.reset(1).await });
+        let (copies, units) = (&held.bench.copies, &held.bench.units);
+        let mut reset = pin!(copies.reset(&units[1]));
         assert!(waits(&mut reset).await);
         assert_eq!(sense_of(held.release().await).key, SenseKey::CopyAborted);
         reset.await;
         assert_eq!(parameters(held.status())[4], 0x02, "the unit it was sent to was not reset");
-        held.bench.copies.reset(2).await;
+        copies.reset(&units[2]).await;
         assert!(matches!(held.status(), Outcome::Check(_)), "now it was");
     });
 }
@@ -165,18 +166,40 @@ fn the_end_of_a_session_ends_its_background_copies_and_keeps_its_tokens() {
         let request = bench.request(1, 0);
         assert!(offload::write(request, &bench.units, 2, &list).await.is_ok());
         wait_until(|| bench.disks[1].held() == 1).await;
-        let copies = bench.copies.clone();
-        let mut lost = Box::pin(async move { copies.nexus_lost(&nexus(0)).await });
+        let key = nexus(0);
+        let mut lost = pin!(bench.copies.nexus_lost(&bench.units, &key));
         assert!(waits(&mut lost).await);
         bench.disks[1].release();
         lost.await;
         let rest = bench.read(1, MIB, MIB).await;
         assert!(rest.iter().all(|&byte| byte == 0), "no second chunk");
         let asked = Command::ReceiveRodTokenInformation { list_id: 2, allocation_bytes: 99 };
-        assert!(matches!(results::receive(&bench.request(1, 0), asked), Outcome::Check(_)));
+        assert!(matches!(bench.ask(1, 0, asked), Outcome::Check(_)));
         bench.disks[1].heal();
         let list = write_list(0, 0, &token, &[(0, 4096)]);
         let other = bench.request(1, 1);
         assert!(offload::write(other, &bench.units, 2, &list).await.is_ok());
+    });
+}
+
+/// Whoever stops a copy on one core while it begins at a unit on another one either finds the unit
+/// at work, or nothing begins.
+#[test]
+fn a_copy_that_is_stopped_begins_at_no_unit() {
+    on_core(|| async {
+        let bench = Bench::new(&[512; 2]);
+        let (copies, units) = (&bench.copies, &bench.units);
+        let Ok(job) = copies.start(&nexus(0), units.clone()) else { panic!("there is room") };
+        let works = [job.begin_at(&units[1]), job.begin_at(&units[1])];
+        assert!(works.iter().all(Option::is_some), "it reads and writes there");
+        let stopped = copies.stop_at(&units[1]);
+        assert!(copies.stop_at(&units[0]).is_empty());
+        assert!(units.iter().all(|unit| job.begin_at(unit).is_none()));
+        let mut idle = pin!(stopped.wait());
+        for work in works {
+            assert!(waits(&mut idle).await);
+            drop(work);
+        }
+        assert!(!waits(&mut idle).await);
     });
 }

@@ -24,7 +24,7 @@ fn with_length(mut list: Vec<u8>) -> Vec<u8> {
     list
 }
 
-fn populate_list(timeout_s: u32, ranges: &[(u64, u32)]) -> Vec<u8> {
+pub(super) fn populate_list(timeout_s: u32, ranges: &[(u64, u32)]) -> Vec<u8> {
     let mut list = vec![0; 4];
     list.extend(timeout_s.to_be_bytes());
     list.extend([0; 6]);
@@ -45,7 +45,7 @@ pub(super) fn write_list(flags: u8, offset: u64, token: &Token, ranges: &[(u64, 
 /// RECEIVE ROD TOKEN INFORMATION: the header of 32 bytes, and the token.
 pub(super) fn information(bench: &Bench, unit: usize, list_id: u32) -> (Vec<u8>, Option<Token>) {
     let command = Command::ReceiveRodTokenInformation { list_id, allocation_bytes: 4096 };
-    let data = parameters(results::receive(&bench.request(unit, 0), command));
+    let data = parameters(bench.ask(unit, 0, command));
     let token = data.last_chunk::<ROD_TOKEN_BYTES>().filter(|_| data.len() > ROD_TOKEN_BYTES);
     (data[..32].to_vec(), token.copied())
 }
@@ -92,11 +92,11 @@ fn a_token_carries_data_to_another_unit_for_another_host() {
         assert!(bench.read(1, 300 * 4096, 100 * 4096).await == rod[4096..101 * 4096]);
         assert!(bench.read(1, 0, 256 * 4096).await == rod[101 * 4096..357 * 4096]);
         let status = Command::ReceiveCopyStatusLid4 { list_id: 9, allocation_bytes: 255 };
-        let status = parameters(results::receive(&bench.request(1, 5), status));
+        let status = parameters(bench.ask(1, 5, status));
         assert_eq!((status[4], status[5], status[15]), (0x11, 0x01, 0xf1));
         assert_eq!(status[16..24], 356_u64.to_be_bytes());
         let all = Command::ReportAllRodTokens { allocation_bytes: 4096 };
-        assert_eq!(parameters(results::receive(&bench.request(1, 5), all)).len(), 8 + 96);
+        assert_eq!(parameters(bench.ask(1, 5, all)).len(), 8 + 96);
     });
 }
 
@@ -175,10 +175,10 @@ fn a_change_of_its_blocks_revokes_a_token() {
         let revoked = illegal(AdditionalSense::INVALID_TOKEN_REVOKED);
         let token = token(&bench, 0, &[(0, 8), (32, 8)]);
         let list = write_list(0, 0, &token, &[(0, 16)]);
-        bench.copies.changed(&bench.units[0], 8, 24);
-        bench.copies.changed(&bench.units[1], 0, 1 << 40);
+        bench.units[0].tokens.changed(8, 24);
+        bench.units[1].tokens.changed(0, 1 << 40);
         assert!(write(&bench, 1, 0, &list).await.is_ok(), "its blocks are as they were");
-        bench.copies.changed(&bench.units[0], 39, 1);
+        bench.units[0].tokens.changed(39, 1);
         assert_eq!(sense_of(write(&bench, 1, 0, &list).await), revoked);
     });
 }
@@ -212,12 +212,12 @@ fn a_change_during_the_copy_stops_it() {
         let disk = bench.disks[1].clone();
         disk.inject(Rule::always(Operation::Write, Fault::Hang).at(MIB..MIB + 1));
         let list = write_list(0, 0, &token, &[(0, 8192)]);
-        let (copies, unit) = (bench.copies.clone(), bench.units[0].clone());
+        let unit = bench.units[0].clone();
         ring::spawn(async move {
             while disk.held() == 0 {
                 ring::sleep(Duration::from_micros(100)).await;
             }
-            copies.changed(&unit, 8191, 1);
+            unit.tokens.changed(8191, 1);
             disk.release();
         });
         let revoked = illegal(AdditionalSense::INVALID_TOKEN_REVOKED);
@@ -279,5 +279,24 @@ fn blocks_of_two_lengths_meet_at_whole_blocks_only() {
         let list = write_list(0, 0, &token, &[(0, 2)]);
         let violation = Sense::new(SenseKey::CopyAborted, code);
         assert_eq!(sense_of(write(&bench, 1, 0, &list).await), violation);
+    });
+}
+
+#[test]
+fn blocks_that_a_smaller_unit_lost_are_others_when_it_grows_again() {
+    on_core(|| async {
+        let bench = Bench::new(&[512; 2]);
+        let (stays, goes) = (token(&bench, 0, &[(0, 8)]), token(&bench, 0, &[(992, 16)]));
+        for blocks in [1000, 2000] {
+            bench.disks[0].resize(blocks);
+            bench.units[0].look_at_size();
+        }
+        let write = async |token| {
+            let list = write_list(0, 0, token, &[(0, 8)]);
+            offload::write(bench.request(1, 1), &bench.units, 2, &list).await
+        };
+        assert!(write(&stays).await.is_ok());
+        let revoked = illegal(AdditionalSense::INVALID_TOKEN_REVOKED);
+        assert_eq!(sense_of(write(&goes).await), revoked);
     });
 }

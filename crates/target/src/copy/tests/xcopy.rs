@@ -50,7 +50,7 @@ async fn across(bench: &Bench, id: u8, segments: &[(u64, u64, u16)]) -> Result<(
 /// RECEIVE COPY STATUS(LID1): status, segments, and bytes.
 fn status(bench: &Bench, id: u8) -> Result<(u8, u16, u32), Sense> {
     let command = Command::ReceiveCopyStatus { list_id: id, allocation_bytes: 12 };
-    match results::receive(&bench.request(0, 0), command) {
+    match bench.ask(0, 0, command) {
         Outcome::Parameters(data) => {
             let count = u32::from_be_bytes(data[8..12].try_into().unwrap());
             assert_eq!(data[7], 0, "counted in bytes");
@@ -183,7 +183,7 @@ fn a_failing_disk_ends_the_copy_where_it_fails() {
         bench.disks[1].inject(Rule::always(Operation::Write, fail).at(0..512));
         assert_eq!(sense_of(across(&bench, 2, &[(0, 0, 8192)]).await), failure);
         let details = Command::ReceiveCopyFailureDetails { list_id: 2, allocation_bytes: 255 };
-        let details = parameters(results::receive(&bench.request(0, 0), details));
+        let details = parameters(bench.ask(0, 0, details));
         assert_eq!(details[56], Status::CheckCondition.code());
         assert_eq!(details[60..], *failure.to_bytes(false));
         assert_eq!(status(&bench, 2), Ok((0x02, 1, 0)));
@@ -213,9 +213,9 @@ fn nothing_to_copy_is_no_error_and_lists_are_checked_first() {
         let cut = extended::copy(&request, &bench.units, &[0; 15]).await;
         assert_eq!(sense_of(cut), Sense::parameter_list_length_error());
         let operating = Command::ReceiveCopyOperatingParameters { allocation_bytes: 20 };
-        assert_eq!(parameters(results::receive(&request, operating)).len(), 20);
+        assert_eq!(parameters(bench.ask(0, 0, operating)).len(), 20);
         let held = |list_id| Command::ReceiveCopyData { list_id, allocation_bytes: 99 };
-        assert_eq!(parameters(results::receive(&request, held(1))), [0; 4]);
-        assert!(matches!(results::receive(&request, held(2)), Outcome::Check(_)));
+        assert_eq!(parameters(bench.ask(0, 0, held(1))), [0; 4]);
+        assert!(matches!(bench.ask(0, 0, held(2)), Outcome::Check(_)));
     });
 }
