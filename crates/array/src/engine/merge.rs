@@ -195,12 +195,13 @@ impl Core {
                 blocks.for_each(|block| poisoned |= 1 << block);
                 // What is given up here is lost for good, and all disks of a shelf may refuse for
                 // a moment.
-                for pause in PAUSES {
+                let mut pauses = PAUSES.into_iter();
+                let may_come = || self.may_come_soon(old.place.set()).then_some(PAUSES[2]);
+                while poisoned != 0
+                    && let Some(pause) = pauses.next().or_else(may_come)
+                {
                     self.env.sleep(pause).await;
                     poisoned = self.read_blocks(old, poisoned, buf).await?;
-                    if poisoned == 0 {
-                        break;
-                    }
                 }
             }
             Err(error) => return Err(error.into()),

@@ -455,7 +455,12 @@ impl Core {
             Some(record) if record.uuid != label.own().uuid => {
                 return refuse("carries the number of another disk");
             }
-            Some(record) if matches!(record.state, MemberState::Stale(_)) => {}
+            Some(record) if matches!(record.state, MemberState::Stale(_)) => {
+                let member = self.raid.disks().get(record.disk);
+                if member.is_some_and(|member| member.access() == Access::Full) {
+                    return refuse("is in use already, and is given what it missed");
+                }
+            }
             Some(record) if record.state == MemberState::Active => {
                 return refuse("is in use already");
             }

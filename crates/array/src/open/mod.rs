@@ -20,8 +20,8 @@ use block::BlockDevice;
 use futures_util::future::join_all;
 
 use crate::DiskId;
-use crate::checkpoint::slots::{Slot, read_slots, write_slot};
-use crate::core::{Alarm, Core, RESERVE_BYTES, Space, State, Touched};
+use crate::checkpoint::slots::{Slot, SlotError, read_slots, write_slot};
+use crate::core::{Alarm, Core, RESERVE_BYTES, RETRY, Space, State, Touched};
 use crate::engine::{Payload, Unfinished};
 use crate::env::Env;
 use crate::error::ArrayError;
@@ -315,14 +315,13 @@ impl Core {
         for disk in lagging {
             let Some(member) = self.raid.disks().get(*disk) else { continue };
             let devices = [Arc::clone(member.device())];
-            let written = write_slot(
-                &devices,
-                &self.layout,
-                self.id,
-                (slot.number, &slot.payload),
-                &|_, _| {},
-            )
-            .await;
+            let record = (slot.number, slot.payload.as_slice());
+            let written = loop {
+                match write_slot(&devices, &self.layout, self.id, record, &|_, _| {}).await {
+                    Err(SlotError::NoMemory) => self.env.sleep(RETRY).await,
+                    written => break written,
+                }
+            };
             if let Ok([Err(error)]) = written.as_deref() {
                 let reason = format!("it does not take the newest checkpoint: {error}");
                 self.disk_failed(*disk, &reason).await;

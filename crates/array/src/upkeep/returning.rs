@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::DiskId;
 use crate::core::Core;
 use crate::label::{self, Found, MemberState};
 use crate::membership::{Event, may_return};
 use crate::raid::Access;
 use crate::space::Gives;
+use crate::{DiskId, SetId};
 
 /// Failed reads after which a disk is asked whether it is there at all.
 const READ_ERRORS_MAX: u64 = 8;
@@ -84,6 +84,20 @@ impl Core {
         // Side by side: one that does not answer may take minutes.
         let returns = away.into_iter().map(|disk| Box::pin(self.take_back(disk)));
         futures_util::future::join_all(returns).await.contains(&true)
+    }
+
+    /// Whether a disk of this set that went out a moment ago, or has just come back, may yet give
+    /// what the others do not. One that was missing at the opening is not waited for.
+    pub(crate) fn may_come_soon(&self, set: SetId) -> bool {
+        let (state, now, set) = (self.lock(), self.env.now(), self.sets.get(set));
+        let is_recent = |since: Duration| now.saturating_sub(since) < super::GRACE;
+        let comes = |disk: DiskId| {
+            let is_out = state.away.get(&disk).is_some_and(|(since, _)| is_recent(*since));
+            let is_back = state.returns.get(&disk).is_some_and(|back| is_recent(back.since));
+            is_out || is_back && set.is_stale_on(disk)
+        };
+        let disks = set.members().into_iter().map(|seat| seat.disk);
+        disks.filter(|disk| self.raid.disks().get(*disk).is_some()).any(comes)
     }
 
     /// Takes a disk back if it answers and is the one that it was.

@@ -14,6 +14,7 @@ mod liveness;
 mod many;
 mod membership;
 mod property;
+mod reader;
 mod rot;
 mod snapshots;
 mod stalls;
