@@ -6,6 +6,11 @@ use crate::cdb::ProutAction;
 use crate::nexus::NexusKey;
 use crate::sense::{AdditionalSense, Sense, SenseKey};
 
+/// Registrations that every initiator may have, as long as there are any: one for each of its paths.
+const OWN_MIN: usize = 8;
+/// Who registers others (SPEC_I_PT, REGISTER AND MOVE) leaves the rest to those who come themselves.
+const LISTED_MAX: usize = REGISTRATIONS_MAX / 4 * 3;
+
 impl Reservations {
     /// Performs one service action as a single indivisible event (SPC-4 5.13.1).
     ///
@@ -77,7 +82,7 @@ impl Reservations {
         let mut all = siblings;
         all.insert(0, nexus.clone());
         self.add_listed(&mut all, request, ports)?;
-        self.check_room(&all)?;
+        self.check_room(nexus, &all)?;
         for port in &all {
             self.register(port, request.action_key);
         }
@@ -115,14 +120,22 @@ impl Reservations {
         Ok(())
     }
 
-    /// INSUFFICIENT REGISTRATION RESOURCES unless all of `nexuses` can be registered.
-    fn check_room(&self, nexuses: &[NexusKey]) -> Result<(), Sense> {
-        let new = nexuses.iter().filter(|nexus| !self.is_registered(nexus)).count();
-        if self.registrations.len() + new <= REGISTRATIONS_MAX {
-            Ok(())
-        } else {
-            Err(insufficient_resources())
-        }
+    /// INSUFFICIENT REGISTRATION RESOURCES unless `by` can have all of `nexuses` registered. Nobody
+    /// takes what others need to fence him off: an initiator has no more than all others may still
+    /// have, but for [`OWN_MIN`] that everybody may, and registers others only in the first
+    /// [`LISTED_MAX`].
+    fn check_room(&self, by: &NexusKey, nexuses: &[NexusKey]) -> Result<(), Sense> {
+        let is_own = |nexus: &NexusKey| nexus.initiator == by.initiator;
+        let (own, listed): (Vec<_>, Vec<_>) =
+            nexuses.iter().filter(|nexus| !self.is_registered(nexus)).partition(|n| is_own(n));
+        let all = self.registrations.len() + own.len() + listed.len();
+        let held = self.registrations.iter().filter(|one| is_own(&one.nexus)).count() + own.len();
+        let may_own = own.is_empty()
+            || held <= OWN_MIN
+            || held <= REGISTRATIONS_MAX.saturating_sub(self.registrations.len());
+        let may_list = listed.is_empty() || all <= LISTED_MAX;
+        let has_room = all <= REGISTRATIONS_MAX && may_own && may_list;
+        has_room.then_some(()).ok_or_else(insufficient_resources)
     }
 
     /// A zero SERVICE ACTION RESERVATION KEY: unregister, or do nothing (SPC-4 table 67, 68).
@@ -228,7 +241,7 @@ impl Reservations {
             return Err(Sense::invalid_field_in_parameter_list(8, None).into());
         }
         let target = move_target(nexus, destination, ports)?;
-        self.check_room(std::slice::from_ref(&target))?;
+        self.check_room(nexus, std::slice::from_ref(&target))?;
         self.register(&target, request.action_key);
         self.held = Some(Held::new(kind, &target));
         let mut effects = Effects { changed: true, ..Effects::default() };

@@ -146,7 +146,7 @@ fn aptpl_is_that_of_the_last_registration_and_asks_for_a_save() {
 #[test]
 fn the_number_of_registrations_is_bounded() {
     let mut unit = Unit::default();
-    let many = |n: usize| nexus_key("iqn.x", [0, 0, 0, 0, (n >> 8) as u8, n as u8], 1);
+    let many = |n: usize| nexus_key(&format!("iqn.{}", n / 8), [0, 0, 0, 0, 0, n as u8], 1);
     for n in 0..REGISTRATIONS_MAX {
         unit.register(&many(n), 1);
     }
@@ -158,6 +158,28 @@ fn the_number_of_registrations_is_bounded() {
     let _ = unit.run(&many(3), Register, WriteExclusive, (2, 0)).unwrap();
     unit.register(&next, 1);
     assert_eq!(unit.keys().1.len(), REGISTRATIONS_MAX);
+}
+
+#[test]
+fn no_initiator_takes_all_registrations() {
+    let full = illegal(AdditionalSense::INSUFFICIENT_REGISTRATION_RESOURCES);
+    let mut unit = Unit::default();
+    let port = |name: &str, n: usize| nexus_key(name, [0, 0, 0, 0, (n >> 8) as u8, n as u8], 1);
+    let mut take = |name: &str| {
+        let mut taken = 0;
+        let refusal = loop {
+            match unit.run(&port(name, taken), Register, WriteExclusive, (0, 1)) {
+                Ok(_) => taken += 1,
+                Err(refusal) => break refusal,
+            }
+        };
+        assert_eq!(refusal, full);
+        taken
+    };
+    assert_eq!(take("iqn.greedy"), REGISTRATIONS_MAX / 2);
+    assert_eq!(take("iqn.other"), REGISTRATIONS_MAX / 4);
+    // Whoever comes has what its paths need, and can fence the others off.
+    assert!((0..5).all(|n| take(&format!("iqn.{n}")) >= 8));
 }
 
 #[test]

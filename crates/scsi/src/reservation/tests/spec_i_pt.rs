@@ -110,6 +110,25 @@ fn a_thousand_listed_ports_are_refused_without_effect() {
 }
 
 #[test]
+fn who_lists_others_leaves_a_quarter_to_those_who_come_themselves() {
+    let full = illegal(AdditionalSense::INSUFFICIENT_REGISTRATION_RESOURCES);
+    let mut unit = Unit::default();
+    let mut list = |round: u8| {
+        let id = |n: u8| TransportId { name: format!("iqn.{round}.{n}"), isid: Some([0; 6]) };
+        let ids: Vec<_> = (0..96).map(id).collect();
+        let by = nexus_key(&format!("iqn.by.{round}"), [0; 6], 1);
+        unit.out(&by, Register, 0, &with_ids((0, 6), SPEC_I_PT, &ids)).map(drop)
+    };
+    assert!((0..3).all(|round| list(round).is_ok()));
+    assert_eq!(list(3), Err(full), "4 * 97 are more than three quarters");
+    let comes = (0..100).filter(|n| {
+        let port = nexus_key(&format!("iqn.new.{n}"), [0; 6], 1);
+        unit.out(&port, Register, 0, &basic((0, 1), 0)).is_ok()
+    });
+    assert_eq!(comes.count(), 100);
+}
+
+#[test]
 fn register_and_move_moves() {
     let mut unit = Unit::reserved(WriteExclusive);
     let list = moving((10, 50), 0x01, 2, &id_of(7));
