@@ -142,8 +142,8 @@ impl Checkpoint {
             let disks = set.members().iter().map(|seat| seat.disk).collect();
             state.space.pool.set_disks(set.id(), disks);
         }
-        if !state.vacated.is_empty() {
-            // Whoever was to be emptied may be empty now.
+        // Whoever was to be emptied may be empty now, and a volume that was set aside may return.
+        if !state.vacated.is_empty() || state.live.values().any(|live| live.lost.is_some()) {
             core.upkeep.ring();
         }
         core.journal.trim(payload.mark);
