@@ -80,12 +80,20 @@ impl Overlay {
         Some(Self::resolve_in(self.segments.range(..=last).rev(), cluster))
     }
 
-    /// As [`resolve`](Self::resolve), for the first that needs what lies below: a snapshot that waits for
-    /// a checkpoint still has what was changed after it.
-    pub(crate) fn resolve_first(&self, cluster: u64) -> Patch {
-        let first = self.segments.iter().position(|segment| segment.taken().is_some());
-        let last = first.unwrap_or(self.segments.len() - 1);
-        Self::resolve_in(self.segments.range(..=last).rev(), cluster)
+    /// Whether somebody needs what lies in a block of `cluster` at `here`, the volume or a snapshot
+    /// that waits for a checkpoint: all have it in the journal, or elsewhere, if not. `here` is where
+    /// the map has the cluster, or a place that it was given since.
+    pub(crate) fn needs(&self, cluster: u64, block: usize, here: Place) -> bool {
+        let waiting = self.waiting().filter_map(|taken| self.resolve_at(taken.snapshot, cluster));
+        let views: Vec<Patch> = waiting.chain([self.resolve(cluster)]).collect();
+        let lies_here = |patch: &Patch| matches!(&patch.base, Base::At(at, _) if *at == here);
+        let is_new = views.iter().any(lies_here);
+        let is_base = |patch: &&Patch| patch.blocks[block] == Block::Base;
+        views.iter().filter(is_base).any(|patch| match patch.base {
+            Base::Below => !is_new,
+            Base::Zero => false,
+            Base::At(..) => lies_here(patch),
+        })
     }
 
     fn resolve_in<'a>(newest_first: impl Iterator<Item = &'a Arc<Segment>>, cluster: u64) -> Patch {

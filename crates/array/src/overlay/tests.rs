@@ -156,15 +156,19 @@ fn an_untouched_volume_freezes_nothing() {
 }
 
 #[test]
-fn a_snapshot_that_waits_still_has_what_was_changed_after_it() {
+fn what_is_in_a_place_is_needed_by_snapshots_that_wait() {
+    let (old, new) = (Place::new(SetId(1), 1), Place::new(SetId(1), 2));
     let mut overlay = Overlay::new(Epoch(1));
     overlay.open().write(0, 1, 4096);
-    assert_eq!(overlay.resolve_first(0).blocks[0], Block::Journal(4096));
+    let needed = |overlay: &Overlay, at| [0, 1, 2].map(|block| overlay.needs(0, block, at));
+    assert_eq!(needed(&overlay, old), [false, true, true], "the journal has the first");
     overlay.take(taken(9, Epoch(1)), Epoch(2));
     overlay.open().write(0, 2, 8192);
-    let first = overlay.resolve_first(0);
-    assert_eq!((first.blocks[0], first.blocks[1]), (Block::Journal(4096), Block::Base));
-    assert_eq!(overlay.resolve(0).blocks[1], Block::Journal(12288));
+    assert_eq!(needed(&overlay, old), [false, true, true], "the snapshot has the second");
+    overlay.open().patch_mut(0).rebase(Base::At(new, Box::default()));
+    assert_eq!(needed(&overlay, new), [true; 3], "the volume lies there");
+    overlay.open().write(0, CLUSTER_BLOCKS as u64, 16384);
+    assert_eq!(needed(&overlay, new), [false; 3], "and the snapshot never did");
 }
 
 #[test]

@@ -15,7 +15,6 @@ use futures_util::stream;
 use crate::core::{Core, Knowledge, State};
 use crate::label::MemberState;
 use crate::membership::Event;
-use crate::overlay::{Base, Block};
 use crate::raid::{Access, Heal, Left, Proof, ReadError, Seat, Set};
 use crate::space::{Kind, width};
 use crate::volume::Of;
@@ -492,14 +491,8 @@ impl Core {
         let Of::Head(volume) = owner.of else { return false };
         let state = self.lock();
         state.live.get(&volume).is_some_and(|live| {
-            let patch = live.overlay.resolve_first(owner.cluster);
             let here = Place::new(set.id(), set.shape().slot(stripe, column));
-            let is_elsewhere = match &patch.base {
-                Base::Below => false,
-                Base::Zero => true,
-                Base::At(place, _) => *place != here,
-            };
-            live.is_aside() && (is_elsewhere || patch.blocks[row] != Block::Base)
+            live.is_aside() && !live.overlay.needs(owner.cluster, row, here)
         })
     }
 
