@@ -157,7 +157,7 @@ pub struct Limits {
     pub nop_timeout: Duration,
     /// Time in which announced data must go on arriving, and output must go on leaving.
     pub stall_timeout: Duration,
-    /// Output bytes queued on a connection above which no further commands are read from it.
+    /// Output bytes that a connection may keep waiting at most; one that takes little keeps less.
     pub output_bytes: usize,
 }
 
@@ -175,7 +175,7 @@ impl Default for Limits {
             nop_interval: Duration::from_secs(30),
             nop_timeout: Duration::from_secs(15),
             stall_timeout: Duration::from_secs(30),
-            output_bytes: 4 << 20,
+            output_bytes: 16 << 20,
         }
     }
 }

@@ -6,8 +6,8 @@
 //!
 //! An owner may hold twice as much as is still free: alone two thirds, of which others get their
 //! part as soon as they come, however many they are and whatever was promised before. Who holds
-//! nothing gets what fits. Who was given room for data that did not come, when others had none, may
-//! hold a sixteenth of what is free for a while.
+//! nothing gets what fits. Who was given room for data that did not come, or did not take what it was
+//! to be sent, when others had none, may hold a sixteenth of what is free for a while.
 //!
 //! Who waits gets its turn by name, and within a name in the order of asking. The one in front keeps
 //! those behind it waiting when there is too little for anybody, not when it holds too much itself.
@@ -34,16 +34,18 @@ pub(crate) enum Use {
     Pulled,
     /// Data that was read, until it is sent.
     Read,
+    /// All other data that is to be sent. It lies on the heap, beside the pool.
+    Answer,
 }
 
-const USES: usize = 4;
+const USES: usize = 5;
 
 impl Use {
     /// Sixteenths of the pool.
     const fn share(self) -> usize {
         match self {
             Self::Pushed => 7,
-            Self::Behind | Self::Pulled => 2,
+            Self::Behind | Self::Pulled | Self::Answer => 2,
             Self::Read => 3,
         }
     }
@@ -53,6 +55,10 @@ impl Use {
         ring::pool_usage().budget_bytes / 16 * self.share()
     }
 }
+
+/// What data that comes unasked is held for, and what is to be sent.
+pub(crate) const UNASKED: [Use; 2] = [Use::Pushed, Use::Behind];
+pub(crate) const OUTPUT: [Use; 2] = [Use::Read, Use::Answer];
 
 /// How many that wait are looked at in vain when memory becomes free.
 const LOOKS_MAX: usize = 16;
@@ -83,7 +89,7 @@ enum Name {
 struct Account {
     name: Name,
     held: [Cell<usize>; USES],
-    /// Until then it may hold less of what comes unasked.
+    /// Until then it may hold less, but for data that is asked for.
     distrusted_until: Cell<Option<Instant>>,
     /// Who waits under this name, in the order of asking.
     waiting: [RefCell<VecDeque<Rc<Waiter>>>; USES],
@@ -92,7 +98,7 @@ struct Account {
 impl Account {
     fn is_distrusted(&self, of: Use) -> bool {
         let until = self.distrusted_until.get();
-        matches!(of, Use::Pushed | Use::Behind) && until.is_some_and(|until| Instant::now() < until)
+        of != Use::Pulled && until.is_some_and(|until| Instant::now() < until)
     }
 }
 
@@ -153,20 +159,20 @@ impl Owner {
         [&self.name, &self.address]
     }
 
-    /// It kept room for data that did not come, while others had none.
+    /// It kept room for data that did not come, or that it did not take, while others had none.
     pub(crate) fn distrust(&self) {
         CORE.with(|core| [&self.name, &self.address].map(|account| core.distrust(account)));
     }
 
-    /// It holds more than half of what it may hold of data that comes unasked.
-    pub(crate) fn holds_much(&self) -> bool {
+    /// It holds more than half of what it may hold for one of these.
+    pub(crate) fn holds_much(&self, uses: [Use; 2]) -> bool {
         let is_much = |core: &Core, account: &Account, of: Use| {
             account.held[of as usize].get() > core.most(account, of) / 2
         };
         CORE.with(|core| {
             let accounts = self.accounts();
             let holds = |of| accounts.iter().any(|account| is_much(core, account, of));
-            holds(Use::Pushed) || holds(Use::Behind)
+            uses.into_iter().any(holds)
         })
     }
 }
@@ -215,7 +221,8 @@ impl Core {
     fn may_hold(&self, owner: &Owner, of: Use, bytes: usize) -> bool {
         owner.accounts().iter().all(|account| {
             let held = account.held[of as usize].get();
-            let is_first = held == 0 && !account.is_distrusted(of);
+            let is_alone = self.held[of as usize].get() == 0;
+            let is_first = held == 0 && (is_alone || !account.is_distrusted(of));
             is_first || held + bytes <= self.most(account, of)
         })
     }
@@ -237,6 +244,23 @@ impl Core {
         }
     }
 
+    /// There is too little for anybody, and so for this one.
+    fn is_over(&self, waiter: &Waiter, of: Use) -> bool {
+        let accounts = waiter.owner.accounts();
+        let may_wait_first = !accounts.iter().any(|account| account.is_distrusted(of));
+        may_wait_first && !self.has(of, waiter.bytes)
+    }
+
+    /// The one in front keeps all others waiting.
+    fn is_held_up(&self, of: Use) -> bool {
+        let turns = self.turns[of as usize].borrow();
+        turns.front().is_some_and(|account| {
+            let waiting = account.waiting[of as usize].borrow();
+            let mut there = waiting.iter().filter(|waiter| waiter.answer.get() == Answer::Waits);
+            there.next().is_some_and(|first| self.is_over(first, of))
+        })
+    }
+
     /// Gives what has become free to those who wait.
     fn serve(&self, of: Use) {
         let mut turns = self.turns[of as usize].borrow_mut();
@@ -249,8 +273,8 @@ impl Core {
             }
             let Some(first) = waiting.front().cloned() else { continue };
             in_vain += 1;
-            let is_over = !self.has(of, first.bytes);
-            if !is_over && self.may_hold(&first.owner, of, first.bytes) {
+            let is_over = self.is_over(&first, of);
+            if self.fits(&first.owner, of, first.bytes) {
                 in_vain = 0;
                 waiting.pop_front();
                 self.change(&first.owner, of, |held| held + first.bytes);
@@ -376,7 +400,13 @@ impl Drop for Place {
 /// Whether so much could be had at once.
 #[inline]
 pub(crate) fn has_room(owner: &Owner, of: Use, bytes: usize) -> bool {
-    CORE.with(|core| core.turns[of as usize].borrow().is_empty() && core.fits(owner, of, bytes))
+    CORE.with(|core| !core.is_held_up(of) && core.fits(owner, of, bytes))
+}
+
+/// Its owner may be answered more: what it is to take already is not too much.
+#[inline]
+pub(crate) fn may_answer(owner: &Owner) -> bool {
+    CORE.with(|core| core.may_hold(owner, Use::Answer, 0))
 }
 
 /// Much has come unasked: command windows are not to open.
@@ -494,7 +524,7 @@ mod tests {
         idle.distrust();
         let held = pushed(&idle);
         assert_eq!(held.len(), 6);
-        assert!(idle.holds_much() && !other.holds_much());
+        assert!(idle.holds_much(UNASKED) && !other.holds_much(UNASKED));
         assert_eq!(pushed(&other).len(), 71);
         // Its name and its address, and nothing else of them.
         assert!(Claim::new(&owner("idle", 3), Use::Pushed, MIB).is_none());

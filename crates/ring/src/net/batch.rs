@@ -4,6 +4,9 @@ use std::fmt;
 
 use crate::mem::Data;
 
+/// What of its memory for bytes a batch keeps for its next use.
+const BYTES_KEPT_MAX: usize = 64 << 10;
+
 /// The most parts that one `sendmsg` or `pwritev` takes (`UIO_MAXIOV`).
 const PARTS_MAX: usize = 1024;
 
@@ -17,7 +20,7 @@ enum Part {
 }
 
 /// Bytes to send in order: headers copied in, payloads by reference. Its vectors keep their
-/// capacity, so that a batch that is used again does not allocate.
+/// capacity, up to a bound, so that a batch that is used again does not allocate.
 #[derive(Default)]
 pub struct SendBatch(Box<Inner>);
 
@@ -94,6 +97,9 @@ impl SendBatch {
         inner.iovecs.clear();
         inner.sent_iovecs = 0;
         inner.len_bytes = 0;
+        inner.bytes.shrink_to(BYTES_KEPT_MAX);
+        inner.parts.shrink_to(PARTS_MAX);
+        inner.iovecs.shrink_to(PARTS_MAX);
     }
 
     /// Prepares for sending all of it from the start.

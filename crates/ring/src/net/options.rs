@@ -30,6 +30,21 @@ pub(super) fn set_bytes(fd: &OwnedFd, level: i32, name: i32, value: &[u8]) -> io
     check(rc).map(drop)
 }
 
+/// `tcpi_bytes_acked` of `struct tcp_info` (linux/tcp.h), since Linux 4.1.
+pub(super) fn acknowledged_bytes(fd: &OwnedFd) -> io::Result<u64> {
+    const AT: usize = 120;
+    let mut info = [0_u8; AT + 8];
+    let mut len = info.len() as libc::socklen_t;
+    let value = info.as_mut_ptr().cast();
+    let (level, name) = (libc::IPPROTO_TCP, libc::TCP_INFO);
+    // SAFETY: the kernel writes at most `len` bytes, all of which lie in `info`.
+    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, value, &raw mut len) })?;
+    match info.last_chunk() {
+        Some(bytes) if len as usize == info.len() => Ok(u64::from_ne_bytes(*bytes)),
+        _ => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
 type AddressCall =
     unsafe extern "C" fn(i32, *mut libc::sockaddr, *mut libc::socklen_t) -> libc::c_int;
 

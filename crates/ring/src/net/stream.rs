@@ -75,6 +75,12 @@ impl Stream {
         options::set_number(&self.fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, ms)
     }
 
+    /// How many bytes the other end has acknowledged since the connection was made; those that it
+    /// has no room for it does not acknowledge. TCP only.
+    pub fn acknowledged_bytes(&self) -> io::Result<u64> {
+        options::acknowledged_bytes(&self.fd)
+    }
+
     /// The other end's address.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         options::peer_addr(&self.fd)

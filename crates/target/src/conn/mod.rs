@@ -5,6 +5,7 @@ mod out;
 mod pace;
 mod receive;
 mod run;
+mod window;
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -22,9 +23,12 @@ use crate::memory::{self, Claim, Held, Owner, Use};
 use crate::session::Session;
 use crate::shortage;
 
+use window::OutputWindow;
+
 pub(crate) use pace::Pace;
 pub(crate) use receive::{Fault, Payload, reject_unknown};
 pub(crate) use run::serve;
+pub(crate) use window::Promise;
 
 /// Why a connection ends. The first reason stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +56,16 @@ pub(crate) struct Ping {
     pub(crate) since: Instant,
 }
 
+/// What is queued for a peer that has not even said what it wants to use.
+const DISCOVERY_OUTPUT_BYTES: usize = 64 << 10;
+
+/// Bytes that a peer had acknowledged at some time.
+#[derive(Clone, Copy, Debug)]
+struct Acknowledged {
+    bytes: u64,
+    at: Instant,
+}
+
 /// One connection of a session; lives on the session's core.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -66,8 +80,13 @@ pub(crate) struct Connection {
     stat_sn: Cell<u32>,
     /// Output that the sender takes at the end of the turn.
     out: RefCell<SendBatch>,
-    /// Memory that `out` keeps.
+    /// Memory of the pool that `out` keeps.
     out_claim: RefCell<Claim>,
+    /// Memory of the heap that it keeps.
+    answers_claim: RefCell<Claim>,
+    window: OutputWindow,
+    /// What its peer had acknowledged when somebody first missed the memory of what it is to take.
+    missed: Cell<Option<Acknowledged>>,
     out_rings: Bell,
     /// Rings when output has left.
     pub(crate) room: Bell,
@@ -76,8 +95,6 @@ pub(crate) struct Connection {
     /// The sender has sent what was to be sent, and stopped.
     drained: Event,
     pub(crate) heard_at: Cell<Instant>,
-    /// When the batch that is being sent began to be.
-    sending_since: Cell<Option<Instant>>,
     /// When the payload that is being received last made progress.
     receiving_since: Cell<Option<Instant>>,
     pub(crate) ping: Cell<Option<Ping>>,
@@ -95,6 +112,10 @@ impl Connection {
         outcome: &LoginOutcome,
     ) -> Self {
         let owner = Owner::new(&session.initiator, ends.peer.ip());
+        let most = match session.is_discovery() {
+            true => DISCOVERY_OUTPUT_BYTES,
+            false => session.shared.limits.output_bytes,
+        };
         Self {
             cid: outcome.cid,
             peer: ends.peer,
@@ -102,6 +123,9 @@ impl Connection {
             params: Cell::new(outcome.connection),
             session,
             out_claim: RefCell::new(Claim::none(&owner, Use::Read)),
+            answers_claim: RefCell::new(Claim::none(&owner, Use::Answer)),
+            window: OutputWindow::new(most),
+            missed: Cell::new(None),
             owner,
             stream,
             stat_sn: Cell::new(outcome.next_stat_sn),
@@ -112,7 +136,6 @@ impl Connection {
             ended: Event::default(),
             drained: Event::default(),
             heard_at: Cell::new(ring::now()),
-            sending_since: Cell::new(None),
             receiving_since: Cell::new(None),
             ping: Cell::new(None),
             next_ping: Cell::new(1),

@@ -1,15 +1,24 @@
 //! Output of a connection: PDUs are queued here during a turn and leave together at its end.
 
+use std::time::Duration;
+
 use iscsi::digest::{Digest, digest};
 use iscsi::pdu::{
     BHS_LEN_BYTES, DataIn, NopIn, RESERVED_TAG, Reject, RejectReason, padded_len_bytes,
 };
 use ring::Data;
 
-use super::{Connection, Ping};
+use super::{Acknowledged, Connection, Ping};
+use crate::{memory, shortage};
 
-/// What is queued for a peer that has not even said what it wants to use.
-const DISCOVERY_OUTPUT_BYTES: usize = 64 << 10;
+/// How often a connection that may read no more for want of memory looks again.
+const MEMORY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Who waits for memory itself has taken all but what it is being sent now.
+const TAKING_TIME: Duration = Duration::from_millis(100);
+
+/// Of what is to be taken at least this part must be, in the time that there is for it.
+const PART: u64 = 4;
 
 /// StatSN and the command window, as every response carries them (RFC 7143 §11.4).
 #[derive(Clone, Copy, Debug)]
@@ -40,20 +49,48 @@ impl Connection {
         self.out.borrow().len_bytes()
     }
 
-    /// The queue is short enough to read or produce more.
+    /// Its peer takes enough, and its owner holds little enough, to read and answer more.
+    #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        let most = match self.session.is_discovery() {
-            true => DISCOVERY_OUTPUT_BYTES,
-            false => self.session.shared.limits.output_bytes,
-        };
-        self.queued_bytes() <= most
+        self.window.is_open() && memory::may_answer(&self.owner)
     }
 
-    /// Waits until the queue is short enough to read or produce more.
+    /// Waits until more may be read and answered.
     pub(crate) async fn wait_for_room(&self) {
-        if !self.has_room() {
-            self.room.until(|| self.has_room() || self.is_ending()).await;
+        while !self.is_ending() && !self.has_room() {
+            self.room.until(|| self.window.is_open() || self.is_ending()).await;
+            if !self.has_room() && !self.is_ending() {
+                ring::sleep(MEMORY_PAUSE).await;
+                self.miss_output();
+            }
         }
+    }
+
+    /// There is a place for so much more output, and nobody waits for one.
+    #[inline]
+    pub(crate) fn has_place(&self, bytes: usize) -> bool {
+        self.window.has_place(bytes)
+    }
+
+    /// It found no memory for output. Others, who do not take theirs, give it way, unless it does not
+    /// take its own either.
+    pub(crate) fn miss_output(&self) {
+        let since = self.window.sending_since();
+        if since.is_none_or(|since| ring::now() - since < TAKING_TIME) {
+            shortage::take_back_output();
+        }
+    }
+
+    /// Of its output too little was taken for so long, since somebody first asked.
+    pub(crate) fn takes_nothing(&self, limit: Duration) -> bool {
+        let bytes = self.stream.acknowledged_bytes();
+        let (Some(_), Ok(bytes)) = (self.window.sending_since(), bytes) else { return false };
+        let now = Acknowledged { bytes, at: ring::now() };
+        let before = self.missed.get().unwrap_or(now);
+        let taken = now.bytes - before.bytes;
+        let is_much = taken > self.window.held_bytes() as u64 / PART;
+        self.missed.set(Some(if is_much { now } else { before }));
+        !is_much && now.at - before.at >= limit
     }
 
     /// Queues the last Login Response, to which no digests belong yet (RFC 7143 §13.1).
@@ -62,6 +99,7 @@ impl Connection {
         out.push_bytes(header);
         out.push_bytes(data);
         out.push_bytes(&[0; 3][..padded_len_bytes(data.len()) - data.len()]);
+        self.window.add(out.len_bytes());
         drop(out);
         self.out_rings.ring();
     }
@@ -75,18 +113,20 @@ impl Connection {
         );
         let params = self.params.get();
         let mut out = self.out.borrow_mut();
+        let before = out.len_bytes();
         out.push_bytes(header);
         if params.header_digest {
             out.push_bytes(&digest(header));
         }
         if !data.is_empty() {
-            self.out_claim.borrow_mut().grow(data.len());
+            self.answers_claim.borrow_mut().grow(data.len());
             out.push_bytes(data);
             out.push_bytes(&[0; 3][..padded_len_bytes(data.len()) - data.len()]);
             if params.data_digest {
                 out.push_bytes(&padded_digest(data));
             }
         }
+        self.window.add(out.len_bytes() - before);
         drop(out);
         self.out_rings.ring();
     }
@@ -99,6 +139,7 @@ impl Connection {
         let mut bhs = [0; BHS_LEN_BYTES];
         header.emit(&mut bhs);
         let mut out = self.out.borrow_mut();
+        let before = out.len_bytes();
         out.push_bytes(&bhs);
         if params.header_digest {
             out.push_bytes(&digest(&bhs));
@@ -119,6 +160,7 @@ impl Connection {
                 out.push_bytes(&[0; 3][..pad]);
             }
         }
+        self.window.add(out.len_bytes() - before);
         drop(out);
         self.out_rings.ring();
     }

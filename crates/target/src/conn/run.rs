@@ -155,11 +155,15 @@ async fn send_loop(conn: &Connection) -> io::Result<()> {
         }
         ring::turn_end().await;
         let batch = conn.out.replace(spare);
-        let claim = conn.out_claim.replace(Claim::none(&conn.owner, Use::Read));
-        conn.sending_since.set(Some(ring::now()));
+        let claims = (
+            conn.out_claim.replace(Claim::none(&conn.owner, Use::Read)),
+            conn.answers_claim.replace(Claim::none(&conn.owner, Use::Answer)),
+        );
+        conn.missed.set(None);
+        conn.window.begin(batch.len_bytes());
         let (batch, result) = conn.stream.send(batch).await;
-        conn.sending_since.set(None);
-        drop(claim);
+        drop(claims);
+        conn.window.end(|| conn.stream.acknowledged_bytes().unwrap_or(0));
         spare = batch;
         conn.room.ring();
         result?;
@@ -181,7 +185,7 @@ async fn supervise(conn: Rc<Connection>) {
             return;
         }
         let now = ring::now();
-        if past(conn.sending_since.get(), limits.stall_timeout, now) {
+        if past(conn.window.sending_since(), limits.stall_timeout, now) {
             return conn.end(Ending::Stalled("it stopped reading"));
         }
         if past(conn.receiving_since.get(), limits.stall_timeout, now) {
@@ -208,7 +212,7 @@ async fn supervise(conn: Rc<Connection>) {
 /// Idle connections are looked at once per NOP interval; others as often as their limits need.
 fn next_look(conn: &Connection, nop_interval: Duration, stall: Duration) -> Duration {
     let limits = &conn.session.shared.limits;
-    if conn.sending_since.get().is_some() || conn.receiving_since.get().is_some() {
+    if conn.window.sending_since().is_some() || conn.receiving_since.get().is_some() {
         return stall.min(nop_interval) / 2;
     }
     match conn.ping.get() {

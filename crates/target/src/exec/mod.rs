@@ -3,6 +3,7 @@
 mod cache;
 mod control;
 mod failure;
+mod output;
 mod provisioning;
 mod read;
 mod sanitize;
@@ -22,6 +23,7 @@ use crate::task::Task;
 
 pub(crate) use control::{absent_unit, refused};
 pub(crate) use failure::{Doing, failed, out_of_memory};
+pub(crate) use output::{OutputRoom, room_for_answer};
 pub(crate) use read::go_on_reading;
 
 /// How much of the time after which a connection counts as stalled a command waits for memory that a

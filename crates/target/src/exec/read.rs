@@ -1,16 +1,14 @@
 //! Reads that are too long, or a disk too slow, to be answered at once.
 
-use std::pin::pin;
 use std::rc::Rc;
 
 use block::{BlockError, IoFuture};
-use futures_util::future::{Either, select};
 use ring::{Buf, Data};
 use scsi::cdb::{BlockRange, Command};
 
-use super::{Doing, Patience, failed};
+use super::{Doing, OutputRoom, Patience, failed};
 use crate::ffp::{Outcome, READ_CHUNK_BYTES};
-use crate::memory::{Claim, Use};
+use crate::memory::Use;
 use crate::task::Task;
 
 /// Reads chunk by chunk and sends each when it is there, so that a long read holds little memory
@@ -26,8 +24,10 @@ pub(super) async fn read(task: &Rc<Task>, range: BlockRange) -> Outcome {
     while at < wanted {
         let len = READ_CHUNK_BYTES.min((wanted - at).next_multiple_of(unit.block_bytes.into()));
         // Room first: what was read and cannot be sent would keep it from others.
-        answer.conn.wait_for_room().await;
-        let Some(claim) = claim(task, len as usize).await else { return Outcome::Aborted };
+        let bytes = Buf::capacity_of(len as usize);
+        let Some(room) = OutputRoom::wait(task, Use::Read, bytes).await else {
+            return Outcome::Aborted;
+        };
         let data = match chunk(task, None, (start + at, len as usize)).await {
             Ok(data) => data,
             Err(error) => return failed(unit, error, Doing::Reading),
@@ -38,7 +38,7 @@ pub(super) async fn read(task: &Rc<Task>, range: BlockRange) -> Outcome {
         let take = len.min(wanted - at);
         answer.stream(&mut plan, &data.into_slice(0..take as usize));
         // What is sent is counted with the connection now.
-        drop(claim);
+        drop(room);
         at += take;
     }
     // Where only data of the host was announced, none of that was moved.
@@ -56,15 +56,6 @@ pub(crate) async fn go_on_reading(task: &Rc<Task>, begun: IoFuture<Data>) -> Out
     match chunk(task, Some(begun), (at, len)).await {
         Ok(data) => Outcome::Data(data),
         Err(error) => failed(unit, error, Doing::Reading),
-    }
-}
-
-/// Memory for a chunk; `None` when nobody wants it any more.
-async fn claim(task: &Rc<Task>, len: usize) -> Option<Claim> {
-    let claim = pin!(Claim::wait(&task.conn().owner, Use::Read, Buf::capacity_of(len)));
-    match select(claim, pin!(task.wait_aborted())).await {
-        Either::Left((claim, _)) => Some(claim),
-        Either::Right(_) => None,
     }
 }
 

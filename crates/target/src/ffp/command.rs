@@ -16,8 +16,8 @@ use scsi::{Sense, Status};
 
 use super::{Answer, Expected, data_out};
 use crate::conn::{Connection, Fault, Pace, Payload};
-use crate::exec;
-use crate::memory::{self, Claim, Held, Use};
+use crate::exec::{self, OutputRoom};
+use crate::memory::{self, Held, Use};
 use crate::session::UnitNexus;
 use crate::task::{Inbound, Room, Task};
 
@@ -94,7 +94,7 @@ pub(super) fn run(
     if is_new && pdu.attribute == TaskAttribute::SIMPLE && place.order.borrow().is_open() {
         match quick(&answer, &pdu, place, &command, &payload) {
             Quick::Done => return Ok(()),
-            Quick::Begun(future, claim) => begun = Some((future, claim)),
+            Quick::Begun(future, room) => begun = Some((future, room)),
             Quick::No => {}
         }
     }
@@ -122,7 +122,7 @@ enum Quick {
     /// Answered.
     Done,
     /// The device is at work.
-    Begun(IoFuture<Data>, Claim),
+    Begun(IoFuture<Data>, OutputRoom),
     /// Not of the quick kind.
     No,
 }
@@ -140,9 +140,12 @@ fn quick(
     match *command {
         Command::Read { range, .. } if pdu.is_read && !pdu.is_write => {
             let len = unit.bytes_of(range.blocks.into());
-            let owner = &answer.conn.owner;
+            let conn = &answer.conn;
             let is_long = len == 0 || len > READ_CHUNK_BYTES;
-            if is_long || !memory::has_room(owner, Use::Read, len as usize) {
+            if is_long
+                || !conn.has_place(len as usize)
+                || !memory::has_room(&conn.owner, Use::Read, len as usize)
+            {
                 return Quick::No;
             }
             let at = unit.bytes_of(range.lba);
@@ -156,11 +159,7 @@ fn quick(
                     }
                     Quick::Done
                 }
-                Err(future) => {
-                    let mut claim = Claim::none(owner, Use::Read);
-                    claim.grow(len as usize);
-                    Quick::Begun(future, claim)
-                }
+                Err(future) => Quick::Begun(future, OutputRoom::new(conn, Use::Read, len as usize)),
             }
         }
         Command::Write { range, fua, .. } if pdu.is_final && !pdu.is_read => {
@@ -194,7 +193,7 @@ fn enter(
     place: Rc<UnitNexus>,
     (spec, command): (&'static CommandSpec, Command),
     payload: Payload<'_>,
-    begun: Option<(IoFuture<Data>, Claim)>,
+    begun: Option<(IoFuture<Data>, OutputRoom)>,
 ) -> Result<(), Fault> {
     let session = answer.conn.session.clone();
     if session.task_by_itt(pdu.itt).is_some() {
@@ -218,8 +217,8 @@ fn enter(
         let ordered = pdu.attribute == TaskAttribute::ORDERED;
         task.ticket.set(Some(task.place.order.borrow_mut().enter(ordered)));
     }
-    if let Some((future, claim)) = begun {
-        go_on_reading(task, future, claim);
+    if let Some((future, room)) = begun {
+        go_on_reading(task, future, room);
     } else if let Some(wanted) = task.waits_for_room() {
         wait_for_room(task, wanted);
     } else if task.awaits_data() {
@@ -231,12 +230,12 @@ fn enter(
 }
 
 /// Answers a read that the device has begun.
-fn go_on_reading(task: Rc<Task>, future: IoFuture<Data>, claim: Claim) {
+fn go_on_reading(task: Rc<Task>, future: IoFuture<Data>, room: OutputRoom) {
     task.runs.set(true);
     ring::spawn(async move {
         let outcome = exec::go_on_reading(&task, future).await;
         finish(&task, outcome);
-        drop(claim);
+        drop(room);
     });
 }
 
@@ -341,12 +340,14 @@ pub(super) fn start(task: &Rc<Task>) {
         if waits {
             task.turn.wait().await;
         }
+        let room = exec::room_for_answer(&task).await;
         if task.ended.has_happened() {
             return; // aborted before its turn
         }
         task.runs.set(true);
         let outcome = exec::run(&task).await;
         finish(&task, outcome);
+        drop(room);
     });
 }
 

@@ -20,4 +20,5 @@ mod nop;
 mod order;
 mod reservations;
 mod targets;
+mod unread;
 mod writes;

@@ -65,6 +65,11 @@ pub(crate) fn reserve_list(key: u64, action_key: u64, aptpl: bool) -> Vec<u8> {
     list
 }
 
+/// PERSISTENT RESERVE IN, READ FULL STATUS, of as much as there may be.
+pub(crate) fn reserve_in_full() -> Cdb {
+    cdb(&[0x5e, 3, 0, 0, 0, 0, 0, 0xff, 0])
+}
+
 /// PERSISTENT RESERVE IN.
 pub(crate) fn reserve_in(action: u8) -> Cdb {
     cdb(&[0x5e, action, 0, 0, 0, 0, 0, 1, 0])

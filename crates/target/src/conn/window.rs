@@ -1,0 +1,222 @@
+//! How much output a connection may keep waiting: about what its peer takes in a second.
+//!
+//! Output that the socket does not take keeps memory that others want. So everybody begins with a
+//! little, has as much more as it acknowledges (what lies in the socket it has not taken), and has
+//! little again when it stops taking. Whoever makes
+//! output keeps a place for it first, in the order of asking; what a read brings is not even read
+//! before.
+//!
+//! Invariant: `held` is what is promised, what is queued and what the socket has not taken.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use super::Connection;
+
+/// What everybody may keep waiting: one chunk of a read.
+const LEAST_BYTES: usize = 256 << 10;
+
+/// In this time a peer should take what it may keep waiting.
+const TIME: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct OutputWindow {
+    bytes: Cell<usize>,
+    least: usize,
+    most: usize,
+    held: Cell<usize>,
+    /// Somebody found it too narrow since it last grew.
+    is_narrow: Cell<bool>,
+    /// What its peer had acknowledged then.
+    acknowledged: Cell<u64>,
+    /// What the socket is taking, and since when.
+    sending: Cell<Option<(usize, Instant)>>,
+    waiting: RefCell<VecDeque<Rc<Waiter>>>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    bytes: usize,
+    state: Cell<State>,
+    waker: RefCell<Option<Waker>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Waits,
+    Granted,
+    /// Nobody waits for it any more.
+    Gone,
+}
+
+impl OutputWindow {
+    pub(super) fn new(most: usize) -> Self {
+        let least = LEAST_BYTES.min(most);
+        Self {
+            bytes: Cell::new(least),
+            least,
+            most,
+            held: Cell::default(),
+            is_narrow: Cell::default(),
+            acknowledged: Cell::default(),
+            sending: Cell::default(),
+            waiting: RefCell::default(),
+        }
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held.get()
+    }
+
+    pub(super) fn sending_since(&self) -> Option<Instant> {
+        self.sending.get().map(|(_, since)| since)
+    }
+
+    fn limit_bytes(&self) -> usize {
+        match self.sending_since() {
+            Some(since) if ring::now() - since > TIME => self.least,
+            _ => self.bytes.get(),
+        }
+    }
+
+    /// More may be made without a place of its own: what is made is short.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.suffices(self.held.get() <= self.limit_bytes())
+    }
+
+    fn suffices(&self, suffices: bool) -> bool {
+        if !suffices {
+            self.is_narrow.set(true);
+        }
+        suffices
+    }
+
+    /// There is a place for so much now. What is longer than the window has it for itself.
+    #[inline]
+    pub(super) fn has_place(&self, bytes: usize) -> bool {
+        self.waiting.borrow().is_empty() && self.fits(bytes)
+    }
+
+    fn fits(&self, bytes: usize) -> bool {
+        let held = self.held.get();
+        self.suffices(held == 0 || held + bytes <= self.limit_bytes())
+    }
+
+    /// So much is queued, or promised.
+    #[inline]
+    pub(super) fn add(&self, bytes: usize) {
+        self.held.set(self.held.get() + bytes);
+    }
+
+    /// So much has left, or is not coming.
+    fn remove(&self, bytes: usize) {
+        let held = self.held.get();
+        debug_assert!(bytes <= held, "what goes was counted");
+        self.held.set(held.saturating_sub(bytes));
+        self.serve();
+    }
+
+    /// The socket begins to take so much of what is queued.
+    pub(super) fn begin(&self, bytes: usize) {
+        debug_assert!(self.sending.get().is_none(), "one send at a time");
+        self.sending.set(Some((bytes, ring::now())));
+    }
+
+    /// It has taken that, or never will. What the peer has acknowledged is asked for only if more is
+    /// wanted.
+    pub(super) fn end(&self, acknowledged_bytes: impl FnOnce() -> u64) {
+        let Some((bytes, since)) = self.sending.take() else { return };
+        let time = ring::now() - since;
+        let mut next = self.bytes.get();
+        if time > TIME {
+            // What it takes in that time.
+            next = next.min((bytes as f64 / time.div_duration_f64(TIME)) as usize);
+        } else if next < self.most && self.is_narrow.take() {
+            let all = acknowledged_bytes();
+            let more = all.saturating_sub(self.acknowledged.replace(all));
+            next = next.saturating_add(usize::try_from(more).unwrap_or(usize::MAX));
+        }
+        self.bytes.set(next.clamp(self.least, self.most));
+        self.remove(bytes);
+    }
+
+    fn serve(&self) {
+        let mut waiting = self.waiting.borrow_mut();
+        while let Some(first) = waiting.front() {
+            if first.state.get() == State::Waits {
+                if !self.fits(first.bytes) {
+                    return;
+                }
+                self.add(first.bytes);
+                first.state.set(State::Granted);
+                first.waker.take().into_iter().for_each(Waker::wake);
+            }
+            waiting.pop_front();
+        }
+    }
+}
+
+/// A place for output that is being made, until it is queued.
+#[derive(Debug)]
+pub(crate) struct Promise {
+    conn: Rc<Connection>,
+    bytes: usize,
+}
+
+impl Promise {
+    /// However much that is.
+    pub(crate) fn new(conn: &Rc<Connection>, bytes: usize) -> Self {
+        conn.window.add(bytes);
+        Self { conn: conn.clone(), bytes }
+    }
+
+    /// Waits for its turn on this connection, and until there is so much.
+    pub(crate) async fn wait(conn: &Rc<Connection>, bytes: usize) -> Self {
+        if conn.window.has_place(bytes) {
+            return Self::new(conn, bytes);
+        }
+        let waiter =
+            Rc::new(Waiter { bytes, state: Cell::new(State::Waits), waker: RefCell::default() });
+        conn.window.waiting.borrow_mut().push_back(waiter.clone());
+        let place = Place { conn: conn.clone(), waiter };
+        poll_fn(|context| match place.waiter.state.get() {
+            State::Granted => Poll::Ready(()),
+            _ => {
+                *place.waiter.waker.borrow_mut() = Some(context.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await;
+        place.waiter.state.set(State::Gone);
+        Self { conn: conn.clone(), bytes }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.conn.window.remove(self.bytes);
+        self.conn.room.ring();
+    }
+}
+
+/// A place among those who wait; given up when it goes.
+struct Place {
+    conn: Rc<Connection>,
+    waiter: Rc<Waiter>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Self { conn, waiter } = self;
+        match waiter.state.replace(State::Gone) {
+            State::Granted => conn.window.remove(waiter.bytes),
+            State::Waits => conn.window.serve(),
+            State::Gone => {}
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Room for what a command answers, before there is any of it.
+
+use std::pin::pin;
+use std::rc::Rc;
+
+use futures_util::future::{Either, select};
+
+use crate::conn::{Connection, Promise};
+use crate::memory::{Claim, Use};
+use crate::task::Task;
+
+/// How often one who finds no memory lets others know.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// The longest parameter data that room is kept for: longer than nearly all of it.
+const PARAMETERS_BYTES_MAX: u32 = 64 << 10;
+
+/// A place in the output of a connection, and memory, until what comes there is queued.
+#[derive(Debug)]
+pub(crate) struct OutputRoom {
+    _promise: Promise,
+    _claim: Claim,
+}
+
+impl OutputRoom {
+    /// However much that is.
+    pub(crate) fn new(conn: &Rc<Connection>, of: Use, bytes: usize) -> Self {
+        let mut claim = Claim::none(&conn.owner, of);
+        claim.grow(bytes);
+        Self { _promise: Promise::new(conn, bytes), _claim: claim }
+    }
+
+    /// Waits for it; `None` when nobody wants it any more.
+    pub(super) async fn wait(task: &Rc<Task>, of: Use, bytes: usize) -> Option<Self> {
+        match select(pin!(wait(task.conn(), of, bytes)), pin!(task.wait_aborted())).await {
+            Either::Left((room, _)) => Some(room),
+            Either::Right(_) => None,
+        }
+    }
+}
+
+/// The place first: who has memory must not wait for its own peer to take something.
+async fn wait(conn: &Rc<Connection>, of: Use, bytes: usize) -> OutputRoom {
+    let promise = Promise::wait(conn, bytes).await;
+    let mut claim = pin!(Claim::wait(&conn.owner, of, bytes));
+    loop {
+        if let Some(claim) = ring::timeout(PAUSE, claim.as_mut()).await {
+            return OutputRoom { _promise: promise, _claim: claim };
+        }
+        conn.miss_output();
+    }
+}
+
+/// Room for the parameter data of a command, which a read does not need: it looks after itself.
+/// Nor is there any when the task has been aborted meanwhile.
+pub(crate) async fn room_for_answer(task: &Rc<Task>) -> Option<OutputRoom> {
+    let is_read = matches!(task.command, scsi::cdb::Command::Read { .. });
+    let bytes = if is_read { 0 } else { task.answer.expected.read.min(PARAMETERS_BYTES_MAX) };
+    match bytes {
+        0 => None,
+        bytes => OutputRoom::wait(task, Use::Answer, bytes as usize).await,
+    }
+}

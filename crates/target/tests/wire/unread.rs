@@ -1,0 +1,165 @@
+//! Hosts that ask and do not take the answers: beside them others go on.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use block::{FileDisk, FileOptions};
+use iscsi::pdu::{NopOut, RESERVED_TAG};
+use tempfile::TempDir;
+
+use crate::common::{
+    Command, Connection, Login, Rig, config, pattern, reserve_in_full, reserve_list, reserve_out,
+};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// One core with so much for I/O, and a file, which is read into it.
+fn start(memory_bytes: usize) -> (Rig, TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk");
+    std::fs::write(&path, vec![7; 16 * MIB]).unwrap();
+    let options = FileOptions {
+        block_bytes: 512,
+        read_only: false,
+        size_bytes: None,
+        write_through: false,
+        direct: false,
+    };
+    let mut config = config([Arc::new(FileDisk::open_file(&path, &options).unwrap()) as _]);
+    config.core.buf_budget_bytes = memory_bytes;
+    (Rig::start(config), dir)
+}
+
+/// Logged in under this name, from an address of its own.
+fn ready_from(rig: &Rig, name: &str, last_byte: u8) -> Connection {
+    let mut host = Login::new(name).from(last_byte).connect(rig.portal()).unwrap();
+    host.take_attentions(0);
+    host
+}
+
+fn lazy_hosts(rig: &Rig, count: u8) -> Vec<Connection> {
+    (0..count).map(|index| ready_from(rig, &format!("lazy{index}"), 10 + index)).collect()
+}
+
+/// Asks for `count` times 256 KiB in one piece, and takes none of it.
+fn ask_for_much(host: &mut Connection, count: u32) -> Vec<u32> {
+    let mut asked = Vec::new();
+    let tags = (0..count).map(|_| {
+        let itt = host.new_itt();
+        let (bhs, _) = Command::read(0, 512).to_pdu(itt, host.take_cmd_sn(), host.exp_stat_sn);
+        asked.extend_from_slice(bhs.bytes());
+        itt
+    });
+    let tags = tags.collect();
+    host.send_bytes(&asked);
+    tags
+}
+
+/// Writes and reads, and returns how long the longest of that took.
+fn write_and_read(host: &mut Connection, rounds: u32) -> Duration {
+    let times = (0..rounds).map(|round| {
+        let begun = Instant::now();
+        let data = pattern(8 * KIB, round);
+        let at = 1024 + round % 64 * 16;
+        host.run(&Command::write(at, &data).immediate_data()).good();
+        assert!(host.run(&Command::read(at, 16)).good() == data);
+        std::thread::sleep(Duration::from_millis(2));
+        begun.elapsed()
+    });
+    times.max().unwrap()
+}
+
+/// Each of many addresses has one session, asks for 32 MiB and takes nothing: what each keeps
+/// waiting is little, and the memory of reads is not theirs. Sixteen made all others wait for 30 s.
+#[test]
+fn many_that_take_no_data_leave_memory_for_others() {
+    let (rig, _dir) = start(64 * MIB);
+    let mut other = ready_from(&rig, "other", 2);
+    let mut lazy = lazy_hosts(&rig, 20);
+    let tags: Vec<_> = lazy.iter_mut().map(|host| ask_for_much(host, 128)).collect();
+    let longest = write_and_read(&mut other, 200);
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+    // Who does take it gets all of it.
+    for &itt in &tags[7] {
+        lazy[7].finish(itt).good();
+    }
+}
+
+/// Where there is little memory, so little that the least that each may have is all there is, those
+/// who do not take theirs are dropped when somebody else wants some. Coming again does not help them.
+#[test]
+fn who_takes_nothing_gives_way_to_who_does() {
+    let (rig, _dir) = start(16 * MIB);
+    let mut other = ready_from(&rig, "other", 2);
+    for _ in 0..3 {
+        let mut lazy = lazy_hosts(&rig, 20);
+        for host in &mut lazy {
+            ask_for_much(host, 64);
+        }
+        let longest = write_and_read(&mut other, 50);
+        assert!(longest < Duration::from_secs(6), "{longest:?}");
+    }
+    // The last of them are let go on, since nobody else lacks anything.
+    let longest = write_and_read(&mut other, 200);
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+}
+
+/// Parameter data that nobody takes lies on the heap: it has bounds of its own, and what is beyond
+/// is not made. It grew by 12 MiB for each connection, and reads had no memory meanwhile.
+#[test]
+fn answers_that_are_not_taken_are_not_made() {
+    let (rig, _dir) = start(8 * MIB);
+    for index in 0..100_u8 {
+        let mut login = Login::new(&format!("registered-{}", "n".repeat(150)));
+        login.isid[5] = index;
+        let mut host = login.connect(rig.portal()).unwrap();
+        host.take_attentions(0);
+        let key = reserve_list(0, u64::from(index) + 1, false);
+        host.run(&Command::new(reserve_out(6, 0)).writing(&key)).good();
+        host.close();
+    }
+    let mut other = ready_from(&rig, "other", 2);
+    let whole = other.run(&Command::new(reserve_in_full()).reading(65_280)).good();
+    assert!(whole.len() > 16 * KIB, "{}", whole.len());
+    let mut lazy = lazy_hosts(&rig, 10);
+    let ask = |host: &mut Connection| -> Vec<u32> {
+        let read = Command::new(reserve_in_full()).reading(65_280);
+        (0..200).map(|_| host.issue(&Command { is_immediate: true, ..read.clone() })).collect()
+    };
+    let tags: Vec<_> = lazy.iter_mut().map(ask).collect();
+    let longest = write_and_read(&mut other, 200);
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+    for &itt in &tags[3] {
+        assert!(lazy[3].finish(itt).good() == whole);
+    }
+}
+
+/// Pings are echoed with all of their data. Whose peer does not take that is not read any more.
+#[test]
+fn pings_whose_echo_is_not_taken_harm_nobody() {
+    let (rig, _dir) = start(8 * MIB);
+    let mut other = ready_from(&rig, "other", 2);
+    let mut lazy = lazy_hosts(&rig, 10);
+    for host in &mut lazy {
+        let data = vec![1; 256 * KIB];
+        host.socket().set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+        for index in 0..60 {
+            let ping = NopOut {
+                is_immediate: true,
+                data_segment_len_bytes: data.len() as u32,
+                lun: 0,
+                itt: 7000 + index,
+                ttt: RESERVED_TAG,
+                cmd_sn: host.next_cmd_sn(),
+                exp_stat_sn: host.exp_stat_sn,
+            };
+            let sent = host.try_send_bytes(ping.to_bhs().bytes());
+            if sent.and_then(|()| host.try_send_bytes(&data)).is_err() {
+                break;
+            }
+        }
+    }
+    let longest = write_and_read(&mut other, 200);
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+}
