@@ -11,6 +11,10 @@ ForgetLacking  --lib        raid::set::tests::a_replacement_takes_over_when_it_l
 EarlyLeave     --lib        raid::locks::tests::a_chunk_that_was_left_is_in_use
 ForgetReaders  --lib        engine::commit::tests::what_somebody_reads_is_kept
 BlindReuse     --lib        raid::tests::updates::rot_in_a_freed_column
+OldProof       --test=array reader::a_scrub
+DropRedo       --test=array reader::what_two_disks
+DropRedo       --test=array crashes::what_a_disk_that_is_not_there
+DropRedo       --test=array crashes::a_disk_that_fails_while_a_checkpoint
 KeepRedone     --test=array crashes::what_a_checkpoint_without_its_record_put_where_others
 TrimKept       --test=array kept::an_array_whose_journal_a_lost_volume_fills
 ForgetChanged  --test=array crashes::what_a_checkpoint_without_its_record_put_in_place_is_known_beside

@@ -51,6 +51,8 @@ pub enum Mutant {
     ForgetChanged,
     /// Do not note in the journal what the redo of a wave has put in place.
     ForgetRedone,
+    /// Open although what a checkpoint had half done is lost with disks that are away.
+    DropRedo,
     /// Remember what a checkpoint that did not end has put in a stripe that is written as new.
     KeepRedone,
     /// Put a replacement in its member's place before the checkpoint that says so is durable.

@@ -43,12 +43,23 @@ impl Core {
         let was_whole =
             |set: &&Arc<Set>| set.losses_max() > 0 && self.missing_members(set) <= set.losses_max();
         let whole: Vec<&Arc<Set>> = sets.iter().filter(was_whole).collect();
+        let mut disks = self.raid.disks().all();
+        disks.retain(|disk| self.raid.is_in_use(disk));
         sets.iter().for_each(|set| set.flush_begins());
         self.raid.flush().await;
         sets.iter().for_each(|set| set.flush_ends());
+        // Who brings a set up to date may find meanwhile that it lacks more than it seemed to: that
+        // loses nothing.
+        disks.retain(|disk| !self.raid.is_in_use(disk));
         let is_touched = |set: &Arc<Set>| before.iter().any(|(id, _)| *id == set.id());
-        let is_lost =
-            |set: &&Arc<Set>| self.missing_members(set) > set.losses_max() && is_touched(set);
+        let is_on = |set: &Arc<Set>, disk: DiskId| {
+            let seats = set.members().into_iter().chain(set.replacement().map(|new| new.seat));
+            seats.into_iter().any(|seat| seat.disk == disk)
+        };
+        let went_out = |set: &Arc<Set>| disks.iter().any(|disk| is_on(set, disk.id()));
+        let is_lost = |set: &&Arc<Set>| {
+            went_out(set) && self.missing_members(set) > set.losses_max() && is_touched(set)
+        };
         if whole.into_iter().any(|set| is_lost(&set)) && !mutants::is(Mutant::BlindFlush) {
             return Err(ArrayError::Unflushed);
         }

@@ -29,7 +29,7 @@ pub(crate) struct Known {
     /// Who has it, to look again.
     pub(crate) of: Of,
     pub(crate) cluster: u64,
-    /// A volume that shares it with a snapshot, and which cluster it is there.
+    /// A volume that shares it with a snapshot or with another volume, and which cluster it is there.
     pub(crate) shared_by: Option<(VersionId, u64)>,
 }
 
@@ -254,10 +254,13 @@ impl Core {
                     return Ok(found.on_disk(row).map(|(_, crc)| crc));
                 }
             }
-            for of in state.views(known.of) {
-                let found = state.cluster(of, known.cluster)?;
-                if let Some((_, crc)) = found.on_disk(row).filter(|(at, _)| *at == place) {
-                    return Ok(Some(crc));
+            let shared_by = known.shared_by.map(|(volume, cluster)| (Of::Head(volume), cluster));
+            for (of, cluster) in [(known.of, known.cluster)].into_iter().chain(shared_by) {
+                for of in state.views(of) {
+                    let found = state.cluster(of, cluster)?;
+                    if let Some((_, crc)) = found.on_disk(row).filter(|(at, _)| *at == place) {
+                        return Ok(Some(crc));
+                    }
                 }
             }
             Ok(None)

@@ -18,7 +18,7 @@ use crate::journal::{Holder, HolderFailed};
 use crate::label::{self, ChangeId, Label, MemberKind, MemberRecord, MemberState, Since};
 use crate::membership::{Event, LabelChange, Refusal, Step, journal_successors};
 use crate::mutants::{self, Mutant};
-use crate::raid::{Access, Disk, DiskFailed};
+use crate::raid::{Access, Disk, DiskFailed, is_passing};
 use crate::space::Gives;
 
 /// Disks that hold journal and checkpoints, if there are so many.
@@ -303,7 +303,7 @@ impl Core {
     }
 
     /// Others than `failed` get all of the journal, which is in memory.
-    async fn move_journal(&self, failed: &[DiskId]) -> Result<Vec<DiskId>, ArrayError> {
+    async fn move_journal(self: &Arc<Self>, failed: &[DiskId]) -> Result<Vec<DiskId>, ArrayError> {
         let whole = self.journal.filled_holders().into_iter();
         let is_in = |disk: &DiskId| {
             let member = self.raid.disks().get(*disk);
@@ -315,7 +315,7 @@ impl Core {
             for holder in self.journal_successors(failed) {
                 match self.journal.join(&holder).await {
                     Ok(()) => to.push(holder.disk),
-                    Err(error) => tracing::warn!(%error, "disk {} is no holder", holder.disk.0),
+                    Err(error) => self.put_out_refusing(holder.disk, error),
                 }
             }
         }
@@ -324,6 +324,20 @@ impl Core {
             return Ok(to);
         };
         Err(refused(&Refusal::LastHolder { disk: *first, journal: true }))
+    }
+
+    /// A disk did not take the journal. A flush of it that failed may be the reason: nothing that it took
+    /// before is to be relied on, and the labels say so when whoever changes them now is done.
+    fn put_out_refusing(self: &Arc<Self>, disk: DiskId, error: BlockError) {
+        tracing::warn!(%error, "disk {} is no holder", disk.0);
+        let Some(member) = self.raid.disks().get(disk).filter(|_| !is_passing(error)) else {
+            return;
+        };
+        member.flush_failed(error);
+        let core = Arc::clone(self);
+        self.env.spawn(Box::pin(async move {
+            core.disk_failed(disk, &format!("it cannot hold the journal: {error}")).await;
+        }));
     }
 
     fn note_journal_moved(&self, to: &[DiskId]) {

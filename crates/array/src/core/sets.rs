@@ -167,7 +167,7 @@ where
 impl From<WriteError> for ArrayError {
     fn from(error: WriteError) -> Self {
         match error {
-            WriteError::Lost => Self::Lost,
+            WriteError::Lost | WriteError::Half => Self::Lost,
             WriteError::Later(error) => Self::Io(error),
         }
     }

@@ -110,7 +110,7 @@ impl Touched {
     }
 
     /// All of them.
-    pub(super) fn all(&self) -> BTreeSet<Stripe> {
+    pub(crate) fn all(&self) -> BTreeSet<Stripe> {
         let inner = self.lock();
         inner.until_checkpoint.iter().chain(inner.held.keys()).copied().collect()
     }

@@ -110,7 +110,6 @@ impl Checkpoint {
 
     /// Writes to parity sets; the first `fresh` are clusters in new places.
     async fn write_stripes(&mut self, writes: Vec<Put>, fresh: usize) -> Result<(), ArrayError> {
-        self.core.touch(writes.iter().map(|put| put.place));
         let mut stripes: BTreeMap<Stripe, Writes> = BTreeMap::new();
         for (index, Put { place, first: first_block, data, old }) in writes.into_iter().enumerate()
         {
@@ -131,6 +130,7 @@ impl Checkpoint {
             list.push((stripe, writes));
         }
         let core = &self.core;
+        core.touch_stripes(whole.iter().map(|(stripe, _)| *stripe));
         let whole = whole.into_iter().map(|((set, stripe), writes)| async move {
             let set = core.sets.get(set);
             let columns: Vec<(usize, Data)> =

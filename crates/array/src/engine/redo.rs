@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use block::{BlockDevice, BlockError, WriteFlags};
+use futures_util::future::join_all;
 use ring::Data;
 
 use super::Checkpoint;
-use super::gather::{Writes, all_done};
+use super::gather::Writes;
 use super::merge::PAUSES;
 use crate::core::{Core, Knowledge, RETRY, Redone, until_done};
 use crate::error::ArrayError;
@@ -15,7 +16,8 @@ use crate::journal::{Changed, Holder, Record};
 use crate::membership::{WaveId, waves_to_redo};
 use crate::mutants::{self, Mutant};
 use crate::raid::redo::{self, RedoError, Wave};
-use crate::raid::{Put, ReadError, Set, Shape, Update};
+use crate::raid::{Put, ReadError, Seat, Set, Shape, Update, WriteError};
+use crate::upkeep::GRACE;
 use crate::{BLOCK_BYTES, DiskId, SetId, block_checksum};
 
 /// A wave that may be half done.
@@ -92,25 +94,73 @@ impl Checkpoint {
         if !mutants::is(Mutant::NoRedo) {
             core.write_redo(self.number, number, updates).await?;
         }
-        // The flush of the wave before has made the disks forget them.
-        core.touch_stripes(updates.iter().map(|update| (update.set, update.stripe)));
-        let applies = updates.iter().map(|update| {
-            let core = &core;
-            async move {
-                let set = core.sets.get(update.set);
-                until_done(|| core.raid.apply(&set, update, WriteFlags::VOLATILE), core).await
-            }
-        });
-        all_done(applies).await?;
+        let done = core.apply_all(updates).await;
         core.flush_disks().await?;
-        let stripes: Vec<_> = updates.iter().map(|update| (update.set, update.stripe)).collect();
-        core.check_flushed(&stripes)?;
+        let begun = updates.iter().zip(&done).filter(|(_, done)| **done != Err(WriteError::Lost));
+        let begun: Vec<&Update> = begun.map(|(update, _)| update).collect();
+        let whole = updates.iter().zip(&done).filter(|(_, done)| done.is_ok());
+        let whole: Vec<_> = whole.map(|(update, _)| stripe_of(update)).collect();
+        core.check_flushed(&whole)?;
         // Whoever looks at these stripes again in this checkpoint must know what they hold.
-        for update in updates {
+        for update in &begun {
             core.note_redone(&core.sets.get(update.set), update);
         }
         core.checkpoint_beat.tick();
-        core.note_written(self.number, updates).await
+        core.note_written(self.number, &begun).await?;
+        Ok(done.into_iter().collect::<Result<(), WriteError>>()?)
+    }
+}
+
+impl Core {
+    /// Does the updates of a wave, each to its end or as far as disks take it. Where too many go out
+    /// meanwhile it waits for those that are back soon: what nobody took of an update nobody has after
+    /// the next wave.
+    async fn apply_all(&self, updates: &[Update]) -> Vec<Result<(), WriteError>> {
+        let is_readable = |update: &Update| self.check_flushed(&[stripe_of(update)]).is_ok();
+        let was_readable: Vec<bool> = updates.iter().map(is_readable).collect();
+        // One that fails now may have lost what it was given since the last flush.
+        let volatile = self.touched.all();
+        let sound = updates.iter().map(|update| match volatile.contains(&stripe_of(update)) {
+            true => Vec::new(),
+            false => self.sets.get(update.set).sound_seats(update.stripe),
+        });
+        let sound: Vec<Vec<Seat>> = sound.collect();
+        // The flush of the wave before has made the disks forget them.
+        self.touch_stripes(updates.iter().map(stripe_of));
+        let apply = |index: usize| {
+            let (update, sound) = (&updates[index], &sound[index]);
+            async move {
+                let set = self.sets.get(update.set);
+                let flags = WriteFlags::VOLATILE;
+                until_done(|| self.raid.apply(&set, update, flags, sound), self).await
+            }
+        };
+        let mut done = join_all((0..updates.len()).map(apply)).await;
+        let deadline = self.env.now() + GRACE;
+        loop {
+            for (index, update) in updates.iter().enumerate() {
+                // One that took it is out since, and may have lost it.
+                if done[index].is_ok() && was_readable[index] && !is_readable(update) {
+                    done[index] = Err(WriteError::Half);
+                }
+            }
+            let is_left = |index: &usize| was_readable[*index] && done[*index].is_err();
+            let left: Vec<usize> = (0..updates.len()).filter(is_left).collect();
+            let mut sets = left.iter().map(|index| updates[*index].set);
+            let is_over = self.env.now() >= deadline || mutants::is(Mutant::DropRedo);
+            if is_over || !sets.any(|set| self.may_come_soon(set)) {
+                return done;
+            }
+            self.checkpoint_beat.tick();
+            self.env.sleep(PAUSES[2]).await;
+            let again = join_all(left.iter().map(|index| apply(*index))).await;
+            for (index, result) in left.into_iter().zip(again) {
+                // Some of it is written, whether it can be done again now or not.
+                let is_begun = done[index] != Err(WriteError::Lost);
+                let is_half = is_begun && result == Err(WriteError::Lost);
+                done[index] = if is_half { Err(WriteError::Half) } else { result };
+            }
+        }
     }
 }
 
@@ -210,7 +260,7 @@ impl Core {
     }
 
     /// Columns that joined a parity, before the record that said so is overwritten.
-    async fn note_written(&self, checkpoint: u64, updates: &[Update]) -> Result<(), ArrayError> {
+    async fn note_written(&self, checkpoint: u64, updates: &[&Update]) -> Result<(), ArrayError> {
         let stripes =
             updates.iter().map(|update| (update.set, update.stripe, u16::from(update.written)));
         let changed = updates.iter().flat_map(|update| {
@@ -285,7 +335,7 @@ impl Core {
     /// Does waves again. What they put in place is noted in the journal before anything can
     /// overwrite them: another crash would leave stripes that nobody knows any more.
     pub(crate) async fn redo(self: &Arc<Self>, waves: &[Unfinished]) -> Result<(), ArrayError> {
-        let mut done: Vec<(u64, Vec<Update>)> = Vec::new();
+        let mut done: Vec<(u64, Vec<&Update>)> = Vec::new();
         for Unfinished { wave, .. } in waves {
             let mut updates = Vec::new();
             for update in &wave.updates {
@@ -297,7 +347,7 @@ impl Core {
                 }
                 // The journal may know it already, of the attempt before.
                 if self.note_redone(&set, update) {
-                    updates.push(update.clone());
+                    updates.push(update);
                 }
             }
             done.push((wave.checkpoint, updates));
@@ -341,6 +391,10 @@ impl Core {
             }
         }
     }
+}
+
+fn stripe_of(update: &Update) -> (SetId, u32) {
+    (update.set, update.stripe)
 }
 
 /// The checksums of what an update puts into a data column.

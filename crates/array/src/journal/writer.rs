@@ -14,6 +14,7 @@ use super::log::{Journal, Submission};
 use super::{Holder, HolderFailed, IN_FLIGHT_MAX, Mark};
 use crate::join::join_all;
 use crate::mutants::{self, Mutant};
+use crate::raid::is_passing;
 use crate::{BLOCK_BYTES, DiskId};
 
 /// Pieces in which a new holder is filled.
@@ -141,14 +142,25 @@ impl Journal {
     /// The journal goes to other disks: it is in memory, all of it.
     async fn move_on(&self, failed: &[(DiskId, BlockError)], hook: &dyn HolderFailed) -> bool {
         let failed: Vec<DiskId> = failed.iter().map(|(disk, _)| *disk).collect();
-        let mut new = Vec::new();
+        let (mut new, mut refused) = (Vec::new(), Vec::new());
         for holder in hook.successors(&failed) {
             match self.join(&holder).await {
                 Ok(()) => new.push(holder.disk),
-                Err(error) => tracing::warn!(%error, "disk {} is no holder", holder.disk.0),
+                Err(error) => {
+                    tracing::warn!(%error, "disk {} is no holder", holder.disk.0);
+                    if !is_passing(error) {
+                        // It may be a flush that failed.
+                        hook.flush_failed(holder.disk, error);
+                        refused.push((holder.disk, error));
+                    }
+                }
             }
         }
-        !new.is_empty() && hook.moved(new).await
+        let is_moved = !new.is_empty() && hook.moved(new).await;
+        for (disk, error) in refused {
+            hook.holder_failed(disk, error).await;
+        }
+        is_moved
     }
 
     /// Writes go to this disk too, from the next batch on. It needs [`fill`](Self::fill) before

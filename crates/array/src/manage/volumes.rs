@@ -91,6 +91,10 @@ impl Array {
             .request(move |tables, state| {
                 // A volume that was purged meanwhile has nothing to change any more.
                 let Some(volume) = tables.volumes.get_mut(&id) else { return Ok(()) };
+                // Snapshots that wait in its journal have the size that it has now.
+                if state.live.get(&id).is_some_and(|live| live.is_aside()) {
+                    return Err(ArrayError::Lost);
+                }
                 if volume.thick && size_bytes > volume.size_bytes {
                     let more = (size_bytes - volume.size_bytes) / CLUSTER_BYTES as u64;
                     core.promise(state, volume.level, more)?;

@@ -396,7 +396,8 @@ impl Opening {
         self.current.iter().any(|present| present.disk == disk)
     }
 
-    fn names(&self, disks: impl Iterator<Item = DiskId>) -> Vec<String> {
+    /// Where disks were last.
+    pub fn names(&self, disks: impl Iterator<Item = DiskId>) -> Vec<String> {
         disks.map(|disk| self.label.name_of(disk)).collect()
     }
 

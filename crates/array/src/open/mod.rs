@@ -29,7 +29,8 @@ use crate::journal::{self, Holder, HolderFailed, Journal};
 use crate::label::{self, Found, Label, MemberKind};
 use crate::manage::Array;
 use crate::membership::{self, OpenRefusal, Opening, SetDisks};
-use crate::raid::{Access, Raid, Set, SetRecord};
+use crate::mutants::{self, Mutant};
+use crate::raid::{Access, Raid, Set, SetRecord, Update};
 use crate::space::Gives;
 use crate::sync::{Bell, Turn};
 use crate::watch::Beat;
@@ -260,20 +261,31 @@ impl Core {
     fn check_disks(&self, opening: &Opening, waves: &[Unfinished]) -> Result<(), ArrayError> {
         let sets = self.sets.all();
         opening.check_sets(sets.iter().map(|set| set_disks(set))).map_err(refuse)?;
-        let updates = waves.iter().flat_map(|unfinished| &unfinished.wave.updates);
-        let changed = updates.filter_map(|update| self.sets.find(update.set));
-        // What is half done there would be forgotten with the next checkpoint. Disks that are there
-        // get it, whatever else they lack.
-        let is_lost = |set: Arc<Set>| {
-            let SetDisks { members, losses_max } = set_disks(&set);
-            let members = members.into_iter().map(|(disk, _)| (disk, false)).collect();
-            losses_max > 0 && !opening.bears(&SetDisks { members, losses_max })
-        };
-        if !opening.accepted && changed.into_iter().any(is_lost) {
-            let (array, missing) = (self.id, opening.missing_names());
-            return Err(refuse(OpenRefusal::Unfinished { array, missing }));
+        if !opening.accepted {
+            self.check_waves(opening, waves)?;
         }
         Ok(())
+    }
+
+    /// What is half done would be forgotten with the next checkpoint: whoever is to take some of it
+    /// must be there, or it must come out of what the others have.
+    fn check_waves(&self, opening: &Opening, waves: &[Unfinished]) -> Result<(), ArrayError> {
+        let is_gone = self.gone_for_good();
+        let mut updates = waves.iter().flat_map(|unfinished| &unfinished.wave.updates);
+        let is_lost = |update: &Update| {
+            let set = self.sets.find(update.set);
+            set.is_some_and(|set| !self.raid.can_redo(&set, update, &is_gone))
+        };
+        if !updates.any(is_lost) || mutants::is(Mutant::DropRedo) {
+            return Ok(());
+        }
+        let is_away = |disk: DiskId| {
+            self.raid.disks().get(disk).is_none_or(|member| member.access() != Access::Full)
+        };
+        let members = self.lock().label.members.clone();
+        let away = members.iter().filter(|record| record.is_used() && is_away(record.disk));
+        let missing = opening.names(away.map(|record| record.disk));
+        Err(refuse(OpenRefusal::Unfinished { array: self.id, missing }))
     }
 
     /// From what was read to an open array.
@@ -297,6 +309,10 @@ impl Core {
         }
         self.renew_waves(&waves).await;
         self.redo(&waves).await?;
+        if !opening.accepted {
+            // A disk may have failed meanwhile.
+            self.check_waves(opening, &waves)?;
+        }
         self.decide_rooms().await?;
         let checkpoints = ring::with_reserve(Arc::clone(self).run_checkpoints());
         self.env.spawn(Box::pin(checkpoints));

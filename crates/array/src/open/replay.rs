@@ -21,6 +21,8 @@ struct Repetitions {
     cut: HashMap<VersionId, Vec<Range<usize>>>,
     /// Where no word says so yet.
     open: Vec<VersionId>,
+    /// All of them, finished or not.
+    all: HashMap<VersionId, Vec<Range<usize>>>,
 }
 
 impl Repetitions {
@@ -31,10 +33,13 @@ impl Repetitions {
             match record {
                 Record::AgainBegins { volume, .. } => _ = open.insert(*volume, index),
                 Record::AgainEnds { volume } => {
-                    all.from.extend(open.remove(volume).map(|from| (*volume, from)));
+                    let from = open.remove(volume);
+                    all.from.extend(from.map(|from| (*volume, from)));
+                    all.all.entry(*volume).or_default().extend(from.map(|from| from..index));
                 }
                 Record::AgainCut { volume } => {
                     let range = open.remove(volume).map(|from| from..index);
+                    all.all.entry(*volume).or_default().extend(range.clone());
                     all.cut.entry(*volume).or_default().extend(range);
                 }
                 _ => {}
@@ -43,6 +48,7 @@ impl Repetitions {
         all.open = open.keys().copied().collect();
         all.open.sort_unstable();
         for (volume, from) in open {
+            all.all.entry(volume).or_default().push(from..records.len());
             all.cut.entry(volume).or_default().push(from..records.len());
         }
         all
@@ -50,10 +56,17 @@ impl Repetitions {
 
     /// Whether record number `index` counts for a volume.
     fn count(&self, index: usize, volume: VersionId) -> bool {
-        let is_cut = |ranges: &Vec<Range<usize>>| ranges.iter().any(|cut| cut.contains(&index));
-        self.from.get(&volume).is_none_or(|from| index >= *from)
-            && !self.cut.get(&volume).is_some_and(is_cut)
+        self.from.get(&volume).is_none_or(|from| index >= *from) && !is_in(&self.cut, index, volume)
     }
+
+    /// Whether record number `index` only says again what one before it has said of a volume.
+    fn repeats(&self, index: usize, volume: VersionId) -> bool {
+        is_in(&self.all, index, volume)
+    }
+}
+
+fn is_in(ranges: &HashMap<VersionId, Vec<Range<usize>>>, index: usize, volume: VersionId) -> bool {
+    ranges.get(&volume).is_some_and(|ranges| ranges.iter().any(|range| range.contains(&index)))
 }
 
 impl Core {
@@ -78,6 +91,10 @@ impl Core {
             // Who was out when it was written missed what it says was written to the disks.
             let missed = members.iter().filter(|record| has_missed(record.state, *position));
             let away: Vec<DiskId> = missed.map(|record| record.disk).collect();
+            if let Record::Map { clusters } = record {
+                let written = clusters.iter().filter(|one| !again.repeats(index, one.volume));
+                written.for_each(|placed| self.note_missed(placed.place, &away));
+            }
             self.replay_record(state, (record, *position), &counts, &away)?;
         }
         // What comes from now on is no part of a repetition that was cut off.
@@ -136,7 +153,7 @@ impl Core {
             }
             Record::Map { clusters, .. } => {
                 for placed in clusters.iter().filter(|placed| counts(&placed.volume)) {
-                    self.replay_placed(state, placed, away)?;
+                    self.replay_placed(state, placed)?;
                 }
                 self.replay_parity(clusters);
             }
@@ -193,18 +210,17 @@ impl Core {
         Ok(())
     }
 
-    fn replay_placed(
-        &self,
-        state: &mut State,
-        placed: &Placed,
-        away: &[DiskId],
-    ) -> Result<(), ArrayError> {
-        claim(state, placed.place)?;
-        let set = self.sets.get(placed.place.set());
-        let (stripe, _) = set.shape().locate(placed.place.slot());
+    /// Who was away lacks what was written directly to new space, whether it counts by now or not.
+    fn note_missed(&self, place: Place, away: &[DiskId]) {
+        let Some(set) = self.sets.find(place.set()) else { return };
+        let (stripe, _) = set.shape().locate(place.slot());
         if !mutants::is(Mutant::ForgetPlaced) {
             away.iter().for_each(|disk| set.mark_stale(stripe, *disk));
         }
+    }
+
+    fn replay_placed(&self, state: &mut State, placed: &Placed) -> Result<(), ArrayError> {
+        claim(state, placed.place)?;
         if state.live.contains_key(&placed.volume) {
             state.enter_moved(placed);
         } else {

@@ -30,7 +30,7 @@ pub(super) struct Copy {
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// Whether an error says nothing about the disk.
-pub(super) fn is_passing(error: BlockError) -> bool {
+pub(crate) fn is_passing(error: BlockError) -> bool {
     matches!(error, BlockError::NoMemory | BlockError::Busy)
 }
 
@@ -330,7 +330,7 @@ impl Raid {
     }
 
     /// Whether the disk did not fail since it was taken hold of, nor failed and came back.
-    fn is_in_use(&self, disk: &Arc<Disk>) -> bool {
+    pub(crate) fn is_in_use(&self, disk: &Arc<Disk>) -> bool {
         if mutants::is(Mutant::LateCredit) {
             return true;
         }

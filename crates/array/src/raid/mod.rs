@@ -47,6 +47,7 @@ use crate::{DiskId, SetId};
 pub use disks::{Access, Counts, Disk, Disks};
 pub use geometry::{COLUMNS_MAX, Layout, MEMBERS_MAX, Shape};
 pub use heal::{Heal, Healed};
+pub(crate) use io::is_passing;
 pub use locks::Left;
 pub use read::{Good, Read};
 pub use record::{BadRecord, Replacement, Seat, SetRecord, bytes_max};
@@ -100,6 +101,9 @@ pub enum WriteError {
     /// More members are missing than the level survives.
     #[error("more disks are missing than the RAID level survives")]
     Lost,
+    /// The same, and it was found when some of it was written.
+    #[error("more disks went out meanwhile than the RAID level survives")]
+    Half,
     /// The stripe may be half written: repeat the same write until it is done.
     #[error("not now: {0}")]
     Later(BlockError),

@@ -211,7 +211,7 @@ impl Raid {
             }
             Ok(_) => Ok(false),
             Err(WriteError::Later(error)) => Err(ReadError::Later(error)),
-            Err(WriteError::Lost) => Err(ReadError::Lost),
+            Err(WriteError::Lost | WriteError::Half) => Err(ReadError::Lost),
         }
     }
 
@@ -269,7 +269,7 @@ impl Raid {
                 };
                 let targets: Vec<_> = holders.map(|holder| target(holder.seat)).collect();
                 match self.write_targets(set, stripe, &targets, WriteFlags::VOLATILE).await {
-                    Ok(_) | Err(WriteError::Lost) => {}
+                    Ok(_) | Err(WriteError::Lost | WriteError::Half) => {}
                     Err(WriteError::Later(error)) => return Err(ReadError::Later(error)),
                 }
             }

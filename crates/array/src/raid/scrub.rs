@@ -25,6 +25,8 @@ pub struct Scrubbed {
     pub refused: u32,
     /// Data blocks (column, block) that no disk gives as they must be, if the checksums still hold.
     pub doubted: Vec<(usize, usize)>,
+    /// The checksums were not current any more: nothing was compared.
+    pub is_outdated: bool,
 }
 
 /// What the caller knows of a stripe.
@@ -34,6 +36,9 @@ pub struct Contents<'a> {
     pub crcs: Crcs<'a>,
     /// Whether anything lives, or may live, in a column now.
     pub is_taken: &'a dyn Fn(usize) -> bool,
+    /// Nobody has written, or is about to write, other contents since the checksums were looked up;
+    /// asked while the stripe is locked.
+    pub is_current: &'a dyn Fn() -> bool,
 }
 
 impl std::fmt::Debug for Contents<'_> {
@@ -59,7 +64,8 @@ const ROWS: std::ops::Range<usize> = 0..CLUSTER_BLOCKS;
 
 impl Raid {
     /// Verifies and repairs what the disks that are there hold of a stripe. Hosts may write beside
-    /// it: a disk is wrong only where another one, or the parity, has what is expected.
+    /// it: a disk is wrong only where another one, or the parity, has what is expected. But a disk that
+    /// lost what another one took has what was expected before: so the checksums must be current.
     /// Members that are away or stale are left to [`refresh_stripe`](Self::refresh_stripe).
     ///
     /// # Errors
@@ -72,6 +78,9 @@ impl Raid {
         known: Contents<'_>,
     ) -> Result<Scrubbed, ReadError> {
         let _guard = self.locks.lock(set, stripe).await;
+        if !(known.is_current)() {
+            return Ok(Scrubbed { is_outdated: true, ..Scrubbed::default() });
+        }
         if set.written(stripe) == 0 {
             return Ok(Scrubbed::default());
         }
@@ -86,7 +95,7 @@ impl Raid {
         };
         match scrubbed {
             Ok(()) => Ok(found),
-            Err(WriteError::Lost) => Err(ReadError::Lost),
+            Err(WriteError::Lost | WriteError::Half) => Err(ReadError::Lost),
             Err(WriteError::Later(error)) => Err(ReadError::Later(error)),
         }
     }

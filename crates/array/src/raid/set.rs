@@ -480,6 +480,12 @@ impl Set {
         stale.map(|(strip, holder)| (strip, holder.seat)).collect()
     }
 
+    /// Those that miss nothing of it.
+    pub fn sound_seats(&self, stripe: u32) -> Vec<Seat> {
+        let holders = (0..self.shape.strips()).flat_map(|strip| self.holders(stripe, strip));
+        holders.filter(|holder| !holder.is_stale).map(|holder| holder.seat).collect()
+    }
+
     /// Where a block of a strip lies on its disk.
     pub(super) fn byte_at(&self, seat: Seat, stripe: u32, block: usize) -> u64 {
         self.layout.at(seat.chunk, stripe, block)

@@ -11,12 +11,13 @@ use std::ops::Range;
 use block::{BlockError, WriteFlags};
 use ring::{Buf, Data};
 
-use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, SetId};
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, DiskId, SetId};
 
 use super::geometry::Shape;
+use super::record::Seat;
 use super::rows::{Crcs, Rows, compute, mask_of, rows_of};
 use super::set::Set;
-use super::write::{Put, still_now};
+use super::write::{Put, coverage_of, still_now};
 use super::{Raid, ReadError, WriteError};
 use crate::mutants::{Mutant, is};
 
@@ -138,7 +139,8 @@ impl Raid {
         Ok(Update { set: set.id(), stripe, written: old | joining, puts })
     }
 
-    /// Does an update, for the first time or again.
+    /// Does an update, for the first time or again. Members that were `sound` before the first time, and
+    /// have gone and come back since, are so again when they have taken their part.
     ///
     /// # Errors
     /// Those of every write.
@@ -147,12 +149,29 @@ impl Raid {
         set: &Set,
         update: &Update,
         flags: WriteFlags,
+        sound: &[Seat],
     ) -> Result<(), WriteError> {
         assert!(update.set == set.id(), "the update is for this set");
-        let _guard = self.locks.lock(set, update.stripe).await;
-        self.put(set, update.stripe, update.written, &update.puts, flags).await?;
-        set.set_written(update.stripe, update.written);
-        Ok(())
+        let (stripe, puts) = (update.stripe, &update.puts);
+        let _guard = self.locks.lock(set, stripe).await;
+        let mut coverage = coverage_of(puts);
+        for (strip, seat) in
+            set.stale_holders(stripe).into_iter().filter(|(_, s)| sound.contains(s))
+        {
+            match (coverage[strip], self.disks().get(seat.disk).filter(|disk| disk.is_writable())) {
+                (_, None) => {}
+                (0, Some(disk)) => self.credit(set, stripe, &disk),
+                (_, Some(_)) => coverage[strip] = u16::MAX,
+            }
+        }
+        if !self.survives(set, stripe, update.written, &coverage) {
+            return Err(WriteError::Lost);
+        }
+        let done = self.put_anyway(set, (stripe, update.written), puts, flags, sound).await;
+        if matches!(done, Ok(()) | Err(WriteError::Half)) {
+            set.set_written(stripe, update.written);
+        }
+        done
     }
 
     /// Does an update again that was cut off. Whoever is there gets it, also where more is missing than
@@ -168,11 +187,26 @@ impl Raid {
     ) -> Result<(), WriteError> {
         assert!(update.set == set.id(), "the update is for this set");
         let _guard = self.locks.lock(set, update.stripe).await;
-        let done = self.put_anyway(set, update.stripe, update.written, &update.puts, flags).await;
+        let stripe = (update.stripe, update.written);
+        let done = self.put_anyway(set, stripe, &update.puts, flags, &[]).await;
         if !matches!(done, Err(WriteError::Later(_))) {
             set.set_written(update.stripe, update.written);
         }
         done
+    }
+
+    /// Whether nothing of an update that was cut off is lost when it is done again with the disks that
+    /// are there: each strip that it changes is taken by somebody, or comes out of the others. From
+    /// disks that are gone for good nobody expects anything.
+    pub fn can_redo(&self, set: &Set, update: &Update, is_gone: &dyn Fn(DiskId) -> bool) -> bool {
+        let is_in = |disk| self.disks().get(disk).is_some_and(|disk| disk.is_writable());
+        let takes = |put: &Put| {
+            let holders = set.holders(update.stripe, put.strip);
+            let mut disks = holders.iter().map(|holder| holder.seat.disk);
+            disks.any(|disk| is_in(disk) || is_gone(disk))
+        };
+        update.puts.iter().all(takes)
+            || self.survives(set, update.stripe, update.written, &coverage_of(&update.puts))
     }
 
     /// Makes sure that the parity agrees with what it covers, where that must not be taken for granted.
@@ -387,7 +421,7 @@ fn fill_with_zeroes(puts: &mut Vec<Put>, strip: usize) {
 fn later(error: WriteError) -> ReadError {
     match error {
         WriteError::Later(error) => ReadError::Later(error),
-        WriteError::Lost => ReadError::Lost,
+        WriteError::Lost | WriteError::Half => ReadError::Lost,
     }
 }
 

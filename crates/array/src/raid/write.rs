@@ -7,6 +7,7 @@ use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES};
 
 use super::geometry::{COLUMNS_MAX, MEMBERS_MAX};
 use super::io::{Target, still};
+use super::record::Seat;
 use super::rows::{compute, mask_of};
 use super::set::Set;
 use super::{Raid, WriteError};
@@ -33,9 +34,9 @@ impl Put {
 }
 
 /// What of each strip is written: by strip, a bit for each block.
-type Coverage = [u16; MEMBERS_MAX];
+pub(super) type Coverage = [u16; MEMBERS_MAX];
 
-fn coverage_of(puts: &[Put]) -> Coverage {
+pub(super) fn coverage_of(puts: &[Put]) -> Coverage {
     let mut coverage = [0; MEMBERS_MAX];
     for put in puts {
         coverage[put.strip] |= put.coverage();
@@ -120,17 +121,18 @@ impl Raid {
         if !self.survives(set, stripe, written, &coverage_of(puts)) {
             return Err(WriteError::Lost);
         }
-        self.put_anyway(set, stripe, written, puts, flags).await
+        self.put_anyway(set, (stripe, written), puts, flags, &[]).await
     }
 
-    /// As [`put`](Self::put), also where the stripe cannot be read back from what is there.
+    /// As [`put`](Self::put), also where the stripe cannot be read back from what is there. Members
+    /// that were `sound` before the write began, and take all of it, lack nothing afterwards.
     pub(super) async fn put_anyway(
         &self,
         set: &Set,
-        stripe: u32,
-        written: u8,
+        (stripe, written): (u32, u8),
         puts: &[Put],
         flags: WriteFlags,
+        sound: &[Seat],
     ) -> Result<(), WriteError> {
         let coverage = coverage_of(puts);
         let mut targets = Vec::with_capacity(puts.len());
@@ -139,7 +141,7 @@ impl Raid {
             for holder in set.holders(stripe, put.strip) {
                 let at = set.byte_at(holder.seat, stripe, put.first_block);
                 targets.push(Target { seat: holder.seat, at, data: put.data.clone() });
-                covered.push(coverage[put.strip] == u16::MAX);
+                covered.push(coverage[put.strip] == u16::MAX || sound.contains(&holder.seat));
             }
         }
         let done = self.write_targets(set, stripe, &targets, flags).await?;
@@ -151,12 +153,18 @@ impl Raid {
             }
         }
         let is_safe = self.survives(set, stripe, written, &[0; MEMBERS_MAX]);
-        if is_safe { Ok(()) } else { Err(WriteError::Lost) }
+        if is_safe { Ok(()) } else { Err(WriteError::Half) }
     }
 
     /// Whether the stripe can be read back once `coverage` is written: at most as many strips may
     /// lack a good copy as there are parities.
-    fn survives(&self, set: &Set, stripe: u32, written: u8, coverage: &Coverage) -> bool {
+    pub(super) fn survives(
+        &self,
+        set: &Set,
+        stripe: u32,
+        written: u8,
+        coverage: &Coverage,
+    ) -> bool {
         let shape = set.shape();
         let is_sound = |strip: usize| {
             set.holders(stripe, strip).iter().any(|holder| {

@@ -24,7 +24,7 @@ pub(crate) use returning::Return;
 pub(crate) use scrub::Findings;
 
 /// How long a disk may be away before its data is restored on others.
-const GRACE: Duration = Duration::from_secs(60);
+pub(crate) const GRACE: Duration = Duration::from_secs(60);
 /// How often absent disks are looked for.
 const LOOK: Duration = Duration::from_secs(5);
 /// When stripes are tried again that could not be restored.

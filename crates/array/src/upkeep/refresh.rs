@@ -32,7 +32,7 @@ const RUNS_PER_STEP: [usize; 2] = [8 * RUNS_IN_FLIGHT, RUNS_IN_FLIGHT];
 /// Stripes whose checksums are in memory at a time: some 100 bytes for each column.
 const STRIPES_KNOWN_MAX: u64 = 1 << 17;
 /// How often a stripe that hosts are changing is looked up anew in one pass.
-const LOOKS_MAX: usize = 8;
+pub(super) const LOOKS_MAX: usize = 8;
 
 /// Stripes of a set that follow each other.
 type Run = (Arc<Set>, Range<u32>);
@@ -455,7 +455,7 @@ impl Core {
 
     /// What a block must be now; `None` when that cannot be said: something else lives there by
     /// now, or the journal is about to overwrite it.
-    async fn expected(
+    pub(super) async fn expected(
         &self,
         set: &Set,
         (stripe, column): (u32, usize),
@@ -472,7 +472,7 @@ impl Core {
         self.look_up(place, owner, row).await.ok().flatten()
     }
 
-    /// Whether a block is of a volume that is lost, and in the journal or by now elsewhere: nobody
+    /// Whether a block is of volumes that are lost, and in the journal or by now elsewhere: nobody
     /// needs what is in its place, and until the stripe is well no checkpoint can say so.
     pub(super) fn is_left_to_journal(
         &self,
@@ -490,9 +490,11 @@ impl Core {
         };
         let Of::Head(volume) = owner.of else { return false };
         let state = self.lock();
-        state.live.get(&volume).is_some_and(|live| {
-            let here = Place::new(set.id(), set.shape().slot(stripe, column));
-            live.is_aside() && !live.overlay.needs(owner.cluster, row, here)
+        let here = Place::new(set.id(), set.shape().slot(stripe, column));
+        let mut sharers = [(volume, owner.cluster)].into_iter().chain(owner.shared_by);
+        sharers.all(|(volume, cluster)| {
+            let live = state.live.get(&volume);
+            live.is_some_and(|live| live.is_aside() && !live.overlay.needs(cluster, row, here))
         })
     }
 

@@ -1,12 +1,13 @@
 //! Reading and comparing everything: data with its checksums, copies and parity with the data,
 //! maps with what counts as taken.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream;
 
+use super::refresh::LOOKS_MAX;
 use crate::api::{CheckReport, JobKind};
 use crate::core::{Core, Knowledge, Known, Live, Met, RETRY};
 use crate::error::ArrayError;
@@ -173,7 +174,10 @@ impl Core {
         findings: &mut Findings,
         job: &crate::upkeep::Job,
     ) -> Result<(), ArrayError> {
-        let known = self.knowledge(sets, &|_, _| true).await?;
+        let stripes =
+            sets.iter().flat_map(|set| (0..set.stripes()).map(|stripe| (set.id(), stripe)));
+        let witness = self.touched.watch(stripes.collect());
+        let known = self.knowledge(sets, &|_, _| true).await?.beside(witness);
         let mut pace = self.pace();
         let all: Vec<(SetId, u32)> = known.all_stripes();
         for step in all.chunks(STRIPES_PER_STEP) {
@@ -222,25 +226,57 @@ impl Core {
         stripe: u32,
         known: &Knowledge,
     ) -> Result<Scrubbed, ReadError> {
-        let is_any_aside = self.lock().live.values().any(Live::is_aside);
-        let crc_of = |column: usize, block: usize| {
-            // A checkpoint that could not end may have put there what the map does not say.
-            let is_odd =
-                is_any_aside && self.is_left_to_journal(set, (stripe, column), block, known);
-            known.crc(set, stripe, column, block).filter(|_| !is_odd)
-        };
-        let is_taken = |column: usize| {
-            let state = self.lock();
-            let slots = state.space.pool.slots(set.id());
-            slots.is_some_and(|slots| slots.is_used(set.shape().slot(stripe, column)))
-        };
-        let contents = Contents { crcs: &crc_of, is_taken: &is_taken };
+        let mut looks = 0;
         loop {
+            // Pages of metadata do not change where they lie.
+            let count = || if set.level().is_some() { known.changes(set, stripe) } else { 0 };
+            let changes = count();
+            let newer = match changes {
+                0 => None,
+                _ => Some(self.expected_now(set, stripe, known).await),
+            };
+            let is_any_aside = self.lock().live.values().any(Live::is_aside);
+            let crc_of = |column: usize, block: usize| {
+                if let Some(newer) = &newer {
+                    return newer.get(&(column, block)).copied();
+                }
+                // A checkpoint that could not end may have put there what the map does not say.
+                let is_odd =
+                    is_any_aside && self.is_left_to_journal(set, (stripe, column), block, known);
+                known.crc(set, stripe, column, block).filter(|_| !is_odd)
+            };
+            let is_taken = |column: usize| {
+                let state = self.lock();
+                let slots = state.space.pool.slots(set.id());
+                slots.is_some_and(|slots| slots.is_used(set.shape().slot(stripe, column)))
+            };
+            let is_current = || count() == changes;
+            let contents = Contents { crcs: &crc_of, is_taken: &is_taken, is_current: &is_current };
             match self.raid.scrub_stripe(set, stripe, contents).await {
                 Err(ReadError::Later(_)) => self.env.sleep(RETRY).await,
+                // One that is written all the time is left to the next scrub.
+                Ok(scrubbed) if scrubbed.is_outdated && looks < LOOKS_MAX => looks += 1,
                 result => return result,
             }
         }
+    }
+
+    /// What blocks of a stripe that was written since the maps were walked must be now, where that can
+    /// be said.
+    async fn expected_now(
+        &self,
+        set: &Set,
+        stripe: u32,
+        known: &Knowledge,
+    ) -> HashMap<(usize, usize), u32> {
+        let mut found = HashMap::new();
+        for (column, _) in known.columns(set.id(), stripe) {
+            for row in 0..CLUSTER_BLOCKS {
+                let crc = self.expected(set, (stripe, *column), row, known).await;
+                found.extend(crc.map(|crc| ((*column, row), crc)));
+            }
+        }
+        found
     }
 
     /// Whether a block that did not match is lost: the map says the same of it now, and it still

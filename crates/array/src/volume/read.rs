@@ -205,11 +205,11 @@ impl Core {
                     Some(data) => Ok(Good { data, heals: Vec::new() }),
                     None => self.read_place(*place, *first, crcs).await,
                 };
-                (piece.at, read)
+                (piece.at, *first, read)
             })
         });
         let mut bad = None;
-        for (at, result) in join_all(reads).await {
+        for (at, first, result) in join_all(reads).await {
             match result {
                 Ok(good) => {
                     good.data.copy_to(0, &mut buf[at * BLOCK_BYTES..][..good.data.len()]);
@@ -219,7 +219,8 @@ impl Core {
                     bad = bad.or(Some(Bad { block: at, is_final: false }));
                 }
                 Err(ReadError::Damaged { block }) => {
-                    bad = bad.or(Some(Bad { block: at + block, is_final: true }));
+                    // It counts from the start of the cluster.
+                    bad = bad.or(Some(Bad { block: at + block - first, is_final: true }));
                 }
                 Err(ReadError::Lost) => bad = bad.or(Some(Bad { block: at, is_final: true })),
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use array::{Array, BLOCK_BYTES, Level, OpenOptions, RingEnv};
 use block::testing::{Fault, Operation, Rule};
-use block::{BlockDevice, WriteFlags};
+use block::{BlockDevice, BlockError, WriteFlags};
 
 use crate::common::{Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
 
@@ -159,6 +159,63 @@ fn what_a_disk_missed_of_a_checkpoint_without_its_record_it_is_given() {
 }
 
 /// A volume goes, and `checkpoints` later its RAID set; another volume grows meanwhile.
+/// A disk was out, and when it is back another one is not there.
+#[test]
+fn what_a_disk_that_is_not_there_is_to_take_of_a_checkpoint_without_its_record_is_not_forgotten() {
+    run(async {
+        let mut refusals = 0;
+        for away in 1..5 {
+            let shelf = interrupted(Some(0)).await;
+            let open = |accept_missing| {
+                let mut members = shelf.members();
+                members.remove(away);
+                let options = OpenOptions { accept_missing, ..Default::default() };
+                Array::open(Arc::new(RingEnv), members, options)
+            };
+            if let Err(refusal) = open(false).await {
+                let text = format!("(missing: disk-{away}): add the missing disks, or accept");
+                assert!(refusal.to_string().contains(&text), "{refusal}");
+                refusals += 1;
+            }
+            let array = shelf.open().await;
+            all_online(&array).await;
+            holds_all(&array).await;
+            nothing_was_wrong(&array);
+            sound(&array).await;
+            drop(array);
+            open(true).await.expect("whatever that loses");
+        }
+        assert!(refusals > 0, "of two that have the same stripes");
+    });
+}
+
+#[test]
+fn a_disk_that_fails_while_a_checkpoint_without_its_record_is_done_again_gets_it_the_next_time() {
+    run(async {
+        let mut refusals = 0;
+        for fails in 1..5 {
+            let shelf = interrupted(Some(0)).await;
+            let fault = Fault::Fail(BlockError::Medium { at: 0 });
+            let rule = Rule::always(Operation::Write, fault).at(7 * MIB as u64..u64::MAX);
+            shelf.0[fails].inject(rule);
+            let options = OpenOptions::default();
+            let opened = Array::open(Arc::new(RingEnv), shelf.members(), options).await;
+            if let Err(refusal) = opened {
+                let text = format!("(missing: disk-{fails})");
+                assert!(refusal.to_string().contains(&text), "{refusal}");
+                refusals += 1;
+            }
+            shelf.0[fails].heal();
+            let array = shelf.open().await;
+            all_online(&array).await;
+            holds_all(&array).await;
+            nothing_was_wrong(&array);
+            sound(&array).await;
+        }
+        assert!(refusals > 0, "of two that have the same stripes");
+    });
+}
+
 async fn give_up_a_set(checkpoints: usize) {
     let shelf = Shelf::new(2, 32);
     let array = shelf.create(Level::Raid1).await;

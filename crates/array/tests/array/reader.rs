@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use array::Level;
 use array::api::DiskState;
-use block::testing::{Fault, Operation, Rule};
+use block::testing::{Fault, FaultyDisk, Operation, Rule};
 use block::{BlockDevice, BlockError, WriteFlags};
 use futures_util::future::{join, join_all};
 
@@ -18,6 +18,9 @@ const MIB: u64 = 1 << 20;
 
 /// Where data lies on the disks of a shelf.
 const DATA: Range<u64> = 8 * MIB..u64::MAX;
+
+/// All that is neither label nor journal, nor what checkpoints write beside the data.
+const CHUNKS: Range<u64> = 7 * MIB..31 * MIB;
 
 /// A checkpoint copies a cluster that a snapshot shares; a block of it is bad on one disk, and the
 /// disk with the other copy answers again some seconds later.
@@ -154,5 +157,163 @@ fn the_only_disk_with_a_checkpoint_is_not_declared_failed_before_another_has_one
         let array = shelf.open().await;
         let volume = array.device("v").unwrap();
         assert_eq!(read(&volume, 0, MIB as usize).await, bytes(MIB as usize, 2));
+    });
+}
+
+/// A disk is gone, and while a checkpoint changes stripes another one refuses writes for a moment.
+#[test]
+fn what_two_disks_did_not_take_of_a_checkpoint_waits_for_the_one_that_is_back_soon() {
+    run(async {
+        for hiccup in [1, 2] {
+            let shelf = Shelf::new(3, 32);
+            let array = shelf.create(Level::Raid5).await;
+            array.create_volume(spec("v", 8)).await.unwrap();
+            let volume = array.device("v").unwrap();
+            write(&volume, 0, &bytes(MIB as usize, 2)).await;
+            array.checkpoint().await.unwrap();
+            shelf.pull(0);
+            write(&volume, 0, &bytes(BLOCK, 3)).await;
+            array.checkpoint().await.unwrap();
+            for cluster in 0..16 {
+                write(&volume, cluster * CLUSTER, &bytes(BLOCK, 4)).await;
+            }
+            let bad = Fault::Fail(BlockError::Medium { at: 0 });
+            shelf.0[hiccup].inject(Rule::always(Operation::Write, bad).at(DATA));
+            let back = async {
+                ring::sleep(Duration::from_secs(2)).await;
+                shelf.0[hiccup].heal();
+            };
+            join(array.checkpoint(), back).await.0.unwrap();
+            let is_online = |array: &array::Array| array.disks()[hiccup].state == DiskState::Online;
+            until(&array, "back", is_online).await;
+            for cluster in 0..16 {
+                let mut wanted = bytes(MIB as usize, 2).split_off((cluster * CLUSTER) as usize);
+                wanted.truncate(CLUSTER as usize);
+                wanted[..BLOCK].copy_from_slice(&bytes(BLOCK, 4));
+                let found = read(&volume, cluster * CLUSTER, CLUSTER as usize).await;
+                assert!(found == wanted, "cluster {cluster} beside disk {hiccup}");
+            }
+            sound(&array).await;
+        }
+    });
+}
+
+/// All that a disk holds.
+async fn image(disk: &FaultyDisk) -> Vec<u8> {
+    let mut all = Vec::new();
+    for at in (0..disk.geometry().size_bytes()).step_by(MIB as usize) {
+        let mut piece = vec![0; MIB as usize];
+        disk.read(at, MIB as usize).await.expect("it is well").copy_to(0, &mut piece);
+        all.extend(piece);
+    }
+    all
+}
+
+/// What a drive may lose of a write that it says it has taken.
+#[derive(Clone, Copy, PartialEq)]
+enum Lost {
+    Data,
+    Parity,
+}
+
+impl Lost {
+    /// Whether a block that changed like this is it, when `old` became `new`.
+    fn is_at(self, (was, is): (&[u8], &[u8]), (old, new): (&[u8], &[u8])) -> bool {
+        let is_data = (was, is) == (old, new);
+        let differs = was.iter().zip(is).map(|(a, b)| a ^ b);
+        let is_parity = !is_data && differs.eq(old.iter().zip(new).map(|(a, b)| a ^ b));
+        if self == Self::Data { is_data } else { is_parity }
+    }
+}
+
+/// A scrub has looked up what it must find, a host changes a block, and a drive loses its part.
+fn scrub_beside_a_lost_write(level: Level, disks: usize, loses: Lost) {
+    run(async move {
+        const LEN: usize = 4 << 20;
+        const AT: usize = LEN - CLUSTER as usize;
+        let shelf = Shelf::new(disks, 32);
+        let array = shelf.create(level).await;
+        array.create_volume(spec("v", 8)).await.expect("there is space");
+        let volume = array.device("v").expect("it is there");
+        write(&volume, 0, &bytes(LEN, 1)).await;
+        array.checkpoint().await.expect("it works");
+        let (old, new) = (bytes(LEN, 1)[AT..][..BLOCK].to_vec(), bytes(BLOCK, 9));
+        let before = join_all(shelf.0.iter().map(|disk| image(disk))).await;
+        for disk in &shelf.0 {
+            disk.inject(Rule::always(Operation::Read, Fault::Hang).at(CHUNKS).times(12));
+        }
+        let scrub = array.scrub();
+        let beside = async {
+            let held = || shelf.0.iter().map(|disk| disk.held()).sum::<usize>();
+            until(&array, "under way", |_| held() >= 8).await;
+            shelf.0.iter().for_each(|disk| disk.heal());
+            write(&volume, AT as u64, &new).await;
+            array.checkpoint().await.expect("it works");
+            let mut lost = None;
+            for (disk, before) in shelf.0.iter().zip(&before) {
+                let after = image(disk).await;
+                let blocks = before.chunks(BLOCK).zip(after.chunks(BLOCK));
+                let mut blocks = blocks.enumerate().skip(CHUNKS.start as usize / BLOCK);
+                let found = blocks.find(|(_, change)| loses.is_at(*change, (&old, &new)));
+                lost = lost.or(found.map(|(at, (was, _))| (disk, at, was.to_vec())));
+            }
+            let (disk, at, was) = lost.expect("one that holds it");
+            disk.write((at * BLOCK) as u64, data(&was), WriteFlags::DURABLE)
+                .await
+                .expect("it is well");
+            shelf.0.iter().for_each(|disk| disk.release());
+        };
+        let report = join(scrub, beside).await.0.expect("it works");
+        assert_eq!(report.lost_blocks, 0, "{report:?}");
+        assert!(read(&volume, AT as u64, BLOCK).await == new);
+        sound(&array).await;
+        assert!(read(&volume, AT as u64, BLOCK).await == new);
+        let errors: Vec<u64> = array.disks().iter().map(|disk| disk.errors_read).collect();
+        let accused = errors.iter().filter(|errors| **errors > 0).count();
+        assert_eq!((errors.iter().sum::<u64>(), accused), (1, 1), "only the one that lost it");
+    });
+}
+
+#[test]
+fn a_scrub_gives_no_copy_back_what_it_held_before_a_write() {
+    scrub_beside_a_lost_write(Level::Raid1, 2, Lost::Data);
+}
+
+#[test]
+fn a_scrub_gives_no_column_back_what_it_held_before_a_write() {
+    scrub_beside_a_lost_write(Level::Raid5, 3, Lost::Data);
+}
+
+#[test]
+fn a_scrub_believes_no_parity_of_before_a_write() {
+    scrub_beside_a_lost_write(Level::Raid5, 3, Lost::Parity);
+}
+
+/// All copies of a block are bad, and a host reads only a part of its cluster.
+#[test]
+fn a_block_that_is_lost_is_named_by_its_place_in_the_volume() {
+    run(async {
+        let shelf = Shelf::new(2, 32);
+        let array = shelf.create(Level::Raid1).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        write(&volume, 0, &bytes(CLUSTER as usize, 1)).await;
+        write(&volume, CLUSTER, &bytes(CLUSTER as usize, 2)).await;
+        array.checkpoint().await.unwrap();
+        let wanted = bytes(CLUSTER as usize, 2)[5 * BLOCK..][..BLOCK].to_vec();
+        for disk in &shelf.0 {
+            let all = image(disk).await;
+            let blocks = all.chunks(BLOCK).enumerate().skip(CHUNKS.start as usize / BLOCK);
+            for (at, _) in blocks.filter(|(_, block)| *block == wanted) {
+                let zeroes = data(&[0; BLOCK]);
+                disk.write((at * BLOCK) as u64, zeroes, WriteFlags::DURABLE).await.unwrap();
+            }
+        }
+        let lost = CLUSTER + 5 * BLOCK as u64;
+        for (at, len) in [(0, 2 * CLUSTER), (CLUSTER, CLUSTER), (lost - 4096, 8192), (lost, 4096)] {
+            let read = volume.read(at, len as usize).await;
+            let Err(BlockError::Medium { at: named }) = read else { panic!("{at}: {read:?}") };
+            assert_eq!(named, lost, "of {len} bytes from {at}");
+        }
     });
 }

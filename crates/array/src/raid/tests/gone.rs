@@ -15,7 +15,7 @@ async fn two_out(is_taken: bool) -> (Rig, impl Fn(usize, usize) -> Option<u32>) 
     let update = rig.raid.plan_update(&rig.set, 1, &changes, &all).await.unwrap();
     rig.set.mark_stale(1, DiskId(failed as u16));
     if is_taken {
-        rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+        rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
     }
     rig.set.mark_stale(1, DiskId(rig.place(1, 1, 0).0 as u16));
     rig.set.set_replacement(failed, Seat { disk: DiskId(3), chunk: 1 }).unwrap();
@@ -64,10 +64,10 @@ fn what_was_cut_off_is_done_again_on_all_who_are_there() {
         for strip in [0, 2] {
             rig.set.mark_stale(1, DiskId(rig.place(1, strip, 0).0 as u16));
         }
-        assert_eq!(rig.raid.apply(&rig.set, &update, FLAGS).await, Err(WriteError::Lost));
+        assert_eq!(rig.raid.apply(&rig.set, &update, FLAGS, &[]).await, Err(WriteError::Lost));
         let slot = rig.set.shape().slot(1, 0);
         assert!(rig.read(slot, 4, &cluster(10)[4..5]).await.is_ok(), "nothing was written");
-        assert_eq!(rig.raid.apply_again(&rig.set, &update, FLAGS).await, Err(WriteError::Lost));
+        assert_eq!(rig.raid.apply_again(&rig.set, &update, FLAGS).await, Err(WriteError::Half));
         let new = crcs(slot, 4, &[4711])[0];
         let known = |column: usize, row: usize| {
             if (column, row) == (0, 4) { Some(new) } else { all(column, row) }
@@ -99,7 +99,7 @@ fn what_does_not_agree_with_parities_that_missed_something_is_not_accused() {
         let update = rig.raid.plan_update(&rig.set, 1, &changes, &all).await.unwrap();
         let parities = [2, 3].map(|strip| rig.place(1, strip, 0).0);
         parities.iter().for_each(|disk| drop(rig.raid.disks().remove(DiskId(*disk as u16))));
-        rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+        rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
         parities.iter().for_each(|disk| rig.bring_back(*disk));
         let (failed, _) = rig.place(1, 0, 0);
         rig.raid.disks().remove(DiskId(failed as u16));
@@ -162,7 +162,7 @@ fn a_parity_made_anew_keeps_what_only_the_newest_contents_give() {
             let old = rig.known(1, 10);
             let changes = [change(0, 4, &[4711])];
             let update = rig.raid.plan_update(&rig.set, 1, &changes, &old).await.unwrap();
-            rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+            rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
             // The disk of column 1, and of one of two parities.
             let strips = if level == Level::Raid6 { vec![1, 3] } else { vec![1] };
             for strip in strips {
@@ -172,8 +172,66 @@ fn a_parity_made_anew_keeps_what_only_the_newest_contents_give() {
             let planned = rig.raid.plan_update(&rig.set, 1, &changes, &old).await;
             assert_eq!(planned.unwrap_err(), ReadError::Damaged { block: 4 }, "{level}");
             let update = rig.raid.plan_anew(&rig.set, 1, &changes, 0b11, &old).await.unwrap();
-            rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+            rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
             rig.expect(1, 1, &cluster(11)).await;
+        }
+    });
+}
+
+/// A column joins a stripe of which one disk is out, and its own disk refuses it.
+#[test]
+fn a_parity_that_covers_a_column_which_its_disk_refused_says_so() {
+    on_a_core(async {
+        let rig = Rig::new(Some(Level::Raid5), 5);
+        rig.fill(1, &[0, 1], 10).await;
+        let (out, joins) = (rig.place(1, 1, 0).0, rig.place(1, 2, 0).0);
+        let changes = [change(2, 0, &cluster(77))];
+        let update = rig.raid.plan_update(&rig.set, 1, &changes, NO_CRCS).await.unwrap();
+        rig.raid.disks().remove(DiskId(out as u16));
+        rig.lose(&[joins]);
+        assert_eq!(rig.raid.apply(&rig.set, &update, FLAGS, &[]).await, Err(WriteError::Half));
+        assert_eq!(rig.set.written(1), 0b111, "as its parity is");
+        rig.bring_back(out);
+        rig.bring_back(joins);
+        let known = rig.known(1, 10);
+        let all = |column: usize, row: usize| (column < 2).then(|| known(column, row))?;
+        let proof = Proof { crcs: &all, is_sure: true, ..Proof::NOTHING };
+        rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+        assert_eq!(rig.set.stale(1), 0);
+        rig.raid.disks().remove(DiskId(out as u16));
+        let slot = rig.set.shape().slot(1, 1);
+        assert!(rig.read(slot, 0, &cluster(11)).await.is_ok(), "the other columns are covered");
+        rig.bring_back(out);
+        let scrubbed = rig.raid.scrub_stripe(&rig.set, 1, contents(&all)).await.unwrap();
+        assert_eq!((scrubbed.bad, scrubbed.repaired), (0, 0), "{scrubbed:?}");
+    });
+}
+
+/// Of an update of a stripe of which one disk is out another one refuses its part, and is back soon.
+#[test]
+fn a_member_that_takes_all_of_an_update_at_last_lacks_nothing_if_it_lacked_nothing_before() {
+    on_a_core(async {
+        for lacked_before in [false, true] {
+            let rig = Rig::new(Some(Level::Raid5), 3);
+            rig.fill(1, &[0, 1], 10).await;
+            let all = rig.known(1, 10);
+            let (out, refuses) = (rig.place(1, 1, 0).0, rig.place(1, 0, 0).0);
+            let changes = [change(0, 4, &[4711])];
+            let update = rig.raid.plan_update(&rig.set, 1, &changes, &all).await.unwrap();
+            rig.raid.disks().remove(DiskId(out as u16));
+            rig.set.mark_stale(1, DiskId(out as u16));
+            let sound = rig.set.sound_seats(1);
+            rig.lose(&[refuses]);
+            assert_eq!(rig.raid.apply(&rig.set, &update, FLAGS, &[]).await, Err(WriteError::Half));
+            let is_gone = |_| false;
+            assert!(!rig.raid.can_redo(&rig.set, &update, &is_gone), "it waits for its disk");
+            rig.bring_back(refuses);
+            assert!(rig.raid.can_redo(&rig.set, &update, &is_gone));
+            let sound = if lacked_before { &[][..] } else { &sound };
+            let done = rig.raid.apply(&rig.set, &update, FLAGS, sound).await;
+            assert_eq!(done.is_ok(), !lacked_before);
+            let read = rig.read(rig.set.shape().slot(1, 1), 0, &cluster(11)).await;
+            assert_eq!(read.is_ok(), !lacked_before, "out of the others");
         }
     });
 }

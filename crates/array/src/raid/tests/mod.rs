@@ -220,7 +220,7 @@ impl Rig {
 
 /// What a scrub is told when nothing else lives in the stripe.
 fn contents(crcs: Crcs<'_>) -> Contents<'_> {
-    Contents { crcs, is_taken: &|_| false }
+    Contents { crcs, is_taken: &|_| false, is_current: &|| true }
 }
 
 /// All choices of at most `max` of `count` things.

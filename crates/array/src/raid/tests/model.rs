@@ -166,7 +166,7 @@ impl History {
                 }
                 update => update.unwrap(),
             };
-            raid.apply(set, &update, FLAGS).await.unwrap();
+            raid.apply(set, &update, FLAGS, &[]).await.unwrap();
             if is_new {
                 let shape = set.shape();
                 self.rotten.retain(|(of, m)| *of != stripe || shape.strip_of(stripe, *m) != column);

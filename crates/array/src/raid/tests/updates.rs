@@ -52,12 +52,12 @@ fn a_torn_update_is_repaired_by_doing_it_again_with_any_disks_gone() {
                         redo::encode(&array, 8, 1, std::slice::from_ref(&update)).unwrap().freeze();
                     let record = rig.set.record();
                     rig.fuse.cut_after(writes);
-                    let _ = rig.raid.apply(&rig.set, &update, FLAGS).await;
+                    let _ = rig.raid.apply(&rig.set, &update, FLAGS, &[]).await;
                     let is_cut = rig.fuse.is_blown();
                     let rig = rig.restarted(record);
                     rig.lose(&away);
                     let wave = redo::decode(&array, &wave).unwrap();
-                    rig.raid.apply(&rig.set, &wave.updates[0], FLAGS).await.unwrap();
+                    rig.raid.apply(&rig.set, &wave.updates[0], FLAGS, &[]).await.unwrap();
                     let tag = format!("{level:?} of {members}, cut at {writes}, {away:?} away");
                     expect_all(&rig, &after, &tag).await;
                     if !is_cut {
@@ -82,7 +82,7 @@ fn a_disk_that_dies_inside_an_update_costs_nothing() {
                     rig.fill(1, &old, 1).await;
                     let update = rig.plan(1, &changes).await;
                     rig.fuse.kill_after(writes, &rig.disks[victim]);
-                    rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+                    rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
                     let is_over = !rig.fuse.is_blown();
                     rig.lose(&[victim]);
                     let tag = format!("{level:?} of {members}, {victim} died at {writes}");
@@ -114,7 +114,7 @@ fn updates_with_disks_away_reach_them_when_they_are_back() {
                 rig.fill(1, &old, 1).await;
                 rig.lose(&away);
                 let update = rig.plan(1, &changes).await;
-                rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+                rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
                 let tag = format!("{level:?} of {members}, {away:?} away");
                 expect_all(&rig, &after, &tag).await;
                 away.iter().for_each(|disk| rig.bring_back(*disk));
@@ -163,7 +163,7 @@ fn a_silent_error_elsewhere_is_not_made_final_by_an_update() {
             rig.fill(1, &(0..columns).collect::<Vec<_>>(), 1).await;
             rig.corrupt(1, columns - 1, 4);
             let update = rig.plan(1, &[change(0, 3, &[500, 501])]).await;
-            rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+            rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
             rig.expect(1, columns - 1, &cluster(columns as u64)).await;
         }
     });
@@ -181,7 +181,7 @@ fn a_damaged_block_that_changes_does_not_damage_the_parity() {
                 |column: usize, row: usize| (column == 0).then(|| rig.known(1, 1)(0, row))?;
             let changes = [change(0, 3, &[500])];
             let update = rig.raid.plan_update(&rig.set, 1, &changes, &known).await.unwrap();
-            rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+            rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
             for away in choices(members.into(), level.unwrap().losses_max()) {
                 rig.lose(&away);
                 for column in 1..columns {
@@ -205,7 +205,7 @@ fn a_part_of_a_new_column_leaves_zeroes_around_it_also_in_an_empty_stripe() {
                 rig.fill(1, &old, 1).await;
             }
             let update = rig.plan(1, &[change(1, 6, &[321])]).await;
-            rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+            rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
             assert_eq!(rig.set.written(1), if old.is_empty() { 0b10 } else { 0b11 });
             let slot = rig.set.shape().slot(1, 1);
             let zero = |row| block_checksum(SET, slot, row, &[0; BLOCK_BYTES]);
@@ -231,7 +231,7 @@ fn a_degraded_read_never_sees_an_update_half_way() {
         // The parity is written at once, the data later: a reader would compute nonsense.
         let (data_disk, _) = rig.place(1, 0, 0);
         rig.disks[data_disk].slow_down();
-        let mut apply = Box::pin(rig.raid.apply(&rig.set, &update, FLAGS));
+        let mut apply = Box::pin(rig.raid.apply(&rig.set, &update, FLAGS, &[]));
         let slot = rig.set.shape().slot(1, 1);
         let mut read = Box::pin(rig.read(slot, 0, &[200, 201]));
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
@@ -271,7 +271,7 @@ fn rot_in_a_freed_column_does_not_get_into_the_parity() {
                 };
                 let update = rig.raid.plan_anew(&rig.set, 1, &changes, live, &known).await.unwrap();
                 assert_eq!(update.written, live);
-                rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+                rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
                 assert_eq!(rig.set.written(1), live, "the parity covers nothing else");
                 for away in choices(members.into(), level.unwrap().losses_max()) {
                     rig.lose(&away);
@@ -306,7 +306,7 @@ fn rot_in_a_parity_does_not_follow_it_to_another_disk() {
                 assert_eq!(plan.unwrap_err(), ReadError::Unproved, "{level:?} strip {strip}");
                 let live = rig.set.written(1);
                 let update = rig.raid.plan_anew(&rig.set, 1, &changes, live, &known).await.unwrap();
-                rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+                rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
                 rig.lose(&[member]);
                 for away in 0..shape.columns() {
                     let (disk, _) = rig.place(1, away, 0);
@@ -329,7 +329,7 @@ fn a_freed_column_without_rot_is_used_again_at_the_price_of_a_look() {
         rig.fill(1, &[0, 1, 2, 3], 1).await;
         let changes = [change(1, 0, &cluster(70))];
         let update = rig.raid.plan_update(&rig.set, 1, &changes, NO_CRCS).await.unwrap();
-        rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+        rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
         assert_eq!(update.written, 0b1111);
         // With one disk gone the other parity still tells; with two nothing does.
         for (gone, is_told) in [(1, true), (2, false)] {

@@ -83,7 +83,7 @@ fn what_a_disk_missed_does_not_come_back_from_it() {
                 rig.raid.disks().remove(DiskId(away as u16));
                 if has_parity {
                     let update = rig.raid.plan_update(&rig.set, 1, &newest, &old).await.unwrap();
-                    rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+                    rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
                 } else {
                     let slot = rig.set.shape().slot(1, 0);
                     rig.raid.write_slot(&rig.set, slot, 4, blocks(&[4711]), FLAGS).await.unwrap();
@@ -492,7 +492,7 @@ fn a_parity_that_rotted_does_not_follow_to_the_disk_that_replaces_its_own() {
                 seeds[row] = 4711 + row as u64;
                 let changes = [change(0, row, &seeds[row..=row])];
                 let update = rig.raid.plan_update(&rig.set, 1, &changes, &own).await.unwrap();
-                rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+                rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
             }
             for stripe in [0, 2, 3] {
                 rig.raid.refresh_stripe(&rig.set, stripe, Proof::NOTHING).await.unwrap();
@@ -540,7 +540,8 @@ fn a_scrub_of_rot_in_freed_columns_accuses_nobody() {
         let all = rig.known(1, 10);
         let known = |column: usize, row: usize| (column != 1).then(|| all(column, row))?;
         (0..CLUSTER_BLOCKS).for_each(|row| _ = rig.corrupt(1, 1, row));
-        let taken = Contents { crcs: &known, is_taken: &|column| column == 1 };
+        let taken =
+            Contents { crcs: &known, is_taken: &|column| column == 1, is_current: &|| true };
         let found = rig.raid.scrub_stripe(&rig.set, 1, taken).await.unwrap();
         assert_eq!(found.bad, 0, "it came there a moment ago: nothing is known of it");
         let found = rig.raid.scrub_stripe(&rig.set, 1, contents(&known)).await.unwrap();
@@ -565,7 +566,7 @@ fn a_rebuild_beside_a_checkpoint_loses_no_block_of_others() {
             let all = rig.known(1, 10);
             let changes = [change(1, 4, &[4711])];
             let update = rig.raid.plan_update(&rig.set, 1, &changes, &all).await.unwrap();
-            rig.raid.apply(&rig.set, &update, FLAGS).await.unwrap();
+            rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
             let proof = Proof { crcs: &all, is_sure: true, ..Proof::NOTHING };
             let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
             assert_eq!((done.left, done.unproved), (0, vec![]), "{level}");
