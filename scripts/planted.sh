@@ -15,6 +15,7 @@ OldProof       --test=array reader::a_scrub
 DropRedo       --test=array reader::what_two_disks
 DropRedo       --test=array crashes::what_a_disk_that_is_not_there
 DropRedo       --test=array crashes::a_disk_that_fails_while_a_checkpoint
+BlindReuse     --lib        raid::tests::upkeep::a_parity_that_rotted_does_not_follow_to_a_disk
 KeepRedone     --test=array crashes::what_a_checkpoint_without_its_record_put_where_others
 TrimKept       --test=array kept::an_array_whose_journal_a_lost_volume_fills
 ForgetChanged  --test=array crashes::what_a_checkpoint_without_its_record_put_in_place_is_known_beside

@@ -167,11 +167,28 @@ impl Raid {
         if !self.survives(set, stripe, update.written, &coverage) {
             return Err(WriteError::Lost);
         }
+        let unproved = self.unproved_replacement(set, stripe);
         let done = self.put_anyway(set, (stripe, update.written), puts, flags, sound).await;
+        if let Some(disk) = unproved {
+            set.mark_stale(stripe, disk);
+        }
         if matches!(done, Ok(()) | Err(WriteError::Half)) {
             set.set_written(stripe, update.written);
         }
         done
+    }
+
+    /// The disk of a replacement that lacks a parity which its member still has. An update that was planned
+    /// before it was there has proved nothing of the old parity, and the new one has its rot.
+    fn unproved_replacement(&self, set: &Set, stripe: u32) -> Option<DiskId> {
+        let new = set.replacement()?.seat;
+        let holders = (set.shape().columns()..set.shape().strips())
+            .map(|strip| set.holders(stripe, strip))
+            .find(|holders| holders.iter().any(|holder| holder.seat == new && holder.is_stale))?;
+        let is_there = |disk| self.disks().get(disk).is_some_and(|disk| disk.is_readable());
+        let mut others = holders.iter().filter(|holder| holder.seat != new && !holder.is_stale);
+        let is_held = others.any(|holder| is_there(holder.seat.disk));
+        (is_held && !is(Mutant::BlindReuse)).then_some(new.disk)
     }
 
     /// Does an update again that was cut off. Whoever is there gets it, also where more is missing than

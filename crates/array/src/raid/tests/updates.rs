@@ -307,6 +307,13 @@ fn rot_in_a_parity_does_not_follow_it_to_another_disk() {
                 let live = rig.set.written(1);
                 let update = rig.raid.plan_anew(&rig.set, 1, &changes, live, &known).await.unwrap();
                 rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
+                let new = crcs(shape.slot(1, 0), 0, &cluster(70));
+                let now = |column: usize, row: usize| match column {
+                    0 => Some(new[row]),
+                    _ => known(column, row),
+                };
+                let proof = Proof { crcs: &now, is_sure: true, ..Proof::NOTHING };
+                rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
                 rig.lose(&[member]);
                 for away in 0..shape.columns() {
                     let (disk, _) = rig.place(1, away, 0);
