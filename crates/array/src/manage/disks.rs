@@ -42,19 +42,21 @@ impl Array {
         }
     }
 
-    /// Declares a disk failed: its data is restored on others at once, and it is not used again.
+    /// Declares a disk failed: its data is restored on others at once, and it is not used again. With
+    /// `accepts_loss` also when nobody else has some of its data, which is lost then.
     ///
     /// # Errors
     /// [`ArrayError::NoSuchDisk`]; [`ArrayError::DiskNeeded`] when data would be lost.
-    pub async fn fail_disk(&self, disk: &str) -> Result<(), ArrayError> {
+    pub async fn fail_disk(&self, disk: &str, accepts_loss: bool) -> Result<(), ArrayError> {
         let _turn = self.core.disk_commands.take().await;
         let id = self.core.disk_by_name(disk)?;
-        self.core.check_expendable(id, disk)?;
+        let check = || if accepts_loss { Ok(()) } else { self.core.check_expendable(id, disk) };
+        check()?;
         let label = self.core.lock().label.clone();
         if self.core.is_needed_for_checkpoints(&label, id) {
             // Others are about to hold them: the next one brings them there.
             self.core.checkpointed().await?;
-            self.core.check_expendable(id, disk)?;
+            check()?;
         }
         self.core.declare_failed(id).await
     }
@@ -239,7 +241,7 @@ impl Core {
             Some(_) => Err(ArrayError::DiskNeeded {
                 disk: name.to_owned(),
                 reason: "data on it has no other copy now: retire it instead, or wait until the \
-                         array is whole"
+                         array is whole; if it is gone for good, accept that what only it has is lost"
                     .into(),
             }),
         }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use array::api::{DiskState, VolumeSpec, VolumeState};
 use array::{Array, ArrayError, Level, OpenOptions, RingEnv};
 use block::testing::{Fault, Operation, Rule};
-use block::{BlockDevice, WriteFlags};
+use block::{BlockDevice, BlockError, WriteFlags};
 
-use crate::common::{Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
+use crate::common::{Hasty, Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
 
 const MIB: usize = 1 << 20;
 
@@ -200,5 +200,67 @@ fn an_array_whose_journal_disk_is_gone_opens_when_that_is_accepted() {
         let volume = array.device("v").unwrap();
         assert_eq!(read(&volume, 0, 4096).await, bytes(4096, 2));
         sound(&array).await;
+    });
+}
+
+/// A disk is gone, and another one refuses writes for so long that a checkpoint gives up on it.
+#[test]
+fn a_disk_that_is_gone_is_given_up_beside_one_that_lacks_something_when_that_is_accepted() {
+    run(async {
+        for hiccup in [1, 2] {
+            let shelf = Shelf::new(4, 32);
+            let three = Shelf(shelf.0[..3].to_vec());
+            let array = three.create_in(Arc::new(Hasty), Level::Raid5).await;
+            array.create_volume(spec("v", 8)).await.unwrap();
+            let volume = array.device("v").unwrap();
+            write(&volume, 0, &bytes(MIB, 2)).await;
+            array.checkpoint().await.unwrap();
+            shelf.pull(0);
+            write(&volume, 0, &bytes(4096, 3)).await;
+            array.checkpoint().await.unwrap();
+            for cluster in 0..16 {
+                write(&volume, cluster << 16, &bytes(4096, 4)).await;
+            }
+            let bad = Fault::Fail(BlockError::Medium { at: 0 });
+            let rule = Rule::always(Operation::Write, bad).at(7 * MIB as u64..u64::MAX);
+            shelf.0[hiccup].inject(rule);
+            array.checkpoint().await.unwrap();
+            assert_eq!(array.volume("v").unwrap().state, VolumeState::Lost);
+            shelf.0[hiccup].heal();
+            let is_back = |array: &Array| array.disks()[hiccup].state == DiskState::Resyncing;
+            until(&array, "back", is_back).await;
+            let refusal = array.fail_disk("disk-0", false).await.unwrap_err().to_string();
+            assert!(refusal.contains("accept that what only it has is lost"), "{refusal}");
+            array.fail_disk("disk-0", true).await.unwrap();
+            let is_back = |array: &Array| {
+                array.volume("v").is_ok_and(|volume| volume.state != VolumeState::Lost)
+            };
+            until(&array, "served", is_back).await;
+            // What was answered last the journal has; the rest is there, or gives an error.
+            for cluster in 0..16u64 {
+                assert!(read(&volume, cluster << 16, 4096).await == bytes(4096, 4), "{cluster}");
+                for block in 1..16 {
+                    let at = (cluster << 16) + (block << 12);
+                    match volume.read(at, 4096).await {
+                        Ok(_) => {
+                            let wanted = &bytes(MIB, 2)[at as usize..][..4096];
+                            assert!(read(&volume, at, 4096).await == wanted, "byte {at}");
+                        }
+                        Err(error) => assert!(matches!(error, BlockError::Medium { .. })),
+                    }
+                }
+            }
+            let added = shelf.members().remove(3);
+            array.add_disk(added).await.unwrap();
+            until(&array, "whole", |array| {
+                let mut disks = array.disks().into_iter();
+                disks.all(|disk| disk.state == DiskState::Online) && array.jobs().is_empty()
+            })
+            .await;
+            write(&volume, 0, &bytes(MIB, 5)).await;
+            array.checkpoint().await.unwrap();
+            shelf.pull(hiccup);
+            assert!(read(&volume, 0, MIB).await == bytes(MIB, 5));
+        }
     });
 }

@@ -1,9 +1,10 @@
 //! Arrays to try things on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use array::api::{Cache, DiskState, VolumeSpec};
-use array::{Array, CreateOptions, Level, Member, OpenOptions, RingEnv};
+use array::{Array, CreateOptions, Env, Level, Member, OpenOptions, RingEnv, Task};
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
 use block::{BlockDevice, BlockError, RamDisk, WriteFlags};
 use ring::{Buf, Data};
@@ -35,8 +36,12 @@ impl Shelf {
     }
 
     pub(crate) async fn create(&self, level: Level) -> Array {
+        self.create_in(Arc::new(RingEnv), level).await
+    }
+
+    pub(crate) async fn create_in(&self, env: Arc<dyn Env>, level: Level) -> Array {
         let options = CreateOptions { level, chunk_bytes: Some(1 << 20), ..Default::default() };
-        let made = Array::create(Arc::new(RingEnv), self.members(), options).await;
+        let made = Array::create(env, self.members(), options).await;
         made.expect("an array of blank disks")
     }
 
@@ -70,6 +75,34 @@ impl Shelf {
     pub(crate) async fn open(&self) -> Array {
         let opened = Array::open(Arc::new(RingEnv), self.members(), OpenOptions::default()).await;
         opened.expect("the array is whole")
+    }
+}
+
+/// A world in which a minute is two seconds.
+#[derive(Debug)]
+pub(crate) struct Hasty;
+
+const HASTE: u32 = 30;
+
+impl Env for Hasty {
+    fn now(&self) -> Duration {
+        RingEnv.now() * HASTE
+    }
+
+    fn unix_seconds(&self) -> u64 {
+        RingEnv.unix_seconds()
+    }
+
+    fn sleep(&self, time: Duration) -> Task {
+        RingEnv.sleep(time / HASTE)
+    }
+
+    fn spawn(&self, task: Task) {
+        RingEnv.spawn(task);
+    }
+
+    fn random(&self) -> u64 {
+        RingEnv.random()
     }
 }
 
@@ -118,7 +151,7 @@ pub(crate) async fn until(array: &Array, what: &str, mut is_so: impl FnMut(&Arra
         if is_so(array) {
             return;
         }
-        ring::sleep(std::time::Duration::from_millis(5)).await;
+        ring::sleep(Duration::from_millis(5)).await;
     }
     panic!("waited for long: {what}: {:?} {:?} {:?}", array.disks(), array.jobs(), array.events(0));
 }

@@ -100,7 +100,7 @@ fn what_was_written_without_a_failed_disk_goes_to_the_one_in_its_place() {
         array.create_volume(spec("v", 24)).await.unwrap();
         let volume = array.device("v").unwrap();
         write(&volume, 0, &bytes(MIB, 1)).await;
-        array.fail_disk("disk-1").await.unwrap();
+        array.fail_disk("disk-1", false).await.unwrap();
         write(&volume, 0, &bytes(16 * MIB, 2)).await;
         array.checkpoint().await.unwrap();
         array.add_disk(shelf.members().remove(2)).await.unwrap();

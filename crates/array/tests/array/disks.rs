@@ -68,7 +68,7 @@ fn a_failed_disk_is_rebuilt_on_the_others() {
             let volume = array.device("v").unwrap();
             let one = bytes(8 * MIB, 1);
             write(&volume, 0, &one).await;
-            array.fail_disk("disk-1").await.unwrap();
+            array.fail_disk("disk-1", false).await.unwrap();
             let later = bytes(MIB, 9);
             write(&volume, 9 * MIB as u64, &later).await;
             until(&array, "the disk has left", |array| array.disks().len() == 5).await;
@@ -303,7 +303,7 @@ fn blocks_are_healed_while_a_rebuild_runs() {
             let slow = Rule::always(Operation::Write, Fault::Delay(Duration::from_secs(3)));
             disk.inject(slow.at(CHUNKS_AT..63 << 20));
         }
-        array.fail_disk("disk-5").await.unwrap();
+        array.fail_disk("disk-5", false).await.unwrap();
         let rebuilds = |array: &Array| array.jobs().iter().any(|job| job.kind == JobKind::Rebuild);
         until(&array, "the rebuild runs", rebuilds).await;
         for at in (0..32 * MIB).step_by(64 << 10) {

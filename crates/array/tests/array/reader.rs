@@ -151,7 +151,7 @@ fn the_only_disk_with_a_checkpoint_is_not_declared_failed_before_another_has_one
             shelf.0[1].heal();
             shelf.0[1].release();
         };
-        join(array.fail_disk("disk-0"), released).await.0.expect("there is another now");
+        join(array.fail_disk("disk-0", false), released).await.0.expect("there is another now");
         array.checkpoint().await.expect("the array has not stopped");
         drop((volume, array));
         let array = shelf.open().await;

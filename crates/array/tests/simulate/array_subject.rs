@@ -189,7 +189,7 @@ impl Subject for ArraySubject {
     }
 
     async fn fail_disk(&self, name: &str) -> Answer<()> {
-        self.0.fail_disk(name).await.map_err(refusal)
+        self.0.fail_disk(name, false).await.map_err(refusal)
     }
 
     async fn retire_disk(&self, name: &str) -> Answer<()> {

@@ -76,11 +76,18 @@ pub(crate) enum DiskCommand {
     },
 
     /// Treat a disk as failed; its data is restored on the others.
-    #[command(after_long_help = "Examples:\n  drystone disk fail /dev/sdc")]
+    #[command(
+        after_long_help = "Examples:\n  drystone disk fail /dev/sdc\n  drystone disk fail 3 --accept-loss"
+    )]
     Fail {
         /// Its number, its path, or the last part of that.
         #[arg(value_name = "DISK")]
         disk: String,
+
+        /// Also when nobody else has some of its data: that is lost then, and gives read errors.
+        /// For a disk that is gone for good, beside another one that lacks something.
+        #[arg(long)]
+        accept_loss: bool,
 
         /// Whether to ask.
         #[command(flatten)]

@@ -83,7 +83,11 @@ pub(crate) enum DiskRequest {
     /// Put a new disk in the place of an old one → all.
     Replace { disk: String, by: String },
     /// Treat it as failed.
-    Fail { disk: String },
+    Fail {
+        disk: String,
+        #[serde(default)]
+        accept_loss: bool,
+    },
     /// Move its data elsewhere, then let it go.
     Retire { disk: String },
     /// Let it stay after all → all.

@@ -37,10 +37,11 @@ fn carry_out(desk: &Desk, command: DiskCommand) -> anyhow::Result<()> {
             let disks = change(DiskRequest::Replace { disk, by: written(&by) })?;
             moved(desk, &done, disks, follow.no_wait)?
         }
-        DiskCommand::Fail { disk, confirm: asked } => {
+        DiskCommand::Fail { disk, accept_loss, confirm: asked } => {
             let name = there(desk, &disk)?;
-            confirm(&asked, &format!("Never use disk '{name}' again?"))?;
-            change(DiskRequest::Fail { disk })?
+            let price = if accept_loss { ", and give up what nobody else has" } else { "" };
+            confirm(&asked, &format!("Never use disk '{name}' again{price}?"))?;
+            change(DiskRequest::Fail { disk, accept_loss })?
         }
         DiskCommand::Clear { disk } => change(DiskRequest::Clear { disk })?,
         DiskCommand::Retire { disk, cancel: true, .. } => {

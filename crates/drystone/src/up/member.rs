@@ -92,8 +92,8 @@ impl Member {
                 let old = self.find_disk(&disk)?;
                 self.join(&by, |member| self.array.replace_disk(&old.name, member)).await?;
             }
-            DiskRequest::Fail { disk } => {
-                self.array.fail_disk(&self.find_disk(&disk)?.name).await?;
+            DiskRequest::Fail { disk, accept_loss } => {
+                self.array.fail_disk(&self.find_disk(&disk)?.name, accept_loss).await?;
                 self.settle().await;
             }
             DiskRequest::Retire { disk } => {
