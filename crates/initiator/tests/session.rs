@@ -247,6 +247,33 @@ fn a_silent_target_is_noticed() {
     });
 }
 
+/// Writes that wait in the host's own socket when their session ends must not leave it when the
+/// network is whole again: they would come back over newer ones.
+#[test]
+fn a_lost_session_throws_its_queue_away() {
+    let server = serve(config(ram(16)));
+    let proxy = Proxy::to(server.portals()[0]);
+    on_core(async move {
+        let session = Session::open(&address(proxy.address), session_options()).await.unwrap();
+        settle(&session).await;
+        proxy.freeze();
+        let before = proxy.carried_bytes();
+        let mebibyte = data(&vec![1; 1 << 20]);
+        for n in 0..8 {
+            let mut cdb = write_10(0, 0);
+            (cdb[4], cdb[7]) = (n * 8, 8); // 2048 blocks each
+            drop(session.execute(request(cdb, Transfer::Out(mebibyte.clone()))));
+        }
+        while session.losses() == 0 {
+            session.changed().await;
+        }
+        proxy.open();
+        ring::sleep(Duration::from_millis(300)).await;
+        let left = proxy.carried_bytes() - before;
+        assert!(left < 512 << 10, "{left} bytes of the lost session reached the target");
+    });
+}
+
 #[test]
 fn a_target_that_talks_nonsense_is_left() {
     let server = serve(config(ram(1)));

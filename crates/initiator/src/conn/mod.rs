@@ -38,6 +38,9 @@ pub(crate) enum Ending {
     /// handed over to this one, so all go (RFC 7143 7.1.4.4).
     #[error("another connection of the session ended")]
     Sibling,
+    /// Nobody holds the session any more, and there was no logout.
+    #[error("the session was given up")]
+    Abandoned,
     /// The target says that it drops us (RFC 7143 11.9.1).
     #[error("the target drops the session")]
     Dropped,
@@ -109,9 +112,14 @@ impl Connection {
         if self.is_ending() {
             return;
         }
-        *self.ending.borrow_mut() = Some(why.into());
-        // It fails when the peer has closed already, which is what is wanted.
-        drop(self.stream.shutdown());
+        let why = why.into();
+        // Both fail when the peer has closed already, which is what is wanted.
+        match why {
+            // The target has read all there was: it said so.
+            Ending::LoggedOut => drop(self.stream.shutdown()),
+            _ => drop(self.stream.abort()),
+        }
+        *self.ending.borrow_mut() = Some(why);
         self.ended.notify();
         self.out_bell.notify();
         self.pong.notify();

@@ -10,17 +10,26 @@ use ring::Stream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect as start, socket_with};
 
-/// The first of the portal's addresses that answers within `timeout`. From the address `local` of
-/// this host if one is given, else from the one that the kernel chooses.
+use crate::options::SessionOptions;
+
+/// The first of the portal's addresses that answers within the time that `options` give. From the
+/// address of this host that they name, if they do, else from the one that the kernel chooses.
+///
+/// However it ends, a crash of this process included, what the kernel has not sent by then is thrown
+/// away (decision 0013): a write that it sends once the network is whole again would come back over
+/// newer ones.
 pub(super) async fn connect(
     portal: &PortalAddress,
-    local: Option<IpAddr>,
-    timeout: Duration,
+    options: &SessionOptions,
 ) -> io::Result<Stream> {
     let endpoint = (portal.host.clone(), portal.port);
+    let (local, timeout) = (options.local, options.connect_timeout);
     let socket = ring::blocking(move || connect_blocking(&endpoint, local, timeout)).await?;
     let stream = Stream::from_fd(socket.into());
     stream.set_nodelay(true)?;
+    stream.set_abortive(true)?;
+    // What nobody acknowledges ends the connection even if this process has no time to look.
+    stream.set_user_timeout(options.nop_interval + options.nop_timeout)?;
     Ok(stream)
 }
 

@@ -202,7 +202,7 @@ async fn attempt(
     options: &SessionOptions,
 ) -> Result<Attempt, LoginError> {
     let refused = |source| LoginError::Refused { portal: show(portal), source };
-    let stream = connect::connect(portal, options.local, options.connect_timeout)
+    let stream = connect::connect(portal, options)
         .await
         .map_err(|source| LoginError::Connect { portal: show(portal), source })?;
     let mut login = InitiatorLogin::new(InitiatorConfig {

@@ -236,6 +236,8 @@ pub(super) async fn leave(conn: Rc<Connection>, time: Duration) {
     };
     conn.push(&request.to_bhs(), Data::default());
     let limit = session.options.abort_timeout;
-    ring::timeout(limit, conn.logout.wait()).await;
-    conn.end(Ending::LoggedOut);
+    match ring::timeout(limit, conn.logout.wait()).await {
+        Some(()) => conn.end(Ending::LoggedOut),
+        None => conn.end(Ending::Stalled("did not answer a logout")),
+    }
 }

@@ -299,7 +299,9 @@ impl Inner {
     fn close(&self) {
         let before = self.state.replace(State::Closed);
         if let State::Up(conns) = before {
-            conns.iter().for_each(|conn| conn.end(Ending::LoggedOut));
+            conns.iter().for_each(|conn| conn.end(Ending::Abandoned));
+            // What was sent may yet be done, as after any loss.
+            self.losses.set(self.losses.get() + 1);
         }
         self.fail_all();
         self.changed.notify();

@@ -2,13 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 const OPEN: u8 = 0;
 const CUT: u8 = 1;
+/// What a connection holds on its way to the target: a network, not a store.
+const WINDOW_BYTES: usize = 128 << 10;
 /// Connections stay, and nothing comes through.
 const FROZEN: u8 = 2;
 /// As open, with something wrong in what the target says.
@@ -19,6 +21,8 @@ struct Shared {
     state: AtomicU8,
     ends: AtomicBool,
     sockets: Mutex<Vec<TcpStream>>,
+    /// Bytes that the target was given.
+    carried: AtomicU64,
     to: SocketAddr,
 }
 
@@ -32,10 +36,13 @@ impl Proxy {
     pub(crate) fn to(target: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let address = listener.local_addr().expect("it has an address");
+        rustix::net::sockopt::set_socket_recv_buffer_size(&listener, WINDOW_BYTES)
+            .expect("accepted sockets get it from here");
         let shared = Arc::new(Shared {
             state: AtomicU8::new(OPEN),
             ends: AtomicBool::new(false),
             sockets: Mutex::default(),
+            carried: AtomicU64::new(0),
             to: target,
         });
         let accepting = shared.clone();
@@ -80,6 +87,11 @@ impl Proxy {
         self.shared.sockets.lock().unwrap().len() / 2
     }
 
+    /// Bytes that the target was given so far.
+    pub(crate) fn carried_bytes(&self) -> u64 {
+        self.shared.carried.load(Ordering::Relaxed)
+    }
+
     /// Lets nothing through, without a word.
     pub(crate) fn freeze(&self) {
         self.shared.state.store(FROZEN, Ordering::Relaxed);
@@ -118,6 +130,9 @@ fn pump(shared: &Shared, mut from: TcpStream, mut to: TcpStream, is_answer: bool
         }
         if to.write_all(&bytes[..len]).is_err() {
             break;
+        }
+        if !is_answer {
+            shared.carried.fetch_add(len as u64, Ordering::Relaxed);
         }
     }
     drop(to.shutdown(Shutdown::Both));

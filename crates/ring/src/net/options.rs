@@ -30,6 +30,22 @@ pub(super) fn set_bytes(fd: &OwnedFd, level: i32, name: i32, value: &[u8]) -> io
     check(rc).map(drop)
 }
 
+/// Whether closing throws away what is queued to be sent, and resets the connection (`SO_LINGER` with
+/// a time of 0), or leaves it to the kernel to send on.
+pub(super) fn set_abortive(fd: &OwnedFd, on: bool) -> io::Result<()> {
+    let [on, off] = [i32::from(on).to_ne_bytes(), 0_i32.to_ne_bytes()];
+    set_bytes(fd, libc::SOL_SOCKET, libc::SO_LINGER, &[on, off].concat())
+}
+
+/// Ends a TCP connection at once by a reset; its queue is thrown away, whoever holds the descriptor.
+pub(super) fn disconnect(fd: &OwnedFd) -> io::Result<()> {
+    let nowhere =
+        libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
+    let len = size_of::<libc::sockaddr>() as libc::socklen_t;
+    // SAFETY: the kernel reads `len` bytes of an address that lives until the call is over.
+    check(unsafe { libc::connect(fd.as_raw_fd(), &raw const nowhere, len) }).map(drop)
+}
+
 /// `tcpi_bytes_acked` of `struct tcp_info` (linux/tcp.h), since Linux 4.1.
 pub(super) fn acknowledged_bytes(fd: &OwnedFd) -> io::Result<u64> {
     const AT: usize = 120;

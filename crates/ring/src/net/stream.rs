@@ -75,6 +75,19 @@ impl Stream {
         options::set_number(&self.fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, ms)
     }
 
+    /// What becomes of bytes that wait to be sent when the connection is closed, by whomever: by
+    /// default the kernel goes on sending them, for minutes if it must; with `on` they are thrown
+    /// away and the other end sees a reset. It holds for a process that is killed as well.
+    pub fn set_abortive(&self, on: bool) -> io::Result<()> {
+        options::set_abortive(&self.fd, on)
+    }
+
+    /// Ends the connection now: nothing more leaves, not even what was queued, and what is under
+    /// way ends with an error. TCP only.
+    pub fn abort(&self) -> io::Result<()> {
+        options::disconnect(&self.fd)
+    }
+
     /// How many bytes the other end has acknowledged since the connection was made; those that it
     /// has no room for it does not acknowledge. TCP only.
     pub fn acknowledged_bytes(&self) -> io::Result<u64> {

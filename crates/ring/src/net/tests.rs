@@ -401,3 +401,68 @@ fn a_unix_socket_carries_the_same_streams() {
     });
     std::fs::remove_file(&path).unwrap();
 }
+
+/// Fills the way to a peer that does not read, then gives the connection up as `give_up` does; how
+/// much the peer finds when it reads on.
+fn found_after(give_up: impl FnOnce(Stream) + 'static) -> usize {
+    run(async move {
+        let (stream, mut peer) = pair().await;
+        let mut batch = SendBatch::new();
+        batch.push_bytes(&vec![7; 8 << 20]);
+        let sent = timeout(Duration::from_millis(300), stream.send(batch)).await;
+        assert!(sent.is_none(), "the way is full");
+        give_up(stream);
+        sleep(Duration::from_millis(50)).await;
+        let found = thread::spawn(move || {
+            let (mut all, mut bytes) = (0, vec![0; 64 << 10]);
+            while let Ok(len @ 1..) = peer.read(&mut bytes) {
+                all += len;
+            }
+            all
+        });
+        while !found.is_finished() {
+            sleep(Duration::from_millis(5)).await;
+        }
+        found.join().unwrap()
+    })
+}
+
+#[test]
+fn what_was_queued_does_not_leave_after_an_abort() {
+    let in_order = found_after(drop);
+    let abortive = found_after(|stream| stream.set_abortive(true).unwrap());
+    let aborted = found_after(|stream| {
+        stream.abort().unwrap();
+        // As a task that still holds it would.
+        std::mem::forget(stream);
+    });
+    assert!(abortive < in_order, "{abortive} of {in_order} bytes left after a close");
+    assert!(aborted < in_order, "{aborted} of {in_order} bytes left after an abort");
+}
+
+#[test]
+fn an_abort_ends_what_is_under_way() {
+    run(async {
+        let (stream, peer) = pair().await;
+        let stream = Rc::new(stream);
+        let (receiving, sending) = (stream.clone(), stream.clone());
+        let ended = Rc::new(Cell::new(0));
+        let (by_recv, by_send) = (ended.clone(), ended.clone());
+        spawn(async move {
+            assert!(receiving.recv().await.is_err(), "it is no end in order");
+            by_recv.set(by_recv.get() + 1);
+        });
+        spawn(async move {
+            let mut batch = SendBatch::new();
+            batch.push_bytes(&vec![7; 8 << 20]);
+            assert!(sending.send(batch).await.1.is_err());
+            by_send.set(by_send.get() + 1);
+        });
+        sleep(Duration::from_millis(100)).await;
+        assert_eq!(ended.get(), 0);
+        stream.abort().unwrap();
+        sleep(Duration::from_millis(100)).await;
+        assert_eq!(ended.get(), 2);
+        drop(peer);
+    });
+}
