@@ -39,6 +39,15 @@ pub struct SessionOptions {
     pub nop_interval: Duration,
     /// Time for the answer to that; also the longest time that output may be stuck.
     pub nop_timeout: Duration,
+    /// As `nop_interval`, while commands are under way.
+    pub probe_interval: Duration,
+    /// Time for the answer to a ping, or for anything else, after which a session with commands
+    /// under way counts as silent ([`crate::Session::is_silent`]).
+    pub silence: Duration,
+    /// The same, after which its connection is given up, if the network does not even deliver: the
+    /// kernel has sent again and again, and heard nothing. A target that is slow, and whose kernel
+    /// is there, has `nop_timeout`.
+    pub cut_timeout: Duration,
     /// The first pause between two attempts to log in again; each further one is twice as long.
     pub backoff_min: Duration,
     /// The longest of these pauses.
@@ -70,6 +79,9 @@ impl SessionOptions {
             abort_timeout: Duration::from_secs(5),
             nop_interval: Duration::from_secs(5),
             nop_timeout: Duration::from_secs(5),
+            probe_interval: Duration::from_millis(400),
+            silence: Duration::from_millis(600),
+            cut_timeout: Duration::from_millis(1400),
             backoff_min: Duration::from_millis(100),
             backoff_max: Duration::from_secs(5),
             alternates: Vec::new(),

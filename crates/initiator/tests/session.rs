@@ -189,7 +189,7 @@ fn a_reset_ends_commands_and_is_told() {
         disk.inject(Rule::always(Operation::Write, slow).times(1));
         let write = session.execute(request(write_10(0, 1), Transfer::Out(data(&[1; 512]))));
         session.reset_unit(0).await.unwrap();
-        assert_eq!(write.await.unwrap_err(), CommandError::Aborted);
+        assert_eq!(write.await.unwrap_err(), CommandError::Ended);
         let reply = session.execute(request(TEST_UNIT_READY, Transfer::None)).await.unwrap();
         let sense = reply.sense.expect("the reset is told");
         assert_eq!(sense.key, scsi::SenseKey::UnitAttention);

@@ -83,6 +83,8 @@ impl PathSample {
         let state = match status.state {
             PathState::Active => "active",
             PathState::Probation { .. } => "probation",
+            PathState::Silent => "silent",
+            PathState::Suspended => "suspended",
             PathState::Failed => "failed",
             PathState::Retired => "retired",
         };

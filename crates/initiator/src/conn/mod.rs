@@ -19,6 +19,9 @@ pub(crate) use out::still;
 pub(crate) use receive::{Fault, take_stat_sn};
 pub(crate) use run::serve;
 
+/// Sending as often in a row without an acknowledgement takes the kernel 1.4 s and more.
+const RETRANSMITS_CUT: u8 = 3;
+
 /// Why a connection ends. The first reason stays.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Ending {
@@ -54,6 +57,11 @@ pub(crate) struct Connection {
     pub(crate) cid: u16,
     /// Commands under way on it.
     pub(crate) in_flight: Cell<u32>,
+    /// Whether its watch looks often; rings when it should.
+    is_watched: Cell<bool>,
+    busy: Notify,
+    /// Nothing is heard although an answer is due.
+    pub(crate) is_silent: Cell<bool>,
     pub(crate) params: ConnectionParams,
     pub(crate) terms: SessionParams,
     stream: Stream,
@@ -88,6 +96,9 @@ impl Connection {
             session,
             cid,
             in_flight: Cell::new(0),
+            is_watched: Cell::new(true),
+            busy: Notify::new(),
+            is_silent: Cell::new(false),
             params: outcome.connection,
             terms,
             stream,
@@ -123,6 +134,19 @@ impl Connection {
         self.ended.notify();
         self.out_bell.notify();
         self.pong.notify();
+    }
+
+    /// One more command is under way.
+    pub(crate) fn begin_command(&self) {
+        self.in_flight.set(self.in_flight.get() + 1);
+        if !self.is_watched.get() {
+            self.busy.notify();
+        }
+    }
+
+    /// Whether the network loses what we send.
+    fn is_undelivered(&self) -> bool {
+        self.stream.retransmits().is_ok_and(|times| times >= RETRANSMITS_CUT)
     }
 
     pub(crate) fn is_ending(&self) -> bool {

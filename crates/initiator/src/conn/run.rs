@@ -13,6 +13,9 @@ use crate::answer::until;
 /// Looking more often than this costs more than it finds.
 const LOOK_MIN: Duration = Duration::from_millis(20);
 
+/// Looks without a command under way after which the next ones are rare.
+const IDLE_LOOKS: u32 = 8;
+
 /// Runs a connection to its end. `early` holds bytes that came with the last login PDU.
 pub(crate) async fn serve(conn: &Rc<Connection>, early: &[u8]) -> Ending {
     let sending = conn.clone();
@@ -78,30 +81,55 @@ async fn send_loop(conn: &Connection) -> io::Result<()> {
 }
 
 /// Watches what only time can tell: a silent target, one that stopped reading, commands whose time
-/// is up.
+/// is up. While commands are under way it looks often.
 async fn watch(conn: Rc<Connection>) {
+    let mut idle_looks = 0;
     loop {
         let session = conn.session.clone();
-        ring::sleep(session.look_interval().max(LOOK_MIN)).await;
+        let rest = session.look_interval().max(LOOK_MIN);
+        if idle_looks < IDLE_LOOKS {
+            ring::sleep(rest.min(session.options.probe_interval / 2)).await;
+        } else {
+            conn.is_watched.set(false);
+            ring::timeout(rest, conn.busy.notified()).await;
+            conn.is_watched.set(true);
+        }
         if conn.is_ending() {
             return;
         }
+        let is_busy = conn.in_flight.get() > 0;
+        idle_looks = if is_busy { 0 } else { idle_looks + 1 };
         let now = ring::now();
-        let options = &session.options;
-        if past(conn.sending_since.get(), options.nop_timeout, now) {
-            return conn.end(Ending::Stalled("stopped reading"));
-        }
-        let silent = now.saturating_duration_since(conn.heard_at.get());
-        match conn.ping_since.get() {
-            // A target that sends anything at all is alive.
-            Some(since) if past(Some(since.max(conn.heard_at.get())), options.nop_timeout, now) => {
-                return conn.end(Ending::Stalled("did not answer a NOP-Out"));
-            }
-            None if silent >= options.nop_interval => session.ping(&conn),
-            _ => {}
+        if let Err(ending) = listen(&conn, is_busy, now) {
+            return conn.end(ending);
         }
         session.abort_late(&conn, now);
     }
+}
+
+/// Whether something is heard of the target, which is asked for a sign of life where it is not.
+fn listen(conn: &Connection, is_busy: bool, now: Instant) -> Result<(), Ending> {
+    let (session, options) = (&conn.session, &conn.session.options);
+    if past(conn.sending_since.get(), options.nop_timeout, now) {
+        return Err(Ending::Stalled("stopped reading"));
+    }
+    let silent = now.saturating_duration_since(conn.heard_at.get());
+    let interval = if is_busy { options.probe_interval } else { options.nop_interval };
+    match conn.ping_since.get() {
+        // A target that sends anything at all is alive.
+        Some(since) if past(Some(since.max(conn.heard_at.get())), options.nop_timeout, now) => {
+            return Err(Ending::Stalled("did not answer a NOP-Out"));
+        }
+        None if silent >= interval => session.ping(conn),
+        _ => {}
+    }
+    let asked =
+        conn.ping_since.get().filter(|_| is_busy).map(|since| since.max(conn.heard_at.get()));
+    if past(asked, options.cut_timeout, now) && conn.is_undelivered() {
+        return Err(Ending::Stalled("cannot be reached"));
+    }
+    session.set_silent(conn, past(asked, options.silence, now));
+    Ok(())
 }
 
 fn past(since: Option<Instant>, limit: Duration, now: Instant) -> bool {

@@ -13,8 +13,9 @@ use scsi::param::encode_lun;
 use super::Disk;
 use super::core::{Core, PathSlot};
 use super::facts::Facts;
+use super::facts::is_same;
 use super::inspect::{Inspection, Reach};
-use super::judge::News;
+use super::news::News;
 use super::planner::{self, Planner};
 use super::remote::Home;
 use crate::address::TargetAddress;
@@ -252,13 +253,15 @@ async fn attach_paths(
         let opened = open(slot, lun).await;
         let id = router.add_path(scsi::alua::AccessState::ActiveOptimized);
         match opened {
-            Ok((session, facts, reach)) => {
+            Ok((session, losses, facts, reach)) => {
                 router.set_access(id, reach.access, Duration::ZERO);
                 router.set_group(id, reach.group);
                 // A path to another disk is refused by its keeper, with a word in the log.
-                if found.get_or_insert_with(|| facts.clone()).identity != facts.identity {
-                    router.lost(id);
+                match &found {
+                    Some(known) if !is_same(known, &facts) => router.lost(id),
+                    _ => slot.looked_at.set(Some(losses)),
                 }
+                found.get_or_insert(facts);
                 *slot.session.borrow_mut() = Some(session);
             }
             Err(error) => {
@@ -295,14 +298,17 @@ fn slot(
         options,
         session: RefCell::new(None),
         bell: Notify::new(),
-        news: Cell::new(News::None),
+        news: Cell::new(News::NONE),
+        looked_at: Cell::new(None),
         trouble: RefCell::default(),
     })
 }
 
-async fn open(slot: &PathSlot, lun: u64) -> Result<(Session, Facts, Reach), AttachError> {
+/// The session of a path, its losses before it was looked at, and what is behind it.
+async fn open(slot: &PathSlot, lun: u64) -> Result<(Session, u64, Facts, Reach), AttachError> {
     let session = Session::open(&slot.address, slot.options.clone()).await?;
-    let news = Cell::new(News::None);
+    let losses = session.losses();
+    let news = Cell::new(News::NONE);
     let (facts, reach) = Inspection { session: &session, lun, news: &news }.facts().await?;
-    Ok((session, facts, reach))
+    Ok((session, losses, facts, reach))
 }

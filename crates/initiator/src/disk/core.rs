@@ -13,15 +13,20 @@ use scsi::alua::AccessState;
 use scsi::param::encode_lun;
 use scsi::{SenseKey, Status};
 
+use super::cache::WriteBack;
 use super::cdb::{self, Blocks, Cdb};
 use super::facts::Facts;
-use super::judge::{News, failure_of, judge};
+use super::judge::{Judgement, failure_of, judge};
+use super::news::News;
 use super::{routes, tend};
 use crate::address::TargetAddress;
 use crate::options::SessionOptions;
 use crate::paths::plan::Planned;
 use crate::paths::{Action, Failure, OpId, PathId, PathState, PathStatus, Router, Shape, Verdict};
 use crate::session::{CommandError, Reply, Request, Session, Transfer};
+
+/// The least time of a command, however little is left of its limit.
+const TIMEOUT_MIN: Duration = Duration::from_millis(100);
 
 /// One path: a session, once it has been opened.
 #[derive(Debug)]
@@ -37,13 +42,28 @@ pub(super) struct PathSlot {
     pub(super) session: RefCell<Option<Session>>,
     /// Rings when the path should be looked at.
     pub(super) bell: Notify,
-    /// Its ALUA state may have changed, or the unit behind it.
+    /// What its keeper should look at.
     pub(super) news: Cell<News>,
+    /// The losses of its session when what is behind it was looked at last: after another one it is
+    /// not used before that was done again.
+    pub(super) looked_at: Cell<Option<u64>>,
     /// Why it is not used, for people.
     pub(super) trouble: RefCell<String>,
 }
 
 impl PathSlot {
+    /// Tells its keeper to look.
+    pub(super) fn hear(&self, news: News) {
+        self.news.set(self.news.get().with(news));
+        self.bell.notify();
+    }
+
+    /// Its session, if what is behind it is known to be this disk.
+    pub(super) fn trusted_session(&self) -> Option<Session> {
+        let session = self.session.borrow().clone()?;
+        (self.looked_at.get() == Some(session.losses())).then_some(session)
+    }
+
     /// Why it is not used: what its session says while that is without a connection.
     pub(super) fn last_trouble(&self) -> String {
         let session = self.session.borrow();
@@ -84,8 +104,17 @@ pub(super) struct Command {
     pub(super) at: Option<u64>,
     /// The bytes that it changes.
     pub(super) changes: Option<Range<u64>>,
+    /// What it changes is durable once it has its answer (FUA).
+    pub(super) is_durable: bool,
     /// A COMPARE AND WRITE: what to look for when its answer cannot be taken at its word.
     pub(super) resolve: Option<Blocks>,
+}
+
+impl Command {
+    /// One that changes nothing.
+    pub(super) fn asking(cdb: Cdb, transfer: Transfer, at: u64) -> Self {
+        Self { cdb, transfer, at: Some(at), changes: None, is_durable: false, resolve: None }
+    }
 }
 
 /// See the module's page.
@@ -110,6 +139,8 @@ pub(super) struct Core {
     pub(super) map_bell: Notify,
     /// Rings when the plan of sessions should be looked at, and at the end.
     pub(super) plan_bell: Notify,
+    /// What a restart of the target would lose.
+    pub(super) cache: WriteBack,
     /// The unit refused WRITE SAME once.
     pub(super) lacks_write_same: Cell<bool>,
 }
@@ -123,8 +154,10 @@ impl Core {
         router: Router,
     ) -> Rc<Self> {
         let lun = encode_lun(address.lun).expect("Disk::attach has checked the number");
+        let cache = WriteBack::new(facts.is_volatile);
         let core = Rc::new(Self {
             address,
+            cache,
             lun,
             facts,
             command_timeout,
@@ -218,14 +251,36 @@ impl Core {
 
     /// What was heard of one path concerns all.
     pub(super) fn spread_news(&self, news: News) {
-        if news == News::None {
+        if news.lost_writes {
+            tracing::error!("{}: a write that was answered has failed", self.address);
+            self.cache.lost();
+        }
+        if !news.access && !news.unit {
             return;
         }
         self.is_map_stale.set(true);
         self.map_bell.notify();
         for (_, slot) in self.all_paths() {
-            slot.news.set(news);
-            slot.bell.notify();
+            slot.hear(news);
+        }
+    }
+
+    /// What is behind the paths may be another disk: nothing more is sent before that is clear.
+    pub(super) fn suspend_all(self: &Rc<Self>) {
+        for (path, slot) in self.all_paths() {
+            slot.looked_at.set(None);
+            self.tell(|router, _| router.suspend(path));
+        }
+    }
+
+    /// The unit has lost its cache.
+    pub(super) fn power_lost(&self) {
+        if self.cache.power_lost() {
+            tracing::error!(
+                "{}: the target has restarted with a volatile cache, and writes that were not \
+                 flushed are lost; the next flush fails",
+                self.address
+            );
         }
     }
 
@@ -243,8 +298,8 @@ impl Core {
                 None => break,
                 Some(Action::Send { op, path }) => self.step(op, Step::Send(path)),
                 Some(Action::Fail { op, failure }) => self.step(op, Step::Fail(failure)),
-                Some(Action::Fence { lost, loss, via }) => {
-                    ring::spawn(tend::fence(self.clone(), lost, loss, via));
+                Some(Action::Fence { via }) => {
+                    ring::spawn(tend::fence(self.clone(), via));
                 }
             }
         }
@@ -303,24 +358,25 @@ impl Core {
                     return Err(failure_of(failure));
                 }
             };
-            let result = self.try_once(path, &command, was_sent).await;
+            let result = self.try_once(path, (op, &command), was_sent).await;
             if self.is_closed() {
                 return Err(failure_of(Failure::Unreachable));
             }
             let judgement = judge(&result);
-            was_sent |= !matches!(
-                judgement.verdict,
-                Verdict::NotSent | Verdict::Later { .. } | Verdict::Inaccessible { .. }
-            );
+            was_sent |= !judgement.is_untouched;
             if let Ok(Reply { referrals, .. }) = &result
                 && !referrals.is_empty()
             {
                 let runs = routes::runs(&self.facts, referrals);
                 self.tell(|router, _| router.learn(runs));
             }
+            // Before the command is sent again.
+            self.spread(path, judgement);
             self.tell(|router, now| router.tried(op, judgement.verdict, now));
-            self.spread(path, judgement.verdict, judgement.news);
             if judgement.verdict == Verdict::Done {
+                if command.changes.is_some() && !command.is_durable {
+                    self.cache.wrote();
+                }
                 return Ok(result.expect("only an answer is done"));
             }
         }
@@ -329,11 +385,14 @@ impl Core {
     async fn try_once(
         &self,
         path: PathId,
-        command: &Command,
+        (op, command): (OpId, &Command),
         was_sent: bool,
     ) -> Result<Reply, CommandError> {
-        let Some(session) = self.session(path) else { return Err(CommandError::NotSent) };
-        let reply = session.execute(self.request(command.cdb, command.transfer.clone())).await?;
+        let session = self.path(path).trusted_session().ok_or(CommandError::NotSent)?;
+        let left = self.router.borrow().time_left(op, self.now());
+        let mut request = self.request(command.cdb, command.transfer.clone());
+        request.timeout = request.timeout.min(left.max(TIMEOUT_MIN));
+        let reply = session.execute(request).await?;
         let is_miscompare = reply.sense.is_some_and(|sense| sense.key == SenseKey::Miscompare);
         match (command.resolve, &command.transfer) {
             (Some(blocks), Transfer::Out(data)) if was_sent && is_miscompare => {
@@ -346,7 +405,7 @@ impl Core {
     /// A repeated COMPARE AND WRITE does not find what it compares with. If the medium holds what it
     /// was to write, its first copy has written that: hosts compare and write locks and heartbeats,
     /// which nobody else would write byte by byte the same. Its range is still closed to changes of
-    /// our own.
+    /// our own. While nobody can tell what the medium holds, nothing is said of the comparison.
     async fn resolve(
         &self,
         session: &Session,
@@ -356,18 +415,25 @@ impl Core {
     ) -> Result<Reply, CommandError> {
         let half = data.len() / 2;
         let len = u32::try_from(half).expect("a compare is short");
-        let found = session.execute(self.request(cdb::read(blocks), Transfer::In(len))).await?;
         let mut wanted = vec![0; half];
         data.copy_to(half, &mut wanted);
-        if found.is_good() && found.data.as_slice() == Some(&wanted[..]) {
-            return Ok(Reply {
-                status: Status::Good,
-                sense: None,
-                data: ring::Data::default(),
-                ..reply
-            });
+        loop {
+            let found = session.execute(self.request(cdb::read(blocks), Transfer::In(len))).await;
+            match (judge(&found).verdict, found) {
+                (Verdict::Done, Ok(found)) if found.is_good() => {
+                    let is_ours = found.data.as_slice() == Some(&wanted[..]);
+                    let (status, data) = (Status::Good, ring::Data::default());
+                    return Ok(if is_ours {
+                        Reply { status, sense: None, data, ..reply }
+                    } else {
+                        reply
+                    });
+                }
+                (Verdict::Repeat, Ok(_)) => {}
+                (_, Err(error)) => return Err(error),
+                _ => return Err(CommandError::TargetFailure),
+            }
         }
-        Ok(reply)
     }
 
     fn request(&self, cdb: Cdb, transfer: Transfer) -> Request {
@@ -375,13 +441,31 @@ impl Core {
     }
 
     /// Lets the paths' keepers know what an answer says about paths.
-    fn spread(&self, path: PathId, verdict: Verdict, news: News) {
+    fn spread(self: &Rc<Self>, path: PathId, judgement: Judgement) {
+        let Judgement { verdict, news, .. } = judgement;
+        let slot = self.path(path);
         let is_path_trouble = matches!(
             verdict,
             Verdict::NotSent | Verdict::InDoubt { .. } | Verdict::Inaccessible { .. }
         );
         if is_path_trouble {
-            self.path(path).bell.notify();
+            slot.bell.notify();
+        }
+        if news.unit {
+            self.suspend_all();
+        }
+        if news.power {
+            // This nexus was there before: it has been looked at.
+            self.power_lost();
+        }
+        if news.cleared {
+            // A reset ends the tasks of all nexuses, and each is told by itself.
+            for (other, slot) in self.all_paths() {
+                if other != path {
+                    slot.hear(News { poke: true, ..News::NONE });
+                }
+            }
+            ring::spawn(tend::sweep(slot, self.lun));
         }
         self.spread_news(news);
     }
@@ -389,6 +473,28 @@ impl Core {
     /// Whether the router has given the path up.
     pub(super) fn has_failed(&self, path: PathId) -> bool {
         self.status(path).state == PathState::Failed
+    }
+
+    /// Whether nothing is heard of the path.
+    pub(super) fn is_silent(&self, path: PathId) -> bool {
+        self.status(path).state == PathState::Silent
+    }
+
+    /// A path has become better: silent ones are not needed any more.
+    pub(super) fn wake_silent(&self) {
+        for (path, slot) in self.all_paths() {
+            if self.is_silent(path) {
+                slot.bell.notify();
+            }
+        }
+    }
+
+    /// Whether the path is used, or would be if no other were better.
+    pub(super) fn works(&self, path: PathId) -> bool {
+        !matches!(
+            self.status(path).state,
+            PathState::Failed | PathState::Suspended | PathState::Retired
+        )
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Capacity {
     pub(super) block_bytes: u32,
     physical_exponent: u8,
     thin: bool,
+    /// LBPRZ: unmapped blocks read as zeroes.
+    reads_zeroes: bool,
 }
 
 impl Capacity {
@@ -33,18 +35,21 @@ impl Capacity {
             block_bytes,
             physical_exponent: 0,
             thin: false,
+            reads_zeroes: false,
         })
     }
 
     /// READ CAPACITY(16) data.
     pub(super) fn parse_16(data: &[u8]) -> Option<Self> {
         const LBPME: u8 = 0x80;
+        const LBPRZ: u8 = 0x40;
         let last = u64::from(be32(data, 0)?) << 32 | u64::from(be32(data, 4)?);
         Some(Self {
             blocks: last.checked_add(1)?,
             block_bytes: be32(data, 8)?,
             physical_exponent: data.get(13).map_or(0, |byte| byte & 0x0f),
             thin: data.get(14).is_some_and(|byte| byte & LBPME != 0),
+            reads_zeroes: data.get(14).is_some_and(|byte| byte & LBPRZ != 0),
         })
     }
 }
@@ -95,6 +100,8 @@ pub(super) struct Answers {
     pub(super) is_write_protected: bool,
     /// DPOFUA of the mode parameter header.
     pub(super) has_fua: bool,
+    /// WCE of the caching mode page, if there is one.
+    pub(super) write_cache: Option<bool>,
     /// Page 83h.
     pub(super) identification: Vec<u8>,
     /// Page 80h.
@@ -118,7 +125,9 @@ pub(super) struct Facts {
     /// 0: there is no WRITE ATOMIC.
     pub(super) atomic_bytes_max: u32,
     pub(super) has_fua: bool,
-    /// WRITE SAME may give space back.
+    /// Writes may be answered before they are durable. A unit that does not tell may do so.
+    pub(super) is_volatile: bool,
+    /// WRITE SAME may give space back, and what it gives back reads as zeroes.
     pub(super) can_unmap: bool,
     pub(super) has_alua: bool,
     /// The unit tells which port groups lead best to which blocks.
@@ -146,6 +155,7 @@ impl Facts {
             bytes_of(limits.atomic_blocks.min(u16::MAX.into())).min(transfer_bytes_max);
         // The trait has one limit for all three; what does not exist at all does not lower it.
         let there = [compare_bytes_max, atomic_bytes_max].into_iter().filter(|&bytes| bytes > 0);
+        let can_unmap = capacity.thin && capacity.reads_zeroes && answers.provisioning & LBPWS != 0;
         let geometry = Geometry {
             physical_block_bytes: block_bytes << capacity.physical_exponent.min(8),
             unmap_granularity_bytes: bytes_of(limits.unmap_granularity_blocks.max(1)),
@@ -157,7 +167,8 @@ impl Facts {
             optimal_transfer_bytes: or_max(bytes_of(limits.optimal_blocks), transfer_bytes_max),
             read_only: answers.is_write_protected,
             rotational: answers.rotation_rate > 1,
-            thin: capacity.thin,
+            // What cannot be given back, or leaves who knows what behind, is not offered.
+            thin: can_unmap,
             ..Geometry::new(block_bytes, capacity.blocks)
         };
         Ok(Self {
@@ -168,7 +179,8 @@ impl Facts {
             compare_bytes_max,
             atomic_bytes_max,
             has_fua: answers.has_fua,
-            can_unmap: capacity.thin && answers.provisioning & LBPWS != 0,
+            is_volatile: answers.write_cache.unwrap_or(true),
+            can_unmap,
             has_alua: answers.has_alua,
             referrals: answers.referrals,
         })
@@ -203,6 +215,32 @@ fn identity(page_83: &[u8], serial: &[u8]) -> Vec<u8> {
         }
     }
     serial.to_vec()
+}
+
+/// Whether two units are known to be the same.
+pub(super) fn is_same(one: &Facts, other: &Facts) -> bool {
+    !one.identity.is_empty() && one.identity == other.identity
+}
+
+/// WCE of the caching page in MODE SENSE(6) data (SBC-4 6.5.6).
+pub(super) fn write_cache(data: &[u8]) -> Option<bool> {
+    const CACHING: u8 = 0x08;
+    const WCE: u8 = 0x04;
+    const HEADER_BYTES: usize = 4;
+    let descriptors = usize::from(*data.get(3)?);
+    let mut rest = data.get(HEADER_BYTES + descriptors..)?;
+    while let [code, len, tail @ ..] = rest {
+        // SPF: a subpage, whose length has two bytes.
+        let (len, tail) = match (code & 0x40 != 0, tail) {
+            (true, [high, low, ..]) => (usize::from(u16::from_be_bytes([*high, *low])) + 2, tail),
+            _ => (usize::from(*len), tail),
+        };
+        if code & 0x7f == CACHING {
+            return tail.first().map(|flags| flags & WCE != 0);
+        }
+        rest = tail.get(len..)?;
+    }
+    None
 }
 
 /// The target port group that the path leads to.

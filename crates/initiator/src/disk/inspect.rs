@@ -10,8 +10,9 @@ use scsi::referrals::{Segment, SegmentRule, parse_report};
 
 use super::AttachError;
 use super::cdb::{self, Cdb, SETUP_TIMEOUT};
-use super::facts::{Answers, BlockLimits, Capacity, Facts, access_of, port_group};
-use super::judge::{News, judge};
+use super::facts::{Answers, BlockLimits, Capacity, Facts, access_of, port_group, write_cache};
+use super::judge::judge;
+use super::news::News;
 use crate::paths::{RUNS_MAX, Verdict};
 use crate::session::{Reply, Request, Session, Transfer};
 
@@ -44,13 +45,11 @@ impl Inspection<'_> {
             let request = Request { lun: self.lun, cdb, transfer, timeout: SETUP_TIMEOUT };
             let result = self.session.execute(request).await;
             let judgement = judge(&result);
-            if judgement.news != News::None {
-                self.news.set(judgement.news);
-            }
+            self.news.set(self.news.get().with(judgement.news));
             match judgement.verdict {
                 Verdict::Done => return result.map_err(AttachError::Command),
-                Verdict::Later { pause } => ring::sleep(pause).await,
-                Verdict::Again => {}
+                Verdict::Later { pause } | Verdict::NotReady { pause } => ring::sleep(pause).await,
+                Verdict::Again | Verdict::Repeat => {}
                 // Asking is allowed in every ALUA state; a path that cannot even be asked is none.
                 _ => {
                     return Err(
@@ -86,6 +85,11 @@ impl Inspection<'_> {
         Ok(page.filter(|page| page.get(1) == Some(&code)).unwrap_or_default())
     }
 
+    /// Waits until the unit is ready, and takes its attentions.
+    pub(super) async fn is_ready(&self) -> Result<(), AttachError> {
+        self.ask(cdb::TEST_UNIT_READY, 0).await.map(drop)
+    }
+
     /// What the unit is, and how it is reached on this path.
     pub(super) async fn facts(&self) -> Result<(Facts, Reach), AttachError> {
         const TYPE_MASK: u8 = 0xff;
@@ -94,7 +98,7 @@ impl Inspection<'_> {
         if standard.first().map(|byte| byte & TYPE_MASK) != Some(0) {
             return Err(AttachError::NoDisk);
         }
-        self.ask(cdb::TEST_UNIT_READY, 0).await?;
+        self.is_ready().await?;
         let list = self.try_read(cdb::inquiry(Some(0), PAGE_BYTES), PAGE_BYTES).await?;
         let list = list.unwrap_or_default();
         let listed = list.get(4..).unwrap_or_default();
@@ -116,6 +120,7 @@ impl Inspection<'_> {
                 let flags = header.get(2).copied().unwrap_or(0);
                 answers.is_write_protected = flags & 0x80 != 0;
                 answers.has_fua = flags & 0x10 != 0;
+                answers.write_cache = write_cache(&header);
                 break;
             }
         }

@@ -6,6 +6,7 @@ use block::BlockError;
 use scsi::alua::AccessState;
 use scsi::{AdditionalSense, Sense, SenseKey, Status};
 
+use super::news::News;
 use crate::paths::{Failure, Verdict};
 use crate::session::{CommandError, Reply};
 
@@ -18,40 +19,34 @@ const MEMORY_PAUSE: Duration = Duration::from_millis(2);
 /// Becoming ready, or in transition between ALUA states.
 const READY_PAUSE: Duration = Duration::from_millis(250);
 
-/// What an answer says besides how the command fared.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum News {
-    #[default]
-    None,
-    /// Paths may have changed their ALUA states, or pages their owners.
-    Access,
-    /// The unit may have become another one, or larger, or smaller.
-    Unit,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Judgement {
     pub(super) verdict: Verdict,
     pub(super) news: News,
+    /// The target has not begun with the command.
+    pub(super) is_untouched: bool,
 }
 
 pub(super) fn judge(result: &Result<Reply, CommandError>) -> Judgement {
-    let plain = |verdict| Judgement { verdict, news: News::None };
+    let of = |verdict, is_untouched| Judgement { verdict, news: News::NONE, is_untouched };
+    let (plain, untouched) = (|verdict| of(verdict, false), |verdict| of(verdict, true));
     match result {
-        Err(error) => plain(match *error {
-            CommandError::NotSent | CommandError::Closed => Verdict::NotSent,
-            CommandError::InDoubt { loss } => Verdict::InDoubt { loss },
-            CommandError::Aborted => Verdict::Aborted,
-            CommandError::TargetFailure => Verdict::Again,
-            CommandError::NoMemory => Verdict::Later { pause: MEMORY_PAUSE },
-        }),
+        Err(error) => match *error {
+            CommandError::NotSent | CommandError::Closed => untouched(Verdict::NotSent),
+            CommandError::InDoubt { loss } => plain(Verdict::InDoubt { loss }),
+            CommandError::Aborted => plain(Verdict::Aborted),
+            CommandError::Ended => plain(Verdict::Repeat),
+            CommandError::Abandoned => plain(Verdict::Abandoned),
+            CommandError::TargetFailure => plain(Verdict::Again),
+            CommandError::NoMemory => untouched(Verdict::Later { pause: MEMORY_PAUSE }),
+        },
         Ok(reply) => match reply.status {
             Status::Good | Status::ConditionMet | Status::ReservationConflict => {
                 plain(Verdict::Done)
             }
-            Status::Busy | Status::AcaActive => plain(Verdict::Later { pause: BUSY_PAUSE }),
-            Status::TaskSetFull => plain(Verdict::Later { pause: FULL_PAUSE }),
-            Status::TaskAborted => plain(Verdict::Again),
+            Status::Busy | Status::AcaActive => untouched(Verdict::Later { pause: BUSY_PAUSE }),
+            Status::TaskSetFull => untouched(Verdict::Later { pause: FULL_PAUSE }),
+            Status::TaskAborted => plain(Verdict::Repeat),
             Status::CheckCondition => match &reply.sense {
                 Some(sense) => by_sense(sense),
                 // Nothing is known but that it failed.
@@ -62,13 +57,27 @@ pub(super) fn judge(result: &Result<Reply, CommandError>) -> Judgement {
 }
 
 fn by_sense(sense: &Sense) -> Judgement {
+    let verdict = verdict_of(sense);
+    // What the sense key says was found before anything was done; a deferred error is about an
+    // earlier command, and this one was not begun (SPC-5 4.4.7).
+    let is_untouched = sense.deferred
+        || matches!(sense.key, SenseKey::UnitAttention | SenseKey::NotReady)
+        || verdict == Verdict::Elsewhere;
+    Judgement { verdict, news: News::of(sense), is_untouched }
+}
+
+fn verdict_of(sense: &Sense) -> Verdict {
     type Code = AdditionalSense;
+    /// LOGICAL UNIT NOT READY and its like: the unit is there, and will be ready.
+    const NOT_READY: u8 = 0x04;
     // The blocks are reached through other port groups (SBC-4 4.26.3). Which ones the sense data may
     // tell, of these blocks; REPORT REFERRALS, which is asked for then, tells of all.
     let is_referral = sense.additional == Code::INSPECT_REFERRALS_SENSE_DESCRIPTORS;
-    let verdict = match sense.key {
+    match sense.key {
+        _ if sense.deferred => Verdict::Repeat,
         SenseKey::AbortedCommand if is_referral => Verdict::Elsewhere,
-        SenseKey::UnitAttention | SenseKey::AbortedCommand => Verdict::Again,
+        SenseKey::UnitAttention => Verdict::Repeat,
+        SenseKey::AbortedCommand => Verdict::Again,
         SenseKey::NotReady => match sense.additional {
             Code::LOGICAL_UNIT_NOT_ACCESSIBLE_TARGET_PORT_IN_STANDBY_STATE => {
                 Verdict::Inaccessible { access: AccessState::Standby }
@@ -76,28 +85,15 @@ fn by_sense(sense: &Sense) -> Judgement {
             Code::LOGICAL_UNIT_NOT_ACCESSIBLE_TARGET_PORT_IN_UNAVAILABLE_STATE => {
                 Verdict::Inaccessible { access: AccessState::Unavailable }
             }
-            Code::LOGICAL_UNIT_IS_IN_PROCESS_OF_BECOMING_READY
-            | Code::LOGICAL_UNIT_NOT_ACCESSIBLE_ASYMMETRIC_ACCESS_STATE_TRANSITION => {
-                Verdict::Later { pause: READY_PAUSE }
-            }
+            // Becoming ready, in transition, or a member that is away: elsewhere first, then later.
+            AdditionalSense { asc: NOT_READY, .. } => Verdict::NotReady { pause: READY_PAUSE },
             _ => Verdict::Done,
         },
         SenseKey::IllegalRequest if sense.additional == Code::INSUFFICIENT_RESOURCES => {
             Verdict::Later { pause: BUSY_PAUSE }
         }
         _ => Verdict::Done,
-    };
-    let is_attention = sense.key == SenseKey::UnitAttention;
-    let news = match sense.additional {
-        Code::INSPECT_REFERRALS_SENSE_DESCRIPTORS => News::Access,
-        _ if !is_attention => News::None,
-        Code::ASYMMETRIC_ACCESS_STATE_CHANGED => News::Access,
-        Code::CAPACITY_DATA_HAS_CHANGED
-        | Code::INQUIRY_DATA_HAS_CHANGED
-        | Code::REPORTED_LUNS_DATA_HAS_CHANGED => News::Unit,
-        _ => News::None,
-    };
-    Judgement { verdict, news }
+    }
 }
 
 /// A final answer that is not GOOD, to a command on bytes from `at` on.
@@ -167,15 +163,52 @@ mod tests {
         }
         let attention = |code| judge(&Ok(check(Sense::unit_attention(code))));
         let reset = attention(AdditionalSense::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
-        assert_eq!(reset, Judgement { verdict: Verdict::Again, news: News::None });
-        let capacity = attention(AdditionalSense::CAPACITY_DATA_HAS_CHANGED);
-        assert_eq!(capacity, Judgement { verdict: Verdict::Again, news: News::Unit });
-        let access = attention(AdditionalSense::ASYMMETRIC_ACCESS_STATE_CHANGED);
-        assert_eq!(access.news, News::Access);
+        assert_eq!(reset.verdict, Verdict::Repeat);
+        assert!(reset.is_untouched && reset.news.cleared && !reset.news.power);
+        assert!(attention(AdditionalSense::POWER_ON_OCCURRED).news.power);
+        assert!(attention(AdditionalSense::CAPACITY_DATA_HAS_CHANGED).news.unit);
+        assert!(attention(AdditionalSense::ASYMMETRIC_ACCESS_STATE_CHANGED).news.access);
         let elsewhere = AdditionalSense::INSPECT_REFERRALS_SENSE_DESCRIPTORS;
         let elsewhere = judge(&Ok(check(Sense::new(SenseKey::AbortedCommand, elsewhere))));
-        let expected = Judgement { verdict: Verdict::Elsewhere, news: News::Access };
-        assert_eq!(elsewhere, expected);
+        assert_eq!(elsewhere.verdict, Verdict::Elsewhere);
+        assert!(elsewhere.news.access && elsewhere.is_untouched);
+    }
+
+    /// Whether a command that must be repeated may have done its work already.
+    #[test]
+    fn what_was_ended_may_have_been_done() {
+        for error in [
+            CommandError::InDoubt { loss: 1 },
+            CommandError::Aborted,
+            CommandError::Ended,
+            CommandError::TargetFailure,
+        ] {
+            assert!(!judge(&Err(error)).is_untouched, "{error}");
+        }
+        assert!(!judge(&Ok(reply(Status::TaskAborted, None))).is_untouched);
+        let aborted = Sense::new(SenseKey::AbortedCommand, AdditionalSense::ABORTED_COMMAND);
+        assert!(!judge(&Ok(check(aborted))).is_untouched);
+        for status in [Status::Busy, Status::TaskSetFull] {
+            assert!(judge(&Ok(reply(status, None))).is_untouched);
+        }
+    }
+
+    /// It tells of an earlier write, and this command was not done.
+    #[test]
+    fn a_deferred_error_is_news_and_no_answer() {
+        let sense = Sense { deferred: true, ..Sense::medium_error_read(9) };
+        let judgement = judge(&Ok(check(sense)));
+        assert_eq!(judgement.verdict, Verdict::Repeat);
+        assert!(judgement.news.lost_writes && judgement.is_untouched);
+    }
+
+    #[test]
+    fn every_kind_of_not_ready_is_waited_for() {
+        for ascq in [0x00, 0x01, 0x03, 0x0a, 0x12, 0x14] {
+            let code = AdditionalSense { asc: 0x04, ascq };
+            let verdict = judge(&Ok(check(Sense::new(SenseKey::NotReady, code)))).verdict;
+            assert!(matches!(verdict, Verdict::NotReady { .. }), "04h/{ascq:02x}h: {verdict:?}");
+        }
     }
 
     #[test]

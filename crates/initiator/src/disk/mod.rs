@@ -6,11 +6,13 @@
 //! wants its full speed on several cores attaches the unit once per core.
 
 mod attach;
+mod cache;
 mod cdb;
 mod core;
 mod facts;
 mod inspect;
 mod judge;
+mod news;
 mod operations;
 mod planner;
 mod ports;

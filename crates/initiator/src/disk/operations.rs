@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use block::{BlockError, Compared, Extent, ExtentState, WriteFlags};
 use ring::{Buf, Data};
-use scsi::SenseKey;
+use scsi::{AdditionalSense, SenseKey};
 
 use super::cdb::{self, Blocks};
 use super::core::{Command, Core};
@@ -59,8 +59,7 @@ impl Core {
 
     async fn read_piece(self: &Rc<Self>, at: u64, len: usize) -> Result<Data, BlockError> {
         let transfer = Transfer::In(u32::try_from(len).expect("pieces are bounded"));
-        let cdb = cdb::read(self.blocks(at, len));
-        let command = Command { cdb, transfer, at: Some(at), changes: None, resolve: None };
+        let command = Command::asking(cdb::read(self.blocks(at, len)), transfer, at);
         let reply = self.good(at, command).await?;
         // A target that answers GOOD with less has not read what it should.
         if reply.data.len() == len { Ok(reply.data) } else { Err(BlockError::Medium { at }) }
@@ -72,13 +71,13 @@ impl Core {
         data: Data,
         flags: WriteFlags,
     ) -> Result<(), BlockError> {
-        let fua = flags.durable && self.facts.has_fua;
+        let (fua, losses) = (flags.durable && self.facts.has_fua, self.cache.losses());
         if flags.atomic {
             if self.facts.atomic_bytes_max == 0 {
                 return Err(BlockError::Unsupported);
             }
             let cdb = cdb::write_atomic(self.blocks(at, data.len()), fua);
-            self.change(at, cdb, data).await?;
+            self.change(at, (cdb, fua), data).await?;
         } else {
             let mut done = 0;
             while done < data.len() {
@@ -87,30 +86,48 @@ impl Core {
                 let piece = data.slice(done..end);
                 done = end;
                 let cdb = cdb::write(self.blocks(here, piece.len()), fua);
-                self.change(here, cdb, piece).await?;
+                self.change(here, (cdb, fua), piece).await?;
             }
         }
-        self.settle(flags.durable && !fua).await
+        self.settle(flags.durable && !fua, losses).await
     }
 
-    /// A command that writes `data` over as many bytes.
-    async fn change(self: &Rc<Self>, at: u64, cdb: cdb::Cdb, data: Data) -> Result<(), BlockError> {
+    /// A command that writes `data` over as many bytes, durably if it says so.
+    async fn change(
+        self: &Rc<Self>,
+        at: u64,
+        (cdb, is_durable): (cdb::Cdb, bool),
+        data: Data,
+    ) -> Result<(), BlockError> {
         let changes = Some(at..at + data.len() as u64);
         let transfer = Transfer::Out(data);
-        let command = Command { cdb, transfer, at: Some(at), changes, resolve: None };
+        let command = Command { changes, is_durable, ..Command::asking(cdb, transfer, at) };
         self.good(at, command).await.map(drop)
     }
 
-    /// Makes what was written durable where the command itself could not.
-    async fn settle(self: &Rc<Self>, is_due: bool) -> Result<(), BlockError> {
-        if is_due { self.clone().flush().await } else { Ok(()) }
+    /// Makes what was written durable where the command itself could not; `losses` is how often
+    /// something was lost before it was written.
+    async fn settle(self: &Rc<Self>, is_due: bool, losses: u64) -> Result<(), BlockError> {
+        if !is_due {
+            return Ok(());
+        }
+        self.synchronize().await?;
+        if self.cache.losses() == losses { Ok(()) } else { Err(BlockError::LostWrites) }
     }
 
+    /// # Errors
+    /// [`BlockError::LostWrites`] once after writes that were answered are lost.
     pub(super) async fn flush(self: Rc<Self>) -> Result<(), BlockError> {
-        let cdb = cdb::synchronize_cache();
-        let command =
-            Command { cdb, transfer: Transfer::None, at: None, changes: None, resolve: None };
-        self.good(0, command).await.map(drop)
+        self.synchronize().await?;
+        self.cache.tell()
+    }
+
+    async fn synchronize(self: &Rc<Self>) -> Result<(), BlockError> {
+        let mark = self.cache.mark();
+        let command = Command::asking(cdb::synchronize_cache(), Transfer::None, 0);
+        self.good(0, Command { at: None, ..command }).await?;
+        self.cache.flushed(mark);
+        Ok(())
     }
 
     /// Zeroes by WRITE SAME, which may give space back, or by writes. `unmap` is a wish; the zeroes
@@ -122,32 +139,36 @@ impl Core {
         unmap: bool,
         durable: bool,
     ) -> Result<(), BlockError> {
-        let end = at + len;
+        let (end, losses) = (at + len, self.cache.losses());
         let mut here = at;
         while here < end {
-            if self.lacks_write_same.get() {
-                self.write_zero_data(here, end).await?;
-                break;
-            }
             let step = self.facts.write_same_bytes_max.min(end - here);
             match self.write_same(here, step, unmap && self.facts.can_unmap).await {
-                Ok(()) => here += step,
-                Err(BlockError::Unsupported) => self.lacks_write_same.set(true),
-                Err(error) => return Err(error),
+                // Perhaps of these blocks only.
+                Err(BlockError::Unsupported) => self.write_zero_data(here, here + step).await?,
+                done => done?,
             }
+            here += step;
         }
-        self.settle(durable && len > 0).await
+        self.settle(durable && len > 0, losses).await
     }
 
+    /// `Unsupported` where WRITE SAME is refused.
     async fn write_same(self: &Rc<Self>, at: u64, len: u64, unmap: bool) -> Result<(), BlockError> {
+        if self.lacks_write_same.get() {
+            return Err(BlockError::Unsupported);
+        }
         let block = Buf::zeroed(self.block_bytes() as usize).ok_or(BlockError::NoMemory)?;
         let blocks = u32::try_from(len / u64::from(self.block_bytes())).expect("steps are bounded");
         let lba = at / u64::from(self.block_bytes());
         let cdb = cdb::write_same(Blocks { lba, count: blocks }, unmap);
-        let transfer = Transfer::Out(block.freeze());
-        let changes = Some(at..at + len);
-        let command = Command { cdb, transfer, at: Some(at), changes, resolve: None };
-        self.good(at, command).await.map(drop)
+        let command = Command::asking(cdb, Transfer::Out(block.freeze()), at);
+        let reply = self.run(Command { changes: Some(at..at + len), ..command }).await?;
+        let code = reply.sense.map(|sense| sense.additional);
+        if code == Some(AdditionalSense::INVALID_COMMAND_OPERATION_CODE) {
+            self.lacks_write_same.set(true);
+        }
+        error_of(&reply, at, self.block_bytes()).map_or(Ok(()), Err)
     }
 
     async fn write_zero_data(self: &Rc<Self>, at: u64, end: u64) -> Result<(), BlockError> {
@@ -177,13 +198,14 @@ impl Core {
         compare.copy_to(0, &mut both[..len]);
         write.copy_to(0, &mut both[len..]);
         let blocks = self.blocks(at, len);
+        let cdb = cdb::compare_and_write(blocks, fua);
         let command = Command {
-            cdb: cdb::compare_and_write(blocks, fua),
-            transfer: Transfer::Out(both.freeze()),
-            at: Some(at),
             changes: Some(at..at + len as u64),
+            is_durable: fua,
             resolve: Some(blocks),
+            ..Command::asking(cdb, Transfer::Out(both.freeze()), at)
         };
+        let losses = self.cache.losses();
         let reply = self.run(command).await?;
         match reply.sense {
             Some(sense) if sense.key == SenseKey::Miscompare => {
@@ -193,7 +215,7 @@ impl Core {
             _ => match error_of(&reply, at, self.block_bytes()) {
                 Some(error) => Err(error),
                 None => {
-                    self.settle(durable && !fua).await?;
+                    self.settle(durable && !fua, losses).await?;
                     Ok(Compared::Equal)
                 }
             },
@@ -206,10 +228,10 @@ impl Core {
         data: Data,
         durable: bool,
     ) -> Result<(), BlockError> {
-        let fua = durable && self.facts.has_fua;
+        let (fua, losses) = (durable && self.facts.has_fua, self.cache.losses());
         let cdb = cdb::or_write(self.blocks(at, data.len()), fua);
-        self.change(at, cdb, data).await?;
-        self.settle(durable && !fua).await
+        self.change(at, (cdb, fua), data).await?;
+        self.settle(durable && !fua, losses).await
     }
 
     pub(super) async fn extent(self: Rc<Self>, at: u64) -> Result<Extent, BlockError> {
@@ -222,8 +244,7 @@ impl Core {
         }
         let lba = at / u64::from(geometry.block_bytes);
         let cdb = cdb::get_lba_status(lba, ONE_EXTENT_BYTES);
-        let transfer = Transfer::In(ONE_EXTENT_BYTES);
-        let command = Command { cdb, transfer, at: Some(at), changes: None, resolve: None };
+        let command = Command::asking(cdb, Transfer::In(ONE_EXTENT_BYTES), at);
         let data = match self.good(at, command).await {
             Ok(reply) => reply.data,
             // Who cannot tell has to be taken as full.

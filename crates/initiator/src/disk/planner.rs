@@ -10,7 +10,7 @@ use ring::Notify;
 
 use super::PlanOptions;
 use super::core::{Core, PathSlot};
-use super::judge::News;
+use super::news::News;
 use super::survey::{Numbers, Survey};
 use crate::address::TargetAddress;
 use crate::identity::{ClaimError, Identity};
@@ -64,10 +64,11 @@ impl Planner {
         let (local, portal) = self.numbers.ends(planned);
         let mut options = self.session.clone();
         options.local = local;
-        let others =
-            self.known.iter().filter(|it| (&it.host, it.port) != (&portal.host, portal.port));
-        options.alternates =
-            others.map(|it| PortalAddress { group_tag: None, ..it.clone() }).collect();
+        // The own portal, too: another port of this host may reach it.
+        let group = self.known.iter().find(|it| is_same_place(it, &portal)).map(|it| it.group_tag);
+        let in_group = self.known.iter().filter(|it| Some(it.group_tag) == group);
+        let alternates = in_group.filter(|it| local.is_some() || !is_same_place(it, &portal));
+        options.alternates = alternates.cloned().collect();
         let mut slot = PathSlot {
             address: TargetAddress { portal, ..self.volume.clone() },
             planned: Some(*planned),
@@ -76,7 +77,8 @@ impl Planner {
             hold: RefCell::new(None),
             session: RefCell::new(None),
             bell: Notify::new(),
-            news: Cell::new(News::None),
+            news: Cell::new(News::NONE),
+            looked_at: Cell::new(None),
             trouble: RefCell::default(),
         };
         self.identify(&mut slot)?;
@@ -92,6 +94,10 @@ impl Planner {
         slot.hold.replace(Some(hold));
         Ok(())
     }
+}
+
+fn is_same_place(one: &PortalAddress, other: &PortalAddress) -> bool {
+    (&one.host, one.port) == (&other.host, other.port)
 }
 
 /// Runs until the disk is closed.

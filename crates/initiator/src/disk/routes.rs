@@ -11,7 +11,7 @@ use super::AttachError;
 use super::core::Core;
 use super::facts::{Facts, owners};
 use super::inspect::Inspection;
-use super::judge::News;
+use super::news::News;
 use crate::answer::until;
 use crate::paths::{PageMap, PathState, RUNS_MAX};
 use crate::session::Session;
@@ -51,12 +51,13 @@ fn working_session(core: &Core) -> Option<Session> {
 }
 
 async fn ask(core: &Core, session: &Session) -> Result<PageMap, AttachError> {
-    let news = Cell::new(News::None);
+    let news = Cell::new(News::NONE);
     let inspection = Inspection { session, lun: core.lun, news: &news };
     let segments = inspection.referrals(core.facts.geometry.blocks).await?;
-    if news.get() != News::None {
+    if news.get().access || news.get().unit {
         core.is_map_stale.set(true);
     }
+    core.spread_news(news.get());
     Ok(PageMap::new(runs(&core.facts, &segments)))
 }
 

@@ -11,10 +11,11 @@ use scsi::alua::AccessState;
 
 use super::AttachError;
 use super::core::{Core, PathSlot};
+use super::facts::is_same;
 use super::inspect::{ACCESS_LOOK, Inspection, Reach};
-use super::judge::News;
+use super::news::News;
 use crate::paths::PathId;
-use crate::session::{SETTLE, Session};
+use crate::session::{SETTLE, Session, TaskError};
 
 /// How long a path that could not be opened, or looks wrong, is left alone.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
@@ -41,32 +42,72 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
             change(&slot, &session, None).await;
             continue;
         }
+        listen(&core, path, &session);
         if slot.is_retired.get() {
             change(&slot, &session, None).await;
             continue;
         }
-        let news = slot.news.replace(News::None);
-        if core.has_failed(path) || news == News::Unit {
-            match look(&core, &session).await {
-                Ok(reach) => admit(&core, path, &slot, reach),
-                Err(error) => {
-                    note(&slot, error.to_string());
-                    core.tell(|router, _| router.lost(path));
-                    change(&slot, &session, Some(RETRY_PAUSE)).await;
-                    continue;
-                }
+        let wait = match mend(&core, path, &slot, &session).await {
+            Ok(()) => (!is_best(&core, path)).then_some(ACCESS_LOOK),
+            Err(error) => {
+                note(&slot, error.to_string());
+                core.tell(|router, _| router.lost(path));
+                Some(RETRY_PAUSE)
             }
-        } else if news == News::Access || !is_best(&core, path) {
-            let heard = Cell::new(News::None);
-            let inspection = Inspection { session: &session, lun: core.lun, news: &heard };
-            if let Ok(access) = inspection.access().await {
-                core.tell(|router, now| router.set_access(path, access, now));
-            }
-            core.spread_news(heard.get());
-        }
-        let look_again = (!is_best(&core, path)).then_some(ACCESS_LOOK);
-        change(&slot, &session, look_again).await;
+        };
+        change(&slot, &session, wait).await;
     }
+}
+
+/// Reads that wait for a silent target are taken elsewhere, as soon as there is another path.
+fn listen(core: &Rc<Core>, path: PathId, session: &Session) {
+    let (was_silent, is_silent) = (core.is_silent(path), session.is_silent());
+    let has_other = core.tell(|router, _| router.set_silent(path, is_silent));
+    match is_silent {
+        true if has_other => session.abandon_reads(),
+        false if was_silent => core.wake_silent(),
+        _ => {}
+    }
+}
+
+/// Looks at what is behind the path, where something was heard of it or it is not used.
+async fn mend(
+    core: &Rc<Core>,
+    path: PathId,
+    slot: &PathSlot,
+    session: &Session,
+) -> Result<(), AttachError> {
+    let news = slot.news.replace(News::NONE);
+    let losses = session.losses();
+    let is_known = slot.looked_at.get() == Some(losses) && core.works(path);
+    if !is_known || news.unit {
+        core.tell(|router, _| router.suspend(path));
+        slot.looked_at.set(None);
+        let reach = look(core, path, session).await?;
+        // Another nexus than the one that was looked at is looked at, too.
+        if session.is_up() && session.losses() == losses && !slot.news.get().unit {
+            slot.looked_at.set(Some(losses));
+            admit(core, path, slot, reach);
+        } else {
+            slot.bell.notify();
+        }
+        return Ok(());
+    }
+    let heard = Cell::new(News::NONE);
+    let inspection = Inspection { session, lun: core.lun, news: &heard };
+    if news.poke {
+        inspection.is_ready().await?;
+    }
+    if (news.access || !is_best(core, path))
+        && let Ok(access) = inspection.access().await
+    {
+        core.tell(|router, now| router.set_access(path, access, now));
+    }
+    hear(core, path, session, heard.get()).await;
+    if heard.get().cleared {
+        sweep(core.path(path), core.lun).await;
+    }
+    Ok(())
 }
 
 /// Ends the session of a path on which nothing is under way any more.
@@ -100,11 +141,12 @@ async fn open(core: &Rc<Core>, slot: &PathSlot) {
 }
 
 /// Whether what is behind the path is still this disk, and how it can be reached.
-async fn look(core: &Core, session: &Session) -> Result<Reach, AttachError> {
-    // Whatever it has to tell, it is looked at from the ground up.
-    let heard = Cell::new(News::None);
-    let (facts, reach) = Inspection { session, lun: core.lun, news: &heard }.facts().await?;
-    if facts.identity != core.facts.identity {
+async fn look(core: &Rc<Core>, path: PathId, session: &Session) -> Result<Reach, AttachError> {
+    let heard = Cell::new(News::NONE);
+    let found = Inspection { session, lun: core.lun, news: &heard }.facts().await;
+    hear(core, path, session, News { unit: false, ..heard.get() }).await;
+    let (facts, reach) = found?;
+    if !is_same(&facts, &core.facts) {
         return Err(AttachError::AnotherDisk);
     }
     let (then, now) = (core.facts.geometry, facts.geometry);
@@ -114,7 +156,33 @@ async fn look(core: &Core, session: &Session) -> Result<Reach, AttachError> {
     if now.blocks > then.blocks {
         tracing::warn!("{} has grown: attach it again to use all of it", core.address);
     }
+    core.cache.set_volatile(facts.is_volatile);
     Ok(reach)
+}
+
+/// What the keeper of a path was told while it looked.
+async fn hear(core: &Rc<Core>, path: PathId, session: &Session, news: News) {
+    let may_be_lost = news.power || news.maybe_power;
+    if may_be_lost && core.cache.is_dirty() && !is_continued(core, path, session).await {
+        core.power_lost();
+    }
+    core.spread_news(news);
+}
+
+/// Whether another nexus to the unit, which was there before, is there now: then the unit has not
+/// restarted. Many targets tell every new session that power came on, whenever that was.
+async fn is_continued(core: &Rc<Core>, path: PathId, session: &Session) -> bool {
+    for (other, slot) in core.all_paths() {
+        if other == path || !core.works(other) {
+            continue;
+        }
+        let Some(witness) = slot.trusted_session() else { continue };
+        let before = witness.losses();
+        if witness.answers().await && witness.losses() == before {
+            return session.is_up();
+        }
+    }
+    false
 }
 
 fn admit(core: &Rc<Core>, path: PathId, slot: &PathSlot, reach: Reach) {
@@ -127,6 +195,7 @@ fn admit(core: &Rc<Core>, path: PathId, slot: &PathSlot, reach: Reach) {
         router.set_access(path, reach.access, now);
         router.returned(path, now);
     });
+    core.wake_silent();
     tracing::info!("path {} to {} works", path.0, slot.address);
 }
 
@@ -157,23 +226,49 @@ async fn change(slot: &PathSlot, session: &Session, limit: Option<Duration>) {
     }
 }
 
-/// Ends what the lost nexus of one path may still do, by a reset through another path.
-pub(super) async fn fence(core: Rc<Core>, lost: PathId, loss: u64, via: PathId) {
-    let Some(session) = core.session(via) else { return };
+/// Tasks on this nexus may be gone without an answer, as a reset of another nexus leaves them: they
+/// are ended here, and repeated, before their time is up.
+pub(super) async fn sweep(slot: Rc<PathSlot>, lun: u64) {
+    let session = slot.session.borrow().clone();
+    if let Some(session) = session
+        && let Err(error) = session.abort_task_set(lun).await
+    {
+        tracing::debug!("{}: its tasks cannot be ended: {error}", slot.address);
+    }
+}
+
+/// Ends what lost nexuses may still do, by a reset through a path that works.
+pub(super) async fn fence(core: Rc<Core>, via: PathId) {
+    // By their sessions: the numbers of paths are used again.
+    let doubts = core.router.borrow().doubts();
+    let doubts: Vec<_> = doubts.iter().map(|&(lost, loss)| (lost, core.path(lost), loss)).collect();
     tracing::warn!(
-        "path {} is lost with writes in doubt and does not come back: resetting the unit through path {}",
-        lost.0,
-        via.0
+        "{}: writes are in doubt and {} of its paths do not come back: resetting the unit",
+        core.address,
+        doubts.len()
     );
-    match session.reset_unit(core.lun).await {
+    let reset = async {
+        let session = core.session(via).ok_or(TaskError::NotConnected)?;
+        session.reset_unit(core.lun).await
+    };
+    match reset.await {
         Ok(()) => {
-            ring::sleep(SETTLE).await;
-            // Tells the router as well, through the keeper of the lost path.
-            if let Some(gone) = core.session(lost) {
-                gone.set_fenced(loss);
+            for (path, slot) in core.all_paths() {
+                if path != via {
+                    ring::spawn(sweep(slot, core.lun));
+                }
             }
-            core.tell(|router, now| router.fenced(lost, loss, now));
+            ring::sleep(SETTLE).await;
+            for (lost, slot, loss) in doubts {
+                if let Some(gone) = slot.session.borrow().as_ref() {
+                    gone.set_fenced(loss);
+                }
+                if Rc::ptr_eq(&core.path(lost), &slot) {
+                    core.tell(|router, now| router.fenced(lost, loss, now));
+                }
+            }
         }
         Err(error) => tracing::warn!("path {}: the reset failed: {error}", via.0),
     }
+    core.tell(|router, now| router.fence_ended(now));
 }

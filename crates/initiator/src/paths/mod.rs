@@ -4,6 +4,7 @@
 //! moment). [`Router`] is the whole of a multipath disk but its sessions; [`plan`] decides how many
 //! sessions a host should have, and where.
 
+mod doubts;
 mod map;
 mod overlap;
 pub mod plan;
@@ -12,8 +13,10 @@ mod router;
 mod select;
 #[cfg(test)]
 mod tests;
+mod words;
 
 pub use map::{PageMap, RUNS_MAX};
 pub use policy::{Policy, PolicyError};
-pub use router::{Action, Failure, OpId, Router, RouterOptions, Shape, Verdict};
+pub use router::{Router, RouterOptions};
 pub use select::{PathId, PathState, PathStatus};
+pub use words::{Action, Failure, OpId, Shape, Verdict};

@@ -20,9 +20,15 @@ use std::time::Duration;
 use scsi::alua::AccessState;
 use slab::Slab;
 
+use super::doubts::Doubts;
 use super::overlap::Overlaps;
 use super::select::{PathId, PathState, PathStatus, Paths};
+use super::words::{Action, Failure, OpId, Shape, Verdict};
 use super::{PageMap, Policy};
+
+/// A command that is to be repeated more often than this is so after a pause.
+const REPEATS_AT_ONCE: u32 = 64;
+const REPEAT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How a disk deals with trouble.
 #[derive(Debug, Clone, Copy)]
@@ -49,95 +55,6 @@ impl Default for RouterOptions {
             retries_max: 16,
         }
     }
-}
-
-/// What matters of a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shape {
-    /// The bytes of the disk that it changes; `None` if it changes nothing.
-    pub changes: Option<Range<u64>>,
-    /// How much data it moves.
-    pub len_bytes: u32,
-    /// The first byte of the disk that it is about, if it is about any.
-    pub at: Option<u64>,
-}
-
-/// How a try of a command went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// The command has its answer, good or bad.
-    Done,
-    /// Nothing was sent, for the path does not work.
-    NotSent,
-    /// It was sent, and the path was lost.
-    InDoubt {
-        /// The number of the loss, which [`Router::fenced`] will name.
-        loss: u64,
-    },
-    /// It took too long, and has ended without an answer.
-    Aborted,
-    /// Later on any path: BUSY, TASK SET FULL, becoming ready, no memory.
-    Later {
-        /// After this.
-        pause: Duration,
-    },
-    /// At once on any path: a unit attention, an aborted command.
-    Again,
-    /// At once, on another path if there is one: the blocks are not reached through this one.
-    Elsewhere,
-    /// Not through this path: its ALUA state has changed.
-    Inaccessible {
-        /// Its state.
-        access: AccessState,
-    },
-}
-
-/// Why a command fails without an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// No path worked, or the command did not get through, for too long.
-    #[error("no path to the disk has worked within the time limit")]
-    Unreachable,
-    /// The target asked for it again and again.
-    #[error("the target asked for the command again too often")]
-    TooManyRetries,
-}
-
-/// A command of a [`Router`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct OpId {
-    /// A small number, free for another command once this one is over.
-    pub slot: usize,
-    serial: u64,
-}
-
-/// What the caller has to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    /// Send the command on the path, and tell [`Router::tried`] how it went.
-    Send {
-        /// The command.
-        op: OpId,
-        /// The path.
-        path: PathId,
-    },
-    /// The command has failed and is over.
-    Fail {
-        /// The command.
-        op: OpId,
-        /// Why.
-        failure: Failure,
-    },
-    /// Make sure through `via` that nothing can come any more of loss `loss` of `lost`, by resetting
-    /// the unit; then call [`Router::fenced`]. If that fails it is asked for again later.
-    Fence {
-        /// The path that was lost.
-        lost: PathId,
-        /// The number of its loss.
-        loss: u64,
-        /// The path to act through.
-        via: PathId,
-    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,15 +88,10 @@ struct Op {
     phase: Phase,
     trouble_since: Option<Duration>,
     retries: u32,
-}
-
-/// A loss with changes in doubt.
-#[derive(Debug, Clone, Copy)]
-struct Doubt {
-    path: PathId,
-    loss: u64,
-    /// When another path is to be asked.
-    ask_at: Duration,
+    /// Times that it was to be repeated without counting.
+    repeats: u32,
+    /// Where the unit was not ready.
+    not_ready: Option<PathId>,
 }
 
 /// See the module's page. Invariant: an op is in `overlaps` from its submission until it is over,
@@ -191,7 +103,7 @@ pub struct Router {
     fenced: Vec<u64>,
     /// Numbers of paths that have been released.
     free: Vec<PathId>,
-    doubts: Vec<Doubt>,
+    doubts: Doubts,
     ops: Slab<Op>,
     overlaps: Overlaps<OpId>,
     actions: VecDeque<Action>,
@@ -209,7 +121,7 @@ impl Router {
             paths: Paths::new(options.policy, options.probation),
             fenced: Vec::new(),
             free: Vec::new(),
-            doubts: Vec::new(),
+            doubts: Doubts::new(options.reinstate_wait),
             ops: Slab::new(),
             overlaps: Overlaps::new(),
             actions: VecDeque::new(),
@@ -296,6 +208,8 @@ impl Router {
             phase: Phase::Waiting,
             trouble_since: None,
             retries: 0,
+            repeats: 0,
+            not_ready: None,
         });
         self.unsent += 1;
         let op = OpId { slot, serial: self.serial };
@@ -325,30 +239,35 @@ impl Router {
         if verdict == Verdict::Done {
             return self.over(op, now);
         }
-        self.ops[op.slot].trouble_since.get_or_insert(now);
+        // A command that took too long has been in trouble since it was sent.
+        let since = if verdict == Verdict::Aborted { started } else { now };
+        let since = *self.ops[op.slot].trouble_since.get_or_insert(since);
         self.set_phase(op, Phase::Waiting);
+        self.heard(path, verdict, now);
         match verdict {
-            Verdict::Done => {}
-            Verdict::NotSent => {
-                self.paths.lost(path);
-                self.dispatch(op, now);
+            Verdict::InDoubt { loss } if self.may_come_yet(op, path, loss) => {
+                self.set_phase(op, Phase::InDoubt { path, loss });
+                self.doubts.note(path, loss, now);
             }
-            Verdict::InDoubt { loss } => {
-                self.paths.lost(path);
-                self.doubt(op, path, loss, now);
-            }
-            Verdict::Aborted => {
-                // It may be the disk; then all paths become suspect, and are used all the same.
-                self.paths.on_probation(path, now);
-                self.again(op, None, now);
-            }
+            _ if now >= since + self.options.limit => self.fail(op, Failure::Unreachable, now),
             Verdict::Again => self.again(op, None, now),
             Verdict::Elsewhere => self.again(op, Some(path), now),
+            Verdict::Aborted => self.again(op, None, now),
+            Verdict::Repeat => self.repeat(op, now),
+            Verdict::NotReady { pause } => self.not_ready(op, path, pause, now),
             Verdict::Later { pause } => self.set_phase(op, Phase::Delayed { until: now + pause }),
-            Verdict::Inaccessible { access } => {
-                self.paths.status(path).access = access;
-                self.dispatch(op, now);
-            }
+            _ => self.dispatch(op, now),
+        }
+    }
+
+    /// What a verdict says of the path.
+    fn heard(&mut self, path: PathId, verdict: Verdict, now: Duration) {
+        match verdict {
+            Verdict::NotSent | Verdict::InDoubt { .. } => self.paths.lost(path),
+            // It may be the disk; then all paths become suspect, and are used all the same.
+            Verdict::Aborted => self.paths.on_probation(path, now),
+            Verdict::Inaccessible { access } => self.paths.status(path).access = access,
+            _ => {}
         }
     }
 
@@ -357,12 +276,41 @@ impl Router {
         self.paths.lost(path);
     }
 
-    /// A lost path works again.
+    /// A lost path works again, or one that was suspended has been looked at.
     pub fn returned(&mut self, path: PathId, now: Duration) {
-        if self.paths.status(path).state == PathState::Failed {
-            self.paths.on_probation(path, now);
-        }
+        self.paths.returned(path, now);
         self.dispatch_waiting(now);
+    }
+
+    /// What is behind the path may have become another disk: nothing is sent on it before somebody
+    /// has looked.
+    pub fn suspend(&mut self, path: PathId) {
+        self.paths.suspend(path);
+    }
+
+    /// Nothing is heard of the path although an answer is due; or it is again. A silent path is used
+    /// where no other is left. Whether there is another.
+    pub fn set_silent(&mut self, path: PathId, is_silent: bool) -> bool {
+        self.paths.set_silent(path, is_silent);
+        self.paths.has_better_than_silent()
+    }
+
+    /// How long a try of the command may take.
+    #[must_use]
+    pub fn time_left(&self, op: OpId, now: Duration) -> Duration {
+        let since = self.ops.get(op.slot).and_then(|it| it.trouble_since).unwrap_or(now);
+        (since + self.options.limit).saturating_sub(now)
+    }
+
+    /// What is in doubt: the last loss of each path.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<(PathId, u64)> {
+        self.doubts.known()
+    }
+
+    /// A reset that was asked for is over, whatever came of it.
+    pub fn fence_ended(&mut self, now: Duration) {
+        self.doubts.ask(false, now);
     }
 
     /// The ALUA state of a path.
@@ -374,7 +322,7 @@ impl Router {
     /// Nothing can come any more of the losses of this path up to `loss`.
     pub fn fenced(&mut self, path: PathId, loss: u64, now: Duration) {
         self.fenced[path.0] = self.fenced[path.0].max(loss);
-        self.doubts.retain(|doubt| doubt.path != path || doubt.loss > loss);
+        self.doubts.fenced(path, loss);
         let is_fenced = |of: PathId, its: u64| of == path && its <= loss;
         let certain = self.in_order(|phase| match phase {
             Phase::InDoubt { path, loss } | Phase::Ghost { path, loss } => is_fenced(path, loss),
@@ -392,7 +340,7 @@ impl Router {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Duration> {
         let probation = self.paths.next_deadline();
-        let doubt = self.doubts.iter().map(|doubt| doubt.ask_at).min();
+        let doubt = self.doubts.next_deadline();
         let op = if self.unsent == 0 {
             None
         } else {
@@ -472,8 +420,7 @@ impl Router {
     fn again(&mut self, op: OpId, except: Option<PathId>, now: Duration) {
         self.ops[op.slot].retries += 1;
         if self.ops[op.slot].retries > self.options.retries_max {
-            self.actions.push_back(Action::Fail { op, failure: Failure::TooManyRetries });
-            return self.over(op, now);
+            return self.fail(op, Failure::TooManyRetries, now);
         }
         let at = self.ops[op.slot].shape.at;
         match except.and_then(|_| self.paths.choose(now, at, except)) {
@@ -482,16 +429,34 @@ impl Router {
         }
     }
 
-    fn doubt(&mut self, op: OpId, path: PathId, loss: u64, now: Duration) {
-        let is_harmless = self.ops[op.slot].shape.changes.is_none();
-        if is_harmless || self.fenced[path.0] >= loss {
-            return self.dispatch(op, now);
+    fn repeat(&mut self, op: OpId, now: Duration) {
+        self.ops[op.slot].repeats += 1;
+        if self.ops[op.slot].repeats.is_multiple_of(REPEATS_AT_ONCE) {
+            return self.set_phase(op, Phase::Delayed { until: now + REPEAT_PAUSE });
         }
-        self.set_phase(op, Phase::InDoubt { path, loss });
-        if !self.doubts.iter().any(|doubt| doubt.path == path && doubt.loss == loss) {
-            let ask_at = now + self.options.reinstate_wait;
-            self.doubts.push(Doubt { path, loss, ask_at });
+        self.dispatch(op, now);
+    }
+
+    fn not_ready(&mut self, op: OpId, path: PathId, pause: Duration, now: Duration) {
+        let at = self.ops[op.slot].shape.at;
+        let is_first = self.ops[op.slot].not_ready.replace(path).is_none();
+        match is_first.then(|| self.paths.choose(now, at, Some(path))).flatten() {
+            Some(other) => self.take(op, Some(other), now),
+            None => {
+                self.ops[op.slot].not_ready = None;
+                self.set_phase(op, Phase::Delayed { until: now + pause });
+            }
         }
+    }
+
+    /// Whether a command that was sent before a loss may change something after it.
+    fn may_come_yet(&self, op: OpId, path: PathId, loss: u64) -> bool {
+        self.ops[op.slot].shape.changes.is_some() && self.fenced[path.0] < loss
+    }
+
+    fn fail(&mut self, op: OpId, failure: Failure, now: Duration) {
+        self.actions.push_back(Action::Fail { op, failure });
+        self.over(op, now);
     }
 
     fn over(&mut self, op: OpId, now: Duration) {
@@ -532,17 +497,13 @@ impl Router {
     }
 
     fn ask_for_fences(&mut self, now: Duration) {
-        for n in 0..self.doubts.len() {
-            let Doubt { path, loss, ask_at } = self.doubts[n];
-            if now < ask_at {
-                continue;
-            }
-            self.doubts[n].ask_at = now + self.options.reinstate_wait;
-            if let Some(via) = self.paths.choose(now, None, Some(path)) {
-                // It is no command: it must not count as one.
-                self.paths.over(via, now, now, None);
-                self.actions.push_back(Action::Fence { lost: path, loss, via });
-            }
+        let Some(lost) = self.doubts.due(now) else { return };
+        let via = self.paths.choose(now, None, Some(lost));
+        self.doubts.ask(via.is_some(), now);
+        if let Some(via) = via {
+            // It is no command: it must not count as one.
+            self.paths.over(via, now, now, None);
+            self.actions.push_back(Action::Fence { via });
         }
     }
 }

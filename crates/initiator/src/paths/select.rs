@@ -8,7 +8,8 @@
 //!    |    +----------------------------------------------+
 //! ```
 //!
-//! A path in any of these states may be retired: no command takes it any more.
+//! A path in any of these states may be retired: no command takes it any more. One that works may
+//! be silent, and returns when it is heard, or suspended, and returns when it was looked at.
 //!
 //! A path on probation is used only where no active one is left. Each failure during probation
 //! doubles the next one, up to [`PROBATION_DOUBLINGS_MAX`] times, so that a path which comes and
@@ -22,6 +23,9 @@ use scsi::alua::AccessState;
 use super::{PageMap, Policy};
 
 const PROBATION_DOUBLINGS_MAX: u32 = 5;
+
+/// The best rank of a silent path; all others are below.
+const SILENT: u8 = 8;
 
 /// A share of one eighth for each new sample.
 const SMOOTHING: u64 = 8;
@@ -40,6 +44,10 @@ pub enum PathState {
         /// When it counts as active.
         until: Duration,
     },
+    /// Nothing is heard of it although an answer is due: it is used where no other is left.
+    Silent,
+    /// What is behind it may have changed: it is not used before that has been looked at.
+    Suspended,
     /// It does not work.
     Failed,
     /// It is not wanted any more.
@@ -237,10 +245,43 @@ impl Paths {
             PathState::Probation { .. } => {
                 path.strikes = (path.strikes + 1).min(PROBATION_DOUBLINGS_MAX);
             }
-            PathState::Active => {}
+            PathState::Active | PathState::Silent | PathState::Suspended => {}
         }
         path.status.losses += 1;
         path.status.state = PathState::Failed;
+    }
+
+    /// A path that was lost or suspended may be used again. Only what was lost has to show that it
+    /// works.
+    pub(super) fn returned(&mut self, path: PathId, now: Duration) {
+        match self.all[path.0].status.state {
+            PathState::Failed => self.on_probation(path, now),
+            PathState::Suspended => self.all[path.0].status.state = PathState::Active,
+            _ => {}
+        }
+    }
+
+    /// A path that works is not used until it returns.
+    pub(super) fn suspend(&mut self, path: PathId) {
+        let state = &mut self.all[path.0].status.state;
+        if !matches!(state, PathState::Failed | PathState::Retired) {
+            *state = PathState::Suspended;
+        }
+    }
+
+    /// A path that works has gone silent, or is heard again.
+    pub(super) fn set_silent(&mut self, path: PathId, is_silent: bool) {
+        let state = &mut self.all[path.0].status.state;
+        match (*state, is_silent) {
+            (PathState::Active | PathState::Probation { .. }, true) => *state = PathState::Silent,
+            (PathState::Silent, false) => *state = PathState::Active,
+            _ => {}
+        }
+    }
+
+    /// Whether commands need no silent path.
+    pub(super) fn has_better_than_silent(&self) -> bool {
+        self.all.iter().any(|path| path.rank(&[]).is_some_and(|rank| rank < SILENT))
     }
 
     /// A failed path works again, or an active one has become suspect.
@@ -290,7 +331,8 @@ impl Path {
         match self.status.state {
             PathState::Active => Some(access + detour),
             PathState::Probation { .. } => Some(4 + access + detour),
-            PathState::Failed | PathState::Retired => None,
+            PathState::Silent => Some(SILENT + access + detour),
+            PathState::Suspended | PathState::Failed | PathState::Retired => None,
         }
     }
 

@@ -74,6 +74,12 @@ pub enum CommandError {
     /// It took too long. The target has confirmed that it is over, done or not.
     #[error("the command was aborted after its time was up")]
     Aborted,
+    /// A task management function of ours has ended it, done or not.
+    #[error("the command was ended by task management")]
+    Ended,
+    /// A read whose answer is not waited for any more ([`crate::Session::is_silent`]).
+    #[error("the command is not waited for: the target is silent")]
+    Abandoned,
     /// The target failed below SCSI (RFC 7143 11.4.3); the command is over.
     #[error("the target failed without a SCSI status")]
     TargetFailure,

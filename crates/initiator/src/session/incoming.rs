@@ -86,6 +86,12 @@ impl Inner {
             self.finish(&task, Err(CommandError::TargetFailure));
             return Ok(());
         }
+        let is_whole = !pdu.is_underflow && !pdu.is_overflow || task.data_out.is_empty();
+        if pdu.status == Status::Good as u8 && !is_whole {
+            // It says that it has done what it was told, and that it has not taken all of the data.
+            self.finish(&task, Err(CommandError::TargetFailure));
+            return Ok(());
+        }
         let (sense, _) = split_sense_segment(data)
             .map_err(|_| Fault::Protocol("sense data longer than its segment"))?;
         let referrals = parse_sense(sense);

@@ -45,6 +45,31 @@ impl Session {
         end_all(&conn, TaskFunction::LOGICAL_UNIT_RESET, lun).await
     }
 
+    /// Whether the nexus is there: the target answers on the first of its connections.
+    pub async fn answers(&self) -> bool {
+        match self.inner().first_usable() {
+            Some(conn) => pong(&conn).await.is_ok(),
+            None => false,
+        }
+    }
+
+    /// Whether commands are under way and nothing is heard of the target, which should have answered
+    /// a ping at least.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.inner().is_silent.get()
+    }
+
+    /// Waits no longer for the answers to reads: they end as [`CommandError::Abandoned`]. What comes
+    /// for them yet is thrown away.
+    pub fn abandon_reads(&self) {
+        let inner = self.inner();
+        let is_read = |task: &Task| task.phase.get() == Phase::Sent && task.is_read;
+        for task in inner.tasks_where(is_read) {
+            task.answer.set(Err(CommandError::Abandoned));
+        }
+    }
+
     /// Ends every command of this session on the unit (ABORT TASK SET).
     ///
     /// # Errors
@@ -138,9 +163,22 @@ async fn end_all(conn: &Rc<Connection>, function: TaskFunction, lun: u64) -> Res
     settle_others(conn).await?;
     let is_dead = |task: &Task| task.lun == lun && serial_lt(task.cmd_sn.get(), first_alive);
     for task in session.tasks_where(is_dead) {
-        session.finish(&task, Err(CommandError::Aborted));
+        session.finish(&task, Err(CommandError::Ended));
     }
     Ok(())
+}
+
+/// Waits for the answer to a ping.
+async fn pong(conn: &Connection) -> Result<(), TaskError> {
+    let before = conn.pongs.get();
+    conn.session.ping(conn);
+    let has_come = || conn.pongs.get() > before || conn.is_ending();
+    let limit = conn.session.options.abort_timeout;
+    match ring::timeout(limit, until(&conn.pong, has_come)).await {
+        None => Err(TaskError::TimedOut),
+        Some(()) if conn.is_ending() => Err(TaskError::NotConnected),
+        Some(()) => Ok(()),
+    }
 }
 
 /// Waits until answers that were on their way on the other connections have come: the target queued
@@ -149,16 +187,7 @@ async fn settle_others(conn: &Rc<Connection>) -> Result<(), TaskError> {
     let session = &conn.session;
     let conns = session.usable().ok_or(TaskError::NotConnected)?;
     for other in conns.iter().filter(|other| other.cid != conn.cid) {
-        let before = other.pongs.get();
-        session.ping(other);
-        let has_come = || other.pongs.get() > before || other.is_ending();
-        let limit = session.options.abort_timeout;
-        if ring::timeout(limit, until(&other.pong, has_come)).await.is_none() {
-            return Err(TaskError::TimedOut);
-        }
-        if other.is_ending() {
-            return Err(TaskError::NotConnected);
-        }
+        pong(other).await?;
     }
     Ok(())
 }

@@ -109,12 +109,16 @@ pub(crate) struct Inner {
     max_cmd_sn: Cell<u32>,
     losses: Cell<u64>,
     fenced: Cell<u64>,
+    /// Logins under way that are to fence the last loss.
+    fences: Cell<u32>,
     /// Units with commands in doubt.
     doubtful: RefCell<BTreeSet<u64>>,
     /// The portal group of the nexus, once known.
     group_tag: Cell<Option<u16>>,
     /// Something is in doubt that an earlier nexus of ours, in another portal group, may still do.
     pub(crate) has_moved: Cell<bool>,
+    /// One of its connections is silent.
+    is_silent: Cell<bool>,
     /// Task management functions that wait for their answer.
     management: RefCell<HashMap<u32, Rc<Answer<TaskResult>>>>,
     next_other_tag: Cell<u32>,
@@ -150,9 +154,11 @@ impl Session {
             max_cmd_sn: Cell::new(0),
             losses: Cell::new(0),
             fenced: Cell::new(0),
+            fences: Cell::new(0),
             doubtful: RefCell::default(),
             group_tag: Cell::new(None),
             has_moved: Cell::new(false),
+            is_silent: Cell::new(false),
             management: RefCell::default(),
             next_other_tag: Cell::new(TAG_OTHER),
             timeout_min: Cell::new(options.nop_interval),
@@ -248,6 +254,12 @@ impl Inner {
         matches!(*self.state.borrow(), State::Closed)
     }
 
+    /// Waits until the loss `loss` is fenced, or does not matter any more.
+    async fn changed_from(&self, loss: u64) {
+        let is_over = || self.fenced.get() >= loss || self.is_closed();
+        until(&self.changed, is_over).await;
+    }
+
     /// The connections, if they take new commands.
     fn usable(&self) -> Option<Rc<[Rc<Connection>]>> {
         match &*self.state.borrow() {
@@ -286,6 +298,7 @@ impl Inner {
         };
         let begun: Begun = (0..).zip(logged_in).map(connection).collect();
         let conns: Rc<[Rc<Connection>]> = begun.iter().map(|(conn, _)| conn.clone()).collect();
+        self.is_silent.set(false);
         *self.state.borrow_mut() = State::Up(conns.clone());
         if self.has_moved.get() {
             ring::spawn(management::fence_by_reset(conns[0].clone()));
@@ -394,7 +407,7 @@ impl Inner {
         self.cmd_sn.set(cmd_sn.wrapping_add(1));
         task.cmd_sn.set(cmd_sn);
         task.cid.set(conn.cid);
-        conn.in_flight.set(conn.in_flight.get() + 1);
+        conn.begin_command();
         task.phase.set(Phase::Sent);
 
         let is_write = !task.data_out.is_empty();
@@ -460,6 +473,19 @@ impl Inner {
         if is_sane && serial_lt(self.max_cmd_sn.get(), max_cmd_sn) {
             self.max_cmd_sn.set(max_cmd_sn);
         }
+    }
+
+    /// Whether a connection is silent, as its watch finds.
+    pub(crate) fn set_silent(&self, conn: &Connection, is_silent: bool) {
+        if conn.is_silent.replace(is_silent) == is_silent {
+            return;
+        }
+        let conns = match &*self.state.borrow() {
+            State::Up(conns) => conns.clone(),
+            _ => return,
+        };
+        self.is_silent.set(conns.iter().any(|conn| conn.is_silent.get()));
+        self.changed.notify();
     }
 
     /// How often time must be looked at.

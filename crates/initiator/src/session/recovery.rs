@@ -1,17 +1,28 @@
 //! The life of a session: from connection to connection.
 
 use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use iscsi::discovery::PortalAddress;
 use ring::Notify;
 
 use super::Inner;
+use crate::address::show;
 use crate::answer::until;
 use crate::conn::{Connection, Ending, serve};
 use crate::login::{LoggedIn, LoginError, Role, log_in};
 use crate::options::SessionOptions;
+
+/// How long the own portal of a lost session is tried alone: mostly only the connection broke, and
+/// the login that replaces it ends what is in doubt by itself.
+const HEAD_START: Duration = Duration::from_millis(300);
+
+/// Portals that a loss is fenced through at once. More of them add logins, not certainty.
+const ALTERNATES_MAX: usize = 8;
 
 /// Connections, and what came on each with its login.
 pub(super) type Begun = Vec<(Rc<Connection>, Vec<u8>)>;
@@ -90,8 +101,9 @@ fn first_pause(conn: &Connection, ending: &Ending) -> Duration {
     }
 }
 
-/// Tries until it works; `None` when the session was closed meanwhile.
-async fn log_in_again(session: &Inner, first_pause: Duration) -> Option<Vec<LoggedIn>> {
+/// Tries until it works; `None` when the session was closed meanwhile. What is in doubt is fenced
+/// through other portals as soon as the own one has not answered for a moment.
+async fn log_in_again(session: &Rc<Inner>, first_pause: Duration) -> Option<Vec<LoggedIn>> {
     let mut pause = first_pause;
     let mut backoff = session.options.backoff_min;
     loop {
@@ -99,7 +111,14 @@ async fn log_in_again(session: &Inner, first_pause: Duration) -> Option<Vec<Logg
             return None;
         }
         let role = Role::first(Some(&session.target), session.isid);
-        let attempt = log_in_all(&session.portal, role, &session.options).await;
+        let mut attempt = pin!(log_in_all(&session.portal, role, &session.options));
+        let attempt = match ring::timeout(HEAD_START, attempt.as_mut()).await {
+            Some(over) => over,
+            None => {
+                fence_elsewhere(session);
+                attempt.await
+            }
+        };
         if session.is_closed() {
             return None;
         }
@@ -107,9 +126,7 @@ async fn log_in_again(session: &Inner, first_pause: Duration) -> Option<Vec<Logg
             Ok(logged_in) => return Some(logged_in),
             Err(error) => note(session, &error),
         }
-        if session.fenced.get() < session.losses.get() {
-            fence_elsewhere(session).await;
-        }
+        fence_elsewhere(session);
         pause = backoff;
         backoff = (backoff * 2).min(session.options.backoff_max);
     }
@@ -129,19 +146,41 @@ async fn is_closed_within(session: &Inner, time: Duration) -> bool {
     session.is_closed()
 }
 
-/// Ends the lost nexus by a login of the same name through another portal of its group. The login
-/// is given up at once: this session belongs to its own portal.
-async fn fence_elsewhere(session: &Inner) {
-    if session.has_moved.get() {
-        return; // what is in doubt belongs to several nexuses: only a reset ends them all
+/// Ends the lost nexus by a login of the same name through another portal of its group: through all
+/// of them at once, until the first one is in. The login is given up at once: this session belongs to
+/// its own portal.
+fn fence_elsewhere(session: &Rc<Inner>) {
+    let is_due = session.fenced.get() < session.losses.get();
+    // What is in doubt after a move belongs to several nexuses: only a reset ends them all.
+    if !is_due || session.has_moved.get() || session.fences.get() > 0 {
+        return;
     }
-    for portal in session.options.alternates.iter().filter(|&other| *other != session.portal) {
-        let role = Role::first(Some(&session.target), session.isid);
-        let attempt = log_in(portal, role, &session.options).await;
-        let group = session.group_tag.get();
-        let is_same_group = |it: &LoggedIn| group.is_some() && it.outcome.portal_group_tag == group;
-        if attempt.is_ok_and(|logged_in| is_same_group(&logged_in)) {
-            return session.set_fenced(session.losses.get());
-        }
+    let loss = session.losses.get();
+    for portal in session.options.alternates.iter().take(ALTERNATES_MAX) {
+        let (session, portal) = (session.clone(), portal.clone());
+        session.fences.set(session.fences.get() + 1);
+        ring::spawn(async move {
+            let mut login = pin!(fence_through(&session, &portal));
+            let mut changed = pin!(session.changed_from(loss));
+            poll_fn(|cx| match login.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(()),
+                Poll::Pending => changed.as_mut().poll(cx),
+            })
+            .await;
+            session.fences.set(session.fences.get() - 1);
+        });
+    }
+}
+
+async fn fence_through(session: &Inner, portal: &PortalAddress) {
+    // The port of this host that the session belongs to may be what is broken.
+    let options = SessionOptions { local: None, ..session.options.clone() };
+    let role = Role::first(Some(&session.target), session.isid);
+    let loss = session.losses.get();
+    let Ok(logged_in) = log_in(portal, role, &options).await else { return };
+    let group = session.group_tag.get();
+    if group.is_some() && logged_in.outcome.portal_group_tag == group {
+        tracing::info!("{}: the lost session has ended, through {}", session.target, show(portal));
+        session.set_fenced(loss);
     }
 }

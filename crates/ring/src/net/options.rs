@@ -48,17 +48,30 @@ pub(super) fn disconnect(fd: &OwnedFd) -> io::Result<()> {
 
 /// `tcpi_bytes_acked` of `struct tcp_info` (linux/tcp.h), since Linux 4.1.
 pub(super) fn acknowledged_bytes(fd: &OwnedFd) -> io::Result<u64> {
-    const AT: usize = 120;
-    let mut info = [0_u8; AT + 8];
+    tcp_info::<128>(fd)?
+        .last_chunk()
+        .map(|bytes| u64::from_ne_bytes(*bytes))
+        .ok_or_else(unsupported)
+}
+
+/// `tcpi_retransmits` of `struct tcp_info`.
+pub(super) fn retransmits(fd: &OwnedFd) -> io::Result<u8> {
+    Ok(tcp_info::<3>(fd)?[2])
+}
+
+/// The first bytes of `struct tcp_info`.
+fn tcp_info<const LEN: usize>(fd: &OwnedFd) -> io::Result<[u8; LEN]> {
+    let mut info = [0_u8; LEN];
     let mut len = info.len() as libc::socklen_t;
     let value = info.as_mut_ptr().cast();
     let (level, name) = (libc::IPPROTO_TCP, libc::TCP_INFO);
     // SAFETY: the kernel writes at most `len` bytes, all of which lie in `info`.
     check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, value, &raw mut len) })?;
-    match info.last_chunk() {
-        Some(bytes) if len as usize == info.len() => Ok(u64::from_ne_bytes(*bytes)),
-        _ => Err(io::ErrorKind::Unsupported.into()),
-    }
+    if len as usize == LEN { Ok(info) } else { Err(unsupported()) }
+}
+
+fn unsupported() -> io::Error {
+    io::ErrorKind::Unsupported.into()
 }
 
 type AddressCall =

@@ -94,6 +94,12 @@ impl Stream {
         options::acknowledged_bytes(&self.fd)
     }
 
+    /// How often in a row the kernel has sent something again without having heard that any of it
+    /// arrived; 0 as soon as something is acknowledged. TCP only.
+    pub fn retransmits(&self) -> io::Result<u8> {
+        options::retransmits(&self.fd)
+    }
+
     /// The other end's address.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         options::peer_addr(&self.fd)

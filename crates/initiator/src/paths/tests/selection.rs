@@ -169,7 +169,8 @@ proptest! {
                         match status.state {
                             PathState::Active => Some(access),
                             PathState::Probation { .. } => Some(2 + access),
-                            PathState::Failed | PathState::Retired => None,
+                            PathState::Silent => Some(4 + access),
+                            PathState::Suspended | PathState::Failed | PathState::Retired => None,
                         }
                     };
                     let ranks: Vec<Option<u8>> = (0..4).map(rank).collect();

@@ -57,8 +57,14 @@ enum Event {
     Lose(PathId),
     /// The session is back: what the old nexus had is gone.
     Return(PathId),
-    /// A reset through another path has ended what this loss had.
-    Reset(PathId, u64),
+    /// A reset through another path has ended what these losses had.
+    Reset(Vec<(PathId, u64)>),
+    /// A reset has failed.
+    NoReset,
+    /// Nothing is heard of a path, or it is again.
+    Silent(PathId, bool),
+    /// What is behind a path is looked at.
+    Suspend(PathId),
 }
 
 struct World {
@@ -81,6 +87,7 @@ struct World {
     done: u64,
     /// Otherwise a path that stays away keeps its writes in doubt until it returns.
     resets_work: bool,
+    is_fencing: bool,
 }
 
 impl World {
@@ -111,6 +118,7 @@ impl World {
             writes: 0,
             done: 0,
             resets_work: !seed.is_multiple_of(3),
+            is_fencing: false,
         }
     }
 
@@ -123,10 +131,16 @@ impl World {
         for n in 0..commands {
             let at = self.random.below(20_000);
             self.after(at, Event::Submit);
-            if n % 8 == 0 {
-                let path = PathId(self.random.below(self.up.len() as u64) as usize);
-                let at = self.random.below(20_000);
-                self.after(at, Event::Lose(path));
+            let path = PathId(self.random.below(self.up.len() as u64) as usize);
+            let at = self.random.below(20_000);
+            match n % 16 {
+                0 | 8 => self.after(at, Event::Lose(path)),
+                4 => {
+                    self.after(at, Event::Silent(path, true));
+                    self.after(at + 2000, Event::Silent(path, false));
+                }
+                12 => self.after(at, Event::Suspend(path)),
+                _ => {}
             }
         }
         loop {
@@ -154,12 +168,14 @@ impl World {
                     assert!(self.now - since >= LIMIT, "failed after {:?}", self.now - since);
                     self.failed.push(write);
                 }
-                Action::Fence { lost, loss, via } => {
-                    assert_ne!(lost, via);
+                Action::Fence { via } => {
+                    assert!(!self.is_fencing, "one reset at a time");
+                    self.is_fencing = true;
+                    let doubts = self.router.doubts();
                     // It works only where the other path does.
-                    if self.resets_work && self.up[via.0] && !self.random.one_in(4) {
-                        self.after(1200, Event::Reset(lost, loss));
-                    }
+                    let works = self.resets_work && self.up[via.0] && !self.random.one_in(4);
+                    let end = if works { Event::Reset(doubts) } else { Event::NoReset };
+                    self.after(1200, end);
                 }
             }
         }
@@ -185,6 +201,8 @@ impl World {
         match self.random.below(20) {
             0 => self.after(delay, Event::Answer(id, Verdict::Later { pause: ms(30) })),
             1 => self.after(delay, Event::Answer(id, Verdict::Again)),
+            3 => self.after(delay, Event::Answer(id, Verdict::Repeat)),
+            4 => self.after(delay, Event::Answer(id, Verdict::NotReady { pause: ms(250) })),
             2 => {
                 // Applied, but its answer is an abort.
                 self.after(delay, Event::Apply(id));
@@ -211,10 +229,42 @@ impl World {
                 self.router.fenced(path, loss, self.now);
                 self.router.returned(path, self.now);
             }
-            Event::Reset(path, loss) => {
-                self.kill(path, loss);
-                self.router.fenced(path, loss, self.now);
+            Event::Reset(ref doubts) => {
+                for &(path, loss) in doubts {
+                    self.kill(path, loss);
+                    self.router.fenced(path, loss, self.now);
+                }
+                self.is_fencing = false;
+                self.router.fence_ended(self.now);
             }
+            Event::NoReset => {
+                self.is_fencing = false;
+                self.router.fence_ended(self.now);
+            }
+            Event::Silent(path, is_silent) => self.silent(path, is_silent),
+            Event::Suspend(path) => {
+                if self.up[path.0] {
+                    self.router.suspend(path);
+                    self.after(30, Event::Return(path));
+                }
+            }
+        }
+    }
+
+    /// Reads that have no answer are not waited for, if there is another path.
+    fn silent(&mut self, path: PathId, is_silent: bool) {
+        if !self.router.set_silent(path, is_silent) || !is_silent {
+            return;
+        }
+        let loss = self.losses[path.0] + 1;
+        let is_read = |copy: &Copy| copy.path == path && copy.loss == loss && copy.write == 0;
+        let reads = self.copies.iter().filter(|(_, copy)| is_read(copy));
+        let waits = |op: OpId| self.waiting.get(&op.slot).is_some_and(|it| it.0 == op && it.1 == 0);
+        let reads = reads.filter(|(_, copy)| waits(copy.op));
+        let reads: Vec<(u64, OpId)> = reads.map(|(&id, copy)| (id, copy.op)).collect();
+        for (id, op) in reads {
+            self.copies.remove(&id);
+            self.router.tried(op, Verdict::Abandoned, self.now);
         }
     }
 

@@ -163,8 +163,12 @@ fn a_path_that_stays_away_is_fenced_through_another() {
     router.tick(ms(4999));
     assert_eq!(actions(&mut router), []);
     router.tick(ms(5000));
-    let fence = Action::Fence { lost: A, loss: 1, via: B };
+    let fence = Action::Fence { via: B };
     assert_eq!(actions(&mut router), [fence]);
+    assert_eq!(router.doubts(), [(A, 1)]);
+    router.tick(ms(10_000));
+    assert_eq!(actions(&mut router), [], "one at a time");
+    router.fence_ended(ms(6000));
     router.tick(ms(10_000));
     assert_eq!(actions(&mut router), [fence], "asked for again until it is done");
     router.fenced(A, 1, ms(11_000));
@@ -232,6 +236,95 @@ fn busy_is_tried_later_and_attention_only_so_often() {
     router.tried(op, Verdict::Again, ms(60));
     let failure = Failure::TooManyRetries;
     assert_eq!(actions(&mut router), [Action::Fail { op, failure }]);
+}
+
+/// Every session has its own attentions: seventeen paths can tell seventeen of the same event.
+#[test]
+fn attentions_do_not_count_and_end_with_the_limit() {
+    let mut router = router(1);
+    let op = router.submit(read(), ms(0));
+    sends(&mut router, op, A);
+    for n in 0..1000 {
+        router.tried(op, Verdict::Repeat, ms(n));
+        router.tick(ms(n + 50));
+        sends(&mut router, op, A);
+    }
+    router.tried(op, Verdict::Repeat, ms(30_000));
+    let failure = Failure::Unreachable;
+    assert_eq!(actions(&mut router), [Action::Fail { op, failure }]);
+}
+
+/// The limit bounds a command that is sent, and aborted, again and again.
+#[test]
+fn a_command_that_hangs_everywhere_fails_at_the_limit() {
+    let mut router = router(2);
+    let op = router.submit(read(), ms(0));
+    sends(&mut router, op, A);
+    assert_eq!(router.time_left(op, ms(0)), ms(30_000));
+    router.tried(op, Verdict::Aborted, ms(20_000));
+    sends(&mut router, op, B);
+    assert_eq!(router.time_left(op, ms(20_000)), ms(10_000));
+    router.tried(op, Verdict::Aborted, ms(30_000));
+    let failure = Failure::Unreachable;
+    assert_eq!(actions(&mut router), [Action::Fail { op, failure }]);
+}
+
+#[test]
+fn a_unit_that_is_not_ready_is_tried_elsewhere_first() {
+    let mut router = router(2);
+    let op = router.submit(read(), ms(0));
+    sends(&mut router, op, A);
+    let not_ready = Verdict::NotReady { pause: ms(250) };
+    router.tried(op, not_ready, ms(0));
+    sends(&mut router, op, B);
+    router.tried(op, not_ready, ms(1));
+    assert_eq!(actions(&mut router), [], "nowhere: later");
+    assert_eq!(router.next_deadline(), Some(ms(251)));
+    router.tick(ms(251));
+    assert!(matches!(actions(&mut router)[..], [Action::Send { .. }]));
+}
+
+#[test]
+fn a_suspended_path_takes_nothing_before_it_was_looked_at() {
+    let mut router = router(1);
+    router.suspend(A);
+    let op = router.submit(read(), ms(0));
+    assert_eq!(actions(&mut router), []);
+    router.returned(A, ms(10));
+    sends(&mut router, op, A);
+    assert_eq!(router.paths().next().expect("it is there").state, PathState::Active);
+}
+
+#[test]
+fn a_silent_path_is_used_where_no_other_is_left() {
+    let mut router = router(2);
+    let op = router.submit(read(), ms(0));
+    sends(&mut router, op, A);
+    assert!(router.set_silent(A, true), "there is another");
+    router.tried(op, Verdict::Abandoned, ms(10));
+    sends(&mut router, op, B);
+    assert!(!router.set_silent(B, true), "there is none");
+    let other = router.submit(read(), ms(20));
+    assert!(matches!(actions(&mut router)[..], [Action::Send { op, .. }] if op == other));
+    router.set_silent(A, false);
+    let third = router.submit(read(), ms(30));
+    sends(&mut router, third, A);
+}
+
+/// Losses that come while a reset is under way are for the next one.
+#[test]
+fn one_reset_covers_all_losses_that_are_known() {
+    let mut router = router(3);
+    for n in 0..2 {
+        let op = router.submit(write(n * 4096, 4096), ms(0));
+        let path = PathId(n as usize);
+        sends(&mut router, op, path);
+        router.tried(op, Verdict::InDoubt { loss: 1 }, ms(0));
+    }
+    router.tick(ms(5000));
+    assert_eq!(actions(&mut router), [Action::Fence { via: PathId(2) }]);
+    assert_eq!(router.doubts(), [(A, 1), (B, 1)]);
+    assert_eq!(router.next_deadline(), Some(ms(30_000)), "the commands' own limit");
 }
 
 #[test]

@@ -1,0 +1,127 @@
+//! What the unit has answered and may hold in a volatile cache alone.
+//!
+//! A target that restarts is found again without a word to whoever uses the disk. But what it had
+//! answered and not yet made durable is gone, and a flush after that must not say that all is well:
+//! the first one fails, as `fsync` does.
+
+use std::cell::Cell;
+
+use block::BlockError;
+
+/// See the module's page. It counts answered writes, not blocks.
+#[derive(Debug, Default)]
+pub(super) struct WriteBack {
+    /// WCE: the unit may answer before data is durable.
+    is_volatile: Cell<bool>,
+    written: Cell<u64>,
+    /// How many of these are durable, or were told to be lost.
+    settled: Cell<u64>,
+    losses: Cell<u64>,
+    told: Cell<u64>,
+}
+
+impl WriteBack {
+    pub(super) fn new(is_volatile: bool) -> Self {
+        Self { is_volatile: Cell::new(is_volatile), ..Self::default() }
+    }
+
+    /// WCE as it is now. What was answered while it was set stays in doubt.
+    pub(super) fn set_volatile(&self, is_volatile: bool) {
+        if self.is_dirty() && !is_volatile {
+            return;
+        }
+        self.is_volatile.set(is_volatile);
+    }
+
+    /// A write without FUA has its answer.
+    pub(super) fn wrote(&self) {
+        self.written.set(self.written.get() + 1);
+    }
+
+    /// Whether something would be lost with the cache.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.is_volatile.get() && self.settled.get() < self.written.get()
+    }
+
+    /// The cache is lost.
+    pub(super) fn power_lost(&self) -> bool {
+        let is_loss = self.is_dirty();
+        if is_loss {
+            self.lost();
+        }
+        is_loss
+    }
+
+    /// Writes that were answered are lost, as a deferred error tells.
+    pub(super) fn lost(&self) {
+        self.losses.set(self.losses.get() + 1);
+        self.settled.set(self.written.get());
+    }
+
+    /// Before a flush is sent: what it will cover.
+    pub(super) fn mark(&self) -> u64 {
+        self.written.get()
+    }
+
+    /// What the flush that began with `mark` has made durable.
+    pub(super) fn flushed(&self, mark: u64) {
+        self.settled.set(self.settled.get().max(mark));
+    }
+
+    /// How often something was lost so far.
+    pub(super) fn losses(&self) -> u64 {
+        self.losses.get()
+    }
+
+    /// Tells each loss once.
+    pub(super) fn tell(&self) -> Result<(), BlockError> {
+        let losses = self.losses.get();
+        if self.told.replace(losses) < losses { Err(BlockError::LostWrites) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_told_once_and_only_if_there_was_one() {
+        let cache = WriteBack::new(true);
+        assert!(!cache.power_lost(), "nothing was written");
+        cache.wrote();
+        let mark = cache.mark();
+        cache.wrote();
+        cache.flushed(mark);
+        assert!(cache.is_dirty(), "the second write came after the flush began");
+        assert!(cache.power_lost());
+        assert!(!cache.power_lost(), "it is gone already");
+        assert_eq!(cache.tell(), Err(BlockError::LostWrites));
+        assert_eq!(cache.tell(), Ok(()));
+        cache.flushed(mark);
+        assert!(!cache.is_dirty(), "an old flush undoes nothing");
+    }
+
+    #[test]
+    fn a_unit_without_a_cache_loses_none() {
+        let cache = WriteBack::new(false);
+        cache.wrote();
+        assert!(!cache.power_lost());
+        cache.lost();
+        assert_eq!(
+            cache.tell(),
+            Err(BlockError::LostWrites),
+            "a deferred error counts all the same"
+        );
+    }
+
+    #[test]
+    fn a_cache_that_is_switched_off_may_still_be_lost() {
+        let cache = WriteBack::new(true);
+        cache.wrote();
+        cache.set_volatile(false);
+        assert!(cache.power_lost());
+        cache.set_volatile(false);
+        cache.wrote();
+        assert!(!cache.power_lost());
+    }
+}

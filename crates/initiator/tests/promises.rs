@@ -1,0 +1,191 @@
+//! What a host is promised whatever targets and networks do: a lost cache is told, attentions are no
+//! errors, the limit bounds everything, and a silent path holds nobody up.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+mod common;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use block::testing::{Fault, FaultyDisk, Operation, Rule};
+use block::{BlockDevice, BlockError, WriteFlags};
+use common::{
+    Proxy, address, bytes, config, data, disk_options, on_core, ram, serve, session_options,
+};
+use initiator::paths::PathState;
+use initiator::{Disk, DiskOptions, Session};
+use target::{Config, Server};
+
+const VOLATILE: WriteFlags = WriteFlags::VOLATILE;
+
+/// A target with a volatile write cache, whose disk survives it.
+fn cached(disk: Arc<dyn BlockDevice>) -> Config {
+    let mut config = config(disk);
+    config.targets[0].units[0].write_cache = true;
+    config
+}
+
+async fn until_active(disk: &Disk, path: usize) {
+    while disk.paths().await[path].status.state != PathState::Active {
+        ring::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// The same target at the same portal, as after a loss of power: it knows nothing of before.
+fn restart(server: &mut Option<Server>, config: Config) {
+    let portal = server.as_ref().unwrap().portals()[0];
+    drop(server.take());
+    *server = Some(serve(Config { portals: vec![portal], ..config }));
+}
+
+#[test]
+fn a_restart_with_a_volatile_cache_fails_the_next_flush_once() {
+    let medium = ram(1);
+    let mut server = Some(serve(cached(medium.clone())));
+    let portal = server.as_ref().unwrap().portals()[0];
+    on_core(async move {
+        let disk = Disk::attach(&[address(portal)], disk_options()).await.unwrap();
+        assert_eq!(disk.write(0, data(&[1; 512]), VOLATILE).await, Ok(()));
+        assert_eq!(disk.flush().await, Ok(()));
+        restart(&mut server, cached(medium.clone()));
+        assert_eq!(disk.flush().await, Ok(()), "all was durable");
+        assert_eq!(disk.write(0, data(&[2; 512]), VOLATILE).await, Ok(()));
+        restart(&mut server, cached(medium.clone()));
+        assert!(disk.read(0, 512).await.is_ok(), "the restart itself is no error");
+        assert_eq!(disk.flush().await, Err(BlockError::LostWrites));
+        assert_eq!(disk.flush().await, Ok(()), "it is told once");
+        // A durable write answers for itself alone.
+        let durable = WriteFlags { durable: true, ..VOLATILE };
+        assert_eq!(disk.write(0, data(&[3; 512]), durable).await, Ok(()));
+        restart(&mut server, cached(medium));
+        assert_eq!(disk.flush().await, Ok(()));
+    });
+}
+
+#[test]
+fn a_restart_without_a_volatile_cache_loses_nothing() {
+    let medium = ram(1);
+    let mut server = Some(serve(config(medium.clone())));
+    let portal = server.as_ref().unwrap().portals()[0];
+    on_core(async move {
+        let disk = Disk::attach(&[address(portal)], disk_options()).await.unwrap();
+        assert_eq!(disk.write(0, data(&[1; 512]), VOLATILE).await, Ok(()));
+        restart(&mut server, config(medium));
+        assert_eq!(disk.flush().await, Ok(()));
+    });
+}
+
+/// One of two paths comes and goes: the other one proves that the target has been there all along.
+#[test]
+fn a_path_that_returns_is_no_restart() {
+    let server = serve(cached(ram(1)));
+    let (one, two) = (Proxy::to(server.portals()[0]), Proxy::to(server.portals()[0]));
+    on_core(async move {
+        let paths = [address(one.address), address(two.address)];
+        let disk = Disk::attach(&paths, disk_options()).await.unwrap();
+        assert_eq!(disk.write(0, data(&[1; 512]), VOLATILE).await, Ok(()));
+        one.cut();
+        assert_eq!(disk.write(512, data(&[1; 512]), VOLATILE).await, Ok(()));
+        while disk.paths().await[0].status.state != PathState::Failed {
+            ring::sleep(Duration::from_millis(10)).await;
+        }
+        one.open();
+        until_active(&disk, 0).await;
+        assert_eq!(disk.flush().await, Ok(()));
+    });
+}
+
+/// Each session has an attention of its own, and a command may meet all of them.
+#[test]
+fn twenty_attentions_are_no_error() {
+    let server = serve(config(ram(1)));
+    let portal = server.portals()[0];
+    on_core(async move {
+        let disk = Disk::attach(&vec![address(portal); 20], disk_options()).await.unwrap();
+        let other = Session::open(&address(portal), session_options()).await.unwrap();
+        for _ in 0..5 {
+            other.reset_unit(0).await.unwrap();
+            assert!(disk.read(0, 512).await.is_ok());
+        }
+        assert_eq!(server.sessions(), 21);
+    });
+}
+
+/// A reset by another host ends commands without an answer, as far as the target has none for them;
+/// nobody waits for their time-out.
+#[test]
+fn a_reset_by_another_host_stalls_nobody() {
+    let faulty = FaultyDisk::new(ram(1));
+    let server = serve(config(Arc::new(faulty.clone())));
+    let portal = server.portals()[0];
+    on_core(async move {
+        let disk = Disk::attach(&vec![address(portal); 3], disk_options()).await.unwrap();
+        let other = Session::open(&address(portal), session_options()).await.unwrap();
+        let slow = Fault::Delay(Duration::from_millis(300));
+        faulty.inject(Rule::always(Operation::Read, slow).times(8));
+        let since = Instant::now();
+        let reads: Vec<_> = (0..8).map(|n| disk.read(n * 512, 512)).collect();
+        ring::sleep(Duration::from_millis(50)).await;
+        other.reset_unit(0).await.unwrap();
+        // Something must meet the attention, as on a disk in use.
+        for _ in 0..6 {
+            assert!(disk.read(0, 512).await.is_ok());
+        }
+        for read in reads {
+            assert!(read.await.is_ok());
+        }
+        assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+        let paths = disk.paths().await;
+        assert!(paths.iter().all(|path| path.status.state == PathState::Active), "{paths:?}");
+    });
+}
+
+/// A unit that never answers one command, while it answers everything else.
+#[test]
+fn the_limit_bounds_a_command_that_hangs() {
+    let faulty = FaultyDisk::new(ram(1));
+    let server = serve(config(Arc::new(faulty.clone())));
+    let portal = server.portals()[0];
+    on_core(async move {
+        let mut options = disk_options();
+        options.router.limit = Duration::from_secs(3);
+        let disk = Disk::attach(&[address(portal)], options).await.unwrap();
+        faulty.inject(Rule::always(Operation::Read, Fault::Hang));
+        let since = Instant::now();
+        assert_eq!(disk.read(0, 512).await.unwrap_err(), BlockError::Unreachable);
+        assert!((2..9).contains(&since.elapsed().as_secs()), "{:?}", since.elapsed());
+        faulty.release();
+    });
+}
+
+/// With default times: a path on which nothing comes any more holds reads up for two seconds at
+/// most. Writes wait until it is certain that it is lost.
+#[test]
+fn reads_leave_a_silent_path_within_two_seconds() {
+    let server = serve(config(ram(1)));
+    let (one, two) = (Proxy::to(server.portals()[0]), Proxy::to(server.portals()[0]));
+    on_core(async move {
+        let options =
+            DiskOptions::new(initiator::SessionOptions::new(session_options().initiator_name));
+        let paths = [address(one.address), address(two.address)];
+        let disk = Disk::attach(&paths, options).await.unwrap();
+        assert_eq!(disk.write(0, data(&[7; 8192]), VOLATILE).await, Ok(()));
+        ring::sleep(Duration::from_secs(4)).await; // the watches have gone to rest
+        one.freeze();
+        let since = Instant::now();
+        let reads: Vec<_> = (0..8).map(|n| disk.read(n * 512, 512)).collect();
+        for read in reads {
+            assert_eq!(bytes(&read.await.unwrap()), [7; 512]);
+        }
+        assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
+        assert_eq!(disk.paths().await[0].status.state, PathState::Silent);
+        let since = Instant::now();
+        for n in 0..8 {
+            assert!(disk.read(n * 512, 512).await.is_ok());
+        }
+        assert!(since.elapsed() < Duration::from_millis(500), "a silent path is not tried");
+        one.open();
+        until_active(&disk, 0).await;
+    });
+}
