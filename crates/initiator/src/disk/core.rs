@@ -18,11 +18,14 @@ use super::cdb::{self, Blocks, Cdb};
 use super::facts::Facts;
 use super::judge::{Judgement, failure_of, judge};
 use super::news::News;
+use super::routes::{Places, TOLD_MAX};
 use super::{routes, tend};
 use crate::address::TargetAddress;
 use crate::options::SessionOptions;
 use crate::paths::plan::Planned;
-use crate::paths::{Action, Failure, OpId, PathId, PathState, PathStatus, Router, Shape, Verdict};
+use crate::paths::{
+    Action, Failure, OpId, PageMap, PathId, PathState, PathStatus, Router, Shape, Verdict,
+};
 use crate::session::{CommandError, Reply, Request, Session, Transfer};
 
 /// The least time of a command, however little is left of its limit.
@@ -151,8 +154,9 @@ impl Core {
         facts: Facts,
         command_timeout: Duration,
         paths: Vec<Rc<PathSlot>>,
-        router: Router,
+        mut router: Router,
     ) -> Rc<Self> {
+        router.set_map(PageMap::new(facts.geometry.size_bytes()));
         let lun = encode_lun(address.lun).expect("Disk::attach has checked the number");
         let cache = WriteBack::new(facts.is_volatile);
         let core = Rc::new(Self {
@@ -367,7 +371,7 @@ impl Core {
             if let Ok(Reply { referrals, .. }) = &result
                 && !referrals.is_empty()
             {
-                let runs = routes::runs(&self.facts, referrals);
+                let runs = Places::of(&self.facts).runs(referrals).take(TOLD_MAX);
                 self.tell(|router, _| router.learn(runs));
             }
             // Before the command is sent again.

@@ -6,14 +6,14 @@ use std::time::Duration;
 use ring::Data;
 use scsi::Status;
 use scsi::alua::AccessState;
-use scsi::referrals::{Segment, SegmentRule, parse_report};
+use scsi::referrals::SegmentRule;
 
 use super::AttachError;
 use super::cdb::{self, Cdb, SETUP_TIMEOUT};
 use super::facts::{Answers, BlockLimits, Capacity, Facts, access_of, port_group, write_cache};
 use super::judge::judge;
 use super::news::News;
-use crate::paths::{RUNS_MAX, Verdict};
+use crate::paths::Verdict;
 use crate::session::{Reply, Request, Session, Transfer};
 
 /// A unit has several unit attentions to tell after a login, and may be busy for a while.
@@ -133,22 +133,12 @@ impl Inspection<'_> {
         Ok((Facts::new(&answers)?, reach))
     }
 
-    /// All segments of a unit with referrals, which come in parts.
-    pub(super) async fn referrals(&self, blocks: u64) -> Result<Vec<Segment>, AttachError> {
+    /// REPORT REFERRALS data of a unit: as many of the segments from block `lba` on as one answer
+    /// holds.
+    pub(super) async fn referrals(&self, lba: u64) -> Result<Vec<u8>, AttachError> {
         const REPORT_BYTES: u16 = u16::MAX;
-        let mut segments: Vec<Segment> = Vec::new();
-        let mut next = 0;
-        while next < blocks && segments.len() < RUNS_MAX {
-            let cdb = cdb::report_referrals(next, REPORT_BYTES.into());
-            let data = self.read(cdb, REPORT_BYTES, "REPORT REFERRALS").await?;
-            let part = parse_report(&data);
-            // A part that leads no further is the last one, and so is a wrapped one (SBC-4 4.18.4).
-            let last = part.iter().map(|segment| segment.last_lba).max();
-            let Some(last) = last.filter(|&last| last >= next) else { break };
-            segments.extend(part);
-            next = last.saturating_add(1);
-        }
-        Ok(segments)
+        let cdb = cdb::report_referrals(lba, REPORT_BYTES.into());
+        self.read(cdb, REPORT_BYTES, "REPORT REFERRALS").await
     }
 
     async fn capacity(&self) -> Result<Option<Capacity>, AttachError> {

@@ -37,9 +37,9 @@ impl Core {
     /// How much of what begins at byte `at` one command may be about: pages of another owner are
     /// read and written through other paths.
     fn piece_len(&self, at: u64, left: usize) -> usize {
-        let run = self.router.borrow().run_end(at) - at;
-        let max = u64::from(self.facts.transfer_bytes_max).min(run);
-        left.min(usize::try_from(max).unwrap_or(usize::MAX))
+        let max = usize::try_from(self.facts.transfer_bytes_max).unwrap_or(usize::MAX);
+        let end = self.router.borrow().run_end(at..at + left.min(max) as u64);
+        usize::try_from(end - at).expect("it is cut, not grown")
     }
 
     pub(super) async fn read(self: Rc<Self>, at: u64, len: usize) -> Result<Data, BlockError> {

@@ -15,7 +15,7 @@ mod select;
 mod tests;
 mod words;
 
-pub use map::{PageMap, RUNS_MAX};
+pub use map::PageMap;
 pub use policy::{Policy, PolicyError};
 pub use router::{Router, RouterOptions};
 pub use select::{PathId, PathState, PathStatus};

@@ -170,7 +170,8 @@ impl Router {
         self.options.policy == Policy::Routed
     }
 
-    /// Where each page is served best, for [`Policy::Routed`].
+    /// Where each page is served best, for [`Policy::Routed`]. With the other policies, and before the
+    /// map is known, one of the disk's size in which [`Self::learn`] can note something.
     pub fn set_map(&mut self, map: PageMap) {
         self.paths.set_map(map);
     }
@@ -178,7 +179,7 @@ impl Router {
     /// What a refused command was told of its blocks. With [`Policy::Routed`] it holds until the next
     /// map; with other policies it says where to try commands that were sent
     /// [`Elsewhere`](Verdict::Elsewhere).
-    pub fn learn(&mut self, pages: Vec<(Range<u64>, Vec<u16>)>) {
+    pub fn learn(&mut self, pages: impl IntoIterator<Item = (Range<u64>, Vec<u16>)>) {
         self.paths.learn(pages);
     }
 
@@ -187,10 +188,10 @@ impl Router {
         self.paths.set_group(path, group);
     }
 
-    /// Where what begins at byte `at` should be cut, for its rest has other owners.
+    /// Where `bytes` should be cut, for the rest has other owners.
     #[must_use]
-    pub fn run_end(&self, at: u64) -> u64 {
-        self.paths.run_end(at)
+    pub fn run_end(&self, bytes: Range<u64>) -> u64 {
+        self.paths.run_end(bytes)
     }
 
     /// All paths, in the order of their numbers.

@@ -104,7 +104,7 @@ impl Paths {
         Self {
             all: Vec::new(),
             policy,
-            map: PageMap::default(),
+            map: PageMap::new(0),
             probation,
             choices: 0,
             current: None,
@@ -146,7 +146,7 @@ impl Paths {
         self.map = map;
     }
 
-    pub(super) fn learn(&mut self, pages: Vec<(Range<u64>, Vec<u16>)>) {
+    pub(super) fn learn(&mut self, pages: impl IntoIterator<Item = (Range<u64>, Vec<u16>)>) {
         self.map.learn(pages);
     }
 
@@ -154,9 +154,9 @@ impl Paths {
         self.all[path.0].group = group;
     }
 
-    /// Where bytes from `at` on may have other owners.
-    pub(super) fn run_end(&self, at: u64) -> u64 {
-        if self.policy == Policy::Routed { self.map.run_end(at) } else { u64::MAX }
+    /// Up to where `bytes` have one owner.
+    pub(super) fn run_end(&self, bytes: Range<u64>) -> u64 {
+        if self.policy == Policy::Routed { self.map.run_end(bytes) } else { bytes.end }
     }
 
     pub(super) fn status(&mut self, path: PathId) -> &mut PathStatus {

@@ -200,8 +200,10 @@ fn routed_goes_to_the_owner_while_it_can() {
     let at = |paths: &mut Paths, at| paths.choose(ms(0), Some(at), None).unwrap().0;
     let spread: Vec<usize> = (0..4).map(|_| at(&mut paths, 5)).collect();
     assert_eq!(spread, [0, 1, 2, 3], "without a map all paths are alike");
-    paths.set_map(PageMap::new(vec![(0..10, vec![1]), (10..20, vec![2])]));
-    assert_eq!((paths.run_end(0), paths.run_end(10)), (10, 20));
+    let mut map = PageMap::new(20);
+    map.learn([(0..10, vec![1]), (10..20, vec![2])]);
+    paths.set_map(map);
+    assert_eq!((paths.run_end(0..20), paths.run_end(10..20)), (10, 20));
     let first: Vec<usize> = (0..4).map(|_| at(&mut paths, 9)).collect();
     assert_eq!(first, [0, 1, 0, 1], "least queue depth among those that lead there");
     assert!(at(&mut paths, 10) >= 2);

@@ -5,7 +5,8 @@ use std::time::Duration;
 use scsi::alua::AccessState::{ActiveOptimized, Standby};
 
 use super::super::{
-    Action, Failure, OpId, PathId, PathState, Policy, Router, RouterOptions, Shape, Verdict,
+    Action, Failure, OpId, PageMap, PathId, PathState, Policy, Router, RouterOptions, Shape,
+    Verdict,
 };
 use super::ms;
 
@@ -108,6 +109,7 @@ fn a_refusal_that_tells_where_the_blocks_are_is_followed() {
     }
     let op = router.submit(write(4096, 512), ms(0));
     sends(&mut router, op, A);
+    router.set_map(PageMap::new(1 << 20));
     router.learn(vec![(0..8192, vec![3])]);
     router.tried(op, Verdict::Elsewhere, ms(10));
     sends(&mut router, op, PathId(2));
