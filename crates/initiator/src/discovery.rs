@@ -8,7 +8,7 @@ use iscsi::framing::{FrameError, FrameHeader, FrameLimits};
 use iscsi::login::InitiatorOutcome;
 use iscsi::params::LocalLimits;
 use iscsi::pdu::{BHS_LEN_BYTES, Bhs, Opcode, TextRequest, TextResponse, padded_len_bytes};
-use iscsi::text::{TextError, TextWriter};
+use iscsi::text::{IscsiName, TextError, TextWriter};
 use ring::{SendBatch, Stream};
 
 use crate::login::{FIRST_CMD_SN, LoginError, Role, log_in};
@@ -35,6 +35,9 @@ pub enum DiscoveryError {
     /// Another PDU than a Text Response.
     #[error("the target answered SendTargets with {0:?}")]
     Unexpected(Opcode),
+    /// The session in which it was asked has no connection, has lost it, or may not ask.
+    #[error("the session did not get an answer to SendTargets")]
+    NotConnected,
     /// No end within the login time.
     #[error("the target did not finish the discovery in time")]
     TimedOut,
@@ -49,6 +52,29 @@ pub async fn discover(
     portal: &PortalAddress,
     options: &SessionOptions,
 ) -> Result<Vec<DiscoveredTarget>, DiscoveryError> {
+    send_targets(portal, "All", options).await
+}
+
+/// Asks a portal for the portals of one target, which costs a target with a thousand of them a
+/// thousandth. None if the portal does not serve it, or not to us.
+///
+/// # Errors
+/// A [`DiscoveryError`].
+pub(crate) async fn portals_of(
+    target: &IscsiName,
+    portal: &PortalAddress,
+    options: &SessionOptions,
+) -> Result<Vec<PortalAddress>, DiscoveryError> {
+    let found = send_targets(portal, target.as_str(), options).await?;
+    let ours = found.into_iter().filter(|it| it.name == *target);
+    Ok(ours.flat_map(|target| target.addresses).collect())
+}
+
+async fn send_targets(
+    portal: &PortalAddress,
+    which: &str,
+    options: &SessionOptions,
+) -> Result<Vec<DiscoveredTarget>, DiscoveryError> {
     let mut options = options.clone();
     // One question needs no digests, and its answer then has one shape.
     options.limits = LocalLimits {
@@ -60,7 +86,7 @@ pub async fn discover(
         let logged_in = log_in(portal, Role::first(None, random_isid()), &options).await?;
         let exchange =
             Exchange { stream: logged_in.stream, received: logged_in.early, cmd_sn: FIRST_CMD_SN };
-        let text = exchange.run(&logged_in.outcome).await?;
+        let text = exchange.run(which, &logged_in.outcome).await?;
         let mut targets = parse_records(&text)?;
         for target in targets.iter_mut().filter(|target| target.addresses.is_empty()) {
             target.addresses.push(logged_in.portal.clone());
@@ -77,9 +103,13 @@ struct Exchange {
 }
 
 impl Exchange {
-    async fn run(mut self, outcome: &InitiatorOutcome) -> Result<Vec<u8>, DiscoveryError> {
+    async fn run(
+        mut self,
+        which: &str,
+        outcome: &InitiatorOutcome,
+    ) -> Result<Vec<u8>, DiscoveryError> {
         let mut request = TextWriter::new();
-        request.push("SendTargets", "All");
+        request.push("SendTargets", which);
         let segment = outcome.connection.max_recv_data_segment_peer_bytes;
         let mut text = InitiatorText::new(request.into_bytes(), segment);
         let limits = FrameLimits::from(&outcome.connection);

@@ -138,6 +138,18 @@ fn discovery_finds_targets_and_their_portals() {
         let mut expected: Vec<u16> = server.portals().iter().map(SocketAddr::port).collect();
         expected.sort_unstable();
         assert_eq!(ports, expected);
+        // The same is told within a session, beside its commands, and again and again.
+        let session =
+            Session::open(&address(server.portals()[0]), session_options()).await.unwrap();
+        for _ in 0..3 {
+            let mut told: Vec<u16> =
+                session.portals().await.unwrap().iter().map(|portal| portal.port).collect();
+            told.sort_unstable();
+            assert_eq!(told, expected);
+            settle(&session).await;
+        }
+        drop(server);
+        assert!(session.portals().await.is_err());
     });
 }
 

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use ring::Notify;
 use scsi::Sense;
 use scsi::param::encode_lun;
@@ -18,6 +19,7 @@ use super::inspect::{Inspection, Reach};
 use super::news::News;
 use super::planner::{self, Planner};
 use super::remote::Home;
+use super::ways::HostWays;
 use crate::address::TargetAddress;
 use crate::identity::{ClaimError, Identities};
 use crate::login::LoginError;
@@ -61,6 +63,9 @@ pub struct PlanOptions {
     pub host_ports: Option<Vec<IpAddr>>,
     /// Gives the sessions their ISIDs; without, each draws a random one.
     pub identities: Option<Arc<dyn Identities>>,
+    /// What the disks of this host share, so that they spread over its ports and none asks what
+    /// another one knows.
+    pub ways: HostWays,
 }
 
 impl Default for PlanOptions {
@@ -72,6 +77,7 @@ impl Default for PlanOptions {
             look_interval: Duration::from_secs(60),
             host_ports: None,
             identities: None,
+            ways: HostWays::default(),
         }
     }
 }
@@ -184,7 +190,7 @@ impl Disk {
             session.chap = Some(chap);
         }
         let mut planner = Planner::new(address, session, plan);
-        let planned = planner.look(&[], Vec::new()).await;
+        let planned = planner.look(&[], false).await;
         let mut slots = Vec::new();
         for session in &planned {
             match planner.slot(session) {
@@ -239,7 +245,7 @@ impl Disk {
     }
 }
 
-/// Opens the paths of a disk, one after the other.
+/// Opens the paths of a disk, all at once: one that does not answer holds up none of the others.
 async fn attach_paths(
     first: &TargetAddress,
     slots: Vec<PathSlot>,
@@ -249,8 +255,8 @@ async fn attach_paths(
     let mut router = Router::new(options.router);
     let mut found = None;
     let mut last_error = AttachError::NoPath;
-    for slot in &slots {
-        let opened = open(slot, lun).await;
+    let attempts = join_all(slots.iter().map(|slot| open(slot, lun))).await;
+    for (slot, opened) in slots.iter().zip(attempts) {
         let id = router.add_path(scsi::alua::AccessState::ActiveOptimized);
         match opened {
             Ok((session, losses, facts, reach)) => {

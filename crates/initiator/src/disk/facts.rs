@@ -110,6 +110,8 @@ pub(super) struct Answers {
     pub(super) has_alua: bool,
     /// Page B3h, where R_SUP says that there are referrals.
     pub(super) referrals: Option<SegmentRule>,
+    /// Standard INQUIRY data.
+    pub(super) standard: Vec<u8>,
 }
 
 /// What a disk needs to know. The same through every path.
@@ -132,6 +134,9 @@ pub(super) struct Facts {
     pub(super) has_alua: bool,
     /// The unit tells which port groups lead best to which blocks.
     pub(super) referrals: Option<SegmentRule>,
+    /// Its target answers SendTargets within a session. That every target should (RFC 7143 appendix
+    /// C), but tgtd 1.0.85 ends the session instead, so only ours is asked.
+    pub(super) tells_portals: bool,
 }
 
 impl Facts {
@@ -183,6 +188,7 @@ impl Facts {
             can_unmap,
             has_alua: answers.has_alua,
             referrals: answers.referrals,
+            tells_portals: answers.standard.get(8..16) == Some(b"DRYSTONE"),
         })
     }
 }

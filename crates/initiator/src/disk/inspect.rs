@@ -108,6 +108,7 @@ impl Inspection<'_> {
             identification: self.page(0x83, listed).await?,
             serial: self.page(0x80, listed).await?.get(4..).unwrap_or_default().to_vec(),
             has_alua: standard.get(5).is_some_and(|byte| byte & TPGS_MASK != 0),
+            standard,
             ..Answers::default()
         };
         if let [_, _, _, _, high, low, ..] = self.page(0xb1, listed).await?[..] {

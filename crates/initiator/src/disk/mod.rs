@@ -20,6 +20,7 @@ mod remote;
 mod routes;
 mod survey;
 mod tend;
+mod ways;
 
 use std::fmt;
 use std::thread::ThreadId;
@@ -28,6 +29,8 @@ use block::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, Write
 use ring::{Data, Remote};
 
 pub use attach::{AttachError, DiskOptions, PathReport, PlanOptions};
+
+pub use ways::HostWays;
 
 use remote::Home;
 

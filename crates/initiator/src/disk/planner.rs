@@ -1,7 +1,6 @@
 //! Keeps the sessions of a disk as they are planned, while ports come and go.
 
 use std::cell::{Cell, RefCell};
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,12 +10,14 @@ use ring::Notify;
 use super::PlanOptions;
 use super::core::{Core, PathSlot};
 use super::news::News;
-use super::survey::{Numbers, Survey};
+use super::survey::{Numbers, Survey, named_portals};
+use super::ways::Share;
 use crate::address::TargetAddress;
 use crate::identity::{ClaimError, Identity};
 use crate::options::SessionOptions;
 use crate::paths::plan::{Planned, changes};
 use crate::paths::{PathId, PathState};
+use crate::session::Session;
 
 /// Losses seldom come alone: the others of a switch that died follow within this time.
 const GATHER: Duration = Duration::from_millis(200);
@@ -31,8 +32,10 @@ pub(super) struct Planner {
     pub(super) session: SessionOptions,
     pub(super) options: PlanOptions,
     pub(super) numbers: Numbers,
-    /// Portals to ask for others, the named one first.
+    /// Portals to ask for others.
     known: Vec<PortalAddress>,
+    /// Its sessions among those of the host.
+    share: Share,
 }
 
 impl Planner {
@@ -42,21 +45,44 @@ impl Planner {
         options: PlanOptions,
     ) -> Self {
         let known = vec![volume.portal.clone()];
-        let numbers = Numbers::default();
-        Self { volume: volume.clone(), session, options, numbers, known }
+        let (numbers, share) = (Numbers::default(), options.ways.enter());
+        Self { volume: volume.clone(), session, options, numbers, known, share }
     }
 
-    /// The sessions that there should be, given those that are there. Empty if nothing can be
-    /// reached.
+    /// The sessions that there should be, given those that are there: `paths`. The target is asked
+    /// for its portals within one of them if it `tells_portals` there. Empty if nothing can be reached.
     pub(super) async fn look(
         &mut self,
-        current: &[Planned],
-        works: Vec<(Option<IpAddr>, PortalAddress)>,
+        paths: &[(PathId, Rc<PathSlot>)],
+        tells_portals: bool,
     ) -> Vec<Planned> {
-        let (volume, options) = (&self.volume, &self.options);
-        let survey = Survey::of(volume, &self.known, &self.session, options, works).await;
+        let is_up = |slot: &PathSlot| slot.session.borrow().as_ref().is_some_and(Session::is_up);
+        let up = || paths.iter().map(|(_, slot)| slot).filter(|slot| is_up(slot));
+        let asked = up().filter(|_| tells_portals).find_map(|slot| slot.session.borrow().clone());
+        let named = named_portals(&self.volume, asked.as_ref(), &self.known, &self.session).await;
+        let only = self.options.host_ports.clone();
+        let mut survey = Survey::of(&self.volume.portal, named, only).await;
         self.known = survey.portals().cloned().collect();
-        survey.plan(&mut self.numbers, &self.options, current)
+        let works: Vec<_> =
+            up().map(|slot| (slot.options.local, slot.address.portal.clone())).collect();
+        survey.believe(&works);
+        let current = planned_of(paths);
+        let wanted = self.plan(&survey, &current);
+        // What is wanted is tried first: mostly that is all, and mostly it works.
+        let ends = self.numbers.session_ends(&wanted);
+        if survey.prove(&self.options.ways, &ends).await {
+            return wanted;
+        }
+        survey.prove_all(&self.options.ways).await;
+        self.plan(&survey, &current)
+    }
+
+    fn plan(&mut self, survey: &Survey, current: &[Planned]) -> Vec<Planned> {
+        let (numbers, options) = (RefCell::new(&mut self.numbers), &self.options);
+        self.share.plan(
+            |others| survey.plan(&mut numbers.borrow_mut(), options, current, others),
+            |planned| numbers.borrow().session_ends(planned),
+        )
     }
 
     /// The slot of a path for a planned session.
@@ -113,8 +139,7 @@ pub(super) async fn keep(core: Rc<Core>, mut planner: Planner) {
             return;
         }
         let paths = core.all_paths();
-        let current: Vec<Planned> = paths.iter().filter_map(|(_, slot)| slot.planned).collect();
-        let planned = planner.look(&current, working_ends(&paths)).await;
+        let planned = planner.look(&paths, core.facts.tells_portals).await;
         if core.is_closed() {
             return;
         }
@@ -126,11 +151,8 @@ pub(super) async fn keep(core: Rc<Core>, mut planner: Planner) {
     }
 }
 
-/// The ends of the sessions that are up.
-fn working_ends(paths: &[(PathId, Rc<PathSlot>)]) -> Vec<(Option<IpAddr>, PortalAddress)> {
-    let is_up = |slot: &PathSlot| slot.session.borrow().as_ref().is_some_and(|it| it.is_up());
-    let up = paths.iter().filter(|(_, slot)| is_up(slot));
-    up.map(|(_, slot)| (slot.options.local, slot.address.portal.clone())).collect()
+fn planned_of(paths: &[(PathId, Rc<PathSlot>)]) -> Vec<Planned> {
+    paths.iter().filter_map(|(_, slot)| slot.planned).collect()
 }
 
 /// Opens what is missing; lets go of what is too much, but never of the last path that works.
@@ -140,8 +162,7 @@ fn turn_to(
     paths: &[(PathId, Rc<PathSlot>)],
     planned: &[Planned],
 ) {
-    let current: Vec<Planned> = paths.iter().filter_map(|(_, slot)| slot.planned).collect();
-    let changes = changes(&current, planned);
+    let changes = changes(&planned_of(paths), planned);
     for missing in &changes.open {
         match planner.slot(missing) {
             Ok(slot) => {

@@ -53,24 +53,9 @@ fn connect_blocking(
     Err(last)
 }
 
-/// Connects to `to` within `time`. Blocks.
-///
-/// # Errors
-/// Those of the system.
-pub(crate) fn connect_from(
-    local: Option<IpAddr>,
-    to: SocketAddr,
-    time: Duration,
-) -> io::Result<TcpStream> {
+fn connect_from(local: Option<IpAddr>, to: SocketAddr, time: Duration) -> io::Result<TcpStream> {
     let Some(local) = local else { return TcpStream::connect_timeout(&to, time) };
-    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket: OwnedFd = socket_with(family, SocketType::STREAM, flags, None)?;
-    bind(&socket, &SocketAddr::new(local, 0))?;
-    match start(&socket, &to) {
-        Err(rustix::io::Errno::INPROGRESS) => {}
-        result => result?,
-    }
+    let socket = begin(local, to)?;
     let time = Timespec::try_from(time).map_err(|_| io::ErrorKind::InvalidInput)?;
     if poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&time))? == 0 {
         return Err(io::ErrorKind::TimedOut.into());
@@ -80,4 +65,42 @@ pub(crate) fn connect_from(
     // The ring waits by itself; it must not be told to come again.
     stream.set_nonblocking(false)?;
     Ok(stream)
+}
+
+/// Which of the ways, each from an address of this host to a portal, take a TCP connection within
+/// `time`: all are tried at once. Blocks.
+pub(crate) fn answer_within(ways: &[(IpAddr, SocketAddr)], time: Duration) -> Vec<bool> {
+    let deadline = Instant::now() + time;
+    let mut sockets: Vec<Option<OwnedFd>> =
+        ways.iter().map(|&(local, to)| begin(local, to).ok()).collect();
+    let mut open = vec![false; ways.len()];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let waiting: Vec<usize> = (0..ways.len()).filter(|&n| sockets[n].is_some()).collect();
+        let fds = waiting.iter().filter_map(|&n| sockets[n].as_ref());
+        let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::new(fd, PollFlags::OUT)).collect();
+        let is_polled =
+            Timespec::try_from(left).is_ok_and(|left| poll(&mut fds, Some(&left)).is_ok());
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        if waiting.is_empty() || left.is_zero() || !is_polled {
+            return open;
+        }
+        for (n, _) in waiting.into_iter().zip(ready).filter(|(_, is_ready)| *is_ready) {
+            let socket = sockets[n].take().expect("it was waited for");
+            open[n] = matches!(rustix::net::sockopt::socket_error(&socket), Ok(Ok(())));
+        }
+    }
+}
+
+/// Begins to connect, from the address `local`.
+fn begin(local: IpAddr, to: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket: OwnedFd = socket_with(family, SocketType::STREAM, flags, None)?;
+    bind(&socket, &SocketAddr::new(local, 0))?;
+    match start(&socket, &to) {
+        Err(rustix::io::Errno::INPROGRESS) => {}
+        result => result?,
+    }
+    Ok(socket)
 }

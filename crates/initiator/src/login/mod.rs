@@ -4,7 +4,7 @@ mod connect;
 
 use std::io;
 
-pub(crate) use connect::connect_from;
+pub(crate) use connect::answer_within;
 
 use iscsi::chap::Algorithm;
 use iscsi::discovery::PortalAddress;

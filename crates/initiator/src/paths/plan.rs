@@ -47,6 +47,8 @@ pub struct World {
     pub host_ports: Vec<u32>,
     /// The volumes that it uses.
     pub volumes: Vec<Volume>,
+    /// The sessions of its other volumes, by their ends: the ports of both sides are shared.
+    pub others: Vec<Ends>,
     /// Sessions that the pool allows.
     pub pool_sessions_max: u32,
     /// Those that other hosts have.
@@ -54,11 +56,11 @@ pub struct World {
     /// The bounds.
     pub rules: Rules,
     /// Where no way leads from a port of the host to one of a member.
-    pub cut_off: BTreeSet<Cut>,
+    pub cut_off: BTreeSet<Ends>,
 }
 
-/// A port of the host, a member, and a port of that member.
-pub type Cut = (u32, u32, u32);
+/// The ends of a way or a session: a port of the host, a member, and a port of that member.
+pub type Ends = (u32, u32, u32);
 
 /// One session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,7 +93,7 @@ pub struct Changes {
 /// they do not suffice for all, every volume gets its first session before any gets its second.
 #[must_use]
 pub fn plan(world: &World, current: &[Planned]) -> Vec<Planned> {
-    let mut draft = Draft { world, current, planned: Vec::new(), loads: Loads::default() };
+    let mut draft = Draft::new(world, current);
     let mut budget = budget(world);
     let slices_max = world.volumes.iter().map(|volume| volume.slices.len()).max().unwrap_or(0);
     for round in 0..world.rules.per_slice {
@@ -127,7 +129,11 @@ fn budget(world: &World) -> u32 {
     let share = u64::from(world.pool_sessions_max) * u64::from(world.rules.pool_percent);
     // Less than the share, not up to it.
     let below = u32::try_from(share.div_ceil(100).saturating_sub(1)).unwrap_or(u32::MAX);
-    below.saturating_sub(world.pool_sessions_of_others).min(world.rules.per_host)
+    // A volume without a session is none, so a host with many may have one for each.
+    let others = u32::try_from(world.others.len()).unwrap_or(u32::MAX);
+    let volumes = u32::try_from(world.volumes.len()).unwrap_or(u32::MAX);
+    let per_host = world.rules.per_host.saturating_sub(others).max(volumes);
+    below.saturating_sub(world.pool_sessions_of_others).min(per_host)
 }
 
 /// How many sessions fill the smaller side of a slice, counting the ports that can be used.
@@ -151,7 +157,7 @@ fn ways<'a>(world: &'a World, slice: &'a Slice) -> impl Iterator<Item = (u32, u3
 /// used, whatever the rules say; none if no port can be used.
 #[must_use]
 pub fn deal(world: &World, volume: &Volume, count: u32, current: &[Planned]) -> Vec<Planned> {
-    let mut draft = Draft { world, current, planned: Vec::new(), loads: Loads::default() };
+    let mut draft = Draft::new(world, current);
     let reached = volume.slices.iter().filter(|slice| ways(world, slice).next().is_some());
     let reached: Vec<&Slice> = reached.collect();
     for slice in reached.iter().cycle().take(count as usize) {
@@ -166,6 +172,13 @@ struct Loads {
     target: BTreeMap<(u32, u32), u32>,
 }
 
+impl Loads {
+    fn add(&mut self, (host_port, member, target_port): Ends) {
+        *self.host.entry(host_port).or_default() += 1;
+        *self.target.entry((member, target_port)).or_default() += 1;
+    }
+}
+
 struct Draft<'a> {
     world: &'a World,
     current: &'a [Planned],
@@ -173,7 +186,15 @@ struct Draft<'a> {
     loads: Loads,
 }
 
-impl Draft<'_> {
+impl<'a> Draft<'a> {
+    fn new(world: &'a World, current: &'a [Planned]) -> Self {
+        let mut loads = Loads::default();
+        for &ends in &world.others {
+            loads.add(ends);
+        }
+        Self { world, current, planned: Vec::new(), loads }
+    }
+
     fn of_volume(&self, volume: u64) -> impl Iterator<Item = &Planned> {
         self.planned.iter().filter(move |it| it.volume == volume)
     }
@@ -199,8 +220,7 @@ impl Draft<'_> {
             (host_used + target_used, host + target + moves, *pair)
         });
         let pair = best.expect("a slice that wants a session has ports on both sides");
-        *self.loads.host.entry(pair.host_port).or_default() += 1;
-        *self.loads.target.entry((member, pair.target_port)).or_default() += 1;
+        self.loads.add((pair.host_port, member, pair.target_port));
         self.planned.push(pair);
     }
 }
@@ -216,6 +236,7 @@ mod tests {
         World {
             host_ports: (0..host_ports).collect(),
             volumes: (0..volumes).map(volume).collect(),
+            others: Vec::new(),
             pool_sessions_max: 1024,
             pool_sessions_of_others: 0,
             rules: Rules::default(),
@@ -274,6 +295,21 @@ mod tests {
         let two = plan(&world(2, 1, 1, 2), &[]);
         assert_ne!(two[0].host_port, two[1].host_port);
         assert_ne!(two[0].target_port, two[1].target_port);
+    }
+
+    #[test]
+    fn volumes_share_the_ports_of_both_sides() {
+        let ends = |it: &Planned| (it.host_port, it.member, it.target_port);
+        let mut alone = two_networks();
+        for n in 0..10 {
+            let dealt = deal(&alone, &alone.volumes[0], 1, &[]);
+            alone.others.extend(dealt.iter().map(ends));
+            let load = |port| alone.others.iter().filter(|it| it.0 == port).count();
+            assert!(load(0).abs_diff(load(1)) <= 1, "{} volumes: {:?}", n + 1, alone.others);
+        }
+        let mut full = world(1, 1, 1, 1);
+        full.others = vec![(0, 0, 0); 600];
+        assert_eq!(plan(&full, &[]).len(), 1, "no volume is without a session");
     }
 
     #[test]

@@ -67,9 +67,15 @@ impl Inner {
                 take_stat_sn(conn, bhs.stat_sn())?;
                 async_message(conn, bhs);
             }
+            Opcode::TEXT_RESPONSE => {
+                take_stat_sn(conn, bhs.stat_sn())?;
+                self.text_arrived(bhs, data);
+            }
             Opcode::REJECT => {
                 take_stat_sn(conn, bhs.stat_sn())?;
-                reject(bhs, data)?;
+                if reject(bhs, data)? == Opcode::TEXT_REQUEST {
+                    self.end_texts();
+                }
             }
             _ => return Err(Fault::Protocol("a PDU that has no place in full feature phase")),
         }
@@ -166,11 +172,11 @@ fn async_message(conn: &Rc<Connection>, bhs: &Bhs) {
     }
 }
 
-/// What is rejected is lost, and only a ping may be (RFC 7143 11.17).
-fn reject(bhs: &Bhs, data: &[u8]) -> Result<(), Fault> {
+/// What is rejected is lost, and only a ping or a question may be (RFC 7143 11.17).
+fn reject(bhs: &Bhs, data: &[u8]) -> Result<Opcode, Fault> {
     let reason = Reject::parse(bhs).map_err(|_| Fault::Protocol("no Reject"))?.reason;
     match Bhs::from_prefix(data).map(Bhs::opcode) {
-        Some(Opcode::NOP_OUT) => Ok(()),
+        Some(opcode @ (Opcode::NOP_OUT | Opcode::TEXT_REQUEST)) => Ok(opcode),
         Some(opcode) => Err(Fault::Rejected(format!("{opcode:?}, {reason:?}"))),
         None => Err(Fault::Rejected(format!("{reason:?}"))),
     }

@@ -31,6 +31,7 @@ mod incoming;
 mod management;
 mod recovery;
 mod task;
+mod text;
 mod write_plan;
 
 use std::cell::{Cell, RefCell};
@@ -60,6 +61,7 @@ pub use management::TaskError;
 pub(crate) use task::Task;
 
 use task::Phase;
+use text::TextAnswer;
 use write_plan::{Unsolicited, segments};
 
 /// Tags of tasks: slot number below, a count above, so that a late PDU meets nobody else's task.
@@ -121,6 +123,8 @@ pub(crate) struct Inner {
     is_silent: Cell<bool>,
     /// Task management functions that wait for their answer.
     management: RefCell<HashMap<u32, Rc<Answer<TaskResult>>>>,
+    /// Text requests that wait for their answer.
+    texts: RefCell<HashMap<u32, Rc<TextAnswer>>>,
     next_other_tag: Cell<u32>,
     /// The shortest timeout of any command so far: how often the watch must look.
     timeout_min: Cell<Duration>,
@@ -160,6 +164,7 @@ impl Session {
             has_moved: Cell::new(false),
             is_silent: Cell::new(false),
             management: RefCell::default(),
+            texts: RefCell::default(),
             next_other_tag: Cell::new(TAG_OTHER),
             timeout_min: Cell::new(options.nop_interval),
             last_trouble: RefCell::default(),
@@ -360,6 +365,7 @@ impl Inner {
         for (_, waiting) in self.management.take() {
             waiting.set(TaskResult::REJECTED);
         }
+        self.end_texts();
         // Without any doubt there is nothing to fence.
         if self.doubtful.borrow().is_empty() {
             self.set_fenced(loss);
