@@ -20,6 +20,10 @@ use super::{Data, Map, PAGE_BYTES};
 
 const CLASS_BYTES_MAX: usize = 1 << 20;
 const CLASSES: usize = (CLASS_BYTES_MAX / PAGE_BYTES).ilog2() as usize + 1;
+/// Of larger buffers, each a mapping of its own, so many are kept for others of the same size: whoever
+/// reads a journal or moves large blocks uses one after the other, and the kernel takes longer to map
+/// and clear a megabyte than a disk of memory to read it.
+const LARGE_KEPT_MAX: usize = 4;
 /// Slots are cut from mappings of this size.
 const CHUNK_BYTES: usize = 4 << 20;
 const BUDGET_BYTES_DEFAULT: usize = 256 << 20;
@@ -31,6 +35,8 @@ thread_local! {
 struct Pool {
     /// Unused slots by class; the one freed last is still in the cache and goes out first.
     free: RefCell<[Vec<Rc<Slot>>; CLASSES]>,
+    /// Unused slots above the largest class, the one freed last at the end.
+    large: RefCell<Vec<Rc<Slot>>>,
     /// The mapping that new slots are cut from, and how much of it is taken.
     chunk: RefCell<Option<(Rc<Map>, usize)>>,
     budget_bytes: Cell<usize>,
@@ -76,6 +82,7 @@ impl Pool {
     fn new() -> Pool {
         Pool {
             free: RefCell::default(),
+            large: RefCell::default(),
             chunk: RefCell::new(None),
             budget_bytes: Cell::new(BUDGET_BYTES_DEFAULT),
             reserve_bytes: Cell::new(0),
@@ -94,14 +101,22 @@ impl Pool {
         if cap > limit_bytes.saturating_sub(self.used_bytes.get()) {
             return None;
         }
-        let cached =
-            if cap <= CLASS_BYTES_MAX { self.free.borrow_mut()[class_of(cap)].pop() } else { None };
-        let slot = match cached {
+        let slot = match self.cached(cap) {
             Some(slot) => slot,
             None => self.make(cap)?,
         };
         self.used_bytes.set(self.used_bytes.get() + cap);
         Some(SlotRef(Some(slot)))
+    }
+
+    /// An unused slot of exactly this capacity.
+    fn cached(&self, cap: usize) -> Option<Rc<Slot>> {
+        if cap <= CLASS_BYTES_MAX {
+            return self.free.borrow_mut()[class_of(cap)].pop();
+        }
+        let mut large = self.large.borrow_mut();
+        let at = large.iter().rposition(|slot| slot.cap == cap)?;
+        Some(large.remove(at))
     }
 
     /// What all may use: at least half of the budget, however much is asked to be reserved.
@@ -128,8 +143,8 @@ impl Pool {
     /// Drops cached slots, the largest first, until `cap` more bytes fit into the budget.
     fn make_room(&self, cap: usize) -> bool {
         let fits = || cap <= self.budget_bytes.get().saturating_sub(self.mapped_bytes.get());
-        let mut free = self.free.borrow_mut();
-        for class in free.iter_mut().rev() {
+        let (mut free, mut large) = (self.free.borrow_mut(), self.large.borrow_mut());
+        for class in std::iter::once(&mut *large).chain(free.iter_mut().rev()) {
             while !fits() && class.pop().is_some() {}
         }
         fits()
@@ -148,7 +163,12 @@ impl Pool {
     fn give_back(&self, slot: Rc<Slot>) {
         self.used_bytes.set(self.used_bytes.get() - slot.cap);
         if slot.cap <= CLASS_BYTES_MAX {
-            self.free.borrow_mut()[class_of(slot.cap)].push(slot);
+            return self.free.borrow_mut()[class_of(slot.cap)].push(slot);
+        }
+        let mut large = self.large.borrow_mut();
+        large.push(slot);
+        if large.len() > LARGE_KEPT_MAX {
+            large.remove(0);
         }
     }
 }

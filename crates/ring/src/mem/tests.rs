@@ -36,6 +36,25 @@ fn the_budget_bounds_memory_and_classes_share_it() {
 }
 
 #[test]
+fn large_buffers_are_used_again_and_give_way() {
+    const LARGE: usize = (1 << 20) + 4096;
+    set_pool_budget(8 << 20);
+    let mut first = Buf::alloc(LARGE).unwrap();
+    first[..4].copy_from_slice(b"mine");
+    let at = first.as_ptr();
+    drop(first);
+    let again = Buf::alloc(LARGE).unwrap();
+    assert_eq!((again.as_ptr(), &again[..4]), (at, &b"mine"[..]), "not even cleared");
+    let six: Vec<Buf> = (0..6).map(|_| Buf::alloc(LARGE).unwrap()).collect();
+    assert!(Buf::alloc(LARGE).is_none(), "seven have used up the budget");
+    drop((six, again));
+    assert_eq!(pool_usage().used_bytes, 0);
+    let whole = Buf::alloc(8 << 20).expect("what is kept makes room");
+    drop(whole);
+    assert!(Buf::alloc(1 << 20).is_some(), "for smaller ones, too");
+}
+
+#[test]
 fn a_buffer_of_nothing_is_there_however_full_the_pool_is() {
     set_pool_budget(64 << 10);
     let full: Vec<Buf> = (0..16).map(|_| Buf::alloc(4096).unwrap()).collect();
