@@ -65,7 +65,10 @@ fn host(unit: &LogicalUnit, number: u8) -> Arc<Nexus> {
 
 fn event(unit: &LogicalUnit, flags: u8) {
     match flags & 3 {
-        0 => drop(unit.logical_unit_reset()),
+        0 => {
+            unit.reset_begins();
+            drop(unit.logical_unit_reset());
+        }
         1 => unit.sanitize_end(true),
         2 => unit.set_port_group(1, AccessState::Standby),
         _ => unit.set_port_group(1, AccessState::ActiveOptimized),

@@ -7,10 +7,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ring::Remote;
+use scsi::nexus::NexusKey;
 
 use crate::conn::Ending;
 use crate::event::Event;
-use crate::ffp::{Scope, abort_tasks, tasks_in};
+use crate::ffp::{Scope, abort_tasks_by, tasks_in};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::task::Task;
@@ -106,20 +107,22 @@ where
 }
 
 /// Ends the tasks that `scope` names, on all cores. Those of this core are marked before this
-/// returns, so that later commands of the caller's connection are not among them. `by` is the task
-/// that asks for it, if one does: it would wait for ever for its own end.
+/// returns, so that later commands of the caller's connection are not among them. The nexus `by`
+/// asks for it, and `task` is what it asks with, if that is a task: it would wait for ever for its
+/// own end.
 pub(crate) fn abort_everywhere(
     shared: &Arc<Shared>,
     scope: &Scope,
-    by: Option<&Rc<Task>>,
+    by: &NexusKey,
+    task: Option<&Rc<Task>>,
 ) -> impl Future<Output = ()> + use<> {
     let mut tasks = tasks_in(scope);
-    tasks.retain(|task| by.is_none_or(|by| !Rc::ptr_eq(task, by)));
-    let here = abort_tasks(tasks);
+    tasks.retain(|found| task.is_none_or(|task| !Rc::ptr_eq(found, task)));
+    let here = abort_tasks_by(by, tasks);
     let this = ring::core_id();
     let others = shared.cores().iter().filter(|core| core.id() != this).cloned().collect();
-    let scope = scope.clone();
-    let there = on_cores(others, move || abort_tasks(tasks_in(&scope)));
+    let (scope, by) = (scope.clone(), by.clone());
+    let there = on_cores(others, move || abort_tasks_by(&by, tasks_in(&scope)));
     async move {
         here.await;
         there.await;

@@ -38,6 +38,15 @@ pub(crate) enum Room {
     Awaited { wanted: usize, first: Option<Held> },
 }
 
+/// How a task was aborted (SAM-5 §5.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aborted {
+    /// By its own nexus, or with it: nobody waits for an answer.
+    Silently,
+    /// By another nexus: its initiator is told, when nothing of the task can follow.
+    ByOther,
+}
+
 /// A task (SAM-5 §3.1): one command from its arrival to its end.
 #[derive(Debug)]
 pub(crate) struct Task {
@@ -54,7 +63,10 @@ pub(crate) struct Task {
     pub(crate) ticket: Cell<Option<Ticket>>,
     /// Whether `run` has begun: such a task can only be waited for.
     pub(crate) runs: Cell<bool>,
-    aborted: Event,
+    is_aborted: Event,
+    aborted: Cell<Option<Aborted>>,
+    /// Data-In PDUs that have been sent for it.
+    pub(crate) data_pdus: Cell<u32>,
     /// It is its turn (or it was aborted).
     pub(crate) turn: Event,
     /// It is over: no effect of it comes after this.
@@ -78,7 +90,9 @@ impl Task {
             ttt: Cell::new(0),
             ticket: Cell::new(None),
             runs: Cell::new(false),
-            aborted: Event::default(),
+            is_aborted: Event::default(),
+            aborted: Cell::new(None),
+            data_pdus: Cell::new(0),
             turn: Event::default(),
             ended: Event::default(),
         }
@@ -89,17 +103,26 @@ impl Task {
     }
 
     pub(crate) fn is_aborted(&self) -> bool {
-        self.aborted.has_happened()
+        self.is_aborted.has_happened()
     }
 
-    pub(crate) fn mark_aborted(&self) {
-        self.aborted.set();
+    /// Whether it was, and how.
+    pub(crate) fn aborted(&self) -> Option<Aborted> {
+        self.aborted.get()
+    }
+
+    /// Once its own nexus has aborted it there is no answer, whoever else did.
+    pub(crate) fn mark_aborted(&self, how: Aborted) {
+        if self.aborted.get() != Some(Aborted::Silently) {
+            self.aborted.set(Some(how));
+        }
+        self.is_aborted.set();
         self.turn.set();
     }
 
     /// Waits until nobody waits for this task's answer any more.
     pub(crate) async fn wait_aborted(&self) {
-        self.aborted.wait().await;
+        self.is_aborted.wait().await;
     }
 
     /// Waits for data that the initiator announced.

@@ -1,6 +1,7 @@
 //! What every server of targets needs: from options to a running engine.
 
 pub(crate) mod plan;
+mod portal_group;
 pub(crate) mod portals;
 
 use crate::access::allow::Allow;
@@ -15,7 +16,7 @@ use plan::Plan;
 use std::env;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 use target::{Access, AllowRule, Config, Limits, StartError, TargetSpec};
@@ -33,12 +34,28 @@ const SPARE_FILES: usize = 16;
 /// With fewer connections there is nothing to serve.
 const CONNECTIONS_MIN: usize = 4;
 
+/// What outlives the process.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// The number of the portal group.
+    port_group: u16,
+    /// Where the target keeps reservations.
+    reservations: PathBuf,
+}
+
+impl State {
+    /// What is kept in the directory `dir`, or is from now on.
+    pub(crate) fn of(dir: &Path, reservations: PathBuf) -> anyhow::Result<State> {
+        Ok(State { port_group: portal_group::number(dir, &reservations)?, reservations })
+    }
+}
+
 /// What [`target::Server`] is to be started with; `more_files` are about to be opened.
 pub(crate) fn config(
     args: &ServeArgs,
     plan: &Plan,
     targets: Vec<TargetSpec>,
-    state_dir: PathBuf,
+    state: State,
     more_files: usize,
 ) -> anyhow::Result<Config> {
     memory::check(cores(args)).map_err(|(limit, needed)| {
@@ -52,12 +69,12 @@ pub(crate) fn config(
     Ok(Config {
         targets,
         portals: args.portals.clone(),
-        port_group: 1,
+        port_group: state.port_group,
         access: access(args, plan)?,
         cores: cores(args),
         core: core(args),
         congestion: congestion(&args.congestion)?,
-        state_dir,
+        state_dir: state.reservations,
         limits: limits(args, more_files)?,
         redirect: None,
     })

@@ -22,7 +22,7 @@ use crate::control::client::is_taken;
 use crate::control::path;
 use crate::os::lock::{LockError, LockFile, somebody};
 use crate::os::{files, runtime_dir, signals::StopSignals};
-use crate::serve::{self, GRACE, plan::Plan, portals};
+use crate::serve::{self, GRACE, State, plan::Plan, portals};
 use anyhow::{Context, anyhow};
 use doors::Doors;
 use life::{Life, Opening};
@@ -58,8 +58,8 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Failure> {
     let remembered = Remembered::read(&data)?;
     let more_files =
         (args.disks.len() + args.journals.len() + remembered.count() + DISKS_MORE) * DISK_FILES;
-    let reservations = data.join(RESERVATIONS);
-    let config = serve::config(&args.serve, &plan, Vec::new(), reservations, more_files)?;
+    let state = State::of(&data, data.join(RESERVATIONS))?;
+    let config = serve::config(&args.serve, &plan, Vec::new(), state, more_files)?;
     let mut server = Server::launch(config).map_err(|error| serve::explain(&error))?;
     let opening = Opening {
         remembered,

@@ -47,6 +47,31 @@ fn everything_is_there_after_a_stop_and_disks_need_not_be_named_again() {
     member.stop();
 }
 
+/// The number of a portal group is that of one member, whatever becomes of its process.
+#[test]
+fn a_member_has_a_portal_group_of_its_own_for_good() {
+    let name = |home: &Home, member: &Member<'_>| {
+        let kept = fs::read_to_string(home.path("data/portal-group")).unwrap();
+        let number: u16 = kept.trim().parse().unwrap();
+        format!("{},t,0x{number:04x}\0", member.iqn("a"))
+    };
+    let port = |member: &Member<'_>| {
+        let page = [0x12, 1, 0x83, 1, 0, 0];
+        let answer = log_in(member, "a").run(0, &page, 256, &[]).unwrap();
+        String::from_utf8_lossy(&answer.data).into_owned()
+    };
+    let mut home = Home::files(1, "256M");
+    let member = home.start(&["--raid", "raid0"]);
+    member.run(&["volume", "create", "a", "64M"]);
+    let first = name(&home, &member);
+    assert!(port(&member).contains(&first), "{first}");
+    member.crash();
+    home.forget();
+    let member = home.start(&[]);
+    assert!(port(&member).contains(&first), "after a restart");
+    member.stop();
+}
+
 #[test]
 fn the_journal_may_have_disks_of_its_own() {
     let mut home = Home::files(3, "256M");

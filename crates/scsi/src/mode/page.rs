@@ -28,6 +28,8 @@ pub(super) const SWP: u8 = 0x08;
 const TASK_SET_PER_NEXUS: u8 = 0b001 << 5;
 /// QUEUE ALGORITHM MODIFIER 1: commands may be reordered freely, as they are across cores.
 const UNRESTRICTED_REORDERING: u8 = 0x10;
+/// Control page, byte 5: commands that another nexus aborts are answered TASK ABORTED.
+const TAS: u8 = 0x40;
 /// IALUAE: implicit changes of asymmetric access states are enabled.
 const IALUAE: u8 = 0x01;
 /// DEXCPT: informational exceptions are never reported.
@@ -55,7 +57,7 @@ pub(super) const PAGES: &[Page] = &[
         default: &[CACHING, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         changeable: &[0, 0, WCE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
     },
-    // Control (SPC-5 7.5.8): a task set for each I_T nexus (TST 001b), TAS 0.
+    // Control (SPC-5 7.5.8): a task set for each I_T nexus (TST 001b), UA_INTLCK_CTRL 00b.
     Page {
         code: CONTROL,
         subpage: 0,
@@ -65,7 +67,7 @@ pub(super) const PAGES: &[Page] = &[
             TASK_SET_PER_NEXUS,
             UNRESTRICTED_REORDERING,
             0,
-            0,
+            TAS,
             0,
             0,
             0,

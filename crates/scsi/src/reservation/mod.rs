@@ -157,11 +157,14 @@ impl Reservations {
         }
     }
 
-    /// Logical unit reset, or hard reset: ends an SPC-2 reservation only (SPC-4 5.13.1).
-    pub fn logical_unit_reset(&mut self) {
-        if self.legacy.is_some() {
+    /// Logical unit reset, or hard reset: ends an SPC-2 reservation only (SPC-4 5.13.1). Whether there
+    /// was one.
+    pub fn logical_unit_reset(&mut self) -> bool {
+        let was_reserved = self.legacy.is_some();
+        if was_reserved {
             self.set_legacy(None);
         }
+        was_reserved
     }
 
     /// Power on with the state that was saved: forgets everything if APTPL was zero, and starts

@@ -11,6 +11,7 @@ mod attention;
 mod config;
 mod execute;
 mod gate;
+mod known_ports;
 mod nexus;
 mod outcome;
 mod sanitize;
@@ -31,6 +32,7 @@ use crate::nexus::NexusKey;
 use crate::referrals::ReferralMap;
 use crate::reservation::{ImageError, Reservations};
 use gate::Gate;
+use known_ports::KnownPorts;
 use sanitize::Readiness;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,6 +58,7 @@ struct State {
     port_groups: PortGroups,
     referrals: Arc<ReferralMap>,
     nexuses: Vec<Arc<Nexus>>,
+    known_ports: KnownPorts,
 }
 
 /// What a command brings besides its CDB and its data.
@@ -91,6 +94,7 @@ impl LogicalUnit {
                 port_groups: config.port_groups.clone(),
                 referrals: config.referrals.clone().unwrap_or_default(),
                 nexuses: Vec::new(),
+                known_ports: KnownPorts::default(),
             }),
             config,
         })
@@ -116,7 +120,8 @@ impl LogicalUnit {
         self.descriptor_sense.load(Ordering::Relaxed)
     }
 
-    /// A session begins. Its first command is told POWER ON, RESET, OR BUS DEVICE RESET OCCURRED.
+    /// A session begins. Its first command is told POWER ON OCCURRED, or I_T NEXUS LOSS OCCURRED if
+    /// the nexus [has heard](Self::greeting_was_heard) of the former since the unit was made.
     ///
     /// A nexus of the same name that is still attached is replaced: that is session reinstatement
     /// (RFC 7143 6.3.5), and the loss of the old nexus.
@@ -127,10 +132,16 @@ impl LogicalUnit {
             state.reservations.nexus_lost(&key);
         }
         let nexus = Arc::new(Nexus::new(key));
-        nexus.establish(AdditionalSense::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED);
+        nexus.establish(state.known_ports.greeting(nexus.key()));
         state.nexuses.push(Arc::clone(&nexus));
         self.refresh(&state);
         nexus
+    }
+
+    /// The initiator has acknowledged the answer that told of the beginning of the nexus: when it
+    /// logs in again, no more than the nexus was lost.
+    pub fn greeting_was_heard(&self, nexus: &Nexus) {
+        self.state().known_ports.remember(nexus.key());
     }
 
     /// A session ends: its SPC-2 reservation goes with it, its registration stays.
@@ -160,16 +171,25 @@ impl LogicalUnit {
         }
     }
 
+    /// LOGICAL UNIT RESET begins, and this unit's part in a target reset: every nexus is told, so that
+    /// no command that is read from now on runs before its host knows. The caller aborts all tasks
+    /// after this, and then calls [`logical_unit_reset`](Self::logical_unit_reset).
+    pub fn reset_begins(&self) {
+        self.establish_attention(|_| true, AdditionalSense::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
+    }
+
     /// LOGICAL UNIT RESET, and this unit's part in a target reset (SAM-5 6.3.3): the SPC-2
-    /// reservation ends, mode pages go back to their defaults, a stopped unit starts, every nexus
-    /// is told. A sanitize operation goes on (SBC-4 4.11.2). The caller has aborted all tasks.
+    /// reservation ends, mode pages go back to their defaults. If that changes anything, every nexus
+    /// is told, again if it has taken the first word. A sanitize operation goes on (SBC-4 4.11.2).
+    /// The caller has aborted all tasks.
     pub fn logical_unit_reset(&self) -> Vec<Effect> {
         let mut state = self.state();
         let cached = state.modes.write_cache_enabled();
-        state.modes.reset();
-        state.reservations.logical_unit_reset();
-        for nexus in &state.nexuses {
-            nexus.establish(AdditionalSense::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
+        let was_reserved = state.reservations.logical_unit_reset();
+        if state.modes.reset() || was_reserved {
+            for nexus in &state.nexuses {
+                nexus.establish(AdditionalSense::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
+            }
         }
         self.refresh(&state);
         if cached && !state.modes.write_cache_enabled() {

@@ -67,7 +67,8 @@ async fn carry_out(task: &Rc<Task>, unit: &Arc<Unit>, effect: Effect) -> Result<
             let session = &task.conn().session;
             let copies = session.shared.copies.preempt(&session.target().units, unit, &of);
             let scope = Scope::UnitOfNexus(unit.clone(), of);
-            abort_everywhere(&session.shared, &scope, Some(task)).await;
+            let by = session.nexus_key();
+            abort_everywhere(&session.shared, &scope, &by, Some(task)).await;
             copies.wait().await;
             Ok(())
         }

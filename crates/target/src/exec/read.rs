@@ -37,6 +37,7 @@ pub(super) async fn read(task: &Rc<Task>, range: BlockRange) -> Outcome {
         }
         let take = len.min(wanted - at);
         answer.stream(&mut plan, &data.into_slice(0..take as usize));
+        task.data_pdus.set(plan.pdus());
         // What is sent is counted with the connection now.
         drop(room);
         at += take;

@@ -12,6 +12,7 @@ use iscsi::ffp::{TransferLimits, WriteTransfer};
 use iscsi::pdu::{Bhs, RejectReason, ScsiCommand, TaskAttribute};
 use ring::Data;
 use scsi::cdb::{Command, CommandSpec};
+use scsi::reservation::Refusal;
 use scsi::{Sense, Status};
 
 use super::{Answer, Expected, data_out};
@@ -19,7 +20,7 @@ use crate::conn::{Connection, Fault, Pace, Payload};
 use crate::exec::{self, OutputRoom};
 use crate::memory::{self, Held, Use};
 use crate::session::UnitNexus;
-use crate::task::{Inbound, Room, Task};
+use crate::task::{Aborted, Inbound, Room, Task};
 
 /// The longest read that is asked of the device in one piece.
 pub(crate) const READ_CHUNK_BYTES: u64 = 256 << 10;
@@ -84,7 +85,14 @@ pub(super) fn run(
             return Ok(());
         }
     };
+    if let Some(reset) = place.hear(conn, bhs, spec) {
+        refuse(&answer, &pdu, Outcome::Check(reset));
+        return Ok(());
+    }
     if let Err(refusal) = logical.admit(&place.nexus, spec, &command) {
+        if let Refusal::Check(sense) = &refusal {
+            place.tell(conn, sense);
+        }
         refuse(&answer, &pdu, exec::refused(refusal));
         return Ok(());
     }
@@ -351,8 +359,8 @@ pub(super) fn start(task: &Rc<Task>) {
     });
 }
 
-/// Ends a task: gives its place in the window and in the order to others, and answers unless it
-/// was aborted.
+/// Ends a task: gives its place in the window and in the order to others, and answers unless its
+/// own nexus has aborted it.
 pub(super) fn finish(task: &Rc<Task>, outcome: Outcome) {
     if task.ended.has_happened() {
         return;
@@ -365,8 +373,13 @@ pub(super) fn finish(task: &Rc<Task>, outcome: Outcome) {
         }
     }
     answer.release();
-    if !task.is_aborted() {
-        send(answer, outcome);
+    match task.aborted() {
+        None => send(answer, outcome),
+        Some(Aborted::Silently) => {}
+        // Control mode page, TAS (SPC-5 7.5.8).
+        Some(Aborted::ByOther) => {
+            answer.status(Status::TaskAborted, None, 0, task.data_pdus.get());
+        }
     }
     task.ended.set();
 }

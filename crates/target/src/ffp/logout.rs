@@ -10,8 +10,7 @@ use iscsi::pdu::{
     BHS_LEN_BYTES, Bhs, LogoutReason, LogoutRequest, LogoutResponse, LogoutResult, RejectReason,
 };
 
-use super::abort_tasks;
-use super::task_management::{too_many_wait, wait_beside};
+use super::task_management::{abort_tasks, too_many_wait, wait_beside};
 use crate::conn::{Connection, Ending};
 
 pub(super) fn run(conn: &Rc<Connection>, bhs: &Bhs) {

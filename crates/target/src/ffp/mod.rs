@@ -24,7 +24,7 @@ use crate::task::Task;
 pub(crate) use answer::{Answer, Expected};
 pub(crate) use command::{Outcome, READ_CHUNK_BYTES, give_way};
 pub(crate) use data_out::{bad_data_digest, data_arrived};
-pub(crate) use task_management::{Scope, abort, abort_tasks, tasks_in};
+pub(crate) use task_management::{Scope, abort, abort_tasks_by, tasks_in};
 
 /// What to do with the payload that a header announces.
 pub(crate) enum Judged {

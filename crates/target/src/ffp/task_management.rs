@@ -2,7 +2,10 @@
 //!
 //! A task that waits for data or for its turn ends at once. One that a disk is working on cannot
 //! be stopped: its answer is suppressed, and the function's own response waits until the disk is
-//! done, so that nothing of the task comes after it.
+//! done, so that nothing of the task comes after it. Tasks of other nexuses than the function's own
+//! are answered TASK ABORTED when they are over (control mode page, TAS=1).
+//!
+//! A reset closes its units first: no command that is read after it runs before its host has heard.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,10 +21,11 @@ use scsi::param::decode_lun;
 
 use super::command;
 use crate::conn::{Connection, Ending};
+use crate::core::abort_everywhere;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::targets::Target;
-use crate::task::Task;
+use crate::task::{Aborted, Task};
 use crate::unit::Unit;
 
 /// Which tasks a function ends.
@@ -192,8 +196,9 @@ fn many(conn: &Rc<Connection>, request: TaskRequest) {
         }
         TaskFunction::LOGICAL_UNIT_RESET => {
             let Some(unit) = unit_of(conn, &request) else { return };
+            unit.logical.reset_begins();
             let scope = Scope::Unit(unit.clone());
-            (Box::pin(crate::core::abort_everywhere(&shared, &scope, None)), vec![unit])
+            (Box::pin(abort_everywhere(&shared, &scope, &key, None)), vec![unit])
         }
         TaskFunction::I_T_NEXUS_RESET => {
             plug(&session, &request);
@@ -201,8 +206,9 @@ fn many(conn: &Rc<Connection>, request: TaskRequest) {
         }
         _ => {
             plug(&session, &request);
+            target.units.iter().for_each(|unit| unit.logical.reset_begins());
             let scope = Scope::Target(target.clone());
-            (Box::pin(crate::core::abort_everywhere(&shared, &scope, None)), target.units.clone())
+            (Box::pin(abort_everywhere(&shared, &scope, &key, None)), target.units.clone())
         }
     };
     let copies: Vec<_> = reset.iter().map(|unit| shared.copies.stop_at(unit)).collect();
@@ -249,21 +255,37 @@ pub(crate) fn tasks_in(scope: &Scope) -> Vec<Rc<Task>> {
     found
 }
 
-/// Ends these tasks now; the future waits until the last of them is over.
-pub(crate) fn abort_tasks(tasks: Vec<Rc<Task>>) -> impl Future<Output = ()> {
+/// Ends these tasks of the caller's own nexus now; the future waits until the last of them is over.
+pub(super) fn abort_tasks(tasks: Vec<Rc<Task>>) -> impl Future<Output = ()> {
+    tasks.iter().for_each(abort);
+    all_ended(tasks)
+}
+
+/// Ends these tasks now, in the name of the nexus `by`; the initiators of others are told.
+pub(crate) fn abort_tasks_by(
+    by: &NexusKey,
+    tasks: Vec<Rc<Task>>,
+) -> impl Future<Output = ()> + use<> {
     for task in &tasks {
-        abort(task);
+        let is_own = task.conn().session.nexus_key() == *by;
+        end_task(task, if is_own { Aborted::Silently } else { Aborted::ByOther });
     }
-    async move {
-        for task in tasks {
-            task.ended.wait().await;
-        }
+    all_ended(tasks)
+}
+
+async fn all_ended(tasks: Vec<Rc<Task>>) {
+    for task in tasks {
+        task.ended.wait().await;
     }
 }
 
 /// Ends one task without an answer: at once, or when the disk is done with it.
 pub(crate) fn abort(task: &Rc<Task>) {
-    task.mark_aborted();
+    end_task(task, Aborted::Silently);
+}
+
+fn end_task(task: &Rc<Task>, how: Aborted) {
+    task.mark_aborted(how);
     if !task.runs.get() && !task.ended.has_happened() {
         command::finish(task, command::Outcome::Aborted);
     }

@@ -2,6 +2,7 @@
 //! one core, and so do all of its connections.
 
 mod early;
+mod hearing;
 mod registry;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -27,6 +28,8 @@ use crate::targets::Target;
 use crate::task::Task;
 use crate::unit::Unit;
 
+use hearing::Hearing;
+
 pub(crate) use early::{Due, EarlyPdu, EarlyPdus};
 pub(crate) use registry::{Claim, Registry, Residence, SessionKey, Turn};
 
@@ -40,6 +43,7 @@ pub(crate) struct UnitNexus {
     pub(crate) unit: Arc<Unit>,
     pub(crate) nexus: Arc<Nexus>,
     pub(crate) order: RefCell<TaskOrder<Rc<Task>>>,
+    hearing: Hearing,
 }
 
 /// See the module's page.
@@ -150,7 +154,8 @@ impl Session {
         Some(slot.get_or_init(|| {
             let unit = self.target().units[index].clone();
             let nexus = unit.logical.attach(self.nexus_key());
-            Rc::new(UnitNexus { unit, nexus, order: RefCell::new(TaskOrder::new()) })
+            let order = RefCell::new(TaskOrder::new());
+            Rc::new(UnitNexus { unit, nexus, order, hearing: Hearing::default() })
         }))
     }
 

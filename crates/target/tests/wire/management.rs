@@ -19,6 +19,9 @@ fn rig() -> (Rig, FaultyDisk) {
     (Rig::start(config), disk)
 }
 
+/// The status TASK ABORTED (SAM-5 §5.3.1).
+const TASK_ABORTED: u8 = 0x40;
+
 fn hang(disk: &FaultyDisk, operation: Operation) {
     disk.inject(Rule::always(operation, Fault::Hang));
 }
@@ -227,7 +230,9 @@ fn a_unit_reset_ends_the_tasks_of_all_and_tells_the_others() {
         let attentions = other.take_attentions(0);
         assert!(matches!(attentions[..], [(0x29, _)]), "once and no more: {attentions:x?}");
     }
-    others[1].expect_no_answer(stuck);
+    // TAS=1: each answer came when the task was over, before what tells of the reset.
+    assert_eq!(others[1].finish(stuck).status, TASK_ABORTED);
+    assert_eq!(others[2].finish(waiting).status, TASK_ABORTED);
     let none_left = others[2].manage_unit(TaskFunction::QUERY_TASK_SET, 0);
     assert_eq!(none_left, TaskResult::COMPLETE, "on each core");
     assert_eq!(others[0].take_attentions(1), [], "the other unit was not reset");
@@ -248,8 +253,21 @@ fn a_warm_reset_is_for_all_units_and_keeps_the_sessions() {
         assert!(matches!(other.take_attentions(lun)[..], [(0x29, _)]));
     }
     assert_eq!(other.manage_unit(TaskFunction::QUERY_TASK_SET, 1), TaskResult::COMPLETE);
+    assert_eq!(other.finish(itt).status, TASK_ABORTED);
     host.take_attentions(0);
     host.expect_alive();
+}
+
+/// What a nexus aborts of its own it hears nothing more of.
+#[test]
+fn a_reset_answers_the_tasks_of_others_only() {
+    let (rig, _disk) = rig();
+    let mut host = rig.ready("host");
+    let own = host.issue(&Command::unsent_write(0, 1));
+    host.receive_r2t(own);
+    assert_eq!(host.manage_unit(TaskFunction::LOGICAL_UNIT_RESET, 0), TaskResult::COMPLETE);
+    host.take_attentions(0);
+    host.expect_no_answer(own);
 }
 
 #[test]

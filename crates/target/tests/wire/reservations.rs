@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use block::testing::{Fault, Operation, Rule};
-use iscsi::pdu::{TaskFunction, TaskResult};
 
 use crate::common::{
-    A_MOMENT, Command, Connection, Login, Rig, config, faulty, on_core, pattern, ram, reserve_in,
-    reserve_list, reserve_out, target_of, wait_until,
+    A_MOMENT, Command, Connection, Login, Rig, config, faulty, mode_select, on_core, pattern, ram,
+    reserve_in, reserve_list, reserve_out, target_of, wait_until,
 };
 
 const SECOND: &str = "iqn.2026-11.dev.drystone:second";
@@ -19,6 +18,8 @@ const PREEMPT: u8 = 4;
 const PREEMPT_AND_ABORT: u8 = 5;
 const WRITE_EXCLUSIVE: u8 = 1;
 const EXCLUSIVE_ACCESS: u8 = 3;
+/// The status TASK ABORTED (SAM-5 §5.3.1).
+const TASK_ABORTED: u8 = 0x40;
 const CONFLICT: u8 = 0x18;
 
 fn reserve(host: &mut Connection, action: u8, kind: u8, list: &[u8]) {
@@ -146,9 +147,11 @@ fn preempt_and_abort_ends_the_running_task_of_the_other() {
             host.expect_silence(A_MOMENT);
             disk.release();
             host.finish(preempt).good();
+            for ended in [waiting, stuck] {
+                assert_eq!(victim.finish(ended).status, TASK_ABORTED);
+            }
             victim.send_burst(waiting, r2t.ttt, 0, 0, &[1; 512]);
             victim.expect_silence(A_MOMENT);
-            victim.expect_no_answer(stuck);
         } else {
             // Tasks that have begun go on.
             host.finish(preempt).good();
@@ -187,11 +190,11 @@ fn a_unit_attention_comes_once_to_each_nexus_whichever_connection_asks() {
     let login = crate::common::Login::new("host");
     let mut b = login.joining(&a, 1).connect(rig.portal()).unwrap();
     let mut other = rig.ready("other");
-    assert_eq!(other.manage_unit(TaskFunction::LOGICAL_UNIT_RESET, 0), TaskResult::COMPLETE);
+    let protect = [0, 0, 0, 0, 0x0a, 0x0a, 0x20, 0x10, 0x08, 0x40, 0, 0, 0, 0, 0, 0];
+    other.run(&Command::new(mode_select(16)).writing(&protect)).good();
     // INQUIRY neither reports nor clears it.
     a.expect_alive();
-    let (key, asc, _) = b.run(&Command::read(0, 1)).check();
-    assert_eq!((key, asc), (6, 0x29));
+    assert_eq!(b.run(&Command::read(0, 1)).check(), (0x06, 0x2a, 0x01));
     a.run(&Command::read(0, 1)).good();
     b.run(&Command::read(0, 1)).good();
 }

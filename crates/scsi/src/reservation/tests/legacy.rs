@@ -40,7 +40,8 @@ fn it_ends_with_the_nexus_and_with_a_reset() {
     state.nexus_lost(&nexus(0));
     assert!(!state.conflicts(&nexus(1), Write) && state.revision() > revision);
     let mut state = reserved_by_0();
-    state.logical_unit_reset();
+    assert!(state.logical_unit_reset());
+    assert!(!state.logical_unit_reset());
     assert!(!state.conflicts(&nexus(1), Write));
 }
 
@@ -49,7 +50,7 @@ fn persistent_reservations_survive_both() {
     let mut unit = Unit::reserved(WriteExclusive);
     let before = unit.state.clone();
     unit.state.nexus_lost(&nexus(0));
-    unit.state.logical_unit_reset();
+    assert!(!unit.state.logical_unit_reset());
     assert_eq!(unit.state, before);
 }
 

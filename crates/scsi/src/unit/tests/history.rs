@@ -48,7 +48,10 @@ proptest! {
                         prop_assert!(outcome.data_in.len() as u64 <= max, "{:?}", command);
                     }
                 }
-                Step::Reset => drop(bench.unit.logical_unit_reset()),
+                Step::Reset => {
+                    bench.unit.reset_begins();
+                    drop(bench.unit.logical_unit_reset());
+                }
                 Step::Reattach(n) => {
                     bench.unit.detach(&hosts[usize::from(n)]);
                     hosts[usize::from(n)] = bench.attach(n, u16::from(n % 2) + 1);

@@ -37,10 +37,11 @@ impl Bench {
         Self { unit: LogicalUnit::new(config, None).unwrap() }
     }
 
-    /// A host whose first unit attention is already told.
+    /// A host whose first unit attention is already told, and heard.
     fn host(&self, number: u8, port: u16) -> Arc<Nexus> {
         let nexus = self.attach(number, port);
-        assert_eq!(attention(&self.send(&nexus, &[0; 6])), Some((0x29, 0x00)));
+        assert_eq!(attention(&self.send(&nexus, &[0; 6])), Some((0x29, 0x01)));
+        self.unit.greeting_was_heard(&nexus);
         nexus
     }
 
@@ -93,7 +94,7 @@ const ERASE: [u8; 10] = [0x48, 0x82, 0, 0, 0, 0, 0, 0, 0, 0];
 const REQUEST_SENSE: [u8; 6] = [3, 0, 0, 0, 252, 0];
 
 fn control_page(d_sense: u8, swp: u8) -> [u8; 12] {
-    [0x0a, 0x0a, 0x20 | d_sense, 0x10, swp, 0, 0, 0, 0, 0, 0, 0]
+    [0x0a, 0x0a, 0x20 | d_sense, 0x10, swp, 0x40, 0, 0, 0, 0, 0, 0]
 }
 
 fn caching_page(wce: u8) -> Vec<u8> {
@@ -108,8 +109,33 @@ fn a_new_nexus_is_told_once_and_by_any_command_but_three() {
     let nexus = bench.attach(1, 1);
     assert_eq!(bench.status(&nexus, &INQUIRY), Status::Good);
     assert_eq!(bench.status(&nexus, &[0xa0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0]), Status::Good);
-    assert_eq!(attention(&bench.send(&nexus, &READ)), Some((0x29, 0)));
+    assert_eq!(attention(&bench.send(&nexus, &READ)), Some((0x29, 1)));
     assert_eq!(bench.status(&nexus, &READ), Status::Good);
+}
+
+/// Whoever has not heard of a start may have lost what a volatile cache held, however often it logs
+/// in before it asks.
+#[test]
+fn a_nexus_that_returns_is_told_of_its_loss_but_of_the_start_until_it_has_heard() {
+    let bench = Bench::new();
+    for _ in 0..3 {
+        let nexus = bench.attach(1, 1);
+        bench.unit.detach(&nexus);
+    }
+    let nexus = bench.attach(1, 1);
+    assert_eq!(attention(&bench.send(&nexus, &READ)), Some((0x29, 1)));
+    // The answer may not have arrived.
+    let nexus = bench.attach(1, 1);
+    assert_eq!(attention(&bench.send(&nexus, &READ)), Some((0x29, 1)));
+    bench.unit.greeting_was_heard(&nexus);
+    assert_eq!(bench.status(&nexus, &READ), Status::Good);
+    bench.unit.detach(&nexus);
+    for _ in 0..2 {
+        let nexus = bench.attach(1, 1);
+        assert_eq!(attention(&bench.send(&nexus, &READ)), Some((0x29, 7)));
+    }
+    let elsewhere = bench.attach(1, 2);
+    assert_eq!(attention(&bench.send(&elsewhere, &READ)), Some((0x29, 1)), "through another port");
 }
 
 #[test]
@@ -209,6 +235,7 @@ fn sanitize_closes_the_medium_until_it_ends() {
     assert_eq!(data[15..18], [0x80, 0x40, 0]);
 
     // A reset does not stop it.
+    bench.unit.reset_begins();
     assert_eq!(bench.unit.logical_unit_reset(), []);
     assert_eq!(attention(&bench.send(&one, &READY)), Some((0x29, 0x03)));
     assert_eq!(bench.send(&one, &READY), busy);
@@ -273,8 +300,13 @@ fn spc2_reservation_ends_with_its_nexus_or_a_reset() {
 
     assert_eq!(bench.status(&two, &reserve), Status::Good);
     let three = bench.attach(3, 1);
-    assert_eq!(attention(&bench.send(&three, &READ)), Some((0x29, 0)), "before the conflict");
+    assert_eq!(attention(&bench.send(&three, &READ)), Some((0x29, 1)), "before the conflict");
     assert_eq!(bench.status(&three, &READ), Status::ReservationConflict);
+    bench.unit.reset_begins();
+    assert_eq!(attention(&bench.send(&three, &READ)), Some((0x29, 3)), "while it goes on");
+    let _ = bench.unit.logical_unit_reset();
+    assert_eq!(attention(&bench.send(&three, &READ)), Some((0x29, 3)), "it changed something");
+    bench.unit.reset_begins();
     let _ = bench.unit.logical_unit_reset();
     assert_eq!(attention(&bench.send(&three, &READ)), Some((0x29, 3)));
     assert_eq!(bench.status(&three, &READ), Status::Good);
@@ -364,7 +396,8 @@ fn reinstatement_replaces_the_nexus() {
     let bench = Bench::new();
     let old = bench.host(1, 1);
     assert_eq!(bench.status(&old, &[0x16, 0, 0, 0, 0, 0]), Status::Good);
-    let new = bench.host(1, 1);
+    let new = bench.attach(1, 1);
+    assert_eq!(attention(&bench.send(&new, &READY)), Some((0x29, 0x07)));
     let other = bench.host(2, 1);
     assert_eq!(bench.status(&other, &READ), Status::Good, "the reservation went with the old one");
     assert_eq!(bench.status(&new, &[0x16, 0, 0, 0, 0, 0]), Status::Good);

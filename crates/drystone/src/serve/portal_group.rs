@@ -1,0 +1,126 @@
+//! The number of this server's portal group (RFC 7143 §4.4.1).
+//!
+//! Hosts take two portals of one target and one number for ways to the same server, and what a login
+//! there ends for ended everywhere. So the number is drawn once for each directory, at random, and
+//! kept in its file `portal-group`: no other server has it by habit, and none gets it again.
+
+use anyhow::{Context, bail};
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+
+const FILE: &str = "portal-group";
+
+/// The number that all servers had before each drew its own. Registrations that were saved then are
+/// those of nexuses with it.
+const EVERYBODYS: u16 = 1;
+
+/// The number of the server that keeps its state in `dir`, 1 to 65535. `reservations` is where the
+/// target keeps its own.
+pub(crate) fn number(dir: &Path, reservations: &Path) -> anyhow::Result<u16> {
+    let path = dir.join(FILE);
+    if let Some(number) = read(&path)? {
+        return Ok(number);
+    }
+    let number = if has_any(reservations) { EVERYBODYS } else { draw() };
+    let kept = keep(&path, number);
+    kept.with_context(|| format!("cannot write '{}'", path.display()))?;
+    // Another process that has begun at the same moment may have been the first.
+    read(&path)?.with_context(|| format!("'{}' is gone", path.display()))
+}
+
+fn read(path: &Path) -> anyhow::Result<Option<u16>> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        read => read.with_context(|| format!("cannot read '{}'", path.display()))?,
+    };
+    match text.trim().parse() {
+        Ok(number) if number != 0 => Ok(Some(number)),
+        _ => bail!(
+            "'{}' holds no number of a portal group (1 to 65535): restore the file, or delete it to draw a new number, after which hosts have to register their persistent reservations again",
+            path.display()
+        ),
+    }
+}
+
+fn has_any(reservations: &Path) -> bool {
+    let ends = |name: &std::ffi::OsStr| name.to_string_lossy().ends_with(".reservations");
+    let entries = fs::read_dir(reservations).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| ends(&entry.file_name()))
+}
+
+fn draw() -> u16 {
+    let mut bytes = [0; 2];
+    loop {
+        getrandom::fill(&mut bytes).expect("the kernel has random numbers");
+        if bytes != [0; 2] {
+            return u16::from_ne_bytes(bytes);
+        }
+    }
+}
+
+/// Writes the file whole, unless there is one.
+fn keep(path: &Path, number: u16) -> io::Result<()> {
+    let fresh = path.with_extension(format!("new-{}", std::process::id()));
+    let mut file = fs::File::create(&fresh)?;
+    writeln!(file, "{number}")?;
+    file.sync_all()?;
+    let linked = fs::hard_link(&fresh, path);
+    fs::remove_file(&fresh)?;
+    match linked {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(dir: &Path) -> anyhow::Result<u16> {
+        number(dir, &dir.join("reservations"))
+    }
+
+    #[test]
+    fn each_directory_has_a_number_of_its_own_for_good() {
+        let dirs: Vec<_> = (0..20).map(|_| tempfile::tempdir().unwrap()).collect();
+        let mut numbers: Vec<_> = dirs.iter().map(|dir| of(dir.path()).unwrap()).collect();
+        let again: Vec<_> = dirs.iter().map(|dir| of(dir.path()).unwrap()).collect();
+        assert_eq!(numbers, again);
+        assert!(!numbers.contains(&0));
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert!(numbers.len() > 15, "drawn at random: {numbers:?}");
+        assert_eq!(fs::read_dir(dirs[0].path()).unwrap().count(), 1, "nothing else is left there");
+    }
+
+    #[test]
+    fn the_first_of_several_processes_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        keep(&path, 7).unwrap();
+        keep(&path, 8).unwrap();
+        assert_eq!(of(dir.path()).unwrap(), 7);
+    }
+
+    #[test]
+    fn saved_registrations_keep_the_number_that_they_were_made_with() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("reservations")).unwrap();
+        fs::write(dir.path().join("reservations/x.reservations"), b"").unwrap();
+        assert_eq!(of(dir.path()).unwrap(), EVERYBODYS);
+        fs::remove_dir_all(dir.path().join("reservations")).unwrap();
+        assert_eq!(of(dir.path()).unwrap(), EVERYBODYS, "also later");
+    }
+
+    #[test]
+    fn what_does_not_read_is_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        for text in ["", "0", "65536", "one"] {
+            fs::write(dir.path().join(FILE), text).unwrap();
+            let refused = of(dir.path()).unwrap_err().to_string();
+            assert!(refused.contains("holds no number of a portal group"), "{refused}");
+        }
+    }
+}
