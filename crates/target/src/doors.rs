@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use ring::{OneshotReceiver, OneshotSender};
 
 use crate::config::Limits;
+use crate::share;
 use crate::shared::Shared;
 
 /// Connections beyond [`Limits`] that are let in while those that give way for them still close.
@@ -268,7 +269,7 @@ pub(crate) fn enter(
     shared: &Arc<Shared>,
     from: IpAddr,
 ) -> Result<(Entered, Passing), &'static str> {
-    let address = from.to_canonical();
+    let address = share::network(from);
     let (turn_away, turned_away) = ring::oneshot();
     let entered = shared.doors.lock().enter(address, &shared.limits, turn_away);
     let (number, oldest) = entered?;

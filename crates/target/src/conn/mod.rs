@@ -148,6 +148,7 @@ impl Connection {
     #[inline]
     fn count_data_out(&self, bytes: usize) {
         self.data_out_bytes.set(self.data_out_bytes.get() + bytes as u64);
+        self.owner.delivered(bytes);
     }
 
     /// What data that comes unasked now is counted as.

@@ -55,7 +55,7 @@ impl Answer {
     /// Ends the command in the command window, before its response is stamped.
     pub(crate) fn release(&self) {
         if self.numbered {
-            self.conn.session.release_window();
+            self.conn.session.release_window(&self.conn.owner);
         }
     }
 

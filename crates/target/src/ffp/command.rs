@@ -57,10 +57,11 @@ pub(super) fn run(
     payload: Payload<'_>,
     numbered: bool,
 ) -> Result<(), Fault> {
+    conn.owner.delivered(payload.len());
     let parsed = ScsiCommand::parse(bhs).and_then(|pdu| Ok((pdu, pdu.parse_ahs(ahs)?)));
     let Ok((pdu, extra)) = parsed else {
         if numbered {
-            conn.session.release_window();
+            conn.session.release_window(&conn.owner);
         }
         conn.push_reject(RejectReason::INVALID_PDU_FIELD, bhs.bytes());
         return Ok(());

@@ -18,7 +18,7 @@ use iscsi::pdu::{Bhs, Opcode, RejectReason};
 
 use crate::conn::{Connection, Fault, Payload, reject_unknown};
 use crate::memory::Held;
-use crate::session::{Due, EarlyPdu, Session};
+use crate::session::{Due, EarlyPdu};
 use crate::task::Task;
 
 pub(crate) use answer::{Answer, Expected};
@@ -90,12 +90,12 @@ pub(crate) fn arrive(
             return Ok(());
         }
         run(conn, bhs, ahs, payload, false)?;
-        return run_due(session);
+        return run_due(conn);
     }
     match session.place(bhs.cmd_sn()) {
         Placement::InOrder => {
             run(conn, bhs, ahs, payload, true)?;
-            run_due(session)
+            run_due(conn)
         }
         Placement::Early => {
             let data = payload.into_held(conn);
@@ -128,7 +128,8 @@ fn keep_function(conn: &Rc<Connection>, bhs: &Bhs) {
 
 /// Runs what waited for the number that is expected now. What came over a connection that has
 /// ended since uses up its number and nothing else.
-fn run_due(session: &Rc<Session>) -> Result<(), Fault> {
+fn run_due(conn: &Rc<Connection>) -> Result<(), Fault> {
+    let session = &conn.session;
     loop {
         let (next, _) = session.window_edges();
         let Some(due) = session.early.borrow_mut().take_due(next) else { return Ok(()) };
@@ -147,7 +148,7 @@ fn run_due(session: &Rc<Session>) -> Result<(), Fault> {
         debug_assert_eq!(placed, Placement::InOrder, "the window is open where something waits");
         match command {
             Some(pdu) => run_early(pdu)?,
-            None => session.release_window(),
+            None => session.release_window(&conn.owner),
         }
     }
 }
@@ -178,7 +179,7 @@ fn run(
         return command::run(conn, bhs, ahs, payload, numbered);
     }
     if numbered {
-        conn.session.release_window();
+        conn.session.release_window(&conn.owner);
     }
     if matches!(payload, Payload::Lost) {
         conn.push_reject(RejectReason::LONG_OPERATION_REJECT, bhs.bytes());

@@ -21,7 +21,7 @@ use slab::Slab;
 
 use crate::conn::{Connection, Ending};
 use crate::event::{Bell, Event};
-use crate::memory;
+use crate::memory::{self, Owner};
 use crate::order::TaskOrder;
 use crate::shared::Shared;
 use crate::targets::Target;
@@ -139,10 +139,10 @@ impl Session {
         self.window.borrow_mut().place(cmd_sn)
     }
 
-    /// A numbered command has ended: its place in the window is free.
+    /// A numbered command of `owner` has ended: its place in the window is free.
     #[inline]
-    pub(crate) fn release_window(&self) {
-        self.window.borrow_mut().complete(memory::is_short());
+    pub(crate) fn release_window(&self, owner: &Owner) {
+        self.window.borrow_mut().complete(memory::is_short(owner));
     }
 
     // ---- units ---------------------------------------------------------------------------------

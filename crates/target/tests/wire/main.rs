@@ -20,6 +20,7 @@ mod memory;
 mod nop;
 mod order;
 mod reservations;
+mod strangers;
 mod targets;
 mod unread;
 mod writes;

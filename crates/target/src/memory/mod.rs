@@ -6,7 +6,10 @@
 //!
 //! An owner may hold twice as much as is still free: alone two thirds, of which others get their
 //! part as soon as they come, however many they are and whatever was promised before. Who holds
-//! nothing gets what fits. Who was given room for data that did not come, or did not take what it was
+//! nothing gets what fits. Of the room for data of commands, half is for those who have sent what they
+//! announced: each has there as much as has come from it, under its name and from its address, and
+//! everybody else shares the other half. So those whom nobody knows keep no host waiting that is known,
+//! however many they are and whatever they announce. Who was given room for data that did not come, or did not take what it was
 //! to be sent, when others had none, may hold a sixteenth of what is free for a while.
 //!
 //! Who waits gets its turn by name, and within a name in the order of asking. The one in front keeps
@@ -22,6 +25,8 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use ring::Buf;
+
+use crate::share;
 
 /// What memory is held for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +63,7 @@ impl Use {
 
 /// What data that comes unasked is held for, and what is to be sent.
 pub(crate) const UNASKED: [Use; 2] = [Use::Pushed, Use::Behind];
+const INPUT: [Use; 3] = [Use::Pushed, Use::Behind, Use::Pulled];
 pub(crate) const OUTPUT: [Use; 2] = [Use::Read, Use::Answer];
 
 /// How many that wait are looked at in vain when memory becomes free.
@@ -68,6 +74,9 @@ const BYTES_MIN: usize = 128;
 
 /// How long one waits until it looks again whether the pool has what its share allows.
 pub(crate) const POOL_PAUSE: Duration = Duration::from_millis(2);
+
+/// Which part of the room for data of commands those may have who are not known for as much.
+const STRANGERS_PART: usize = 2;
 
 /// How often one owner may hold what is still free.
 const FREE_SHARES: usize = 2;
@@ -89,6 +98,8 @@ enum Name {
 struct Account {
     name: Name,
     held: [Cell<usize>; USES],
+    /// Payload that has come for its commands, since it was last distrusted.
+    delivered_bytes: Cell<usize>,
     /// Until then it may hold less, but for data that is asked for.
     distrusted_until: Cell<Option<Instant>>,
     /// Who waits under this name, in the order of asking.
@@ -99,6 +110,12 @@ impl Account {
     fn is_distrusted(&self, of: Use) -> bool {
         let until = self.distrusted_until.get();
         of != Use::Pulled && until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// It has sent as much as it would then be trusted to send.
+    fn is_known_for(&self, bytes: usize) -> bool {
+        let held: usize = INPUT.iter().map(|&of| self.held[of as usize].get()).sum();
+        held + bytes <= self.delivered_bytes.get()
     }
 }
 
@@ -114,6 +131,8 @@ impl Drop for Account {
 struct Waiter {
     owner: Rc<Owner>,
     bytes: usize,
+    /// How many of those that were granted a stranger has.
+    strange_bytes: Cell<usize>,
     answer: Cell<Answer>,
     waker: RefCell<Option<Waker>>,
 }
@@ -130,6 +149,8 @@ enum Answer {
 struct Core {
     accounts: RefCell<HashMap<Name, Weak<Account>>>,
     held: [Cell<usize>; USES],
+    /// How much of it is held by those who are not known for as much.
+    held_by_strangers: [Cell<usize>; USES],
     distrusted: RefCell<VecDeque<Rc<Account>>>,
     /// Names under which somebody waits, each once.
     turns: [RefCell<VecDeque<Rc<Account>>>; USES],
@@ -150,13 +171,27 @@ impl Owner {
     pub(crate) fn new(initiator: &Arc<str>, address: IpAddr) -> Rc<Self> {
         CORE.with(|core| {
             let name = core.account(Name::Initiator(initiator.clone()));
-            let address = core.account(Name::Address(address.to_canonical()));
+            let address = core.account(Name::Address(share::network(address)));
             Rc::new(Self { name, address })
         })
     }
 
     fn accounts(&self) -> [&Account; 2] {
         [&self.name, &self.address]
+    }
+
+    /// So much payload has come for one of its commands.
+    #[inline]
+    pub(crate) fn delivered(&self, bytes: usize) {
+        for account in self.accounts() {
+            let sum = account.delivered_bytes.get().saturating_add(bytes);
+            account.delivered_bytes.set(sum);
+        }
+    }
+
+    /// Something has come from it.
+    fn is_known(&self) -> bool {
+        self.accounts().iter().all(|account| account.delivered_bytes.get() > 0)
     }
 
     /// It kept room for data that did not come, or that it did not take, while others had none.
@@ -186,6 +221,7 @@ impl Core {
         let account = Rc::new(Account {
             name: name.clone(),
             held: Default::default(),
+            delivered_bytes: Cell::default(),
             distrusted_until: Cell::new(None),
             waiting: Default::default(),
         });
@@ -199,6 +235,7 @@ impl Core {
             return;
         }
         account.distrusted_until.set(Some(Instant::now() + DISTRUST_TIME));
+        account.delivered_bytes.set(0);
         let mut distrusted = self.distrusted.borrow_mut();
         distrusted.retain(|account| account.is_distrusted(Use::Pushed));
         if distrusted.len() == DISTRUSTED_MAX {
@@ -229,12 +266,52 @@ impl Core {
 
     /// What one that holds something may hold of all, as things are.
     fn most(&self, account: &Account, of: Use) -> usize {
-        let free = self.free_bytes(of);
+        let free = match INPUT.contains(&of) && !account.is_known_for(0) {
+            true => self.free_for_strangers(of),
+            false => self.free_bytes(of),
+        };
         if account.is_distrusted(of) { free / DISTRUSTED_PART } else { FREE_SHARES * free }
     }
 
     fn fits(&self, owner: &Owner, of: Use, bytes: usize) -> bool {
-        self.has(of, bytes) && self.may_hold(owner, of, bytes)
+        let has = match self.is_strange(owner, of, bytes) {
+            true => self.has_for_strangers(of, bytes),
+            false => self.has(of, bytes),
+        };
+        has && self.may_hold(owner, of, bytes)
+    }
+
+    /// So much more would be more than its owner is known for.
+    fn is_strange(&self, owner: &Owner, of: Use, bytes: usize) -> bool {
+        let is_known = |account: &Account| account.is_known_for(bytes);
+        INPUT.contains(&of) && !owner.accounts().into_iter().all(is_known)
+    }
+
+    /// Of what data of commands may hold a part is for all strangers together.
+    fn has_for_strangers(&self, of: Use, bytes: usize) -> bool {
+        let is_first = self.held_by_strangers[of as usize].get() == 0;
+        self.has(of, bytes) && (is_first || bytes <= self.free_for_strangers(of))
+    }
+
+    fn free_for_strangers(&self, of: Use) -> usize {
+        let held = self.held_by_strangers[of as usize].get();
+        let left = (of.limit_bytes() / STRANGERS_PART).saturating_sub(held);
+        left.min(self.free_bytes(of))
+    }
+
+    /// Counts so much more, and tells how much of it a stranger has.
+    fn add(&self, owner: &Owner, of: Use, bytes: usize) -> usize {
+        let strange_bytes = if self.is_strange(owner, of, bytes) { bytes } else { 0 };
+        self.change(owner, of, |held| held + bytes);
+        let strangers = &self.held_by_strangers[of as usize];
+        strangers.set(strangers.get() + strange_bytes);
+        strange_bytes
+    }
+
+    fn remove(&self, claim: &Claim) {
+        self.change(&claim.owner, claim.of, |held| held - claim.bytes);
+        let strangers = &self.held_by_strangers[claim.of as usize];
+        strangers.set(strangers.get() - claim.strange_bytes);
     }
 
     fn change(&self, owner: &Owner, of: Use, change: impl Fn(usize) -> usize) {
@@ -277,7 +354,7 @@ impl Core {
             if self.fits(&first.owner, of, first.bytes) {
                 in_vain = 0;
                 waiting.pop_front();
-                self.change(&first.owner, of, |held| held + first.bytes);
+                first.strange_bytes.set(self.add(&first.owner, of, first.bytes));
                 first.answer.set(Answer::Granted);
                 first.waker.take().into_iter().for_each(Waker::wake);
             }
@@ -298,12 +375,20 @@ pub(crate) struct Claim {
     owner: Rc<Owner>,
     of: Use,
     bytes: usize,
+    /// How many of them a stranger had.
+    strange_bytes: usize,
 }
 
 impl Claim {
     /// A claim to nothing yet.
     pub(crate) fn none(owner: &Rc<Owner>, of: Use) -> Self {
-        Self { owner: owner.clone(), of, bytes: 0 }
+        Self { owner: owner.clone(), of, bytes: 0, strange_bytes: 0 }
+    }
+
+    /// A claim to what was granted, and counted then.
+    fn granted(waiter: &Waiter, of: Use) -> Self {
+        let (owner, strange_bytes) = (waiter.owner.clone(), waiter.strange_bytes.get());
+        Self { owner, of, bytes: waiter.bytes, strange_bytes }
     }
 
     /// A claim to `bytes`, if nobody waits before it and its owner may have them.
@@ -335,7 +420,8 @@ impl Claim {
     /// Counts what is held already, however much it is.
     pub(crate) fn grow(&mut self, bytes: usize) {
         self.bytes += bytes;
-        CORE.with(|core| core.change(&self.owner, self.of, |held| held + bytes));
+        let strange_bytes = CORE.with(|core| core.add(&self.owner, self.of, bytes));
+        self.strange_bytes += strange_bytes;
     }
 }
 
@@ -346,7 +432,7 @@ impl Drop for Claim {
         }
         // At the end of a core nobody counts any more.
         let _ended = CORE.try_with(|core| {
-            core.change(&self.owner, self.of, |held| held - self.bytes);
+            core.remove(self);
             core.serve(self.of);
         });
     }
@@ -363,6 +449,7 @@ impl Place {
         let waiter = Rc::new(Waiter {
             owner: owner.clone(),
             bytes,
+            strange_bytes: Cell::new(0),
             answer: Cell::new(Answer::Waits),
             waker: RefCell::new(None),
         });
@@ -379,17 +466,15 @@ impl Place {
 
     /// What was granted, as a claim.
     fn take(self) -> Claim {
-        let Waiter { owner, bytes, answer, .. } = &*self.waiter;
-        answer.set(Answer::Gone);
-        Claim { owner: owner.clone(), of: self.of, bytes: *bytes }
+        self.waiter.answer.set(Answer::Gone);
+        Claim::granted(&self.waiter, self.of)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let Waiter { owner, bytes, answer, .. } = &*self.waiter;
-        match answer.replace(Answer::Gone) {
-            Answer::Granted => drop(Claim { owner: owner.clone(), of: self.of, bytes: *bytes }),
+        match self.waiter.answer.replace(Answer::Gone) {
+            Answer::Granted => drop(Claim::granted(&self.waiter, self.of)),
             // Those behind it may have a turn now.
             Answer::Waits => _ = CORE.try_with(|core| core.serve(self.of)),
             Answer::Gone => {}
@@ -409,11 +494,20 @@ pub(crate) fn may_answer(owner: &Owner) -> bool {
     CORE.with(|core| core.may_hold(owner, Use::Answer, 0))
 }
 
-/// Much has come unasked: command windows are not to open.
-pub(crate) fn is_short() -> bool {
+/// Much has come unasked: the command window of this owner is not to open. What strangers hold closes
+/// the windows of strangers only.
+pub(crate) fn is_short(owner: &Owner) -> bool {
     let usage = ring::pool_usage();
-    let pushed = CORE.with(|core| core.held[Use::Pushed as usize].get());
-    usage.used_bytes > usage.budget_bytes / 4 * 3 || pushed > Use::Pushed.limit_bytes() / 2
+    let limit = Use::Pushed.limit_bytes();
+    let (held, strange) = CORE.with(|core| {
+        let of = Use::Pushed as usize;
+        (core.held[of].get(), core.held_by_strangers[of].get())
+    });
+    let is_crowded = match owner.is_known() {
+        true => held - strange > limit.saturating_sub(strange) / 2,
+        false => held > limit / 2 || strange > limit / STRANGERS_PART / 2,
+    };
+    usage.used_bytes > usage.budget_bytes / 4 * 3 || is_crowded
 }
 
 /// Commands of each session for which a first burst should find room at once.
@@ -464,134 +558,4 @@ impl Held {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::future::Future;
-    use std::pin::Pin;
-
-    use futures_util::FutureExt;
-
-    use super::*;
-
-    const MIB: usize = 1 << 20;
-
-    fn owner(name: &str, last_byte: u8) -> Rc<Owner> {
-        Owner::new(&name.into(), [192, 0, 2, last_byte].into())
-    }
-
-    type Waiting = Pin<Box<dyn Future<Output = Claim>>>;
-
-    /// One that waits for 1 MiB, and has found none.
-    fn waiting(owner: &Rc<Owner>) -> Waiting {
-        let owner = owner.clone();
-        let mut claim: Waiting =
-            Box::pin(async move { Claim::wait(&owner, Use::Pulled, MIB).await });
-        assert!((&mut claim).now_or_never().is_none());
-        claim
-    }
-
-    /// All that it may have, in pieces of 1 MiB.
-    fn all(owner: &Rc<Owner>) -> Vec<Claim> {
-        std::iter::from_fn(|| Claim::new(owner, Use::Pulled, MIB)).collect()
-    }
-
-    #[test]
-    fn an_owner_has_two_thirds_and_the_next_two_thirds_of_the_rest() {
-        // A pool of 256 MiB has 32 for what is pulled.
-        let (one, two, three) = (owner("one", 1), owner("two", 2), owner("three", 3));
-        let held = [&one, &two, &three].map(all);
-        assert_eq!(held.each_ref().map(Vec::len), [22, 7, 2]);
-        // The other uses are not touched by that, and what is given back can be had again.
-        assert!(has_room(&one, Use::Read, MIB) && has_room(&one, Use::Pushed, MIB));
-        drop(held);
-        assert_eq!(all(&one).len(), 22);
-    }
-
-    #[test]
-    fn the_more_sessions_the_less_comes_unasked() {
-        let burst = |sessions| first_burst_bytes(sessions, 256 << 10) >> 10;
-        let offered = [0, 6, 7, 13, 14, 100, 1000].map(burst);
-        assert_eq!(offered, [256, 256, 128, 128, 64, 16, 8]);
-    }
-
-    #[test]
-    fn who_kept_room_for_nothing_has_less_of_what_comes_unasked() {
-        let (idle, other) = (owner("idle", 1), owner("other", 2));
-        let pushed = |owner: &Rc<Owner>| {
-            std::iter::from_fn(|| Claim::new(owner, Use::Pushed, MIB)).collect::<Vec<_>>()
-        };
-        // A pool of 256 MiB has 112 for that.
-        assert_eq!(pushed(&idle).len(), 75);
-        idle.distrust();
-        let held = pushed(&idle);
-        assert_eq!(held.len(), 6);
-        assert!(idle.holds_much(UNASKED) && !other.holds_much(UNASKED));
-        assert_eq!(pushed(&other).len(), 71);
-        // Its name and its address, and nothing else of them.
-        assert!(Claim::new(&owner("idle", 3), Use::Pushed, MIB).is_none());
-        assert!(Claim::new(&owner("neighbour", 1), Use::Pushed, MIB).is_none());
-        assert_eq!(all(&idle).len(), 22);
-        // Nor is it another one when it comes again.
-        drop((held, idle));
-        assert_eq!(pushed(&owner("idle", 1)).len(), 6);
-    }
-
-    #[test]
-    fn names_of_one_address_share_what_an_address_has() {
-        let names: Vec<_> = (0..8).map(|name| owner(&name.to_string(), 1)).collect();
-        let held: Vec<_> = names.iter().map(all).collect();
-        assert_eq!(held.iter().map(Vec::len).sum::<usize>(), 22);
-        assert!(Claim::new(&owner("else", 2), Use::Pulled, MIB).is_some());
-        // And one name the same from all addresses.
-        drop(held);
-        let held: Vec<_> = (1..9).map(|from| all(&owner("name", from))).collect();
-        assert_eq!(held.iter().map(Vec::len).sum::<usize>(), 22);
-    }
-
-    #[test]
-    fn each_name_has_its_turn_and_within_a_name_the_first() {
-        let (full, a, b) = (owner("full", 1), owner("a", 2), owner("b", 3));
-        let mut whole = Claim::none(&full, Use::Pulled);
-        whole.grow(32 * MIB);
-        let [mut a1, mut a2, mut b1] = [waiting(&a), waiting(&a), waiting(&b)];
-        let done = |claim: &mut Waiting| claim.now_or_never();
-        // Nothing overtakes those that wait, however little it wants.
-        assert!(Claim::new(&owner("late", 4), Use::Pulled, 1).is_none());
-        drop(whole);
-        let first = done(&mut a1).expect("it was first");
-        let second = done(&mut b1).expect("the other name is next");
-        let third = done(&mut a2).expect("there is room for all");
-        drop((first, second, third));
-        assert!(Claim::new(&owner("late", 4), Use::Pulled, 1).is_some());
-    }
-
-    #[test]
-    fn who_holds_too_much_itself_keeps_nobody_waiting() {
-        let (much, other) = (owner("much", 1), owner("other", 2));
-        let mut held = all(&much);
-        let mut more = waiting(&much);
-        // It does not fit, and waits for nothing but itself.
-        let claim = Claim::wait(&other, Use::Pulled, MIB).now_or_never();
-        assert!(claim.is_some());
-        drop(claim);
-        held.truncate(10);
-        assert!((&mut more).now_or_never().is_some());
-    }
-
-    #[test]
-    fn who_no_longer_waits_is_passed_over_and_what_it_was_given_is_given_back() {
-        let (full, a, b) = (owner("full", 1), owner("a", 2), owner("b", 3));
-        let mut whole = Claim::none(&full, Use::Pulled);
-        whole.grow(32 * MIB);
-        let (gone, granted) = (waiting(&a), waiting(&a));
-        let mut last = waiting(&b);
-        drop(gone);
-        drop(whole);
-        drop(granted);
-        assert!((&mut last).now_or_never().is_some());
-        drop(last);
-        let total = CORE.with(|core| core.held[Use::Pulled as usize].get());
-        assert_eq!(total, 0, "nothing is counted that nobody has");
-        drop((full, a, b));
-        assert!(CORE.with(|core| core.accounts.borrow().is_empty()), "nor are names kept");
-    }
-}
+mod tests;

@@ -1,0 +1,183 @@
+//! Shares, turns and trust, with the sums that they come to.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use futures_util::FutureExt;
+
+use super::*;
+
+const MIB: usize = 1 << 20;
+
+fn stranger(name: &str, last_byte: u8) -> Rc<Owner> {
+    Owner::new(&name.into(), [192, 0, 2, last_byte].into())
+}
+
+/// One that has sent a GiB.
+fn owner(name: &str, last_byte: u8) -> Rc<Owner> {
+    let owner = stranger(name, last_byte);
+    owner.delivered(1 << 30);
+    owner
+}
+
+type Waiting = Pin<Box<dyn Future<Output = Claim>>>;
+
+/// One that waits for 1 MiB, and has found none.
+fn waiting(owner: &Rc<Owner>) -> Waiting {
+    let owner = owner.clone();
+    let mut claim: Waiting = Box::pin(async move { Claim::wait(&owner, Use::Pulled, MIB).await });
+    assert!((&mut claim).now_or_never().is_none());
+    claim
+}
+
+/// All that it may have, in pieces of 1 MiB.
+fn all(owner: &Rc<Owner>) -> Vec<Claim> {
+    std::iter::from_fn(|| Claim::new(owner, Use::Pulled, MIB)).collect()
+}
+
+#[test]
+fn an_owner_has_two_thirds_and_the_next_two_thirds_of_the_rest() {
+    // A pool of 256 MiB has 32 for what is pulled.
+    let (one, two, three) = (owner("one", 1), owner("two", 2), owner("three", 3));
+    let held = [&one, &two, &three].map(all);
+    assert_eq!(held.each_ref().map(Vec::len), [22, 7, 2]);
+    // The other uses are not touched by that, and what is given back can be had again.
+    assert!(has_room(&one, Use::Read, MIB) && has_room(&one, Use::Pushed, MIB));
+    drop(held);
+    assert_eq!(all(&one).len(), 22);
+}
+
+#[test]
+fn the_more_sessions_the_less_comes_unasked() {
+    let burst = |sessions| first_burst_bytes(sessions, 256 << 10) >> 10;
+    let offered = [0, 6, 7, 13, 14, 100, 1000].map(burst);
+    assert_eq!(offered, [256, 256, 128, 128, 64, 16, 8]);
+}
+
+/// All that it may have of what comes unasked, in pieces of 1 MiB.
+fn pushed(owner: &Rc<Owner>) -> Vec<Claim> {
+    std::iter::from_fn(|| Claim::new(owner, Use::Pushed, MIB)).collect()
+}
+
+#[test]
+fn strangers_share_a_half_and_leave_the_other_to_those_who_send() {
+    // A pool of 256 MiB has 112 for what comes unasked.
+    let strangers: Vec<_> = (0..40).map(|n| stranger(&n.to_string(), n)).collect();
+    let held: Vec<_> = strangers.iter().map(pushed).collect();
+    assert_eq!(held.iter().map(Vec::len).sum::<usize>(), 56);
+    // Nor do those who wait keep others waiting.
+    let held_pulled: Vec<_> = strangers.iter().map(all).collect();
+    assert_eq!(held_pulled.iter().map(Vec::len).sum::<usize>(), 16);
+    let mut waits: Vec<_> = strangers.iter().map(waiting).collect();
+    let good = owner("good", 100);
+    assert_eq!(all(&good).len(), 11);
+    drop(held_pulled);
+    assert!((&mut waits[0]).now_or_never().is_some(), "until others give theirs back");
+    drop(waits);
+    assert_eq!(pushed(&good).len(), 38, "two thirds of what is left");
+    // As much as has come from it, and the rest as a stranger; under this name from this address.
+    let new = stranger("new", 101);
+    new.delivered(3 * MIB);
+    assert_eq!(pushed(&new).len(), 3);
+    assert_eq!(pushed(&stranger("good", 102)).len(), 0);
+    assert_eq!(pushed(&stranger("other", 100)).len(), 0);
+    // Only those who are known find their windows open.
+    assert!(is_short(&strangers[0]) && !is_short(&good));
+    good.distrust();
+    assert_eq!(pushed(&good).len(), 0, "until it has sent again");
+    drop(held);
+    let left = CORE.with(|core| INPUT.map(|of| core.held_by_strangers[of as usize].get()));
+    assert_eq!(left, [0; 3]);
+}
+
+#[test]
+fn who_kept_room_for_nothing_has_less_of_what_comes_unasked() {
+    let (idle, other) = (owner("idle", 1), owner("other", 2));
+    // A pool of 256 MiB has 112 for that.
+    assert_eq!(pushed(&idle).len(), 75);
+    idle.distrust();
+    let held = pushed(&idle);
+    assert_eq!(held.len(), 3);
+    assert!(idle.holds_much(UNASKED) && !other.holds_much(UNASKED));
+    assert_eq!(pushed(&other).len(), 73);
+    // Its name and its address, and nothing else of them.
+    assert!(Claim::new(&stranger("idle", 3), Use::Pushed, MIB).is_none());
+    assert!(Claim::new(&stranger("neighbour", 1), Use::Pushed, MIB).is_none());
+    assert_eq!(all(&idle).len(), 11);
+    // Nor is it another one when it comes again.
+    drop((held, idle));
+    assert_eq!(pushed(&stranger("idle", 1)).len(), 3);
+}
+
+#[test]
+fn names_of_one_address_share_what_an_address_has() {
+    let names: Vec<_> = (0..8).map(|name| owner(&name.to_string(), 1)).collect();
+    let held: Vec<_> = names.iter().map(all).collect();
+    assert_eq!(held.iter().map(Vec::len).sum::<usize>(), 22);
+    assert!(Claim::new(&owner("else", 2), Use::Pulled, MIB).is_some());
+    // And one name the same from all addresses.
+    drop(held);
+    let held: Vec<_> = (1..9).map(|from| all(&owner("name", from))).collect();
+    assert_eq!(held.iter().map(Vec::len).sum::<usize>(), 22);
+}
+
+#[test]
+fn addresses_of_one_network_are_one_in_ipv6() {
+    let from = |name: &str, address: &str| {
+        let owner = Owner::new(&name.into(), address.parse().unwrap());
+        owner.delivered(1 << 30);
+        owner
+    };
+    let held: Vec<_> =
+        (0..8).map(|n| all(&from(&n.to_string(), &format!("2001:db8:0:1::{n}")))).collect();
+    assert_eq!(held.iter().map(Vec::len).sum::<usize>(), 22);
+    assert!(Claim::new(&from("else", "2001:db8:0:2::1"), Use::Pulled, MIB).is_some());
+}
+
+#[test]
+fn each_name_has_its_turn_and_within_a_name_the_first() {
+    let (full, a, b) = (owner("full", 1), owner("a", 2), owner("b", 3));
+    let mut whole = Claim::none(&full, Use::Pulled);
+    whole.grow(32 * MIB);
+    let [mut a1, mut a2, mut b1] = [waiting(&a), waiting(&a), waiting(&b)];
+    let done = |claim: &mut Waiting| claim.now_or_never();
+    // Nothing overtakes those that wait, however little it wants.
+    assert!(Claim::new(&owner("late", 4), Use::Pulled, 1).is_none());
+    drop(whole);
+    let first = done(&mut a1).expect("it was first");
+    let second = done(&mut b1).expect("the other name is next");
+    let third = done(&mut a2).expect("there is room for all");
+    drop((first, second, third));
+    assert!(Claim::new(&owner("late", 4), Use::Pulled, 1).is_some());
+}
+
+#[test]
+fn who_holds_too_much_itself_keeps_nobody_waiting() {
+    let (much, other) = (owner("much", 1), owner("other", 2));
+    let mut held = all(&much);
+    let mut more = waiting(&much);
+    // It does not fit, and waits for nothing but itself.
+    let claim = Claim::wait(&other, Use::Pulled, MIB).now_or_never();
+    assert!(claim.is_some());
+    drop(claim);
+    held.truncate(10);
+    assert!((&mut more).now_or_never().is_some());
+}
+
+#[test]
+fn who_no_longer_waits_is_passed_over_and_what_it_was_given_is_given_back() {
+    let (full, a, b) = (owner("full", 1), owner("a", 2), owner("b", 3));
+    let mut whole = Claim::none(&full, Use::Pulled);
+    whole.grow(32 * MIB);
+    let (gone, granted) = (waiting(&a), waiting(&a));
+    let mut last = waiting(&b);
+    drop(gone);
+    drop(whole);
+    drop(granted);
+    assert!((&mut last).now_or_never().is_some());
+    drop(last);
+    let total = CORE.with(|core| core.held[Use::Pulled as usize].get());
+    assert_eq!(total, 0, "nothing is counted that nobody has");
+    drop((full, a, b));
+    assert!(CORE.with(|core| core.accounts.borrow().is_empty()), "nor are names kept");
+}

@@ -1,0 +1,156 @@
+//! Floods of addresses that nobody has seen before, beside a host that has always kept to the rules: its
+//! verified reads and writes go on about as before.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use iscsi::pdu::RESERVED_TAG;
+
+use crate::common::{Command, Connection, Login, Rig, config, pattern, ram};
+
+const MIB: usize = 1 << 20;
+/// What may come unasked with a command, where many share little memory.
+const FIRST_BURST: usize = 8 << 10;
+
+/// How long a flood lasts, and what a busy machine may add to one command.
+const FLOOD_TIME: Duration = Duration::from_secs(4);
+const NOISE: Duration = Duration::from_millis(400);
+
+fn rig() -> Rig {
+    let mut config = config([ram()]);
+    config.core.buf_budget_bytes = 2 * MIB;
+    Rig::start(config)
+}
+
+/// Writes what comes with its command, behind it unasked, and when it is asked for, reads it again, and returns how
+/// long the slowest of these took.
+fn verified_round(host: &mut Connection, round: u32) -> Duration {
+    let mut slowest = Duration::ZERO;
+    let data = pattern(FIRST_BURST, round);
+    let at = round % 64 * 32;
+    let mut timed = |command: &Command, follows: Option<&[u8]>| {
+        let begun = Instant::now();
+        let itt = host.issue(command);
+        if let Some(burst) = follows {
+            host.send_burst(itt, RESERVED_TAG, 0, 0, burst);
+        }
+        let read = host.finish(itt).good();
+        slowest = slowest.max(begun.elapsed());
+        read
+    };
+    timed(&Command::write(at, &data).immediate_data(), None);
+    let behind = Command { more_follows: true, ..Command::write(at + 16, &data) };
+    timed(&behind, Some(&data));
+    timed(&Command::write(at + 16, &data), None);
+    for at in [at, at + 16] {
+        assert!(timed(&Command::read(at, 16), None) == data);
+    }
+    slowest
+}
+
+/// The slowest of rounds that go on until `over`.
+fn verified_rounds(host: &mut Connection, over: impl Fn() -> bool) -> Duration {
+    let mut slowest = Duration::ZERO;
+    for round in 0.. {
+        slowest = slowest.max(verified_round(host, round));
+        if over() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    slowest
+}
+
+/// A host that has never been here, number `number` of the flood.
+fn fresh(portal: SocketAddr, number: u32) -> Option<Connection> {
+    let [.., high, low] = number.to_be_bytes();
+    let from = Some(Ipv4Addr::new(127, 1 + high, low, 1));
+    let login = Login { from, ..Login::new(&format!("fresh{number}")) };
+    let mut host = login.connect(portal).ok()?;
+    host.take_attentions(0);
+    Some(host)
+}
+
+/// Beside a flood of 80 fresh hosts a second that each do `harm` and stay, a good host's slowest command
+/// takes no more than twice its usual time.
+#[track_caller]
+fn flood(harm: impl Fn(&mut Connection) + Sync) {
+    let rig = rig();
+    let mut good = rig.ready("good");
+    let calm = Instant::now();
+    let usual = verified_rounds(&mut good, || calm.elapsed() > Duration::from_secs(1));
+    let (portal, is_over) = (rig.portal(), AtomicBool::new(false));
+    let (slowest, came) = std::thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let begun = Instant::now();
+            let mut idle = Vec::new();
+            while begun.elapsed() < FLOOD_TIME {
+                let next = Duration::from_micros(12_500) * idle.len() as u32;
+                std::thread::sleep(next.saturating_sub(begun.elapsed()));
+                let mut host = fresh(portal, idle.len() as u32).expect("it may log in");
+                harm(&mut host);
+                idle.push(host);
+            }
+            is_over.store(true, Ordering::Relaxed);
+            idle.len()
+        });
+        let slowest = verified_rounds(&mut good, || is_over.load(Ordering::Relaxed));
+        (slowest, flood.join().unwrap())
+    });
+    assert!(came > 100, "a flood of {came}");
+    assert!(slowest < 2 * usual + NOISE, "{slowest:?} instead of {usual:?}, beside {came}");
+}
+
+#[test]
+fn data_that_strangers_announce_and_do_not_send_holds_no_good_host_up() {
+    flood(|host| {
+        for index in 0..60 {
+            if host.max_cmd_sn.wrapping_sub(host.next_cmd_sn()) as i32 <= -1 {
+                break;
+            }
+            let write = Command::unsent_write(4096 + index * 32, 32);
+            host.issue(&Command { more_follows: true, ..write });
+        }
+    });
+}
+
+/// The same with data that is part of a PDU, whose memory cannot be taken back: the socket fills it.
+#[test]
+fn payloads_of_strangers_that_stop_in_the_middle_of_a_pdu_hold_no_good_host_up() {
+    flood(|host| {
+        let itt = host.new_itt();
+        let write = Command::write(4096, &[1; FIRST_BURST]).immediate_data();
+        let (bhs, data) = write.to_pdu(itt, host.take_cmd_sn(), host.exp_stat_sn);
+        host.send_bytes(bhs.bytes());
+        host.send_bytes(&data[..100]);
+    });
+}
+
+/// Whoever has kept to the rules once gets room for what it announces to the extent that it has sent,
+/// no more: to be trusted with much costs much.
+#[test]
+fn strangers_that_send_a_little_first_hold_no_good_host_up() {
+    flood(|host| {
+        host.issue(&Command::write(4096, &[1; 512]).immediate_data());
+        for index in 0..30 {
+            if host.max_cmd_sn.wrapping_sub(host.next_cmd_sn()) as i32 <= -1 {
+                break;
+            }
+            let write = Command::unsent_write(4096 + index * 32, 32);
+            host.issue(&Command { more_follows: true, ..write });
+        }
+    });
+}
+
+#[test]
+fn data_that_strangers_are_asked_for_and_do_not_send_holds_no_good_host_up() {
+    flood(|host| {
+        for index in 0..60 {
+            if host.max_cmd_sn.wrapping_sub(host.next_cmd_sn()) as i32 <= -1 {
+                break;
+            }
+            host.issue(&Command::unsent_write(4096 + index * 32, 32));
+        }
+    });
+}
