@@ -34,7 +34,9 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
         // The disks are served all the same; nobody reads what is printed any more.
         tracing::warn!("cannot print what is served: {error}");
     }
-    tracing::info!("stopping on {}; a second signal ends at once", signals.wait());
+    // Outside of the event: what a filter leaves out is not evaluated.
+    let signal = signals.wait();
+    tracing::info!("stopping on {signal}; a second signal ends at once");
     server.shutdown(GRACE).context("did not stop cleanly")?;
     tracing::info!("stopped");
     Ok(())

@@ -83,7 +83,9 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Failure> {
         // The volumes are served all the same; nobody reads what is printed any more.
         tracing::warn!("cannot print what is served: {error}");
     }
-    tracing::info!("stopping on {}; a second signal ends at once", signals.wait());
+    // Outside of the event: what a filter leaves out is not evaluated.
+    let signal = signals.wait();
+    tracing::info!("stopping on {signal}; a second signal ends at once");
     stop(server, &life)?;
     Ok(())
 }
