@@ -108,7 +108,8 @@ pub trait BlockDevice: Send + Sync + Debug {
     fn flush(&self) -> IoFuture<()>;
 
     /// Gives the range's space back; later reads give zeroes, also where a piece is smaller
-    /// than the device's unit and stays allocated. Volatile until a flush.
+    /// than the device's unit and stays allocated. Volatile until a flush. A remote disk that is
+    /// not [`thin`](Geometry::thin) may leave what was there.
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()>;
 
     /// Makes the range read as zeroes; `may_unmap` allows giving the space back (WRITE SAME with

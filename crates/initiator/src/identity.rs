@@ -1,30 +1,32 @@
 //! Who a session says it is: its ISID, and the right to have it.
 
-use std::any::Any;
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
 
 use iscsi::discovery::PortalAddress;
 use iscsi::pdu::Isid;
-use iscsi::text::IscsiName;
+
+use crate::address::TargetAddress;
 
 /// Gives the sessions of a plan their ISIDs. A session that gets the ISID of one that ended without
 /// a logout, between the same ports, ends what is left of that at the target with its login (RFC 7143
 /// 6.3.5); so the same ends should get the same ISID again (RFC 7143 4.4.3). No two sessions that
 /// live at one time may have the same.
 pub trait Identities: fmt::Debug + Send + Sync {
-    /// An identity for one more session to `target`, from the address `local` to `portal`. Called on
-    /// the core of the disk: it should take no longer than a few file operations.
+    /// An identity for one more session to `volume`, from the address `local` to its portal. Called
+    /// on the core of the disk: it should take no longer than a few file operations.
     ///
     /// # Errors
     /// A [`ClaimError`]; the session is then not opened.
-    fn claim(
-        &self,
-        target: &IscsiName,
-        local: Option<IpAddr>,
-        portal: &PortalAddress,
-    ) -> Result<Identity, ClaimError>;
+    fn claim(&self, volume: &TargetAddress, local: Option<IpAddr>) -> Result<Identity, ClaimError>;
+
+    /// The sessions to `volume` that nobody has any more and that did not log out: what they sent
+    /// may still be done. Nobody else gets their ISIDs while they are held.
+    ///
+    /// # Errors
+    /// A [`ClaimError`]; the volume is then not attached.
+    fn leftovers(&self, volume: &TargetAddress) -> Result<Vec<Leftover>, ClaimError>;
 }
 
 /// An ISID, for as long as this lives.
@@ -33,7 +35,31 @@ pub struct Identity {
     /// To log in with.
     pub isid: Isid,
     /// What keeps others from having it; dropped when the session has ended.
-    pub hold: Box<dyn Any + Send>,
+    pub hold: Box<dyn Hold>,
+}
+
+/// A session that ended without a logout.
+#[derive(Debug)]
+pub struct Leftover {
+    /// What it had logged in with.
+    pub isid: Isid,
+    /// Where it was, with the tag of the portal group if the target told it.
+    pub portal: PortalAddress,
+    /// What keeps others from having the ISID.
+    pub hold: Box<dyn Hold>,
+}
+
+/// The right to an ISID, and what is noted of the session that has it.
+pub trait Hold: fmt::Debug + Send {
+    /// The session is at `portal`, in the portal group of this tag. Called before anything is
+    /// written, and after each further login.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn logged_in(&self, portal: &PortalAddress, group_tag: Option<u16>) -> io::Result<()>;
+
+    /// Nothing of the session is left at the target.
+    fn logged_out(&self);
 }
 
 /// Why there is no identity.

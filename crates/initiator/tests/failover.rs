@@ -162,7 +162,11 @@ fn break_paths(how: fn(&Proxy)) {
         load.progress(50).await;
         load.end().await;
         let reports = disk.paths().await;
-        assert!(reports.iter().all(|path| path.status.commands > 50 && path.trouble.is_empty()));
+        let is_fine = |text: &str| text.is_empty() || text.starts_with("reached through ");
+        assert!(
+            reports.iter().all(|path| path.status.commands > 50 && is_fine(&path.trouble)),
+            "{reports:?}"
+        );
     });
 }
 

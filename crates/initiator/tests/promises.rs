@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
-use block::{BlockDevice, BlockError, WriteFlags};
+use block::{BlockDevice, BlockError, FileOptions, VolatileDisk, WriteFlags};
 use common::{
     Proxy, address, bytes, config, data, disk_options, on_core, ram, serve, session_options,
 };
@@ -73,6 +73,63 @@ fn a_restart_without_a_volatile_cache_loses_nothing() {
         assert_eq!(disk.write(0, data(&[1; 512]), VOLATILE).await, Ok(()));
         restart(&mut server, config(medium));
         assert_eq!(disk.flush().await, Ok(()));
+    });
+}
+
+/// A disk whose cache is lost with its power, behind a target that says so, and its file.
+fn forgetful() -> (Arc<dyn BlockDevice>, std::path::PathBuf, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk");
+    let options = FileOptions {
+        block_bytes: 512,
+        read_only: false,
+        size_bytes: Some(1 << 20),
+        write_through: false,
+        direct: false,
+    };
+    (Arc::new(VolatileDisk::open(&path, &options).unwrap()), path, dir)
+}
+
+/// What the disk says of a flush and of FUA is what it does: the bytes are in the file.
+#[test]
+fn a_flush_and_a_durable_write_reach_the_medium() {
+    let (medium, path, _dir) = forgetful();
+    let server = serve(cached(medium));
+    let portal = server.portals()[0];
+    on_core(async move {
+        let disk = Disk::attach(&[address(portal)], disk_options()).await.unwrap();
+        let holds = |at: usize, byte: u8| {
+            std::fs::read(&path).unwrap()[at..at + 65536].iter().all(|found| *found == byte)
+        };
+        assert_eq!(disk.write(0, data(&[1; 65536]), VOLATILE).await, Ok(()));
+        assert!(!holds(0, 1), "the cache is volatile");
+        assert_eq!(disk.flush().await, Ok(()));
+        assert!(holds(0, 1));
+        assert_eq!(disk.write(65536, data(&[2; 65536]), VOLATILE).await, Ok(()));
+        let durable = WriteFlags { durable: true, ..VOLATILE };
+        assert_eq!(disk.write(131_072, data(&[3; 65536]), durable).await, Ok(()));
+        assert!(holds(131_072, 3));
+    });
+}
+
+/// A trim is a wish. To write zeroes instead would fill what was to be emptied.
+#[test]
+fn a_trim_that_gives_no_space_back_writes_nothing() {
+    let (medium, _path, _dir) = forgetful();
+    let faulty = FaultyDisk::new(medium);
+    let server = serve(config(Arc::new(faulty.clone())));
+    let portal = server.portals()[0];
+    on_core(async move {
+        let disk = Disk::attach(&[address(portal)], disk_options()).await.unwrap();
+        assert!(!disk.geometry().thin);
+        assert_eq!(disk.write(0, data(&[1; 4096]), VOLATILE).await, Ok(()));
+        for operation in [Operation::Write, Operation::WriteZeroes, Operation::Unmap] {
+            faulty.inject(Rule::always(operation, Fault::Fail(BlockError::NoSpace)));
+        }
+        assert_eq!(disk.unmap(0, 1 << 20).await, Ok(()));
+        assert_eq!(bytes(&disk.read(0, 4096).await.unwrap()), [1; 4096]);
+        let zeroes = disk.write_zeroes(0, 4096, true, VOLATILE).await;
+        assert_eq!(zeroes, Err(BlockError::NoSpace), "this is no wish");
     });
 }
 

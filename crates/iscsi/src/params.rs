@@ -139,7 +139,8 @@ impl Default for LocalLimits {
             immediate_data: true,
             max_outstanding_r2t: 8,
             max_connections: 8,
-            default_time2wait_s: 2,
+            // Whoever logs in again may do so at once: that login ends what is left of the session.
+            default_time2wait_s: 0,
             default_time2retain_s: 0,
             error_recovery_level: 0,
             task_reporting: TaskReporting::Rfc3720,

@@ -8,12 +8,15 @@
 //! ISID  | 80h | seed, 3 bytes | number, 2 bytes |     RFC 7143 11.12.5, type 10b
 //! ```
 //!
+//! While a session is logged in, its file says where, in one line; after a logout it is empty. So a
+//! file that is not empty, and that nobody has locked, tells of a session that ended without one.
+//!
 //! Invariant: a number belongs to the one process that holds the lock of its file. Files are never
 //! removed, for a lock on one that has no name any more would hold nobody back.
 
-use initiator::{ClaimError, Identities, Identity, PortalAddress};
-use iscsi::text::IscsiName;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use initiator::{ClaimError, Hold, Identities, Identity, Leftover, PortalAddress, TargetAddress};
+use iscsi::pdu::Isid;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::net::IpAddr;
@@ -42,33 +45,122 @@ impl HostSessions {
     }
 }
 
+impl HostSessions {
+    fn isid(&self, number: u16) -> Isid {
+        let ([a, b, c], [high, low]) = (self.seed, number.to_be_bytes());
+        [TYPE_RANDOM, a, b, c, high, low]
+    }
+
+    /// The file of a number, locked; `None` while somebody else has it.
+    fn take(&self, number: u16) -> Result<Option<File>, ClaimError> {
+        let file = open(&self.dir.join(number.to_string()))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error.into()),
+        }
+    }
+
+    /// The numbers that there have been, smallest first.
+    fn known(&self) -> io::Result<Vec<u16>> {
+        let names = fs::read_dir(&self.dir)?.map(|entry| Ok(entry?.file_name()));
+        let names: Vec<_> = names.collect::<io::Result<_>>()?;
+        let mut known: Vec<u16> =
+            names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
+        known.sort_unstable();
+        Ok(known)
+    }
+}
+
 impl Identities for HostSessions {
-    /// The same ends get the same number while it is free, else the next one that is.
-    fn claim(
-        &self,
-        target: &IscsiName,
-        local: Option<IpAddr>,
-        portal: &PortalAddress,
-    ) -> Result<Identity, ClaimError> {
+    /// The same ends get the same number while it is free, else the next one that is. One that tells
+    /// of a session without a logout is taken last: its next login would be all that is left to end
+    /// that session.
+    fn claim(&self, volume: &TargetAddress, local: Option<IpAddr>) -> Result<Identity, ClaimError> {
         // Without random keys: it is the same in every process of this program.
         let mut ends = DefaultHasher::new();
-        (target.as_str(), local, &portal.host, portal.port).hash(&mut ends);
+        let portal = &volume.portal;
+        (volume.name.as_str(), local, &portal.host, portal.port).hash(&mut ends);
         let max = u64::from(self.max.max(1));
         let first = ends.finish() % max;
-        for n in (first..max).chain(0..first) {
-            let number = u16::try_from(n).expect("below the number of sessions");
-            let file = open(&self.dir.join(number.to_string()))?;
-            match file.try_lock() {
-                Ok(()) => {
-                    let ([a, b, c], [high, low]) = (self.seed, number.to_be_bytes());
-                    let isid = [TYPE_RANDOM, a, b, c, high, low];
-                    return Ok(Identity { isid, hold: Box::new(file) });
+        for takes_any in [false, true] {
+            for n in (first..max).chain(0..first) {
+                let number = u16::try_from(n).expect("below the number of sessions");
+                let Some(file) = self.take(number)? else { continue };
+                if takes_any || Mark::read(&file)?.is_none() {
+                    let hold = Box::new(Number { file, volume: unit(volume) });
+                    return Ok(Identity { isid: self.isid(number), hold });
                 }
-                Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Error(error)) => return Err(error.into()),
             }
         }
         Err(ClaimError::Full(self.max.into()))
+    }
+
+    fn leftovers(&self, volume: &TargetAddress) -> Result<Vec<Leftover>, ClaimError> {
+        let mut left = Vec::new();
+        for number in self.known()? {
+            let Some(file) = self.take(number)? else { continue };
+            if let Some(mark) = Mark::read(&file)?.filter(|mark| mark.volume == unit(volume)) {
+                let hold = Box::new(Number { file, volume: mark.volume });
+                left.push(Leftover { isid: self.isid(number), portal: mark.portal, hold });
+            }
+        }
+        Ok(left)
+    }
+}
+
+/// The unit of a target, however it is reached.
+fn unit(volume: &TargetAddress) -> String {
+    format!("{}/{}", volume.name, volume.lun)
+}
+
+/// The right to a number.
+#[derive(Debug)]
+struct Number {
+    file: File,
+    volume: String,
+}
+
+impl Hold for Number {
+    fn logged_in(&self, portal: &PortalAddress, group_tag: Option<u16>) -> io::Result<()> {
+        let portal = PortalAddress { group_tag, ..portal.clone() };
+        Mark { volume: self.volume.clone(), portal }.write(&self.file)
+    }
+
+    fn logged_out(&self) {
+        if let Err(error) = self.file.set_len(0) {
+            tracing::warn!("cannot note that a session has logged out: {error}");
+        }
+    }
+}
+
+/// Where a session is.
+#[derive(Debug, PartialEq, Eq)]
+struct Mark {
+    volume: String,
+    portal: PortalAddress,
+}
+
+impl Mark {
+    /// `UNIT HOST PORT TAG`, with a dash for a tag that is not known.
+    fn write(&self, file: &File) -> io::Result<()> {
+        let PortalAddress { host, port, group_tag } = &self.portal;
+        let tag = group_tag.map_or_else(|| "-".to_owned(), |tag| tag.to_string());
+        let line = format!("{} {host} {port} {tag}\n", self.volume);
+        // What a longer line leaves behind is cut off last: the first line is whole at every moment.
+        file.write_all_at(line.as_bytes(), 0)?;
+        file.set_len(line.len() as u64)
+    }
+
+    /// `None` if the session has logged out, or if there never was one.
+    fn read(mut file: &File) -> io::Result<Option<Mark>> {
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        let fields: Vec<&str> = text.lines().next().unwrap_or("").split(' ').collect();
+        let [volume, host, port, tag] = fields[..] else { return Ok(None) };
+        let (Ok(port), group_tag) = (port.parse(), tag.parse().ok()) else { return Ok(None) };
+        let portal = PortalAddress { host: host.to_owned(), port, group_tag };
+        Ok(Some(Mark { volume: volume.to_owned(), portal }))
     }
 }
 
@@ -95,12 +187,53 @@ fn seed(path: &Path) -> io::Result<[u8; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+
+    fn volume(portal: &str, lun: u16) -> TargetAddress {
+        format!("iscsi://{portal}/iqn.2026-11.com.example:a/{lun}").parse().unwrap()
+    }
 
     fn claim(host: &HostSessions, portal: &str) -> Result<Identity, ClaimError> {
-        let target = IscsiName::parse("iqn.2026-11.com.example:a").unwrap();
-        let portal = PortalAddress { host: portal.to_owned(), port: 3260, group_tag: None };
-        host.claim(&target, Some([192, 0, 2, 9].into()), &portal)
+        host.claim(&volume(portal, 0), Some([192, 0, 2, 9].into()))
+    }
+
+    /// What a killed attachment leaves is found by the next one of the same unit, by nobody else,
+    /// and not while somebody has it.
+    #[test]
+    fn a_session_without_a_logout_is_known_to_the_next_attachment() {
+        let dir = tempfile::tempdir().unwrap();
+        let [killed, next] = [0, 1].map(|_| HostSessions::open(dir.path(), 8).unwrap());
+        let [one, two] = ["192.0.2.1", "192.0.2.2"].map(|portal| claim(&killed, portal).unwrap());
+        let isid = one.isid;
+        let at = |n| PortalAddress { host: format!("192.0.2.{n}"), port: 3260, group_tag: None };
+        one.hold.logged_in(&at(101), None).unwrap();
+        one.hold.logged_in(&at(1), Some(7)).unwrap();
+        two.hold.logged_in(&at(2), Some(7)).unwrap();
+        two.hold.logged_out();
+        let here = volume("192.0.2.3", 0);
+        assert!(next.leftovers(&here).unwrap().is_empty(), "it lives");
+        drop((one, two));
+        assert!(next.leftovers(&volume("192.0.2.1", 1)).unwrap().is_empty(), "another unit");
+        let mut left = next.leftovers(&here).unwrap();
+        assert_eq!(left.len(), 1, "the other one has logged out");
+        let one = left.pop().unwrap();
+        let place = PortalAddress { group_tag: Some(7), ..at(1) };
+        assert_eq!((one.isid, &one.portal), (isid, &place));
+        assert_ne!(claim(&next, "192.0.2.1").unwrap().isid, isid, "it is held");
+        drop(one);
+        assert_ne!(claim(&next, "192.0.2.1").unwrap().isid, isid, "and still to be ended");
+        next.leftovers(&here).unwrap()[0].hold.logged_out();
+        assert_eq!(claim(&next, "192.0.2.1").unwrap().isid, isid);
+    }
+
+    #[test]
+    fn a_number_with_a_mark_is_better_than_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = HostSessions::open(dir.path(), 1).unwrap();
+        let only = claim(&host, "192.0.2.1").unwrap();
+        only.hold.logged_in(&volume("192.0.2.1", 0).portal, Some(1)).unwrap();
+        let isid = only.isid;
+        drop(only);
+        assert_eq!(claim(&host, "192.0.2.1").unwrap().isid, isid);
     }
 
     #[test]

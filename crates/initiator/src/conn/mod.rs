@@ -19,9 +19,6 @@ pub(crate) use out::still;
 pub(crate) use receive::{Fault, take_stat_sn};
 pub(crate) use run::serve;
 
-/// Sending as often in a row without an acknowledgement takes the kernel 1.4 s and more.
-const RETRANSMITS_CUT: u8 = 3;
-
 /// Why a connection ends. The first reason stays.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Ending {
@@ -144,9 +141,10 @@ impl Connection {
         }
     }
 
-    /// Whether the network loses what we send.
-    fn is_undelivered(&self) -> bool {
-        self.stream.retransmits().is_ok_and(|times| times >= RETRANSMITS_CUT)
+    /// Whether the network loses what we send: the kernel has sent `times` times in a row again and
+    /// not heard that any of it arrived.
+    pub(crate) fn is_undelivered(&self, times: u8) -> bool {
+        self.stream.retransmits().is_ok_and(|now| now >= times)
     }
 
     pub(crate) fn is_ending(&self) -> bool {

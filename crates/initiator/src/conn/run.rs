@@ -13,6 +13,9 @@ use crate::answer::until;
 /// Looking more often than this costs more than it finds.
 const LOOK_MIN: Duration = Duration::from_millis(20);
 
+/// Sending as often in a row without an acknowledgement takes the kernel 1.4 s and more.
+const RETRANSMITS_CUT: u8 = 3;
+
 /// Looks without a command under way after which the next ones are rare.
 const IDLE_LOOKS: u32 = 8;
 
@@ -125,7 +128,7 @@ fn listen(conn: &Connection, is_busy: bool, now: Instant) -> Result<(), Ending> 
     }
     let asked =
         conn.ping_since.get().filter(|_| is_busy).map(|since| since.max(conn.heard_at.get()));
-    if past(asked, options.cut_timeout, now) && conn.is_undelivered() {
+    if past(asked, options.cut_timeout, now) && conn.is_undelivered(RETRANSMITS_CUT) {
         return Err(Ending::Stalled("cannot be reached"));
     }
     session.set_silent(conn, past(asked, options.silence, now));

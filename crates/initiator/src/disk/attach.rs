@@ -16,6 +16,7 @@ use super::core::{Core, PathSlot};
 use super::facts::Facts;
 use super::facts::is_same;
 use super::inspect::{Inspection, Reach};
+use super::leftovers;
 use super::news::News;
 use super::planner::{self, Planner};
 use super::remote::Home;
@@ -26,7 +27,7 @@ use crate::login::LoginError;
 use crate::options::SessionOptions;
 use crate::paths::plan::Rules;
 use crate::paths::{PathId, PathStatus, Router, RouterOptions};
-use crate::session::{CommandError, Session};
+use crate::session::{CommandError, Session, TaskError};
 
 /// How a disk is attached.
 #[derive(Debug, Clone)]
@@ -132,6 +133,11 @@ pub enum AttachError {
     /// The path leads to another disk than the first one.
     #[error("the path leads to another disk")]
     AnotherDisk,
+    /// An attachment that was killed may have left writes at the target.
+    #[error(
+        "an earlier attachment was killed, and the target cannot be told to drop its writes: {0}"
+    )]
+    Leftovers(TaskError),
     /// The disk has lost blocks, or has other ones.
     #[error("the disk is smaller than it was")]
     Shrunk,
@@ -191,6 +197,7 @@ impl Disk {
         }
         let mut planner = Planner::new(address, session, plan);
         let planned = planner.look(&[], false).await;
+        let left = leftovers::end(address, &planner).await?;
         let mut slots = Vec::new();
         for session in &planned {
             match planner.slot(session) {
@@ -207,6 +214,7 @@ impl Disk {
             slots.push(only);
         }
         let core = attach_paths(address, slots, &options).await?;
+        leftovers::reset(&core, left).await?;
         ring::spawn(planner::keep(core.clone(), planner));
         Ok(Self::of(core))
     }
@@ -221,10 +229,7 @@ impl Disk {
     pub async fn detach(self) {
         let logged_out = self.home.hand_over(|core| async move {
             for (_, slot) in core.all_paths() {
-                let session = slot.session.borrow().clone();
-                if let Some(session) = session {
-                    session.logout().await;
-                }
+                slot.log_out().await;
             }
             Ok(())
         });
@@ -269,6 +274,7 @@ async fn attach_paths(
                 }
                 found.get_or_insert(facts);
                 *slot.session.borrow_mut() = Some(session);
+                slot.note_login();
             }
             Err(error) => {
                 router.lost(id);

@@ -118,6 +118,25 @@ pub(super) fn write_same(blocks: Blocks, unmap: bool) -> Cdb {
     with_blocks(0x93, if unmap { UNMAP } else { 0 }, blocks)
 }
 
+/// UNMAP with a parameter list of so many bytes.
+pub(super) fn unmap(list_bytes: usize) -> Cdb {
+    let mut cdb = [0; 16];
+    cdb[0] = 0x42;
+    let len = u16::try_from(list_bytes).expect("there is one descriptor");
+    cdb[7..9].copy_from_slice(&len.to_be_bytes());
+    cdb
+}
+
+/// The parameter list of UNMAP with one block descriptor (SBC-4 5.35.2).
+pub(super) fn unmap_list(blocks: Blocks) -> [u8; 24] {
+    let mut list = [0; 24];
+    list[1] = 22;
+    list[3] = 16;
+    list[8..16].copy_from_slice(&blocks.lba.to_be_bytes());
+    list[16..20].copy_from_slice(&blocks.count.to_be_bytes());
+    list
+}
+
 /// SYNCHRONIZE CACHE(16) of the whole medium.
 pub(super) fn synchronize_cache() -> Cdb {
     with_blocks(0x91, 0, Blocks { lba: 0, count: 0 })
@@ -166,10 +185,18 @@ mod tests {
             (report_target_port_groups(255), "ReportTargetPortGroups"),
             (get_lba_status(7, 24), "GetLbaStatus"),
             (report_referrals(7, 24), "ReportReferrals { lba: 7, one_segment: false, alloc"),
+            (unmap(24), "Unmap { anchor: false, list_bytes: 24 }"),
             (synchronize_cache(), "SynchronizeCache"),
         ] {
             assert!(shown(&cdb).starts_with(name), "{} should be {name}", shown(&cdb));
         }
+    }
+
+    #[test]
+    fn the_target_reads_the_list_of_an_unmap() {
+        let medium = scsi::unit::MediumInfo::new(512, HERE.lba + 1000);
+        let ranges = scsi::param::parse_unmap(&unmap_list(HERE), &medium).unwrap();
+        assert_eq!(ranges, [range()]);
     }
 
     #[test]

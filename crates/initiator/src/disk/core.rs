@@ -1,6 +1,5 @@
 //! A disk on the core that owns it: its paths, and the router that directs its commands.
 
-use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -20,7 +19,8 @@ use super::judge::{Judgement, failure_of, judge};
 use super::news::News;
 use super::routes::{Places, TOLD_MAX};
 use super::{routes, tend};
-use crate::address::TargetAddress;
+use crate::address::{TargetAddress, show};
+use crate::identity::Hold;
 use crate::options::SessionOptions;
 use crate::paths::plan::Planned;
 use crate::paths::{
@@ -41,7 +41,7 @@ pub(super) struct PathSlot {
     pub(super) is_retired: Cell<bool>,
     pub(super) options: SessionOptions,
     /// What gives its session the right to its ISID, if anything does.
-    pub(super) hold: RefCell<Option<Box<dyn Any + Send>>>,
+    pub(super) hold: RefCell<Option<Box<dyn Hold>>>,
     pub(super) session: RefCell<Option<Session>>,
     /// Rings when the path should be looked at.
     pub(super) bell: Notify,
@@ -72,7 +72,33 @@ impl PathSlot {
         let session = self.session.borrow();
         let down = session.as_ref().filter(|session| !session.is_up());
         let of_session = down.map(Session::last_trouble).filter(|text| !text.is_empty());
+        if let Some(portal) = session.as_ref().and_then(Session::detour) {
+            return format!("reached through {} for now", show(&portal));
+        }
         of_session.unwrap_or_else(|| self.trouble.borrow().clone())
+    }
+
+    /// Notes where the session is, for a successor that would have to end what is left of it.
+    pub(super) fn note_login(&self) {
+        let (session, hold) = (self.session.borrow(), self.hold.borrow());
+        // While something is in doubt where it was before, that place is what counts.
+        if let (Some(session), Some(hold)) = (&*session, &*hold)
+            && session.fenced() == session.losses()
+            && let Err(error) = hold.logged_in(session.portal(), session.group_tag())
+        {
+            tracing::warn!("cannot note the session to {}: {error}", self.address);
+        }
+    }
+
+    /// Ends its session in order.
+    pub(super) async fn log_out(&self) {
+        let session = self.session.borrow().clone();
+        if let Some(session) = session
+            && session.logout().await
+            && let Some(hold) = &*self.hold.borrow()
+        {
+            hold.logged_out();
+        }
     }
 }
 
@@ -127,8 +153,8 @@ pub(super) struct Core {
     pub(super) lun: u64,
     pub(super) facts: Facts,
     pub(super) command_timeout: Duration,
-    /// By number; that of a path that has gone holds its last slot until it is used again.
-    paths: RefCell<Vec<Rc<PathSlot>>>,
+    /// By slot; that of a path that has gone holds it until it is used again.
+    paths: RefCell<Vec<(PathId, Rc<PathSlot>)>>,
     pub(super) router: RefCell<Router>,
     slots: RefCell<Vec<Slot>>,
     started: Instant,
@@ -159,6 +185,8 @@ impl Core {
         router.set_map(PageMap::new(facts.geometry.size_bytes()));
         let lun = encode_lun(address.lun).expect("Disk::attach has checked the number");
         let cache = WriteBack::new(facts.is_volatile);
+        let ids: Vec<PathId> = router.path_ids().collect();
+        let paths = ids.into_iter().zip(paths).collect();
         let core = Rc::new(Self {
             address,
             cache,
@@ -193,9 +221,9 @@ impl Core {
             path
         });
         let mut paths = self.paths.borrow_mut();
-        match paths.get_mut(path.0) {
-            Some(place) => *place = slot.clone(),
-            None => paths.push(slot.clone()),
+        match paths.get_mut(path.slot()) {
+            Some(place) => *place = (path, slot.clone()),
+            None => paths.push((path, slot.clone())),
         }
         drop(paths);
         ring::spawn(tend::tend(self.clone(), path, slot));
@@ -235,22 +263,21 @@ impl Core {
     }
 
     pub(super) fn path(&self, path: PathId) -> Rc<PathSlot> {
-        self.paths.borrow()[path.0].clone()
+        self.paths.borrow()[path.slot()].1.clone()
     }
 
     /// Every path that has not gone.
     pub(super) fn all_paths(&self) -> Vec<(PathId, Rc<PathSlot>)> {
         let paths = self.paths.borrow();
-        let numbered = paths.iter().enumerate().map(|(n, slot)| (PathId(n), slot.clone()));
-        numbered.filter(|(_, slot)| !slot.is_retired.get()).collect()
+        paths.iter().filter(|(_, slot)| !slot.is_retired.get()).cloned().collect()
     }
 
     pub(super) fn session(&self, path: PathId) -> Option<Session> {
-        self.paths.borrow()[path.0].session.borrow().clone()
+        self.paths.borrow()[path.slot()].1.session.borrow().clone()
     }
 
     pub(super) fn status(&self, path: PathId) -> PathStatus {
-        self.router.borrow().paths().nth(path.0).expect("a path has a status")
+        self.router.borrow().status(path)
     }
 
     /// What was heard of one path concerns all.
@@ -274,6 +301,9 @@ impl Core {
         for (path, slot) in self.all_paths() {
             slot.looked_at.set(None);
             self.tell(|router, _| router.suspend(path));
+            if let Some(session) = slot.session.borrow().as_ref() {
+                session.withdraw_queued();
+            }
         }
     }
 
@@ -394,13 +424,17 @@ impl Core {
     ) -> Result<Reply, CommandError> {
         let session = self.path(path).trusted_session().ok_or(CommandError::NotSent)?;
         let left = self.router.borrow().time_left(op, self.now());
+        // What does not end in time has to be aborted within the limit, too.
+        let abort = self.path(path).options.abort_timeout;
+        let left = left.saturating_sub(abort).max(left / 2).max(TIMEOUT_MIN);
         let mut request = self.request(command.cdb, command.transfer.clone());
-        request.timeout = request.timeout.min(left.max(TIMEOUT_MIN));
+        request.timeout = request.timeout.min(left);
         let reply = session.execute(request).await?;
         let is_miscompare = reply.sense.is_some_and(|sense| sense.key == SenseKey::Miscompare);
         match (command.resolve, &command.transfer) {
             (Some(blocks), Transfer::Out(data)) if was_sent && is_miscompare => {
-                self.resolve(&session, blocks, data, reply).await
+                let limit = ring::timeout(left, self.resolve(&session, blocks, data, reply));
+                limit.await.unwrap_or(Err(CommandError::TargetFailure))
             }
             _ => Ok(reply),
         }

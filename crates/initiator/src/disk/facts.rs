@@ -10,8 +10,12 @@ use super::AttachError;
 /// Longest data of one command; longer reads and writes are split.
 const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 
-/// Longest WRITE SAME: bounded, so that the time of one command is.
-const WRITE_SAME_BYTES_MAX: u64 = 256 << 20;
+/// Longest WRITE SAME: bounded, so that the time of one command is, also where a slow disk has to
+/// write it all.
+const WRITE_SAME_BYTES_MAX: u64 = 32 << 20;
+
+/// Longest UNMAP.
+const UNMAP_BYTES_MAX: u64 = 1 << 30;
 
 /// READ CAPACITY.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +64,8 @@ pub(super) struct BlockLimits {
     compare_blocks: u8,
     transfer_blocks: u32,
     optimal_blocks: u32,
+    unmap_blocks: u32,
+    unmap_descriptors: u32,
     unmap_granularity_blocks: u32,
     unmap_alignment_blocks: u32,
     write_same_blocks: u64,
@@ -75,6 +81,8 @@ impl BlockLimits {
             compare_blocks: page.get(5).copied().unwrap_or(0),
             transfer_blocks: word(8),
             optimal_blocks: word(12),
+            unmap_blocks: word(20),
+            unmap_descriptors: word(24),
             unmap_granularity_blocks: word(28),
             unmap_alignment_blocks: if alignment & UGAVALID != 0 {
                 alignment & !UGAVALID
@@ -131,6 +139,8 @@ pub(super) struct Facts {
     pub(super) is_volatile: bool,
     /// WRITE SAME may give space back, and what it gives back reads as zeroes.
     pub(super) can_unmap: bool,
+    /// 0: there is no UNMAP.
+    pub(super) unmap_bytes_max: u64,
     pub(super) has_alua: bool,
     /// The unit tells which port groups lead best to which blocks.
     pub(super) referrals: Option<SegmentRule>,
@@ -141,6 +151,7 @@ pub(super) struct Facts {
 
 impl Facts {
     pub(super) fn new(answers: &Answers) -> Result<Self, AttachError> {
+        const LBPU: u8 = 0x80;
         const LBPWS: u8 = 0x40;
         let capacity = answers.capacity.ok_or(AttachError::Answer("READ CAPACITY"))?;
         let block_bytes = capacity.block_bytes;
@@ -161,6 +172,11 @@ impl Facts {
         // The trait has one limit for all three; what does not exist at all does not lower it.
         let there = [compare_bytes_max, atomic_bytes_max].into_iter().filter(|&bytes| bytes > 0);
         let can_unmap = capacity.thin && capacity.reads_zeroes && answers.provisioning & LBPWS != 0;
+        let has_unmap = answers.provisioning & LBPU != 0 && limits.unmap_descriptors > 0;
+        let unmap_bytes_max = match capacity.thin && has_unmap {
+            true => (u64::from(limits.unmap_blocks) * u64::from(block_bytes)).min(UNMAP_BYTES_MAX),
+            false => 0,
+        };
         let geometry = Geometry {
             physical_block_bytes: block_bytes << capacity.physical_exponent.min(8),
             unmap_granularity_bytes: bytes_of(limits.unmap_granularity_blocks.max(1)),
@@ -186,6 +202,7 @@ impl Facts {
             has_fua: answers.has_fua,
             is_volatile: answers.write_cache.unwrap_or(true),
             can_unmap,
+            unmap_bytes_max,
             has_alua: answers.has_alua,
             referrals: answers.referrals,
             tells_portals: answers.standard.get(8..16) == Some(b"DRYSTONE"),
@@ -352,6 +369,47 @@ mod tests {
         assert_eq!(facts.geometry.atomic_bytes_max, 64 << 10);
         assert_eq!(facts.geometry.unmap_granularity_bytes, 4096);
         assert_eq!(facts.geometry.unmap_alignment_bytes, 3 * 512);
+    }
+
+    /// UNMAP needs LBPU and limits; what it leaves behind is not called zeroes, and neither is what a
+    /// unit without LBPRZ leaves.
+    #[test]
+    fn only_what_reads_as_zeroes_is_called_so() {
+        const LBPU: u8 = 0x80;
+        let mut page = vec![0; 64];
+        page[20..24].copy_from_slice(&2048_u32.to_be_bytes());
+        page[24..28].copy_from_slice(&1_u32.to_be_bytes());
+        let limits = BlockLimits::parse(&page);
+        let facts = |limits, provisioning, reads_zeroes| {
+            let capacity = answers().capacity.map(|it| Capacity { reads_zeroes, ..it });
+            Facts::new(&Answers { limits, provisioning, capacity, ..answers() }).unwrap()
+        };
+        let only_unmap = facts(limits, LBPU, true);
+        assert_eq!((only_unmap.can_unmap, only_unmap.unmap_bytes_max), (false, 1 << 20));
+        assert!(!only_unmap.geometry.thin);
+        assert_eq!(facts(BlockLimits::default(), LBPU, true).unmap_bytes_max, 0);
+        assert_eq!(facts(limits, 0, true).unmap_bytes_max, 0);
+        let leaves_garbage = facts(limits, 0xe4, false);
+        assert!(!leaves_garbage.can_unmap && !leaves_garbage.geometry.thin);
+        assert!(facts(limits, 0xe4, true).geometry.thin);
+    }
+
+    #[test]
+    fn units_without_a_name_are_not_the_same() {
+        let facts =
+            |serial: &[u8]| Facts::new(&Answers { serial: serial.to_vec(), ..answers() }).unwrap();
+        assert!(is_same(&facts(b"A"), &facts(b"A")) && !is_same(&facts(b"A"), &facts(b"B")));
+        assert!(!is_same(&facts(b""), &facts(b"")));
+    }
+
+    #[test]
+    fn the_write_cache_is_found_among_other_pages() {
+        let page = |code: u8, flags: u8| [&[code, 18, flags][..], &[0; 17]].concat();
+        let data = |pages: &[Vec<u8>]| [vec![0, 0, 0, 0], pages.concat()].concat();
+        assert_eq!(write_cache(&data(&[page(0x0a, 0xff), page(0x88, 0x04)])), Some(true));
+        assert_eq!(write_cache(&data(&[page(0x08, 0x01)])), Some(false));
+        assert_eq!(write_cache(&data(&[page(0x0a, 4)])), None);
+        assert_eq!(write_cache(&[]), None);
     }
 
     #[test]

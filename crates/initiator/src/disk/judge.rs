@@ -33,6 +33,7 @@ pub(super) fn judge(result: &Result<Reply, CommandError>) -> Judgement {
     match result {
         Err(error) => match *error {
             CommandError::NotSent | CommandError::Closed => untouched(Verdict::NotSent),
+            CommandError::Crowded => untouched(Verdict::Later { pause: FULL_PAUSE }),
             CommandError::InDoubt { loss } => plain(Verdict::InDoubt { loss }),
             CommandError::Aborted => plain(Verdict::Aborted),
             CommandError::Ended => plain(Verdict::Repeat),

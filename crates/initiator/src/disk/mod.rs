@@ -12,6 +12,7 @@ mod core;
 mod facts;
 mod inspect;
 mod judge;
+mod leftovers;
 mod news;
 mod operations;
 mod planner;
@@ -95,7 +96,11 @@ impl BlockDevice for Disk {
     }
 
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
-        self.write_zeroes(at, len, true, WriteFlags::VOLATILE)
+        let checked = self.geometry.check_change(at, len);
+        if checked.is_err() || len == 0 {
+            return IoFuture::ready(checked);
+        }
+        self.home.call(move |core| core.unmap(at, len))
     }
 
     fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {

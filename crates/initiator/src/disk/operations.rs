@@ -130,6 +130,34 @@ impl Core {
         Ok(())
     }
 
+    /// Gives space back: by WRITE SAME where that leaves zeroes, else by UNMAP, which may leave what
+    /// was there (SBC-4 5.35). Where the unit has neither, nothing is done: to write zeroes would
+    /// fill it.
+    pub(super) async fn unmap(self: Rc<Self>, at: u64, len: u64) -> Result<(), BlockError> {
+        if self.facts.can_unmap {
+            return self.zero(at, len, true, false).await;
+        }
+        let mut here = at;
+        while here < at + len && self.facts.unmap_bytes_max > 0 {
+            let step = self.facts.unmap_bytes_max.min(at + len - here);
+            let blocks = u32::try_from(step / u64::from(self.block_bytes()));
+            let count = blocks.expect("steps are bounded");
+            let blocks = Blocks { lba: here / u64::from(self.block_bytes()), count };
+            let list = cdb::unmap_list(blocks);
+            let mut parameters = Buf::alloc(list.len()).ok_or(BlockError::NoMemory)?;
+            parameters.copy_from_slice(&list);
+            let transfer = Transfer::Out(parameters.freeze());
+            let command = Command::asking(cdb::unmap(list.len()), transfer, here);
+            match self.good(here, Command { changes: Some(here..here + step), ..command }).await {
+                // It was a wish.
+                Err(BlockError::Unsupported) => return Ok(()),
+                done => done?,
+            };
+            here += step;
+        }
+        Ok(())
+    }
+
     /// Zeroes by WRITE SAME, which may give space back, or by writes. `unmap` is a wish; the zeroes
     /// are not, so UNMAP, which may leave data in place (SBC-4 5.35), is never used.
     pub(super) async fn zero(

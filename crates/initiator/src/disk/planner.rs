@@ -17,7 +17,6 @@ use crate::identity::{ClaimError, Identity};
 use crate::options::SessionOptions;
 use crate::paths::plan::{Planned, changes};
 use crate::paths::{PathId, PathState};
-use crate::session::Session;
 
 /// Losses seldom come alone: the others of a switch that died follow within this time.
 const GATHER: Duration = Duration::from_millis(200);
@@ -33,7 +32,7 @@ pub(super) struct Planner {
     pub(super) options: PlanOptions,
     pub(super) numbers: Numbers,
     /// Portals to ask for others.
-    known: Vec<PortalAddress>,
+    pub(super) known: Vec<PortalAddress>,
     /// Its sessions among those of the host.
     share: Share,
 }
@@ -56,7 +55,11 @@ impl Planner {
         paths: &[(PathId, Rc<PathSlot>)],
         tells_portals: bool,
     ) -> Vec<Planned> {
-        let is_up = |slot: &PathSlot| slot.session.borrow().as_ref().is_some_and(Session::is_up);
+        // One that lives at another portal for now says nothing of its own.
+        let is_up = |slot: &PathSlot| {
+            let session = slot.session.borrow();
+            session.as_ref().is_some_and(|it| it.is_up() && it.detour().is_none())
+        };
         let up = || paths.iter().map(|(_, slot)| slot).filter(|slot| is_up(slot));
         let asked = up().filter(|_| tells_portals).find_map(|slot| slot.session.borrow().clone());
         let named = named_portals(&self.volume, asked.as_ref(), &self.known, &self.session).await;
@@ -114,8 +117,7 @@ impl Planner {
     /// Gives a new slot its ISID.
     pub(super) fn identify(&self, slot: &mut PathSlot) -> Result<(), ClaimError> {
         let Some(identities) = &self.options.identities else { return Ok(()) };
-        let (target, portal) = (&slot.address.name, &slot.address.portal);
-        let Identity { isid, hold } = identities.claim(target, slot.options.local, portal)?;
+        let Identity { isid, hold } = identities.claim(&slot.address, slot.options.local)?;
         slot.options.isid = Some(isid);
         slot.hold.replace(Some(hold));
         Ok(())

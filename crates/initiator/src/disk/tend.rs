@@ -20,6 +20,9 @@ use crate::session::{SETTLE, Session, TaskError};
 /// How long a path that could not be opened, or looks wrong, is left alone.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
+/// How often a silent path is looked at where there is no other.
+const SILENT_LOOK: Duration = Duration::from_millis(100);
+
 /// How often the keeper of a path that was retired looks whether it may go.
 const QUIET_LOOK: Duration = Duration::from_millis(50);
 
@@ -42,7 +45,15 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
             change(&slot, &session, None).await;
             continue;
         }
-        listen(&core, path, &session);
+        if session.needs_reset() {
+            core.tell(|router, now| match router.is_in_doubt(path) {
+                true => router.needs_reset(path, now),
+                // Nothing was to be repeated: there is nothing to wait for.
+                false => session.set_fenced(session.losses()),
+            });
+        }
+        slot.note_login();
+        let is_stuck = listen(&core, path, &session);
         if slot.is_retired.get() {
             change(&slot, &session, None).await;
             continue;
@@ -55,19 +66,23 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
                 Some(RETRY_PAUSE)
             }
         };
+        let wait = if is_stuck { Some(SILENT_LOOK) } else { wait };
         change(&slot, &session, wait).await;
     }
 }
 
-/// Reads that wait for a silent target are taken elsewhere, as soon as there is another path.
-fn listen(core: &Rc<Core>, path: PathId, session: &Session) {
+/// Reads that wait for a silent target are taken elsewhere, as soon as there is another path. Where
+/// there is none, the session looks for another way; whether it may have to do so yet.
+fn listen(core: &Rc<Core>, path: PathId, session: &Session) -> bool {
     let (was_silent, is_silent) = (core.is_silent(path), session.is_silent());
     let has_other = core.tell(|router, _| router.set_silent(path, is_silent));
     match is_silent {
         true if has_other => session.abandon_reads(),
+        true => session.give_up_silent(),
         false if was_silent => core.wake_silent(),
-        _ => {}
+        false => {}
     }
+    is_silent && !has_other
 }
 
 /// Looks at what is behind the path, where something was heard of it or it is not used.
@@ -112,10 +127,8 @@ async fn mend(
 
 /// Ends the session of a path on which nothing is under way any more.
 async fn leave(core: &Rc<Core>, path: PathId, slot: &PathSlot) {
-    let session = slot.session.take();
-    if let Some(session) = session {
-        session.logout().await;
-    }
+    slot.log_out().await;
+    slot.session.take();
     slot.hold.take();
     tracing::info!("the path to {} is not used any more", slot.address);
     if !core.is_closed() {
@@ -126,7 +139,10 @@ async fn leave(core: &Rc<Core>, path: PathId, slot: &PathSlot) {
 /// Opens the session of a path that was away when the disk was attached, or is new.
 async fn open(core: &Rc<Core>, slot: &PathSlot) {
     match Session::open(&slot.address, slot.options.clone()).await {
-        Ok(session) if !core.is_closed() => *slot.session.borrow_mut() = Some(session),
+        Ok(session) if !core.is_closed() => {
+            *slot.session.borrow_mut() = Some(session);
+            slot.note_login();
+        }
         Ok(_) => {}
         Err(error) => {
             note(slot, error.to_string());
@@ -163,20 +179,26 @@ async fn look(core: &Rc<Core>, path: PathId, session: &Session) -> Result<Reach,
 /// What the keeper of a path was told while it looked.
 async fn hear(core: &Rc<Core>, path: PathId, session: &Session, news: News) {
     let may_be_lost = news.power || news.maybe_power;
-    if may_be_lost && core.cache.is_dirty() && !is_continued(core, path, session).await {
+    if may_be_lost && core.cache.is_dirty() && !is_continued(core, path, session, news).await {
         core.power_lost();
     }
     core.spread_news(news);
 }
 
 /// Whether another nexus to the unit, which was there before, is there now: then the unit has not
-/// restarted. Many targets tell every new session that power came on, whenever that was.
-async fn is_continued(core: &Rc<Core>, path: PathId, session: &Session) -> bool {
+/// restarted. Many targets tell every new session that power came on, whenever that was. A unit of
+/// several members loses the cache of one when that says so, whatever the others have kept: only a
+/// nexus of the same portal group speaks for it then.
+async fn is_continued(core: &Rc<Core>, path: PathId, session: &Session, news: News) -> bool {
     for (other, slot) in core.all_paths() {
         if other == path || !core.works(other) {
             continue;
         }
         let Some(witness) = slot.trusted_session() else { continue };
+        let is_same_group = witness.group_tag() == session.group_tag();
+        if news.power && !is_same_group {
+            continue;
+        }
         let before = witness.losses();
         if witness.answers().await && witness.losses() == before {
             return session.is_up();
@@ -196,7 +218,7 @@ fn admit(core: &Rc<Core>, path: PathId, slot: &PathSlot, reach: Reach) {
         router.returned(path, now);
     });
     core.wake_silent();
-    tracing::info!("path {} to {} works", path.0, slot.address);
+    tracing::info!("path {} to {} works", path.slot(), slot.address);
 }
 
 fn is_best(core: &Core, path: PathId) -> bool {
@@ -239,7 +261,6 @@ pub(super) async fn sweep(slot: Rc<PathSlot>, lun: u64) {
 
 /// Ends what lost nexuses may still do, by a reset through a path that works.
 pub(super) async fn fence(core: Rc<Core>, via: PathId) {
-    // By their sessions: the numbers of paths are used again.
     let doubts = core.router.borrow().doubts();
     let doubts: Vec<_> = doubts.iter().map(|&(lost, loss)| (lost, core.path(lost), loss)).collect();
     tracing::warn!(
@@ -263,12 +284,10 @@ pub(super) async fn fence(core: Rc<Core>, via: PathId) {
                 if let Some(gone) = slot.session.borrow().as_ref() {
                     gone.set_fenced(loss);
                 }
-                if Rc::ptr_eq(&core.path(lost), &slot) {
-                    core.tell(|router, now| router.fenced(lost, loss, now));
-                }
+                core.tell(|router, now| router.fenced(lost, loss, now));
             }
         }
-        Err(error) => tracing::warn!("path {}: the reset failed: {error}", via.0),
+        Err(error) => tracing::warn!("path {}: the reset failed: {error}", via.slot()),
     }
     core.tell(|router, now| router.fence_ended(now));
 }

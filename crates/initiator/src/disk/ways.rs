@@ -59,8 +59,7 @@ impl HostWays {
         loop {
             let (mine, is_complete) = self.lock().take_turn(ways);
             if !mine.is_empty() {
-                let asked = mine.clone();
-                let open = ring::blocking(move || answer_within(&asked, PROBE_TIME)).await;
+                let open = answer_within(&mine, PROBE_TIME).await;
                 self.lock().note(&mine, &open);
             } else if is_complete {
                 let inner = self.lock();
@@ -142,6 +141,7 @@ pub(super) mod tests {
     use std::net::TcpListener;
     use std::os::fd::OwnedFd;
 
+    use ring::CoreConfig;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, listen, socket_with};
 
     use super::*;
@@ -174,6 +174,12 @@ pub(super) mod tests {
 
     const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
+    fn answers(ways: &[Way], time: Duration) -> Vec<bool> {
+        let ways = ways.to_vec();
+        ring::block_on(&CoreConfig::default(), async move { answer_within(&ways, time).await })
+            .unwrap()
+    }
+
     #[test]
     fn what_one_has_asked_spares_the_others_the_question() {
         let listener = TcpListener::bind((HOST, 0)).unwrap();
@@ -184,7 +190,7 @@ pub(super) mod tests {
         let (mine, is_complete) = host.lock().take_turn(&ways);
         assert_eq!((mine.as_slice(), is_complete), (&ways[..], false));
         assert_eq!(host.lock().take_turn(&ways), (vec![], false), "another one waits");
-        let answers = answer_within(&mine, PROBE_TIME);
+        let answers = answers(&mine, PROBE_TIME);
         assert_eq!(answers, [true, false]);
         host.lock().note(&mine, &answers);
         assert_eq!(host.lock().take_turn(&ways), (vec![], true));
@@ -196,7 +202,7 @@ pub(super) mod tests {
         let silent = Silent::new();
         let ways = [(HOST, silent.address); 120];
         let (began, time) = (Instant::now(), Duration::from_millis(300));
-        assert_eq!(answer_within(&ways, time), [false; 120]);
+        assert_eq!(answers(&ways, time), [false; 120]);
         assert!(began.elapsed() >= time, "it does not answer, nor refuse");
         assert!(began.elapsed() < time * 5, "{:?}", began.elapsed());
     }

@@ -1,16 +1,21 @@
-//! Name resolution and TCP connection, on a helper thread: both are rare and have no call on the ring.
+//! Name resolution and TCP connection.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use iscsi::discovery::PortalAddress;
 use ring::Stream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect as start, socket_with};
 
 use crate::options::SessionOptions;
+
+/// The pauses between two looks at a connection that is being made.
+const ASK_MIN: Duration = Duration::from_millis(1);
+const ASK_MAX: Duration = Duration::from_millis(16);
 
 /// The first of the portal's addresses that answers within the time that `options` give. From the
 /// address of this host that they name, if they do, else from the one that the kernel chooses.
@@ -22,10 +27,7 @@ pub(super) async fn connect(
     portal: &PortalAddress,
     options: &SessionOptions,
 ) -> io::Result<Stream> {
-    let endpoint = (portal.host.clone(), portal.port);
-    let (local, timeout) = (options.local, options.connect_timeout);
-    let socket = ring::blocking(move || connect_blocking(&endpoint, local, timeout)).await?;
-    let stream = Stream::from_fd(socket.into());
+    let stream = Stream::from_fd(connected(portal, options).await?);
     stream.set_nodelay(true)?;
     stream.set_abortive(true)?;
     // What nobody acknowledges ends the connection even if this process has no time to look.
@@ -33,74 +35,74 @@ pub(super) async fn connect(
     Ok(stream)
 }
 
-fn connect_blocking(
-    endpoint: &(String, u16),
-    local: Option<IpAddr>,
-    timeout: Duration,
-) -> io::Result<TcpStream> {
-    let deadline = Instant::now() + timeout;
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in (endpoint.0.as_str(), endpoint.1).to_socket_addrs()? {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        match connect_from(local, address, left) {
-            Ok(socket) => return Ok(socket),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
+/// Whether a connection can be made.
+pub(crate) async fn can_connect(portal: &PortalAddress, options: &SessionOptions) -> bool {
+    connected(portal, options).await.is_ok()
 }
 
-fn connect_from(local: Option<IpAddr>, to: SocketAddr, time: Duration) -> io::Result<TcpStream> {
-    let Some(local) = local else { return TcpStream::connect_timeout(&to, time) };
+async fn connected(portal: &PortalAddress, options: &SessionOptions) -> io::Result<OwnedFd> {
+    let attempt = async {
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in resolve(portal).await? {
+            match connect_to(options.local, address).await {
+                Ok(socket) => return Ok(socket),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    };
+    let over = ring::timeout(options.connect_timeout, attempt).await;
+    over.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// Names are looked up on a helper thread, of which there are few: an address needs none, so that no
+/// login waits for one that leads nowhere.
+async fn resolve(portal: &PortalAddress) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = portal.host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, portal.port)]);
+    }
+    let endpoint = (portal.host.clone(), portal.port);
+    ring::blocking(move || {
+        Ok((endpoint.0.as_str(), endpoint.1).to_socket_addrs()?.collect::<Vec<_>>())
+    })
+    .await
+}
+
+/// Asks now and again whether the kernel is through, which the ring has no call for.
+async fn connect_to(local: Option<IpAddr>, to: SocketAddr) -> io::Result<OwnedFd> {
     let socket = begin(local, to)?;
-    let time = Timespec::try_from(time).map_err(|_| io::ErrorKind::InvalidInput)?;
-    if poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&time))? == 0 {
-        return Err(io::ErrorKind::TimedOut.into());
+    let mut pause = ASK_MIN;
+    while poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&Timespec::default()))? == 0 {
+        ring::sleep(pause).await;
+        pause = (pause * 2).min(ASK_MAX);
     }
-    rustix::net::sockopt::socket_error(&socket)??;
-    let stream = TcpStream::from(socket);
-    // The ring waits by itself; it must not be told to come again.
-    stream.set_nonblocking(false)?;
-    Ok(stream)
+    finished(&socket)?;
+    Ok(socket)
 }
 
-/// Which of the ways, each from an address of this host to a portal, take a TCP connection within
-/// `time`: all are tried at once. Blocks.
-pub(crate) fn answer_within(ways: &[(IpAddr, SocketAddr)], time: Duration) -> Vec<bool> {
-    let deadline = Instant::now() + time;
-    let mut sockets: Vec<Option<OwnedFd>> =
-        ways.iter().map(|&(local, to)| begin(local, to).ok()).collect();
-    let mut open = vec![false; ways.len()];
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let waiting: Vec<usize> = (0..ways.len()).filter(|&n| sockets[n].is_some()).collect();
-        let fds = waiting.iter().filter_map(|&n| sockets[n].as_ref());
-        let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::new(fd, PollFlags::OUT)).collect();
-        let is_polled =
-            Timespec::try_from(left).is_ok_and(|left| poll(&mut fds, Some(&left)).is_ok());
-        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        if waiting.is_empty() || left.is_zero() || !is_polled {
-            return open;
-        }
-        for (n, _) in waiting.into_iter().zip(ready).filter(|(_, is_ready)| *is_ready) {
-            let socket = sockets[n].take().expect("it was waited for");
-            open[n] = matches!(rustix::net::sockopt::socket_error(&socket), Ok(Ok(())));
-        }
-    }
-}
-
-/// Begins to connect, from the address `local`.
-fn begin(local: IpAddr, to: SocketAddr) -> io::Result<OwnedFd> {
+fn begin(local: Option<IpAddr>, to: SocketAddr) -> io::Result<OwnedFd> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket: OwnedFd = socket_with(family, SocketType::STREAM, flags, None)?;
-    bind(&socket, &SocketAddr::new(local, 0))?;
-    match start(&socket, &to) {
-        Err(rustix::io::Errno::INPROGRESS) => {}
-        result => result?,
+    if let Some(local) = local {
+        bind(&socket, &SocketAddr::new(local, 0))?;
     }
-    Ok(socket)
+    match start(&socket, &to) {
+        Err(rustix::io::Errno::INPROGRESS) => Ok(socket),
+        result => Ok(result.map(|()| socket)?),
+    }
+}
+
+fn finished(socket: &OwnedFd) -> io::Result<()> {
+    rustix::net::sockopt::socket_error(socket)??;
+    // The ring waits by itself; it must not be told to come again.
+    Ok(rustix::io::ioctl_fionbio(socket, false)?)
+}
+
+/// Which of the ways, each from an address of this host to a portal, take a TCP connection within
+/// `time`: all are tried at once.
+pub(crate) async fn answer_within(ways: &[(IpAddr, SocketAddr)], time: Duration) -> Vec<bool> {
+    let attempts = ways.iter().map(|&(local, to)| ring::timeout(time, connect_to(Some(local), to)));
+    let is_open = |over: Option<io::Result<OwnedFd>>| over.is_some_and(|socket| socket.is_ok());
+    join_all(attempts).await.into_iter().map(is_open).collect()
 }

@@ -4,7 +4,7 @@ mod connect;
 
 use std::io;
 
-pub(crate) use connect::answer_within;
+pub(crate) use connect::{answer_within, can_connect};
 
 use iscsi::chap::Algorithm;
 use iscsi::discovery::PortalAddress;
@@ -76,6 +76,12 @@ pub enum LoginError {
     #[error("{portal} redirects, as {REDIRECTIONS_MAX} portals before it did")]
     TooManyRedirections {
         /// The last one.
+        portal: String,
+    },
+    /// Another portal group than the session's: a login there does not end what is left of it.
+    #[error("{portal} belongs to another portal group")]
+    AnotherGroup {
+        /// Where.
         portal: String,
     },
     /// No end within the time allowed.

@@ -33,6 +33,13 @@ impl Doubts {
         }
     }
 
+    /// The session of this path will not fence its losses.
+    pub(super) fn hurry(&mut self, path: PathId, now: Duration) {
+        for doubt in self.all.iter_mut().filter(|doubt| doubt.path == path) {
+            doubt.ask_at = doubt.ask_at.min(now);
+        }
+    }
+
     pub(super) fn fenced(&mut self, path: PathId, loss: u64) {
         self.all.retain(|doubt| doubt.path != path || doubt.loss > loss);
     }

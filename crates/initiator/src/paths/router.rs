@@ -101,7 +101,7 @@ pub struct Router {
     options: RouterOptions,
     paths: Paths,
     fenced: Vec<u64>,
-    /// Numbers of paths that have been released.
+    /// Paths that have been released.
     free: Vec<PathId>,
     doubts: Doubts,
     ops: Slab<Op>,
@@ -130,11 +130,11 @@ impl Router {
         }
     }
 
-    /// Adds a path that works. Its number may be that of a path that was released.
+    /// Adds a path that works. Its slot may be that of a path that was released.
     pub fn add_path(&mut self, access: AccessState) -> PathId {
         let reuse = self.free.pop();
         match reuse {
-            Some(path) => self.fenced[path.0] = 0,
+            Some(path) => self.fenced[path.slot()] = 0,
             None => self.fenced.push(0),
         }
         self.paths.add(access, reuse)
@@ -160,7 +160,9 @@ impl Router {
     /// The session of a path that was retired and is quiet has ended: its number is free.
     pub fn release(&mut self, path: PathId) {
         debug_assert!(self.is_quiet(path), "what is under way would be told of another path");
+        debug_assert!(self.paths.is_current(path), "a path is released once");
         debug_assert!(!self.free.contains(&path), "a path is released once");
+        self.doubts.fenced(path, u64::MAX);
         self.free.push(path);
     }
 
@@ -197,6 +199,17 @@ impl Router {
     /// All paths, in the order of their numbers.
     pub fn paths(&self) -> impl Iterator<Item = PathStatus> {
         self.paths.all.iter().map(|path| path.status)
+    }
+
+    /// The ids of all paths, in the same order.
+    pub fn path_ids(&self) -> impl Iterator<Item = PathId> {
+        self.paths.all.iter().map(|path| path.id)
+    }
+
+    /// What there is to know about a path.
+    #[must_use]
+    pub fn status(&self, path: PathId) -> PathStatus {
+        self.paths.all[path.slot()].status
     }
 
     /// Takes a command.
@@ -274,7 +287,9 @@ impl Router {
 
     /// A path does not work, as its session says.
     pub fn lost(&mut self, path: PathId) {
-        self.paths.lost(path);
+        if self.paths.is_current(path) {
+            self.paths.lost(path);
+        }
     }
 
     /// A lost path works again, or one that was suspended has been looked at.
@@ -286,7 +301,9 @@ impl Router {
     /// What is behind the path may have become another disk: nothing is sent on it before somebody
     /// has looked.
     pub fn suspend(&mut self, path: PathId) {
-        self.paths.suspend(path);
+        if self.paths.is_current(path) {
+            self.paths.suspend(path);
+        }
     }
 
     /// Nothing is heard of the path although an answer is due; or it is again. A silent path is used
@@ -309,6 +326,18 @@ impl Router {
         self.doubts.known()
     }
 
+    /// The session of the path cannot fence its losses by itself: another path is asked now.
+    pub fn needs_reset(&mut self, path: PathId, now: Duration) {
+        self.doubts.hurry(path, now);
+        self.ask_for_fences(now);
+    }
+
+    /// Whether something is in doubt because of the path.
+    #[must_use]
+    pub fn is_in_doubt(&self, path: PathId) -> bool {
+        self.doubts.known().iter().any(|&(of, _)| of == path)
+    }
+
     /// A reset that was asked for is over, whatever came of it.
     pub fn fence_ended(&mut self, now: Duration) {
         self.doubts.ask(false, now);
@@ -322,7 +351,11 @@ impl Router {
 
     /// Nothing can come any more of the losses of this path up to `loss`.
     pub fn fenced(&mut self, path: PathId, loss: u64, now: Duration) {
-        self.fenced[path.0] = self.fenced[path.0].max(loss);
+        if !self.paths.is_current(path) {
+            return;
+        }
+        let fenced = &mut self.fenced[path.slot()];
+        *fenced = loss.max(*fenced);
         self.doubts.fenced(path, loss);
         let is_fenced = |of: PathId, its: u64| of == path && its <= loss;
         let certain = self.in_order(|phase| match phase {
@@ -452,7 +485,7 @@ impl Router {
 
     /// Whether a command that was sent before a loss may change something after it.
     fn may_come_yet(&self, op: OpId, path: PathId, loss: u64) -> bool {
-        self.ops[op.slot].shape.changes.is_some() && self.fenced[path.0] < loss
+        self.ops[op.slot].shape.changes.is_some() && self.fenced[path.slot()] < loss
     }
 
     fn fail(&mut self, op: OpId, failure: Failure, now: Duration) {
@@ -499,7 +532,9 @@ impl Router {
 
     fn ask_for_fences(&mut self, now: Duration) {
         let Some(lost) = self.doubts.due(now) else { return };
-        let via = self.paths.choose(now, None, Some(lost));
+        // Only a path that needs a reset for itself may be back and its loss not fenced.
+        let other = self.paths.choose(now, None, Some(lost));
+        let via = other.or_else(|| self.paths.choose(now, None, None));
         self.doubts.ask(via.is_some(), now);
         if let Some(via) = via {
             // It is no command: it must not count as one.

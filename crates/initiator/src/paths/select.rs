@@ -30,9 +30,26 @@ const SILENT: u8 = 8;
 /// A share of one eighth for each new sample.
 const SMOOTHING: u64 = 8;
 
-/// The number of a path, from 0, in the order in which they were added.
+/// Bits of a [`PathId`] for its slot.
+const SLOT_BITS: u32 = 16;
+
+/// A path. Slots count from 0 in the order in which paths are added, and are used again; an id never
+/// is, so that what is told of a path late is not taken for news of its successor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathId(pub usize);
+
+impl PathId {
+    /// Its place among the paths.
+    #[must_use]
+    pub const fn slot(self) -> usize {
+        self.0 & ((1 << SLOT_BITS) - 1)
+    }
+
+    /// The next path in the same slot.
+    const fn successor(self) -> Self {
+        Self(self.0.wrapping_add(1 << SLOT_BITS))
+    }
+}
 
 /// Whether a path is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +92,7 @@ pub struct PathStatus {
 
 #[derive(Debug)]
 pub(super) struct Path {
+    pub(super) id: PathId,
     pub(super) status: PathStatus,
     /// The target port group that it leads to, once known.
     group: Option<u16>,
@@ -114,7 +132,10 @@ impl Paths {
 
     /// A new path, in the place `reuse` of one that was retired, if given.
     pub(super) fn add(&mut self, access: AccessState, reuse: Option<PathId>) -> PathId {
+        let id = reuse.map_or(PathId(self.all.len()), PathId::successor);
+        assert!(self.all.len() < 1 << SLOT_BITS, "a disk has few paths");
         let path = Path {
+            id,
             status: PathStatus {
                 state: PathState::Active,
                 access,
@@ -131,15 +152,15 @@ impl Paths {
             chosen: 0,
         };
         match reuse {
-            Some(place) => {
-                self.all[place.0] = path;
-                place
-            }
-            None => {
-                self.all.push(path);
-                PathId(self.all.len() - 1)
-            }
+            Some(place) => self.all[place.slot()] = path,
+            None => self.all.push(path),
         }
+        id
+    }
+
+    /// Whether it is not the id of a path that has gone.
+    pub(super) fn is_current(&self, path: PathId) -> bool {
+        self.all.get(path.slot()).is_some_and(|it| it.id == path)
     }
 
     pub(super) fn set_map(&mut self, map: PageMap) {
@@ -151,7 +172,7 @@ impl Paths {
     }
 
     pub(super) fn set_group(&mut self, path: PathId, group: Option<u16>) {
-        self.all[path.0].group = group;
+        self.all[path.slot()].group = group;
     }
 
     /// Up to where `bytes` have one owner.
@@ -160,7 +181,7 @@ impl Paths {
     }
 
     pub(super) fn status(&mut self, path: PathId) -> &mut PathStatus {
-        &mut self.all[path.0].status
+        &mut self.all[path.slot()].status
     }
 
     /// The path for the next command, on bytes from `at` on, which counts as under way from now on.
@@ -171,7 +192,7 @@ impl Paths {
         at: Option<u64>,
         except: Option<PathId>,
     ) -> Option<PathId> {
-        let allowed = |n: usize| except != Some(PathId(n));
+        let allowed = |n: usize| except != Some(self.all[n].id);
         let owners = match (self.policy, at) {
             (Policy::Routed, Some(at)) => self.map.owners(at),
             // Refused on the other path, which may have said where to go.
@@ -212,7 +233,7 @@ impl Paths {
         let path = &mut self.all[chosen];
         path.chosen = self.choices;
         path.status.in_flight += 1;
-        Some(PathId(chosen))
+        Some(path.id)
     }
 
     /// A command on the path is over; `len_bytes` if it was done.
@@ -223,7 +244,7 @@ impl Paths {
         now: Duration,
         done: Option<u32>,
     ) {
-        let path = &mut self.all[path.0];
+        let path = &mut self.all[path.slot()];
         let shared_by = u64::from(path.status.in_flight.max(1));
         path.status.in_flight = path.status.in_flight.saturating_sub(1);
         let Some(len_bytes) = done else { return };
@@ -239,7 +260,7 @@ impl Paths {
 
     /// The path does not work.
     pub(super) fn lost(&mut self, path: PathId) {
-        let path = &mut self.all[path.0];
+        let path = &mut self.all[path.slot()];
         match path.status.state {
             PathState::Failed | PathState::Retired => return,
             PathState::Probation { .. } => {
@@ -254,16 +275,16 @@ impl Paths {
     /// A path that was lost or suspended may be used again. Only what was lost has to show that it
     /// works.
     pub(super) fn returned(&mut self, path: PathId, now: Duration) {
-        match self.all[path.0].status.state {
+        match self.all[path.slot()].status.state {
             PathState::Failed => self.on_probation(path, now),
-            PathState::Suspended => self.all[path.0].status.state = PathState::Active,
+            PathState::Suspended => self.all[path.slot()].status.state = PathState::Active,
             _ => {}
         }
     }
 
     /// A path that works is not used until it returns.
     pub(super) fn suspend(&mut self, path: PathId) {
-        let state = &mut self.all[path.0].status.state;
+        let state = &mut self.all[path.slot()].status.state;
         if !matches!(state, PathState::Failed | PathState::Retired) {
             *state = PathState::Suspended;
         }
@@ -271,7 +292,7 @@ impl Paths {
 
     /// A path that works has gone silent, or is heard again.
     pub(super) fn set_silent(&mut self, path: PathId, is_silent: bool) {
-        let state = &mut self.all[path.0].status.state;
+        let state = &mut self.all[path.slot()].status.state;
         match (*state, is_silent) {
             (PathState::Active | PathState::Probation { .. }, true) => *state = PathState::Silent,
             (PathState::Silent, false) => *state = PathState::Active,
@@ -286,7 +307,7 @@ impl Paths {
 
     /// A failed path works again, or an active one has become suspect.
     pub(super) fn on_probation(&mut self, path: PathId, now: Duration) {
-        let path = &mut self.all[path.0];
+        let path = &mut self.all[path.slot()];
         if path.status.state == PathState::Retired {
             return;
         }

@@ -64,6 +64,9 @@ pub enum CommandError {
     /// Nothing of it was sent.
     #[error("there is no connection to the target")]
     NotSent,
+    /// Its time was up before the target had room for it; nothing of it was sent.
+    #[error("the target had no room for the command in time")]
+    Crowded,
     /// It was sent, then the connection broke: the target may have done it, or may do it still,
     /// until the nexus' loss of this number is over ([`crate::Session::until_fenced`]).
     #[error("the connection broke before the answer came")]

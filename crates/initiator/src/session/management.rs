@@ -14,6 +14,9 @@ use super::{CommandError, Inner, Session};
 use crate::answer::{Answer, until};
 use crate::conn::{Connection, Ending};
 
+/// Sending as often in a row without an acknowledgement takes the kernel 0.6 s and more.
+const SILENT: u8 = 2;
+
 /// The longest time that a logout waits for commands under way.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 
@@ -70,6 +73,21 @@ impl Session {
         }
     }
 
+    /// Ends the connections that are silent, if the network does not even deliver what is sent: there
+    /// is nothing to wait for, and a login may find another way.
+    pub fn give_up_silent(&self) {
+        let inner = self.inner();
+        let is_dead = |conn: &&Rc<Connection>| conn.is_silent.get() && conn.is_undelivered(SILENT);
+        if let Some(conns) = inner.usable() {
+            conns.iter().filter(is_dead).for_each(|conn| conn.end(Ending::Stalled("is silent")));
+        }
+    }
+
+    /// Takes back the commands that wait for the target's window: nothing of them was sent.
+    pub fn withdraw_queued(&self) {
+        self.inner().withdraw_queued();
+    }
+
     /// Ends every command of this session on the unit (ABORT TASK SET).
     ///
     /// # Errors
@@ -80,16 +98,27 @@ impl Session {
     }
 
     /// Lets the commands under way end, logs out, and closes the session.
-    pub async fn logout(&self) {
+    /// Whether that was answered: then nothing of the session is left at the target.
+    pub async fn logout(&self) -> bool {
         let inner = self.inner();
+        let mut is_orderly = false;
         if let Some(conn) = inner.first_usable() {
-            leave(conn, DRAIN_MAX).await;
+            leave(conn.clone(), DRAIN_MAX).await;
+            is_orderly = conn.ending() == Ending::LoggedOut;
         }
         inner.close();
+        is_orderly
     }
 }
 
 impl Inner {
+    fn withdraw_queued(&self) {
+        for task in self.queue.take() {
+            task.phase.set(Phase::Over);
+            task.answer.set(Err(CommandError::NotSent));
+        }
+    }
+
     fn tasks_where(&self, wanted: impl Fn(&Task) -> bool) -> Vec<Rc<Task>> {
         let tasks = self.tasks.borrow();
         tasks.iter().map(|(_, task)| task).filter(|task| wanted(task)).cloned().collect()
@@ -122,7 +151,7 @@ impl Inner {
         });
         for task in late {
             task.phase.set(Phase::Over);
-            task.answer.set(Err(CommandError::NotSent));
+            task.answer.set(Err(CommandError::Crowded));
         }
         // Each connection looks after its own: a task is aborted where it was sent (RFC 7143
         // 11.5.1), so that the request comes behind the command.
@@ -226,32 +255,13 @@ async fn manage(
     }
 }
 
-/// Ends what another nexus of ours may still do on the units with commands in doubt.
-pub(super) async fn fence_by_reset(conn: Rc<Connection>) {
-    let session = conn.session.clone();
-    let loss = session.losses.get();
-    let units: Vec<u64> = session.doubtful.borrow().iter().copied().collect();
-    for lun in units {
-        if end_all(&conn, TaskFunction::LOGICAL_UNIT_RESET, lun).await.is_err() {
-            return conn.end(Ending::Stalled("did not reset a unit after it moved"));
-        }
-    }
-    ring::sleep(SETTLE).await;
-    if !conn.is_ending() {
-        session.set_fenced(loss);
-    }
-}
-
 /// Takes no more commands, waits for those under way, half of `time` at most, and logs out.
 pub(super) async fn leave(conn: Rc<Connection>, time: Duration) {
     let session = conn.session.clone();
     if session.is_leaving.replace(true) || conn.is_ending() {
         return;
     }
-    for task in session.queue.take() {
-        task.phase.set(Phase::Over);
-        task.answer.set(Err(CommandError::NotSent));
-    }
+    session.withdraw_queued();
     session.changed.notify();
     let is_idle = || session.tasks.borrow().is_empty() || conn.is_ending();
     ring::timeout(time.min(DRAIN_MAX) / 2, until(&session.changed, is_idle)).await;

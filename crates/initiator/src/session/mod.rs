@@ -21,10 +21,11 @@
 //! after [`Session::until_fenced`] only, unless doing it twice, late, does no harm (a read).
 //!
 //! Where the session's own portal stays away, any other portal of the same group does as well
-//! ([`SessionOptions::alternates`]): a login there ends the lost session and is given up again. A
-//! login that ends in another portal group is another nexus, which does not end the old one; then
-//! LOGICAL UNIT RESET does, on each unit with a command in doubt (SAM-5 7.4: it aborts the tasks of
-//! all nexuses).
+//! ([`SessionOptions::alternates`]): a login there ends the lost session, and is where the session
+//! lives until its own portal can be reached again. A login that ends in another portal group, as a
+//! redirection may, is another nexus, which does not end the old one
+//! ([`Session::needs_reset`]): then LOGICAL UNIT RESET does (SAM-5 7.4: it aborts the tasks of all
+//! nexuses), which is not for one session to send.
 
 mod command;
 mod incoming;
@@ -35,7 +36,7 @@ mod text;
 mod write_plan;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -52,7 +53,7 @@ use crate::conn::{Connection, Ending, still};
 use crate::login::{FIRST_CMD_SN, LoggedIn, LoginError, Role};
 use crate::options::{SessionOptions, random_isid};
 
-use recovery::{Begun, log_in_all};
+use recovery::{Begun, Way, log_in_all};
 
 pub use command::{CommandError, Pending, Reply, Request, Transfer};
 pub(crate) use management::SETTLE;
@@ -111,10 +112,10 @@ pub(crate) struct Inner {
     max_cmd_sn: Cell<u32>,
     losses: Cell<u64>,
     fenced: Cell<u64>,
-    /// Logins under way that are to fence the last loss.
-    fences: Cell<u32>,
-    /// Units with commands in doubt.
-    doubtful: RefCell<BTreeSet<u64>>,
+    /// Something is in doubt.
+    is_doubtful: Cell<bool>,
+    /// Where it lives.
+    way: RefCell<Way>,
     /// The portal group of the nexus, once known.
     group_tag: Cell<Option<u16>>,
     /// Something is in doubt that an earlier nexus of ours, in another portal group, may still do.
@@ -158,8 +159,8 @@ impl Session {
             max_cmd_sn: Cell::new(0),
             losses: Cell::new(0),
             fenced: Cell::new(0),
-            fences: Cell::new(0),
-            doubtful: RefCell::default(),
+            is_doubtful: Cell::new(false),
+            way: RefCell::new(Way::Own),
             group_tag: Cell::new(None),
             has_moved: Cell::new(false),
             is_silent: Cell::new(false),
@@ -171,7 +172,7 @@ impl Session {
             is_leaving: Cell::new(false),
             options,
         });
-        let begun = inner.begin(first);
+        let begun = inner.begin(first, Way::Own);
         ring::spawn(recovery::live(inner.clone(), begun));
         Ok(Self(Rc::new(Owner(inner))))
     }
@@ -232,6 +233,28 @@ impl Session {
         self.inner().set_fenced(loss);
     }
 
+    /// Whether the session is back, in another portal group than before, so that its own login has
+    /// not fenced what is in doubt.
+    #[must_use]
+    pub fn needs_reset(&self) -> bool {
+        self.is_up() && self.inner().has_moved.get()
+    }
+
+    /// Where it lives while its own portal cannot be reached.
+    #[must_use]
+    pub fn detour(&self) -> Option<PortalAddress> {
+        match &*self.inner().way.borrow() {
+            Way::Other(portal) => Some(portal.clone()),
+            Way::Own => None,
+        }
+    }
+
+    /// The tag of the portal group that the session belongs to, if the target has told it.
+    #[must_use]
+    pub fn group_tag(&self) -> Option<u16> {
+        self.inner().group_tag.get()
+    }
+
     /// Waits for the next change: a loss, its fencing, a return, the end.
     pub async fn changed(&self) {
         self.inner().changed.notified().await;
@@ -259,12 +282,6 @@ impl Inner {
         matches!(*self.state.borrow(), State::Closed)
     }
 
-    /// Waits until the loss `loss` is fenced, or does not matter any more.
-    async fn changed_from(&self, loss: u64) {
-        let is_over = || self.fenced.get() >= loss || self.is_closed();
-        until(&self.changed, is_over).await;
-    }
-
     /// The connections, if they take new commands.
     fn usable(&self) -> Option<Rc<[Rc<Connection>]>> {
         match &*self.state.borrow() {
@@ -283,7 +300,8 @@ impl Inner {
     }
 
     /// Takes fresh logins as the session's connections.
-    fn begin(self: &Rc<Self>, logged_in: Vec<LoggedIn>) -> Begun {
+    fn begin(self: &Rc<Self>, logged_in: Vec<LoggedIn>, way: Way) -> Begun {
+        self.way.replace(way);
         self.cmd_sn.set(FIRST_CMD_SN);
         self.max_cmd_sn.set(FIRST_CMD_SN.wrapping_sub(1));
         self.is_leaving.set(false);
@@ -304,10 +322,8 @@ impl Inner {
         let begun: Begun = (0..).zip(logged_in).map(connection).collect();
         let conns: Rc<[Rc<Connection>]> = begun.iter().map(|(conn, _)| conn.clone()).collect();
         self.is_silent.set(false);
-        *self.state.borrow_mut() = State::Up(conns.clone());
-        if self.has_moved.get() {
-            ring::spawn(management::fence_by_reset(conns[0].clone()));
-        } else {
+        *self.state.borrow_mut() = State::Up(conns);
+        if !self.has_moved.get() {
             self.set_fenced(self.losses.get());
         }
         self.changed.notify();
@@ -326,14 +342,20 @@ impl Inner {
     }
 
     fn set_fenced(&self, loss: u64) {
+        // What has not happened yet is not over.
+        let loss = loss.min(self.losses.get());
         if loss > self.fenced.get() {
             self.fenced.set(loss);
             self.changed.notify();
         }
         if self.fenced.get() == self.losses.get() {
-            self.doubtful.borrow_mut().clear();
+            self.is_doubtful.set(false);
             self.has_moved.set(false);
         }
+    }
+
+    fn is_home(&self) -> bool {
+        *self.way.borrow() == Way::Own
     }
 
     /// The connection is gone, and with it the nexus.
@@ -353,7 +375,7 @@ impl Inner {
         let loss = self.losses.get();
         let sent = std::mem::take(&mut *self.tasks.borrow_mut());
         for (_, task) in sent {
-            self.doubtful.borrow_mut().insert(task.lun);
+            self.is_doubtful.set(true);
             task.phase.set(Phase::Over);
             task.answer.set(Err(CommandError::InDoubt { loss }));
         }
@@ -367,7 +389,7 @@ impl Inner {
         }
         self.end_texts();
         // Without any doubt there is nothing to fence.
-        if self.doubtful.borrow().is_empty() {
+        if !self.is_doubtful.get() {
             self.set_fenced(loss);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
@@ -10,19 +10,34 @@ use std::time::Duration;
 use iscsi::discovery::PortalAddress;
 use ring::Notify;
 
-use super::Inner;
+use super::{Inner, management};
 use crate::address::show;
 use crate::answer::until;
 use crate::conn::{Connection, Ending, serve};
-use crate::login::{LoggedIn, LoginError, Role, log_in};
-use crate::options::SessionOptions;
+use crate::login::{LoggedIn, LoginError, Role, can_connect, log_in};
+use crate::options::{SessionOptions, random};
 
-/// How long the own portal of a lost session is tried alone: mostly only the connection broke, and
-/// the login that replaces it ends what is in doubt by itself.
-const HEAD_START: Duration = Duration::from_millis(300);
+/// How long the own portal of a lost session is tried alone: mostly only the connection broke.
+const HEAD_START: Duration = Duration::from_millis(100);
 
-/// Portals that a loss is fenced through at once. More of them add logins, not certainty.
+/// Portals that are tried beside the own one. More of them add logins, not certainty.
 const ALTERNATES_MAX: usize = 8;
+
+/// How often a session that lives at another portal looks whether it can go back to its own.
+const HOME_LOOK: Duration = Duration::from_secs(10);
+
+/// The longest pause before the first attempt. When a switch dies under hundreds of hosts, all of
+/// their sessions look for another way at one moment.
+const SPREAD: Duration = Duration::from_millis(100);
+
+/// How a session was reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Way {
+    /// As it is meant to be.
+    Own,
+    /// Through another portal of the same group.
+    Other(PortalAddress),
+}
 
 /// Connections, and what came on each with its login.
 pub(super) type Begun = Vec<(Rc<Connection>, Vec<u8>)>;
@@ -31,18 +46,27 @@ pub(super) type Begun = Vec<(Rc<Connection>, Vec<u8>)>;
 pub(super) async fn live(session: Rc<Inner>, begun: Begun) {
     let mut begun = begun;
     loop {
-        let first = begun[0].0.clone();
+        let (first, is_home) = (begun[0].0.clone(), session.is_home());
         let ending = serve_all(begun).await;
         session.lost(&ending);
         if session.is_closed() {
             return;
         }
-        tracing::warn!("lost the connection to {}: {ending}", session.target);
-        let Some(logged_in) = log_in_again(&session, first_pause(&first, &ending)).await else {
+        if is_home || ending != Ending::LoggedOut {
+            tracing::warn!("lost the connection to {}: {ending}", session.target);
+        }
+        let Some((logged_in, way)) = log_in_again(&session, first_pause(&first, &ending)).await
+        else {
             return;
         };
-        tracing::info!("logged in to {} again", session.target);
-        begun = session.begin(logged_in);
+        match &way {
+            Way::Own => tracing::info!("logged in to {} again", session.target),
+            Way::Other(portal) => {
+                tracing::info!("logged in to {} again, through {}", session.target, show(portal));
+                ring::spawn(go_home(session.clone()));
+            }
+        }
+        begun = session.begin(logged_in, way);
     }
 }
 
@@ -93,42 +117,132 @@ pub(super) async fn log_in_all(
     Ok(all)
 }
 
-/// DefaultTime2Wait is the target's wish after an unexpected end (RFC 7143 13.15).
+/// DefaultTime2Wait is the target's wish after an unexpected end (RFC 7143 13.15). The end was when
+/// the target was last heard of, not when that was found out.
 fn first_pause(conn: &Connection, ending: &Ending) -> Duration {
+    let options = &conn.session.options;
     match ending {
-        Ending::LoggedOut => conn.session.options.backoff_min,
-        _ => Duration::from_secs(conn.terms.default_time2wait_s.into()),
+        Ending::LoggedOut => options.backoff_min,
+        _ => {
+            let wish = Duration::from_secs(conn.terms.default_time2wait_s.into());
+            let gone = ring::now().saturating_duration_since(conn.heard_at.get());
+            wish.saturating_sub(gone) + share_of(SPREAD)
+        }
     }
 }
 
-/// Tries until it works; `None` when the session was closed meanwhile. What is in doubt is fenced
-/// through other portals as soon as the own one has not answered for a moment.
-async fn log_in_again(session: &Rc<Inner>, first_pause: Duration) -> Option<Vec<LoggedIn>> {
+/// A random part of `time`.
+fn share_of(time: Duration) -> Duration {
+    let mut byte = [0];
+    random(&mut byte);
+    time * u32::from(byte[0]) / u32::from(u8::MAX)
+}
+
+/// Tries until it works; `None` when the session was closed meanwhile.
+async fn log_in_again(session: &Rc<Inner>, first_pause: Duration) -> Option<(Vec<LoggedIn>, Way)> {
     let mut pause = first_pause;
     let mut backoff = session.options.backoff_min;
     loop {
         if is_closed_within(session, pause).await {
             return None;
         }
-        let role = Role::first(Some(&session.target), session.isid);
-        let mut attempt = pin!(log_in_all(&session.portal, role, &session.options));
-        let attempt = match ring::timeout(HEAD_START, attempt.as_mut()).await {
-            Some(over) => over,
-            None => {
-                fence_elsewhere(session);
-                attempt.await
-            }
-        };
+        let attempt = log_in_somewhere(session).await;
         if session.is_closed() {
             return None;
         }
         match attempt {
-            Ok(logged_in) => return Some(logged_in),
+            Ok(found) => return Some(found),
             Err(error) => note(session, &error),
         }
-        fence_elsewhere(session);
-        pause = backoff;
+        // Half of it at random: sessions that were lost together do not come together.
+        pause = backoff / 2 + share_of(backoff / 2);
         backoff = (backoff * 2).min(session.options.backoff_max);
+    }
+}
+
+type Login<'a> = Pin<Box<dyn Future<Output = Result<(Vec<LoggedIn>, Way), LoginError>> + 'a>>;
+
+/// Through the own portal, or where that does not answer at once, through whichever portal of the
+/// same group is the first to let it in. Each of these logins ends the lost nexus (RFC 7143 6.3.5).
+///
+/// # Errors
+/// That of the own portal.
+async fn log_in_somewhere(session: &Inner) -> Result<(Vec<LoggedIn>, Way), LoginError> {
+    let mut own: Login<'_> = Box::pin(async {
+        let role = Role::first(Some(&session.target), session.isid);
+        let logged_in = log_in_all(&session.portal, role, &session.options).await?;
+        Ok((logged_in, Way::Own))
+    });
+    let mut refused = None;
+    match ring::timeout(HEAD_START, own.as_mut()).await {
+        Some(Ok(found)) => return Ok(found),
+        Some(Err(error)) => refused = Some(error),
+        None => {}
+    }
+    // What is in doubt after a move belongs to several nexuses, and no login ends them all; but it
+    // brings the session back.
+    let portals = session.options.alternates.iter().take(ALTERNATES_MAX);
+    let mut others: Vec<Login<'_>> = portals.map(|at| through(session, at)).collect();
+    poll_fn(|cx| {
+        if refused.is_none()
+            && let Poll::Ready(over) = own.as_mut().poll(cx)
+        {
+            match over {
+                Ok(found) => return Poll::Ready(Ok(found)),
+                Err(error) => refused = Some(error),
+            }
+        }
+        let mut found = None;
+        others.retain_mut(|login| match login.as_mut().poll(cx) {
+            Poll::Pending => true,
+            Poll::Ready(over) => {
+                found = found.take().or(over.ok());
+                false
+            }
+        });
+        if let Some(found) = found {
+            return Poll::Ready(Ok(found));
+        }
+        match refused.take_if(|_| others.is_empty()) {
+            Some(error) => Poll::Ready(Err(error)),
+            None => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// A login through another portal, which counts if it leads to the portal group of the session: in
+/// any other one it is another nexus.
+fn through<'a>(session: &'a Inner, portal: &'a PortalAddress) -> Login<'a> {
+    Box::pin(async move {
+        // The port of this host that the session belongs to may be what is broken.
+        let options = SessionOptions { local: None, ..session.options.clone() };
+        let role = Role::first(Some(&session.target), session.isid);
+        let logged_in = log_in_all(portal, role, &options).await?;
+        let group = session.group_tag.get();
+        match group.is_some() && logged_in[0].outcome.portal_group_tag == group {
+            true => Ok((logged_in, Way::Other(portal.clone()))),
+            false => Err(LoginError::AnotherGroup { portal: show(portal) }),
+        }
+    })
+}
+
+/// Takes a session back to its own portal once that can be reached, in order: the commands under way
+/// end first.
+async fn go_home(session: Rc<Inner>) {
+    let losses = session.losses.get();
+    let is_over = || session.is_closed() || session.losses.get() != losses;
+    loop {
+        let pause = HOME_LOOK + share_of(HOME_LOOK / 2);
+        if ring::timeout(pause, until(&session.changed, is_over)).await.is_some() {
+            return;
+        }
+        if can_connect(&session.portal, &session.options).await
+            && let Some(conn) = session.first_usable()
+            && !is_over()
+        {
+            return management::leave(conn, HOME_LOOK).await;
+        }
     }
 }
 
@@ -144,43 +258,4 @@ fn note(session: &Inner, error: &LoginError) {
 async fn is_closed_within(session: &Inner, time: Duration) -> bool {
     ring::timeout(time, until(&session.changed, || session.is_closed())).await;
     session.is_closed()
-}
-
-/// Ends the lost nexus by a login of the same name through another portal of its group: through all
-/// of them at once, until the first one is in. The login is given up at once: this session belongs to
-/// its own portal.
-fn fence_elsewhere(session: &Rc<Inner>) {
-    let is_due = session.fenced.get() < session.losses.get();
-    // What is in doubt after a move belongs to several nexuses: only a reset ends them all.
-    if !is_due || session.has_moved.get() || session.fences.get() > 0 {
-        return;
-    }
-    let loss = session.losses.get();
-    for portal in session.options.alternates.iter().take(ALTERNATES_MAX) {
-        let (session, portal) = (session.clone(), portal.clone());
-        session.fences.set(session.fences.get() + 1);
-        ring::spawn(async move {
-            let mut login = pin!(fence_through(&session, &portal));
-            let mut changed = pin!(session.changed_from(loss));
-            poll_fn(|cx| match login.as_mut().poll(cx) {
-                Poll::Ready(()) => Poll::Ready(()),
-                Poll::Pending => changed.as_mut().poll(cx),
-            })
-            .await;
-            session.fences.set(session.fences.get() - 1);
-        });
-    }
-}
-
-async fn fence_through(session: &Inner, portal: &PortalAddress) {
-    // The port of this host that the session belongs to may be what is broken.
-    let options = SessionOptions { local: None, ..session.options.clone() };
-    let role = Role::first(Some(&session.target), session.isid);
-    let loss = session.losses.get();
-    let Ok(logged_in) = log_in(portal, role, &options).await else { return };
-    let group = session.group_tag.get();
-    if group.is_some() && logged_in.outcome.portal_group_tag == group {
-        tracing::info!("{}: the lost session has ended, through {}", session.target, show(portal));
-        session.set_fenced(loss);
-    }
 }

@@ -23,7 +23,7 @@ struct Shared {
     sockets: Mutex<Vec<TcpStream>>,
     /// Bytes that the target was given.
     carried: AtomicU64,
-    to: SocketAddr,
+    to: Mutex<SocketAddr>,
 }
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Proxy {
             ends: AtomicBool::new(false),
             sockets: Mutex::default(),
             carried: AtomicU64::new(0),
-            to: target,
+            to: Mutex::new(target),
         });
         let accepting = shared.clone();
         thread::spawn(move || {
@@ -54,7 +54,8 @@ impl Proxy {
                 if accepting.state.load(Ordering::Relaxed) == CUT {
                     continue; // dropped: closed at once
                 }
-                let Ok(server) = TcpStream::connect(accepting.to) else { continue };
+                let to = *accepting.to.lock().unwrap();
+                let Ok(server) = TcpStream::connect(to) else { continue };
                 for (from, to, is_answer) in [(&client, &server, false), (&server, &client, true)] {
                     let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
                     let shared = accepting.clone();
@@ -80,6 +81,11 @@ impl Proxy {
         for socket in sockets.iter().skip(nth * 2).take(2) {
             drop(socket.shutdown(Shutdown::Both));
         }
+    }
+
+    /// New connections lead to another target.
+    pub(crate) fn lead_to(&self, target: SocketAddr) {
+        *self.shared.to.lock().unwrap() = target;
     }
 
     /// Connections so far.

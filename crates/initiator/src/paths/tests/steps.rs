@@ -76,16 +76,48 @@ fn a_retired_path_keeps_its_doubts_until_it_is_released() {
     sends(&mut router, op, B);
     assert!(router.is_quiet(A) && !router.is_quiet(B));
     router.release(A);
-    assert_eq!(router.add_path(ActiveOptimized), A, "the number is used again");
+    let reused = router.add_path(ActiveOptimized);
+    assert_eq!(reused.slot(), A.slot(), "the slot is used again");
+    assert_ne!(reused, A, "the id is not");
     assert_eq!(router.add_path(ActiveOptimized), PathId(2));
     // The losses of the new path are counted from the beginning.
     let op = router.submit(write(8192, 4096), ms(30));
     sends(&mut router, op, B);
     router.lost(B);
     let op = router.submit(write(16384, 4096), ms(30));
-    sends(&mut router, op, A);
+    sends(&mut router, op, reused);
+    // A fence of the earlier path comes late: it says nothing of this one.
+    router.fenced(A, 3, ms(35));
+    router.lost(A);
+    router.suspend(A);
+    assert_eq!(router.status(reused).state, PathState::Active);
     router.tried(op, Verdict::InDoubt { loss: 1 }, ms(40));
-    assert_eq!(actions(&mut router), []);
+    assert_eq!(actions(&mut router), [], "its first copy may yet be done");
+    assert_eq!(router.doubts(), [(reused, 1)]);
+}
+
+/// The session is back, in another portal group, and cannot fence its loss: another path is asked at
+/// once, once, and where there is no other, this one.
+#[test]
+fn a_session_that_moved_has_its_loss_fenced_by_a_reset() {
+    let mut router = router(2);
+    let op = router.submit(write(0, 4096), ms(0));
+    sends(&mut router, op, A);
+    router.tried(op, Verdict::InDoubt { loss: 1 }, ms(10));
+    router.returned(A, ms(20));
+    assert!(router.is_in_doubt(A));
+    router.needs_reset(A, ms(20));
+    assert_eq!(actions(&mut router), [Action::Fence { via: B }]);
+    router.needs_reset(A, ms(30));
+    assert_eq!(actions(&mut router), [], "one at a time");
+    router.fence_ended(ms(40));
+    router.lost(B);
+    router.needs_reset(A, ms(50));
+    assert_eq!(actions(&mut router), [Action::Fence { via: A }]);
+    router.fenced(A, 1, ms(60));
+    router.fence_ended(ms(60));
+    sends(&mut router, op, A);
+    assert!(!router.is_in_doubt(A));
 }
 
 #[test]

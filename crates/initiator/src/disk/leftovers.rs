@@ -1,0 +1,131 @@
+//! What an attachment that was killed has left at the target is ended before the next one writes.
+//!
+//! Its sockets threw away what the kernel had not sent. But the target may hold writes that it has
+//! received and not done, and if it did them after writes of ours, older data would win.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use iscsi::discovery::PortalAddress;
+use ring::Notify;
+
+use super::AttachError;
+use super::core::Core;
+use super::planner::Planner;
+use crate::address::TargetAddress;
+use crate::answer::until;
+use crate::identity::Leftover;
+use crate::options::SessionOptions;
+use crate::session::{SETTLE, Session, TaskError};
+
+/// Logins at one time.
+const AT_ONCE: usize = 16;
+
+/// Logs in once with the ISID of each session that is left, which ends it (RFC 7143 6.3.5), and out
+/// again. Those whose portal group cannot be reached are given back.
+pub(super) async fn end(
+    volume: &TargetAddress,
+    planner: &Planner,
+) -> Result<Vec<Leftover>, AttachError> {
+    let Some(identities) = &planner.options.identities else { return Ok(Vec::new()) };
+    let mut waiting = identities.leftovers(volume)?;
+    let mut left = Vec::new();
+    while !waiting.is_empty() {
+        let rest = waiting.split_off(waiting.len().min(AT_ONCE));
+        left.extend(end_some(volume, planner, waiting).await);
+        waiting = rest;
+    }
+    Ok(left)
+}
+
+async fn end_some(
+    volume: &TargetAddress,
+    planner: &Planner,
+    leftovers: Vec<Leftover>,
+) -> Vec<Leftover> {
+    let (over, bell) = (Rc::new(Cell::new(0)), Rc::new(Notify::new()));
+    let left = Rc::new(RefCell::new(Vec::new()));
+    let count = leftovers.len();
+    for leftover in leftovers {
+        let (over, bell, left) = (over.clone(), bell.clone(), left.clone());
+        let places = places(&leftover, &planner.known);
+        let options = SessionOptions {
+            isid: Some(leftover.isid),
+            local: None,
+            connections: 1,
+            alternates: Vec::new(),
+            ..planner.session.clone()
+        };
+        let volume = volume.clone();
+        ring::spawn(async move {
+            match is_ended(&volume, &places, &options, leftover.portal.group_tag).await {
+                true => {
+                    tracing::info!("{volume}: an earlier session of this host has been ended");
+                    leftover.hold.logged_out();
+                }
+                false => left.borrow_mut().push(leftover),
+            }
+            over.set(over.get() + 1);
+            bell.notify();
+        });
+    }
+    until(&bell, || over.get() == count).await;
+    left.take()
+}
+
+/// The portals of its group; its own first.
+fn places(leftover: &Leftover, known: &[PortalAddress]) -> Vec<PortalAddress> {
+    let own = &leftover.portal;
+    let is_other = |it: &&PortalAddress| {
+        it.group_tag == own.group_tag && (&it.host, it.port) != (&own.host, own.port)
+    };
+    std::iter::once(own).chain(known.iter().filter(is_other)).cloned().collect()
+}
+
+async fn is_ended(
+    volume: &TargetAddress,
+    places: &[PortalAddress],
+    options: &SessionOptions,
+    group_tag: Option<u16>,
+) -> bool {
+    for portal in places {
+        let address = TargetAddress { portal: portal.clone(), ..volume.clone() };
+        match Session::open(&address, options.clone()).await {
+            Ok(session) => {
+                let is_there = session.group_tag() == group_tag;
+                session.logout().await;
+                if is_there {
+                    return true;
+                }
+            }
+            Err(error) => tracing::debug!("{error}"),
+        }
+    }
+    false
+}
+
+/// Ends what the others may still do by a reset of the unit, before anything is written.
+pub(super) async fn reset(core: &Rc<Core>, left: Vec<Leftover>) -> Result<(), AttachError> {
+    if left.is_empty() {
+        return Ok(());
+    }
+    tracing::warn!(
+        "{}: {} sessions of an attachment that was killed cannot be reached: resetting the unit",
+        core.address,
+        left.len()
+    );
+    let mut last = TaskError::NotConnected;
+    for (_, slot) in core.all_paths() {
+        let Some(session) = slot.trusted_session() else { continue };
+        match session.reset_unit(core.lun).await {
+            Ok(()) => {
+                ring::sleep(SETTLE).await;
+                left.iter().for_each(|leftover| leftover.hold.logged_out());
+                return Ok(());
+            }
+            Err(error) => last = error,
+        }
+    }
+    core.close();
+    Err(AttachError::Leftovers(last))
+}
