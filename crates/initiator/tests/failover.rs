@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
 use block::{BlockDevice, BlockError, Compared, WriteFlags};
 use common::{
-    Proxy, address, bytes, config, data, disk_options, on_core, ram, serve, session_options,
+    Proxy, address, bytes, config, data, disk_options, door, on_core, ram, serve, servers,
+    session_options,
 };
 use initiator::paths::PathState;
 use initiator::{Disk, DiskOptions};
@@ -126,6 +127,31 @@ fn a_target_that_stops_in_order_is_left_and_found_again() {
         again.portals = vec![portal];
         let _server = serve(again);
         load.progress(50).await;
+        load.end().await;
+    });
+}
+
+/// A member asks for a logout, and its sessions are sent elsewhere, as when a group spreads them anew:
+/// nothing has failed, so the path is used again at once.
+#[test]
+fn a_path_that_was_asked_to_leave_need_not_prove_itself() {
+    let [stays, leaves, takes] = servers(&ram(1));
+    let (door, to) = door(leaves.portals()[0]);
+    on_core(async move {
+        let paths = [address(stays.portals()[0]), address(door.portals()[0])];
+        let disk = Arc::new(Disk::attach(&paths, disk_options()).await.unwrap());
+        let load = Load::start(&disk);
+        load.progress(50).await;
+        to.set(takes.portals()[0]);
+        let stopped = std::thread::spawn(move || leaves.shutdown(Duration::from_secs(10)));
+        while takes.sessions() == 0 || !stopped.is_finished() {
+            let state = disk.paths().await[1].status.state;
+            assert!(matches!(state, PathState::Active | PathState::Suspended), "{state:?}");
+            ring::sleep(Duration::from_millis(2)).await;
+        }
+        stopped.join().unwrap().unwrap();
+        until_state(&disk, 1, |state| state == PathState::Active).await;
+        assert_eq!(disk.paths().await[1].status.losses, 0);
         load.end().await;
     });
 }

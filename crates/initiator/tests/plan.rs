@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::{BlockDevice, WriteFlags};
-use common::{address, bytes, config, data, disk_options, on_core, ram, serve};
+use common::{address, bytes, config, data, disk_options, door, on_core, ram, serve, servers};
 use initiator::paths::PathState;
 use initiator::{Disk, PlanOptions};
 use target::Server;
@@ -88,6 +88,33 @@ fn what_is_not_there_is_told() {
     on_core(async move {
         let error = Disk::attach_planned(&address(dead), disk_options(), plan()).await.unwrap_err();
         assert!(error.to_string().contains("cannot connect"), "{error}");
+    });
+}
+
+/// The only session of a disk is asked to leave: there is another one before it does.
+#[test]
+fn a_session_that_was_asked_to_leave_is_replaced_first() {
+    let [leaves, takes, _] = servers(&ram(1));
+    let (door, to) = door(leaves.portals()[0]);
+    on_core(async move {
+        let one = PlanOptions { host_ports: None, sessions: Some(1), ..plan() };
+        let portal = address(door.portals()[0]);
+        let disk = Disk::attach_planned(&portal, disk_options(), one).await.unwrap();
+        assert_eq!((leaves.sessions(), takes.sessions()), (1, 0));
+        to.set(takes.portals()[0]);
+        let stopped = std::thread::spawn(move || leaves.shutdown(Duration::from_secs(10)));
+        let (mut are_both, mut n) = (false, 0_u8);
+        while !stopped.is_finished() {
+            let is_old_there = disk.paths().await[0].status.state == PathState::Active;
+            are_both |= is_old_there && takes.sessions() == 1;
+            n = n.wrapping_add(1);
+            assert_eq!(disk.write(0, data(&[n; 4096]), WriteFlags::VOLATILE).await, Ok(()));
+            assert!(bytes(&disk.read(0, 4096).await.unwrap()) == [n; 4096]);
+        }
+        stopped.join().unwrap().unwrap();
+        assert!(are_both, "it was replaced before it left");
+        assert!(takes.sessions() >= 1, "each server names its own portal, so there may be more");
+        assert!(disk.paths().await.iter().any(|it| it.status.state != PathState::Failed));
     });
 }
 

@@ -5,18 +5,18 @@
 mod common;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
 use common::{
-    Proxy, TARGET, address, bytes, config, credentials, data, on_core, portal, ram, serve,
+    Proxy, TARGET, address, bytes, config, credentials, data, door, on_core, portal, ram, serve,
     session_options,
 };
 use initiator::{CommandError, LoginError, Request, Session, Transfer, discover};
 use iscsi::chap::InitiatorChap;
 use scsi::{Sense, Status};
-use target::{Access, Elsewhere, Redirect};
+use target::Access;
 
 const TEST_UNIT_READY: [u8; 16] = [0; 16];
 
@@ -96,29 +96,18 @@ fn chap_right_wrong_and_mutual() {
     });
 }
 
-#[derive(Debug, Default)]
-struct SendTo(Mutex<Option<String>>);
-
-impl Redirect for SendTo {
-    fn elsewhere(&self, _portal: SocketAddr) -> Option<Elsewhere> {
-        let address = self.0.lock().unwrap().clone()?;
-        Some(Elsewhere { address, permanent: false })
-    }
-}
-
 #[test]
 fn redirections_are_followed_but_not_for_ever() {
     let disk = ram(1);
-    let here = serve(config(disk.clone()));
-    let to = Arc::new(SendTo(Mutex::new(Some(here.portals()[0].to_string()))));
-    let redirecting = serve(target::Config { redirect: Some(to.clone()), ..config(disk) });
+    let here = serve(config(disk));
+    let (redirecting, to) = door(here.portals()[0]);
     on_core(async move {
         let group = address(redirecting.portals()[0]);
         let session = Session::open(&group, session_options()).await.unwrap();
         assert_eq!((here.sessions(), redirecting.sessions()), (1, 0));
         settle(&session).await;
         // In a circle.
-        *to.0.lock().unwrap() = Some(redirecting.portals()[0].to_string());
+        to.set(redirecting.portals()[0]);
         let lost = Session::open(&group, session_options()).await;
         assert!(matches!(lost, Err(LoginError::TooManyRedirections { .. })), "{lost:?}");
     });

@@ -17,12 +17,17 @@ use crate::identity::{ClaimError, Identity};
 use crate::options::SessionOptions;
 use crate::paths::plan::{Planned, changes};
 use crate::paths::{PathId, PathState};
+use crate::session::Session;
 
 /// Losses seldom come alone: the others of a switch that died follow within this time.
 const GATHER: Duration = Duration::from_millis(200);
 
 /// The pause after a look that found trouble; each further one is twice as long.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long a path that takes the place of another one may take to work, and how often it is looked at.
+const REPLACEMENT_TIME: Duration = Duration::from_secs(10);
+const REPLACEMENT_LOOK: Duration = Duration::from_millis(10);
 
 /// What the planner of one disk knows.
 #[derive(Debug)]
@@ -140,6 +145,8 @@ pub(super) async fn keep(core: Rc<Core>, mut planner: Planner) {
         if core.is_closed() {
             return;
         }
+        // Not after the look, which may take longer than the target waits.
+        replace_leaving(&core, &planner);
         let paths = core.all_paths();
         let planned = planner.look(&paths, core.facts.tells_portals).await;
         if core.is_closed() {
@@ -155,6 +162,40 @@ pub(super) async fn keep(core: Rc<Core>, mut planner: Planner) {
 
 fn planned_of(paths: &[(PathId, Rc<PathSlot>)]) -> Vec<Planned> {
     paths.iter().filter_map(|(_, slot)| slot.planned).collect()
+}
+
+/// For a session whose target has asked it to log out, and beside which no other works, another one
+/// between the same ends is opened before it leaves: a login is what a group sends elsewhere.
+fn replace_leaving(core: &Rc<Core>, planner: &Planner) {
+    let paths = core.all_paths();
+    for (path, slot) in &paths {
+        let is_asked = slot.session.borrow().as_ref().is_some_and(Session::is_asked_to_leave);
+        let same = paths.iter().filter(|(_, other)| other.planned == slot.planned);
+        let Some(planned) = slot.planned.filter(|_| is_asked && same.count() == 1) else {
+            continue;
+        };
+        match planner.slot(&planned) {
+            Ok(next) => {
+                tracing::info!("{} asks for a logout: one path in its place", slot.address);
+                let next = core.add_path(Rc::new(next));
+                ring::spawn(replace(core.clone(), *path, next));
+            }
+            Err(error) => tracing::warn!("no further path: {error}"),
+        }
+    }
+}
+
+/// Lets go of the path `old` once `next` works, or of `next` if it does not.
+async fn replace(core: Rc<Core>, old: PathId, next: PathId) {
+    let is_there = async {
+        while !core.is_closed() && !core.works(next) {
+            ring::sleep(REPLACEMENT_LOOK).await;
+        }
+    };
+    let came = ring::timeout(REPLACEMENT_TIME, is_there).await.is_some();
+    if !core.is_closed() {
+        core.retire(if came { old } else { next });
+    }
 }
 
 /// Opens what is missing; lets go of what is too much, but never of the last path that works.

@@ -38,6 +38,11 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
             continue;
         };
         core.tell(|router, now| router.fenced(path, session.fenced(), now));
+        if session.is_between_logins() {
+            core.tell(|router, _| router.suspend(path));
+            change(&slot, &session, None).await;
+            continue;
+        }
         if !session.is_up() {
             note(&slot, session.last_trouble());
             core.tell(|router, _| router.lost(path));
@@ -53,6 +58,9 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
             });
         }
         slot.note_login();
+        if session.is_asked_to_leave() {
+            make_way(&core, path, &session);
+        }
         let is_stuck = listen(&core, path, &session);
         if slot.is_retired.get() {
             change(&slot, &session, None).await;
@@ -68,6 +76,16 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
         };
         let wait = if is_stuck { Some(SILENT_LOOK) } else { wait };
         change(&slot, &session, wait).await;
+    }
+}
+
+/// The target asks for a logout: at once where another path works, else when there is one.
+fn make_way(core: &Core, path: PathId, session: &Session) {
+    let stays = |slot: &PathSlot| slot.trusted_session().is_some_and(|it| !it.is_asked_to_leave());
+    let mut others = core.all_paths().into_iter().filter(|(other, _)| *other != path);
+    match others.any(|(other, slot)| core.works(other) && stays(&slot)) {
+        true => session.step_aside(),
+        false => core.plan_bell.notify(),
     }
 }
 

@@ -164,7 +164,7 @@ fn async_message(conn: &Rc<Connection>, bhs: &Bhs) {
     match pdu.event {
         AsyncEvent::LOGOUT_REQUEST => {
             let time = Duration::from_secs(pdu.parameter3.into());
-            ring::spawn(management::leave(conn.clone(), time));
+            ring::spawn(management::leave_as_asked(conn.clone(), time));
         }
         AsyncEvent::CONNECTION_DROP | AsyncEvent::SESSION_DROP => conn.end(Ending::Dropped),
         // SCSI events say what the next unit attention says too; negotiation is never wanted.

@@ -20,6 +20,9 @@ const SILENT: u8 = 2;
 /// The longest time that a logout waits for commands under way.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 
+/// The longest time that a session which was asked to log out goes on until there is another one.
+const REPLACE_MAX: Duration = Duration::from_secs(1);
+
 /// After a reset that fenced another nexus: for what the target had received of that nexus without
 /// having looked at it. It is a matter of milliseconds for a target that works at all.
 pub(crate) const SETTLE: Duration = Duration::from_secs(1);
@@ -70,6 +73,13 @@ impl Session {
         let is_read = |task: &Task| task.phase.get() == Phase::Sent && task.is_read;
         for task in inner.tasks_where(is_read) {
             task.answer.set(Err(CommandError::Abandoned));
+        }
+    }
+
+    /// Logs out, when the commands under way are over, and in again.
+    pub fn step_aside(&self) {
+        if let Some(conn) = self.inner().first_usable() {
+            ring::spawn(leave(conn, DRAIN_MAX));
         }
     }
 
@@ -253,6 +263,19 @@ async fn manage(
             Err(TaskError::TimedOut)
         }
     }
+}
+
+/// The target wants a logout within `time` (RFC 7143 11.9.1). Whoever uses the session has a part of
+/// that to find another way first.
+pub(super) async fn leave_as_asked(conn: Rc<Connection>, time: Duration) {
+    let session = conn.session.clone();
+    let time = time.min(DRAIN_MAX);
+    session.is_asked_to_leave.set(true);
+    session.changed.notify();
+    let is_over = || session.is_leaving.get() || conn.is_ending();
+    let patience = (time / 3).min(REPLACE_MAX);
+    ring::timeout(patience, until(&session.changed, is_over)).await;
+    leave(conn, time - patience).await;
 }
 
 /// Takes no more commands, waits for those under way, half of `time` at most, and logs out.

@@ -132,6 +132,10 @@ pub(crate) struct Inner {
     last_trouble: RefCell<String>,
     /// A logout was asked for: no new commands.
     is_leaving: Cell<bool>,
+    /// The target has asked for it.
+    is_asked_to_leave: Cell<bool>,
+    /// The last connection ended by a logout, and the next login has not failed yet.
+    has_left: Cell<bool>,
 }
 
 impl Session {
@@ -170,6 +174,8 @@ impl Session {
             timeout_min: Cell::new(options.nop_interval),
             last_trouble: RefCell::default(),
             is_leaving: Cell::new(false),
+            is_asked_to_leave: Cell::new(false),
+            has_left: Cell::new(false),
             options,
         });
         let begun = inner.begin(first, Way::Own);
@@ -249,6 +255,20 @@ impl Session {
         }
     }
 
+    /// Whether the target has asked the session to log out, and it has not begun to: whoever uses it
+    /// has a moment to find another way before it does so by itself.
+    #[must_use]
+    pub fn is_asked_to_leave(&self) -> bool {
+        self.inner().is_asked_to_leave.get() && self.is_up()
+    }
+
+    /// Whether the session is on its way from a logout in order to its next login: nothing has failed.
+    #[must_use]
+    pub fn is_between_logins(&self) -> bool {
+        let inner = self.inner();
+        !self.is_up() && (inner.is_leaving.get() || inner.has_left.get())
+    }
+
     /// The tag of the portal group that the session belongs to, if the target has told it.
     #[must_use]
     pub fn group_tag(&self) -> Option<u16> {
@@ -305,6 +325,8 @@ impl Inner {
         self.cmd_sn.set(FIRST_CMD_SN);
         self.max_cmd_sn.set(FIRST_CMD_SN.wrapping_sub(1));
         self.is_leaving.set(false);
+        self.is_asked_to_leave.set(false);
+        self.has_left.set(false);
         let first = &logged_in.first().expect("a session has a first connection").outcome;
         let (tag, terms) = (first.portal_group_tag, first.session);
         for LoggedIn { outcome, .. } in &logged_in {
@@ -364,6 +386,8 @@ impl Inner {
             return;
         }
         *self.last_trouble.borrow_mut() = ending.to_string();
+        self.is_leaving.set(false);
+        self.has_left.set(*ending == Ending::LoggedOut);
         *self.state.borrow_mut() = State::Down { since: ring::now() };
         self.losses.set(self.losses.get() + 1);
         self.fail_all();

@@ -247,6 +247,9 @@ async fn go_home(session: Rc<Inner>) {
 }
 
 fn note(session: &Inner, error: &LoginError) {
+    if session.has_left.replace(false) {
+        session.changed.notify();
+    }
     let text = error.to_string();
     // Once per kind of trouble, not once per attempt.
     if *session.last_trouble.borrow() != text {

@@ -7,7 +7,7 @@ mod proxy;
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use block::{BlockDevice, RamDisk};
@@ -15,7 +15,7 @@ use initiator::{DiskOptions, PortalAddress, SessionOptions, TargetAddress};
 use iscsi::chap::Credentials;
 use iscsi::text::IscsiName;
 use ring::{Buf, CoreConfig, Data};
-use target::{Access, Config, Limits, Server, TargetSpec, UnitSpec};
+use target::{Access, Config, Elsewhere, Limits, Redirect, Server, TargetSpec, UnitSpec};
 
 #[allow(unused_imports, reason = "not every test binary breaks paths")]
 pub(crate) use proxy::Proxy;
@@ -61,6 +61,35 @@ fn state_dir() -> std::path::PathBuf {
 
 pub(crate) fn ram(mib: u64) -> Arc<dyn BlockDevice> {
     Arc::new(RamDisk::new(512, mib << 11).expect("memory can be mapped"))
+}
+
+/// Three servers of one disk, each a portal group of its own.
+pub(crate) fn servers(disk: &Arc<dyn BlockDevice>) -> [Server; 3] {
+    [1, 2, 3].map(|port_group| serve(Config { port_group, ..config(disk.clone()) }))
+}
+
+/// Where a door sends those who come.
+#[derive(Debug)]
+pub(crate) struct SendTo(Mutex<SocketAddr>);
+
+impl SendTo {
+    pub(crate) fn set(&self, portal: SocketAddr) {
+        *self.0.lock().expect("no test panics with it") = portal;
+    }
+}
+
+impl Redirect for SendTo {
+    fn elsewhere(&self, _portal: SocketAddr) -> Option<Elsewhere> {
+        let address = self.0.lock().expect("no test panics with it").to_string();
+        Some(Elsewhere { address, permanent: false })
+    }
+}
+
+/// The address of a group: a server that sends everybody to `portal`, or to where it is told later.
+pub(crate) fn door(portal: SocketAddr) -> (Server, Arc<SendTo>) {
+    let to = Arc::new(SendTo(Mutex::new(portal)));
+    let door = serve(Config { redirect: Some(to.clone()), port_group: 9, ..config(ram(1)) });
+    (door, to)
 }
 
 pub(crate) fn serve(config: Config) -> Server {
