@@ -75,20 +75,26 @@ impl Core {
             let at = |block: u64| (block - first) as usize * BLOCK_BYTES;
             data.slice(at(from)..at(to))
         };
-        if first < whole.0 {
-            tickets.push(self.change(volume, first, Change::Write(cut(first, whole.0))).await?);
-        }
-        if whole.1 < end {
-            tickets.push(self.change(volume, whole.1, Change::Write(cut(whole.1, end))).await?);
-        }
-        let mut at = whole.0;
-        while at < whole.1 {
-            let to = whole.1.min(at + CLUSTERS_MAX as u64 * per);
-            self.write_clusters(volume, at / per, cut(at, to), &mut tickets).await?;
-            at = to;
-        }
+        let parts = async {
+            if first < whole.0 {
+                tickets.push(self.change(volume, first, Change::Write(cut(first, whole.0))).await?);
+            }
+            if whole.1 < end {
+                tickets.push(self.change(volume, whole.1, Change::Write(cut(whole.1, end))).await?);
+            }
+            let mut at = whole.0;
+            while at < whole.1 {
+                let to = whole.1.min(at + CLUSTERS_MAX as u64 * per);
+                self.write_clusters(volume, at / per, cut(at, to), &mut tickets).await?;
+                at = to;
+            }
+            Ok(())
+        };
+        let done = parts.await;
+        // Also when some of it failed: what readers see of the rest from here on must stay.
         let answered = tickets.into_iter().map(|ticket| self.journal.answered(ticket, durable));
-        join_all(answered).await.into_iter().collect()
+        let answered: Result<(), BlockError> = join_all(answered).await.into_iter().collect();
+        done.and(answered)
     }
 
     /// All of it through the journal.

@@ -170,14 +170,15 @@ impl<S: Subject> Request<'_, S> {
 
     /// What the answer to a change says; `durable` if it was asked for.
     fn outcome(&self, answer: Result<(), BlockError>, durable: bool) -> Outcome {
+        let failed = if durable { Outcome::FailedDurable } else { Outcome::Failed };
         match answer {
             Ok(()) if durable => Outcome::DoneDurable,
             Ok(()) => Outcome::Done,
             Err(BlockError::NoSpace) => {
                 self.machine.out_of_space(&self.volume, "a write", 0);
-                Outcome::Failed
+                failed
             }
-            Err(_) if self.machine.is_overtaxed() => Outcome::Failed,
+            Err(_) if self.machine.is_overtaxed() => failed,
             Err(error) => self.fail(error),
         }
     }

@@ -124,8 +124,13 @@ impl Block {
         self.tidy();
     }
 
-    /// The write failed: it may have happened.
-    pub(crate) fn failed(&mut self, op: Op) {
+    /// The write failed at `time`: it may have happened. Unless it was to be `durable`, a loss of power
+    /// may bring back what it replaced.
+    pub(crate) fn failed(&mut self, op: Op, time: u64, durable: bool) {
+        if !durable {
+            let had_not = self.possible.iter().filter(|possible| !possible.happened.contains(&op));
+            self.past.extend(had_not.map(|possible| (possible.clone(), time)));
+        }
         self.close(op);
         self.forget(op);
         self.tidy();
@@ -173,8 +178,9 @@ impl Block {
 
     /// The process is gone: open writes have happened or never will.
     pub(crate) fn process_ended(&mut self) {
+        // What was seen is kept by whoever served it: only a loss of power takes it along.
         for (op, _) in self.open.clone() {
-            self.failed(op);
+            self.failed(op, 0, true);
         }
     }
 
@@ -294,13 +300,29 @@ mod tests {
     fn a_failed_write_is_a_doubt_and_a_refused_one_is_none() {
         let mut block = Block::default();
         block.begin(1, whole(1));
-        block.failed(1);
+        block.failed(1, 1, true);
         assert_eq!(contents(&block), [ZERO, all(1)].into());
         block.begin(2, whole(2));
         block.refused(2);
         assert_eq!(contents(&block), [ZERO, all(1)].into());
         assert!(block.observe(all(1)));
         assert_eq!(block.sure(), Some(all(1)));
+        block.power_cut();
+        assert_eq!(block.sure(), Some(all(1)), "it was durable");
+    }
+
+    #[test]
+    fn what_a_failed_write_that_was_seen_replaced_may_come_back_until_a_flush() {
+        let mut block = Block::default();
+        block.begin(1, whole(1));
+        block.failed(1, 1, false);
+        assert!(block.observe(all(1)));
+        let mut flushed = block.clone();
+        flushed.flushed(1);
+        flushed.power_cut();
+        assert_eq!(flushed.sure(), Some(all(1)));
+        block.power_cut();
+        assert_eq!(contents(&block), [ZERO, all(1)].into());
     }
 
     #[test]

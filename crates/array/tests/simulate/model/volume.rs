@@ -99,8 +99,10 @@ pub(crate) enum Outcome {
     Done,
     /// Nothing can undo it.
     DoneDurable,
-    /// With an error: it may have happened.
+    /// With an error: it may have happened, and a loss of power may undo that.
     Failed,
+    /// With an error: it may have happened, and if it was seen nothing can undo it.
+    FailedDurable,
     /// It cannot have happened.
     Refused,
 }
@@ -145,7 +147,8 @@ impl Contents {
                 Outcome::Done | Outcome::DoneDurable => {
                     block.answered(change.op, self.time, durable);
                 }
-                Outcome::Failed => block.failed(change.op),
+                Outcome::Failed => block.failed(change.op, self.time, false),
+                Outcome::FailedDurable => block.failed(change.op, self.time, true),
                 Outcome::Refused => block.refused(change.op),
             }
         }
