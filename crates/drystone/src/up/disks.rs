@@ -108,11 +108,17 @@ pub(crate) fn open(disk: &MemberDisk) -> anyhow::Result<Result<Arc<dyn BlockDevi
     match disk.open() {
         Ok(device) => Ok(Ok(device)),
         Err(error) => match error.downcast_ref() {
-            Some(OpenError::InUse { path }) => bail!(
-                "'{}' is in use by {}: stop that first, or leave the disk out",
-                path.display(),
-                lock::somebody(lock::holder(path))
-            ),
+            Some(OpenError::InUse { path }) => match lock::holder(path) {
+                Some(pid) if pid == std::process::id() => bail!(
+                    "'{}' is open in this drystone already, under another name: leave it out",
+                    path.display()
+                ),
+                holder => bail!(
+                    "'{}' is in use by {}: stop that first, or leave the disk out",
+                    path.display(),
+                    lock::somebody(holder)
+                ),
+            },
             Some(OpenError::Missing { path }) => {
                 Ok(Err(format!("there is no '{}'", path.display())))
             }
@@ -168,4 +174,34 @@ pub(crate) fn open_all(disks: &[MemberDisk]) -> anyhow::Result<Vec<Member>> {
         },
     };
     disks.iter().map(open).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn another_name_of_a_disk_that_is_open_here_is_not_called_another_drystone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        let disk = MemberDisk::file(&path, 8 << 20);
+        let held = disk.open().unwrap();
+        for name in ["hard", "soft"] {
+            let link = dir.path().join(name);
+            match name {
+                "hard" => fs::hard_link(&path, &link).unwrap(),
+                _ => std::os::unix::fs::symlink(&path, &link).unwrap(),
+            }
+            let again = MemberDisk::file(&link, 8 << 20);
+            let refusal = open(&again).unwrap_err().to_string();
+            let wanted = format!(
+                "'{}' is open in this drystone already, under another name: leave it out",
+                link.display()
+            );
+            assert_eq!(refusal, wanted);
+        }
+        drop(held);
+        assert!(open(&disk).unwrap().is_ok(), "nobody has it");
+    }
 }
