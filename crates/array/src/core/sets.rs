@@ -115,17 +115,18 @@ impl Core {
     /// Some copy of this page was not it.
     async fn rewrite_page(&self, set: &Arc<Set>, wanted: PageRef, page: Page) {
         let (slot, block) = wanted.addr.slot();
-        tracing::warn!(
-            "metadata page {} of set {} is written again",
-            wanted.addr.index(),
-            set.id().0
-        );
         // Not if it may be another page by now. A page that is freed from here on is not used
         // again as long as somebody reads.
         let _readers = {
-            let state = self.lock();
+            let state = &mut *self.lock();
             if !state.space.is_page_used(wanted.addr) {
                 return;
+            }
+            // At the first, and at each power of ten: a disk may have many.
+            state.rewritten_pages += 1;
+            let count = state.rewritten_pages;
+            if 10_u64.pow(count.ilog10()) == count {
+                tracing::warn!("damaged pages of metadata are written again, {count} so far");
             }
             Arc::clone(&state.readers)
         };

@@ -176,6 +176,8 @@ pub(crate) struct State {
     /// What a checkpoint that did not end has left in place, and the maps do not know: checksums
     /// by set, stripe and column.
     pub(crate) redone: BTreeMap<(SetId, u32, usize), Redone>,
+    /// Copies of pages that were wrong, since the array was opened.
+    pub(crate) rewritten_pages: u64,
     /// Blocks to be rewritten from redundancy.
     pub(crate) heals: HealQueue,
     /// Something in the journal has waited for long enough.
@@ -236,6 +238,7 @@ impl State {
             vacated: Vec::new(),
             next_wave: 0,
             redone: BTreeMap::new(),
+            rewritten_pages: 0,
             heals: HealQueue::default(),
             is_aged: false,
             wants_checkpoint: false,

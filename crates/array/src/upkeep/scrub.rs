@@ -24,6 +24,8 @@ const STRIPES_IN_FLIGHT: usize = 8;
 const STRIPES_PER_STEP: usize = 64;
 /// A report of a broken array must not fill the memory.
 const PROBLEMS_MAX: usize = 1000;
+/// How many problems the log gets one by one: the loss of a disk's worth of blocks is one event.
+const LOGGED_MAX: usize = 10;
 
 /// What a scrub or check found so far.
 #[derive(Debug, Default)]
@@ -31,13 +33,27 @@ pub(crate) struct Findings {
     pub(crate) report: CheckReport,
     places: BTreeSet<Place>,
     pages: BTreeSet<u64>,
+    /// Problems, those that are neither logged nor reported included.
+    found: usize,
 }
 
 impl Findings {
     fn problem(&mut self, text: String) {
-        if self.report.problems.len() < PROBLEMS_MAX {
+        self.found += 1;
+        if self.found <= LOGGED_MAX {
             tracing::error!("{text}");
+        }
+        if self.report.problems.len() < PROBLEMS_MAX {
             self.report.problems.push(text);
+        }
+    }
+
+    /// Says what was not logged one by one.
+    fn conclude(&self) {
+        if let Some(more @ 1..) = self.found.checked_sub(LOGGED_MAX) {
+            tracing::error!(
+                "the scrub found {more} more problems, which are not logged one by one"
+            );
         }
     }
 }
@@ -160,6 +176,7 @@ impl Core {
             }
         }
         self.scrub_sets(&group, findings, &job).await?;
+        findings.conclude();
         let now = self.env.unix_seconds();
         self.request(move |tables, _| {
             tables.scrubbed_unix_seconds = now;
