@@ -10,13 +10,20 @@ EarlyPromotion --lib        raid::set::tests::what_a_replacement_misses_while_it
 ForgetLacking  --lib        raid::set::tests::a_replacement_takes_over_when_it_lacks_nothing
 EarlyLeave     --lib        raid::locks::tests::a_chunk_that_was_left_is_in_use
 ForgetReaders  --lib        engine::commit::tests::what_somebody_reads_is_kept
+EarlyParity    --lib        raid::tests::power::a_parity_that_is_made_anew
 BlindReuse     --lib        raid::tests::updates::rot_in_a_freed_column
 OldProof       --test=array reader::a_scrub
 DropRedo       --test=array reader::what_two_disks
 DropRedo       --test=array crashes::what_a_disk_that_is_not_there
 DropRedo       --test=array crashes::a_disk_that_fails_while_a_checkpoint
 BlindReuse     --lib        raid::tests::upkeep::a_parity_that_rotted_does_not_follow_to_a_disk
+ForgetWritten  --test=array crashes::what_a_disk_that_is_not_there
+ForgetWritten  --test=array crashes::a_disk_that_fails_while_a_checkpoint
+ForgetRedone   --test=array crashes::what_a_start_has_done_again
+EarlyChunks    --test=array crashes::chunks_of_a_set
 KeepRedone     --test=array crashes::what_a_checkpoint_without_its_record_put_where_others
+ForgetHalf     --lib        raid::tests::gone::what_a_disk_missed_in_the_middle
+ForgetHalf     --test=array beyond::beside_a_disk_that_is_gone
 TrimKept       --test=array kept::an_array_whose_journal_a_lost_volume_fills
 ForgetChanged  --test=array crashes::what_a_checkpoint_without_its_record_put_in_place_is_known_beside
 '

@@ -3,10 +3,23 @@
 //! They exist only with the feature `mutants`, which no product is built with; without it
 //! [`is`] is the constant `false` and the code behind it is gone.
 
-/// A mechanism to leave out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(feature = "mutants"), allow(dead_code))]
-pub enum Mutant {
+macro_rules! mutants {
+    ($($(#[$doc:meta])+ $name:ident,)+) => {
+        /// A mechanism to leave out.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(not(feature = "mutants"), allow(dead_code))]
+        pub enum Mutant {
+            $($(#[$doc])+ $name,)+
+        }
+
+        #[cfg(feature = "mutants")]
+        impl Mutant {
+            const ALL: &[Self] = &[$(Self::$name),+];
+        }
+    };
+}
+
+mutants! {
     /// Change stripes with live data without a redo record.
     NoRedo,
     /// Do not raise the label's generation when a disk fails.
@@ -43,6 +56,8 @@ pub enum Mutant {
     BlindRebuild,
     /// Use a freed column of a parity stripe again without proving its parity first.
     BlindReuse,
+    /// Make a parity anew in a scrub before what was mended beside it is durable.
+    EarlyParity,
     /// Go on with a checkpoint whose flush failed on more disks than a level survives.
     BlindFlush,
     /// Forget, when a journal is replayed, that a disk that is away missed a parity update.
@@ -51,6 +66,8 @@ pub enum Mutant {
     ForgetChanged,
     /// Do not note in the journal what the redo of a wave has put in place.
     ForgetRedone,
+    /// Forget what disks that went out in the middle of an update are to get of it.
+    ForgetHalf,
     /// Open although what a checkpoint had half done is lost with disks that are away.
     DropRedo,
     /// Remember what a checkpoint that did not end has put in a stripe that is written as new.
@@ -67,41 +84,6 @@ pub enum Mutant {
     ForgetLacking,
     /// Trim the journal of what it has of a volume that could not be destaged.
     TrimKept,
-}
-
-#[cfg(feature = "mutants")]
-impl Mutant {
-    const ALL: [Self; 29] = [
-        Self::NoRedo,
-        Self::NoGeneration,
-        Self::EarlyChunks,
-        Self::EarlyFree,
-        Self::NoVerify,
-        Self::EarlyAck,
-        Self::NoFlush,
-        Self::EarlyMap,
-        Self::NoJournalFlush,
-        Self::EarlyVolatileAck,
-        Self::NoCopyOnWrite,
-        Self::NoStaleBits,
-        Self::LateCredit,
-        Self::NoSequence,
-        Self::EarlyTrim,
-        Self::OldProof,
-        Self::BlindRebuild,
-        Self::BlindReuse,
-        Self::BlindFlush,
-        Self::ForgetWritten,
-        Self::ForgetChanged,
-        Self::ForgetRedone,
-        Self::KeepRedone,
-        Self::EarlyPromotion,
-        Self::EarlyLeave,
-        Self::ForgetReaders,
-        Self::ForgetPlaced,
-        Self::ForgetLacking,
-        Self::TrimKept,
-    ];
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

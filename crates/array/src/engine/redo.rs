@@ -1,5 +1,6 @@
 //! Changes of parity stripes that hold live data: in waves, each written to the redo area first.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -129,11 +130,7 @@ impl Core {
         self.touch_stripes(updates.iter().map(stripe_of));
         let apply = |index: usize| {
             let (update, sound) = (&updates[index], &sound[index]);
-            async move {
-                let set = self.sets.get(update.set);
-                let flags = WriteFlags::VOLATILE;
-                until_done(|| self.raid.apply(&set, update, flags, sound), self).await
-            }
+            async move { self.apply_to_end(update, sound).await }
         };
         let mut done = join_all((0..updates.len()).map(apply)).await;
         let deadline = self.env.now() + GRACE;
@@ -142,6 +139,7 @@ impl Core {
                 // One that took it is out since, and may have lost it.
                 if done[index].is_ok() && was_readable[index] && !is_readable(update) {
                     done[index] = Err(WriteError::Half);
+                    self.raid.keep_half(update, &sound[index]);
                 }
             }
             let is_left = |index: &usize| was_readable[*index] && done[*index].is_err();
@@ -149,6 +147,12 @@ impl Core {
             let mut sets = left.iter().map(|index| updates[*index].set);
             let is_over = self.env.now() >= deadline || mutants::is(Mutant::DropRedo);
             if is_over || !sets.any(|set| self.may_come_soon(set)) {
+                for index in left.into_iter().filter(|index| done[*index] == Err(WriteError::Lost))
+                {
+                    let written = self.sets.get(updates[index].set).written(updates[index].stripe);
+                    let nothing = Update { written, puts: Vec::new(), ..updates[index].clone() };
+                    self.raid.keep_half(&nothing, &sound[index]);
+                }
                 return done;
             }
             self.checkpoint_beat.tick();
@@ -165,6 +169,26 @@ impl Core {
 }
 
 impl Core {
+    /// Does an update, however often it has to be begun. One that was begun and cannot be ended is half
+    /// done.
+    async fn apply_to_end(&self, update: &Update, sound: &[Seat]) -> Result<(), WriteError> {
+        let set = self.sets.get(update.set);
+        let is_begun = Cell::new(false);
+        let apply = || async {
+            let done = self.raid.apply(&set, update, WriteFlags::VOLATILE, sound).await;
+            is_begun.set(is_begun.get() || matches!(done, Err(WriteError::Later(_))));
+            done
+        };
+        match until_done(apply, self).await {
+            Err(WriteError::Lost) if is_begun.get() => {
+                set.set_written(update.stripe, update.written);
+                self.raid.keep_half(update, sound);
+                Err(WriteError::Half)
+            }
+            done => done,
+        }
+    }
+
     /// Works out a change of a stripe; `None` when its data and parity disagree.
     async fn plan_update(
         &self,

@@ -389,7 +389,7 @@ impl Raid {
         self.flush_disks(disks).await;
     }
 
-    async fn flush_disks(&self, disks: Vec<Arc<Disk>>) {
+    pub(super) async fn flush_disks(&self, disks: Vec<Arc<Disk>>) {
         let flush = |disk: &Arc<Disk>| {
             let disk = Arc::clone(disk);
             Box::pin(async move {

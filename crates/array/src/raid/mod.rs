@@ -18,6 +18,7 @@
 
 mod disks;
 mod geometry;
+mod half;
 mod heal;
 mod io;
 mod locks;
@@ -114,6 +115,7 @@ pub enum WriteError {
 pub struct Raid {
     disks: Disks,
     locks: locks::StripeLocks,
+    half: half::HalfDone,
     failed: Arc<dyn DiskFailed>,
 }
 
@@ -122,7 +124,12 @@ impl Raid {
     /// disk.
     #[must_use]
     pub fn new(failed: Arc<dyn DiskFailed>) -> Self {
-        Self { disks: Disks::default(), locks: locks::StripeLocks::default(), failed }
+        Self {
+            disks: Disks::default(),
+            locks: locks::StripeLocks::default(),
+            half: half::HalfDone::default(),
+            failed,
+        }
     }
 
     /// Stripes that somebody holds and others wait for, each with a number of that holding.

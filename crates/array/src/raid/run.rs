@@ -42,7 +42,8 @@ impl Raid {
         for stripe in stripes.clone() {
             guards.push(self.locks.lock(set, stripe).await);
         }
-        if !stripes.clone().all(is_current) {
+        let is_half = |stripe| self.has_half(set.id(), stripe);
+        if !stripes.clone().all(is_current) || stripes.clone().any(is_half) {
             return false;
         }
         let Some((member, seat)) = self.common_target(set, &stripes) else { return false };

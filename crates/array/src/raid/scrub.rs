@@ -1,8 +1,11 @@
 //! Reading everything of a stripe and repairing what is wrong.
 
+use std::sync::Arc;
+
 use block::BlockError;
 use ring::Buf;
 
+use crate::mutants::{Mutant, is};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, block_checksum};
 
 use super::read::{Wanted, lost_block};
@@ -87,6 +90,8 @@ impl Raid {
         if !self.is_readable(set, stripe) {
             return Err(ReadError::Lost);
         }
+        // Whoever lacks something of it has it from the others now.
+        self.forget_half(set.id(), stripe);
         let mut found = Scrubbed::default();
         let scrubbed = if set.shape().parity() == 0 {
             self.scrub_copies(set, stripe, known.crcs, &mut found).await
@@ -151,6 +156,7 @@ impl Raid {
         let checked = live.filter(|(column, row)| crcs(*column, *row).is_some());
         found.verified += checked.filter(|(column, row)| is_live(*column, *row)).count() as u32;
         let rejected = rows.reject_wrong(crcs);
+        let mut proving = Vec::new();
         for row in ROWS {
             let Some(data) = rows.complete(row, crcs) else {
                 let is_gone = |column: &usize| rows.block(*column, row).is_none();
@@ -160,7 +166,9 @@ impl Raid {
             // A block that was computed without a checksum to prove it proves nothing itself.
             let is_proved =
                 |column| rows.block(column, row).is_some() || crcs(column, row).is_some();
-            let proves_parity = (0..columns).all(is_proved);
+            if (0..columns).all(is_proved) {
+                proving.push(row);
+            }
             for (column, block) in data.iter().enumerate() {
                 if rows.block(column, row).is_none() && rows.strips[column].is_some() {
                     if rejected.contains(&(column, row)) {
@@ -170,12 +178,27 @@ impl Raid {
                     found.count(self.mend(set, &rows, (column, row), block).await?);
                 }
             }
-            if proves_parity {
-                let data: Vec<&[u8]> = data.iter().map(AsRef::as_ref).collect();
-                self.scrub_parity_row(set, row, known, (&rows, &data), found).await?;
-            }
+        }
+        let mut is_durable = false;
+        for row in proving {
+            let data = rows.complete(row, crcs).expect("it was complete before");
+            let data: Vec<&[u8]> = data.iter().map(AsRef::as_ref).collect();
+            self.scrub_parity_row(set, row, known, (&rows, &data), (&mut is_durable, found))
+                .await?;
         }
         Ok(())
+    }
+
+    /// Whether the data columns are durable that a parity is to cover anew. Until then the old parities
+    /// may be all that gives a block which was mended a moment ago.
+    async fn make_durable(&self, rows: &Rows) -> bool {
+        if is(Mutant::EarlyParity) {
+            return true;
+        }
+        let columns = rows.copies[..rows.shape.columns()].iter().flatten();
+        let disks: Vec<_> = columns.map(|copy| Arc::clone(&copy.disk)).collect();
+        self.flush_disks(disks.clone()).await;
+        disks.iter().all(|disk| self.is_in_use(disk))
     }
 
     /// Compares the parity of a row with data that is right, where it is known what it must be.
@@ -185,7 +208,7 @@ impl Raid {
         row: usize,
         known: Contents<'_>,
         (rows, data): (&Rows, &[&[u8]]),
-        found: &mut Scrubbed,
+        (is_durable, found): (&mut bool, &mut Scrubbed),
     ) -> Result<(), WriteError> {
         let (columns, strips) = (set.shape().columns(), set.shape().strips());
         let is_covered = |column: &usize| rows.written >> *column & 1 == 1;
@@ -211,6 +234,13 @@ impl Raid {
             }
             if rows.strips[strip].is_some() {
                 found.bad += 1;
+                if !is_all_known && !*is_durable {
+                    *is_durable = self.make_durable(rows).await;
+                }
+                if !is_all_known && !*is_durable {
+                    found.count(false);
+                    continue;
+                }
                 found.count(self.mend(set, rows, (strip, row), right).await?);
             }
         }

@@ -17,7 +17,7 @@ use super::geometry::Shape;
 use super::record::Seat;
 use super::rows::{Crcs, Rows, compute, mask_of, rows_of};
 use super::set::Set;
-use super::write::{Put, coverage_of, still_now};
+use super::write::{Coverage, Put, coverage_of, still_now};
 use super::{Raid, ReadError, WriteError};
 use crate::mutants::{Mutant, is};
 
@@ -140,7 +140,8 @@ impl Raid {
     }
 
     /// Does an update, for the first time or again. Members that were `sound` before the first time, and
-    /// have gone and come back since, are so again when they have taken their part.
+    /// have gone and come back since, are so again when they have taken their part. If too many go out in
+    /// the middle they get it when they are [brought up to date](Self::refresh_stripe).
     ///
     /// # Errors
     /// Those of every write.
@@ -154,16 +155,7 @@ impl Raid {
         assert!(update.set == set.id(), "the update is for this set");
         let (stripe, puts) = (update.stripe, &update.puts);
         let _guard = self.locks.lock(set, stripe).await;
-        let mut coverage = coverage_of(puts);
-        for (strip, seat) in
-            set.stale_holders(stripe).into_iter().filter(|(_, s)| sound.contains(s))
-        {
-            match (coverage[strip], self.disks().get(seat.disk).filter(|disk| disk.is_writable())) {
-                (_, None) => {}
-                (0, Some(disk)) => self.credit(set, stripe, &disk),
-                (_, Some(_)) => coverage[strip] = u16::MAX,
-            }
-        }
+        let coverage = self.sound_coverage(set, stripe, puts, sound);
         if !self.survives(set, stripe, update.written, &coverage) {
             return Err(WriteError::Lost);
         }
@@ -172,10 +164,33 @@ impl Raid {
         if let Some(disk) = unproved {
             set.mark_stale(stripe, disk);
         }
-        if matches!(done, Ok(()) | Err(WriteError::Half)) {
-            set.set_written(stripe, update.written);
+        match done {
+            Ok(()) => self.forget_half(set.id(), stripe),
+            Err(WriteError::Half) => self.keep_half(update, sound),
+            Err(_) => return done,
         }
+        set.set_written(stripe, update.written);
         done
+    }
+
+    /// What `puts` give: to whoever was `sound` before they were first tried, and is in, all that it lacks.
+    pub(super) fn sound_coverage(
+        &self,
+        set: &Set,
+        stripe: u32,
+        puts: &[Put],
+        sound: &[Seat],
+    ) -> Coverage {
+        let mut coverage = coverage_of(puts);
+        let stale = set.stale_holders(stripe).into_iter();
+        for (strip, seat) in stale.filter(|(_, seat)| sound.contains(seat)) {
+            match (coverage[strip], self.disks().get(seat.disk).filter(|disk| disk.is_writable())) {
+                (_, None) => {}
+                (0, Some(disk)) => self.credit(set, stripe, &disk),
+                (_, Some(_)) => coverage[strip] = u16::MAX,
+            }
+        }
+        coverage
     }
 
     /// The disk of a replacement that lacks a parity which its member still has. An update that was planned

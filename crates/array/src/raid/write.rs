@@ -81,6 +81,7 @@ impl Raid {
             }));
         }
         let _guard = self.locks.lock(set, stripe).await;
+        self.forget_half(set.id(), stripe);
         set.set_written(stripe, 0);
         self.put(set, stripe, written, &puts, flags).await?;
         set.set_written(stripe, written);

@@ -222,6 +222,7 @@ impl Core {
             }
         };
         if is_dead {
+            self.raid.forget_half(set.id(), stripe);
             set.forget(stripe);
         }
         is_dead

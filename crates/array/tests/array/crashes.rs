@@ -158,7 +158,6 @@ fn what_a_disk_missed_of_a_checkpoint_without_its_record_it_is_given() {
     });
 }
 
-/// A volume goes, and `checkpoints` later its RAID set; another volume grows meanwhile.
 /// A disk was out, and when it is back another one is not there.
 #[test]
 fn what_a_disk_that_is_not_there_is_to_take_of_a_checkpoint_without_its_record_is_not_forgotten() {
@@ -216,6 +215,16 @@ fn a_disk_that_fails_while_a_checkpoint_without_its_record_is_done_again_gets_it
     });
 }
 
+/// Lets the record that is held go and holds the next one.
+async fn let_a_record_go(shelf: &Shelf, array: &Array) {
+    shelf.0.iter().for_each(|disk| disk.heal());
+    hold_records(shelf);
+    shelf.0.iter().for_each(|disk| disk.release());
+    until(array, "the record to be written", |_| held(shelf) == 0).await;
+    checkpoint_but_its_record(shelf, array).await;
+}
+
+/// A volume goes, and `checkpoints` later its RAID set; another volume grows meanwhile.
 async fn give_up_a_set(checkpoints: usize) {
     let shelf = Shelf::new(2, 32);
     let array = shelf.create(Level::Raid1).await;
@@ -228,11 +237,14 @@ async fn give_up_a_set(checkpoints: usize) {
     array.checkpoint().await.expect("it works");
     array.set_volume_online("gone", false).await.expect("it works");
     array.delete_volume("gone").await.expect("it works");
-    array.purge_volume("gone").await.expect("it works");
+    // Each checkpoint from here on is seen.
+    hold_records(&shelf);
+    let purging = array.clone();
+    ring::spawn(async move { drop(purging.purge_volume("gone").await) });
+    until(&array, "the record", |_| shelf.0.iter().any(|disk| disk.held() > 0)).await;
     for _ in 0..checkpoints {
-        array.checkpoint().await.expect("it works");
+        let_a_record_go(&shelf, &array).await;
     }
-    checkpoint_but_its_record(&shelf, &array).await;
     let volume = array.device("other").expect("it works");
     write(&volume, 0, &bytes(1 << 20, 2)).await;
     drop((volume, array));
@@ -249,6 +261,104 @@ fn chunks_of_a_set_that_was_given_up_are_not_used_before_a_record_says_so() {
         // Until the record without the set is durable its chunks are the old record's.
         for checkpoints in 0..6 {
             give_up_a_set(checkpoints).await;
+        }
+    });
+}
+
+/// Where the redo area lies on the disks of an array: both halves were in use.
+async fn redo_area(shelf: &Shelf) -> std::ops::Range<u64> {
+    let disk = Arc::clone(&shelf.0[0]) as Arc<dyn BlockDevice>;
+    let head = read(&disk, 0, 7 * MIB).await;
+    let waves = head.chunks(BLOCK_BYTES).enumerate().filter(|(_, b)| b.starts_with(b"DRYSREDO"));
+    let at: Vec<u64> = waves.map(|(index, _)| (index * BLOCK_BYTES) as u64).collect();
+    assert_eq!(at.len(), 2, "a wave in each half");
+    at[0]..at[0] + 2 * (at[1] - at[0])
+}
+
+fn held(shelf: &Shelf) -> usize {
+    shelf.0.iter().map(|disk| disk.held()).sum()
+}
+
+/// Waits until more operations are held than `before`.
+async fn more_held(shelf: &Shelf, before: usize) {
+    for _ in 0..2000 {
+        if held(shelf) > before {
+            return;
+        }
+        ring::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("nothing is held");
+}
+
+/// A crash before a checkpoint has noted what it put in place, a start that does it again, and a crash in
+/// the middle of its first wave, which is written over the one that was done.
+async fn done_again_and_written_over() -> Shelf {
+    let shelf = Shelf::new(5, 32);
+    let array = shelf.create(Level::Raid5).await;
+    array.create_volume(spec("v", 8)).await.expect("it works");
+    let volume = array.device("v").expect("it works");
+    for cluster in 0..CLUSTERS {
+        write(&volume, cluster * CLUSTER, &old(cluster)).await;
+    }
+    for _ in 0..2 {
+        array.checkpoint().await.expect("it works");
+        write(&volume, 0, &old(0)[..CHANGED]).await;
+    }
+    array.checkpoint().await.expect("it works");
+    let redo = redo_area(&shelf).await;
+    for cluster in (0..CLUSTERS).step_by(COLUMNS as usize).take(4) {
+        write(&volume, cluster * CLUSTER, &new(cluster)).await;
+    }
+    let hold = |bytes: std::ops::Range<u64>| {
+        let rule = || Rule::always(Operation::Write, Fault::Hang).at(bytes.clone());
+        shelf.0.iter().for_each(|disk| disk.inject(rule()));
+    };
+    hold(redo.clone());
+    let asking = array.clone();
+    ring::spawn(async move { drop(asking.checkpoint().await) });
+    more_held(&shelf, 0).await;
+    // The wave goes to its place, and the journal gets no word of it.
+    shelf.0.iter().for_each(|disk| disk.heal());
+    hold(redo.end..7 * MIB as u64);
+    shelf.0.iter().for_each(|disk| disk.release());
+    until(&array, "the wave", |_| held(&shelf) == 0).await;
+    more_held(&shelf, 0).await;
+    drop((volume, array));
+    shelf.0.iter().for_each(|disk| disk.heal());
+    hold(redo.clone());
+    let (members, before) = (shelf.members(), held(&shelf));
+    ring::spawn(async move {
+        drop(Array::open(Arc::new(RingEnv), members, OpenOptions::default()).await);
+    });
+    more_held(&shelf, before).await;
+    shelf.0.iter().for_each(|disk| disk.heal());
+    let zeroes = vec![0; (redo.end - redo.start) as usize];
+    for disk in &shelf.0 {
+        disk.write(redo.start, data(&zeroes), WriteFlags::DURABLE).await.expect("it works");
+    }
+    shelf
+}
+
+#[test]
+fn what_a_start_has_done_again_is_known_when_its_own_waves_are_written_over_that() {
+    run(async {
+        for away in 0..5 {
+            let shelf = done_again_and_written_over().await;
+            let mut members = shelf.members();
+            members.remove(away);
+            let opened = Array::open(Arc::new(RingEnv), members, OpenOptions::default()).await;
+            let array = opened.expect("one may be away");
+            array.checkpoint().await.expect("it works");
+            nothing_was_wrong(&array);
+            let volume = array.device("v").expect("it works");
+            for cluster in 0..CLUSTERS {
+                let found = read(&volume, cluster * CLUSTER, CLUSTER as usize).await;
+                let mut wanted = old(cluster);
+                if cluster.is_multiple_of(COLUMNS) && cluster < 4 * COLUMNS {
+                    wanted[..CHANGED].copy_from_slice(&new(cluster));
+                }
+                assert!(found == wanted, "cluster {cluster} without {away}");
+            }
         }
     });
 }

@@ -1,5 +1,6 @@
 //! A disk in memory that dies, loses power, refuses sectors and flips bits.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -96,6 +97,8 @@ struct State {
     /// Reads that fail before the disk thinks better of it.
     busy: AtomicU64,
     reads: AtomicU64,
+    /// What blocks held at the last flush that were written since.
+    unflushed: Mutex<BTreeMap<u64, Vec<u8>>>,
 }
 
 #[derive(Debug, Clone)]
@@ -114,6 +117,7 @@ impl TestDisk {
             refused: Mutex::default(),
             busy: AtomicU64::new(0),
             reads: AtomicU64::new(0),
+            unflushed: Mutex::default(),
         }))
     }
 
@@ -146,6 +150,14 @@ impl TestDisk {
         let mut bytes = self.held(start);
         bytes[(at - start) as usize] ^= 1;
         self.0.ram.write_now(start, &bytes, WriteFlags::VOLATILE).unwrap().unwrap();
+    }
+
+    /// Its power fails: of what was not flushed the first `bytes` of each block are left.
+    pub(super) fn lose_power(&self, bytes: usize) {
+        for (at, mut before) in std::mem::take(&mut *self.0.unflushed.lock().unwrap()) {
+            before[..bytes].copy_from_slice(&self.held(at)[..bytes]);
+            self.0.ram.write_now(at, &before, WriteFlags::VOLATILE).unwrap().unwrap();
+        }
     }
 
     /// The block at `at`, as it is.
@@ -192,6 +204,10 @@ impl TestDisk {
         };
         let end = at + data.len() as u64;
         self.0.refused.lock().unwrap().retain(|bytes| bytes.end <= at || end <= bytes.start);
+        let mut unflushed = self.0.unflushed.lock().unwrap();
+        for block in (at..end).step_by(4096) {
+            unflushed.entry(block).or_insert_with(|| self.held(block));
+        }
         self.0.ram.write(at, data, WriteFlags::VOLATILE).into_ready().unwrap()?;
         if matches!(fate, Fate::Torn) { Err(ERROR) } else { Ok(()) }
     }
@@ -232,7 +248,13 @@ impl BlockDevice for TestDisk {
 
     fn flush(&self) -> IoFuture<()> {
         let is_dead = self.0.is_dead.load(Ordering::SeqCst);
-        self.run(move |_| if is_dead { Err(BlockError::LostWrites) } else { Ok(()) })
+        self.run(move |disk| {
+            if is_dead {
+                return Err(BlockError::LostWrites);
+            }
+            disk.0.unflushed.lock().unwrap().clear();
+            Ok(())
+        })
     }
 
     fn unmap(&self, _: u64, _: u64) -> IoFuture<()> {

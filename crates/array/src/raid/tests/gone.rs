@@ -235,3 +235,74 @@ fn a_member_that_takes_all_of_an_update_at_last_lacks_nothing_if_it_lacked_nothi
         }
     });
 }
+
+/// One disk is dead, and another one refuses its part of an update, for as long as it takes: a column's,
+/// or the parity's. It gets it when it is back, or nobody ever reads the column of the dead one.
+#[test]
+fn what_a_disk_missed_in_the_middle_of_an_update_waits_for_it() {
+    on_a_core(async {
+        for refusing in [0, 2] {
+            let rig = Rig::new(Some(Level::Raid5), 3);
+            rig.fill(1, &[0, 1], 10).await;
+            let all = rig.known(1, 10);
+            let (dead, refuses) = (rig.place(1, 1, 0).0, rig.place(1, refusing, 0).0);
+            rig.raid.disks().remove(DiskId(dead as u16));
+            let changes = [change(0, 4, &[4711])];
+            let update = rig.raid.plan_update(&rig.set, 1, &changes, &all).await.unwrap();
+            let sound = rig.set.sound_seats(1);
+            rig.lose(&[refuses]);
+            let done = rig.raid.apply(&rig.set, &update, FLAGS, &sound).await;
+            assert_eq!(done, Err(WriteError::Half));
+            let proof = Proof { crcs: &all, is_sure: true, ..Proof::NOTHING };
+            rig.disks[refuses].revive();
+            let waits = rig.raid.refresh_stripe(&rig.set, 1, proof).await;
+            assert_eq!(waits, Err(ReadError::Lost), "it is not in yet");
+            rig.bring_back(refuses);
+            let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+            assert_eq!((done.left, done.unproved), (0, vec![]));
+            let slot = rig.set.shape().slot(1, 0);
+            assert!(rig.read(slot, 4, &[4711]).await.is_ok(), "the new contents");
+            rig.expect(1, 1, &cluster(11)).await;
+            // It is not done once more over what comes later.
+            let new = crcs(slot, 4, &[4711])[0];
+            let known = |column: usize, row: usize| {
+                if (column, row) == (0, 4) { Some(new) } else { all(column, row) }
+            };
+            let changes = [change(0, 4, &[4712])];
+            let update = rig.raid.plan_update(&rig.set, 1, &changes, &known).await.unwrap();
+            rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
+            rig.set.mark_stale(1, DiskId(refuses as u16));
+            drop(rig.raid.refresh_stripe(&rig.set, 1, Proof::NOTHING).await);
+            rig.set.clear_stale(1, DiskId(refuses as u16));
+            assert!(rig.read(slot, 4, &[4712]).await.is_ok());
+        }
+    });
+}
+
+/// An update was not begun, because one disk was dead and another one went out beside it: that one counts
+/// as having lost what it took, and it took nothing.
+#[test]
+fn a_disk_that_went_out_before_an_update_began_lacks_nothing_when_it_is_back() {
+    on_a_core(async {
+        let rig = Rig::new(Some(Level::Raid5), 3);
+        rig.fill(1, &[0, 1], 10).await;
+        let all = rig.known(1, 10);
+        let (dead, out) = (rig.place(1, 1, 0).0, rig.place(1, 0, 0).0);
+        rig.raid.disks().remove(DiskId(dead as u16));
+        let changes = [change(0, 4, &[4711])];
+        let update = rig.raid.plan_update(&rig.set, 1, &changes, &all).await.unwrap();
+        let sound = rig.set.sound_seats(1);
+        rig.raid.disks().remove(DiskId(out as u16));
+        rig.set.mark_stale(1, DiskId(out as u16));
+        assert_eq!(rig.raid.apply(&rig.set, &update, FLAGS, &sound).await, Err(WriteError::Lost));
+        rig.raid.keep_half(&Update { puts: Vec::new(), ..update }, &sound);
+        let proof = Proof { crcs: &all, is_sure: true, ..Proof::NOTHING };
+        let waits = rig.raid.refresh_stripe(&rig.set, 1, proof).await;
+        assert_eq!(waits, Err(ReadError::Lost), "it is not in yet");
+        rig.bring_back(out);
+        let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+        assert_eq!((done.left, done.unproved), (0, vec![]));
+        rig.expect(1, 0, &cluster(10)).await;
+        rig.expect(1, 1, &cluster(11)).await;
+    });
+}

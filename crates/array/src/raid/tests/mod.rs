@@ -3,6 +3,7 @@
 mod disk;
 mod gone;
 mod model;
+mod power;
 mod reads;
 mod updates;
 mod upkeep;
