@@ -36,8 +36,11 @@ run --lib --test array --no-run
 passed=0 failed=0
 while read -r mistake where name; do
   [[ -n $mistake ]] || continue
-  # A test that is not there passes, and so is told of.
-  if DRYSTONE_MUTANT=$mistake run "$where" -- "$name" >/dev/null 2>&1; then
+  # One that fails by itself, or is not there, notices nothing.
+  if ! run "$where" -- "$name" 2>&1 | grep -Eq '^test result: ok\. [1-9]'; then
+    echo "test planted $mistake ... FAILED: $name does not pass without it"
+    failed=$((failed + 1))
+  elif DRYSTONE_MUTANT=$mistake run "$where" -- "$name" >/dev/null 2>&1; then
     echo "test planted $mistake ... FAILED: $name does not notice it"
     failed=$((failed + 1))
   else

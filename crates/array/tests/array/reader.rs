@@ -184,6 +184,9 @@ fn what_two_disks_did_not_take_of_a_checkpoint_waits_for_the_one_that_is_back_so
                 shelf.0[hiccup].heal();
             };
             join(array.checkpoint(), back).await.0.unwrap();
+            // The checkpoint has waited: the volume did not go offline meanwhile.
+            let events = format!("{:?}", array.events(0));
+            assert!(!events.contains("the journal keeps"), "{events}");
             let is_online = |array: &array::Array| array.disks()[hiccup].state == DiskState::Online;
             until(&array, "back", is_online).await;
             for cluster in 0..16 {
