@@ -5,6 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The mistake, where the test is, and its name.
 planted='
+NoSequence     --lib        journal::tests::damage::batches_of_a_former_lap
 LateCredit     --lib        raid::tests::writes::a_disk_that_goes_out_beside_a_write
 EarlyPromotion --lib        raid::set::tests::what_a_replacement_misses_while_its_promotion
 ForgetLacking  --lib        raid::set::tests::a_replacement_takes_over_when_it_lacks_nothing

@@ -261,6 +261,11 @@ fn what_was_given_up_with_a_disk_is_no_damage_when_that_is_back() {
     }
 }
 
+/// Batches of two blocks that are a lap and four more.
+fn second_lap_batches() -> u64 {
+    layout().journal_bytes / (2 * BLOCK) + 4
+}
+
 /// A ring in its second lap, cut off where the first lap left whole batches.
 fn second_lap() -> (TestDisk, Mark) {
     let disk = TestDisk::new();
@@ -268,8 +273,7 @@ fn second_lap() -> (TestDisk, Mark) {
     let mut executor = Executor::default();
     start(&mut executor, &journal, &Arc::default());
     let mut mark = Mark::default();
-    // 256 batches of two blocks are a lap.
-    for block in 0..260 {
+    for block in 0..second_lap_batches() {
         journal.trim(mark);
         write(&journal, block, 1).unwrap();
         executor.turn();
@@ -281,7 +285,8 @@ fn second_lap() -> (TestDisk, Mark) {
 #[test]
 fn batches_of_a_former_lap_are_past() {
     let (disk, mark) = second_lap();
-    assert_eq!(mark.position, 260 * 2 * BLOCK);
+    assert_eq!(mark.position, second_lap_batches() * 2 * BLOCK);
+    assert!(mark.position > layout().journal_bytes, "it is the second lap");
     let (records, scanned) = recover(&[disk], mark).unwrap();
     assert!(records.is_empty());
     assert_eq!(scanned.end, mark);
