@@ -66,6 +66,8 @@ mutants! {
     ForgetChanged,
     /// Do not note in the journal what the redo of a wave has put in place.
     ForgetRedone,
+    /// Give up what nobody owns of a disk that lacks something, though another one comes out of it.
+    ForgetUnowned,
     /// Forget what disks that went out in the middle of an update are to get of it.
     ForgetHalf,
     /// Open although what a checkpoint had half done is lost with disks that are away.

@@ -396,6 +396,7 @@ impl Raid {
                 continue;
             }
             let loaded = self.load(set, stripe, &copy, hull(found.missing)).await?;
+            self.take_confirmed(wanted, &loaded, found).await?;
             for row in rows_of(found.missing) {
                 let (Some(crc), Some(block)) = (crcs(strip, row), loaded.block(row)) else {
                     continue;
@@ -405,6 +406,32 @@ impl Raid {
                     found.put(rows, row, block);
                     found.stale |= 1 << row;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes from such a copy what nobody owns, where the parity counts on it: with it what another disk
+    /// lacks comes out as its checksum says, and with anything else that would be lost.
+    async fn take_confirmed(
+        &self,
+        wanted: &Wanted<'_>,
+        held: &Loaded,
+        found: &mut Fetched,
+    ) -> Result<(), BlockError> {
+        let Wanted { set, stripe, strip, crcs, .. } = *wanted;
+        let is_unowned = |row: &usize| crcs(strip, *row).is_none() && held.block(*row).is_some();
+        let unowned: Vec<usize> = rows_of(found.missing).filter(is_unowned).collect();
+        if set.shape().parity() == 0 || unowned.is_empty() || is(Mutant::ForgetUnowned) {
+            return Ok(());
+        }
+        let missing = hull(found.missing);
+        let mut rows = self.load_rows(set, stripe, !(1 << strip), &missing, true).await?;
+        rows.reject_wrong(crcs);
+        for row in unowned {
+            if rows.confirms(row, strip, held.clone(), crcs) {
+                found.put(&wanted.rows, row, held.block(row).expect("looked at above"));
+                found.stale |= 1 << row;
             }
         }
         Ok(())

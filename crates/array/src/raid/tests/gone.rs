@@ -306,3 +306,31 @@ fn a_disk_that_went_out_before_an_update_began_lacks_nothing_when_it_is_back() {
         rig.expect(1, 1, &cluster(11)).await;
     });
 }
+
+/// Two disks lack a stripe, as far as anybody knows. What the one has of blocks that the journal writes over
+/// nobody owns any more, and what the other one lacks comes out of it all the same.
+#[test]
+fn what_nobody_owns_on_a_disk_that_lacks_something_gives_what_another_one_lacks() {
+    on_a_core(async {
+        for (level, members) in [(Level::Raid5, 3), (Level::Raid50, 4)] {
+            let rig = Rig::new(Some(level), members);
+            let columns: Vec<usize> = (0..rig.set.shape().columns()).collect();
+            rig.fill(1, &columns, 10).await;
+            let all = rig.known(1, 10);
+            let known =
+                |column: usize, row: usize| (column != 0 || row < 13).then(|| all(column, row))?;
+            let lacking = [0, 1].map(|column| rig.place(1, column, 0).0);
+            (0..CLUSTER_BLOCKS).for_each(|row| _ = rig.corrupt(1, 1, row));
+            lacking.iter().for_each(|disk| rig.set.mark_stale(1, DiskId(*disk as u16)));
+            let proof = Proof { crcs: &known, is_sure: true, ..Proof::NOTHING };
+            for _ in 0..2 {
+                let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+                assert_eq!((done.left, done.unproved), (0, vec![]), "{level}");
+            }
+            assert_eq!(rig.set.stale(1), 0);
+            rig.expect(1, 1, &cluster(11)).await;
+            rig.raid.disks().remove(DiskId(lacking[1] as u16));
+            rig.expect(1, 1, &cluster(11)).await;
+        }
+    });
+}
