@@ -83,6 +83,8 @@ fn portal() -> SocketAddr {
 struct Host {
     socket: TcpStream,
     cmd_sn: u32,
+    /// Acknowledges all that the target may have answered: nothing is told a second time.
+    heard_stat_sn: u32,
     header_digest: bool,
     data_digest: bool,
 }
@@ -93,7 +95,7 @@ impl Host {
         socket.set_nodelay(true).expect("a TCP socket");
         socket.set_read_timeout(Some(PATIENCE)).expect("a timeout above zero");
         socket.set_write_timeout(Some(PATIENCE)).expect("a timeout above zero");
-        Self { socket, cmd_sn: 1, header_digest: false, data_digest: false }
+        Self { socket, cmd_sn: 1, heard_stat_sn: 0, header_digest: false, data_digest: false }
     }
 
     /// As a sound host does it; bits 1 to 3 choose digests and the kind of session.
@@ -116,8 +118,9 @@ impl Host {
                 other => panic!("a sound login was not accepted: {other:?}"),
             }
         };
-        let InitiatorOutcome { connection, exp_cmd_sn, .. } = *outcome;
+        let InitiatorOutcome { connection, exp_cmd_sn, exp_stat_sn, .. } = *outcome;
         self.cmd_sn = exp_cmd_sn;
+        self.heard_stat_sn = exp_stat_sn.wrapping_add(1 << 16);
         (self.header_digest, self.data_digest) = (connection.header_digest, connection.data_digest);
     }
 
@@ -159,6 +162,9 @@ impl Host {
         }
         if flags & 16 == 0 {
             bhs[0] &= 0x5f;
+        }
+        if flags & 64 == 0 {
+            bhs[28..32].copy_from_slice(&self.heard_stat_sn.to_be_bytes());
         }
         self.write_pdu(&bhs, data, flags & 32 == 0);
     }

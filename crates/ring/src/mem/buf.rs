@@ -46,6 +46,9 @@ struct Pool {
     may_use_reserve: Cell<bool>,
     mapped_bytes: Cell<usize>,
     used_bytes: Cell<usize>,
+    /// One in so many requests is refused; 0 refuses none.
+    refuse_one_in: Cell<u32>,
+    chance: Cell<u64>,
 }
 
 struct Slot {
@@ -89,11 +92,28 @@ impl Pool {
             may_use_reserve: Cell::new(false),
             mapped_bytes: Cell::new(0),
             used_bytes: Cell::new(0),
+            refuse_one_in: Cell::new(0),
+            chance: Cell::new(1),
+        }
+    }
+
+    /// Memory fails because a test wants it to: by chance, so that whoever tries again gets it, and
+    /// in the same way each time.
+    fn is_refused(&self) -> bool {
+        let one_in = self.refuse_one_in.get();
+        one_in > 0 && {
+            // The multiplier of MMIX; the low bits of such numbers are poor.
+            let next = self.chance.get().wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            self.chance.set(next);
+            (next >> 33).is_multiple_of(u64::from(one_in))
         }
     }
 
     fn take(self: &Rc<Pool>, len: usize) -> Option<SlotRef> {
         let cap = capacity_of(len)?;
+        if self.is_refused() {
+            return None;
+        }
         let limit_bytes = match self.may_use_reserve.get() {
             true => self.budget_bytes.get(),
             false => self.open_bytes(),
@@ -198,6 +218,11 @@ impl Drop for SlotRef {
             pool.give_back(slot);
         }
     }
+}
+
+/// Refuses one in so many requests for a buffer of this thread; 0 refuses none.
+pub(crate) fn refuse_one_in(requests: u32) {
+    POOL.with(|pool| pool.refuse_one_in.set(requests));
 }
 
 /// Sets how many bytes this thread's buffers may take, in use and cached together. A core does so

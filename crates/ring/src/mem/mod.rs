@@ -13,6 +13,7 @@ pub use buf::{
 pub use data::Data;
 pub use region::Region;
 
+pub(crate) use buf::refuse_one_in;
 pub(crate) use map::Map;
 
 /// The unit of mapping, and the alignment of every [`Buf`].

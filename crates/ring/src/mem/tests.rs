@@ -213,3 +213,13 @@ fn discard_zeroes_exactly_its_range() {
 fn a_region_is_bounds_checked_even_when_the_sum_overflows() {
     Region::new(4096).unwrap().slice(usize::MAX, 2);
 }
+
+#[test]
+fn memory_fails_by_chance_where_a_test_wants_it() {
+    let had = |times| (0..times).filter(|_| Buf::alloc(1).is_some()).count();
+    refuse_one_in(4);
+    let of_400 = had(400);
+    refuse_one_in(0);
+    assert!((250..350).contains(&of_400), "{of_400} of 400");
+    assert_eq!(had(100), 100);
+}

@@ -51,6 +51,9 @@ pub struct CoreConfig {
     pub recv_bufs: u16,
     /// What all [`Buf`](crate::Buf)s of the core together may take.
     pub buf_budget_bytes: usize,
+    /// For tests: one in so many requests for a buffer is refused, as if there were no memory; 0
+    /// refuses none.
+    pub buf_refuse_one_in: u32,
     /// When to spin for the next event instead of sleeping.
     pub spin: SpinPolicy,
     /// Pin each thread of [`launch`] to one of the processors this process may use.
@@ -63,6 +66,7 @@ impl Default for CoreConfig {
             recv_buf_bytes: 128 << 10,
             recv_bufs: 64,
             buf_budget_bytes: 256 << 20,
+            buf_refuse_one_in: 0,
             spin: SpinPolicy::Balanced,
             pin: false,
         }
@@ -99,6 +103,7 @@ impl Core {
         let uring = Uring::new()?;
         let recv_bufs = RecvBufs::new(&uring, cfg.recv_bufs, cfg.recv_buf_bytes)?;
         mem::set_pool_budget(cfg.buf_budget_bytes);
+        mem::refuse_one_in(cfg.buf_refuse_one_in);
         let mailbox = peers[usize::from(id)].mailbox().clone();
         Ok(Rc::new(Core {
             id,

@@ -6,11 +6,13 @@
 //!
 //! An owner may hold twice as much as is still free: alone two thirds, of which others get their
 //! part as soon as they come, however many they are and whatever was promised before. Who holds
-//! nothing gets what fits. Of the room for data of commands, half is for those who have sent what they
-//! announced: each has there as much as has come from it, under its name and from its address, and
-//! everybody else shares the other half. So those whom nobody knows keep no host waiting that is known,
-//! however many they are and whatever they announce. Who was given room for data that did not come, or did not take what it was
+//! nothing gets what fits. Who was given room for data that did not come, or did not take what it was
 //! to be sent, when others had none, may hold a sixteenth of what is free for a while.
+//!
+//! Of the room for data of commands a part is for those who have sent what they announced: each has
+//! there as much as has come from it, under its name and from its address, and everybody shares the
+//! rest. So those whom nobody knows keep nobody waiting who is known, however many they are and
+//! whatever they announce.
 //!
 //! Who waits gets its turn by name, and within a name in the order of asking. The one in front keeps
 //! those behind it waiting when there is too little for anybody, not when it holds too much itself.
@@ -59,6 +61,15 @@ impl Use {
     fn limit_bytes(self) -> usize {
         ring::pool_usage().budget_bytes / 16 * self.share()
     }
+
+    /// Bytes of them that those may hold together who are not known for as much. The longest command
+    /// of one who is known still finds room beside them, and that of one who is new beside another one.
+    fn strangers_bytes(self) -> usize {
+        match self {
+            Self::Pulled => self.limit_bytes() / 4 * 3,
+            _ => self.limit_bytes() / 2,
+        }
+    }
 }
 
 /// What data that comes unasked is held for, and what is to be sent.
@@ -74,9 +85,6 @@ const BYTES_MIN: usize = 128;
 
 /// How long one waits until it looks again whether the pool has what its share allows.
 pub(crate) const POOL_PAUSE: Duration = Duration::from_millis(2);
-
-/// Which part of the room for data of commands those may have who are not known for as much.
-const STRANGERS_PART: usize = 2;
 
 /// How often one owner may hold what is still free.
 const FREE_SHARES: usize = 2;
@@ -295,7 +303,7 @@ impl Core {
 
     fn free_for_strangers(&self, of: Use) -> usize {
         let held = self.held_by_strangers[of as usize].get();
-        let left = (of.limit_bytes() / STRANGERS_PART).saturating_sub(held);
+        let left = of.strangers_bytes().saturating_sub(held);
         left.min(self.free_bytes(of))
     }
 
@@ -505,7 +513,7 @@ pub(crate) fn is_short(owner: &Owner) -> bool {
     });
     let is_crowded = match owner.is_known() {
         true => held - strange > limit.saturating_sub(strange) / 2,
-        false => held > limit / 2 || strange > limit / STRANGERS_PART / 2,
+        false => held > limit / 2 || strange > Use::Pushed.strangers_bytes() / 2,
     };
     usage.used_bytes > usage.budget_bytes / 4 * 3 || is_crowded
 }

@@ -11,7 +11,7 @@ use iscsi::digest::digest;
 use iscsi::framing::{FrameHeader, FrameLimits};
 use iscsi::login::InitiatorOutcome;
 use iscsi::params::{ConnectionParams, SessionParams};
-use iscsi::pdu::{BHS_LEN_BYTES, Bhs, DataIn, Opcode, RESERVED_TAG, padded_len_bytes};
+use iscsi::pdu::{BHS_LEN_BYTES, Bhs, DataIn, Opcode, R2t, RESERVED_TAG, padded_len_bytes};
 
 use super::PATIENCE;
 use super::login::before_login;
@@ -203,7 +203,11 @@ impl Connection {
             if wanted(&pdu) {
                 return pdu;
             }
-            self.parked.push(pdu);
+            // Data that others may wait for is not kept back.
+            match R2t::parse(&pdu.bhs) {
+                Ok(r2t) if self.outgoing.contains_key(&r2t.itt) => self.answer_r2t(&r2t),
+                _ => self.parked.push(pdu),
+            }
         }
     }
 
