@@ -27,6 +27,7 @@ mod stopping;
 mod targets;
 mod task;
 mod tokens;
+mod turns;
 mod unit;
 
 pub use config::{Access, AllowRule, Config, Elsewhere, Limits, Redirect, TargetSpec, UnitSpec};

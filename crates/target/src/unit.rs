@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
 use block::{BlockDevice, BlockError};
-use futures_util::lock::Mutex;
 use ring::Data;
 use scsi::alua::{AccessState, PortGroup, PortGroups};
 use scsi::copy::CopyRegistry;
@@ -16,6 +15,7 @@ use thiserror::Error;
 
 use crate::config::UnitSpec;
 use crate::tokens::UnitTokens;
+use crate::turns::Turns;
 
 /// PRODUCT REVISION LEVEL has room for four characters, as in `0.1`.
 const REVISION: &str =
@@ -39,7 +39,7 @@ pub(crate) struct Unit {
     /// Where reservations that survive a loss of power are kept.
     reservations: PathBuf,
     /// Held by who changes them, until the change is saved or taken back: one at a time.
-    pub(crate) reserving: Mutex<()>,
+    pub(crate) reserving: Turns,
     /// Copy tokens for its blocks. Whatever changes a block says so first.
     pub(crate) tokens: Arc<UnitTokens>,
     /// What became of the copies that were sent to it.
@@ -126,7 +126,7 @@ impl Unit {
             block_bytes: geometry.block_bytes,
             name: spec.name.clone(),
             reservations,
-            reserving: Mutex::new(()),
+            reserving: Turns::default(),
             tokens: Arc::default(),
             records: StdMutex::default(),
             gone: AtomicBool::new(false),

@@ -7,6 +7,7 @@
 mod array;
 #[path = "../common/mod.rs"]
 mod common;
+mod fences;
 mod host;
 mod ledger;
 mod load;

@@ -22,7 +22,7 @@ pub(super) async fn run(task: &Rc<Task>) -> Outcome {
     let parameters = data.as_deref().unwrap_or_default();
     // What another host was told meanwhile must neither be saved over nor be taken back.
     let mut turn = match task.command {
-        Command::PersistentReserveOut { .. } => Some(unit.reserving.lock().await),
+        Command::PersistentReserveOut { .. } => Some(unit.reserving.take().await),
         _ => None,
     };
     let reserved_before = turn.as_ref().map(|_| unit.logical.reservations_image());

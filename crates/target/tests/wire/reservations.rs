@@ -243,6 +243,32 @@ fn registrations_of_many_hosts_at_once_all_last() {
     assert_eq!(all(&mut rig.ready("reader")), expected, "and after a restart");
 }
 
+/// A fence waits for its turn, not for all that others have to register.
+#[test]
+fn no_host_keeps_others_from_changing_reservations() {
+    let mut config = config([ram()]);
+    config.cores = 2;
+    let rig = Rig::start(config);
+    let hosts: Vec<_> = (0..6).map(|index| rig.ready(&format!("host{index}"))).collect();
+    let begun = std::time::Instant::now();
+    let counts: Vec<u64> = std::thread::scope(|scope| {
+        let run = |mut host: Connection| {
+            scope.spawn(move || {
+                let mut count = 0;
+                while begun.elapsed() < Duration::from_secs(1) {
+                    reserve(&mut host, REGISTER, 0, &reserve_list(count, count + 1, true));
+                    count += 1;
+                }
+                count
+            })
+        };
+        let threads: Vec<_> = hosts.into_iter().map(run).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+    assert!(least * 4 > *most, "each is to have its turn: {counts:?}");
+}
+
 /// A reservation that cannot be made to last has not happened.
 #[test]
 fn a_reservation_that_cannot_be_saved_fails() {
