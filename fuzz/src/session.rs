@@ -25,11 +25,11 @@ const READ_BYTES_MAX: usize = 4 << 20;
 /// PDUs of one input.
 const PDUS_MAX: usize = 64;
 
-/// Settings of the connection, then PDUs.
+/// Settings of the connection and of the target, then PDUs.
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
     let flags = input.byte();
-    let mut host = Host::connect();
+    let mut host = Host::connect(flags & 16 != 0);
     if flags & 1 == 0 {
         host.log_in(flags);
         host.reset_unit();
@@ -45,10 +45,11 @@ pub fn run(input: &[u8]) {
     host.leave();
 }
 
-/// One target for all inputs: what one of them leaves behind is there for the next.
-fn portal() -> SocketAddr {
-    static SERVER: OnceLock<Mutex<Server>> = OnceLock::new();
-    let server = SERVER.get_or_init(|| {
+/// One target for all inputs: what one of them leaves behind is there for the next. A poor one has
+/// next to no memory, and is refused some of that.
+fn portal(is_poor: bool) -> SocketAddr {
+    static SERVERS: [OnceLock<Mutex<Server>>; 2] = [const { OnceLock::new() }; 2];
+    let server = SERVERS[usize::from(is_poor)].get_or_init(|| {
         let disk = RamDisk::new(512, DISK_BLOCKS).expect("a megabyte of memory");
         let unit = UnitSpec {
             device: Arc::new(disk),
@@ -58,7 +59,8 @@ fn portal() -> SocketAddr {
             read_only: false,
             name: "ram".to_owned(),
         };
-        let state_dir = std::env::temp_dir().join(format!("drystone-fuzz-{}", std::process::id()));
+        let name = format!("drystone-fuzz-{}-{is_poor}", std::process::id());
+        let state_dir = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&state_dir).expect("a directory for temporary files");
         let iqn = TARGET.to_owned();
         let target = TargetSpec { iqn, alias: None, units: vec![unit], access: None };
@@ -67,7 +69,14 @@ fn portal() -> SocketAddr {
             portals: vec![([127, 0, 0, 1], 0).into()],
             access: Access::default(),
             cores: 1,
-            core: ring::CoreConfig::default(),
+            core: match is_poor {
+                true => ring::CoreConfig {
+                    buf_budget_bytes: 64 << 10,
+                    buf_refuse_one_in: 4,
+                    ..ring::CoreConfig::default()
+                },
+                false => ring::CoreConfig::default(),
+            },
             congestion: None,
             state_dir,
             limits: Limits::default(),
@@ -90,8 +99,8 @@ struct Host {
 }
 
 impl Host {
-    fn connect() -> Self {
-        let socket = TcpStream::connect(portal()).expect("the target listens");
+    fn connect(is_poor: bool) -> Self {
+        let socket = TcpStream::connect(portal(is_poor)).expect("the target listens");
         socket.set_nodelay(true).expect("a TCP socket");
         socket.set_read_timeout(Some(PATIENCE)).expect("a timeout above zero");
         socket.set_write_timeout(Some(PATIENCE)).expect("a timeout above zero");
