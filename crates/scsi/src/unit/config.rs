@@ -158,7 +158,7 @@ impl MediumInfo {
                 transfer_blocks_max: blocks_in(16 << 20),
                 transfer_blocks_optimal: blocks_in(256 << 10),
                 transfer_blocks_granularity: blocks_in(4096) as u16,
-                // "No limit": UNMAP changes metadata only.
+                // "No limit".
                 unmap_blocks_max: u32::MAX,
                 unmap_descriptors_max: 256,
                 write_same_blocks_max: 0,

@@ -24,5 +24,6 @@ mod reservations;
 mod scarcity;
 mod strangers;
 mod targets;
+mod unmap;
 mod unread;
 mod writes;

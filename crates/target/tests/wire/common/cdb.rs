@@ -74,3 +74,19 @@ pub(crate) fn reserve_in_full() -> Cdb {
 pub(crate) fn reserve_in(action: u8) -> Cdb {
     cdb(&[0x5e, action, 0, 0, 0, 0, 0, 1, 0])
 }
+
+/// INQUIRY of a VPD page.
+pub(crate) fn inquiry_page(page: u8) -> Cdb {
+    cdb(&[0x12, 1, page, 0, 252])
+}
+
+/// UNMAP of these ranges: LBA and number of blocks.
+pub(crate) fn unmap(ranges: &[(u64, u32)]) -> super::Command {
+    let len = u16::try_from(ranges.len() * 16).unwrap();
+    let mut list = [(len + 6).to_be_bytes(), len.to_be_bytes(), [0; 2], [0; 2]].concat();
+    for (lba, blocks) in ranges {
+        list.extend([&lba.to_be_bytes()[..], &blocks.to_be_bytes(), &[0; 4]].concat());
+    }
+    let [high, low] = (len + 8).to_be_bytes();
+    super::Command::new(cdb(&[0x42, 0, 0, 0, 0, 0, 0, high, low])).writing(&list)
+}
