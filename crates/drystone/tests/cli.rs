@@ -8,6 +8,8 @@ use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 /// Exit code, stdout and stderr of a run that ended by itself.
 fn ended(output: &Output) -> (i32, String, String) {
@@ -342,5 +344,18 @@ fn hints_follow_the_lines_when_asked_for() {
         format!("iscsi-ls -s 'iscsi://{portal}'"),
     ] {
         assert!(rest.contains(&line), "{line} is not in {rest:?}");
+    }
+}
+
+/// What is not logged is not evaluated either; waiting for the end must not be among it.
+#[test]
+fn no_log_filter_ends_an_export() {
+    for filter in ["off", "error", "warn", "info", "debug", "trace", "target=warn"] {
+        let export = Export::start_with(&["ram:1M"], &[], |command| {
+            command.env("DRYSTONE_LOG", filter);
+        });
+        thread::sleep(Duration::from_millis(300));
+        TcpStream::connect(export.portal()).unwrap_or_else(|error| panic!("{filter}: {error}"));
+        export.stop();
     }
 }

@@ -18,7 +18,7 @@ use common::{
 };
 use initiator::paths::PathState;
 use initiator::{
-    ClaimError, Disk, DiskOptions, Hold, Identities, Identity, Leftover, PlanOptions,
+    ClaimError, CommandError, Disk, DiskOptions, Hold, Identities, Identity, Leftover, PlanOptions,
     PortalAddress, Request, Session, SessionOptions, TargetAddress, Transfer,
 };
 use scsi::SenseKey;
@@ -151,6 +151,28 @@ fn a_loss_to_come_is_not_fenced() {
             Session::open(&address(server.portals()[0]), session_options()).await.unwrap();
         session.set_fenced(3);
         assert_eq!((session.fenced(), session.losses()), (0, 0));
+    });
+}
+
+/// What a session that is closed had under way may still be done.
+#[test]
+fn a_closed_session_leaves_its_commands_in_doubt() {
+    let medium = FaultyDisk::new(ram(1));
+    let server = member(&medium, 1);
+    on_core(async move {
+        let session =
+            Session::open(&address(server.portals()[0]), session_options()).await.unwrap();
+        resets(&session).await;
+        medium.inject(Rule::always(Operation::Write, Fault::Hang).times(1));
+        let mut cdb = [0; 16];
+        (cdb[0], cdb[13]) = (0x8a, 1);
+        let (transfer, timeout) = (Transfer::Out(data(&[2; 512])), Duration::from_secs(60));
+        let write = session.execute(Request { lun: 0, cdb, transfer, timeout });
+        until_held(&medium, 1).await;
+        session.close();
+        assert_eq!(write.await.unwrap_err(), CommandError::InDoubt { loss: 1 });
+        assert_eq!((session.losses(), session.fenced()), (1, 0));
+        medium.release();
     });
 }
 

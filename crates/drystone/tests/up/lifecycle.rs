@@ -1,10 +1,13 @@
 //! Start, stop, crash, and disks that come and go.
 
+use crate::common::drystone;
 use crate::common::member::{Home, Member, text};
 use crate::{block, log_in, read, write};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::thread;
+use std::time::Duration;
 
 fn states(disks: &Value) -> Vec<&str> {
     let disks = disks.as_array().expect("a list of disks");
@@ -205,4 +208,18 @@ fn data_is_spread_over_an_added_disk_and_the_verdict_comes_first() {
     member.run(&["disk", "clear", "disk-0"]);
     assert!(member.refused(&["disk", "retire", "disk-1", "--cancel"]).contains("disk-1"));
     member.stop();
+}
+
+/// What is not logged is not evaluated either; waiting for the end must not be among it.
+#[test]
+fn no_log_filter_ends_a_member() {
+    let home = Home::files(3, "256M");
+    for filter in ["off", "error", "warn", "info"] {
+        let line = home.command_line(&["--log", filter]);
+        let line: Vec<&str> = line.iter().map(String::as_str).collect();
+        let member = home.start_by(drystone(&line));
+        thread::sleep(Duration::from_millis(300));
+        assert!(member.run(&["array", "show"]).contains("healthy"), "{filter}");
+        member.stop();
+    }
 }

@@ -50,6 +50,8 @@ pub(super) struct PathSlot {
     /// The losses of its session when what is behind it was looked at last: after another one it is
     /// not used before that was done again.
     pub(super) looked_at: Cell<Option<u64>>,
+    /// The losses of its session when it was noted last where that is.
+    pub(super) noted_at: Cell<Option<u64>>,
     /// Why it is not used, for people.
     pub(super) trouble: RefCell<String>,
 }
@@ -84,6 +86,7 @@ impl PathSlot {
         // While something is in doubt where it was before, that place is what counts.
         if let (Some(session), Some(hold)) = (&*session, &*hold)
             && session.fenced() == session.losses()
+            && self.noted_at.replace(Some(session.losses())) != Some(session.losses())
             && let Err(error) = hold.logged_in(session.portal(), session.group_tag())
         {
             tracing::warn!("cannot note the session to {}: {error}", self.address);

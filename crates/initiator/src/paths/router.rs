@@ -87,6 +87,7 @@ struct Op {
     shape: Shape,
     phase: Phase,
     trouble_since: Option<Duration>,
+    is_tried: bool,
     retries: u32,
     /// Times that it was to be repeated without counting.
     repeats: u32,
@@ -221,6 +222,7 @@ impl Router {
             shape,
             phase: Phase::Waiting,
             trouble_since: None,
+            is_tried: false,
             retries: 0,
             repeats: 0,
             not_ready: None,
@@ -253,9 +255,9 @@ impl Router {
         if verdict == Verdict::Done {
             return self.over(op, now);
         }
-        // A command that took too long has been in trouble since it was sent.
-        let since = if verdict == Verdict::Aborted { started } else { now };
-        let since = *self.ops[op.slot].trouble_since.get_or_insert(since);
+        // It has been in trouble since it was sent: a target that does not answer takes its time.
+        let since = *self.ops[op.slot].trouble_since.get_or_insert(started);
+        self.ops[op.slot].is_tried = true;
         self.set_phase(op, Phase::Waiting);
         self.heard(path, verdict, now);
         match verdict {
@@ -316,8 +318,11 @@ impl Router {
     /// How long a try of the command may take.
     #[must_use]
     pub fn time_left(&self, op: OpId, now: Duration) -> Duration {
-        let since = self.ops.get(op.slot).and_then(|it| it.trouble_since).unwrap_or(now);
-        (since + self.options.limit).saturating_sub(now)
+        let limit = self.options.limit;
+        let Some(op) = self.ops.get(op.slot) else { return limit };
+        let left = (op.trouble_since.unwrap_or(now) + limit).saturating_sub(now);
+        // One that has waited for others has a fair chance.
+        if op.is_tried { left } else { left.max(limit / 4) }
     }
 
     /// What is in doubt: the last loss of each path.
@@ -505,7 +510,6 @@ impl Router {
         for next in starts {
             // One that failed while it was blocked is gone.
             if self.phase(next) == Some(Phase::Blocked) {
-                self.ops[next.slot].trouble_since = None;
                 self.dispatch(next, now);
             }
         }

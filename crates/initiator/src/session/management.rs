@@ -287,7 +287,7 @@ pub(super) async fn leave(conn: Rc<Connection>, time: Duration) {
     session.withdraw_queued();
     session.changed.notify();
     let is_idle = || session.tasks.borrow().is_empty() || conn.is_ending();
-    ring::timeout(time.min(DRAIN_MAX) / 2, until(&session.changed, is_idle)).await;
+    ring::timeout(time.min(DRAIN_MAX) / 2, until(&session.idle, is_idle)).await;
     let request = LogoutRequest {
         is_immediate: true,
         reason: LogoutReason::CLOSE_SESSION,

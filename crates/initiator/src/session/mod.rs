@@ -105,6 +105,8 @@ pub(crate) struct Inner {
     state: RefCell<State>,
     /// Rings at each change of `state`, `losses` and `fenced`.
     changed: Notify,
+    /// Rings when no command is under way any more.
+    idle: Notify,
     tasks: RefCell<Slab<Rc<Task>>>,
     tag_count: Cell<u32>,
     queue: RefCell<VecDeque<Rc<Task>>>,
@@ -156,6 +158,7 @@ impl Session {
             isid,
             state: RefCell::new(State::Down { since: ring::now() }),
             changed: Notify::new(),
+            idle: Notify::new(),
             tasks: RefCell::default(),
             tag_count: Cell::new(0),
             queue: RefCell::default(),
@@ -278,6 +281,11 @@ impl Session {
     /// Waits for the next change: a loss, its fencing, a return, the end.
     pub async fn changed(&self) {
         self.inner().changed.notified().await;
+    }
+
+    /// Ends the session without a logout: what was sent on it may yet be done.
+    pub fn close(&self) {
+        self.inner().close();
     }
 
     /// Where the session is meant to be.
@@ -412,6 +420,7 @@ impl Inner {
             waiting.set(TaskResult::REJECTED);
         }
         self.end_texts();
+        self.idle.notify();
         // Without any doubt there is nothing to fence.
         if !self.is_doubtful.get() {
             self.set_fenced(loss);
@@ -513,7 +522,7 @@ impl Inner {
         }
         task.answer.set(result);
         if self.tasks.borrow().is_empty() {
-            self.changed.notify();
+            self.idle.notify();
         }
         self.pump();
     }
