@@ -136,7 +136,9 @@ fn a_session_that_moved_is_fenced_by_a_reset() {
         proxy.cut();
         proxy.lead_to(two.portals()[0]);
         proxy.open();
+        let since = Instant::now();
         assert_eq!(write.await, Ok(()));
+        assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
         assert_eq!(resets(&watcher).await, 1, "before it was sent again");
         medium.release();
     });

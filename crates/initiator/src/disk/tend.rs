@@ -50,13 +50,6 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
             change(&slot, &session, None).await;
             continue;
         }
-        if session.needs_reset() {
-            core.tell(|router, now| match router.is_in_doubt(path) {
-                true => router.needs_reset(path, now),
-                // Nothing was to be repeated: there is nothing to wait for.
-                false => session.set_fenced(session.losses()),
-            });
-        }
         slot.note_login();
         if session.is_asked_to_leave() {
             make_way(&core, path, &session);
@@ -74,6 +67,8 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
                 Some(RETRY_PAUSE)
             }
         };
+        // Once it can be used: there may be no other path to send the reset through.
+        ask_for_reset(&core, path, &session);
         let wait = if is_stuck { Some(SILENT_LOOK) } else { wait };
         change(&slot, &session, wait).await;
     }
@@ -86,6 +81,17 @@ fn make_way(core: &Core, path: PathId, session: &Session) {
     match others.any(|(other, slot)| core.works(other) && stays(&slot)) {
         true => session.step_aside(),
         false => core.plan_bell.notify(),
+    }
+}
+
+/// The session is back in another portal group, so that its login has ended nothing.
+fn ask_for_reset(core: &Rc<Core>, path: PathId, session: &Session) {
+    if session.needs_reset() {
+        core.tell(|router, now| match router.is_in_doubt(path) {
+            true => router.needs_reset(path, now),
+            // Nothing was to be repeated: there is nothing to wait for.
+            false => session.set_fenced(session.losses()),
+        });
     }
 }
 

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use super::PathId;
 
+/// How often a path for a reset is looked for.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Clone, Copy)]
 struct Doubt {
     path: PathId,
@@ -67,11 +70,25 @@ impl Doubts {
         due.filter(|_| !self.is_asked)
     }
 
-    /// Another path is asked, or there is none and it is looked for again later.
-    pub(super) fn ask(&mut self, is_asked: bool, now: Duration) {
-        self.is_asked = is_asked;
+    /// A path is asked for all of them.
+    pub(super) fn asked(&mut self) {
+        self.is_asked = true;
+    }
+
+    /// There is none that could be asked.
+    pub(super) fn put_off(&mut self, now: Duration) {
+        self.wait_for(ASK_AGAIN, now);
+    }
+
+    /// What was asked for is over. Where it failed, the target may still be at it.
+    pub(super) fn over(&mut self, now: Duration) {
+        self.is_asked = false;
+        self.wait_for(self.wait, now);
+    }
+
+    fn wait_for(&mut self, pause: Duration, now: Duration) {
         for doubt in self.all.iter_mut().filter(|doubt| now >= doubt.ask_at) {
-            doubt.ask_at = now + self.wait;
+            doubt.ask_at = now + pause;
         }
     }
 }

@@ -345,7 +345,7 @@ impl Router {
 
     /// A reset that was asked for is over, whatever came of it.
     pub fn fence_ended(&mut self, now: Duration) {
-        self.doubts.ask(false, now);
+        self.doubts.over(now);
     }
 
     /// The ALUA state of a path.
@@ -539,11 +539,10 @@ impl Router {
         // Only a path that needs a reset for itself may be back and its loss not fenced.
         let other = self.paths.choose(now, None, Some(lost));
         let via = other.or_else(|| self.paths.choose(now, None, None));
-        self.doubts.ask(via.is_some(), now);
-        if let Some(via) = via {
-            // It is no command: it must not count as one.
-            self.paths.over(via, now, now, None);
-            self.actions.push_back(Action::Fence { via });
-        }
+        let Some(via) = via else { return self.doubts.put_off(now) };
+        self.doubts.asked();
+        // It is no command: it must not count as one.
+        self.paths.over(via, now, now, None);
+        self.actions.push_back(Action::Fence { via });
     }
 }

@@ -202,10 +202,12 @@ fn a_path_that_stays_away_is_fenced_through_another() {
     assert_eq!(router.doubts(), [(A, 1)]);
     router.tick(ms(10_000));
     assert_eq!(actions(&mut router), [], "one at a time");
-    router.fence_ended(ms(6000));
-    router.tick(ms(10_000));
+    router.fence_ended(ms(10_500));
+    router.tick(ms(15_000));
+    assert_eq!(actions(&mut router), [], "the target may still be at it");
+    router.tick(ms(15_500));
     assert_eq!(actions(&mut router), [fence], "asked for again until it is done");
-    router.fenced(A, 1, ms(11_000));
+    router.fenced(A, 1, ms(16_000));
     sends(&mut router, op, B);
     assert_eq!(router.paths().map(|path| path.in_flight).collect::<Vec<_>>(), [0, 1]);
 }
