@@ -45,6 +45,7 @@ fuzz: ## fuzz what comes from the wire, each target for SECONDS=60
 soak: ## end a loaded target and array ROUNDS=1000 times each by kill -9 and by power cuts, and look for all that was acknowledged
 	@scripts/setup.sh run
 	@DRYSTONE_CRASH_ROUNDS=$(ROUNDS) cargo test --release --package drystone --test crash -- --nocapture
+	@DRYSTONE_NETWORK_ROUNDS=$$(( $(ROUNDS) / 20 + 1 )) cargo test --release --package drystone --test networks -- --nocapture
 
 lint: ## check format and lints
 	cargo fmt --all --check
