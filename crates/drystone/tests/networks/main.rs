@@ -142,7 +142,7 @@ fn cut_once(sessions: &str, seconds: f64) -> Option<(Slowest, Slowest)> {
     thread::sleep(secs(seconds));
     let slowest = load.end();
     let undisturbed = beside.end();
-    println!("sessions {sessions}: {slowest:?}, a second host {undisturbed:?}");
+    eprintln!("sessions {sessions}: {slowest:?}, a second host {undisturbed:?}");
     for attachment in [&host, &other] {
         let log = attachment.log();
         assert!(!log.contains("resetting"), "no unit is reset for this: {log}");
@@ -239,7 +239,7 @@ fn networks_come_and_go() {
         site.export.signal(Signal::CONT);
         thread::sleep(secs(1.5));
         let slowest = load.end();
-        println!("round {round}: {sessions} sessions, {slowest:?}");
+        eprintln!("round {round}: {sessions} sessions, {slowest:?}");
         assert!(ledger.acknowledged() > before, "it went on");
         ledger.verify(&host.socket);
         nbd::Nbd::open(&host.socket).and_then(|mut nbd| nbd.flush()).expect("it is flushed");

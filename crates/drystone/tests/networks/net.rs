@@ -49,7 +49,7 @@ impl Networks {
                     !rustix::process::geteuid().is_root() || reason.contains("not permitted"),
                     "{reason}"
                 );
-                println!("skipped: network namespaces cannot be made here: {reason}");
+                eprintln!("skipped: network namespaces cannot be made here: {reason}");
                 None
             }
         }
