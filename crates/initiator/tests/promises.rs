@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
 use block::{BlockDevice, BlockError, FileOptions, VolatileDisk, WriteFlags};
 use common::{
-    Proxy, address, bytes, config, data, disk_options, on_core, ram, serve, session_options,
+    Proxy, TARGET, address, bytes, config, data, disk_options, on_core, ram, serve, session_options,
 };
 use initiator::paths::PathState;
 use initiator::{Disk, DiskOptions, Session};
@@ -150,6 +150,30 @@ fn a_path_that_returns_is_no_restart() {
         one.open();
         until_active(&disk, 0).await;
         assert_eq!(disk.flush().await, Ok(()));
+    });
+}
+
+/// The unit says that it may be another one, here that it has become smaller: nothing more is written
+/// before it has been looked at, and then nothing at all. Another path has not been told yet.
+#[test]
+fn a_disk_that_may_be_another_one_is_not_written() {
+    let medium = ram(2);
+    let faulty = FaultyDisk::new(medium.clone());
+    let server = serve(config(Arc::new(faulty.clone())));
+    let portal = server.portals()[0];
+    on_core(async move {
+        let mut options = disk_options();
+        options.router.limit = Duration::from_secs(2);
+        let disk = Disk::attach(&vec![address(portal); 2], options).await.unwrap();
+        faulty.resize(2048);
+        server.targets().resized(TARGET);
+        ring::sleep(Duration::from_millis(100)).await;
+        for at in [0, 512, 1024] {
+            let write = disk.write(at, data(&[1; 512]), VOLATILE).await;
+            assert_eq!(write, Err(BlockError::Unreachable));
+        }
+        assert_eq!(bytes(&medium.read(0, 2048).await.unwrap()), [0; 2048]);
+        assert!(disk.paths().await[0].trouble.contains("smaller"));
     });
 }
 
