@@ -154,7 +154,7 @@ fn a_path_that_returns_is_no_restart() {
 }
 
 /// The unit says that it may be another one, here that it has become smaller: nothing more is written
-/// before it has been looked at, and then nothing at all. Another path has not been told yet.
+/// before it has been looked at, and then nothing at all.
 #[test]
 fn a_disk_that_may_be_another_one_is_not_written() {
     let medium = ram(2);
@@ -164,7 +164,7 @@ fn a_disk_that_may_be_another_one_is_not_written() {
     on_core(async move {
         let mut options = disk_options();
         options.router.limit = Duration::from_secs(2);
-        let disk = Disk::attach(&vec![address(portal); 2], options).await.unwrap();
+        let disk = Disk::attach(&[address(portal)], options).await.unwrap();
         faulty.resize(2048);
         server.targets().resized(TARGET);
         ring::sleep(Duration::from_millis(100)).await;
