@@ -41,7 +41,7 @@ const LIMITS: [(&str, &str, &str, &str); 16] = [
     ("R2Ts", "8 ", "iscsi/src/params.rs", "max_outstanding_r2t: 8,"),
     ("one READ", "8 MiB ", "target/src/unit.rs", "TRANSFER_BYTES_MAX: u32 = 8 << 20;"),
     ("one WRITE SAME", "16 MiB ", "target/src/unit.rs", "SAME_BYTES_MAX: u32 = 16 << 20;"),
-    ("one UNMAP", "4 GiB, ", "target/src/unit.rs", "UNMAP_BYTES_MAX: u64 = 4 << 30;"),
+    ("one UNMAP", "512 MiB, ", "target/src/unit.rs", "UNMAP_BYTES_MAX: u32 = 512 << 20;"),
     ("one COMPARE", "1 MiB", "block/src/geometry.rs", "ATOMIC_BYTES_MAX: u32 = 1 << 20;"),
     ("one WRITE ATOMIC", "1 MiB ", "block/src/geometry.rs", "ATOMIC_BYTES_MAX: u32 = 1 << 20;"),
     ("one EXTENDED", "16 ", "scsi/src/copy/limits.rs", "CSCD_MAX: usize = 16;"),

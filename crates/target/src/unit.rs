@@ -28,8 +28,9 @@ const TRANSFER_BYTES_MAX: u32 = 8 << 20;
 /// stays far from the time-outs of hosts.
 const WRITE_SAME_BYTES_MAX: u32 = 16 << 20;
 
-/// MAXIMUM UNMAP LBA COUNT: it changes metadata only, but of a fragmented disk much of it.
-const UNMAP_BYTES_MAX: u64 = 4 << 30;
+/// MAXIMUM UNMAP LBA COUNT: it changes metadata only, but of a fragmented disk much of it. In blocks of
+/// 512 bytes it is what libiscsi's conformance test takes for sane.
+const UNMAP_BYTES_MAX: u32 = 512 << 20;
 
 /// One exported disk, shared by all cores.
 #[derive(Debug)]
@@ -208,8 +209,7 @@ fn unit_config(spec: &UnitSpec, home: &Home<'_>) -> UnitConfig {
     medium.limits.transfer_blocks_optimal = in_blocks(geometry.optimal_transfer_bytes);
     medium.limits.transfer_blocks_granularity =
         u16::try_from(in_blocks(geometry.transfer_granularity_bytes)).unwrap_or(0);
-    medium.limits.unmap_blocks_max =
-        u32::try_from(UNMAP_BYTES_MAX / u64::from(geometry.block_bytes)).unwrap_or(u32::MAX);
+    medium.limits.unmap_blocks_max = in_blocks(UNMAP_BYTES_MAX);
     medium.limits.write_same_blocks_max = in_blocks(WRITE_SAME_BYTES_MAX).into();
     medium.limits.atomic_blocks_max = in_blocks(geometry.atomic_bytes_max);
     medium.limits.or_write_blocks_max = in_blocks(geometry.atomic_bytes_max);

@@ -220,3 +220,38 @@ impl Drop for Place {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: usize = 4 * LEAST_BYTES;
+
+    #[test]
+    fn everybody_begins_with_a_little_and_has_as_much_more_as_is_acknowledged() {
+        let test = async {
+            let window = OutputWindow::new(MOST);
+            assert!(window.has_place(2 * MOST), "what is longer than the window has it for itself");
+            window.add(LEAST_BYTES);
+            assert!(window.is_open() && !window.has_place(1));
+            // It was too narrow, and all of it is taken at once.
+            window.begin(LEAST_BYTES);
+            window.end(|| LEAST_BYTES as u64);
+            assert_eq!(window.held_bytes(), 0);
+            window.add(LEAST_BYTES);
+            assert!(window.has_place(LEAST_BYTES) && !window.has_place(LEAST_BYTES + 1));
+            // Nothing more was acknowledged: what lies in the socket widens nothing.
+            window.begin(LEAST_BYTES);
+            window.end(|| LEAST_BYTES as u64);
+            window.add(2 * LEAST_BYTES);
+            assert!(window.is_open() && !window.has_place(1));
+            window.begin(2 * LEAST_BYTES);
+            window.end(|| u64::MAX);
+            window.add(MOST);
+            assert!(!window.has_place(1), "there is a most");
+            window.add(1);
+            assert!(!window.is_open());
+        };
+        ring::block_on(&ring::CoreConfig::default(), test).unwrap();
+    }
+}

@@ -9,13 +9,12 @@ use ring::Data;
 
 use crate::common::{Command, Rig, config, inquiry_page, unmap, wait_until};
 
-const GIB: u64 = 1 << 30;
 /// What one UNMAP gives back at most.
-const UNMAP_BYTES_MAX: u64 = 4 * GIB;
+const UNMAP_BYTES_MAX: u64 = 512 << 20;
 /// What a step of it costs the disk below.
-const STEP_TIME: Duration = Duration::from_millis(10);
+const STEP_TIME: Duration = Duration::from_millis(50);
 
-/// A disk of 5 GiB that gives space back at once, and at some cost.
+/// A disk of 1 GiB that gives space back at once, and at some cost.
 #[derive(Debug)]
 struct Costly {
     ram: RamDisk,
@@ -78,7 +77,7 @@ impl BlockDevice for Costly {
 }
 
 fn disk() -> Arc<Costly> {
-    let ram = RamDisk::new(512, 5 * GIB / 512).unwrap();
+    let ram = RamDisk::new(512, 2 * UNMAP_BYTES_MAX / 512).unwrap();
     Arc::new(Costly { ram, unmapped_bytes: AtomicU64::new(0) })
 }
 
