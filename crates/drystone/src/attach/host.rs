@@ -26,22 +26,30 @@ use std::path::{Path, PathBuf};
 /// The type of an ISID whose middle part is random.
 const TYPE_RANDOM: u8 = 0x80;
 
+/// Sessions that a host can have: as many as there are numbers of two bytes. What bounds them before
+/// is memory, open files, and what the targets take.
+pub(crate) const SESSIONS_MAX: u32 = 1 << 16;
+
 /// Numbers of sessions, shared by all attachments of one runtime directory.
 #[derive(Debug)]
 pub(crate) struct HostSessions {
     dir: PathBuf,
     seed: [u8; 3],
     /// Sessions that the host may have.
-    max: u16,
+    max: u32,
 }
 
 impl HostSessions {
     /// The numbers of the runtime directory `runtime_dir`, which exists.
-    pub(crate) fn open(runtime_dir: &Path, max: u32) -> io::Result<HostSessions> {
+    pub(crate) fn open(runtime_dir: &Path) -> io::Result<HostSessions> {
+        HostSessions::with(runtime_dir, SESSIONS_MAX)
+    }
+
+    fn with(runtime_dir: &Path, max: u32) -> io::Result<HostSessions> {
         let dir = runtime_dir.join("sessions");
         DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
         let seed = seed(&dir.join("seed"))?;
-        Ok(HostSessions { dir, seed, max: u16::try_from(max).unwrap_or(u16::MAX) })
+        Ok(HostSessions { dir, seed, max })
     }
 }
 
@@ -81,7 +89,7 @@ impl Identities for HostSessions {
         let mut ends = DefaultHasher::new();
         let portal = &volume.portal;
         (volume.name.as_str(), local, &portal.host, portal.port).hash(&mut ends);
-        let max = u64::from(self.max.max(1));
+        let max = u64::from(self.max);
         let first = ends.finish() % max;
         for takes_any in [false, true] {
             for n in (first..max).chain(0..first) {
@@ -93,7 +101,7 @@ impl Identities for HostSessions {
                 }
             }
         }
-        Err(ClaimError::Full(self.max.into()))
+        Err(ClaimError::Full(self.max))
     }
 
     fn leftovers(&self, volume: &TargetAddress) -> Result<Vec<Leftover>, ClaimError> {
@@ -239,26 +247,39 @@ mod tests {
     #[test]
     fn the_same_ends_get_the_same_isid_again_and_never_twice_at_once() {
         let dir = tempfile::tempdir().unwrap();
-        let host = HostSessions::open(dir.path(), 512).unwrap();
+        let host = HostSessions::open(dir.path()).unwrap();
         let first = claim(&host, "192.0.2.1").unwrap();
         let isid = first.isid;
         assert_eq!(isid[0] >> 6, 2, "type 10b");
         // Another process, as far as locks go: it opens the files itself.
-        let other = HostSessions::open(dir.path(), 512).unwrap();
+        let other = HostSessions::open(dir.path()).unwrap();
         let second = claim(&other, "192.0.2.1").unwrap();
         assert_eq!(second.isid[..4], isid[..4], "one seed for all");
         assert_ne!(second.isid, isid);
         drop(first);
         assert_eq!(claim(&other, "192.0.2.1").unwrap().isid, isid);
         let elsewhere = tempfile::tempdir().unwrap();
-        let stranger = HostSessions::open(elsewhere.path(), 512).unwrap();
+        let stranger = HostSessions::open(elsewhere.path()).unwrap();
         assert_ne!(stranger.seed, host.seed, "one of 16 million runs fails here");
+    }
+
+    /// 512 were once all that a host could have.
+    #[test]
+    fn a_host_has_thousands_of_sessions() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = HostSessions::open(dir.path()).unwrap();
+        let claims = 0..600;
+        let held: Vec<Identity> =
+            claims.map(|n| claim(&host, &format!("192.0.2.{n}")).unwrap()).collect();
+        let isids: std::collections::HashSet<_> = held.iter().map(|held| held.isid).collect();
+        assert_eq!(isids.len(), 600);
+        assert!(held.iter().any(|held| u16::from_be_bytes([held.isid[4], held.isid[5]]) > 512));
     }
 
     #[test]
     fn the_limit_is_that_of_all_processes_together() {
         let dir = tempfile::tempdir().unwrap();
-        let hosts = [0, 1].map(|_| HostSessions::open(dir.path(), 3).unwrap());
+        let hosts = [0, 1].map(|_| HostSessions::with(dir.path(), 3).unwrap());
         let mut held: Vec<Identity> =
             (0..3).map(|n| claim(&hosts[n % 2], &format!("192.0.2.{n}")).unwrap()).collect();
         let full = claim(&hosts[1], "192.0.2.7").unwrap_err().to_string();
@@ -270,12 +291,12 @@ mod tests {
     #[test]
     fn a_seed_that_was_cut_short_is_made_anew() {
         let dir = tempfile::tempdir().unwrap();
-        let host = HostSessions::open(dir.path(), 3).unwrap();
+        let host = HostSessions::with(dir.path(), 3).unwrap();
         let path = dir.path().join("sessions/seed");
         fs::write(&path, [7]).unwrap();
-        let again = HostSessions::open(dir.path(), 3).unwrap();
+        let again = HostSessions::with(dir.path(), 3).unwrap();
         assert_eq!(fs::read(&path).unwrap(), again.seed);
-        assert_eq!(HostSessions::open(dir.path(), 3).unwrap().seed, again.seed);
+        assert_eq!(HostSessions::with(dir.path(), 3).unwrap().seed, again.seed);
         drop(host);
     }
 }

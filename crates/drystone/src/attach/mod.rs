@@ -84,7 +84,7 @@ pub(crate) fn run(args: &AttachArgs) -> Result<(), Failure> {
     runtime_dir::prepare(&dir).with_context(|| {
         format!("cannot use '{}', write another with --runtime-dir", dir.display())
     })?;
-    let sessions = HostSessions::open(&dir, plan.sessions.rules.per_host)
+    let sessions = HostSessions::open(&dir)
         .with_context(|| format!("cannot use '{}'", dir.display()))?;
     plan.sessions.identities = Some(Arc::new(sessions));
     files::raise_limit();
