@@ -12,6 +12,7 @@ mod volume;
 
 use crate::Failure;
 use crate::cli::attach::AttachArgs;
+use crate::os::notify::Notifier;
 use crate::os::signals::StopSignals;
 use crate::os::{files, runtime_dir};
 use ::attach::nbd::Address;
@@ -22,9 +23,10 @@ use local::{Local, LocalError};
 use plan::Plan;
 use ready::Ready;
 use report::{Identity, Sample};
+use ring::Remote;
 use std::env;
 use std::io::{self, Write};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvError, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
@@ -49,6 +51,39 @@ enum Event {
 
 /// Who waits for the end.
 type Asker = Sender<Result<(), String>>;
+
+/// What the service manager hears while the disk is served.
+struct Life {
+    notifier: Notifier,
+    core: Remote,
+}
+
+impl Life {
+    /// The next event. Until it comes the manager gets its signs of life, as long as the core does
+    /// what it is given: without them it ends the process and starts it anew.
+    fn next(&self, events: &Receiver<Event>) -> Result<Event, RecvError> {
+        let Some(interval) = self.notifier.sign_interval() else { return events.recv() };
+        loop {
+            match events.recv_timeout(interval) {
+                Ok(event) => return Ok(event),
+                Err(RecvTimeoutError::Disconnected) => return Err(RecvError),
+                Err(RecvTimeoutError::Timeout) if self.core_answers(interval) => {
+                    self.notifier.sign_of_life();
+                }
+                Err(RecvTimeoutError::Timeout) => tracing::warn!("the core does not answer"),
+            }
+        }
+    }
+
+    fn core_answers(&self, time: Duration) -> bool {
+        let (sender, answer) = mpsc::channel();
+        // Nobody waits any more for an answer that is late.
+        self.core.run(move || {
+            let _ = sender.send(());
+        });
+        answer.recv_timeout(time).is_ok()
+    }
+}
 
 /// What the control socket answers from.
 struct Attached {
@@ -84,8 +119,8 @@ pub(crate) fn run(args: &AttachArgs) -> Result<(), Failure> {
     runtime_dir::prepare(&dir).with_context(|| {
         format!("cannot use '{}', write another with --runtime-dir", dir.display())
     })?;
-    let sessions = HostSessions::open(&dir)
-        .with_context(|| format!("cannot use '{}'", dir.display()))?;
+    let sessions =
+        HostSessions::open(&dir).with_context(|| format!("cannot use '{}'", dir.display()))?;
     plan.sessions.identities = Some(Arc::new(sessions));
     files::raise_limit();
     let (events, received) = mpsc::channel();
@@ -121,12 +156,17 @@ pub(crate) fn run(args: &AttachArgs) -> Result<(), Failure> {
         // The disk is served all the same; nobody reads what is printed any more.
         tracing::warn!("cannot print what is attached: {error}");
     }
+    let (url, place) = (identity.volume.clone(), identity.place.clone());
     let (volume_now, events) = (Arc::downgrade(&volume), Mutex::new(events));
     let control = Control::start(&dir, Arc::new(Attached { identity, volume: volume_now, events }));
     if let Err(error) = &control {
         tracing::warn!("drystone attached and detach will not find this one: {error}");
     }
-    let asker = serve(local, &received);
+    let life = Life { notifier: Notifier::of_process(), core: volume.core.clone() };
+    life.notifier.ready(&format!("serving {url} at {place}"));
+    let asker = serve(local, &received, &life);
+    life.notifier.stopping(&format!("detaching {url}"));
+    drop(life);
     let ended = end(volume, running);
     if let Some(asker) = asker {
         // It may have given up.
@@ -185,9 +225,9 @@ fn announce(identity: &Identity, volume: &Volume) -> io::Result<()> {
 }
 
 /// Waits for the end, and takes the disk's place away; gives who asked for it by `drystone detach`.
-fn serve(mut local: Option<Local>, events: &Receiver<Event>) -> Option<Asker> {
+fn serve(mut local: Option<Local>, events: &Receiver<Event>, life: &Life) -> Option<Asker> {
     loop {
-        match events.recv() {
+        match life.next(events) {
             Ok(Event::Detach(asker)) => match take_away(local.take()) {
                 Ok(()) => return Some(asker),
                 Err((error, left)) => {
