@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_session_without_a_logout_is_known_to_the_next_attachment() {
         let dir = tempfile::tempdir().unwrap();
-        let [killed, next] = [0, 1].map(|_| HostSessions::open(dir.path(), 8).unwrap());
+        let [killed, next] = [0, 1].map(|_| HostSessions::with(dir.path(), 8).unwrap());
         let [one, two] = ["192.0.2.1", "192.0.2.2"].map(|portal| claim(&killed, portal).unwrap());
         let isid = one.isid;
         let at = |n| PortalAddress { host: format!("192.0.2.{n}"), port: 3260, group_tag: None };
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_number_with_a_mark_is_better_than_none() {
         let dir = tempfile::tempdir().unwrap();
-        let host = HostSessions::open(dir.path(), 1).unwrap();
+        let host = HostSessions::with(dir.path(), 1).unwrap();
         let only = claim(&host, "192.0.2.1").unwrap();
         only.hold.logged_in(&volume("192.0.2.1", 0).portal, Some(1)).unwrap();
         let isid = only.isid;

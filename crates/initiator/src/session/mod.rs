@@ -44,12 +44,12 @@ use iscsi::discovery::PortalAddress;
 use iscsi::ffp::{serial_le, serial_lt};
 use iscsi::pdu::{DataOut, Isid, RESERVED_TAG, ScsiCommand, TaskAttribute, TaskResult};
 use iscsi::text::IscsiName;
-use ring::{Buf, Data, Notify};
+use ring::Notify;
 use slab::Slab;
 
 use crate::address::TargetAddress;
 use crate::answer::{Answer, until};
-use crate::conn::{Connection, Ending, still};
+use crate::conn::{Connection, Ending};
 use crate::login::{FIRST_CMD_SN, LoggedIn, LoginError, Role};
 use crate::options::{SessionOptions, random_isid};
 
@@ -433,7 +433,8 @@ impl Inner {
         }
         let Some(conns) = self.usable() else { return Pending::failed(CommandError::NotSent) };
         let is_digested = conns.iter().any(|conn| conn.params.data_digest);
-        let Some(task) = make_task(is_digested, request, &self.timeout_min) else {
+        self.timeout_min.set(self.timeout_min.get().min(request.timeout));
+        let Some(task) = Task::new(is_digested, request).map(Rc::new) else {
             return Pending::failed(CommandError::NoMemory);
         };
         self.queue.borrow_mut().push_back(task.clone());
@@ -561,40 +562,6 @@ impl Inner {
         self.next_other_tag.set(if tag == RESERVED_TAG - 1 { TAG_OTHER } else { tag + 1 });
         tag
     }
-}
-
-/// Finds room for what a command reads, and a quiet place for what it writes.
-fn make_task(
-    is_digested: bool,
-    request: Request,
-    timeout_min: &Cell<Duration>,
-) -> Option<Rc<Task>> {
-    timeout_min.set(timeout_min.get().min(request.timeout));
-    let (expected_bytes, data_in, data_out) = match request.transfer {
-        Transfer::None => (0, None, Data::default()),
-        Transfer::In(len) => (len, Some(Buf::alloc(len as usize)?), Data::default()),
-        Transfer::Out(data) => {
-            let data = if is_digested { still(data)? } else { data };
-            (u32::try_from(data.len()).ok()?, None, data)
-        }
-    };
-    Some(Rc::new(Task {
-        lun: request.lun,
-        cdb: request.cdb,
-        is_read: data_in.is_some(),
-        expected_bytes,
-        data_out,
-        data_in: RefCell::new(data_in),
-        received_bytes: Cell::new(0),
-        data_sn: Cell::new(0),
-        r2t_sn: Cell::new(0),
-        itt: Cell::new(RESERVED_TAG),
-        cmd_sn: Cell::new(0),
-        cid: Cell::new(0),
-        phase: Cell::new(Phase::Queued),
-        deadline: ring::now() + request.timeout,
-        answer: Answer::default(),
-    }))
 }
 
 /// Sends the bytes `start..end` of a write as one sequence, for this LUN and Target Transfer Tag.

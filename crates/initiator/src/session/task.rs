@@ -3,10 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
+use iscsi::pdu::RESERVED_TAG;
 use ring::{Buf, Data};
 
-use super::command::{CommandError, Reply};
+use super::command::{CommandError, Reply, Request, Transfer};
 use crate::answer::Answer;
+use crate::conn::still;
 
 /// How far a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +48,36 @@ pub(crate) struct Task {
 }
 
 impl Task {
+    /// Finds room for what a command reads, and a quiet place for what it writes if that has a digest;
+    /// `None` without memory.
+    pub(super) fn new(is_digested: bool, request: Request) -> Option<Self> {
+        let (expected_bytes, data_in, data_out) = match request.transfer {
+            Transfer::None => (0, None, Data::default()),
+            Transfer::In(len) => (len, Some(Buf::alloc(len as usize)?), Data::default()),
+            Transfer::Out(data) => {
+                let data = if is_digested { still(data)? } else { data };
+                (u32::try_from(data.len()).ok()?, None, data)
+            }
+        };
+        Some(Self {
+            lun: request.lun,
+            cdb: request.cdb,
+            is_read: data_in.is_some(),
+            expected_bytes,
+            data_out,
+            data_in: RefCell::new(data_in),
+            received_bytes: Cell::new(0),
+            data_sn: Cell::new(0),
+            r2t_sn: Cell::new(0),
+            itt: Cell::new(RESERVED_TAG),
+            cmd_sn: Cell::new(0),
+            cid: Cell::new(0),
+            phase: Cell::new(Phase::Queued),
+            deadline: ring::now() + request.timeout,
+            answer: Answer::default(),
+        })
+    }
+
     /// Takes what was read, `residual` bytes less than expected.
     pub(crate) fn take_data(&self) -> Data {
         let len = self.received_bytes.get() as usize;
