@@ -235,6 +235,9 @@ impl Core {
 
     /// Lets go of a path: its keeper ends the session once nothing is under way on it.
     pub(super) fn retire(self: &Rc<Self>, path: PathId) {
+        if !self.router.borrow().is_current(path) {
+            return;
+        }
         self.tell(|router, _| router.retire(path));
         let slot = self.path(path);
         slot.is_retired.set(true);
@@ -532,10 +535,11 @@ impl Core {
 
     /// Whether the path is used, or would be if no other were better.
     pub(super) fn works(&self, path: PathId) -> bool {
-        !matches!(
+        let is_out = matches!(
             self.status(path).state,
             PathState::Failed | PathState::Suspended | PathState::Retired
-        )
+        );
+        !is_out && self.router.borrow().is_current(path)
     }
 }
 

@@ -146,8 +146,11 @@ pub(super) async fn keep(core: Rc<Core>, mut planner: Planner) {
         if core.is_closed() {
             return;
         }
-        // Not after the look, which may take longer than the target waits.
-        replace_leaving(&core, &planner);
+        // Before the look, which may take longer than the target waits, and would ask a member that
+        // wants to be left.
+        if replace_leaving(&core, &planner) {
+            continue;
+        }
         let paths = core.all_paths();
         let planned = planner.look(&paths, core.facts.tells_portals).await;
         if core.is_closed() {
@@ -166,9 +169,11 @@ fn planned_of(paths: &[(PathId, Rc<PathSlot>)]) -> Vec<Planned> {
 }
 
 /// For a session whose target has asked it to log out, and beside which no other works, another one
-/// between the same ends is opened before it leaves: a login is what a group sends elsewhere.
-fn replace_leaving(core: &Rc<Core>, planner: &Planner) {
+/// between the same ends is opened before it leaves: a login is what a group sends elsewhere. Whether
+/// there was one.
+fn replace_leaving(core: &Rc<Core>, planner: &Planner) -> bool {
     let paths = core.all_paths();
+    let mut is_any = false;
     for (path, slot) in &paths {
         let is_asked = slot.session.borrow().as_ref().is_some_and(Session::is_asked_to_leave);
         let same = paths.iter().filter(|(_, other)| other.planned == slot.planned);
@@ -180,10 +185,12 @@ fn replace_leaving(core: &Rc<Core>, planner: &Planner) {
                 tracing::info!("{} asks for a logout: one path in its place", slot.address);
                 let next = core.add_path(Rc::new(next));
                 ring::spawn(replace(core.clone(), *path, next));
+                is_any = true;
             }
             Err(error) => tracing::warn!("no further path: {error}"),
         }
     }
+    is_any
 }
 
 /// Lets go of the path `old` once `next` works, or of `next` if it does not.

@@ -37,17 +37,18 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
             open(&core, &slot).await;
             continue;
         };
+        let seen = state(&session);
         core.tell(|router, now| router.fenced(path, session.fenced(), now));
         if session.is_between_logins() {
             core.tell(|router, _| router.suspend(path));
-            change(&slot, &session, None).await;
+            change(&slot, &session, seen, None).await;
             continue;
         }
         if !session.is_up() {
             note(&slot, session.last_trouble());
             core.tell(|router, _| router.lost(path));
             core.plan_bell.notify();
-            change(&slot, &session, None).await;
+            change(&slot, &session, seen, None).await;
             continue;
         }
         slot.note_login();
@@ -56,7 +57,7 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
         }
         let is_stuck = listen(&core, path, &session);
         if slot.is_retired.get() {
-            change(&slot, &session, None).await;
+            change(&slot, &session, seen, None).await;
             continue;
         }
         let wait = match mend(&core, path, &slot, &session).await {
@@ -70,7 +71,7 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
         // Once it can be used: there may be no other path to send the reset through.
         ask_for_reset(&core, path, &session);
         let wait = if is_stuck { Some(SILENT_LOOK) } else { wait };
-        change(&slot, &session, wait).await;
+        change(&slot, &session, seen, wait).await;
     }
 }
 
@@ -134,15 +135,20 @@ async fn mend(
     }
     let heard = Cell::new(News::NONE);
     let inspection = Inspection { session, lun: core.lun, news: &heard };
-    if news.poke {
-        inspection.is_ready().await?;
-    }
-    if (news.access || !is_best(core, path))
+    let ready = if news.poke { inspection.is_ready().await } else { Ok(()) };
+    if ready.is_ok()
+        && !heard.get().unit
+        && (news.access || !is_best(core, path))
         && let Ok(access) = inspection.access().await
     {
         core.tell(|router, now| router.set_access(path, access, now));
     }
+    // Whatever the answer was: an attention is told once.
+    if heard.get().unit {
+        core.suspend_all();
+    }
     hear(core, path, session, heard.get()).await;
+    ready?;
     if heard.get().cleared {
         sweep(core.path(path), core.lun).await;
     }
@@ -224,11 +230,27 @@ async fn is_continued(core: &Rc<Core>, path: PathId, session: &Session, news: Ne
             continue;
         }
         let before = witness.losses();
-        if witness.answers().await && witness.losses() == before {
+        if is_undisturbed(core, slot, &witness).await && witness.losses() == before {
             return session.is_up();
         }
     }
     false
+}
+
+/// Whether the unit tells a nexus that was there nothing of a start.
+async fn is_undisturbed(core: &Rc<Core>, slot: Rc<PathSlot>, witness: &Session) -> bool {
+    let heard = Cell::new(News::NONE);
+    let inspection = Inspection { session: witness, lun: core.lun, news: &heard };
+    let is_ready = inspection.is_ready().await.is_ok();
+    let news = heard.get();
+    if news.unit {
+        core.suspend_all();
+    }
+    if news.cleared {
+        ring::spawn(sweep(slot, core.lun));
+    }
+    core.spread_news(news);
+    is_ready && !news.power && !news.maybe_power
 }
 
 fn admit(core: &Rc<Core>, path: PathId, slot: &PathSlot, reach: Reach) {
@@ -257,8 +279,30 @@ fn note(slot: &PathSlot, trouble: String) {
     }
 }
 
-/// Waits until something about the path may have changed, or `limit` is over.
-async fn change(slot: &PathSlot, session: &Session, limit: Option<Duration>) {
+/// What the keeper acts on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    losses: u64,
+    is_up: bool,
+    is_silent: bool,
+    is_asked_to_leave: bool,
+}
+
+fn state(session: &Session) -> Seen {
+    Seen {
+        losses: session.losses(),
+        is_up: session.is_up(),
+        is_silent: session.is_silent(),
+        is_asked_to_leave: session.is_asked_to_leave(),
+    }
+}
+
+/// Waits until something about the path may have changed since it was `seen`, or `limit` is over. The
+/// bell of a session has several listeners, so what rang while the keeper was busy may be gone.
+async fn change(slot: &PathSlot, session: &Session, seen: Seen, limit: Option<Duration>) {
+    if state(session) != seen {
+        return;
+    }
     let mut by_session = pin!(session.changed());
     let mut by_bell = pin!(slot.bell.notified());
     let either = std::future::poll_fn(|cx| {
@@ -293,7 +337,7 @@ pub(super) async fn fence(core: Rc<Core>, via: PathId) {
         doubts.len()
     );
     let reset = async {
-        let session = core.session(via).ok_or(TaskError::NotConnected)?;
+        let session = core.path(via).trusted_session().ok_or(TaskError::NotConnected)?;
         session.reset_unit(core.lun).await
     };
     match reset.await {

@@ -144,7 +144,15 @@ impl Router {
     /// No more commands take the path. It can be released once it [`is_quiet`](Self::is_quiet);
     /// until then its losses are to be told as before.
     pub fn retire(&mut self, path: PathId) {
-        self.paths.status(path).state = PathState::Retired;
+        if self.is_current(path) {
+            self.paths.status(path).state = PathState::Retired;
+        }
+    }
+
+    /// Whether it is not the id of a path that has gone: its slot may be another one's by now.
+    #[must_use]
+    pub fn is_current(&self, path: PathId) -> bool {
+        self.paths.is_current(path)
     }
 
     /// Whether nothing is under way on the path, or in doubt because of it.

@@ -51,14 +51,6 @@ impl Session {
         end_all(&conn, TaskFunction::LOGICAL_UNIT_RESET, lun).await
     }
 
-    /// Whether the nexus is there: the target answers on the first of its connections.
-    pub async fn answers(&self) -> bool {
-        match self.inner().first_usable() {
-            Some(conn) => pong(&conn).await.is_ok(),
-            None => false,
-        }
-    }
-
     /// Whether commands are under way and nothing is heard of the target, which should have answered
     /// a ping at least.
     #[must_use]
@@ -108,16 +100,18 @@ impl Session {
     }
 
     /// Lets the commands under way end, logs out, and closes the session.
-    /// Whether that was answered: then nothing of the session is left at the target.
+    /// Whether that was answered, and no earlier nexus of the session is in doubt: then nothing of the
+    /// session is left at the target.
     pub async fn logout(&self) -> bool {
         let inner = self.inner();
-        let mut is_orderly = false;
+        let is_certain = inner.fenced.get() == inner.losses.get();
+        let mut has_left = inner.has_left.get();
         if let Some(conn) = inner.first_usable() {
             leave(conn.clone(), DRAIN_MAX).await;
-            is_orderly = conn.ending() == Ending::LoggedOut;
+            has_left = conn.ending() == Ending::LoggedOut;
         }
         inner.close();
-        is_orderly
+        has_left && is_certain
     }
 }
 
@@ -281,7 +275,8 @@ pub(super) async fn leave_as_asked(conn: Rc<Connection>, time: Duration) {
 /// Takes no more commands, waits for those under way, half of `time` at most, and logs out.
 pub(super) async fn leave(conn: Rc<Connection>, time: Duration) {
     let session = conn.session.clone();
-    if session.is_leaving.replace(true) || conn.is_ending() {
+    // In this order: one that has ended by itself does not leave.
+    if conn.is_ending() || session.is_leaving.replace(true) {
         return;
     }
     session.withdraw_queued();

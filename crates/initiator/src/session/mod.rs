@@ -136,6 +136,10 @@ pub(crate) struct Inner {
     is_leaving: Cell<bool>,
     /// The target has asked for it.
     is_asked_to_leave: Cell<bool>,
+    /// When it was last back after a loss.
+    back_at: Cell<Option<Instant>>,
+    /// How often in a row it left for its own portal and was not let in there.
+    vain_returns: Cell<u32>,
     /// The last connection ended by a logout, and the next login has not failed yet.
     has_left: Cell<bool>,
 }
@@ -178,6 +182,8 @@ impl Session {
             last_trouble: RefCell::default(),
             is_leaving: Cell::new(false),
             is_asked_to_leave: Cell::new(false),
+            back_at: Cell::new(None),
+            vain_returns: Cell::new(0),
             has_left: Cell::new(false),
             options,
         });
@@ -334,6 +340,7 @@ impl Inner {
         self.max_cmd_sn.set(FIRST_CMD_SN.wrapping_sub(1));
         self.is_leaving.set(false);
         self.is_asked_to_leave.set(false);
+        self.back_at.set((self.losses.get() > 0).then(ring::now));
         self.has_left.set(false);
         let first = &logged_in.first().expect("a session has a first connection").outcome;
         let (tag, terms) = (first.portal_group_tag, first.session);

@@ -20,11 +20,22 @@ use crate::options::{SessionOptions, random};
 /// How long the own portal of a lost session is tried alone: mostly only the connection broke.
 const HEAD_START: Duration = Duration::from_millis(100);
 
+/// The same for a session that is lost again soon after it was back. Each login ends what another one of the same
+/// ISID has begun (RFC 7143 6.3.5), so one that lost the race, and was on its way, may end the winner;
+/// where logins take long, that must not go on.
+const HEAD_START_AGAIN: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_secs(5);
+
+/// Between the beginnings of two logins through other portals, for the same reason.
+const STAGGER: Duration = Duration::from_millis(50);
+
 /// Portals that are tried beside the own one. More of them add logins, not certainty.
 const ALTERNATES_MAX: usize = 8;
 
-/// How often a session that lives at another portal looks whether it can go back to its own.
+/// How often a session that lives at another portal looks whether it can go back to its own; twice as
+/// long after each time that the own portal took its connection and did not let it in.
 const HOME_LOOK: Duration = Duration::from_secs(10);
+const HOME_DOUBLINGS_MAX: u32 = 6;
 
 /// The longest pause before the first attempt. When a switch dies under hundreds of hosts, all of
 /// their sessions look for another way at one moment.
@@ -60,7 +71,10 @@ pub(super) async fn live(session: Rc<Inner>, begun: Begun) {
             return;
         };
         match &way {
-            Way::Own => tracing::info!("logged in to {} again", session.target),
+            Way::Own => {
+                session.vain_returns.set(0);
+                tracing::info!("logged in to {} again", session.target);
+            }
             Way::Other(portal) => {
                 tracing::info!("logged in to {} again, through {}", session.target, show(portal));
                 ring::spawn(go_home(session.clone()));
@@ -174,7 +188,10 @@ async fn log_in_somewhere(session: &Inner) -> Result<(Vec<LoggedIn>, Way), Login
         Ok((logged_in, Way::Own))
     });
     let mut refused = None;
-    match ring::timeout(HEAD_START, own.as_mut()).await {
+    let back_at = session.back_at.get();
+    let is_again = back_at.is_some_and(|at| ring::now().saturating_duration_since(at) < SOON);
+    let head_start = if is_again { HEAD_START_AGAIN } else { HEAD_START };
+    match ring::timeout(head_start, own.as_mut()).await {
         Some(Ok(found)) => return Ok(found),
         Some(Err(error)) => refused = Some(error),
         None => {}
@@ -182,7 +199,8 @@ async fn log_in_somewhere(session: &Inner) -> Result<(Vec<LoggedIn>, Way), Login
     // What is in doubt after a move belongs to several nexuses, and no login ends them all; but it
     // brings the session back.
     let portals = session.options.alternates.iter().take(ALTERNATES_MAX);
-    let mut others: Vec<Login<'_>> = portals.map(|at| through(session, at)).collect();
+    let mut others: Vec<Login<'_>> =
+        (0..).zip(portals).map(|(n, at)| through(session, at, STAGGER * n)).collect();
     poll_fn(|cx| {
         if refused.is_none()
             && let Poll::Ready(over) = own.as_mut().poll(cx)
@@ -211,10 +229,11 @@ async fn log_in_somewhere(session: &Inner) -> Result<(Vec<LoggedIn>, Way), Login
     .await
 }
 
-/// A login through another portal, which counts if it leads to the portal group of the session: in
+/// A login through another portal, after a pause, which counts if it leads to the portal group of the session: in
 /// any other one it is another nexus.
-fn through<'a>(session: &'a Inner, portal: &'a PortalAddress) -> Login<'a> {
+fn through<'a>(session: &'a Inner, portal: &'a PortalAddress, pause: Duration) -> Login<'a> {
     Box::pin(async move {
+        ring::sleep(pause).await;
         // The port of this host that the session belongs to may be what is broken.
         let options = SessionOptions { local: None, ..session.options.clone() };
         let role = Role::first(Some(&session.target), session.isid);
@@ -232,8 +251,9 @@ fn through<'a>(session: &'a Inner, portal: &'a PortalAddress) -> Login<'a> {
 async fn go_home(session: Rc<Inner>) {
     let losses = session.losses.get();
     let is_over = || session.is_closed() || session.losses.get() != losses;
+    let look = HOME_LOOK * 2_u32.pow(session.vain_returns.get());
     loop {
-        let pause = HOME_LOOK + share_of(HOME_LOOK / 2);
+        let pause = look + share_of(look / 2);
         if ring::timeout(pause, until(&session.changed, is_over)).await.is_some() {
             return;
         }
@@ -241,6 +261,8 @@ async fn go_home(session: Rc<Inner>) {
             && let Some(conn) = session.first_usable()
             && !is_over()
         {
+            let vain = session.vain_returns.get() + 1;
+            session.vain_returns.set(vain.min(HOME_DOUBLINGS_MAX));
             return management::leave(conn, HOME_LOOK).await;
         }
     }
