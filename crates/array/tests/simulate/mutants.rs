@@ -104,7 +104,7 @@ fn runs_of_a_rebuild_copied_without_a_look() {
 
 #[test]
 fn a_rebuild_that_proves_by_what_was_there_before() {
-    is_found(Mutant::OldProof, &[Theme::Rot], 15955);
+    is_found(Mutant::OldProof, &[Theme::Rot], 3249);
 }
 
 #[test]
