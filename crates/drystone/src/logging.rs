@@ -24,6 +24,8 @@ pub(crate) fn start(filter: Option<&str>) -> Result<(), String> {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
+        // A line that cannot be written is lost: to say so on the same stderr would end the process.
+        .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal())
         .try_init();
     Ok(())

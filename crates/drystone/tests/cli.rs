@@ -347,6 +347,24 @@ fn hints_follow_the_lines_when_asked_for() {
     }
 }
 
+/// A log on a full file system costs its lines, and nobody the service.
+#[test]
+fn a_log_that_takes_nothing_ends_no_export() {
+    let state = tempfile::tempdir().unwrap();
+    let mut export = drystone(&["--log", "debug", "export", "ram:1M", "--portal", "127.0.0.1:0"])
+        .arg("--state-dir")
+        .arg(state.path())
+        .stdout(Stdio::null())
+        .stderr(fs::File::options().write(true).open("/dev/full").unwrap())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(export.try_wait().unwrap(), None, "it serves");
+    kill_process(Pid::from_child(&export), Signal::TERM).unwrap();
+    let status = export.wait().unwrap();
+    assert!(status.success(), "{status}");
+}
+
 /// What is not logged is not evaluated either; waiting for the end must not be among it.
 #[test]
 fn no_log_filter_ends_an_export() {
