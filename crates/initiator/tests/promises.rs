@@ -144,7 +144,7 @@ fn a_path_that_returns_is_no_restart() {
         assert_eq!(disk.write(0, data(&[1; 512]), VOLATILE).await, Ok(()));
         one.cut();
         assert_eq!(disk.write(512, data(&[1; 512]), VOLATILE).await, Ok(()));
-        while disk.paths().await[0].status.state != PathState::Failed {
+        while disk.paths().await[0].status.losses == 0 {
             ring::sleep(Duration::from_millis(10)).await;
         }
         one.open();

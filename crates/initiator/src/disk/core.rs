@@ -495,6 +495,10 @@ impl Core {
         if is_path_trouble {
             slot.bell.notify();
         }
+        let is_leaving = || slot.session.borrow().as_ref().is_some_and(Session::is_between_logins);
+        if verdict == Verdict::NotSent && is_leaving() {
+            self.tell(|router, _| router.suspend(path));
+        }
         if news.unit {
             self.suspend_all();
         }

@@ -287,6 +287,8 @@ impl Router {
     /// What a verdict says of the path.
     fn heard(&mut self, path: PathId, verdict: Verdict, now: Duration) {
         match verdict {
+            // Nothing was sent on a path that was not to be used: nothing has failed.
+            Verdict::NotSent if self.paths.status(path).state == PathState::Suspended => {}
             Verdict::NotSent | Verdict::InDoubt { .. } => self.paths.lost(path),
             // It may be the disk; then all paths become suspect, and are used all the same.
             Verdict::Aborted => self.paths.on_probation(path, now),

@@ -61,6 +61,8 @@ impl Inner {
                 take_stat_sn(conn, bhs.stat_sn())?;
                 if LogoutResponse::parse(bhs).is_ok() {
                     conn.logout.set(());
+                    // Here, for the target closes the connection right behind it.
+                    conn.end(Ending::LoggedOut);
                 }
             }
             Opcode::ASYNC_MESSAGE => {
