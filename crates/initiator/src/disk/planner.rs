@@ -22,7 +22,8 @@ use crate::session::Session;
 /// Losses seldom come alone: the others of a switch that died follow within this time.
 const GATHER: Duration = Duration::from_millis(200);
 
-/// The pause after a look that found trouble; each further one is twice as long.
+/// The pause after trouble; each further one is twice as long, up to the usual one. What was let go of
+/// meanwhile, because nothing led there, is found again soon.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long a path that takes the place of another one may take to work, and how often it is looked at.
@@ -139,10 +140,11 @@ pub(super) async fn keep(core: Rc<Core>, mut planner: Planner) {
     let interval = planner.options.look_interval;
     let mut pause = interval;
     while !core.is_closed() {
-        if ring::timeout(pause, core.plan_bell.notified()).await.is_some() {
+        let has_trouble = ring::timeout(pause, core.plan_bell.notified()).await.is_some();
+        if has_trouble {
             ring::sleep(GATHER).await;
-            pause = TROUBLE_PAUSE;
         }
+        pause = if has_trouble { TROUBLE_PAUSE } else { pause * 2 }.min(interval);
         if core.is_closed() {
             return;
         }
@@ -159,8 +161,6 @@ pub(super) async fn keep(core: Rc<Core>, mut planner: Planner) {
         if !planned.is_empty() {
             turn_to(&core, &planner, &paths, &planned);
         }
-        let all_work = core.all_paths().iter().all(|(path, _)| !core.has_failed(*path));
-        pause = if all_work { interval } else { (pause * 2).min(interval).max(TROUBLE_PAUSE) };
     }
 }
 
