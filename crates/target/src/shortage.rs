@@ -1,10 +1,11 @@
 //! What gives way when others find no room.
 //!
-//! Room for a write whose data is announced to come unasked is kept before it comes, since the host
-//! cannot be told to wait. Many that announce and send nothing would have all of it, however little
-//! each may have. So, when somebody finds no room, those writes end with BUSY for which next to
-//! nothing has come for a second. Their owners may hold little for a while
-//! ([`memory::Owner::distrust`]): what has become free is for others.
+//! Room for the data of a write is kept before it comes, whether it comes unasked or is asked for then.
+//! Many that send nothing would have all of it, however little each may have. So, when somebody finds
+//! no room, those writes end with BUSY for which next to nothing has come for one second, or five where
+//! it was asked for. Their owners may hold little for a while ([`memory::Owner::distrust`]), and wait
+//! behind others: what has become free is for those. Memory that the socket is filling cannot be taken
+//! back: a connection that stops in the middle of a PDU is dropped.
 //!
 //! In the same way many that ask and take no answers would have all memory for output, though each
 //! may keep little of it waiting ([`crate::conn`]). When somebody who takes its own finds none, the
@@ -17,14 +18,16 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
+
 use crate::conn::{Connection, Ending};
 use crate::ffp;
-use crate::memory::{OUTPUT, UNASKED};
+use crate::memory::{self, INPUT, OUTPUT, Use};
 use crate::quiet::{STALL, quietly};
 use crate::task::Task;
 
-/// How long data that was announced may not come. Shorter than a command waits for room.
-const IDLE_TIME: Duration = Duration::from_secs(1);
+/// How long a PDU may take to come.
+const PDU_TIME: Duration = Duration::from_secs(5);
 
 /// How long output may not be taken: longer than a network needs to find another way.
 const UNTAKEN_TIME: Duration = Duration::from_secs(2);
@@ -32,9 +35,13 @@ const UNTAKEN_TIME: Duration = Duration::from_secs(2);
 /// How often a core looks for such data: many may find no room at the same time.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
+/// The same while somebody waits.
+const WATCH_PAUSE: Duration = Duration::from_millis(250);
+
 type Look = Cell<Option<Instant>>;
 
 thread_local! {
+    static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
     static LAST_LOOK: Look = const { Cell::new(None) };
     static LAST_OUTPUT_LOOK: Look = const { Cell::new(None) };
 }
@@ -47,7 +54,13 @@ pub(crate) fn make_room() {
     }
     let sessions = crate::core::sessions();
     let connections = sessions.iter().flat_map(|session| session.connections());
-    let idle: Vec<_> = connections.flat_map(|conn| idle_tasks(&conn)).collect();
+    let holding: Vec<_> = connections.filter(|conn| conn.owner.holds_much(&INPUT)).collect();
+    let idle: Vec<_> = holding.iter().flat_map(idle_tasks).collect();
+    let stopped: Vec<_> = holding.iter().filter(|conn| conn.receives_for(PDU_TIME)).collect();
+    // All of them first: what one gives back is not for another one.
+    for conn in idle.iter().map(|task| task.conn()).chain(stopped.iter().copied()) {
+        conn.owner.distrust();
+    }
     for task in idle {
         let conn = task.conn();
         let (initiator, peer) = (&conn.session.initiator, conn.peer);
@@ -56,8 +69,36 @@ pub(crate) fn make_room() {
             warn,
             "refused a write of {initiator} at {peer}: its data does not come, and others need its memory"
         );
-        conn.owner.distrust();
         ffp::give_way(&task);
+    }
+    for conn in stopped {
+        conn.end(Ending::Stalled("it stopped in the middle of a PDU, and others need its memory"));
+    }
+}
+
+/// Looks whether something gives way for as long as data that is to be asked for waits for room.
+pub(crate) fn watch() {
+    let Some(watch) = Watch::begin() else { return };
+    ring::spawn(async move {
+        let _watch = watch;
+        while ring::sleep(WATCH_PAUSE).map(|()| memory::is_awaited(Use::Pulled)).await {
+            make_room();
+        }
+    });
+}
+
+/// There is one on a core.
+struct Watch;
+
+impl Watch {
+    fn begin() -> Option<Self> {
+        (!IS_WATCHED.replace(true)).then_some(Self)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        IS_WATCHED.set(false);
     }
 }
 
@@ -77,7 +118,7 @@ pub(crate) fn take_back_output() {
     }
     let sessions = crate::core::all_sessions();
     let mut idle: Vec<_> = sessions.iter().flat_map(|session| session.connections()).collect();
-    idle.retain(|conn| conn.owner.holds_much(OUTPUT) && conn.takes_nothing(UNTAKEN_TIME));
+    idle.retain(|conn| conn.owner.holds_much(&OUTPUT) && conn.takes_nothing(UNTAKEN_TIME));
     for conn in idle {
         conn.owner.distrust();
         conn.end(Ending::Stalled("it does not take what it asked for, and others need its memory"));
@@ -86,10 +127,10 @@ pub(crate) fn take_back_output() {
 
 fn idle_tasks(conn: &Rc<Connection>) -> Vec<Rc<Task>> {
     let missing = conn.session.missing_bytes(conn);
-    if missing == 0 || !conn.owner.holds_much(UNASKED) {
+    if missing == 0 {
         return Vec::new();
     }
     let mut tasks = conn.session.tasks_of(conn);
-    tasks.retain(|task| task.is_idle(IDLE_TIME, missing));
+    tasks.retain(|task| task.is_idle(missing));
     tasks
 }

@@ -15,6 +15,11 @@ use crate::memory::{Claim, Held};
 use crate::order::Ticket;
 use crate::session::UnitNexus;
 
+/// How long data may not come whose memory others could use. Unasked data has less time than a command
+/// waits for room; with that which is asked for hosts are late when there are very many of them.
+const UNASKED_TIME: Duration = Duration::from_secs(1);
+const ASKED_TIME: Duration = Duration::from_secs(5);
+
 /// Where the data of a write command is.
 #[derive(Debug)]
 pub(crate) enum Inbound {
@@ -24,8 +29,10 @@ pub(crate) enum Inbound {
     Filling {
         transfer: WriteTransfer,
         room: Room,
-        /// How fast it comes, if it was announced to come unasked: room was kept before it came.
-        unasked: Option<Pace>,
+        /// It was announced to come unasked.
+        comes_unasked: bool,
+        /// How fast it comes since there is room for it.
+        pace: Pace,
     },
 }
 
@@ -141,11 +148,12 @@ impl Task {
         }
     }
 
-    /// Room is kept for data that was to come unasked, and of the `missing` bytes of its connection
-    /// next to none have come for so long. What the socket is filling cannot be taken away.
-    pub(crate) fn is_idle(&self, limit: Duration, missing: u64) -> bool {
+    /// Room is kept for its data, and of the `missing` bytes of its connection next to none have come
+    /// for a while. What the socket is filling cannot be taken away.
+    pub(crate) fn is_idle(&self, missing: u64) -> bool {
         match &mut *self.inbound.borrow_mut() {
-            Inbound::Filling { transfer, room: Room::Here(held), unasked: Some(pace) } => {
+            Inbound::Filling { transfer, room: Room::Here(held), comes_unasked, pace } => {
+                let limit = if *comes_unasked { UNASKED_TIME } else { ASKED_TIME };
                 let is_awaited = !transfer.is_complete() && !held.buf.is_empty();
                 is_awaited && pace.is_below(limit, self.conn(), missing)
             }
@@ -168,9 +176,10 @@ impl Task {
 
     /// The memory is there.
     pub(crate) fn set_room(&self, held: Held) {
-        if let Inbound::Filling { room, .. } = &mut *self.inbound.borrow_mut()
+        if let Inbound::Filling { room, pace, .. } = &mut *self.inbound.borrow_mut()
             && let Room::Awaited { first, .. } = room
         {
+            *pace = Pace::of(self.conn());
             let first = first.take();
             let bytes = first.as_ref().map_or(&[][..], |first| &first.buf);
             *room = Room::Here(held.with_first(bytes));

@@ -10,7 +10,7 @@ mod window;
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use iscsi::discovery::TargetText;
 use iscsi::login::LoginOutcome;
@@ -170,6 +170,11 @@ impl Connection {
             shortage::make_room();
             room()
         })
+    }
+
+    /// A PDU has been coming for so long.
+    pub(crate) fn receives_for(&self, time: Duration) -> bool {
+        self.receiving_since.get().is_some_and(|since| ring::now() - since >= time)
     }
 
     /// Ends the connection: the reader stops, and the sender after what is queued (logout) or at

@@ -20,6 +20,7 @@ use crate::conn::{Connection, Fault, Pace, Payload};
 use crate::exec::{self, OutputRoom};
 use crate::memory::{self, Held, Use};
 use crate::session::UnitNexus;
+use crate::shortage;
 use crate::task::{Aborted, Inbound, Room, Task};
 
 /// The longest read that is asked of the device in one piece.
@@ -287,8 +288,10 @@ fn inbound(
     }
     let room = room_for(answer, wanted as usize, pdu.is_final, payload);
     let refused = || exec::out_of_memory(&answer.conn.session);
-    let unasked = (!pdu.is_final).then(|| Pace::of(&answer.conn));
-    Ok(room.map(|room| Inbound::Filling { transfer, room, unasked }).ok_or_else(refused))
+    let (comes_unasked, pace) = (!pdu.is_final, Pace::of(&answer.conn));
+    Ok(room
+        .map(|room| Inbound::Filling { transfer, room, comes_unasked, pace })
+        .ok_or_else(refused))
 }
 
 /// Data is announced, but none for the way it goes: a WRITE as a read, or a READ neither way
@@ -326,6 +329,7 @@ fn room_for(answer: &Answer, wanted: usize, is_final: bool, payload: Payload<'_>
 
 /// Waits for memory for the data of a command, and asks for it then.
 fn wait_for_room(task: Rc<Task>, wanted: usize) {
+    shortage::watch();
     ring::spawn(async move {
         let room = Held::wait(&task.conn().owner, Use::Pulled, wanted);
         let (room, aborted) = (pin!(room), pin!(task.wait_aborted()));

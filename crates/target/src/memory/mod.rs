@@ -14,20 +14,19 @@
 //! rest. So those whom nobody knows keep nobody waiting who is known, however many they are and
 //! whatever they announce.
 //!
-//! Who waits gets its turn by name, and within a name in the order of asking. The one in front keeps
-//! those behind it waiting when there is too little for anybody, not when it holds too much itself.
+//! Who gets what becomes free is told in [`turns`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
-use std::future::poll_fn;
 use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use ring::Buf;
 
+use self::turns::{Place, Turns, Waiter, Waiting};
+pub(crate) use self::turns::{has_room, is_awaited};
 use crate::share;
 
 /// What memory is held for.
@@ -72,13 +71,9 @@ impl Use {
     }
 }
 
-/// What data that comes unasked is held for, and what is to be sent.
-pub(crate) const UNASKED: [Use; 2] = [Use::Pushed, Use::Behind];
-const INPUT: [Use; 3] = [Use::Pushed, Use::Behind, Use::Pulled];
+/// What data of commands is held for, and what is to be sent.
+pub(crate) const INPUT: [Use; 3] = [Use::Pushed, Use::Behind, Use::Pulled];
 pub(crate) const OUTPUT: [Use; 2] = [Use::Read, Use::Answer];
-
-/// How many that wait are looked at in vain when memory becomes free.
-const LOOKS_MAX: usize = 16;
 
 /// What the smallest thing that is kept costs beside its bytes.
 const BYTES_MIN: usize = 128;
@@ -110,14 +105,24 @@ struct Account {
     delivered_bytes: Cell<usize>,
     /// Until then it may hold less, but for data that is asked for.
     distrusted_until: Cell<Option<Instant>>,
-    /// Who waits under this name, in the order of asking.
-    waiting: [RefCell<VecDeque<Rc<Waiter>>>; USES],
+    /// Who waits at this address.
+    waiting: [Waiting; USES],
 }
 
 impl Account {
     fn is_distrusted(&self, of: Use) -> bool {
         let until = self.distrusted_until.get();
         of != Use::Pulled && until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// It has nothing but what strangers may hold.
+    fn is_limited(&self, of: Use) -> bool {
+        INPUT.contains(&of) && !self.is_known_for(0)
+    }
+
+    /// Bytes that it and others like it may hold together.
+    fn limit_bytes(&self, of: Use) -> usize {
+        if self.is_limited(of) { of.strangers_bytes() } else { of.limit_bytes() }
     }
 
     /// It has sent as much as it would then be trusted to send.
@@ -135,24 +140,6 @@ impl Drop for Account {
     }
 }
 
-#[derive(Debug)]
-struct Waiter {
-    owner: Rc<Owner>,
-    bytes: usize,
-    /// How many of those that were granted a stranger has.
-    strange_bytes: Cell<usize>,
-    answer: Cell<Answer>,
-    waker: RefCell<Option<Waker>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
-    Waits,
-    Granted,
-    /// Nobody waits for it any more.
-    Gone,
-}
-
 #[derive(Default)]
 struct Core {
     accounts: RefCell<HashMap<Name, Weak<Account>>>,
@@ -160,8 +147,7 @@ struct Core {
     /// How much of it is held by those who are not known for as much.
     held_by_strangers: [Cell<usize>; USES],
     distrusted: RefCell<VecDeque<Rc<Account>>>,
-    /// Names under which somebody waits, each once.
-    turns: [RefCell<VecDeque<Rc<Account>>>; USES],
+    turns: [Turns; USES],
 }
 
 thread_local! {
@@ -208,14 +194,14 @@ impl Owner {
     }
 
     /// It holds more than half of what it may hold for one of these.
-    pub(crate) fn holds_much(&self, uses: [Use; 2]) -> bool {
+    pub(crate) fn holds_much(&self, uses: &[Use]) -> bool {
         let is_much = |core: &Core, account: &Account, of: Use| {
             account.held[of as usize].get() > core.most(account, of) / 2
         };
         CORE.with(|core| {
             let accounts = self.accounts();
             let holds = |of| accounts.iter().any(|account| is_much(core, account, of));
-            uses.into_iter().any(holds)
+            uses.iter().copied().any(holds)
         })
     }
 }
@@ -274,10 +260,11 @@ impl Core {
 
     /// What one that holds something may hold of all, as things are.
     fn most(&self, account: &Account, of: Use) -> usize {
-        let free = match INPUT.contains(&of) && !account.is_known_for(0) {
-            true => self.free_for_strangers(of),
-            false => self.free_bytes(of),
+        let held_by_all = match account.is_limited(of) {
+            true => self.held_by_strangers[of as usize].get(),
+            false => self.held[of as usize].get(),
         };
+        let free = account.limit_bytes(of).saturating_sub(held_by_all).min(self.free_bytes(of));
         if account.is_distrusted(of) { free / DISTRUSTED_PART } else { FREE_SHARES * free }
     }
 
@@ -297,14 +284,13 @@ impl Core {
 
     /// Of what data of commands may hold a part is for all strangers together.
     fn has_for_strangers(&self, of: Use, bytes: usize) -> bool {
-        let is_first = self.held_by_strangers[of as usize].get() == 0;
-        self.has(of, bytes) && (is_first || bytes <= self.free_for_strangers(of))
+        self.has(of, bytes) && self.part_has(of, bytes)
     }
 
-    fn free_for_strangers(&self, of: Use) -> usize {
+    /// Strangers may have so much more of their part.
+    fn part_has(&self, of: Use, bytes: usize) -> bool {
         let held = self.held_by_strangers[of as usize].get();
-        let left = of.strangers_bytes().saturating_sub(held);
-        left.min(self.free_bytes(of))
+        held == 0 || held + bytes <= of.strangers_bytes()
     }
 
     /// Counts so much more, and tells how much of it a stranger has.
@@ -326,53 +312,6 @@ impl Core {
         let all = owner.accounts().map(|account| &account.held[of as usize]);
         for held in all.into_iter().chain([&self.held[of as usize]]) {
             held.set(change(held.get()));
-        }
-    }
-
-    /// There is too little for anybody, and so for this one.
-    fn is_over(&self, waiter: &Waiter, of: Use) -> bool {
-        let accounts = waiter.owner.accounts();
-        let may_wait_first = !accounts.iter().any(|account| account.is_distrusted(of));
-        may_wait_first && !self.has(of, waiter.bytes)
-    }
-
-    /// The one in front keeps all others waiting.
-    fn is_held_up(&self, of: Use) -> bool {
-        let turns = self.turns[of as usize].borrow();
-        turns.front().is_some_and(|account| {
-            let waiting = account.waiting[of as usize].borrow();
-            let mut there = waiting.iter().filter(|waiter| waiter.answer.get() == Answer::Waits);
-            there.next().is_some_and(|first| self.is_over(first, of))
-        })
-    }
-
-    /// Gives what has become free to those who wait.
-    fn serve(&self, of: Use) {
-        let mut turns = self.turns[of as usize].borrow_mut();
-        let mut in_vain = 0;
-        while in_vain < turns.len().min(LOOKS_MAX) {
-            let account = turns.pop_front().expect("there is one");
-            let mut waiting = account.waiting[of as usize].borrow_mut();
-            while waiting.front().is_some_and(|first| first.answer.get() == Answer::Gone) {
-                waiting.pop_front();
-            }
-            let Some(first) = waiting.front().cloned() else { continue };
-            in_vain += 1;
-            let is_over = self.is_over(&first, of);
-            if self.fits(&first.owner, of, first.bytes) {
-                in_vain = 0;
-                waiting.pop_front();
-                first.strange_bytes.set(self.add(&first.owner, of, first.bytes));
-                first.answer.set(Answer::Granted);
-                first.waker.take().into_iter().for_each(Waker::wake);
-            }
-            let has_more = !waiting.is_empty();
-            drop(waiting);
-            match (has_more, is_over) {
-                (true, true) => return turns.push_front(account),
-                (true, false) => turns.push_back(account),
-                (false, _) => {}
-            }
         }
     }
 }
@@ -413,16 +352,7 @@ impl Claim {
         if let Some(claim) = Self::new(owner, of, bytes) {
             return claim;
         }
-        let place = Place::new(owner, of, bytes);
-        poll_fn(|context| match place.waiter.answer.get() {
-            Answer::Granted => Poll::Ready(()),
-            _ => {
-                *place.waiter.waker.borrow_mut() = Some(context.waker().clone());
-                Poll::Pending
-            }
-        })
-        .await;
-        place.take()
+        Place::new(owner, of, bytes).granted().await
     }
 
     /// Counts what is held already, however much it is.
@@ -444,56 +374,6 @@ impl Drop for Claim {
             core.serve(self.of);
         });
     }
-}
-
-/// A place among those who wait; given up when it goes.
-struct Place {
-    waiter: Rc<Waiter>,
-    of: Use,
-}
-
-impl Place {
-    fn new(owner: &Rc<Owner>, of: Use, bytes: usize) -> Self {
-        let waiter = Rc::new(Waiter {
-            owner: owner.clone(),
-            bytes,
-            strange_bytes: Cell::new(0),
-            answer: Cell::new(Answer::Waits),
-            waker: RefCell::new(None),
-        });
-        let mut waiting = owner.name.waiting[of as usize].borrow_mut();
-        if waiting.is_empty() {
-            CORE.with(|core| core.turns[of as usize].borrow_mut().push_back(owner.name.clone()));
-        }
-        waiting.push_back(waiter.clone());
-        drop(waiting);
-        // Those before it may wait for themselves only.
-        CORE.with(|core| core.serve(of));
-        Self { waiter, of }
-    }
-
-    /// What was granted, as a claim.
-    fn take(self) -> Claim {
-        self.waiter.answer.set(Answer::Gone);
-        Claim::granted(&self.waiter, self.of)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        match self.waiter.answer.replace(Answer::Gone) {
-            Answer::Granted => drop(Claim::granted(&self.waiter, self.of)),
-            // Those behind it may have a turn now.
-            Answer::Waits => _ = CORE.try_with(|core| core.serve(self.of)),
-            Answer::Gone => {}
-        }
-    }
-}
-
-/// Whether so much could be had at once.
-#[inline]
-pub(crate) fn has_room(owner: &Owner, of: Use, bytes: usize) -> bool {
-    CORE.with(|core| !core.is_held_up(of) && core.fits(owner, of, bytes))
 }
 
 /// Its owner may be answered more: what it is to take already is not too much.
@@ -564,6 +444,8 @@ impl Held {
         self
     }
 }
+
+mod turns;
 
 #[cfg(test)]
 mod tests;

@@ -100,7 +100,7 @@ fn who_kept_room_for_nothing_has_less_of_what_comes_unasked() {
     idle.distrust();
     let held = pushed(&idle);
     assert_eq!(held.len(), 3);
-    assert!(idle.holds_much(UNASKED) && !other.holds_much(UNASKED));
+    assert!(idle.holds_much(&INPUT) && !other.holds_much(&INPUT));
     assert_eq!(pushed(&other).len(), 73);
     // Its name and its address, and nothing else of them.
     assert!(Claim::new(&stranger("idle", 3), Use::Pushed, MIB).is_none());
@@ -183,4 +183,64 @@ fn who_no_longer_waits_is_passed_over_and_what_it_was_given_is_given_back() {
     assert_eq!(total, 0, "nothing is counted that nobody has");
     drop((full, a, b));
     assert!(CORE.with(|core| core.accounts.borrow().is_empty()), "nor are names kept");
+}
+
+/// One that waits for so much, or has it.
+fn asks(owner: &Rc<Owner>, bytes: usize) -> (Waiting, Option<Claim>) {
+    let owner = owner.clone();
+    let mut claim: Waiting = Box::pin(async move { Claim::wait(&owner, Use::Pulled, bytes).await });
+    let granted = (&mut claim).now_or_never();
+    (claim, granted)
+}
+
+#[test]
+fn strangers_that_wait_hold_up_nobody_who_is_known_however_many_they_are() {
+    // Strangers have 24 MiB of 32: three may hold 8 each, and the others wait.
+    let strangers: Vec<_> = (0..45).map(|n| stranger(&n.to_string(), n % 4)).collect();
+    let mut asked: Vec<_> = strangers.iter().map(|it| asks(it, 8 * MIB)).collect();
+    assert_eq!(asked.iter().filter(|(_, granted)| granted.is_some()).count(), 3);
+    // The known hold less than what is left, and there is less than any stranger waits for.
+    let mut held = all(&owner("much", 100));
+    held.extend(Claim::new(&owner("more", 101), Use::Pulled, MIB));
+    assert_eq!(held.len(), 7);
+    let good = [owner("good", 102), owner("other", 103)];
+    let one = Claim::new(&good[0], Use::Pulled, MIB);
+    assert!(one.is_some(), "there is one left");
+    let mut waits = good.each_ref().map(waiting);
+    for it in &mut waits {
+        drop(held.pop());
+        assert!(it.now_or_never().is_some(), "it does not stand behind 42 strangers");
+    }
+    let new = stranger("new", 104);
+    let (mut new, granted) = asks(&new, MIB);
+    assert!(granted.is_none(), "who is new waits with the strangers");
+    // Those who kept room for nothing let the others go first.
+    for stranger in &strangers {
+        stranger.distrust();
+    }
+    for (_, granted) in &mut asked {
+        drop(granted.take());
+    }
+    assert!((&mut new).now_or_never().is_some());
+}
+
+#[test]
+fn the_known_and_the_strangers_have_turns() {
+    let (full, known, new) = (owner("full", 1), owner("known", 2), stranger("new", 3));
+    let mut whole = Claim::none(&full, Use::Pulled);
+    whole.grow(31 * MIB);
+    let mut small = Claim::none(&full, Use::Pulled);
+    small.grow(MIB);
+    let mut known_waits = [waiting(&known), waiting(&known)];
+    let (mut new_waits, _) = asks(&new, 2 * MIB);
+    drop(small);
+    let first = (&mut known_waits[0]).now_or_never();
+    assert!(first.is_some());
+    drop(first);
+    // It is the turn of the stranger, which needs more: nobody overtakes it.
+    assert!((&mut known_waits[1]).now_or_never().is_none());
+    assert!(Claim::new(&known, Use::Pulled, 1).is_none());
+    drop(whole);
+    assert!((&mut new_waits).now_or_never().is_some());
+    assert!((&mut known_waits[1]).now_or_never().is_some());
 }

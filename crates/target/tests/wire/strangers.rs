@@ -5,13 +5,16 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use iscsi::pdu::RESERVED_TAG;
+use iscsi::pdu::{DataOut, Opcode, R2t, RESERVED_TAG};
 
 use crate::common::{Command, Connection, Login, Rig, config, pattern, ram};
 
 const MIB: usize = 1 << 20;
 /// What may come unasked with a command, where many share little memory.
 const FIRST_BURST: usize = 8 << 10;
+
+/// When memory is had again that was kept for data which was asked for: after five seconds.
+const TAKEN_BACK: Duration = Duration::from_secs(8);
 
 /// How long a flood lasts, and what a busy machine may add to one command.
 const FLOOD_TIME: Duration = Duration::from_secs(4);
@@ -153,4 +156,108 @@ fn data_that_strangers_are_asked_for_and_do_not_send_holds_no_good_host_up() {
             host.issue(&Command::unsent_write(4096 + index * 32, 32));
         }
     });
+}
+
+/// Writes `COUNT` at once, all of whose data is asked for, reads them again, and returns how long it took.
+fn verified_writes_at_once(host: &mut Connection, round: u32) -> Duration {
+    const COUNT: u32 = 6;
+    let begun = Instant::now();
+    let all = (0..COUNT).map(|n| (8192 + n * 16, pattern(FIRST_BURST, round * COUNT + n)));
+    let all: Vec<_> = all.collect();
+    let mut open: Vec<u32> =
+        all.iter().map(|(at, data)| host.issue(&Command::write(*at, data))).collect();
+    while !open.is_empty() {
+        let pdu = host.receive_where(|pdu| open.contains(&pdu.bhs.itt()));
+        match pdu.opcode() {
+            Opcode::R2T => host.answer_r2t(&R2t::parse(&pdu.bhs).unwrap()),
+            _ => {
+                let (kind, status) = (pdu.opcode(), pdu.bhs.bytes()[3]);
+                assert_eq!((kind, status), (Opcode::SCSI_RESPONSE, 0));
+                open.retain(|&itt| itt != pdu.bhs.itt());
+            }
+        }
+    }
+    for (at, data) in &all {
+        assert!(&host.run(&Command::read(*at, 16)).good() == data);
+    }
+    begun.elapsed()
+}
+
+/// Hosts of so many names from four addresses, each of which writes its first so and so many blocks in order, and
+/// then announces one long write and sends nothing of it.
+fn silent(rig: &Rig, names: u32, first_blocks: usize) -> Vec<Connection> {
+    let hosts = (0..names).map(|number| {
+        let from = Some(Ipv4Addr::new(127, 7, 7, 1 + number as u8 % 4));
+        let login = Login { from, ..Login::new(&format!("silent{number}")) };
+        let mut host = login.connect(rig.portal()).unwrap();
+        host.take_attentions(0);
+        for _ in 0..first_blocks / 32 {
+            host.run(&Command::write(4096, &[1; 32 * 512])).good();
+        }
+        host
+    });
+    let mut hosts: Vec<_> = hosts.collect();
+    for host in &mut hosts {
+        host.issue(&Command::unsent_write(4096, 128));
+    }
+    hosts
+}
+
+/// The slowest round of a good host in the time of a flood, and what is usual.
+fn beside(hosts: impl FnOnce(&Rig) -> Vec<Connection>) -> (Duration, Duration) {
+    let rig = rig();
+    let mut good = rig.ready("good");
+    let usual = (0..50).map(|round| verified_writes_at_once(&mut good, round)).max().unwrap();
+    let hosts = hosts(&rig);
+    let begun = Instant::now();
+    let mut slowest = Duration::ZERO;
+    for round in 50.. {
+        slowest = slowest.max(verified_writes_at_once(&mut good, round));
+        if begun.elapsed() > FLOOD_TIME {
+            break;
+        }
+    }
+    drop(hosts);
+    (slowest, usual)
+}
+
+/// Names of four addresses that each announce one long write and send nothing, more of them than are
+/// looked at when memory becomes free: whoever has sent what it announced does not stand behind them.
+#[test]
+fn many_names_that_wait_for_room_and_send_nothing_hold_no_good_host_up() {
+    let (slowest, usual) = beside(|rig| silent(rig, 60, 0));
+    assert!(slowest < 2 * usual + NOISE, "{slowest:?} instead of {usual:?}");
+}
+
+/// The same by those who have sent as much before: they are known, and have all there is until it is
+/// seen that they send nothing more. Those behind them, from the same addresses, are strangers then.
+#[test]
+fn who_has_sent_much_and_then_sends_nothing_gives_way_within_seconds() {
+    let (slowest, _) = beside(|rig| silent(rig, 60, 128));
+    assert!(slowest < TAKEN_BACK, "{slowest:?}");
+}
+
+/// The same by those who stop in the middle of the data that they were asked for.
+#[test]
+fn who_has_sent_much_and_then_stops_in_a_pdu_gives_way_within_seconds() {
+    let (slowest, _) = beside(|rig| {
+        let mut hosts = silent(rig, 60, 128);
+        for host in &mut hosts[..4] {
+            let r2t = R2t::parse(&host.receive_kind(Opcode::R2T).bhs).unwrap();
+            let header = DataOut {
+                is_final: true,
+                data_segment_len_bytes: FIRST_BURST as u32,
+                lun: r2t.lun,
+                itt: r2t.itt,
+                ttt: r2t.ttt,
+                exp_stat_sn: host.exp_stat_sn,
+                data_sn: 0,
+                buffer_offset_bytes: 0,
+            };
+            host.send_bytes(header.to_bhs().bytes());
+            host.send_bytes(&[1; 100]);
+        }
+        hosts
+    });
+    assert!(slowest < TAKEN_BACK, "{slowest:?}");
 }

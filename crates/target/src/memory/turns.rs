@@ -1,0 +1,310 @@
+//! In which order those who wait for memory get it.
+//!
+//! They wait in lines ([`Line`]). Within a line addresses have turns, since names cost nothing, and
+//! those who wait at one stand in the order of asking. The one in front keeps those behind it
+//! waiting when there is too little for anybody, not when it holds too much itself. The known and
+//! the strangers have turns: the one in front of the line whose turn it is keeps the other line
+//! waiting, too, unless it is a stranger for whom strangers hold too much. Those who kept room for
+//! nothing come when no other stranger waits.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+use super::{Account, CORE, Claim, Core, FREE_SHARES, Owner, Use};
+
+/// How many that wait are looked at in vain when memory becomes free.
+const LOOKS_MAX: usize = 16;
+
+/// Who waits in what line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    /// Those who have sent as much before as they want room for now.
+    Known,
+    /// Those of whom that is not known.
+    New,
+    /// Those of them who kept room for nothing lately.
+    Distrusted,
+}
+
+const LINES: usize = 3;
+
+impl Line {
+    /// Who waits in front of the one waits before the other.
+    const fn is_before(self, other: Self) -> bool {
+        self as usize == other as usize || matches!((self, other), (Self::New, Self::Distrusted))
+    }
+}
+
+/// Those who wait at one address for one use, in each line in the order of asking.
+#[derive(Debug, Default)]
+pub(super) struct Waiting([RefCell<VecDeque<Rc<Waiter>>>; LINES]);
+
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) owner: Rc<Owner>,
+    pub(super) bytes: usize,
+    /// How many of those that were granted a stranger has.
+    pub(super) strange_bytes: Cell<usize>,
+    answer: Cell<Answer>,
+    waker: RefCell<Option<Waker>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Waits,
+    Granted,
+    /// Nobody waits for it any more.
+    Gone,
+}
+
+/// Addresses at which somebody waits for one use, once in each line.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    lines: [RefCell<VecDeque<Rc<Account>>>; LINES],
+    is_turn_of_strangers: Cell<bool>,
+}
+
+impl Turns {
+    /// The lines, the one whose turn it is first.
+    fn order(&self) -> [Line; LINES] {
+        match self.is_turn_of_strangers.get() {
+            false => [Line::Known, Line::New, Line::Distrusted],
+            true => [Line::New, Line::Distrusted, Line::Known],
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lines.iter().all(|line| line.borrow().is_empty())
+    }
+
+    /// The one in front of a line. Those who no longer wait leave it.
+    fn front(&self, line: Line, of: Use) -> Option<Rc<Waiter>> {
+        let mut addresses = self.lines[line as usize].borrow_mut();
+        while let Some(address) = addresses.front() {
+            let mut waiting = address.waiting[of as usize].0[line as usize].borrow_mut();
+            while waiting.front().is_some_and(|it| it.answer.get() == Answer::Gone) {
+                waiting.pop_front();
+            }
+            if let Some(first) = waiting.front().cloned() {
+                return Some(first);
+            }
+            drop(waiting);
+            addresses.pop_front();
+        }
+        None
+    }
+
+    fn enter(&self, line: Line, of: Use, waiter: Rc<Waiter>) {
+        let address = waiter.owner.address.clone();
+        let mut waiting = address.waiting[of as usize].0[line as usize].borrow_mut();
+        if waiting.is_empty() {
+            self.lines[line as usize].borrow_mut().push_back(address.clone());
+        }
+        waiting.push_back(waiter);
+    }
+
+    /// The one in front leaves, or stays and lets the other addresses go first.
+    fn pass(&self, line: Line, of: Use, leaves: bool) {
+        let mut addresses = self.lines[line as usize].borrow_mut();
+        let Some(address) = addresses.pop_front() else { return };
+        let mut waiting = address.waiting[of as usize].0[line as usize].borrow_mut();
+        if leaves {
+            waiting.pop_front();
+        }
+        let has_more = !waiting.is_empty();
+        drop(waiting);
+        if has_more {
+            addresses.push_back(address);
+        }
+    }
+}
+
+/// What one that is in front waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lacks {
+    Nothing,
+    /// There is too little for anybody.
+    Memory,
+    /// Strangers have too much for one more.
+    PartOfStrangers,
+    /// It holds too much itself.
+    Itself,
+}
+
+impl Core {
+    fn line(&self, owner: &Owner, of: Use, bytes: usize) -> Line {
+        match self.is_strange(owner, of, bytes) {
+            false => Line::Known,
+            true if owner.accounts().iter().any(|it| it.is_distrusted(Use::Pushed)) => {
+                Line::Distrusted
+            }
+            true => Line::New,
+        }
+    }
+
+    fn lacks(&self, waiter: &Waiter, of: Use) -> Lacks {
+        let (owner, bytes) = (&*waiter.owner, waiter.bytes);
+        let is_full = self.is_strange(owner, of, bytes) && !self.part_has(of, bytes);
+        if self.fits(owner, of, bytes) {
+            Lacks::Nothing
+        } else if is_full {
+            Lacks::PartOfStrangers
+        } else if self.has(of, bytes) || !may_ever_hold(owner, of, bytes) {
+            Lacks::Itself
+        } else {
+            Lacks::Memory
+        }
+    }
+
+    /// Somebody waits before one of this line.
+    fn is_held_up(&self, of: Use, line: Line) -> bool {
+        let turns = &self.turns[of as usize];
+        let mut is_its_turn = true;
+        for other in turns.order() {
+            let Some(first) = turns.front(other, of) else { continue };
+            let holds_up = match self.lacks(&first, of) {
+                Lacks::Memory => is_its_turn || other.is_before(line),
+                Lacks::PartOfStrangers => other.is_before(line),
+                Lacks::Nothing | Lacks::Itself => false,
+            };
+            if holds_up {
+                return true;
+            }
+            is_its_turn = false;
+        }
+        false
+    }
+
+    /// Gives what has become free to those who wait.
+    pub(super) fn serve(&self, of: Use) {
+        let mut in_vain = 0;
+        while in_vain < LOOKS_MAX {
+            match self.look(of) {
+                Some(true) => in_vain = 0,
+                Some(false) => in_vain += 1,
+                None => return,
+            }
+        }
+    }
+
+    /// Looks at the next one to be served, and says whether it waits no more, or in another line;
+    /// none if all wait for others.
+    fn look(&self, of: Use) -> Option<bool> {
+        let turns = &self.turns[of as usize];
+        let (mut is_its_turn, mut held_up) = (true, None::<Line>);
+        for line in turns.order() {
+            if held_up.is_some_and(|it| it.is_before(line)) {
+                continue;
+            }
+            let Some(first) = turns.front(line, of) else { continue };
+            let right_line = self.line(&first.owner, of, first.bytes);
+            if right_line != line {
+                turns.pass(line, of, true);
+                turns.enter(right_line, of, first);
+                return Some(true);
+            }
+            match self.lacks(&first, of) {
+                Lacks::Nothing => {
+                    turns.pass(line, of, true);
+                    turns.is_turn_of_strangers.set(line == Line::Known);
+                    self.grant(&first, of);
+                    return Some(true);
+                }
+                Lacks::Itself => {
+                    turns.pass(line, of, false);
+                    return Some(false);
+                }
+                Lacks::Memory if is_its_turn => return None,
+                Lacks::Memory | Lacks::PartOfStrangers => held_up = Some(line),
+            }
+            is_its_turn = false;
+        }
+        None
+    }
+
+    fn grant(&self, waiter: &Waiter, of: Use) {
+        waiter.strange_bytes.set(self.add(&waiter.owner, of, waiter.bytes));
+        waiter.answer.set(Answer::Granted);
+        waiter.waker.take().into_iter().for_each(Waker::wake);
+    }
+}
+
+/// It could hold so much more if all others gave back what they hold.
+fn may_ever_hold(owner: &Owner, of: Use, bytes: usize) -> bool {
+    owner.accounts().iter().all(|account| {
+        let held = account.held[of as usize].get();
+        let free = account.limit_bytes(of).saturating_sub(held);
+        !account.is_distrusted(of) && (held == 0 || held + bytes <= FREE_SHARES * free)
+    })
+}
+
+/// A place among those who wait; given up when it goes.
+pub(super) struct Place {
+    waiter: Rc<Waiter>,
+    of: Use,
+}
+
+impl Place {
+    pub(super) fn new(owner: &Rc<Owner>, of: Use, bytes: usize) -> Self {
+        let waiter = Rc::new(Waiter {
+            owner: owner.clone(),
+            bytes,
+            strange_bytes: Cell::new(0),
+            answer: Cell::new(Answer::Waits),
+            waker: RefCell::new(None),
+        });
+        CORE.with(|core| {
+            let line = core.line(owner, of, bytes);
+            core.turns[of as usize].enter(line, of, waiter.clone());
+            // Those before it may wait for themselves only.
+            core.serve(of);
+        });
+        Self { waiter, of }
+    }
+
+    /// Waits for what was asked for, as a claim.
+    pub(super) async fn granted(self) -> Claim {
+        poll_fn(|context| match self.waiter.answer.get() {
+            Answer::Granted => Poll::Ready(()),
+            _ => {
+                *self.waiter.waker.borrow_mut() = Some(context.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await;
+        self.waiter.answer.set(Answer::Gone);
+        Claim::granted(&self.waiter, self.of)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        match self.waiter.answer.replace(Answer::Gone) {
+            Answer::Granted => drop(Claim::granted(&self.waiter, self.of)),
+            // Those behind it may have a turn now.
+            Answer::Waits => _ = CORE.try_with(|core| core.serve(self.of)),
+            Answer::Gone => {}
+        }
+    }
+}
+
+/// Whether so much could be had at once.
+#[inline]
+pub(crate) fn has_room(owner: &Owner, of: Use, bytes: usize) -> bool {
+    CORE.with(|core| {
+        let is_crowded = !core.turns[of as usize].is_empty();
+        let is_held_up = || core.is_held_up(of, core.line(owner, of, bytes));
+        !(is_crowded && is_held_up()) && core.fits(owner, of, bytes)
+    })
+}
+
+/// Somebody waits for memory for this.
+pub(crate) fn is_awaited(of: Use) -> bool {
+    CORE.with(|core| {
+        let turns = &core.turns[of as usize];
+        turns.order().into_iter().any(|line| turns.front(line, of).is_some())
+    })
+}
