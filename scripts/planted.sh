@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plants mistakes in the array, one at a time, and sees that the test meant for it fails.
+# Plants mistakes in the array and the target, one at a time, and sees that the test meant for it fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -28,13 +28,28 @@ ForgetHalf     --test=array beyond::beside_a_disk_that_is_gone
 ForgetUnowned  --lib        raid::tests::gone::what_nobody_owns_on_a_disk
 TrimKept       --test=array kept::an_array_whose_journal_a_lost_volume_fills
 ForgetChanged  --test=array crashes::what_a_checkpoint_without_its_record_put_in_place_is_known_beside
+BusyThoughRan  --test=wire  scarcity::
+EarlyAbort     --test=wire  management::a_task_at_the_disk_is_over
+LateFence      --test=wire  reservations::preempt_and_abort_ends
+EarlyReservation --test=wire reservations::a_reservation_that_cannot_be_saved
+NoTurn         --test=wire  reservations::registrations_of_many_hosts
+OpenDuringReset --test=wire attentions::what_comes_while_a_reset
+UnheardCounts  --test=wire  attentions::no_command_that_was_sent_before
+UnheardCounts  --test=wire  attentions::a_start_counts_as_told
+NoOrder        --test=wire  order::an_ordered_task_waits
+OneLine        --test=wire  strangers::many_names
+KeepRoom       --test=wire  strangers::who_has_sent_much_and_then_sends
+NoStrangers    --test=wire  strangers::payloads_of_strangers
 '
 
 run() {
-  cargo test --quiet --package drystone-array --features mutants "$@"
+  local package=drystone-array
+  [[ $1 == --test=wire ]] && package=drystone-target
+  cargo test --quiet --package "$package" --features mutants "$@"
 }
 
-run --lib --test array --no-run
+run --lib --test=array --no-run
+run --test=wire --no-run
 passed=0 failed=0
 while read -r mistake where name; do
   [[ -n $mistake ]] || continue

@@ -15,6 +15,7 @@ mod exec;
 mod ffp;
 mod login;
 mod memory;
+mod mutants;
 mod order;
 mod portal;
 mod quiet;

@@ -23,6 +23,7 @@ use futures_util::FutureExt;
 use crate::conn::{Connection, Ending};
 use crate::ffp;
 use crate::memory::{self, INPUT, OUTPUT, Use};
+use crate::mutants::{self, Mutant};
 use crate::quiet::{STALL, quietly};
 use crate::task::Task;
 
@@ -49,7 +50,7 @@ thread_local! {
 /// Somebody on this core found no room. What gives way is chosen before the first of it does: those
 /// who have much, which is everybody when nothing is free.
 pub(crate) fn make_room() {
-    if !LAST_LOOK.with(may_look) {
+    if !LAST_LOOK.with(may_look) || mutants::is(Mutant::KeepRoom) {
         return;
     }
     let sessions = crate::core::sessions();

@@ -64,6 +64,37 @@ fn reserve_out(host: &mut Host, action: u8, key: u64, action_key: u64) -> io::Re
     Ok(())
 }
 
+/// One descriptor of READ FULL STATUS (SPC-4 6.15.5).
+#[derive(Debug)]
+struct Registered {
+    key: u64,
+    /// By the last byte of its ISID, which its TransportID ends with (SPC-4 7.6.4.6).
+    host: u64,
+    /// The type of the reservation, if it holds it.
+    holds: Option<u8>,
+}
+
+fn registered(data: &[u8]) -> Vec<Registered> {
+    let mut rest = &data[8..];
+    let mut all = Vec::new();
+    while !rest.is_empty() {
+        let (head, id) = rest.split_at(24);
+        let len = u32::from_be_bytes(head[20..24].try_into().expect("four bytes")) as usize;
+        let (id, next) = id.split_at(len);
+        let name = String::from_utf8_lossy(&id[4..]);
+        let (_, isid) =
+            name.trim_end_matches('\0').rsplit_once(",i,0x").expect("an initiator port");
+        let isid = u64::from_str_radix(isid, 16).expect("an ISID in hexadecimal digits");
+        all.push(Registered {
+            key: u64::from_be_bytes(head[..8].try_into().expect("eight bytes")),
+            host: isid & 0xff,
+            holds: (head[12] & 1 == 1).then_some(head[13] & 0xf),
+        });
+        rest = next;
+    }
+    all
+}
+
 fn start(dir: &Path) -> Export {
     let state = dir.join("state");
     let state = state.to_str().expect("a temporary directory in UTF-8");
@@ -124,24 +155,28 @@ impl Known {
         self.registrants = keys;
     }
 
-    /// Every key is one that it may be, there are no others, and whom nobody let in again is out.
+    /// Every key is one that it may be, and of the host that it is of; there are no others, the
+    /// reservation is held, and whom nobody let in again is out.
     fn verify(&mut self, export: &Export) {
         let mut reader = log_in(export, 0x20);
-        let keys = reader.run(0, &[0x5e, 0, 0, 0, 0, 0, 0, 1, 0, 0], 256, &[]).expect("an answer");
-        let found: Vec<u64> = keys.data[8..]
-            .chunks_exact(8)
-            .map(|key| u64::from_be_bytes(key.try_into().expect("eight bytes")))
-            .collect();
-        let of = |host| found.iter().copied().find(|&key| owner(key) == host).unwrap_or(0);
+        let status = reader.run(0, &[0x5e, 3, 0, 0, 0, 0, 0, 16, 0, 0], 4096, &[]);
+        let found = registered(&status.expect("an answer").data);
+        let key_of = |host| found.iter().find(|it| it.host == host).map_or(0, |it| it.key);
         let hosts = (1..).zip(&mut self.registrants);
         let all = hosts.chain([(VICTIM, &mut self.victim), (FENCER, &mut self.fencer)]);
         for (host, key) in all {
-            let found_key = of(host);
+            let found_key = key_of(host);
+            assert!(found_key == 0 || owner(found_key) == host, "{found:x?}");
             assert!(key.may_be(found_key), "host {host:#x} is {key:x?}, but has {found:x?}");
             *key = Key { told: found_key, under_way: None };
         }
-        let unknown = found.iter().any(|&key| !(1..=FENCER).contains(&owner(key)));
+        let unknown = found.iter().any(|it| !(1..=FENCER).contains(&it.host));
         assert!(!unknown && found.len() <= REGISTRANTS as usize + 2, "{found:x?}");
+        let holders: Vec<_> = found.iter().filter(|it| it.holds.is_some()).collect();
+        if self.is_reserved {
+            let held = holders.iter().map(|it| (it.host, it.holds));
+            assert!(held.eq([(FENCER, Some(WRITE_EXCLUSIVE_REGISTRANTS))]), "{found:x?}");
+        }
         if self.is_reserved && self.victim.told == 0 {
             let write = [0x2a, 0, 0, 0, 0, 0, 0, 0, 1, 0];
             let answer = log_in(export, VICTIM).run(0, &write, 0, &[0; 512]).expect("an answer");

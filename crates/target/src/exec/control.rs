@@ -10,6 +10,7 @@ use scsi::{Sense, Status};
 
 use crate::core::abort_everywhere;
 use crate::ffp::{Answer, Outcome, Scope};
+use crate::mutants::{self, Mutant};
 use crate::task::Task;
 use crate::unit::Unit;
 
@@ -22,7 +23,9 @@ pub(super) async fn run(task: &Rc<Task>) -> Outcome {
     let parameters = data.as_deref().unwrap_or_default();
     // What another host was told meanwhile must neither be saved over nor be taken back.
     let mut turn = match task.command {
-        Command::PersistentReserveOut { .. } => Some(unit.reserving.take().await),
+        Command::PersistentReserveOut { .. } if !mutants::is(Mutant::NoTurn) => {
+            Some(unit.reserving.take().await)
+        }
         _ => None,
     };
     let reserved_before = turn.as_ref().map(|_| unit.logical.reservations_image());
@@ -59,10 +62,12 @@ fn undo_reservations(unit: &Unit, image: &[u8]) {
 /// Does what must be done before the command is answered.
 async fn carry_out(task: &Rc<Task>, unit: &Arc<Unit>, effect: Effect) -> Result<(), Outcome> {
     match effect {
+        Effect::SaveReservations(_) if mutants::is(Mutant::EarlyReservation) => Ok(()),
         Effect::SaveReservations(image) => unit.save_reservations(image).await.map_err(|error| {
             tracing::error!("{}: cannot save its reservations: {error}", unit.name);
             Outcome::Check(Sense::internal_failure())
         }),
+        Effect::AbortTasks { .. } if mutants::is(Mutant::LateFence) => Ok(()),
         Effect::AbortTasks { of } => {
             let session = &task.conn().session;
             let copies = session.shared.copies.preempt(&session.target().units, unit, &of);

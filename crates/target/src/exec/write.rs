@@ -4,11 +4,12 @@ use std::rc::Rc;
 
 use block::{Compared, WriteFlags};
 use ring::Data;
-use scsi::Sense;
 use scsi::cdb::{BlockRange, ByteCheck};
+use scsi::{Sense, Status};
 
 use super::{Doing, Patience, failed, verify};
 use crate::ffp::Outcome;
+use crate::mutants::{self, Mutant};
 use crate::task::Task;
 
 /// The data of a task; what the initiator did not announce is not there.
@@ -30,12 +31,15 @@ pub(super) async fn write(task: &Rc<Task>, range: BlockRange, fua: bool) -> Outc
     let unit = &task.place.unit;
     let flags = WriteFlags { durable: unit.is_durable(fua), atomic: false };
     let (at, data) = (unit.bytes_of(range.lba), whole_blocks(task));
-    let patience = Patience::new();
+    let (patience, mut was_short) = (Patience::new(), false);
     loop {
         match unit.device.write(at, data.clone(), flags).await {
+            Ok(()) if was_short && mutants::is(Mutant::BusyThoughRan) => {
+                return Outcome::Status(Status::Busy);
+            }
             Ok(()) => return Outcome::Good { moved: unit.bytes_of(range.blocks.into()) },
             // The same once more: it has not been answered, so nothing of it is old.
-            Err(error) if patience.bears(error, task).await => {}
+            Err(error) if patience.bears(error, task).await => was_short = true,
             Err(error) => return failed(unit, error, Doing::Writing),
         }
     }

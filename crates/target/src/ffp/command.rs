@@ -19,6 +19,7 @@ use super::{Answer, Expected, data_out};
 use crate::conn::{Connection, Fault, Pace, Payload};
 use crate::exec::{self, OutputRoom};
 use crate::memory::{self, Held, Use};
+use crate::mutants::{self, Mutant};
 use crate::session::UnitNexus;
 use crate::shortage;
 use crate::task::{Aborted, Inbound, Room, Task};
@@ -346,10 +347,10 @@ fn wait_for_room(task: Rc<Task>, wanted: usize) {
 pub(super) fn start(task: &Rc<Task>) {
     let task = task.clone();
     ring::spawn(async move {
-        let waits = task
-            .ticket
-            .get()
-            .is_some_and(|ticket| !task.place.order.borrow_mut().may_run(ticket, || task.clone()));
+        let waits =
+            task.ticket.get().filter(|_| !mutants::is(Mutant::NoOrder)).is_some_and(|ticket| {
+                !task.place.order.borrow_mut().may_run(ticket, || task.clone())
+            });
         if waits {
             task.turn.wait().await;
         }

@@ -22,6 +22,7 @@ use scsi::param::decode_lun;
 use super::command;
 use crate::conn::{Connection, Ending};
 use crate::core::abort_everywhere;
+use crate::mutants::{self, Mutant};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::targets::Target;
@@ -148,7 +149,7 @@ fn abort_one(conn: &Rc<Connection>, request: TaskRequest) {
             return respond(conn, &request, TaskResult::TASK_DOES_NOT_EXIST);
         }
         abort(&task);
-        return wait_beside(conn, async move { task.ended.wait().await }, move |conn| {
+        return wait_beside(conn, all_ended(vec![task]), move |conn| {
             respond(conn, &request, TaskResult::COMPLETE);
         });
     }
@@ -196,7 +197,9 @@ fn many(conn: &Rc<Connection>, request: TaskRequest) {
         }
         TaskFunction::LOGICAL_UNIT_RESET => {
             let Some(unit) = unit_of(conn, &request) else { return };
-            unit.logical.reset_begins();
+            if !mutants::is(Mutant::OpenDuringReset) {
+                unit.logical.reset_begins();
+            }
             let scope = Scope::Unit(unit.clone());
             (Box::pin(abort_everywhere(&shared, &scope, &key, None)), vec![unit])
         }
@@ -274,6 +277,9 @@ pub(crate) fn abort_tasks_by(
 }
 
 async fn all_ended(tasks: Vec<Rc<Task>>) {
+    if mutants::is(Mutant::EarlyAbort) {
+        return;
+    }
     for task in tasks {
         task.ended.wait().await;
     }

@@ -27,6 +27,7 @@ use ring::Buf;
 
 use self::turns::{Place, Turns, Waiter, Waiting};
 pub(crate) use self::turns::{has_room, is_awaited};
+use crate::mutants::{self, Mutant};
 use crate::share;
 
 /// What memory is held for.
@@ -279,7 +280,8 @@ impl Core {
     /// So much more would be more than its owner is known for.
     fn is_strange(&self, owner: &Owner, of: Use, bytes: usize) -> bool {
         let is_known = |account: &Account| account.is_known_for(bytes);
-        INPUT.contains(&of) && !owner.accounts().into_iter().all(is_known)
+        let is_asked = INPUT.contains(&of) && !mutants::is(Mutant::NoStrangers);
+        is_asked && !owner.accounts().into_iter().all(is_known)
     }
 
     /// Of what data of commands may hold a part is for all strangers together.

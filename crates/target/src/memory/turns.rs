@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use super::{Account, CORE, Claim, Core, FREE_SHARES, Owner, Use};
+use crate::mutants::{self, Mutant};
 
 /// How many that wait are looked at in vain when memory becomes free.
 const LOOKS_MAX: usize = 16;
@@ -150,9 +151,9 @@ impl Core {
         let is_full = self.is_strange(owner, of, bytes) && !self.part_has(of, bytes);
         if self.fits(owner, of, bytes) {
             Lacks::Nothing
-        } else if is_full {
+        } else if is_full && !mutants::is(Mutant::OneLine) {
             Lacks::PartOfStrangers
-        } else if self.has(of, bytes) || !may_ever_hold(owner, of, bytes) {
+        } else if !is_full && self.has(of, bytes) || !may_ever_hold(owner, of, bytes) {
             Lacks::Itself
         } else {
             Lacks::Memory

@@ -16,6 +16,7 @@ use scsi::{AdditionalSense, Sense};
 
 use super::UnitNexus;
 use crate::conn::Connection;
+use crate::mutants::{self, Mutant};
 
 const RESET: AdditionalSense = AdditionalSense::BUS_DEVICE_RESET_FUNCTION_OCCURRED;
 
@@ -66,7 +67,8 @@ impl Mark {
     /// The command was sent after the answer had arrived: it acknowledges it, or has a number that
     /// the window did not allow before (for initiators that acknowledge nothing).
     fn is_heard_by(self, bhs: &Bhs) -> bool {
-        serial_le(self.next_stat_sn, bhs.exp_stat_sn())
+        mutants::is(Mutant::UnheardCounts)
+            || serial_le(self.next_stat_sn, bhs.exp_stat_sn())
             || !bhs.is_immediate() && serial_lt(self.max_cmd_sn, bhs.cmd_sn())
     }
 }

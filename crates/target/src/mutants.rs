@@ -1,0 +1,47 @@
+//! Planted mistakes: each leaves out one mechanism that guards data or a good host, and the test that
+//! `scripts/planted.sh` names for it must notice.
+//!
+//! They exist only with the feature `mutants`, which no product is built with; without it [`is`] is
+//! the constant `false` and the code behind it is gone.
+
+/// A mechanism to leave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(feature = "mutants"), allow(dead_code))]
+pub(crate) enum Mutant {
+    /// Say BUSY to a write that the disk has taken at its second try.
+    BusyThoughRan,
+    /// Answer a task management function before the disk lets go of the tasks that it ends.
+    EarlyAbort,
+    /// Let a host write whose reservation was taken away while its data came.
+    LateFence,
+    /// Answer a change of reservations that could not be saved.
+    EarlyReservation,
+    /// Change reservations of a unit in no order.
+    NoTurn,
+    /// Run commands that come while a reset waits for a disk.
+    OpenDuringReset,
+    /// Count what a host was told as heard as soon as it is sent.
+    UnheardCounts,
+    /// Run an ORDERED task, and those behind it, at once.
+    NoOrder,
+    /// Let strangers that wait for memory keep everybody waiting.
+    OneLine,
+    /// Keep memory for data that does not come while others need it.
+    KeepRoom,
+    /// Let those who are not known have all memory for data.
+    NoStrangers,
+}
+
+/// Whether this mistake is planted, by `DRYSTONE_MUTANT=NAME`.
+#[cfg(feature = "mutants")]
+pub(crate) fn is(mutant: Mutant) -> bool {
+    static NAME: std::sync::LazyLock<Option<String>> =
+        std::sync::LazyLock::new(|| std::env::var("DRYSTONE_MUTANT").ok());
+    NAME.as_ref().is_some_and(|name| *name == format!("{mutant:?}"))
+}
+
+/// Whether this mistake is planted: never.
+#[cfg(not(feature = "mutants"))]
+pub(crate) const fn is(_mutant: Mutant) -> bool {
+    false
+}
