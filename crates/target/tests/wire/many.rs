@@ -14,6 +14,7 @@ const DEPTH: usize = 32;
 const COMMANDS: usize = DEPTH + 8;
 const BYTES: u32 = 1 << 20;
 const BLOCKS: u16 = (BYTES / 512) as u16;
+const WRITTEN: u8 = 7;
 /// With a thousand hosts one may wait for all others to be served before it is.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -69,7 +70,13 @@ fn run(portal: SocketAddr, number: u16, data: &[u8]) {
                 assert_eq!(response.status, 0, "host {number}, command {ended}");
                 ended += 1;
             }
-            Opcode::DATA_IN => ended += usize::from(pdu.bhs.bytes()[1] & 1),
+            Opcode::DATA_IN => {
+                // Nobody has written it, or one of those who all write the same.
+                let is_right = pdu.data.iter().all(|&byte| byte == 0 || byte == WRITTEN);
+                assert!(is_right, "host {number} reads what nobody wrote");
+                // With the status of its command, or not (RFC 7143 11.7.3).
+                ended += usize::from(pdu.bhs.bytes()[1] & 1);
+            }
             Opcode::NOP_IN if pdu.bhs.ttt() != RESERVED_TAG => host.pong(&pdu),
             _ => {}
         }
@@ -81,7 +88,7 @@ fn all_hosts_get_all_they_ask_for_however_many_they_are() {
     let hosts = std::env::var("DRYSTONE_MANY_HOSTS").ok();
     let hosts = hosts.map_or(HOSTS, |text| text.parse().expect("a number of hosts"));
     let rig = Rig::start(config([ram()]));
-    let (portal, data) = (rig.portal(), vec![7; BYTES as usize]);
+    let (portal, data) = (rig.portal(), vec![WRITTEN; BYTES as usize]);
     std::thread::scope(|scope| {
         for number in 0..hosts {
             let data = &data;
