@@ -2,8 +2,9 @@
 //!
 //! Room for the data of a write is kept before it comes, whether it comes unasked or is asked for then.
 //! Many that send nothing would have all of it, however little each may have. So, when somebody finds
-//! no room, those writes end with BUSY for which next to nothing has come for one second, or five where
-//! it was asked for. Their owners may hold little for a while ([`memory::Owner::distrust`]), and wait
+//! no room, those writes end with BUSY for which next to nothing has come for a second. Where it was asked
+//! for it is four times as long as such data took lately, up to five seconds: hosts are late when
+//! there are very many of them. Their owners may hold little for a while ([`memory::Owner::distrust`]), and wait
 //! behind others: what has become free is for those. Memory that the socket is filling cannot be taken
 //! back: a connection that stops in the middle of a PDU is dropped.
 //!
@@ -27,6 +28,14 @@ use crate::mutants::{self, Mutant};
 use crate::quiet::{STALL, quietly};
 use crate::task::Task;
 
+/// How long data that was asked for may not come: so often as long as it took lately, within these bounds.
+const ASKED_PART: u32 = 4;
+const ASKED_TIME_MIN: Duration = Duration::from_secs(1);
+const ASKED_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// "Lately" is the time since two of these began.
+const LATELY: Duration = Duration::from_secs(10);
+
 /// How long a PDU may take to come.
 const PDU_TIME: Duration = Duration::from_secs(5);
 
@@ -39,9 +48,35 @@ const LOOK_PAUSE: Duration = Duration::from_millis(100);
 /// The same while somebody waits.
 const WATCH_PAUSE: Duration = Duration::from_millis(250);
 
+/// The longest time in which data came that was asked for, of two spans.
+#[derive(Clone, Copy)]
+struct Lateness {
+    since: Option<Instant>,
+    longest: Duration,
+    before: Duration,
+}
+
+impl Lateness {
+    const UNKNOWN: Self = Self { since: None, longest: ASKED_TIME_MAX, before: ASKED_TIME_MAX };
+
+    /// As it is at this time. When nothing has come for two spans nobody was late.
+    fn at(self, now: Instant) -> Self {
+        let age = self.since.map_or(Duration::ZERO, |since| now - since);
+        let since = Some(if self.since.is_none() || age >= LATELY { now } else { now - age });
+        match age {
+            _ if age >= 2 * LATELY => {
+                Self { since, longest: Duration::ZERO, before: Duration::ZERO }
+            }
+            _ if age >= LATELY => Self { since, longest: Duration::ZERO, before: self.longest },
+            _ => Self { since, ..self },
+        }
+    }
+}
+
 type Look = Cell<Option<Instant>>;
 
 thread_local! {
+    static LATENESS: Cell<Lateness> = const { Cell::new(Lateness::UNKNOWN) };
     static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
     static LAST_LOOK: Look = const { Cell::new(None) };
     static LAST_OUTPUT_LOOK: Look = const { Cell::new(None) };
@@ -103,6 +138,19 @@ impl Drop for Watch {
     }
 }
 
+/// All data of a write has come that was asked for, in this time.
+pub(crate) fn came_in(time: Duration) {
+    let mut lateness = LATENESS.get().at(ring::now());
+    lateness.longest = lateness.longest.max(time);
+    LATENESS.set(lateness);
+}
+
+/// How long data that was asked for may not come, while others need its memory.
+pub(crate) fn asked_time() -> Duration {
+    let Lateness { longest, before, .. } = LATENESS.get().at(ring::now());
+    (longest.max(before) * ASKED_PART).clamp(ASKED_TIME_MIN, ASKED_TIME_MAX)
+}
+
 fn may_look(last: &Look) -> bool {
     let now = ring::now();
     let may = last.get().is_none_or(|last| now - last >= LOOK_PAUSE);
@@ -134,4 +182,28 @@ fn idle_tasks(conn: &Rc<Connection>) -> Vec<Rc<Task>> {
     let mut tasks = conn.session.tasks_of(conn);
     tasks.retain(|task| task.is_idle(missing));
     tasks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lateness_is_known_for_two_spans() {
+        let begun = Instant::now();
+        let at = |lateness: Lateness, seconds| {
+            let now = lateness.at(begun + Duration::from_secs(seconds));
+            (now, now.longest.max(now.before).as_secs())
+        };
+        let (mut late, longest) = at(Lateness::UNKNOWN, 0);
+        assert_eq!(longest, 5, "nothing is known at first");
+        late.longest = Duration::from_secs(2);
+        late.before = Duration::ZERO;
+        let (late, longest) = at(late, 9);
+        assert_eq!(longest, 2);
+        assert_eq!(at(late, 29).1, 0, "nor after a long rest");
+        let (late, longest) = at(late, 12);
+        assert_eq!(longest, 2);
+        assert_eq!(at(late, 22).1, 0);
+    }
 }

@@ -14,11 +14,11 @@ use crate::ffp::Answer;
 use crate::memory::{Claim, Held};
 use crate::order::Ticket;
 use crate::session::UnitNexus;
+use crate::shortage;
 
-/// How long data may not come whose memory others could use. Unasked data has less time than a command
-/// waits for room; with that which is asked for hosts are late when there are very many of them.
+/// How long data that was announced may not come whose memory others could use. Shorter than a command
+/// waits for room.
 const UNASKED_TIME: Duration = Duration::from_secs(1);
-const ASKED_TIME: Duration = Duration::from_secs(5);
 
 /// Where the data of a write command is.
 #[derive(Debug)]
@@ -153,11 +153,18 @@ impl Task {
     pub(crate) fn is_idle(&self, missing: u64) -> bool {
         match &mut *self.inbound.borrow_mut() {
             Inbound::Filling { transfer, room: Room::Here(held), comes_unasked, pace } => {
-                let limit = if *comes_unasked { UNASKED_TIME } else { ASKED_TIME };
+                let limit = if *comes_unasked { UNASKED_TIME } else { shortage::asked_time() };
                 let is_awaited = !transfer.is_complete() && !held.buf.is_empty();
                 is_awaited && pace.is_below(limit, self.conn(), missing)
             }
             _ => false,
+        }
+    }
+
+    /// All its data is here. How long that took shows others' patience where to end.
+    pub(crate) fn note_pace(&self) {
+        if let Inbound::Filling { comes_unasked: false, pace, .. } = &*self.inbound.borrow() {
+            shortage::came_in(pace.age());
         }
     }
 

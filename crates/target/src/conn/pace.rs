@@ -21,12 +21,17 @@ impl Pace {
         Self { since: ring::now(), bytes: conn.data_out_bytes.get() }
     }
 
+    /// Since it was last seen to come.
+    pub(crate) fn age(&self) -> Duration {
+        ring::now() - self.since
+    }
+
     /// Of `missing` bytes too little has come for `limit`.
     pub(crate) fn is_below(&mut self, limit: Duration, conn: &Connection, missing: u64) -> bool {
         let come = conn.data_out_bytes.get() - self.bytes;
         if missing == 0 || come > missing / PART {
             *self = Self::of(conn);
         }
-        ring::now() - self.since >= limit
+        self.age() >= limit
     }
 }

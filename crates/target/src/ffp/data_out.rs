@@ -52,6 +52,7 @@ pub(crate) fn data_arrived(conn: &Rc<Connection>, task: &Rc<Task>) {
     }
     request_data(conn, task);
     if !task.awaits_data() {
+        task.note_pace();
         command::start(task);
     } else if has_lost_data(task) {
         let crc = Sense::new(SenseKey::AbortedCommand, AdditionalSense::PROTOCOL_SERVICE_CRC_ERROR);

@@ -191,6 +191,10 @@ impl Owner {
 
     /// It kept room for data that did not come, or that it did not take, while others had none.
     pub(crate) fn distrust(&self) {
+        // What others have sent from its address stays theirs.
+        let own_bytes = self.name.delivered_bytes.replace(0);
+        let others = self.address.delivered_bytes.get().saturating_sub(own_bytes);
+        self.address.delivered_bytes.set(others);
         CORE.with(|core| [&self.name, &self.address].map(|account| core.distrust(account)));
     }
 
@@ -230,7 +234,6 @@ impl Core {
             return;
         }
         account.distrusted_until.set(Some(Instant::now() + DISTRUST_TIME));
-        account.delivered_bytes.set(0);
         let mut distrusted = self.distrusted.borrow_mut();
         distrusted.retain(|account| account.is_distrusted(Use::Pushed));
         if distrusted.len() == DISTRUSTED_MAX {

@@ -244,3 +244,30 @@ fn the_known_and_the_strangers_have_turns() {
     assert!((&mut new_waits).now_or_never().is_some());
     assert!((&mut known_waits[1]).now_or_never().is_some());
 }
+
+#[test]
+fn who_comes_last_is_not_behind_all_strangers_that_were_there_before() {
+    let strangers: Vec<_> = (0..200).map(|n| stranger(&n.to_string(), n)).collect();
+    let mut asked: Vec<_> = strangers.iter().map(|it| asks(it, 8 * MIB)).collect();
+    let new = stranger("new", 250);
+    let (mut new, granted) = asks(&new, MIB);
+    assert!(granted.is_none());
+    // One for the stranger who waits longest, and one for the newcomer.
+    for (_, granted) in &mut asked[..2] {
+        drop(granted.take());
+    }
+    assert!((&mut new).now_or_never().is_some());
+    assert!((&mut asked[3].0).now_or_never().is_some());
+}
+
+#[test]
+fn what_others_have_sent_from_an_address_stays_theirs() {
+    let (good, bad) = (owner("good", 1), stranger("bad", 1));
+    bad.delivered(8 * MIB);
+    bad.distrust();
+    let strangers: Vec<_> = (10..50).map(|n| stranger(&n.to_string(), n)).collect();
+    let held: Vec<_> = strangers.iter().map(all).collect();
+    assert!(Claim::new(&bad, Use::Pulled, MIB).is_none(), "strangers have their part");
+    assert!(Claim::new(&good, Use::Pulled, MIB).is_some());
+    drop(held);
+}

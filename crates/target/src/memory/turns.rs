@@ -4,8 +4,9 @@
 //! those who wait at one stand in the order of asking. The one in front keeps those behind it
 //! waiting when there is too little for anybody, not when it holds too much itself. The known and
 //! the strangers have turns: the one in front of the line whose turn it is keeps the other line
-//! waiting, too, unless it is a stranger for whom strangers hold too much. Those who kept room for
-//! nothing come when no other stranger waits.
+//! waiting, too, unless it is a stranger for whom strangers hold too much. Of the strangers the one
+//! who waits longest and the one who came last have turns, so that nobody is behind all of a flood
+//! that was there before. Those who kept room for nothing come when no other stranger waits.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -66,6 +67,8 @@ enum Answer {
 pub(super) struct Turns {
     lines: [RefCell<VecDeque<Rc<Account>>>; LINES],
     is_turn_of_strangers: Cell<bool>,
+    /// Of the new ones the one that came last has its turn.
+    is_turn_of_last: Cell<bool>,
 }
 
 impl Turns {
@@ -77,14 +80,20 @@ impl Turns {
         }
     }
 
+    /// The next one of this line is at its back.
+    fn is_from_back(&self, line: Line) -> bool {
+        line == Line::New && self.is_turn_of_last.get()
+    }
+
     fn is_empty(&self) -> bool {
         self.lines.iter().all(|line| line.borrow().is_empty())
     }
 
-    /// The one in front of a line. Those who no longer wait leave it.
+    /// The next one of a line. Those who no longer wait leave it.
     fn front(&self, line: Line, of: Use) -> Option<Rc<Waiter>> {
         let mut addresses = self.lines[line as usize].borrow_mut();
-        while let Some(address) = addresses.front() {
+        let is_from_back = self.is_from_back(line);
+        while let Some(address) = if is_from_back { addresses.back() } else { addresses.front() } {
             let mut waiting = address.waiting[of as usize].0[line as usize].borrow_mut();
             while waiting.front().is_some_and(|it| it.answer.get() == Answer::Gone) {
                 waiting.pop_front();
@@ -93,7 +102,11 @@ impl Turns {
                 return Some(first);
             }
             drop(waiting);
-            addresses.pop_front();
+            if is_from_back {
+                addresses.pop_back()
+            } else {
+                addresses.pop_front()
+            };
         }
         None
     }
@@ -107,10 +120,15 @@ impl Turns {
         waiting.push_back(waiter);
     }
 
-    /// The one in front leaves, or stays and lets the other addresses go first.
+    /// The next one leaves, or stays and lets the other addresses go first.
     fn pass(&self, line: Line, of: Use, leaves: bool) {
         let mut addresses = self.lines[line as usize].borrow_mut();
-        let Some(address) = addresses.pop_front() else { return };
+        let is_from_back = self.is_from_back(line);
+        if line == Line::New {
+            self.is_turn_of_last.set(!is_from_back);
+        }
+        let next = if is_from_back { addresses.pop_back() } else { addresses.pop_front() };
+        let Some(address) = next else { return };
         let mut waiting = address.waiting[of as usize].0[line as usize].borrow_mut();
         if leaves {
             waiting.pop_front();
