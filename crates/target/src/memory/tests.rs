@@ -227,15 +227,16 @@ fn strangers_that_wait_hold_up_nobody_who_is_known_however_many_they_are() {
 #[test]
 fn the_known_and_the_strangers_have_turns() {
     let (full, known, new) = (owner("full", 1), owner("known", 2), stranger("new", 3));
-    let mut whole = Claim::none(&full, Use::Pulled);
-    whole.grow(31 * MIB);
-    let mut small = Claim::none(&full, Use::Pulled);
-    small.grow(MIB);
-    let mut known_waits = [waiting(&known), waiting(&known)];
-    let (mut new_waits, _) = asks(&new, 2 * MIB);
+    let [whole, small] = [24, 8].map(|mib| {
+        let mut claim = Claim::none(&full, Use::Pulled);
+        claim.grow(mib * MIB);
+        claim
+    });
+    let mut known_waits = [8, 4].map(|mib| asks(&known, mib * MIB).0);
+    let (mut new_waits, _) = asks(&new, 10 * MIB);
     drop(small);
     let first = (&mut known_waits[0]).now_or_never();
-    assert!(first.is_some());
+    assert!(first.is_some(), "all of one turn");
     drop(first);
     // It is the turn of the stranger, which needs more: nobody overtakes it.
     assert!((&mut known_waits[1]).now_or_never().is_none());
@@ -243,6 +244,20 @@ fn the_known_and_the_strangers_have_turns() {
     drop(whole);
     assert!((&mut new_waits).now_or_never().is_some());
     assert!((&mut known_waits[1]).now_or_never().is_some());
+}
+
+#[test]
+fn a_turn_is_as_much_for_many_short_ones_as_for_a_long_one() {
+    let (full, long, short) = (owner("full", 1), owner("long", 2), owner("short", 3));
+    let mut whole = Claim::none(&full, Use::Pulled);
+    whole.grow(32 * MIB);
+    let mut long_waits = [(); 4].map(|()| asks(&long, 8 * MIB).0);
+    let mut short_waits = [(); 9].map(|()| waiting(&short));
+    drop(whole);
+    let mut got = |claim: &mut Waiting| claim.now_or_never();
+    let long: Vec<_> = long_waits.iter_mut().filter_map(&mut got).collect();
+    let short: Vec<_> = short_waits.iter_mut().filter_map(&mut got).collect();
+    assert_eq!((long.len(), short.len()), (2, 9));
 }
 
 #[test]

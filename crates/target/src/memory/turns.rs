@@ -20,6 +20,10 @@ use crate::mutants::{self, Mutant};
 /// How many that wait are looked at in vain when memory becomes free.
 const LOOKS_MAX: usize = 16;
 
+/// What part of the memory one address is given in one turn: enough for its longest write, or for as
+/// many short ones.
+const TURN_PART: usize = 4;
+
 /// Who waits in what line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
@@ -42,7 +46,11 @@ impl Line {
 
 /// Those who wait at one address for one use, in each line in the order of asking.
 #[derive(Debug, Default)]
-pub(super) struct Waiting([RefCell<VecDeque<Rc<Waiter>>>; LINES]);
+pub(super) struct Waiting {
+    lines: [RefCell<VecDeque<Rc<Waiter>>>; LINES],
+    /// What it was given since its turn began.
+    turn_bytes: Cell<usize>,
+}
 
 #[derive(Debug)]
 pub(super) struct Waiter {
@@ -94,7 +102,7 @@ impl Turns {
         let mut addresses = self.lines[line as usize].borrow_mut();
         let is_from_back = self.is_from_back(line);
         while let Some(address) = if is_from_back { addresses.back() } else { addresses.front() } {
-            let mut waiting = address.waiting[of as usize].0[line as usize].borrow_mut();
+            let mut waiting = address.waiting[of as usize].lines[line as usize].borrow_mut();
             while waiting.front().is_some_and(|it| it.answer.get() == Answer::Gone) {
                 waiting.pop_front();
             }
@@ -113,29 +121,44 @@ impl Turns {
 
     fn enter(&self, line: Line, of: Use, waiter: Rc<Waiter>) {
         let address = waiter.owner.address.clone();
-        let mut waiting = address.waiting[of as usize].0[line as usize].borrow_mut();
+        let mut waiting = address.waiting[of as usize].lines[line as usize].borrow_mut();
         if waiting.is_empty() {
             self.lines[line as usize].borrow_mut().push_back(address.clone());
         }
         waiting.push_back(waiter);
     }
 
-    /// The next one leaves, or stays and lets the other addresses go first.
-    fn pass(&self, line: Line, of: Use, leaves: bool) {
+    /// The next one leaves, with so much. Its address goes on with what else it wants of one turn.
+    fn leave(&self, line: Line, of: Use, granted_bytes: usize) {
+        let addresses = self.lines[line as usize].borrow();
+        let next = if self.is_from_back(line) { addresses.back() } else { addresses.front() };
+        let Some(own) = next.map(|address| &address.waiting[of as usize]) else { return };
+        let mut waiting = own.lines[line as usize].borrow_mut();
+        waiting.pop_front();
+        let bytes = own.turn_bytes.get() + granted_bytes;
+        own.turn_bytes.set(bytes);
+        let goes_on =
+            waiting.front().is_some_and(|next| bytes + next.bytes <= of.limit_bytes() / TURN_PART);
+        drop(waiting);
+        drop(addresses);
+        if !goes_on {
+            self.end_turn(line, of);
+        }
+    }
+
+    /// The other addresses go first.
+    fn end_turn(&self, line: Line, of: Use) {
         let mut addresses = self.lines[line as usize].borrow_mut();
         let is_from_back = self.is_from_back(line);
+        let next = if is_from_back { addresses.pop_back() } else { addresses.pop_front() };
+        self.is_turn_of_strangers.set(line == Line::Known);
         if line == Line::New {
             self.is_turn_of_last.set(!is_from_back);
         }
-        let next = if is_from_back { addresses.pop_back() } else { addresses.pop_front() };
         let Some(address) = next else { return };
-        let mut waiting = address.waiting[of as usize].0[line as usize].borrow_mut();
-        if leaves {
-            waiting.pop_front();
-        }
-        let has_more = !waiting.is_empty();
-        drop(waiting);
-        if has_more {
+        let own = &address.waiting[of as usize];
+        own.turn_bytes.set(0);
+        if !own.lines[line as usize].borrow().is_empty() {
             addresses.push_back(address);
         }
     }
@@ -221,19 +244,18 @@ impl Core {
             let Some(first) = turns.front(line, of) else { continue };
             let right_line = self.line(&first.owner, of, first.bytes);
             if right_line != line {
-                turns.pass(line, of, true);
+                turns.leave(line, of, 0);
                 turns.enter(right_line, of, first);
                 return Some(true);
             }
             match self.lacks(&first, of) {
                 Lacks::Nothing => {
-                    turns.pass(line, of, true);
-                    turns.is_turn_of_strangers.set(line == Line::Known);
+                    turns.leave(line, of, first.bytes);
                     self.grant(&first, of);
                     return Some(true);
                 }
                 Lacks::Itself => {
-                    turns.pass(line, of, false);
+                    turns.end_turn(line, of);
                     return Some(false);
                 }
                 Lacks::Memory if is_its_turn => return None,
