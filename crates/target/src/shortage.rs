@@ -36,7 +36,7 @@ const ASKED_TIME_MAX: Duration = Duration::from_secs(5);
 /// "Lately" is the time since two of these began.
 const LATELY: Duration = Duration::from_secs(10);
 
-/// How long a PDU may take to come.
+/// How long nothing of a PDU may come that has begun.
 const PDU_TIME: Duration = Duration::from_secs(5);
 
 /// How long output may not be taken: longer than a network needs to find another way.
@@ -92,7 +92,7 @@ pub(crate) fn make_room() {
     let connections = sessions.iter().flat_map(|session| session.connections());
     let holding: Vec<_> = connections.filter(|conn| conn.owner.holds_much(&INPUT)).collect();
     let idle: Vec<_> = holding.iter().flat_map(idle_tasks).collect();
-    let stopped: Vec<_> = holding.iter().filter(|conn| conn.receives_for(PDU_TIME)).collect();
+    let stopped: Vec<_> = holding.iter().filter(|conn| conn.stops_in_a_pdu(PDU_TIME)).collect();
     // All of them first: what one gives back is not for another one.
     for conn in idle.iter().map(|task| task.conn()).chain(stopped.iter().copied()) {
         conn.owner.distrust();
@@ -180,7 +180,8 @@ fn idle_tasks(conn: &Rc<Connection>) -> Vec<Rc<Task>> {
         return Vec::new();
     }
     let mut tasks = conn.session.tasks_of(conn);
-    tasks.retain(|task| task.is_idle(missing));
+    // What has come and was not read yet is late by this core's fault.
+    tasks.retain(|task| task.is_idle(missing) && !conn.has_unread());
     tasks
 }
 

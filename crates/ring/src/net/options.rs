@@ -54,6 +54,22 @@ pub(super) fn acknowledged_bytes(fd: &OwnedFd) -> io::Result<u64> {
         .ok_or_else(unsupported)
 }
 
+/// `tcpi_bytes_received` of `struct tcp_info`, since Linux 4.1.
+pub(super) fn received_bytes(fd: &OwnedFd) -> io::Result<u64> {
+    tcp_info::<136>(fd)?
+        .last_chunk()
+        .map(|bytes| u64::from_ne_bytes(*bytes))
+        .ok_or_else(unsupported)
+}
+
+/// Bytes that have come and that nobody has read (`SIOCINQ`).
+pub(super) fn unread_bytes(fd: &OwnedFd) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one integer, which lives until the call is over.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD, &raw mut bytes) })?;
+    usize::try_from(bytes).map_err(io::Error::other)
+}
+
 /// `tcpi_retransmits` of `struct tcp_info`.
 pub(super) fn retransmits(fd: &OwnedFd) -> io::Result<u8> {
     Ok(tcp_info::<3>(fd)?[2])

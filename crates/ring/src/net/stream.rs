@@ -94,6 +94,17 @@ impl Stream {
         options::acknowledged_bytes(&self.fd)
     }
 
+    /// How many bytes have come from the other end since the connection was made, read or not. TCP
+    /// only.
+    pub fn received_bytes(&self) -> io::Result<u64> {
+        options::received_bytes(&self.fd)
+    }
+
+    /// How many of them nobody has read yet.
+    pub fn unread_bytes(&self) -> io::Result<usize> {
+        options::unread_bytes(&self.fd)
+    }
+
     /// How often in a row the kernel has sent something again without having heard that any of it
     /// arrived; 0 as soon as something is acknowledged. TCP only.
     pub fn retransmits(&self) -> io::Result<u8> {

@@ -59,9 +59,9 @@ pub(crate) struct Ping {
 /// What is queued for a peer that has not even said what it wants to use.
 const DISCOVERY_OUTPUT_BYTES: usize = 64 << 10;
 
-/// Bytes that a peer had acknowledged at some time.
+/// Bytes that a peer had acknowledged, or sent, at some time.
 #[derive(Clone, Copy, Debug)]
-struct Acknowledged {
+struct Counted {
     bytes: u64,
     at: Instant,
 }
@@ -86,7 +86,9 @@ pub(crate) struct Connection {
     answers_claim: RefCell<Claim>,
     window: OutputWindow,
     /// What its peer had acknowledged when somebody first missed the memory of what it is to take.
-    missed: Cell<Option<Acknowledged>>,
+    missed: Cell<Option<Counted>>,
+    /// What it had sent when somebody first missed the memory of the PDU that it sends.
+    stopped: Cell<Option<Counted>>,
     out_rings: Bell,
     /// Rings when output has left.
     pub(crate) room: Bell,
@@ -126,6 +128,7 @@ impl Connection {
             answers_claim: RefCell::new(Claim::none(&owner, Use::Answer)),
             window: OutputWindow::new(most),
             missed: Cell::new(None),
+            stopped: Cell::new(None),
             owner,
             stream,
             stat_sn: Cell::new(outcome.next_stat_sn),
@@ -172,9 +175,19 @@ impl Connection {
         })
     }
 
-    /// A PDU has been coming for so long.
-    pub(crate) fn receives_for(&self, time: Duration) -> bool {
-        self.receiving_since.get().is_some_and(|since| ring::now() - since >= time)
+    /// A PDU is coming, of which nothing has come for so long, since somebody first asked.
+    pub(crate) fn stops_in_a_pdu(&self, time: Duration) -> bool {
+        let bytes = self.stream.received_bytes().ok();
+        let (Some(_), Some(bytes)) = (self.receiving_since.get(), bytes) else { return false };
+        let now = Counted { bytes, at: ring::now() };
+        let before = self.stopped.get().filter(|before| before.bytes == bytes).unwrap_or(now);
+        self.stopped.set(Some(before));
+        now.at - before.at >= time
+    }
+
+    /// Something has come from its peer and waits to be read.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.stream.unread_bytes().is_ok_and(|bytes| bytes > 0)
     }
 
     /// Ends the connection: the reader stops, and the sender after what is queued (logout) or at

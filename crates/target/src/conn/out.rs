@@ -8,7 +8,7 @@ use iscsi::pdu::{
 };
 use ring::Data;
 
-use super::{Acknowledged, Connection, Ping};
+use super::{Connection, Counted, Ping};
 use crate::{memory, shortage};
 
 /// How often a connection that may read no more for want of memory looks again.
@@ -85,7 +85,7 @@ impl Connection {
     pub(crate) fn takes_nothing(&self, limit: Duration) -> bool {
         let bytes = self.stream.acknowledged_bytes();
         let (Some(_), Ok(bytes)) = (self.window.sending_since(), bytes) else { return false };
-        let now = Acknowledged { bytes, at: ring::now() };
+        let now = Counted { bytes, at: ring::now() };
         let before = self.missed.get().unwrap_or(now);
         let taken = now.bytes - before.bytes;
         let is_much = taken > self.window.held_bytes() as u64 / PART;

@@ -92,6 +92,10 @@ const DISTRUST_TIME: Duration = Duration::from_secs(60);
 /// How many are remembered, the newest.
 const DISTRUSTED_MAX: usize = 1024;
 
+/// From whom so much has come is known at its next login, too: the newest of them.
+const REMEMBERED_BYTES: usize = 1 << 20;
+const REMEMBERED_MAX: usize = 2048;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Name {
     Initiator(Arc<str>),
@@ -150,6 +154,7 @@ struct Core {
     /// How much of it is held by those who are not known for as much.
     held_by_strangers: [Cell<usize>; USES],
     distrusted: RefCell<VecDeque<Rc<Account>>>,
+    remembered: RefCell<VecDeque<Rc<Account>>>,
     turns: [Turns; USES],
 }
 
@@ -180,9 +185,13 @@ impl Owner {
     /// So much payload has come for one of its commands.
     #[inline]
     pub(crate) fn delivered(&self, bytes: usize) {
-        for account in self.accounts() {
-            let sum = account.delivered_bytes.get().saturating_add(bytes);
+        for account in [&self.name, &self.address] {
+            let before = account.delivered_bytes.get();
+            let sum = before.saturating_add(bytes);
             account.delivered_bytes.set(sum);
+            if before < REMEMBERED_BYTES && sum >= REMEMBERED_BYTES {
+                CORE.with(|core| core.remember(account));
+            }
         }
     }
 
@@ -242,6 +251,15 @@ impl Core {
             distrusted.pop_front();
         }
         distrusted.push_back(account.clone());
+    }
+
+    #[cold]
+    fn remember(&self, account: &Rc<Account>) {
+        let mut remembered = self.remembered.borrow_mut();
+        remembered.retain(|it| !Rc::ptr_eq(it, account));
+        let gone = (remembered.len() == REMEMBERED_MAX).then(|| remembered.pop_front());
+        remembered.push_back(account.clone());
+        drop((remembered, gone));
     }
 
     fn free_bytes(&self, of: Use) -> usize {

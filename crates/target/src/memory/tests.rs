@@ -181,8 +181,26 @@ fn who_no_longer_waits_is_passed_over_and_what_it_was_given_is_given_back() {
     drop(last);
     let total = CORE.with(|core| core.held[Use::Pulled as usize].get());
     assert_eq!(total, 0, "nothing is counted that nobody has");
-    drop((full, a, b));
-    assert!(CORE.with(|core| core.accounts.borrow().is_empty()), "nor are names kept");
+    let short = stranger("short", 4);
+    short.delivered(REMEMBERED_BYTES - 1);
+    drop((full, a, b, short));
+    let kept = CORE.with(|core| core.accounts.borrow().len());
+    assert_eq!(kept, 6, "only names and addresses from which much has come");
+}
+
+#[test]
+fn who_has_sent_much_is_known_at_its_next_login() {
+    drop(owner("good", 1));
+    let strangers: Vec<_> = (10..50).map(|n| stranger(&n.to_string(), n)).collect();
+    let held: Vec<_> = strangers.iter().map(all).collect();
+    assert_eq!(all(&stranger("good", 1)).len(), 6);
+    assert_eq!(all(&stranger("good", 2)).len(), 0);
+    drop(held);
+    // Of very many the newest are remembered.
+    for n in 0..REMEMBERED_MAX {
+        Owner::new(&n.to_string().into(), [10, 0, (n / 256) as u8, n as u8].into()).delivered(MIB);
+    }
+    assert!(CORE.with(|core| core.accounts.borrow().len()) <= REMEMBERED_MAX + 2 * strangers.len());
 }
 
 /// One that waits for so much, or has it.
