@@ -92,7 +92,7 @@ impl Array {
         if let Err(error) = opened {
             // Whoever runs already must not go on alone.
             core.stop(&error);
-            return Err(error);
+            return Err(core.reason_of(&error));
         }
         Ok(Self { core })
     }
@@ -340,6 +340,7 @@ impl Core {
             };
             if let Ok([Err(error)]) = written.as_deref() {
                 let reason = format!("it does not take the newest checkpoint: {error}");
+                self.disk_refused(*disk, *error);
                 self.disk_failed(*disk, &reason).await;
             }
         }
@@ -350,6 +351,7 @@ impl Core {
         let Some(member) = self.raid.disks().get(disk) else { return };
         let holder = Holder { disk, device: Arc::clone(member.device()) };
         if let Err(error) = self.journal.fill(&holder).await {
+            self.disk_refused(disk, error);
             self.disk_failed(disk, &format!("it cannot hold the journal: {error}")).await;
         }
     }
