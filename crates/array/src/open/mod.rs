@@ -173,6 +173,7 @@ async fn load(
         checkpointing: Turn::default(),
         labelling: Turn::default(),
         disk_commands: Turn::default(),
+        taking_back: Mutex::default(),
         work: Bell::default(),
         upkeep: Bell::default(),
         settled: AtomicU64::new(u64::MAX),
