@@ -297,7 +297,7 @@ impl Core {
         loaded: Loaded,
     ) -> Result<(), ArrayError> {
         let Loaded { slot, slot_lagging, journal_lagging, waves, .. } = loaded;
-        self.note_missing(opening);
+        self.note_missing(found, opening);
         let first = opening.first_events(found, self.since());
         self.change_label(|_, _| first).await?;
         self.renew_slots(&slot, &slot_lagging).await;
@@ -357,15 +357,25 @@ impl Core {
         }
     }
 
-    /// A member that is missing may come back later.
-    fn note_missing(&self, opening: &Opening) {
+    /// A member that is missing may come back later. One may be where it was, and not be used.
+    fn note_missing(&self, found: &[(String, Found)], opening: &Opening) {
         let now = self.env.now();
         for (disk, name) in opening.missing.iter().zip(opening.missing_names()) {
-            let text = format!("disk {name} is missing");
+            let mut foreign = opening.foreign.iter();
+            let (text, reason) = match foreign.find(|(index, _)| found[*index].0 == name) {
+                Some((_, why)) => (
+                    format!("disk {name} cannot be used: {why}"),
+                    format!("it cannot be used: {why}"),
+                ),
+                None => (
+                    format!("disk {name} is missing"),
+                    "it was not there when the array was opened".into(),
+                ),
+            };
             tracing::warn!("{text}");
             let state = &mut *self.lock();
             state.note(self.env.unix_seconds(), text);
-            state.away.insert(*disk, (now, "it was not there when the array was opened".into()));
+            state.away.insert(*disk, (now, reason));
         }
     }
 
