@@ -24,6 +24,7 @@ ForgetRedone   --test=array crashes::what_a_start_has_done_again
 EarlyChunks    --test=array crashes::chunks_of_a_set
 KeepRedone     --test=array crashes::what_a_checkpoint_without_its_record_put_where_others
 ForgetHalf     --lib        raid::tests::gone::what_a_disk_missed_in_the_middle
+TwoReturns     --test=array disks::a_disk_that_is_taken_back
 ForgetHalf     --test=array beyond::beside_a_disk_that_is_gone
 ForgetUnowned  --lib        raid::tests::gone::what_nobody_owns_on_a_disk
 TrimKept       --test=array kept::an_array_whose_journal_a_lost_volume_fills

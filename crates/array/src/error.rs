@@ -142,6 +142,13 @@ pub enum ArrayError {
          durable: open the array again when they are back; nothing that was acknowledged is lost"
     )]
     Unflushed,
+    /// Disks refuse writes, because what they lie on is full; by their paths.
+    #[error(
+        "no space is left where {} {}: make room there (`df` shows how full a file system is) and \
+         start again; nothing that was acknowledged is lost",
+        .0.join(", "), if .0.len() == 1 { "lies" } else { "lie" }
+    )]
+    DisksFull(Vec<String>),
     /// Too many disks are missing.
     #[error("more disks are missing than the RAID level survives: bring them back")]
     Lost,

@@ -84,6 +84,8 @@ mutants! {
     ForgetPlaced,
     /// Do not mark what a disk lacks when it goes out beside a write of others.
     ForgetLacking,
+    /// Take a disk back although somebody else is about to, and may be long about its label.
+    TwoReturns,
     /// Trim the journal of what it has of a volume that could not be destaged.
     TrimKept,
 }

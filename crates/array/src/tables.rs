@@ -177,6 +177,13 @@ impl Tables {
         self.deletions().into_iter().max_by_key(|(_, _, from)| *from).map(|(id, ..)| id)
     }
 
+    /// Whether the deletion of this version has given back what it had of a leaf: who shared it may
+    /// write over that where it lies.
+    pub(crate) fn has_passed(&self, id: VersionId, leaf: u32) -> bool {
+        let from = self.versions.get(&id).and_then(|version| version.deleting_from_leaf);
+        from.is_some_and(|from| leaf < from)
+    }
+
     /// Panics when an invariant does not hold.
     pub(crate) fn check(&self) {
         let heads = self.volumes.values().map(|volume| (None, &volume.head));
@@ -222,5 +229,19 @@ mod tests {
         let second = tables.versions[&VersionId(2)].clone();
         tables.versions.insert(VersionId(70_000), second);
         assert!(tables.deletions().iter().all(|(id, ..)| *id != VersionId(1)));
+    }
+
+    #[test]
+    fn a_map_tells_nothing_of_what_its_deletion_has_given_back() {
+        let mut tables = Tables::default();
+        for (id, deleting_from_leaf) in [(1, None), (2, Some(0)), (3, Some(5))] {
+            let contents = Contents { root: None, parent: None, mapped: 0 };
+            let version =
+                Version { contents, epoch: Epoch(id), snapshot: None, deleting_from_leaf };
+            tables.versions.insert(VersionId(id), version);
+        }
+        let has_passed = |id, leaf| tables.has_passed(VersionId(id), leaf);
+        assert!(!has_passed(1, 0) && !has_passed(2, 0) && !has_passed(3, 5));
+        assert!(has_passed(3, 0) && has_passed(3, 4));
     }
 }

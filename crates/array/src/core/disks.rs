@@ -129,6 +129,7 @@ impl Core {
             match result {
                 Ok(()) => left += 1,
                 Err(error) => {
+                    disk.refused(error);
                     self.disk_failed(disk.id(), &format!("a write failed: {error}")).await;
                     disk.settle();
                 }
@@ -152,6 +153,7 @@ impl Core {
                 Ok(()) => is_joined = true,
                 Err(error) => {
                     let reason = format!("it cannot hold the journal: {error}");
+                    self.disk_refused(holder.disk, error);
                     self.disk_failed(holder.disk, &reason).await;
                 }
             }

@@ -10,6 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::{Core, Redone, State, Witness};
 use crate::error::ArrayError;
 use crate::mutants::{self, Mutant};
@@ -23,14 +25,14 @@ use crate::{CLUSTER_BLOCKS, Place, SetId, VersionId};
 const STEP_PAGES: usize = 256;
 
 /// A cluster that some map has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) crcs: [u32; CLUSTER_BLOCKS],
     /// Who has it, to look again.
     pub(crate) of: Of,
     pub(crate) cluster: u64,
-    /// A volume that shares it with a snapshot or with another volume, and which cluster it is there.
-    pub(crate) shared_by: Option<(VersionId, u64)>,
+    /// All volumes that share it with a snapshot or with another volume, and which cluster it is there.
+    pub(crate) shared_by: SmallVec<[(VersionId, u64); 1]>,
 }
 
 /// What the walk over one map comes by.
@@ -94,8 +96,12 @@ impl Knowledge {
         match columns.iter_mut().find(|(other, _)| *other == column) {
             None => columns.push((column, known)),
             Some((_, first)) => {
-                if let Of::Head(volume) = known.of {
-                    first.shared_by.get_or_insert((volume, known.cluster));
+                let sharer = match known.of {
+                    Of::Head(volume) => (volume, known.cluster),
+                    Of::Snapshot(..) => return,
+                };
+                if !first.shared_by.contains(&sharer) {
+                    first.shared_by.push(sharer);
                 }
             }
         }
@@ -117,6 +123,14 @@ impl State {
         let Of::Snapshot(_, id) = of else { return false };
         let version = self.tables.versions.get(&id);
         version.is_none_or(|version| version.deleting_from_leaf.is_some())
+    }
+
+    /// Its map tells nothing of this cluster any more.
+    fn has_passed(&self, of: Of, cluster: u64) -> bool {
+        match of {
+            Of::Head(_) => false,
+            Of::Snapshot(_, id) => self.tables.has_passed(id, leaf::position(cluster).0),
+        }
     }
 }
 
@@ -156,7 +170,8 @@ impl Core {
                         met.push(Met::Page(r.addr.raw(), r.crc));
                         for (i, entry) in leaf::entries(page) {
                             let cluster = leaf::cluster(number, i);
-                            let known = Known { crcs: entry.crcs, of, cluster, shared_by: None };
+                            let known =
+                                Known { crcs: entry.crcs, of, cluster, shared_by: SmallVec::new() };
                             met.push(Met::Cluster(entry.place, known));
                         }
                     }
@@ -216,7 +231,7 @@ impl Core {
                 if let Some(set) = sets.get(&place.set()) {
                     let (stripe, column) = set.shape().locate(place.slot());
                     let of = Of::Head(*volume);
-                    let one = Known { crcs: **crcs, of, cluster, shared_by: None };
+                    let one = Known { crcs: **crcs, of, cluster, shared_by: SmallVec::new() };
                     known.keep((place.set(), stripe), column, one);
                 }
             }
@@ -247,15 +262,18 @@ impl Core {
         row: usize,
     ) -> Result<Option<u32>, ArrayError> {
         self.with_pages(|state| {
-            if let Some((volume, cluster)) = known.shared_by.filter(|_| state.is_leaving(known.of))
-            {
-                let found = state.cluster(Of::Head(volume), cluster)?;
+            let heads = || known.shared_by.iter().map(|(volume, at)| (Of::Head(*volume), *at));
+            let is_leaving = state.is_leaving(known.of);
+            for (of, cluster) in heads().filter(|_| is_leaving) {
+                let found = state.cluster(of, cluster)?;
                 if found.base.as_ref().is_some_and(|(at, _)| *at == place) {
                     return Ok(found.on_disk(row).map(|(_, crc)| crc));
                 }
             }
-            let shared_by = known.shared_by.map(|(volume, cluster)| (Of::Head(volume), cluster));
-            for (of, cluster) in [(known.of, known.cluster)].into_iter().chain(shared_by) {
+            // A volume that nobody knew then may have written over what a deletion has passed.
+            let owner = (known.of, known.cluster);
+            let owner = Some(owner).filter(|(of, cluster)| !state.has_passed(*of, *cluster));
+            for (of, cluster) in owner.into_iter().chain(heads()) {
                 for of in state.views(of) {
                     let found = state.cluster(of, cluster)?;
                     if let Some((_, crc)) = found.on_disk(row).filter(|(at, _)| *at == place) {
@@ -266,5 +284,26 @@ impl Core {
             Ok(None)
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_who_shares_a_cluster_is_known() {
+        let mut all = Knowledge::default();
+        let stripe = (SetId(1), 7);
+        // Three clones of a snapshot that is deleted and waits for two of them to go.
+        for volume in [4, 5, 6, 5] {
+            let of = Of::Head(VersionId(volume));
+            let known =
+                Known { crcs: [9; CLUSTER_BLOCKS], of, cluster: 3, shared_by: SmallVec::new() };
+            all.keep(stripe, 2, known);
+        }
+        let [(2, known)] = all.columns(stripe.0, stripe.1) else { panic!("one column: {all:?}") };
+        assert_eq!(known.of, Of::Head(VersionId(4)));
+        assert_eq!(known.shared_by[..], [(VersionId(5), 3), (VersionId(6), 3)]);
     }
 }

@@ -15,7 +15,9 @@ use super::{Core, State};
 use crate::DiskId;
 use crate::error::ArrayError;
 use crate::journal::{Holder, HolderFailed};
-use crate::label::{self, ChangeId, Label, MemberKind, MemberRecord, MemberState, Since};
+use crate::label::{
+    self, ChangeId, Label, LabelError, MemberKind, MemberRecord, MemberState, Since,
+};
 use crate::membership::{Event, LabelChange, Refusal, Step, journal_successors};
 use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Disk, DiskFailed, is_passing};
@@ -43,6 +45,7 @@ impl DiskFailed for Alarm {
         let core = self.core();
         Box::pin(async move {
             if let Some(core) = core {
+                core.disk_refused(disk, error);
                 core.disk_failed(disk, &format!("a write failed: {error}")).await;
             }
         })
@@ -120,6 +123,28 @@ impl Core {
         self.journal.keep_holders(|holder| holder != disk);
         self.work.ring();
         self.upkeep.ring();
+    }
+
+    /// A disk refused a write; it may go out for that.
+    pub(crate) fn disk_refused(&self, disk: DiskId, error: BlockError) {
+        let member = self.raid.disks().get(disk);
+        member.into_iter().for_each(|member| member.refused(error));
+    }
+
+    /// What operators are told of an error that ends the array or keeps it from being opened: the reason
+    /// behind it, if that is space which disks lack.
+    pub(crate) fn reason_of(&self, error: &ArrayError) -> ArrayError {
+        let follows = matches!(
+            error,
+            ArrayError::Io(_)
+                | ArrayError::LastHolder(_)
+                | ArrayError::Lost
+                | ArrayError::Unflushed
+                | ArrayError::Incomplete(_)
+        );
+        let full = self.raid.disks().all().into_iter().filter(|disk| disk.is_full());
+        let full: Vec<String> = full.map(|disk| disk.name().to_owned()).collect();
+        if follows && !full.is_empty() { ArrayError::DisksFull(full) } else { error.clone() }
     }
 
     /// What a disk has that goes out now.
@@ -292,6 +317,9 @@ impl Core {
             let written = label::write(&**disk.device(), &label.for_disk(disk.id())).await;
             if let Err(error) = &written {
                 tracing::warn!(disk = disk.name(), %error, "its label could not be written");
+                if let LabelError::Disk(error) = error {
+                    disk.refused(*error);
+                }
             }
             (disk.id(), written.is_ok())
         });
@@ -333,6 +361,7 @@ impl Core {
         let Some(member) = self.raid.disks().get(disk).filter(|_| !is_passing(error)) else {
             return;
         };
+        member.refused(error);
         member.flush_failed(error);
         let core = Arc::clone(self);
         self.env.spawn(Box::pin(async move {

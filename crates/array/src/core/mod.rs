@@ -11,6 +11,7 @@ mod space;
 mod state;
 mod touched;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -22,7 +23,7 @@ use crate::raid::Raid;
 use crate::sync::{Bell, Turn};
 use crate::volume::Ahead;
 use crate::watch::{Beat, Watch};
-use crate::{Env, Level};
+use crate::{DiskId, Env, Level};
 
 pub(crate) use known::{Knowledge, Known, Met};
 pub(crate) use membership::{Alarm, CONDEMNED, HOLDERS};
@@ -66,6 +67,8 @@ pub(crate) struct Core {
     pub(crate) labelling: Turn,
     /// One command about disks at a time: what it found to be right holds until it is done.
     pub(crate) disk_commands: Turn,
+    /// One attempt at a time to take a disk back.
+    pub(crate) taking_back: Mutex<BTreeMap<DiskId, Arc<Turn>>>,
     /// Rings when the checkpointer should look whether there is work.
     pub(crate) work: Bell,
     /// Rings when clusters that an atomic operation held are free again.

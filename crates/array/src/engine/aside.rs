@@ -7,10 +7,12 @@
 
 use std::sync::Arc;
 
+use ring::Data;
+
 use super::{Checkpoint, Kept};
 use crate::core::{Core, Live, State};
 use crate::error::ArrayError;
-use crate::journal::{self, Placed, Record, Refused};
+use crate::journal::{self, Appended, Placed, Record};
 use crate::overlay::{Base, Block, Overlay, Patch, Segment};
 use crate::tables::Volume;
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, Epoch, VersionId};
@@ -104,10 +106,6 @@ const SHORT_SHARE: u64 = 4;
 /// Why a volume is set aside.
 const LOST: &str = "its RAID sets miss too many disks";
 
-fn full(_: Refused) -> ArrayError {
-    ArrayError::Damaged("the journal is full of a lost volume's data".into())
-}
-
 impl Core {
     /// Puts all changes of these volumes that are not in their maps to the end of the journal. Not as
     /// long as the others have room without that, and not where it has no room for them.
@@ -158,7 +156,15 @@ impl Core {
     }
 
     pub(crate) fn log_mark(&self, record: &Record) -> Result<(), ArrayError> {
-        self.journal.append_reserved(record, None).map(drop).map_err(full)
+        self.append_again(record, None).map(drop)
+    }
+
+    /// Room was looked for: what is refused all the same is so because the journal has failed.
+    fn append_again(&self, record: &Record, data: Option<&Data>) -> Result<Appended, ArrayError> {
+        self.journal.append_reserved(record, data).map_err(|refused| match self.journal.failure() {
+            Some(error) => error.into(),
+            None => ArrayError::Damaged(format!("what a lost volume wrote has no room: {refused}")),
+        })
     }
 
     fn log_segment(
@@ -171,7 +177,7 @@ impl Core {
         for range in segment.zeroed() {
             let (block, blocks) = (range.start * per, (range.end - range.start) * per);
             let record = Record::Zero { volume, block, blocks };
-            self.journal.append_reserved(&record, None).map_err(full)?;
+            self.append_again(&record, None)?;
             state.zero(volume, block, blocks);
         }
         for (cluster, patch) in segment.patches() {
@@ -181,7 +187,7 @@ impl Core {
         let one = journal::Taken { volume, snapshot: taken.snapshot, name: taken.name.clone() };
         let (epoch, unix_seconds) = (taken.epoch, taken.unix_seconds);
         let record = Record::Snapshot { epoch, unix_seconds, taken: vec![one] };
-        self.journal.append_reserved(&record, None).map_err(full)?;
+        self.append_again(&record, None)?;
         let next = Epoch(taken.epoch.0 + 1);
         let live = state.live.get_mut(&volume).expect("a lost volume stays");
         live.overlay.take(taken.clone(), next);
@@ -201,13 +207,13 @@ impl Core {
             Base::Zero => {
                 let blocks = CLUSTER_BLOCKS as u64;
                 let record = Record::Zero { volume, block: first, blocks };
-                self.journal.append_reserved(&record, None).map_err(full)?;
+                self.append_again(&record, None)?;
                 state.zero(volume, first, blocks);
             }
             Base::At(place, crcs) => {
                 let placed = Placed { volume, cluster, place: *place, crcs: **crcs };
                 let record = Record::Map { clusters: vec![placed] };
-                self.journal.append_reserved(&record, None).map_err(full)?;
+                self.append_again(&record, None)?;
                 state.enter_moved(&placed);
             }
         }
@@ -217,13 +223,13 @@ impl Core {
                 Block::Base => {}
                 Block::Zero => {
                     let record = Record::Zero { volume, block: block_at, blocks: 1 };
-                    self.journal.append_reserved(&record, None).map_err(full)?;
+                    self.append_again(&record, None)?;
                     state.zero(volume, block_at, 1);
                 }
                 Block::Journal(position) => {
                     let record = Record::Data { volume, block: block_at, blocks: 1 };
                     let data = self.journal.payload(*position, BLOCK_BYTES);
-                    let added = self.journal.append_reserved(&record, Some(&data)).map_err(full)?;
+                    let added = self.append_again(&record, Some(&data))?;
                     open(state, volume).write(block_at, 1, added.position);
                 }
             }

@@ -341,6 +341,7 @@ impl Core {
             let at = self.layout.redo_at() + redo::half_at(self.layout.redo_bytes, wave.wave);
             for holder in lacking {
                 if let Err(error) = write_pieces(&*holder.device, at, &bytes).await {
+                    self.disk_refused(holder.disk, error);
                     self.disk_failed(holder.disk, &format!("a write failed: {error}")).await;
                 }
             }

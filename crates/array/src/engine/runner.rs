@@ -97,6 +97,7 @@ impl Core {
 
     /// Nothing can be promised any more: all I/O ends with an error.
     pub(crate) fn stop(&self, error: &ArrayError) {
+        let error = &self.reason_of(error);
         tracing::error!("the array stops: {error}");
         let requests = {
             let mut state = self.lock();

@@ -84,7 +84,10 @@ fn from_copies(a: &Copy, b: &Copy, size_bytes: u64) -> Option<Found> {
     if let Some(label) = newest {
         let needed_bytes = label.own().size_bytes;
         if size_bytes < needed_bytes {
-            let text = format!("it has {size_bytes} bytes and had {needed_bytes} when it joined");
+            let text = format!(
+                "it is too short, with {size_bytes} of the {needed_bytes} bytes that it had when it joined: \
+                 make it as large again, and what it lost is restored, or replace it"
+            );
             return Some(Found::Damaged(text));
         }
         return Some(Found::Label { label: label.clone(), rewrite: a != b });

@@ -452,6 +452,8 @@ impl Core {
         label: &label::Label,
     ) -> Result<DiskId, ArrayError> {
         let refuse = |what: &str| Err(ArrayError::BadDisk(format!("{} {what}", member.name)));
+        let turn = self.turn_to_take_back(label.disk);
+        let _turn = turn.take().await;
         let known = self.lock().label.member(label.disk).cloned();
         match known {
             Some(record) if record.uuid != label.own().uuid => {
@@ -477,7 +479,7 @@ impl Core {
         let disk = self.raid.disks().add(label.disk, &member.name, member.device);
         // Until it has been tried it is not written to.
         disk.set_access(Access::ReadOnly);
-        if self.take_back(label.disk).await {
+        if self.take_back_in_turn(label.disk).await {
             self.upkeep.ring();
             Ok(label.disk)
         } else {

@@ -92,7 +92,7 @@ impl Array {
         if let Err(error) = opened {
             // Whoever runs already must not go on alone.
             core.stop(&error);
-            return Err(error);
+            return Err(core.reason_of(&error));
         }
         Ok(Self { core })
     }
@@ -173,6 +173,7 @@ async fn load(
         checkpointing: Turn::default(),
         labelling: Turn::default(),
         disk_commands: Turn::default(),
+        taking_back: Mutex::default(),
         work: Bell::default(),
         upkeep: Bell::default(),
         settled: AtomicU64::new(u64::MAX),
@@ -296,7 +297,7 @@ impl Core {
         loaded: Loaded,
     ) -> Result<(), ArrayError> {
         let Loaded { slot, slot_lagging, journal_lagging, waves, .. } = loaded;
-        self.note_missing(opening);
+        self.note_missing(found, opening);
         let first = opening.first_events(found, self.since());
         self.change_label(|_, _| first).await?;
         self.renew_slots(&slot, &slot_lagging).await;
@@ -340,6 +341,7 @@ impl Core {
             };
             if let Ok([Err(error)]) = written.as_deref() {
                 let reason = format!("it does not take the newest checkpoint: {error}");
+                self.disk_refused(*disk, *error);
                 self.disk_failed(*disk, &reason).await;
             }
         }
@@ -350,19 +352,30 @@ impl Core {
         let Some(member) = self.raid.disks().get(disk) else { return };
         let holder = Holder { disk, device: Arc::clone(member.device()) };
         if let Err(error) = self.journal.fill(&holder).await {
+            self.disk_refused(disk, error);
             self.disk_failed(disk, &format!("it cannot hold the journal: {error}")).await;
         }
     }
 
-    /// A member that is missing may come back later.
-    fn note_missing(&self, opening: &Opening) {
+    /// A member that is missing may come back later. One may be where it was, and not be used.
+    fn note_missing(&self, found: &[(String, Found)], opening: &Opening) {
         let now = self.env.now();
         for (disk, name) in opening.missing.iter().zip(opening.missing_names()) {
-            let text = format!("disk {name} is missing");
+            let mut foreign = opening.foreign.iter();
+            let (text, reason) = match foreign.find(|(index, _)| found[*index].0 == name) {
+                Some((_, why)) => (
+                    format!("disk {name} cannot be used: {why}"),
+                    format!("it cannot be used: {why}"),
+                ),
+                None => (
+                    format!("disk {name} is missing"),
+                    "it was not there when the array was opened".into(),
+                ),
+            };
             tracing::warn!("{text}");
             let state = &mut *self.lock();
             state.note(self.env.unix_seconds(), text);
-            state.away.insert(*disk, (now, "it was not there when the array was opened".into()));
+            state.away.insert(*disk, (now, reason));
         }
     }
 

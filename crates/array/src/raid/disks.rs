@@ -71,6 +71,8 @@ pub struct Disk {
     in_flight: AtomicU32,
     /// It let a request wait until that failed.
     is_silent: AtomicBool,
+    /// What it refused last it refused for want of space behind it.
+    is_full: AtomicBool,
     /// It took something that is not durable.
     is_dirty: AtomicBool,
     flushing: Turn,
@@ -91,6 +93,7 @@ impl Disk {
             unsettled: Mutex::new(None),
             in_flight: AtomicU32::new(0),
             is_silent: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
             // A process before may have left it so.
             is_dirty: AtomicBool::new(true),
             flushing: Turn::default(),
@@ -142,7 +145,21 @@ impl Disk {
 
     /// Changes what it is used for. The caller has made the change known where it must be.
     pub fn set_access(&self, access: Access) {
+        if access == Access::Full {
+            self.is_full.store(false, Ordering::Release);
+        }
         self.access.store(access as u8, Ordering::Release);
+    }
+
+    /// It refused a write, a label or a part of the journal.
+    pub fn refused(&self, error: BlockError) {
+        self.is_full.store(error == BlockError::NoSpace, Ordering::Release);
+    }
+
+    /// Whether it last refused something because no space is left behind it.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Acquire)
     }
 
     /// I/Os that the device has not answered.

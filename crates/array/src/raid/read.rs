@@ -428,6 +428,8 @@ impl Raid {
         let missing = hull(found.missing);
         let mut rows = self.load_rows(set, stripe, !(1 << strip), &missing, true).await?;
         rows.reject_wrong(crcs);
+        // The parity may count as lacking something too.
+        self.add_stale(set, &mut rows, missing, crcs).await?;
         for row in unowned {
             if rows.confirms(row, strip, held.clone(), crcs) {
                 found.put(&wanted.rows, row, held.block(row).expect("looked at above"));

@@ -492,7 +492,7 @@ impl Core {
         let Of::Head(volume) = owner.of else { return false };
         let state = self.lock();
         let here = Place::new(set.id(), set.shape().slot(stripe, column));
-        let mut sharers = [(volume, owner.cluster)].into_iter().chain(owner.shared_by);
+        let mut sharers = [(volume, owner.cluster)].into_iter().chain(owner.shared_by.clone());
         sharers.all(|(volume, cluster)| {
             let live = state.live.get(&volume);
             live.is_some_and(|live| live.is_aside() && !live.overlay.needs(cluster, row, here))

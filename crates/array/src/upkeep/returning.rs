@@ -6,8 +6,10 @@ use std::time::Duration;
 use crate::core::Core;
 use crate::label::{self, Found, MemberState};
 use crate::membership::{Event, may_return};
+use crate::mutants::{self, Mutant};
 use crate::raid::Access;
 use crate::space::Gives;
+use crate::sync::Turn;
 use crate::{DiskId, SetId};
 
 /// Failed reads after which a disk is asked whether it is there at all.
@@ -100,8 +102,25 @@ impl Core {
         disks.filter(|disk| self.raid.disks().get(*disk).is_some()).any(comes)
     }
 
-    /// Takes a disk back if it answers and is the one that it was.
-    pub(crate) async fn take_back(self: &Arc<Self>, disk: DiskId) -> bool {
+    /// The turn to take this disk back. Whoever does it first writes a label that the disk may be long
+    /// about, and that must not come over what another one has written meanwhile.
+    pub(crate) fn turn_to_take_back(&self, disk: DiskId) -> Arc<Turn> {
+        let turns = &mut *self.taking_back.lock().expect("no panic under this lock");
+        Arc::clone(turns.entry(disk).or_default())
+    }
+
+    async fn take_back(self: &Arc<Self>, disk: DiskId) -> bool {
+        let turn = self.turn_to_take_back(disk);
+        let _turn = match mutants::is(Mutant::TwoReturns) {
+            true => None,
+            false => Some(turn.take().await),
+        };
+        self.take_back_in_turn(disk).await
+    }
+
+    /// Takes a disk back if it answers and is the one that it was. Whoever calls this has its
+    /// [turn](Self::turn_to_take_back).
+    pub(crate) async fn take_back_in_turn(self: &Arc<Self>, disk: DiskId) -> bool {
         let Some(member) = self.raid.disks().get(disk) else { return false };
         let state_of = |label: &label::Label| label.member(disk).map(|record| record.state);
         let is_welcome = matches!(state_of(&self.lock().label), Some(MemberState::Stale(_)));

@@ -325,12 +325,13 @@ impl Core {
 
     /// Who is to be told of a block that is lost: the volume, as long as it shares it with a snapshot.
     async fn present_owner(&self, place: Place, known: &Known, block: usize) -> Known {
-        let Some((volume, cluster)) = known.shared_by else { return *known };
-        let head = Known { of: Of::Head(volume), cluster, ..*known };
-        match self.look_up(place, &head, block).await {
-            Ok(Some(_)) => head,
-            _ => *known,
+        for (volume, cluster) in known.shared_by.iter().copied() {
+            let head = Known { of: Of::Head(volume), cluster, ..known.clone() };
+            if let Ok(Some(_)) = self.look_up(place, &head, block).await {
+                return head;
+            }
         }
+        known.clone()
     }
 
     fn lost_text(&self, known: &Known, block: usize) -> String {

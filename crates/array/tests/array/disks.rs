@@ -7,8 +7,9 @@ use array::api::{DiskState, JobKind, VolumeSpec, VolumeState};
 use array::{Array, ArrayError, Level, Member, OpenOptions, RingEnv};
 use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, WriteFlags};
+use futures_util::future::join;
 
-use crate::common::{Shelf, bytes, read, run, sound, spec, until, write};
+use crate::common::{Hasty, Shelf, all_online, bytes, read, run, sound, spec, until, write};
 
 const MIB: usize = 1 << 20;
 
@@ -313,5 +314,40 @@ fn blocks_are_healed_while_a_rebuild_runs() {
         until(&array, "a block is healed", |array| array.disks()[0].healed_blocks > 0).await;
         assert!(rebuilds(&array), "it did not wait for the rebuild");
         array.close().await.unwrap();
+    });
+}
+
+/// A disk is long about the label with which it is to come back, and an operator adds it meanwhile: the
+/// first label must not come over those that it has got since.
+#[test]
+fn a_disk_that_is_taken_back_twice_at_once_keeps_its_newest_label() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let array = shelf.create_in(Arc::new(Hasty), Level::Raid5).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        shelf.pull(3);
+        write(&volume, 0, &bytes(4 * MIB, 1)).await;
+        array.checkpoint().await.unwrap();
+        until(&array, "out", |array| state(array, 3) == DiskState::Missing).await;
+        shelf.0[3].heal();
+        let label = Rule::always(Operation::Write, Fault::Hang).at(0..64 << 10).times(1);
+        shelf.0[3].inject(label);
+        until(&array, "it is asked whether it is back", |_| shelf.0[3].held() > 0).await;
+        let added = array.add_disk(shelf.members().swap_remove(3));
+        let answer = async {
+            ring::sleep(Duration::from_millis(500)).await;
+            shelf.0[3].release();
+        };
+        // Whoever is second finds it in use.
+        _ = join(added, answer).await;
+        all_online(&array).await;
+        ring::sleep(Duration::from_millis(100)).await;
+        sound(&array).await;
+        drop((volume, array));
+        let array = shelf.open().await;
+        let volume = array.device("v").unwrap();
+        assert!(read(&volume, 0, 4 * MIB).await == bytes(4 * MIB, 1));
+        sound(&array).await;
     });
 }

@@ -1,14 +1,18 @@
 //! Arrays without free space: a write is refused when it comes, and what was accepted finds its
 //! place.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use array::{Array, Level, OpenOptions, RingEnv};
+use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, BlockError, WriteFlags};
 
 use crate::common::{Shelf, all_online, bytes, data, read, run, sound, spec, write};
 
-const CLUSTER: u64 = 64 << 10;
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const CLUSTER: u64 = 64 * KIB;
 /// More than the chunks that are kept for metadata could give.
 const CLUSTERS: u64 = 64;
 
@@ -235,4 +239,66 @@ fn maps_find_room_when_only_one_of_the_disks_that_are_left_has_some() {
         let opened = Array::open(Arc::new(RingEnv), members, OpenOptions::default()).await;
         sound(&opened.expect("one may be away")).await;
     });
+}
+
+/// A file system under sparse files gives no new blocks; what they have can be written.
+fn fill_beneath(shelf: &Shelf, bytes: Range<u64>) {
+    for disk in &shelf.0 {
+        let fault = Fault::Fail(BlockError::NoSpace);
+        disk.inject(Rule::always(Operation::Write, fault).at(bytes.clone()));
+    }
+}
+
+/// Where the labels and the checkpoints end, and the data begins.
+const RING: u64 = 64 * KIB + 2 * MIB + 1536 * KIB;
+const DATA: u64 = RING + 4 * MIB;
+
+/// With the journal so full that what it keeps of a volume is written once more, part of the ring, all of
+/// it or all of the disks take nothing.
+#[test]
+fn an_array_on_a_full_file_system_says_so_at_every_start_and_opens_when_there_is_room() {
+    for from in [0, RING, RING + 2 * MIB, RING + 2 * MIB + 256 * KIB, DATA] {
+        run(async move {
+            let shelf = Shelf::new(4, 32);
+            let array = shelf.create(Level::Raid5).await;
+            let weak = array::api::VolumeSpec { level: Some(Level::Raid0), ..spec("weak", 8) };
+            array.create_volume(weak).await.unwrap();
+            array.create_volume(spec("other", 8)).await.unwrap();
+            let (weak, other) = (array.device("weak").unwrap(), array.device("other").unwrap());
+            write(&weak, 0, &bytes(4 * MIB as usize, 10)).await;
+            array.checkpoint().await.unwrap();
+            for block in 0..380 {
+                write(&weak, block * 8 * KIB, &bytes(4096, 20)).await;
+                write(&other, block % 8 * 8 * KIB, &bytes(4096, 30)).await;
+            }
+            // As after a crash.
+            drop((weak, other, array));
+            fill_beneath(&shelf, from..u64::MAX);
+            for start in 0..4 {
+                let env = Arc::new(RingEnv);
+                let opened = Array::open(env, shelf.members(), OpenOptions::default()).await;
+                let error = match opened {
+                    Err(error) => error.to_string(),
+                    // It opens with a volume set aside, as nothing else needs new blocks.
+                    Ok(_) if from == DATA => continue,
+                    Ok(_) => panic!("start {start} from {from:#x}: it opens"),
+                };
+                let told = error.starts_with("no space is left where disk-");
+                assert!(told && error.contains("make room there"), "{from:#x} {start}: {error}");
+            }
+            shelf.0.iter().for_each(|disk| disk.heal());
+            let array = shelf.open().await;
+            all_online(&array).await;
+            array.checkpoint().await.unwrap();
+            let (weak, other) = (array.device("weak").unwrap(), array.device("other").unwrap());
+            for block in 0..380 {
+                assert!(read(&weak, block * 8 * KIB, 4096).await == bytes(4096, 20), "{block}");
+                assert!(
+                    read(&other, block % 8 * 8 * KIB, 4096).await == bytes(4096, 30),
+                    "{block}"
+                );
+            }
+            sound(&array).await;
+        });
+    }
 }

@@ -1,14 +1,29 @@
 //! Whether portals can be had, before anything is made for them.
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
 use target::StartError;
+
+/// How long a portal may still be in use: the kernel takes its time to close the sockets of a process
+/// that was killed while it used io_uring.
+const PATIENCE: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Binds each portal for a moment, as the server will. Nobody can connect meanwhile.
 pub(crate) fn probe(portals: &[SocketAddr]) -> Result<(), StartError> {
-    let probe = |portal: &SocketAddr| {
-        try_bind(portal).map_err(|source| StartError::Portal { portal: *portal, source })
+    let deadline = Instant::now() + PATIENCE;
+    let probe = |portal: &SocketAddr| loop {
+        match try_bind(portal) {
+            Err(source) if source.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
+                thread::sleep(PAUSE);
+            }
+            bound => {
+                return bound.map_err(|source| StartError::Portal { portal: *portal, source });
+            }
+        }
     };
     portals.iter().try_for_each(probe)
 }
@@ -43,5 +58,17 @@ mod tests {
         drop(taken);
         probe(&[portal]).unwrap();
         TcpListener::bind(portal).unwrap();
+    }
+
+    #[test]
+    fn a_portal_that_a_killed_process_still_has_is_waited_for() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let portal = taken.local_addr().unwrap();
+        let closing = thread::spawn(|| {
+            thread::sleep(Duration::from_millis(400));
+            drop(taken);
+        });
+        probe(&[portal]).unwrap();
+        closing.join().unwrap();
     }
 }

@@ -312,9 +312,12 @@ fn a_disk_that_went_out_before_an_update_began_lacks_nothing_when_it_is_back() {
 #[test]
 fn what_nobody_owns_on_a_disk_that_lacks_something_gives_what_another_one_lacks() {
     on_a_core(async {
-        for (level, members) in [(Level::Raid5, 3), (Level::Raid50, 4)] {
+        let sets = [(Level::Raid5, 3), (Level::Raid50, 4), (Level::Raid6, 5)];
+        for ((level, members), more) in sets.into_iter().flat_map(|set| [(set, false), (set, true)])
+        {
             let rig = Rig::new(Some(level), members);
-            let columns: Vec<usize> = (0..rig.set.shape().columns()).collect();
+            let shape = rig.set.shape();
+            let columns: Vec<usize> = (0..shape.columns()).collect();
             rig.fill(1, &columns, 10).await;
             let all = rig.known(1, 10);
             let known =
@@ -322,6 +325,10 @@ fn what_nobody_owns_on_a_disk_that_lacks_something_gives_what_another_one_lacks(
             let lacking = [0, 1].map(|column| rig.place(1, column, 0).0);
             (0..CLUSTER_BLOCKS).for_each(|row| _ = rig.corrupt(1, 1, row));
             lacking.iter().for_each(|disk| rig.set.mark_stale(1, DiskId(*disk as u16)));
+            // Those with the parities went out beside something that never touched the stripe.
+            for strip in (shape.columns()..shape.strips()).filter(|_| more) {
+                rig.set.mark_stale(1, DiskId(rig.place(1, strip, 0).0 as u16));
+            }
             let proof = Proof { crcs: &known, is_sure: true, ..Proof::NOTHING };
             for _ in 0..2 {
                 let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();

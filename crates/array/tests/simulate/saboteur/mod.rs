@@ -187,8 +187,8 @@ impl<S: Subject> Saboteur<'_, S> {
         self.0.env.sleep(Duration::from_millis(self.0.random.below(8_000))).await;
     }
 
-    /// One or two drives more than a level bears refuse writes for some seconds, and most often come
-    /// back one after the other.
+    /// One or two drives more than a level bears refuse writes for some seconds, or for more than a
+    /// minute, and most often come back one after the other.
     async fn beyond(&self) {
         let random = &self.0.random;
         let mut drives = self.0.drives();
@@ -203,14 +203,19 @@ impl<S: Subject> Saboteur<'_, S> {
             Condition { unreachable: true, ..well },
             Condition { full: true, ..well },
         ]);
+        let (is_long, is_staggered) = (random.one_in(4), random.one_in(3));
         for drive in &drives {
             self.0.hurts(drive);
             drive.set_condition(fault);
+            let pause = if is_staggered { random.below(15_000) } else { 0 };
+            self.0.env.sleep(Duration::from_millis(pause)).await;
         }
-        self.0.env.sleep(Duration::from_millis(random.below(20_000))).await;
+        let grace = if is_long { 60_000 } else { 0 };
+        self.0.env.sleep(Duration::from_millis(grace + random.below(20_000))).await;
         for drive in &drives {
             drive.set_condition(well);
-            self.0.env.sleep(Duration::from_millis(random.below(3_000))).await;
+            let pause = if is_long { 80_000 } else { 3_000 };
+            self.0.env.sleep(Duration::from_millis(random.below(pause))).await;
         }
     }
 

@@ -230,9 +230,13 @@ pub(crate) async fn peace<S: Subject>(machine: &Rc<Machine<S>>) {
     }
 }
 
-/// After a start with all drives there and well: within minutes the array is whole by itself.
+/// After a start with all drives there and well: within minutes the array is whole by itself. Only a drive
+/// that has left it, because all that was on it was restored on others, must be given to it anew.
 pub(crate) async fn settle<S: Subject>(machine: &Rc<Machine<S>>) {
     for _ in 0..ROUNDS_MAX {
+        for drive in machine.drives().iter().filter(|drive| machine.state(drive).is_none()) {
+            Saboteur(machine).swap(drive).await;
+        }
         machine.believe();
         if machine.budget.victims.borrow().is_empty() {
             return;
