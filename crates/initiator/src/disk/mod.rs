@@ -39,6 +39,7 @@ use remote::Home;
 pub struct Disk {
     geometry: Geometry,
     address: String,
+    naa: Option<Vec<u8>>,
     home: Home,
 }
 
