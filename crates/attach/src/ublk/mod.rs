@@ -122,13 +122,15 @@ fn node(kind: char, number: u32) -> PathBuf {
 
 impl Device {
     /// Makes a block device. The disk's I/O runs on `core`, which must live for as long as this.
-    /// `on_end` is called once when the device has gone, whoever stopped it.
+    /// `announce` is called with the path of the block device before it appears there, when nobody
+    /// else can get that number any more; `on_end` once when the device has gone, whoever stopped it.
     ///
     /// # Errors
     /// See [`UblkError`].
     pub fn start(
         disk: Arc<Disk>,
         core: &Remote,
+        announce: impl FnOnce(&Path),
         on_end: impl FnOnce() + Send + 'static,
     ) -> Result<Device, UblkError> {
         let mut control = open()?;
@@ -150,6 +152,7 @@ impl Device {
         let progress = device.progress.clone();
         let service = Service { queue, disk, progress, on_end: Some(Box::new(on_end)) };
         core.run(move || service.start());
+        announce(&device.path);
         let progress = device.progress.clone();
         let started = device.control.start(number, || !progress.is_broken());
         started.map_err(failed("start the block device"))?;
