@@ -6,6 +6,7 @@ use common::{Export, drystone, file_spec, finish};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
@@ -354,7 +355,11 @@ fn a_wrong_secret_is_told_and_tried_at_once_when_it_is_mended() {
     assert!(home.log().contains("that is for somebody to mend"), "{}", home.log());
     write("alice:sixteen-bytes-ok", 0o644);
     running.signal(Signal::HUP);
-    home.await_log("run chmod 600 on it");
+    let end = Instant::now() + PATIENCE;
+    let trouble = || home.await_state("a", "waiting")["trouble"].to_string();
+    while !trouble().contains("run chmod 600 on it") {
+        assert!(Instant::now() < end, "{}", home.log());
+    }
     write("alice:sixteen-bytes-ok", 0o600);
     let since = Instant::now();
     running.signal(Signal::HUP);
@@ -374,7 +379,8 @@ fn what_is_in_use_stays_until_it_is_not() {
     let home = Home::new();
     let export = Export::start(&["ram:32M"], &[]);
     let at = home.path("mnt");
-    home.write_text("a", &format!("url = '{}'\nfuse = '{}'\n", export.url(0), at.display()));
+    let text = format!("url = '{}'\nfuse = '{}'\n", export.url(0), at.display());
+    home.write_text("a", &text);
     let running = home.start();
     let waiting = home.await_state("a", "waiting");
     assert!(waiting["trouble"].as_str().unwrap().contains("make it first"), "{waiting}");
@@ -393,6 +399,16 @@ fn what_is_in_use_stays_until_it_is_not() {
     running.signal(Signal::HUP);
     home.await_gone("a");
     assert_eq!(fs::read_dir(&at).unwrap().count(), 0, "it is not mounted any more");
+
+    // What a process leaves that is killed, the next one takes away.
+    home.write_text("a", &text);
+    running.signal(Signal::HUP);
+    home.await_state("a", "attached");
+    drop(running);
+    assert_eq!(fs::metadata(&at).unwrap_err().kind(), ErrorKind::NotConnected);
+    let running = home.start();
+    home.await_state("a", "attached");
+    assert!(fs::metadata(at.join("disk")).is_ok());
     running.stop();
     export.stop();
 }

@@ -134,8 +134,11 @@ impl Device {
         on_end: impl FnOnce() + Send + 'static,
     ) -> Result<Device, UblkError> {
         let mut control = open()?;
-        leftovers::delete(&mut control);
-        let info = add(&mut control)?;
+        let info = {
+            let _turn = turn()?;
+            leftovers::delete(&mut control);
+            add(&mut control)?
+        };
         let (number, progress) = (info.number, Arc::new(Progress::default()));
         let path = node('b', number);
         let mut device = Device { control, number, path, queue: None, progress, is_deleted: false };
@@ -239,6 +242,17 @@ impl Drop for Device {
             tracing::warn!("cannot take '{}' away: {error}", self.path.display());
         }
     }
+}
+
+/// One after the other, in all processes: what somebody else has found left and is about to delete may
+/// have been deleted meanwhile, and its number be that of a device which has just been made.
+fn turn() -> Result<fs::File, UblkError> {
+    let taken = || {
+        let file = fs::File::open(UBLK_CONTROL)?;
+        file.lock()?;
+        Ok(file)
+    };
+    taken().map_err(failed("take turns in making block devices"))
 }
 
 /// Has the kernel make a device, still without a block device.

@@ -153,6 +153,9 @@ enum Stop {
 
 impl Life {
     fn run(mut self) {
+        let name = self.task.name.clone();
+        // With every filter: what is said below is about this one.
+        let _span = (!name.is_empty()).then(|| tracing::error_span!("volume", name).entered());
         let End { result, asker } = self.keep();
         // Whoever is told that it is detached finds it nowhere any more.
         self.task.table.remove(&self.task.name);
