@@ -238,7 +238,8 @@ fn a_boot_goes_on_without_those_that_are_late_and_they_come_later() {
     // Some more attempts: the cause is said once.
     thread::sleep(Duration::from_secs(6));
     let log = home.log();
-    assert_eq!(log.matches("late is not attached yet").count(), 1, "{log}");
+    assert_eq!(log.matches("not attached yet").count(), 1, "{log}");
+    assert!(log.contains("volume{name=\"late\"}: "), "{log}");
     assert_eq!(log.lines().filter(|line| line.contains("127.0.0.1")).count(), 1, "{log}");
     home.hears("WATCHDOG=1");
     let late = start_at(portal, "ram:32M");
@@ -428,4 +429,27 @@ fn two_processes_do_not_attach_the_same_files() {
     let output = finish(&mut home.command());
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("cannot read the directory '"), "{}", stderr(&output));
+}
+
+/// What was accepted and cannot be flushed is not passed over at the end, and holds up no other volume.
+#[test]
+fn a_flush_that_fails_at_the_end_is_in_the_status() {
+    let home = Home::new();
+    let spec = file_spec(&home.path(""), "good", "32M");
+    let (good, dies) = (Export::start(&[&spec], &[]), Export::start(&["ram:32M"], &[]));
+    home.write("good", &good.url(0), "");
+    home.write("dies", &dies.url(0), "path-timeout = 2\n");
+    let mut running = home.start();
+    home.hears("READY=1");
+    home.can_be_used("good", 7);
+    home.can_be_used("dies", 8);
+    dies.crash();
+    running.signal(Signal::TERM);
+    let status = running.wait(PATIENCE);
+    assert_eq!(status.code(), Some(1), "{}", home.log());
+    let log = home.log();
+    assert!(log.contains("dies: what was written last could not be flushed"), "{log}");
+    assert!(log.ends_with("not all volumes were detached in order: see above\n"), "{log}");
+    good.stop();
+    assert!(fs::read(home.path("good")).unwrap()[..65536].iter().all(|&byte| byte == 7));
 }

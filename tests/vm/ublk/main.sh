@@ -175,7 +175,7 @@ boot() {
     >/etc/drystone/attach.d/small.toml
   must host ./server.sh kill
   start_all
-  within 20 grep -q 'db is not attached yet' /tmp/all.log
+  within 20 grep -q 'name="db".*not attached yet' /tmp/all.log
   must host ./server.sh start
   within 30 named by-id/drystone-db by-id/drystone-small
   local db small

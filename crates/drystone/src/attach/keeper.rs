@@ -196,7 +196,7 @@ impl Life {
         if said.insert(trouble.clone()) {
             let what_now =
                 if is_final { "that is for somebody to mend" } else { "it is tried again" };
-            tracing::warn!("{name} is not attached yet, {what_now}: {trouble}");
+            tracing::warn!("not attached yet, {what_now}: {trouble}");
         }
         self.task.table.update(name, |row| {
             row.listed.state = State::Waiting;
