@@ -145,7 +145,7 @@ impl Device {
         if info.features & feature::USER_COPY == 0 {
             return Err(UblkError::TooOld);
         }
-        let mut params = wire::params(disk.geometry(), info.transfer_bytes_max);
+        let mut params = wire::params(&disk.geometry(), info.transfer_bytes_max);
         let set = device.control.set_params(number, &mut params);
         set.map_err(failed("tell the kernel about the block device"))?;
         let server_node = wait_for_node(node('c', number))?;

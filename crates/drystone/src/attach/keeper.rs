@@ -384,7 +384,7 @@ fn take_away(local: Option<Local>) -> Result<(), (LocalError, Option<Local>)> {
 
 /// Prints what is attached.
 fn announce(identity: &Identity, volume: &Volume) -> io::Result<()> {
-    let (geometry, sessions) = (*volume.disk.geometry(), volume.sessions);
+    let (geometry, sessions) = (volume.disk.geometry(), volume.sessions);
     let line = Ready { identity, geometry, sessions };
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{line}")?;

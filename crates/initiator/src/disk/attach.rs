@@ -234,7 +234,8 @@ impl Disk {
     fn of(core: Rc<Core>) -> Self {
         let (geometry, address) = (core.facts.geometry, core.address.to_string());
         let naa = core.facts.naa.clone();
-        Self { geometry, address, naa, home: Home::new(core) }
+        let blocks = core.blocks.clone();
+        Self { geometry, blocks, address, naa, home: Home::new(core) }
     }
 
     /// The worldwide name of the unit, if it has one of type NAA: 8 or 16 bytes (SPC-4 7.8.6.6).
