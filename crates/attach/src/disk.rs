@@ -35,6 +35,7 @@ pub struct Zeroing {
 #[derive(Debug)]
 pub struct Disk {
     device: Arc<dyn BlockDevice>,
+    /// As it was at first. A device may grow; the rest stays.
     geometry: Geometry,
     stats: Stats,
     /// One change of part of a block is under way. Such changes are rare and take turns.
@@ -62,14 +63,14 @@ impl Disk {
         &self.device
     }
 
-    /// The shape of the device.
-    pub fn geometry(&self) -> &Geometry {
-        &self.geometry
+    /// The shape of the device now.
+    pub fn geometry(&self) -> Geometry {
+        self.device.geometry()
     }
 
-    /// Capacity in bytes.
+    /// Capacity in bytes, which can become more.
     pub fn size_bytes(&self) -> u64 {
-        self.geometry.size_bytes()
+        self.geometry().size_bytes()
     }
 
     /// What the disk's clients have done.

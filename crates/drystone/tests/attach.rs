@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::member::{Home, Member};
 use common::{Export, Line, drystone, file_spec, finish, run};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, OpenOptions};
@@ -483,4 +484,65 @@ fn what_cannot_be_attached_is_said_in_a_sentence() {
     }
     assert!(usage(&["attach", &url, "--nbd", "unix:"]).contains("is not an address for NBD"));
     export.stop();
+}
+
+/// A command hears that the volume has grown, and the next client has all of it.
+#[test]
+fn a_volume_that_grows_can_be_used_in_its_new_size() {
+    let (old, new) = (64 << 20, 128 << 20);
+    let (_dir, dir) = temp();
+    let home = Home::files(2, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "a", "64M"]);
+    let url = format!("iscsi://{}/{}", member.portal(), member.iqn("a"));
+    let (nbd, uri) = socket(&dir);
+    let mut attachment = Attachment::start(&dir, &url, &["--nbd", &nbd, "--sessions", "2"]);
+    let size = || tool("nbdinfo", &["--size", &uri]).trim().parse::<u64>().unwrap();
+    assert_eq!(size(), old);
+    assert!(!went_well(&qemu_io(&uri, "write -P 1 64M 64k")), "it ends there");
+    member.run(&["volume", "resize", "a", "128M"]);
+    let end = Instant::now() + PATIENCE;
+    while size() != new {
+        assert!(Instant::now() < end, "it stays at {}", size());
+        assert!(went_well(&qemu_io(&uri, "read 0 4k")), "what it does is disturbed by nothing");
+    }
+    for command in ["write -P 9 63M 65M", "read -P 9 63M 65M", "write -z 100M 28M"] {
+        assert!(went_well(&qemu_io(&uri, command)), "{command}");
+    }
+    assert!(!went_well(&qemu_io(&uri, "write -P 1 128M 64k")), "and it ends there");
+    let shown: serde_json::Value = serde_json::from_str(&attached(&dir, &["--json"])).unwrap();
+    assert_eq!(shown[0]["size_bytes"], new);
+    attachment.signal(Signal::TERM);
+    assert!(attachment.wait().success());
+    if Path::new("/dev/fuse").exists() && rustix::process::geteuid().is_root() {
+        grows_as_a_file(&dir, &url, &member);
+    } else {
+        eprintln!("SKIPPED: mounting needs /dev/fuse and root");
+    }
+    member.stop();
+}
+
+/// From 128M to 192M.
+fn grows_as_a_file(dir: &Path, url: &str, member: &Member<'_>) {
+    let (old, new) = (128 << 20, 192 << 20);
+    let at = dir.join("mnt");
+    fs::create_dir(&at).expect("there is room");
+    let place = ["--fuse", at.to_str().expect("it is UTF-8")];
+    let mut attachment = Attachment::start(dir, url, &place);
+    let file = OpenOptions::new().read(true).write(true).open(at.join("disk"));
+    let file = file.expect("the file is there");
+    let size = || file.metadata().expect("it can be asked").len();
+    assert_eq!(size(), old);
+    member.run(&["volume", "resize", "a", "192M"]);
+    let (end, mut block) = (Instant::now() + PATIENCE, [0; 4096]);
+    while size() != new {
+        assert!(Instant::now() < end, "it stays at {}", size());
+        file.read_exact_at(&mut block, 0).expect("what it does is disturbed by nothing");
+    }
+    file.write_all_at(&[7; 4096], new - 4096).expect("it is that long");
+    file.read_exact_at(&mut block, new - 4096).expect("it is that long");
+    assert!(block == [7; 4096]);
+    drop(file);
+    attachment.signal(Signal::TERM);
+    assert!(attachment.wait().success());
 }

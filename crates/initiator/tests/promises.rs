@@ -177,6 +177,40 @@ fn a_disk_that_may_be_another_one_is_not_written() {
     });
 }
 
+/// A disk that has grown is used as a whole, and from then on it may not be smaller than that.
+#[test]
+fn a_disk_that_has_grown_is_as_large_as_it_is() {
+    const OLD: u64 = 2048;
+    const NEW: u64 = 4096;
+    let medium = ram(2);
+    let faulty = FaultyDisk::new(medium.clone());
+    faulty.resize(OLD);
+    let server = serve(config(Arc::new(faulty.clone())));
+    let portal = server.portals()[0];
+    on_core(async move {
+        let mut options = disk_options();
+        options.router.limit = Duration::from_secs(2);
+        let disk = Disk::attach(&[address(portal), address(portal)], options).await.unwrap();
+        let (end, block) = (OLD * 512, || data(&[7; 512]));
+        assert_eq!(disk.geometry().blocks, OLD);
+        let beyond = disk.write(end, block(), VOLATILE).await;
+        assert!(matches!(beyond, Err(BlockError::OutOfRange { .. })));
+        faulty.resize(NEW);
+        server.targets().resized(TARGET);
+        while disk.geometry().blocks != NEW {
+            assert!(disk.read(0, 512).await.is_ok());
+        }
+        assert_eq!(disk.write(end, block(), VOLATILE).await, Ok(()));
+        assert_eq!(bytes(&medium.read(end, 512).await.unwrap()), [7; 512]);
+        faulty.resize(OLD);
+        server.targets().resized(TARGET);
+        ring::sleep(Duration::from_millis(100)).await;
+        let write = disk.write(0, block(), VOLATILE).await;
+        assert_eq!(write, Err(BlockError::Unreachable), "it is not the disk that it was");
+        assert_eq!(bytes(&medium.read(0, 512).await.unwrap()), [0; 512]);
+    });
+}
+
 /// Each session has an attention of its own, and a command may meet all of them.
 #[test]
 fn twenty_attentions_are_no_error() {

@@ -151,6 +151,94 @@ signals() {
   ended last 0
 }
 
+# start_all: one process for all volumes, as at boot.
+start_all() {
+  setsid ./drystone attach --all >/tmp/all.ready 2>/tmp/all.log &
+  pids[all]=$!
+}
+
+# named NAME...: each link leads to a block device.
+named() {
+  local name
+  for name; do [ -b "/dev/disk/$name" ] || return 1; done
+}
+
+unnamed() { ! ls /dev/disk/by-id/drystone-* /dev/disk/by-id/wwn-* 2>/dev/null; }
+
+boot() {
+  say "at boot: volumes by file and by name, also when the target comes later"
+  host cat ../../../packaging/60-drystone.rules >/etc/udev/rules.d/60-drystone.rules
+  must udevadm control --reload
+  must mkdir -p /etc/drystone/attach.d
+  printf 'url = "iscsi://198.18.0.1/%s"\nublk = true\n' "$target" >/etc/drystone/attach.d/db.toml
+  printf 'url = "iscsi://198.18.0.1/%s/1"\nublk = true\n' "$target" \
+    >/etc/drystone/attach.d/small.toml
+  must host ./server.sh kill
+  start_all
+  within 20 grep -q 'name="db".*not attached yet' /tmp/all.log
+  must host ./server.sh start
+  within 30 named by-id/drystone-db by-id/drystone-small
+  local db small
+  db=$(readlink -f /dev/disk/by-id/drystone-db)
+  small=$(readlink -f /dev/disk/by-id/drystone-small)
+  prints '^1073741824$' blockdev --getsize64 "$db"
+  prints '^67108864$' blockdev --getsize64 "$small"
+  prints "$db\$" readlink -f /dev/disk/by-id/wwn-0x*
+  prints "$small\$" readlink -f /dev/disk/by-id/wwn-0x*
+  prints 'wwn-0x[0-9a-f]{16}([0-9a-f]{16})?$' ls /dev/disk/by-id
+  must mkfs.ext4 -q -U 11111111-2222-3333-4444-555555555555 -L label "$small"
+  within 10 named by-uuid/11111111-2222-3333-4444-555555555555 by-label/label
+  must verify /dev/disk/by-id/drystone-db 8M
+  must dd if=/dev/zero of="$db" bs=512 count=1 conv=notrunc
+  # A table with one partition of type 83h, from sector 2048, 131072 sectors long.
+  printf '\0\0\2\0\203\377\377\377\0\010\0\0\0\0\2\0' |
+    dd of="$db" bs=1 seek=446 conv=notrunc status=none
+  printf '\125\252' | dd of="$db" bs=1 seek=510 conv=notrunc status=none
+  must blockdev --rereadpt "$db"
+  within 10 named by-id/drystone-db-part1
+  prints '^67108864$' blockdev --getsize64 /dev/disk/by-id/drystone-db-part1
+
+  say "kill -9 of the process for all, and a new one"
+  devices[all]=$db
+  kill -KILL "${pids[all]}"
+  ended all 137
+  within 10 unnamed
+  # What it has noted of the number does not name another device that gets it.
+  DRYSTONE_RUNTIME_DIR=/run/other attach other 2
+  [ -e "/run/drystone/ublk/${devices[other]##*/}" ] || die "the kernel gave another number"
+  must udevadm settle
+  unnamed || die "a device has the name of another one"
+  DRYSTONE_RUNTIME_DIR=/run/other must ./drystone detach "${devices[other]}"
+  ended other 0
+  start_all
+  within 30 named by-id/drystone-db by-id/drystone-db-part1 by-id/drystone-small
+  ! grep -o 'deleted ublk device [0-9]*' /tmp/all.log | sort | uniq -d | grep . ||
+    die "a number was deleted twice, the second time perhaps that of a new device"
+  must mount /dev/disk/by-label/label /mnt
+  must cp -a /etc/udev /mnt/udev
+  prints 'in use: unmount it' ./drystone detach small
+  rm /etc/drystone/attach.d/small.toml
+  kill -HUP "${pids[all]}"
+  within 20 grep -q 'small stays as it is: its file is gone' /tmp/all.log
+  must umount /mnt
+  kill -HUP "${pids[all]}"
+  within 20 not_named by-id/drystone-small
+  named by-id/drystone-db || die "the other one is gone too"
+  devices[all]=$(readlink -f /dev/disk/by-id/drystone-db)
+  kill -TERM "${pids[all]}"
+  ended all 0
+  within 10 unnamed
+  prints '^total 0$' ls -l /run/drystone/ublk
+  attach again 1
+  must mount "${devices[again]}" /mnt
+  must diff -r --no-dereference /etc/udev /mnt/udev
+  must umount /mnt
+  must ./drystone detach "${devices[again]}"
+  ended again 0
+}
+
+not_named() { ! named "$1"; }
+
 dmesg --clear
 must host ./server.sh start
 refuse
@@ -163,5 +251,6 @@ lose_all_paths
 detach
 die_and_come_back
 signals
+boot
 ! dmesg | grep -E 'BUG:|Oops|Call Trace|blocked for more' || die "the kernel says what is above"
 say "done"

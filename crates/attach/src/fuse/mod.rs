@@ -5,6 +5,7 @@
 //! of its bytes: what another path or host writes is seen, and a write is with the disk when it
 //! returns. `fsync` and O_SYNC make it durable there.
 
+mod leftovers;
 mod room;
 mod tree;
 
@@ -26,6 +27,9 @@ use tree::Tree;
 
 /// The name of the file in its directory.
 pub const FILE_NAME: &str = "disk";
+
+/// What is mounted, in the kernel's list of mounts.
+const NAME: &str = "drystone";
 
 /// How the kernel is reached.
 const DEVICE: &str = "/dev/fuse";
@@ -92,13 +96,14 @@ impl Mount {
             return Err(MountError::NoDevice);
         }
         let failed = |source| MountError::Mount { dir: dir.to_owned(), source };
+        leftovers::unmount(dir);
         if !fs::metadata(dir).is_ok_and(|found| found.is_dir()) {
             return Err(MountError::NotADirectory(dir.to_owned()));
         }
         let dir = dir.canonicalize().map_err(failed)?;
         let mut config = Config::default();
         config.mount_options = vec![
-            MountOption::FSName("drystone".to_owned()),
+            MountOption::FSName(NAME.to_owned()),
             MountOption::DefaultPermissions,
             MountOption::NoSuid,
             MountOption::NoDev,
@@ -169,13 +174,21 @@ impl Mount {
     /// Takes the directory away from new users at once, and waits up to `grace` for the old ones;
     /// those that are left then get errors. False when there were some.
     pub fn detach(self, grace: Duration) -> bool {
-        let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
-        if unmount(&self.dir, flags) == Err(Errno::PERM)
-            && let Err(error) = by_helper(&self.dir, true)
-        {
+        if let Err(error) = unmount_lazily(&self.dir) {
             tracing::warn!("cannot take '{}' away: {error}", self.dir.display());
         }
         self.ends_within(grace)
+    }
+}
+
+/// Takes a directory away from new users at once.
+fn unmount_lazily(dir: &Path) -> io::Result<()> {
+    match unmount(dir, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+        // Only root may, and fusermount for everybody else.
+        Err(Errno::PERM) => by_helper(dir, true),
+        // Somebody else was faster.
+        Ok(()) | Err(Errno::INVAL) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

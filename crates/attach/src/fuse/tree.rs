@@ -22,8 +22,9 @@ use crate::{Disk, Zeroing};
 
 const FILE: INodeNo = INodeNo(2);
 
-/// How long the kernel may trust names and attributes; they change only through it.
-const TTL: Duration = Duration::from_secs(60);
+/// How long the kernel may trust names and attributes. They change only through it, but for the length
+/// of a disk that grows.
+const TTL: Duration = Duration::from_secs(1);
 
 /// The longest read or write that the kernel sends in one request (256 pages, its own limit).
 const TRANSFER_BYTES_MAX: u32 = 1 << 20;

@@ -93,7 +93,7 @@ impl Server {
             }
         };
         let shared = Rc::new(Shared {
-            export: Export::new(name, disk.geometry()),
+            export: Export::new(name, &disk.geometry()),
             disk,
             connections: RefCell::default(),
             next_id: Cell::new(0),
@@ -184,10 +184,12 @@ impl Shared {
             return;
         }
         let id = self.next_id.replace(self.next_id.get() + 1);
+        // A client keeps the size that it is told when it connects.
+        let export = Export { size_bytes: self.disk.size_bytes(), ..self.export.clone() };
         let connection = Connection::new(stream, self.disk.clone());
         self.connections.borrow_mut().insert(id, connection.clone());
         ring::spawn(async move {
-            if let Err(error) = connection.serve(&self.export).await {
+            if let Err(error) = connection.serve(&export).await {
                 tracing::info!("an NBD client was lost: {error}");
             }
             self.connections.borrow_mut().remove(&id);

@@ -122,25 +122,30 @@ fn node(kind: char, number: u32) -> PathBuf {
 
 impl Device {
     /// Makes a block device. The disk's I/O runs on `core`, which must live for as long as this.
-    /// `on_end` is called once when the device has gone, whoever stopped it.
+    /// `announce` is called with the path of the block device before it appears there, when nobody
+    /// else can get that number any more; `on_end` once when the device has gone, whoever stopped it.
     ///
     /// # Errors
     /// See [`UblkError`].
     pub fn start(
         disk: Arc<Disk>,
         core: &Remote,
+        announce: impl FnOnce(&Path),
         on_end: impl FnOnce() + Send + 'static,
     ) -> Result<Device, UblkError> {
         let mut control = open()?;
-        leftovers::delete(&mut control);
-        let info = add(&mut control)?;
+        let info = {
+            let _turn = turn()?;
+            leftovers::delete(&mut control);
+            add(&mut control)?
+        };
         let (number, progress) = (info.number, Arc::new(Progress::default()));
         let path = node('b', number);
         let mut device = Device { control, number, path, queue: None, progress, is_deleted: false };
         if info.features & feature::USER_COPY == 0 {
             return Err(UblkError::TooOld);
         }
-        let mut params = wire::params(disk.geometry(), info.transfer_bytes_max);
+        let mut params = wire::params(&disk.geometry(), info.transfer_bytes_max);
         let set = device.control.set_params(number, &mut params);
         set.map_err(failed("tell the kernel about the block device"))?;
         let server_node = wait_for_node(node('c', number))?;
@@ -150,6 +155,7 @@ impl Device {
         let progress = device.progress.clone();
         let service = Service { queue, disk, progress, on_end: Some(Box::new(on_end)) };
         core.run(move || service.start());
+        announce(&device.path);
         let progress = device.progress.clone();
         let started = device.control.start(number, || !progress.is_broken());
         started.map_err(failed("start the block device"))?;
@@ -236,6 +242,17 @@ impl Drop for Device {
             tracing::warn!("cannot take '{}' away: {error}", self.path.display());
         }
     }
+}
+
+/// One after the other, in all processes: what somebody else has found left and is about to delete may
+/// have been deleted meanwhile, and its number be that of a device which has just been made.
+fn turn() -> Result<fs::File, UblkError> {
+    let taken = || {
+        let file = fs::File::open(UBLK_CONTROL)?;
+        file.lock()?;
+        Ok(file)
+    };
+    taken().map_err(failed("take turns in making block devices"))
 }
 
 /// Has the kernel make a device, still without a block device.

@@ -80,6 +80,12 @@ pub(crate) enum SecretError {
         /// What the system said.
         error: std::io::Error,
     },
+    /// A secret that is none.
+    #[error(
+        "others than its owner may read or change '{}', which holds a CHAP secret: run chmod 600 on it",
+        .0.display()
+    )]
+    Exposed(PathBuf),
     /// What a file or the environment holds is refused.
     #[error("{origin}: {error}")]
     From {
@@ -131,17 +137,24 @@ impl Sources<'_> {
     fn read_file(&self, path: &Path) -> Result<Login, SecretError> {
         let failed = |error| SecretError::File { path: path.to_owned(), error };
         let text = fs::read_to_string(path).map_err(failed)?;
-        let metadata = fs::metadata(path).map_err(failed)?;
-        if metadata.is_file() && metadata.permissions().mode() & MODE_OTHERS != 0 {
-            tracing::warn!(
-                "others than its owner may read '{}', which holds a CHAP secret: run chmod 600 on it",
-                path.display()
-            );
+        if let Err(exposed @ SecretError::Exposed(_)) = must_be_private(path) {
+            tracing::warn!("{exposed}");
         }
         let origin = format!("file '{}'", path.display());
         parse(text.trim_end_matches(['\r', '\n']))
             .map_err(|error| SecretError::From { origin, error: Box::new(error) })
     }
+}
+
+/// Refuses a file that others than its owner, and root, can read or change. What is no file, such as the
+/// end of a pipe, is passed.
+pub(crate) fn must_be_private(path: &Path) -> Result<(), SecretError> {
+    let metadata =
+        fs::metadata(path).map_err(|error| SecretError::File { path: path.to_owned(), error })?;
+    if metadata.is_file() && metadata.permissions().mode() & MODE_OTHERS != 0 {
+        return Err(SecretError::Exposed(path.to_owned()));
+    }
+    Ok(())
 }
 
 /// The environment variable that stands in for `--OPTION`.

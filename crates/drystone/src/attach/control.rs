@@ -1,12 +1,13 @@
-//! The socket by which other processes find an attachment, ask it and end it.
+//! The socket by which other processes find the attachments of this one, ask them and end them.
 //!
 //! One line of JSON each way, then it is closed. The socket is called `attach-PID.sock`; one that
 //! nobody listens on was left by a process that was killed, and is removed by whoever finds it.
 
-use crate::attach::report::{Identity, Sample};
+use crate::attach::report::{Listed, Sample};
 use crate::control::line;
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::collections::HashMap;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -28,23 +29,24 @@ const DETACH_TIME: Duration = Duration::from_secs(120);
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// What can be asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Question {
-    /// Who are you?
-    Identity,
-    /// What have you done?
-    Sample,
-    /// Flush, log out, end.
-    Detach,
+    /// What do you attach?
+    List,
+    /// What has each of them done?
+    Samples,
+    /// Flush this one, log out, end it.
+    Detach(String),
 }
 
-/// Who answers.
+/// Who answers. The attachments of a process differ in their names.
 pub(crate) trait Answers: Send + Sync + 'static {
-    fn identity(&self) -> Identity;
-    fn sample(&self) -> anyhow::Result<Sample>;
+    fn list(&self) -> Vec<Listed>;
+    /// By name, of those that are attached.
+    fn samples(&self) -> HashMap<String, Sample>;
     /// Returns when it is done.
-    fn detach(&self) -> anyhow::Result<()>;
+    fn detach(&self, name: &str) -> anyhow::Result<()>;
 }
 
 /// A socket that answers for as long as this lives.
@@ -101,9 +103,9 @@ fn serve(stream: &UnixStream, answers: &impl Answers) {
         stream.set_read_timeout(Some(ANSWER_TIME))?;
         stream.set_write_timeout(Some(ANSWER_TIME))?;
         let result = match line::read(stream)? {
-            Question::Identity => to_value(answers.identity()),
-            Question::Sample => answers.sample().and_then(to_value),
-            Question::Detach => answers.detach().and_then(to_value),
+            Question::List => to_value(answers.list()),
+            Question::Samples => to_value(answers.samples()),
+            Question::Detach(name) => answers.detach(&name).and_then(to_value),
         };
         line::write(stream, &result.map_err(|error| format!("{error:#}")))
     };
@@ -116,36 +118,36 @@ fn to_value(value: impl Serialize) -> anyhow::Result<serde_json::Value> {
     Ok(serde_json::to_value(value)?)
 }
 
-/// An attachment of another process.
+/// Another process, and what it attaches.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct Process {
     path: PathBuf,
-    pub(crate) identity: Identity,
+    pub(crate) attachments: Vec<Listed>,
 }
 
-impl Found {
-    /// What it has done so far.
-    pub(crate) fn sample(&self) -> anyhow::Result<Sample> {
-        ask(&self.path, Question::Sample, ANSWER_TIME)
+impl Process {
+    /// What its attachments have done so far, by name.
+    pub(crate) fn samples(&self) -> anyhow::Result<HashMap<String, Sample>> {
+        ask(&self.path, &Question::Samples, ANSWER_TIME)
     }
 
-    /// Ends it; returns when it has flushed and logged out.
-    pub(crate) fn detach(&self) -> anyhow::Result<()> {
-        ask(&self.path, Question::Detach, DETACH_TIME)
+    /// Ends the attachment of this name; returns when it has flushed and logged out.
+    pub(crate) fn detach(&self, name: &str) -> anyhow::Result<()> {
+        ask(&self.path, &Question::Detach(name.to_owned()), DETACH_TIME)
     }
 }
 
-fn ask<T: DeserializeOwned>(path: &Path, question: Question, time: Duration) -> anyhow::Result<T> {
+fn ask<T: DeserializeOwned>(path: &Path, question: &Question, time: Duration) -> anyhow::Result<T> {
     let stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(time))?;
-    line::write(&stream, &question)?;
+    line::write(&stream, question)?;
     let answer: Result<T, String> = line::read(&stream).context("it did not answer")?;
     answer.map_err(|sentence| anyhow!(sentence))
 }
 
-/// All attachments that are found in `dir`, by process number. A directory that is not there holds
-/// none.
-pub(crate) fn find_all(dir: &Path) -> io::Result<Vec<Found>> {
+/// All processes with attachments that are found in `dir`, by number. A directory that is not there
+/// holds none.
+pub(crate) fn find_all(dir: &Path) -> io::Result<Vec<Process>> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
@@ -157,8 +159,8 @@ pub(crate) fn find_all(dir: &Path) -> io::Result<Vec<Found>> {
         if !name.starts_with(PREFIX) || !name.ends_with(SUFFIX) {
             continue;
         }
-        match ask(&path, Question::Identity, ANSWER_TIME) {
-            Ok(identity) => found.push(Found { path, identity }),
+        match ask(&path, &Question::List, ANSWER_TIME) {
+            Ok(attachments) => found.push(Process { path, attachments }),
             Err(error) => {
                 let gone = error
                     .downcast_ref::<io::Error>()
@@ -170,14 +172,15 @@ pub(crate) fn find_all(dir: &Path) -> io::Result<Vec<Found>> {
             }
         }
     }
-    found.sort_by_key(|found| found.identity.pid);
+    found.sort_by_key(|found| found.attachments.first().map(|it| it.identity.pid));
     Ok(found)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attach::report::tests::{identity, sample};
+    use crate::attach::report::Identity;
+    use crate::attach::report::tests::{identity, listed, sample};
     use std::io::{Read, Write};
     use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -187,15 +190,17 @@ mod tests {
     }
 
     impl Answers for Fake {
-        fn identity(&self) -> Identity {
-            identity()
+        fn list(&self) -> Vec<Listed> {
+            let named = Identity { name: "b".to_owned(), ..identity() };
+            vec![listed(), Listed { identity: named, ..listed() }]
         }
 
-        fn sample(&self) -> anyhow::Result<Sample> {
-            Ok(sample(5))
+        fn samples(&self) -> HashMap<String, Sample> {
+            HashMap::from([(String::new(), sample(5)), ("b".to_owned(), sample(6))])
         }
 
-        fn detach(&self) -> anyhow::Result<()> {
+        fn detach(&self, name: &str) -> anyhow::Result<()> {
+            assert_eq!(name, "b");
             if self.busy.load(Ordering::Relaxed) { Err(anyhow!("it is in use")) } else { Ok(()) }
         }
     }
@@ -211,12 +216,13 @@ mod tests {
         fs::write(dir.path().join("other"), b"").unwrap();
         let found = find_all(dir.path()).unwrap();
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].identity, identity());
-        assert_eq!(found[0].sample().unwrap(), sample(5));
+        assert_eq!(found[0].attachments, Fake::default().list());
+        let samples = found[0].samples().unwrap();
+        assert_eq!((&samples[""], &samples["b"]), (&sample(5), &sample(6)));
         fake.busy.store(true, Ordering::Relaxed);
-        assert_eq!(found[0].detach().unwrap_err().to_string(), "it is in use");
+        assert_eq!(found[0].detach("b").unwrap_err().to_string(), "it is in use");
         fake.busy.store(false, Ordering::Relaxed);
-        found[0].detach().unwrap();
+        found[0].detach("b").unwrap();
         drop(control);
         let left: Vec<_> =
             fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -1,7 +1,7 @@
 //! `drystone detach`.
 
 use crate::Failure;
-use crate::attach::control::{Found, find_all};
+use crate::attach::control::{Process, find_all};
 use crate::attach::plan;
 use crate::attach::report::Identity;
 use crate::cli::attach::DetachArgs;
@@ -13,35 +13,51 @@ pub(crate) fn run(args: &DetachArgs) -> Result<(), Failure> {
     let dir = plan::runtime_dir(&args.runtime)?;
     let all = find_all(&dir)
         .with_context(|| format!("cannot look for attachments in '{}'", dir.display()))?;
-    let found = choose(all, &args.which)?;
-    let said = || format!("cannot detach {}", found.identity.place);
-    Ok(found.detach().with_context(said)?)
+    let (process, identity) = choose(&all, &args.which)?;
+    let known_as = if identity.place.is_empty() { &identity.name } else { &identity.place };
+    Ok(process.detach(&identity.name).with_context(|| format!("cannot detach {known_as}"))?)
 }
 
 /// The one attachment that `which` means.
-fn choose(all: Vec<Found>, which: &str) -> anyhow::Result<Found> {
-    let mut meant = all.into_iter().filter(|found| means(which, &found.identity));
+fn choose<'a>(all: &'a [Process], which: &str) -> anyhow::Result<(&'a Process, &'a Identity)> {
+    let each = all.iter().flat_map(|process| {
+        process.attachments.iter().map(move |listed| (process, &listed.identity))
+    });
+    let mut meant = each.filter(|(_, identity)| means(which, identity));
     let first = meant.next().ok_or_else(|| {
         anyhow!("nothing is attached as '{which}': write what drystone attached shows")
     })?;
     match meant.next() {
         None => Ok(first),
-        Some(other) => Err(anyhow!(
-            "'{which}' is attached more than once: write {} or {}",
-            first.identity.pid,
-            other.identity.pid
-        )),
+        Some((_, other)) => {
+            let [one, other] = told_apart(first.1, other);
+            Err(anyhow!("'{which}' is attached more than once: write {one} or {other}"))
+        }
+    }
+}
+
+/// What to write for each of two. Those of one process differ in their names.
+fn told_apart(one: &Identity, other: &Identity) -> [String; 2] {
+    let both = [one, other];
+    if one.pid == other.pid {
+        both.map(|identity| identity.name.clone())
+    } else {
+        both.map(|identity| identity.pid.to_string())
     }
 }
 
 fn means(which: &str, identity: &Identity) -> bool {
-    let Identity { pid, volume, place, .. } = identity;
+    let Identity { pid, name, volume, place, .. } = identity;
+    if which.is_empty() {
+        return false;
+    }
     let directory = || {
         let real = Path::new(which).canonicalize();
         real.is_ok_and(|real| real == Path::new(place))
     };
     // The URL is shown with its LUN, and may be written without where that is 0.
     which == pid.to_string()
+        || which == name
         || which == place
         || Some(which) == place.strip_prefix("unix:")
         || which == volume
@@ -75,8 +91,18 @@ mod tests {
     }
 
     #[test]
+    fn two_of_one_process_are_told_apart_by_their_names() {
+        let named = |name: &str| Identity { name: name.to_owned(), ..identity() };
+        let (one, two) = (named("a"), named("b"));
+        assert_eq!(told_apart(&one, &two), ["a", "b"]);
+        let elsewhere = Identity { pid: 1, ..one.clone() };
+        assert_eq!(told_apart(&one, &elsewhere), ["4711", "1"]);
+        assert!(means("a", &one) && !means("b", &one) && !means("", &named("")));
+    }
+
+    #[test]
     fn what_is_not_attached_is_said_so() {
-        let said = choose(Vec::new(), "/mnt/a").unwrap_err().to_string();
+        let said = choose(&[], "/mnt/a").unwrap_err().to_string();
         assert_eq!(said, "nothing is attached as '/mnt/a': write what drystone attached shows");
     }
 }

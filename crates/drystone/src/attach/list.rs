@@ -1,9 +1,9 @@
 //! `drystone attached`: a table for people, JSON for programs.
 
 use crate::Failure;
-use crate::attach::control::find_all;
+use crate::attach::control::{Process, find_all};
 use crate::attach::plan;
-use crate::attach::report::{Sample, Shown};
+use crate::attach::report::{Listed, Sample, Shown, State};
 use crate::cli::attach::AttachedArgs;
 use crate::print::table::Column::{Number, Text};
 use crate::print::table::{self, Column};
@@ -12,8 +12,9 @@ use anyhow::Context;
 use std::thread;
 use std::time::Duration;
 
-const COLUMNS: [Column; 10] = [
+const COLUMNS: [Column; 11] = [
     Number("PID"),
+    Text("NAME"),
     Text("VOLUME"),
     Text("AT"),
     Number("SIZE"),
@@ -37,15 +38,26 @@ fn measure(args: &AttachedArgs) -> anyhow::Result<Vec<Shown>> {
     let dir = plan::runtime_dir(&args.runtime)?;
     let found = find_all(&dir)
         .with_context(|| format!("cannot look for attachments in '{}'", dir.display()))?;
-    let before: Vec<Option<Sample>> = found.iter().map(|found| found.sample().ok()).collect();
-    if !found.is_empty() {
+    let samples = |process: &Process| process.samples().unwrap_or_default();
+    let before: Vec<_> = found.iter().map(samples).collect();
+    if before.iter().any(|samples| !samples.is_empty()) {
         thread::sleep(args.interval);
     }
-    let shown = found.into_iter().zip(before).filter_map(|(found, before)| {
-        let now = found.sample().ok()?;
-        Some(Shown::between(found.identity, &before?, now))
-    });
-    Ok(shown.collect())
+    let mut shown = Vec::new();
+    for (process, mut before) in found.into_iter().zip(before) {
+        let mut now = samples(&process);
+        for listed in process.attachments {
+            let name = &listed.identity.name;
+            match (listed.state, before.remove(name), now.remove(name)) {
+                (State::Attached, Some(before), Some(now)) => {
+                    shown.push(Shown::between(listed, &before, now));
+                }
+                (State::Attached, ..) => {}
+                _ => shown.push(Shown::between(listed, &Sample::default(), Sample::default())),
+            }
+        }
+    }
+    Ok(shown)
 }
 
 /// One line for each attachment, with the sums, and one for each of its paths.
@@ -55,33 +67,58 @@ fn table(all: &[Shown]) -> String {
     }
     let mut rows = Vec::new();
     for shown in all {
+        let Listed { identity, state, trouble } = &shown.listed;
+        let name = if identity.name.is_empty() { "-" } else { &identity.name };
+        if *state != State::Attached {
+            rows.push(not_attached(&shown.listed));
+            continue;
+        }
         let used = shown.paths.iter().filter(|path| path.now.state != "failed").count();
         let access = if shown.read_only { "read-only" } else { "read-write" };
         rows.push([
-            shown.identity.pid.to_string(),
-            shown.identity.volume.clone(),
-            shown.identity.place.clone(),
+            identity.pid.to_string(),
+            name.to_owned(),
+            identity.volume.clone(),
+            identity.place.clone(),
             size::short(shown.size_bytes),
-            shown.identity.policy.clone(),
+            identity.policy.clone(),
             format!("{used} of {} work", shown.paths.len()),
-            access.to_owned(),
+            with_trouble(access, trouble),
             format!("{:.0}", shown.iops),
             shown.latency_us.map_or_else(|| "-".to_owned(), time),
             shown.queue_depth.to_string(),
         ]);
         for path in &shown.paths {
-            let mut row: [String; 10] = Default::default();
-            let trouble = if path.now.trouble.is_empty() { "" } else { ": " };
-            row[5] = path.now.portal.clone();
-            row[6] =
-                format!("{}, {}{trouble}{}", path.now.state, path.now.access, path.now.trouble);
-            row[7] = format!("{:.0}", path.iops);
-            row[8] = time(path.now.latency_us as f64);
-            row[9] = path.now.queue_depth.to_string();
+            let mut row: [String; 11] = Default::default();
+            let state = format!("{}, {}", path.now.state, path.now.access);
+            row[6] = path.now.portal.clone();
+            row[7] = with_trouble(&state, &path.now.trouble);
+            row[8] = format!("{:.0}", path.iops);
+            row[9] = time(path.now.latency_us as f64);
+            row[10] = path.now.queue_depth.to_string();
             rows.push(row);
         }
     }
     table::table(COLUMNS, rows)
+}
+
+/// The line of one that is only tried.
+fn not_attached(listed: &Listed) -> [String; 11] {
+    let Listed { identity, state, trouble } = listed;
+    let mut row: [String; 11] = Default::default();
+    row[0] = identity.pid.to_string();
+    row[1].clone_from(&identity.name);
+    row[2].clone_from(&identity.volume);
+    row[5].clone_from(&identity.policy);
+    row[7] = with_trouble(state.word(), trouble);
+    for cell in row.iter_mut().take(6).filter(|cell| cell.is_empty()) {
+        "-".clone_into(cell);
+    }
+    row
+}
+
+fn with_trouble(state: &str, trouble: &str) -> String {
+    if trouble.is_empty() { state.to_owned() } else { format!("{state}: {trouble}") }
 }
 
 fn time(us: f64) -> String {
@@ -95,17 +132,17 @@ fn time(us: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attach::report::tests::{identity, sample};
+    use crate::attach::report::tests::{listed, sample};
 
     #[test]
     fn the_table_is_readable() {
         let mut later = sample(12);
         "failed".clone_into(&mut later.paths[1].state);
         "connection refused".clone_into(&mut later.paths[1].trouble);
-        let shown = Shown::between(identity(), &sample(10), later);
+        let shown = Shown::between(listed(), &sample(10), later);
         let wanted = "\
- PID  VOLUME                                         AT                SIZE  POLICY             PATH            STATE                                 IOPS  LATENCY  QUEUE
-4711  iscsi://192.0.2.1/iqn.2026-11.com.example:a/0  unix:/run/a.sock    1G  least-queue-depth  1 of 2 work     read-write                            1000   200 us      7
+ PID  NAME  VOLUME                                         AT                SIZE  POLICY             PATH            STATE                                 IOPS  LATENCY  QUEUE
+4711  -     iscsi://192.0.2.1/iqn.2026-11.com.example:a/0  unix:/run/a.sock    1G  least-queue-depth  1 of 2 work     read-write                            1000   200 us      7
                                                                                                 192.0.2.1:3260  active, optimized                      500   150 us      3
                                                                                                 192.0.2.2:3260  failed, optimized: connection refused  1000   150 us      3
 ";
@@ -119,15 +156,20 @@ mod tests {
             ends.windows(2).all(|pair| pair[0] == pair[1]),
             "the last column is flush:\n{text}"
         );
+        let late =
+            Listed { state: State::Waiting, trouble: "nobody answers".to_owned(), ..listed() };
+        let none = Sample::default();
+        let text = table(&[Shown::between(late, &none, none.clone())]);
+        assert!(text.contains("waiting: nobody answers"), "{text}");
         assert_eq!(table(&[]), "nothing is attached\n");
         assert_eq!((time(9_999.0), time(25_400.0)), ("9999 us".to_owned(), "25 ms".to_owned()));
     }
 
     #[test]
     fn json_holds_what_the_table_shows() {
-        let shown = Shown::between(identity(), &sample(10), sample(12));
+        let shown = Shown::between(listed(), &sample(10), sample(12));
         let value = serde_json::to_value([shown]).unwrap();
-        assert_eq!(value[0]["pid"], 4711);
+        assert_eq!((&value[0]["pid"], &value[0]["state"]), (&4711.into(), &"attached".into()));
         assert_eq!(value[0]["place"], "unix:/run/a.sock");
         assert_eq!(value[0]["iops"], 1000.0);
         assert_eq!(value[0]["paths"][1]["queue_depth"], 3);

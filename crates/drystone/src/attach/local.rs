@@ -1,8 +1,9 @@
 //! What makes the disk a local one beside NBD, which the core serves by itself: a mounted directory or
 //! a block device of the kernel. The kernel knows who uses them.
 
+use crate::attach::plan::Place;
+use crate::attach::udev::Note;
 use crate::attach::volume::Volume;
-use crate::cli::attach::AttachArgs;
 use ::attach::fuse::{Mount, MountError};
 use ::attach::ublk::{Device, UblkError};
 use std::path::Path;
@@ -25,34 +26,40 @@ pub(crate) enum LocalError {
 pub(crate) enum Local {
     /// The directory with the file.
     Mount(Box<Mount>),
-    /// The block device.
-    Device(Box<Device>),
+    /// The block device, and what udev is told of it for as long as it is there.
+    Device(Box<Device>, Option<Note>),
 }
 
 impl Local {
-    /// Makes what the command line asks for, if any; `on_end` is called when it has gone.
+    /// Makes what `place` asks for, if any; `note` is what udev is told of a block device of that
+    /// path, and `on_end` is called when it has gone.
     pub(crate) fn start(
-        args: &AttachArgs,
+        place: &Place,
         volume: &Volume,
+        note: impl FnOnce(&Path) -> Option<Note>,
         on_end: impl FnOnce() + Send + Sync + 'static,
     ) -> Result<Option<Local>, LocalError> {
         let disk = volume.disk.clone();
-        if let Some(dir) = &args.fuse {
-            let mount = Mount::start(disk, dir, volume.core.clone(), on_end)?;
-            return Ok(Some(Local::Mount(Box::new(mount))));
+        match place {
+            Place::Nbd(_) => Ok(None),
+            Place::Fuse(dir) => {
+                let mount = Mount::start(disk, dir, volume.core.clone(), on_end)?;
+                Ok(Some(Local::Mount(Box::new(mount))))
+            }
+            Place::Ublk => {
+                let mut noted = None;
+                let announce = |path: &Path| noted = note(path);
+                let device = Device::start(disk, &volume.core, announce, on_end)?;
+                Ok(Some(Local::Device(Box::new(device), noted)))
+            }
         }
-        if args.ublk {
-            let device = Device::start(disk, &volume.core, on_end)?;
-            return Ok(Some(Local::Device(Box::new(device))));
-        }
-        Ok(None)
     }
 
     /// Where users find it.
     pub(crate) fn place(&self) -> &Path {
         match self {
             Local::Mount(mount) => mount.dir(),
-            Local::Device(device) => device.path(),
+            Local::Device(device, _) => device.path(),
         }
     }
 
@@ -62,9 +69,9 @@ impl Local {
             Local::Mount(mount) => {
                 mount.unmount().map_err(|(error, left)| (error.into(), left.map(Local::Mount)))
             }
-            Local::Device(device) => {
-                device.stop().map_err(|(error, left)| (error.into(), left.map(Local::Device)))
-            }
+            Local::Device(device, note) => device.stop().map_err(|(error, left)| {
+                (error.into(), left.map(|device| Local::Device(device, note)))
+            }),
         }
     }
 
@@ -72,7 +79,7 @@ impl Local {
     pub(crate) fn force(self, grace: Duration) -> bool {
         match self {
             Local::Mount(mount) => mount.detach(grace),
-            Local::Device(device) => device.force(grace),
+            Local::Device(device, _note) => device.force(grace),
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::access::name;
 use crate::access::secret::{self, Login, SecretError, Sources};
 use crate::cli::attach::{AttachArgs, RuntimeArgs};
 use crate::os::{machine, runtime_dir};
+use ::attach::nbd::Address;
 use ::attach::ublk::{self, UblkError};
 use anyhow::Context;
 use initiator::{DiskOptions, PlanOptions, SessionOptions, TargetAddress};
@@ -40,14 +41,30 @@ pub(crate) enum PlanError {
         /// What is wrong.
         error: NameError,
     },
+    /// The command line's parser lets nothing through without these.
+    #[error("a volume or a place is missing: write URL and --nbd unix:PATH, --fuse DIR or --ublk")]
+    Missing,
     /// There are no block devices here.
     #[error("{0}, or write --nbd unix:PATH or --fuse DIR")]
     Ublk(#[from] UblkError),
 }
 
+/// Where the disk is to be found on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// At a socket, by NBD clients.
+    Nbd(Address),
+    /// In a directory, as a file.
+    Fuse(PathBuf),
+    /// In /dev, as a block device.
+    Ublk,
+}
+
 /// What to attach, and how.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
+    /// Where it is served.
+    pub(crate) place: Place,
     /// The volume, without the login.
     pub(crate) volume: TargetAddress,
     /// How to reach it.
@@ -62,7 +79,13 @@ impl Plan {
         args: &AttachArgs,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Plan, PlanError> {
-        if args.ublk {
+        let place = match (&args.nbd, &args.fuse) {
+            (Some(address), _) => Place::Nbd(address.clone()),
+            (None, Some(dir)) => Place::Fuse(dir.clone()),
+            (None, None) if args.ublk => Place::Ublk,
+            (None, None) => return Err(PlanError::Missing),
+        };
+        if place == Place::Ublk {
             ublk::check()?;
         }
         let read = |option, text, file| {
@@ -72,7 +95,7 @@ impl Plan {
         let given = read("chap", args.chap.as_ref(), args.chap_file.as_deref())?;
         let mutual =
             read("mutual-chap", args.mutual_chap.as_ref(), args.mutual_chap_file.as_deref())?;
-        let mut volume = args.volume.clone();
+        let mut volume = args.volume.clone().ok_or(PlanError::Missing)?;
         let of_url = volume.login.take().map(|(user, secret)| Login { user, secret });
         let chap = match (given, of_url) {
             (Some(_), Some(_)) => return Err(PlanError::LoginTwice),
@@ -89,7 +112,7 @@ impl Plan {
         options.router.limit = args.path_timeout;
         let count = args.sessions.map(u32::from);
         let sessions = PlanOptions { sessions: count, ..PlanOptions::default() };
-        Ok(Plan { volume, options, sessions })
+        Ok(Plan { place, volume, options, sessions })
     }
 }
 

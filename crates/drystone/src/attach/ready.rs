@@ -18,12 +18,13 @@ pub(crate) struct Ready<'a> {
 
 impl fmt::Display for Ready<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Identity { pid, volume, place, policy } = self.identity;
+        let Identity { pid, name, volume, place, policy } = self.identity;
+        let name = if name.is_empty() { String::new() } else { format!(" name={name}") };
         let size = size::short(self.geometry.size_bytes());
         let access = if self.geometry.read_only { "ro" } else { "rw" };
         write!(
             f,
-            "attached pid={pid} volume={volume} size={size} block={} access={access} sessions={} policy={policy} at={}",
+            "attached pid={pid}{name} volume={volume} size={size} block={} access={access} sessions={} policy={policy} at={}",
             self.geometry.block_bytes,
             self.sessions,
             place.escape_debug()
@@ -45,5 +46,8 @@ mod tests {
             line,
             "attached pid=4711 volume=iscsi://192.0.2.1/iqn.2026-11.com.example:a/0 size=1G block=4096 access=ro sessions=2 policy=least-queue-depth at=unix:/run/a.sock"
         );
+        let named = Identity { name: "db".to_owned(), ..identity() };
+        let line = Ready { identity: &named, geometry, sessions: 2 }.to_string();
+        assert!(line.starts_with("attached pid=4711 name=db volume=iscsi://"), "{line}");
     }
 }

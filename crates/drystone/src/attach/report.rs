@@ -6,20 +6,58 @@ use scsi::alua::AccessState;
 use serde::{Deserialize, Serialize};
 
 /// What stays the same while it is attached.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     /// Its process.
     pub(crate) pid: u32,
+    /// That of its file, without `.toml`; empty for one of the command line.
+    pub(crate) name: String,
     /// Its URL.
     pub(crate) volume: String,
-    /// Where it is served: `unix:PATH`, `ADDR:PORT`, a directory or a block device.
+    /// Where it is served: `unix:PATH`, `ADDR:PORT`, a directory or a block device. Empty until it
+    /// is.
     pub(crate) place: String,
     /// How paths are chosen.
     pub(crate) policy: String,
 }
 
-/// Everything counted so far.
+/// How far it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum State {
+    /// It is tried for the first time.
+    Attaching,
+    /// The disk can be used.
+    Attached,
+    /// It was tried, and will be again.
+    Waiting,
+    /// Its file does not read.
+    Refused,
+}
+
+impl State {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Attaching => "attaching",
+            Self::Attached => "attached",
+            Self::Waiting => "waiting",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// An attachment as a process lists it, one that is only tried as well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Listed {
+    #[serde(flatten)]
+    pub(crate) identity: Identity,
+    pub(crate) state: State,
+    /// What is not as it should be; empty if all is.
+    pub(crate) trouble: String,
+}
+
+/// Everything counted so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) uptime_ns: u64,
     pub(crate) size_bytes: u64,
@@ -114,7 +152,7 @@ impl PathSample {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Shown {
     #[serde(flatten)]
-    pub(crate) identity: Identity,
+    pub(crate) listed: Listed,
     pub(crate) size_bytes: u64,
     pub(crate) block_bytes: u32,
     pub(crate) read_only: bool,
@@ -139,7 +177,7 @@ pub(crate) struct ShownPath {
 
 impl Shown {
     /// What happened between `before` and `now`.
-    pub(crate) fn between(identity: Identity, before: &Sample, now: Sample) -> Shown {
+    pub(crate) fn between(listed: Listed, before: &Sample, now: Sample) -> Shown {
         let seconds = now.uptime_ns.saturating_sub(before.uptime_ns) as f64 / 1e9;
         let rate = |before: u64, now: u64| {
             if seconds > 0.0 { now.saturating_sub(before) as f64 / seconds } else { 0.0 }
@@ -157,7 +195,7 @@ impl Shown {
             }
         };
         Shown {
-            identity,
+            listed,
             size_bytes: now.size_bytes,
             block_bytes: now.block_bytes,
             read_only: now.read_only,
@@ -205,9 +243,14 @@ pub(crate) mod tests {
         }
     }
 
+    pub(crate) fn listed() -> Listed {
+        Listed { identity: identity(), state: State::Attached, trouble: String::new() }
+    }
+
     pub(crate) fn identity() -> Identity {
         Identity {
             pid: 4711,
+            name: String::new(),
             volume: "iscsi://192.0.2.1/iqn.2026-11.com.example:a/0".to_owned(),
             place: "unix:/run/a.sock".to_owned(),
             policy: "least-queue-depth".to_owned(),
@@ -216,7 +259,7 @@ pub(crate) mod tests {
 
     #[test]
     fn rates_are_those_between_the_samples() {
-        let shown = Shown::between(identity(), &sample(10), sample(12));
+        let shown = Shown::between(listed(), &sample(10), sample(12));
         assert_eq!((shown.iops, shown.bytes_per_second), (1000.0, 1_500_000.0));
         assert_eq!((shown.latency_us, shown.queue_depth), (Some(200.0), 7));
         let iops: Vec<_> = shown.paths.iter().map(|path| path.iops).collect();
@@ -227,9 +270,9 @@ pub(crate) mod tests {
     fn nothing_done_has_no_latency_and_no_time_no_rate() {
         let mut same = sample(10);
         same.uptime_ns += 1;
-        let shown = Shown::between(identity(), &sample(10), same);
+        let shown = Shown::between(listed(), &sample(10), same);
         assert_eq!((shown.iops, shown.latency_us), (0.0, None));
-        assert_eq!(Shown::between(identity(), &sample(10), sample(10)).iops, 0.0);
+        assert_eq!(Shown::between(listed(), &sample(10), sample(10)).iops, 0.0);
     }
 
     #[test]

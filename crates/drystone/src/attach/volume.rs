@@ -1,14 +1,20 @@
 //! The core that serves an attachment: logs in, serves, flushes and logs out.
 
-use crate::attach::plan::Plan;
+use crate::attach::plan::{Place, Plan};
 use crate::attach::report::{PathSample, Sample};
 use anyhow::{Context, anyhow};
 use attach::Disk;
 use attach::nbd::{Address, Server};
+use initiator::{AttachError, TargetAddress};
 use ring::{CoreConfig, OneshotReceiver, OneshotSender, Remote};
-use std::sync::{Arc, mpsc};
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use thiserror::Error;
 
 /// How long clients have to take their answers when the disk goes.
 const GRACE: Duration = Duration::from_secs(5);
@@ -16,11 +22,17 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How long somebody may still look at a disk that goes.
 const LAST_LOOK: Duration = Duration::from_secs(2);
 
-/// How long the core may take to tell of its paths.
-const REPORT_TIME: Duration = Duration::from_secs(5);
-
 /// What an NBD server with all its clients busy can hold, and half of that again.
 const BUF_BUDGET_BYTES: usize = 768 << 20;
+
+/// Why there is no disk.
+#[derive(Debug, Error)]
+// The error says in one sentence what its sources say again.
+#[error("cannot attach {volume}: {error}")]
+pub(crate) struct NotAttached {
+    volume: TargetAddress,
+    pub(crate) error: AttachError,
+}
 
 /// A disk that can be used.
 #[derive(Debug)]
@@ -42,7 +54,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Flushes and logs out. All references to the [`Volume`] should be gone.
+    /// Flushes and logs out, or gives up what is not attached yet. All references to the [`Volume`]
+    /// should be gone.
     pub(crate) fn stop(self) -> anyhow::Result<()> {
         self.stop.send(());
         self.thread.join().unwrap_or_else(|_| Err(anyhow!("the core panicked")))
@@ -61,7 +74,6 @@ impl<F: Fn()> Drop for AtEnd<F> {
 /// Starts the core; `ready` is called once there is a disk, `ended` at the end of the core.
 pub(crate) fn start(
     plan: Plan,
-    nbd: Option<Address>,
     ready: impl FnOnce(Arc<Volume>) + Send + 'static,
     ended: impl Fn() + Send + 'static,
 ) -> anyhow::Result<Running> {
@@ -71,7 +83,7 @@ pub(crate) fn start(
         .spawn(move || {
             let _at_end = AtEnd(ended);
             let cfg = CoreConfig { buf_budget_bytes: BUF_BUDGET_BYTES, ..CoreConfig::default() };
-            ring::block_on(&cfg, serve(plan, nbd, ready, stopped))
+            ring::block_on(&cfg, serve(plan, ready, stopped))
                 .context("cannot start the I/O engine")?
         })
         .context("cannot start a thread")?;
@@ -80,11 +92,11 @@ pub(crate) fn start(
 
 async fn serve(
     plan: Plan,
-    nbd: Option<Address>,
     ready: impl FnOnce(Arc<Volume>),
-    stopped: OneshotReceiver<()>,
+    mut stopped: OneshotReceiver<()>,
 ) -> anyhow::Result<()> {
-    let (volume, server) = open(&plan, nbd.as_ref()).await?;
+    let Some(opened) = unless(&mut stopped, open(&plan)).await else { return Ok(()) };
+    let (volume, server) = opened?;
     let (remote, disk) = (volume.remote.clone(), volume.disk.clone());
     ready(volume);
     stopped.await;
@@ -97,17 +109,29 @@ async fn serve(
     flushed.context("what was written last could not be flushed")
 }
 
-async fn open(plan: &Plan, nbd: Option<&Address>) -> anyhow::Result<(Arc<Volume>, Option<Server>)> {
+/// The result of `work`; `None` when it is to stop first. Nothing has been written by then, and what
+/// sessions it leaves behind are ended by whoever attaches the volume next.
+async fn unless<T>(stopped: &mut OneshotReceiver<()>, work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        if Pin::new(&mut *stopped).poll(cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        work.as_mut().poll(cx).map(Some)
+    })
+    .await
+}
+
+async fn open(plan: &Plan) -> anyhow::Result<(Arc<Volume>, Option<Server>)> {
     let (options, sessions) = (plan.options.clone(), plan.sessions.clone());
     let remote = initiator::Disk::attach_planned(&plan.volume, options, sessions).await;
-    // Its errors say in one sentence what their sources say again.
-    let remote = remote.map_err(|error| anyhow!("cannot attach {}: {error}", plan.volume))?;
+    let remote = remote.map_err(|error| NotAttached { volume: plan.volume.clone(), error })?;
     let sessions = remote.paths().await.len();
     let remote = Arc::new(remote);
     let disk = Arc::new(Disk::new(remote.clone()));
-    let server = match nbd {
-        None => None,
-        Some(address) => {
+    let server = match &plan.place {
+        Place::Fuse(_) | Place::Ublk => None,
+        Place::Nbd(address) => {
             let started = Server::start(disk.clone(), plan.volume.name.as_str(), address);
             match started.with_context(|| format!("cannot serve NBD on {address}")) {
                 Ok(server) => Some(server),
@@ -138,8 +162,8 @@ async fn log_out(remote: Arc<initiator::Disk>) {
 }
 
 impl Volume {
-    /// What the disk and its paths have done, from any thread but the core's.
-    pub(crate) fn sample(&self) -> anyhow::Result<Sample> {
+    /// What the paths have done, once the core says it.
+    pub(crate) fn ask_paths(&self) -> Receiver<Vec<PathSample>> {
         let (sender, receiver) = mpsc::channel();
         let remote = self.remote.clone();
         self.core.run(move || {
@@ -150,15 +174,35 @@ impl Volume {
                 let _ = sender.send(paths.iter().map(PathSample::of).collect());
             });
         });
-        let paths = receiver.recv_timeout(REPORT_TIME).context("the core does not answer")?;
+        receiver
+    }
+
+    /// What the disk has done, and its `paths`.
+    pub(crate) fn sample(&self, paths: Vec<PathSample>) -> Sample {
         let geometry = self.disk.geometry();
-        Ok(Sample {
+        Sample {
             uptime_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
             size_bytes: geometry.size_bytes(),
             block_bytes: geometry.block_bytes,
             read_only: geometry.read_only,
             counts: self.disk.stats().counts().into(),
             paths,
-        })
+        }
+    }
+
+    /// The worldwide name of the volume, as udev writes it: hexadecimal digits without `0x`.
+    pub(crate) fn wwn(&self) -> Option<String> {
+        let naa = self.remote.naa()?;
+        Some(naa.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// An answer from the core, which comes when it does what it is given.
+    pub(crate) fn ask_core(&self) -> Receiver<()> {
+        let (sender, answer) = mpsc::channel();
+        self.core.run(move || {
+            // Nobody waits any more for an answer that is late.
+            let _ = sender.send(());
+        });
+        answer
     }
 }

@@ -22,7 +22,19 @@ that takes a disk. Flush, FUA, trim and write-zeroes pass through.
 
 Once the disk can be used it prints one line to stdout that begins with
 'attached'. When it stops, writes that were accepted are flushed and all
-sessions are logged out. A second signal ends it at once.";
+sessions are logged out. A second signal ends it at once.
+
+With --all one process attaches what the files /etc/drystone/attach.d/*.toml
+say, each volume on its own, and tries again where a target is not there yet.
+Such a file holds one volume; its keys are the options without the dashes:
+
+  url = \"iscsi://192.0.2.10/iqn.2026-11.com.example:a\"
+  ublk = true
+  policy = \"service-time\"
+  chap-file = \"/etc/drystone/a.chap\"
+
+SIGHUP makes it read them again: what is new is attached, and what has gone is
+detached unless it is in use.";
 
 /// Examples at the foot of `drystone attach --help`.
 pub(crate) const EXAMPLES: &str = "\
@@ -39,7 +51,12 @@ Examples:
           LUN 0 as a block device; at= tells which one, such as /dev/ublkb0
   DRYSTONE_CHAP=alice:sixteen-bytes-ok drystone attach \\
           iscsi://192.0.2.10/iqn.2026-11.com.example:a --nbd 127.0.0.1:10809
-          A secret from the environment does not show in the process list";
+          A secret from the environment does not show in the process list
+  drystone attach --all
+          All of /etc/drystone/attach.d, as drystone-attach.service does it at
+          boot
+  drystone attach --all --config-dir ./attach.d --runtime-dir ./run
+          Other files, also for a user that is not root";
 
 /// Examples at the foot of `drystone attached --help`.
 pub(crate) const ATTACHED_EXAMPLES: &str = "\
@@ -57,15 +74,31 @@ Examples:
   drystone detach /dev/ublkb0
   drystone detach iscsi://192.0.2.10/iqn.2026-11.com.example:a
   drystone detach 4711
-          The process of this number, as drystone attached shows it";
+          The process of this number, as drystone attached shows it
+  drystone detach db
+          The volume that /etc/drystone/attach.d/db.toml tells of";
 
 /// Attach a volume as a local disk.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("place").required(true).args(["nbd", "fuse", "ublk"]))]
+#[command(group = ArgGroup::new("place").required(true).args(["nbd", "fuse", "ublk", "all"]))]
 pub(crate) struct AttachArgs {
     /// The volume: iscsi://HOST[:PORT]/IQN[/LUN], LUN 0 if none is named.
-    #[arg(value_name = "URL")]
-    pub(crate) volume: TargetAddress,
+    #[arg(value_name = "URL", required_unless_present = "all")]
+    pub(crate) volume: Option<TargetAddress>,
+
+    /// Attach what the files of a directory tell of, one volume each, in one process.
+    ///
+    /// A target that is not there yet is waited for, as long as it takes.
+    #[arg(long, conflicts_with_all = [
+        "volume", "policy", "sessions", "connections", "path_timeout", "initiator", "chap",
+        "chap_file", "mutual_chap", "mutual_chap_file",
+    ])]
+    pub(crate) all: bool,
+
+    /// Where --all finds its files, DIR/*.toml.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "all")]
+    #[arg(default_value = "/etc/drystone/attach.d")]
+    pub(crate) config_dir: PathBuf,
 
     /// Serve it over NBD, on a Unix socket (unix:PATH) or a TCP port (ADDR:PORT).
     ///
@@ -172,7 +205,8 @@ pub(crate) struct AttachedArgs {
 /// Detach a volume: flush, log out, end.
 #[derive(Debug, Args)]
 pub(crate) struct DetachArgs {
-    /// Which one: its directory, its block device, its NBD address, its URL or its process number.
+    /// Which one: its name, its directory, its block device, its NBD address, its URL or its
+    /// process number.
     #[arg(value_name = "WHICH")]
     pub(crate) which: String,
 

@@ -49,6 +49,11 @@ impl Notifier {
         self.send(&format!("READY=1\nSTATUS={}", one_line(status)));
     }
 
+    /// What `systemctl status` shows from now on.
+    pub(crate) fn status(&self, status: &str) {
+        self.send(&format!("STATUS={}", one_line(status)));
+    }
+
     /// The service is on its way out.
     pub(crate) fn stopping(&self, status: &str) {
         self.send(&format!("STOPPING=1\nSTATUS={}", one_line(status)));
@@ -122,6 +127,8 @@ mod tests {
             let notifier = notifier(&[("NOTIFY_SOCKET", &named)]);
             notifier.ready("2 volumes\nare attached");
             assert_eq!(heard(&socket), "READY=1\nSTATUS=2 volumes are attached");
+            notifier.status("a");
+            assert_eq!(heard(&socket), "STATUS=a");
             notifier.sign_of_life();
             assert_eq!(heard(&socket), "WATCHDOG=1");
             notifier.stopping("b");

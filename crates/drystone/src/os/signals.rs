@@ -1,11 +1,13 @@
-//! SIGINT and SIGTERM: the first stops cleanly, a second ends the process at once.
+//! SIGINT and SIGTERM: the first stops cleanly, a second ends the process at once. SIGHUP: read the
+//! configuration again.
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::thread;
 
 /// The signals that stop.
 const STOPPING: [i32; 2] = [SIGINT, SIGTERM];
@@ -37,4 +39,15 @@ impl StopSignals {
             None => "a closed signal source",
         }
     }
+}
+
+/// Calls `reload` for each SIGHUP, in a thread of its own. Without this a SIGHUP ends the process.
+pub(crate) fn on_reload(reload: impl Fn() + Send + 'static) -> io::Result<()> {
+    let mut signals = Signals::new([SIGHUP])?;
+    thread::Builder::new().name("reload".to_owned()).spawn(move || {
+        for _ in signals.forever() {
+            reload();
+        }
+    })?;
+    Ok(())
 }

@@ -143,6 +143,18 @@ pub enum AttachError {
     Shrunk,
 }
 
+impl AttachError {
+    /// Whether trying again is of no use until somebody changes a setting, here or at the target.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Login(error) => error.is_final(),
+            Self::Credentials(_) | Self::BlockSize(_) => true,
+            _ => false,
+        }
+    }
+}
+
 /// One path of a disk.
 #[derive(Debug, Clone)]
 pub struct PathReport {
@@ -221,7 +233,15 @@ impl Disk {
 
     fn of(core: Rc<Core>) -> Self {
         let (geometry, address) = (core.facts.geometry, core.address.to_string());
-        Self { geometry, address, home: Home::new(core) }
+        let naa = core.facts.naa.clone();
+        let blocks = core.blocks.clone();
+        Self { geometry, blocks, address, naa, home: Home::new(core) }
+    }
+
+    /// The worldwide name of the unit, if it has one of type NAA: 8 or 16 bytes (SPC-4 7.8.6.6).
+    #[must_use]
+    pub fn naa(&self) -> Option<&[u8]> {
+        self.naa.as_deref()
     }
 
     /// Logs all sessions out, after the commands under way. What was written must have been

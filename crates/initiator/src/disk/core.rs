@@ -3,10 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use block::BlockError;
+use block::{BlockError, Geometry};
 use ring::Notify;
 use scsi::alua::AccessState;
 use scsi::param::encode_lun;
@@ -154,7 +156,10 @@ impl Command {
 pub(super) struct Core {
     pub(super) address: TargetAddress,
     pub(super) lun: u64,
+    /// What it was when it was attached; it may have grown since.
     pub(super) facts: Facts,
+    /// How many blocks it has; only ever more. Shared with those who use the disk.
+    pub(super) blocks: Arc<AtomicU64>,
     pub(super) command_timeout: Duration,
     /// By slot; that of a path that has gone holds it until it is used again.
     paths: RefCell<Vec<(PathId, Rc<PathSlot>)>>,
@@ -178,6 +183,11 @@ pub(super) struct Core {
 }
 
 impl Core {
+    /// The shape of the disk now.
+    pub(super) fn geometry(&self) -> Geometry {
+        Geometry { blocks: self.blocks.load(Ordering::Relaxed), ..self.facts.geometry }
+    }
+
     pub(super) fn new(
         address: TargetAddress,
         facts: Facts,
@@ -186,6 +196,7 @@ impl Core {
         mut router: Router,
     ) -> Rc<Self> {
         router.set_map(PageMap::new(facts.geometry.size_bytes()));
+        let blocks = Arc::new(AtomicU64::new(facts.geometry.blocks));
         let lun = encode_lun(address.lun).expect("Disk::attach has checked the number");
         let cache = WriteBack::new(facts.is_volatile);
         let ids: Vec<PathId> = router.path_ids().collect();
@@ -195,6 +206,7 @@ impl Core {
             cache,
             lun,
             facts,
+            blocks,
             command_timeout,
             paths: RefCell::new(paths),
             router: RefCell::new(router),
@@ -407,7 +419,7 @@ impl Core {
             if let Ok(Reply { referrals, .. }) = &result
                 && !referrals.is_empty()
             {
-                let runs = Places::of(&self.facts).runs(referrals).take(TOLD_MAX);
+                let runs = Places::of(&self.facts, self.geometry()).runs(referrals).take(TOLD_MAX);
                 self.tell(|router, _| router.learn(runs));
             }
             // Before the command is sent again.

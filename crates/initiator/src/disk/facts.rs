@@ -128,6 +128,8 @@ pub(super) struct Facts {
     pub(super) geometry: Geometry,
     /// What all paths to this unit agree in.
     pub(super) identity: Vec<u8>,
+    /// The worldwide name, if there is one of type NAA.
+    pub(super) naa: Option<Vec<u8>>,
     pub(super) transfer_bytes_max: u32,
     pub(super) write_same_bytes_max: u64,
     /// 0: there is no COMPARE AND WRITE.
@@ -195,6 +197,7 @@ impl Facts {
         Ok(Self {
             geometry,
             identity: identity(&answers.identification, &answers.serial),
+            naa: naa(&answers.identification),
             transfer_bytes_max,
             write_same_bytes_max: write_same_blocks * u64::from(block_bytes),
             compare_bytes_max,
@@ -227,17 +230,31 @@ fn designators(page: &[u8]) -> impl Iterator<Item = Designator<'_>> {
     })
 }
 
+/// The designator type of a worldwide name (SPC-4 7.8.6.6).
+const NAA: u8 = 3;
+
 /// The name of the unit: NAA, EUI-64 or T10 vendor identification, else the serial number. Empty
 /// for a unit that has no name; two of these are never known to be the same.
 fn identity(page_83: &[u8], serial: &[u8]) -> Vec<u8> {
-    const OF_THE_UNIT: u8 = 0;
-    for kind in [3, 2, 1] {
-        let mut named = designators(page_83);
-        if let Some(found) = named.find(|it| it.association == OF_THE_UNIT && it.kind == kind) {
-            return [&[kind], found.bytes].concat();
+    for kind in [NAA, 2, 1] {
+        if let Some(bytes) = name_of_the_unit(page_83, kind) {
+            return [&[kind], bytes].concat();
         }
     }
     serial.to_vec()
+}
+
+/// What a page 83h calls the unit itself, rather than its port or its target.
+fn name_of_the_unit(page_83: &[u8], kind: u8) -> Option<&[u8]> {
+    const OF_THE_UNIT: u8 = 0;
+    let mut named = designators(page_83);
+    named.find(|it| it.association == OF_THE_UNIT && it.kind == kind).map(|it| it.bytes)
+}
+
+/// The worldwide name of the unit, as long as such names are.
+fn naa(page_83: &[u8]) -> Option<Vec<u8>> {
+    let bytes = name_of_the_unit(page_83, NAA)?;
+    [8, 16].contains(&bytes.len()).then(|| bytes.to_vec())
 }
 
 /// Whether two units are known to be the same.
@@ -432,6 +449,11 @@ mod tests {
         assert_eq!(port_group(&page), Some(9));
         assert_eq!(identity(&[], b"serial"), b"serial");
         assert_eq!(port_group(&[]), None);
+        assert_eq!(naa(&page), None, "two bytes are no worldwide name");
+        let name = [0x60, 1, 2, 3, 4, 5, 6, 7];
+        let of = |association: u8| [&[0; 4][..], &[1, association | 3, 0, 8], &name].concat();
+        assert_eq!(naa(&of(0)).as_deref(), Some(&name[..]));
+        assert_eq!(naa(&of(0x10)), None, "that is the port's");
     }
 
     #[test]

@@ -24,6 +24,8 @@ mod tend;
 mod ways;
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
 
 use block::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags};
@@ -37,8 +39,12 @@ use remote::Home;
 
 /// A remote disk. Dropping it ends its sessions; [`Disk::detach`] does so in order.
 pub struct Disk {
+    /// As it was when it was attached.
     geometry: Geometry,
+    /// How many blocks there are now.
+    blocks: Arc<AtomicU64>,
     address: String,
+    naa: Option<Vec<u8>>,
     home: Home,
 }
 
@@ -58,11 +64,11 @@ impl fmt::Debug for Disk {
 
 impl BlockDevice for Disk {
     fn geometry(&self) -> Geometry {
-        self.geometry
+        Geometry { blocks: self.blocks.load(Ordering::Relaxed), ..self.geometry }
     }
 
     fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
-        if let Err(error) = self.geometry.check(at, len as u64) {
+        if let Err(error) = self.geometry().check(at, len as u64) {
             return IoFuture::ready(Err(error));
         }
         if len == 0 {
@@ -82,8 +88,8 @@ impl BlockDevice for Disk {
 
     fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
         let checked = match flags.atomic {
-            true => self.geometry.check_atomic(at, data.len() as u64),
-            false => self.geometry.check_change(at, data.len() as u64),
+            true => self.geometry().check_atomic(at, data.len() as u64),
+            false => self.geometry().check_change(at, data.len() as u64),
         };
         if checked.is_err() || data.is_empty() {
             return IoFuture::ready(checked);
@@ -96,7 +102,7 @@ impl BlockDevice for Disk {
     }
 
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
-        let checked = self.geometry.check_change(at, len);
+        let checked = self.geometry().check_change(at, len);
         if checked.is_err() || len == 0 {
             return IoFuture::ready(checked);
         }
@@ -104,7 +110,7 @@ impl BlockDevice for Disk {
     }
 
     fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
-        let checked = self.geometry.check_change(at, len);
+        let checked = self.geometry().check_change(at, len);
         if checked.is_err() || len == 0 {
             return IoFuture::ready(checked);
         }
@@ -121,7 +127,7 @@ impl BlockDevice for Disk {
         if compare.len() != write.len() {
             return IoFuture::ready(Err(BlockError::PayloadMismatch));
         }
-        let checked = self.geometry.check_atomic(at, compare.len() as u64);
+        let checked = self.geometry().check_atomic(at, compare.len() as u64);
         if checked.is_err() || compare.is_empty() {
             return IoFuture::ready(checked.map(|()| Compared::Equal));
         }
@@ -131,7 +137,7 @@ impl BlockDevice for Disk {
     }
 
     fn or_write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
-        let checked = self.geometry.check_atomic(at, data.len() as u64);
+        let checked = self.geometry().check_atomic(at, data.len() as u64);
         if checked.is_err() || data.is_empty() {
             return IoFuture::ready(checked);
         }
@@ -139,7 +145,7 @@ impl BlockDevice for Disk {
     }
 
     fn extent(&self, at: u64) -> IoFuture<Extent> {
-        if let Err(error) = self.geometry.check(at, u64::from(self.geometry.block_bytes)) {
+        if let Err(error) = self.geometry().check(at, u64::from(self.geometry.block_bytes)) {
             return IoFuture::ready(Err(error));
         }
         self.home.call(move |core| core.extent(at))

@@ -264,7 +264,7 @@ impl Core {
 
     pub(super) async fn extent(self: Rc<Self>, at: u64) -> Result<Extent, BlockError> {
         const ONE_EXTENT_BYTES: u32 = 24;
-        let geometry = self.facts.geometry;
+        let geometry = self.geometry();
         let left = geometry.size_bytes() - at;
         let all = Extent { len_bytes: left, state: ExtentState::Mapped };
         if !geometry.thin {

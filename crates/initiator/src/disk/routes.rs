@@ -63,10 +63,11 @@ fn working_session(core: &Core) -> Option<Session> {
 async fn ask(core: &Core, session: &Session) -> Result<PageMap, AttachError> {
     let news = Cell::new(News::NONE);
     let inspection = Inspection { session, lun: core.lun, news: &news };
-    let places = Places::of(&core.facts);
-    let mut map = PageMap::new(core.facts.geometry.size_bytes());
+    let geometry = core.geometry();
+    let places = Places::of(&core.facts, geometry);
+    let mut map = PageMap::new(geometry.size_bytes());
     let (mut next, mut left) = (0, RUNS_MAX);
-    while next < core.facts.geometry.blocks && left > 0 {
+    while next < geometry.blocks && left > 0 {
         let data = inspection.referrals(next).await?;
         let noted = ring::blocking(move || places.note(map, &data, left)).await;
         map = noted.map;
@@ -97,8 +98,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn of(facts: &Facts) -> Self {
-        Self { rule: facts.referrals.unwrap_or_default(), geometry: facts.geometry }
+    pub(super) fn of(facts: &Facts, geometry: Geometry) -> Self {
+        Self { rule: facts.referrals.unwrap_or_default(), geometry }
     }
 
     /// The bytes that segments stand for, and the port groups that lead best to them.

@@ -262,7 +262,8 @@ pub(super) async fn named_portals(
             Err(error) => tracing::debug!("discovery at {} failed: {error}", portal.host),
         }
     }
-    tracing::info!("{volume}: no portal names others, so the known ones are used");
+    // Said each time that a disk is tried to be attached whose target is away.
+    tracing::debug!("{volume}: no portal names others, so the known ones are used");
     known.to_vec()
 }
 

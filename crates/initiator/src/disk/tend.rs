@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -195,12 +196,15 @@ async fn look(core: &Rc<Core>, path: PathId, session: &Session) -> Result<Reach,
     if !is_same(&facts, &core.facts) {
         return Err(AttachError::AnotherDisk);
     }
-    let (then, now) = (core.facts.geometry, facts.geometry);
+    let (then, now) = (core.geometry(), facts.geometry);
     if now.block_bytes != then.block_bytes || now.blocks < then.blocks {
         return Err(AttachError::Shrunk);
     }
     if now.blocks > then.blocks {
-        tracing::warn!("{} has grown: attach it again to use all of it", core.address);
+        tracing::info!("{} has grown to {} bytes", core.address, now.size_bytes());
+        core.blocks.store(now.blocks, Ordering::Relaxed);
+        core.is_map_stale.set(true);
+        core.map_bell.notify();
     }
     core.cache.set_volatile(facts.is_volatile);
     Ok(reach)

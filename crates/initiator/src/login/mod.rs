@@ -101,11 +101,14 @@ impl LoginError {
         matches!(*status, LoginStatus::AUTHENTICATION_FAILURE | LoginStatus::INITIATOR_ERROR)
     }
 
-    /// Whether trying again is of no use until somebody changes a setting (status class 2).
+    /// Whether trying again is of no use until somebody changes a setting (status class 2). A target
+    /// that is not found may just not be there yet.
     #[must_use]
     pub fn is_final(&self) -> bool {
         match self {
-            Self::Refused { source: InitiatorError::Refused(status), .. } => status.class() == 2,
+            Self::Refused { source: InitiatorError::Refused(status), .. } => {
+                status.class() == 2 && *status != LoginStatus::NOT_FOUND
+            }
             Self::Refused { source, .. } => {
                 matches!(source, InitiatorError::Authentication | InitiatorError::TargetNotProved)
             }

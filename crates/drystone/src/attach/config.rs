@@ -1,0 +1,286 @@
+//! The files of `drystone attach --all`: one volume each, in the words of the command line.
+//!
+//! A key is an option without its dashes, and its value is read by the parser of the command line, so
+//! that there is one set of words, of checks and of help. A secret cannot stand there, only the name of
+//! the file that holds it; the exception is that of a URL, and then the file must be its owner's alone.
+
+use crate::access::secret;
+use crate::attach::plan::{Plan, PlanError};
+use crate::cli::attach::AttachArgs;
+use crate::cli::{Cli, Command, refusal};
+use clap::{CommandFactory, Parser};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use toml_edit::{Document, Item, Value};
+
+/// The key for the volume, which stands without an option on the command line.
+const URL: &str = "url";
+
+/// Options that are for a command line only.
+const NOT_IN_FILES: [&str; 8] =
+    ["all", "config-dir", "runtime-dir", "chap", "mutual-chap", "help", "log", "version"];
+
+/// The longest name: with what udev puts around it, still a file name.
+const NAME_LEN_MAX: usize = 64;
+
+/// A volume that is to be attached.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) args: AttachArgs,
+    /// What the file holds, to see whether it has changed.
+    pub(crate) text: String,
+}
+
+/// What a directory holds, by the names of the files without `.toml`.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) entries: BTreeMap<String, Entry>,
+    /// A sentence for each file that does not read.
+    pub(crate) refused: BTreeMap<String, String>,
+}
+
+/// Reads all `*.toml` of `dir`. A file that does not read leaves the others alone.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub(crate) fn read_dir(dir: &Path) -> io::Result<Found> {
+    let paths: Vec<PathBuf> =
+        fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+    let mut found = Found::default();
+    for path in paths {
+        let file_name = path.file_name().unwrap_or_default().to_string_lossy();
+        let Some(name) = file_name.strip_suffix(".toml").filter(|name| !name.starts_with('.'))
+        else {
+            continue;
+        };
+        match read_file(name, &path) {
+            Ok(entry) => drop(found.entries.insert(name.to_owned(), entry)),
+            Err(what) => {
+                let sentence = format!("{}: {what}", path.display());
+                found.refused.insert(name.to_owned(), sentence);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What to do for an entry, with secrets read. The environment is that of all volumes, so that it says
+/// nothing about one.
+pub(crate) fn plan(args: &AttachArgs) -> Result<Plan, PlanError> {
+    for file in [&args.chap_file, &args.mutual_chap_file].into_iter().flatten() {
+        secret::must_be_private(file)?;
+    }
+    Plan::of(args, |_| None)
+}
+
+fn read_file(name: &str, path: &Path) -> Result<Entry, String> {
+    if !is_name(name) {
+        return Err(format!(
+            "'{name}' cannot be a name: call the file by 1 to {NAME_LEN_MAX} letters, digits, dots, dashes or underscores"
+        ));
+    }
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let args = parse(&text)?;
+    if args.volume.as_ref().is_some_and(|volume| volume.login.is_some()) {
+        secret::must_be_private(path).map_err(|error| error.to_string())?;
+    }
+    Ok(Entry { args, text })
+}
+
+/// It becomes part of file names.
+fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || ['.', '-', '_'].contains(&c);
+    (1..=NAME_LEN_MAX).contains(&name.len()) && name.chars().all(fits)
+}
+
+/// Reads the keys of one volume; a sentence if that cannot be done.
+fn parse(text: &str) -> Result<AttachArgs, String> {
+    let document = Document::parse(text).map_err(|error| {
+        let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
+        let line = line.map_or_else(String::new, |line| format!("line {line}: "));
+        format!("{line}{}", error.message().replace('\n', ", "))
+    })?;
+    let cli = Cli::command();
+    let attach = cli.find_subcommand("attach").expect("the command is there");
+    let mut arguments = vec!["drystone".to_owned(), "attach".to_owned()];
+    let mut volume = None;
+    for (key, item) in document.as_table() {
+        if NOT_IN_FILES.contains(&key) {
+            return Err(format!("'{key}' is for the command line: {}", instead_of(key)));
+        }
+        let option = attach.get_arguments().find(|argument| argument.get_long() == Some(key));
+        let is_flag = option.is_some_and(|option| !option.get_action().takes_values());
+        match (value(item), key) {
+            (Some(Plain::Text(text)), URL) => volume = Some(text),
+            // Without the equals sign a value could be taken for an option.
+            (Some(Plain::Text(text)), _) if !is_flag => arguments.push(format!("--{key}={text}")),
+            (Some(Plain::Switch(on)), _) if is_flag => {
+                arguments.extend(on.then(|| format!("--{key}")));
+            }
+            _ if is_flag => return Err(format!("'{key}' is true or false: write {key} = true")),
+            _ => return Err(format!("'{key}' needs a text or a number: write {key} = \"...\"")),
+        }
+    }
+    let volume =
+        volume.ok_or("it names no volume: write url = \"iscsi://HOST[:PORT]/IQN[/LUN]\"")?;
+    // Behind the dashes nothing is an option.
+    arguments.extend(["--".to_owned(), volume]);
+    match Cli::try_parse_from(arguments) {
+        Ok(Cli { command: Command::Attach(args), .. }) => Ok(*args),
+        Ok(_) => Err("it is not about an attachment".to_owned()),
+        Err(error) => Err(refusal::sentence(&error)),
+    }
+}
+
+fn instead_of(key: &str) -> String {
+    match key {
+        "chap" | "mutual-chap" => format!("write {key}-file, and the secret to that file"),
+        _ => "leave it out".to_owned(),
+    }
+}
+
+/// What stands behind a key.
+enum Plain {
+    Text(String),
+    Switch(bool),
+}
+
+fn value(item: &Item) -> Option<Plain> {
+    match item.as_value()? {
+        Value::String(text) => Some(Plain::Text(text.value().clone())),
+        Value::Integer(number) => Some(Plain::Text(number.value().to_string())),
+        Value::Boolean(on) => Some(Plain::Switch(*on.value())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    const IQN: &str = "iscsi://192.0.2.1/iqn.2026-11.com.example:a";
+
+    #[test]
+    fn a_file_says_what_a_command_line_says() {
+        let text = format!(
+            "# a volume\nurl = '{IQN}/2'\nnbd = \"unix:/run/a.sock\"\npolicy = \"round-robin:8\"\n\
+             sessions = 3\nconnections = \"2\"\npath-timeout = 7\nublk = false\n\
+             initiator = 'iqn.2026-11.com.example:me'\nchap-file = '/a'\nmutual-chap-file = '/b'\n"
+        );
+        let args = parse(&text).unwrap();
+        assert_eq!(args.volume.unwrap().to_string(), format!("{IQN}/2"));
+        assert_eq!(args.nbd.unwrap().to_string(), "unix:/run/a.sock");
+        assert_eq!(args.policy.to_string(), "round-robin:8");
+        assert_eq!((args.sessions, args.connections), (Some(3), 2));
+        assert_eq!(args.path_timeout.as_secs(), 7);
+        assert_eq!(args.initiator.as_deref(), Some("iqn.2026-11.com.example:me"));
+        assert_eq!(args.chap_file.as_deref(), Some(Path::new("/a")));
+        assert_eq!(args.mutual_chap_file.as_deref(), Some(Path::new("/b")));
+        assert!(!args.ublk && !args.all);
+        assert!(parse(&format!("url = '{IQN}'\nublk = true")).unwrap().ublk);
+    }
+
+    #[test]
+    fn what_does_not_read_is_told_in_a_sentence() {
+        let cases = [
+            (
+                "nbd = 'unix:/x'\npolcy = 'failover'",
+                "there is no option '--polcy': write '--policy'",
+            ),
+            ("ublk = true\n\nsessions = 0", "write 1 to 512"),
+            ("ublk = true\npolicy = 'fastest'", "a policy is failover, "),
+            ("ublk = 'yes'", "'ublk' is true or false: write ublk = true"),
+            ("ublk = true\nsessions = [1]", "'sessions' needs a text or a number"),
+            ("ublk = true\nsessions = true", "'sessions' needs a text or a number"),
+            ("nbd = '/run/x'", "is not an address for NBD"),
+            ("nbd = 'unix:/x'\nublk = true", "cannot be used together"),
+            ("ublk = false", "a place for the disk is missing"),
+            ("chap = 'alice:sixteen-bytes-ok'\nublk = true", "write chap-file, and the secret"),
+            ("all = true", "'all' is for the command line: leave it out"),
+            ("policy = --all", "line 2: "),
+            ("ublk = true\nublk = true", "line 3: "),
+            ("ublk = true\n[table]\nnbd = 'unix:/x'", "'table' needs a text or a number"),
+        ];
+        for (text, what) in cases {
+            let said = parse(&format!("url = '{IQN}'\n{text}")).unwrap_err();
+            assert!(said.contains(what), "{text}: {said}");
+            assert!(!said.contains("sixteen") && !said.contains('\n'), "{text}: {said}");
+        }
+        assert!(parse("ublk = true").unwrap_err().starts_with("it names no volume: write url ="));
+        assert!(parse("url = 'http://x'\nublk = true").unwrap_err().contains("iscsi://"));
+    }
+
+    #[test]
+    fn a_value_is_never_taken_for_an_option() {
+        let text = format!("url = '{IQN}'\nublk = true\ninitiator = '--all'");
+        assert!(parse(&text).unwrap_err().contains("is not an iSCSI name"));
+        assert!(parse("url = '--all'\nublk = true").unwrap_err().contains("iscsi://"));
+    }
+
+    #[test]
+    fn files_that_do_not_read_leave_the_others_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        let good = format!("url = '{IQN}'\nnbd = 'unix:/run/a.sock'\n");
+        for name in ["b.toml", "a.toml", "two words.toml", ".hidden.toml", "e.toml~", "README"] {
+            write(name, &good);
+        }
+        write("broken.toml", "url = '");
+        let found = read_dir(dir.path()).unwrap();
+        assert_eq!(found.entries.keys().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(found.entries["b"].text, good);
+        assert_eq!(found.refused.len(), 2);
+        assert!(found.refused["broken"].contains("/broken.toml: line 1: "));
+        assert!(found.refused["two words"].contains("'two words' cannot be a name"));
+        assert!(read_dir(&dir.path().join("missing")).is_err());
+    }
+
+    /// The unit says what the command takes, and what the process tells.
+    #[test]
+    fn the_unit_starts_it_as_it_is() {
+        const UNIT: &str = include_str!("../../../../packaging/drystone-attach.service");
+        let value = |key: &str| {
+            let mut lines = UNIT.lines().filter_map(|line| line.strip_prefix(key));
+            lines.next().unwrap_or_else(|| panic!("no {key} in the unit")).to_owned()
+        };
+        let start = value("ExecStart=");
+        let cli = Cli::try_parse_from(start.split(' ')).unwrap();
+        let Command::Attach(args) = cli.command else { panic!("{start}") };
+        assert!(args.all && args.runtime.runtime_dir.is_none());
+        let made_by_systemd = Path::new("/etc").join(value("ConfigurationDirectory="));
+        assert_eq!(args.config_dir, made_by_systemd);
+        assert_eq!(value("Type="), "notify");
+        assert!(value("ExecReload=").contains("-HUP $MAINPID"));
+        assert!(!UNIT.contains("\nRuntimeDirectory="), "what it holds must survive a restart");
+    }
+
+    #[test]
+    fn who_may_read_a_secret_is_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let may_read = |path: &Path, mode: u32| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let path = dir.path().join("a.toml");
+        let with_login = IQN.replace("//", "//bob%sixteen-bytes-no@");
+        fs::write(&path, format!("url = '{with_login}'\nnbd = 'unix:/run/a.sock'\n")).unwrap();
+        may_read(&path, 0o644);
+        let said = read_dir(dir.path()).unwrap().refused["a"].clone();
+        assert!(said.contains("run chmod 600 on it") && !said.contains("sixteen"), "{said}");
+        may_read(&path, 0o600);
+        assert_eq!(read_dir(dir.path()).unwrap().entries.len(), 1);
+
+        let chap = dir.path().join("chap");
+        fs::write(&chap, "alice:sixteen-bytes-ok").unwrap();
+        let text = format!("url = '{IQN}'\nnbd = 'unix:/x'\nchap-file = '{}'\n", chap.display());
+        let args = parse(&text).unwrap();
+        may_read(&chap, 0o640);
+        assert!(plan(&args).unwrap_err().to_string().contains("run chmod 600 on it"));
+        may_read(&chap, 0o600);
+        assert!(plan(&args).unwrap().options.session.chap.is_some());
+        fs::remove_file(&chap).unwrap();
+        assert!(plan(&args).unwrap_err().to_string().contains("cannot read the CHAP login"));
+    }
+}
