@@ -117,7 +117,7 @@ pub(crate) fn watch() {
     let Some(watch) = Watch::begin() else { return };
     ring::spawn(async move {
         let _watch = watch;
-        while ring::sleep(WATCH_PAUSE).map(|()| memory::is_awaited(Use::Pulled)).await {
+        while ring::sleep(WATCH_PAUSE).map(|()| memory::look_again(Use::Pulled)).await {
             make_room();
         }
     });

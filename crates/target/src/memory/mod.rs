@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use ring::Buf;
 
 use self::turns::{Place, Turns, Waiter, Waiting};
-pub(crate) use self::turns::{has_room, is_awaited};
+pub(crate) use self::turns::{has_room, look_again};
 use crate::mutants::{self, Mutant};
 use crate::share;
 

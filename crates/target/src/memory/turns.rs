@@ -342,8 +342,10 @@ pub(crate) fn has_room(owner: &Owner, of: Use, bytes: usize) -> bool {
     })
 }
 
-/// Somebody waits for memory for this.
-pub(crate) fn is_awaited(of: Use) -> bool {
+/// Whether somebody waits for memory for this. Those who are known by now for what they have sent
+/// meanwhile get it.
+pub(crate) fn look_again(of: Use) -> bool {
+    CORE.with(|core| core.serve(of));
     CORE.with(|core| {
         let turns = &core.turns[of as usize];
         turns.order().into_iter().any(|line| turns.front(line, of).is_some())
