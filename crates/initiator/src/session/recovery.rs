@@ -229,8 +229,8 @@ async fn log_in_somewhere(session: &Inner) -> Result<(Vec<LoggedIn>, Way), Login
     .await
 }
 
-/// A login through another portal, after a pause, which counts if it leads to the portal group of the session: in
-/// any other one it is another nexus.
+/// A login through another portal, after a pause, which counts if it leads to the portal group of the
+/// session: in any other one it is another nexus.
 fn through<'a>(session: &'a Inner, portal: &'a PortalAddress, pause: Duration) -> Login<'a> {
     Box::pin(async move {
         ring::sleep(pause).await;
