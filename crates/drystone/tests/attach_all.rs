@@ -453,3 +453,28 @@ fn a_flush_that_fails_at_the_end_is_in_the_status() {
     good.stop();
     assert!(fs::read(home.path("good")).unwrap()[..65536].iter().all(|&byte| byte == 7));
 }
+
+/// Its file has changed, and what it was cannot be flushed any more: that is told, and the disk of the new
+/// file comes all the same.
+#[test]
+fn a_changed_file_is_followed_although_the_old_target_is_dead() {
+    let home = Home::new();
+    let (dies, lives) = (Export::start(&["ram:32M"], &[]), Export::start(&["ram:16M"], &[]));
+    home.write("a", &dies.url(0), "path-timeout = 2\n");
+    let running = home.start();
+    home.hears("READY=1");
+    home.can_be_used("a", 9);
+    dies.crash();
+    home.write("a", &lives.url(0), "path-timeout = 2\n");
+    running.signal(Signal::HUP);
+    let end = Instant::now() + PATIENCE;
+    while home.volume("a").is_none_or(|volume| volume["size_bytes"] != 16 << 20) {
+        assert!(Instant::now() < end, "{}", home.log());
+    }
+    home.can_be_used("a", 10);
+    let log = home.log();
+    assert!(log.contains("a: what was written last could not be flushed"), "{log}");
+    assert!(!log.contains("stays as it is"), "{log}");
+    running.stop();
+    lives.stop();
+}

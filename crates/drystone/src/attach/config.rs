@@ -4,10 +4,11 @@
 //! that there is one set of words, of checks and of help. A secret cannot stand there, only the name of
 //! the file that holds it; the exception is that of a URL, and then the file must be its owner's alone.
 
-use crate::access::secret;
+use crate::access::secret::{self, SecretError};
 use crate::attach::plan::{Plan, PlanError};
 use crate::cli::attach::AttachArgs;
 use crate::cli::{Cli, Command, refusal};
+use ::attach::nbd::Address;
 use clap::{CommandFactory, Parser};
 use std::collections::BTreeMap;
 use std::fs;
@@ -63,6 +64,7 @@ pub(crate) fn read_dir(dir: &Path) -> io::Result<Found> {
             }
         }
     }
+    refuse_shared(&mut found);
     Ok(found)
 }
 
@@ -70,6 +72,8 @@ pub(crate) fn read_dir(dir: &Path) -> io::Result<Found> {
 /// nothing about one.
 pub(crate) fn plan(args: &AttachArgs) -> Result<Plan, PlanError> {
     for file in [&args.chap_file, &args.mutual_chap_file].into_iter().flatten() {
+        must_be_regular(file)
+            .map_err(|error| SecretError::File { path: file.to_owned(), error })?;
         secret::must_be_private(file)?;
     }
     Plan::of(args, |_| None)
@@ -81,12 +85,51 @@ fn read_file(name: &str, path: &Path) -> Result<Entry, String> {
             "'{name}' cannot be a name: call the file by 1 to {NAME_LEN_MAX} letters, digits, dots, dashes or underscores"
         ));
     }
-    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let text = must_be_regular(path).and_then(|()| fs::read_to_string(path));
+    let text = text.map_err(|error| error.to_string())?;
     let args = parse(&text)?;
     if args.volume.as_ref().is_some_and(|volume| volume.login.is_some()) {
         secret::must_be_private(path).map_err(|error| error.to_string())?;
     }
     Ok(Entry { args, text })
+}
+
+/// A pipe would be waited for without an end.
+fn must_be_regular(path: &Path) -> io::Result<()> {
+    match fs::metadata(path)?.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::other("it is no regular file: write one")),
+    }
+}
+
+/// Refuses entries that have a volume or a place in common: after a restart the one might be where the
+/// other one was, and two disks over one volume have two caches.
+fn refuse_shared(found: &mut Found) {
+    let mut owners: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, Entry { args, .. }) in &found.entries {
+        let volume = args.volume.as_ref().map(|it| format!("the volume {it}"));
+        let fuse = args.fuse.as_ref().map(|dir| format!("the directory {}", real(dir).display()));
+        // Port 0 is any that is free.
+        let nbd = args.nbd.as_ref().filter(|it| !matches!(it, Address::Tcp(at) if at.port() == 0));
+        let nbd = nbd.map(|address| format!("the NBD address {address}"));
+        for what in [volume, fuse, nbd].into_iter().flatten() {
+            owners.entry(what).or_default().push(name.clone());
+        }
+    }
+    for (what, names) in owners.iter().filter(|(_, names)| names.len() > 1) {
+        for name in names {
+            found.entries.remove(name);
+            let others: Vec<_> = names.iter().filter(|it| *it != name).cloned().collect();
+            let sentence =
+                format!("{what} is also that of {}: leave it to one file", others.join(", "));
+            found.refused.insert(name.clone(), sentence);
+        }
+    }
+}
+
+/// The directory by its one name, if it is there.
+fn real(dir: &Path) -> PathBuf {
+    dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
 }
 
 /// It becomes part of file names.
@@ -225,17 +268,48 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
         let good = format!("url = '{IQN}'\nnbd = 'unix:/run/a.sock'\n");
-        for name in ["b.toml", "a.toml", "two words.toml", ".hidden.toml", "e.toml~", "README"] {
+        for name in ["b.toml", "two words.toml", ".hidden.toml", "e.toml~", "README"] {
             write(name, &good);
         }
+        write("a.toml", &good.replace("com.example:a", "com.example:b").replace("/a.", "/b."));
+        rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("pipe.toml"), 0o600.into()).unwrap();
         write("broken.toml", "url = '");
         let found = read_dir(dir.path()).unwrap();
         assert_eq!(found.entries.keys().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(found.entries["b"].text, good);
-        assert_eq!(found.refused.len(), 2);
+        assert_eq!(found.refused.len(), 3);
+        assert!(found.refused["pipe"].contains("it is no regular file"));
         assert!(found.refused["broken"].contains("/broken.toml: line 1: "));
         assert!(found.refused["two words"].contains("'two words' cannot be a name"));
         assert!(read_dir(&dir.path().join("missing")).is_err());
+    }
+
+    #[test]
+    fn a_volume_or_a_place_of_two_files_is_nobodys() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, iqn: &str, place: &str| {
+            let url = format!("iscsi://192.0.2.1/iqn.2026-11.com.example:{iqn}");
+            let text = format!("url = '{url}'\n{place}\n");
+            fs::write(dir.path().join(name).with_extension("toml"), text).unwrap();
+        };
+        write("alone", "a", "nbd = 'unix:/run/a.sock'");
+        write("any", "f", "nbd = '127.0.0.1:0'");
+        write("free", "g", "nbd = '127.0.0.1:0'");
+        write("b", "b", "nbd = 'unix:/run/b.sock'");
+        write("same", "c", "nbd = 'unix:/run/b.sock'");
+        write("d", "d", &format!("fuse = '{}'", dir.path().display()));
+        write("dots", "e", &format!("fuse = '{}/.'", dir.path().display()));
+        write("volume", "d", "nbd = 'unix:/run/d.sock'");
+        let found = read_dir(dir.path()).unwrap();
+        assert_eq!(found.entries.keys().collect::<Vec<_>>(), ["alone", "any", "free"]);
+        assert_eq!(found.refused.len(), 5);
+        let said = &found.refused["same"];
+        assert_eq!(
+            said,
+            "the NBD address unix:/run/b.sock is also that of b: leave it to one file"
+        );
+        assert!(found.refused["volume"].contains("the volume iscsi://192.0.2.1/iqn"));
+        assert!(found.refused["dots"].contains("is also that of d:"));
     }
 
     /// The unit says what the command takes, and what the process tells.

@@ -15,7 +15,7 @@ pub(crate) fn run(args: &DetachArgs) -> Result<(), Failure> {
         .with_context(|| format!("cannot look for attachments in '{}'", dir.display()))?;
     let (process, identity) = choose(&all, &args.which)?;
     let known_as = if identity.place.is_empty() { &identity.name } else { &identity.place };
-    Ok(process.detach(&identity.name).with_context(|| format!("cannot detach {known_as}"))?)
+    Ok(process.detach(&identity.name).with_context(|| known_as.clone())?)
 }
 
 /// The one attachment that `which` means.

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use thiserror::Error;
 
 /// How long users of the disk have when a signal ends it.
 const GRACE: Duration = Duration::from_secs(5);
@@ -38,7 +39,18 @@ const GRACE: Duration = Duration::from_secs(5);
 const SAID_MAX: usize = 32;
 
 /// Who waits for a detach.
-pub(crate) type Asker = Box<dyn FnOnce(Result<(), String>) + Send>;
+pub(crate) type Asker = Box<dyn FnOnce(Result<(), NotDetached>) + Send>;
+
+/// Why a detach did not go as it should.
+#[derive(Debug, Error)]
+pub(crate) enum NotDetached {
+    /// It is attached as before.
+    #[error("it cannot be detached: {0}")]
+    InUse(String),
+    /// It is gone, and what was written last may be lost.
+    #[error("it is detached, but {0}")]
+    Unflushed(String),
+}
 
 /// What a keeper waits for. Cores and places tell in which attempt they were made.
 pub(crate) enum Event {
@@ -160,7 +172,8 @@ impl Life {
         // Whoever is told that it is detached finds it nowhere any more.
         self.task.table.remove(&self.task.name);
         if let Some(asker) = asker {
-            asker(result.as_ref().copied().map_err(|error| format!("{error:#}")));
+            let unflushed = |error| NotDetached::Unflushed(format!("{error:#}"));
+            asker(result.as_ref().copied().map_err(unflushed));
         }
         (self.task.report)(News::Ended(result));
     }
@@ -343,7 +356,7 @@ impl Life {
                 Ok(Event::Detach(asker)) => match take_away(local.take()) {
                     Ok(()) => return Stop::Detach(asker),
                     Err((error, left)) => {
-                        asker(Err(error.to_string()));
+                        asker(Err(NotDetached::InUse(error.to_string())));
                         local = left;
                     }
                 },

@@ -8,7 +8,7 @@ use crate::Failure;
 use crate::attach::config::{self, Entry, Found};
 use crate::attach::control::Control;
 use crate::attach::host::HostSessions;
-use crate::attach::keeper::{self, Keeper, News, Planner, Task};
+use crate::attach::keeper::{self, Keeper, News, NotDetached, Planner, Task};
 use crate::attach::plan::{self, Plan};
 use crate::attach::report::{Identity, State};
 use crate::attach::table::{Row, Table};
@@ -211,8 +211,9 @@ impl Process {
                     }
                     kept.next = next;
                     let (events, of) = (self.events.clone(), name.clone());
-                    let asker = Box::new(move |result: Result<(), String>| {
-                        if let Err(sentence) = result {
+                    let asker = Box::new(move |result: Result<(), NotDetached>| {
+                        // One that could not be flushed is gone, which its keeper tells.
+                        if let Err(NotDetached::InUse(sentence)) = result {
                             // Nobody listens once the main thread is on its way out.
                             let _ = events.send(Event::Stays(of, sentence));
                         }

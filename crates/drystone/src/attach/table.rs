@@ -109,15 +109,16 @@ impl Answers for Table {
         let orders = orders.context("it is not attached, and not tried: its file does not read")?;
         let (sender, answer) = mpsc::channel();
         // Whoever asked may have given up.
-        let asker = Box::new(move |result| drop(sender.send(result)));
+        let asker = Box::new(move |result: Result<(), _>| drop(sender.send(result)));
         orders.send(Event::Detach(asker)).ok().context(gone)?;
-        answer.recv().context(gone)?.map_err(|sentence: String| anyhow!(sentence))
+        Ok(answer.recv().context(gone)??)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attach::keeper::NotDetached;
 
     #[test]
     fn what_is_listed_can_be_asked_to_go() {
@@ -129,9 +130,10 @@ mod tests {
         assert_eq!(states, [State::Attaching, State::Refused]);
         let keeper = std::thread::spawn(move || {
             let Ok(Event::Detach(asker)) = received.recv() else { panic!("it is told to go") };
-            asker(Err("it is in use".to_owned()));
+            asker(Err(NotDetached::InUse("it is in use".to_owned())));
         });
-        assert_eq!(table.detach("a").unwrap_err().to_string(), "it is in use");
+        let said = table.detach("a").unwrap_err().to_string();
+        assert_eq!(said, "it cannot be detached: it is in use");
         keeper.join().unwrap();
         // Its keeper has ended.
         assert_eq!(table.detach("a").unwrap_err().to_string(), "it is being detached");
