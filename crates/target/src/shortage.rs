@@ -2,11 +2,12 @@
 //!
 //! Room for the data of a write is kept before it comes, whether it comes unasked or is asked for then.
 //! Many that send nothing would have all of it, however little each may have. So, when somebody finds
-//! no room, those writes end with BUSY for which next to nothing has come for a second. Where it was asked
-//! for it is four times as long as such data took lately, up to five seconds: hosts are late when
-//! there are very many of them. Their owners may hold little for a while ([`memory::Owner::distrust`]), and wait
-//! behind others: what has become free is for those. Memory that the socket is filling cannot be taken
-//! back: a connection that stops in the middle of a PDU is dropped.
+//! no room, those writes end with BUSY for which next to nothing has come for a second. Where it was
+//! asked for it is four times as long as such data took lately, up to five seconds: hosts are late
+//! when there are very many of them. Their owners may hold little for a while
+//! ([`memory::Owner::distrust`]), and wait behind others: what has become free is for those. Memory
+//! that the socket is filling cannot be taken back: a connection that stops in the middle of a PDU is
+//! dropped.
 //!
 //! In the same way many that ask and take no answers would have all memory for output, though each
 //! may keep little of it waiting ([`crate::conn`]). When somebody who takes its own finds none, the
@@ -28,7 +29,8 @@ use crate::mutants::{self, Mutant};
 use crate::quiet::{STALL, quietly};
 use crate::task::Task;
 
-/// How long data that was asked for may not come: so often as long as it took lately, within these bounds.
+/// How long data that was asked for may not come: so often as long as it took lately, within these
+/// bounds.
 const ASKED_PART: u32 = 4;
 const ASKED_TIME_MIN: Duration = Duration::from_secs(1);
 const ASKED_TIME_MAX: Duration = Duration::from_secs(5);

@@ -185,9 +185,10 @@ impl Connection {
         now.at - before.at >= time
     }
 
-    /// Something has come from its peer and waits to be read.
+    /// Something has come from its peer that this core is late to read. While its peer takes no answers
+    /// it is not read from, which is no excuse.
     pub(crate) fn has_unread(&self) -> bool {
-        self.stream.unread_bytes().is_ok_and(|bytes| bytes > 0)
+        self.has_room() && self.stream.unread_bytes().is_ok_and(|bytes| bytes > 0)
     }
 
     /// Ends the connection: the reader stops, and the sender after what is queued (logout) or at
