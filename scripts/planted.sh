@@ -26,6 +26,8 @@ KeepRedone     --test=array crashes::what_a_checkpoint_without_its_record_put_wh
 ForgetHalf     --lib        raid::tests::gone::what_a_disk_missed_in_the_middle
 TwoReturns     --test=array disks::a_disk_that_is_taken_back
 ForgetHalf     --test=array beyond::beside_a_disk_that_is_gone
+DropHalf       --test=array beyond::a_disk_that_was_out_for_long_gets
+KeepHalf       --lib        raid::redo::tests::what_is_half_done_is_over
 ForgetUnowned  --lib        raid::tests::gone::what_nobody_owns_on_a_disk
 TrimKept       --test=array kept::an_array_whose_journal_a_lost_volume_fills
 ForgetChanged  --test=array crashes::what_a_checkpoint_without_its_record_put_in_place_is_known_beside

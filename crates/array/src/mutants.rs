@@ -70,6 +70,10 @@ mutants! {
     ForgetUnowned,
     /// Forget what disks that went out in the middle of an update are to get of it.
     ForgetHalf,
+    /// Do not carry that on to the next checkpoint.
+    DropHalf,
+    /// Do it again in a stripe that was written as new since.
+    KeepHalf,
     /// Open although what a checkpoint had half done is lost with disks that are away.
     DropRedo,
     /// Remember what a checkpoint that did not end has put in a stripe that is written as new.

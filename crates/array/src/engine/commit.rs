@@ -43,6 +43,7 @@ impl Checkpoint {
         let payload = self.payload();
         payload.tables.check();
         let record = payload.encode();
+        self.core.carry_halves(self.number).await?;
         self.core.write_record(self.number, &record).await?;
         let tables_bytes = payload.tables_bytes(record.len());
         self.settle(payload, tables_bytes, left_chunks);

@@ -11,13 +11,13 @@ use ring::Data;
 use super::Checkpoint;
 use super::gather::Writes;
 use super::merge::PAUSES;
-use crate::core::{Core, Knowledge, RETRY, Redone, until_done};
+use crate::core::{Core, Knowledge, RETRY, Redone, Stripe, until_done};
 use crate::error::ArrayError;
 use crate::journal::{Changed, Holder, Record};
 use crate::membership::{WaveId, waves_to_redo};
 use crate::mutants::{self, Mutant};
 use crate::raid::redo::{self, RedoError, Wave};
-use crate::raid::{Put, ReadError, Seat, Set, Shape, Update, WriteError};
+use crate::raid::{Half, Put, ReadError, Seat, Set, Shape, Update, WriteError};
 use crate::upkeep::GRACE;
 use crate::{BLOCK_BYTES, DiskId, SetId, block_checksum};
 
@@ -53,15 +53,20 @@ impl Checkpoint {
         wave: &mut Vec<Update>,
         update: Update,
     ) -> Result<(), ArrayError> {
-        let room = redo::half_bytes(self.core.layout.redo_bytes) as usize;
+        let core = Arc::clone(&self.core);
+        let room = redo::half_bytes(core.layout.redo_bytes) as usize;
+        let fits = |wave: &[Update]| redo::bytes_of(wave, &core.raid.halves()) <= room;
         wave.push(update);
-        if redo::bytes_of(wave) > room {
-            let last = wave.pop().expect("just pushed");
-            assert!(!wave.is_empty(), "the redo area holds any one stripe");
-            self.do_wave(wave).await?;
-            *wave = vec![last];
+        if fits(wave) {
+            return Ok(());
         }
-        Ok(())
+        let last = wave.pop().expect("just pushed");
+        if !wave.is_empty() {
+            self.do_wave(wave).await?;
+        }
+        *wave = vec![last];
+        // It holds any one stripe, but perhaps not beside what waits for disks that are out.
+        if fits(wave) { Ok(()) } else { Err(ArrayError::Lost) }
     }
 
     /// Plans changes of stripes whose data and parity disagree: what lives in them is looked up in
@@ -87,13 +92,8 @@ impl Checkpoint {
     /// One wave: written down, done, flushed. Then its half of the area may be used again.
     async fn do_wave(&mut self, updates: &[Update]) -> Result<(), ArrayError> {
         let core = Arc::clone(&self.core);
-        let number = {
-            let state = &mut *core.lock();
-            state.next_wave += 1;
-            state.next_wave - 1
-        };
         if !mutants::is(Mutant::NoRedo) {
-            core.write_redo(self.number, number, updates).await?;
+            core.write_redo(self.number, updates).await?;
         }
         let done = core.apply_all(updates).await;
         core.flush_disks().await?;
@@ -267,20 +267,59 @@ impl Core {
         self.lock().note(self.env.unix_seconds(), text);
     }
 
+    /// What is half done when a checkpoint ends is carried on to the next one, before its record is written:
+    /// after that nobody would look at its waves any more.
+    pub(super) async fn carry_halves(self: &Arc<Self>, checkpoint: u64) -> Result<(), ArrayError> {
+        if self.raid.halves().is_empty() || mutants::is(Mutant::DropHalf) {
+            return Ok(());
+        }
+        self.write_redo(checkpoint + 1, &[]).await
+    }
+
     /// Writes a wave to the redo area of every holder, durably.
     async fn write_redo(
         self: &Arc<Self>,
         checkpoint: u64,
-        wave: u64,
         updates: &[Update],
     ) -> Result<(), ArrayError> {
-        let bytes = self.encode_wave(checkpoint, wave, updates).await;
-        let at = self.layout.redo_at() + redo::half_at(self.layout.redo_bytes, wave);
+        let wave = self.next_wave(checkpoint, updates);
+        let bytes = self.encode_wave(&wave).await;
+        let at = self.wave_at(wave.wave);
+        // Those that hold this checkpoint when it ends must have what it could not do.
+        let joining = self.joining_holders().into_iter();
+        let joining = joining.map(|disk| Holder { disk: disk.id(), device: disk.device().clone() });
+        self.give_wave(&joining.collect::<Vec<_>>(), at, &bytes).await;
         self.write_to_holders(|device| {
             let (bytes, device) = (bytes.clone(), Arc::clone(device));
             Box::pin(async move { write_pieces(&*device, at, &bytes).await })
         })
         .await
+    }
+
+    fn next_wave(&self, checkpoint: u64, updates: &[Update]) -> Wave {
+        let mut halves = self.raid.halves();
+        let mut since = 0;
+        if !halves.is_empty() {
+            // First this: what is begun anew after it, and before the look at them, is not among them.
+            since = self.journal.cut().position;
+            halves = self.raid.halves();
+        }
+        let state = &mut *self.lock();
+        state.next_wave += 1;
+        Wave { checkpoint, wave: state.next_wave - 1, updates: updates.to_vec(), halves, since }
+    }
+
+    fn wave_at(&self, wave: u64) -> u64 {
+        self.layout.redo_at() + redo::half_at(self.layout.redo_bytes, wave)
+    }
+
+    async fn give_wave(self: &Arc<Self>, holders: &[Holder], at: u64, bytes: &Data) {
+        for holder in holders {
+            if let Err(error) = write_pieces(&*holder.device, at, bytes).await {
+                self.disk_refused(holder.disk, error);
+                self.disk_failed(holder.disk, &format!("a write failed: {error}")).await;
+            }
+        }
     }
 
     /// Columns that joined a parity, before the record that said so is overwritten.
@@ -312,8 +351,14 @@ impl Core {
     }
 
     /// The waves that were cut off in the middle of the checkpoint after `newest`, in order, as the
-    /// disks that hold that one have them.
-    pub(crate) async fn unfinished(&self, holders: &[Holder], newest: u64) -> Vec<Unfinished> {
+    /// disks that hold that one have them. `anew` are stripes that were written as if they were new since
+    /// then, and where the journal says so.
+    pub(crate) async fn unfinished(
+        &self,
+        holders: &[Holder],
+        newest: u64,
+        anew: &[(Stripe, u64)],
+    ) -> Vec<Unfinished> {
         let mut found: Vec<(DiskId, Wave)> = Vec::new();
         for holder in holders {
             for half in 0..2 {
@@ -321,14 +366,17 @@ impl Core {
                 found.extend(wave.map(|wave| (holder.disk, wave)));
             }
         }
-        let id = |wave: &Wave| WaveId { checkpoint: wave.checkpoint, wave: wave.wave };
-        let ids: Vec<WaveId> = found.iter().map(|(_, wave)| id(wave)).collect();
+        let last = found.iter().map(|(_, wave)| wave.wave).max();
+        self.lock().next_wave = last.map_or(0, |last| last + 1);
+        let ids: Vec<WaveId> = found.iter().map(|(_, wave)| id_of(wave)).collect();
         let waves = waves_to_redo(&ids, newest).into_iter().map(|index| {
             let has_it = |holder: &&Holder| {
-                found.iter().any(|(disk, wave)| *disk == holder.disk && id(wave) == ids[index])
+                found.iter().any(|(disk, wave)| *disk == holder.disk && id_of(wave) == ids[index])
             };
             let lacking = holders.iter().filter(|holder| !has_it(holder)).cloned().collect();
-            Unfinished { wave: found[index].1.clone(), lacking }
+            let mut wave = found[index].1.clone();
+            wave.drop_halves_of(anew);
+            Unfinished { wave, lacking }
         });
         waves.collect()
     }
@@ -337,20 +385,14 @@ impl Core {
     /// which is being done again, and went, nobody could end that.
     pub(crate) async fn renew_waves(self: &Arc<Self>, waves: &[Unfinished]) {
         for Unfinished { wave, lacking } in waves {
-            let bytes = self.encode_wave(wave.checkpoint, wave.wave, &wave.updates).await;
-            let at = self.layout.redo_at() + redo::half_at(self.layout.redo_bytes, wave.wave);
-            for holder in lacking {
-                if let Err(error) = write_pieces(&*holder.device, at, &bytes).await {
-                    self.disk_refused(holder.disk, error);
-                    self.disk_failed(holder.disk, &format!("a write failed: {error}")).await;
-                }
-            }
+            let bytes = self.encode_wave(wave).await;
+            self.give_wave(lacking, self.wave_at(wave.wave), &bytes).await;
         }
     }
 
-    async fn encode_wave(&self, checkpoint: u64, wave: u64, updates: &[Update]) -> Data {
+    async fn encode_wave(&self, wave: &Wave) -> Data {
         loop {
-            match redo::encode(&self.id.0, checkpoint, wave, updates) {
+            match redo::encode(&self.id.0, wave) {
                 Ok(bytes) => return bytes.freeze(),
                 Err(_) => self.env.sleep(RETRY).await,
             }
@@ -362,13 +404,20 @@ impl Core {
     pub(crate) async fn redo(self: &Arc<Self>, waves: &[Unfinished]) -> Result<(), ArrayError> {
         let mut done: Vec<(u64, Vec<&Update>)> = Vec::new();
         for Unfinished { wave, .. } in waves {
+            for half in &wave.halves {
+                self.redo_half(half).await;
+            }
             let mut updates = Vec::new();
             for update in &wave.updates {
                 let Some(set) = self.sets.find(update.set) else { continue };
                 let apply = || self.raid.apply_again(&set, update, WriteFlags::VOLATILE);
-                if let Err(error) = until_done(apply, self).await {
-                    let (set, stripe) = (update.set.0, update.stripe);
-                    tracing::warn!("stripe {stripe} of set {set} could not be put right: {error}");
+                match until_done(apply, self).await {
+                    Ok(()) => self.raid.forget_half(update.set, update.stripe),
+                    Err(error) => {
+                        let (set, stripe) = (update.set.0, update.stripe);
+                        tracing::warn!("stripe {stripe} of set {set} is not put right: {error}");
+                        self.raid.add_to_half(update);
+                    }
                 }
                 // The journal may know it already, of the attempt before.
                 if self.note_redone(&set, update) {
@@ -377,14 +426,35 @@ impl Core {
             }
             done.push((wave.checkpoint, updates));
         }
-        self.lock().next_wave = waves.last().map_or(0, |last| last.wave.wave + 1);
         self.flush_disks().await?;
         if !mutants::is(Mutant::ForgetRedone) {
             for (checkpoint, updates) in done.iter().filter(|(_, updates)| !updates.is_empty()) {
                 self.note_written(*checkpoint, updates).await?;
             }
         }
+        // What was carried to a checkpoint beyond the next one must not count when that one has ended.
+        if waves.iter().any(|unfinished| id_of(&unfinished.wave).carries) {
+            let next = self.lock().checkpoint + 1;
+            self.write_redo(next, &[]).await?;
+        }
         Ok(())
+    }
+
+    /// Gives those who are there, if they are all, what they are to get; otherwise it is kept on.
+    async fn redo_half(&self, half: &Half) {
+        let Some(set) = self.sets.find(half.update.set) else { return };
+        let (update, is_gone) = (&half.update, self.gone_for_good());
+        self.raid.keep_half(update, &half.sound);
+        loop {
+            match self.raid.end_half(&set, update.stripe, &is_gone).await {
+                Err(ReadError::Later(_)) => self.env.sleep(RETRY).await,
+                Err(_) => {
+                    let (set, stripe) = (update.set.0, update.stripe);
+                    return tracing::info!("stripe {stripe} of set {set} waits for its disks");
+                }
+                Ok(()) => return,
+            }
+        }
     }
 
     /// The checksums in the maps are those of what was there before. Whether that is news.
@@ -418,7 +488,11 @@ impl Core {
     }
 }
 
-fn stripe_of(update: &Update) -> (SetId, u32) {
+fn id_of(wave: &Wave) -> WaveId {
+    WaveId { checkpoint: wave.checkpoint, wave: wave.wave, carries: wave.updates.is_empty() }
+}
+
+fn stripe_of(update: &Update) -> Stripe {
     (update.set, update.stripe)
 }
 

@@ -187,8 +187,8 @@ async fn load(
     alarm.connect(&core);
     core.load_sets(&payload)?;
     // The redo area may be about sets that only the journal knows.
-    core.replay(&records)?;
-    let waves = core.unfinished(&holders, payload.number).await;
+    let anew = core.replay(&records)?;
+    let waves = core.unfinished(&holders, payload.number, &anew).await;
     core.check_disks(opening, &waves)?;
     let slot_lagging = slot.lagging.iter().map(|index| holders[*index].disk).collect();
     Ok(Loaded { core, slot, slot_lagging, journal_lagging, waves })

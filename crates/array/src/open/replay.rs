@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::core::{Core, State};
+use crate::core::{Core, State, Stripe};
 use crate::error::ArrayError;
 use crate::journal::{Placed, Record};
 use crate::membership::has_missed;
@@ -70,8 +70,12 @@ fn is_in(ranges: &HashMap<VersionId, Vec<Range<usize>>>, index: usize, volume: V
 }
 
 impl Core {
-    /// Does in memory what the records of the journal say, in their order.
-    pub(super) fn replay(&self, records: &[(Record, u64)]) -> Result<(), ArrayError> {
+    /// Does in memory what the records of the journal say, in their order. Which stripes were written as if
+    /// they were new, and the positions of the records that say so.
+    pub(super) fn replay(
+        &self,
+        records: &[(Record, u64)],
+    ) -> Result<Vec<(Stripe, u64)>, ArrayError> {
         let state = &mut *self.lock();
         let members = state.label.members.clone();
         let again = Repetitions::of(records);
@@ -86,6 +90,7 @@ impl Core {
             self.replay_kept(state, (record, *position), &counts)?;
         }
         self.claim_kept(state)?;
+        let mut anew = Vec::new();
         for (index, (record, position)) in records.iter().enumerate().skip(before) {
             let counts = |volume: &VersionId| again.count(index, *volume);
             // Who was out when it was written missed what it says was written to the disks.
@@ -93,7 +98,8 @@ impl Core {
             let away: Vec<DiskId> = missed.map(|record| record.disk).collect();
             if let Record::Map { clusters } = record {
                 let written = clusters.iter().filter(|one| !again.repeats(index, one.volume));
-                written.for_each(|placed| self.note_missed(placed.place, &away));
+                let stripes = written.filter_map(|placed| self.note_missed(placed.place, &away));
+                anew.extend(stripes.map(|stripe| (stripe, *position)));
             }
             self.replay_record(state, (record, *position), &counts, &away)?;
         }
@@ -101,7 +107,7 @@ impl Core {
         for volume in again.open {
             self.log_mark(&Record::AgainCut { volume })?;
         }
-        Ok(())
+        Ok(anew)
     }
 
     /// Does what a record from before the last checkpoint says of volumes that it could not destage:
@@ -210,13 +216,15 @@ impl Core {
         Ok(())
     }
 
-    /// Who was away lacks what was written directly to new space, whether it counts by now or not.
-    fn note_missed(&self, place: Place, away: &[DiskId]) {
-        let Some(set) = self.sets.find(place.set()) else { return };
+    /// Who was away lacks what was written directly to new space, whether it counts by now or not. The
+    /// stripe that it lies in.
+    fn note_missed(&self, place: Place, away: &[DiskId]) -> Option<Stripe> {
+        let set = self.sets.find(place.set())?;
         let (stripe, _) = set.shape().locate(place.slot());
         if !mutants::is(Mutant::ForgetPlaced) {
             away.iter().for_each(|disk| set.mark_stale(stripe, *disk));
         }
+        Some((set.id(), stripe))
     }
 
     fn replay_placed(&self, state: &mut State, placed: &Placed) -> Result<(), ArrayError> {

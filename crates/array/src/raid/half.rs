@@ -1,62 +1,71 @@
 //! Updates that were begun and could not be ended, because more disks went out than the level survives.
 //!
-//! What these were to get nobody else has. So it is kept, as long as the array is open, until they
-//! are back and take it, or until the stripe is written otherwise: at most one wave for each time that
-//! disks go out, for nothing is begun without them.
+//! What these were to get nobody else has. So it is kept until they are back and take it, or until the
+//! stripe is written otherwise: in memory, and with each later wave in the [redo area](super::redo). It is
+//! never more than one wave: what a wave leaves half done is part of that wave.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use block::{BlockError, WriteFlags};
-use ring::Buf;
+use block::WriteFlags;
+use ring::Data;
 
 use super::record::Seat;
+use super::rows::rows_of;
 use super::set::Set;
 use super::update::Update;
 use super::write::Put;
 use super::{Raid, ReadError, WriteError};
 use crate::mutants::{Mutant, is};
-use crate::{DiskId, SetId};
+use crate::{BLOCK_BYTES, DiskId, SetId};
 
-/// An update, and who lacked nothing before it began. Its contents are no buffers of a core: those are
-/// few, and it may take long.
+/// An update, and who lacked nothing before it began.
 #[derive(Debug, Clone)]
-struct Half {
+pub struct Half {
+    /// What is to be written.
+    pub update: Update,
+    /// Members that have all of the stripe once they have taken their part of the update.
+    pub sound: Vec<Seat>,
+}
+
+/// The same for any core. Its contents are no buffers: those are few, and it may take long.
+#[derive(Debug, Clone)]
+struct Kept {
     written: u8,
     /// Strip, first block, and contents.
-    puts: Vec<(usize, usize, Vec<u8>)>,
+    puts: Vec<(usize, usize, Arc<[u8]>)>,
     sound: Vec<Seat>,
 }
 
-impl Half {
-    fn of(update: &Update, sound: &[Seat]) -> Self {
+impl Kept {
+    fn of(half: &Half) -> Self {
         let put = |put: &Put| {
             let mut bytes = vec![0; put.data.len()];
             put.data.copy_to(0, &mut bytes);
-            (put.strip, put.first_block, bytes)
+            (put.strip, put.first_block, Arc::from(bytes))
         };
-        let puts = update.puts.iter().map(put).collect();
-        Self { written: update.written, puts, sound: sound.to_vec() }
+        let puts = half.update.puts.iter().map(put).collect();
+        Self { written: half.update.written, puts, sound: half.sound.clone() }
     }
 
-    /// `None`: no memory is left.
-    fn update(&self, (set, stripe): (SetId, u32)) -> Option<Update> {
-        let put = |(strip, first_block, bytes): &(usize, usize, Vec<u8>)| {
-            let mut buf = Buf::alloc(bytes.len())?;
-            buf.copy_from_slice(bytes);
-            Some(Put { strip: *strip, first_block: *first_block, data: buf.freeze() })
+    fn half(&self, (set, stripe): (SetId, u32)) -> Half {
+        let put = |(strip, first_block, bytes): &(usize, usize, Arc<[u8]>)| Put {
+            strip: *strip,
+            first_block: *first_block,
+            data: Data::from(Arc::clone(bytes)),
         };
-        let puts = self.puts.iter().map(put).collect::<Option<_>>()?;
-        Some(Update { set, stripe, written: self.written, puts })
+        let puts = self.puts.iter().map(put).collect();
+        let update = Update { set, stripe, written: self.written, puts };
+        Half { update, sound: self.sound.clone() }
     }
 }
 
 /// By stripe.
 #[derive(Debug, Default)]
-pub(super) struct HalfDone(Mutex<HashMap<(SetId, u32), Half>>);
+pub(super) struct HalfDone(Mutex<BTreeMap<(SetId, u32), Kept>>);
 
 impl HalfDone {
-    fn lock(&self) -> MutexGuard<'_, HashMap<(SetId, u32), Half>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(SetId, u32), Kept>> {
         self.0.lock().expect("no panic under this lock")
     }
 }
@@ -65,10 +74,12 @@ impl Raid {
     /// Keeps what some disks are to get of an update when they are back: nothing, if it was not begun. But
     /// who went out beside it counts as having lost what it took of it.
     pub fn keep_half(&self, update: &Update, sound: &[Seat]) {
-        if !is(Mutant::ForgetHalf) {
-            let half = Half::of(update, sound);
-            self.half.lock().insert((update.set, update.stripe), half);
+        let says_nothing = update.puts.is_empty() && self.has_half(update.set, update.stripe);
+        if says_nothing || is(Mutant::ForgetHalf) {
+            return;
         }
+        let half = Half { update: update.clone(), sound: sound.to_vec() };
+        self.half.lock().insert((update.set, update.stripe), Kept::of(&half));
     }
 
     /// The stripe holds something else, or all of it.
@@ -77,8 +88,38 @@ impl Raid {
     }
 
     /// Whether somebody is to get his part of an update of this stripe.
-    pub(super) fn has_half(&self, set: SetId, stripe: u32) -> bool {
+    pub fn has_half(&self, set: SetId, stripe: u32) -> bool {
         self.half.lock().contains_key(&(set, stripe))
+    }
+
+    /// All that is kept.
+    pub fn halves(&self) -> Vec<Half> {
+        self.half.lock().iter().map(|(stripe, kept)| kept.half(*stripe)).collect()
+    }
+
+    /// An update that came after what is kept of its stripe has been done again, as far as there is anybody
+    /// to take it: whoever takes the one takes the other.
+    pub fn add_to_half(&self, update: &Update) {
+        let at = (update.set, update.stripe);
+        let Some(half) = self.half.lock().get(&at).map(|kept| kept.half(at)) else { return };
+        let older = half.update.puts.iter().flat_map(|put| without(put, &update.puts));
+        let puts = older.chain(update.puts.iter().cloned()).collect();
+        self.keep_half(&Update { puts, ..*update }, &half.sound);
+    }
+
+    /// As [`refresh_stripe`](Self::refresh_stripe), for nothing but the update that the stripe was left in
+    /// the middle of.
+    ///
+    /// # Errors
+    /// [`ReadError::Lost`] when those who are to take it are not there.
+    pub async fn end_half(
+        &self,
+        set: &Set,
+        stripe: u32,
+        is_gone: &dyn Fn(DiskId) -> bool,
+    ) -> Result<(), ReadError> {
+        let _guard = self.locks.lock(set, stripe).await;
+        self.end_locked_half(set, stripe, is_gone).await
     }
 
     /// Ends the update that a stripe was left in the middle of, if there is one. Call it under the stripe's
@@ -86,16 +127,15 @@ impl Raid {
     ///
     /// # Errors
     /// [`ReadError::Lost`] when those who are to take it are not back, and not gone for good either.
-    pub(super) async fn end_half(
+    pub(super) async fn end_locked_half(
         &self,
         set: &Set,
         stripe: u32,
         is_gone: &dyn Fn(DiskId) -> bool,
     ) -> Result<(), ReadError> {
         let at = (set.id(), stripe);
-        let Some(half) = self.half.lock().get(&at).cloned() else { return Ok(()) };
-        let no_memory = ReadError::Later(BlockError::NoMemory);
-        let (update, sound) = (half.update(at).ok_or(no_memory)?, half.sound);
+        let half = self.half.lock().get(&at).map(|kept| kept.half(at));
+        let Some(Half { update, sound }) = half else { return Ok(()) };
         let is_in = |disk| self.disks().get(disk).is_some_and(|disk| disk.is_writable());
         let are_in = || {
             let lacking = set.stale_seats(stripe).into_iter().filter(|seat| sound.contains(seat));
@@ -117,5 +157,43 @@ impl Raid {
         }
         self.forget_half(set.id(), stripe);
         Ok(())
+    }
+}
+
+/// What is left of a put after others of the same stripe.
+fn without(put: &Put, newer: &[Put]) -> Vec<Put> {
+    let of_strip = newer.iter().filter(|other| other.strip == put.strip);
+    let left = of_strip.fold(put.coverage(), |left, other| left & !other.coverage());
+    let one = |block: usize| {
+        let at = (block - put.first_block) * BLOCK_BYTES;
+        Put { strip: put.strip, first_block: block, data: put.data.slice(at..at + BLOCK_BYTES) }
+    };
+    if left == put.coverage() { vec![put.clone()] } else { rows_of(left).map(one).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_over_is_no_part_of_what_is_left() {
+        let bytes: Vec<u8> = (0..4).flat_map(|block| [block; BLOCK_BYTES]).collect();
+        let put = Put { strip: 1, first_block: 3, data: Data::from(&*bytes.leak()) };
+        let zeroes = |strip, first_block| {
+            let data = Data::from(&[0; 2 * BLOCK_BYTES][..]);
+            Put { strip, first_block, data }
+        };
+        let left = |newer: &[Put]| -> Vec<(usize, u8)> {
+            let left = without(&put, newer);
+            let blocks = left.iter().flat_map(|put| {
+                let bytes = put.data.as_slice().unwrap().chunks(BLOCK_BYTES);
+                (put.first_block..).zip(bytes.map(|block| block[0]))
+            });
+            blocks.collect()
+        };
+        assert_eq!(left(&[zeroes(0, 3), zeroes(1, 7)]), [(3, 0), (4, 1), (5, 2), (6, 3)]);
+        assert_eq!(left(&[zeroes(1, 4)]), [(3, 0), (6, 3)]);
+        assert_eq!(left(&[zeroes(1, 2), zeroes(1, 6)]), [(4, 1), (5, 2)]);
+        assert_eq!(left(&[zeroes(1, 3), zeroes(1, 5)]), []);
     }
 }

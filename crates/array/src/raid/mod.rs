@@ -47,6 +47,7 @@ use crate::{DiskId, SetId};
 
 pub use disks::{Access, Counts, Disk, Disks};
 pub use geometry::{COLUMNS_MAX, Layout, MEMBERS_MAX, Shape};
+pub use half::Half;
 pub use heal::{Heal, Healed};
 pub(crate) use io::is_passing;
 pub use locks::Left;

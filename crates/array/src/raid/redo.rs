@@ -6,12 +6,16 @@
 //! may be used again once its former wave is in place and flushed. After a crash both halves
 //! are read, and the waves of the checkpoint that did not commit are applied in order.
 //!
+//! What earlier waves have left [half done](super::half) each wave carries on. At the end of a checkpoint
+//! one that has nothing else does: it counts as one of the checkpoint that follows.
+//!
 //! ```text
 //! wave    magic "DRYSREDO" | checksum u32 of all that follows, to the end | bytes u32 of the wave
-//!         array id [u8; 16] | checkpoint u64 | wave u64 | updates u32 | 0 u32
-//!         update...  zeroes up to a multiple of 4096
+//!         array id [u8; 16] | checkpoint u64 | wave u64 | updates u32 | half done u32
+//!         update...  since u64, half...: if anything is half done  zeroes up to a multiple of 4096
 //! update  set u32 | stripe u32 | written u8 | 0 u8 | puts u16 | put...
 //! put     strip u8 | first block u8 | blocks u16 | contents, blocks x 4096
+//! half    update | seats u32 | (disk u32 | chunk u32)...
 //! ```
 //!
 //! All numbers are little-endian. The area is as long as the contents of a checkpoint are many: a
@@ -20,9 +24,12 @@
 use ring::{Buf, Data};
 
 use crate::checksum::checksum;
-use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, SetId};
+use crate::mutants::{Mutant, is};
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, DiskId, SetId};
 
 use super::geometry::MEMBERS_MAX;
+use super::half::Half;
+use super::record::Seat;
 use super::update::Update;
 use super::write::Put;
 
@@ -34,16 +41,41 @@ const HEADER_BYTES: usize = 56;
 const CRC_END: usize = 12;
 const UPDATE_BYTES: usize = 12;
 const PUT_BYTES: usize = 4;
+const SEAT_BYTES: usize = 8;
 
-/// A wave that was read back.
+/// What is written to the redo area as one.
 #[derive(Debug, Clone)]
 pub struct Wave {
     /// The checkpoint that it belongs to.
     pub checkpoint: u64,
     /// Its number; waves are applied in order.
     pub wave: u64,
-    /// What it holds.
+    /// What it is about to do.
     pub updates: Vec<Update>,
+    /// What those before have left half done, to be done first.
+    pub halves: Vec<Half>,
+    /// Where the journal ended then: what is half done does not count in a stripe that a later record says
+    /// was written as if it were new.
+    pub since: u64,
+}
+
+impl Wave {
+    /// Its length in the area, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        bytes_of(&self.updates, &self.halves)
+    }
+
+    /// Nothing is to be done of what is half done in stripes that were written as if they were new since
+    /// then: `anew` are such, with the positions in the journal where it says so.
+    pub fn drop_halves_of(&mut self, anew: &[((SetId, u32), u64)]) {
+        let since = self.since;
+        let is_over = |half: &Half| {
+            let stripe = (half.update.set, half.update.stripe);
+            anew.iter().any(|(other, position)| *other == stripe && *position > since)
+        };
+        self.halves.retain(|half| !is_over(half) || is(Mutant::KeepHalf));
+    }
 }
 
 /// Why bytes are no wave.
@@ -75,54 +107,50 @@ pub fn half_bytes(area_bytes: u64) -> u64 {
     area_bytes / 2 / BLOCK_BYTES as u64 * BLOCK_BYTES as u64
 }
 
-/// How much an update adds to its wave; [`bytes_of`] is the sum with what is around it.
-#[must_use]
-pub fn update_bytes(update: &Update) -> usize {
+fn update_bytes(update: &Update) -> usize {
     let puts = update.puts.iter().map(|put| PUT_BYTES + put.data.len());
     UPDATE_BYTES + puts.sum::<usize>()
 }
 
-/// The length of a wave of these updates.
+fn half_done_bytes(half: &Half) -> usize {
+    update_bytes(&half.update) + size_of::<u32>() + half.sound.len() * SEAT_BYTES
+}
+
+/// The length of a wave of these.
 #[must_use]
-pub fn bytes_of(updates: &[Update]) -> usize {
-    let bytes = HEADER_BYTES + updates.iter().map(update_bytes).sum::<usize>();
-    bytes.next_multiple_of(BLOCK_BYTES)
+pub fn bytes_of(updates: &[Update], halves: &[Half]) -> usize {
+    let updates = updates.iter().map(update_bytes).sum::<usize>();
+    let since = if halves.is_empty() { 0 } else { size_of::<u64>() };
+    let halves = since + halves.iter().map(half_done_bytes).sum::<usize>();
+    (HEADER_BYTES + updates + halves).next_multiple_of(BLOCK_BYTES)
 }
 
 /// The bytes of a wave.
 ///
 /// # Errors
 /// [`RedoError::NoMemory`].
-pub fn encode(
-    array: &[u8; 16],
-    checkpoint: u64,
-    wave: u64,
-    updates: &[Update],
-) -> Result<Buf, RedoError> {
-    let len = bytes_of(updates);
+pub fn encode(array: &[u8; 16], wave: &Wave) -> Result<Buf, RedoError> {
+    let len = wave.bytes();
     let mut buf = Buf::alloc(len).ok_or(RedoError::NoMemory)?;
     let mut to = Writer { buf: &mut buf, at: 0 };
     to.put(&MAGIC);
     to.put(&[0; 4]);
     to.put(&u32::try_from(len).expect("a wave is below 4 GiB").to_le_bytes());
     to.put(array);
-    to.put(&checkpoint.to_le_bytes());
-    to.put(&wave.to_le_bytes());
-    to.put(&(updates.len() as u32).to_le_bytes());
-    to.put(&[0; 4]);
-    for update in updates {
-        assert!(update.puts.len() <= usize::from(u16::MAX), "puts of one stripe");
-        to.put(&update.set.0.to_le_bytes());
-        to.put(&update.stripe.to_le_bytes());
-        to.put(&[update.written, 0]);
-        to.put(&(update.puts.len() as u16).to_le_bytes());
-        for put in &update.puts {
-            let blocks = put.coverage().count_ones() as u16;
-            to.put(&[put.strip as u8, put.first_block as u8]);
-            to.put(&blocks.to_le_bytes());
-            let at = to.at;
-            put.data.copy_to(0, &mut to.buf[at..at + put.data.len()]);
-            to.at += put.data.len();
+    to.put(&wave.checkpoint.to_le_bytes());
+    to.put(&wave.wave.to_le_bytes());
+    to.put(&(wave.updates.len() as u32).to_le_bytes());
+    to.put(&(wave.halves.len() as u32).to_le_bytes());
+    wave.updates.iter().for_each(|update| to.update(update));
+    if !wave.halves.is_empty() {
+        to.put(&wave.since.to_le_bytes());
+    }
+    for half in &wave.halves {
+        to.update(&half.update);
+        to.put(&(half.sound.len() as u32).to_le_bytes());
+        for seat in &half.sound {
+            to.put(&u32::from(seat.disk.0).to_le_bytes());
+            to.put(&seat.chunk.to_le_bytes());
         }
     }
     let end = to.at;
@@ -158,9 +186,11 @@ pub fn decode(array: &[u8; 16], half: &Data) -> Result<Wave, RedoError> {
     let checkpoint = u64::from_le_bytes(from.take()?);
     let wave = u64::from_le_bytes(from.take()?);
     let count = u32::from_le_bytes(from.take()?);
-    from.take::<4>()?;
+    let halves = u32::from_le_bytes(from.take()?);
     let updates = (0..count).map(|_| from.update(&half)).collect::<Result<_, _>>()?;
-    Ok(Wave { checkpoint, wave, updates })
+    let since = if halves == 0 { 0 } else { u64::from_le_bytes(from.take()?) };
+    let halves = (0..halves).map(|_| from.half_done(&half)).collect::<Result<_, _>>()?;
+    Ok(Wave { checkpoint, wave, updates, halves, since })
 }
 
 struct Writer<'a> {
@@ -172,6 +202,22 @@ impl Writer<'_> {
     fn put(&mut self, bytes: &[u8]) {
         self.buf[self.at..self.at + bytes.len()].copy_from_slice(bytes);
         self.at += bytes.len();
+    }
+
+    fn update(&mut self, update: &Update) {
+        assert!(update.puts.len() <= usize::from(u16::MAX), "puts of one stripe");
+        self.put(&update.set.0.to_le_bytes());
+        self.put(&update.stripe.to_le_bytes());
+        self.put(&[update.written, 0]);
+        self.put(&(update.puts.len() as u16).to_le_bytes());
+        for put in &update.puts {
+            let blocks = put.coverage().count_ones() as u16;
+            self.put(&[put.strip as u8, put.first_block as u8]);
+            self.put(&blocks.to_le_bytes());
+            let at = self.at;
+            put.data.copy_to(0, &mut self.buf[at..at + put.data.len()]);
+            self.at += put.data.len();
+        }
     }
 }
 
@@ -195,6 +241,18 @@ impl Reader<'_> {
         let count = u16::from_le_bytes(self.take()?);
         let puts = (0..count).map(|_| self.put(half)).collect::<Result<_, _>>()?;
         Ok(Update { set, stripe, written, puts })
+    }
+
+    fn half_done(&mut self, half: &Data) -> Result<Half, RedoError> {
+        let update = self.update(half)?;
+        let count = u32::from_le_bytes(self.take()?);
+        let seats = (0..count).map(|_| {
+            let disk = u32::from_le_bytes(self.take()?);
+            let chunk = u32::from_le_bytes(self.take()?);
+            let disk = DiskId(u16::try_from(disk).map_err(|_| RedoError::Torn)?);
+            Ok(Seat { disk, chunk })
+        });
+        Ok(Half { update, sound: seats.collect::<Result<_, _>>()? })
     }
 
     fn put(&mut self, half: &Data) -> Result<Put, RedoError> {
@@ -241,6 +299,25 @@ mod tests {
         prop::collection::vec(update, 0..4)
     }
 
+    fn wave(updates: Vec<Update>, halves: Vec<(Update, Vec<(u16, u32)>)>) -> Wave {
+        let seat = |(disk, chunk)| Seat { disk: DiskId(disk), chunk };
+        let half = |(update, seats): (Update, Vec<_>)| Half {
+            update,
+            sound: seats.into_iter().map(seat).collect(),
+        };
+        let halves: Vec<Half> = halves.into_iter().map(half).collect();
+        let since = if halves.is_empty() { 0 } else { 4711 };
+        Wave { checkpoint: 5, wave: 9, updates, halves, since }
+    }
+
+    fn waves() -> impl Strategy<Value = Wave> {
+        let seats = prop::collection::vec((any::<u16>(), any::<u32>()), 0..4);
+        let seats = prop::collection::vec(seats, 4);
+        (updates(), updates(), seats).prop_map(|(updates, halves, seats)| {
+            wave(updates, halves.into_iter().zip(seats).collect())
+        })
+    }
+
     /// In a form that can be compared.
     fn plain(update: &Update) -> Vec<(u32, u32, u8, usize, usize, Vec<u8>)> {
         let Update { set, stripe, written, puts } = update;
@@ -252,23 +329,27 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn a_wave_comes_back_as_it_was(updates in updates(), checkpoint: u64, wave: u64) {
-            let bytes = encode(&ARRAY, checkpoint, wave, &updates).unwrap();
-            prop_assert_eq!(bytes.len(), bytes_of(&updates));
+        fn a_wave_comes_back_as_it_was(wave in waves()) {
+            let bytes = encode(&ARRAY, &wave).unwrap();
+            prop_assert_eq!(bytes.len(), wave.bytes());
             let mut area = bytes.to_vec();
             area.resize(area.len() + BLOCK_BYTES, 0xee);
             let read = decode(&ARRAY, &data(&area)).unwrap();
-            prop_assert_eq!((read.checkpoint, read.wave), (checkpoint, wave));
-            prop_assert_eq!(
-                read.updates.iter().map(plain).collect::<Vec<_>>(),
-                updates.iter().map(plain).collect::<Vec<_>>()
-            );
+            let numbers = |wave: &Wave| (wave.checkpoint, wave.wave, wave.since);
+            prop_assert_eq!(numbers(&read), numbers(&wave));
+            let all = |wave: &Wave| wave.updates.iter().map(plain).collect::<Vec<_>>();
+            prop_assert_eq!(all(&read), all(&wave));
+            let halves = |wave: &Wave| {
+                let half = |half: &Half| (plain(&half.update), half.sound.clone());
+                wave.halves.iter().map(half).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(halves(&read), halves(&wave));
             prop_assert_eq!(decode(&[8; 16], &data(&area)).unwrap_err(), RedoError::Foreign);
         }
 
         #[test]
-        fn a_torn_or_damaged_wave_is_none(updates in updates(), at: prop::sample::Index, flip in 1u8..) {
-            let whole = encode(&ARRAY, 1, 2, &updates).unwrap().to_vec();
+        fn a_torn_or_damaged_wave_is_none(wave in waves(), at: prop::sample::Index, flip in 1u8..) {
+            let whole = encode(&ARRAY, &wave).unwrap().to_vec();
             let at = at.index(whole.len());
             let mut bytes = whole.clone();
             bytes[at] ^= flip;
@@ -287,6 +368,17 @@ mod tests {
             let _ = decode(&ARRAY, &data(&framed));
             let _ = decode(&ARRAY, &data(&bytes));
         }
+    }
+
+    #[test]
+    fn what_is_half_done_is_over_when_its_stripe_is_written_anew() {
+        let of = |set, stripe| Update { set: SetId(set), stripe, written: 1, puts: Vec::new() };
+        let halves = || [(1, 1), (1, 2), (2, 1)].map(|(set, stripe)| (of(set, stripe), Vec::new()));
+        let mut wave = wave(Vec::new(), halves().into());
+        let anew = [((SetId(1), 2), wave.since + 1), ((SetId(2), 1), wave.since)];
+        wave.drop_halves_of(&anew);
+        let left = wave.halves.iter().map(|half| (half.update.set.0, half.update.stripe));
+        assert_eq!(left.collect::<Vec<_>>(), [(1, 1), (2, 1)], "what came before counts");
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl Raid {
             refreshed.is_outdated = true;
             return Ok(refreshed);
         }
-        self.end_half(set, stripe, proof.is_gone).await?;
+        self.end_locked_half(set, stripe, proof.is_gone).await?;
         let written = set.written(stripe);
         for (strip, seat) in set.stale_holders(stripe) {
             let disk = self.disks().get(seat.disk).filter(|disk| disk.is_writable());

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use super::buf::SlotRef;
 use super::{Buf, Map};
 
-/// A counted reference to bytes of a [`Buf`], a [`Region`](super::Region) or a static: cloning and
-/// slicing copy nothing. Bytes of a buffer or a static never change; bytes of a region may be
-/// overwritten by another core at any time, so they are only ever copied, never borrowed.
+/// A counted reference to bytes of a [`Buf`], a [`Region`](super::Region), the heap or a static: cloning and
+/// slicing copy nothing. Bytes of a region may be overwritten by another core at any time, so they are
+/// only ever copied, never borrowed; all others never change.
 #[derive(Clone)]
 pub struct Data {
     owner: Owner,
@@ -23,6 +23,7 @@ pub struct Data {
 enum Owner {
     Static,
     Buf { _slot: SlotRef },
+    Heap { _bytes: Arc<[u8]> },
     Region { _map: Arc<Map> },
 }
 
@@ -50,7 +51,7 @@ impl Data {
     pub fn pooled_bytes(&self) -> usize {
         match self.owner {
             Owner::Buf { .. } => self.len,
-            Owner::Static | Owner::Region { .. } => 0,
+            Owner::Static | Owner::Heap { .. } | Owner::Region { .. } => 0,
         }
     }
 
@@ -78,8 +79,8 @@ impl Data {
     pub fn as_slice(&self) -> Option<&[u8]> {
         match self.owner {
             Owner::Region { .. } => None,
-            Owner::Static | Owner::Buf { .. } => {
-                // SAFETY: static and frozen bytes are initialized, immutable, and alive while
+            Owner::Static | Owner::Buf { .. } | Owner::Heap { .. } => {
+                // SAFETY: static, frozen and shared bytes are initialized, immutable, and alive while
                 // `self` holds their owner.
                 Some(unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) })
             }
@@ -140,11 +141,19 @@ impl From<&'static [u8]> for Data {
     }
 }
 
+impl From<Arc<[u8]>> for Data {
+    fn from(bytes: Arc<[u8]>) -> Data {
+        let (ptr, len) = (NonNull::from(&*bytes).cast(), bytes.len());
+        Data { owner: Owner::Heap { _bytes: bytes }, ptr, len }
+    }
+}
+
 impl fmt::Debug for Data {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.owner {
             Owner::Static => "static",
             Owner::Buf { .. } => "buf",
+            Owner::Heap { .. } => "heap",
             Owner::Region { .. } => "region",
         };
         f.debug_struct("Data").field("kind", &kind).field("len", &self.len).finish()

@@ -681,7 +681,8 @@ impl World {
             }
             Phase::Wave => {
                 let version = self.written();
-                let id = WaveId { checkpoint: u64::from(run.last.number) + 1, wave: run.next_wave };
+                let (checkpoint, wave) = (u64::from(run.last.number) + 1, run.next_wave);
+                let id = WaveId { checkpoint, wave, carries: false };
                 let half = (id.wave % 2) as usize;
                 self.run_mut().next_wave += 1;
                 let failed = self
@@ -927,7 +928,8 @@ impl World {
         let holders = mask(&run.label.holders) & run.full;
         for half in 0..2u64 {
             let wave = run.next_wave + half;
-            let id = WaveId { checkpoint: u64::from(run.last.number) + 1, wave };
+            let checkpoint = u64::from(run.last.number) + 1;
+            let id = WaveId { checkpoint, wave, carries: false };
             for disk in ids(holders) {
                 self.disks[usize::from(disk.0)].waves[(wave % 2) as usize] = Some((id, 0));
             }

@@ -48,8 +48,14 @@ fn a_torn_update_is_repaired_by_doing_it_again_with_any_disks_gone() {
                     let Story { old, changes, after } = story(rig.set.shape().columns());
                     rig.fill(1, &old, 1).await;
                     let update = rig.plan(1, &changes).await;
-                    let wave =
-                        redo::encode(&array, 8, 1, std::slice::from_ref(&update)).unwrap().freeze();
+                    let wave = redo::Wave {
+                        checkpoint: 8,
+                        wave: 1,
+                        updates: vec![update.clone()],
+                        halves: Vec::new(),
+                        since: 0,
+                    };
+                    let wave = redo::encode(&array, &wave).unwrap().freeze();
                     let record = rig.set.record();
                     rig.fuse.cut_after(writes);
                     let _ = rig.raid.apply(&rig.set, &update, FLAGS, &[]).await;
