@@ -98,13 +98,16 @@ pub(crate) const CONDEMNED: &str = "an operator declared it failed";
 impl Core {
     /// Puts a disk out; returns when that is durable.
     pub(crate) async fn disk_failed(self: &Arc<Self>, disk: DiskId, reason: &str) {
-        if self.raid.disks().get(disk).is_none() {
-            return;
-        }
+        let Some(member) = self.raid.disks().get(disk) else { return };
         let since = self.since();
         self.shut(disk);
-        let (mut is_new, mut reason) = (false, reason);
+        let (mut is_new, mut reason, mut is_back) = (false, reason, false);
         let changed = self.change_label(|label, state| {
+            // It was out before, and came back while this waited for its turn.
+            is_back = self.raid.disks().get(disk).is_some_and(|now| !Arc::ptr_eq(&now, &member));
+            if is_back {
+                return Vec::new();
+            }
             // Closed by an operator's word, it fails whoever has just asked it for something.
             let is_condemned = state.condemned.contains(&disk);
             reason = if is_condemned { CONDEMNED } else { reason };
@@ -116,6 +119,9 @@ impl Core {
         });
         if let Err(error) = changed.await {
             self.stop(&error);
+        }
+        if is_back {
+            return;
         }
         if is_new {
             self.tell_out(disk, reason);

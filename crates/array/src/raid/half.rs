@@ -32,6 +32,7 @@ pub struct Half {
 #[derive(Debug, Clone)]
 struct Kept {
     written: u8,
+    is_unproved: bool,
     /// Strip, first block, and contents.
     puts: Vec<(usize, usize, Arc<[u8]>)>,
     sound: Vec<Seat>,
@@ -44,8 +45,9 @@ impl Kept {
             put.data.copy_to(0, &mut bytes);
             (put.strip, put.first_block, Arc::from(bytes))
         };
-        let puts = half.update.puts.iter().map(put).collect();
-        Self { written: half.update.written, puts, sound: half.sound.clone() }
+        let Update { written, is_unproved, ref puts, .. } = half.update;
+        let puts = puts.iter().map(put).collect();
+        Self { written, is_unproved, puts, sound: half.sound.clone() }
     }
 
     fn half(&self, (set, stripe): (SetId, u32)) -> Half {
@@ -55,7 +57,8 @@ impl Kept {
             data: Data::from(Arc::clone(bytes)),
         };
         let puts = self.puts.iter().map(put).collect();
-        let update = Update { set, stripe, written: self.written, puts };
+        let (written, is_unproved) = (self.written, self.is_unproved);
+        let update = Update { set, stripe, written, is_unproved, puts };
         Half { update, sound: self.sound.clone() }
     }
 }
@@ -104,7 +107,8 @@ impl Raid {
         let Some(half) = self.half.lock().get(&at).map(|kept| kept.half(at)) else { return };
         let older = half.update.puts.iter().flat_map(|put| without(put, &update.puts));
         let puts = older.chain(update.puts.iter().cloned()).collect();
-        self.keep_half(&Update { puts, ..*update }, &half.sound);
+        let is_unproved = half.update.is_unproved || update.is_unproved;
+        self.keep_half(&Update { puts, is_unproved, ..*update }, &half.sound);
     }
 
     /// As [`refresh_stripe`](Self::refresh_stripe), for nothing but the update that the stripe was left in
@@ -145,9 +149,7 @@ impl Raid {
         if !self.survives(set, stripe, update.written, &coverage) && !are_in() {
             return Err(ReadError::Lost);
         }
-        let written = (stripe, update.written);
-        let flags = WriteFlags::VOLATILE;
-        let done = self.put_anyway(set, written, &update.puts, flags, &sound).await;
+        let done = self.put_update(set, &update, WriteFlags::VOLATILE, &sound).await;
         set.set_written(stripe, update.written);
         match done {
             Err(WriteError::Later(error)) => return Err(ReadError::Later(error)),

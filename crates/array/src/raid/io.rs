@@ -402,7 +402,9 @@ impl Raid {
         // One that failed a write was not flushed: what it took before may be gone too, and the
         // array must have noted that before it counts these writes as durable.
         for disk in disks {
-            if let Some(error) = disk.unsettled() {
+            // One that is back since was out before, and everybody knew.
+            let is_there = self.disks().get(disk.id()).is_some_and(|now| Arc::ptr_eq(&now, &disk));
+            if let Some(error) = disk.unsettled().filter(|_| is_there) {
                 self.failed.disk_failed(disk.id(), error).await;
                 disk.settle();
             }

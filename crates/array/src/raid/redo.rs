@@ -13,7 +13,7 @@
 //! wave    magic "DRYSREDO" | checksum u32 of all that follows, to the end | bytes u32 of the wave
 //!         array id [u8; 16] | checkpoint u64 | wave u64 | updates u32 | half done u32
 //!         update...  since u64, half...: if anything is half done  zeroes up to a multiple of 4096
-//! update  set u32 | stripe u32 | written u8 | 0 u8 | puts u16 | put...
+//! update  set u32 | stripe u32 | written u8 | unproved u8 | puts u16 | put...
 //! put     strip u8 | first block u8 | blocks u16 | contents, blocks x 4096
 //! half    update | seats u32 | (disk u32 | chunk u32)...
 //! ```
@@ -208,7 +208,7 @@ impl Writer<'_> {
         assert!(update.puts.len() <= usize::from(u16::MAX), "puts of one stripe");
         self.put(&update.set.0.to_le_bytes());
         self.put(&update.stripe.to_le_bytes());
-        self.put(&[update.written, 0]);
+        self.put(&[update.written, u8::from(update.is_unproved)]);
         self.put(&(update.puts.len() as u16).to_le_bytes());
         for put in &update.puts {
             let blocks = put.coverage().count_ones() as u16;
@@ -237,10 +237,10 @@ impl Reader<'_> {
     fn update(&mut self, half: &Data) -> Result<Update, RedoError> {
         let set = SetId(u32::from_le_bytes(self.take()?));
         let stripe = u32::from_le_bytes(self.take()?);
-        let [written, _] = self.take()?;
+        let [written, unproved] = self.take()?;
         let count = u16::from_le_bytes(self.take()?);
         let puts = (0..count).map(|_| self.put(half)).collect::<Result<_, _>>()?;
-        Ok(Update { set, stripe, written, puts })
+        Ok(Update { set, stripe, written, is_unproved: unproved != 0, puts })
     }
 
     fn half_done(&mut self, half: &Data) -> Result<Half, RedoError> {
@@ -293,8 +293,11 @@ mod tests {
             },
         );
         let puts = prop::collection::vec(put, 0..4);
-        let update = (any::<u32>(), any::<u32>(), any::<u8>(), puts).prop_map(
-            |(set, stripe, written, puts)| Update { set: SetId(set), stripe, written, puts },
+        let update = (any::<u32>(), any::<u32>(), any::<(u8, bool)>(), puts).prop_map(
+            |(set, stripe, (written, is_unproved), puts)| {
+                let set = SetId(set);
+                Update { set, stripe, written, is_unproved, puts }
+            },
         );
         prop::collection::vec(update, 0..4)
     }
@@ -319,10 +322,12 @@ mod tests {
     }
 
     /// In a form that can be compared.
-    fn plain(update: &Update) -> Vec<(u32, u32, u8, usize, usize, Vec<u8>)> {
-        let Update { set, stripe, written, puts } = update;
+    #[allow(clippy::type_complexity)]
+    fn plain(update: &Update) -> Vec<((u32, u32), (u8, bool), (usize, usize), Vec<u8>)> {
+        let Update { set, stripe, written, is_unproved, puts } = update;
         let bytes = |put: &Put| put.data.as_slice().unwrap().to_vec();
-        let part = |put: &Put| (set.0, *stripe, *written, put.strip, put.first_block, bytes(put));
+        let (at, state) = ((set.0, *stripe), (*written, *is_unproved));
+        let part = |put: &Put| (at, state, (put.strip, put.first_block), bytes(put));
         puts.iter().map(part).collect()
     }
 
@@ -372,7 +377,13 @@ mod tests {
 
     #[test]
     fn what_is_half_done_is_over_when_its_stripe_is_written_anew() {
-        let of = |set, stripe| Update { set: SetId(set), stripe, written: 1, puts: Vec::new() };
+        let of = |set, stripe| Update {
+            set: SetId(set),
+            stripe,
+            written: 1,
+            is_unproved: false,
+            puts: Vec::new(),
+        };
         let halves = || [(1, 1), (1, 2), (2, 1)].map(|(set, stripe)| (of(set, stripe), Vec::new()));
         let mut wave = wave(Vec::new(), halves().into());
         let anew = [((SetId(1), 2), wave.since + 1), ((SetId(2), 1), wave.since)];

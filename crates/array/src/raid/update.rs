@@ -41,6 +41,8 @@ pub struct Update {
     pub stripe: u32,
     /// The columns that the parity covers afterwards.
     pub written: u8,
+    /// The parities come out of those before, and those were proved by nothing.
+    pub is_unproved: bool,
     /// Data and parity, each block at most once.
     pub puts: Vec<Put>,
 }
@@ -113,7 +115,7 @@ impl Raid {
             .map(|change| Ok(Change { data: still_now(&change.data)?, ..change.clone() }));
         let changes: Vec<Change> = changes.collect::<Result<_, _>>().map_err(later)?;
         let _guard = self.locks.lock(set, stripe).await;
-        self.prove_parity(set, stripe, &changes, crcs).await?;
+        let is_proved = self.prove_parity(set, stripe, &changes, crcs).await?;
         let mut puts = Vec::new();
         for run in runs(&changes) {
             let parities = self.new_parity(set, stripe, &run, &changes, crcs).await?;
@@ -136,7 +138,8 @@ impl Raid {
                 fill_with_zeroes(&mut puts, strip);
             }
         }
-        Ok(Update { set: set.id(), stripe, written: old | joining, puts })
+        let is_unproved = old != 0 && !is_proved;
+        Ok(Update { set: set.id(), stripe, written: old | joining, is_unproved, puts })
     }
 
     /// Does an update, for the first time or again. Members that were `sound` before the first time, and
@@ -159,11 +162,7 @@ impl Raid {
         if !self.survives(set, stripe, update.written, &coverage) {
             return Err(WriteError::Lost);
         }
-        let unproved = self.unproved_replacement(set, stripe);
-        let done = self.put_anyway(set, (stripe, update.written), puts, flags, sound).await;
-        if let Some(disk) = unproved {
-            set.mark_stale(stripe, disk);
-        }
+        let done = self.put_update(set, update, flags, sound).await;
         match done {
             Ok(()) => self.forget_half(set.id(), stripe),
             Err(WriteError::Half) => self.keep_half(update, sound),
@@ -193,13 +192,30 @@ impl Raid {
         coverage
     }
 
-    /// The disk of a replacement that lacks a parity which its member still has. An update that was planned
-    /// before it was there has proved nothing of the old parity, and the new one has its rot.
-    fn unproved_replacement(&self, set: &Set, stripe: u32) -> Option<DiskId> {
-        let new = set.replacement()?.seat;
+    /// Writes what an update says to everybody who is there. Call it under the stripe's lock.
+    pub(super) async fn put_update(
+        &self,
+        set: &Set,
+        update: &Update,
+        flags: WriteFlags,
+        sound: &[Seat],
+    ) -> Result<(), WriteError> {
+        let written = (update.stripe, update.written);
+        let done = self.put_anyway(set, written, &update.puts, flags, sound).await;
+        if let Some(disk) = self.unproved_replacement(set, update) {
+            set.mark_stale(update.stripe, disk);
+        }
+        done
+    }
+
+    /// The disk of a replacement that was given a parity which its member has too, by an update that was
+    /// planned before the replacement was there: it has proved nothing of the old parity, and the new
+    /// one has its rot.
+    fn unproved_replacement(&self, set: &Set, update: &Update) -> Option<DiskId> {
+        let new = set.replacement().filter(|_| update.is_unproved)?.seat;
         let holders = (set.shape().columns()..set.shape().strips())
-            .map(|strip| set.holders(stripe, strip))
-            .find(|holders| holders.iter().any(|holder| holder.seat == new && holder.is_stale))?;
+            .map(|strip| set.holders(update.stripe, strip))
+            .find(|holders| holders.iter().any(|holder| holder.seat == new))?;
         let is_there = |disk| self.disks().get(disk).is_some_and(|disk| disk.is_readable());
         let mut others = holders.iter().filter(|holder| holder.seat != new && !holder.is_stale);
         let is_held = others.any(|holder| is_there(holder.seat.disk));
@@ -219,8 +235,7 @@ impl Raid {
     ) -> Result<(), WriteError> {
         assert!(update.set == set.id(), "the update is for this set");
         let _guard = self.locks.lock(set, update.stripe).await;
-        let stripe = (update.stripe, update.written);
-        let done = self.put_anyway(set, stripe, &update.puts, flags, &[]).await;
+        let done = self.put_update(set, update, flags, &[]).await;
         if !matches!(done, Err(WriteError::Later(_))) {
             set.set_written(update.stripe, update.written);
         }
@@ -242,21 +257,24 @@ impl Raid {
     }
 
     /// Makes sure that the parity agrees with what it covers, where that must not be taken for granted.
+    /// Whether it has done so for all that changes.
     async fn prove_parity(
         &self,
         set: &Set,
         stripe: u32,
         changes: &[Change],
         crcs: Crcs<'_>,
-    ) -> Result<(), ReadError> {
+    ) -> Result<bool, ReadError> {
         let written = set.written(stripe);
         let mut parities = set.shape().columns()..set.shape().strips();
         let moves = written != 0 && parities.any(|strip| set.holders(stripe, strip).len() > 1);
+        let mut is_proved = true;
         for run in runs(changes) {
             let is_unknown =
                 |column: usize| run.rows.clone().any(|row| crcs(column, row).is_none());
             let reused = rows_of(u16::from(run.columns & written)).any(is_unknown);
             if !(reused || moves) || is(Mutant::BlindReuse) {
+                is_proved = false;
                 continue;
             }
             let rows = self.load_checked(set, stripe, u16::MAX, &run, crcs).await?;
@@ -264,7 +282,7 @@ impl Raid {
                 return Err(ReadError::Unproved);
             }
         }
-        Ok(())
+        Ok(is_proved)
     }
 
     /// As [`plan_update`](Self::plan_update), without relying on the parity that there is: it is
@@ -344,7 +362,7 @@ impl Raid {
                 fill_with_zeroes(&mut puts, column);
             }
         }
-        Ok(Update { set: set.id(), stripe, written, puts })
+        Ok(Update { set: set.id(), stripe, written, is_unproved: false, puts })
     }
 
     /// The parities of a run of rows after the changes.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use array::api::{DiskState, JobKind, VolumeSpec, VolumeState};
 use array::{Array, ArrayError, Level, Member, OpenOptions, RingEnv};
 use block::testing::{Fault, Operation, Rule};
-use block::{BlockDevice, WriteFlags};
+use block::{BlockDevice, BlockError, WriteFlags};
 use futures_util::future::join;
 
 use crate::common::{Hasty, Shelf, all_online, bytes, read, run, sound, spec, until, write};
@@ -349,5 +349,35 @@ fn a_disk_that_is_taken_back_twice_at_once_keeps_its_newest_label() {
         let volume = array.device("v").unwrap();
         assert!(read(&volume, 0, 4 * MIB).await == bytes(4 * MIB, 1));
         sound(&array).await;
+    });
+}
+
+/// A flush began before a disk was out and ends when it is back: what it has to say of it is old.
+#[test]
+fn a_disk_that_is_back_is_not_put_out_for_what_failed_before() {
+    run(async {
+        let shelf = Shelf::new(5, 32);
+        let array = shelf.create_in(Arc::new(Hasty), Level::Raid6).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        write(&volume, 0, &bytes(4 * MIB, 1)).await;
+        shelf.0[0].inject(Rule::always(Operation::Flush, Fault::Hang).times(1));
+        let flush = array.checkpoint();
+        let story = async {
+            until(&array, "it is being flushed", |_| shelf.0[0].held() > 0).await;
+            // It goes out for its label, which another one that goes out changes.
+            let no = Fault::Fail(BlockError::Medium { at: 0 });
+            shelf.0[3].inject(Rule::always(Operation::Write, no).at(0..64 << 10));
+            array.fail_disk("disk-4", false).await.unwrap();
+            until(&array, "out", |array| state(array, 3) == DiskState::Missing).await;
+            shelf.0[3].heal();
+            until(&array, "back", |array| state(array, 3) != DiskState::Missing).await;
+            shelf.0[0].release();
+        };
+        join(flush, story).await.0.unwrap();
+        until(&array, "up to date", |array| state(array, 3) == DiskState::Online).await;
+        let events = array.events(0).0;
+        let outs = events.iter().filter(|event| event.text.contains("disk-3 is out")).count();
+        assert_eq!(outs, 1, "{events:?}");
     });
 }

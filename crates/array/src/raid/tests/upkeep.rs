@@ -512,30 +512,40 @@ fn a_parity_that_rotted_does_not_follow_to_the_disk_that_replaces_its_own() {
 #[test]
 fn a_parity_that_rotted_does_not_follow_to_a_disk_that_comes_between_plan_and_update() {
     on_a_core(async {
-        let (rig, columns) = filled(Some(Level::Raid5), 3).await;
-        let (member, _) = rig.place(1, columns.len(), 0);
-        (0..CLUSTER_BLOCKS).for_each(|row| _ = rig.corrupt(1, columns.len(), row));
-        let known = rig.known(1, 10);
-        let own = |column: usize, row: usize| (column == 0).then(|| known(column, row))?;
-        let changes = [change(0, 0, &cluster(4711))];
-        let update = rig.raid.plan_update(&rig.set, 1, &changes, &own).await.unwrap();
-        rig.set.set_replacement(member, Seat { disk: DiskId(3), chunk: 1 }).unwrap();
-        rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
-        let slot = rig.set.shape().slot(1, 0);
-        let new = crcs(slot, 0, &cluster(4711));
-        let all = |column: usize, row: usize| {
-            if column == 0 { Some(new[row]) } else { known(column, row) }
-        };
-        let proof = Proof { crcs: &all, is_sure: true, ..Proof::NOTHING };
-        for stripe in [1, 0, 2, 3] {
-            let proof = if stripe == 1 { proof } else { Proof::NOTHING };
-            rig.raid.refresh_stripe(&rig.set, stripe, proof).await.unwrap();
+        // It may have got the stripe before the update comes, which is done at once, or after a crash.
+        for (is_first, is_cut_off) in [(false, false), (true, false), (true, true)] {
+            let (rig, columns) = filled(Some(Level::Raid5), 3).await;
+            let (member, _) = rig.place(1, columns.len(), 0);
+            (0..CLUSTER_BLOCKS).for_each(|row| _ = rig.corrupt(1, columns.len(), row));
+            let known = rig.known(1, 10);
+            let own = |column: usize, row: usize| (column == 0).then(|| known(column, row))?;
+            let changes = [change(0, 0, &cluster(4711))];
+            let update = rig.raid.plan_update(&rig.set, 1, &changes, &own).await.unwrap();
+            rig.set.set_replacement(member, Seat { disk: DiskId(3), chunk: 1 }).unwrap();
+            if is_first {
+                let proof = Proof { crcs: &known, is_sure: true, ..Proof::NOTHING };
+                rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+            }
+            match is_cut_off {
+                true => rig.raid.apply_again(&rig.set, &update, FLAGS).await.unwrap(),
+                false => rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap(),
+            }
+            let slot = rig.set.shape().slot(1, 0);
+            let new = crcs(slot, 0, &cluster(4711));
+            let all = |column: usize, row: usize| {
+                if column == 0 { Some(new[row]) } else { known(column, row) }
+            };
+            let proof = Proof { crcs: &all, is_sure: true, ..Proof::NOTHING };
+            for stripe in [1, 0, 2, 3] {
+                let proof = if stripe == 1 { proof } else { Proof::NOTHING };
+                rig.raid.refresh_stripe(&rig.set, stripe, proof).await.unwrap();
+            }
+            rig.set.flush_begins();
+            rig.set.flush_ends();
+            assert!(promote(&rig.set).is_some());
+            let scrubbed = rig.raid.scrub_stripe(&rig.set, 1, contents(&all)).await.unwrap();
+            assert_eq!((scrubbed.bad, scrubbed.parity_rows), (0, 16), "{scrubbed:?}");
         }
-        rig.set.flush_begins();
-        rig.set.flush_ends();
-        assert!(promote(&rig.set).is_some());
-        let scrubbed = rig.raid.scrub_stripe(&rig.set, 1, contents(&all)).await.unwrap();
-        assert_eq!((scrubbed.bad, scrubbed.parity_rows), (0, 16), "{scrubbed:?}");
     });
 }
 
