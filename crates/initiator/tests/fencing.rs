@@ -18,11 +18,11 @@ use common::{
 };
 use initiator::paths::PathState;
 use initiator::{
-    ClaimError, CommandError, Disk, DiskOptions, Hold, Identities, Identity, Leftover, PlanOptions,
-    PortalAddress, Request, Session, SessionOptions, TargetAddress, Transfer,
+    AttachError, ClaimError, CommandError, Disk, DiskOptions, Hold, Identities, Identity, Leftover,
+    PlanOptions, PortalAddress, Request, Session, SessionOptions, TargetAddress, Transfer,
 };
 use scsi::SenseKey;
-use target::Server;
+use target::{Config, Server};
 
 const VOLATILE: WriteFlags = WriteFlags::VOLATILE;
 
@@ -234,19 +234,27 @@ struct Left {
     has_ended: Arc<AtomicBool>,
     next: AtomicU64,
     held: Mutex<Option<()>>,
+    /// There is no room for further notes.
+    is_full: Arc<AtomicBool>,
 }
 
-#[derive(Debug)]
-struct Noted(Arc<AtomicBool>);
+#[derive(Debug, Default)]
+struct Noted {
+    is_full: Arc<AtomicBool>,
+    has_ended: Arc<AtomicBool>,
+}
 
 impl Hold for Noted {
     fn logged_in(&self, _portal: &PortalAddress, group_tag: Option<u16>) -> io::Result<()> {
         assert!(group_tag.is_some(), "the target tells it");
-        Ok(())
+        match self.is_full.load(Ordering::SeqCst) {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }
     }
 
     fn logged_out(&self) {
-        self.0.store(true, Ordering::SeqCst);
+        self.has_ended.store(true, Ordering::SeqCst);
     }
 }
 
@@ -258,14 +266,15 @@ impl Identities for Left {
     ) -> Result<Identity, ClaimError> {
         let n = self.next.fetch_add(1, Ordering::SeqCst).to_be_bytes();
         let isid = [0x80, 9, 9, 9, n[6], n[7]];
-        Ok(Identity { isid, hold: Box::new(Noted(Arc::default())) })
+        let hold = Noted { is_full: self.is_full.clone(), ..Noted::default() };
+        Ok(Identity { isid, hold: Box::new(hold) })
     }
 
     fn leftovers(&self, _volume: &TargetAddress) -> Result<Vec<Leftover>, ClaimError> {
         let left = self.held.lock().unwrap().take().map(|()| Leftover {
             isid: self.isid,
             portal: self.portal.clone(),
-            hold: Box::new(Noted(self.has_ended.clone())),
+            hold: Box::new(Noted { has_ended: self.has_ended.clone(), ..Noted::default() }),
         });
         Ok(left.into_iter().collect())
     }
@@ -279,14 +288,75 @@ fn left_at(portal: PortalAddress) -> (PlanOptions, Arc<AtomicBool>) {
         has_ended: has_ended.clone(),
         next: AtomicU64::new(0),
         held: Mutex::new(Some(())),
+        is_full: Arc::default(),
     };
-    let plan = PlanOptions {
+    (one_session(left), has_ended)
+}
+
+fn one_session(identities: Left) -> PlanOptions {
+    PlanOptions {
         sessions: Some(1),
-        identities: Some(Arc::new(left)),
+        identities: Some(Arc::new(identities)),
         host_ports: Some(vec![[127, 0, 0, 1].into()]),
         ..PlanOptions::default()
+    }
+}
+
+/// Sessions of which nothing was left, and a switch that says that there is no room for notes.
+fn notes(is_full: bool) -> (PlanOptions, Arc<AtomicBool>) {
+    let is_full = Arc::new(AtomicBool::new(is_full));
+    let left = Left {
+        isid: [0x80; 6],
+        portal: PortalAddress { host: String::new(), port: 0, group_tag: None },
+        has_ended: Arc::default(),
+        next: AtomicU64::new(0),
+        held: Mutex::new(None),
+        is_full: is_full.clone(),
     };
-    (plan, has_ended)
+    (one_session(left), is_full)
+}
+
+/// Nobody could end what it leaves behind when it is killed.
+#[test]
+fn a_session_that_cannot_be_noted_attaches_nothing() {
+    let server = member(&FaultyDisk::new(ram(1)), 1);
+    on_core(async move {
+        let (plan, _) = notes(true);
+        let here = address(server.portals()[0]);
+        let refused = Disk::attach_planned(&here, disk_options(), plan).await.unwrap_err();
+        assert!(matches!(refused, AttachError::NotNoted(_)) && !refused.is_final(), "{refused}");
+        while server.sessions() > 0 {
+            ring::sleep(Duration::from_millis(5)).await;
+        }
+    });
+}
+
+/// A session that is lost and comes back while there is no room writes nothing until there is.
+#[test]
+fn a_session_that_cannot_be_noted_any_more_writes_nothing() {
+    let medium: Arc<dyn BlockDevice> = ram(1);
+    let server = serve(config(medium.clone()));
+    on_core(async move {
+        let (plan, is_full) = notes(false);
+        let portal = server.portals()[0];
+        let disk = Disk::attach_planned(&address(portal), disk_options(), plan).await.unwrap();
+        assert_eq!(disk.write(0, data(&[1; 512]), VOLATILE).await, Ok(()));
+        is_full.store(true, Ordering::SeqCst);
+        server.shutdown(Duration::ZERO).unwrap();
+        while disk.paths().await[0].status.state == PathState::Active {
+            ring::sleep(Duration::from_millis(5)).await;
+        }
+        let server = serve(Config { portals: vec![portal], ..config(medium) });
+        let mut write = Box::pin(disk.write(0, data(&[2; 512]), VOLATILE));
+        let early = ring::timeout(Duration::from_secs(3), write.as_mut()).await;
+        assert_eq!(early, None, "nobody would know of it");
+        let reports = disk.paths().await;
+        assert!(reports[0].trouble.contains("it cannot be noted"), "{:?}", reports[0]);
+        assert_eq!(server.sessions(), 1, "it is there, and idle");
+        is_full.store(false, Ordering::SeqCst);
+        assert_eq!(write.await, Ok(()));
+        assert_eq!(bytes(&disk.read(0, 512).await.unwrap()), [2; 512]);
+    });
 }
 
 /// The target still runs a write of an attachment that was killed. The next one does not write before

@@ -14,6 +14,7 @@ use scsi::alua::AccessState;
 use scsi::param::encode_lun;
 use scsi::{SenseKey, Status};
 
+use super::AttachError;
 use super::cache::WriteBack;
 use super::cdb::{self, Blocks, Cdb};
 use super::facts::Facts;
@@ -82,17 +83,19 @@ impl PathSlot {
         of_session.unwrap_or_else(|| self.trouble.borrow().clone())
     }
 
-    /// Notes where the session is, for a successor that would have to end what is left of it.
-    pub(super) fn note_login(&self) {
+    /// Notes where the session is, for a successor that would have to end what is left of it. One that
+    /// cannot be noted must not be used: a successor would write while its commands are under way.
+    pub(super) fn note_login(&self) -> Result<(), AttachError> {
         let (session, hold) = (self.session.borrow(), self.hold.borrow());
         // While something is in doubt where it was before, that place is what counts.
         if let (Some(session), Some(hold)) = (&*session, &*hold)
             && session.fenced() == session.losses()
-            && self.noted_at.replace(Some(session.losses())) != Some(session.losses())
-            && let Err(error) = hold.logged_in(session.portal(), session.group_tag())
+            && self.noted_at.get() != Some(session.losses())
         {
-            tracing::warn!("cannot note the session to {}: {error}", self.address);
+            hold.logged_in(session.portal(), session.group_tag()).map_err(AttachError::NotNoted)?;
+            self.noted_at.set(Some(session.losses()));
         }
+        Ok(())
     }
 
     /// Ends its session in order.
