@@ -219,7 +219,7 @@ impl Connection {
         let (at, len) = (request.at, request.len as usize);
         if self.disk.is_plain(at, len)
             && let Some(bytes) = input.waiting().get(..len)
-            && let Some(result) = self.disk.device().write_now(at, bytes, write_flags(request))
+            && let Some(result) = self.disk.write_now(at, bytes, write_flags(request))
         {
             input.consume(len);
             return Ok(Pending::Now(result.map(|()| Answer::Done).map_err(Fault::from)));

@@ -131,7 +131,10 @@ pub enum AttachError {
     #[error("blocks of {0} bytes are not supported")]
     BlockSize(u32),
     /// The path leads to another disk than the first one.
-    #[error("the path leads to another disk")]
+    #[error(
+        "the path leads to another disk than the one that was attached, as when a volume is made anew: \
+         detach that one, then attach again"
+    )]
     AnotherDisk,
     /// An attachment that was killed may have left writes at the target.
     #[error(
