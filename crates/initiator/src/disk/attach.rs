@@ -336,7 +336,7 @@ fn slot(
         bell: Notify::new(),
         news: Cell::new(News::NONE),
         looked_at: Cell::new(None),
-        noted_at: Cell::new(None),
+        noted: RefCell::default(),
         trouble: RefCell::default(),
     })
 }
