@@ -1,7 +1,7 @@
 # What a newcomer runs. Each target first installs what it lacks (scripts/setup.sh).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test simulate bench bench-array fuzz soak lint fmt docs clean
+.PHONY: help run test simulate bench bench-array bench-attach fuzz soak lint fmt docs clean
 MAKEFLAGS += --no-print-directory
 
 # Options of `make bench`, such as BENCH='--quick', seconds for each target of `make fuzz`,
@@ -15,7 +15,7 @@ THEME ?=
 FIRST ?=
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## build, serve an array of six files on 127.0.0.1:3260 and print what to do next; Ctrl-C stops it
 	@scripts/setup.sh run
@@ -37,6 +37,10 @@ bench: ## measure Drystone beside the other targets it finds; BENCH='--quick' fo
 bench-array: ## measure RAID levels against their disks and against btrfs; takes BENCH='--quick' too
 	@scripts/setup.sh bench
 	@scripts/bench.sh array $(BENCH)
+
+bench-attach: ## measure what drystone attach costs for each read of its NBD clients; takes BENCH='--rounds 1'
+	@scripts/setup.sh bench
+	@scripts/bench.sh hosts --parts attach $(BENCH)
 
 fuzz: ## fuzz what comes from the wire, each target for SECONDS=60
 	@scripts/setup.sh fuzz

@@ -7,6 +7,7 @@ mod hosts;
 mod initiator;
 mod load;
 mod machine;
+mod nbd;
 mod plain;
 mod report;
 mod suite;
@@ -20,7 +21,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use cli::{Cli, Command, LoadArgs, PlainLoadArgs, PlainServerArgs};
+use cli::{Cli, Command, LoadArgs, NbdLoadArgs, PlainLoadArgs, PlainServerArgs};
 use load::{Edge, LoadReport};
 use machine::{Pinned, Sample, sample};
 
@@ -48,6 +49,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Hosts(args) => hosts::hosts_command(args, &stop),
         Command::DiskLoad(args) => hosts::disk_load_command(args),
         Command::DiskSessions(args) => hosts::disk_sessions_command(args),
+        Command::NbdLoad(args) => nbd_load_command(args, &stop),
         Command::Array(args) => array::array(args, &stop),
         Command::Marks(args) => report::marks_command(args),
     }
@@ -66,6 +68,14 @@ fn plain_load_command(args: &PlainLoadArgs, stop: &AtomicBool) -> Result<ExitCod
     let plan = args.work.plan(false)?;
     let mut probe = Probe::new(args.pid);
     let report = plain::load(args.address, &plan, stop, &mut |edge| probe.edge(edge))?;
+    finish(&report, &probe, args.work.json)
+}
+
+fn nbd_load_command(args: &NbdLoadArgs, stop: &AtomicBool) -> Result<ExitCode> {
+    let _pinned = args.work.core.map(Pinned::to_core).transpose()?;
+    let plan = args.work.plan(false)?;
+    let mut probe = Probe::new(args.pid);
+    let report = nbd::load(&args.socket, &plan, stop, &mut |edge| probe.edge(edge))?;
     finish(&report, &probe, args.work.json)
 }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::initiator::TargetAddress;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use array::ArrayArgs;
 pub(crate) use size::parse_bytes;
@@ -42,6 +42,8 @@ pub(crate) enum Command {
     DiskLoad(DiskLoadArgs),
     /// Open many sessions with our own initiator.
     DiskSessions(DiskSessionsArgs),
+    /// Drive an NBD server, as that of `drystone attach`, with a lean client.
+    NbdLoad(NbdLoadArgs),
     /// Check a report against the marks that the project has set itself.
     Marks(MarksArgs),
     /// Serve the plain request/response loop, the floor of every comparison.
@@ -189,8 +191,12 @@ pub(crate) struct CompareArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   drystone-bench hosts
-  drystone-bench hosts --rounds 1 --seconds 1")]
+  drystone-bench hosts --rounds 1 --seconds 1
+  drystone-bench hosts --parts attach")]
 pub(crate) struct HostsArgs {
+    /// Only these parts
+    #[arg(long, value_delimiter = ',', value_enum)]
+    pub(crate) parts: Vec<HostsPart>,
     /// Rounds; of each figure the best counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
     pub(crate) rounds: u32,
@@ -220,6 +226,28 @@ pub(crate) struct HostsArgs {
     pub(crate) strict: bool,
 }
 
+/// What `hosts` measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HostsPart {
+    /// CPU and IOPS of the initiator, against libiscsi.
+    Initiator,
+    /// CPU of `drystone attach` for each read of its NBD clients.
+    Attach,
+    /// fio over NBD, against qemu-nbd.
+    Fio,
+    /// Many sessions of one process.
+    Sessions,
+    /// Two networks, against one.
+    Paths,
+}
+
+impl HostsArgs {
+    /// Whether the part is asked for.
+    pub(crate) fn has(&self, part: HostsPart) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct DiskLoadArgs {
     /// iscsi://HOST:PORT/IQN/LUN, all of the same unit
@@ -246,6 +274,20 @@ pub(crate) struct DiskSessionsArgs {
     /// How many
     #[arg(long, default_value_t = 4096)]
     pub(crate) sessions: usize,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  drystone-bench nbd-load /run/a.sock --sessions 4 --pid 4711
+          Four connections; what the process 4711 uses is reported too")]
+pub(crate) struct NbdLoadArgs {
+    /// The Unix socket
+    pub(crate) socket: PathBuf,
+    #[command(flatten)]
+    pub(crate) work: WorkArgs,
+    /// Process of the server, whose CPU is then reported too
+    #[arg(long)]
+    pub(crate) pid: Option<u32>,
 }
 
 #[derive(Debug, Args)]

@@ -53,13 +53,19 @@ pub(super) fn rows(bench: &Bench<'_>, direct: f64, lines: &mut Vec<Line>) -> Res
 }
 
 fn attached(bench: &Bench<'_>) -> Result<f64> {
+    let (command, socket) = attach_command(bench);
+    with_server(bench, command, "drystone attach", &socket, |_| fio(bench, &socket))
+}
+
+/// `drystone attach` over NBD, and its socket.
+pub(super) fn attach_command(bench: &Bench<'_>) -> (Command, PathBuf) {
     let directory = &bench.site.directory;
     let socket = directory.join("ours.sock");
     let mut command = Command::new(&bench.args.drystone);
     command.args(["attach", &bench.url.to_string(), "--nbd"]);
     command.arg(format!("unix:{}", socket.display()));
     command.arg("--runtime-dir").arg(directory.join("run"));
-    serve_and_load(bench, command, "drystone attach", &socket)
+    (command, socket)
 }
 
 /// What fio itself can do here: the NBD server of `drystone attach` in front of nothing, so that no
@@ -97,16 +103,18 @@ fn through_qemu(bench: &Bench<'_>) -> Result<f64> {
     // As many clients as there are, no cache in between, the engine that serves it best.
     command.args(["--format=raw", "--cache=none", "--shared=4", "--persistent", "--socket"]);
     command.arg(&socket).arg(bench.url.to_string());
-    serve_and_load(bench, command, "qemu-nbd", &socket)
+    with_server(bench, command, "qemu-nbd", &socket, |_| fio(bench, &socket))
 }
 
-/// Both serve on the client's core. fio runs where the system puts it, as programs of a host do.
-fn serve_and_load(
+/// Runs `work` with a server on the client's core, given its process. fio runs where the system puts it,
+/// as programs of a host do.
+pub(super) fn with_server<T>(
     bench: &Bench<'_>,
     mut command: Command,
     what: &str,
     socket: &Path,
-) -> Result<f64> {
+    work: impl FnOnce(u32) -> Result<T>,
+) -> Result<T> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut server = {
         let _pinned = Pinned::to_core(bench.args.client_core)?;
@@ -118,11 +126,11 @@ fn serve_and_load(
         ensure!(Instant::now() < deadline, "{what} did not come up");
         std::thread::sleep(POLL);
     }
-    let iops = fio(bench, socket);
+    let found = work(server.pid());
     drop(server);
     // It is gone, or would be in the way of the next round.
     let _ = std::fs::remove_file(socket);
-    iops
+    found
 }
 
 fn fio(bench: &Bench<'_>, socket: &Path) -> Result<f64> {

@@ -1,6 +1,7 @@
 //! The hosts' side: our initiator and `drystone attach` against the clients of others, on the same
 //! target. `drystone-bench hosts`.
 
+mod attached;
 mod disk;
 mod local;
 mod shaped;
@@ -14,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use serde::de::DeserializeOwned;
 
 use crate::adapter::{Adapter, Ours, Running, Service, Site};
-use crate::cli::{DiskLoadArgs, DiskSessionsArgs, HostsArgs};
+use crate::cli::{DiskLoadArgs, DiskSessionsArgs, HostsArgs, HostsPart};
 use crate::initiator::{Route, Url, prepare};
 use crate::machine::{Child, CongestionControl, Pinned, raise_file_limit};
 use crate::suite::{Foreign, Scratch};
@@ -87,10 +88,22 @@ pub(crate) fn hosts_command(args: &HostsArgs, stop: &AtomicBool) -> Result<ExitC
     }
     let bench = Bench { args, url, target, stop, site };
     let mut lines = vec![];
-    let direct = bench.against_libiscsi(&mut lines)?;
-    local::rows(&bench, direct, &mut lines)?;
-    bench.many_sessions(&mut lines)?;
-    shaped::rows(&bench, &mut lines)?;
+    // fio over NBD is compared with the initiator itself.
+    if args.has(HostsPart::Initiator) || args.has(HostsPart::Fio) {
+        let direct = bench.against_libiscsi(&mut lines)?;
+        if args.has(HostsPart::Fio) {
+            local::rows(&bench, direct, &mut lines)?;
+        }
+    }
+    if args.has(HostsPart::Attach) {
+        attached::rows(&bench, &mut lines)?;
+    }
+    if args.has(HostsPart::Sessions) {
+        bench.many_sessions(&mut lines)?;
+    }
+    if args.has(HostsPart::Paths) {
+        shaped::rows(&bench, &mut lines)?;
+    }
     let met = lines.iter().all(|line| line.met == Some(true));
     crate::say(&lines.iter().map(Line::text).collect::<String>())?;
     Ok(if met || !args.strict { ExitCode::SUCCESS } else { ExitCode::FAILURE })

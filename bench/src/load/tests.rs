@@ -99,7 +99,7 @@ fn frames_are_the_same_however_the_stream_is_cut() {
         stream.extend(std::iter::repeat_n(0xaa, len));
     }
     for cut in 1..=stream.len() {
-        let mut frames = Frames::default();
+        let mut frames = Frames::<HEAD_BYTES>::default();
         let (mut heads, mut payload, mut ends) = (Vec::new(), 0, 0);
         for chunk in stream.chunks(cut) {
             let mut input = chunk;

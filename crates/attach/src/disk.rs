@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use block::{
@@ -40,6 +40,26 @@ pub struct Disk {
     stats: Stats,
     /// One change of part of a block is under way. Such changes are rare and take turns.
     patching: AtomicBool,
+    /// Counts twice for each change: when it begins and when it is over.
+    changes: AtomicU64,
+    /// What `changes` was before the last flush that did its work.
+    flushed: AtomicU64,
+}
+
+/// A change of the medium, while it is under way.
+struct Changing<'a>(&'a AtomicU64);
+
+impl<'a> Changing<'a> {
+    fn begin(changes: &'a AtomicU64) -> Self {
+        changes.fetch_add(1, Ordering::Relaxed);
+        Self(changes)
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Ends a turn of changing part of a block.
@@ -55,7 +75,14 @@ impl Disk {
     /// The disk over `device`.
     pub fn new(device: Arc<dyn BlockDevice>) -> Disk {
         let geometry = device.geometry();
-        Disk { device, geometry, stats: Stats::default(), patching: AtomicBool::new(false) }
+        Disk {
+            device,
+            geometry,
+            stats: Stats::default(),
+            patching: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
+            flushed: AtomicU64::new(0),
+        }
     }
 
     /// The device below.
@@ -76,6 +103,11 @@ impl Disk {
     /// What the disk's clients have done.
     pub fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    /// Whether something was changed, or is being changed, that no flush since then has made durable.
+    pub fn is_dirty(&self) -> bool {
+        self.changes.load(Ordering::Relaxed) != self.flushed.load(Ordering::Relaxed)
     }
 
     fn block_bytes(&self) -> u64 {
@@ -116,6 +148,7 @@ impl Disk {
         parts: Vec<Data>,
         flags: WriteFlags,
     ) -> Result<(), BlockError> {
+        let _change = Changing::begin(&self.changes);
         let mut at = at;
         let mut writes = Vec::with_capacity(parts.len());
         let mut edges = Vec::new();
@@ -156,7 +189,21 @@ impl Disk {
     /// # Errors
     /// Those of the device.
     pub async fn flush(&self) -> Result<(), BlockError> {
-        self.device.flush().await
+        let before = self.changes.load(Ordering::Relaxed);
+        self.device.flush().await?;
+        self.flushed.fetch_max(before, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Writes `bytes` from where they are, if the device does so within the call.
+    pub(crate) fn write_now(
+        &self,
+        at: u64,
+        bytes: &[u8],
+        flags: WriteFlags,
+    ) -> Option<Result<(), BlockError>> {
+        let _change = Changing::begin(&self.changes);
+        self.device.write_now(at, bytes, flags)
     }
 
     /// Tells the device that the range is not needed any more; what it holds then is open. Parts of
@@ -167,11 +214,13 @@ impl Disk {
     pub async fn trim(&self, at: u64, len: u64, durable: bool) -> Result<(), BlockError> {
         let end = at.checked_add(len).ok_or_else(|| self.out_of_range(at, len))?;
         let body = Parts::of(&(at..end), self.block_bytes()).body;
+        let change = Changing::begin(&self.changes);
         if !body.is_empty() {
             self.device.unmap(body.start, body.end - body.start).await?;
         }
+        drop(change);
         // An unmap is volatile until a flush.
-        if durable { self.device.flush().await } else { Ok(()) }
+        if durable { self.flush().await } else { Ok(()) }
     }
 
     /// Makes the range read as zeroes. A device that cannot do so by itself gets zeroes written.
@@ -190,6 +239,7 @@ impl Disk {
         if how.fast && !(how.may_unmap && self.geometry.thin) {
             return Err(BlockError::Unsupported);
         }
+        let _change = Changing::begin(&self.changes);
         let Parts { head, body, tail } = Parts::of(&(at..end), self.block_bytes());
         if !body.is_empty() {
             let len = body.end - body.start;

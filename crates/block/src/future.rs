@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -31,6 +31,8 @@ enum State<T> {
     Ready(Option<Result<T, BlockError>>),
     /// A plain transfer of a file, and what to make of the data it read.
     File(Transfer, fn(Data) -> T),
+    /// What a task of its own will have left here.
+    Detached(Rc<Answer<T>>),
     Boxed(Pin<Box<dyn Future<Output = Result<T, BlockError>>>>),
 }
 
@@ -49,7 +51,7 @@ impl<T> IoFuture<T> {
     }
 
     /// As [`boxed`](Self::boxed), for a change that must not stop half-way: it runs as a task of
-    /// its own and to its end, whether or not the future is dropped.
+    /// its own and to its end, whether or not the future is dropped. It allocates once.
     ///
     /// # Panics
     /// Outside of a core of the engine.
@@ -65,13 +67,7 @@ impl<T> IoFuture<T> {
                 waker.wake();
             }
         });
-        Self::boxed(poll_fn(move |cx| match answer.result.take() {
-            Some(result) => Poll::Ready(result),
-            None => {
-                answer.waker.set(Some(cx.waker().clone()));
-                Poll::Pending
-            }
-        }))
+        Self(State::Detached(answer))
     }
 
     /// The result if the operation is over, else the future back.
@@ -109,6 +105,13 @@ impl<T> Future for IoFuture<T> {
                 Poll::Ready(result.take().expect("an IoFuture is not polled after its end"))
             }
             State::File(transfer, convert) => Pin::new(transfer).poll(cx).map_ok(*convert),
+            State::Detached(answer) => match answer.result.take() {
+                Some(result) => Poll::Ready(result),
+                None => {
+                    answer.waker.set(Some(cx.waker().clone()));
+                    Poll::Pending
+                }
+            },
             State::Boxed(future) => future.as_mut().poll(cx),
         }
     }
@@ -119,6 +122,7 @@ impl<T> fmt::Debug for IoFuture<T> {
         f.write_str(match self.0 {
             State::Ready(_) => "IoFuture::Ready",
             State::File(..) => "IoFuture::File",
+            State::Detached(_) => "IoFuture::Detached",
             State::Boxed(_) => "IoFuture::Boxed",
         })
     }

@@ -147,13 +147,25 @@ impl Home {
         let uri = format!("nbd+unix:///?socket={}", self.path(&format!("{name}.sock")).display());
         for command in ["write", "read"] {
             let command = format!("{command} -P {pattern} 0 64k");
-            // Without -n each command would end with a flush of qemu's.
+            // It flushes when it closes the disk.
             let options = ["-f", "raw", "-t", "unsafe", "-c", &command, &uri];
             let output = finish(Command::new("qemu-io").args(options));
             let said = String::from_utf8_lossy(&output.stdout).into_owned();
             assert!(output.status.success() && !said.contains("rror"), "{said}{}", stderr(&output));
             assert!(!said.contains("failed"), "{said}");
         }
+    }
+}
+
+impl Home {
+    /// Writes 64 KiB, and ends before they were flushed.
+    fn leaves_unflushed(&self, name: &str) {
+        let uri = format!("nbd+unix:///?socket={}", self.path(&format!("{name}.sock")).display());
+        let options = ["-f", "raw", "-c", "write 0 64k", "-c", "abort", &uri];
+        let output = finish(Command::new("qemu-io").args(options));
+        // What it prints dies with it.
+        let volume = self.volume(name).expect("it is attached");
+        assert_eq!((&volume["requests"], &volume["failed"]), (&1.into(), &0.into()), "{output:?}");
     }
 }
 
@@ -385,6 +397,7 @@ fn what_is_in_use_stays_until_it_is_not() {
     let running = home.start();
     let waiting = home.await_state("a", "waiting");
     assert!(waiting["trouble"].as_str().unwrap().contains("make it first"), "{waiting}");
+    assert!(!home.log().contains("detached"), "it never was attached: {}", home.log());
     fs::create_dir(&at).unwrap();
     home.await_state("a", "attached");
     let file = OpenOptions::new().read(true).write(true).open(at.join("disk")).unwrap();
@@ -442,7 +455,7 @@ fn a_flush_that_fails_at_the_end_is_in_the_status() {
     let mut running = home.start();
     home.hears("READY=1");
     home.can_be_used("good", 7);
-    home.can_be_used("dies", 8);
+    home.leaves_unflushed("dies");
     dies.crash();
     running.signal(Signal::TERM);
     let status = running.wait(PATIENCE);
@@ -454,6 +467,22 @@ fn a_flush_that_fails_at_the_end_is_in_the_status() {
     assert!(fs::read(home.path("good")).unwrap()[..65536].iter().all(|&byte| byte == 7));
 }
 
+/// Where nothing was written, or all of it was flushed, a dead target takes nothing along.
+#[test]
+fn a_target_that_dies_without_unflushed_writes_loses_nothing() {
+    let home = Home::new();
+    let dies = Export::start(&["ram:32M"], &[]);
+    home.write("dies", &dies.url(0), "path-timeout = 2\n");
+    let mut running = home.start();
+    home.hears("READY=1");
+    home.can_be_used("dies", 9);
+    dies.crash();
+    running.signal(Signal::TERM);
+    let status = running.wait(PATIENCE);
+    assert_eq!(status.code(), Some(0), "{}", home.log());
+    assert!(!home.log().contains("could not be flushed"), "{}", home.log());
+}
+
 /// Its file has changed, and what it was cannot be flushed any more: that is told, and the disk of the new
 /// file comes all the same.
 #[test]
@@ -463,7 +492,7 @@ fn a_changed_file_is_followed_although_the_old_target_is_dead() {
     home.write("a", &dies.url(0), "path-timeout = 2\n");
     let running = home.start();
     home.hears("READY=1");
-    home.can_be_used("a", 9);
+    home.leaves_unflushed("a");
     dies.crash();
     home.write("a", &lives.url(0), "path-timeout = 2\n");
     running.signal(Signal::HUP);

@@ -43,20 +43,22 @@ pub struct Identity {
 pub struct Leftover {
     /// What it had logged in with.
     pub isid: Isid,
-    /// Where it was, with the tag of the portal group if the target told it.
-    pub portal: PortalAddress,
+    /// Where it was, and where something of it may have been left before, each with the tag of the
+    /// portal group if the target told it: in each of these groups it has to be ended.
+    pub places: Vec<PortalAddress>,
     /// What keeps others from having the ISID.
     pub hold: Box<dyn Hold>,
 }
 
 /// The right to an ISID, and what is noted of the session that has it.
 pub trait Hold: fmt::Debug + Send {
-    /// The session is at `portal`, in the portal group of this tag. Called before anything is
-    /// written, and after each further login.
+    /// The session, or what may still be under way of it, is at these `places` and nowhere else, each
+    /// with the tag of its portal group. There are several after a login that ended in another group,
+    /// until what the first one had is over. Called before anything is written there.
     ///
     /// # Errors
-    /// Those of the system.
-    fn logged_in(&self, portal: &PortalAddress, group_tag: Option<u16>) -> io::Result<()>;
+    /// Those of the system; the session is then not used.
+    fn logged_in(&self, places: &[PortalAddress]) -> io::Result<()>;
 
     /// Nothing of the session is left at the target.
     fn logged_out(&self);

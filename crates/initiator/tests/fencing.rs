@@ -18,11 +18,11 @@ use common::{
 };
 use initiator::paths::PathState;
 use initiator::{
-    ClaimError, CommandError, Disk, DiskOptions, Hold, Identities, Identity, Leftover, PlanOptions,
-    PortalAddress, Request, Session, SessionOptions, TargetAddress, Transfer,
+    AttachError, ClaimError, CommandError, Disk, DiskOptions, Hold, Identities, Identity, Leftover,
+    PlanOptions, PortalAddress, Request, Session, SessionOptions, TargetAddress, Transfer,
 };
 use scsi::SenseKey;
-use target::Server;
+use target::{Config, Server};
 
 const VOLATILE: WriteFlags = WriteFlags::VOLATILE;
 
@@ -226,27 +226,42 @@ fn a_session_lives_at_another_portal_until_it_can_go_home() {
     });
 }
 
+/// The portal groups of each note.
+type Notes = Arc<Mutex<Vec<Vec<u16>>>>;
+
 /// Gives random ISIDs, and one session that was left.
 #[derive(Debug)]
 struct Left {
     isid: [u8; 6],
-    portal: PortalAddress,
+    places: Vec<PortalAddress>,
     has_ended: Arc<AtomicBool>,
     next: AtomicU64,
     held: Mutex<Option<()>>,
+    /// There is no room for further notes.
+    is_full: Arc<AtomicBool>,
+    /// The portal groups of each note.
+    notes: Notes,
 }
 
-#[derive(Debug)]
-struct Noted(Arc<AtomicBool>);
+#[derive(Debug, Default)]
+struct Noted {
+    is_full: Arc<AtomicBool>,
+    has_ended: Arc<AtomicBool>,
+    notes: Notes,
+}
 
 impl Hold for Noted {
-    fn logged_in(&self, _portal: &PortalAddress, group_tag: Option<u16>) -> io::Result<()> {
-        assert!(group_tag.is_some(), "the target tells it");
-        Ok(())
+    fn logged_in(&self, places: &[PortalAddress]) -> io::Result<()> {
+        let tag = |place: &PortalAddress| place.group_tag.expect("the target tells it");
+        self.notes.lock().unwrap().push(places.iter().map(tag).collect());
+        match self.is_full.load(Ordering::SeqCst) {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }
     }
 
     fn logged_out(&self) {
-        self.0.store(true, Ordering::SeqCst);
+        self.has_ended.store(true, Ordering::SeqCst);
     }
 }
 
@@ -258,35 +273,150 @@ impl Identities for Left {
     ) -> Result<Identity, ClaimError> {
         let n = self.next.fetch_add(1, Ordering::SeqCst).to_be_bytes();
         let isid = [0x80, 9, 9, 9, n[6], n[7]];
-        Ok(Identity { isid, hold: Box::new(Noted(Arc::default())) })
+        let (is_full, notes) = (self.is_full.clone(), self.notes.clone());
+        let hold = Noted { is_full, notes, ..Noted::default() };
+        Ok(Identity { isid, hold: Box::new(hold) })
     }
 
     fn leftovers(&self, _volume: &TargetAddress) -> Result<Vec<Leftover>, ClaimError> {
         let left = self.held.lock().unwrap().take().map(|()| Leftover {
             isid: self.isid,
-            portal: self.portal.clone(),
-            hold: Box::new(Noted(self.has_ended.clone())),
+            places: self.places.clone(),
+            hold: Box::new(Noted { has_ended: self.has_ended.clone(), ..Noted::default() }),
         });
         Ok(left.into_iter().collect())
     }
 }
 
-fn left_at(portal: PortalAddress) -> (PlanOptions, Arc<AtomicBool>) {
+fn left_at(places: &[PortalAddress]) -> (PlanOptions, Arc<AtomicBool>) {
     let has_ended = Arc::new(AtomicBool::new(false));
     let left = Left {
         isid: [0x80, 1, 2, 3, 4, 5],
-        portal,
+        places: places.to_vec(),
         has_ended: has_ended.clone(),
         next: AtomicU64::new(0),
         held: Mutex::new(Some(())),
+        is_full: Arc::default(),
+        notes: Arc::default(),
     };
-    let plan = PlanOptions {
+    (one_session(left), has_ended)
+}
+
+fn one_session(identities: Left) -> PlanOptions {
+    PlanOptions {
         sessions: Some(1),
-        identities: Some(Arc::new(left)),
+        identities: Some(Arc::new(identities)),
         host_ports: Some(vec![[127, 0, 0, 1].into()]),
         ..PlanOptions::default()
+    }
+}
+
+/// Sessions of which nothing was left, a switch that says that there is no room for notes, and the
+/// portal groups of each note.
+fn notes(is_full: bool) -> (PlanOptions, Arc<AtomicBool>, Notes) {
+    let notes = Arc::new(Mutex::new(Vec::new()));
+    let is_full = Arc::new(AtomicBool::new(is_full));
+    let left = Left {
+        isid: [0x80; 6],
+        places: Vec::new(),
+        has_ended: Arc::default(),
+        next: AtomicU64::new(0),
+        held: Mutex::new(None),
+        is_full: is_full.clone(),
+        notes: notes.clone(),
     };
-    (plan, has_ended)
+    (one_session(left), is_full, notes)
+}
+
+/// Nobody could end what it leaves behind when it is killed.
+#[test]
+fn a_session_that_cannot_be_noted_attaches_nothing() {
+    let server = member(&FaultyDisk::new(ram(1)), 1);
+    on_core(async move {
+        let (plan, ..) = notes(true);
+        let here = address(server.portals()[0]);
+        let refused = Disk::attach_planned(&here, disk_options(), plan).await.unwrap_err();
+        assert!(matches!(refused, AttachError::NotNoted(_)) && !refused.is_final(), "{refused}");
+        while server.sessions() > 0 {
+            ring::sleep(Duration::from_millis(5)).await;
+        }
+    });
+}
+
+/// A session that is lost and comes back elsewhere while there is no room writes nothing until there is.
+#[test]
+fn a_session_that_cannot_be_noted_any_more_writes_nothing() {
+    let medium: Arc<dyn BlockDevice> = ram(1);
+    let server = serve(config(medium.clone()));
+    on_core(async move {
+        let (plan, is_full, _) = notes(false);
+        let portal = server.portals()[0];
+        let disk = Disk::attach_planned(&address(portal), disk_options(), plan).await.unwrap();
+        assert_eq!(disk.write(0, data(&[1; 512]), VOLATILE).await, Ok(()));
+        is_full.store(true, Ordering::SeqCst);
+        server.shutdown(Duration::ZERO).unwrap();
+        while disk.paths().await[0].status.state == PathState::Active {
+            ring::sleep(Duration::from_millis(5)).await;
+        }
+        let _again = serve(Config { portals: vec![portal], port_group: 2, ..config(medium) });
+        let mut write = Box::pin(disk.write(0, data(&[2; 512]), VOLATILE));
+        let early = ring::timeout(Duration::from_secs(3), write.as_mut()).await;
+        assert_eq!(early, None, "nobody would know of it");
+        let reports = disk.paths().await;
+        assert!(reports[0].trouble.contains("it cannot be noted"), "{:?}", reports[0]);
+        is_full.store(false, Ordering::SeqCst);
+        assert_eq!(write.await, Ok(()));
+        assert_eq!(bytes(&disk.read(0, 512).await.unwrap()), [2; 512]);
+    });
+}
+
+/// What was written in one portal group is in doubt while the session is in another one: killed then, it
+/// leaves something in both.
+#[test]
+fn a_session_that_moved_is_noted_where_it_was_too() {
+    let medium = FaultyDisk::new(ram(1));
+    let server = serve(config(Arc::new(medium.clone())));
+    on_core(async move {
+        let (plan, _, notes) = notes(false);
+        let portal = server.portals()[0];
+        let disk = Disk::attach_planned(&address(portal), disk_options(), plan).await.unwrap();
+        medium.inject(Rule::always(Operation::Write, Fault::Hang).times(1));
+        let write = disk.write(0, data(&[1; 512]), VOLATILE);
+        until_held(&medium, 1).await;
+        let held = medium.clone();
+        let release = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            held.release();
+        });
+        server.shutdown(Duration::ZERO).unwrap();
+        release.join().unwrap();
+        let moved =
+            Config { portals: vec![portal], port_group: 2, ..config(Arc::new(medium.clone())) };
+        let _moved = serve(moved);
+        assert_eq!(write.await, Ok(()));
+        while notes.lock().unwrap().len() < 3 {
+            ring::sleep(Duration::from_millis(5)).await;
+        }
+        // The plan may have one more for a session in the new group.
+        assert_eq!(notes.lock().unwrap()[..3], [vec![1], vec![1, 2], vec![2]]);
+    });
+}
+
+/// Each group where something was left is looked after: one that is away needs the reset.
+#[test]
+fn what_was_left_in_two_groups_is_ended_in_both() {
+    let medium = FaultyDisk::new(ram(1));
+    let server = member(&medium, 1);
+    on_core(async move {
+        let watcher = watcher(server.portals()[0]).await;
+        let here = PortalAddress { group_tag: Some(1), ..portal(server.portals()[0]) };
+        let away = PortalAddress { host: "127.0.0.1".into(), port: 1, group_tag: Some(2) };
+        let (plan, has_ended) = left_at(&[here, away]);
+        let volume = address(server.portals()[0]);
+        drop(Disk::attach_planned(&volume, disk_options(), plan).await.unwrap());
+        assert_eq!(resets(&watcher).await, 1);
+        assert!(has_ended.load(Ordering::SeqCst), "it is noted");
+    });
 }
 
 /// The target still runs a write of an attachment that was killed. The next one does not write before
@@ -308,7 +438,7 @@ fn what_a_killed_attachment_left_is_ended_before_the_first_write() {
         until_held(&medium, 1).await;
         drop(killed); // a reset, as after kill -9
         let here = PortalAddress { group_tag: Some(1), ..portal(server.portals()[0]) };
-        let (plan, has_ended) = left_at(here);
+        let (plan, has_ended) = left_at(&[here]);
         let through = address(proxy.address);
         let mut attach = Box::pin(Disk::attach_planned(&through, disk_options(), plan));
         let early = ring::timeout(Duration::from_secs(1), attach.as_mut()).await;
@@ -329,7 +459,7 @@ fn what_was_left_in_a_group_that_is_away_is_ended_by_a_reset() {
     on_core(async move {
         let watcher = watcher(server.portals()[0]).await;
         let away = PortalAddress { host: "127.0.0.1".into(), port: 1, group_tag: Some(2) };
-        let (plan, has_ended) = left_at(away);
+        let (plan, has_ended) = left_at(&[away]);
         let here = address(server.portals()[0]);
         let disk = Disk::attach_planned(&here, disk_options(), plan).await.unwrap();
         assert_eq!(resets(&watcher).await, 1);

@@ -19,6 +19,7 @@ mod mem;
 mod net;
 mod runtime;
 mod sync;
+pub mod testing;
 mod ublk;
 
 pub use file::{BlockLimits, BufIo, DataIo, FallocateMode, File, OpenOptions, UnitIo, blocking};

@@ -203,3 +203,40 @@ fn trims_keep_to_whole_blocks_and_extents_tell_of_them() {
         assert_eq!(states(&bare.extents(1, 99, 9).await.unwrap()), [(99, mapped)]);
     });
 }
+
+/// What a flush that failed at the end has lost depends on it.
+#[test]
+fn a_disk_is_dirty_from_a_change_to_the_next_whole_flush() {
+    run(async {
+        let device = FaultyDisk::new(ram(512));
+        let disk = Rc::new(Disk::new(Arc::new(device.clone())));
+        read(&disk, 0, 512).await;
+        assert!(!disk.is_dirty());
+        disk.write(5, data(&[1; 7]), WriteFlags::VOLATILE).await.unwrap();
+        assert!(disk.is_dirty());
+        device.inject(Rule::always(Operation::Flush, Fault::Fail(BlockError::Busy)).times(1));
+        assert_eq!(disk.flush().await, Err(BlockError::Busy));
+        assert!(disk.is_dirty());
+        disk.flush().await.unwrap();
+        assert!(!disk.is_dirty());
+        // A flush covers what was answered before it, not what is still under way.
+        device.inject(Rule::always(Operation::Write, Fault::Hang).times(1));
+        let (writer, is_over) = (disk.clone(), Rc::new(Cell::new(false)));
+        let over = is_over.clone();
+        spawn(async move {
+            writer.write(0, data(&[2; 512]), WriteFlags::VOLATILE).await.unwrap();
+            over.set(true);
+        });
+        while device.held() == 0 {
+            ring::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        disk.flush().await.unwrap();
+        device.release();
+        while !is_over.get() {
+            ring::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        assert!(disk.is_dirty());
+        disk.trim(0, 512, true).await.unwrap();
+        assert!(!disk.is_dirty(), "a durable change flushes all");
+    });
+}

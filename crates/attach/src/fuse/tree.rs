@@ -151,7 +151,7 @@ async fn read(disk: &Disk, at: u64, len: usize) -> Result<Data, BlockError> {
 
 async fn write(disk: &Disk, at: u64, bytes: &[u8], flags: WriteFlags) -> Result<(), BlockError> {
     if disk.is_plain(at, bytes.len())
-        && let Some(result) = disk.device().write_now(at, bytes, flags)
+        && let Some(result) = disk.write_now(at, bytes, flags)
     {
         return result;
     }

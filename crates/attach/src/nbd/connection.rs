@@ -183,7 +183,7 @@ impl Connection {
             Pending::Read(future) => {
                 let this = self.clone();
                 ring::spawn(async move {
-                    let result = future.await.map(|data| Answer::Data(vec![data]));
+                    let result = future.await.map(Answer::Data);
                     this.disk.stats().end(since, kind(&request), result.is_ok());
                     this.reply(&request, agreed, charge, result.map_err(Fault::from));
                 });
@@ -207,9 +207,7 @@ impl Connection {
             return Ok(Pending::Later(Vec::new()));
         }
         Ok(match self.disk.read_plain(at, len).into_ready() {
-            Ok(result) => {
-                Pending::Now(result.map(|data| Answer::Data(vec![data])).map_err(Fault::from))
-            }
+            Ok(result) => Pending::Now(result.map(Answer::Data).map_err(Fault::from)),
             Err(future) => Pending::Read(future),
         })
     }
@@ -219,7 +217,7 @@ impl Connection {
         let (at, len) = (request.at, request.len as usize);
         if self.disk.is_plain(at, len)
             && let Some(bytes) = input.waiting().get(..len)
-            && let Some(result) = self.disk.device().write_now(at, bytes, write_flags(request))
+            && let Some(result) = self.disk.write_now(at, bytes, write_flags(request))
         {
             input.consume(len);
             return Ok(Pending::Now(result.map(|()| Answer::Done).map_err(Fault::from)));
@@ -252,15 +250,8 @@ impl Connection {
             agreed.structured && matches!(request.command, Command::Read | Command::BlockStatus);
         self.output.queue(charge, |batch| match result {
             Ok(Answer::Done) => batch.push_bytes(&wire::simple_reply(cookie, None)),
-            Ok(Answer::Data(parts)) => {
-                if structured {
-                    let len = parts.iter().map(Data::len).sum();
-                    batch.push_bytes(&wire::data_chunk(cookie, request.at, len));
-                } else {
-                    batch.push_bytes(&wire::simple_reply(cookie, None));
-                }
-                parts.into_iter().for_each(|part| batch.push_data(part));
-            }
+            Ok(Answer::Data(data)) => push_read(batch, request, structured, [data]),
+            Ok(Answer::Parts(parts)) => push_read(batch, request, structured, parts),
             Ok(Answer::Status(ranges)) => {
                 batch.push_bytes(&wire::status_chunk(cookie, ALLOCATION_ID, &ranges));
             }
@@ -270,6 +261,20 @@ impl Connection {
             Err(fault) => batch.push_bytes(&wire::simple_reply(cookie, Some(fault.errno))),
         });
     }
+}
+
+/// The reply to a read: its header, and the parts of its data by reference.
+fn push_read<P>(batch: &mut SendBatch, request: &Request, structured: bool, parts: P)
+where
+    P: AsRef<[Data]> + IntoIterator<Item = Data>,
+{
+    if structured {
+        let len = parts.as_ref().iter().map(Data::len).sum();
+        batch.push_bytes(&wire::data_chunk(request.cookie, request.at, len));
+    } else {
+        batch.push_bytes(&wire::simple_reply(request.cookie, None));
+    }
+    parts.into_iter().for_each(|part| batch.push_data(part));
 }
 
 /// How far a request got when it was taken.

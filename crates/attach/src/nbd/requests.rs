@@ -58,7 +58,10 @@ impl From<BlockError> for Fault {
 #[derive(Debug)]
 pub(crate) enum Answer {
     Done,
-    Data(Vec<Data>),
+    /// What was read in one operation.
+    Data(Data),
+    /// The parts of a long read, or of one at odd bytes.
+    Parts(Vec<Data>),
     /// Lengths and flags of `base:allocation`.
     Status(Vec<(u32, u32)>),
 }
@@ -116,7 +119,7 @@ pub(crate) async fn perform(
     let (at, len) = (request.at, u64::from(request.len));
     let flags = write_flags(&request);
     match request.command {
-        Command::Read => return Ok(Answer::Data(disk.read(at, request.len as usize).await?)),
+        Command::Read => return Ok(Answer::Parts(disk.read(at, request.len as usize).await?)),
         Command::BlockStatus => return Ok(Answer::Status(status(&request, disk).await?)),
         Command::Write => disk.write_parts(at, payload, flags).await?,
         Command::Flush => disk.flush().await?,

@@ -19,6 +19,9 @@ use toml_edit::{Document, Item, Value};
 /// The key for the volume, which stands without an option on the command line.
 const URL: &str = "url";
 
+/// The keys that say where the disk is to be found, of which a file has one.
+const PLACES: [&str; 3] = ["nbd", "fuse", "ublk"];
+
 /// Options that are for a command line only.
 const NOT_IN_FILES: [&str; 8] =
     ["all", "config-dir", "runtime-dir", "chap", "mutual-chap", "help", "log", "version"];
@@ -143,22 +146,27 @@ fn parse(text: &str) -> Result<AttachArgs, String> {
     let document = Document::parse(text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
         let line = line.map_or_else(String::new, |line| format!("line {line}: "));
-        format!("{line}{}", error.message().replace('\n', ", "))
+        let what = error.message().lines().next().unwrap_or_default();
+        format!("{line}{what}: write KEY = \"TEXT\", KEY = NUMBER, or KEY = true")
     })?;
     let cli = Cli::command();
     let attach = cli.find_subcommand("attach").expect("the command is there");
     let mut arguments = vec!["drystone".to_owned(), "attach".to_owned()];
-    let mut volume = None;
+    let (mut volume, mut has_place) = (None, false);
     for (key, item) in document.as_table() {
         if NOT_IN_FILES.contains(&key) {
             return Err(format!("'{key}' is for the command line: {}", instead_of(key)));
         }
         let option = attach.get_arguments().find(|argument| argument.get_long() == Some(key));
         let is_flag = option.is_some_and(|option| !option.get_action().takes_values());
-        match (value(item), key) {
+        let value = value(item);
+        has_place |= PLACES.contains(&key) && !matches!(value, Some(Plain::Switch(false)));
+        match (value, key) {
             (Some(Plain::Text(text)), URL) => volume = Some(text),
             // Without the equals sign a value could be taken for an option.
-            (Some(Plain::Text(text)), _) if !is_flag => arguments.push(format!("--{key}={text}")),
+            (Some(Plain::Text(text)), _) if !is_flag && !text.is_empty() => {
+                arguments.push(format!("--{key}={text}"));
+            }
             (Some(Plain::Switch(on)), _) if is_flag => {
                 arguments.extend(on.then(|| format!("--{key}")));
             }
@@ -168,13 +176,38 @@ fn parse(text: &str) -> Result<AttachArgs, String> {
     }
     let volume =
         volume.ok_or("it names no volume: write url = \"iscsi://HOST[:PORT]/IQN[/LUN]\"")?;
+    if !has_place {
+        return Err("it names no place for the disk: write nbd = \"unix:PATH\", fuse = \"DIR\" or ublk = true".to_owned());
+    }
     // Behind the dashes nothing is an option.
     arguments.extend(["--".to_owned(), volume]);
     match Cli::try_parse_from(arguments) {
         Ok(Cli { command: Command::Attach(args), .. }) => Ok(*args),
         Ok(_) => Err("it is not about an attachment".to_owned()),
-        Err(error) => Err(refusal::sentence(&error)),
+        Err(error) => Err(in_keys(&refusal::sentence(&error), attach)),
     }
+}
+
+/// A sentence about options, as one about keys: `--sessions` is `sessions` in a file.
+fn in_keys(sentence: &str, attach: &clap::Command) -> String {
+    const ALL_OPTIONS: &str = ": --help lists them all";
+    const ALL_KEYS: &str = ": the options in drystone attach --help, without dashes, are the keys";
+    let sentence = sentence.replace("there is no option '--", "there is no key '");
+    let mut sentence = sentence.replace(ALL_OPTIONS, ALL_KEYS);
+    let mut options: Vec<&str> = attach.get_arguments().filter_map(|it| it.get_long()).collect();
+    // One may begin as another one does.
+    options.sort_by_key(|option| std::cmp::Reverse(option.len()));
+    for option in options {
+        let dashed = format!("--{option}");
+        // As the parser shows an option that takes a value.
+        if let Some((before, rest)) = sentence.split_once(&format!("{dashed} <"))
+            && let Some((_, after)) = rest.split_once('>')
+        {
+            sentence = format!("{before}{option}{after}");
+        }
+        sentence = sentence.replace(&dashed, option);
+    }
+    sentence
 }
 
 fn instead_of(key: &str) -> String {
@@ -229,18 +262,30 @@ mod tests {
     #[test]
     fn what_does_not_read_is_told_in_a_sentence() {
         let cases = [
-            (
-                "nbd = 'unix:/x'\npolcy = 'failover'",
-                "there is no option '--polcy': write '--policy'",
-            ),
+            ("nbd = 'unix:/x'\npolcy = 'failover'", "there is no key 'polcy': write 'policy'"),
             ("ublk = true\n\nsessions = 0", "write 1 to 512"),
             ("ublk = true\npolicy = 'fastest'", "a policy is failover, "),
             ("ublk = 'yes'", "'ublk' is true or false: write ublk = true"),
             ("ublk = true\nsessions = [1]", "'sessions' needs a text or a number"),
             ("ublk = true\nsessions = true", "'sessions' needs a text or a number"),
             ("nbd = '/run/x'", "is not an address for NBD"),
-            ("nbd = 'unix:/x'\nublk = true", "cannot be used together"),
-            ("ublk = false", "a place for the disk is missing"),
+            (
+                "nbd = 'unix:/x'\nublk = true",
+                "nbd cannot be used together with ublk: write only one",
+            ),
+            ("ublk = false", "it names no place for the disk: write nbd = "),
+            (
+                "ublk = true\nspeed = 3",
+                "there is no key 'speed': the options in drystone attach --help",
+            ),
+            (
+                "ublk = true\nchap-file = ''",
+                "'chap-file' needs a text or a number: write chap-file =",
+            ),
+            (
+                "ublk = yes",
+                "line 2: string values must be quoted, expected literal string: write KEY =",
+            ),
             ("chap = 'alice:sixteen-bytes-ok'\nublk = true", "write chap-file, and the secret"),
             ("all = true", "'all' is for the command line: leave it out"),
             ("policy = --all", "line 2: "),
@@ -251,6 +296,8 @@ mod tests {
             let said = parse(&format!("url = '{IQN}'\n{text}")).unwrap_err();
             assert!(said.contains(what), "{text}: {said}");
             assert!(!said.contains("sixteen") && !said.contains('\n'), "{text}: {said}");
+            let is_of_files = !said.replace("attach --help", "").contains("--");
+            assert!(is_of_files, "{text}: {said}");
         }
         assert!(parse("ublk = true").unwrap_err().starts_with("it names no volume: write url ="));
         assert!(parse("url = 'http://x'\nublk = true").unwrap_err().contains("iscsi://"));

@@ -8,7 +8,8 @@
 //! ISID  | 80h | seed, 3 bytes | number, 2 bytes |     RFC 7143 11.12.5, type 10b
 //! ```
 //!
-//! While a session is logged in, its file says where, in one line; after a logout it is empty. So a
+//! While a session is logged in, its file says where, in one line, with each place where something of it
+//! may still be under way; after a logout it is empty. So a
 //! file that is not empty, and that nobody has locked, tells of a session that ended without one.
 //!
 //! Invariant: a number belongs to the one process that holds the lock of its file. Files are never
@@ -110,7 +111,7 @@ impl Identities for HostSessions {
             let Some(file) = self.take(number)? else { continue };
             if let Some(mark) = Mark::read(&file)?.filter(|mark| mark.volume == unit(volume)) {
                 let hold = Box::new(Number { file, volume: mark.volume });
-                left.push(Leftover { isid: self.isid(number), portal: mark.portal, hold });
+                left.push(Leftover { isid: self.isid(number), places: mark.places, hold });
             }
         }
         Ok(left)
@@ -130,9 +131,8 @@ struct Number {
 }
 
 impl Hold for Number {
-    fn logged_in(&self, portal: &PortalAddress, group_tag: Option<u16>) -> io::Result<()> {
-        let portal = PortalAddress { group_tag, ..portal.clone() };
-        Mark { volume: self.volume.clone(), portal }.write(&self.file)
+    fn logged_in(&self, places: &[PortalAddress]) -> io::Result<()> {
+        Mark { volume: self.volume.clone(), places: places.to_vec() }.write(&self.file)
     }
 
     fn logged_out(&self) {
@@ -146,15 +146,19 @@ impl Hold for Number {
 #[derive(Debug, PartialEq, Eq)]
 struct Mark {
     volume: String,
-    portal: PortalAddress,
+    /// One or more.
+    places: Vec<PortalAddress>,
 }
 
 impl Mark {
-    /// `UNIT HOST PORT TAG`, with a dash for a tag that is not known.
+    /// `UNIT` and `HOST PORT TAG` for each place, with a dash for a tag that is not known.
     fn write(&self, file: &File) -> io::Result<()> {
-        let PortalAddress { host, port, group_tag } = &self.portal;
-        let tag = group_tag.map_or_else(|| "-".to_owned(), |tag| tag.to_string());
-        let line = format!("{} {host} {port} {tag}\n", self.volume);
+        let mut line = self.volume.clone();
+        for PortalAddress { host, port, group_tag } in &self.places {
+            let tag = group_tag.map_or_else(|| "-".to_owned(), |tag| tag.to_string());
+            line.push_str(&format!(" {host} {port} {tag}"));
+        }
+        line.push('\n');
         // What a longer line leaves behind is cut off last: the first line is whole at every moment.
         file.write_all_at(line.as_bytes(), 0)?;
         file.set_len(line.len() as u64)
@@ -165,10 +169,15 @@ impl Mark {
         let mut text = String::new();
         file.read_to_string(&mut text)?;
         let fields: Vec<&str> = text.lines().next().unwrap_or("").split(' ').collect();
-        let [volume, host, port, tag] = fields[..] else { return Ok(None) };
-        let (Ok(port), group_tag) = (port.parse(), tag.parse().ok()) else { return Ok(None) };
-        let portal = PortalAddress { host: host.to_owned(), port, group_tag };
-        Ok(Some(Mark { volume: volume.to_owned(), portal }))
+        let [volume, places @ ..] = &fields[..] else { return Ok(None) };
+        let place = |fields: &[&str]| {
+            let [host, port, tag] = fields else { return None };
+            let (host, port) = ((*host).to_owned(), port.parse().ok()?);
+            Some(PortalAddress { host, port, group_tag: tag.parse().ok() })
+        };
+        let places: Option<Vec<_>> = places.chunks(3).map(place).collect();
+        let places = places.filter(|places| !places.is_empty());
+        Ok(places.map(|places| Mark { volume: (*volume).to_owned(), places }))
     }
 }
 
@@ -212,10 +221,11 @@ mod tests {
         let [killed, next] = [0, 1].map(|_| HostSessions::with(dir.path(), 8).unwrap());
         let [one, two] = ["192.0.2.1", "192.0.2.2"].map(|portal| claim(&killed, portal).unwrap());
         let isid = one.isid;
-        let at = |n| PortalAddress { host: format!("192.0.2.{n}"), port: 3260, group_tag: None };
-        one.hold.logged_in(&at(101), None).unwrap();
-        one.hold.logged_in(&at(1), Some(7)).unwrap();
-        two.hold.logged_in(&at(2), Some(7)).unwrap();
+        let at =
+            |n, group_tag| PortalAddress { host: format!("192.0.2.{n}"), port: 3260, group_tag };
+        one.hold.logged_in(&[at(101, None), at(102, Some(8)), at(103, Some(9))]).unwrap();
+        one.hold.logged_in(&[at(1, Some(7)), at(2, None)]).unwrap();
+        two.hold.logged_in(&[at(2, Some(7))]).unwrap();
         two.hold.logged_out();
         let here = volume("192.0.2.3", 0);
         assert!(next.leftovers(&here).unwrap().is_empty(), "it lives");
@@ -224,8 +234,7 @@ mod tests {
         let mut left = next.leftovers(&here).unwrap();
         assert_eq!(left.len(), 1, "the other one has logged out");
         let one = left.pop().unwrap();
-        let place = PortalAddress { group_tag: Some(7), ..at(1) };
-        assert_eq!((one.isid, &one.portal), (isid, &place));
+        assert_eq!((one.isid, &one.places[..]), (isid, &[at(1, Some(7)), at(2, None)][..]));
         assert_ne!(claim(&next, "192.0.2.1").unwrap().isid, isid, "it is held");
         drop(one);
         assert_ne!(claim(&next, "192.0.2.1").unwrap().isid, isid, "and still to be ended");
@@ -238,7 +247,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let host = HostSessions::with(dir.path(), 1).unwrap();
         let only = claim(&host, "192.0.2.1").unwrap();
-        only.hold.logged_in(&volume("192.0.2.1", 0).portal, Some(1)).unwrap();
+        only.hold.logged_in(&[volume("192.0.2.1", 0).portal]).unwrap();
         let isid = only.isid;
         drop(only);
         assert_eq!(claim(&host, "192.0.2.1").unwrap().isid, isid);

@@ -263,8 +263,12 @@ impl Life {
         let local = match Local::start(&plan.place, &volume, note, gone) {
             Ok(local) => local,
             Err(error) => {
-                let ended = end(volume, running);
-                return Attempt::Failed(ended.err().unwrap_or_else(|| error.into()));
+                drop(volume);
+                // Nobody could write, so that nothing is lost whatever it says.
+                if let Err(error) = running.stop() {
+                    tracing::debug!("given up: {error:#}");
+                }
+                return Attempt::Failed(error.into());
             }
         };
         let identity = self.attached(&plan, &volume, local.as_ref());

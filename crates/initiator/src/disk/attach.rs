@@ -131,13 +131,19 @@ pub enum AttachError {
     #[error("blocks of {0} bytes are not supported")]
     BlockSize(u32),
     /// The path leads to another disk than the first one.
-    #[error("the path leads to another disk")]
+    #[error(
+        "the path leads to another disk than the one that was attached, as when a volume is made anew: \
+         detach that one, then attach again"
+    )]
     AnotherDisk,
     /// An attachment that was killed may have left writes at the target.
     #[error(
         "an earlier attachment was killed, and the target cannot be told to drop its writes: {0}"
     )]
     Leftovers(TaskError),
+    /// Nothing was written through the session, for a successor would not know of it.
+    #[error("a session is not used, for it cannot be noted which ones this host has: {0}")]
+    NotNoted(std::io::Error),
     /// The disk has lost blocks, or has other ones.
     #[error("the disk is smaller than it was")]
     Shrunk,
@@ -284,7 +290,7 @@ async fn attach_paths(
     for (slot, opened) in slots.iter().zip(attempts) {
         let id = router.add_path(scsi::alua::AccessState::ActiveOptimized);
         match opened {
-            Ok((session, losses, facts, reach)) => {
+            Ok((losses, facts, reach)) => {
                 router.set_access(id, reach.access, Duration::ZERO);
                 router.set_group(id, reach.group);
                 // A path to another disk is refused by its keeper, with a word in the log.
@@ -293,8 +299,6 @@ async fn attach_paths(
                     _ => slot.looked_at.set(Some(losses)),
                 }
                 found.get_or_insert(facts);
-                *slot.session.borrow_mut() = Some(session);
-                slot.note_login();
             }
             Err(error) => {
                 router.lost(id);
@@ -332,16 +336,22 @@ fn slot(
         bell: Notify::new(),
         news: Cell::new(News::NONE),
         looked_at: Cell::new(None),
-        noted_at: Cell::new(None),
+        noted: RefCell::default(),
         trouble: RefCell::default(),
     })
 }
 
-/// The session of a path, its losses before it was looked at, and what is behind it.
-async fn open(slot: &PathSlot, lun: u64) -> Result<(Session, u64, Facts, Reach), AttachError> {
+/// Opens the session of a path: its losses before it was looked at, and what is behind it.
+async fn open(slot: &PathSlot, lun: u64) -> Result<(u64, Facts, Reach), AttachError> {
     let session = Session::open(&slot.address, slot.options.clone()).await?;
     let losses = session.losses();
     let news = Cell::new(News::NONE);
     let (facts, reach) = Inspection { session: &session, lun, news: &news }.facts().await?;
-    Ok((session, losses, facts, reach))
+    *slot.session.borrow_mut() = Some(session.clone());
+    if let Err(error) = slot.note_login() {
+        slot.session.take();
+        session.logout().await;
+        return Err(error);
+    }
+    Ok((losses, facts, reach))
 }

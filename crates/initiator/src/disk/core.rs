@@ -9,11 +9,13 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use block::{BlockError, Geometry};
+use iscsi::discovery::PortalAddress;
 use ring::Notify;
 use scsi::alua::AccessState;
 use scsi::param::encode_lun;
 use scsi::{SenseKey, Status};
 
+use super::AttachError;
 use super::cache::WriteBack;
 use super::cdb::{self, Blocks, Cdb};
 use super::facts::Facts;
@@ -52,8 +54,8 @@ pub(super) struct PathSlot {
     /// The losses of its session when what is behind it was looked at last: after another one it is
     /// not used before that was done again.
     pub(super) looked_at: Cell<Option<u64>>,
-    /// The losses of its session when it was noted last where that is.
-    pub(super) noted_at: Cell<Option<u64>>,
+    /// Where it is noted that its session is.
+    pub(super) noted: RefCell<Vec<PortalAddress>>,
     /// Why it is not used, for people.
     pub(super) trouble: RefCell<String>,
 }
@@ -82,17 +84,24 @@ impl PathSlot {
         of_session.unwrap_or_else(|| self.trouble.borrow().clone())
     }
 
-    /// Notes where the session is, for a successor that would have to end what is left of it.
-    pub(super) fn note_login(&self) {
+    /// Notes where the session is, for a successor that would have to end what is left of it. One that
+    /// cannot be noted must not be used: a successor would write while its commands are under way.
+    pub(super) fn note_login(&self) -> Result<(), AttachError> {
         let (session, hold) = (self.session.borrow(), self.hold.borrow());
-        // While something is in doubt where it was before, that place is what counts.
-        if let (Some(session), Some(hold)) = (&*session, &*hold)
-            && session.fenced() == session.losses()
-            && self.noted_at.replace(Some(session.losses())) != Some(session.losses())
-            && let Err(error) = hold.logged_in(session.portal(), session.group_tag())
-        {
-            tracing::warn!("cannot note the session to {}: {error}", self.address);
+        let (Some(session), Some(hold)) = (&*session, &*hold) else { return Ok(()) };
+        let here = PortalAddress { group_tag: session.group_tag(), ..session.portal().clone() };
+        // While something is in doubt where it was before, both places count.
+        let is_certain = session.fenced() == session.losses();
+        let mut noted = self.noted.borrow_mut();
+        let mut places = if is_certain { Vec::new() } else { noted.clone() };
+        if !places.contains(&here) {
+            places.push(here);
         }
+        if *noted != places {
+            hold.logged_in(&places).map_err(AttachError::NotNoted)?;
+            *noted = places;
+        }
+        Ok(())
     }
 
     /// Ends its session in order.

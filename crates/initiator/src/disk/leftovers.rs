@@ -48,7 +48,8 @@ async fn end_some(
     let count = leftovers.len();
     for leftover in leftovers {
         let (over, bell, left) = (over.clone(), bell.clone(), left.clone());
-        let places = places(&leftover, &planner.known);
+        let groups: Vec<Vec<PortalAddress>> =
+            leftover.places.iter().map(|place| portals_of(place, &planner.known)).collect();
         let options = SessionOptions {
             isid: Some(leftover.isid),
             local: None,
@@ -58,12 +59,15 @@ async fn end_some(
         };
         let volume = volume.clone();
         ring::spawn(async move {
-            match is_ended(&volume, &places, &options, leftover.portal.group_tag).await {
-                true => {
-                    tracing::info!("{volume}: an earlier session of this host has been ended");
-                    leftover.hold.logged_out();
-                }
-                false => left.borrow_mut().push(leftover),
+            let mut is_over = true;
+            for portals in &groups {
+                is_over &= is_ended(&volume, portals, &options).await;
+            }
+            if is_over {
+                tracing::info!("{volume}: an earlier session of this host has been ended");
+                leftover.hold.logged_out();
+            } else {
+                left.borrow_mut().push(leftover);
             }
             over.set(over.get() + 1);
             bell.notify();
@@ -73,26 +77,25 @@ async fn end_some(
     left.take()
 }
 
-/// The portals of its group; its own first.
-fn places(leftover: &Leftover, known: &[PortalAddress]) -> Vec<PortalAddress> {
-    let own = &leftover.portal;
+/// The portals of the group of a place; its own first.
+fn portals_of(own: &PortalAddress, known: &[PortalAddress]) -> Vec<PortalAddress> {
     let is_other = |it: &&PortalAddress| {
         it.group_tag == own.group_tag && (&it.host, it.port) != (&own.host, own.port)
     };
     std::iter::once(own).chain(known.iter().filter(is_other)).cloned().collect()
 }
 
+/// Whether a login in the portal group of `portals` has ended what was left there.
 async fn is_ended(
     volume: &TargetAddress,
-    places: &[PortalAddress],
+    portals: &[PortalAddress],
     options: &SessionOptions,
-    group_tag: Option<u16>,
 ) -> bool {
-    for portal in places {
+    for portal in portals {
         let address = TargetAddress { portal: portal.clone(), ..volume.clone() };
         match Session::open(&address, options.clone()).await {
             Ok(session) => {
-                let is_there = session.group_tag() == group_tag;
+                let is_there = session.group_tag() == portal.group_tag;
                 session.logout().await;
                 if is_there {
                     return true;

@@ -114,7 +114,7 @@ impl Planner {
             bell: Notify::new(),
             news: Cell::new(News::NONE),
             looked_at: Cell::new(None),
-            noted_at: Cell::new(None),
+            noted: RefCell::default(),
             trouble: RefCell::default(),
         };
         self.identify(&mut slot)?;

@@ -52,7 +52,13 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
             change(&slot, &session, seen, None).await;
             continue;
         }
-        slot.note_login();
+        if let Err(error) = slot.note_login() {
+            slot.looked_at.set(None);
+            note(&slot, error.to_string());
+            core.tell(|router, _| router.lost(path));
+            change(&slot, &session, seen, Some(RETRY_PAUSE)).await;
+            continue;
+        }
         if session.is_asked_to_leave() {
             make_way(&core, path, &session);
         }
@@ -172,7 +178,6 @@ async fn open(core: &Rc<Core>, slot: &PathSlot) {
     match Session::open(&slot.address, slot.options.clone()).await {
         Ok(session) if !core.is_closed() => {
             *slot.session.borrow_mut() = Some(session);
-            slot.note_login();
         }
         Ok(_) => {}
         Err(error) => {

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use ring::Data;
@@ -101,6 +101,7 @@ pub struct Pending(State);
 
 #[derive(Debug)]
 enum State {
+    /// With the error, until that was taken.
     Over(Option<CommandError>),
     Task(Rc<Task>),
 }
@@ -119,9 +120,13 @@ impl Future for Pending {
     type Output = Result<Reply, CommandError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
-            State::Over(error) => Poll::Ready(Err(error.take().expect("not polled after its end"))),
-            State::Task(task) => task.answer.poll_take(cx),
+        let answer = match &mut self.0 {
+            State::Over(error) => Err(error.take().expect("not polled after its end")),
+            State::Task(task) => ready!(task.answer.poll_take(cx)),
+        };
+        if let State::Task(task) = std::mem::replace(&mut self.0, State::Over(None)) {
+            Task::recycle(task);
         }
+        Poll::Ready(answer)
     }
 }

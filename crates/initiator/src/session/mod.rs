@@ -441,7 +441,7 @@ impl Inner {
         let Some(conns) = self.usable() else { return Pending::failed(CommandError::NotSent) };
         let is_digested = conns.iter().any(|conn| conn.params.data_digest);
         self.timeout_min.set(self.timeout_min.get().min(request.timeout));
-        let Some(task) = Task::new(is_digested, request).map(Rc::new) else {
+        let Some(task) = Task::new(is_digested, request) else {
             return Pending::failed(CommandError::NoMemory);
         };
         self.queue.borrow_mut().push_back(task.clone());

@@ -1,6 +1,7 @@
 //! A command under way.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::time::Instant;
 
 use iscsi::pdu::RESERVED_TAG;
@@ -9,6 +10,14 @@ use ring::{Buf, Data};
 use super::command::{CommandError, Reply, Request, Transfer};
 use crate::answer::Answer;
 use crate::conn::still;
+
+/// Tasks that are kept to be used again: as many as several busy sessions have under way.
+const SPARE_MAX: usize = 1024;
+
+thread_local! {
+    /// Tasks that are over, so that a command allocates none.
+    static SPARE: RefCell<Vec<Rc<Task>>> = const { RefCell::new(Vec::new()) };
+}
 
 /// How far a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +59,27 @@ pub(crate) struct Task {
 impl Task {
     /// Finds room for what a command reads, and a quiet place for what it writes if that has a digest;
     /// `None` without memory.
-    pub(super) fn new(is_digested: bool, request: Request) -> Option<Self> {
+    pub(super) fn new(is_digested: bool, request: Request) -> Option<Rc<Self>> {
+        let task = Self::of(is_digested, request)?;
+        let Some(mut spare) = SPARE.with_borrow_mut(Vec::pop) else { return Some(Rc::new(task)) };
+        *Rc::get_mut(&mut spare).expect("what is kept has no other owner") = task;
+        Some(spare)
+    }
+
+    /// Lets go of a task, and keeps its memory if nobody else has it.
+    pub(super) fn recycle(mut task: Rc<Self>) {
+        let Some(only) = Rc::get_mut(&mut task) else { return };
+        // Buffers are short, and go back at once.
+        only.data_in.take();
+        only.data_out = Data::default();
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < SPARE_MAX {
+                spare.push(task);
+            }
+        });
+    }
+
+    fn of(is_digested: bool, request: Request) -> Option<Self> {
         let (expected_bytes, data_in, data_out) = match request.transfer {
             Transfer::None => (0, None, Data::default()),
             Transfer::In(len) => (len, Some(Buf::alloc(len as usize)?), Data::default()),

@@ -7,15 +7,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::Pin;
 use std::task::{Context, RawWaker, RawWakerVTable, Waker};
 
 use slab::Slab;
 
+use super::task_box::TaskBox;
 use super::{Core, mailbox};
-
-type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Names a task: bits 0..24 its place in the slab, 24..48 its serial number, 48..64 its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +56,7 @@ static VTABLE: RawWakerVTable = RawWakerVTable::new(
 struct Task {
     id: TaskId,
     /// `None` while it is polled.
-    future: Option<BoxedTask>,
+    future: Option<TaskBox>,
     /// In the run queue.
     queued: bool,
 }
@@ -81,7 +78,7 @@ impl Tasks {
         }
     }
 
-    pub(super) fn spawn(&self, future: BoxedTask) {
+    pub(super) fn spawn(&self, future: TaskBox) {
         let serial = self.serial.get();
         self.serial.set((serial + 1) & PLACE_MASK);
         let mut slab = self.slab.borrow_mut();
@@ -119,7 +116,7 @@ impl Tasks {
                 task.queued = false;
                 task.future.take().expect("a task is not polled while it is polled")
             };
-            let done = future.as_mut().poll(&mut Context::from_waker(&id.waker())).is_ready();
+            let done = future.poll(&mut Context::from_waker(&id.waker())).is_ready();
             if done {
                 self.slab.borrow_mut().remove(id.place());
             } else {

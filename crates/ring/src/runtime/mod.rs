@@ -10,6 +10,7 @@ mod mailbox;
 mod op;
 mod probe;
 mod spin;
+mod task_box;
 #[cfg(test)]
 pub(crate) mod tests;
 mod timer;
@@ -21,7 +22,7 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use crate::mem;
@@ -38,6 +39,7 @@ pub(crate) use probe::explain;
 use executor::Tasks;
 use op::Ops;
 use spin::Spin;
+use task_box::TaskBox;
 use timer::Timers;
 pub(crate) use uring::Uring;
 
@@ -79,6 +81,8 @@ const POLLS_PER_TURN_MAX: usize = 1024;
 /// How long a core that ends waits for the kernel to let go of its buffers.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(10);
 
+const NO_CORE: &str = "called outside of ring::block_on and ring::launch";
+
 thread_local! {
     static CURRENT: RefCell<Option<Rc<Core>>> = const { RefCell::new(None) };
 }
@@ -89,7 +93,7 @@ pub(crate) struct Core {
     ops: Ops,
     tasks: Tasks,
     /// Tasks that wait for the end of the turn.
-    turn_end: RefCell<Vec<std::task::Waker>>,
+    turn_end: RefCell<Vec<Waker>>,
     timers: Timers,
     spin: Spin,
     now: Cell<Instant>,
@@ -125,7 +129,7 @@ impl Core {
     /// # Panics
     /// On a thread that is not inside [`block_on`] or [`launch`].
     pub(crate) fn current() -> Rc<Core> {
-        Core::try_current().expect("called outside of ring::block_on and ring::launch")
+        Core::try_current().expect(NO_CORE)
     }
 
     pub(crate) fn try_current() -> Option<Rc<Core>> {
@@ -134,14 +138,15 @@ impl Core {
 
     /// Runs turns until `done`.
     fn run_until(&self, done: impl Fn() -> bool) {
+        let mut at_end = Vec::new();
         loop {
             self.now.set(Instant::now());
             self.reap();
             self.timers.fire(self.now.get());
             self.tasks.run(POLLS_PER_TURN_MAX);
-            for waker in self.turn_end.take() {
-                waker.wake();
-            }
+            // Both keep their capacity: who is woken may ask for the end of the next turn.
+            std::mem::swap(&mut at_end, &mut *self.turn_end.borrow_mut());
+            at_end.drain(..).for_each(Waker::wake);
             self.tasks.run(POLLS_PER_TURN_MAX);
             if done() {
                 return;
@@ -246,7 +251,7 @@ pub fn block_on<T: 'static>(
 /// # Panics
 /// Outside of a core, as everything in this crate that needs one.
 pub fn spawn(task: impl Future<Output = ()> + 'static) {
-    Core::current().tasks.spawn(Box::pin(task));
+    Core::current().tasks.spawn(TaskBox::new(task));
 }
 
 /// Which core this is.
@@ -256,7 +261,8 @@ pub fn core_id() -> CoreId {
 
 /// The time at which this turn of the loop began: cheap, and at most one turn old.
 pub fn now() -> Instant {
-    Core::current().now.get()
+    let now = CURRENT.with_borrow(|core| core.as_ref().map(|core| core.now.get()));
+    now.expect(NO_CORE)
 }
 
 /// Resumes when no other task of this turn is ready, before the ring is entered: the moment to send
