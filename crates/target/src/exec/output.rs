@@ -6,7 +6,7 @@ use std::rc::Rc;
 use futures_util::future::{Either, select};
 
 use crate::conn::{Connection, Promise};
-use crate::memory::{Claim, Use};
+use crate::memory::{self, Claim, Use};
 use crate::task::Task;
 
 /// How often one who finds no memory lets others know.
@@ -42,6 +42,9 @@ impl OutputRoom {
 /// The place first: who has memory must not wait for its own peer to take something.
 async fn wait(conn: &Rc<Connection>, of: Use, bytes: usize) -> OutputRoom {
     let promise = Promise::wait(conn, bytes).await;
+    if !memory::has_room(&conn.owner, of, bytes) {
+        conn.note_taken();
+    }
     let mut claim = pin!(Claim::wait(&conn.owner, of, bytes));
     loop {
         if let Some(claim) = ring::timeout(PAUSE, claim.as_mut()).await {

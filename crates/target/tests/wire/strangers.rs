@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use iscsi::pdu::{DataOut, Opcode, R2t, RESERVED_TAG};
 
-use crate::common::{Command, Connection, Got, Login, Rig, config, pattern, ram};
+use crate::common::{Command, Connection, Got, Login, Rig, config, file, pattern, ram};
 
 const MIB: usize = 1 << 20;
 /// What may come unasked with a command, where many share little memory.
@@ -80,7 +80,11 @@ fn fresh(portal: SocketAddr, number: u32) -> Option<Connection> {
 /// takes no more than twice its usual time.
 #[track_caller]
 fn flood(harm: impl Fn(&mut Connection) + Sync) {
-    let rig = rig();
+    flood_on(&rig(), harm);
+}
+
+#[track_caller]
+fn flood_on(rig: &Rig, harm: impl Fn(&mut Connection) + Sync) {
     let mut good = rig.ready("good");
     let calm = Instant::now();
     let usual = verified_rounds(&mut good, || calm.elapsed() > Duration::from_secs(1));
@@ -143,6 +147,21 @@ fn strangers_that_send_a_little_first_hold_no_good_host_up() {
             }
             let write = Command::unsent_write(4096 + index * 32, 32);
             host.issue(&Command { more_follows: true, ..write });
+        }
+    });
+}
+
+/// A disk that reads into memory of the core: each of them keeps some that it does not take, until it is
+/// seen that it takes nothing.
+#[test]
+fn data_that_strangers_ask_for_and_do_not_take_holds_no_good_host_up() {
+    let (disk, _dir) = file();
+    let mut config = config([disk]);
+    config.core.buf_budget_bytes = 16 * MIB;
+    let rig = Rig::start(config);
+    flood_on(&rig, |host| {
+        for _ in 0..32 {
+            host.issue(&Command::read(0, 512));
         }
     });
 }
