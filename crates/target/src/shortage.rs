@@ -130,7 +130,7 @@ struct Watch;
 
 impl Watch {
     fn begin() -> Option<Self> {
-        (!IS_WATCHED.replace(true)).then_some(Self)
+        (!IS_WATCHED.replace(true)).then(|| Self)
     }
 }
 

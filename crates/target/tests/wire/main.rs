@@ -13,6 +13,7 @@ mod digests;
 mod discovery;
 mod doors;
 mod failures;
+mod heavy;
 mod login;
 mod malformed;
 mod management;
