@@ -22,6 +22,7 @@ mod memory;
 mod nop;
 mod order;
 mod reservations;
+mod sanitize;
 mod scarcity;
 mod strangers;
 mod targets;
