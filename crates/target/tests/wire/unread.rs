@@ -6,7 +6,7 @@ use iscsi::pdu::{NopOut, RESERVED_TAG};
 use tempfile::TempDir;
 
 use crate::common::{
-    A_MOMENT, Command, Connection, Login, Queues, Rig, config, file, pattern, reserve_in_full,
+    A_MOMENT, Command, Connection, Login, Queues, Rig, config, file, pattern, ram, reserve_in_full,
     reserve_list, reserve_out, wait_until,
 };
 
@@ -126,6 +126,34 @@ fn what_is_not_taken_is_not_in_the_kernel_either() {
     for itt in tags {
         lazy.finish(itt).good();
     }
+}
+
+/// Data that was asked for and lies unread is late by the target's fault. Not so that of a host which takes
+/// no answers and is not read from for that: it keeps memory no longer than others do who send nothing.
+#[test]
+fn who_is_not_read_from_because_it_takes_nothing_gives_way_too() {
+    let mut config = config([ram()]);
+    config.core.buf_budget_bytes = 2 * MIB;
+    let rig = Rig::start(config);
+    let mut lazy = lazy_hosts(&rig, 6);
+    for host in &mut lazy {
+        host.issue(&Command::unsent_write(4096, 128));
+    }
+    for host in &mut lazy {
+        ask_for_much(host, 100);
+    }
+    for host in &mut lazy {
+        let queues = Queues::of(host);
+        while queues.unread_by_target() == 0 {
+            host.send_ping(b"");
+            std::thread::sleep(A_MOMENT);
+        }
+    }
+    let begun = Instant::now();
+    let mut new = ready_from(&rig, "new", 2);
+    new.run(&Command::write(0, &pattern(64 * KIB, 1))).good();
+    let took = begun.elapsed();
+    assert!((Duration::from_secs(1)..Duration::from_secs(8)).contains(&took), "{took:?}");
 }
 
 /// Parameter data that nobody takes lies on the heap: it has bounds of its own, and what is beyond
