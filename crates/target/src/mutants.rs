@@ -32,6 +32,8 @@ pub(crate) enum Mutant {
     ForgetSanitize,
     /// Do work of many pieces at once.
     NoPieces,
+    /// Trust others as before when one that was known kept room for nothing.
+    NoAlarm,
     /// Let those who are not known have all memory for data.
     NoStrangers,
 }

@@ -15,6 +15,10 @@
 //! whom nobody knows keep nobody waiting who is known, however many they are, whatever they announce
 //! and however much they ask for.
 //!
+//! To be known is cheap for names that mean to break the trust once. When one does, what has come from
+//! anybody, or gone to it, counts for a sixteenth for a while: those who have kept to the rules for long
+//! are known even so.
+//!
 //! Who gets what becomes free is told in [`turns`].
 
 use std::cell::{Cell, RefCell};
@@ -114,6 +118,11 @@ const DISTRUST_TIME: Duration = Duration::from_secs(60);
 /// How many are remembered, the newest.
 const DISTRUSTED_MAX: usize = 1024;
 
+/// What part of what was proven counts, and for how long, after somebody who was known kept room for
+/// nothing.
+const ALARMED_PART: usize = 16;
+const ALARM_TIME: Duration = Duration::from_secs(600);
+
 /// From or to whom so much has gone is known at its next login, too: the newest of them.
 const REMEMBERED_BYTES: usize = 1 << 20;
 const REMEMBERED_MAX: usize = 2048;
@@ -143,22 +152,8 @@ impl Account {
         of != Use::Pulled && until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// It has nothing but what strangers may hold.
-    fn is_limited(&self, of: Use) -> bool {
-        !self.is_known_for(of.way(), 0)
-    }
-
-    /// Bytes that it and others like it may hold together.
-    fn limit_bytes(&self, of: Use) -> usize {
-        if self.is_limited(of) { of.strangers_bytes() } else { of.limit_bytes() }
-    }
-
-    /// It has sent, or taken, as much as it would then be trusted to.
-    fn is_known_for(&self, way: Way, bytes: usize) -> bool {
-        let held: usize = way.uses().iter().map(|&of| self.held[of as usize].get()).sum();
-        // At the address of one who kept room for nothing much more must have come from others.
-        let part = if self.is_distrusted(Use::Pushed) { DISTRUSTED_PART } else { 1 };
-        held + bytes <= self.proven_bytes[way as usize].get() / part
+    fn held_bytes(&self, way: Way) -> usize {
+        way.uses().iter().map(|&of| self.held[of as usize].get()).sum()
     }
 }
 
@@ -176,6 +171,8 @@ struct Core {
     held: [Cell<usize>; USES],
     /// How much of it is held by those who are not known for as much.
     held_by_strangers: [Cell<usize>; USES],
+    /// Until then what was proven counts for less.
+    alarmed_until: [Cell<Option<Instant>>; 2],
     distrusted: RefCell<VecDeque<Rc<Account>>>,
     remembered: RefCell<VecDeque<Rc<Account>>>,
     turns: [Turns; USES],
@@ -236,6 +233,7 @@ impl Owner {
 
     /// It kept room for data that did not come, or that it did not take, while others had none.
     pub(crate) fn distrust(&self) {
+        CORE.with(|core| core.alarm(&self.name));
         // What others have sent from its address, or taken there, stays theirs.
         for (own, all) in self.name.proven_bytes.iter().zip(&self.address.proven_bytes) {
             all.set(all.get().saturating_sub(own.replace(0)));
@@ -296,6 +294,40 @@ impl Core {
         drop((remembered, gone));
     }
 
+    /// One that was known holds room for nothing: others may mean to do the same.
+    fn alarm(&self, name: &Account) {
+        for way in [Way::In, Way::Out] {
+            let was_known = name.held_bytes(way) > 0 && self.is_known_for(name, way, 0);
+            if was_known && !mutants::is(Mutant::NoAlarm) {
+                self.alarmed_until[way as usize].set(Some(Instant::now() + ALARM_TIME));
+            }
+        }
+    }
+
+    /// It has sent, or taken, as much as it would then be trusted to.
+    fn is_known_for(&self, account: &Account, way: Way, bytes: usize) -> bool {
+        let alarm = self.alarmed_until[way as usize].get();
+        let part = if account.is_distrusted(Use::Pushed) {
+            // At the address of one who kept room for nothing much more must have come from others.
+            DISTRUSTED_PART
+        } else if alarm.is_some_and(|until| Instant::now() < until) {
+            ALARMED_PART
+        } else {
+            1
+        };
+        account.held_bytes(way) + bytes <= account.proven_bytes[way as usize].get() / part
+    }
+
+    /// It has nothing but what strangers may hold.
+    fn is_limited(&self, account: &Account, of: Use) -> bool {
+        !self.is_known_for(account, of.way(), 0)
+    }
+
+    /// Bytes that it and others like it may hold together.
+    fn limit_bytes(&self, account: &Account, of: Use) -> usize {
+        if self.is_limited(account, of) { of.strangers_bytes() } else { of.limit_bytes() }
+    }
+
     fn free_bytes(&self, of: Use) -> usize {
         of.limit_bytes().saturating_sub(self.held[of as usize].get())
     }
@@ -318,11 +350,12 @@ impl Core {
 
     /// What one that holds something may hold of all, as things are.
     fn most(&self, account: &Account, of: Use) -> usize {
-        let held_by_all = match account.is_limited(of) {
+        let held_by_all = match self.is_limited(account, of) {
             true => self.held_by_strangers[of as usize].get(),
             false => self.held[of as usize].get(),
         };
-        let free = account.limit_bytes(of).saturating_sub(held_by_all).min(self.free_bytes(of));
+        let free =
+            self.limit_bytes(account, of).saturating_sub(held_by_all).min(self.free_bytes(of));
         if account.is_distrusted(of) { free / DISTRUSTED_PART } else { FREE_SHARES * free }
     }
 
@@ -336,7 +369,7 @@ impl Core {
 
     /// So much more would be more than its owner is known for.
     fn is_strange(&self, owner: &Owner, of: Use, bytes: usize) -> bool {
-        let is_known = |account: &Account| account.is_known_for(of.way(), bytes);
+        let is_known = |account: &Account| self.is_known_for(account, of.way(), bytes);
         !mutants::is(Mutant::NoStrangers) && !owner.accounts().into_iter().all(is_known)
     }
 

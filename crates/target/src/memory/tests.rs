@@ -227,6 +227,27 @@ fn who_has_sent_much_is_known_at_its_next_login() {
     assert!(CORE.with(|core| core.accounts.borrow().len()) <= REMEMBERED_MAX + 2 * strangers.len());
 }
 
+/// What names must have sent to be trusted costs them little once; the others who sent no more are not
+/// trusted any more then.
+#[test]
+fn who_is_known_and_sends_nothing_takes_the_trust_in_others_along() {
+    let good = owner("good", 100);
+    let names: Vec<_> = (0..8).map(|n| stranger(&n.to_string(), n)).collect();
+    names.iter().for_each(|it| it.delivered(8 * MIB));
+    let mut held: Vec<_> = names.iter().map(|it| asks(it, 8 * MIB)).collect();
+    assert_eq!(held.iter().filter(|(_, granted)| granted.is_some()).count(), 4, "all memory");
+    let (mut good_waits, granted) = asks(&good, 8 * MIB);
+    assert!(granted.is_none());
+    for name in &names[..4] {
+        name.distrust();
+    }
+    held.drain(..4);
+    // The other four would have had all of it.
+    assert!((&mut good_waits).now_or_never().is_some());
+    let granted = held.iter_mut().filter_map(|(waits, _)| waits.now_or_never());
+    assert_eq!(granted.collect::<Vec<_>>().len(), 3, "the part of strangers");
+}
+
 #[test]
 fn who_becomes_known_while_it_waits_leaves_the_strangers() {
     let strangers: Vec<_> = (0..40).map(|n| stranger(&n.to_string(), n)).collect();

@@ -215,7 +215,7 @@ impl Core {
             Lacks::Nothing
         } else if is_full && !mutants::is(Mutant::OneLine) {
             Lacks::PartOfStrangers
-        } else if !is_full && self.has(of, bytes) || !may_ever_hold(owner, of, bytes) {
+        } else if !is_full && self.has(of, bytes) || !self.may_ever_hold(owner, of, bytes) {
             Lacks::Itself
         } else {
             Lacks::Memory
@@ -300,20 +300,20 @@ impl Core {
         self.serve(of);
     }
 
+    /// It could hold so much more if all others gave back what they hold.
+    fn may_ever_hold(&self, owner: &Owner, of: Use, bytes: usize) -> bool {
+        owner.accounts().iter().all(|account| {
+            let held = account.held[of as usize].get();
+            let free = self.limit_bytes(account, of).saturating_sub(held);
+            !account.is_distrusted(of) && (held == 0 || held + bytes <= FREE_SHARES * free)
+        })
+    }
+
     fn grant(&self, waiter: &Waiter, of: Use) {
         waiter.strange_bytes.set(self.add(&waiter.owner, of, waiter.bytes));
         waiter.answer.set(Answer::Granted);
         waiter.waker.take().into_iter().for_each(Waker::wake);
     }
-}
-
-/// It could hold so much more if all others gave back what they hold.
-fn may_ever_hold(owner: &Owner, of: Use, bytes: usize) -> bool {
-    owner.accounts().iter().all(|account| {
-        let held = account.held[of as usize].get();
-        let free = account.limit_bytes(of).saturating_sub(held);
-        !account.is_distrusted(of) && (held == 0 || held + bytes <= FREE_SHARES * free)
-    })
 }
 
 /// A place among those who wait; given up when it goes.

@@ -209,8 +209,12 @@ fn verified_writes_at_once(host: &mut Connection, round: u32) -> Duration {
 /// Hosts of so many names from four addresses, each of which writes its first so and so many blocks in order, and
 /// then announces one long write and sends nothing of it.
 fn silent(rig: &Rig, names: u32, first_blocks: usize) -> Vec<Connection> {
+    silent_from(rig, names, 4, first_blocks)
+}
+
+fn silent_from(rig: &Rig, names: u32, addresses: u8, first_blocks: usize) -> Vec<Connection> {
     let hosts = (0..names).map(|number| {
-        let from = Some(Ipv4Addr::new(127, 7, 7, 1 + number as u8 % 4));
+        let from = Some(Ipv4Addr::new(127, 7, 7, 1 + number as u8 % addresses));
         let login = Login { from, ..Login::new(&format!("silent{number}")) };
         let mut host = login.connect(rig.portal()).unwrap();
         host.take_attentions(0);
@@ -258,6 +262,13 @@ fn many_names_that_wait_for_room_and_send_nothing_hold_no_good_host_up() {
 fn who_has_sent_much_and_then_sends_nothing_gives_way_within_seconds() {
     let (slowest, _) = beside(|rig| silent(rig, 60, 128));
     assert!(slowest < TAKEN_BACK, "{slowest:?}");
+}
+
+/// And from an address for each: after the first of them nobody is trusted for so little any more.
+#[test]
+fn names_that_were_trusted_and_send_nothing_do_not_have_turns_one_after_the_other() {
+    let (slowest, _) = beside(|rig| silent_from(rig, 60, 60, 128));
+    assert!(slowest < TAKEN_BACK / 2, "{slowest:?}");
 }
 
 /// The same by those who stop in the middle of the data that they were asked for.
