@@ -43,6 +43,10 @@ NoOrder        --test=wire  order::an_ordered_task_waits
 OneLine        --test=wire  strangers::many_names
 KeepRoom       --test=wire  strangers::who_has_sent_much_and_then_sends
 NoStrangers    --test=wire  strangers::payloads_of_strangers
+ForgetSanitize --test=wire  sanitize::
+NoPieces       --test=wire  heavy::
+NoAlarm        --test=wire  strangers::names_that_were_trusted
+NoStrangers    --test=wire  strangers::data_that_strangers_ask_for
 '
 
 run() {

@@ -17,6 +17,7 @@ mod login;
 mod memory;
 mod mutants;
 mod order;
+mod pieces;
 mod portal;
 mod quiet;
 mod server;

@@ -28,6 +28,12 @@ pub(crate) enum Mutant {
     OneLine,
     /// Keep memory for data that does not come while others need it.
     KeepRoom,
+    /// Begin a SANITIZE that no restart knows of.
+    ForgetSanitize,
+    /// Do work of many pieces at once.
+    NoPieces,
+    /// Trust others as before when one that was known kept room for nothing.
+    NoAlarm,
     /// Let those who are not known have all memory for data.
     NoStrangers,
 }

@@ -113,6 +113,10 @@ fn refuse(shared: &Arc<Shared>, remote: &Remote, fd: OwnedFd, peer: SocketAddr) 
     });
 }
 
+/// What a socket keeps of output that has not been sent. Of peers that take nothing five hundred would
+/// otherwise have all memory that the kernel gives to TCP, and everybody's packets would be dropped.
+const UNSENT_BYTES: u32 = 256 << 10;
+
 /// Socket options of a data connection. Congestion control matters: a paced one (BBR) costs four
 /// times as much per byte on a fast local network.
 fn set_options(shared: &Shared, stream: &Stream) {
@@ -121,6 +125,9 @@ fn set_options(shared: &Shared, stream: &Stream) {
     }
     if let Err(error) = stream.set_user_timeout(shared.limits.stall_timeout) {
         tracing::debug!("TCP_USER_TIMEOUT: {error}");
+    }
+    if let Err(error) = stream.set_unsent_max(UNSENT_BYTES) {
+        tracing::debug!("TCP_NOTSENT_LOWAT: {error}");
     }
     if let Some(name) = &shared.congestion
         && let Err(error) = stream.set_congestion(name)

@@ -24,7 +24,7 @@ use futures_util::FutureExt;
 
 use crate::conn::{Connection, Ending};
 use crate::ffp;
-use crate::memory::{self, INPUT, OUTPUT, Use};
+use crate::memory::{self, Use, Way};
 use crate::mutants::{self, Mutant};
 use crate::quiet::{STALL, quietly};
 use crate::task::Task;
@@ -92,7 +92,7 @@ pub(crate) fn make_room() {
     }
     let sessions = crate::core::sessions();
     let connections = sessions.iter().flat_map(|session| session.connections());
-    let holding: Vec<_> = connections.filter(|conn| conn.owner.holds_much(&INPUT)).collect();
+    let holding: Vec<_> = connections.filter(|conn| conn.owner.holds_much(Way::In)).collect();
     let idle: Vec<_> = holding.iter().flat_map(idle_tasks).collect();
     let stopped: Vec<_> = holding.iter().filter(|conn| conn.stops_in_a_pdu(PDU_TIME)).collect();
     // All of them first: what one gives back is not for another one.
@@ -130,7 +130,7 @@ struct Watch;
 
 impl Watch {
     fn begin() -> Option<Self> {
-        (!IS_WATCHED.replace(true)).then_some(Self)
+        (!IS_WATCHED.replace(true)).then(|| Self)
     }
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn take_back_output() {
     }
     let sessions = crate::core::all_sessions();
     let mut idle: Vec<_> = sessions.iter().flat_map(|session| session.connections()).collect();
-    idle.retain(|conn| conn.owner.holds_much(&OUTPUT) && conn.takes_nothing(UNTAKEN_TIME));
+    idle.retain(|conn| conn.owner.holds_much(Way::Out) && conn.takes_nothing(UNTAKEN_TIME));
     for conn in idle {
         conn.owner.distrust();
         conn.end(Ending::Stalled("it does not take what it asked for, and others need its memory"));

@@ -32,6 +32,10 @@ const WRITE_SAME_BYTES_MAX: u32 = 16 << 20;
 /// 512 bytes it is what libiscsi's conformance test takes for sane.
 const UNMAP_BYTES_MAX: u32 = 512 << 20;
 
+/// What stands in the file of a SANITIZE that has not ended well: whether EXIT FAILURE MODE is allowed.
+const EXIT_ALLOWED: &[u8] = b"exit allowed\n";
+const EXIT_REFUSED: &[u8] = b"exit refused\n";
+
 /// One exported disk, shared by all cores.
 #[derive(Debug)]
 pub(crate) struct Unit {
@@ -42,6 +46,8 @@ pub(crate) struct Unit {
     pub(crate) serial: String,
     /// Where reservations that survive a loss of power are kept.
     reservations: PathBuf,
+    /// The file that is there from before a SANITIZE begins until one has ended well.
+    unsanitized: PathBuf,
     /// Held by who changes them, until the change is saved or taken back: one at a time.
     pub(crate) reserving: Turns,
     /// Copy tokens for its blocks. Whatever changes a block says so first.
@@ -57,7 +63,7 @@ pub(crate) struct Unit {
 #[derive(Debug, Error)]
 pub enum ReservationsError {
     /// The file cannot be read.
-    #[error("cannot read the saved reservations in {}: {source}", path.display())]
+    #[error("cannot read what was saved of a unit in {}: {source}", path.display())]
     Unreadable {
         /// Which file.
         path: PathBuf,
@@ -114,6 +120,7 @@ impl Unit {
     fn new(spec: &UnitSpec, home: &Home<'_>) -> Result<Self, ReservationsError> {
         let geometry = spec.device.geometry();
         let reservations = home.state_dir.join(file_name(&spec.serial));
+        let unsanitized = reservations.with_extension("unsanitized");
         let damaged = |_| ReservationsError::Damaged { path: reservations.clone() };
         let kept = home.kept.get(&spec.serial);
         let image = if kept.is_some() { None } else { load(&reservations)? };
@@ -123,6 +130,10 @@ impl Unit {
             // It was away without a loss of power: no reservation has ended (SPC-4 5.13.5).
             logical.restore_reservations(kept).map_err(damaged)?;
         }
+        if let Some(image) = load(&unsanitized)? {
+            // Whatever else it holds, the medium stays closed.
+            logical.sanitize_was_cut_off(image == EXIT_ALLOWED);
+        }
         Ok(Self {
             logical,
             serial: spec.serial.clone(),
@@ -130,6 +141,7 @@ impl Unit {
             block_bytes: geometry.block_bytes,
             name: spec.name.clone(),
             reservations,
+            unsanitized,
             reserving: Turns::default(),
             tokens: Arc::default(),
             records: StdMutex::default(),
@@ -183,6 +195,20 @@ impl Unit {
     pub(crate) async fn save_reservations(&self, image: Vec<u8>) -> io::Result<()> {
         let path = self.reservations.clone();
         ring::blocking(move || replace_file(&path, &image)).await
+    }
+
+    /// Makes durable that the medium is not to be used until a SANITIZE has ended well, or an initiator
+    /// exits from the failure of one that allows it.
+    pub(crate) async fn note_sanitize(&self, unrestricted_exit: bool) -> io::Result<()> {
+        let path = self.unsanitized.clone();
+        let image = if unrestricted_exit { EXIT_ALLOWED } else { EXIT_REFUSED };
+        ring::blocking(move || replace_file(&path, image)).await
+    }
+
+    /// Makes durable that it can be used.
+    pub(crate) async fn forget_sanitize(&self) -> io::Result<()> {
+        let path = self.unsanitized.clone();
+        ring::blocking(move || remove_file(&path)).await
     }
 }
 
@@ -254,13 +280,27 @@ fn load(path: &Path) -> Result<Option<Vec<u8>>, ReservationsError> {
     }
 }
 
+/// Removes a file so that it does not come back after a crash.
+fn remove_file(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => sync_directory_of(path),
+    }
+}
+
 /// Replaces a file so that after a crash either the old or the new one is there, whole.
 fn replace_file(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let fresh = path.with_extension("new");
+    // Two files of one unit may be replaced at the same time.
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(".new");
     let mut file = std::fs::File::create(&fresh)?;
     file.write_all(contents)?;
     file.sync_all()?;
     std::fs::rename(&fresh, path)?;
+    sync_directory_of(path)
+}
+
+fn sync_directory_of(path: &Path) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     std::fs::File::open(directory)?.sync_all()
 }
@@ -285,6 +325,9 @@ mod tests {
         replace_file(&path, b"one").unwrap();
         replace_file(&path, b"two").unwrap();
         assert_eq!(load(&path).unwrap().as_deref(), Some(&b"two"[..]));
+        remove_file(&path).unwrap();
+        remove_file(&path).unwrap();
+        assert_eq!(load(&path).unwrap(), None);
         std::fs::remove_dir_all(&dir).unwrap();
     }
 }

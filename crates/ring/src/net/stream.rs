@@ -75,6 +75,14 @@ impl Stream {
         options::set_number(&self.fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, ms)
     }
 
+    /// Takes no more from a sender while so many bytes wait that have not been sent yet
+    /// (`TCP_NOTSENT_LOWAT`). Without it the kernel keeps megabytes for an end that takes nothing, of
+    /// memory that all connections of the machine share. It does not bound what is under way.
+    pub fn set_unsent_max(&self, bytes: u32) -> io::Result<()> {
+        let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+        options::set_number(&self.fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
+    }
+
     /// What becomes of bytes that wait to be sent when the connection is closed, by whomever: by
     /// default the kernel goes on sending them, for minutes if it must; with `on` they are thrown
     /// away and the other end sees a reset. It holds for a process that is killed as well.

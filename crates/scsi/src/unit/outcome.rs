@@ -35,13 +35,19 @@ pub enum Effect {
     /// Make everything in the volatile cache durable. If that fails, the command fails.
     SynchronizeCache,
     /// Sanitize the medium; call [`LogicalUnit::sanitize_progress`](super::LogicalUnit::sanitize_progress)
-    /// now and then and [`LogicalUnit::sanitize_end`](super::LogicalUnit::sanitize_end) at the end.
+    /// now and then and [`LogicalUnit::sanitize_end`](super::LogicalUnit::sanitize_end) at the end. That
+    /// it has not ended well is put on stable storage before it begins, for
+    /// [`LogicalUnit::sanitize_was_cut_off`](super::LogicalUnit::sanitize_was_cut_off).
     Sanitize {
         /// How.
         method: SanitizeMethod,
         /// IMMED: answer first.
         immediate: bool,
+        /// AUSE: EXIT FAILURE MODE is allowed if it fails.
+        unrestricted_exit: bool,
     },
+    /// EXIT FAILURE MODE: what was put on stable storage for [`Effect::Sanitize`] is void.
+    ForgetSanitize,
 }
 
 /// How to make the user data irretrievable (SBC-4 4.11).

@@ -57,27 +57,31 @@ impl LogicalUnit {
             _ if !request.list.is_empty() => return Err(Sense::invalid_field_in_cdb(7, None)),
             SanitizeAction::BlockErase => SanitizeMethod::BlockErase,
             SanitizeAction::ExitFailureMode => {
-                return self.exit_failure_mode(state).map(|()| Reply::default());
+                return self.exit_failure_mode(state);
             }
         };
         self.sanitize_progress.store(0, Ordering::Relaxed);
         state.readiness = Readiness::Sanitizing { unrestricted: request.unrestricted_exit };
         self.refresh(state);
-        Ok(Reply::effects(vec![Effect::Sanitize { method, immediate: request.immediate }]))
+        Ok(Reply::effects(vec![Effect::Sanitize {
+            method,
+            immediate: request.immediate,
+            unrestricted_exit: request.unrestricted_exit,
+        }]))
     }
 
-    fn exit_failure_mode(&self, state: &mut State) -> Result<(), Sense> {
+    fn exit_failure_mode(&self, state: &mut State) -> Result<Reply, Sense> {
         match state.readiness {
             Readiness::SanitizeFailed { unrestricted: true } => {
                 state.readiness = Readiness::Ready;
                 self.refresh(state);
-                Ok(())
+                Ok(Reply::effects(vec![Effect::ForgetSanitize]))
             }
             // Only another, successful SANITIZE leads out.
             Readiness::SanitizeFailed { unrestricted: false } => {
                 Err(Sense::invalid_field_in_cdb(1, Some(4)))
             }
-            _ => Ok(()),
+            _ => Ok(Reply::default()),
         }
     }
 
@@ -97,6 +101,15 @@ impl LogicalUnit {
     /// command are told.
     pub fn sanitize_progress(&self, progress: u16) {
         self.sanitize_progress.store(progress, Ordering::Relaxed);
+    }
+
+    /// At power on: a sanitize operation had not ended well before, by a loss of power or by itself. It
+    /// is not resumed, so it has failed: nobody takes the medium for wiped, and nobody reads what is
+    /// left (SBC-4 4.11.4).
+    pub fn sanitize_was_cut_off(&self, unrestricted_exit: bool) {
+        let mut state = self.state();
+        state.readiness = Readiness::SanitizeFailed { unrestricted: unrestricted_exit };
+        self.refresh(&state);
     }
 
     /// The sanitize operation has ended. After a failure the medium stays closed until another

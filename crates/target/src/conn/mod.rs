@@ -85,6 +85,8 @@ pub(crate) struct Connection {
     /// Memory of the heap that it keeps.
     answers_claim: RefCell<Claim>,
     window: OutputWindow,
+    /// What its peer had acknowledged when that was last asked.
+    acknowledged_bytes: Cell<u64>,
     /// What its peer had acknowledged when somebody first missed the memory of what it is to take.
     missed: Cell<Option<Counted>>,
     /// What it had sent when somebody first missed the memory of the PDU that it sends.
@@ -127,6 +129,7 @@ impl Connection {
             out_claim: RefCell::new(Claim::none(&owner, Use::Read)),
             answers_claim: RefCell::new(Claim::none(&owner, Use::Answer)),
             window: OutputWindow::new(most),
+            acknowledged_bytes: Cell::new(0),
             missed: Cell::new(None),
             stopped: Cell::new(None),
             owner,
@@ -198,6 +201,7 @@ impl Connection {
         if ending.is_some() {
             return;
         }
+        self.note_taken();
         let graceful = matches!(why, Ending::LoggedOut | Ending::Shutdown);
         *ending = Some(why);
         drop(ending);
@@ -209,10 +213,15 @@ impl Connection {
         }
     }
 
-    /// Shuts the socket down in both directions, which ends all waiting on it.
+    /// Shuts the socket down in both directions, which ends all waiting on it. The kernel would go on
+    /// for a while to send what a peer does not take that has been given up: that is thrown away.
     fn close(&self) {
-        // It fails when the peer has closed already, which is what is wanted.
-        drop(self.stream.shutdown());
+        let is_given_up = matches!(*self.ending.borrow(), Some(Ending::Stalled(_)));
+        let is_closed = is_given_up && self.stream.abort().is_ok();
+        if !is_closed {
+            // It fails when the peer has closed already, which is what is wanted.
+            drop(self.stream.shutdown());
+        }
     }
 
     pub(crate) fn is_ending(&self) -> bool {

@@ -9,7 +9,8 @@ use iscsi::pdu::{
 use ring::Data;
 
 use super::{Connection, Counted, Ping};
-use crate::{memory, shortage};
+use crate::memory::{self, Way};
+use crate::shortage;
 
 /// How often a connection that may read no more for want of memory looks again.
 const MEMORY_PAUSE: Duration = Duration::from_millis(100);
@@ -59,6 +60,7 @@ impl Connection {
     pub(crate) async fn wait_for_room(&self) {
         while !self.is_ending() && !self.has_room() {
             self.room.until(|| self.window.is_open() || self.is_ending()).await;
+            self.note_taken();
             if !self.has_room() && !self.is_ending() {
                 ring::sleep(MEMORY_PAUSE).await;
                 self.miss_output();
@@ -72,9 +74,22 @@ impl Connection {
         self.window.has_place(bytes)
     }
 
+    /// Its owner is known for what its peer has taken by now. That is asked of the system, so only when it
+    /// matters, and returned.
+    pub(crate) fn note_taken(&self) -> Option<u64> {
+        let before = self.acknowledged_bytes.get();
+        // The system has forgotten it when the connection has been thrown away.
+        let bytes = self.stream.acknowledged_bytes().ok()?.max(before);
+        self.acknowledged_bytes.set(bytes);
+        self.owner.taken(usize::try_from(bytes - before).unwrap_or(usize::MAX));
+        Some(bytes)
+    }
+
     /// It found no memory for output. Others, who do not take theirs, give it way, unless it does not
     /// take its own either.
     pub(crate) fn miss_output(&self) {
+        self.note_taken();
+        memory::look_anew(&self.owner, Way::Out);
         let since = self.window.sending_since();
         if since.is_none_or(|since| ring::now() - since < TAKING_TIME) {
             shortage::take_back_output();
@@ -83,8 +98,9 @@ impl Connection {
 
     /// Of its output too little was taken for so long, since somebody first asked.
     pub(crate) fn takes_nothing(&self, limit: Duration) -> bool {
-        let bytes = self.stream.acknowledged_bytes();
-        let (Some(_), Ok(bytes)) = (self.window.sending_since(), bytes) else { return false };
+        let (Some(_), Some(bytes)) = (self.window.sending_since(), self.note_taken()) else {
+            return false;
+        };
         let now = Counted { bytes, at: ring::now() };
         let before = self.missed.get().unwrap_or(now);
         let taken = now.bytes - before.bytes;

@@ -163,7 +163,7 @@ async fn send_loop(conn: &Connection) -> io::Result<()> {
         conn.window.begin(batch.len_bytes());
         let (batch, result) = conn.stream.send(batch).await;
         drop(claims);
-        conn.window.end(|| conn.stream.acknowledged_bytes().unwrap_or(0));
+        conn.window.end(|| conn.note_taken().unwrap_or(0));
         spare = batch;
         conn.room.ring();
         result?;

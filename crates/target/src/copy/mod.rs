@@ -24,6 +24,7 @@ mod slots;
 mod tests;
 mod transfer;
 
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -45,6 +46,8 @@ struct Request {
     copies: Arc<CopyManager>,
     unit: Arc<Unit>,
     key: NexusKey,
+    /// Where it comes from.
+    host: IpAddr,
     /// The command was aborted: nothing more is copied, and nobody waits for an answer.
     aborted: Box<dyn Fn() -> bool>,
 }
@@ -70,6 +73,7 @@ pub(crate) async fn run(task: &Rc<Task>) -> Outcome {
         copies: shared.copies.clone(),
         unit,
         key: task.place.nexus.key().clone(),
+        host: task.conn().peer.ip(),
         aborted: Box::new(move || aborted.is_aborted()),
     };
     let units = || reachable(shared, target);

@@ -17,6 +17,7 @@ use scsi::unit::CopyAccess;
 use super::Request;
 use super::job::{Record, Running};
 use super::slots::Slot;
+use crate::pieces;
 use crate::tokens::UnitTokens;
 use crate::unit::Unit;
 
@@ -100,6 +101,7 @@ impl Work<'_> {
         self.check(piece, step)?;
         let mut chunk = self.read(source, from + step.at, step.len).await?;
         loop {
+            pieces::next(self.request.host).await;
             // After the read and before the write: what was read is still what may be written.
             self.check(piece, step)?;
             self.announce(piece, step);
@@ -118,8 +120,6 @@ impl Work<'_> {
             }
             let (Some(next), Some(ahead)) = (next, ahead) else { break };
             (step, chunk) = (next, ahead?);
-            // Memory answers at once: others on this core get their turn.
-            ring::turn_end().await;
         }
         if backwards {
             self.record.arrived(piece.len); // only now is it there from the start on
@@ -131,6 +131,7 @@ impl Work<'_> {
         let unit = &piece.destination;
         let flags = WriteFlags { durable: unit.is_durable(false), atomic: false };
         for step in steps(piece.len, ZERO_STEP_BYTES, false) {
+            pieces::next(self.request.host).await;
             self.check(piece, step)?;
             self.announce(piece, step);
             let at = piece.at + step.at;
@@ -139,7 +140,6 @@ impl Work<'_> {
             zeroed.map_err(|error| Failure::Failed(Side::Destination, error))?;
             drop(at_work);
             self.record.arrived(step.len);
-            ring::turn_end().await;
         }
         Ok(())
     }

@@ -81,11 +81,24 @@ async fn carry_out(task: &Rc<Task>, unit: &Arc<Unit>, effect: Effect) -> Result<
             let flushed = unit.device.flush().await;
             flushed.map_err(|error| super::failed(unit, error, super::Doing::Writing))
         }
-        Effect::Sanitize { method, immediate } => {
+        Effect::Sanitize { method, immediate, unrestricted_exit } => {
             let blocks = unit.logical.medium().blocks.get();
             unit.tokens.changed(0, blocks);
+            let noted = match mutants::is(Mutant::ForgetSanitize) {
+                false => unit.note_sanitize(unrestricted_exit).await,
+                true => Ok(()),
+            };
+            if let Err(error) = noted {
+                tracing::error!("{}: cannot note that it is being sanitized: {error}", unit.name);
+                unit.logical.sanitize_end(false);
+                return Err(Outcome::Check(Sense::internal_failure()));
+            }
             super::sanitize::sanitize(task, method, immediate).await
         }
+        Effect::ForgetSanitize => unit.forget_sanitize().await.map_err(|error| {
+            tracing::error!("{}: cannot note that it can be used: {error}", unit.name);
+            Outcome::Check(Sense::internal_failure())
+        }),
     }
 }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use futures_util::future::{Either, select};
 
 use crate::conn::{Connection, Promise};
-use crate::memory::{Claim, Use};
+use crate::memory::{self, Claim, Use};
 use crate::task::Task;
 
 /// How often one who finds no memory lets others know.
@@ -42,10 +42,25 @@ impl OutputRoom {
 /// The place first: who has memory must not wait for its own peer to take something.
 async fn wait(conn: &Rc<Connection>, of: Use, bytes: usize) -> OutputRoom {
     let promise = Promise::wait(conn, bytes).await;
+    OutputRoom { _promise: promise, _claim: memory(conn, of, bytes).await }
+}
+
+/// Waits for memory for something that is read and not sent; `None` when nobody wants it any more.
+pub(super) async fn room_to_read(task: &Task, bytes: usize) -> Option<Claim> {
+    match select(pin!(memory(task.conn(), Use::Read, bytes)), pin!(task.wait_aborted())).await {
+        Either::Left((claim, _)) => Some(claim),
+        Either::Right(_) => None,
+    }
+}
+
+async fn memory(conn: &Rc<Connection>, of: Use, bytes: usize) -> Claim {
+    if !memory::has_room(&conn.owner, of, bytes) {
+        conn.note_taken();
+    }
     let mut claim = pin!(Claim::wait(&conn.owner, of, bytes));
     loop {
         if let Some(claim) = ring::timeout(PAUSE, claim.as_mut()).await {
-            return OutputRoom { _promise: promise, _claim: claim };
+            return claim;
         }
         conn.miss_output();
     }

@@ -8,12 +8,14 @@ use ring::{Buf, Data};
 use scsi::cdb::BlockRange;
 use scsi::param::{LbaRun, Provisioning, lba_status, lba_status_runs_max, parse_unmap};
 
+use super::output::room_to_read;
 use super::{Doing, failed};
 use crate::ffp::Outcome;
+use crate::pieces;
 use crate::task::Task;
 use crate::unit::Unit;
 
-/// Long operations go in steps of this, so that an abort ends them and other work gets its turn.
+/// Long operations go in steps of this, so that an abort ends them.
 pub(super) const STEP_BYTES: u64 = 64 << 20;
 
 /// A repeated block is written in pieces of this.
@@ -58,14 +60,13 @@ async fn in_steps(
     let mut done = 0;
     while done < len {
         let part = STEP_BYTES.min(len - done);
+        pieces::next(task.conn().peer.ip()).await;
         let result = step(start + done, part).await;
         result.map_err(|error| failed(&task.place.unit, error, Doing::Writing))?;
         if task.is_aborted() {
             return Err(Outcome::Aborted);
         }
         done += part;
-        // A disk that is never busy would keep the core from everybody else.
-        ring::turn_end().await;
     }
     Ok(())
 }
@@ -101,9 +102,15 @@ pub(super) async fn write_pattern(
 ) -> Result<(), Outcome> {
     let unit = &task.place.unit;
     let failed = |error| failed(unit, error, Doing::Writing);
-    let piece = repeated(pattern, len).ok_or_else(|| failed(BlockError::NoMemory))?;
+    let piece_bytes = usize::try_from(len).unwrap_or(usize::MAX).min(PATTERN_BYTES);
+    let memory = room_to_read(task, Buf::capacity_of(piece_bytes)).await;
+    let Some(_memory) = memory else { return Err(Outcome::Aborted) };
+    // To make it costs as much as to write it.
+    pieces::next(task.conn().peer.ip()).await;
+    let piece = repeated(pattern, piece_bytes).ok_or_else(|| failed(BlockError::NoMemory))?;
     let mut done = 0;
     while done < len {
+        pieces::next(task.conn().peer.ip()).await;
         let part = (piece.len() as u64).min(len - done);
         let data = piece.slice(0..part as usize);
         unit.device.write(start + done, data, flags).await.map_err(failed)?;
@@ -111,16 +118,13 @@ pub(super) async fn write_pattern(
             return Err(Outcome::Aborted);
         }
         done += part;
-        // A disk that is never busy would keep the core from everybody else.
-        ring::turn_end().await;
     }
     Ok(())
 }
 
-/// As many copies of `block` as one piece, or `len`, takes.
-fn repeated(block: &[u8], len: u64) -> Option<Data> {
-    let piece_len = usize::try_from(len).unwrap_or(usize::MAX).min(PATTERN_BYTES);
-    let mut piece = Buf::alloc(piece_len)?;
+/// As many copies of `block` as `len` bytes take.
+fn repeated(block: &[u8], len: usize) -> Option<Data> {
+    let mut piece = Buf::alloc(len)?;
     for copy in piece.chunks_mut(block.len()) {
         copy.copy_from_slice(&block[..copy.len()]);
     }

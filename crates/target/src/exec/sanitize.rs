@@ -1,5 +1,5 @@
 //! SANITIZE (SBC-4 §4.11, §5.26): all of the medium is overwritten or given back, and until that
-//! has ended well the unit does nothing else.
+//! has ended well the unit does nothing else, also after a restart.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,6 +13,7 @@ use scsi::unit::SanitizeMethod;
 use super::provisioning::STEP_BYTES;
 use super::{Doing, failed};
 use crate::ffp::Outcome;
+use crate::memory::POOL_PAUSE;
 use crate::task::Task;
 use crate::unit::Unit;
 
@@ -57,11 +58,22 @@ async fn work(unit: &Unit, method: &SanitizeMethod) -> Result<(), BlockError> {
         Ok(()) => unit.device.flush().await,
         failed => failed,
     };
-    if let Err(error) = result {
-        tracing::error!("{}: SANITIZE failed: {error}", unit.name);
+    match result {
+        Err(error) => tracing::error!("{}: SANITIZE failed: {error}", unit.name),
+        Ok(()) => {
+            if let Err(error) = unit.forget_sanitize().await {
+                // It is as it should be, but the next start does not know.
+                tracing::error!("{}: cannot note that it is sanitized: {error}", unit.name);
+            }
+        }
     }
     unit.logical.sanitize_end(result.is_ok());
     result
+}
+
+/// The unit is still served: otherwise the disk is not to be touched any more.
+fn check_served(unit: &Unit) -> Result<(), BlockError> {
+    if unit.is_gone() { Err(BlockError::Unreachable) } else { Ok(()) }
 }
 
 /// BLOCK ERASE: all blocks are given back and read as zeroes afterwards.
@@ -71,6 +83,7 @@ async fn erase(unit: &Unit) -> Result<(), BlockError> {
     let mut at = 0;
     while at < size {
         let len = STEP_BYTES.min(size - at);
+        check_served(unit)?;
         unit.device.write_zeroes(at, len, true, flags).await?;
         at += len;
         report(unit, at, size);
@@ -85,11 +98,18 @@ async fn overwrite(unit: &Unit, plan: &Overwrite) -> Result<(), BlockError> {
     let passes = u64::from(plan.passes);
     for pass in 0..passes {
         let invert = plan.invert && pass % 2 == 1;
-        let piece = piece_of(plan, unit.block_bytes, size, invert).ok_or(BlockError::NoMemory)?;
+        let piece = loop {
+            check_served(unit)?;
+            match piece_of(plan, unit.block_bytes, size, invert) {
+                Some(piece) => break piece,
+                None => ring::sleep(POOL_PAUSE).await,
+            }
+        };
         let mut at = 0;
         while at < size {
             let len = PIECE_BYTES.min(size - at);
             let data = piece.slice(0..len as usize);
+            check_served(unit)?;
             unit.device.write(at, data, WriteFlags::VOLATILE).await?;
             at += len;
             report(unit, pass * size + at, passes * size);

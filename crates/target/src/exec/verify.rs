@@ -2,13 +2,17 @@
 
 use std::rc::Rc;
 
-use ring::Data;
+use block::BlockError;
+use ring::{Buf, Data};
 use scsi::Sense;
 use scsi::cdb::{BlockRange, ByteCheck};
 
-use super::{Doing, failed};
+use super::output::room_to_read;
+use super::{Doing, Patience, failed};
 use crate::ffp::{Outcome, READ_CHUNK_BYTES};
+use crate::pieces;
 use crate::task::Task;
+use crate::unit::still;
 
 /// What the medium should hold.
 pub(super) enum Expect<'a> {
@@ -50,14 +54,16 @@ pub(super) async fn compare(
     let mut done = 0;
     while done < len {
         let step = READ_CHUNK_BYTES.min((len - done).next_multiple_of(unit.block_bytes.into()));
-        let read = unit.read_still(at + done, step as usize).await;
+        pieces::next(task.conn().peer.ip()).await;
+        let memory = room_to_read(task, Buf::capacity_of(step as usize)).await;
+        let Some(_memory) = memory else { return Err(Outcome::Aborted) };
+        let read = read_piece(task, at + done, step as usize, &expect).await;
         let data = read.map_err(|error| failed(unit, error, Doing::Reading))?;
         if task.is_aborted() {
             return Err(Outcome::Aborted);
         }
         let take = step.min(len - done) as usize;
-        let found = &data.as_slice().expect("read_still gives such bytes")[..take];
-        if let Some(offset) = first_difference(found, &expect, done as usize) {
+        if let Some(offset) = first_difference(&data.into_slice(0..take), &expect, done as usize) {
             return Err(Outcome::Check(Sense::miscompare(done + offset as u64)));
         }
         done += step;
@@ -65,17 +71,40 @@ pub(super) async fn compare(
     Ok(())
 }
 
+/// Reads a piece, into memory that stands still if it is compared with anything. If the disk has none
+/// for it this waits.
+async fn read_piece(
+    task: &Task,
+    at: u64,
+    len: usize,
+    expect: &Expect<'_>,
+) -> Result<Data, BlockError> {
+    let device = &task.place.unit.device;
+    let patience = Patience::new();
+    loop {
+        let read = device.read(at, len).await.and_then(|data| match expect {
+            Expect::Readable => Ok(data),
+            Expect::Same(_) | Expect::Repeated(_) => still(data),
+        });
+        match read {
+            Err(error) if patience.bears(error, task).await => {}
+            read => return read,
+        }
+    }
+}
+
 /// Where `found`, which lies `done` bytes into the range, first differs from what is expected.
-fn first_difference(found: &[u8], expect: &Expect<'_>, done: usize) -> Option<usize> {
+fn first_difference(found: &Data, expect: &Expect<'_>, done: usize) -> Option<usize> {
+    let found = || found.as_slice().expect("read_piece gives such bytes");
     match expect {
         Expect::Readable => None,
         Expect::Same(data) => {
             let wanted = &data.as_slice().expect("received data is stable")[done..];
-            differ(found, wanted)
+            differ(found(), wanted)
         }
         Expect::Repeated(block) => {
             let wanted = block.as_slice().expect("received data is stable");
-            let blocks = found.chunks(wanted.len()).enumerate();
+            let blocks = found().chunks(wanted.len()).enumerate();
             blocks
                 .filter_map(|(index, part)| Some(index * wanted.len() + differ(part, wanted)?))
                 .next()
@@ -96,13 +125,16 @@ mod tests {
 
     #[test]
     fn differences_are_found_to_the_byte() {
+        let first = |found: &'static [u8], expect: &Expect<'_>, done| {
+            first_difference(&Data::from(found), expect, done)
+        };
         let block = Data::from(&b"abcd"[..]);
         let repeated = Expect::Repeated(&block);
-        assert_eq!(first_difference(b"abcdabcd", &repeated, 0), None);
-        assert_eq!(first_difference(b"abcdabXd", &repeated, 0), Some(6));
+        assert_eq!(first(b"abcdabcd", &repeated, 0), None);
+        assert_eq!(first(b"abcdabXd", &repeated, 0), Some(6));
         let all = Data::from(&b"abcdefgh"[..]);
-        assert_eq!(first_difference(b"efgh", &Expect::Same(&all), 4), None);
-        assert_eq!(first_difference(b"efgX", &Expect::Same(&all), 4), Some(3));
-        assert_eq!(first_difference(b"zzzz", &Expect::Readable, 0), None);
+        assert_eq!(first(b"efgh", &Expect::Same(&all), 4), None);
+        assert_eq!(first(b"efgX", &Expect::Same(&all), 4), Some(3));
+        assert_eq!(first(b"zzzz", &Expect::Readable, 0), None);
     }
 }

@@ -178,6 +178,7 @@ fn run(
     if bhs.opcode() == Opcode::SCSI_COMMAND {
         return command::run(conn, bhs, ahs, payload, numbered);
     }
+    conn.session.hear(conn, bhs);
     if numbered {
         conn.session.release_window(&conn.owner);
     }

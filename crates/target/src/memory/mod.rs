@@ -9,10 +9,15 @@
 //! nothing gets what fits. Who was given room for data that did not come, or did not take what it was
 //! to be sent, when others had none, may hold a sixteenth of what is free for a while.
 //!
-//! Of the room for data of commands a part is for those who have sent what they announced: each has
-//! there as much as has come from it, under its name and from its address, and everybody shares the
-//! rest. So those whom nobody knows keep nobody waiting who is known, however many they are and
-//! whatever they announce.
+//! A part of all room is for those who are known: of that for data of commands, by what they have
+//! sent, and of that for what is to be sent, by what they have taken. Each has there as much as has come
+//! from it, or gone to it, under its name and at its address, and everybody shares the rest. So those
+//! whom nobody knows keep nobody waiting who is known, however many they are, whatever they announce
+//! and however much they ask for.
+//!
+//! To be known is cheap for names that mean to break the trust once. When one does, what has come from
+//! anybody, or gone to it, counts for a sixteenth for a while: those who have kept to the rules for long
+//! are known even so.
 //!
 //! Who gets what becomes free is told in [`turns`].
 
@@ -26,7 +31,7 @@ use std::time::{Duration, Instant};
 use ring::Buf;
 
 use self::turns::{Place, Turns, Waiter, Waiting};
-pub(crate) use self::turns::{has_room, look_again};
+pub(crate) use self::turns::{has_room, look_again, look_anew};
 use crate::mutants::{self, Mutant};
 use crate::share;
 
@@ -48,6 +53,14 @@ pub(crate) enum Use {
 const USES: usize = 5;
 
 impl Use {
+    /// Which way that data goes.
+    const fn way(self) -> Way {
+        match self {
+            Self::Pushed | Self::Behind | Self::Pulled => Way::In,
+            Self::Read | Self::Answer => Way::Out,
+        }
+    }
+
     /// Sixteenths of the pool.
     const fn share(self) -> usize {
         match self {
@@ -72,9 +85,22 @@ impl Use {
     }
 }
 
-/// What data of commands is held for, and what is to be sent.
-pub(crate) const INPUT: [Use; 3] = [Use::Pushed, Use::Behind, Use::Pulled];
-pub(crate) const OUTPUT: [Use; 2] = [Use::Read, Use::Answer];
+/// Data of commands, and what is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    In,
+    Out,
+}
+
+impl Way {
+    /// What memory is held for.
+    const fn uses(self) -> &'static [Use] {
+        match self {
+            Self::In => &[Use::Pushed, Use::Behind, Use::Pulled],
+            Self::Out => &[Use::Read, Use::Answer],
+        }
+    }
+}
 
 /// What the smallest thing that is kept costs beside its bytes.
 const BYTES_MIN: usize = 128;
@@ -92,7 +118,12 @@ const DISTRUST_TIME: Duration = Duration::from_secs(60);
 /// How many are remembered, the newest.
 const DISTRUSTED_MAX: usize = 1024;
 
-/// From whom so much has come is known at its next login, too: the newest of them.
+/// What part of what was proven counts, and for how long, after somebody who was known kept room for
+/// nothing.
+const ALARMED_PART: usize = 16;
+const ALARM_TIME: Duration = Duration::from_secs(600);
+
+/// From or to whom so much has gone is known at its next login, too: the newest of them.
 const REMEMBERED_BYTES: usize = 1 << 20;
 const REMEMBERED_MAX: usize = 2048;
 
@@ -106,8 +137,9 @@ enum Name {
 struct Account {
     name: Name,
     held: [Cell<usize>; USES],
-    /// Payload that has come for its commands, since it was last distrusted.
-    delivered_bytes: Cell<usize>,
+    /// Payload that has come for its commands, and output that it has taken, since it was last
+    /// distrusted.
+    proven_bytes: [Cell<usize>; 2],
     /// Until then it may hold less, but for data that is asked for.
     distrusted_until: Cell<Option<Instant>>,
     /// Who waits at this address.
@@ -120,22 +152,8 @@ impl Account {
         of != Use::Pulled && until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// It has nothing but what strangers may hold.
-    fn is_limited(&self, of: Use) -> bool {
-        INPUT.contains(&of) && !self.is_known_for(0)
-    }
-
-    /// Bytes that it and others like it may hold together.
-    fn limit_bytes(&self, of: Use) -> usize {
-        if self.is_limited(of) { of.strangers_bytes() } else { of.limit_bytes() }
-    }
-
-    /// It has sent as much as it would then be trusted to send.
-    fn is_known_for(&self, bytes: usize) -> bool {
-        let held: usize = INPUT.iter().map(|&of| self.held[of as usize].get()).sum();
-        // At the address of one who kept room for nothing much more must have come from others.
-        let part = if self.is_distrusted(Use::Pushed) { DISTRUSTED_PART } else { 1 };
-        held + bytes <= self.delivered_bytes.get() / part
+    fn held_bytes(&self, way: Way) -> usize {
+        way.uses().iter().map(|&of| self.held[of as usize].get()).sum()
     }
 }
 
@@ -153,6 +171,8 @@ struct Core {
     held: [Cell<usize>; USES],
     /// How much of it is held by those who are not known for as much.
     held_by_strangers: [Cell<usize>; USES],
+    /// Until then what was proven counts for less.
+    alarmed_until: [Cell<Option<Instant>>; 2],
     distrusted: RefCell<VecDeque<Rc<Account>>>,
     remembered: RefCell<VecDeque<Rc<Account>>>,
     turns: [Turns; USES],
@@ -185,10 +205,21 @@ impl Owner {
     /// So much payload has come for one of its commands.
     #[inline]
     pub(crate) fn delivered(&self, bytes: usize) {
+        self.prove(Way::In, bytes);
+    }
+
+    /// It has taken so much of what it was sent.
+    pub(crate) fn taken(&self, bytes: usize) {
+        self.prove(Way::Out, bytes);
+    }
+
+    #[inline]
+    fn prove(&self, way: Way, bytes: usize) {
         for account in [&self.name, &self.address] {
-            let before = account.delivered_bytes.get();
+            let proven = &account.proven_bytes[way as usize];
+            let before = proven.get();
             let sum = before.saturating_add(bytes);
-            account.delivered_bytes.set(sum);
+            proven.set(sum);
             if before < REMEMBERED_BYTES && sum >= REMEMBERED_BYTES {
                 CORE.with(|core| core.remember(account));
             }
@@ -197,27 +228,28 @@ impl Owner {
 
     /// Something has come from it.
     fn is_known(&self) -> bool {
-        self.accounts().iter().all(|account| account.delivered_bytes.get() > 0)
+        self.accounts().iter().all(|account| account.proven_bytes[Way::In as usize].get() > 0)
     }
 
     /// It kept room for data that did not come, or that it did not take, while others had none.
     pub(crate) fn distrust(&self) {
-        // What others have sent from its address stays theirs.
-        let own_bytes = self.name.delivered_bytes.replace(0);
-        let others = self.address.delivered_bytes.get().saturating_sub(own_bytes);
-        self.address.delivered_bytes.set(others);
+        CORE.with(|core| core.alarm(&self.name));
+        // What others have sent from its address, or taken there, stays theirs.
+        for (own, all) in self.name.proven_bytes.iter().zip(&self.address.proven_bytes) {
+            all.set(all.get().saturating_sub(own.replace(0)));
+        }
         CORE.with(|core| [&self.name, &self.address].map(|account| core.distrust(account)));
     }
 
-    /// It holds more than half of what it may hold for one of these.
-    pub(crate) fn holds_much(&self, uses: &[Use]) -> bool {
+    /// It holds more than half of what it may hold for something that goes this way.
+    pub(crate) fn holds_much(&self, way: Way) -> bool {
         let is_much = |core: &Core, account: &Account, of: Use| {
             account.held[of as usize].get() > core.most(account, of) / 2
         };
         CORE.with(|core| {
             let accounts = self.accounts();
             let holds = |of| accounts.iter().any(|account| is_much(core, account, of));
-            uses.iter().copied().any(holds)
+            way.uses().iter().copied().any(holds)
         })
     }
 }
@@ -231,7 +263,7 @@ impl Core {
         let account = Rc::new(Account {
             name: name.clone(),
             held: Default::default(),
-            delivered_bytes: Cell::default(),
+            proven_bytes: Default::default(),
             distrusted_until: Cell::new(None),
             waiting: Default::default(),
         });
@@ -262,6 +294,40 @@ impl Core {
         drop((remembered, gone));
     }
 
+    /// One that was known holds room for nothing: others may mean to do the same.
+    fn alarm(&self, name: &Account) {
+        for way in [Way::In, Way::Out] {
+            let was_known = name.held_bytes(way) > 0 && self.is_known_for(name, way, 0);
+            if was_known && !mutants::is(Mutant::NoAlarm) {
+                self.alarmed_until[way as usize].set(Some(Instant::now() + ALARM_TIME));
+            }
+        }
+    }
+
+    /// It has sent, or taken, as much as it would then be trusted to.
+    fn is_known_for(&self, account: &Account, way: Way, bytes: usize) -> bool {
+        let alarm = self.alarmed_until[way as usize].get();
+        let part = if account.is_distrusted(Use::Pushed) {
+            // At the address of one who kept room for nothing much more must have come from others.
+            DISTRUSTED_PART
+        } else if alarm.is_some_and(|until| Instant::now() < until) {
+            ALARMED_PART
+        } else {
+            1
+        };
+        account.held_bytes(way) + bytes <= account.proven_bytes[way as usize].get() / part
+    }
+
+    /// It has nothing but what strangers may hold.
+    fn is_limited(&self, account: &Account, of: Use) -> bool {
+        !self.is_known_for(account, of.way(), 0)
+    }
+
+    /// Bytes that it and others like it may hold together.
+    fn limit_bytes(&self, account: &Account, of: Use) -> usize {
+        if self.is_limited(account, of) { of.strangers_bytes() } else { of.limit_bytes() }
+    }
+
     fn free_bytes(&self, of: Use) -> usize {
         of.limit_bytes().saturating_sub(self.held[of as usize].get())
     }
@@ -284,11 +350,12 @@ impl Core {
 
     /// What one that holds something may hold of all, as things are.
     fn most(&self, account: &Account, of: Use) -> usize {
-        let held_by_all = match account.is_limited(of) {
+        let held_by_all = match self.is_limited(account, of) {
             true => self.held_by_strangers[of as usize].get(),
             false => self.held[of as usize].get(),
         };
-        let free = account.limit_bytes(of).saturating_sub(held_by_all).min(self.free_bytes(of));
+        let free =
+            self.limit_bytes(account, of).saturating_sub(held_by_all).min(self.free_bytes(of));
         if account.is_distrusted(of) { free / DISTRUSTED_PART } else { FREE_SHARES * free }
     }
 
@@ -302,12 +369,11 @@ impl Core {
 
     /// So much more would be more than its owner is known for.
     fn is_strange(&self, owner: &Owner, of: Use, bytes: usize) -> bool {
-        let is_known = |account: &Account| account.is_known_for(bytes);
-        let is_asked = INPUT.contains(&of) && !mutants::is(Mutant::NoStrangers);
-        is_asked && !owner.accounts().into_iter().all(is_known)
+        let is_known = |account: &Account| self.is_known_for(account, of.way(), bytes);
+        !mutants::is(Mutant::NoStrangers) && !owner.accounts().into_iter().all(is_known)
     }
 
-    /// Of what data of commands may hold a part is for all strangers together.
+    /// A part is for all strangers together.
     fn has_for_strangers(&self, of: Use, bytes: usize) -> bool {
         self.has(of, bytes) && self.part_has(of, bytes)
     }

@@ -88,8 +88,32 @@ fn strangers_share_a_half_and_leave_the_other_to_those_who_send() {
     good.distrust();
     assert_eq!(pushed(&good).len(), 0, "until it has sent again");
     drop(held);
-    let left = CORE.with(|core| INPUT.map(|of| core.held_by_strangers[of as usize].get()));
-    assert_eq!(left, [0; 3]);
+    let left = CORE.with(|core| core.held_by_strangers.each_ref().map(Cell::get));
+    assert_eq!(left, [0; USES]);
+}
+
+#[test]
+fn who_has_taken_what_it_asked_for_does_not_share_with_strangers() {
+    let reads = |owner: &Rc<Owner>| -> Vec<_> {
+        std::iter::from_fn(|| Claim::new(owner, Use::Read, MIB)).collect()
+    };
+    // A pool of 256 MiB has 48 for what is read.
+    let strangers: Vec<_> = (0..40).map(|n| stranger(&n.to_string(), n)).collect();
+    let held: Vec<_> = strangers.iter().map(reads).collect();
+    assert_eq!(held.iter().map(Vec::len).sum::<usize>(), 24);
+    let good = stranger("good", 100);
+    good.delivered(1 << 30);
+    assert_eq!(reads(&good).len(), 0, "to have sent is not to have taken");
+    good.taken(3 * MIB);
+    assert_eq!(reads(&good).len(), 3);
+    // At its next login, too, until it leaves what it asked for to lie.
+    drop(good);
+    let good = stranger("good", 100);
+    assert_eq!(reads(&good).len(), 3);
+    good.distrust();
+    assert_eq!(reads(&good).len(), 0);
+    assert_eq!(reads(&owner("sends", 101)).len(), 0);
+    drop(held);
 }
 
 #[test]
@@ -100,7 +124,7 @@ fn who_kept_room_for_nothing_has_less_of_what_comes_unasked() {
     idle.distrust();
     let held = pushed(&idle);
     assert_eq!(held.len(), 3);
-    assert!(idle.holds_much(&INPUT) && !other.holds_much(&INPUT));
+    assert!(idle.holds_much(Way::In) && !other.holds_much(Way::In));
     assert_eq!(pushed(&other).len(), 73);
     // Its name and its address, and nothing else of them.
     assert!(Claim::new(&stranger("idle", 3), Use::Pushed, MIB).is_none());
@@ -201,6 +225,43 @@ fn who_has_sent_much_is_known_at_its_next_login() {
         Owner::new(&n.to_string().into(), [10, 0, (n / 256) as u8, n as u8].into()).delivered(MIB);
     }
     assert!(CORE.with(|core| core.accounts.borrow().len()) <= REMEMBERED_MAX + 2 * strangers.len());
+}
+
+/// What names must have sent to be trusted costs them little once; the others who sent no more are not
+/// trusted any more then.
+#[test]
+fn who_is_known_and_sends_nothing_takes_the_trust_in_others_along() {
+    let good = owner("good", 100);
+    let names: Vec<_> = (0..8).map(|n| stranger(&n.to_string(), n)).collect();
+    names.iter().for_each(|it| it.delivered(8 * MIB));
+    let mut held: Vec<_> = names.iter().map(|it| asks(it, 8 * MIB)).collect();
+    assert_eq!(held.iter().filter(|(_, granted)| granted.is_some()).count(), 4, "all memory");
+    let (mut good_waits, granted) = asks(&good, 8 * MIB);
+    assert!(granted.is_none());
+    for name in &names[..4] {
+        name.distrust();
+    }
+    held.drain(..4);
+    // The other four would have had all of it.
+    assert!((&mut good_waits).now_or_never().is_some());
+    let granted = held.iter_mut().filter_map(|(waits, _)| waits.now_or_never());
+    assert_eq!(granted.collect::<Vec<_>>().len(), 3, "the part of strangers");
+}
+
+#[test]
+fn who_becomes_known_while_it_waits_leaves_the_strangers() {
+    let strangers: Vec<_> = (0..40).map(|n| stranger(&n.to_string(), n)).collect();
+    let held: Vec<_> = strangers.iter().map(all).collect();
+    let (late, good) = (stranger("late", 99), stranger("good", 100));
+    let mut waits = [&good, &good, &late].map(waiting);
+    good.delivered(MIB);
+    look_anew(&good, Way::In);
+    assert_eq!(waits.each_mut().map(|it| it.now_or_never().is_some()), [true, false, false]);
+    // The other is with the strangers still, once.
+    let pulled = Use::Pulled as usize;
+    let lines = CORE.with(|core| core.turns[pulled].lens());
+    assert_eq!(lines, [0, 2, 0]);
+    drop(held);
 }
 
 /// One that waits for so much, or has it.

@@ -14,7 +14,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use super::{Account, CORE, Claim, Core, FREE_SHARES, Owner, Use};
+use super::{Account, CORE, Claim, Core, FREE_SHARES, Owner, Use, Way};
 use crate::mutants::{self, Mutant};
 
 /// How many that wait are looked at in vain when memory becomes free.
@@ -119,6 +119,11 @@ impl Turns {
         None
     }
 
+    #[cfg(test)]
+    pub(super) fn lens(&self) -> [usize; LINES] {
+        self.lines.each_ref().map(|line| line.borrow().len())
+    }
+
     fn enter(&self, line: Line, of: Use, waiter: Rc<Waiter>) {
         let address = waiter.owner.address.clone();
         let mut waiting = address.waiting[of as usize].lines[line as usize].borrow_mut();
@@ -126,6 +131,22 @@ impl Turns {
             self.lines[line as usize].borrow_mut().push_back(address.clone());
         }
         waiting.push_back(waiter);
+    }
+
+    /// Those of one address who belong in another line leave this one.
+    fn take_misplaced(
+        &self,
+        (line, of): (Line, Use),
+        address: &Rc<Account>,
+        is_right: impl Fn(&Waiter) -> bool,
+    ) -> VecDeque<Rc<Waiter>> {
+        let mut waiting = address.waiting[of as usize].lines[line as usize].borrow_mut();
+        let (right, misplaced) = waiting.drain(..).partition(|waiter| is_right(waiter));
+        *waiting = right;
+        if waiting.is_empty() {
+            self.lines[line as usize].borrow_mut().retain(|other| !Rc::ptr_eq(other, address));
+        }
+        misplaced
     }
 
     /// The next one leaves, with so much. Its address goes on with what else it wants of one turn.
@@ -194,7 +215,7 @@ impl Core {
             Lacks::Nothing
         } else if is_full && !mutants::is(Mutant::OneLine) {
             Lacks::PartOfStrangers
-        } else if !is_full && self.has(of, bytes) || !may_ever_hold(owner, of, bytes) {
+        } else if !is_full && self.has(of, bytes) || !self.may_ever_hold(owner, of, bytes) {
             Lacks::Itself
         } else {
             Lacks::Memory
@@ -266,20 +287,33 @@ impl Core {
         None
     }
 
+    /// Those who wait at this address and are known by now no longer stand with strangers.
+    fn look_anew(&self, address: &Rc<Account>, of: Use) {
+        let turns = &self.turns[of as usize];
+        for line in [Line::New, Line::Distrusted] {
+            let right_line = |waiter: &Waiter| self.line(&waiter.owner, of, waiter.bytes);
+            let is_right = |waiter: &Waiter| right_line(waiter) == line;
+            for waiter in turns.take_misplaced((line, of), address, is_right) {
+                turns.enter(right_line(&waiter), of, waiter);
+            }
+        }
+        self.serve(of);
+    }
+
+    /// It could hold so much more if all others gave back what they hold.
+    fn may_ever_hold(&self, owner: &Owner, of: Use, bytes: usize) -> bool {
+        owner.accounts().iter().all(|account| {
+            let held = account.held[of as usize].get();
+            let free = self.limit_bytes(account, of).saturating_sub(held);
+            !account.is_distrusted(of) && (held == 0 || held + bytes <= FREE_SHARES * free)
+        })
+    }
+
     fn grant(&self, waiter: &Waiter, of: Use) {
         waiter.strange_bytes.set(self.add(&waiter.owner, of, waiter.bytes));
         waiter.answer.set(Answer::Granted);
         waiter.waker.take().into_iter().for_each(Waker::wake);
     }
-}
-
-/// It could hold so much more if all others gave back what they hold.
-fn may_ever_hold(owner: &Owner, of: Use, bytes: usize) -> bool {
-    owner.accounts().iter().all(|account| {
-        let held = account.held[of as usize].get();
-        let free = account.limit_bytes(of).saturating_sub(held);
-        !account.is_distrusted(of) && (held == 0 || held + bytes <= FREE_SHARES * free)
-    })
 }
 
 /// A place among those who wait; given up when it goes.
@@ -340,6 +374,11 @@ pub(crate) fn has_room(owner: &Owner, of: Use, bytes: usize) -> bool {
         let is_held_up = || core.is_held_up(of, core.line(owner, of, bytes));
         !(is_crowded && is_held_up()) && core.fits(owner, of, bytes)
     })
+}
+
+/// More is known of this owner: what it waits for may come sooner.
+pub(crate) fn look_anew(owner: &Owner, way: Way) {
+    CORE.with(|core| way.uses().iter().for_each(|&of| core.look_anew(&owner.address, of)));
 }
 
 /// Whether somebody waits for memory for this. Those who are known by now for what they have sent

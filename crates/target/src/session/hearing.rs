@@ -4,7 +4,7 @@
 //! it may have been sent before, and wait in sockets: after a reset by another nexus they must not run,
 //! since whoever asked for it may be about to write the same blocks over another path. So the word of
 //! a reset is repeated to every command that was sent before its initiator heard it, which is known:
-//! a later one acknowledges the answer (ExpStatSN, RFC 7143 §11.3.3). In the same way the first word
+//! a later request, of whatever kind, acknowledges the answer (ExpStatSN, RFC 7143 §11.3.3). In the same way the first word
 //! of a nexus counts as told only once it is acknowledged.
 
 use std::cell::{Cell, RefCell};
@@ -93,21 +93,27 @@ impl UnitNexus {
 
     #[cold]
     fn hear_news(&self, conn: &Connection, bhs: &Bhs, spec: &CommandSpec) -> Option<Sense> {
+        self.acknowledge(conn, bhs);
+        let mut resets = self.hearing.resets.borrow_mut();
+        let unheard = resets.iter_mut().find(|unheard| unheard.cid == conn.cid)?;
+        if spec.ignores_attention {
+            return None;
+        }
+        unheard.told.get_or_insert(Mark::of_next_answer(conn));
+        Some(Sense::unit_attention(RESET))
+    }
+
+    /// A request has come: its sender had heard what it acknowledges.
+    pub(super) fn acknowledge(&self, conn: &Connection, bhs: &Bhs) {
+        if !self.hearing.is_open.get() {
+            return;
+        }
         self.hear_greeting(conn, bhs);
         let mut resets = self.hearing.resets.borrow_mut();
-        let at = resets.iter().position(|unheard| unheard.cid == conn.cid);
-        let mut word = None;
-        if let Some(at) = at {
-            if resets[at].told.is_some_and(|told| told.is_heard_by(bhs)) {
-                resets.swap_remove(at);
-            } else if !spec.ignores_attention {
-                resets[at].told.get_or_insert(Mark::of_next_answer(conn));
-                word = Some(Sense::unit_attention(RESET));
-            }
-        }
+        let is_heard = |told: Option<Mark>| told.is_some_and(|told| told.is_heard_by(bhs));
+        resets.retain(|unheard| unheard.cid != conn.cid || !is_heard(unheard.told));
         let is_greeted = matches!(self.hearing.greeting.get(), Greeting::Heard);
         self.hearing.is_open.set(!is_greeted || !resets.is_empty());
-        word
     }
 
     fn hear_greeting(&self, conn: &Connection, bhs: &Bhs) {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use iscsi::ffp::{CommandWindow, Placement};
 use iscsi::login::SessionType;
 use iscsi::params::SessionParams;
-use iscsi::pdu::Isid;
+use iscsi::pdu::{Bhs, Isid};
 use scsi::nexus::NexusKey;
 use scsi::param::decode_lun;
 use scsi::unit::Nexus;
@@ -157,6 +157,11 @@ impl Session {
             let order = RefCell::new(TaskOrder::new());
             Rc::new(UnitNexus { unit, nexus, order, hearing: Hearing::default() })
         }))
+    }
+
+    /// A request that is no command has come: it acknowledges what its sender was told, too.
+    pub(crate) fn hear(&self, conn: &Connection, bhs: &Bhs) {
+        self.units.iter().filter_map(OnceCell::get).for_each(|place| place.acknowledge(conn, bhs));
     }
 
     pub(crate) fn nexus_key(&self) -> NexusKey {

@@ -59,6 +59,24 @@ fn a_start_counts_as_told_only_once_its_answer_is_acknowledged() {
     assert_eq!(login(&rig, "host").take_attentions(0), [NEXUS_LOSS]);
 }
 
+/// So do a ping and a logout.
+#[test]
+fn whatever_request_acknowledges_an_answer_its_initiator_has_heard_it() {
+    let rig = Rig::ram();
+    type Acknowledge = fn(&mut Connection);
+    let ways: [(&str, Acknowledge); 2] = [
+        ("pings", |host| _ = host.ping(b"")),
+        ("logs-out", |host| _ = host.logout(LogoutReason::CLOSE_SESSION, 0)),
+    ];
+    for (name, acknowledge) in ways {
+        let mut host = login(&rig, name);
+        let told = host.issue(&Command::read(0, 1));
+        assert_eq!(host.finish(told).check(), (0x06, 0x29, 0x01));
+        acknowledge(&mut host);
+        assert_eq!(login(&rig, name).take_attentions(0), [NEXUS_LOSS], "who {name}");
+    }
+}
+
 /// Between two services of a disk anything may have happened to it.
 #[test]
 fn a_disk_that_was_away_has_started() {

@@ -9,7 +9,7 @@ use iscsi::pdu::{BHS_LEN_BYTES, LoginRequest, LoginStatus, NopOut, RESERVED_TAG,
 use target::Config;
 
 use crate::common::{
-    Command, Connection, IQN, Login, NoLogin, PATIENCE, Rig, config, faulty, wait_until,
+    Command, Connection, IQN, Login, NoLogin, PATIENCE, Queues, Rig, config, faulty, wait_until,
 };
 
 fn with_hung_disk(change: impl Fn(&mut Config)) -> (Rig, FaultyDisk, Connection) {
@@ -105,19 +105,6 @@ fn the_last_of_many_tries_gets_the_session() {
     assert_eq!(rig.server().sessions(), 1);
 }
 
-/// Bytes in the kernel's queues of the socket with these ports: to be sent, and to be read.
-fn queued(local: u16, remote: u16) -> usize {
-    let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
-    let wanted = [format!(":{local:04X}"), format!(":{remote:04X}")];
-    let queues = table.lines().find_map(|line| {
-        let fields: Vec<_> = line.split_whitespace().collect();
-        (fields[1].ends_with(&wanted[0]) && fields[2].ends_with(&wanted[1])).then(|| fields[4])
-    });
-    let (send, receive) = queues.unwrap().split_once(':').unwrap();
-    let bytes = |hex| usize::from_str_radix(hex, 16).unwrap();
-    bytes(send) + bytes(receive)
-}
-
 /// Each ping is as long as its answer: what is in no socket is with the target.
 #[test]
 fn little_is_kept_for_a_discovery_session_that_does_not_read() {
@@ -145,8 +132,11 @@ fn little_is_kept_for_a_discovery_session_that_does_not_read() {
             }
         }
     }
-    let ports = [socket.local_addr().unwrap().port(), rig.portal().port()];
-    let in_sockets = || queued(ports[0], ports[1]) + queued(ports[1], ports[0]);
+    let queues = Queues::of(&greedy);
+    let in_sockets = || {
+        let all = [queues.at_host(), queues.at_target()];
+        all.into_iter().flatten().sum::<usize>()
+    };
     wait_until("nothing moves any more", || {
         let before = in_sockets();
         std::thread::sleep(Duration::from_millis(100));

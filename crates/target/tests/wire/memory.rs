@@ -7,7 +7,7 @@ use block::testing::FaultyDisk;
 use iscsi::pdu::{NopOut, Opcode, RESERVED_TAG};
 use target::Config;
 
-use crate::common::{Command, Connection, Login, Rig, config, faulty, pattern, wait_until};
+use crate::common::{Command, Connection, Login, Rig, config, faulty, file, pattern, wait_until};
 
 const BUSY: u8 = 0x08;
 const TASK_SET_FULL: u8 = 0x28;
@@ -282,18 +282,8 @@ fn payloads_that_do_not_come_fill_the_pool_and_harm_nobody() {
 /// not read must not take all of it.
 #[test]
 fn a_host_that_does_not_read_does_not_take_the_memory_of_others() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("disk");
-    std::fs::write(&path, vec![7; 16 * MIB]).unwrap();
-    let options = block::FileOptions {
-        block_bytes: 512,
-        read_only: false,
-        size_bytes: None,
-        write_through: false,
-        direct: false,
-    };
-    let disk = block::FileDisk::open_file(&path, &options).unwrap();
-    let mut config = config([std::sync::Arc::new(disk) as _]);
+    let (disk, _dir) = file();
+    let mut config = config([disk]);
     config.core.buf_budget_bytes = 16 * MIB;
     config.limits.output_bytes = MIB;
     let rig = Rig::start(config);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use iscsi::pdu::{DataOut, Opcode, R2t, RESERVED_TAG};
 
-use crate::common::{Command, Connection, Got, Login, Rig, config, pattern, ram};
+use crate::common::{Command, Connection, Got, Login, Rig, config, file, pattern, ram};
 
 const MIB: usize = 1 << 20;
 /// What may come unasked with a command, where many share little memory.
@@ -80,7 +80,11 @@ fn fresh(portal: SocketAddr, number: u32) -> Option<Connection> {
 /// takes no more than twice its usual time.
 #[track_caller]
 fn flood(harm: impl Fn(&mut Connection) + Sync) {
-    let rig = rig();
+    flood_on(&rig(), harm);
+}
+
+#[track_caller]
+fn flood_on(rig: &Rig, harm: impl Fn(&mut Connection) + Sync) {
     let mut good = rig.ready("good");
     let calm = Instant::now();
     let usual = verified_rounds(&mut good, || calm.elapsed() > Duration::from_secs(1));
@@ -147,6 +151,21 @@ fn strangers_that_send_a_little_first_hold_no_good_host_up() {
     });
 }
 
+/// A disk that reads into memory of the core: each of them keeps some that it does not take, until it is
+/// seen that it takes nothing.
+#[test]
+fn data_that_strangers_ask_for_and_do_not_take_holds_no_good_host_up() {
+    let (disk, _dir) = file();
+    let mut config = config([disk]);
+    config.core.buf_budget_bytes = 16 * MIB;
+    let rig = Rig::start(config);
+    flood_on(&rig, |host| {
+        for _ in 0..32 {
+            host.issue(&Command::read(0, 512));
+        }
+    });
+}
+
 #[test]
 fn data_that_strangers_are_asked_for_and_do_not_send_holds_no_good_host_up() {
     flood(|host| {
@@ -190,8 +209,12 @@ fn verified_writes_at_once(host: &mut Connection, round: u32) -> Duration {
 /// Hosts of so many names from four addresses, each of which writes its first so and so many blocks in order, and
 /// then announces one long write and sends nothing of it.
 fn silent(rig: &Rig, names: u32, first_blocks: usize) -> Vec<Connection> {
+    silent_from(rig, names, 4, first_blocks)
+}
+
+fn silent_from(rig: &Rig, names: u32, addresses: u8, first_blocks: usize) -> Vec<Connection> {
     let hosts = (0..names).map(|number| {
-        let from = Some(Ipv4Addr::new(127, 7, 7, 1 + number as u8 % 4));
+        let from = Some(Ipv4Addr::new(127, 7, 7, 1 + number as u8 % addresses));
         let login = Login { from, ..Login::new(&format!("silent{number}")) };
         let mut host = login.connect(rig.portal()).unwrap();
         host.take_attentions(0);
@@ -239,6 +262,13 @@ fn many_names_that_wait_for_room_and_send_nothing_hold_no_good_host_up() {
 fn who_has_sent_much_and_then_sends_nothing_gives_way_within_seconds() {
     let (slowest, _) = beside(|rig| silent(rig, 60, 128));
     assert!(slowest < TAKEN_BACK, "{slowest:?}");
+}
+
+/// And from an address for each: after the first of them nobody is trusted for so little any more.
+#[test]
+fn names_that_were_trusted_and_send_nothing_do_not_have_turns_one_after_the_other() {
+    let (slowest, _) = beside(|rig| silent_from(rig, 60, 60, 128));
+    assert!(slowest < TAKEN_BACK / 2, "{slowest:?}");
 }
 
 /// The same by those who stop in the middle of the data that they were asked for.

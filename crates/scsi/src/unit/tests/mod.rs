@@ -222,7 +222,11 @@ fn sanitize_closes_the_medium_until_it_ends() {
     let bench = Bench::new();
     let one = bench.host(1, 1);
     let outcome = bench.send(&one, &ERASE);
-    let effect = Effect::Sanitize { method: SanitizeMethod::BlockErase, immediate: true };
+    let effect = Effect::Sanitize {
+        method: SanitizeMethod::BlockErase,
+        immediate: true,
+        unrestricted_exit: false,
+    };
     assert_eq!((outcome.status, outcome.effects), (Status::Good, vec![effect]));
     bench.unit.sanitize_progress(0x4000);
     let busy = Outcome::check(Sense::not_ready_sanitizing(0x4000));
@@ -257,10 +261,23 @@ fn a_failed_sanitize_needs_another_or_a_way_out_that_was_asked_for() {
     // AUSE = 1: now the initiator may leave.
     let _ = bench.send(&one, &[0x48, 0xa2, 0, 0, 0, 0, 0, 0, 0, 0]);
     bench.unit.sanitize_end(false);
-    assert_eq!(bench.status(&one, &exit), Status::Good);
+    assert_eq!(bench.send(&one, &exit).effects, [Effect::ForgetSanitize]);
     assert_eq!(bench.status(&one, &READ), Status::Good);
     bench.unit.sanitize_end(false);
     assert_eq!(bench.status(&one, &READ), Status::Good, "none was under way");
+}
+
+#[test]
+fn a_sanitize_that_was_cut_off_has_failed() {
+    let bench = Bench::new();
+    bench.unit.sanitize_was_cut_off(false);
+    let one = bench.host(1, 1);
+    for cdb in [&READ[..], &WRITE, &READY] {
+        assert_eq!(bench.send(&one, cdb), Outcome::check(Sense::sanitize_failed()));
+    }
+    assert_eq!(bench.status(&one, &ERASE), Status::Good, "once more");
+    bench.unit.sanitize_end(true);
+    assert_eq!(bench.status(&one, &READ), Status::Good);
 }
 
 #[test]
@@ -269,7 +286,7 @@ fn sanitize_parameter_lists() {
     let one = bench.host(1, 1);
     let overwrite = |bytes: u8| [0x48, 0x01, 0, 0, 0, 0, 0, 0, bytes, 0];
     let outcome = bench.send_data(&one, &overwrite(5), &[1, 0, 0, 1, 0xaa]);
-    let [Effect::Sanitize { method: SanitizeMethod::Overwrite(how), immediate: false }] =
+    let [Effect::Sanitize { method: SanitizeMethod::Overwrite(how), immediate: false, .. }] =
         &outcome.effects[..]
     else {
         panic!("{outcome:?}")

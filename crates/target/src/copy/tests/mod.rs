@@ -82,6 +82,7 @@ impl Bench {
             copies: self.copies.clone(),
             unit: self.units[unit].clone(),
             key: nexus(host),
+            host: [192, 0, 2, host].into(),
             aborted: Box::new(move || aborted.get()),
         }
     }

@@ -90,3 +90,29 @@ pub(crate) fn unmap(ranges: &[(u64, u32)]) -> super::Command {
     let [high, low] = (len + 8).to_be_bytes();
     super::Command::new(cdb(&[0x42, 0, 0, 0, 0, 0, 0, high, low])).writing(&list)
 }
+
+/// SANITIZE, OVERWRITE once with this byte; IMMED=1, and AUSE as asked for.
+pub(crate) fn sanitize_overwrite(byte: u8, exit_allowed: bool) -> super::Command {
+    let action = 0x81 | if exit_allowed { 0x20 } else { 0 };
+    let list = [1, 0, 0, 1, byte];
+    super::Command::new(cdb(&[0x48, action, 0, 0, 0, 0, 0, 0, 5])).writing(&list).immediate_data()
+}
+
+/// SANITIZE, EXIT FAILURE MODE.
+pub(crate) fn sanitize_exit() -> super::Command {
+    super::Command::new(cdb(&[0x48, 0x1f]))
+}
+
+/// VERIFY(16): that all these blocks hold what the one block does that comes with it.
+pub(crate) fn verify_same(lba: u64, blocks: u32, block: &[u8]) -> super::Command {
+    super::Command::new(transfer16(0x8f, 0x06, lba, blocks)).writing(block).immediate_data()
+}
+
+/// WRITE SAME(16).
+pub(crate) fn write_same(lba: u64, blocks: u32, block: &[u8]) -> super::Command {
+    super::Command::new(transfer16(0x93, 0, lba, blocks)).writing(block).immediate_data()
+}
+
+fn transfer16(opcode: u8, flags: u8, lba: u64, blocks: u32) -> Cdb {
+    cdb(&[&[opcode, flags][..], &lba.to_be_bytes(), &blocks.to_be_bytes()].concat())
+}

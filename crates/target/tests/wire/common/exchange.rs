@@ -280,6 +280,12 @@ impl Connection {
     /// Sends a NOP-Out and returns what comes back.
     #[track_caller]
     pub(crate) fn ping(&mut self, data: &[u8]) -> Vec<u8> {
+        let itt = self.send_ping(data);
+        self.receive_where(|pdu| pdu.opcode() == Opcode::NOP_IN && pdu.bhs.itt() == itt).data
+    }
+
+    /// Does not wait for the answer.
+    pub(crate) fn send_ping(&mut self, data: &[u8]) -> u32 {
         let itt = self.new_itt();
         let nop = NopOut {
             is_immediate: true,
@@ -291,7 +297,7 @@ impl Connection {
             exp_stat_sn: self.exp_stat_sn,
         };
         self.send(&nop.to_bhs(), data);
-        self.receive_where(|pdu| pdu.opcode() == Opcode::NOP_IN && pdu.bhs.itt() == itt).data
+        itt
     }
 
     /// Takes the unit attentions of a unit.

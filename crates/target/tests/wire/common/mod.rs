@@ -5,13 +5,17 @@ mod cdb;
 mod connection;
 mod exchange;
 mod login;
+mod queues;
 mod rig;
 
 pub(crate) use cdb::*;
 pub(crate) use connection::{Broken, Connection, Got, Pdu};
 pub(crate) use exchange::{Command, Done};
 pub(crate) use login::{Login, NoLogin};
-pub(crate) use rig::{IQN, Rig, config, faulty, on_core, pattern, ram, target_of, wait_until};
+pub(crate) use queues::Queues;
+pub(crate) use rig::{
+    IQN, Rig, config, faulty, file, on_core, pattern, ram, target_of, wait_until,
+};
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use block::testing::FaultyDisk;
-use block::{BlockDevice, RamDisk};
+use block::{BlockDevice, FileDisk, FileOptions, RamDisk};
 use target::{Access, Config, Limits, Server, TargetSpec, Targets, UnitSpec};
 use tempfile::TempDir;
 
@@ -27,6 +27,21 @@ pub(crate) fn disk_of(block_bytes: u32, blocks: u64) -> Arc<dyn BlockDevice> {
 pub(crate) fn faulty() -> (FaultyDisk, Arc<dyn BlockDevice>) {
     let disk = FaultyDisk::new(ram());
     (disk.clone(), Arc::new(disk))
+}
+
+/// A file of 16 MiB in blocks of 512 bytes, all of them 7, which is read into memory of the core.
+pub(crate) fn file() -> (Arc<dyn BlockDevice>, TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk");
+    std::fs::write(&path, vec![7; 16 << 20]).unwrap();
+    let options = FileOptions {
+        block_bytes: 512,
+        read_only: false,
+        size_bytes: None,
+        write_through: false,
+        direct: false,
+    };
+    (Arc::new(FileDisk::open_file(&path, &options).unwrap()), dir)
 }
 
 /// These disks as LUN 0, 1, ... of one target.

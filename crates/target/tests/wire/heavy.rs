@@ -1,0 +1,83 @@
+//! Commands that cost a core much and their hosts next to nothing: beside them the others go on.
+
+use std::time::{Duration, Instant};
+
+use crate::common::{
+    Command, Connection, Login, Rig, config, pattern, ram, verify_same, write_same,
+};
+
+/// How long each side of the comparison is looked at, and what a busy machine may add to one command.
+const TIME: Duration = Duration::from_secs(1);
+const NOISE: Duration = Duration::from_millis(400);
+
+/// Writes and reads of a good host: the slowest of those that end within the time.
+fn slowest(good: &mut Connection) -> Duration {
+    let begun = Instant::now();
+    let mut slowest = Duration::ZERO;
+    for round in 0.. {
+        let data = [0, 1, 2, 3].map(|part| pattern(64 << 10, round * 4 + part));
+        let since = Instant::now();
+        for (at, data) in (0..).step_by(128).zip(&data) {
+            good.run(&Command::write(at, data)).good();
+            assert!(&good.run(&Command::read(at, 128)).good() == data);
+        }
+        slowest = slowest.max(since.elapsed());
+        if begun.elapsed() > TIME {
+            break;
+        }
+    }
+    slowest
+}
+
+/// Sixteen addresses send as many of these as their windows allow, to another unit of the same core.
+#[track_caller]
+fn beside(heavy: &Command) {
+    let rig = Rig::start(config([ram(), ram()]));
+    let mut good = rig.ready("good");
+    let usual = slowest(&mut good);
+    let heavy = heavy.clone().on(1);
+    let ready = |index: u8| {
+        let login = Login::new(&format!("heavy{index}")).from(10 + index);
+        let mut host = login.connect(rig.portal()).unwrap();
+        host.take_attentions(1);
+        host
+    };
+    let mut hosts: Vec<_> = (0..16).map(ready).collect();
+    for host in &mut hosts {
+        for _ in 0..100 {
+            host.issue(&heavy);
+        }
+    }
+    let beside = slowest(&mut good);
+    drop(hosts);
+    assert!(beside < 2 * usual + NOISE, "{beside:?} instead of {usual:?}");
+}
+
+#[test]
+fn verify_of_many_blocks_holds_no_neighbour_up() {
+    beside(&verify_same(0, 16_384, &[0; 512]));
+}
+
+#[test]
+fn write_same_of_many_blocks_holds_no_neighbour_up() {
+    beside(&write_same(0, 32_768, &pattern(512, 1)));
+}
+
+/// They come to an end, and tell what is true.
+#[test]
+fn what_is_done_in_pieces_is_done() {
+    let rig = Rig::start(config([ram(), ram()]));
+    let mut host = rig.ready("host");
+    let block = pattern(512, 7);
+    host.run(&write_same(0, 32_768, &block)).good();
+    for lba in [0, 16_384] {
+        host.run(&verify_same(lba, 16_384, &block)).good();
+    }
+    let mut other = block.clone();
+    other[3] ^= 1;
+    host.run(&Command::write(32_767, &other)).good();
+    host.run(&verify_same(16_384, 16_383, &block)).good();
+    let (key, asc, _) = host.run(&verify_same(16_384, 16_384, &block)).check();
+    assert_eq!((key, asc), (0x0e, 0x1d));
+    assert!(host.run(&Command::read(32_766, 1)).good() == block);
+}
