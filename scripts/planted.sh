@@ -27,6 +27,8 @@ ForgetHalf     --lib        raid::tests::gone::what_a_disk_missed_in_the_middle
 TwoReturns     --test=array disks::a_disk_that_is_taken_back
 ForgetHalf     --test=array beyond::beside_a_disk_that_is_gone
 DropHalf       --test=array beyond::a_disk_that_was_out_for_long_gets
+EarlyForget    --test=array halves::a_disk_that_goes_out_again
+EarlyForget    --test=array halves::a_start_that_ends_before
 KeepHalf       --lib        raid::redo::tests::what_is_half_done_is_over
 ForgetUnowned  --lib        raid::tests::gone::what_nobody_owns_on_a_disk
 TrimKept       --test=array kept::an_array_whose_journal_a_lost_volume_fills

@@ -72,6 +72,8 @@ mutants! {
     ForgetHalf,
     /// Do not carry that on to the next checkpoint.
     DropHalf,
+    /// Forget it as soon as it is given, before a record says so.
+    EarlyForget,
     /// Do it again in a stripe that was written as new since.
     KeepHalf,
     /// Open although what a checkpoint had half done is lost with disks that are away.

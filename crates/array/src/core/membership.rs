@@ -170,6 +170,7 @@ impl Core {
                 set.mark_stale(stripe, disk);
             }
         }
+        self.raid.take_halves_back(disk);
         for set in self.sets.all() {
             set.take_back(disk);
             if member.access() == Access::None {

@@ -43,7 +43,7 @@ impl Checkpoint {
         let payload = self.payload();
         payload.tables.check();
         let record = payload.encode();
-        self.core.carry_halves(self.number).await?;
+        self.core.carry_halves(self.number, &self.given).await?;
         self.core.write_record(self.number, &record).await?;
         let tables_bytes = payload.tables_bytes(record.len());
         self.settle(payload, tables_bytes, left_chunks);
@@ -87,6 +87,8 @@ impl Checkpoint {
         state.space.settle_maps(&self.gained, &self.freed, &self.freed_pages);
         state.space.give_up(&self.unused, &self.unused_pages);
         self.dissolve_sets(state);
+        // Before the look at what the sets lack: it may become less in between.
+        self.given = core.raid.given_halves(&|set| core.sets.find(set));
         self.next.leaving.retain(|disk| !state.retired(*disk));
         let is_trimmed = mutants::is(Mutant::TrimKept);
         let kept = state.live.iter().filter_map(|(id, live)| Some((*id, live.kept?)));
@@ -116,6 +118,7 @@ impl Checkpoint {
         state.since = payload.since;
         state.record.settle(tables_bytes);
         state.redone.clear();
+        core.raid.forget_given(&self.given);
         state.tables = payload.tables;
         state.pages.release();
         for (volume, segments) in &self.frozen {

@@ -28,7 +28,7 @@ mod runner;
 
 pub(crate) use merge::crcs_of;
 pub(crate) use payload::{Kept, Payload};
-pub(crate) use redo::Unfinished;
+pub(crate) use redo::{Unfinished, is_said_again, sound_for};
 
 use std::sync::Arc;
 
@@ -75,6 +75,8 @@ struct Checkpoint {
     sets_before: u32,
     /// Chunks of sets that the record does not have any more.
     dissolved: Vec<Seat>,
+    /// What was left half done, was given since, and is not needed any more once the record is durable.
+    given: Vec<Stripe>,
     /// Pages to be written.
     pages: Vec<(PageRef, Arc<Page>)>,
 }
@@ -130,6 +132,7 @@ impl Core {
             written: Vec::new(),
             sets_before: state.space.next_set,
             dissolved: Vec::new(),
+            given: Vec::new(),
             pages: Vec::new(),
         }
     }

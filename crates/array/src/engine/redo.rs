@@ -55,7 +55,7 @@ impl Checkpoint {
     ) -> Result<(), ArrayError> {
         let core = Arc::clone(&self.core);
         let room = redo::half_bytes(core.layout.redo_bytes) as usize;
-        let fits = |wave: &[Update]| redo::bytes_of(wave, &core.raid.halves()) <= room;
+        let fits = |wave: &[Update]| redo::room_of(wave, &core.raid.halves()) <= room;
         wave.push(update);
         if fits(wave) {
             return Ok(());
@@ -93,7 +93,7 @@ impl Checkpoint {
     async fn do_wave(&mut self, updates: &[Update]) -> Result<(), ArrayError> {
         let core = Arc::clone(&self.core);
         if !mutants::is(Mutant::NoRedo) {
-            core.write_redo(self.number, updates).await?;
+            core.write_redo(self.number, updates, &[]).await?;
         }
         let done = core.apply_all(updates).await;
         core.flush_disks().await?;
@@ -269,11 +269,18 @@ impl Core {
 
     /// What is half done when a checkpoint ends is carried on to the next one, before its record is written:
     /// after that nobody would look at its waves any more.
-    pub(super) async fn carry_halves(self: &Arc<Self>, checkpoint: u64) -> Result<(), ArrayError> {
-        if self.raid.halves().is_empty() || mutants::is(Mutant::DropHalf) {
+    /// Not those of which the record says that nobody lacks them.
+    pub(super) async fn carry_halves(
+        self: &Arc<Self>,
+        checkpoint: u64,
+        given: &[Stripe],
+    ) -> Result<(), ArrayError> {
+        let is_left =
+            self.raid.halves().iter().any(|half| !given.contains(&stripe_of(&half.update)));
+        if !is_left || mutants::is(Mutant::DropHalf) {
             return Ok(());
         }
-        self.write_redo(checkpoint + 1, &[]).await
+        self.write_redo(checkpoint + 1, &[], given).await
     }
 
     /// Writes a wave to the redo area of every holder, durably.
@@ -281,8 +288,19 @@ impl Core {
         self: &Arc<Self>,
         checkpoint: u64,
         updates: &[Update],
+        without: &[Stripe],
     ) -> Result<(), ArrayError> {
-        let wave = self.next_wave(checkpoint, updates);
+        let mut wave = self.next_wave(checkpoint, updates);
+        // One that was taken back since is to be given once more.
+        let may_go = |half: &Half| {
+            without.contains(&stripe_of(&half.update))
+                && !self.raid.has_half(half.update.set, half.update.stripe)
+        };
+        wave.halves.retain(|half| !may_go(half));
+        if wave.bytes() as u64 > redo::half_bytes(self.layout.redo_bytes) {
+            let what = "a wave of changes does not fit into the redo area";
+            return Err(ArrayError::Damaged(what.into()));
+        }
         let bytes = self.encode_wave(&wave).await;
         let at = self.wave_at(wave.wave);
         // Those that hold this checkpoint when it ends must have what it could not do.
@@ -403,16 +421,17 @@ impl Core {
     /// overwrite them: another crash would leave stripes that nobody knows any more.
     pub(crate) async fn redo(self: &Arc<Self>, waves: &[Unfinished]) -> Result<(), ArrayError> {
         let mut done: Vec<(u64, Vec<&Update>)> = Vec::new();
-        for Unfinished { wave, .. } in waves {
-            for half in &wave.halves {
+        for (index, Unfinished { wave, .. }) in waves.iter().enumerate() {
+            let is_newest = |update: &&Update| !is_said_again(waves, index, update);
+            for half in wave.halves.iter().filter(|half| is_newest(&&half.update)) {
                 self.redo_half(half).await;
             }
             let mut updates = Vec::new();
-            for update in &wave.updates {
+            for update in wave.updates.iter().filter(is_newest) {
                 let Some(set) = self.sets.find(update.set) else { continue };
                 let apply = || self.raid.apply_again(&set, update, WriteFlags::VOLATILE);
                 match until_done(apply, self).await {
-                    Ok(()) => self.raid.forget_half(update.set, update.stripe),
+                    Ok(()) => self.raid.done_over_half(update),
                     Err(error) => {
                         let (set, stripe) = (update.set.0, update.stripe);
                         tracing::warn!("stripe {stripe} of set {set} is not put right: {error}");
@@ -435,7 +454,7 @@ impl Core {
         // What was carried to a checkpoint beyond the next one must not count when that one has ended.
         if waves.iter().any(|unfinished| id_of(&unfinished.wave).carries) {
             let next = self.lock().checkpoint + 1;
-            self.write_redo(next, &[]).await?;
+            self.write_redo(next, &[], &[]).await?;
         }
         Ok(())
     }
@@ -486,6 +505,19 @@ impl Core {
             }
         }
     }
+}
+
+/// Whether a later wave says what became of an update: then that is to be done, and not this once more.
+pub(crate) fn is_said_again(waves: &[Unfinished], index: usize, update: &Update) -> bool {
+    let mut later = waves[index + 1..].iter().flat_map(|unfinished| &unfinished.wave.halves);
+    later.any(|half| stripe_of(&half.update) == stripe_of(update))
+}
+
+/// Who lacks nothing of the stripe of an update once what was half done before is given.
+pub(crate) fn sound_for(waves: &[Unfinished], index: usize, update: &Update) -> Vec<Seat> {
+    let mut halves = waves[..=index].iter().rev().flat_map(|unfinished| &unfinished.wave.halves);
+    let half = halves.find(|half| stripe_of(&half.update) == stripe_of(update));
+    half.map(|half| half.sound.clone()).unwrap_or_default()
 }
 
 fn id_of(wave: &Wave) -> WaveId {

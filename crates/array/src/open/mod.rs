@@ -22,7 +22,7 @@ use futures_util::future::join_all;
 use crate::DiskId;
 use crate::checkpoint::slots::{Slot, SlotError, read_slots, write_slot};
 use crate::core::{Alarm, Core, RESERVE_BYTES, RETRY, Space, State, Touched};
-use crate::engine::{Payload, Unfinished};
+use crate::engine::{Payload, Unfinished, is_said_again, sound_for};
 use crate::env::Env;
 use crate::error::ArrayError;
 use crate::journal::{self, Holder, HolderFailed, Journal};
@@ -272,10 +272,13 @@ impl Core {
     /// must be there, or it must come out of what the others have.
     fn check_waves(&self, opening: &Opening, waves: &[Unfinished]) -> Result<(), ArrayError> {
         let is_gone = self.gone_for_good();
-        let mut updates = waves.iter().flat_map(|unfinished| &unfinished.wave.updates);
-        let is_lost = |update: &Update| {
-            let set = self.sets.find(update.set);
-            set.is_some_and(|set| !self.raid.can_redo(&set, update, &is_gone))
+        let updates = waves.iter().enumerate().flat_map(|(index, unfinished)| {
+            unfinished.wave.updates.iter().map(move |update| (index, update))
+        });
+        let mut updates = updates.filter(|(index, update)| !is_said_again(waves, *index, update));
+        let is_lost = |(index, update): (usize, &Update)| {
+            let (set, sound) = (self.sets.find(update.set), sound_for(waves, index, update));
+            set.is_some_and(|set| !self.raid.can_redo(&set, update, &sound, &is_gone))
         };
         if !updates.any(is_lost) || mutants::is(Mutant::DropRedo) {
             return Ok(());

@@ -1,8 +1,10 @@
 //! Updates that were begun and could not be ended, because more disks went out than the level survives.
 //!
 //! What these were to get nobody else has. So it is kept until they are back and take it, or until the
-//! stripe is written otherwise: in memory, and with each later wave in the [redo area](super::redo). It is
-//! never more than one wave: what a wave leaves half done is part of that wave.
+//! stripe is written otherwise: in memory, and with each later wave in the [redo area](super::redo). Whoever
+//! took it may lose it again, or go out again, until a checkpoint has recorded that nobody lacks anything:
+//! until then it is only *given*. It is never more than one wave: what a wave leaves half done is part of
+//! that wave.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -36,6 +38,8 @@ struct Kept {
     /// Strip, first block, and contents.
     puts: Vec<(usize, usize, Arc<[u8]>)>,
     sound: Vec<Seat>,
+    /// All have taken it; no record says so yet.
+    is_given: bool,
 }
 
 impl Kept {
@@ -47,7 +51,7 @@ impl Kept {
         };
         let Update { written, is_unproved, ref puts, .. } = half.update;
         let puts = puts.iter().map(put).collect();
-        Self { written, is_unproved, puts, sound: half.sound.clone() }
+        Self { written, is_unproved, puts, sound: half.sound.clone(), is_given: false }
     }
 
     fn half(&self, (set, stripe): (SetId, u32)) -> Half {
@@ -85,19 +89,67 @@ impl Raid {
         self.half.lock().insert((update.set, update.stripe), Kept::of(&half));
     }
 
-    /// The stripe holds something else, or all of it.
+    /// The stripe holds something else.
     pub fn forget_half(&self, set: SetId, stripe: u32) {
         self.half.lock().remove(&(set, stripe));
     }
 
     /// Whether somebody is to get his part of an update of this stripe.
     pub fn has_half(&self, set: SetId, stripe: u32) -> bool {
-        self.half.lock().contains_key(&(set, stripe))
+        self.half.lock().get(&(set, stripe)).is_some_and(|kept| !kept.is_given)
     }
 
     /// All that is kept.
     pub fn halves(&self) -> Vec<Half> {
         self.half.lock().iter().map(|(stripe, kept)| kept.half(*stripe)).collect()
+    }
+
+    /// Those that were given, and of whose stripes nobody would lack anything after a loss of power: the
+    /// record that is made now says so, and nobody needs them when it is durable.
+    pub fn given_halves(&self, set_of: &dyn Fn(SetId) -> Option<Arc<Set>>) -> Vec<(SetId, u32)> {
+        let is_whole = |(set, stripe): &(SetId, u32), kept: &Kept| {
+            let lacking = set_of(*set).map(|set| set.lacking_seats(*stripe)).unwrap_or_default();
+            kept.is_given && !kept.sound.iter().any(|seat| lacking.contains(seat))
+        };
+        let kept = self.half.lock();
+        kept.iter().filter(|(at, kept)| is_whole(at, kept)).map(|(at, _)| *at).collect()
+    }
+
+    /// Of these a record says that nobody lacks them.
+    pub fn forget_given(&self, halves: &[(SetId, u32)]) {
+        self.half.lock().retain(|at, kept| !kept.is_given || !halves.contains(at));
+    }
+
+    /// A disk is out: what it took may be gone, and it is to get it once more.
+    pub fn take_halves_back(&self, disk: DiskId) {
+        if is(Mutant::EarlyForget) {
+            return;
+        }
+        let mut halves = self.half.lock();
+        let had = halves.values_mut().filter(|kept| kept.sound.iter().any(|s| s.disk == disk));
+        had.for_each(|kept| kept.is_given = false);
+    }
+
+    /// An update has been done to its end: what was to be given before is not needed by anybody, and what
+    /// was given is given with it if that has to be done once more.
+    pub fn done_over_half(&self, update: &Update) {
+        let at = (update.set, update.stripe);
+        let is_given = self.half.lock().get(&at).map(|kept| kept.is_given);
+        match is_given {
+            None => {}
+            Some(false) => self.forget_half(update.set, update.stripe),
+            Some(true) => {
+                self.add_to_half(update);
+                self.half_is_given(at);
+            }
+        }
+    }
+
+    fn half_is_given(&self, at: (SetId, u32)) {
+        match is(Mutant::EarlyForget) {
+            true => _ = self.half.lock().remove(&at),
+            false => _ = self.half.lock().get_mut(&at).map(|kept| kept.is_given = true),
+        }
     }
 
     /// An update that came after what is kept of its stripe has been done again, as far as there is anybody
@@ -138,7 +190,7 @@ impl Raid {
         is_gone: &dyn Fn(DiskId) -> bool,
     ) -> Result<(), ReadError> {
         let at = (set.id(), stripe);
-        let half = self.half.lock().get(&at).map(|kept| kept.half(at));
+        let half = self.half.lock().get(&at).filter(|kept| !kept.is_given).map(|k| k.half(at));
         let Some(Half { update, sound }) = half else { return Ok(()) };
         let is_in = |disk| self.disks().get(disk).is_some_and(|disk| disk.is_writable());
         let are_in = || {
@@ -157,7 +209,7 @@ impl Raid {
             Err(_) if !are_in() => return Err(ReadError::Lost),
             _ => {}
         }
-        self.forget_half(set.id(), stripe);
+        self.half_is_given(at);
         Ok(())
     }
 }

@@ -116,9 +116,18 @@ fn half_done_bytes(half: &Half) -> usize {
     update_bytes(&half.update) + size_of::<u32>() + half.sound.len() * SEAT_BYTES
 }
 
+/// What a wave of these needs, counting that all of it may be left half done: then each later wave says it
+/// again.
+#[must_use]
+pub fn room_of(updates: &[Update], halves: &[Half]) -> usize {
+    let as_half = size_of::<u32>() + (MEMBERS_MAX + 1) * SEAT_BYTES;
+    let more = updates.len() * as_half + size_of::<u64>();
+    bytes_of(updates, halves) + more.next_multiple_of(BLOCK_BYTES)
+}
+
 /// The length of a wave of these.
 #[must_use]
-pub fn bytes_of(updates: &[Update], halves: &[Half]) -> usize {
+fn bytes_of(updates: &[Update], halves: &[Half]) -> usize {
     let updates = updates.iter().map(update_bytes).sum::<usize>();
     let since = if halves.is_empty() { 0 } else { size_of::<u64>() };
     let halves = since + halves.iter().map(half_done_bytes).sum::<usize>();

@@ -91,7 +91,9 @@ impl Raid {
             return Err(ReadError::Lost);
         }
         // Whoever lacks something of it has it from the others now.
-        self.forget_half(set.id(), stripe);
+        if self.has_half(set.id(), stripe) {
+            self.forget_half(set.id(), stripe);
+        }
         let mut found = Scrubbed::default();
         let scrubbed = if set.shape().parity() == 0 {
             self.scrub_copies(set, stripe, known.crcs, &mut found).await

@@ -298,6 +298,18 @@ impl Set {
         self.stale_holders(stripe).into_iter().map(|(_, seat)| seat).collect()
     }
 
+    /// The same after a loss of power: also those that got it since their last flush.
+    #[must_use]
+    pub fn lacking_seats(&self, stripe: u32) -> Vec<Seat> {
+        let state = self.state();
+        let of = |masks: &Vec<u16>| masks.get(stripe as usize).copied().unwrap_or(0);
+        let mask = of(&state.stale) | of(&state.given) | of(&state.flushing);
+        let members = state.members.iter().enumerate();
+        let lacking = members.filter(|(member, _)| mask >> member & 1 == 1);
+        let new = state.replacement.filter(|_| mask >> REPLACEMENT & 1 == 1);
+        lacking.map(|(_, seat)| *seat).chain(new.map(|new| new.seat)).collect()
+    }
+
     /// Members that may be lost without losing data.
     #[must_use]
     pub fn losses_max(&self) -> usize {

@@ -164,7 +164,7 @@ impl Raid {
         }
         let done = self.put_update(set, update, flags, sound).await;
         match done {
-            Ok(()) => self.forget_half(set.id(), stripe),
+            Ok(()) => self.done_over_half(update),
             Err(WriteError::Half) => self.keep_half(update, sound),
             Err(_) => return done,
         }
@@ -244,16 +244,28 @@ impl Raid {
 
     /// Whether nothing of an update that was cut off is lost when it is done again with the disks that
     /// are there: each strip that it changes is taken by somebody, or comes out of the others. From
-    /// disks that are gone for good nobody expects anything.
-    pub fn can_redo(&self, set: &Set, update: &Update, is_gone: &dyn Fn(DiskId) -> bool) -> bool {
+    /// disks that are gone for good nobody expects anything. Those that are `sound` lack nothing when
+    /// what was half done before has been given to them.
+    pub fn can_redo(
+        &self,
+        set: &Set,
+        update: &Update,
+        sound: &[Seat],
+        is_gone: &dyn Fn(DiskId) -> bool,
+    ) -> bool {
         let is_in = |disk| self.disks().get(disk).is_some_and(|disk| disk.is_writable());
         let takes = |put: &Put| {
             let holders = set.holders(update.stripe, put.strip);
             let mut disks = holders.iter().map(|holder| holder.seat.disk);
             disks.any(|disk| is_in(disk) || is_gone(disk))
         };
+        let mut coverage = coverage_of(&update.puts);
+        let stale = set.stale_holders(update.stripe).into_iter();
+        for (strip, _) in stale.filter(|(_, seat)| sound.contains(seat) && is_in(seat.disk)) {
+            coverage[strip] = u16::MAX;
+        }
         update.puts.iter().all(takes)
-            || self.survives(set, update.stripe, update.written, &coverage_of(&update.puts))
+            || self.survives(set, update.stripe, update.written, &coverage)
     }
 
     /// Makes sure that the parity agrees with what it covers, where that must not be taken for granted.

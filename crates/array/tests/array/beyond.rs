@@ -207,7 +207,7 @@ fn an_array_whose_journal_disk_is_gone_opens_when_that_is_accepted() {
 
 /// What is in a volume of three disks, of which the first is gone: clusters of which the journal has
 /// the first block, because another disk refuses writes for so long that a checkpoint gives up on it.
-async fn one_gone_and_one_that_refuses(shelf: &Shelf, refuses: usize) -> Array {
+pub(crate) async fn one_gone_and_one_that_refuses(shelf: &Shelf, refuses: usize) -> Array {
     let array = shelf.create_in(Arc::new(Hasty), Level::Raid5).await;
     array.create_volume(spec("v", 8)).await.expect("it works");
     let volume = array.device("v").expect("it works");
@@ -228,7 +228,7 @@ async fn one_gone_and_one_that_refuses(shelf: &Shelf, refuses: usize) -> Array {
 }
 
 /// Whether a block of the volume is as it must be; none is ever wrong.
-async fn has(volume: &Arc<dyn BlockDevice>, at: u64) -> bool {
+pub(crate) async fn has(volume: &Arc<dyn BlockDevice>, at: u64) -> bool {
     let is_new = at.is_multiple_of(1 << 16);
     let wanted = if is_new { bytes(4096, 4) } else { bytes(MIB, 2)[at as usize..][..4096].into() };
     match volume.read(at, 4096).await {
@@ -243,7 +243,7 @@ async fn has(volume: &Arc<dyn BlockDevice>, at: u64) -> bool {
     }
 }
 
-fn is_served_degraded(array: &Array) -> bool {
+pub(crate) fn is_served_degraded(array: &Array) -> bool {
     array.volume("v").is_ok_and(|volume| volume.state != VolumeState::Lost)
 }
 

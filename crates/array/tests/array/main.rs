@@ -8,6 +8,7 @@ mod crashes;
 mod degraded;
 mod disks;
 mod full;
+mod halves;
 mod hardship;
 mod kept;
 mod liveness;

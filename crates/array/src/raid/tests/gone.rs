@@ -224,9 +224,9 @@ fn a_member_that_takes_all_of_an_update_at_last_lacks_nothing_if_it_lacked_nothi
             rig.lose(&[refuses]);
             assert_eq!(rig.raid.apply(&rig.set, &update, FLAGS, &[]).await, Err(WriteError::Half));
             let is_gone = |_| false;
-            assert!(!rig.raid.can_redo(&rig.set, &update, &is_gone), "it waits for its disk");
+            assert!(!rig.raid.can_redo(&rig.set, &update, &[], &is_gone), "it waits for its disk");
             rig.bring_back(refuses);
-            assert!(rig.raid.can_redo(&rig.set, &update, &is_gone));
+            assert!(rig.raid.can_redo(&rig.set, &update, &[], &is_gone));
             let sound = if lacked_before { &[][..] } else { &sound };
             let done = rig.raid.apply(&rig.set, &update, FLAGS, sound).await;
             assert_eq!(done.is_ok(), !lacked_before);
