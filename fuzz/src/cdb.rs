@@ -129,7 +129,10 @@ fn judge(unit: &LogicalUnit, outcome: Outcome) {
                 restored.power_on();
             }
             Effect::Sanitize { immediate: false, .. } => unit.sanitize_end(true),
-            Effect::Sanitize { .. } | Effect::AbortTasks { .. } | Effect::SynchronizeCache => {}
+            Effect::Sanitize { .. }
+            | Effect::ForgetSanitize
+            | Effect::AbortTasks { .. }
+            | Effect::SynchronizeCache => {}
         }
     }
     let image = unit.reservations_image();

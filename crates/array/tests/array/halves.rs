@@ -159,3 +159,52 @@ fn what_is_half_done_never_outgrows_the_redo_area() {
         assert!(waves.iter().all(|(bytes, _)| *bytes <= WAVE_BYTES_MAX), "{waves:?}");
     });
 }
+
+/// Many stripes change while one disk is gone and another one goes out: after a crash that one lacks only
+/// what it was to get, and that it is given.
+#[test]
+fn a_disk_that_was_out_when_a_crash_came_lacks_only_what_it_was_to_get() {
+    run(async {
+        for refuses in [3, 4] {
+            let shelf = Shelf::new(6, 32);
+            let array = shelf.create_in(Arc::new(Hasty), Level::Raid5).await;
+            let names = ["a", "b", "v"];
+            let mut volumes = Vec::new();
+            for name in names {
+                array.create_volume(spec(name, 8)).await.unwrap();
+                volumes.push(array.device(name).unwrap());
+            }
+            for cluster in 0..8 {
+                for volume in &volumes {
+                    write(volume, cluster << 16, &bytes(1 << 16, 2)).await;
+                }
+                array.checkpoint().await.unwrap();
+            }
+            shelf.pull(0);
+            write(&volumes[1], 1 << 20, &bytes(4096, 3)).await;
+            array.checkpoint().await.unwrap();
+            for cluster in 0..8 {
+                write(&volumes[2], cluster << 16, &bytes(8192, 4)).await;
+            }
+            shelf.0[refuses].inject(Rule::always(Operation::Write, refusal()).at(CHUNKS));
+            for disk in &shelf.0 {
+                disk.inject(Rule::always(Operation::Write, Fault::Hang).at(RECORDS));
+            }
+            let asking = array.clone();
+            ring::spawn(async move { drop(asking.checkpoint().await) });
+            let is_held = |_: &Array| shelf.0.iter().any(|disk| disk.held() > 0);
+            until(&array, "the record is written", is_held).await;
+            let image = copied(&shelf).await;
+            let options = OpenOptions::default();
+            let array = Array::open(Arc::new(Hasty), image.members(), options).await.unwrap();
+            until(&array, "served", is_served_degraded).await;
+            let volume = array.device("v").unwrap();
+            for cluster in 0..8 {
+                let mut wanted = bytes(1 << 16, 2);
+                wanted[..8192].copy_from_slice(&bytes(8192, 4));
+                let found = crate::common::read(&volume, cluster << 16, 1 << 16).await;
+                assert!(found == wanted, "cluster {cluster}");
+            }
+        }
+    });
+}
