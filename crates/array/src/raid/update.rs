@@ -200,22 +200,27 @@ impl Raid {
         flags: WriteFlags,
         sound: &[Seat],
     ) -> Result<(), WriteError> {
+        let unproved = self.unproved_replacement(set, update);
         let written = (update.stripe, update.written);
         let done = self.put_anyway(set, written, &update.puts, flags, sound).await;
-        if let Some(disk) = self.unproved_replacement(set, update) {
+        if let Some(disk) = unproved {
             set.mark_stale(update.stripe, disk);
         }
         done
     }
 
-    /// The disk of a replacement that was given a parity which its member has too, by an update that was
-    /// planned before the replacement was there: it has proved nothing of the old parity, and the new
-    /// one has its rot.
+    /// The disk of a replacement that is about to be given a parity which its member has too, and is not
+    /// to count as having it: it lacks it until now, and gets it when all of the stripe is proved; or the
+    /// update was planned before the replacement was there, has proved nothing of the old parity, and the
+    /// new one has its rot.
     fn unproved_replacement(&self, set: &Set, update: &Update) -> Option<DiskId> {
-        let new = set.replacement().filter(|_| update.is_unproved)?.seat;
+        let new = set.replacement()?.seat;
         let holders = (set.shape().columns()..set.shape().strips())
             .map(|strip| set.holders(update.stripe, strip))
-            .find(|holders| holders.iter().any(|holder| holder.seat == new))?;
+            .find(|holders| {
+                let mut new = holders.iter().filter(|holder| holder.seat == new);
+                new.any(|holder| holder.is_stale || update.is_unproved)
+            })?;
         let is_there = |disk| self.disks().get(disk).is_some_and(|disk| disk.is_readable());
         let mut others = holders.iter().filter(|holder| holder.seat != new && !holder.is_stale);
         let is_held = others.any(|holder| is_there(holder.seat.disk));
@@ -290,8 +295,11 @@ impl Raid {
                 continue;
             }
             let rows = self.load_checked(set, stripe, u16::MAX, &run, crcs).await?;
-            if run.rows.clone().any(|row| rows.is_consistent(row, crcs) == Some(false)) {
-                return Err(ReadError::Unproved);
+            for row in run.rows.clone() {
+                match rows.is_consistent(row, crcs) {
+                    Some(false) => return Err(ReadError::Unproved),
+                    agrees => is_proved &= agrees == Some(true),
+                }
             }
         }
         Ok(is_proved)
