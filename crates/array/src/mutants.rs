@@ -56,6 +56,8 @@ mutants! {
     BlindRebuild,
     /// Use a freed column of a parity stripe again without proving its parity first.
     BlindReuse,
+    /// Leave a parity as it is that does not agree with the other one, which was made anew.
+    PartedParities,
     /// Make a parity anew in a scrub before what was mended beside it is durable.
     EarlyParity,
     /// Go on with a checkpoint whose flush failed on more disks than a level survives.

@@ -4,6 +4,7 @@
 use block::{BlockError, WriteFlags};
 use ring::Buf;
 
+use crate::mutants::{Mutant, is};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, DiskId};
 
 use super::heal::Heal;
@@ -74,7 +75,6 @@ impl Raid {
         stripe: u32,
         proof: Proof<'_>,
     ) -> Result<Refreshed, ReadError> {
-        let shape = set.shape();
         let mut refreshed = Refreshed::default();
         if set.stale(stripe) == 0 {
             return Ok(refreshed);
@@ -85,6 +85,33 @@ impl Raid {
             return Ok(refreshed);
         }
         self.end_locked_half(set, stripe, proof.is_gone).await?;
+        self.refresh_holders(set, stripe, proof, &mut refreshed).await?;
+        // Each round leaves one parity less that does not agree.
+        for _ in 0..set.shape().parity() {
+            if !self.part_parities(set, stripe, &refreshed, proof.crcs).await? {
+                break;
+            }
+            self.refresh_holders(set, stripe, proof, &mut refreshed).await?;
+        }
+        if !refreshed.doubtful.is_empty() && !self.distrust_parity(set, stripe, proof.is_gone) {
+            // Whoever is away may lack what only this parity gives; with it they are given it again.
+            for seat in &refreshed.doubtful {
+                set.mark_stale(stripe, seat.disk);
+                refreshed.left += 1;
+            }
+        }
+        Ok(refreshed)
+    }
+
+    /// Gives everybody who lacks something of a stripe what they lack.
+    async fn refresh_holders(
+        &self,
+        set: &Set,
+        stripe: u32,
+        proof: Proof<'_>,
+        refreshed: &mut Refreshed,
+    ) -> Result<(), ReadError> {
+        let shape = set.shape();
         let written = set.written(stripe);
         for (strip, seat) in set.stale_holders(stripe) {
             let disk = self.disks().get(seat.disk).filter(|disk| disk.is_writable());
@@ -102,17 +129,46 @@ impl Raid {
             // has then may still come back with a disk that is away.
             let may_come_back =
                 !self.is_final(set, stripe) && !self.are_all_in(set, stripe, proof.is_gone);
-            self.refresh_holder(set, stripe, (strip, seat), (proof, may_come_back), &mut refreshed)
+            self.refresh_holder(set, stripe, (strip, seat), (proof, may_come_back), refreshed)
                 .await?;
         }
-        if !refreshed.doubtful.is_empty() && !self.distrust_parity(set, stripe, proof.is_gone) {
-            // Whoever is away may lack what only this parity gives; with it they are given it again.
-            for seat in &refreshed.doubtful {
-                set.mark_stale(stripe, seat.disk);
-                refreshed.left += 1;
-            }
+        Ok(())
+    }
+
+    /// Of two parities one may count on other contents of what nobody owns than the other: a disk
+    /// rotted there, and what was restored a moment ago was computed from that, or from one parity
+    /// alone. With two disks gone both would be needed, and give wrong blocks of others. The odd one
+    /// counts as lacking the stripe, so that it is made anew; whether there is one. Nothing is
+    /// looked at while anything of the stripe is missing.
+    async fn part_parities(
+        &self,
+        set: &Set,
+        stripe: u32,
+        refreshed: &Refreshed,
+        crcs: Crcs<'_>,
+    ) -> Result<bool, ReadError> {
+        let shape = set.shape();
+        let written = set.written(stripe);
+        let is_unowned =
+            |column: usize, row: usize| written >> column & 1 == 1 && crcs(column, row).is_none();
+        let unowned = (0..CLUSTER_BLOCKS)
+            .filter(|row| (0..shape.columns()).any(|column| is_unowned(column, *row)))
+            .fold(0, |mask, row| mask | 1 << row);
+        let is_whole = set.stale(stripe) == 0 && refreshed.left == 0;
+        if shape.parity() < 2 || unowned == 0 || refreshed.written_bytes == 0 || !is_whole {
+            return Ok(false);
         }
-        Ok(refreshed)
+        let loaded = self.load_rows(set, stripe, u16::MAX, &hull(unowned), false).await;
+        let mut rows = loaded.map_err(ReadError::Later)?;
+        rows.reject_wrong(crcs);
+        let odd = rows_of(unowned).find_map(|row| rows.odd_parity(row, crcs));
+        let Some(odd) = odd.filter(|_| !is(Mutant::PartedParities)) else { return Ok(false) };
+        let others = (0..shape.strips()).filter(|strip| *strip != odd);
+        if !self.make_durable(&rows, others).await {
+            return Ok(false);
+        }
+        set.holders(stripe, odd).iter().for_each(|holder| set.mark_stale(stripe, holder.seat.disk));
+        Ok(true)
     }
 
     /// Writes a strip to one chunk, as far as it is proved.

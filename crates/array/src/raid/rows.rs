@@ -252,6 +252,19 @@ impl Rows {
             })
     }
 
+    /// The parity of a row, all of which is there, that is to be made anew of the data: the other
+    /// one agrees with that, or neither does, and no block that nobody owns explains both.
+    pub(super) fn odd_parity(&self, row: usize, crcs: Crcs<'_>) -> Option<usize> {
+        let columns = self.shape.columns();
+        if (0..self.shape.strips()).any(|strip| self.block(strip, row).is_none()) {
+            return None;
+        }
+        match self.wrong_strip(row, crcs) {
+            Some(wrong) => (wrong >= columns).then_some(wrong),
+            None => (self.is_consistent(row, crcs) == Some(false)).then_some(columns),
+        }
+    }
+
     /// Leaves out blocks that nobody owns and that do not agree with all others, `held` among them,
     /// which is what the holder of a parity has that is to be made anew: with them it would not
     /// agree with the other parity, and what is gone later could not be computed from both.

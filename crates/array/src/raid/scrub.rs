@@ -191,14 +191,18 @@ impl Raid {
         Ok(())
     }
 
-    /// Whether the data columns are durable that a parity is to cover anew. Until then the old parities
-    /// may be all that gives a block which was mended a moment ago.
-    async fn make_durable(&self, rows: &Rows) -> bool {
+    /// Whether these strips are durable before another parity is made anew of them. Until then the old
+    /// one may be all that gives a block which was mended, or restored, a moment ago.
+    pub(super) async fn make_durable(
+        &self,
+        rows: &Rows,
+        strips: impl Iterator<Item = usize>,
+    ) -> bool {
         if is(Mutant::EarlyParity) {
             return true;
         }
-        let columns = rows.copies[..rows.shape.columns()].iter().flatten();
-        let disks: Vec<_> = columns.map(|copy| Arc::clone(&copy.disk)).collect();
+        let copies = strips.filter_map(|strip| rows.copies[strip].as_ref());
+        let disks: Vec<_> = copies.map(|copy| Arc::clone(&copy.disk)).collect();
         self.flush_disks(disks.clone()).await;
         disks.iter().all(|disk| self.is_in_use(disk))
     }
@@ -237,7 +241,7 @@ impl Raid {
             if rows.strips[strip].is_some() {
                 found.bad += 1;
                 if !is_all_known && !*is_durable {
-                    *is_durable = self.make_durable(rows).await;
+                    *is_durable = self.make_durable(rows, 0..columns).await;
                 }
                 if !is_all_known && !*is_durable {
                     found.count(false);

@@ -56,7 +56,11 @@ pub(crate) async fn host<S: Subject>(machine: Rc<Machine<S>>, requests: u32) {
             machine.pause(10_000).await;
             continue;
         };
-        let device = machine.must(&format!("device of {volume}"), machine.array.device(&volume));
+        let device = machine.array.device(&volume);
+        let Some(device) = machine.may(&format!("device of {volume}"), device) else {
+            machine.pause(10_000).await;
+            continue;
+        };
         machine.model.borrow_mut().volume(&volume).users += 1;
         let what = format!("a request to {volume}");
         machine.answer(&what, one(&machine, volume.clone(), device)).await;

@@ -54,6 +54,13 @@ impl Budget {
         self.victims.borrow().iter().any(|victim| victim.number() == drive.number())
     }
 
+    /// The drive is a victim from now on.
+    pub(crate) fn hurt(&self, drive: &Drive) {
+        if !self.is_victim(drive) {
+            self.victims.borrow_mut().push(drive.clone());
+        }
+    }
+
     /// A blank drive comes in the place of this one.
     pub(crate) fn swap(&self, drive: &Drive) {
         if self.is_victim(drive) {
@@ -159,9 +166,7 @@ impl<S: Subject> Machine<S> {
         }
         // What it said so far was before this.
         self.whole_since.set(None);
-        if !self.budget.is_victim(drive) {
-            self.budget.victims.borrow_mut().push(drive.clone());
-        }
+        self.budget.hurt(drive);
     }
 
     /// Whether every drive is a member that is well, and every member such a drive.

@@ -27,6 +27,9 @@ pub(crate) enum Theme {
     /// More drives than any level bears are out at once, for so long that volumes are set aside, beside
     /// hosts that fill the journal.
     Beyond,
+    /// Faults of many drives that last for moments only, starts that lack more drives than any level
+    /// bears, and ends of the process in the middle of all that.
+    Moments,
     /// Rot that nobody has read yet, also in free space, while an operator adds, replaces and retires.
     Rot,
     /// Two drives hurt at the same time.
@@ -38,7 +41,7 @@ pub(crate) enum Theme {
 }
 
 impl Theme {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Plain,
         Self::Faults,
         Self::Disks,
@@ -47,6 +50,7 @@ impl Theme {
         Self::Starts,
         Self::Passing,
         Self::Beyond,
+        Self::Moments,
         Self::Rot,
         Self::Pairs,
         Self::Crowd,
@@ -60,7 +64,7 @@ impl Theme {
 
     /// Whether drives err as often as they like, since nothing is gone for good.
     pub(crate) fn passes(self) -> bool {
-        matches!(self, Self::Passing | Self::Beyond)
+        matches!(self, Self::Passing | Self::Beyond | Self::Moments)
     }
 
     /// Whether drives lose or change what was written to them.
@@ -80,6 +84,7 @@ impl fmt::Display for Theme {
             Self::Starts => "starts",
             Self::Passing => "passing",
             Self::Beyond => "beyond",
+            Self::Moments => "moments",
             Self::Rot => "rot",
             Self::Pairs => "pairs",
             Self::Crowd => "crowd",
@@ -119,7 +124,7 @@ impl Scenario {
             Theme::Plain | Theme::Snapshots => &[1, 2, 3, 4, 6, 8, 12][..],
             Theme::Full => &[1, 2, 3, 4, 6],
             Theme::Starts | Theme::Passing => &[3, 3, 4, 4, 5, 6, 8],
-            Theme::Beyond => &[4, 5, 6, 8],
+            Theme::Beyond | Theme::Moments => &[4, 5, 6, 8],
             Theme::Pairs => &[4, 5, 6, 8, 12],
             Theme::Rot | Theme::Crowd | Theme::Silence => &[3, 4, 5, 6, 8],
             Theme::Faults | Theme::Disks => &[2, 3, 4, 5, 6, 8, 12],
@@ -138,6 +143,7 @@ impl Scenario {
             _ => 0,
         };
         let crowd = theme == Theme::Crowd;
+        let is_long = matches!(theme, Theme::Beyond | Theme::Moments);
         Self {
             theme,
             shape: Shape { level, chunk_bytes: MIB, journal_disks },
@@ -147,7 +153,7 @@ impl Scenario {
             boots: random.between(2, 5) as u32,
             steps_max: *random.pick(&[500, 3_000, 10_000]),
             clients: random.between(1, 4) as u32,
-            requests: random.between(5, 25) as u32 * if theme == Theme::Beyond { 4 } else { 1 },
+            requests: random.between(5, 25) as u32 * if is_long { 4 } else { 1 },
             operators: if crowd { random.between(2, 4) as u32 } else { 1 },
             orders: random.between(0, if theme == Theme::Snapshots { 16 } else { 6 }) as u32,
         }

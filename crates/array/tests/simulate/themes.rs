@@ -108,6 +108,11 @@ fn more_drives_out_than_any_level_bears() {
 }
 
 #[test]
+fn faults_of_moments_and_starts_that_lack_drives() {
+    seeds(Theme::Moments);
+}
+
+#[test]
 fn rot_that_nobody_has_read() {
     seeds(Theme::Rot);
 }

@@ -452,6 +452,25 @@ fn rot_in_a_freed_column_does_not_part_the_two_parities() {
 }
 
 #[test]
+fn a_parity_that_nobody_had_does_not_part_from_the_other_where_a_freed_column_rotted() {
+    on_a_core(async {
+        for parity in [2, 3] {
+            let (rig, _) = filled(Some(Level::Raid6), 4).await;
+            let all = rig.known(1, 10);
+            let known = |column: usize, row: usize| (column == 0).then(|| all(column, row))?;
+            (0..CLUSTER_BLOCKS).for_each(|row| _ = rig.corrupt(1, 1, row));
+            // With its disk goes what would have told that the freed column is odd.
+            let (gone, _) = rig.place(1, parity, 0);
+            rig.raid.disks().remove(DiskId(gone as u16));
+            appoint(&rig, gone);
+            replace(&rig, &known).await;
+            rig.lose(&[rig.place(1, 0, 0).0, rig.place(1, 1, 0).0]);
+            rig.expect(1, 0, &cluster(10)).await;
+        }
+    });
+}
+
+#[test]
 fn what_nobody_owns_and_nobody_can_read_does_not_spoil_a_rebuild() {
     on_a_core(async {
         for (level, members) in [(Level::Raid5, 3), (Level::Raid6, 4)] {

@@ -5,6 +5,7 @@ mod proof;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
+use std::time::Duration;
 
 use array::Env;
 
@@ -93,6 +94,7 @@ impl<M: Maker> History<'_, M> {
             Ended::Done(false) | Ended::Cut => End::PowerCut,
         };
         self.ended(end);
+        self.poor_starts();
         // No drive can be spared beside those that are hurt.
         if self.random.one_in(2) && self.made.get() && self.budget.victims.borrow().is_empty() {
             self.prove(PROOFS);
@@ -119,6 +121,47 @@ impl<M: Maker> History<'_, M> {
                 drive.set_absent(absent);
             }
         }
+    }
+
+    /// Starts without some drives, with enough of them to know what is newest: more may be missing
+    /// than any level bears. Each is cut off soon, whatever it has done by then, and the next one
+    /// lacks others.
+    fn poor_starts(&self) {
+        if self.scenario.theme != Theme::Moments || !self.made.get() {
+            return;
+        }
+        for _ in 0..self.random.below(4) {
+            let mut drives = self.data_drives();
+            self.random.shuffle(&mut drives);
+            drives.truncate(self.random.between(1, (drives.len() as u64 - 1) / 2) as usize);
+            for drive in &drives {
+                drive.set_absent(true);
+                self.budget.hurt(drive);
+            }
+            // It needs a while to become whole, also if the start was cut before it saw that.
+            self.was_overtaxed.set(true);
+            let steps = self.random.below(*self.random.pick(&[500, 5_000, 20_000]));
+            self.power_on(Some(steps), self.poor_life());
+            drives.iter().for_each(|drive| drive.set_absent(false));
+            self.ended(if self.random.one_in(3) { End::PowerCut } else { End::Killed });
+        }
+    }
+
+    /// What such a start is good for, if it is not refused.
+    async fn poor_life(&self) {
+        self.drives.iter().for_each(Drive::begins);
+        let array = match self.open().await {
+            Ok(array) => array,
+            Err(refusal) => return self.env.note(format!("the start is refused: {refusal}")),
+        };
+        self.budget.overtaxed.set(true);
+        let machine = Rc::new(self.machine(array));
+        let reconciled = self.model.borrow_mut().reconcile(&machine.listing());
+        machine.must("after a start without some drives", reconciled);
+        for _ in 0..self.scenario.clients {
+            self.env.spawn(Box::pin(host(Rc::clone(&machine), self.scenario.requests)));
+        }
+        self.env.sleep(Duration::from_secs(self.random.below(40))).await;
     }
 
     fn ended(&self, end: End) {
@@ -232,7 +275,7 @@ impl<M: Maker> History<'_, M> {
         }
         self.env.spawn(Box::pin(saboteur(Rc::clone(&machine))));
         while left.get() > 0 {
-            self.env.sleep(std::time::Duration::from_millis(5)).await;
+            self.env.sleep(Duration::from_millis(5)).await;
         }
         machine.accuse_nobody();
         machine.closing.set(true);

@@ -42,6 +42,7 @@ pub(crate) async fn saboteur<S: Subject>(machine: Rc<Machine<S>>) {
             Theme::Starts => saboteur.come_and_go().await,
             Theme::Passing => saboteur.passing().await,
             Theme::Beyond => saboteur.beyond().await,
+            Theme::Moments => saboteur.moments().await,
             Theme::Rot => saboteur.rot().await,
             Theme::Silence => saboteur.silence().await,
             Theme::Plain | Theme::Full | Theme::Snapshots => {}
@@ -216,6 +217,37 @@ impl<S: Subject> Saboteur<'_, S> {
             drive.set_condition(well);
             let pause = if is_long { 80_000 } else { 3_000 };
             self.0.env.sleep(Duration::from_millis(random.below(pause))).await;
+        }
+    }
+
+    /// Several drives refuse writes for moments, one after the other or at once: most of them are back
+    /// before anybody has noticed, and have missed a part of what was under way.
+    async fn moments(&self) {
+        let random = &self.0.random;
+        let mut drives = self.0.drives();
+        random.shuffle(&mut drives);
+        drives.truncate(random.between(1, drives.len() as u64) as usize);
+        let pause = *random.pick(&[200, 1_500, 12_000]);
+        self.0.env.sleep(Duration::from_millis(random.below(pause))).await;
+        let well = Condition::default();
+        let fault = *random.pick(&[
+            Condition { failing_writes: u32::MAX, ..well },
+            Condition { failing_flushes: u32::MAX, ..well },
+            Condition { full: true, ..well },
+        ]);
+        let mut turns = Vec::new();
+        for drive in &drives {
+            self.0.hurts(drive);
+            let begins = random.below(60_000);
+            let lasts = random.below(*random.pick(&[500, 5_000, 100_000]));
+            turns.extend([(begins, drive, fault), (begins + lasts, drive, well)]);
+        }
+        turns.sort_by_key(|(at, ..)| *at);
+        let mut now = 0;
+        for (at, drive, condition) in turns {
+            self.0.env.sleep(Duration::from_micros(at - now)).await;
+            drive.set_condition(condition);
+            now = at;
         }
     }
 
