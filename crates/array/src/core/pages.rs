@@ -17,20 +17,33 @@ impl Core {
     ) -> Result<T, ArrayError> {
         let mut failed: Option<PageRef> = None;
         loop {
-            let Missing(wanted) = match step(&mut self.lock()) {
+            let missing = match step(&mut self.lock()) {
                 Ok(value) => return Ok(value),
                 Err(missing) => missing,
             };
-            if failed == Some(wanted) {
-                let (set, index) = (wanted.addr.set().0, wanted.addr.index());
-                let what = format!("no copy of metadata page {index} of set {set} is whole");
-                tracing::error!("{what}");
-                return Err(ArrayError::Damaged(what));
-            }
-            // A page that a checkpoint replaced meanwhile cannot be verified any more, and is not
-            // asked for again.
-            failed = (!self.load(wanted).await).then_some(wanted);
+            self.bring(missing, &mut failed).await?;
         }
+    }
+
+    /// Brings a page into the cache for who looks again afterwards; `failed` is kept between two looks.
+    ///
+    /// # Errors
+    /// [`ArrayError::Damaged`] when it is asked for again although no copy of it could be had.
+    pub(crate) async fn bring(
+        &self,
+        Missing(wanted): Missing,
+        failed: &mut Option<PageRef>,
+    ) -> Result<(), ArrayError> {
+        if *failed == Some(wanted) {
+            let (set, index) = (wanted.addr.set().0, wanted.addr.index());
+            let what = format!("no copy of metadata page {index} of set {set} is whole");
+            tracing::error!("{what}");
+            return Err(ArrayError::Damaged(what));
+        }
+        // A page that a checkpoint replaced meanwhile cannot be verified any more, and is not asked
+        // for again.
+        *failed = (!self.load(wanted).await).then_some(wanted);
+        Ok(())
     }
 
     /// Brings a page into the cache; false when no copy of it is whole.

@@ -8,7 +8,7 @@ use ring::{Buf, Data};
 
 use super::plan::Of;
 use super::read::Blocks;
-use super::write::{Change, RECORD_BLOCKS_MAX, Wait};
+use super::write::{Change, RECORD_BLOCKS_MAX, Waited};
 use crate::core::Core;
 use crate::journal::Ticket;
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, VersionId};
@@ -59,7 +59,7 @@ impl Held {
     async fn write(&self, first: u64, data: Data) -> Result<Ticket, BlockError> {
         let count = data.len() / BLOCK_BYTES;
         let change = Change::Write(data);
-        let mut waited_for_space = false;
+        let mut waited = Waited::default();
         loop {
             let tried = {
                 let state = &mut *self.core.lock();
@@ -67,10 +67,7 @@ impl Held {
             };
             match tried {
                 Ok(ticket) => return Ok(ticket),
-                Err(Wait::Space) if std::mem::replace(&mut waited_for_space, true) => {
-                    return Err(BlockError::NoSpace);
-                }
-                Err(wait) => self.core.wait(wait, first).await?,
+                Err(wait) => self.core.wait(wait, first, &mut waited).await?,
             }
         }
     }

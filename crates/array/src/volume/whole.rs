@@ -9,7 +9,7 @@ use ring::Data;
 
 use super::Device;
 use super::plan::Of;
-use super::write::{Change, RECORD_BLOCKS_MAX, Wait};
+use super::write::{Change, RECORD_BLOCKS_MAX, Wait, Waited};
 use crate::core::{Core, State, until_done};
 use crate::journal::{Placed as Moved, Record, Ticket};
 use crate::mutants::{self, Mutant};
@@ -208,11 +208,12 @@ impl Core {
             .collect();
         let record = Record::Map { clusters: moved };
         let first = placed[0].cluster * CLUSTER_BLOCKS as u64;
+        let mut waits = Waited::default();
         loop {
             match self.try_map(volume, &record) {
                 Ok(ticket) => return Ok(ticket),
                 Err(wait) => {
-                    let waited = self.wait(wait, first).await;
+                    let waited = self.wait(wait, first, &mut waits).await;
                     waited.inspect_err(|_| {
                         let places = placed.iter().map(|placed| placed.place);
                         self.lock().abandoned.extend(places);

@@ -15,7 +15,7 @@ use crate::api::Cache;
 use crate::core::{Core, Live, State};
 use crate::journal::{Appended, PAYLOAD_BLOCKS_MAX, Record, Ticket};
 use crate::overlay::{Base, Room, Under};
-use crate::tree::{Missing, leaf};
+use crate::tree::{Missing, PageRef, leaf};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, VersionId};
 
 /// Blocks of one record of a change that may be split.
@@ -43,6 +43,13 @@ pub(super) enum Wait {
     Space,
     /// It cannot be made at all.
     Never(BlockError),
+}
+
+/// What a change has waited for in vain: it does not do so again.
+#[derive(Debug, Default)]
+pub(super) struct Waited {
+    for_space: bool,
+    for_page: Option<PageRef>,
 }
 
 impl From<Missing> for Wait {
@@ -215,12 +222,19 @@ impl Core {
     }
 
     /// Waits for what a change was refused for.
-    pub(super) async fn wait(self: &Arc<Self>, wait: Wait, first: u64) -> Result<(), BlockError> {
+    ///
+    /// # Errors
+    /// When it cannot be had: what was waited for in vain is in `waited`.
+    pub(super) async fn wait(
+        self: &Arc<Self>,
+        wait: Wait,
+        first: u64,
+        waited: &mut Waited,
+    ) -> Result<(), BlockError> {
         match wait {
             Wait::Page(missing) => {
-                let mut wanted = Some(missing);
-                let load = self.with_pages(|_| wanted.take().map_or(Ok(()), Err));
-                load.await.map_err(|error| in_block(&error, first))
+                let brought = self.bring(missing, &mut waited.for_page).await;
+                brought.map_err(|error| in_block(&error, first))
             }
             Wait::Room => {
                 self.work.ring();
@@ -233,6 +247,9 @@ impl Core {
                     self.unlocked.after(mark).await;
                 }
                 Ok(())
+            }
+            Wait::Space if std::mem::replace(&mut waited.for_space, true) => {
+                Err(BlockError::NoSpace)
             }
             Wait::Space => self.wait_for_space().await,
             Wait::Never(error) => Err(error),
@@ -258,16 +275,12 @@ impl Core {
         count: usize,
         change: &Change,
     ) -> Result<Ticket, BlockError> {
-        let mut waited_for_space = false;
+        let mut waited = Waited::default();
         loop {
-            let wait = match self.try_change(volume, first, count, change) {
+            match self.try_change(volume, first, count, change) {
                 Ok(ticket) => return Ok(ticket),
-                Err(wait) => wait,
-            };
-            if matches!(wait, Wait::Space) && std::mem::replace(&mut waited_for_space, true) {
-                return Err(BlockError::NoSpace);
+                Err(wait) => self.wait(wait, first, &mut waited).await?,
             }
-            self.wait(wait, first).await?;
         }
     }
 }

@@ -147,7 +147,7 @@ pub(crate) async fn sound(array: &Array) {
 
 /// Waits until something is so, which must not take long.
 pub(crate) async fn until(array: &Array, what: &str, mut is_so: impl FnMut(&Array) -> bool) {
-    for _ in 0..2000 {
+    for _ in 0..6000 {
         if is_so(array) {
             return;
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use array::{Array, CreateOptions, Env, Level, RingEnv, Task};
-use block::WriteFlags;
 use block::testing::{Fault, Operation, Rule};
+use block::{BlockError, WriteFlags};
 
 use crate::common::{Shelf, bytes, data, run, sound, spec, write};
 
@@ -86,4 +86,33 @@ fn writes_that_wait_for_a_disk_are_named_until_it_answers() {
         sound(&array).await;
         array.close().await.unwrap();
     });
+}
+
+/// A write has to look up whether its place in the volume takes space. It asked for that page of the map
+/// again and again without a pause, and nothing else ran on its core any more.
+#[test]
+fn a_write_whose_map_nobody_can_read_fails_instead_of_asking_for_ever() {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        run(async move {
+            let shelf = Shelf::new(2, 48);
+            let array = shelf.create(Level::Raid1).await;
+            array.create_volume(spec("v", 24)).await.expect("there is space");
+            write(&array.device("v").expect("it is served"), 0, &bytes(1 << 20, 1)).await;
+            array.close().await.expect("it closes");
+            // It knows no page of the map yet.
+            let array = shelf.open().await;
+            let volume = array.device("v").expect("it is served");
+            for disk in &shelf.0 {
+                let fault = Fault::Fail(BlockError::Medium { at: 0 });
+                disk.inject(Rule::always(Operation::Read, fault));
+            }
+            let block = bytes(4096, 2);
+            let one = volume.write(65536, data(&block), WriteFlags::VOLATILE).await;
+            let two = volume.compare_and_write(0, data(&block), data(&block), WriteFlags::VOLATILE);
+            tell.send((one.is_err(), two.await.is_err())).expect("somebody listens");
+        });
+    });
+    let patience = std::time::Duration::from_secs(30);
+    assert_eq!(told.recv_timeout(patience), Ok((true, true)), "an answer, and it is no");
 }

@@ -40,6 +40,9 @@ struct World {
     telling: AtomicU64,
     /// ... and steps until it does.
     cut_in: AtomicU64,
+    /// How many of those writes there have been, and who waits for the next one.
+    told: AtomicU64,
+    listeners: Mutex<Vec<Waker>>,
 }
 
 #[derive(Default)]
@@ -64,6 +67,8 @@ impl SimEnv {
             dead: AtomicBool::new(false),
             telling: AtomicU64::new(u64::MAX),
             cut_in: AtomicU64::new(u64::MAX),
+            told: AtomicU64::new(0),
+            listeners: Mutex::default(),
         }))
     }
 
@@ -112,8 +117,27 @@ impl SimEnv {
         self.0.cut_in.store(u64::MAX, Ordering::Relaxed);
     }
 
+    /// Until the next such write begins.
+    pub(crate) async fn next_telling_write(&self) {
+        let before = self.0.told.load(Ordering::Relaxed);
+        std::future::poll_fn(|context| {
+            if self.0.told.load(Ordering::Relaxed) != before {
+                return Poll::Ready(());
+            }
+            self.listeners().push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Vec<Waker>> {
+        self.0.listeners.lock().expect("nothing panics while it holds the listeners")
+    }
+
     /// Such a write begins.
     pub(crate) fn telling_write(&self) {
+        self.0.told.fetch_add(1, Ordering::Relaxed);
+        std::mem::take(&mut *self.listeners()).into_iter().for_each(Waker::wake);
         let left = self.0.telling.load(Ordering::Relaxed);
         if left == 0 {
             self.0.cut_in.store(self.0.order.below(100), Ordering::Relaxed);

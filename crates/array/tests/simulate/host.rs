@@ -12,6 +12,7 @@ use ring::{Buf, Data, Region};
 use crate::content::{BLOCK_SECTORS, Content, SECTOR_BYTES, ZERO, fill};
 use crate::machine::Machine;
 use crate::model::{Change, Outcome};
+use crate::scenario::Theme;
 use crate::subject::Subject;
 
 const KIB: u64 = 1 << 10;
@@ -50,6 +51,7 @@ pub(crate) async fn host<S: Subject>(machine: Rc<Machine<S>>, requests: u32) {
             0..6 => machine.pause(3_000).await,
             // Long enough for a checkpoint.
             6 => machine.env.sleep(IDLE).await,
+            7..9 if machine.scenario.theme == Theme::Moments => machine.env.sleep(IDLE).await,
             _ => {}
         }
         let Some(volume) = choose(&machine) else {

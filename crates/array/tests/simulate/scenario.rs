@@ -130,7 +130,11 @@ impl Scenario {
             Theme::Faults | Theme::Disks => &[2, 3, 4, 5, 6, 8, 12],
         });
         let losses = if theme == Theme::Pairs { 2 } else { usize::from(theme.hurts()) };
-        let fits = |level: &Level| level.disks_min() <= disks && level.losses_max() >= losses;
+        // What a disk missed in a moment is hardest to make good where parity covers it.
+        let has_parity = |level: &Level| theme != Theme::Moments || level.parity() > 0;
+        let fits = |level: &Level| {
+            level.disks_min() <= disks && level.losses_max() >= losses && has_parity(level)
+        };
         let levels: Vec<Level> = Level::ALL.into_iter().filter(fits).collect();
         let level = *random.pick(&levels);
         let mixed = random.one_in(4);
@@ -150,8 +154,11 @@ impl Scenario {
             disk_bytes: (0..disks).map(|_| size()).collect(),
             spares: if matches!(theme, Theme::Crowd | Theme::Rot) { 2 } else { 1 },
             levels: if mixed { levels } else { vec![level] },
-            boots: random.between(2, 5) as u32,
-            steps_max: *random.pick(&[500, 3_000, 10_000]),
+            boots: random.between(2, 5) as u32 + u32::from(theme == Theme::Moments),
+            steps_max: match theme {
+                Theme::Moments => 40_000,
+                _ => *random.pick(&[500, 3_000, 10_000]),
+            },
             clients: random.between(1, 4) as u32,
             requests: random.between(5, 25) as u32 * if is_long { 4 } else { 1 },
             operators: if crowd { random.between(2, 4) as u32 } else { 1 },

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use array::Env;
+use array::api::VolumeState;
 
 use crate::content::forget_copies;
 use crate::disk::{Condition, Drive};
@@ -95,6 +96,7 @@ impl<M: Maker> History<'_, M> {
         };
         self.ended(end);
         self.poor_starts();
+        self.recover();
         // No drive can be spared beside those that are hurt.
         if self.random.one_in(2) && self.made.get() && self.budget.victims.borrow().is_empty() {
             self.prove(PROOFS);
@@ -147,6 +149,21 @@ impl<M: Maker> History<'_, M> {
         }
     }
 
+    /// With all drives back the array becomes whole by itself, before anything is proved.
+    fn recover(&self) {
+        let is_hurt = !self.budget.victims.borrow().is_empty();
+        if self.scenario.theme != Theme::Moments || !is_hurt || self.random.one_in(2) {
+            return;
+        }
+        self.env.note("all drives are back");
+        self.power_on(None, async {
+            let machine = self.start().await;
+            settle(&machine).await;
+        });
+        self.ended(if self.random.one_in(2) { End::PowerCut } else { End::Killed });
+        self.prove(PROOFS_AT_END);
+    }
+
     /// What such a start is good for, if it is not refused.
     async fn poor_life(&self) {
         self.drives.iter().for_each(Drive::begins);
@@ -156,7 +173,13 @@ impl<M: Maker> History<'_, M> {
         };
         self.budget.overtaxed.set(true);
         let machine = Rc::new(self.machine(array));
-        let reconciled = self.model.borrow_mut().reconcile(&machine.listing());
+        let listing = machine.listing();
+        // A volume that is lost does not say whether it would be served.
+        let is_any_lost = listing.volumes.iter().any(|volume| volume.state == VolumeState::Lost);
+        if is_any_lost && self.model.borrow().is_in_doubt() {
+            return self.env.sleep(Duration::from_secs(self.random.below(40))).await;
+        }
+        let reconciled = self.model.borrow_mut().reconcile(&listing);
         machine.must("after a start without some drives", reconciled);
         for _ in 0..self.scenario.clients {
             self.env.spawn(Box::pin(host(Rc::clone(&machine), self.scenario.requests)));

@@ -245,6 +245,11 @@ impl Model {
         }
     }
 
+    /// Whether it is not known if something happened that was begun.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        !self.doubts.is_empty()
+    }
+
     /// Settles all doubts by what the array has after a crash, and compares the rest.
     pub(crate) fn reconcile(&mut self, listing: &Listing) -> Result<(), String> {
         for (_, doubt) in std::mem::take(&mut self.doubts) {

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use array::Env;
 use array::api::DiskState;
+use futures_util::future::select;
 
 use crate::disk::{Condition, Drive};
 use crate::machine::Machine;
@@ -227,18 +228,18 @@ impl<S: Subject> Saboteur<'_, S> {
         let mut drives = self.0.drives();
         random.shuffle(&mut drives);
         drives.truncate(random.between(1, drives.len() as u64) as usize);
-        let pause = *random.pick(&[200, 1_500, 12_000]);
-        self.0.env.sleep(Duration::from_millis(random.below(pause))).await;
+        self.moment().await;
         let well = Condition::default();
         let fault = *random.pick(&[
             Condition { failing_writes: u32::MAX, ..well },
             Condition { failing_flushes: u32::MAX, ..well },
             Condition { full: true, ..well },
         ]);
+        let spread = *random.pick(&[300, 3_000, 60_000]);
         let mut turns = Vec::new();
         for drive in &drives {
             self.0.hurts(drive);
-            let begins = random.below(60_000);
+            let begins = random.below(spread);
             let lasts = random.below(*random.pick(&[500, 5_000, 100_000]));
             turns.extend([(begins, drive, fault), (begins + lasts, drive, well)]);
         }
@@ -249,6 +250,23 @@ impl<S: Subject> Saboteur<'_, S> {
             drive.set_condition(condition);
             now = at;
         }
+    }
+
+    /// Any moment, or one in the middle of a checkpoint.
+    async fn moment(&self) {
+        let (random, env) = (&self.0.random, &self.0.env);
+        if random.one_in(3) {
+            let pause = *random.pick(&[200, 1_500, 12_000]);
+            return env.sleep(Duration::from_millis(random.below(pause))).await;
+        }
+        let writes = random.between(1, 4);
+        let telling = async {
+            for _ in 0..writes {
+                env.next_telling_write().await;
+            }
+        };
+        let patience = env.sleep(Duration::from_secs(30));
+        select(std::pin::pin!(telling), std::pin::pin!(patience)).await;
     }
 
     /// A drive rots where nobody looks, in data and in free space.
