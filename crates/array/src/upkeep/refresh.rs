@@ -276,6 +276,10 @@ impl Core {
             }
         }
         self.note_lost(outcome.lost);
+        if outcome.refreshed > 0 {
+            // Until then it may be in the caches of disks, and a start takes it for lacking still.
+            self.want_checkpoint(&mut self.lock());
+        }
         if outcome.is_unsure {
             // The next look knows what was changed meanwhile.
             _ = self.checkpointed().await;

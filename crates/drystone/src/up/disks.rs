@@ -89,6 +89,19 @@ impl Disks {
         disk.path().is_some() && all.any(|known| known.path() == disk.path())
     }
 
+    /// Counts as absent what is of another array and was not `named`: names of devices change hands.
+    pub(crate) fn pass_over_others(&mut self, id: &str, named: &[MemberDisk]) {
+        let is_named = |disk: &MemberDisk| named.iter().any(|named| named.path() == disk.path());
+        let is_other = |seen: &mut Seen| {
+            let Holds::Array(of) = &seen.holds else { return false };
+            of != id && !is_named(&seen.disk)
+        };
+        for Seen { disk, holds, .. } in self.seen.extract_if(.., is_other) {
+            let Holds::Array(of) = holds else { unreachable!("only those were taken out") };
+            self.absent.push((disk, format!("what is there is of array {of}")));
+        }
+    }
+
     /// The arrays that they are of.
     pub(crate) fn arrays(&self) -> Vec<&str> {
         fn id(seen: &Seen) -> Option<&str> {

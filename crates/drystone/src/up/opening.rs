@@ -48,6 +48,9 @@ pub(crate) async fn open(make: &Make, remembered: &mut Remembered) -> anyhow::Re
     let is_remade = of == Some(Of::Making) && !make.disks.is_empty();
     if let Some(of) = of.as_ref().filter(|_| !is_remade) {
         disks.look_at(&remembered.disks(of)?).await?;
+        if let Of::Array(id) = of {
+            disks.pass_over_others(id, &named);
+        }
     }
     if disks.arrays().is_empty() {
         // Beside an array it may be a member whose labels have rotted: the others do without it.

@@ -358,3 +358,29 @@ fn a_label_is_taken_off_when_nobody_uses_the_disk() {
     let (code, _, err) = home.ask(&["disk", "wipe", &text(&home.path("none"))]);
     assert!(code == 1 && err.contains("none"), "{err}");
 }
+
+/// Names of devices change hands: where a disk was there may be one of another array at the next start.
+#[test]
+fn a_remembered_name_behind_which_another_array_lies_is_passed_over() {
+    let (mut home, other) = (Home::files(3, DISK), Home::files(3, DISK));
+    other.start(&["--raid", "raid5"]).stop();
+    let member = home.start(&["--raid", "raid5"]);
+    member.run(&["volume", "create", "v", "16M"]);
+    member.stop();
+    home.forget();
+    let (old, new) = (home.path("disk-0"), home.path("moved"));
+    fs::rename(&old, &new).unwrap();
+    fs::copy(other.path("disk-1"), &old).unwrap();
+    // Without it, and with it under its new name.
+    for words in [&[][..], &["--disk", &text(&new)]] {
+        let member = home.start(words);
+        assert!(member.run(&["volume", "list"]).contains('v'));
+        assert!(member.log().contains("what is there is of array"), "{}", member.log());
+        let missing = member.run(&["disk", "list"]).matches("missing").count();
+        assert_eq!(missing, usize::from(words.is_empty()), "{}", member.run(&["disk", "list"]));
+        member.stop();
+    }
+    // Whoever names it means it.
+    let said = start_refused(&home, &["--disk", &text(&new), "--disk", &text(&old)]);
+    assert!(said.contains("array"), "{said}");
+}

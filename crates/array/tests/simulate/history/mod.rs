@@ -41,6 +41,8 @@ struct History<'a, M> {
     budget: Rc<Budget>,
     /// The machine was given more than it can bear, so it may need a while to become whole.
     was_overtaxed: Cell<bool>,
+    /// Two parts of the array went on without each other: nobody but an operator can say which counts.
+    parted: Cell<bool>,
 }
 
 /// Runs the history of a seed and returns its digest.
@@ -67,10 +69,14 @@ pub(crate) fn run<M: Maker>(maker: &M, theme: Theme, env: &SimEnv) -> u64 {
         made: Cell::new(false),
         budget: Rc::default(),
         was_overtaxed: Cell::new(false),
+        parted: Cell::new(false),
     };
     let boots = history.scenario.boots;
     for boot in 1..boots {
         history.boot(boot);
+        if history.parted.get() {
+            return env.trace().digest();
+        }
     }
     // The last one ends in peace.
     history.power_on(None, history.peace());
@@ -133,6 +139,9 @@ impl<M: Maker> History<'_, M> {
             return;
         }
         for _ in 0..self.random.below(4) {
+            if self.parted.get() {
+                return;
+            }
             let mut drives = self.data_drives();
             self.random.shuffle(&mut drives);
             drives.truncate(self.random.between(1, (drives.len() as u64 - 1) / 2) as usize);
@@ -146,13 +155,28 @@ impl<M: Maker> History<'_, M> {
             self.power_on(Some(steps), self.poor_life());
             drives.iter().for_each(|drive| drive.set_absent(false));
             self.ended(if self.random.one_in(3) { End::PowerCut } else { End::Killed });
+            self.look_for_parts();
         }
+    }
+
+    /// Faults of all drives at once may have left one that went on alone, as its label says, and a
+    /// start without it is one without its part then.
+    fn look_for_parts(&self) {
+        let copies: Vec<Drive> = self.installed().iter().map(Drive::copy).collect();
+        let opening = async { self.maker.open(&self.env, &copies, false).await.err() };
+        let refusal = match self.power_on(None, opening) {
+            Ended::Done(refusal) => refusal.map(|refusal| refusal.to_string()),
+            Ended::Cut => None,
+        };
+        let is_parted = refusal.is_some_and(|text| text.contains("went on in two parts"));
+        self.parted.set(is_parted || self.parted.get());
     }
 
     /// With all drives back the array becomes whole by itself, before anything is proved.
     fn recover(&self) {
         let is_hurt = !self.budget.victims.borrow().is_empty();
-        if self.scenario.theme != Theme::Moments || !is_hurt || self.random.one_in(2) {
+        let is_due = self.scenario.theme == Theme::Moments && !self.parted.get();
+        if !is_due || !is_hurt || self.random.one_in(2) {
             return;
         }
         self.env.note("all drives are back");
