@@ -17,9 +17,10 @@ use std::env;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use target::{Access, AllowRule, Config, Limits, StartError, TargetSpec};
+use target::{Access, AllowRule, Config, FileStore, Limits, StartError, TargetSpec};
 
 /// What stands in for a name with `--congestion`.
 const CONGESTION_SYSTEM: &str = "system";
@@ -66,6 +67,9 @@ pub(crate) fn config(
             units::bytes(needed)
         )
     })?;
+    let dir = &state.reservations;
+    let store = FileStore::new(dir)
+        .with_context(|| format!("cannot make the state directory '{}'", dir.display()))?;
     Ok(Config {
         targets,
         portals: args.portals.clone(),
@@ -74,7 +78,7 @@ pub(crate) fn config(
         cores: cores(args),
         core: core(args),
         congestion: congestion(&args.congestion)?,
-        state_dir: state.reservations,
+        store: Arc::new(store),
         limits: limits(args, more_files)?,
         redirect: None,
     })
