@@ -177,6 +177,54 @@ fn snapshots_keep_what_was_and_are_served_cloned_and_rolled_back_to() {
     member.stop();
 }
 
+/// SANITIZE (SBC-4 5.26) with IMMED=1: OVERWRITE as often as this, or BLOCK ERASE.
+fn sanitize(host: &mut Host, overwrites: Option<u8>) {
+    let (action, list) = match overwrites {
+        Some(count) => (0x81, vec![count, 0, 0, 4, 0, 0, 0, 0]),
+        None => (0x82, Vec::new()),
+    };
+    let cdb = [0x48, action, 0, 0, 0, 0, 0, 0, list.len() as u8, 0];
+    let answer = host.run(0, &cdb, 0, &list).unwrap();
+    assert!(answer.is_good(), "{answer:?}");
+}
+
+/// What a SANITIZE has still to erase is not kept by a snapshot, nor by clones of it.
+#[test]
+fn no_snapshot_keeps_what_a_sanitize_is_to_erase() {
+    let home = Home::files(2, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "a", "64M"]);
+    member.run(&["volume", "create", "b", "64M"]);
+    let mut host = log_in(&member, "a");
+    write(&mut host, 16383, &block(1));
+    sanitize(&mut host, Some(31));
+    let why = "a SANITIZE of 'a' has not ended well yet";
+    for volumes in ["a", "b,a"] {
+        let said = member.refused(&["snapshot", "create", volumes, "s"]);
+        assert!(said.contains(why), "{said}");
+    }
+    member.run(&["snapshot", "create", "b", "s"]);
+    member.crash();
+
+    let member = home.start(&[]);
+    let said = member.refused(&["snapshot", "create", "a", "s"]);
+    assert!(said.contains(why), "cut off: {said}");
+    member.run(&["volume", "offline", "a", "--yes"]);
+    assert!(member.refused(&["snapshot", "create", "a", "s"]).contains(why), "nor offline");
+    member.run(&["volume", "rename", "a", "c"]);
+    assert!(member.refused(&["snapshot", "create", "c", "s"]).contains("SANITIZE of 'c'"));
+    member.run(&["volume", "online", "c"]);
+    assert_eq!(member.json(&["snapshot", "list", "c"]), json!([]));
+    // Not ready, but a SANITIZE is what it takes.
+    let mut host = Host::log_in(member.portal(), &member.iqn("c"), 1, &[]).unwrap();
+    sanitize(&mut host, None);
+    while !host.run(0, &[0; 6], 0, &[]).unwrap().is_good() {}
+    member.run(&["snapshot", "create", "c", "s"]);
+    member.run(&["snapshot", "clone", "c", "s", "d"]);
+    assert!(read(&mut log_in(&member, "d"), 16383) == vec![0; 4096]);
+    member.stop();
+}
+
 #[test]
 fn what_is_set_for_the_array_and_a_volume_stays_set() {
     let home = Home::files(2, "256M");
