@@ -20,7 +20,7 @@ PATH=$PATH:/usr/sbin:/sbin
 
 packages=(base-files base-passwd bash busybox-static coreutils util-linux mount kmod iproute2 udev
   procps grep sed mawk findutils diffutils
-  open-iscsi multipath-tools dmsetup e2fsprogs xfsprogs sg3-utils ddpt lsscsi fio)
+  open-iscsi multipath-tools dmsetup e2fsprogs xfsprogs sg3-utils lsscsi fio)
 
 # Those that the tests need, by the name of the module; depmod finds what they need in turn.
 modules_of_root=(virtio_pci virtio_blk ext4 crc32c_generic crc32c_intel)

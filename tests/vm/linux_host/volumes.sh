@@ -1,5 +1,4 @@
-# Copies between two volumes of one member, each a target of its own, as Storage vMotion (EXTENDED COPY)
-# and Windows (tokens) make them.
+# Copies between two volumes of one member, each a target of its own, as Storage vMotion makes them.
 
 # volume NAME: the block device of a volume.
 volume() {
@@ -15,7 +14,7 @@ volume() {
 
 copy_between_volumes() {
   local one two name
-  say "EXTENDED COPY and copy tokens from volume to volume"
+  say "EXTENDED COPY from volume to volume"
   must server up
   must iscsiadm -m discovery -t sendtargets -p "${portals[0]}" -o new -o delete
   for name in one two; do
@@ -24,13 +23,11 @@ copy_between_volumes() {
   within 60 has_disks 2
   one=$(volume one) two=$(volume two)
   random /tmp/one 1024
-  random /tmp/two 1024
   must dd if=/tmp/one of="$one" oflag=direct bs=256K status=none
   must sg_xcopy if="$one" of="$two" bs=512 count=2048 seek=4096
   must holds "$two" /tmp/one $((4096 * 512))
-  must dd if=/tmp/two of="$two" oflag=direct bs=256K status=none
-  must ddpt --odx if="$two" of="$one" bs=512 count=2048 seek=8192
-  must holds "$one" /tmp/two $((8192 * 512))
+  must sg_xcopy if="$two" of="$one" bs=512 count=2048 skip=4096 seek=8192
+  must holds "$one" /tmp/one $((8192 * 512))
   for name in one two; do
     must iscsiadm -m node -T "$(volume_target "$name")" -p "${portals[0]}" --logout
   done

@@ -67,13 +67,13 @@ pub(crate) fn config(
             units::bytes(needed)
         )
     })?;
-    let dir = &state.reservations;
-    let store = FileStore::new(dir)
-        .with_context(|| format!("cannot make the state directory '{}'", dir.display()))?;
+    let State { port_group, reservations } = state;
+    let failed = format!("cannot make the state directory '{}'", reservations.display());
+    let store = FileStore::new(reservations).context(failed)?;
     Ok(Config {
         targets,
         portals: args.portals.clone(),
-        port_group: state.port_group,
+        port_group,
         access: access(args, plan)?,
         cores: cores(args),
         core: core(args),

@@ -234,7 +234,7 @@ fn sanitize(host: &mut Host, overwrites: Option<u8>) {
         None => (0x82, Vec::new()),
     };
     let cdb = [0x48, action, 0, 0, 0, 0, 0, 0, list.len() as u8, 0];
-    let answer = host.run(0, &cdb, 0, &list).unwrap();
+    let answer = host.run(0, &cdb, 0, &list).expect("an answer");
     assert!(answer.is_good(), "{answer:?}");
 }
 

@@ -181,6 +181,9 @@ proptest! {
     }
 }
 
+/// A token, its ranges, and until when it is good.
+type Known = (RodToken, Vec<(u64, u32)>, Duration);
+
 /// What hosts do with the tokens of a unit, and to its blocks.
 #[derive(Debug, Clone)]
 enum Step {
@@ -209,8 +212,7 @@ proptest! {
     fn histories_of_tokens_match_the_model(steps in prop::collection::vec(any_step(), 1..80)) {
         const KEPT: Duration = Duration::from_secs(30);
         let mut registry = TokenRegistry::new();
-        // The token, its ranges, and until when it is good.
-        let mut model: Vec<(RodToken, Vec<(u64, u32)>, Duration)> = Vec::new();
+        let mut model: Vec<Known> = Vec::new();
         let mut now = SECOND;
         for (id, step) in (0..).zip(steps) {
             match step {
