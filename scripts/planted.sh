@@ -39,6 +39,7 @@ EarlyAbort     --test=wire  management::a_task_at_the_disk_is_over
 LateFence      --test=wire  reservations::preempt_and_abort_ends
 EarlyReservation --test=wire reservations::a_reservation_that_cannot_be_saved
 NoTurn         --test=wire  reservations::registrations_of_many_hosts
+EarlyInstall   --test=wire  reservations::what_is_being_saved
 OpenDuringReset --test=wire attentions::what_comes_while_a_reset
 UnheardCounts  --test=wire  attentions::no_command_that_was_sent_before
 UnheardCounts  --test=wire  attentions::a_start_counts_as_told
@@ -50,6 +51,9 @@ ForgetSanitize --test=wire  sanitize::
 NoPieces       --test=wire  heavy::
 NoAlarm        --test=wire  strangers::names_that_were_trusted
 NoStrangers    --test=wire  strangers::data_that_strangers_ask_for
+NoTrust        --test=wire  late::names_that_send_just_enough
+LateAreMany    --test=wire  late::names_that_send_what
+NoPieces       --test=wire  heavy::sanitize
 '
 
 run() {

@@ -107,10 +107,36 @@ fn perform(
     if spec.executor != Executor::Control {
         return Outcome::good();
     }
-    let outcome = unit.execute(by, command, data_out, &CONTEXT);
+    let outcome = match command {
+        Command::PersistentReserveOut { .. } => change_reservations(unit, by, command, data_out),
+        _ => unit.execute(by, command, data_out, &CONTEXT),
+    };
     let len_bytes_max = command.data_in_bytes_max(unit.medium().block_bytes);
     assert!(outcome.data_in.len() as u64 <= len_bytes_max, "{command:?} said more than asked");
     assert!(outcome.status == Status::Good || outcome.effects.is_empty(), "refused and yet done");
+    outcome
+}
+
+/// Seen by nobody until it is installed; and what is to be saved is what holds then.
+fn change_reservations(
+    unit: &LogicalUnit,
+    by: &Nexus,
+    command: &Command,
+    data_out: &[u8],
+) -> Outcome {
+    let before = unit.reservations_image();
+    let mut draft = unit.draft();
+    let outcome = unit.persistent_out(&mut draft, by.key(), command, data_out);
+    assert_eq!(unit.reservations_image(), before, "it is not installed");
+    let image = draft.image();
+    unit.install(draft);
+    if let Some(image) = image {
+        assert_eq!(image, unit.reservations_image(), "what is saved is what holds");
+        let mut restored = Reservations::from_bytes(&image).expect("an image of our own");
+        restored.power_on();
+    } else if outcome.status != Status::Good {
+        assert_eq!(unit.reservations_image(), before, "refused and yet done");
+    }
     outcome
 }
 
@@ -122,12 +148,6 @@ fn judge(unit: &LogicalUnit, outcome: Outcome) {
     }
     for effect in outcome.effects {
         match effect {
-            Effect::SaveReservations(image) => {
-                let mut restored = Reservations::from_bytes(&image).expect("an image of our own");
-                assert_eq!(restored.to_bytes(), image);
-                assert_eq!(image, unit.reservations_image(), "what is saved is what holds");
-                restored.power_on();
-            }
             Effect::Sanitize { immediate: false, .. } => unit.sanitize_end(true),
             Effect::Sanitize { .. }
             | Effect::ForgetSanitize

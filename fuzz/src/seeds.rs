@@ -420,12 +420,21 @@ fn session() -> Inputs {
     let targets = b"SendTargets=All\0";
     let targets = ask(&send_targets(targets), targets);
     let bye = ask(&logout(), &[]);
-    let all =
-        [ping, inquiry, write, read, waiting, unsolicited, abort, reset, bye.clone()].concat();
+    let all = [ping, inquiry, write, read, waiting, unsolicited, abort, reset, bye.clone()];
+    // Two hosts in turns.
+    let numbered = |(number, pdu): (usize, &Vec<u8>)| [&[(number % 2) as u8], &pdu[..]].concat();
+    let two: Vec<u8> =
+        all.iter().flat_map(|pdu| [pdu, pdu]).enumerate().flat_map(numbered).collect();
+    let all = all.concat();
     let login = InitiatorLogin::new(initiator(0)).start();
     let raw = wire(&Bhs::new(login.bhs), &[], &login.data, false);
     vec![
         ("plain", [vec![0], all.clone()].concat()),
+        ("poor", [vec![16], all.clone()].concat()),
+        ("two-hosts", [vec![32], two.clone()].concat()),
+        ("two-poor-hosts", [vec![16 | 32], two.clone()].concat()),
+        ("hanging-disk", [vec![64], all.clone()].concat()),
+        ("all-at-once", [vec![16 | 32 | 64], two].concat()),
         ("digests", [vec![6], all].concat()),
         ("discovery", [vec![8], targets, bye].concat()),
         ("raw", [vec![1], raw].concat()),

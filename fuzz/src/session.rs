@@ -1,20 +1,23 @@
 //! A whole target over a real socket: any PDUs after a sound login, or from the first byte.
 //!
-//! Checked for each input: the target answers the next login, and it lets go of the connection
-//! when the host has nothing more to say. A panic on the target's core is found as any other.
+//! Checked for each input: the target answers the next login, also while its disk hangs, and it lets go
+//! of each connection when its host has nothing more to say and the disk is well again. A panic on the
+//! target's core is found as any other.
 
 use super::input::Input;
 use super::login::{TARGET, initiator, random};
 use block::RamDisk;
+use block::testing::{Fault, FaultyDisk, Operation, Rule};
 use iscsi::digest::digest;
 use iscsi::login::{InitiatorLogin, InitiatorOutcome, InitiatorStep};
 use iscsi::params::DigestPolicy;
 use iscsi::pdu::{BHS_LEN_BYTES, Bhs, Opcode, TaskFunction, TaskRequest, padded_len_bytes};
+use iscsi::text::IscsiName;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use target::{Access, Config, Limits, Server, TargetSpec, UnitSpec};
+use target::{Access, Config, FileStore, Limits, Server, TargetSpec, UnitSpec};
 
 /// How long the target may take for anything on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -25,34 +28,72 @@ const READ_BYTES_MAX: usize = 4 << 20;
 /// PDUs of one input.
 const PDUS_MAX: usize = 64;
 
-/// Settings of the connection and of the target, then PDUs.
+/// Bits of the first byte of an input; of the others [`Host::log_in`] knows.
+const IS_NOISE: u8 = 1;
+const IS_POOR: u8 = 16;
+const TWO_HOSTS: u8 = 32;
+const DISK_HANGS: u8 = 64;
+
+/// How many operations of each kind hang.
+const HUNG: u32 = 3;
+
+/// Settings of the connections and of the target, then PDUs, each behind the number of its host if there
+/// are two.
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
     let flags = input.byte();
-    let mut host = Host::connect(flags & 16 != 0);
-    if flags & 1 == 0 {
-        host.log_in(flags);
-        host.reset_unit();
-        for _ in 0..PDUS_MAX {
-            if input.is_empty() {
-                break;
-            }
-            host.send(&mut input);
-        }
-    } else {
+    let target = target(flags & IS_POOR != 0);
+    if flags & IS_NOISE != 0 {
+        let mut host = Host::connect(target);
         host.write(input.rest());
+        return host.leave();
     }
-    host.leave();
+    let log_in = |number| {
+        let mut host = Host::connect(target);
+        host.log_in(number, flags);
+        host.reset_unit();
+        host
+    };
+    let mut hosts: Vec<_> = (0..if flags & TWO_HOSTS != 0 { 2 } else { 1 }).map(log_in).collect();
+    if flags & DISK_HANGS != 0 {
+        for operation in [Operation::Read, Operation::Write, Operation::Flush] {
+            target.disk.inject(Rule::always(operation, Fault::Hang).times(HUNG));
+        }
+    }
+    for _ in 0..PDUS_MAX {
+        if input.is_empty() {
+            break;
+        }
+        let number = if hosts.len() > 1 { usize::from(input.byte() & 1) } else { 0 };
+        hosts[number].send(&mut input);
+    }
+    if flags & DISK_HANGS != 0 {
+        // Whatever waits for it, one more gets in.
+        let mut other = Host::connect(target);
+        other.log_in(2, 0);
+        other.leave();
+        target.disk.heal();
+        target.disk.release();
+    }
+    hosts.into_iter().for_each(Host::leave);
 }
 
-/// One target for all inputs: what one of them leaves behind is there for the next. A poor one has
-/// next to no memory, and is refused some of that.
-fn portal(is_poor: bool) -> SocketAddr {
-    static SERVERS: [OnceLock<Mutex<Server>>; 2] = [const { OnceLock::new() }; 2];
-    let server = SERVERS[usize::from(is_poor)].get_or_init(|| {
+/// One of the targets for all inputs: what one input leaves behind is there for the next.
+struct Served {
+    disk: FaultyDisk,
+    portal: SocketAddr,
+    /// It runs as long as this is there.
+    _server: Mutex<Server>,
+}
+
+/// A poor one has next to no memory, and is refused some of that.
+fn target(is_poor: bool) -> &'static Served {
+    static SERVED: [OnceLock<Served>; 2] = [const { OnceLock::new() }; 2];
+    SERVED[usize::from(is_poor)].get_or_init(|| {
         let disk = RamDisk::new(512, DISK_BLOCKS).expect("a megabyte of memory");
+        let disk = FaultyDisk::new(Arc::new(disk));
         let unit = UnitSpec {
-            device: Arc::new(disk),
+            device: Arc::new(disk.clone()),
             referrals: None,
             serial: "fuzz".to_owned(),
             write_cache: true,
@@ -61,7 +102,7 @@ fn portal(is_poor: bool) -> SocketAddr {
         };
         let name = format!("drystone-fuzz-{}-{is_poor}", std::process::id());
         let state_dir = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&state_dir).expect("a directory for temporary files");
+        let store = FileStore::new(state_dir).expect("a directory for temporary files");
         let iqn = TARGET.to_owned();
         let target = TargetSpec { iqn, alias: None, units: vec![unit], access: None };
         let config = Config {
@@ -78,14 +119,14 @@ fn portal(is_poor: bool) -> SocketAddr {
                 false => ring::CoreConfig::default(),
             },
             congestion: None,
-            state_dir,
+            store: Arc::new(store),
             limits: Limits::default(),
             port_group: 1,
             redirect: None,
         };
-        Mutex::new(Server::start(config).expect("a target on a free port"))
-    });
-    server.lock().expect("nobody panics with it").portals()[0]
+        let server = Server::start(config).expect("a target on a free port");
+        Served { disk, portal: server.portals()[0], _server: Mutex::new(server) }
+    })
 }
 
 /// The other end of one connection.
@@ -99,21 +140,24 @@ struct Host {
 }
 
 impl Host {
-    fn connect(is_poor: bool) -> Self {
-        let socket = TcpStream::connect(portal(is_poor)).expect("the target listens");
+    fn connect(target: &Served) -> Self {
+        let socket = TcpStream::connect(target.portal).expect("the target listens");
         socket.set_nodelay(true).expect("a TCP socket");
         socket.set_read_timeout(Some(PATIENCE)).expect("a timeout above zero");
         socket.set_write_timeout(Some(PATIENCE)).expect("a timeout above zero");
         Self { socket, cmd_sn: 1, heard_stat_sn: 0, header_digest: false, data_digest: false }
     }
 
-    /// As a sound host does it; bits 1 to 3 choose digests and the kind of session.
-    fn log_in(&mut self, flags: u8) {
+    /// As a sound host of this number does it; bits 1 to 3 choose digests and the kind of session.
+    fn log_in(&mut self, number: u32, flags: u8) {
         let digest = |bit: u8| {
             if flags & bit == 0 { DigestPolicy::Refuse } else { DigestPolicy::Require }
         };
         let mut config = initiator(if flags & 8 == 0 { 0 } else { 4 });
-
+        if number > 0 {
+            let name = format!("{}-{number}", config.initiator_name.as_str());
+            config.initiator_name = IscsiName::parse(&name).expect("a sound name");
+        }
         (config.limits.header_digest, config.limits.data_digest) = (digest(2), digest(4));
         let mut login = InitiatorLogin::new(config);
         let mut pdu = login.start();

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 const WRITE: &str = "DRYSTONE_DOCS_WRITE";
 
 /// Documents whose links carry names of code.
-const TOURS: [&str; 3] = ["docs/architecture.md", "docs/array.md", "docs/conformance.md"];
+const TOURS: [&str; 4] =
+    ["docs/architecture.md", "docs/array.md", "docs/conformance.md", "docs/proofs.md"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")

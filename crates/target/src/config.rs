@@ -1,13 +1,14 @@
 //! What a target serves, to whom, and within which limits.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use block::BlockDevice;
 use iscsi::chap::Credentials;
 use scsi::referrals::ReferralMap;
+
+use crate::store::UnitStore;
 
 /// Everything [`crate::Server::start`] needs.
 #[derive(Debug)]
@@ -27,8 +28,8 @@ pub struct Config {
     pub core: ring::CoreConfig,
     /// TCP congestion control of data sockets; `None` keeps the system's.
     pub congestion: Option<String>,
-    /// Directory for persistent reservations that outlive a loss of power (APTPL); made if missing.
-    pub state_dir: PathBuf,
+    /// Where persistent reservations that outlive a loss of power (APTPL) are kept.
+    pub store: Arc<dyn UnitStore>,
     /// Bounds and time-outs.
     pub limits: Limits,
     /// Sends initiators elsewhere at login; the group will use it.

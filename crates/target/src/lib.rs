@@ -26,6 +26,7 @@ mod share;
 mod shared;
 mod shortage;
 mod stopping;
+mod store;
 mod targets;
 mod task;
 mod tokens;
@@ -36,5 +37,6 @@ pub use config::{Access, AllowRule, Config, Elsewhere, Limits, Redirect, TargetS
 pub use doors::GIVING_WAY_MAX;
 pub use portal::REFUSALS_MAX;
 pub use server::{Server, ShutdownError, StartError};
+pub use store::{FileStore, Place, Record, UnitStore};
 pub use targets::{TargetError, TargetInfo, Targets};
 pub use unit::ReservationsError;

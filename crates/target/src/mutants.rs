@@ -18,6 +18,8 @@ pub(crate) enum Mutant {
     EarlyReservation,
     /// Change reservations of a unit in no order.
     NoTurn,
+    /// Let a change of reservations count before it is saved.
+    EarlyInstall,
     /// Run commands that come while a reset waits for a disk.
     OpenDuringReset,
     /// Count what a host was told as heard as soon as it is sent.
@@ -28,6 +30,8 @@ pub(crate) enum Mutant {
     OneLine,
     /// Keep memory for data that does not come while others need it.
     KeepRoom,
+    /// Let those who are a little late have all memory together.
+    LateAreMany,
     /// Begin a SANITIZE that no restart knows of.
     ForgetSanitize,
     /// Do work of many pieces at once.
@@ -36,6 +40,8 @@ pub(crate) enum Mutant {
     NoAlarm,
     /// Let those who are not known have all memory for data.
     NoStrangers,
+    /// Trust those who have sent just enough as those who have sent much more.
+    NoTrust,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MUTANT=NAME`.

@@ -78,7 +78,7 @@ impl Server {
         let shared = Arc::new(Shared {
             targets: Table::default(),
             rules: Arc::new(Rules::new(config.access)?),
-            state_dir: config.state_dir,
+            store: config.store,
             port_group: config.port_group,
             limits: config.limits,
             congestion: config.congestion,

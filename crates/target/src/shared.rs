@@ -1,7 +1,6 @@
 //! What all cores share: the configuration, the targets, and who is logged in.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -11,6 +10,7 @@ use crate::config::{Limits, Redirect};
 use crate::copy::CopyManager;
 use crate::doors::Doors;
 use crate::session::Registry;
+use crate::store::UnitStore;
 use crate::targets::{Rules, Table};
 
 /// One server.
@@ -22,7 +22,7 @@ pub(crate) struct Shared {
     pub(crate) port_group: u16,
     /// For discovery, and for targets without rules of their own.
     pub(crate) rules: Arc<Rules>,
-    pub(crate) state_dir: PathBuf,
+    pub(crate) store: Arc<dyn UnitStore>,
     pub(crate) limits: Limits,
     pub(crate) congestion: Option<String>,
     pub(crate) redirect: Option<Arc<dyn Redirect>>,

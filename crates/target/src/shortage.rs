@@ -4,7 +4,8 @@
 //! Many that send nothing would have all of it, however little each may have. So, when somebody finds
 //! no room, those writes end with BUSY for which next to nothing has come for a second. Where it was
 //! asked for it is four times as long as such data took lately, up to five seconds: hosts are late
-//! when there are very many of them. Their owners may hold little for a while
+//! when there are very many of them. It is a second where most of the room is kept for nothing, be it all
+//! room or a part of it: late hosts have little of it, and many that mean to be late would have all. Their owners may hold little for a while
 //! ([`memory::Owner::distrust`]), and wait behind others: what has become free is for those. Memory
 //! that the socket is filling cannot be taken back: a connection that stops in the middle of a PDU is
 //! dropped.
@@ -24,10 +25,10 @@ use futures_util::FutureExt;
 
 use crate::conn::{Connection, Ending};
 use crate::ffp;
-use crate::memory::{self, Use, Way};
+use crate::memory::{self, Level, Use, Way};
 use crate::mutants::{self, Mutant};
 use crate::quiet::{STALL, quietly};
-use crate::task::Task;
+use crate::task::{IdleRoom, Task};
 
 /// How long data that was asked for may not come: so often as long as it took lately, within these
 /// bounds.
@@ -37,6 +38,10 @@ const ASKED_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// "Lately" is the time since two of these began.
 const LATELY: Duration = Duration::from_secs(10);
+
+/// What part of all room for data that was asked for, as one of so many, may be kept for data that has not
+/// come for a second.
+const IDLE_PART: usize = 2;
 
 /// How long nothing of a PDU may come that has begun.
 const PDU_TIME: Duration = Duration::from_secs(5);
@@ -84,6 +89,12 @@ thread_local! {
     static LAST_OUTPUT_LOOK: Look = const { Cell::new(None) };
 }
 
+/// Room that may be taken back.
+struct Idle {
+    task: Rc<Task>,
+    room: IdleRoom,
+}
+
 /// Somebody on this core found no room. What gives way is chosen before the first of it does: those
 /// who have much, which is everybody when nothing is free.
 pub(crate) fn make_room() {
@@ -93,13 +104,20 @@ pub(crate) fn make_room() {
     let sessions = crate::core::sessions();
     let connections = sessions.iter().flat_map(|session| session.connections());
     let holding: Vec<_> = connections.filter(|conn| conn.owner.holds_much(Way::In)).collect();
-    let idle: Vec<_> = holding.iter().flat_map(idle_tasks).collect();
-    let stopped: Vec<_> = holding.iter().filter(|conn| conn.stops_in_a_pdu(PDU_TIME)).collect();
+    let mut idle: Vec<_> = holding.iter().flat_map(idle_rooms).collect();
+    if !mutants::is(Mutant::LateAreMany) {
+        end_most(&mut idle);
+    }
+    idle.retain(|idle| idle.room.gives_way);
+    let (filled, idle): (Vec<_>, Vec<_>) = idle.into_iter().partition(|idle| idle.room.is_filled);
+    let is_stopped = |conn: &&Rc<Connection>| conn.stopped_in_a_pdu() >= PDU_TIME;
+    let stopped = holding.iter().filter(is_stopped).chain(filled.iter().map(|it| it.task.conn()));
+    let stopped: Vec<_> = stopped.collect();
     // All of them first: what one gives back is not for another one.
-    for conn in idle.iter().map(|task| task.conn()).chain(stopped.iter().copied()) {
+    for conn in idle.iter().map(|idle| idle.task.conn()).chain(stopped.iter().copied()) {
         conn.owner.distrust();
     }
-    for task in idle {
+    for Idle { task, .. } in idle {
         let conn = task.conn();
         let (initiator, peer) = (&conn.session.initiator, conn.peer);
         quietly!(
@@ -111,6 +129,25 @@ pub(crate) fn make_room() {
     }
     for conn in stopped {
         conn.end(Ending::Stalled("it stopped in the middle of a PDU, and others need its memory"));
+    }
+}
+
+/// Of each part of all room no more than [`IDLE_PART`] stays with those from whom nothing has come for
+/// [`ASKED_TIME_MIN`]: who has been idle longest gives way.
+fn end_most(idle: &mut [Idle]) {
+    idle.sort_by_key(|idle| std::cmp::Reverse(idle.room.time));
+    for level in Level::ALL {
+        let is_late = |Idle { room, .. }: &Idle| {
+            room.was_asked && room.time >= ASKED_TIME_MIN && room.level <= level
+        };
+        let mut bytes: usize = idle.iter().filter(|it| is_late(it)).map(|it| it.room.bytes).sum();
+        for it in idle.iter_mut().filter(|it| is_late(it)) {
+            if bytes <= memory::pulled_bytes(level) / IDLE_PART {
+                break;
+            }
+            it.room.gives_way = true;
+            bytes -= it.room.bytes;
+        }
     }
 }
 
@@ -176,15 +213,17 @@ pub(crate) fn take_back_output() {
     }
 }
 
-fn idle_tasks(conn: &Rc<Connection>) -> Vec<Rc<Task>> {
+fn idle_rooms(conn: &Rc<Connection>) -> Vec<Idle> {
     let missing = conn.session.missing_bytes(conn);
-    if missing == 0 {
+    // What has come and was not read yet is late by this core's fault.
+    if missing == 0 || conn.has_unread() {
         return Vec::new();
     }
-    let mut tasks = conn.session.tasks_of(conn);
-    // What has come and was not read yet is late by this core's fault.
-    tasks.retain(|task| task.is_idle(missing) && !conn.has_unread());
+    let stopped = conn.stopped_in_a_pdu();
+    let tasks = conn.session.tasks_of(conn).into_iter();
     tasks
+        .filter_map(|task| task.idle_room(missing, stopped).map(|room| Idle { task, room }))
+        .collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use scsi::cdb::{Command, CommandSpec};
 use crate::conn::{Connection, Pace};
 use crate::event::Event;
 use crate::ffp::Answer;
-use crate::memory::{Claim, Held};
+use crate::memory::{Claim, Held, Level};
 use crate::order::Ticket;
 use crate::session::UnitNexus;
 use crate::shortage;
@@ -43,6 +43,22 @@ pub(crate) enum Room {
     Here(Held),
     /// There is none yet for so many bytes, of which these came with the command.
     Awaited { wanted: usize, first: Option<Held> },
+}
+
+/// Room for data that does not come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IdleRoom {
+    /// For how long next to nothing has come.
+    pub(crate) time: Duration,
+    /// That is too long where others find none.
+    pub(crate) gives_way: bool,
+    /// The socket is filling it: it cannot be taken away.
+    pub(crate) is_filled: bool,
+    /// It does not come unasked.
+    pub(crate) was_asked: bool,
+    pub(crate) bytes: usize,
+    /// How well its owner was known when it was given to it.
+    pub(crate) level: Level,
 }
 
 /// How a task was aborted (SAM-5 §5.6).
@@ -148,16 +164,25 @@ impl Task {
         }
     }
 
-    /// Room is kept for its data, and of the `missing` bytes of its connection next to none have come
-    /// for a while. What the socket is filling cannot be taken away.
-    pub(crate) fn is_idle(&self, missing: u64) -> bool {
+    /// The room that is kept for its data, of which not all has come, where `missing` bytes of its
+    /// connection have not, in whose PDU nothing has come for `stopped`.
+    pub(crate) fn idle_room(&self, missing: u64, stopped: Duration) -> Option<IdleRoom> {
         match &mut *self.inbound.borrow_mut() {
-            Inbound::Filling { transfer, room: Room::Here(held), comes_unasked, pace } => {
+            Inbound::Filling { transfer, room: Room::Here(held), comes_unasked, pace }
+                if !transfer.is_complete() =>
+            {
+                let is_filled = held.buf.is_empty();
+                let time = match is_filled {
+                    true => stopped,
+                    false => pace.idle_time(self.conn(), missing),
+                };
                 let limit = if *comes_unasked { UNASKED_TIME } else { shortage::asked_time() };
-                let is_awaited = !transfer.is_complete() && !held.buf.is_empty();
-                is_awaited && pace.is_below(limit, self.conn(), missing)
+                let gives_way = !is_filled && time >= limit;
+                let (bytes, level) = (held.claim.bytes(), held.claim.level());
+                let was_asked = !*comes_unasked;
+                Some(IdleRoom { time, gives_way, is_filled, was_asked, bytes, level })
             }
-            _ => false,
+            _ => None,
         }
     }
 

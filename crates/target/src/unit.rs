@@ -1,8 +1,7 @@
 //! A logical unit: its SCSI state, and the disk behind it.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
@@ -14,8 +13,9 @@ use scsi::unit::{Identity, LogicalUnit, MediumInfo, TargetPort, UnitConfig};
 use thiserror::Error;
 
 use crate::config::UnitSpec;
+use crate::exec::Reserving;
+use crate::store::{Place, Record, UnitStore};
 use crate::tokens::UnitTokens;
-use crate::turns::Turns;
 
 /// PRODUCT REVISION LEVEL has room for four characters, as in `0.1`.
 const REVISION: &str =
@@ -44,12 +44,9 @@ pub(crate) struct Unit {
     pub(crate) block_bytes: u32,
     pub(crate) name: String,
     pub(crate) serial: String,
-    /// Where reservations that survive a loss of power are kept.
-    reservations: PathBuf,
-    /// The file that is there from before a SANITIZE begins until one has ended well.
-    unsanitized: PathBuf,
-    /// Held by who changes them, until the change is saved or taken back: one at a time.
-    pub(crate) reserving: Turns,
+    store: Arc<dyn UnitStore>,
+    /// Changes of its reservations that wait, and who makes one.
+    pub(crate) reserving: Reserving,
     /// Copy tokens for its blocks. Whatever changes a block says so first.
     pub(crate) tokens: Arc<UnitTokens>,
     /// What became of the copies that were sent to it.
@@ -62,31 +59,19 @@ pub(crate) struct Unit {
 /// were fenced off.
 #[derive(Debug, Error)]
 pub enum ReservationsError {
-    /// The file cannot be read.
-    #[error("cannot read what was saved of a unit in {}: {source}", path.display())]
+    /// The record cannot be read.
+    #[error("cannot read what was saved of a unit in {place}: {source}")]
     Unreadable {
-        /// Which file.
-        path: PathBuf,
+        /// Which record.
+        place: Place,
         /// What the system says.
         source: io::Error,
     },
-    /// The file is damaged.
+    /// The record is damaged.
     #[error(
-        "the saved reservations in {} are damaged; delete the file to start without reservations",
-        path.display()
+        "the saved reservations in {0} are damaged; delete the file to start without reservations"
     )]
-    Damaged {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// The state directory cannot be made.
-    #[error("cannot make the state directory {}: {source}", path.display())]
-    Directory {
-        /// Which directory.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    Damaged(Place),
 }
 
 /// What the units of one target have in common.
@@ -97,7 +82,7 @@ pub(crate) struct Home<'a> {
     /// The number of its portal group.
     pub(crate) port_group: u16,
     /// Where reservations are kept.
-    pub(crate) state_dir: &'a Path,
+    pub(crate) store: &'a Arc<dyn UnitStore>,
     /// Those of units that were served before in this process.
     pub(crate) kept: &'a Kept,
 }
@@ -110,27 +95,29 @@ pub(crate) fn make_all(
     specs: &[UnitSpec],
     home: &Home<'_>,
 ) -> Result<Vec<Arc<Unit>>, ReservationsError> {
-    let path = home.state_dir;
-    std::fs::create_dir_all(path)
-        .map_err(|source| ReservationsError::Directory { path: path.to_owned(), source })?;
     specs.iter().map(|spec| Unit::new(spec, home).map(Arc::new)).collect()
 }
 
 impl Unit {
     fn new(spec: &UnitSpec, home: &Home<'_>) -> Result<Self, ReservationsError> {
         let geometry = spec.device.geometry();
-        let reservations = home.state_dir.join(file_name(&spec.serial));
-        let unsanitized = reservations.with_extension("unsanitized");
-        let damaged = |_| ReservationsError::Damaged { path: reservations.clone() };
+        let load = |record| {
+            home.store.load(&spec.serial, record).map_err(|source| ReservationsError::Unreadable {
+                place: home.store.place(&spec.serial, record),
+                source,
+            })
+        };
+        let damaged =
+            |_| ReservationsError::Damaged(home.store.place(&spec.serial, Record::Reservations));
         let kept = home.kept.get(&spec.serial);
-        let image = if kept.is_some() { None } else { load(&reservations)? };
+        let image = if kept.is_some() { None } else { load(Record::Reservations)? };
         let logical =
             LogicalUnit::new(unit_config(spec, home), image.as_deref()).map_err(damaged)?;
         if let Some(kept) = kept {
             // It was away without a loss of power: no reservation has ended (SPC-4 5.13.5).
             logical.restore_reservations(kept).map_err(damaged)?;
         }
-        if let Some(image) = load(&unsanitized)? {
+        if let Some(image) = load(Record::Sanitize)? {
             // Whatever else it holds, the medium stays closed.
             logical.sanitize_was_cut_off(image == EXIT_ALLOWED);
         }
@@ -140,9 +127,8 @@ impl Unit {
             device: spec.device.clone(),
             block_bytes: geometry.block_bytes,
             name: spec.name.clone(),
-            reservations,
-            unsanitized,
-            reserving: Turns::default(),
+            store: home.store.clone(),
+            reserving: Reserving::default(),
             tokens: Arc::default(),
             records: StdMutex::default(),
             gone: AtomicBool::new(false),
@@ -193,22 +179,19 @@ impl Unit {
 
     /// Makes the image of the reservations durable, in place of the last one.
     pub(crate) async fn save_reservations(&self, image: Vec<u8>) -> io::Result<()> {
-        let path = self.reservations.clone();
-        ring::blocking(move || replace_file(&path, &image)).await
+        self.store.save(&self.serial, Record::Reservations, Some(image)).await
     }
 
     /// Makes durable that the medium is not to be used until a SANITIZE has ended well, or an initiator
     /// exits from the failure of one that allows it.
     pub(crate) async fn note_sanitize(&self, unrestricted_exit: bool) -> io::Result<()> {
-        let path = self.unsanitized.clone();
         let image = if unrestricted_exit { EXIT_ALLOWED } else { EXIT_REFUSED };
-        ring::blocking(move || replace_file(&path, image)).await
+        self.store.save(&self.serial, Record::Sanitize, Some(image.to_vec())).await
     }
 
     /// Makes durable that it can be used.
     pub(crate) async fn forget_sanitize(&self) -> io::Result<()> {
-        let path = self.unsanitized.clone();
-        ring::blocking(move || remove_file(&path)).await
+        self.store.save(&self.serial, Record::Sanitize, None).await
     }
 }
 
@@ -258,76 +241,4 @@ fn unit_config(spec: &UnitSpec, home: &Home<'_>) -> UnitConfig {
 fn port_groups(number: u16) -> PortGroups {
     let group = PortGroup::new(number, AccessState::ActiveOptimized, vec![number]);
     PortGroups::new(vec![group], false, 0).expect("one port is in one group")
-}
-
-/// The serial is printable ASCII; what a file system may not like becomes its code.
-fn file_name(serial: &str) -> String {
-    let mut name = String::new();
-    for byte in serial.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => name.push(char::from(byte)),
-            other => name.push_str(&format!("%{other:02x}")),
-        }
-    }
-    name + ".reservations"
-}
-
-fn load(path: &Path) -> Result<Option<Vec<u8>>, ReservationsError> {
-    match std::fs::read(path) {
-        Ok(image) => Ok(Some(image)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(ReservationsError::Unreadable { path: path.to_owned(), source }),
-    }
-}
-
-/// Removes a file so that it does not come back after a crash.
-fn remove_file(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => sync_directory_of(path),
-    }
-}
-
-/// Replaces a file so that after a crash either the old or the new one is there, whole.
-fn replace_file(path: &Path, contents: &[u8]) -> io::Result<()> {
-    // Two files of one unit may be replaced at the same time.
-    let mut fresh = path.as_os_str().to_owned();
-    fresh.push(".new");
-    let mut file = std::fs::File::create(&fresh)?;
-    file.write_all(contents)?;
-    file.sync_all()?;
-    std::fs::rename(&fresh, path)?;
-    sync_directory_of(path)
-}
-
-fn sync_directory_of(path: &Path) -> io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    std::fs::File::open(directory)?.sync_all()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn file_names_keep_serials_apart() {
-        assert_eq!(file_name("ab-1"), "ab-1.reservations");
-        assert_ne!(file_name("a/b"), file_name("a%2fb"));
-        assert!(!file_name("../x").contains('/'));
-    }
-
-    #[test]
-    fn a_file_is_replaced_whole() {
-        let dir = std::env::temp_dir().join(format!("drystone-unit-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        let path = dir.join("x.reservations");
-        assert_eq!(load(&path).unwrap(), None);
-        replace_file(&path, b"one").unwrap();
-        replace_file(&path, b"two").unwrap();
-        assert_eq!(load(&path).unwrap().as_deref(), Some(&b"two"[..]));
-        remove_file(&path).unwrap();
-        remove_file(&path).unwrap();
-        assert_eq!(load(&path).unwrap(), None);
-        std::fs::remove_dir_all(&dir).unwrap();
-    }
 }

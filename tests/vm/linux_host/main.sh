@@ -1,7 +1,7 @@
 # A Linux host and a drystone server with three disks and two portals: what an operator does with
 # it from discovery to logout, and the bad days between. One boot, since emulation is slow.
 cd /job || exit
-for part in lib login commands reservations paths crash; do
+for part in lib login commands reservations paths crash volumes; do
   # shellcheck source=/dev/null
   . "/job/$part.sh"
 done
@@ -45,5 +45,6 @@ clear_reservation
 stop_multipath
 logout
 must server stop
+copy_between_volumes
 no_kernel_trouble
 say "done"

@@ -17,9 +17,10 @@ use std::env;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use target::{Access, AllowRule, Config, Limits, StartError, TargetSpec};
+use target::{Access, AllowRule, Config, FileStore, Limits, StartError, TargetSpec};
 
 /// What stands in for a name with `--congestion`.
 const CONGESTION_SYSTEM: &str = "system";
@@ -66,15 +67,18 @@ pub(crate) fn config(
             units::bytes(needed)
         )
     })?;
+    let State { port_group, reservations } = state;
+    let failed = format!("cannot make the state directory '{}'", reservations.display());
+    let store = FileStore::new(reservations).context(failed)?;
     Ok(Config {
         targets,
         portals: args.portals.clone(),
-        port_group: state.port_group,
+        port_group,
         access: access(args, plan)?,
         cores: cores(args),
         core: core(args),
         congestion: congestion(&args.congestion)?,
-        state_dir: state.reservations,
+        store: Arc::new(store),
         limits: limits(args, more_files)?,
         redirect: None,
     })

@@ -92,9 +92,7 @@ impl Member {
                 if let Some(twice) = first_repeated(volumes.iter()) {
                     bail!("'{twice}' is named twice: write it once");
                 }
-                let set: Vec<_> =
-                    volumes.iter().map(|volume| (volume.as_str(), name.as_deref())).collect();
-                let taken = array.snapshot(&set).await?.into_iter();
+                let taken = self.take_snapshots(&volumes, name.as_deref()).await?.into_iter();
                 return value(taken.map(|info| self.shown_snapshot(info)).collect::<Vec<_>>());
             }
             _ => {}
@@ -103,6 +101,44 @@ impl Member {
         let changed = self.change_snapshot(request).await;
         self.serving.settle().await;
         changed
+    }
+
+    /// Snapshots of one moment. None is left that may hold what a SANITIZE has still to erase: it would
+    /// keep that for good, and so would its clones.
+    async fn take_snapshots(
+        &self,
+        volumes: &[String],
+        name: Option<&str>,
+    ) -> anyhow::Result<Vec<SnapshotInfo>> {
+        self.check_sanitized(volumes)?;
+        let set: Vec<_> = volumes.iter().map(|volume| (volume.as_str(), name)).collect();
+        let taken = self.array.snapshot(&set).await?;
+        // A host may have begun one meanwhile.
+        if let Err(refusal) = self.check_sanitized(volumes) {
+            for SnapshotInfo { volume, name, .. } in &taken {
+                let deleted = self.array.delete_snapshot(volume, name).await;
+                deleted.with_context(|| {
+                    format!("{refusal}; delete snapshot '{name}' of '{volume}', which could not be")
+                })?;
+            }
+            return Err(refusal);
+        }
+        Ok(taken)
+    }
+
+    fn check_sanitized(&self, volumes: &[String]) -> anyhow::Result<()> {
+        for name in volumes {
+            // One that is not there is refused by the array.
+            let Ok(info) = self.find(name) else { continue };
+            let serial = self.serving.names().volume_serial(&info);
+            let unknown = || format!("cannot tell whether '{name}' is being sanitized");
+            if self.serving.targets().is_unsanitized(&serial).with_context(unknown)? {
+                bail!(
+                    "a SANITIZE of '{name}' has not ended well yet, and a snapshot would keep what it is to erase: wait for its end, or let a host send it again"
+                );
+            }
+        }
+        Ok(())
     }
 
     async fn change_snapshot(&self, request: SnapshotRequest) -> anyhow::Result<Value> {

@@ -1,6 +1,6 @@
 //! Volumes and snapshots, from create to purge.
 
-use crate::common::member::Home;
+use crate::common::member::{Home, Member};
 use crate::host::Host;
 use crate::{block, log_in, read, write};
 use serde_json::json;
@@ -174,6 +174,104 @@ fn snapshots_keep_what_was_and_are_served_cloned_and_rolled_back_to() {
     let gone = member.refused(&["snapshot", "clone", "a", "monday", "d"]);
     assert!(gone.contains("monday"), "{gone}");
     assert!(read(&mut clone, 0) == block(7), "the clone does not need it");
+    member.stop();
+}
+
+/// A volume `vm1:nightly` and a snapshot `nightly` of `vm1` are two disks, whichever was there first and
+/// after any restart; where two names would be one, the second is refused.
+#[test]
+fn no_two_disks_ever_share_a_name() {
+    let home = Home::files(2, "256M");
+    let mut member = home.start(&[]);
+    let make = |member: &Member<'_>, name: &str, seed| {
+        member.run(&["volume", "create", name, "64M"]);
+        write(&mut log_in(member, name), 0, &block(seed));
+    };
+    make(&member, "vm1", 1);
+    member.run(&["snapshot", "create", "vm1", "nightly"]);
+    member.run(&["snapshot", "online", "vm1", "nightly"]);
+    make(&member, "vm1:nightly", 2);
+    make(&member, "vm2:nightly", 3);
+    make(&member, "vm2", 4);
+    member.run(&["snapshot", "create", "vm2", "nightly"]);
+    member.run(&["snapshot", "online", "vm2", "nightly"]);
+    write(&mut log_in(&member, "vm2"), 0, &block(5));
+    write(&mut log_in(&member, "vm1"), 0, &block(6));
+    for refused in [
+        &["volume", "create", "vm1-nightly", "64M"][..],
+        &["volume", "create", "VM2_nightly", "64M"],
+        &["volume", "rename", "vm1", "vm2-nightly"],
+    ] {
+        let said = member.refused(refused);
+        assert!(said.contains("same iSCSI name"), "{said}");
+    }
+    for _ in 0..2 {
+        let volumes = [("vm1", 6), ("vm1:nightly", 2), ("vm2:nightly", 3), ("vm2", 5)];
+        for (name, seed) in volumes {
+            assert!(read(&mut log_in(&member, name), 0) == block(seed), "{name}");
+        }
+        let mut names: Vec<_> = volumes.map(|(name, _)| member.iqn(name)).into();
+        for (volume, seed) in [("vm1", 1), ("vm2", 4)] {
+            let shown = member.json(&["snapshot", "list", volume]);
+            let iqn = shown[0]["iqn"].as_str().unwrap();
+            let mut host = Host::log_in(member.portal(), iqn, 2, &[0]).unwrap();
+            assert!(read(&mut host, 0) == block(seed), "the snapshot of {volume}");
+            names.push(iqn.to_owned());
+        }
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 6, "{names:?}");
+        member.crash();
+        member = home.start(&[]);
+    }
+    member.stop();
+}
+
+/// SANITIZE (SBC-4 5.26) with IMMED=1: OVERWRITE as often as this, or BLOCK ERASE.
+fn sanitize(host: &mut Host, overwrites: Option<u8>) {
+    let (action, list) = match overwrites {
+        Some(count) => (0x81, vec![count, 0, 0, 4, 0, 0, 0, 0]),
+        None => (0x82, Vec::new()),
+    };
+    let cdb = [0x48, action, 0, 0, 0, 0, 0, 0, list.len() as u8, 0];
+    let answer = host.run(0, &cdb, 0, &list).expect("an answer");
+    assert!(answer.is_good(), "{answer:?}");
+}
+
+/// What a SANITIZE has still to erase is not kept by a snapshot, nor by clones of it.
+#[test]
+fn no_snapshot_keeps_what_a_sanitize_is_to_erase() {
+    let home = Home::files(2, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "a", "64M"]);
+    member.run(&["volume", "create", "b", "64M"]);
+    let mut host = log_in(&member, "a");
+    write(&mut host, 16383, &block(1));
+    sanitize(&mut host, Some(31));
+    let why = "a SANITIZE of 'a' has not ended well yet";
+    for volumes in ["a", "b,a"] {
+        let said = member.refused(&["snapshot", "create", volumes, "s"]);
+        assert!(said.contains(why), "{said}");
+    }
+    member.run(&["snapshot", "create", "b", "s"]);
+    member.crash();
+
+    let member = home.start(&[]);
+    let said = member.refused(&["snapshot", "create", "a", "s"]);
+    assert!(said.contains(why), "cut off: {said}");
+    member.run(&["volume", "offline", "a", "--yes"]);
+    assert!(member.refused(&["snapshot", "create", "a", "s"]).contains(why), "nor offline");
+    member.run(&["volume", "rename", "a", "c"]);
+    assert!(member.refused(&["snapshot", "create", "c", "s"]).contains("SANITIZE of 'c'"));
+    member.run(&["volume", "online", "c"]);
+    assert_eq!(member.json(&["snapshot", "list", "c"]), json!([]));
+    // Not ready, but a SANITIZE is what it takes.
+    let mut host = Host::log_in(member.portal(), &member.iqn("c"), 1, &[]).unwrap();
+    sanitize(&mut host, None);
+    while !host.run(0, &[0; 6], 0, &[]).unwrap().is_good() {}
+    member.run(&["snapshot", "create", "c", "s"]);
+    member.run(&["snapshot", "clone", "c", "s", "d"]);
+    assert!(read(&mut log_in(&member, "d"), 16383) == vec![0; 4096]);
     member.stop();
 }
 

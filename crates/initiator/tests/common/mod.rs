@@ -15,7 +15,9 @@ use initiator::{DiskOptions, PortalAddress, SessionOptions, TargetAddress};
 use iscsi::chap::Credentials;
 use iscsi::text::IscsiName;
 use ring::{Buf, CoreConfig, Data};
-use target::{Access, Config, Elsewhere, Limits, Redirect, Server, TargetSpec, UnitSpec};
+use target::{
+    Access, Config, Elsewhere, FileStore, Limits, Redirect, Server, TargetSpec, UnitSpec,
+};
 
 #[allow(unused_imports, reason = "not every test binary breaks paths")]
 pub(crate) use proxy::Proxy;
@@ -47,7 +49,7 @@ pub(crate) fn config(disk: Arc<dyn BlockDevice>) -> Config {
         cores: 1,
         core: CoreConfig::default(),
         congestion: None,
-        state_dir: state_dir(),
+        store: Arc::new(FileStore::new(state_dir()).expect("it is there")),
         limits: Limits::default(),
         port_group: 1,
         redirect: None,

@@ -14,9 +14,8 @@ const LISTED_MAX: usize = REGISTRATIONS_MAX / 4 * 3;
 impl Reservations {
     /// Performs one service action as a single indivisible event (SPC-4 5.13.1).
     ///
-    /// On refusal nothing has changed. With [`Effects::save`] the caller writes
-    /// [`Reservations::to_bytes`] to stable storage before it answers; if that fails it goes back
-    /// to a clone taken before.
+    /// On refusal nothing has changed. With [`Effects::save`] the caller, who changes a copy, writes
+    /// [`Reservations::to_bytes`] to stable storage before that counts; if that fails it drops it.
     ///
     /// Refusals: RESERVATION CONFLICT by SPC-4 table 66, tables 67 to 70 and 72; CHECK CONDITION
     /// with INVALID FIELD IN CDB or IN PARAMETER LIST, PARAMETER LIST LENGTH ERROR, INSUFFICIENT

@@ -8,11 +8,12 @@ use crate::inquiry::inquiry;
 use crate::log::log_sense;
 use crate::nexus::NexusKey;
 use crate::param::{read_capacity10, read_capacity16, report_luns};
-use crate::reservation::{PersistentOut, Ports, Refusal};
+use crate::reservation::Refusal;
 use crate::{AdditionalSense, Sense};
 
 impl LogicalUnit {
-    /// Runs an admitted command whose table row says [`Executor::Control`](crate::cdb::Executor).
+    /// Runs an admitted command whose table row says [`Executor::Control`](crate::cdb::Executor), but
+    /// for PERSISTENT RESERVE OUT, which [`persistent_out`](Self::persistent_out) runs.
     /// `data_out` is all that came, which may be more or less than the CDB announces.
     pub fn execute(
         &self,
@@ -57,10 +58,6 @@ impl LogicalUnit {
             }
             PersistentReserveIn { action, allocation_bytes } => {
                 Ok(Reply::cut(state.reservations.persistent_in(action)?, allocation_bytes))
-            }
-            PersistentReserveOut { action, scope, kind, list_bytes } => {
-                let out = PersistentOut { action, scope, kind, list_bytes, parameters: list };
-                self.persistent_out(state, nexus, &out)
             }
             Reserve => {
                 state.reservations.reserve(nexus.key())?;
@@ -137,7 +134,8 @@ impl LogicalUnit {
                 }
                 (Vec::new(), 0)
             }
-            // Commands for the medium or the copy manager do not come here.
+            // Commands for the medium or the copy manager do not come here, nor those that change a
+            // draft of the reservations.
             _ => {
                 debug_assert!(false, "not a command of the logical unit: {command:?}");
                 return Err(Sense::internal_failure());
@@ -174,32 +172,6 @@ impl LogicalUnit {
         // What was answered while the cache was on must not stay volatile once it is off.
         let flush = cached && !state.modes.write_cache_enabled();
         Ok(Reply::effects(if flush { vec![Effect::SynchronizeCache] } else { Vec::new() }))
-    }
-
-    fn persistent_out(
-        &self,
-        state: &mut State,
-        nexus: &Nexus,
-        command: &PersistentOut<'_>,
-    ) -> Result<Reply, Refusal> {
-        let target_ports: Vec<u16> =
-            self.config.ports.iter().map(|port| port.relative_id).collect();
-        let nexuses: Vec<NexusKey> =
-            state.nexuses.iter().map(|nexus| nexus.key().clone()).collect();
-        let ports = Ports { target_ports: &target_ports, nexuses: &nexuses };
-        let done = state.reservations.persistent_out(nexus.key(), command, &ports)?;
-        for (key, condition) in &done.attentions {
-            for nexus in state.nexuses.iter().filter(|nexus| nexus.key() == key) {
-                nexus.establish(*condition);
-            }
-        }
-        self.refresh(state);
-        let mut effects = Vec::new();
-        if done.save {
-            effects.push(Effect::SaveReservations(state.reservations.to_bytes()));
-        }
-        effects.extend(done.aborted.into_iter().map(|of| Effect::AbortTasks { of }));
-        Ok(Reply::effects(effects))
     }
 }
 

@@ -9,6 +9,7 @@ mod absent;
 mod admit;
 mod attention;
 mod config;
+mod draft;
 mod execute;
 mod gate;
 mod known_ports;
@@ -22,6 +23,7 @@ pub use crate::reservation::Refusal;
 pub use absent::execute_absent;
 pub use admit::CopyAccess;
 pub use config::{Capacity, Identity, Limits, MediumInfo, TargetPort, UnitConfig, naa_from};
+pub use draft::Draft;
 pub use nexus::Nexus;
 pub use outcome::{Effect, Outcome, SanitizeMethod};
 
@@ -236,8 +238,8 @@ impl LogicalUnit {
         self.refresh(state);
     }
 
-    /// Takes over the reservations of `image`: after a save that failed, or from another member
-    /// of a group.
+    /// Takes over the reservations of `image`: of a unit that was away for a while, or from another
+    /// member of a group.
     pub fn restore_reservations(&self, image: &[u8]) -> Result<(), ImageError> {
         let restored = Reservations::from_bytes(image)?;
         let mut state = self.state();

@@ -22,11 +22,6 @@ pub struct Outcome {
 /// Something that only the caller can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Put this image of the persistent reservations on stable storage (APTPL). If that fails,
-    /// give the image last saved to
-    /// [`LogicalUnit::restore_reservations`](super::LogicalUnit::restore_reservations) and end
-    /// the command with CHECK CONDITION.
-    SaveReservations(Vec<u8>),
     /// PREEMPT AND ABORT: abort the tasks of this nexus, except the command itself.
     AbortTasks {
         /// The preempted nexus.

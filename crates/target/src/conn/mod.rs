@@ -178,14 +178,16 @@ impl Connection {
         })
     }
 
-    /// A PDU is coming, of which nothing has come for so long, since somebody first asked.
-    pub(crate) fn stops_in_a_pdu(&self, time: Duration) -> bool {
+    /// For how long nothing has come of a PDU that is coming, since somebody first asked.
+    pub(crate) fn stopped_in_a_pdu(&self) -> Duration {
         let bytes = self.stream.received_bytes().ok();
-        let (Some(_), Some(bytes)) = (self.receiving_since.get(), bytes) else { return false };
+        let (Some(_), Some(bytes)) = (self.receiving_since.get(), bytes) else {
+            return Duration::ZERO;
+        };
         let now = Counted { bytes, at: ring::now() };
         let before = self.stopped.get().filter(|before| before.bytes == bytes).unwrap_or(now);
         self.stopped.set(Some(before));
-        now.at - before.at >= time
+        now.at - before.at
     }
 
     /// Something has come from its peer that this core is late to read. While its peer takes no answers

@@ -26,12 +26,17 @@ impl Pace {
         ring::now() - self.since
     }
 
-    /// Of `missing` bytes too little has come for `limit`.
-    pub(crate) fn is_below(&mut self, limit: Duration, conn: &Connection, missing: u64) -> bool {
+    /// For how long too little has come of `missing` bytes.
+    pub(crate) fn idle_time(&mut self, conn: &Connection, missing: u64) -> Duration {
         let come = conn.data_out_bytes.get() - self.bytes;
         if missing == 0 || come > missing / PART {
             *self = Self::of(conn);
         }
-        self.age() >= limit
+        self.age()
+    }
+
+    /// The same has been so for `limit`.
+    pub(crate) fn is_below(&mut self, limit: Duration, conn: &Connection, missing: u64) -> bool {
+        self.idle_time(conn, missing) >= limit
     }
 }

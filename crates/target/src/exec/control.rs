@@ -8,6 +8,7 @@ use scsi::reservation::Refusal;
 use scsi::unit::{ControlContext, Effect, Outcome as Done, execute_absent};
 use scsi::{Sense, Status};
 
+use super::reserving;
 use crate::core::abort_everywhere;
 use crate::ffp::{Answer, Outcome, Scope};
 use crate::mutants::{self, Mutant};
@@ -16,31 +17,17 @@ use crate::unit::Unit;
 
 pub(super) async fn run(task: &Rc<Task>) -> Outcome {
     let unit = &task.place.unit;
-    let data = task.take_data();
-    let moved = task.command.data_out_bytes(unit.block_bytes);
-    let luns = task.conn().session.target().luns();
-    let context = ControlContext { luns: &luns };
-    let parameters = data.as_deref().unwrap_or_default();
-    // What another host was told meanwhile must neither be saved over nor be taken back.
-    let mut turn = match task.command {
-        Command::PersistentReserveOut { .. } if !mutants::is(Mutant::NoTurn) => {
-            Some(unit.reserving.take().await)
-        }
-        _ => None,
+    let done = match task.command {
+        Command::PersistentReserveOut { .. } => match reserving::change(task).await {
+            Some(done) => done,
+            None => return Outcome::Aborted,
+        },
+        _ => execute(task).await,
     };
-    let reserved_before = turn.as_ref().map(|_| unit.logical.reservations_image());
-    let done = unit.logical.execute(&task.place.nexus, &task.command, parameters, &context);
-    let (status, sense, data_in) = (done.status, done.sense, done.data_in);
-    for effect in done.effects {
-        let saving = matches!(effect, Effect::SaveReservations(_));
-        if !saving {
-            // What it waits for may be waiting for its own turn.
-            drop(turn.take());
-        }
+    let moved = task.command.data_out_bytes(unit.block_bytes);
+    let Done { status, sense, data_in, effects } = done;
+    for effect in effects {
         if let Err(outcome) = carry_out(task, unit, effect).await {
-            if let Some(image) = reserved_before.filter(|_| saving) {
-                undo_reservations(unit, &image);
-            }
             return outcome;
         }
     }
@@ -52,21 +39,23 @@ pub(super) async fn run(task: &Rc<Task>) -> Outcome {
     }
 }
 
-/// A change of reservations that could not be made durable has not happened.
-fn undo_reservations(unit: &Unit, image: &[u8]) {
-    if let Err(error) = unit.logical.restore_reservations(image) {
-        tracing::error!("{}: cannot take back a change of reservations: {error}", unit.name);
-    }
+async fn execute(task: &Rc<Task>) -> Done {
+    let unit = &task.place.unit;
+    // A change of persistent reservations that is being saved would not know of it.
+    let _turn = match task.command {
+        Command::Reserve => Some(unit.reserving.turn().await),
+        _ => None,
+    };
+    let data = task.take_data();
+    let luns = task.conn().session.target().luns();
+    let context = ControlContext { luns: &luns };
+    let parameters = data.as_deref().unwrap_or_default();
+    unit.logical.execute(&task.place.nexus, &task.command, parameters, &context)
 }
 
 /// Does what must be done before the command is answered.
 async fn carry_out(task: &Rc<Task>, unit: &Arc<Unit>, effect: Effect) -> Result<(), Outcome> {
     match effect {
-        Effect::SaveReservations(_) if mutants::is(Mutant::EarlyReservation) => Ok(()),
-        Effect::SaveReservations(image) => unit.save_reservations(image).await.map_err(|error| {
-            tracing::error!("{}: cannot save its reservations: {error}", unit.name);
-            Outcome::Check(Sense::internal_failure())
-        }),
         Effect::AbortTasks { .. } if mutants::is(Mutant::LateFence) => Ok(()),
         Effect::AbortTasks { of } => {
             let session = &task.conn().session;

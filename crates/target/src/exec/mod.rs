@@ -6,6 +6,7 @@ mod failure;
 mod output;
 mod provisioning;
 mod read;
+mod reserving;
 mod sanitize;
 mod verify;
 mod write;
@@ -25,6 +26,7 @@ pub(crate) use control::{absent_unit, refused};
 pub(crate) use failure::{Doing, failed, out_of_memory};
 pub(crate) use output::{OutputRoom, room_for_answer};
 pub(crate) use read::go_on_reading;
+pub(crate) use reserving::Reserving;
 
 /// How much of the time after which a connection counts as stalled a command waits for memory that a
 /// disk does not have, before its host hears of it: 10 s, where hosts wait for 30.

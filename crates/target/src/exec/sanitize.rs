@@ -2,23 +2,32 @@
 //! has ended well the unit does nothing else, also after a restart.
 
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::Poll;
 
 use block::{BlockError, WriteFlags};
-use ring::{Buf, Data};
+use ring::Data;
 use scsi::param::Overwrite;
 use scsi::unit::SanitizeMethod;
 
 use super::provisioning::STEP_BYTES;
 use super::{Doing, failed};
 use crate::ffp::Outcome;
-use crate::memory::POOL_PAUSE;
+use crate::memory::{Held, Owner, Use};
+use crate::pieces;
 use crate::task::Task;
 use crate::unit::Unit;
 
-/// How much of a pattern is written at once.
-const PIECE_BYTES: u64 = 1 << 20;
+/// How much of a pattern is written at once, and kept in memory until the end.
+const PIECE_BYTES: u64 = 256 << 10;
+
+/// Who asked for it: its time and its memory are those of others, too, also when its session is gone.
+struct Asker {
+    address: IpAddr,
+    owner: Rc<Owner>,
+}
 
 /// Does what an accepted SANITIZE asks for. Once begun, no abort, reset or lost session ends it
 /// (SBC-4 §4.11.2): it goes on by itself, and the command waits for it unless IMMED is set. How it
@@ -30,7 +39,9 @@ pub(super) async fn sanitize(
 ) -> Result<(), Outcome> {
     let (done, result) = ring::oneshot();
     let unit = task.place.unit.clone();
-    ring::spawn(async move { done.send(work(&unit, &method).await) });
+    let conn = task.conn();
+    let asker = Asker { address: conn.peer.ip(), owner: conn.owner.clone() };
+    ring::spawn(async move { done.send(work(&unit, &method, &asker).await) });
     if immediate {
         return Ok(());
     }
@@ -49,10 +60,10 @@ pub(super) async fn sanitize(
     }
 }
 
-async fn work(unit: &Unit, method: &SanitizeMethod) -> Result<(), BlockError> {
+async fn work(unit: &Unit, method: &SanitizeMethod, asker: &Asker) -> Result<(), BlockError> {
     let result = match method {
-        SanitizeMethod::BlockErase => erase(unit).await,
-        SanitizeMethod::Overwrite(plan) => overwrite(unit, plan).await,
+        SanitizeMethod::BlockErase => erase(unit, asker).await,
+        SanitizeMethod::Overwrite(plan) => overwrite(unit, plan, asker).await,
     };
     let result = match result {
         Ok(()) => unit.device.flush().await,
@@ -77,58 +88,53 @@ fn check_served(unit: &Unit) -> Result<(), BlockError> {
 }
 
 /// BLOCK ERASE: all blocks are given back and read as zeroes afterwards.
-async fn erase(unit: &Unit) -> Result<(), BlockError> {
+async fn erase(unit: &Unit, asker: &Asker) -> Result<(), BlockError> {
     let size = unit.device.geometry().size_bytes();
     let flags = WriteFlags::VOLATILE;
     let mut at = 0;
     while at < size {
         let len = STEP_BYTES.min(size - at);
+        pieces::next(asker.address).await;
         check_served(unit)?;
         unit.device.write_zeroes(at, len, true, flags).await?;
         at += len;
         report(unit, at, size);
-        ring::turn_end().await;
     }
     Ok(())
 }
 
 /// OVERWRITE: the pattern in every block, as often as asked for.
-async fn overwrite(unit: &Unit, plan: &Overwrite) -> Result<(), BlockError> {
+async fn overwrite(unit: &Unit, plan: &Overwrite, asker: &Asker) -> Result<(), BlockError> {
     let size = unit.device.geometry().size_bytes();
     let passes = u64::from(plan.passes);
+    let piece_bytes = PIECE_BYTES.min(size) as usize;
     for pass in 0..passes {
-        let invert = plan.invert && pass % 2 == 1;
-        let piece = loop {
-            check_served(unit)?;
-            match piece_of(plan, unit.block_bytes, size, invert) {
-                Some(piece) => break piece,
-                None => ring::sleep(POOL_PAUSE).await,
-            }
-        };
+        let Held { mut buf, claim: _claim } =
+            Held::wait(&asker.owner, Use::Read, piece_bytes).await;
+        fill(&mut buf, plan, unit.block_bytes, plan.invert && pass % 2 == 1);
+        let piece = Data::from(buf);
         let mut at = 0;
         while at < size {
-            let len = PIECE_BYTES.min(size - at);
-            let data = piece.slice(0..len as usize);
+            let data = piece.slice(0..PIECE_BYTES.min(size - at) as usize);
+            pieces::next(asker.address).await;
             check_served(unit)?;
+            let len = data.len() as u64;
             unit.device.write(at, data, WriteFlags::VOLATILE).await?;
             at += len;
             report(unit, pass * size + at, passes * size);
-            ring::turn_end().await;
         }
     }
     Ok(())
 }
 
-/// One piece of blocks that hold the pattern.
-fn piece_of(plan: &Overwrite, block_bytes: u32, size: u64, invert: bool) -> Option<Data> {
-    let mut piece = Buf::alloc(PIECE_BYTES.min(size) as usize)?;
+/// Blocks that hold the pattern.
+fn fill(piece: &mut [u8], plan: &Overwrite, block_bytes: u32, invert: bool) {
     let flip = if invert { 0xff } else { 0 };
     for block in piece.chunks_mut(block_bytes as usize) {
         for (byte, pattern) in block.iter_mut().zip(plan.pattern.iter().cycle()) {
             *byte = pattern ^ flip;
         }
     }
-    Some(piece.into())
 }
 
 /// PROGRESS INDICATION: parts of 65,536 (SPC-5 §4.4.2.4.6).

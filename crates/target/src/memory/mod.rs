@@ -9,17 +9,8 @@
 //! nothing gets what fits. Who was given room for data that did not come, or did not take what it was
 //! to be sent, when others had none, may hold a sixteenth of what is free for a while.
 //!
-//! A part of all room is for those who are known: of that for data of commands, by what they have
-//! sent, and of that for what is to be sent, by what they have taken. Each has there as much as has come
-//! from it, or gone to it, under its name and at its address, and everybody shares the rest. So those
-//! whom nobody knows keep nobody waiting who is known, however many they are, whatever they announce
-//! and however much they ask for.
-//!
-//! To be known is cheap for names that mean to break the trust once. When one does, what has come from
-//! anybody, or gone to it, counts for a sixteenth for a while: those who have kept to the rules for long
-//! are known even so.
-//!
-//! Who gets what becomes free is told in [`turns`].
+//! How much of all room one may use depends on how well it is known ([`trust`]), and who gets what
+//! becomes free is told in [`turns`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -30,9 +21,10 @@ use std::time::{Duration, Instant};
 
 use ring::Buf;
 
+pub(crate) use self::trust::Level;
+use self::trust::{LEVELS, REMEMBERED_BYTES};
 use self::turns::{Place, Turns, Waiter, Waiting};
 pub(crate) use self::turns::{has_room, look_again, look_anew};
-use crate::mutants::{self, Mutant};
 use crate::share;
 
 /// What memory is held for.
@@ -51,6 +43,11 @@ pub(crate) enum Use {
 }
 
 const USES: usize = 5;
+
+/// Bytes that all may hold together for data that was asked for who are known no better than this.
+pub(crate) fn pulled_bytes(level: Level) -> usize {
+    Use::Pulled.part_bytes(level)
+}
 
 impl Use {
     /// Which way that data goes.
@@ -75,12 +72,13 @@ impl Use {
         ring::pool_usage().budget_bytes / 16 * self.share()
     }
 
-    /// Bytes of them that those may hold together who are not known for as much. The longest command
-    /// of one who is known still finds room beside them, and that of one who is new beside another one.
-    fn strangers_bytes(self) -> usize {
-        match self {
-            Self::Pulled => self.limit_bytes() / 4 * 3,
-            _ => self.limit_bytes() / 2,
+    /// Bytes of them that all may hold together who are known no better than this. In each part
+    /// that is kept for those who are, the longest command finds room.
+    fn part_bytes(self, level: Level) -> usize {
+        match level {
+            Level::Stranger => self.limit_bytes() / 2,
+            Level::Known => self.limit_bytes() / 4 * 3,
+            Level::Trusted => self.limit_bytes(),
         }
     }
 }
@@ -117,15 +115,6 @@ const DISTRUST_TIME: Duration = Duration::from_secs(60);
 
 /// How many are remembered, the newest.
 const DISTRUSTED_MAX: usize = 1024;
-
-/// What part of what was proven counts, and for how long, after somebody who was known kept room for
-/// nothing.
-const ALARMED_PART: usize = 16;
-const ALARM_TIME: Duration = Duration::from_secs(600);
-
-/// From or to whom so much has gone is known at its next login, too: the newest of them.
-const REMEMBERED_BYTES: usize = 1 << 20;
-const REMEMBERED_MAX: usize = 2048;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Name {
@@ -169,8 +158,8 @@ impl Drop for Account {
 struct Core {
     accounts: RefCell<HashMap<Name, Weak<Account>>>,
     held: [Cell<usize>; USES],
-    /// How much of it is held by those who are not known for as much.
-    held_by_strangers: [Cell<usize>; USES],
+    /// How much of it is held by those who are known so well for what they hold.
+    held_by: [[Cell<usize>; LEVELS]; USES],
     /// Until then what was proven counts for less.
     alarmed_until: [Cell<Option<Instant>>; 2],
     distrusted: RefCell<VecDeque<Rc<Account>>>,
@@ -271,63 +260,6 @@ impl Core {
         account
     }
 
-    /// Remembers it even when its last session ends: a host that comes again is no other.
-    fn distrust(&self, account: &Rc<Account>) {
-        if account.is_distrusted(Use::Pushed) {
-            return;
-        }
-        account.distrusted_until.set(Some(Instant::now() + DISTRUST_TIME));
-        let mut distrusted = self.distrusted.borrow_mut();
-        distrusted.retain(|account| account.is_distrusted(Use::Pushed));
-        if distrusted.len() == DISTRUSTED_MAX {
-            distrusted.pop_front();
-        }
-        distrusted.push_back(account.clone());
-    }
-
-    #[cold]
-    fn remember(&self, account: &Rc<Account>) {
-        let mut remembered = self.remembered.borrow_mut();
-        remembered.retain(|it| !Rc::ptr_eq(it, account));
-        let gone = (remembered.len() == REMEMBERED_MAX).then(|| remembered.pop_front());
-        remembered.push_back(account.clone());
-        drop((remembered, gone));
-    }
-
-    /// One that was known holds room for nothing: others may mean to do the same.
-    fn alarm(&self, name: &Account) {
-        for way in [Way::In, Way::Out] {
-            let was_known = name.held_bytes(way) > 0 && self.is_known_for(name, way, 0);
-            if was_known && !mutants::is(Mutant::NoAlarm) {
-                self.alarmed_until[way as usize].set(Some(Instant::now() + ALARM_TIME));
-            }
-        }
-    }
-
-    /// It has sent, or taken, as much as it would then be trusted to.
-    fn is_known_for(&self, account: &Account, way: Way, bytes: usize) -> bool {
-        let alarm = self.alarmed_until[way as usize].get();
-        let part = if account.is_distrusted(Use::Pushed) {
-            // At the address of one who kept room for nothing much more must have come from others.
-            DISTRUSTED_PART
-        } else if alarm.is_some_and(|until| Instant::now() < until) {
-            ALARMED_PART
-        } else {
-            1
-        };
-        account.held_bytes(way) + bytes <= account.proven_bytes[way as usize].get() / part
-    }
-
-    /// It has nothing but what strangers may hold.
-    fn is_limited(&self, account: &Account, of: Use) -> bool {
-        !self.is_known_for(account, of.way(), 0)
-    }
-
-    /// Bytes that it and others like it may hold together.
-    fn limit_bytes(&self, account: &Account, of: Use) -> usize {
-        if self.is_limited(account, of) { of.strangers_bytes() } else { of.limit_bytes() }
-    }
-
     fn free_bytes(&self, of: Use) -> usize {
         of.limit_bytes().saturating_sub(self.held[of as usize].get())
     }
@@ -336,6 +268,22 @@ impl Core {
     fn has(&self, of: Use, bytes: usize) -> bool {
         // What is longer than all of its share has the share for itself.
         self.held[of as usize].get() == 0 || bytes <= self.free_bytes(of)
+    }
+
+    /// What all hold together who are known no better than this.
+    fn part_held(&self, of: Use, level: Level) -> usize {
+        self.held_by[of as usize][..=level as usize].iter().map(Cell::get).sum()
+    }
+
+    /// All those may hold so much more together.
+    fn part_has(&self, of: Use, level: Level, bytes: usize) -> bool {
+        let held = self.part_held(of, level);
+        held == 0 || held + bytes <= of.part_bytes(level)
+    }
+
+    /// The first part that leaves no room for so much more of one who is known so well.
+    fn full_part(&self, of: Use, level: Level, bytes: usize) -> Option<Level> {
+        level.and_better().find(|&part| !self.part_has(of, part, bytes))
     }
 
     /// Its owner may hold so much more.
@@ -350,53 +298,34 @@ impl Core {
 
     /// What one that holds something may hold of all, as things are.
     fn most(&self, account: &Account, of: Use) -> usize {
-        let held_by_all = match self.is_limited(account, of) {
-            true => self.held_by_strangers[of as usize].get(),
-            false => self.held[of as usize].get(),
-        };
-        let free =
-            self.limit_bytes(account, of).saturating_sub(held_by_all).min(self.free_bytes(of));
-        if account.is_distrusted(of) { free / DISTRUSTED_PART } else { FREE_SHARES * free }
+        let parts = self.account_level(account, of.way(), 0).and_better();
+        let left = parts
+            .map(|part| of.part_bytes(part).saturating_sub(self.part_held(of, part)))
+            .fold(self.free_bytes(of), usize::min);
+        if account.is_distrusted(of) { left / DISTRUSTED_PART } else { FREE_SHARES * left }
     }
 
     fn fits(&self, owner: &Owner, of: Use, bytes: usize) -> bool {
-        let has = match self.is_strange(owner, of, bytes) {
-            true => self.has_for_strangers(of, bytes),
-            false => self.has(of, bytes),
-        };
-        has && self.may_hold(owner, of, bytes)
+        let level = self.level(owner, of, bytes);
+        self.has(of, bytes)
+            && self.full_part(of, level, bytes).is_none()
+            && self.may_hold(owner, of, bytes)
     }
 
-    /// So much more would be more than its owner is known for.
-    fn is_strange(&self, owner: &Owner, of: Use, bytes: usize) -> bool {
-        let is_known = |account: &Account| self.is_known_for(account, of.way(), bytes);
-        !mutants::is(Mutant::NoStrangers) && !owner.accounts().into_iter().all(is_known)
-    }
-
-    /// A part is for all strangers together.
-    fn has_for_strangers(&self, of: Use, bytes: usize) -> bool {
-        self.has(of, bytes) && self.part_has(of, bytes)
-    }
-
-    /// Strangers may have so much more of their part.
-    fn part_has(&self, of: Use, bytes: usize) -> bool {
-        let held = self.held_by_strangers[of as usize].get();
-        held == 0 || held + bytes <= of.strangers_bytes()
-    }
-
-    /// Counts so much more, and tells how much of it a stranger has.
-    fn add(&self, owner: &Owner, of: Use, bytes: usize) -> usize {
-        let strange_bytes = if self.is_strange(owner, of, bytes) { bytes } else { 0 };
+    /// Counts so much more, and tells as what.
+    fn add(&self, owner: &Owner, of: Use, bytes: usize) -> Level {
+        let level = self.level(owner, of, bytes);
         self.change(owner, of, |held| held + bytes);
-        let strangers = &self.held_by_strangers[of as usize];
-        strangers.set(strangers.get() + strange_bytes);
-        strange_bytes
+        let held = &self.held_by[of as usize][level as usize];
+        held.set(held.get() + bytes);
+        level
     }
 
     fn remove(&self, claim: &Claim) {
         self.change(&claim.owner, claim.of, |held| held - claim.bytes);
-        let strangers = &self.held_by_strangers[claim.of as usize];
-        strangers.set(strangers.get() - claim.strange_bytes);
+        for (held, bytes) in self.held_by[claim.of as usize].iter().zip(claim.by_level) {
+            held.set(held.get() - bytes);
+        }
     }
 
     fn change(&self, owner: &Owner, of: Use, change: impl Fn(usize) -> usize) {
@@ -413,20 +342,21 @@ pub(crate) struct Claim {
     owner: Rc<Owner>,
     of: Use,
     bytes: usize,
-    /// How many of them a stranger had.
-    strange_bytes: usize,
+    /// The same by how well its owner was known for them.
+    by_level: [usize; LEVELS],
 }
 
 impl Claim {
     /// A claim to nothing yet.
     pub(crate) fn none(owner: &Rc<Owner>, of: Use) -> Self {
-        Self { owner: owner.clone(), of, bytes: 0, strange_bytes: 0 }
+        Self { owner: owner.clone(), of, bytes: 0, by_level: [0; LEVELS] }
     }
 
     /// A claim to what was granted, and counted then.
     fn granted(waiter: &Waiter, of: Use) -> Self {
-        let (owner, strange_bytes) = (waiter.owner.clone(), waiter.strange_bytes.get());
-        Self { owner, of, bytes: waiter.bytes, strange_bytes }
+        let mut claim = Self::none(&waiter.owner, of);
+        claim.count(waiter.bytes, waiter.level.get());
+        claim
     }
 
     /// A claim to `bytes`, if nobody waits before it and its owner may have them.
@@ -436,6 +366,16 @@ impl Claim {
             claim.grow(bytes);
             claim
         })
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How well its owner was known when it was given most of it.
+    pub(crate) fn level(&self) -> Level {
+        let most = Level::ALL.into_iter().max_by_key(|&level| self.by_level[level as usize]);
+        most.unwrap_or(Level::Stranger)
     }
 
     /// Waits for the turn of its owner, and until there is so much.
@@ -448,9 +388,13 @@ impl Claim {
 
     /// Counts what is held already, however much it is.
     pub(crate) fn grow(&mut self, bytes: usize) {
+        let level = CORE.with(|core| core.add(&self.owner, self.of, bytes));
+        self.count(bytes, level);
+    }
+
+    fn count(&mut self, bytes: usize, level: Level) {
         self.bytes += bytes;
-        let strange_bytes = CORE.with(|core| core.add(&self.owner, self.of, bytes));
-        self.strange_bytes += strange_bytes;
+        self.by_level[level as usize] += bytes;
     }
 }
 
@@ -480,11 +424,11 @@ pub(crate) fn is_short(owner: &Owner) -> bool {
     let limit = Use::Pushed.limit_bytes();
     let (held, strange) = CORE.with(|core| {
         let of = Use::Pushed as usize;
-        (core.held[of].get(), core.held_by_strangers[of].get())
+        (core.held[of].get(), core.part_held(Use::Pushed, Level::Stranger))
     });
     let is_crowded = match owner.is_known() {
         true => held - strange > limit.saturating_sub(strange) / 2,
-        false => held > limit / 2 || strange > Use::Pushed.strangers_bytes() / 2,
+        false => held > limit / 2 || strange > Use::Pushed.part_bytes(Level::Stranger) / 2,
     };
     usage.used_bytes > usage.budget_bytes / 4 * 3 || is_crowded
 }
@@ -536,6 +480,7 @@ impl Held {
     }
 }
 
+mod trust;
 mod turns;
 
 #[cfg(test)]

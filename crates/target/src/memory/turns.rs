@@ -2,9 +2,9 @@
 //!
 //! They wait in lines ([`Line`]). Within a line addresses have turns, since names cost nothing, and
 //! those who wait at one stand in the order of asking. The one in front keeps those behind it
-//! waiting when there is too little for anybody, not when it holds too much itself. The known and
-//! the strangers have turns: the one in front of the line whose turn it is keeps the other line
-//! waiting, too, unless it is a stranger for whom strangers hold too much. Of the strangers the one
+//! waiting when there is too little for anybody, not when it holds too much itself. The trusted, the
+//! known and the strangers have turns: the one in front of the line whose turn it is keeps all waiting
+//! with whom it shares what is too little ([`super::trust`]). Of the strangers the one
 //! who waits longest and the one who came last have turns, so that nobody is behind all of a flood
 //! that was there before. Those who kept room for nothing come when no other stranger waits.
 
@@ -14,20 +14,25 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use super::{Account, CORE, Claim, Core, FREE_SHARES, Owner, Use, Way};
+use smallvec::SmallVec;
+
+use super::{Account, CORE, Claim, Core, FREE_SHARES, Level, Owner, Use, Way};
 use crate::mutants::{self, Mutant};
 
 /// How many that wait are looked at in vain when memory becomes free.
 const LOOKS_MAX: usize = 16;
 
 /// What part of the memory one address is given in one turn: enough for its longest write, or for as
-/// many short ones.
+/// many short ones. Strangers have one such write, or less: they may send nothing of it.
 const TURN_PART: usize = 4;
+const TURN_PART_OF_STRANGERS: usize = 32;
 
 /// Who waits in what line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
-    /// Those who have sent as much before as they want room for now.
+    /// Those who have sent many times as much before as they want room for now.
+    Trusted,
+    /// Those who have sent as much.
     Known,
     /// Those of whom that is not known.
     New,
@@ -35,9 +40,34 @@ enum Line {
     Distrusted,
 }
 
-const LINES: usize = 3;
+const LINES: usize = 4;
 
 impl Line {
+    /// All but the first: who waits there may have a better one by now.
+    const TO_LEAVE: [Self; 3] = [Self::Known, Self::New, Self::Distrusted];
+
+    const fn level(self) -> Level {
+        match self {
+            Self::Trusted => Level::Trusted,
+            Self::Known => Level::Known,
+            Self::New | Self::Distrusted => Level::Stranger,
+        }
+    }
+
+    /// What one address is given in one turn.
+    fn turn_bytes(self, of: Use) -> usize {
+        let part = match self.level() {
+            Level::Stranger => TURN_PART_OF_STRANGERS,
+            _ => TURN_PART,
+        };
+        of.limit_bytes() / part
+    }
+
+    /// Who waits in front of it for room in this part keeps those of the other waiting.
+    fn holds_up(self, other: Self, part: Level, is_its_turn: bool) -> bool {
+        self.is_before(other) || is_its_turn && other.level() <= part
+    }
+
     /// Who waits in front of the one waits before the other.
     const fn is_before(self, other: Self) -> bool {
         self as usize == other as usize || matches!((self, other), (Self::New, Self::Distrusted))
@@ -56,8 +86,8 @@ pub(super) struct Waiting {
 pub(super) struct Waiter {
     pub(super) owner: Rc<Owner>,
     pub(super) bytes: usize,
-    /// How many of those that were granted a stranger has.
-    pub(super) strange_bytes: Cell<usize>,
+    /// How well its owner was known when they were granted.
+    pub(super) level: Cell<Level>,
     answer: Cell<Answer>,
     waker: RefCell<Option<Waker>>,
 }
@@ -74,7 +104,8 @@ enum Answer {
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     lines: [RefCell<VecDeque<Rc<Account>>>; LINES],
-    is_turn_of_strangers: Cell<bool>,
+    /// None is the first one.
+    turn: Cell<Option<Level>>,
     /// Of the new ones the one that came last has its turn.
     is_turn_of_last: Cell<bool>,
 }
@@ -82,9 +113,11 @@ pub(super) struct Turns {
 impl Turns {
     /// The lines, the one whose turn it is first.
     fn order(&self) -> [Line; LINES] {
-        match self.is_turn_of_strangers.get() {
-            false => [Line::Known, Line::New, Line::Distrusted],
-            true => [Line::New, Line::Distrusted, Line::Known],
+        use Line::*;
+        match self.turn.get() {
+            None | Some(Level::Trusted) => [Trusted, Known, New, Distrusted],
+            Some(Level::Known) => [Known, New, Distrusted, Trusted],
+            Some(Level::Stranger) => [New, Distrusted, Trusted, Known],
         }
     }
 
@@ -158,8 +191,7 @@ impl Turns {
         waiting.pop_front();
         let bytes = own.turn_bytes.get() + granted_bytes;
         own.turn_bytes.set(bytes);
-        let goes_on =
-            waiting.front().is_some_and(|next| bytes + next.bytes <= of.limit_bytes() / TURN_PART);
+        let goes_on = waiting.front().is_some_and(|next| bytes + next.bytes <= line.turn_bytes(of));
         drop(waiting);
         drop(addresses);
         if !goes_on {
@@ -172,7 +204,11 @@ impl Turns {
         let mut addresses = self.lines[line as usize].borrow_mut();
         let is_from_back = self.is_from_back(line);
         let next = if is_from_back { addresses.pop_back() } else { addresses.pop_front() };
-        self.is_turn_of_strangers.set(line == Line::Known);
+        self.turn.set(Some(match line.level() {
+            Level::Trusted => Level::Known,
+            Level::Known => Level::Stranger,
+            Level::Stranger => Level::Trusted,
+        }));
         if line == Line::New {
             self.is_turn_of_last.set(!is_from_back);
         }
@@ -189,36 +225,37 @@ impl Turns {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lacks {
     Nothing,
-    /// There is too little for anybody.
-    Memory,
-    /// Strangers have too much for one more.
-    PartOfStrangers,
+    /// There is too little for all who are known no better than this.
+    Memory(Level),
     /// It holds too much itself.
     Itself,
 }
 
 impl Core {
     fn line(&self, owner: &Owner, of: Use, bytes: usize) -> Line {
-        match self.is_strange(owner, of, bytes) {
-            false => Line::Known,
-            true if owner.accounts().iter().any(|it| it.is_distrusted(Use::Pushed)) => {
+        match self.level(owner, of, bytes) {
+            Level::Trusted => Line::Trusted,
+            Level::Known => Line::Known,
+            Level::Stranger if owner.accounts().iter().any(|it| it.is_distrusted(Use::Pushed)) => {
                 Line::Distrusted
             }
-            true => Line::New,
+            Level::Stranger => Line::New,
         }
     }
 
     fn lacks(&self, waiter: &Waiter, of: Use) -> Lacks {
         let (owner, bytes) = (&*waiter.owner, waiter.bytes);
-        let is_full = self.is_strange(owner, of, bytes) && !self.part_has(of, bytes);
         if self.fits(owner, of, bytes) {
-            Lacks::Nothing
-        } else if is_full && !mutants::is(Mutant::OneLine) {
-            Lacks::PartOfStrangers
-        } else if !is_full && self.has(of, bytes) || !self.may_ever_hold(owner, of, bytes) {
-            Lacks::Itself
-        } else {
-            Lacks::Memory
+            return Lacks::Nothing;
+        }
+        let level = self.level(owner, of, bytes);
+        let full = self.full_part(of, level, bytes);
+        match full.or((!self.has(of, bytes)).then_some(Level::Trusted)) {
+            Some(_) if mutants::is(Mutant::OneLine) => Lacks::Memory(Level::Trusted),
+            // Those who share this part have too much of it.
+            Some(part) if part < Level::Trusted => Lacks::Memory(part),
+            Some(part) if self.may_ever_hold(owner, of, bytes) => Lacks::Memory(part),
+            _ => Lacks::Itself,
         }
     }
 
@@ -228,12 +265,9 @@ impl Core {
         let mut is_its_turn = true;
         for other in turns.order() {
             let Some(first) = turns.front(other, of) else { continue };
-            let holds_up = match self.lacks(&first, of) {
-                Lacks::Memory => is_its_turn || other.is_before(line),
-                Lacks::PartOfStrangers => other.is_before(line),
-                Lacks::Nothing | Lacks::Itself => false,
-            };
-            if holds_up {
+            if let Lacks::Memory(part) = self.lacks(&first, of)
+                && other.holds_up(line, part, is_its_turn)
+            {
                 return true;
             }
             is_its_turn = false;
@@ -257,9 +291,10 @@ impl Core {
     /// none if all wait for others.
     fn look(&self, of: Use) -> Option<bool> {
         let turns = &self.turns[of as usize];
-        let (mut is_its_turn, mut held_up) = (true, None::<Line>);
+        let (mut is_its_turn, mut holding) =
+            (true, SmallVec::<[(Line, Level, bool); LINES]>::new());
         for line in turns.order() {
-            if held_up.is_some_and(|it| it.is_before(line)) {
+            if holding.iter().any(|&(other, part, its_turn)| other.holds_up(line, part, its_turn)) {
                 continue;
             }
             let Some(first) = turns.front(line, of) else { continue };
@@ -279,8 +314,7 @@ impl Core {
                     turns.end_turn(line, of);
                     return Some(false);
                 }
-                Lacks::Memory if is_its_turn => return None,
-                Lacks::Memory | Lacks::PartOfStrangers => held_up = Some(line),
+                Lacks::Memory(part) => holding.push((line, part, is_its_turn)),
             }
             is_its_turn = false;
         }
@@ -290,7 +324,7 @@ impl Core {
     /// Those who wait at this address and are known by now no longer stand with strangers.
     fn look_anew(&self, address: &Rc<Account>, of: Use) {
         let turns = &self.turns[of as usize];
-        for line in [Line::New, Line::Distrusted] {
+        for line in Line::TO_LEAVE {
             let right_line = |waiter: &Waiter| self.line(&waiter.owner, of, waiter.bytes);
             let is_right = |waiter: &Waiter| right_line(waiter) == line;
             for waiter in turns.take_misplaced((line, of), address, is_right) {
@@ -304,13 +338,14 @@ impl Core {
     fn may_ever_hold(&self, owner: &Owner, of: Use, bytes: usize) -> bool {
         owner.accounts().iter().all(|account| {
             let held = account.held[of as usize].get();
-            let free = self.limit_bytes(account, of).saturating_sub(held);
+            let level = self.account_level(account, of.way(), 0);
+            let free = of.part_bytes(level).saturating_sub(held);
             !account.is_distrusted(of) && (held == 0 || held + bytes <= FREE_SHARES * free)
         })
     }
 
     fn grant(&self, waiter: &Waiter, of: Use) {
-        waiter.strange_bytes.set(self.add(&waiter.owner, of, waiter.bytes));
+        waiter.level.set(self.add(&waiter.owner, of, waiter.bytes));
         waiter.answer.set(Answer::Granted);
         waiter.waker.take().into_iter().for_each(Waker::wake);
     }
@@ -327,7 +362,7 @@ impl Place {
         let waiter = Rc::new(Waiter {
             owner: owner.clone(),
             bytes,
-            strange_bytes: Cell::new(0),
+            level: Cell::new(Level::Stranger),
             answer: Cell::new(Answer::Waits),
             waker: RefCell::new(None),
         });

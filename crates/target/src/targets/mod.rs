@@ -3,6 +3,7 @@
 mod table;
 mod target;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use thiserror::Error;
 use crate::config::TargetSpec;
 use crate::shared::Shared;
 use crate::stopping;
+use crate::store::Record;
 use crate::unit::ReservationsError;
 
 pub(crate) use table::{Found, Table};
@@ -137,6 +139,15 @@ impl Targets {
         if let Found::Served(target) = self.0.targets.find(&iqn.to_ascii_lowercase()) {
             target.units.iter().for_each(|unit| unit.look_at_size());
         }
+    }
+
+    /// A SANITIZE of the unit with this serial number, served or not, has not ended well: it is under way,
+    /// failed, or was cut off. What is left of its data is not to be given out. Reads a small file.
+    ///
+    /// # Errors
+    /// It cannot be known.
+    pub fn is_unsanitized(&self, serial: &str) -> io::Result<bool> {
+        Ok(self.0.store.load(serial, Record::Sanitize)?.is_some())
     }
 
     /// Warns every host of a thin unit that space runs short: THIN PROVISIONING SOFT THRESHOLD

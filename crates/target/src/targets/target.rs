@@ -50,8 +50,8 @@ impl Target {
         if spec.units.is_empty() {
             return Err(TargetError::Empty(spec.iqn));
         }
-        let (port_group, state_dir) = (shared.port_group, &*shared.state_dir);
-        let home = Home { iqn: &spec.iqn, port_group, state_dir, kept };
+        let (port_group, store) = (shared.port_group, &shared.store);
+        let home = Home { iqn: &spec.iqn, port_group, store, kept };
         let units = unit::make_all(&spec.units, &home)?;
         let own = spec.access.map(Rules::new).transpose()?;
         Ok(Self {

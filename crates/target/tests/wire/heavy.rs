@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    Command, Connection, Login, Rig, config, pattern, ram, verify_same, write_same,
+    Command, Connection, Login, Rig, config, disk_of, pattern, ram, sanitize_overwrites,
+    test_unit_ready, verify_same, write_same,
 };
 
 /// How long each side of the comparison is looked at, and what a busy machine may add to one command.
@@ -61,6 +62,30 @@ fn verify_of_many_blocks_holds_no_neighbour_up() {
 #[test]
 fn write_same_of_many_blocks_holds_no_neighbour_up() {
     beside(&write_same(0, 32_768, &pattern(512, 1)));
+}
+
+/// One host has many units overwritten, as often as a SANITIZE can.
+#[test]
+fn sanitize_of_many_units_holds_no_neighbour_up() {
+    const UNITS: u8 = 200;
+    let small = (0..UNITS).map(|_| disk_of(512, 2048));
+    let rig = Rig::start(config([ram()].into_iter().chain(small)));
+    let mut good = rig.ready("good");
+    let usual = slowest(&mut good);
+    let mut host = Login::new("heavy").from(10).connect(rig.portal()).unwrap();
+    for lun in 1..=UNITS {
+        host.take_attentions(lun.into());
+    }
+    for lun in 1..=UNITS {
+        host.run(&sanitize_overwrites(31, 0xaa).on(lun.into())).good();
+    }
+    let beside = slowest(&mut good);
+    let goes_on = |lun: u8| {
+        let ready = host.run(&Command::new(test_unit_ready()).on(lun.into()));
+        ready.status != 0 && ready.check() == (0x02, 0x04, 0x1b)
+    };
+    assert!((1..=UNITS).any(goes_on), "it was over too soon");
+    assert!(beside < 2 * usual + NOISE, "{beside:?} instead of {usual:?}");
 }
 
 /// They come to an end, and tell what is true.

@@ -14,6 +14,7 @@ mod discovery;
 mod doors;
 mod failures;
 mod heavy;
+mod late;
 mod login;
 mod malformed;
 mod management;

@@ -1,12 +1,14 @@
 //! Persistent reservations (SPC-5 §5.14) between hosts, and over a restart of the target.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use block::testing::{Fault, Operation, Rule};
+use target::{FileStore, Record};
 
 use crate::common::{
-    A_MOMENT, Command, Connection, Login, Rig, config, faulty, mode_select, on_core, pattern, ram,
-    reserve_in, reserve_list, reserve_out, target_of, wait_until,
+    A_MOMENT, Command, Connection, HeldStore, Login, Rig, config, faulty, mode_select, on_core,
+    pattern, ram, reserve_in, reserve_list, reserve_out, target_of, wait_until,
 };
 
 const SECOND: &str = "iqn.2026-11.dev.drystone:second";
@@ -204,7 +206,7 @@ fn a_target_whose_saved_reservations_are_damaged_does_not_start() {
     let state = tempfile::tempdir().unwrap();
     std::fs::write(state.path().join("test-0.reservations"), b"not a reservation").unwrap();
     let mut config = config([ram()]);
-    config.state_dir = state.path().to_owned();
+    config.store = Arc::new(FileStore::new(state.path()).unwrap());
     let error = target::Server::start(config).unwrap_err();
     assert!(error.to_string().contains("test-0.reservations"), "{error}");
 }
@@ -280,4 +282,129 @@ fn a_reservation_that_cannot_be_saved_fails() {
     let command = Command::new(reserve_out(REGISTER, 0)).writing(&reserve_list(0, 0xaaaa, true));
     assert_ne!(host.run(&command).status, 0);
     assert_eq!(keys(&mut host), []);
+}
+
+/// What is being saved is in nobody's way and seen by nobody, and if it cannot be saved it has never been:
+/// nothing that others were told meanwhile is taken back.
+#[test]
+fn what_is_being_saved_is_seen_by_nobody() {
+    for well in [true, false] {
+        let store = HeldStore::default();
+        let mut config = config([ram()]);
+        config.cores = 2;
+        config.store = Arc::new(store.clone());
+        let rig = Rig::with_store(config);
+        let mut host = rig.ready("host");
+        let mut other = rig.ready("other");
+        register(&mut host, 0xaaaa, true);
+        store.hold();
+        let list = reserve_list(0xaaaa, 0, true);
+        let reserving = host.issue(
+            &Command::new(reserve_out(RESERVE, EXCLUSIVE_ACCESS)).writing(&list).immediate_data(),
+        );
+        wait_until("it is being saved", || store.held() == 1);
+        other.run(&write(1)).good();
+        assert_eq!(keys(&mut other), [0xaaaa]);
+        store.release(well);
+        assert_eq!(host.finish(reserving).status == 0, well);
+        assert_eq!(other.run(&write(2)).status == CONFLICT, well);
+    }
+}
+
+/// Changes that come while one is being saved are saved together, and each is answered for what came
+/// before it.
+#[test]
+fn changes_that_wait_are_saved_together() {
+    const HOSTS: u64 = 6;
+    for well in [true, false] {
+        let store = HeldStore::default();
+        let mut config = config([ram()]);
+        config.cores = 2;
+        config.store = Arc::new(store.clone());
+        let rig = Rig::with_store(config);
+        let mut first = rig.ready("first");
+        let mut hosts: Vec<_> = (0..HOSTS).map(|n| rig.ready(&format!("host{n}"))).collect();
+        register(&mut first, 0xff, true);
+        let before = store.saves();
+        store.hold();
+        let change = |host: &mut Connection, action, list: &[u8]| {
+            host.issue(
+                &Command::new(reserve_out(action, WRITE_EXCLUSIVE)).writing(list).immediate_data(),
+            )
+        };
+        let mut all = vec![change(&mut first, RESERVE, &reserve_list(0xff, 0, true))];
+        wait_until("it is being saved", || store.held() == 1);
+        for (n, host) in (1..).zip(&mut hosts) {
+            all.push(change(host, REGISTER, &reserve_list(0, n, true)));
+        }
+        // A fence that comes last, of one that has been registered just before.
+        let fence = first.issue(
+            &Command::new(reserve_out(PREEMPT, WRITE_EXCLUSIVE))
+                .writing(&reserve_list(0xff, 1, true))
+                .immediate_data(),
+        );
+        // All have come.
+        [&mut first]
+            .into_iter()
+            .chain(&mut hosts)
+            .for_each(|host| assert!(host.ping(b"").is_empty()));
+        std::thread::sleep(A_MOMENT);
+        assert_eq!(store.held(), 1, "one at a time");
+        store.release(well);
+        assert_eq!(first.finish(all[0]).status == 0, well, "the one that was being saved");
+        for (host, itt) in hosts.iter_mut().zip(&all[1..]) {
+            host.finish(*itt).good();
+        }
+        first.finish(fence).good();
+        assert_eq!(store.saves() - before, 2);
+        let mut left = keys(&mut first);
+        left.sort_unstable();
+        let expected: Vec<u64> = (2..=HOSTS).chain([0xff]).collect();
+        assert_eq!(left, expected);
+        let image = store.image("test-0", Record::Reservations);
+        drop((first, hosts));
+        rig.stop_with_store();
+        let mut config = crate::common::config([ram()]);
+        config.store = Arc::new(store.clone());
+        let again = Rig::with_store(config);
+        let mut left = keys(&mut again.ready("reader"));
+        left.sort_unstable();
+        assert_eq!(left, expected, "and after a restart, by {image:x?}");
+    }
+}
+
+/// Changes that cannot be saved together are made one by one: each fails for itself, and who only asked for
+/// what it has anyway is not told otherwise.
+#[test]
+fn changes_that_cannot_be_saved_fail_each_for_itself() {
+    let store = HeldStore::default();
+    let mut config = config([ram()]);
+    config.store = Arc::new(store.clone());
+    let rig = Rig::with_store(config);
+    let mut hosts: Vec<_> = (0..4).map(|n| rig.ready(&format!("host{n}"))).collect();
+    register(&mut hosts[0], 1, true);
+    store.hold();
+    let change = |host: &mut Connection, old, new| {
+        let list = reserve_list(old, new, true);
+        host.issue(&Command::new(reserve_out(REGISTER, 0)).writing(&list).immediate_data())
+    };
+    let first = change(&mut hosts[0], 1, 2);
+    wait_until("it is being saved", || store.held() == 1);
+    let failing = change(&mut hosts[1], 0, 5);
+    // Another key than it has: a conflict, with and without those before it.
+    let conflict = change(&mut hosts[2], 7, 8);
+    // It is not registered, and does not want to be.
+    let nothing = change(&mut hosts[3], 0, 0);
+    hosts.iter_mut().for_each(|host| assert!(host.ping(b"").is_empty()));
+    std::thread::sleep(A_MOMENT);
+    store.end(true);
+    hosts[0].finish(first).good();
+    wait_until("the others are being saved", || store.held() == 1);
+    store.end(false);
+    wait_until("the first of them again, for itself", || store.held() == 1);
+    store.release(false);
+    assert_eq!(hosts[1].finish(failing).check(), (0x04, 0x44, 0x00));
+    assert_eq!(hosts[2].finish(conflict).status, CONFLICT);
+    hosts[3].finish(nothing).good();
+    assert_eq!(keys(&mut hosts[0]), [2]);
 }

@@ -204,8 +204,6 @@ fn a_target_that_cannot_be_is_refused_and_changes_nothing() {
 fn nobody_gets_in_before_the_server_listens() {
     let mut config = config([]);
     config.targets.clear();
-    let state = tempfile::tempdir().unwrap();
-    config.state_dir = state.path().to_owned();
     let mut server = target::Server::launch(config).unwrap();
     server.targets().add(target_of(IQN, [ram()])).unwrap();
     server.listen().unwrap();

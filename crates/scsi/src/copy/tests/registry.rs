@@ -169,3 +169,85 @@ fn the_number_of_copies_is_bounded_and_the_oldest_ended_makes_room() {
     assert_eq!(registry.status_lid4(&nexus(0), 3, false), Err(UNKNOWN));
     assert!(registry.status_lid4(&nexus(0), 7, false).is_ok());
 }
+
+/// Something that happens to the copies of a unit: of which port of the initiator, and which copy.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Begin(u8, CopyAction, u32, bool),
+    Finish(u8, CopyAction, u32, OperationStatus),
+    Terminate(u8),
+    NexusLost(u8),
+    Reset,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    use OperationStatus::{Completed, CompletedWithErrors};
+    let which = || {
+        let actions = vec![ExtendedCopy, CopyAction::PopulateToken, WriteUsingToken];
+        (0..3_u8, prop::sample::select(actions), 0..4_u32)
+    };
+    let ends = prop::sample::select(vec![Completed, CompletedWithErrors]);
+    prop_oneof![
+        6 => (which(), any::<bool>()).prop_map(|((n, action, list), b)| Step::Begin(n, action, list, b)),
+        4 => (which(), ends).prop_map(|((n, action, list), end)| Step::Finish(n, action, list, end)),
+        1 => (0..3_u8).prop_map(Step::Terminate),
+        1 => (0..3_u8).prop_map(Step::NexusLost),
+        1 => Just(Step::Reset),
+    ]
+}
+
+proptest! {
+    /// Whatever several ports do to the copies of one unit, each is told of its own, and the truth.
+    #[test]
+    fn histories_of_copies_match_the_model(steps in prop::collection::vec(any_step(), 1..80)) {
+        let mut registry = CopyRegistry::new();
+        // By port, by whether the identifier is short, and by that.
+        let mut model = std::collections::BTreeMap::new();
+        for step in steps {
+            let is_short = |action| action == ExtendedCopy;
+            match step {
+                Step::Begin(n, action, list, background) => {
+                    let key = (n, is_short(action), list);
+                    let runs = model.get(&key).is_some_and(|&(_, s): &(_, OperationStatus)| s.is_in_progress());
+                    prop_assert_eq!(registry.begin(id(n, action, list), background).is_err(), runs);
+                    let status = match background {
+                        true => OperationStatus::InBackground,
+                        false => OperationStatus::InForeground,
+                    };
+                    if !runs {
+                        model.insert(key, (action, status));
+                    }
+                }
+                Step::Finish(n, action, list, status) => {
+                    registry.finish(&id(n, action, list), CopyProgress::default(), outcome(status, None));
+                    if let Some(known) = model.get_mut(&(n, is_short(action), list))
+                        && known.0 == action
+                        && known.1.is_in_progress()
+                    {
+                        known.1 = status;
+                    }
+                }
+                Step::Terminate(n) => {
+                    registry.terminate(&nexus(n));
+                    let own = model.iter_mut().filter(|((of, ..), _)| *of == n);
+                    for (_, known) in own.filter(|(_, known)| known.1.is_in_progress()) {
+                        known.1 = OperationStatus::Terminated;
+                    }
+                }
+                Step::NexusLost(n) => {
+                    registry.nexus_lost(&nexus(n));
+                    model.retain(|(of, ..), _| *of != n);
+                }
+                Step::Reset => {
+                    registry.logical_unit_reset();
+                    model.clear();
+                }
+            }
+            for (n, list) in (0..3).flat_map(|n| (0..4).map(move |list| (n, list))) {
+                let told = registry.status_lid4(&nexus(n), list, false).ok().map(|data| (data[4], data[5]));
+                let known = model.get(&(n, false, list)).map(|&(action, s)| (action as u8, s as u8));
+                prop_assert_eq!(told, known);
+            }
+        }
+    }
+}

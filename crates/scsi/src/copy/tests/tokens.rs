@@ -180,3 +180,77 @@ proptest! {
         prop_assert!(registry.resolve(&bytes, SECOND).is_err(), "it cannot be guessed");
     }
 }
+
+/// A token, its ranges, and until when it is good.
+type Known = (RodToken, Vec<(u64, u32)>, Duration);
+
+/// What hosts do with the tokens of a unit, and to its blocks.
+#[derive(Debug, Clone)]
+enum Step {
+    Create(Vec<(u64, u32)>),
+    Use(usize),
+    Delete(usize),
+    Change(u64, u32),
+    Wait(u8),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let range = || (0..24_u64, 1..5_u32);
+    prop_oneof![
+        3 => prop::collection::vec(range(), 1..3).prop_map(Step::Create),
+        4 => any::<usize>().prop_map(Step::Use),
+        1 => any::<usize>().prop_map(Step::Delete),
+        3 => range().prop_map(|(lba, blocks)| Step::Change(lba, blocks)),
+        2 => (0..20_u8).prop_map(Step::Wait),
+    ]
+}
+
+proptest! {
+    /// A token stands for what its blocks held when it was made, or for nothing: whoever changes one of
+    /// them, lets it lie for too long or deletes it, it is of no use from then on.
+    #[test]
+    fn histories_of_tokens_match_the_model(steps in prop::collection::vec(any_step(), 1..80)) {
+        const KEPT: Duration = Duration::from_secs(30);
+        let mut registry = TokenRegistry::new();
+        let mut model: Vec<Known> = Vec::new();
+        let mut now = SECOND;
+        for (id, step) in (0..).zip(steps) {
+            match step {
+                Step::Create(ranges) => {
+                    let source = TokenSource { unit: naa(7), target_name: "iqn.x", block_bytes: 512 };
+                    let wanted = request(&ranges, KEPT.as_secs() as u32);
+                    let token = registry.create((id, 0), &source, &wanted, now, &[1; 256]).unwrap();
+                    model.push((token, ranges, now + KEPT));
+                }
+                Step::Use(which) if !model.is_empty() => {
+                    let at = which % model.len();
+                    let (token, ranges, until) = &mut model[at];
+                    let found = registry.resolve(token.bytes(), now).map(|it| it.ranges.to_vec());
+                    prop_assert_eq!(found.is_ok(), *until > now);
+                    if let Ok(found) = found {
+                        prop_assert_eq!(found, request(ranges, 1).ranges);
+                        *until = now + KEPT;
+                    }
+                }
+                Step::Delete(which) if !model.is_empty() => {
+                    let at = which % model.len();
+                    registry.delete(model[at].0.bytes());
+                    model[at].2 = Duration::ZERO;
+                }
+                Step::Change(lba, blocks) => {
+                    registry.revoke_range(&TokenRange { lba, blocks });
+                    let overlaps = |&(at, len): &(u64, u32)| {
+                        at < lba + u64::from(blocks) && lba < at + u64::from(len)
+                    };
+                    for (_, ranges, until) in &mut model {
+                        if ranges.iter().any(overlaps) {
+                            *until = Duration::ZERO;
+                        }
+                    }
+                }
+                Step::Wait(seconds) => now += u32::from(seconds) * SECOND,
+                Step::Use(_) | Step::Delete(_) => {}
+            }
+        }
+    }
+}

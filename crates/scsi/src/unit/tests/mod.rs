@@ -1,10 +1,11 @@
+mod drafts;
 mod history;
 mod medium;
 mod referrals;
 
 use super::*;
 use crate::alua::{PortGroup, PortGroups};
-use crate::cdb::decode;
+use crate::cdb::{Command, decode};
 use crate::{Sense, SenseKey, Status};
 
 const CONTEXT: ControlContext<'static> = ControlContext { luns: &[0] };
@@ -62,9 +63,23 @@ impl Bench {
             return refusal.into();
         }
         match spec.executor {
-            crate::cdb::Executor::Control => self.unit.execute(nexus, &command, data_out, &CONTEXT),
+            crate::cdb::Executor::Control => match command {
+                Command::PersistentReserveOut { .. } => {
+                    let (draft, outcome) = self.draft(nexus, &command, data_out);
+                    self.unit.install(draft);
+                    outcome
+                }
+                _ => self.unit.execute(nexus, &command, data_out, &CONTEXT),
+            },
             _ => Outcome::good(),
         }
+    }
+
+    /// A change of the reservations that nobody sees yet.
+    fn draft(&self, nexus: &Arc<Nexus>, command: &Command, list: &[u8]) -> (Draft, Outcome) {
+        let mut draft = self.unit.draft();
+        let outcome = self.unit.persistent_out(&mut draft, nexus.key(), command, list);
+        (draft, outcome)
     }
 
     fn select(&self, nexus: &Arc<Nexus>, page: &[u8]) -> Outcome {
@@ -337,10 +352,19 @@ fn register(bench: &Bench, nexus: &Arc<Nexus>, key: u64, aptpl: bool) -> Outcome
 }
 
 fn prout(bench: &Bench, nexus: &Arc<Nexus>, action: u8, keys: [u64; 2]) -> Outcome {
+    bench.send_data(nexus, &prout_cdb(action), &prout_list(keys))
+}
+
+/// WRITE EXCLUSIVE.
+const fn prout_cdb(action: u8) -> [u8; 10] {
+    [0x5f, action, 1, 0, 0, 0, 0, 0, 24, 0]
+}
+
+fn prout_list(keys: [u64; 2]) -> [u8; 24] {
     let mut list = [0; 24];
     list[..8].copy_from_slice(&keys[0].to_be_bytes());
     list[8..16].copy_from_slice(&keys[1].to_be_bytes());
-    bench.send_data(nexus, &[0x5f, action, 1, 0, 0, 0, 0, 0, 24, 0], &list)
+    list
 }
 
 #[test]
@@ -367,19 +391,14 @@ fn aptpl_reservations_survive_a_restart_through_the_saved_image() {
     let bench = Bench::new();
     let one = bench.host(1, 1);
     let _ = register(&bench, &one, 7, true);
-    let outcome = prout(&bench, &one, 1, [7, 0]);
-    let [Effect::SaveReservations(image)] = &outcome.effects[..] else { panic!("{outcome:?}") };
+    let (_, command) = decode(&prout_cdb(1)).unwrap();
+    let (draft, outcome) = bench.draft(&one, &command, &prout_list([7, 0]));
+    assert_eq!(outcome, Outcome::good());
+    let image = draft.image().expect("it is to be saved");
 
-    let later = Bench { unit: LogicalUnit::new(config(), Some(image)).unwrap() };
+    let later = Bench { unit: LogicalUnit::new(config(), Some(&image)).unwrap() };
     let (one, two) = (later.host(1, 1), later.host(2, 1));
     assert_eq!(later.status(&one, &WRITE), Status::Good);
-    assert_eq!(later.status(&two, &WRITE), Status::ReservationConflict);
-
-    // A save that failed is taken back.
-    let before = later.unit.reservations_image();
-    assert_eq!(prout(&later, &one, 3, [7, 0]).status, Status::Good);
-    assert_eq!(later.status(&two, &WRITE), Status::Good);
-    later.unit.restore_reservations(&before).unwrap();
     assert_eq!(later.status(&two, &WRITE), Status::ReservationConflict);
     assert!(LogicalUnit::new(config(), Some(b"garbage")).is_err());
 }

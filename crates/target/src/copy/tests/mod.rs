@@ -21,6 +21,7 @@ use scsi::{AdditionalSense, Sense, SenseKey, Status};
 
 use super::*;
 use crate::config::UnitSpec;
+use crate::store::{FileStore, UnitStore};
 
 const MIB: u64 = 1 << 20;
 
@@ -62,7 +63,8 @@ impl Bench {
         let specs: Vec<_> = disks.iter().enumerate().map(spec).collect();
         let iqn = "iqn.2026-11.dev.drystone:copy";
         let kept = crate::unit::Kept::new();
-        let home = crate::unit::Home { iqn, port_group: 1, state_dir: state.path(), kept: &kept };
+        let store: Arc<dyn UnitStore> = Arc::new(FileStore::new(state.path()).unwrap());
+        let home = crate::unit::Home { iqn, port_group: 1, store: &store, kept: &kept };
         let units = crate::unit::make_all(&specs, &home).unwrap();
         Self { units, disks, copies: Arc::default(), _state: state }
     }
@@ -115,7 +117,15 @@ impl Bench {
         let (_, command) = decode(&padded).unwrap();
         let logical = &self.units[unit].logical;
         let nexus = logical.attach(nexus(host));
-        let done = logical.execute(&nexus, &command, list, &ControlContext { luns: &[] });
+        let done = match command {
+            Command::PersistentReserveOut { .. } => {
+                let mut draft = logical.draft();
+                let done = logical.persistent_out(&mut draft, nexus.key(), &command, list);
+                logical.install(draft);
+                done
+            }
+            _ => logical.execute(&nexus, &command, list, &ControlContext { luns: &[] }),
+        };
         logical.detach(&nexus);
         done.status
     }

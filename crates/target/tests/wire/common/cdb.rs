@@ -98,6 +98,12 @@ pub(crate) fn sanitize_overwrite(byte: u8, exit_allowed: bool) -> super::Command
     super::Command::new(cdb(&[0x48, action, 0, 0, 0, 0, 0, 0, 5])).writing(&list).immediate_data()
 }
 
+/// The same so and so often, answered as soon as it has begun.
+pub(crate) fn sanitize_overwrites(count: u8, byte: u8) -> super::Command {
+    let list = [count, 0, 0, 1, byte];
+    super::Command::new(cdb(&[0x48, 0x81, 0, 0, 0, 0, 0, 0, 5])).writing(&list).immediate_data()
+}
+
 /// SANITIZE, EXIT FAILURE MODE.
 pub(crate) fn sanitize_exit() -> super::Command {
     super::Command::new(cdb(&[0x48, 0x1f]))

@@ -7,6 +7,7 @@ mod exchange;
 mod login;
 mod queues;
 mod rig;
+mod store;
 
 pub(crate) use cdb::*;
 pub(crate) use connection::{Broken, Connection, Got, Pdu};
@@ -14,8 +15,9 @@ pub(crate) use exchange::{Command, Done};
 pub(crate) use login::{Login, NoLogin};
 pub(crate) use queues::Queues;
 pub(crate) use rig::{
-    IQN, Rig, config, faulty, file, on_core, pattern, ram, target_of, wait_until,
+    IQN, Rig, config, disk_of, faulty, file, on_core, pattern, ram, target_of, wait_until,
 };
+pub(crate) use store::HeldStore;
 
 use std::time::Duration;
 

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use block::testing::FaultyDisk;
 use block::{BlockDevice, FileDisk, FileOptions, RamDisk};
-use target::{Access, Config, Limits, Server, TargetSpec, Targets, UnitSpec};
+use target::{Access, Config, FileStore, Limits, Server, TargetSpec, Targets, UnitSpec};
 use tempfile::TempDir;
 
-use super::{Connection, Login, PATIENCE};
+use super::{Connection, HeldStore, Login, PATIENCE};
 
 pub(crate) const IQN: &str = "iqn.2026-11.dev.drystone:test";
 
@@ -65,7 +65,7 @@ pub(crate) fn target_of(
     }
 }
 
-/// Serves these disks as LUN 0, 1, ... of one target on one core. The state directory is set by
+/// Serves these disks as LUN 0, 1, ... of one target on one core. Where it keeps what lasts is set by
 /// [`Rig::start`].
 pub(crate) fn config(disks: impl IntoIterator<Item = Arc<dyn BlockDevice>>) -> Config {
     Config {
@@ -75,7 +75,7 @@ pub(crate) fn config(disks: impl IntoIterator<Item = Arc<dyn BlockDevice>>) -> C
         cores: 1,
         core: ring::CoreConfig { spin: ring::SpinPolicy::Efficient, ..Default::default() },
         congestion: None,
-        state_dir: "unset".into(),
+        store: Arc::new(HeldStore::default()),
         limits: Limits::default(),
         port_group: 1,
         redirect: None,
@@ -95,8 +95,13 @@ impl Rig {
 
     /// Starts with the state that another server left.
     pub(crate) fn restart(mut config: Config, state: TempDir) -> Self {
-        config.state_dir = state.path().to_owned();
+        config.store = Arc::new(FileStore::new(state.path()).unwrap());
         Self { server: Some(Server::start(config).unwrap()), state: Some(state) }
+    }
+
+    /// Starts with what the configuration keeps its state in.
+    pub(crate) fn with_store(config: Config) -> Self {
+        Self { server: Some(Server::start(config).unwrap()), state: None }
     }
 
     /// One RAM disk on one core.
@@ -128,6 +133,11 @@ impl Rig {
         let mut connection = Login::new(name).connect(self.portal()).unwrap();
         connection.take_attentions(0);
         connection
+    }
+
+    /// Stops cleanly; the state is where the configuration keeps it.
+    pub(crate) fn stop_with_store(mut self) {
+        self.server.take().unwrap().shutdown(Duration::ZERO).unwrap();
     }
 
     /// Stops cleanly and gives the state directory back.
