@@ -205,6 +205,14 @@ impl Volume {
         Some(naa.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
+    /// What no other disk is called, in this process and the next ones: the unit as the target names it,
+    /// and what the unit says of itself. Nothing if it says nothing.
+    pub(crate) fn disk_name(&self, volume: &TargetAddress) -> Option<String> {
+        let identity = self.remote.identity();
+        let digits: String = identity.iter().map(|byte| format!("{byte:02x}")).collect();
+        (!digits.is_empty()).then(|| format!("{}/{}/{digits}", volume.name, volume.lun))
+    }
+
     /// An answer from the core, which comes when it does what it is given.
     pub(crate) fn ask_core(&self) -> Receiver<()> {
         let (sender, answer) = mpsc::channel();

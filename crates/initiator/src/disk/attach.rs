@@ -170,6 +170,8 @@ pub struct PathReport {
     pub status: PathStatus,
     /// Why it is not used; empty if it is.
     pub trouble: String,
+    /// What was found behind it, when it was looked at last, is not this disk any more.
+    pub is_another_disk: bool,
 }
 
 impl Disk {
@@ -240,8 +242,16 @@ impl Disk {
     fn of(core: Rc<Core>) -> Self {
         let (geometry, address) = (core.facts.geometry, core.address.to_string());
         let naa = core.facts.naa.clone();
+        let identity = core.facts.identity.clone();
         let blocks = core.blocks.clone();
-        Self { geometry, blocks, address, naa, home: Home::new(core) }
+        Self { geometry, blocks, address, naa, identity, home: Home::new(core) }
+    }
+
+    /// What the unit calls itself: its worldwide name or, without one, its serial number, which
+    /// others of another make may have too. Empty if it says nothing.
+    #[must_use]
+    pub fn identity(&self) -> &[u8] {
+        &self.identity
     }
 
     /// The worldwide name of the unit, if it has one of type NAA: 8 or 16 bytes (SPC-4 7.8.6.6).
@@ -269,6 +279,7 @@ impl Disk {
                 address: slot.address.clone(),
                 status: core.status(path),
                 trouble: slot.last_trouble(),
+                is_another_disk: slot.is_another_disk.get(),
             };
             Ok(core.all_paths().into_iter().map(report).collect())
         });
@@ -338,6 +349,7 @@ fn slot(
         looked_at: Cell::new(None),
         noted: RefCell::default(),
         trouble: RefCell::default(),
+        is_another_disk: Cell::new(false),
     })
 }
 

@@ -58,6 +58,8 @@ pub(super) struct PathSlot {
     pub(super) noted: RefCell<Vec<PortalAddress>>,
     /// Why it is not used, for people.
     pub(super) trouble: RefCell<String>,
+    /// What was found behind it is not this disk any more.
+    pub(super) is_another_disk: Cell<bool>,
 }
 
 impl PathSlot {

@@ -45,6 +45,7 @@ pub struct Disk {
     blocks: Arc<AtomicU64>,
     address: String,
     naa: Option<Vec<u8>>,
+    identity: Vec<u8>,
     home: Home,
 }
 
