@@ -134,6 +134,7 @@ fn a_volume_that_was_made_anew_does_not_look_attached() {
     assert!(is_in_state(dir, "attached"));
     member.run(&["volume", "offline", "a", "--yes"]);
     member.run(&["volume", "delete", "a", "--yes"]);
+    member.run(&["volume", "purge", "a", "--yes"]);
     within("no path works", || {
         shown(dir).unwrap()["trouble"].as_str().unwrap().contains("no path works")
     });
