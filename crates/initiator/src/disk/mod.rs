@@ -17,10 +17,12 @@ mod news;
 mod operations;
 mod planner;
 mod ports;
+mod reads;
 mod remote;
 mod routes;
 mod survey;
 mod tend;
+mod tries;
 mod ways;
 
 use std::fmt;

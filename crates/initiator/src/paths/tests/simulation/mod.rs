@@ -8,7 +8,8 @@
 //!
 //! **The check.** Writes of a block are numbered in the order in which they were submitted. A write is
 //! never applied after a later one, nor after a later one was acknowledged; a read never finds an older
-//! write than one that was acknowledged, or seen by another read, before it was submitted. Where all
+//! write than one that was acknowledged, or seen by another read, before it was submitted; reads are
+//! sent on a second path when the first is slow. Where all
 //! writes of a block are ordered by the router this is linearizability, block by block.
 //! [`Mistake`]s are planted, and each must be found.
 
@@ -36,14 +37,17 @@ enum Mistake {
     LostIsNotSent,
     /// What was aborted without the target's word is repeated at once.
     AHangIsAnEnd,
+    /// The second answer of a read that was sent twice is taken for that of the next command in its place.
+    AStragglerAnswers,
 }
 
 /// One history of 200 commands.
-fn history(seed: u64, paths: usize, policy: Policy, mistake: Mistake) {
+fn history(seed: u64, paths: usize, policy: Policy, mistake: Mistake) -> u64 {
     let mut world = World::new(seed, paths, policy, mistake);
     world.run(200);
     world.check_medium();
     assert_eq!(world.done + world.failed.len() as u64, 200, "every command has its end");
+    world.hedges
 }
 
 proptest! {
@@ -59,6 +63,14 @@ proptest! {
         ][usize::from(policy)];
         history(seed, paths, policy, Mistake::None);
     }
+}
+
+/// Else nothing of the above would say anything of them.
+#[test]
+fn these_histories_have_reads_on_two_paths() {
+    let count = |seed| history(seed, 3, Policy::LeastQueueDepth, Mistake::None);
+    let hedges: u64 = (0..30).map(count).sum();
+    assert!(hedges > 60, "{hedges} in 30 histories");
 }
 
 /// Each is found in a few hundred histories at most; without any, all of these are right.
@@ -79,6 +91,7 @@ fn planted_mistakes_are_found() {
         Mistake::AResetAlwaysWorks,
         Mistake::LostIsNotSent,
         Mistake::AHangIsAnEnd,
+        Mistake::AStragglerAnswers,
     ] {
         let found = is_found(mistake);
         assert!(found.is_some(), "{mistake:?} does no harm in {SEEDS} histories");

@@ -131,6 +131,12 @@ impl World {
             self.after(late, Event::Apply(id));
             let copy = self.copies.get_mut(&id).expect("it is there");
             let op = copy.op;
+            if copy.is_straggler {
+                self.copies.remove(&id);
+                self.router.straggler_over(path, self.now);
+                continue;
+            }
+            let told = copy.clone();
             copy.is_orphan = true;
             copy.is_here = copy.leaves > self.now;
             if copy.is_here && self.mistake != Mistake::QueuesOutliveTheirOwners {
@@ -141,7 +147,7 @@ impl World {
                 Mistake::LostIsNotSent => Verdict::NotSent,
                 _ => Verdict::InDoubt { loss },
             };
-            self.router.tried(op, verdict, self.now);
+            self.tell(op, &told, verdict);
         }
         self.router.lost(path);
         // Some stay away for longer than commands wait, and some come back elsewhere.
