@@ -29,9 +29,9 @@ packages=(base-files base-passwd bash busybox-static coreutils util-linux mount 
 
 # Those that the tests need, by the name of the module; depmod finds what they need in turn.
 modules_of_root=(virtio_pci virtio_blk ext4 crc32c_generic crc32c_intel)
-modules=("${modules_of_root[@]}" virtio_net virtio_console virtio_rng sd_mod sg dm_mod)
+modules=("${modules_of_root[@]}" virtio_net virtio_console virtio_rng sd_mod sg dm_mod iscsi_tcp)
 if [ -z "$kernel" ]; then
-  modules+=(iscsi_tcp dm_multipath dm_round_robin dm_service_time scsi_dh_alua xfs
+  modules+=(dm_multipath dm_round_robin dm_service_time scsi_dh_alua xfs
     target_core_mod iscsi_target_mod)
 else
   modules+=(ublk_drv loop)

@@ -6,7 +6,7 @@
 //! wants its full speed on several cores attaches the unit once per core.
 
 mod attach;
-mod cache;
+pub(crate) mod cache;
 mod cdb;
 mod core;
 mod facts;

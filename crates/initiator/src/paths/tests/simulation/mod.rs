@@ -3,6 +3,9 @@
 //! other, and targets refuse, delay, hang, abort, and are reset. Time is virtual; one seed is one
 //! history.
 //!
+//! The target has a write cache and loses it with its power; a flush empties it. What was acknowledged
+//! before a flush that says all is well is there for good; what is lost is told by one flush that fails.
+//!
 //! What a command sends is first in a socket of this host, then at the target. A connection that is
 //! lost throws away what is here; what is there may be done until its nexus is fenced.
 //!
@@ -13,6 +16,7 @@
 //! writes of a block are ordered by the router this is linearizability, block by block.
 //! [`Mistake`]s are planted, and each must be found.
 
+mod power;
 mod trouble;
 mod world;
 
@@ -37,6 +41,12 @@ enum Mistake {
     LostIsNotSent,
     /// What was aborted without the target's word is repeated at once.
     AHangIsAnEnd,
+    /// A flush is answered here, and sends nothing.
+    AFlushSendsNothing,
+    /// That the target has restarted is heard, and nothing follows.
+    APowerOnIsNoNews,
+    /// What was answered while a flush was under way counts as flushed by it.
+    AFlushCoversTooMuch,
     /// The second answer of a read that was sent twice is taken for that of the next command in its place.
     AStragglerAnswers,
 }
@@ -91,6 +101,9 @@ fn planted_mistakes_are_found() {
         Mistake::AResetAlwaysWorks,
         Mistake::LostIsNotSent,
         Mistake::AHangIsAnEnd,
+        Mistake::AFlushSendsNothing,
+        Mistake::APowerOnIsNoNews,
+        Mistake::AFlushCoversTooMuch,
         Mistake::AStragglerAnswers,
     ] {
         let found = is_found(mistake);

@@ -8,11 +8,14 @@ use scsi::alua::AccessState::ActiveOptimized;
 use super::super::super::{Action, OpId, PathId, Policy, Router, RouterOptions, Shape, Verdict};
 use super::super::ms;
 use super::Mistake;
+use super::power::Power;
 
 pub(super) const BLOCKS: u64 = 24;
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
 /// What ending a command takes at most.
 pub(super) const ABORT: Duration = Duration::from_secs(5);
+/// The number of a flush, which is no write.
+pub(super) const FLUSH: u64 = u64::MAX;
 pub(super) const END: Duration = Duration::from_secs(300);
 
 /// A small generator (splitmix64), so that a seed replays for ever.
@@ -107,6 +110,8 @@ pub(super) enum Event {
     Silent(PathId, bool),
     /// What is behind a path is looked at.
     Suspend(PathId),
+    /// The target loses its power, and with it its cache.
+    PowerLoss,
 }
 
 pub(super) struct World {
@@ -136,6 +141,7 @@ pub(super) struct World {
     pub(super) is_fencing: bool,
     /// Reads that were sent on a second path.
     pub(super) hedges: u64,
+    pub(super) power: Power,
 }
 
 impl World {
@@ -163,6 +169,7 @@ impl World {
             resets_work: !seed.is_multiple_of(3),
             is_fencing: false,
             hedges: 0,
+            power: Power::default(),
         }
     }
 
@@ -186,6 +193,7 @@ impl World {
                     self.after(at + 2000, Event::Silent(path, false));
                 }
                 12 => self.after(at, Event::Suspend(path)),
+                14 if n % 48 == 14 => self.after(at, Event::PowerLoss),
                 _ => {}
             }
         }
@@ -333,6 +341,7 @@ impl World {
                 self.router.fence_ended(self.now);
             }
             Event::Silent(path, is_silent) => self.silent(path, is_silent),
+            Event::PowerLoss => self.lose_power(),
             Event::Suspend(path) => {
                 if self.links.get(&path).is_some_and(|link| link.is_up) {
                     self.router.suspend(path);
@@ -364,6 +373,9 @@ impl World {
     pub(super) fn submit(&mut self) {
         let first = self.random.below(BLOCKS - 4);
         let blocks = (first, first + 1 + self.random.below(4));
+        if !self.is_calm && self.random.one_in(8) {
+            return self.submit_flush();
+        }
         let is_write = !self.random.one_in(4);
         let changes = is_write.then(|| blocks.0 * 512..blocks.1 * 512);
         self.writes += u64::from(is_write);
@@ -377,6 +389,9 @@ impl World {
     /// The target writes: here is the promise.
     pub(super) fn apply(&mut self, id: u64) {
         let Some(copy) = self.copies.get_mut(&id) else { return };
+        if copy.write == FLUSH {
+            return self.power.flush(&self.medium);
+        }
         if copy.write == 0 {
             let blocks = copy.blocks.0 as usize..copy.blocks.1 as usize;
             copy.found = self.medium[blocks].to_vec();
@@ -426,13 +441,16 @@ impl World {
         let verdict = if copy.blocks == (0, 0) { Verdict::Repeat } else { verdict };
         if verdict == Verdict::Done {
             let over = self.waiting.remove(&copy.op.slot).expect("it waited");
-            if over.write == 0 {
+            if over.write == FLUSH {
+                self.end_flush(copy.op);
+            } else if over.write == 0 {
                 self.check_read(&over, &copy.found);
             } else {
                 for block in over.blocks.0..over.blocks.1 {
                     let newest = &mut self.acknowledged[block as usize];
                     *newest = (*newest).max(over.write);
                 }
+                self.power.cache.wrote();
             }
             self.done += 1;
         }
@@ -468,7 +486,7 @@ impl World {
         }
     }
 
-    /// What was acknowledged is there, unless something later that failed is.
+    /// What was acknowledged, and not lost, is there, unless something later that failed is.
     pub(super) fn check_medium(&self) {
         for (block, &found) in self.medium.iter().enumerate() {
             let acknowledged = self.acknowledged[block];
