@@ -151,7 +151,7 @@ impl Device {
     /// Makes a block device, or takes over the one that a process which is gone has left of this
     /// disk. The disk's I/O runs on `core`, which must live for as long as this. `announce` is called
     /// with the path of the block device before it appears there, when nobody else can get that number
-    /// any more; `on_end` once when the device has gone, whoever stopped it.
+    /// any more, and with whether it is taken over, before the requests of its users come; `on_end` once when the device has gone, whoever stopped it.
     ///
     /// # Errors
     /// See [`UblkError`]. A device that was left stays then.
@@ -159,7 +159,7 @@ impl Device {
         disk: Arc<Disk>,
         core: &Remote,
         keeping: Option<&Keeping<'_>>,
-        announce: impl FnOnce(&Path),
+        announce: impl FnOnce(&Path, bool),
         on_end: impl FnOnce() + Send + 'static,
     ) -> Result<Device, UblkError> {
         let mut control = open()?;
@@ -180,7 +180,7 @@ impl Device {
         let service =
             Service { queue, disk, progress: progress.clone(), on_end: Some(Box::new(on_end)) };
         core.run(move || service.start());
-        announce(&device.path);
+        announce(&device.path, !is_new);
         let go_on = || !progress.is_broken();
         if is_new {
             let started = device.control.start(device.number, go_on);

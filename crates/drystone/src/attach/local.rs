@@ -49,7 +49,12 @@ impl Local {
             }
             Place::Ublk => {
                 let mut noted = None;
-                let announce = |path: &Path| noted = notes.write(path, behind);
+                let announce = |path: &Path, is_taken_over| {
+                    noted = notes.write(path, behind);
+                    if is_taken_over {
+                        volume.take_over();
+                    }
+                };
                 let is_noted = |path: &Path| {
                     let of = notes.read(path).and_then(|noted| noted.disk);
                     of.is_some() && of == behind.disk

@@ -186,6 +186,23 @@ impl Volume {
         receiver
     }
 
+    /// Answers for what its users have written through a process that is gone.
+    pub(crate) fn take_over(&self) {
+        self.disk.take_over();
+        let (sender, done) = mpsc::channel();
+        let remote = self.remote.clone();
+        self.core.run(move || {
+            ring::spawn(async move {
+                remote.take_over().await;
+                drop(remote);
+                // The asker waits.
+                let _ = sender.send(());
+            });
+        });
+        // A core that has ended serves nobody.
+        let _ = done.recv();
+    }
+
     /// What the disk has done, and its `paths`.
     pub(crate) fn sample(&self, paths: Vec<PathSample>) -> Sample {
         let geometry = self.disk.geometry();

@@ -260,6 +260,23 @@ impl Disk {
         self.naa.as_deref()
     }
 
+    /// Says that who uses the disk used it before, through a process that is gone: their unflushed
+    /// writes are answered for here from now on. If the target tells that it has started since, the
+    /// next flush fails. Before anything is sent for them.
+    pub async fn take_over(&self) {
+        let told = self.home.hand_over(|core| async move {
+            if core.cache.take_over() {
+                tracing::error!(
+                    "{}: the target has restarted with a volatile cache since an earlier process \
+                     served the disk; the next flush fails",
+                    core.address
+                );
+            }
+            Ok(())
+        });
+        let _: Result<(), _> = told.await;
+    }
+
     /// Logs all sessions out, after the commands under way. What was written must have been
     /// flushed before.
     pub async fn detach(self) {
@@ -319,8 +336,13 @@ async fn attach_paths(
         }
     }
     let facts = found.ok_or(last_error)?;
+    let heard: Vec<News> = slots.iter().map(|slot| slot.news.take()).collect();
     let slots = slots.into_iter().map(Rc::new).collect();
-    Ok(Core::new(first.clone(), facts, options.command_timeout, slots, router))
+    let core = Core::new(first.clone(), facts, options.command_timeout, slots, router);
+    if heard.iter().any(|news| news.power) {
+        core.cache.note_start();
+    }
+    Ok(core)
 }
 
 fn slot(
@@ -359,6 +381,7 @@ async fn open(slot: &PathSlot, lun: u64) -> Result<(u64, Facts, Reach), AttachEr
     let losses = session.losses();
     let news = Cell::new(News::NONE);
     let (facts, reach) = Inspection { session: &session, lun, news: &news }.facts().await?;
+    slot.news.set(news.get());
     *slot.session.borrow_mut() = Some(session.clone());
     if let Err(error) = slot.note_login() {
         slot.session.take();

@@ -18,6 +18,8 @@ pub(crate) struct WriteBack {
     settled: Cell<u64>,
     losses: Cell<u64>,
     told: Cell<u64>,
+    /// The unit had just started when it was attached.
+    had_started: Cell<bool>,
 }
 
 impl WriteBack {
@@ -41,6 +43,18 @@ impl WriteBack {
     /// Whether something would be lost with the cache.
     pub(crate) fn is_dirty(&self) -> bool {
         self.is_volatile.get() && self.settled.get() < self.written.get()
+    }
+
+    /// The unit said at the attach that it has started. Who writes from then on has lost nothing.
+    pub(crate) fn note_start(&self) {
+        self.had_started.set(true);
+    }
+
+    /// Those who use the disk did so before it was attached here, through a process that is gone: what
+    /// they have written may be in the cache alone, or have been lost with it.
+    pub(crate) fn take_over(&self) -> bool {
+        self.wrote();
+        self.had_started.get() && self.power_lost()
     }
 
     /// The cache is lost.
@@ -99,6 +113,21 @@ mod tests {
         assert_eq!(cache.tell(), Ok(()));
         cache.flushed(mark);
         assert!(!cache.is_dirty(), "an old flush undoes nothing");
+    }
+
+    #[test]
+    fn what_others_have_written_before_is_lost_with_the_cache_too() {
+        let cache = WriteBack::new(true);
+        assert!(!cache.take_over() && cache.is_dirty());
+        assert!(cache.power_lost());
+        let late = WriteBack::new(true);
+        late.note_start();
+        assert!(!late.is_dirty(), "nobody has written yet");
+        assert!(late.take_over());
+        assert_eq!(late.tell(), Err(BlockError::LostWrites));
+        let without = WriteBack::new(false);
+        without.note_start();
+        assert!(!without.take_over());
     }
 
     #[test]
