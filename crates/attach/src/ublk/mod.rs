@@ -118,8 +118,9 @@ pub struct Device {
     progress: Arc<Progress>,
     /// As long as the kernel takes it to be.
     size_bytes: u64,
-    /// What the kernel caches of it must be written before it is stopped: from then on the kernel
-    /// refuses the requests of a device that can outlive its server.
+    /// What the kernel caches of it is written before it is stopped: the driver fails the requests of
+    /// a device that can outlive its server while it stops that. (The 6.12 of Debian has written it all
+    /// the same; the code of others says otherwise.)
     outlives_its_server: bool,
     /// Whether dropping this takes it away: not a second time, and not before it is ours.
     takes_away: bool,
