@@ -3,10 +3,10 @@
 # Debian packages alone: they are downloaded and unpacked, nothing of them runs on this machine,
 # nothing is mounted. Does nothing when it is there already.
 #
-#   tests/vm/build.sh [KERNEL]
+#   tests/vm/build.sh [--systemd] [KERNEL]
 #
 # The kernel is Debian's own, or the newest of the version KERNEL, such as 6.12, that Debian has for
-# clouds. The image is kept outside the clone, in $XDG_CACHE_HOME/drystone-vm or ~/.cache/drystone-vm,
+# clouds. With --systemd that is in the guest too, to be its first process. The image is kept outside the clone, in $XDG_CACHE_HOME/drystone-vm or ~/.cache/drystone-vm,
 # under a name made of its inputs, so that two clones never change each other's. The last line
 # on stdout is its directory:
 #
@@ -14,19 +14,24 @@
 #   initrd.cpio  busybox and the modules that find the root
 #   root.img     the root file system, never written: run.sh boots it as a snapshot
 set -euo pipefail
+init=
+if [ "${1:-}" = --systemd ]; then
+  init=systemd
+  shift
+fi
 kernel=${1:-}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 PATH=$PATH:/usr/sbin:/sbin
 
 packages=(base-files base-passwd bash busybox-static coreutils util-linux mount kmod iproute2 udev
   procps grep sed mawk findutils diffutils
-  open-iscsi multipath-tools dmsetup e2fsprogs xfsprogs sg3-utils lsscsi fio)
+  open-iscsi multipath-tools dmsetup e2fsprogs xfsprogs sg3-utils lsscsi fio $init)
 
 # Those that the tests need, by the name of the module; depmod finds what they need in turn.
 modules_of_root=(virtio_pci virtio_blk ext4 crc32c_generic crc32c_intel)
-modules=("${modules_of_root[@]}" virtio_net virtio_console virtio_rng sd_mod sg dm_mod)
+modules=("${modules_of_root[@]}" virtio_net virtio_console virtio_rng sd_mod sg dm_mod iscsi_tcp)
 if [ -z "$kernel" ]; then
-  modules+=(iscsi_tcp dm_multipath dm_round_robin dm_service_time scsi_dh_alua xfs
+  modules+=(dm_multipath dm_round_robin dm_service_time scsi_dh_alua xfs
     target_core_mod iscsi_target_mod)
 else
   modules+=(ublk_drv loop)
@@ -45,7 +50,7 @@ done
 [ "$(id -u)" = 0 ] || die "needs root, to unpack packages with their owners and for chroot"
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/drystone-vm
-stamp=$({ cat "$here/build.sh" "$here"/guest/* && echo "$kernel"; } | sha256sum | cut -c 1-12)
+stamp=$({ cat "$here/build.sh" "$here"/guest/* && echo "$kernel $init"; } | sha256sum | cut -c 1-12)
 image=$cache/guest-$stamp
 mkdir -p "$cache/debs/partial"
 exec 9>"$cache/lock"
@@ -173,6 +178,8 @@ configure() {
   mkdir -p "$root"/{proc,sys,dev,run,tmp,mnt,job,etc/iscsi,var/lib/iscsi}
   install -m 755 "$here/guest/init" "$root/usr/sbin/vm-init"
   install -m 755 "$here/guest/host" "$root/usr/bin/host"
+  install -m 755 "$here/guest/network" "$root/usr/sbin/vm-network"
+  install -m 755 "$here/guest/job" "$root/usr/sbin/vm-job"
   install -m 644 "$here/guest/job.sh" "$root/usr/lib/vm-job.sh"
   ldconfig -r "$root"
 }

@@ -11,7 +11,8 @@
 # command here, inside the namespace, in the directory of the JOB, with $VM_DIR as a directory for
 # its files and $VM_LOG for its logs; `host ip link set path0 down` cuts a path silently. A file
 # `needs` in it may hold the lines `kernel VERSION`, for another kernel than Debian's own, and
-# `drystone`, which makes $DRYSTONE_BIN /job/drystone.
+# `drystone`, which makes $DRYSTONE_BIN /job/drystone. With a line `systemd` that is the first process;
+# it starts what the job's install.sh has installed.
 #
 # Status: the job's; 124 when it ran out of time; 125 when there was no job to speak of: no image,
 # no namespace, no boot. DIR keeps the logs.
@@ -71,7 +72,8 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
 kernel=$(sed -n 's/^kernel //p' "$job/needs" 2>/dev/null)
-if ! image=$("$here/build.sh" $kernel 2>"$VM_LOG/build.log"); then
+init=$(grep -x systemd "$job/needs" 2>/dev/null)
+if ! image=$("$here/build.sh" ${init:+--systemd} $kernel 2>"$VM_LOG/build.log"); then
   cat "$VM_LOG/build.log" >&2
   die "there is no guest to boot"
 fi
@@ -149,7 +151,7 @@ boot() {
     -kernel "$image/vmlinux" -initrd "$image/initrd.cpio" \
     -append "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off nokaslr \
 no_timer_check tsc=reliable clocksource=tsc audit=0 apparmor=0 selinux=0 random.trust_cpu=on \
-net.ifnames=0 vm.limit_s=$limit_s" \
+net.ifnames=0 vm.limit_s=$limit_s ${init:+vm.init=systemd}" \
     -chardev "file,id=console,path=$VM_LOG/console.log" -serial chardev:console \
     "${channels[@]}" "${devices[@]}" >"$VM_LOG/qemu.log" 2>&1 </dev/null &
   qemu=$!

@@ -105,6 +105,11 @@ impl Disk {
         &self.stats
     }
 
+    /// Says that its users have written before this was made, and may not have flushed it.
+    pub fn take_over(&self) {
+        drop(Changing::begin(&self.changes));
+    }
+
     /// Whether something was changed, or is being changed, that no flush since then has made durable.
     pub fn is_dirty(&self) -> bool {
         self.changes.load(Ordering::Relaxed) != self.flushed.load(Ordering::Relaxed)

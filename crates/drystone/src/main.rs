@@ -17,8 +17,11 @@ mod spec;
 mod turn;
 mod up;
 
+use anyhow::Context;
 use clap::Parser;
 use cli::{Cli, Command, refusal};
+use os::signals::StopSignals;
+use std::env;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -34,8 +37,11 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
+    // A signal that comes while the command line is read is a clean stop, too.
+    let is_attach = env::args_os().nth(1).is_some_and(|command| command == "attach");
+    let stop = is_attach.then(StopSignals::install);
     let outcome = match Cli::try_parse() {
-        Ok(cli) => run(cli),
+        Ok(cli) => run(cli, stop),
         Err(error) => return refusal::report(&error),
     };
     match outcome {
@@ -48,7 +54,7 @@ fn main() -> ExitCode {
 }
 
 /// Does what the command line says.
-fn run(cli: Cli) -> Result<(), Failure> {
+fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
     match cli.command {
         Command::Export(args) => {
             logging::start(cli.log.as_deref()).map_err(Failure::Usage)?;
@@ -64,7 +70,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Array(args) => manage::array::run(args),
         Command::Attach(args) => {
             logging::start(cli.log.as_deref()).map_err(Failure::Usage)?;
-            attach::run(&args)
+            let stop = stop.unwrap_or_else(StopSignals::install);
+            attach::run(&args, stop.context("cannot watch for signals")?)
         }
         Command::Attached(args) => attach::list::run(&args),
         Command::Detach(args) => attach::detach::run(&args),

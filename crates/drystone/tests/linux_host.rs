@@ -1,7 +1,8 @@
 //! The real Linux, in a virtual machine with two paths to this one. Its initiator logs in to a server
 //! of ours and does what an operator does, while paths and the server fail: `tests/vm/linux_host/`. Its
 //! target, LIO, serves `drystone attach`: `tests/vm/lio/`. Its driver ublk makes a block device of what
-//! `drystone attach` serves in the guest: `tests/vm/ublk/`.
+//! `drystone attach` serves in the guest: `tests/vm/ublk/`. And its systemd attaches a volume at boot:
+//! `tests/vm/boot/`.
 
 mod common;
 
@@ -75,6 +76,11 @@ fn a_disk_of_lio_is_attached_over_two_paths() {
 #[test]
 fn a_volume_is_a_block_device_of_the_kernel() {
     run_job("ublk", LIMIT_S);
+}
+
+#[test]
+fn systemd_mounts_a_volume_at_boot_and_takes_it_down_in_order() {
+    run_job("boot", LIMIT_S);
 }
 
 #[test]

@@ -63,6 +63,43 @@ fn a_restart_with_a_volatile_cache_fails_the_next_flush_once() {
     });
 }
 
+/// A process is killed, and another one takes its users over: they have their lost cache told as well.
+#[test]
+fn who_takes_users_over_answers_for_what_they_have_written() {
+    let medium = ram(1);
+    let mut server = Some(serve(cached(medium.clone())));
+    let portal = server.as_ref().unwrap().portals()[0];
+    on_core(async move {
+        // The same port of this host, as the notes of the runtime directory see to: another one would
+        // be told of every start that it has not heard of.
+        let mut options = disk_options();
+        options.session.isid = Some([0x80, 1, 2, 3, 0, 1]);
+        let attach = async || Disk::attach(&[address(portal)], options.clone()).await.unwrap();
+        let first = attach().await;
+        assert_eq!(first.write(0, data(&[1; 512]), VOLATILE).await, Ok(()));
+        drop(first);
+        let second = attach().await;
+        second.take_over().await;
+        restart(&mut server, cached(medium.clone()));
+        assert_eq!(second.flush().await, Err(BlockError::LostWrites), "it was there all the time");
+        assert_eq!(second.write(0, data(&[2; 512]), VOLATILE).await, Ok(()));
+        drop(second);
+        restart(&mut server, cached(medium.clone()));
+        let third = attach().await;
+        third.take_over().await;
+        assert_eq!(third.flush().await, Err(BlockError::LostWrites), "it came too late");
+        assert_eq!(third.flush().await, Ok(()));
+        assert_eq!(third.write(0, data(&[3; 512]), VOLATILE).await, Ok(()));
+        drop(third);
+        let fourth = attach().await;
+        fourth.take_over().await;
+        assert_eq!(fourth.flush().await, Ok(()), "nothing was lost");
+        restart(&mut server, cached(medium.clone()));
+        let users_of_its_own = attach().await;
+        assert_eq!(users_of_its_own.flush().await, Ok(()));
+    });
+}
+
 #[test]
 fn a_restart_without_a_volatile_cache_loses_nothing() {
     let medium = ram(1);
@@ -281,8 +318,10 @@ fn reads_leave_a_silent_path_within_two_seconds() {
     let server = serve(config(ram(1)));
     let (one, two) = (Proxy::to(server.portals()[0]), Proxy::to(server.portals()[0]));
     on_core(async move {
-        let options =
+        let mut options =
             DiskOptions::new(initiator::SessionOptions::new(session_options().initiator_name));
+        // `hedging` is about reads that are faster than that.
+        options.router.hedge_after = None;
         let paths = [address(one.address), address(two.address)];
         let disk = Disk::attach(&paths, options).await.unwrap();
         assert_eq!(disk.write(0, data(&[7; 8192]), VOLATILE).await, Ok(()));

@@ -33,4 +33,4 @@ pub use runtime::{
     launch, now, remote, sleep, sleep_until, spawn, timeout, turn_end,
 };
 pub use sync::{Notify, OneshotReceiver, OneshotSender, oneshot};
-pub use ublk::{UBLK_CONTROL, UBLK_DESCRIPTOR_BYTES, UblkControl, UblkQueue};
+pub use ublk::{UBLK_CONTROL, UBLK_DESCRIPTOR_BYTES, UblkControl, UblkQueue, write_back};

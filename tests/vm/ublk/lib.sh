@@ -51,6 +51,14 @@ server_node() { echo "${1/ublkb/ublkc}"; }
 
 is_gone() { [ ! -e "$1" ] && [ ! -e "/sys/block/${1##*/}" ]; }
 
+# killed NAME: the process of an attachment is killed, and its device stays.
+killed() {
+  kill -KILL "${pids[$1]}"
+  # The shell says by itself that a process was killed.
+  wait "${pids[$1]}" 2>/dev/null
+  [ -b "${devices[$1]}" ] || die "${devices[$1]} has gone with its process"
+}
+
 # ended NAME STATUS: the process of an attachment has ended with this status, and its device is gone.
 ended() {
   local status=0

@@ -113,27 +113,99 @@ detach() {
   prints 'nothing is attached' ./drystone attached
 }
 
-# The attachment is killed while it is written to.
+# verify_for SECONDS DEVICE: as verify, written and read over and over.
+verify_for() {
+  fio --name=long --filename="$2" --ioengine=libaio --direct=1 --rw=randwrite --bsrange=4k-256k \
+    --iodepth=32 --size=16M --verify=crc32c --verify_fatal=1 --verify_backlog=64 --time_based \
+    --runtime="$1" --verify_state_save=0 --fsync=64 --output-format=terse
+}
+
+count_errors() { dmesg | grep -c 'I/O error'; }
+
+# Attachments are killed under load, and new ones take their device over: no error reaches anybody.
 die_and_come_back() {
-  say "kill -9, under load"
-  attach killed 0
-  local killed=${devices[killed]} writer
-  dd if=/dev/zero of="$killed" bs=64k oflag=direct conv=notrunc 2>/tmp/writer.log &
+  say "kill -9 under verified load and a mounted file system: the next one takes the device over"
+  attach life 0
+  attach other 1
+  local device=${devices[life]} writer kills errors
+  errors=$(count_errors)
+  must mkfs.ext4 -q "${devices[other]}"
+  must mount "${devices[other]}" /mnt
+  verify_for 14 "$device" >/tmp/writer.log 2>&1 &
   writer=$!
+  for kills in 1 2 3; do
+    sleep 2
+    kill -0 $writer || die "the load ended early: $(</tmp/writer.log)"
+    killed life
+    [ $kills != 2 ] || look_at_what_is_left "$device"
+    attach life 0
+    [ "${devices[life]}" = "$device" ] || die "a new device, ${devices[life]}, and not $device"
+    prints "took '$device' over" cat /tmp/life.log
+  done
+  killed other
+  cp -a /etc /mnt/etc &
+  local copier=$!
+  attach other 1
+  wait $copier || die "files could not be copied"
+  must sync
+  must diff -r --no-dereference /etc /mnt/etc
+  must umount /mnt
+  wait $writer || die "the load has ended with $?: $(</tmp/writer.log)"
+  [ "$(count_errors)" = "$errors" ] || die "an error reached the kernel"
+  prints "^$device .*life|least-queue-depth" ./drystone attached
+  must ./drystone detach "${devices[other]}"
+  ended other 0
+  must ./drystone detach "$device"
+  ended life 0
+}
+
+look_at_what_is_left() {
+  say "a device that was left is in the list, and nobody gets it but its own volume"
+  prints "iscsi://198.18.0.1/$target/0 +$1 .* left: .*drystone detach $1" ./drystone attached
+  attach fixed 2
+  [ "${devices[fixed]}" != "$1" ] || die "another volume has taken $1 over"
+  must ./drystone detach "${devices[fixed]}"
+  ended fixed 0
+}
+
+# Nobody takes it over: what waits for it can be sent away.
+take_away_what_is_left() {
+  say "a device that nobody takes over is taken away by hand, and its users get errors"
+  attach gone 0
+  local device=${devices[gone]} reader
+  killed gone
+  dd if="$device" of=/dev/null bs=4k count=1 iflag=direct 2>/dev/null &
+  reader=$!
   sleep 1
-  kill -KILL "${pids[killed]}"
-  ended killed 137
-  fails wait $writer
+  kill -0 $reader || die "a read of $device did not wait"
+  must ./drystone detach "$device"
+  fails wait $reader
+  within 10 is_gone "$device"
+  is_gone "$(server_node "$device")" || die "$(server_node "$device") is left"
+  [ ! -e "/run/drystone/ublk/${device##*/}" ] || die "its note is left"
   prints 'nothing is attached' ./drystone attached
-  [ -e "$(server_node "$killed")" ] || die "the kernel keeps the number of a device that was killed"
-  attach again 0
-  [ "${devices[again]}" = "$killed" ] || is_gone "$(server_node "$killed")" ||
-    die "$(server_node "$killed") is left"
-  must verify "${devices[again]}" 8M
+}
+
+# What programs have written without fsync is flushed by a detach, though the device could outlive it.
+keep_what_is_cached() {
+  say "what the kernel caches is written before a device goes"
+  attach cached 0
+  must dd if=/dev/urandom of=/tmp/random bs=1M count=4
+  # Held open, for the last close would write it.
+  exec 5<>"${devices[cached]}"
+  must dd if=/tmp/random of="${devices[cached]}" bs=1M conv=notrunc
+  kill -TERM "${pids[cached]}"
+  ended cached 0
+  exec 5>&-
+  attach cached 0
+  must cmp -n $((4 << 20)) /tmp/random "${devices[cached]}"
+  must ./drystone detach "${devices[cached]}"
+  ended cached 0
 }
 
 signals() {
   say "a signal does not ask those who use it"
+  attach again 0
   local again=${devices[again]}
   must mkfs.ext4 -q "$again"
   must mount "$again" /mnt
@@ -198,22 +270,25 @@ boot() {
   within 10 named by-id/drystone-db-part1
   prints '^67108864$' blockdev --getsize64 /dev/disk/by-id/drystone-db-part1
 
-  say "kill -9 of the process for all, and a new one"
+  say "kill -9 of the process for all, and a new one: the same devices, in use all the time"
+  must mount /dev/disk/by-label/label /mnt
   devices[all]=$db
-  kill -KILL "${pids[all]}"
-  ended all 137
-  within 10 unnamed
-  # What it has noted of the number does not name another device that gets it.
+  killed all
+  # Another runtime directory knows nothing of whose they are.
   DRYSTONE_RUNTIME_DIR=/run/other attach other 2
-  [ -e "/run/drystone/ublk/${devices[other]##*/}" ] || die "the kernel gave another number"
-  must udevadm settle
-  unnamed || die "a device has the name of another one"
   DRYSTONE_RUNTIME_DIR=/run/other must ./drystone detach "${devices[other]}"
   ended other 0
+  # It waits where the kernel has to read or write.
+  touch /mnt/before &
+  local toucher=$!
   start_all
+  within 30 grep -q "took '$db' over" /tmp/all.log
+  within 30 grep -q "took '$small' over" /tmp/all.log
   within 30 named by-id/drystone-db by-id/drystone-db-part1 by-id/drystone-small
-  ! grep -o 'deleted ublk device [0-9]*' /tmp/all.log | sort | uniq -d | grep . ||
-    die "a number was deleted twice, the second time perhaps that of a new device"
+  prints "$db\$" readlink -f /dev/disk/by-id/drystone-db
+  wait $toucher || die "a file could not be made"
+  must sync
+  must umount /mnt
   must mount /dev/disk/by-label/label /mnt
   must cp -a /etc/udev /mnt/udev
   prints 'in use: unmount it' ./drystone detach small
@@ -250,6 +325,8 @@ refuse_what_is_in_use
 lose_all_paths
 detach
 die_and_come_back
+take_away_what_is_left
+keep_what_is_cached
 signals
 boot
 ! dmesg | grep -E 'BUG:|Oops|Call Trace|blocked for more' || die "the kernel says what is above"

@@ -1,7 +1,8 @@
 //! What a server that was killed leaves behind.
 //!
-//! The kernel takes its block device away by itself, but keeps `/dev/ublkcN` and the number until
-//! somebody deletes them. Devices of ours carry a mark, by which whoever makes the next one finds them.
+//! A device that nobody would know again goes with its server: the kernel takes its block device away by
+//! itself, but keeps `/dev/ublkcN` and the number until somebody deletes them. Devices of ours carry a
+//! mark, by which whoever makes the next one finds them. Those that stay are for `recovery`.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use std::path::Path;
 use ring::UblkControl;
 
 use super::wire::{INFO_BYTES, Info};
-use super::{MARK, node};
+use super::{mark, node};
 
 /// Deletes the devices of ours that nobody serves.
 pub(super) fn delete(control: &mut UblkControl) {
@@ -30,21 +31,27 @@ pub(super) fn delete(control: &mut UblkControl) {
 }
 
 /// N of `ublkcN`.
-fn number(name: &str) -> Option<u32> {
+pub(super) fn number(name: &str) -> Option<u32> {
     name.strip_prefix("ublkc")?.parse().ok()
 }
 
 /// It is ours, has no block device, and the process that began to make it is gone.
 fn is_left(info: &Info) -> bool {
-    info.mark == MARK && info.is_dead() && (info.pid <= 0 || !is_running(info.pid))
+    mark::is_ours(info.mark) && info.is_dead() && (info.pid <= 0 || !is_running(info.pid))
 }
 
-fn is_running(pid: i32) -> bool {
-    Path::new("/proc").join(pid.to_string()).exists()
+/// Whether there is such a process, other than one that is dead and was not asked how it ended.
+pub(super) fn is_running(pid: i32) -> bool {
+    let stat = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
+    // The name, in parentheses, can hold any character.
+    stat.is_ok_and(|stat| {
+        let state = stat.rsplit(')').next().unwrap_or("").trim_start();
+        !state.starts_with(['Z', 'X'])
+    })
 }
 
 /// A server that is ending deletes its device before it closes it, and only one can have it open.
-fn is_closed(number: u32) -> bool {
+pub(super) fn is_closed(number: u32) -> bool {
     fs::OpenOptions::new().read(true).write(true).open(node('c', number)).is_ok()
 }
 
@@ -62,7 +69,7 @@ mod tests {
 
     #[test]
     fn only_dead_devices_of_ours_without_a_process_are_left() {
-        let own = Info::wanted(1, std::process::id(), MARK);
+        let own = Info::wanted(1, std::process::id(), mark::of(None), false);
         assert!(!is_left(&own), "another process is about to start it");
         let left = Info { pid: -1, ..own };
         assert!(is_left(&left) && is_left(&Info { pid: i32::MAX, ..own }));

@@ -6,11 +6,23 @@
 //! serve.rs:            +-> fetch all -+-> commit, fetch -+-> ENODEV             the core
 //! ```
 //!
+//! A device whose server was killed stays, if it was made with a name ([`Keeping`]): its users wait, and
+//! the next server of the same disk takes it over.
+//!
+//! ```text
+//!          killed                begin_recovery            end_recovery
+//! served ---------> left alone ----------------> fetch all ------------> served        recovery.rs
+//!                        |
+//!                        +-- take_away: its users get errors
+//! ```
+//!
 //! The kernel has one queue of [`DEPTH`] requests under way; each is carried out like those of the
 //! other servers and its data copied straight between the kernel's pages and the disk's buffers.
 //! Requests have no time limit of the kernel's: what waits for a path waits here.
 
 mod leftovers;
+mod mark;
+mod recovery;
 mod serve;
 mod users;
 mod wire;
@@ -26,13 +38,12 @@ use ring::{Remote, UBLK_CONTROL, UblkControl, UblkQueue};
 
 use crate::Disk;
 use serve::{Progress, Service};
-use wire::{INFO_BYTES, Info, feature};
+use wire::{INFO_BYTES, Info, SECTOR_BYTES, feature};
+
+pub use recovery::{Keeping, left, take_away};
 
 /// Requests that the kernel has under way.
 pub const DEPTH: u16 = 128;
-
-/// Says in the kernel's own records that a device is ours (`ublksrv_flags`).
-const MARK: u64 = u64::from_le_bytes(*b"drystone");
 
 /// How long a device may take to appear in /dev, where that is udev's work.
 const NODE_TIME: Duration = Duration::from_secs(5);
@@ -76,6 +87,16 @@ pub enum UblkError {
         /// What the system said.
         source: io::Error,
     },
+    /// A device that was left cannot be this disk any more.
+    #[error(
+        "'{}' was left by a process that is gone, and cannot be taken over: {reason}. End what uses it, and take it away with 'drystone detach {}'", .path.display(), .path.display()
+    )]
+    Changed {
+        /// The device.
+        path: PathBuf,
+        /// What is different.
+        reason: &'static str,
+    },
     /// A mount, a program or another device still uses it.
     #[error("'{}' is in use: unmount it, end what uses it (lsblk shows mounts, fuser -v programs, losetup -a loop devices)", .0.display())]
     Busy(PathBuf),
@@ -95,7 +116,14 @@ pub struct Device {
     /// Kept open until the device is deleted, so that nobody takes it for one that a crash has left.
     queue: Option<Arc<UblkQueue>>,
     progress: Arc<Progress>,
-    is_deleted: bool,
+    /// As long as the kernel takes it to be.
+    size_bytes: u64,
+    /// What the kernel caches of it is written before it is stopped: the driver fails the requests of
+    /// a device that can outlive its server while it stops that. (The 6.12 of Debian has written it all
+    /// the same; the code of others says otherwise.)
+    outlives_its_server: bool,
+    /// Whether dropping this takes it away: not a second time, and not before it is ours.
+    takes_away: bool,
 }
 
 /// Whether block devices can be made here, as far as that can be told.
@@ -121,46 +149,98 @@ fn node(kind: char, number: u32) -> PathBuf {
 }
 
 impl Device {
-    /// Makes a block device. The disk's I/O runs on `core`, which must live for as long as this.
-    /// `announce` is called with the path of the block device before it appears there, when nobody
-    /// else can get that number any more; `on_end` once when the device has gone, whoever stopped it.
+    /// Makes a block device, or takes over the one that a process which is gone has left of this
+    /// disk. The disk's I/O runs on `core`, which must live for as long as this. `announce` is called
+    /// with the path of the block device before it appears there, when nobody else can get that number
+    /// any more, and with whether it is taken over, before the requests of its users come; `on_end` once when the device has gone, whoever stopped it.
     ///
     /// # Errors
-    /// See [`UblkError`].
+    /// See [`UblkError`]. A device that was left stays then.
     pub fn start(
         disk: Arc<Disk>,
         core: &Remote,
-        announce: impl FnOnce(&Path),
+        keeping: Option<&Keeping<'_>>,
+        announce: impl FnOnce(&Path, bool),
         on_end: impl FnOnce() + Send + 'static,
     ) -> Result<Device, UblkError> {
         let mut control = open()?;
-        let info = {
-            let _turn = turn()?;
-            leftovers::delete(&mut control);
-            add(&mut control)?
+        let turn = turn()?;
+        leftovers::delete(&mut control);
+        let left = keeping.and_then(|keeping| recovery::find(&mut control, keeping));
+        let is_new = left.is_none();
+        let mut device = match left {
+            Some(info) => recovery::begin(control, &info, &disk.geometry())?,
+            None => Device::make(control, &disk, keeping)?,
         };
-        let (number, progress) = (info.number, Arc::new(Progress::default()));
-        let path = node('b', number);
-        let mut device = Device { control, number, path, queue: None, progress, is_deleted: false };
+        let server_node = wait_for_node(node('c', device.number))?;
+        let queue = UblkQueue::open(&server_node, DEPTH);
+        let queue = Arc::new(queue.map_err(failed("open the ublk device"))?);
+        drop(turn);
+        device.queue = Some(queue.clone());
+        let progress = device.progress.clone();
+        let service =
+            Service { queue, disk, progress: progress.clone(), on_end: Some(Box::new(on_end)) };
+        core.run(move || service.start());
+        announce(&device.path, !is_new);
+        let go_on = || !progress.is_broken();
+        if is_new {
+            let started = device.control.start(device.number, go_on);
+            started.map_err(failed("start the block device"))?;
+            wait_for_node(device.path.clone())?;
+        } else {
+            let taken = device.control.end_recovery(device.number, go_on);
+            taken.map_err(failed("take the block device over"))?;
+            device.takes_away = true;
+            tracing::info!("took '{}' over from a process that is gone", device.path.display());
+        }
+        Ok(device)
+    }
+
+    /// Has the kernel make one, still without a block device.
+    fn make(
+        mut control: UblkControl,
+        disk: &Disk,
+        keeping: Option<&Keeping<'_>>,
+    ) -> Result<Device, UblkError> {
+        let info = add(&mut control, keeping)?;
+        let geometry = disk.geometry();
+        let mut device = Device::of(control, &info, geometry.size_bytes());
+        device.takes_away = true;
         if info.features & feature::USER_COPY == 0 {
             return Err(UblkError::TooOld);
         }
-        let mut params = wire::params(&disk.geometry(), info.transfer_bytes_max);
-        let set = device.control.set_params(number, &mut params);
+        let mut params = wire::params(&geometry, info.transfer_bytes_max);
+        let set = device.control.set_params(info.number, &mut params);
         set.map_err(failed("tell the kernel about the block device"))?;
-        let server_node = wait_for_node(node('c', number))?;
-        let queue = UblkQueue::open(&server_node, info.depth);
-        let queue = Arc::new(queue.map_err(failed("open the ublk device"))?);
-        device.queue = Some(queue.clone());
-        let progress = device.progress.clone();
-        let service = Service { queue, disk, progress, on_end: Some(Box::new(on_end)) };
-        core.run(move || service.start());
-        announce(&device.path);
-        let progress = device.progress.clone();
-        let started = device.control.start(number, || !progress.is_broken());
-        started.map_err(failed("start the block device"))?;
-        wait_for_node(device.path.clone())?;
         Ok(device)
+    }
+
+    /// One that is not served yet.
+    fn of(control: UblkControl, info: &Info, size_bytes: u64) -> Device {
+        Device {
+            control,
+            number: info.number,
+            path: node('b', info.number),
+            queue: None,
+            progress: Arc::default(),
+            size_bytes,
+            outlives_its_server: info.outlives_its_server(),
+            takes_away: false,
+        }
+    }
+
+    /// Makes the block device longer where the disk has grown to `size_bytes`; false if it is as long
+    /// already. It is tried once for each size.
+    ///
+    /// # Errors
+    /// Linux before 6.16 cannot do this: its users see the old size until the device is made anew.
+    pub fn grow(&mut self, size_bytes: u64) -> io::Result<bool> {
+        if size_bytes <= self.size_bytes {
+            return Ok(false);
+        }
+        self.size_bytes = size_bytes;
+        self.control.update_size(self.number, size_bytes / SECTOR_BYTES)?;
+        Ok(true)
     }
 
     /// The block device.
@@ -176,10 +256,12 @@ impl Device {
         if !self.progress.is_over() {
             match users::claim(&self.path, USED_TIME) {
                 // Held until it is stopped: nobody can mount it meanwhile.
-                Ok(Some(_claim)) => match self.control.stop(self.number) {
-                    Ok(()) => {}
-                    Err(error) => return Err(self.stays(failed("stop the block device")(error))),
-                },
+                Ok(Some(_claim)) => {
+                    self.write_back();
+                    if let Err(error) = self.control.stop(self.number) {
+                        return Err(self.stays(failed("stop the block device")(error)));
+                    }
+                }
                 Ok(None) => {
                     let busy = UblkError::Busy(self.path.clone());
                     return Err(self.stays(busy));
@@ -206,15 +288,43 @@ impl Device {
         claim.is_some()
     }
 
+    /// Has the kernel write what it caches of the device and its file systems, while there is somebody
+    /// to take it.
+    fn write_back(&self) {
+        if !self.outlives_its_server || self.progress.is_broken() {
+            return;
+        }
+        let device = self.path.clone();
+        // A device that is not served any more would hold this up for ever. The end of the device ends
+        // the thread in any case.
+        let writer = thread::Builder::new().name("write-back".to_owned()).spawn(move || {
+            for part in users::parts(&device) {
+                let written = fs::File::open(&part).and_then(|part| ring::write_back(&part));
+                if let Err(error) = written {
+                    tracing::warn!("what is cached of '{}' is lost: {error}", part.display());
+                }
+            }
+        });
+        match writer {
+            Ok(writer) => {
+                while !writer.is_finished() && !self.progress.is_broken() {
+                    thread::sleep(PAUSE);
+                }
+            }
+            Err(error) => tracing::warn!("what is cached is not written: no thread: {error}"),
+        }
+    }
+
     /// Stops and deletes.
     fn end(&mut self) -> io::Result<()> {
+        self.write_back();
         self.control.stop(self.number)?;
         self.delete()
     }
 
     /// Deletes the device, which is stopped, and lets go of it.
     fn delete(&mut self) -> io::Result<()> {
-        self.is_deleted = true;
+        self.takes_away = false;
         let deleted = self.control.delete(self.number);
         // The requests have been told; the core still has to hear it.
         if self.queue.take().is_some() {
@@ -236,7 +346,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        if !self.is_deleted
+        if self.takes_away
             && let Err(error) = self.end()
         {
             tracing::warn!("cannot take '{}' away: {error}", self.path.display());
@@ -256,8 +366,10 @@ fn turn() -> Result<fs::File, UblkError> {
 }
 
 /// Has the kernel make a device, still without a block device.
-fn add(control: &mut UblkControl) -> Result<Info, UblkError> {
-    let mut info: [u8; INFO_BYTES] = Info::wanted(DEPTH, std::process::id(), MARK).to_bytes();
+fn add(control: &mut UblkControl, keeping: Option<&Keeping<'_>>) -> Result<Info, UblkError> {
+    let mark = mark::of(keeping.map(|keeping| keeping.name));
+    let wanted = Info::wanted(DEPTH, std::process::id(), mark, keeping.is_some());
+    let mut info: [u8; INFO_BYTES] = wanted.to_bytes();
     control.add(&mut info).map_err(|error| match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => UblkError::NotPermitted,
         // Before 6.4 it knows none of these commands.

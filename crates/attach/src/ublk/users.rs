@@ -6,7 +6,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How often it is looked again.
@@ -40,16 +40,26 @@ fn is_open(device: &Path) -> io::Result<bool> {
 /// The device numbers of the device and of its partitions.
 fn numbers(device: &Path, name: &str) -> io::Result<Vec<u64>> {
     let mut numbers = vec![fs::metadata(device)?.rdev()];
-    let parent = device.parent().unwrap_or(Path::new("/dev"));
-    for entry in fs::read_dir(Path::new("/sys/block").join(name)).into_iter().flatten() {
-        let part = entry?.file_name();
-        if part.to_string_lossy().starts_with(&format!("{name}p"))
-            && let Ok(found) = fs::metadata(parent.join(&part))
-        {
-            numbers.push(found.rdev());
-        }
-    }
+    // A partition may go meanwhile.
+    let found = partitions(device, name).into_iter().filter_map(|part| fs::metadata(part).ok());
+    numbers.extend(found.map(|found| found.rdev()));
     Ok(numbers)
+}
+
+/// The partitions of the device, then the device itself.
+pub(super) fn parts(device: &Path) -> Vec<PathBuf> {
+    let name = device.file_name().unwrap_or_default().to_string_lossy();
+    let mut parts = partitions(device, &name);
+    parts.push(device.to_owned());
+    parts
+}
+
+fn partitions(device: &Path, name: &str) -> Vec<PathBuf> {
+    let parent = device.parent().unwrap_or(Path::new("/dev"));
+    let entries = fs::read_dir(Path::new("/sys/block").join(name));
+    let names = entries.into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let parts = names.filter(|part| part.to_string_lossy().starts_with(&format!("{name}p")));
+    parts.map(|part| parent.join(part)).collect()
 }
 
 fn is_open_by_a_loop(device: &Path) -> bool {

@@ -5,7 +5,7 @@ use block::Geometry;
 use ring::UBLK_DESCRIPTOR_BYTES;
 
 /// The kernel's unit of lengths and addresses, whatever the blocks are.
-const SECTOR_BYTES: u64 = 512;
+pub(super) const SECTOR_BYTES: u64 = 512;
 
 /// The size of `struct ublksrv_ctrl_dev_info`.
 pub(super) const INFO_BYTES: usize = 64;
@@ -24,12 +24,21 @@ const ZEROES_BYTES_MAX: u64 = 128 << 20;
 
 /// `UBLK_F_*`.
 pub(super) mod feature {
+    /// The block device outlives its server: requests wait for the next one.
+    pub(in crate::ublk) const USER_RECOVERY: u64 = 1 << 3;
+    /// Requests that a server took and did not answer go to the next one, rather than fail.
+    pub(in crate::ublk) const USER_RECOVERY_REISSUE: u64 = 1 << 4;
     /// Data is copied by reads and writes of the queue's device.
     pub(in crate::ublk) const USER_COPY: u64 = 1 << 7;
+    /// The block device can become longer, from Linux 6.16 on. An older one strikes it out.
+    pub(in crate::ublk) const UPDATE_SIZE: u64 = 1 << 10;
 }
 
 /// `UBLK_S_DEV_DEAD`: there is no block device.
 const STATE_DEAD: u16 = 0;
+
+/// `UBLK_S_DEV_LIVE`: it is served.
+const STATE_LIVE: u16 = 1;
 
 /// `UBLK_PARAM_TYPE_*` and `UBLK_ATTR_*`.
 mod param {
@@ -65,8 +74,10 @@ pub(super) struct Info {
 }
 
 impl Info {
-    /// A device with one queue, of any number, served by the process `pid`.
-    pub(super) fn wanted(depth: u16, pid: u32, mark: u64) -> Info {
+    /// A device with one queue, of any number, served by the process `pid`; `outlives` it if somebody
+    /// will know it again.
+    pub(super) fn wanted(depth: u16, pid: u32, mark: u64, outlives: bool) -> Info {
+        let recovery = feature::USER_RECOVERY | feature::USER_RECOVERY_REISSUE;
         Info {
             queues: 1,
             depth,
@@ -74,14 +85,26 @@ impl Info {
             transfer_bytes_max: TRANSFER_BYTES_MAX,
             number: u32::MAX,
             pid: i32::try_from(pid).unwrap_or(-1),
-            features: feature::USER_COPY,
+            features: feature::USER_COPY
+                | feature::UPDATE_SIZE
+                | if outlives { recovery } else { 0 },
             mark,
         }
+    }
+
+    /// Whether its block device stays when its server is gone.
+    pub(super) fn outlives_its_server(&self) -> bool {
+        self.features & feature::USER_RECOVERY != 0
     }
 
     /// Whether there is no block device of it: not yet, or not any more.
     pub(super) fn is_dead(&self) -> bool {
         self.state == STATE_DEAD
+    }
+
+    /// Whether it is served, as far as the kernel has heard.
+    pub(super) fn is_live(&self) -> bool {
+        self.state == STATE_LIVE
     }
 
     pub(super) fn to_bytes(self) -> [u8; INFO_BYTES] {
@@ -148,6 +171,19 @@ pub(super) fn params(disk: &Geometry, transfer_bytes_max: u32) -> [u8; PARAMS_BY
     bytes[24..32].copy_from_slice(&(disk.size_bytes() / SECTOR_BYTES).to_ne_bytes());
     bytes[56..58].copy_from_slice(&1_u16.to_ne_bytes()); // ranges of one trim
     bytes
+}
+
+/// Room for the parameters of a device, to be filled in.
+pub(super) fn params_wanted() -> [u8; PARAMS_BYTES] {
+    let mut bytes = [0; PARAMS_BYTES];
+    bytes[0..4].copy_from_slice(&(PARAMS_BYTES as u32).to_ne_bytes());
+    bytes
+}
+
+/// The bytes of a logical block, and of the whole device.
+pub(super) fn shape(params: &[u8; PARAMS_BYTES]) -> (u64, u64) {
+    let sectors = u64::from_ne_bytes(part(params, 24));
+    (1 << (params[12] & 63), sectors.saturating_mul(SECTOR_BYTES))
 }
 
 /// What a request wants.

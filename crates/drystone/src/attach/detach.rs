@@ -4,7 +4,9 @@ use crate::Failure;
 use crate::attach::control::{Process, find_all};
 use crate::attach::plan;
 use crate::attach::report::Identity;
+use crate::attach::udev::Notes;
 use crate::cli::attach::DetachArgs;
+use ::attach::ublk;
 use anyhow::{Context, anyhow};
 use std::path::Path;
 
@@ -13,9 +15,24 @@ pub(crate) fn run(args: &DetachArgs) -> Result<(), Failure> {
     let dir = plan::runtime_dir(&args.runtime)?;
     let all = find_all(&dir)
         .with_context(|| format!("cannot look for attachments in '{}'", dir.display()))?;
+    if is_left(Path::new(&args.which), &dir)? {
+        return Ok(());
+    }
     let (process, identity) = choose(&all, &args.which)?;
     let known_as = if identity.place.is_empty() { &identity.name } else { &identity.place };
     Ok(process.detach(&identity.name).with_context(|| known_as.clone())?)
+}
+
+/// Takes a block device away that nobody serves any more; false if it is none of these.
+fn is_left(device: &Path, runtime_dir: &Path) -> anyhow::Result<bool> {
+    if !device.starts_with("/dev") || !ublk::left().iter().any(|left| left == device) {
+        return Ok(false);
+    }
+    let is_gone = ublk::take_away(device).with_context(|| device.display().to_string())?;
+    if is_gone {
+        Notes::of(runtime_dir).forget(device);
+    }
+    Ok(is_gone)
 }
 
 /// The one attachment that `which` means.

@@ -18,22 +18,24 @@ use crate::attach::plan::{Plan, PlanError};
 use crate::attach::ready::Ready;
 use crate::attach::report::{Identity, State};
 use crate::attach::table::{Row, Table};
-use crate::attach::udev::Notes;
+use crate::attach::udev::{Behind, Notes};
 use crate::attach::volume::{self, NotAttached, Running, Volume};
 use ::attach::nbd::Address;
 use anyhow::{Context, anyhow};
 use std::collections::HashSet;
 use std::fmt;
 use std::io::{self, Write};
-use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// How long users of the disk have when a signal ends it.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether the disk has grown.
+const SIZE_LOOK: Duration = Duration::from_secs(1);
 
 /// Different causes that are remembered as said. So many at one volume are told again.
 const SAID_MAX: usize = 32;
@@ -171,7 +173,12 @@ impl Life {
         let End { result, asker } = self.keep();
         // Whoever is told that it is detached finds it nowhere any more.
         self.task.table.remove(&self.task.name);
-        if let Some(asker) = asker {
+        // Those who asked while it went get the same answer.
+        let others = self.received.try_iter().filter_map(|event| match event {
+            Event::Detach(asker) => Some(asker),
+            _ => None,
+        });
+        for asker in asker.into_iter().chain(others) {
             let unflushed = |error| NotDetached::Unflushed(format!("{error:#}"));
             asker(result.as_ref().copied().map_err(unflushed));
         }
@@ -258,9 +265,13 @@ impl Life {
         let (events, attempt) = (self.events.clone(), self.attempt);
         // Nobody listens when it was taken away from here.
         let gone = move || drop(events.send(Event::Gone(attempt)));
-        let note =
-            |device: &Path| self.task.notes.write(device, &self.task.name, volume.wwn().as_deref());
-        let local = match Local::start(&plan.place, &volume, note, gone) {
+        let behind = Behind {
+            name: self.task.name.clone(),
+            volume: plan.volume.to_string(),
+            wwn: volume.wwn(),
+            disk: volume.disk_name(&plan.volume),
+        };
+        let local = match Local::start(&plan.place, &volume, &self.task.notes, &behind, gone) {
             Ok(local) => local,
             Err(error) => {
                 drop(volume);
@@ -272,7 +283,8 @@ impl Life {
             }
         };
         let identity = self.attached(&plan, &volume, local.as_ref());
-        let stop = self.serve(local);
+        let stop = self.serve(&Arc::downgrade(&volume), local);
+        self.set_state(State::Detaching);
         (self.task.report)(News::Detaching(identity));
         let result = end(volume, running);
         match stop {
@@ -349,22 +361,39 @@ impl Life {
             // The disk is served all the same; nobody reads what is printed any more.
             tracing::warn!("cannot print what is attached: {error}");
         }
+        if self.task.retries {
+            tracing::info!("attached {} at {}", identity.volume, identity.place);
+        }
         (self.task.report)(News::Attached(identity.clone()));
         identity
     }
 
+    fn set_state(&self, state: State) {
+        self.task.table.update(&self.task.name, |row| row.listed.state = state);
+    }
+
     /// Waits for the end, and takes the disk's place away.
-    fn serve(&self, mut local: Option<Local>) -> Stop {
+    fn serve(&self, volume: &Weak<Volume>, mut local: Option<Local>) -> Stop {
         loop {
-            match self.received.recv() {
-                Ok(Event::Detach(asker)) => match take_away(local.take()) {
-                    Ok(()) => return Stop::Detach(asker),
-                    Err((error, left)) => {
-                        asker(Err(NotDetached::InUse(error.to_string())));
-                        local = left;
+            if let (Some(local), Some(volume)) = (&mut local, volume.upgrade()) {
+                local.grow(volume.disk.size_bytes());
+            }
+            let pause = if local.is_some() { SIZE_LOOK } else { Duration::MAX };
+            match self.received.recv_timeout(pause) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Event::Detach(asker)) => {
+                    self.set_state(State::Detaching);
+                    match take_away(local.take()) {
+                        Ok(()) => return Stop::Detach(asker),
+                        Err((error, left)) => {
+                            self.set_state(State::Attached);
+                            asker(Err(NotDetached::InUse(error.to_string())));
+                            local = left;
+                        }
                     }
-                },
+                }
                 Ok(Event::Signal(name)) => {
+                    self.set_state(State::Detaching);
                     tracing::info!("stopping on {name}; a second signal ends at once");
                     if let Err((error, left)) = take_away(local.take()) {
                         tracing::warn!("{error}");
@@ -388,7 +417,7 @@ impl Life {
                     return Stop::Gone;
                 }
                 Ok(Event::Ended(attempt)) if attempt == self.attempt => return Stop::Lost,
-                Err(_) => return Stop::Lost,
+                Err(RecvTimeoutError::Disconnected) => return Stop::Lost,
                 Ok(Event::Retry | Event::Gone(_) | Event::Ready(..) | Event::Ended(_)) => {}
             }
         }

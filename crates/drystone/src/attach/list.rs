@@ -3,12 +3,15 @@
 use crate::Failure;
 use crate::attach::control::{Process, find_all};
 use crate::attach::plan;
-use crate::attach::report::{Listed, Sample, Shown, State};
+use crate::attach::report::{Identity, Listed, Sample, Shown, State};
+use crate::attach::udev::{Behind, Notes};
 use crate::cli::attach::AttachedArgs;
 use crate::print::table::Column::{Number, Text};
 use crate::print::table::{self, Column};
 use crate::{print, spec::size};
+use ::attach::ublk;
 use anyhow::Context;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -44,6 +47,9 @@ fn measure(args: &AttachedArgs) -> anyhow::Result<Vec<Shown>> {
         thread::sleep(args.interval);
     }
     let mut shown = Vec::new();
+    for listed in left(&dir) {
+        shown.push(Shown::between(listed, &Sample::default(), Sample::default()));
+    }
     for (process, mut before) in found.into_iter().zip(before) {
         let mut now = samples(&process);
         for listed in process.attachments {
@@ -52,12 +58,28 @@ fn measure(args: &AttachedArgs) -> anyhow::Result<Vec<Shown>> {
                 (State::Attached, Some(before), Some(now)) => {
                     shown.push(Shown::between(listed, &before, now));
                 }
+                // It has ended meanwhile, or is about to.
                 (State::Attached, ..) => {}
                 _ => shown.push(Shown::between(listed, &Sample::default(), Sample::default())),
             }
         }
     }
     Ok(shown)
+}
+
+/// The block devices that processes which are gone have left, by their notes.
+fn left(runtime_dir: &Path) -> Vec<Listed> {
+    let notes = Notes::of(runtime_dir);
+    let listed = |path: PathBuf| {
+        let Behind { name, volume, .. } = notes.read(&path).unwrap_or_default();
+        let place = path.display().to_string();
+        let trouble = format!(
+            "the process that served it is gone, and its users wait: attach the volume again, or write drystone detach {place}"
+        );
+        let identity = Identity { name, volume, place, ..Identity::default() };
+        Listed { identity, state: State::Left, trouble }
+    };
+    ublk::left().into_iter().map(listed).collect()
 }
 
 /// One line for each attachment, with the sums, and one for each of its paths.
@@ -69,12 +91,16 @@ fn table(all: &[Shown]) -> String {
     for shown in all {
         let Listed { identity, state, trouble } = &shown.listed;
         let name = if identity.name.is_empty() { "-" } else { &identity.name };
-        if *state != State::Attached {
+        if !matches!(state, State::Attached | State::Replaced) {
             rows.push(not_attached(&shown.listed));
             continue;
         }
         let used = shown.paths.iter().filter(|path| path.now.state != "failed").count();
-        let access = if shown.read_only { "read-only" } else { "read-write" };
+        let access = match state {
+            State::Replaced => state.word(),
+            _ if shown.read_only => "read-only",
+            _ => "read-write",
+        };
         rows.push([
             identity.pid.to_string(),
             name.to_owned(),
@@ -102,13 +128,14 @@ fn table(all: &[Shown]) -> String {
     table::table(COLUMNS, rows)
 }
 
-/// The line of one that is only tried.
+/// The line of one that is only tried, or on its way out.
 fn not_attached(listed: &Listed) -> [String; 11] {
     let Listed { identity, state, trouble } = listed;
     let mut row: [String; 11] = Default::default();
-    row[0] = identity.pid.to_string();
+    row[0] = if identity.pid == 0 { String::new() } else { identity.pid.to_string() };
     row[1].clone_from(&identity.name);
     row[2].clone_from(&identity.volume);
+    row[3].clone_from(&identity.place);
     row[5].clone_from(&identity.policy);
     row[7] = with_trouble(state.word(), trouble);
     for cell in row.iter_mut().take(6).filter(|cell| cell.is_empty()) {
@@ -161,6 +188,14 @@ mod tests {
         let none = Sample::default();
         let text = table(&[Shown::between(late, &none, none.clone())]);
         assert!(text.contains("waiting: nobody answers"), "{text}");
+        let going = Listed { state: State::Detaching, ..listed() };
+        let text = table(&[Shown::between(going, &none, none.clone())]);
+        assert!(text.contains("unix:/run/a.sock") && text.contains("detaching"), "{text}");
+        let identity = Identity { pid: 0, place: "/dev/ublkb0".to_owned(), ..Identity::default() };
+        let left = Listed { identity, state: State::Left, trouble: String::new() };
+        let text = table(&[Shown::between(left, &none, none.clone())]);
+        let cells: Vec<_> = text.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(cells, ["-", "-", "-", "/dev/ublkb0", "-", "-", "left"]);
         assert_eq!(table(&[]), "nothing is attached\n");
         assert_eq!((time(9_999.0), time(25_400.0)), ("9999 us".to_owned(), "25 ms".to_owned()));
     }

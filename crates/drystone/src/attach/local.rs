@@ -2,10 +2,10 @@
 //! a block device of the kernel. The kernel knows who uses them.
 
 use crate::attach::plan::Place;
-use crate::attach::udev::Note;
+use crate::attach::udev::{Behind, Note, Notes};
 use crate::attach::volume::Volume;
 use ::attach::fuse::{Mount, MountError};
-use ::attach::ublk::{Device, UblkError};
+use ::attach::ublk::{Device, Keeping, UblkError};
 use std::path::Path;
 use std::time::Duration;
 use thiserror::Error;
@@ -31,12 +31,13 @@ pub(crate) enum Local {
 }
 
 impl Local {
-    /// Makes what `place` asks for, if any; `note` is what udev is told of a block device of that
-    /// path, and `on_end` is called when it has gone.
+    /// Makes what `place` asks for, if any; of a block device `notes` says that it is `behind` it, and
+    /// `on_end` is called when it has gone.
     pub(crate) fn start(
         place: &Place,
         volume: &Volume,
-        note: impl FnOnce(&Path) -> Option<Note>,
+        notes: &Notes,
+        behind: &Behind,
         on_end: impl FnOnce() + Send + Sync + 'static,
     ) -> Result<Option<Local>, LocalError> {
         let disk = volume.disk.clone();
@@ -48,10 +49,36 @@ impl Local {
             }
             Place::Ublk => {
                 let mut noted = None;
-                let announce = |path: &Path| noted = note(path);
-                let device = Device::start(disk, &volume.core, announce, on_end)?;
+                let announce = |path: &Path, is_taken_over| {
+                    noted = notes.write(path, behind);
+                    if is_taken_over {
+                        volume.take_over();
+                    }
+                };
+                let is_noted = |path: &Path| {
+                    let of = notes.read(path).and_then(|noted| noted.disk);
+                    of.is_some() && of == behind.disk
+                };
+                let name = behind.disk.as_ref();
+                let keeping =
+                    name.map(|name| Keeping { name: name.as_bytes(), is_noted: &is_noted });
+                let device = Device::start(disk, &volume.core, keeping.as_ref(), announce, on_end)?;
                 Ok(Some(Local::Device(Box::new(device), noted)))
             }
+        }
+    }
+
+    /// Tells those who use it that the volume is `size_bytes` long now, where they do not see it by
+    /// themselves.
+    pub(crate) fn grow(&mut self, size_bytes: u64) {
+        let Local::Device(device, _) = self else { return };
+        let path = device.path().display().to_string();
+        match device.grow(size_bytes) {
+            Ok(true) => tracing::info!("'{path}' has grown to {size_bytes} bytes"),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(
+                "the volume has grown, but '{path}' keeps its size until it is attached anew, as Linux before 6.16 does: {error}"
+            ),
         }
     }
 

@@ -79,7 +79,7 @@ struct Process {
 
 /// Attaches what the command line or its directory tells of, and serves it until a signal, or until
 /// the volume of the command line is detached.
-pub(crate) fn run(args: &AttachArgs) -> Result<(), Failure> {
+pub(crate) fn run(args: &AttachArgs, stop: StopSignals) -> Result<(), Failure> {
     let usage = |error: plan::PlanError| Failure::Usage(error.to_string());
     let only = match args.all {
         true => None,
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &AttachArgs) -> Result<(), Failure> {
     files::raise_limit();
     let config_dir = args.all.then(|| args.config_dir.clone());
     let mut process = Process::new(config_dir, &dir, sessions);
-    forward_signals(process.events.clone(), args.all)?;
+    forward_signals(stop, process.events.clone(), args.all)?;
     let control = Control::start(&dir, Arc::new(process.table.clone()));
     if let Err(error) = &control {
         tracing::warn!("drystone attached and detach will not find what is attached: {error}");
@@ -121,8 +121,11 @@ fn lock(dir: &Path) -> anyhow::Result<LockFile> {
 }
 
 /// Passes on the first signal; a second one ends the process.
-fn forward_signals(events: Sender<Event>, reloads: bool) -> anyhow::Result<()> {
-    let mut stop = StopSignals::install().context("cannot watch for signals")?;
+fn forward_signals(
+    mut stop: StopSignals,
+    events: Sender<Event>,
+    reloads: bool,
+) -> anyhow::Result<()> {
     if reloads {
         let events = events.clone();
         let reload = move || drop(events.send(Event::Reload));

@@ -29,6 +29,12 @@ pub(crate) enum State {
     Attaching,
     /// The disk can be used.
     Attached,
+    /// It was attached, and all that its paths lead to is another disk now.
+    Replaced,
+    /// What was written is being flushed, and the sessions logged out.
+    Detaching,
+    /// A process that is gone has left the block device; its users wait.
+    Left,
     /// It was tried, and will be again.
     Waiting,
     /// Its file does not read.
@@ -40,6 +46,9 @@ impl State {
         match self {
             Self::Attaching => "attaching",
             Self::Attached => "attached",
+            Self::Replaced => "replaced",
+            Self::Detaching => "detaching",
+            Self::Left => "left",
             Self::Waiting => "waiting",
             Self::Refused => "refused",
         }
@@ -108,6 +117,8 @@ pub(crate) struct PathSample {
     pub(crate) losses: u64,
     /// Why it is not used; empty if it is.
     pub(crate) trouble: String,
+    /// What it leads to is another disk now.
+    pub(crate) is_another_disk: bool,
 }
 
 impl PathSample {
@@ -144,6 +155,7 @@ impl PathSample {
             latency_us: u64::try_from(status.latency.as_micros()).unwrap_or(u64::MAX),
             losses: status.losses,
             trouble: path.trouble.clone(),
+            is_another_disk: path.is_another_disk,
         }
     }
 }
@@ -178,6 +190,7 @@ pub(crate) struct ShownPath {
 impl Shown {
     /// What happened between `before` and `now`.
     pub(crate) fn between(listed: Listed, before: &Sample, now: Sample) -> Shown {
+        let listed = judged(listed, &now.paths);
         let seconds = now.uptime_ns.saturating_sub(before.uptime_ns) as f64 / 1e9;
         let rate = |before: u64, now: u64| {
             if seconds > 0.0 { now.saturating_sub(before) as f64 / seconds } else { 0.0 }
@@ -210,6 +223,22 @@ impl Shown {
     }
 }
 
+/// What is listed as attached, by what its paths say.
+fn judged(listed: Listed, paths: &[PathSample]) -> Listed {
+    let is_used = |path: &PathSample| path.state != "failed";
+    if listed.state != State::Attached || paths.iter().any(is_used) {
+        return listed;
+    }
+    let (state, trouble) = if paths.iter().any(|path| path.is_another_disk) {
+        (State::Replaced, "the volume was made anew or has shrunk: detach it, then attach it again")
+    } else {
+        (State::Attached, "no path works")
+    };
+    let said = [trouble, &listed.trouble].into_iter().filter(|text| !text.is_empty());
+    let trouble = said.collect::<Vec<_>>().join("; ");
+    Listed { state, trouble, ..listed }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -225,6 +254,7 @@ pub(crate) mod tests {
             latency_us: 150,
             losses: 0,
             trouble: String::new(),
+            is_another_disk: false,
         };
         Sample {
             uptime_ns: seconds * 1_000_000_000,
@@ -273,6 +303,26 @@ pub(crate) mod tests {
         let shown = Shown::between(listed(), &sample(10), same);
         assert_eq!((shown.iops, shown.latency_us), (0.0, None));
         assert_eq!(Shown::between(listed(), &sample(10), sample(10)).iops, 0.0);
+    }
+
+    #[test]
+    fn a_disk_without_paths_does_not_look_as_if_all_were_well() {
+        let shown = |is_another_disk, failed: usize| {
+            let mut now = sample(12);
+            for path in now.paths.iter_mut().take(failed) {
+                "failed".clone_into(&mut path.state);
+                path.is_another_disk = is_another_disk;
+            }
+            Shown::between(listed(), &sample(10), now).listed
+        };
+        assert_eq!(shown(true, 1), listed(), "one path still leads to the disk");
+        let dead = shown(false, 2);
+        assert_eq!((dead.state, &*dead.trouble), (State::Attached, "no path works"));
+        let replaced = shown(true, 2);
+        assert_eq!(replaced.state.word(), "replaced");
+        assert!(replaced.trouble.contains("attach it again"), "{}", replaced.trouble);
+        let json = serde_json::to_value(&replaced).unwrap();
+        assert_eq!(json["state"], "replaced");
     }
 
     #[test]

@@ -5,6 +5,9 @@
 //! has given the number and before the block device appears, and removed with the device. What a
 //! process that was killed has left is passed over by the rule, which looks whether the process is
 //! there, and written anew by the next one that gets the number. So no device bears the name of another.
+//!
+//! It says as well of which disk the device is: a device that outlives its process is taken over by the
+//! next one of the same disk, which finds it by that, and by what the kernel keeps (`attach::ublk`).
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -22,30 +25,72 @@ pub(crate) struct Note {
     text: String,
 }
 
+/// What is behind a device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Behind {
+    /// The name of its file; empty without one.
+    pub(crate) name: String,
+    /// The URL of the volume.
+    pub(crate) volume: String,
+    /// The worldwide name of the volume, as hexadecimal digits.
+    pub(crate) wwn: Option<String>,
+    /// What no other disk is called; nothing if the disk has no name.
+    pub(crate) disk: Option<String>,
+}
+
 impl Notes {
     /// Those of a runtime directory.
     pub(crate) fn of(runtime_dir: &Path) -> Notes {
         Notes(runtime_dir.join("ublk"))
     }
 
-    /// Says what is behind `device`: the name of its file, if it has one, and the worldwide name of the
-    /// volume. Without the file the device has no name that stays, which is no reason not to serve it.
-    pub(crate) fn write(&self, device: &Path, name: &str, wwn: Option<&str>) -> Option<Note> {
-        match self.try_write(device, text(name, wwn)) {
+    /// Says what is behind `device`. Without the file the device has no name that stays, and nobody takes
+    /// it over after a crash, which is no reason not to serve it.
+    pub(crate) fn write(&self, device: &Path, behind: &Behind) -> Option<Note> {
+        match self.try_write(device, text(behind)) {
             Ok(note) => Some(note),
             Err(error) => {
                 let device = device.display();
-                tracing::warn!("'{device}' will have no link in /dev/disk/by-id: {error}");
+                tracing::warn!(
+                    "'{device}' will have no link in /dev/disk/by-id, and is not taken over after a crash: {error}"
+                );
                 None
             }
+        }
+    }
+
+    fn path(&self, device: &Path) -> Option<PathBuf> {
+        Some(self.0.join(device.file_name()?))
+    }
+
+    /// What was said of `device`, perhaps by a process that is gone.
+    pub(crate) fn read(&self, device: &Path) -> Option<Behind> {
+        let text = fs::read_to_string(self.path(device)?).ok()?;
+        let value = |key: &str| {
+            let lines = text.lines().filter_map(|line| line.split_once('='));
+            lines.filter(|(found, _)| *found == key).map(|(_, value)| value.to_owned()).next()
+        };
+        Some(Behind {
+            name: value("DRYSTONE_NAME").unwrap_or_default(),
+            volume: value("DRYSTONE_VOLUME").unwrap_or_default(),
+            wwn: value("ID_WWN_WITH_EXTENSION").map(|wwn| wwn.trim_start_matches("0x").to_owned()),
+            disk: value("DRYSTONE_DISK"),
+        })
+    }
+
+    /// Forgets what was said of `device`, which has gone.
+    pub(crate) fn forget(&self, device: &Path) {
+        if let Some(path) = self.path(device)
+            && let Err(error) = fs::remove_file(&path)
+        {
+            tracing::debug!("cannot remove '{}': {error}", path.display());
         }
     }
 
     fn try_write(&self, device: &Path, text: String) -> io::Result<Note> {
         let Notes(dir) = self;
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-        let name = device.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let path = dir.join(name);
+        let path = self.path(device).ok_or(io::ErrorKind::InvalidInput)?;
         fs::write(&path, &text)?;
         Ok(Note { path, text })
     }
@@ -62,7 +107,8 @@ impl Drop for Note {
 }
 
 /// Lines of `KEY=value` for IMPORT{file}. The keys that begin with ID_ are those of SCSI disks.
-fn text(name: &str, wwn: Option<&str>) -> String {
+fn text(behind: &Behind) -> String {
+    let Behind { name, volume, wwn, disk } = behind;
     let mut text = format!("DRYSTONE_PID={}\n", std::process::id());
     if !name.is_empty() {
         text.push_str(&format!("DRYSTONE_NAME={name}\n"));
@@ -74,6 +120,10 @@ fn text(name: &str, wwn: Option<&str>) -> String {
             "ID_WWN=0x{short}\nID_WWN_WITH_EXTENSION=0x{wwn}\nID_SERIAL=3{wwn}\n"
         ));
     }
+    text.push_str(&format!("DRYSTONE_VOLUME={volume}\n"));
+    if let Some(disk) = disk {
+        text.push_str(&format!("DRYSTONE_DISK={disk}\n"));
+    }
     text
 }
 
@@ -81,12 +131,21 @@ fn text(name: &str, wwn: Option<&str>) -> String {
 mod tests {
     use super::*;
 
+    fn behind(name: &str) -> Behind {
+        Behind { name: name.to_owned(), volume: "iscsi://a/b/0".to_owned(), ..Behind::default() }
+    }
+
     #[test]
     fn a_device_has_its_file_for_as_long_as_it_is_there() {
         let dir = tempfile::tempdir().unwrap();
         let notes = Notes::of(dir.path());
-        let wwn = "6000000000000000000000000000000a";
-        let note = notes.write(Path::new("/dev/ublkb3"), "db", Some(wwn)).unwrap();
+        let device = Path::new("/dev/ublkb3");
+        let of = Behind {
+            wwn: Some("6000000000000000000000000000000a".to_owned()),
+            disk: Some("b/0/036000".to_owned()),
+            ..behind("db")
+        };
+        let note = notes.write(device, &of).unwrap();
         let path = dir.path().join("ublk/ublkb3");
         let pid = std::process::id();
         assert_eq!(
@@ -94,14 +153,19 @@ mod tests {
             format!(
                 "DRYSTONE_PID={pid}\nDRYSTONE_NAME=db\nID_WWN=0x6000000000000000\n\
                  ID_WWN_WITH_EXTENSION=0x6000000000000000000000000000000a\n\
-                 ID_SERIAL=36000000000000000000000000000000a\n"
+                 ID_SERIAL=36000000000000000000000000000000a\n\
+                 DRYSTONE_VOLUME=iscsi://a/b/0\nDRYSTONE_DISK=b/0/036000\n"
             )
         );
+        assert_eq!(notes.read(device), Some(of));
         drop(note);
-        assert!(!path.exists());
-        let older = notes.write(Path::new("/dev/ublkb3"), "old", None).unwrap();
-        let _newer = notes.write(Path::new("/dev/ublkb3"), "", None).unwrap();
+        assert!(!path.exists() && notes.read(device).is_none());
+        let older = notes.write(device, &behind("old")).unwrap();
+        let newer = notes.write(device, &behind("")).unwrap();
         drop(older);
-        assert_eq!(fs::read_to_string(&path).unwrap(), format!("DRYSTONE_PID={pid}\n"));
+        assert_eq!(notes.read(device), Some(behind("")));
+        std::mem::forget(newer);
+        notes.forget(device);
+        assert!(!path.exists());
     }
 }

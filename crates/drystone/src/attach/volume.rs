@@ -186,6 +186,23 @@ impl Volume {
         receiver
     }
 
+    /// Answers for what its users have written through a process that is gone.
+    pub(crate) fn take_over(&self) {
+        self.disk.take_over();
+        let (sender, done) = mpsc::channel();
+        let remote = self.remote.clone();
+        self.core.run(move || {
+            ring::spawn(async move {
+                remote.take_over().await;
+                drop(remote);
+                // The asker waits.
+                let _ = sender.send(());
+            });
+        });
+        // A core that has ended serves nobody.
+        let _ = done.recv();
+    }
+
     /// What the disk has done, and its `paths`.
     pub(crate) fn sample(&self, paths: Vec<PathSample>) -> Sample {
         let geometry = self.disk.geometry();
@@ -203,6 +220,14 @@ impl Volume {
     pub(crate) fn wwn(&self) -> Option<String> {
         let naa = self.remote.naa()?;
         Some(naa.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// What no other disk is called, in this process and the next ones: the unit as the target names it,
+    /// and what the unit says of itself. Nothing if it says nothing.
+    pub(crate) fn disk_name(&self, volume: &TargetAddress) -> Option<String> {
+        let identity = self.remote.identity();
+        let digits: String = identity.iter().map(|byte| format!("{byte:02x}")).collect();
+        (!digits.is_empty()).then(|| format!("{}/{}/{digits}", volume.name, volume.lun))
     }
 
     /// An answer from the core, which comes when it does what it is given.

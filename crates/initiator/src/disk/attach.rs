@@ -170,6 +170,8 @@ pub struct PathReport {
     pub status: PathStatus,
     /// Why it is not used; empty if it is.
     pub trouble: String,
+    /// What was found behind it, when it was looked at last, is not this disk any more.
+    pub is_another_disk: bool,
 }
 
 impl Disk {
@@ -240,14 +242,39 @@ impl Disk {
     fn of(core: Rc<Core>) -> Self {
         let (geometry, address) = (core.facts.geometry, core.address.to_string());
         let naa = core.facts.naa.clone();
+        let identity = core.facts.identity.clone();
         let blocks = core.blocks.clone();
-        Self { geometry, blocks, address, naa, home: Home::new(core) }
+        Self { geometry, blocks, address, naa, identity, home: Home::new(core) }
+    }
+
+    /// What the unit calls itself: its worldwide name or, without one, its serial number, which
+    /// others of another make may have too. Empty if it says nothing.
+    #[must_use]
+    pub fn identity(&self) -> &[u8] {
+        &self.identity
     }
 
     /// The worldwide name of the unit, if it has one of type NAA: 8 or 16 bytes (SPC-4 7.8.6.6).
     #[must_use]
     pub fn naa(&self) -> Option<&[u8]> {
         self.naa.as_deref()
+    }
+
+    /// Says that who uses the disk used it before, through a process that is gone: their unflushed
+    /// writes are answered for here from now on. If the target tells that it has started since, the
+    /// next flush fails. Before anything is sent for them.
+    pub async fn take_over(&self) {
+        let told = self.home.hand_over(|core| async move {
+            if core.cache.take_over() {
+                tracing::error!(
+                    "{}: the target has restarted with a volatile cache since an earlier process \
+                     served the disk; the next flush fails",
+                    core.address
+                );
+            }
+            Ok(())
+        });
+        let _: Result<(), _> = told.await;
     }
 
     /// Logs all sessions out, after the commands under way. What was written must have been
@@ -269,6 +296,7 @@ impl Disk {
                 address: slot.address.clone(),
                 status: core.status(path),
                 trouble: slot.last_trouble(),
+                is_another_disk: slot.is_another_disk.get(),
             };
             Ok(core.all_paths().into_iter().map(report).collect())
         });
@@ -308,8 +336,13 @@ async fn attach_paths(
         }
     }
     let facts = found.ok_or(last_error)?;
+    let heard: Vec<News> = slots.iter().map(|slot| slot.news.take()).collect();
     let slots = slots.into_iter().map(Rc::new).collect();
-    Ok(Core::new(first.clone(), facts, options.command_timeout, slots, router))
+    let core = Core::new(first.clone(), facts, options.command_timeout, slots, router);
+    if heard.iter().any(|news| news.power) {
+        core.cache.note_start();
+    }
+    Ok(core)
 }
 
 fn slot(
@@ -338,6 +371,7 @@ fn slot(
         looked_at: Cell::new(None),
         noted: RefCell::default(),
         trouble: RefCell::default(),
+        is_another_disk: Cell::new(false),
     })
 }
 
@@ -347,6 +381,7 @@ async fn open(slot: &PathSlot, lun: u64) -> Result<(u64, Facts, Reach), AttachEr
     let losses = session.losses();
     let news = Cell::new(News::NONE);
     let (facts, reach) = Inspection { session: &session, lun, news: &news }.facts().await?;
+    slot.news.set(news.get());
     *slot.session.borrow_mut() = Some(session.clone());
     if let Err(error) = slot.note_login() {
         slot.session.take();

@@ -10,7 +10,7 @@ use block::BlockError;
 
 /// See the module's page. It counts answered writes, not blocks.
 #[derive(Debug, Default)]
-pub(super) struct WriteBack {
+pub(crate) struct WriteBack {
     /// WCE: the unit may answer before data is durable.
     is_volatile: Cell<bool>,
     written: Cell<u64>,
@@ -18,15 +18,17 @@ pub(super) struct WriteBack {
     settled: Cell<u64>,
     losses: Cell<u64>,
     told: Cell<u64>,
+    /// The unit had just started when it was attached.
+    had_started: Cell<bool>,
 }
 
 impl WriteBack {
-    pub(super) fn new(is_volatile: bool) -> Self {
+    pub(crate) fn new(is_volatile: bool) -> Self {
         Self { is_volatile: Cell::new(is_volatile), ..Self::default() }
     }
 
     /// WCE as it is now. What was answered while it was set stays in doubt.
-    pub(super) fn set_volatile(&self, is_volatile: bool) {
+    pub(crate) fn set_volatile(&self, is_volatile: bool) {
         if self.is_dirty() && !is_volatile {
             return;
         }
@@ -34,17 +36,29 @@ impl WriteBack {
     }
 
     /// A write without FUA has its answer.
-    pub(super) fn wrote(&self) {
+    pub(crate) fn wrote(&self) {
         self.written.set(self.written.get() + 1);
     }
 
     /// Whether something would be lost with the cache.
-    pub(super) fn is_dirty(&self) -> bool {
+    pub(crate) fn is_dirty(&self) -> bool {
         self.is_volatile.get() && self.settled.get() < self.written.get()
     }
 
+    /// The unit said at the attach that it has started. Who writes from then on has lost nothing.
+    pub(crate) fn note_start(&self) {
+        self.had_started.set(true);
+    }
+
+    /// Those who use the disk did so before it was attached here, through a process that is gone: what
+    /// they have written may be in the cache alone, or have been lost with it.
+    pub(crate) fn take_over(&self) -> bool {
+        self.wrote();
+        self.had_started.get() && self.power_lost()
+    }
+
     /// The cache is lost.
-    pub(super) fn power_lost(&self) -> bool {
+    pub(crate) fn power_lost(&self) -> bool {
         let is_loss = self.is_dirty();
         if is_loss {
             self.lost();
@@ -53,28 +67,28 @@ impl WriteBack {
     }
 
     /// Writes that were answered are lost, as a deferred error tells.
-    pub(super) fn lost(&self) {
+    pub(crate) fn lost(&self) {
         self.losses.set(self.losses.get() + 1);
         self.settled.set(self.written.get());
     }
 
     /// Before a flush is sent: what it will cover.
-    pub(super) fn mark(&self) -> u64 {
+    pub(crate) fn mark(&self) -> u64 {
         self.written.get()
     }
 
     /// What the flush that began with `mark` has made durable.
-    pub(super) fn flushed(&self, mark: u64) {
+    pub(crate) fn flushed(&self, mark: u64) {
         self.settled.set(self.settled.get().max(mark));
     }
 
     /// How often something was lost so far.
-    pub(super) fn losses(&self) -> u64 {
+    pub(crate) fn losses(&self) -> u64 {
         self.losses.get()
     }
 
     /// Tells each loss once.
-    pub(super) fn tell(&self) -> Result<(), BlockError> {
+    pub(crate) fn tell(&self) -> Result<(), BlockError> {
         let losses = self.losses.get();
         if self.told.replace(losses) < losses { Err(BlockError::LostWrites) } else { Ok(()) }
     }
@@ -99,6 +113,21 @@ mod tests {
         assert_eq!(cache.tell(), Ok(()));
         cache.flushed(mark);
         assert!(!cache.is_dirty(), "an old flush undoes nothing");
+    }
+
+    #[test]
+    fn what_others_have_written_before_is_lost_with_the_cache_too() {
+        let cache = WriteBack::new(true);
+        assert!(!cache.take_over() && cache.is_dirty());
+        assert!(cache.power_lost());
+        let late = WriteBack::new(true);
+        late.note_start();
+        assert!(!late.is_dirty(), "nobody has written yet");
+        assert!(late.take_over());
+        assert_eq!(late.tell(), Err(BlockError::LostWrites));
+        let without = WriteBack::new(false);
+        without.note_start();
+        assert!(!without.take_over());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use block::{BlockError, Geometry};
@@ -13,11 +13,10 @@ use iscsi::discovery::PortalAddress;
 use ring::Notify;
 use scsi::alua::AccessState;
 use scsi::param::encode_lun;
-use scsi::{SenseKey, Status};
 
 use super::AttachError;
 use super::cache::WriteBack;
-use super::cdb::{self, Blocks, Cdb};
+use super::cdb::{Blocks, Cdb};
 use super::facts::Facts;
 use super::judge::{Judgement, failure_of, judge};
 use super::news::News;
@@ -31,9 +30,6 @@ use crate::paths::{
     Action, Failure, OpId, PageMap, PathId, PathState, PathStatus, Router, Shape, Verdict,
 };
 use crate::session::{CommandError, Reply, Request, Session, Transfer};
-
-/// The least time of a command, however little is left of its limit.
-const TIMEOUT_MIN: Duration = Duration::from_millis(100);
 
 /// One path: a session, once it has been opened.
 #[derive(Debug)]
@@ -58,6 +54,8 @@ pub(super) struct PathSlot {
     pub(super) noted: RefCell<Vec<PortalAddress>>,
     /// Why it is not used, for people.
     pub(super) trouble: RefCell<String>,
+    /// What was found behind it is not this disk any more.
+    pub(super) is_another_disk: Cell<bool>,
 }
 
 impl PathSlot {
@@ -118,8 +116,10 @@ impl PathSlot {
 
 /// What the router has decided about an op, until the op has taken note.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+pub(super) enum Step {
     Send(PathId),
+    /// As well as where it is.
+    Beside(PathId),
     Fail(Failure),
 }
 
@@ -358,6 +358,7 @@ impl Core {
             match action {
                 None => break,
                 Some(Action::Send { op, path }) => self.step(op, Step::Send(path)),
+                Some(Action::Hedge { op, path }) => self.step(op, Step::Beside(path)),
                 Some(Action::Fail { op, failure }) => self.step(op, Step::Fail(failure)),
                 Some(Action::Fence { via }) => {
                     ring::spawn(tend::fence(self.clone(), via));
@@ -385,16 +386,17 @@ impl Core {
     }
 
     async fn next_step(&self, op: OpId) -> Step {
-        std::future::poll_fn(|cx| {
-            self.with_slot(op, |slot| match slot.step.take() {
-                Some(step) => Poll::Ready(step),
-                None => {
-                    slot.waker = Some(cx.waker().clone());
-                    Poll::Pending
-                }
-            })
+        std::future::poll_fn(|cx| self.poll_step(op, cx)).await
+    }
+
+    pub(super) fn poll_step(&self, op: OpId, cx: &mut Context<'_>) -> Poll<Step> {
+        self.with_slot(op, |slot| match slot.step.take() {
+            Some(step) => Poll::Ready(step),
+            None => {
+                slot.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
         })
-        .await
     }
 
     /// Runs a command to its end, over as many paths and tries as it takes. It must be polled to its
@@ -410,29 +412,22 @@ impl Core {
         };
         let shape = Shape { changes: command.changes.clone(), len_bytes: len, at: command.at };
         let op = self.tell(|router, now| router.submit(shape, now));
+        if command.changes.is_none() {
+            return self.run_read(op, &command).await;
+        }
         let mut was_sent = false;
         loop {
             let path = match self.next_step(op).await {
-                Step::Send(path) => path,
-                Step::Fail(failure) => {
-                    tracing::error!("{}: {failure}", self.address);
-                    return Err(failure_of(failure));
-                }
+                // A change is never sent beside itself.
+                Step::Send(path) | Step::Beside(path) => path,
+                Step::Fail(failure) => return Err(self.failed(failure)),
             };
             let result = self.try_once(path, (op, &command), was_sent).await;
             if self.is_closed() {
                 return Err(failure_of(Failure::Unreachable));
             }
-            let judgement = judge(&result);
+            let judgement = self.hear_answer(path, &result);
             was_sent |= !judgement.is_untouched;
-            if let Ok(Reply { referrals, .. }) = &result
-                && !referrals.is_empty()
-            {
-                let runs = Places::of(&self.facts, self.geometry()).runs(referrals).take(TOLD_MAX);
-                self.tell(|router, _| router.learn(runs));
-            }
-            // Before the command is sent again.
-            self.spread(path, judgement);
             self.tell(|router, now| router.tried(op, judgement.verdict, now));
             if judgement.verdict == Verdict::Done {
                 if command.changes.is_some() && !command.is_durable {
@@ -443,65 +438,29 @@ impl Core {
         }
     }
 
-    async fn try_once(
-        &self,
+    pub(super) fn failed(&self, failure: Failure) -> BlockError {
+        tracing::error!("{}: {failure}", self.address);
+        failure_of(failure)
+    }
+
+    /// What an answer says, of the command and of the path. Before the command is sent again.
+    pub(super) fn hear_answer(
+        self: &Rc<Self>,
         path: PathId,
-        (op, command): (OpId, &Command),
-        was_sent: bool,
-    ) -> Result<Reply, CommandError> {
-        let session = self.path(path).trusted_session().ok_or(CommandError::NotSent)?;
-        let left = self.router.borrow().time_left(op, self.now());
-        // What does not end in time has to be aborted within the limit, too.
-        let abort = self.path(path).options.abort_timeout;
-        let left = left.saturating_sub(abort).max(left / 2).max(TIMEOUT_MIN);
-        let mut request = self.request(command.cdb, command.transfer.clone());
-        request.timeout = request.timeout.min(left);
-        let reply = session.execute(request).await?;
-        let is_miscompare = reply.sense.is_some_and(|sense| sense.key == SenseKey::Miscompare);
-        match (command.resolve, &command.transfer) {
-            (Some(blocks), Transfer::Out(data)) if was_sent && is_miscompare => {
-                let limit = ring::timeout(left, self.resolve(&session, blocks, data, reply));
-                limit.await.unwrap_or(Err(CommandError::TargetFailure))
-            }
-            _ => Ok(reply),
+        result: &Result<Reply, CommandError>,
+    ) -> Judgement {
+        let judgement = judge(result);
+        if let Ok(Reply { referrals, .. }) = result
+            && !referrals.is_empty()
+        {
+            let runs = Places::of(&self.facts, self.geometry()).runs(referrals).take(TOLD_MAX);
+            self.tell(|router, _| router.learn(runs));
         }
+        self.spread(path, judgement);
+        judgement
     }
 
-    /// A repeated COMPARE AND WRITE does not find what it compares with. If the medium holds what it
-    /// was to write, its first copy has written that: hosts compare and write locks and heartbeats,
-    /// which nobody else would write byte by byte the same. Its range is still closed to changes of
-    /// our own. While nobody can tell what the medium holds, nothing is said of the comparison.
-    async fn resolve(
-        &self,
-        session: &Session,
-        blocks: Blocks,
-        data: &ring::Data,
-        reply: Reply,
-    ) -> Result<Reply, CommandError> {
-        let half = data.len() / 2;
-        let len = u32::try_from(half).expect("a compare is short");
-        let mut wanted = vec![0; half];
-        data.copy_to(half, &mut wanted);
-        loop {
-            let found = session.execute(self.request(cdb::read(blocks), Transfer::In(len))).await;
-            match (judge(&found).verdict, found) {
-                (Verdict::Done, Ok(found)) if found.is_good() => {
-                    let is_ours = found.data.as_slice() == Some(&wanted[..]);
-                    let (status, data) = (Status::Good, ring::Data::default());
-                    return Ok(if is_ours {
-                        Reply { status, sense: None, data, ..reply }
-                    } else {
-                        reply
-                    });
-                }
-                (Verdict::Repeat, Ok(_)) => {}
-                (_, Err(error)) => return Err(error),
-                _ => return Err(CommandError::TargetFailure),
-            }
-        }
-    }
-
-    fn request(&self, cdb: Cdb, transfer: Transfer) -> Request {
+    pub(super) fn request(&self, cdb: Cdb, transfer: Transfer) -> Request {
         Request { lun: self.lun, cdb, transfer, timeout: self.command_timeout }
     }
 

@@ -6,7 +6,7 @@
 //! wants its full speed on several cores attaches the unit once per core.
 
 mod attach;
-mod cache;
+pub(crate) mod cache;
 mod cdb;
 mod core;
 mod facts;
@@ -17,10 +17,12 @@ mod news;
 mod operations;
 mod planner;
 mod ports;
+mod reads;
 mod remote;
 mod routes;
 mod survey;
 mod tend;
+mod tries;
 mod ways;
 
 use std::fmt;
@@ -45,6 +47,7 @@ pub struct Disk {
     blocks: Arc<AtomicU64>,
     address: String,
     naa: Option<Vec<u8>>,
+    identity: Vec<u8>,
     home: Home,
 }
 

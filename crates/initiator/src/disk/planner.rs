@@ -116,6 +116,7 @@ impl Planner {
             looked_at: Cell::new(None),
             noted: RefCell::default(),
             trouble: RefCell::default(),
+            is_another_disk: Cell::new(false),
         };
         self.identify(&mut slot)?;
         Ok(slot)

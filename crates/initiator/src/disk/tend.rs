@@ -70,6 +70,8 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
         let wait = match mend(&core, path, &slot, &session).await {
             Ok(()) => (!is_best(&core, path)).then_some(ACCESS_LOOK),
             Err(error) => {
+                let is_another = matches!(error, AttachError::AnotherDisk | AttachError::Shrunk);
+                slot.is_another_disk.set(is_another);
                 note(&slot, error.to_string());
                 core.tell(|router, _| router.lost(path));
                 Some(RETRY_PAUSE)
@@ -264,6 +266,7 @@ async fn is_undisturbed(core: &Rc<Core>, slot: Rc<PathSlot>, witness: &Session) 
 
 fn admit(core: &Rc<Core>, path: PathId, slot: &PathSlot, reach: Reach) {
     slot.trouble.borrow_mut().clear();
+    slot.is_another_disk.set(false);
     // While there was no nexus, nobody was told of changes.
     core.is_map_stale.set(true);
     core.map_bell.notify();

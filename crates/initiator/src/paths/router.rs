@@ -12,6 +12,9 @@
 //! 4. **Limit.** A command that is in trouble for [`RouterOptions::limit`] fails. If it is a change
 //!    in doubt, its blocks stay closed to other changes until the doubt ends: the caller has its
 //!    answer, but what it writes next must not be overwritten by a ghost.
+//! 5. **Hedging.** A read that has no answer for long is sent on a second path as well ([`hedges`]).
+
+mod hedges;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -43,6 +46,9 @@ pub struct RouterOptions {
     pub reinstate_wait: Duration,
     /// How often the target may ask for a command again.
     pub retries_max: u32,
+    /// How long a read has no answer, at least, before it is sent on a second path as well; `None` if it
+    /// never is.
+    pub hedge_after: Option<Duration>,
 }
 
 impl Default for RouterOptions {
@@ -53,6 +59,8 @@ impl Default for RouterOptions {
             probation: Duration::from_secs(5),
             reinstate_wait: Duration::from_secs(5),
             retries_max: 16,
+            // Longer than a disk takes that is well, shorter than the silence of a path (a second).
+            hedge_after: Some(Duration::from_millis(500)),
         }
     }
 }
@@ -93,6 +101,8 @@ struct Op {
     repeats: u32,
     /// Where the unit was not ready.
     not_ready: Option<PathId>,
+    /// Where a read is under way beside the path of its phase, and since when.
+    hedge: Option<(PathId, Duration)>,
 }
 
 /// See the module's page. Invariant: an op is in `overlaps` from its submission until it is over,
@@ -111,6 +121,10 @@ pub struct Router {
     serial: u64,
     /// Ops in any phase but `Sent`: while there are none, no time needs to be watched.
     unsent: usize,
+    /// When the reads under way are looked at, while there may be some.
+    hedge_look: Option<Duration>,
+    /// Ops with a hedge.
+    hedged: usize,
 }
 
 impl Router {
@@ -128,6 +142,8 @@ impl Router {
             actions: VecDeque::new(),
             serial: 0,
             unsent: 0,
+            hedge_look: None,
+            hedged: 0,
         }
     }
 
@@ -163,7 +179,8 @@ impl Router {
             Phase::InDoubt { path: on, .. } | Phase::Ghost { path: on, .. } => on == path,
             Phase::Blocked | Phase::Waiting | Phase::Delayed { .. } => false,
         };
-        !self.ops.iter().any(|(_, op)| is_on_it(op.phase))
+        let is_beside = |op: &Op| op.hedge.is_some_and(|(on, _)| on == path);
+        !self.ops.iter().any(|(_, op)| is_on_it(op.phase) || is_beside(op))
     }
 
     /// The session of a path that was retired and is quiet has ended: its number is free.
@@ -234,6 +251,7 @@ impl Router {
             retries: 0,
             repeats: 0,
             not_ready: None,
+            hedge: None,
         });
         self.unsent += 1;
         let op = OpId { slot, serial: self.serial };
@@ -257,17 +275,20 @@ impl Router {
             debug_assert!(false, "only what was sent comes back");
             return;
         };
-        let len_bytes = self.ops[op.slot].shape.len_bytes;
-        let done = (verdict == Verdict::Done).then_some(len_bytes);
-        self.paths.over(path, started, now, done);
         if verdict == Verdict::Done {
+            self.paths.over(path, started, now, Some(self.ops[op.slot].shape.len_bytes));
             return self.over(op, now);
         }
+        self.paths.over(path, started, now, None);
         // It has been in trouble since it was sent: a target that does not answer takes its time.
         let since = *self.ops[op.slot].trouble_since.get_or_insert(started);
         self.ops[op.slot].is_tried = true;
-        self.set_phase(op, Phase::Waiting);
         self.heard(path, verdict, now);
+        if let Some((path, started)) = self.take_hedge(op) {
+            // Its other copy is under way.
+            return self.set_phase(op, Phase::Sent { path, started });
+        }
+        self.set_phase(op, Phase::Waiting);
         match verdict {
             Verdict::InDoubt { loss } if self.may_come_yet(op, path, loss) => {
                 self.set_phase(op, Phase::InDoubt { path, loss });
@@ -395,7 +416,7 @@ impl Router {
         } else {
             self.ops.iter().filter_map(|(_, op)| self.deadline_of(op)).min()
         };
-        [probation, doubt, op].into_iter().flatten().min()
+        [probation, doubt, op, self.hedge_look].into_iter().flatten().min()
     }
 
     /// Time has passed.
@@ -409,6 +430,7 @@ impl Router {
             self.dispatch_waiting(now);
             self.expire(now);
         }
+        self.hedge_slow_reads(now);
         self.ask_for_fences(now);
     }
 
@@ -451,6 +473,7 @@ impl Router {
         match path {
             Some(path) => {
                 self.set_phase(op, Phase::Sent { path, started: now });
+                self.watch_read(op, now);
                 self.actions.push_back(Action::Send { op, path });
             }
             None => {
@@ -512,6 +535,7 @@ impl Router {
         let phase = self.ops[op.slot].phase;
         self.unsent -= usize::from(!matches!(phase, Phase::Sent { .. }));
         let gone = self.ops.remove(op.slot);
+        self.hedged -= usize::from(gone.hedge.is_some());
         if gone.shape.changes.is_none() {
             return;
         }

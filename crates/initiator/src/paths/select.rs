@@ -236,6 +236,20 @@ impl Paths {
         Some(path.id)
     }
 
+    /// The path for a second copy of a command that is under way on `first`. The others go where they
+    /// went before.
+    pub(super) fn choose_beside(
+        &mut self,
+        now: Duration,
+        at: Option<u64>,
+        first: PathId,
+    ) -> Option<PathId> {
+        let (current, left) = (self.current, self.left);
+        let chosen = self.choose(now, at, Some(first));
+        (self.current, self.left) = (current, left);
+        chosen
+    }
+
     /// A command on the path is over; `len_bytes` if it was done.
     pub(super) fn over(
         &mut self,

@@ -89,6 +89,14 @@ pub enum Action {
         /// The path.
         path: PathId,
     },
+    /// Send a read on a second path as well, and tell [`Router::tried_beside`] how that went. The first
+    /// answer counts; what is left then is a straggler ([`Router::straggler_over`]).
+    Hedge {
+        /// The command.
+        op: OpId,
+        /// The second path.
+        path: PathId,
+    },
     /// The command has failed and is over.
     Fail {
         /// The command.

@@ -111,6 +111,11 @@ impl Pending {
         Self(State::Over(Some(error)))
     }
 
+    /// That of a command for which there was no session.
+    pub(crate) fn not_sent() -> Self {
+        Self::failed(CommandError::NotSent)
+    }
+
     pub(super) fn of(task: Rc<Task>) -> Self {
         Self(State::Task(task))
     }

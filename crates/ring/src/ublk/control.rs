@@ -27,7 +27,11 @@ mod code {
     pub(super) const START_DEV: u32 = ioc(BOTH, 0x06, COMMAND_BYTES);
     pub(super) const STOP_DEV: u32 = ioc(BOTH, 0x07, COMMAND_BYTES);
     pub(super) const SET_PARAMS: u32 = ioc(BOTH, 0x08, COMMAND_BYTES);
+    pub(super) const GET_PARAMS: u32 = ioc(OUT, 0x09, COMMAND_BYTES);
+    pub(super) const START_USER_RECOVERY: u32 = ioc(BOTH, 0x10, COMMAND_BYTES);
+    pub(super) const END_USER_RECOVERY: u32 = ioc(BOTH, 0x11, COMMAND_BYTES);
     pub(super) const DEL_DEV_ASYNC: u32 = ioc(OUT, 0x14, COMMAND_BYTES);
+    pub(super) const UPDATE_SIZE: u32 = ioc(BOTH, 0x15, COMMAND_BYTES);
 }
 
 /// How often a wait looks whether it still makes sense.
@@ -91,13 +95,52 @@ impl UblkControl {
         self.run(code::SET_PARAMS, number, 0, params)
     }
 
+    /// Fills `params`, a `struct ublk_params` whose first four bytes say how long it is, with what the
+    /// device was told to be.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn params(&mut self, number: u32, params: &mut [u8]) -> io::Result<()> {
+        self.run(code::GET_PARAMS, number, 0, params)
+    }
+
     /// Makes the block device, once each request of its queue was fetched; the kernel looks for
     /// partitions meanwhile. Gives up as soon as `go_on` says no.
     ///
     /// # Errors
     /// Those of the kernel; `TimedOut` when it was given up.
     pub fn start(&mut self, number: u32, go_on: impl Fn() -> bool) -> io::Result<()> {
-        self.send(code::START_DEV, number, u64::from(std::process::id()))?;
+        self.serve(code::START_DEV, number, go_on)
+    }
+
+    /// Begins to take over a device whose server was killed; its queue can be opened then.
+    ///
+    /// # Errors
+    /// `EBUSY` while the kernel is not done with the end of that server, or when somebody serves it.
+    pub fn begin_recovery(&mut self, number: u32) -> io::Result<()> {
+        self.run(code::START_USER_RECOVERY, number, 0, &mut [])
+    }
+
+    /// Takes it over, once each request of its queue was fetched: what has waited comes now. Gives up
+    /// as soon as `go_on` says no.
+    ///
+    /// # Errors
+    /// Those of the kernel; `TimedOut` when it was given up.
+    pub fn end_recovery(&mut self, number: u32, go_on: impl Fn() -> bool) -> io::Result<()> {
+        self.serve(code::END_USER_RECOVERY, number, go_on)
+    }
+
+    /// Makes the block device as long as `sectors` of 512 bytes.
+    ///
+    /// # Errors
+    /// Linux before 6.16 does not know this command.
+    pub fn update_size(&mut self, number: u32, sectors: u64) -> io::Result<()> {
+        self.run(code::UPDATE_SIZE, number, sectors, &mut [])
+    }
+
+    /// Has the kernel send its requests to this process.
+    fn serve(&mut self, code: u32, number: u32, go_on: impl Fn() -> bool) -> io::Result<()> {
+        self.send(code, number, u64::from(std::process::id()))?;
         while go_on() {
             if let Some(result) = self.wait(Some(LOOK_EVERY)) {
                 return result;
@@ -218,7 +261,11 @@ mod tests {
         assert_eq!(code::START_DEV, 0xc020_7506);
         assert_eq!(code::STOP_DEV, 0xc020_7507);
         assert_eq!(code::SET_PARAMS, 0xc020_7508);
+        assert_eq!(code::GET_PARAMS, 0x8020_7509);
+        assert_eq!(code::START_USER_RECOVERY, 0xc020_7510);
+        assert_eq!(code::END_USER_RECOVERY, 0xc020_7511);
         assert_eq!(code::DEL_DEV_ASYNC, 0x8020_7514);
+        assert_eq!(code::UPDATE_SIZE, 0xc020_7515);
     }
 
     #[test]

@@ -18,20 +18,30 @@ fn descriptor(op_flags: u32, sectors: u32, start: u64) -> [u8; UBLK_DESCRIPTOR_B
 
 #[test]
 fn a_device_is_asked_for_by_where_the_kernel_looks() {
-    let bytes = Info::wanted(128, 4711, 0x0102_0304_0506_0708).to_bytes();
+    let bytes = Info::wanted(128, 4711, 0x0102_0304_0506_0708, false).to_bytes();
     assert_eq!(u16::from_ne_bytes(part(&bytes, 0)), 1, "nr_hw_queues");
     assert_eq!(u16::from_ne_bytes(part(&bytes, 2)), 128, "queue_depth");
     assert_eq!(word(&bytes, 8), 1 << 20, "max_io_buf_bytes");
     assert_eq!(word(&bytes, 12), u32::MAX, "dev_id: any");
     assert_eq!(word(&bytes, 16), 4711, "ublksrv_pid");
-    assert_eq!(u64::from_ne_bytes(part(&bytes, 24)), 0x80, "flags: UBLK_F_USER_COPY");
+    assert_eq!(u64::from_ne_bytes(part(&bytes, 24)), 0x480, "flags: USER_COPY, UPDATE_SIZE");
     assert_eq!(u64::from_ne_bytes(part(&bytes, 32)), 0x0102_0304_0506_0708, "ublksrv_flags");
     assert!(bytes[40..].iter().all(|byte| *byte == 0));
+    let kept = Info::wanted(128, 4711, 0, true);
+    assert!(kept.outlives_its_server());
+    assert_eq!(kept.features, 0x498, "USER_RECOVERY and its REISSUE as well");
+}
+
+#[test]
+fn what_a_device_was_told_to_be_is_read_back() {
+    let told = params(&Geometry::new(4096, 1 << 20), 1 << 20);
+    assert_eq!(shape(&told), (4096, 4096 << 20));
+    assert_eq!(word(&params_wanted(), 0), 60, "len");
 }
 
 #[test]
 fn a_device_without_a_block_device_is_dead() {
-    let mut bytes = Info::wanted(1, 1, 0).to_bytes();
+    let mut bytes = Info::wanted(1, 1, 0, false).to_bytes();
     assert!(Info::of_bytes(&bytes).is_dead());
     bytes[4..6].copy_from_slice(&1_u16.to_ne_bytes());
     assert!(!Info::of_bytes(&bytes).is_dead());

@@ -1,5 +1,6 @@
 //! Selection step by step, routing step by step, and routing in a simulated world of failures.
 
+mod hedging;
 mod selection;
 mod simulation;
 mod steps;

@@ -20,6 +20,7 @@ fn router(paths: usize) -> Router {
         probation: Duration::from_secs(4),
         reinstate_wait: Duration::from_secs(5),
         retries_max: 3,
+        hedge_after: None,
     });
     for _ in 0..paths {
         router.add_path(ActiveOptimized);

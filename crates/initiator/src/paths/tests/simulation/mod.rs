@@ -3,15 +3,20 @@
 //! other, and targets refuse, delay, hang, abort, and are reset. Time is virtual; one seed is one
 //! history.
 //!
+//! The target has a write cache and loses it with its power; a flush empties it. What was acknowledged
+//! before a flush that says all is well is there for good; what is lost is told by one flush that fails.
+//!
 //! What a command sends is first in a socket of this host, then at the target. A connection that is
 //! lost throws away what is here; what is there may be done until its nexus is fenced.
 //!
 //! **The check.** Writes of a block are numbered in the order in which they were submitted. A write is
 //! never applied after a later one, nor after a later one was acknowledged; a read never finds an older
-//! write than one that was acknowledged, or seen by another read, before it was submitted. Where all
+//! write than one that was acknowledged, or seen by another read, before it was submitted; reads are
+//! sent on a second path when the first is slow. Where all
 //! writes of a block are ordered by the router this is linearizability, block by block.
 //! [`Mistake`]s are planted, and each must be found.
 
+mod power;
 mod trouble;
 mod world;
 
@@ -36,14 +41,23 @@ enum Mistake {
     LostIsNotSent,
     /// What was aborted without the target's word is repeated at once.
     AHangIsAnEnd,
+    /// A flush is answered here, and sends nothing.
+    AFlushSendsNothing,
+    /// That the target has restarted is heard, and nothing follows.
+    APowerOnIsNoNews,
+    /// What was answered while a flush was under way counts as flushed by it.
+    AFlushCoversTooMuch,
+    /// The second answer of a read that was sent twice is taken for that of the next command in its place.
+    AStragglerAnswers,
 }
 
 /// One history of 200 commands.
-fn history(seed: u64, paths: usize, policy: Policy, mistake: Mistake) {
+fn history(seed: u64, paths: usize, policy: Policy, mistake: Mistake) -> u64 {
     let mut world = World::new(seed, paths, policy, mistake);
     world.run(200);
     world.check_medium();
     assert_eq!(world.done + world.failed.len() as u64, 200, "every command has its end");
+    world.hedges
 }
 
 proptest! {
@@ -59,6 +73,14 @@ proptest! {
         ][usize::from(policy)];
         history(seed, paths, policy, Mistake::None);
     }
+}
+
+/// Else nothing of the above would say anything of them.
+#[test]
+fn these_histories_have_reads_on_two_paths() {
+    let count = |seed| history(seed, 3, Policy::LeastQueueDepth, Mistake::None);
+    let hedges: u64 = (0..30).map(count).sum();
+    assert!(hedges > 60, "{hedges} in 30 histories");
 }
 
 /// Each is found in a few hundred histories at most; without any, all of these are right.
@@ -79,6 +101,10 @@ fn planted_mistakes_are_found() {
         Mistake::AResetAlwaysWorks,
         Mistake::LostIsNotSent,
         Mistake::AHangIsAnEnd,
+        Mistake::AFlushSendsNothing,
+        Mistake::APowerOnIsNoNews,
+        Mistake::AFlushCoversTooMuch,
+        Mistake::AStragglerAnswers,
     ] {
         let found = is_found(mistake);
         assert!(found.is_some(), "{mistake:?} does no harm in {SEEDS} histories");

@@ -12,6 +12,7 @@ impl World {
         let Some(link) = self.links.get_mut(&path) else { return };
         link.is_up = true;
         let (loss, is_fence) = (link.losses, !link.has_moved);
+        self.hear_of_power();
         if is_fence {
             self.kill(path, loss);
             self.router.fenced(path, loss, self.now);
@@ -25,6 +26,7 @@ impl World {
         link.is_up = true;
         link.has_moved = true;
         let loss = link.losses;
+        self.hear_of_power();
         if self.mistake == Mistake::AMoveIsAFence {
             self.router.fenced(path, loss, self.now);
         }
@@ -77,6 +79,7 @@ impl World {
         self.router.release(path);
         let fresh = self.router.add_path(ActiveOptimized);
         assert_ne!(fresh, path, "an id is used once");
+        self.hear_of_power();
         self.links.insert(fresh, Link { is_up: true, ..Link::default() });
         // News of the path that has gone.
         self.router.fenced(path, loss + 5, self.now);
@@ -105,9 +108,12 @@ impl World {
         if self.mistake != Mistake::LeftoversLive {
             self.copies.retain(|_, sent| sent.is_here);
         }
+        // Nobody flushes what the killed one has written: it is as if it had never been promised.
+        self.power.crash(&self.acknowledged);
         let count = self.links.len();
-        self.events
-            .retain(|_, event| matches!(event, Event::Submit | Event::Apply(_) | Event::Lose(..)));
+        self.events.retain(|_, event| {
+            matches!(event, Event::Submit | Event::Apply(_) | Event::Lose(..) | Event::PowerLoss)
+        });
         (self.is_fencing, self.router) = (false, router(Policy::LeastQueueDepth));
         let link = Link { is_up: true, ..Link::default() };
         self.links = (0..count).map(|_| (self.router.add_path(ActiveOptimized), link)).collect();
@@ -131,6 +137,12 @@ impl World {
             self.after(late, Event::Apply(id));
             let copy = self.copies.get_mut(&id).expect("it is there");
             let op = copy.op;
+            if copy.is_straggler {
+                self.copies.remove(&id);
+                self.router.straggler_over(path, self.now);
+                continue;
+            }
+            let told = copy.clone();
             copy.is_orphan = true;
             copy.is_here = copy.leaves > self.now;
             if copy.is_here && self.mistake != Mistake::QueuesOutliveTheirOwners {
@@ -141,7 +153,7 @@ impl World {
                 Mistake::LostIsNotSent => Verdict::NotSent,
                 _ => Verdict::InDoubt { loss },
             };
-            self.router.tried(op, verdict, self.now);
+            self.tell(op, &told, verdict);
         }
         self.router.lost(path);
         // Some stay away for longer than commands wait, and some come back elsewhere.

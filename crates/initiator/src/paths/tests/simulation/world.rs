@@ -8,11 +8,14 @@ use scsi::alua::AccessState::ActiveOptimized;
 use super::super::super::{Action, OpId, PathId, Policy, Router, RouterOptions, Shape, Verdict};
 use super::super::ms;
 use super::Mistake;
+use super::power::Power;
 
 pub(super) const BLOCKS: u64 = 24;
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
 /// What ending a command takes at most.
 pub(super) const ABORT: Duration = Duration::from_secs(5);
+/// The number of a flush, which is no write.
+pub(super) const FLUSH: u64 = u64::MAX;
 pub(super) const END: Duration = Duration::from_secs(300);
 
 /// A small generator (splitmix64), so that a seed replays for ever.
@@ -52,6 +55,10 @@ pub(super) struct Sent {
     pub(super) is_orphan: bool,
     /// Still in a socket that nobody has, and out of reach for any fence.
     pub(super) is_here: bool,
+    /// The second copy of a read.
+    pub(super) is_beside: bool,
+    /// A copy of a read that has its answer by the other one.
+    pub(super) is_straggler: bool,
     /// What it has read.
     pub(super) found: Vec<u64>,
 }
@@ -103,6 +110,8 @@ pub(super) enum Event {
     Silent(PathId, bool),
     /// What is behind a path is looked at.
     Suspend(PathId),
+    /// The target loses its power, and with it its cache.
+    PowerLoss,
 }
 
 pub(super) struct World {
@@ -130,6 +139,9 @@ pub(super) struct World {
     /// Otherwise a path that stays away keeps its writes in doubt until it returns.
     pub(super) resets_work: bool,
     pub(super) is_fencing: bool,
+    /// Reads that were sent on a second path.
+    pub(super) hedges: u64,
+    pub(super) power: Power,
 }
 
 impl World {
@@ -156,6 +168,8 @@ impl World {
             done: 0,
             resets_work: !seed.is_multiple_of(3),
             is_fencing: false,
+            hedges: 0,
+            power: Power::default(),
         }
     }
 
@@ -179,6 +193,7 @@ impl World {
                     self.after(at + 2000, Event::Silent(path, false));
                 }
                 12 => self.after(at, Event::Suspend(path)),
+                14 if n % 48 == 14 => self.after(at, Event::PowerLoss),
                 _ => {}
             }
         }
@@ -201,7 +216,11 @@ impl World {
     pub(super) fn act(&mut self) {
         while let Some(action) = self.router.poll_action() {
             match action {
-                Action::Send { op, path } => self.send(op, path),
+                Action::Send { op, path } => self.send(op, path, false),
+                Action::Hedge { op, path } => {
+                    self.hedges += 1;
+                    self.send(op, path, true);
+                }
                 Action::Fail { op, .. } => {
                     let gone = self.waiting.remove(&op.slot).expect("it waited");
                     let took = self.now - gone.since;
@@ -236,9 +255,10 @@ impl World {
         }
     }
 
-    pub(super) fn send(&mut self, op: OpId, path: PathId) {
+    pub(super) fn send(&mut self, op: OpId, path: PathId, is_beside: bool) {
         let waiting = self.waiting.get(&op.slot).expect("it waits").clone();
         assert_eq!(waiting.op, op);
+        assert!(!is_beside || waiting.write == 0, "a change is under way once");
         let link = *self.links.get(&path).expect("no command takes a path that has gone");
         self.serial += 1;
         let id = self.serial;
@@ -252,6 +272,8 @@ impl World {
             leaves,
             is_orphan: false,
             is_here: false,
+            is_beside,
+            is_straggler: false,
             found: Vec::new(),
         };
         if !link.is_up || !self.is_calm && self.random.one_in(40) {
@@ -319,6 +341,7 @@ impl World {
                 self.router.fence_ended(self.now);
             }
             Event::Silent(path, is_silent) => self.silent(path, is_silent),
+            Event::PowerLoss => self.lose_power(),
             Event::Suspend(path) => {
                 if self.links.get(&path).is_some_and(|link| link.is_up) {
                     self.router.suspend(path);
@@ -333,21 +356,26 @@ impl World {
         if !self.router.set_silent(path, is_silent) || !is_silent {
             return;
         }
-        let is_read = |copy: &Sent| copy.path == path && !copy.is_orphan && copy.write == 0;
+        let is_read = |copy: &Sent| {
+            copy.path == path && !copy.is_orphan && copy.write == 0 && !copy.is_straggler
+        };
         let reads = self.copies.iter().filter(|(_, copy)| is_read(copy));
         let waits =
             |op: OpId| self.waiting.get(&op.slot).is_some_and(|it| it.op == op && it.write == 0);
         let reads = reads.filter(|(_, copy)| waits(copy.op));
         let reads: Vec<(u64, OpId)> = reads.map(|(&id, copy)| (id, copy.op)).collect();
         for (id, op) in reads {
-            self.copies.remove(&id);
-            self.router.tried(op, Verdict::Abandoned, self.now);
+            let copy = self.copies.remove(&id).expect("it is there");
+            self.tell(op, &copy, Verdict::Abandoned);
         }
     }
 
     pub(super) fn submit(&mut self) {
         let first = self.random.below(BLOCKS - 4);
         let blocks = (first, first + 1 + self.random.below(4));
+        if !self.is_calm && self.random.one_in(8) {
+            return self.submit_flush();
+        }
         let is_write = !self.random.one_in(4);
         let changes = is_write.then(|| blocks.0 * 512..blocks.1 * 512);
         self.writes += u64::from(is_write);
@@ -361,6 +389,9 @@ impl World {
     /// The target writes: here is the promise.
     pub(super) fn apply(&mut self, id: u64) {
         let Some(copy) = self.copies.get_mut(&id) else { return };
+        if copy.write == FLUSH {
+            return self.power.flush(&self.medium);
+        }
         if copy.write == 0 {
             let blocks = copy.blocks.0 as usize..copy.blocks.1 as usize;
             copy.found = self.medium[blocks].to_vec();
@@ -393,30 +424,69 @@ impl World {
             }
             _ => self.copies.remove(&id).expect("it is there"),
         };
+        if copy.is_straggler {
+            self.router.straggler_over(copy.path, self.now);
+            if self.mistake != Mistake::AStragglerAnswers {
+                return;
+            }
+            match self.waiting.get(&copy.op.slot) {
+                Some(next) if next.write == 0 && next.op != copy.op && verdict == Verdict::Done => {
+                    self.check_read(&next.clone(), &copy.found);
+                }
+                _ => {}
+            }
+            return;
+        }
         // What a reset has ended has no other answer.
         let verdict = if copy.blocks == (0, 0) { Verdict::Repeat } else { verdict };
         if verdict == Verdict::Done {
             let over = self.waiting.remove(&copy.op.slot).expect("it waited");
-            for (n, block) in (over.blocks.0..over.blocks.1).enumerate() {
-                let block = block as usize;
-                if over.write > 0 {
-                    self.acknowledged[block] = self.acknowledged[block].max(over.write);
-                    continue;
+            if over.write == FLUSH {
+                self.end_flush(copy.op);
+            } else if over.write == 0 {
+                self.check_read(&over, &copy.found);
+            } else {
+                for block in over.blocks.0..over.blocks.1 {
+                    let newest = &mut self.acknowledged[block as usize];
+                    *newest = (*newest).max(over.write);
                 }
-                let found = copy.found[n];
-                assert!(
-                    found >= over.floor[n],
-                    "a read finds write {found} in block {block}, older than {}",
-                    over.floor[n]
-                );
-                self.seen[block] = self.seen[block].max(found);
+                self.power.cache.wrote();
             }
             self.done += 1;
         }
-        self.router.tried(copy.op, verdict, self.now);
+        self.tell(copy.op, &copy, verdict);
     }
 
-    /// What was acknowledged is there, unless something later that failed is.
+    fn check_read(&mut self, over: &Waiting, found: &[u64]) {
+        for (n, block) in (over.blocks.0..over.blocks.1).enumerate() {
+            let (block, found) = (block as usize, found.get(n).copied().unwrap_or(0));
+            assert!(
+                found >= over.floor[n],
+                "a read finds write {found} in block {block}, older than {}",
+                over.floor[n]
+            );
+            self.seen[block] = self.seen[block].max(found);
+        }
+    }
+
+    /// Tells the router of a copy's end. The other copy of a read goes on, alone.
+    pub(super) fn tell(&mut self, op: OpId, copy: &Sent, verdict: Verdict) {
+        let is_other = |other: &&mut Sent| {
+            other.op == op && other.write == 0 && !other.is_straggler && !other.is_orphan
+        };
+        for other in self.copies.values_mut().filter(is_other) {
+            match verdict {
+                Verdict::Done => other.is_straggler = true,
+                _ => other.is_beside = false,
+            }
+        }
+        match copy.is_beside {
+            true => self.router.tried_beside(op, verdict, self.now),
+            false => self.router.tried(op, verdict, self.now),
+        }
+    }
+
+    /// What was acknowledged, and not lost, is there, unless something later that failed is.
     pub(super) fn check_medium(&self) {
         for (block, &found) in self.medium.iter().enumerate() {
             let acknowledged = self.acknowledged[block];
@@ -435,5 +505,6 @@ pub(super) fn router(policy: Policy) -> Router {
         probation: Duration::from_secs(2),
         reinstate_wait: Duration::from_secs(3),
         retries_max: 100,
+        hedge_after: Some(ms(200)),
     })
 }
