@@ -11,6 +11,7 @@ mod export;
 mod logging;
 mod manage;
 mod os;
+mod plan;
 mod print;
 mod serve;
 mod spec;
@@ -68,6 +69,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         }
         Command::Attached(args) => attach::list::run(&args),
         Command::Detach(args) => attach::detach::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Completions { shell } => Ok(cli::generate::completions(shell)?),
         Command::Man { page, dir } => cli::generate::man(page.as_deref(), dir.as_deref()),
     }

@@ -14,7 +14,12 @@ pub(crate) struct NumberError {
 }
 
 /// Reads a whole number of `what`.
-fn parse(text: &str, what: &'static str, min: u64, max: u64) -> Result<u64, NumberError> {
+pub(crate) fn parse(
+    text: &str,
+    what: &'static str,
+    min: u64,
+    max: u64,
+) -> Result<u64, NumberError> {
     let refused = || NumberError { text: text.to_owned(), what, min, max };
     let number = text.parse().map_err(|_| refused())?;
     if (min..=max).contains(&number) { Ok(number) } else { Err(refused()) }
