@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn each_option_of_the_table_is_read() {
         for (option, _) in OPTIONS {
-            let result = parse(&words(&format!("--{option}=no/such:value --runtime=1")));
+            let result = parse(&words(&format!("--runtime=1 --{option}=no/such:value")));
             let is_free = ["name", "filename", "ioengine"].contains(&option);
             assert_eq!(result.is_ok(), is_free, "{option}");
         }
