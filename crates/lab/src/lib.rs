@@ -3,5 +3,10 @@
 //! [`workload`] reads what people have: parameter files of Vdbench and command lines of fio.
 //! [`connections`] does the arithmetic of iSCSI connections. Both are pure.
 
+pub mod check;
 pub mod connections;
+pub mod engine;
+pub mod measure;
+pub mod report;
+pub mod volume;
 pub mod workload;

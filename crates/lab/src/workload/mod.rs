@@ -13,6 +13,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 pub use size::Sizes;
+pub(crate) use size::{IO_BYTES_MAX, common};
+pub(crate) use units::bytes;
 
 /// All that a parameter file or a command line says.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Bytes: a number and perhaps k, m, g or t, each 1024 of the one before. `None` if it is none.
-pub(super) fn bytes(text: &str) -> Option<u64> {
+pub(crate) fn bytes(text: &str) -> Option<u64> {
     let lower = text.to_ascii_lowercase();
     let trimmed = lower.strip_suffix("ib").or_else(|| lower.strip_suffix('b')).unwrap_or(&lower);
     let (number, shift) = match trimmed.char_indices().last()? {
