@@ -8,6 +8,7 @@ mod attach;
 mod cli;
 mod control;
 mod export;
+mod lab;
 mod logging;
 mod manage;
 mod os;
@@ -69,6 +70,10 @@ fn run(cli: Cli) -> Result<(), Failure> {
         }
         Command::Attached(args) => attach::list::run(&args),
         Command::Detach(args) => attach::detach::run(&args),
+        Command::Lab(args) => {
+            logging::start_quiet(cli.log.as_deref()).map_err(Failure::Usage)?;
+            lab::run(args)
+        }
         Command::Plan(args) => plan::run(&args),
         Command::Completions { shell } => Ok(cli::generate::completions(shell)?),
         Command::Man { page, dir } => cli::generate::man(page.as_deref(), dir.as_deref()),

@@ -18,7 +18,8 @@ fn counts(validate: bool, mebibytes: u32) -> (u64, u64) {
     let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
     let script = fio::parse(&words).expect("works");
     let run = async move {
-        let device: Arc<dyn BlockDevice> = Arc::new(RamDisk::new(512, (8 << 20) / 512).expect("works"));
+        let device: Arc<dyn BlockDevice> =
+            Arc::new(RamDisk::new(512, (8 << 20) / 512).expect("works"));
         let volume = Volume {
             name: "v".to_owned(),
             target: "ram".to_owned(),

@@ -70,6 +70,16 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, NumberError> {
     parse(text, "seconds", 1, 3600).map(Duration::from_secs)
 }
 
+/// `--stall` of `drystone lab`.
+pub(crate) fn milliseconds(text: &str) -> Result<Duration, NumberError> {
+    parse(text, "milliseconds", 1, 600_000).map(Duration::from_millis)
+}
+
+/// `--wrong-blocks` of `drystone lab`.
+pub(crate) fn blocks(text: &str) -> Result<u64, NumberError> {
+    parse(text, "blocks", 1, 1_000_000_000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
