@@ -6,6 +6,7 @@
 pub mod check;
 pub mod connections;
 pub mod engine;
+pub mod experiment;
 pub mod measure;
 pub mod report;
 pub mod volume;

@@ -10,7 +10,7 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:900px;mar
 h1{font-size:1.6em}h2{font-size:1.25em;border-top:1px solid #ccc;padding-top:.8em;margin-top:2em}h3{font-size:1em}\
 table{border-collapse:collapse;font-size:13px;margin:.6em 0;display:block;overflow-x:auto}th,td{padding:.25em .6em;text-align:right;border-bottom:1px solid #e3e3e3;white-space:nowrap}\
 th:first-child,td:first-child{text-align:left}th{background:#f4f4f4}svg{width:100%;height:auto;font:11px system-ui,sans-serif;margin:.5em 0}\
-svg .t{font-size:13px;font-weight:600}.verdict{padding:.7em 1em;border-left:5px solid #009e73;background:#eef7f3}\
+table.wide td,table.wide th{white-space:normal;text-align:left;vertical-align:top}svg .t{font-size:13px;font-weight:600}.verdict{padding:.7em 1em;border-left:5px solid #009e73;background:#eef7f3}\
 .bad{border-color:#d55e00;background:#fdf1ea}.small{color:#666;font-size:13px}";
 
 /// Lines of a table of details, at most.
@@ -24,6 +24,7 @@ pub(super) fn page(report: &Report) -> String {
          <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n"
     );
     html += &verdict(report);
+    html += &findings(report);
     html += &facts(report);
     html += &overview(&report.steps);
     for step in &report.steps {
@@ -63,6 +64,26 @@ fn verdict(report: &Report) -> String {
         "<p class=\"{class}\">{data} {errors} I/Os failed. {stalls} stalls; the longest time in which a volume finished \
          nothing was {longest:.3} s.{ending}</p>\n"
     )
+}
+
+/// What the paper found, and what was found here.
+fn findings(report: &Report) -> String {
+    let mut html = String::new();
+    if report.findings.is_empty() {
+        return html;
+    }
+    html +=
+        "<table class=\"wide\"><tr><th>question</th><th>the paper</th><th>here</th><th></th></tr>";
+    for finding in &report.findings {
+        let verdict = match finding.met {
+            Some(true) => "met",
+            Some(false) => "<b>MISSED</b>",
+            None => "",
+        };
+        let cells = [&finding.what, &finding.paper, &finding.ours].map(|text| escape(text));
+        let _ = write!(html, "<tr><td>{}</td><td>{verdict}</td></tr>", cells.join("</td><td>"));
+    }
+    html + "</table>\n"
 }
 
 fn facts(report: &Report) -> String {

@@ -57,8 +57,24 @@ pub struct Report {
     pub fingerprint: String,
     /// How it ended.
     pub ending: Ending,
+    /// What an experiment found, beside what its paper found.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
     /// What was measured.
     pub steps: Vec<StepFigures>,
+}
+
+/// One question of an experiment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What was asked.
+    pub what: String,
+    /// What the paper found.
+    pub paper: String,
+    /// What was found here.
+    pub ours: String,
+    /// Whether that is as it should be, if something should be.
+    pub met: Option<bool>,
 }
 
 /// The machine of a run.
@@ -117,6 +133,7 @@ impl Report {
             volumes,
             notes: script.notes.clone(),
             ending: Ending::Unfinished,
+            findings: Vec::new(),
             steps: Vec::new(),
         }
     }
