@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand, ValueHint};
 use initiator::paths::Policy;
+use lab::experiment::Name;
 use lab::volume::Address;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -81,6 +82,31 @@ Examples:
   drystone lab compare results/before results/after --json |
           jq '.comparisons[] | select(.verdict == \"worse\")'";
 
+/// What stands above the options of `lab experiment` in the long help.
+pub(crate) const EXPERIMENT_ABOUT: &str = "\
+Ask this machine what the papers asked theirs.
+
+paths              one volume over two paths of 1 Gbit/s, policies side by side
+switch-failure     a verified load of 1000 IOPS over two such paths, of which
+                   one is cut and comes back, four times
+sessions-per-core  1, 3 and 16 sessions on one and on two cores of the target
+native-vs-iscsi    the same file directly and through iSCSI
+
+Each starts targets of its own, and leaves a report that puts what the paper
+found beside what was found here. paths and switch-failure make two network
+namespaces and remove them again: they need root, and the programs ip and tc.";
+
+/// Examples at the foot of `drystone lab experiment --help`.
+pub(crate) const EXPERIMENT_EXAMPLES: &str = "\
+Examples:
+  drystone lab experiment switch-failure --report results/switch
+  drystone lab experiment paths --seconds 60 --report results/paths
+
+Exit status:
+  0  it was run, and what should be so is so
+  1  it could not be run, or a bar was missed; the report is kept
+  2  the command line does not read";
+
 /// Measure a SAN, check every byte, explain the result.
 #[derive(Debug, Args)]
 #[command(disable_help_subcommand = true)]
@@ -100,6 +126,10 @@ pub(crate) enum LabCommand {
     /// Run the command line of a fio job.
     #[command(long_about = FIO_ABOUT, after_long_help = FIO_EXAMPLES)]
     Fio(Box<FioArgs>),
+
+    /// Ask this machine what the papers asked theirs.
+    #[command(long_about = EXPERIMENT_ABOUT, after_long_help = EXPERIMENT_EXAMPLES)]
+    Experiment(ExperimentArgs),
 
     /// Put two runs side by side; tell which differences exceed the noise.
     #[command(after_long_help = COMPARE_EXAMPLES)]
@@ -216,6 +246,22 @@ pub(crate) struct CommonArgs {
     pub(crate) chap_file: Option<PathBuf>,
 }
 
+/// Ask this machine what the papers asked theirs.
+#[derive(Debug, Args)]
+pub(crate) struct ExperimentArgs {
+    /// Which one: paths, switch-failure, sessions-per-core or native-vs-iscsi.
+    #[arg(value_name = "NAME", value_parser = experiment)]
+    pub(crate) name: Name,
+
+    /// Keep results, files and logs in this directory.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) report: PathBuf,
+
+    /// How long each measurement takes; for switch-failure, how long a path is away, and back.
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = number::seconds)]
+    pub(crate) seconds: Duration,
+}
+
 /// Put two runs side by side.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
@@ -234,4 +280,11 @@ pub(crate) struct CompareArgs {
 
 fn address(text: &str) -> Result<Address, String> {
     text.parse().map_err(|error: lab::volume::AddressError| error.to_string())
+}
+
+fn experiment(text: &str) -> Result<Name, String> {
+    Name::from_word(text).ok_or_else(|| {
+        let known = Name::ALL.map(Name::word).join(", ");
+        format!("there is no experiment '{text}': write one of {known}")
+    })
 }

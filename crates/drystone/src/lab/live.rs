@@ -122,7 +122,7 @@ fn troubles(figures: &StepFigures) -> String {
     text
 }
 
-fn summary(steps: &[StepFigures]) -> String {
+pub(super) fn summary(steps: &[StepFigures]) -> String {
     let whole = |value: f64| format!("{value:.0}");
     let rows = steps.iter().map(|step| {
         let total = &step.total;

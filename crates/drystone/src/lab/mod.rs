@@ -1,6 +1,7 @@
 //! `drystone lab`: reads what is asked for, opens the targets, runs, and keeps the results.
 
 mod compare;
+mod experiment;
 mod live;
 mod options;
 
@@ -34,6 +35,7 @@ pub(crate) fn run(args: LabArgs) -> Result<(), Failure> {
     match args.what {
         LabCommand::Run(args) => run_file(&args),
         LabCommand::Fio(args) => run_fio(&args),
+        LabCommand::Experiment(args) => experiment::run(&args),
         LabCommand::Compare(args) => compare::run(&args),
     }
 }

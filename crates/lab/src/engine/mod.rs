@@ -8,6 +8,7 @@ mod area;
 mod bench;
 mod claim;
 mod pace;
+mod routes;
 mod share;
 mod step;
 mod sweep;

@@ -5,17 +5,16 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use initiator::PathReport;
-
 use super::area::Area;
 use super::bench::{Bench, BenchError};
 use super::pace::Pace;
+use super::routes::{Routes, Seen};
 use super::share::Shares;
 use super::worker;
 use super::{Event, Listener};
 use crate::measure::{
-    Figures, IntervalFigures, IoError, PathFigures, ProcessCpu, Stall, StepFigures, Tally,
-    Validation, VolumeFigures, own_cpu,
+    Figures, IntervalFigures, IoError, ProcessCpu, Stall, StepFigures, Tally, Validation,
+    VolumeFigures, own_cpu,
 };
 use crate::workload::{Flow, Step};
 
@@ -112,7 +111,8 @@ pub(super) async fn run(
     let measured = clock.ended.saturating_duration_since(running.from);
     let cpu = clock.cpu();
     let depth = running.tally.borrow_mut().mean_depth(measured, clock.ended);
-    let paths = clock.paths(measured).await;
+    let name_of = |volume: usize| bench.volumes()[volume].name.clone();
+    let paths = clock.routes.figures(measured, name_of);
     let intervals = std::mem::take(&mut clock.intervals);
     drain(&running).await;
     let was_stopped = bench.options().stop.load(Ordering::Relaxed);
@@ -124,7 +124,6 @@ pub(super) async fn run(
     let total = Figures::of_both(&tally.total, seconds);
     let per_io = |time: Duration| time.as_secs_f64() * 1e6 / total.ios.max(1) as f64;
     let (stalls, longest) = tally.stalls.finish(Instant::now());
-    let name_of = |volume: usize| bench.volumes()[volume].name.clone();
     let stalls = stalls.iter().map(|stall| Stall {
         at_s: stall.at.as_secs_f64(),
         volume: name_of(stall.volume),
@@ -281,8 +280,7 @@ struct Clock<'a> {
     step: &'a Step,
     listener: &'a Listener,
     intervals: Vec<IntervalFigures>,
-    paths_before: Vec<(usize, PathReport)>,
-    path_commands: Vec<u64>,
+    routes: Routes,
     own_before: Duration,
     target_before: Option<Duration>,
     own_after: Duration,
@@ -298,8 +296,7 @@ impl<'a> Clock<'a> {
             step,
             listener,
             intervals: Vec::new(),
-            paths_before: Vec::new(),
-            path_commands: Vec::new(),
+            routes: Routes::default(),
             own_before: Duration::ZERO,
             target_before: None,
             own_after: Duration::ZERO,
@@ -308,9 +305,8 @@ impl<'a> Clock<'a> {
         };
         clock.wait_until(running.from).await;
         running.tally.borrow_mut().reset(Instant::now());
-        clock.paths_before = clock.path_reports().await;
-        clock.path_commands =
-            clock.paths_before.iter().map(|(_, path)| path.status.commands).collect();
+        let reports = clock.path_reports().await;
+        clock.routes.begin(&reports);
         (clock.own_before, clock.target_before) = clock.cpu_now();
         clock
     }
@@ -370,11 +366,7 @@ impl<'a> Clock<'a> {
     async fn interval(&mut self, since: Instant, now: Instant) {
         let seconds = now.saturating_duration_since(since).as_secs_f64();
         let reports = self.path_reports().await;
-        let commands: Vec<u64> = reports.iter().map(|(_, path)| path.status.commands).collect();
-        let before = self.path_commands.iter().copied().chain(std::iter::repeat(0));
-        let moved = commands.iter().zip(before).map(|(now, before)| now.saturating_sub(before));
-        let path_iops = moved.map(|count| count as f64 / seconds.max(1e-9)).collect();
-        self.path_commands = commands;
+        let path_iops = self.routes.look(&reports, seconds);
         let mut tally = self.running.tally.borrow_mut();
         let at = now.saturating_duration_since(self.running.from);
         let figures = IntervalFigures {
@@ -394,38 +386,18 @@ impl<'a> Clock<'a> {
         self.intervals.push(figures);
     }
 
-    /// All paths of the volumes of the step, with the volume that each belongs to.
-    async fn path_reports(&self) -> Vec<(usize, PathReport)> {
+    /// All sessions of the volumes of the step.
+    async fn path_reports(&self) -> Vec<Seen> {
         /// With more, asking would be work of its own.
         const DISKS_MAX: usize = 64;
         let mut all = Vec::new();
         for group in self.running.groups.iter().take(DISKS_MAX) {
             if let Some(disk) = &self.running.bench.volumes()[group.volume].disk {
-                all.extend(disk.paths().await.into_iter().map(|path| (group.volume, path)));
+                let paths = disk.paths().await;
+                all.extend(paths.iter().map(|path| Seen::of(group.volume, path)));
             }
         }
         all
-    }
-
-    async fn paths(&self, measured: Duration) -> Vec<PathFigures> {
-        let seconds = measured.as_secs_f64().max(1e-9);
-        let after = self.path_reports().await;
-        let figures = after.into_iter().enumerate().map(|(index, (volume, path))| {
-            let before = self.paths_before.get(index).map(|(_, before)| before.status);
-            let rate = |after: u64, before: Option<u64>| {
-                after.saturating_sub(before.unwrap_or(0)) as f64 / seconds
-            };
-            PathFigures {
-                volume: self.running.bench.volumes()[volume].name.clone(),
-                path: path.address.to_string(),
-                state: format!("{:?}", path.status.state).to_lowercase(),
-                iops: rate(path.status.commands, before.map(|status| status.commands)),
-                mb_per_s: rate(path.status.bytes, before.map(|status| status.bytes)) / 1e6,
-                latency_us: path.status.latency.as_secs_f64() * 1e6,
-                losses: path.status.losses - before.map_or(0, |status| status.losses),
-            }
-        });
-        figures.collect()
     }
 }
 
@@ -442,7 +414,11 @@ fn describe(step: &Step, rate: Option<f64>) -> String {
             bytes => format!("{bytes} B"),
         };
         let mixed = if flow.sizes.common() == flow.sizes.max() { "" } else { "up to " };
-        format!("{}: {mixed}{size}, {kind}, {} volumes", flow.name, flow.storage.len())
+        let volumes = match flow.storage.len() {
+            1 => "one volume".to_owned(),
+            count => format!("{count} volumes"),
+        };
+        format!("{}: {mixed}{size}, {kind}, {volumes}", flow.name)
     };
     let flows: Vec<String> = step.flows.iter().map(flow).collect();
     match rate {

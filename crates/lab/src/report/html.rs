@@ -6,7 +6,7 @@ use super::svg::{BarChart, LineChart, Series, escape, label};
 use super::{Ending, Report};
 use crate::measure::{Figures, IntervalFigures, StepFigures};
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0 1em;color:#222}\
+const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1040px;margin:2em auto;padding:0 1em;color:#222}\
 h1{font-size:1.6em}h2{font-size:1.25em;border-top:1px solid #ccc;padding-top:.8em;margin-top:2em}h3{font-size:1em}\
 table{border-collapse:collapse;font-size:13px;margin:.6em 0;display:block;overflow-x:auto}th,td{padding:.25em .6em;text-align:right;border-bottom:1px solid #e3e3e3;white-space:nowrap}\
 th:first-child,td:first-child{text-align:left}th{background:#f4f4f4}svg{width:100%;height:auto;font:11px system-ui,sans-serif;margin:.5em 0}\
@@ -59,7 +59,8 @@ fn verdict(report: &Report) -> String {
         Ending::Stopped => " The run was stopped before its end.",
         Ending::WrongData => " The run was ended because of the wrong data.",
     };
-    let class = if wrong > 0 || errors > 0 { "verdict bad" } else { "verdict" };
+    let is_missed = report.findings.iter().any(|finding| finding.met == Some(false));
+    let class = if wrong > 0 || errors > 0 || is_missed { "verdict bad" } else { "verdict" };
     format!(
         "<p class=\"{class}\">{data} {errors} I/Os failed. {stalls} stalls; the longest time in which a volume finished \
          nothing was {longest:.3} s.{ending}</p>\n"
@@ -188,10 +189,11 @@ fn section(step: &StepFigures) -> String {
         let _ = write!(html, " Asked for {asked:.0} IOPS, got {:.0}.", step.total.iops);
     }
     html += "</p>\n";
+    let is_mixed = step.read.ios > 0 && step.write.ios > 0;
     let kinds = [("read", &step.read), ("write", &step.write), ("both", &step.total)];
     let rows = kinds
         .iter()
-        .filter(|(_, figures)| figures.ios > 0)
+        .filter(|(name, figures)| figures.ios > 0 && (*name != "both" || is_mixed))
         .map(|(name, figures)| [vec![(*name).to_owned()], cells(figures)].concat());
     html += &table(&[&[""], &FIGURES[..]].concat(), rows);
     html += &charts(step);
