@@ -45,7 +45,7 @@ pub(super) fn run(bed: &Bed<'_>) -> Result<Report, ExperimentError> {
         let ratios = CORES.map(|cores| of(cores, 3) / of(cores, 1).max(1.0));
         Finding {
             what: format!("three sessions against one, random reads of {size}, 32 under way"),
-            paper: "sessions spread over cores do better with small blocks; with large ones hardly"
+            paper: "three sessions that are spread over cores do better than one with small blocks"
                 .to_owned(),
             ours: format!(
                 "{:.2} times on one core of the target, {:.2} times on two; sixteen: {:.2} and {:.2} times. \

@@ -39,7 +39,7 @@ const READING: &str = "<h2>How to read this</h2><p class=\"small\">IOPS are I/Os
 measured part, MB/s are 10<sup>6</sup> bytes. Latency is the time from handing an I/O to the device until its data or \
 answer is there; where a rate was asked for, it is counted from when the I/O was due, so that a target that stands \
 still is not flattered. p99 is the latency that 99 in 100 I/Os stayed below. A stall is a time in which a volume that \
-had I/O to do finished none. Data that this run did not write cannot be compared.</p>\n";
+had I/O to do finished none. CPU is user and system time in microseconds per I/O. Data that this run did not write cannot be compared.</p>\n";
 
 /// What came of it, in two sentences.
 fn verdict(report: &Report) -> String {
@@ -123,18 +123,34 @@ fn more(count: usize) -> String {
 
 fn overview(steps: &[StepFigures]) -> String {
     let mut html = "<h2>All steps</h2>\n".to_owned();
+    let headings = [
+        "step",
+        "IOPS",
+        "MB/s",
+        "mean us",
+        "p50",
+        "p99",
+        "max",
+        "errors",
+        "wrong",
+        "stalls",
+        "lab CPU",
+        "target CPU",
+    ];
     let rows = steps.iter().map(|step| {
+        let total = &step.total;
         let mut row = vec![escape(&step.name)];
-        row.extend(cells(&step.total));
+        row.push(format!("{:.0}", total.iops));
+        row.push(format!("{:.2}", total.mb_per_s));
+        let latencies = [total.mean_us, total.p50_us, total.p99_us, total.max_us];
+        row.extend(latencies.map(|us| format!("{us:.0}")));
+        row.push(step.error_count.to_string());
+        row.push(step.validation.mismatch_count.to_string());
+        row.push(step.stalls.len().to_string());
         row.push(format!("{:.1}", step.lab_cpu_us_per_io));
         row.push(step.target_cpu_us_per_io.map_or_else(|| "-".to_owned(), |us| format!("{us:.1}")));
-        row.push(step.error_count.to_string());
-        row.push(step.stalls.len().to_string());
         row
     });
-    let headings =
-        [&["step"], &FIGURES[..], &["lab CPU us/IO", "target CPU us/IO", "errors", "stalls"]]
-            .concat();
     html += &table(&headings, rows);
     let measured: Vec<&StepFigures> =
         steps.iter().filter(|step| !step.intervals.is_empty()).collect();

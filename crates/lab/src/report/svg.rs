@@ -117,6 +117,10 @@ impl BarChart<'_> {
                 NAMES - 8.0
             );
             for (index, value) in values.iter().enumerate() {
+                if *value == 0.0 {
+                    y += BAR;
+                    continue;
+                }
                 let width = value / top * (WIDTH - NAMES - VALUES);
                 let colour = COLOURS[index % COLOURS.len()];
                 let (text_x, text_y) = (NAMES + width + 5.0, y + BAR - 4.0);

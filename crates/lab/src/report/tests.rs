@@ -136,7 +136,8 @@ fn the_page_shows_the_numbers_and_the_troubles() {
     let page = html::page(&report(vec![bad, step("second", &[10.0; 3])]));
     for part in [
         "1 blocks held WRONG DATA. 2 I/Os failed. 1 stalls; the longest time in which a volume finished nothing was 0.750 s.",
-        "<td>r xfersize=4k</td><td>2000</td><td>8.19</td><td>100</td><td>90</td><td>150</td><td>300</td><td>700</td><td>1234</td>",
+        "<td>r xfersize=4k</td><td>2000</td><td>8.19</td><td>100</td><td>90</td><td>300</td><td>1234</td><td>2</td><td>1</td><td>1</td>",
+        "<td>read</td><td>2000</td><td>8.19</td><td>100</td><td>90</td><td>150</td><td>300</td><td>700</td><td>1234</td>",
         "1.500 s: write s, bytes 4096 to 8192: the device cannot be reached",
         "s LBA 8 (byte 4096): expected write 7",
         "1.000 s: s finished nothing for 0.750 s",
