@@ -71,6 +71,11 @@ impl Running {
             || self.bench.mismatch_count() >= self.bench.options().mismatches_max
     }
 
+    /// Times are told from the end of the warm-up, and are negative in it.
+    fn warmup_s(&self) -> f64 {
+        self.from.saturating_duration_since(self.started).as_secs_f64()
+    }
+
     /// A task has ended.
     pub(super) fn leave(&self) {
         self.left.set(self.left.get() - 1);
@@ -78,7 +83,7 @@ impl Running {
 
     pub(super) fn fail(&self, volume: usize, operation: &str, place: (u64, u64), error: &str) {
         self.tally.borrow_mut().fail(IoError {
-            at_s: self.started.elapsed().as_secs_f64(),
+            at_s: self.started.elapsed().as_secs_f64() - self.warmup_s(),
             volume: self.bench.volumes()[volume].name.clone(),
             operation: operation.to_owned(),
             at_bytes: place.0,
@@ -125,7 +130,7 @@ pub(super) async fn run(
     let per_io = |time: Duration| time.as_secs_f64() * 1e6 / total.ios.max(1) as f64;
     let (stalls, longest) = tally.stalls.finish(Instant::now());
     let stalls = stalls.iter().map(|stall| Stall {
-        at_s: stall.at.as_secs_f64(),
+        at_s: stall.at.as_secs_f64() - running.warmup_s(),
         volume: name_of(stall.volume),
         seconds: stall.length.as_secs_f64(),
     });
@@ -330,7 +335,9 @@ impl<'a> Clock<'a> {
             if now >= at {
                 return true;
             }
-            if self.running.is_over() || self.running.left.get() == 0 {
+            // With a rate all threads may have gone before the end, when nothing more is due.
+            let has_done_all = self.running.bytes_max.is_some() && self.running.left.get() == 0;
+            if self.running.is_over() || has_done_all {
                 return false;
             }
             self.running.bench.flush_journal();

@@ -117,7 +117,7 @@ pub struct PathFigures {
 /// An I/O that failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IoError {
-    /// When, in seconds from the start of the step.
+    /// When, in seconds from the end of the warm-up; negative in it.
     pub at_s: f64,
     /// The volume.
     pub volume: String,
@@ -134,7 +134,7 @@ pub struct IoError {
 /// A time in which a volume that had I/O to do finished none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stall {
-    /// When it began, in seconds from the start of the step.
+    /// When it began, in seconds from the end of the warm-up; negative in it.
     pub at_s: f64,
     /// The volume.
     pub volume: String,

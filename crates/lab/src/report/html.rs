@@ -232,9 +232,8 @@ fn charts(step: &StepFigures) -> String {
     if step.write.ios > 0 {
         iops.push(line("write", |interval| interval.write.iops));
     }
-    // Stalls are counted from the begin of the step, charts from the end of its warm-up.
-    let shift = step.stalls.iter().map(|stall| (stall.at_s, stall.at_s + stall.seconds));
-    let shaded: Vec<(f64, f64)> = shift.collect();
+    let shaded: Vec<(f64, f64)> =
+        step.stalls.iter().map(|stall| (stall.at_s, stall.at_s + stall.seconds)).collect();
     let has_stalls = if shaded.is_empty() { "" } else { " (shaded: stalls)" };
     let title = format!("I/Os per second{has_stalls}");
     let mut html =
