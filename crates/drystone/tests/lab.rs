@@ -19,7 +19,7 @@ struct Place(TempDir);
 
 impl Place {
     fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self(tempfile::tempdir().expect("works"))
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -27,17 +27,17 @@ impl Place {
     }
 
     fn text(&self, name: &str) -> String {
-        self.path(name).to_str().unwrap().to_owned()
+        self.path(name).to_str().expect("works").to_owned()
     }
 
     fn write(&self, name: &str, text: &str) -> String {
-        fs::write(self.path(name), text).unwrap();
+        fs::write(self.path(name), text).expect("works");
         self.text(name)
     }
 
     /// A file of zeroes.
     fn disk(&self, name: &str, bytes: u64) -> String {
-        fs::File::create(self.path(name)).unwrap().set_len(bytes).unwrap();
+        fs::File::create(self.path(name)).expect("works").set_len(bytes).expect("works");
         self.text(name)
     }
 }
@@ -59,7 +59,8 @@ fn printed(output: &Output) -> String {
 }
 
 fn results(directory: &Path) -> Value {
-    serde_json::from_str(&fs::read_to_string(directory.join("results.json")).unwrap()).unwrap()
+    serde_json::from_str(&fs::read_to_string(directory.join("results.json")).expect("works"))
+        .expect("works")
 }
 
 #[test]
@@ -192,13 +193,13 @@ fn run_with_a_restart(cache: &str) -> (Output, Value) {
         "--stall",
         "200",
     ]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("works");
     std::thread::sleep(Duration::from_secs(2));
     export.crash();
     std::thread::sleep(Duration::from_millis(700));
     let again =
         Export::start(&[&disk], &["--cores", "1", "--state-dir", &state, "--portal", &portal]);
-    let output = child.wait_with_output().unwrap();
+    let output = child.wait_with_output().expect("works");
     again.stop();
     let results = results(Path::new(&report));
     (output, results)

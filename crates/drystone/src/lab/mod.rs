@@ -273,12 +273,15 @@ fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
 /// Wrong data, failed I/Os and an early end are failures, whatever was measured.
 fn conclude(report: &Report) -> Result<(), Failure> {
     let (wrong, errors) = (report.mismatch_count(), report.error_count());
+    let idle = report.steps.iter().find(|step| step.total.ios == 0 && !step.intervals.is_empty());
     let trouble = if wrong > 0 {
         anyhow!("{wrong} blocks held wrong data")
     } else if errors > 0 {
         anyhow!("{errors} I/Os failed")
     } else if report.ending == Ending::Stopped {
         anyhow!("stopped by a signal before the end of the workload")
+    } else if let Some(step) = idle {
+        anyhow!("no I/O was finished in the step '{}'", step.name)
     } else {
         return Ok(());
     };

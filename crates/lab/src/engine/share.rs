@@ -22,19 +22,22 @@ impl Shares {
         Self { done, weights: weights.to_vec(), moved: Notify::new() }
     }
 
-    fn is_ahead(&self, flow: usize) -> bool {
+    /// Whether a flow has done so much that others must come first. The one with the least never has.
+    pub(crate) fn is_ahead(&self, flow: usize) -> bool {
         let done = self.done.borrow();
         let least = done.iter().copied().fold(f64::MAX, f64::min);
         done[flow] - least > SLACK / self.weights[flow]
     }
 
-    /// Waits while this flow is ahead of its share, then counts an I/O of it.
-    pub(crate) async fn take(&self, flow: usize, is_over: impl Fn() -> bool) {
-        while self.is_ahead(flow) && !is_over() {
-            self.moved.notified().await;
-        }
+    /// Counts an I/O of a flow.
+    pub(crate) fn count(&self, flow: usize) {
         self.done.borrow_mut()[flow] += 1.0 / self.weights[flow];
         self.moved.notify();
+    }
+
+    /// Waits until one was counted.
+    pub(crate) async fn moved(&self) {
+        self.moved.notified().await;
     }
 
     /// Lets everything go that waits.

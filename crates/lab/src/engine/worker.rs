@@ -33,10 +33,7 @@ pub(super) async fn run(running: Rc<Running>, group: usize, stream: usize, seed:
     let mut at_once = 0;
     while !running.is_over() {
         let Some(due) = worker.due().await else { break };
-        let lane = worker.lane();
-        if let Some(shares) = &running.shares {
-            shares.take(lane.flow_index, || running.is_over()).await;
-        }
+        let Some(lane) = worker.lane().await else { break };
         let Some(io) = worker.claim(lane).await else { break };
         let began = Instant::now();
         let is_well = worker.work(lane, io, due.unwrap_or(began), began).await;
@@ -82,20 +79,30 @@ impl<'a> Worker<'a> {
         Some(Some(Instant::now()))
     }
 
-    fn lane(&mut self) -> &'a Lane {
+    /// Draws a lane by its weight; `None` when the step is over. Where shares must hold, one that is
+    /// ahead is not drawn: a thread that waited for it would be missing where the others need it.
+    async fn lane(&mut self) -> Option<&'a Lane> {
         let lanes = &self.group.lanes;
-        if lanes.len() == 1 {
-            return &lanes[0];
-        }
-        let all: f64 = lanes.iter().map(|lane| lane.weight).sum();
-        let mut left = self.random.f64() * all;
-        for lane in lanes {
-            left -= lane.weight;
-            if left < 0.0 {
-                return lane;
+        let shares = self.running.shares.as_ref();
+        let is_free = |lane: &&Lane| !shares.is_some_and(|shares| shares.is_ahead(lane.flow_index));
+        loop {
+            let free = || lanes.iter().filter(is_free);
+            let all: f64 = free().map(|lane| lane.weight).sum();
+            let mut left = self.random.f64() * all;
+            let drawn = free().find(|lane| {
+                left -= lane.weight;
+                left < 0.0
+            });
+            // Weights may miss their sum by what floating point loses.
+            if let Some(lane) = drawn.or_else(|| free().next_back()) {
+                shares.inspect(|shares| shares.count(lane.flow_index));
+                return Some(lane);
             }
+            if self.running.is_over() {
+                return None;
+            }
+            shares?.moved().await;
         }
-        &lanes[lanes.len() - 1]
     }
 
     /// Draws an I/O and claims its blocks; `None` when the step is over.

@@ -126,8 +126,11 @@ fn latencies_are_those_that_the_disk_took() {
         let at = |q: f64| took[((took.len() - 1) as f64 * q) as usize].as_secs_f64() * 1e6;
         let mean = took.iter().sum::<Duration>().as_secs_f64() * 1e6 / took.len() as f64;
         assert_near(step.total.mean_us, mean, 0.02, "mean");
-        assert_near(step.total.p50_us, at(0.5), 0.02, "median");
-        assert_near(step.total.p90_us, at(0.9), 0.02, "p90");
+        // The disk also knows the I/Os that ended after the step: ranks differ by a few of some hundred.
+        for (found, q) in [(step.total.p50_us, 0.5), (step.total.p90_us, 0.9)] {
+            let (low, high) = (at(q - 0.02) * 0.98, at(q + 0.02) * 1.02);
+            assert!((low..=high).contains(&found), "{found} is not between {low} and {high}");
+        }
         assert_near(step.mean_queue_depth, f64::from(threads), 0.02, "queue depth");
         let sum = step.read.ios + step.write.ios;
         assert_eq!((sum, step.validation.mismatch_count), (step.total.ios, 0));
@@ -162,6 +165,21 @@ fn skew_holds_between_disks_of_different_speed() {
     let [first, second] = &step.volumes[..] else { panic!() };
     assert!(first.total.ios > 1000, "{}", first.total.ios);
     assert!(first.total.ios.abs_diff(second.total.ios) < 200, "{step:?}");
+}
+
+/// All threads of the first disk could wait with the workload that is ahead, and nobody would be left
+/// for the one that is behind.
+#[test]
+fn shares_of_one_disk_do_not_stop_each_other() {
+    let slow = || Arc::new(TimedDisk::new(ram(1 << 20), Duration::from_micros(500)));
+    let script = parameters(
+        "sd=s1,lun=x,threads=4\nsd=s2,lun=y,threads=4\nwd=a,sd=(s1,s2)\nwd=b,sd=s1,skew=20,rdpct=0\n\
+         rd=r,wd=(a,b),elapsed=1.5\n",
+    );
+    let step = run_on(script, vec![slow(), slow()], options()).remove(0);
+    assert!(step.total.ios > 1000, "{} I/Os", step.total.ios);
+    let writes = step.write.ios as f64 / step.total.ios as f64;
+    assert_near(writes, 0.2, 0.1, "the share of the second");
 }
 
 #[test]
