@@ -10,15 +10,27 @@ const FILTER_DEFAULT: &str = "info";
 /// Environment variables that hold a filter, the first that is set counts.
 const VARIABLES: [&str; 2] = ["DRYSTONE_LOG", "RUST_LOG"];
 
+/// The same for commands whose output is for people to read.
+const FILTER_QUIET: &str = "warn";
+
 /// Starts logging by `filter`, or by the environment; the error is a sentence for the user.
 pub(crate) fn start(filter: Option<&str>) -> Result<(), String> {
+    start_at(filter, FILTER_DEFAULT)
+}
+
+/// As [`start`], with warnings only unless the user says otherwise.
+pub(crate) fn start_quiet(filter: Option<&str>) -> Result<(), String> {
+    start_at(filter, FILTER_QUIET)
+}
+
+fn start_at(filter: Option<&str>, default: &str) -> Result<(), String> {
     let variable = VARIABLES
         .iter()
         .find_map(|name| env::var(name).ok().filter(|text| !text.is_empty()).map(|f| (*name, f)));
     let filter = match (filter, &variable) {
         (Some(text), _) => parse("--log", text)?,
         (None, Some((name, text))) => parse(name, text)?,
-        (None, None) => parse("--log", FILTER_DEFAULT)?,
+        (None, None) => parse("--log", default)?,
     };
     // A second start would be a slip in this program; the first one's filter stays in force.
     let _ = tracing_subscriber::fmt()

@@ -8,9 +8,11 @@ mod attach;
 mod cli;
 mod control;
 mod export;
+mod lab;
 mod logging;
 mod manage;
 mod os;
+mod plan;
 mod print;
 mod serve;
 mod spec;
@@ -75,6 +77,11 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
         }
         Command::Attached(args) => attach::list::run(&args),
         Command::Detach(args) => attach::detach::run(&args),
+        Command::Lab(args) => {
+            logging::start_quiet(cli.log.as_deref()).map_err(Failure::Usage)?;
+            lab::run(args)
+        }
+        Command::Plan(args) => plan::run(&args),
         Command::Completions { shell } => Ok(cli::generate::completions(shell)?),
         Command::Man { page, dir } => cli::generate::man(page.as_deref(), dir.as_deref()),
     }

@@ -120,6 +120,8 @@ fn generated_parts_are_up_to_date() {
     let parts = [
         ("docs/conformance.md", "commands", scsi::cdb::table_markdown()),
         ("docs/conformance.md", "keys", iscsi::text::table_markdown()),
+        ("docs/lab.md", "vdbench words", lab::workload::vdbench::table_markdown()),
+        ("docs/lab.md", "fio options", lab::workload::fio::table_markdown()),
         ("docs/disks.md", "spinning drives", block::testing::spinning_markdown()),
         ("docs/disks.md", "flash drives", block::testing::flash_markdown()),
         ("docs/disks.md", "figures", block::testing::figures_markdown()),

@@ -8,7 +8,7 @@ mod keeper;
 pub(crate) mod list;
 mod local;
 mod pauses;
-mod plan;
+pub(crate) mod plan;
 mod process;
 mod ready;
 mod report;

@@ -101,10 +101,7 @@ impl Plan {
             (Some(_), Some(_)) => return Err(PlanError::LoginTwice),
             (given, of_url) => given.or(of_url),
         };
-        let name = args.initiator.clone().unwrap_or_else(|| host_name(Path::new(NAME_FILE)));
-        let initiator_name = IscsiName::parse(&name)
-            .map_err(|error| PlanError::Name { name: name.clone(), error })?;
-        let mut session = SessionOptions::new(initiator_name);
+        let mut session = SessionOptions::new(initiator_name(args.initiator.as_deref())?);
         session.chap = login(chap, mutual)?;
         session.connections = args.connections;
         let mut options = DiskOptions::new(session);
@@ -116,7 +113,11 @@ impl Plan {
     }
 }
 
-fn login(chap: Option<Login>, mutual: Option<Login>) -> Result<Option<InitiatorChap>, PlanError> {
+/// What to authenticate with.
+pub(crate) fn login(
+    chap: Option<Login>,
+    mutual: Option<Login>,
+) -> Result<Option<InitiatorChap>, PlanError> {
     let credentials = |login: &Login| Credentials::new(login.user.as_str(), login.secret.as_str());
     match (chap, mutual) {
         (None, None) => Ok(None),
@@ -126,6 +127,12 @@ fn login(chap: Option<Login>, mutual: Option<Login>) -> Result<Option<InitiatorC
             Ok(Some(InitiatorChap::new(credentials(&chap)?, mutual)?))
         }
     }
+}
+
+/// The name to log in as: the given one, else that of this host.
+pub(crate) fn initiator_name(given: Option<&str>) -> Result<IscsiName, PlanError> {
+    let name = given.map_or_else(|| host_name(Path::new(NAME_FILE)), str::to_owned);
+    IscsiName::parse(&name).map_err(|error| PlanError::Name { name: name.clone(), error })
 }
 
 /// The name of this host: the one it has already, else one that stays the same.

@@ -116,7 +116,7 @@ mod tests {
         }
         assert_eq!(
             man(Some("nope"), None).unwrap_err().to_string(),
-            "there is no man page 'nope': write one of export, up, volume, snapshot, disk, array, attach, attached, detach, completions, man"
+            "there is no man page 'nope': write one of export, up, volume, snapshot, disk, array, attach, attached, detach, lab, plan, completions, man"
         );
     }
 }

@@ -5,8 +5,10 @@ pub(crate) mod attach;
 pub(crate) mod disk;
 pub(crate) mod export;
 pub(crate) mod generate;
+pub(crate) mod lab;
 pub(crate) mod manage;
 mod number;
+pub(crate) mod plan;
 pub(crate) mod refusal;
 pub(crate) mod serve;
 pub(crate) mod snapshot;
@@ -115,6 +117,14 @@ pub(crate) enum Command {
     /// Detach a volume: flush, log out, end.
     #[command(after_long_help = attach::DETACH_EXAMPLES)]
     Detach(attach::DetachArgs),
+
+    /// Measure a SAN, check every byte, explain the result.
+    #[command(after_long_help = lab::EXAMPLES)]
+    Lab(lab::LabArgs),
+
+    /// Plan a SAN before it is built.
+    #[command(after_long_help = plan::EXAMPLES)]
+    Plan(plan::PlanArgs),
 
     /// Print the completion script of a shell.
     #[command(after_long_help = COMPLETIONS_EXAMPLES)]

@@ -14,7 +14,12 @@ pub(crate) struct NumberError {
 }
 
 /// Reads a whole number of `what`.
-fn parse(text: &str, what: &'static str, min: u64, max: u64) -> Result<u64, NumberError> {
+pub(crate) fn parse(
+    text: &str,
+    what: &'static str,
+    min: u64,
+    max: u64,
+) -> Result<u64, NumberError> {
     let refused = || NumberError { text: text.to_owned(), what, min, max };
     let number = text.parse().map_err(|_| refused())?;
     if (min..=max).contains(&number) { Ok(number) } else { Err(refused()) }
@@ -63,6 +68,16 @@ pub(crate) fn days(text: &str) -> Result<u16, NumberError> {
 /// Any time-out, in seconds.
 pub(crate) fn seconds(text: &str) -> Result<Duration, NumberError> {
     parse(text, "seconds", 1, 3600).map(Duration::from_secs)
+}
+
+/// `--stall` of `drystone lab`.
+pub(crate) fn milliseconds(text: &str) -> Result<Duration, NumberError> {
+    parse(text, "milliseconds", 1, 600_000).map(Duration::from_millis)
+}
+
+/// `--wrong-blocks` of `drystone lab`.
+pub(crate) fn blocks(text: &str) -> Result<u64, NumberError> {
+    parse(text, "blocks", 1, 1_000_000_000)
 }
 
 #[cfg(test)]

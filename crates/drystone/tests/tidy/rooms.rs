@@ -4,7 +4,7 @@ use crate::rules::{Finding, without_inline_tests};
 use crate::source::{self, File};
 
 /// Each room (a directory of `crates/`) with the rooms below it that it may use.
-const ROOMS: [(&str, &[&str]); 10] = [
+const ROOMS: [(&str, &[&str]); 11] = [
     ("scsi", &[]),
     ("iscsi", &[]),
     ("ring", &[]),
@@ -14,9 +14,21 @@ const ROOMS: [(&str, &[&str]); 10] = [
     ("target", &["block", "ring", "iscsi", "scsi"]),
     ("initiator", &["block", "ring", "iscsi", "scsi"]),
     ("attach", &["block", "ring"]),
+    ("lab", &["initiator", "block", "ring", "iscsi"]),
     (
         "drystone",
-        &["array", "parity", "target", "initiator", "attach", "block", "ring", "iscsi", "scsi"],
+        &[
+            "lab",
+            "array",
+            "parity",
+            "target",
+            "initiator",
+            "attach",
+            "block",
+            "ring",
+            "iscsi",
+            "scsi",
+        ],
     ),
 ];
 

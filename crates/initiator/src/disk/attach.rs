@@ -164,6 +164,8 @@ impl AttachError {
 /// One path of a disk.
 #[derive(Debug, Clone)]
 pub struct PathReport {
+    /// Which path of the disk it is: no later one is ever called so.
+    pub id: PathId,
     /// Where it leads.
     pub address: TargetAddress,
     /// What it does.
@@ -293,6 +295,7 @@ impl Disk {
     pub async fn paths(&self) -> Vec<PathReport> {
         let reports = self.home.hand_over(|core| async move {
             let report = |(path, slot): (PathId, Rc<PathSlot>)| PathReport {
+                id: path,
                 address: slot.address.clone(),
                 status: core.status(path),
                 trouble: slot.last_trouble(),

@@ -1,0 +1,339 @@
+//! `drystone lab`: reads what is asked for, opens the targets, runs, and keeps the results.
+
+mod compare;
+mod experiment;
+mod live;
+mod options;
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use anyhow::{Context, anyhow};
+use lab::engine::{Bench, Event, Listener, RunOptions, run as run_script};
+use lab::measure::StepFigures;
+use lab::report::{Ending, Report, make_directory};
+use lab::volume::{Address, OpenTarget, Sessions, assign, detach_all, open_all};
+use lab::workload::{OpenFlags, Script, fio, vdbench};
+use ring::CoreConfig;
+
+use crate::cli::lab::{CommonArgs, FioArgs, LabArgs, LabCommand, RunArgs};
+use crate::os::files;
+use crate::os::signals::StopSignals;
+use crate::{Failure, print};
+use live::Live;
+
+/// Buffers beyond those of the workload's own I/Os.
+const SPARE_BUFFER_BYTES: usize = 256 << 20;
+
+/// Does what is asked for.
+pub(crate) fn run(args: LabArgs) -> Result<(), Failure> {
+    match args.what {
+        LabCommand::Run(args) => run_file(&args),
+        LabCommand::Fio(args) => run_fio(&args),
+        LabCommand::Experiment(args) => experiment::run(&args),
+        LabCommand::Compare(args) => compare::run(&args),
+    }
+}
+
+fn run_file(args: &RunArgs) -> Result<(), Failure> {
+    let name = args.file.display();
+    let text = fs::read_to_string(&args.file).with_context(|| format!("cannot read {name}"))?;
+    let script =
+        vdbench::parse(&text).map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
+    let title = args
+        .file
+        .file_stem()
+        .map_or_else(|| name.to_string(), |stem| stem.to_string_lossy().into());
+    Task { script, title, resume: args.resume, args: &args.common }.run()
+}
+
+fn run_fio(args: &FioArgs) -> Result<(), Failure> {
+    let script = fio::parse(&args.options).map_err(|error| Failure::Usage(error.to_string()))?;
+    let title = format!("fio {}", args.options.join(" "));
+    Task { script, title, resume: false, args: &args.common }.run()
+}
+
+/// One run.
+struct Task<'a> {
+    script: Script,
+    title: String,
+    resume: bool,
+    args: &'a CommonArgs,
+}
+
+impl Task<'_> {
+    fn run(self) -> Result<(), Failure> {
+        let addresses = addresses(&self.script, &self.args.on).map_err(Failure::Usage)?;
+        self.must_be_allowed(&addresses).map_err(Failure::Usage)?;
+        let sessions = options::sessions(self.args).map_err(Failure::Usage)?;
+        if let Some(directory) = &self.args.report {
+            make_directory(directory).context("no results could be kept")?;
+        }
+        files::raise_limit();
+        let stop = stop_flag().context("cannot take signals over")?;
+        let config =
+            CoreConfig { buf_budget_bytes: buffers(&self.script), ..CoreConfig::default() };
+        let args = self.args.clone();
+        let work = Work {
+            script: self.script,
+            title: self.title,
+            resume: self.resume,
+            addresses,
+            sessions,
+            options: options::run_options(&args, stop),
+            args,
+        };
+        let report =
+            ring::block_on(&config, work.run()).context("cannot start the I/O engine")??;
+        conclude(&report)
+    }
+
+    /// A workload that writes needs the word, unless all it writes to is memory.
+    fn must_be_allowed(&self, addresses: &[Address]) -> Result<(), String> {
+        let is_memory = |address: &&Address| {
+            matches!(address, Address::Ram(_) | Address::Null(_) | Address::Sim(..))
+        };
+        let lasting = addresses.iter().find(|address| !is_memory(address));
+        match lasting {
+            Some(target) if self.script.writes() && !self.args.overwrite => Err(format!(
+                "the workload writes, and what is on {target} would be lost: add --overwrite to say so"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a core does.
+struct Work {
+    script: Script,
+    title: String,
+    resume: bool,
+    addresses: Vec<Address>,
+    sessions: Sessions,
+    options: RunOptions,
+    args: CommonArgs,
+}
+
+impl Work {
+    async fn run(mut self) -> anyhow::Result<Report> {
+        let flags = open_flags(&self.script);
+        let read_only = !self.script.writes();
+        let targets = open_all(&self.addresses, &self.sessions, flags, read_only).await?;
+        let outcome = self.measure(&targets).await;
+        detach_all(targets).await;
+        outcome
+    }
+
+    async fn measure(&mut self, targets: &[OpenTarget]) -> anyhow::Result<Report> {
+        let volumes = assign(&mut self.script, targets)?;
+        let shown = volumes.iter().map(|volume| format!("{volume:?}")).collect();
+        let report = Report::new(&self.title, &self.script, shown);
+        let done = self.steps_done(&report)?;
+        let live = Live::new(self.args.json, &report.notes);
+        let bench = Bench::new(volumes, &self.script, self.options.clone())?;
+        let keeper = Rc::new(Keeper {
+            report: RefCell::new(Report { steps: done.clone(), ..report }),
+            directory: self.args.report.clone(),
+            live: RefCell::new(live),
+            trouble: RefCell::default(),
+            stop: self.options.stop.clone(),
+        });
+        let teller = keeper.clone();
+        let listener: Listener = Rc::new(move |event| teller.hear(event));
+        let steps = run_script(&bench, &self.script, &done, &listener).await;
+        if let Some(trouble) = keeper.trouble.take() {
+            return Err(trouble);
+        }
+        let steps = steps?;
+        let ending = match () {
+            () if bench.mismatch_count() >= self.options.mismatches_max => Ending::WrongData,
+            () if self.options.stop.load(Ordering::Relaxed) => Ending::Stopped,
+            () => Ending::Complete,
+        };
+        let kept = keeper.report.borrow().clone();
+        let report = Report { steps, ending, ..kept };
+        if let Some(directory) = &self.args.report {
+            report.save(directory)?;
+        }
+        keeper.live.borrow().end(&report, self.args.report.as_deref())?;
+        if self.args.json {
+            print::json(&report)?;
+        }
+        Ok(report)
+    }
+
+    fn steps_done(&self, report: &Report) -> anyhow::Result<Vec<StepFigures>> {
+        let Some(directory) = self.args.report.as_deref().filter(|_| self.resume) else {
+            return Ok(Vec::new());
+        };
+        if let Some(steps) = report.resumable(directory)? {
+            return Ok(steps);
+        }
+        let holds_others = directory.join("results.json").exists();
+        anyhow::ensure!(
+            !holds_others,
+            "{} holds results of another workload or other targets: leave out --resume to replace them",
+            directory.display()
+        );
+        Ok(Vec::new())
+    }
+}
+
+/// Keeps what is measured, after each step.
+struct Keeper {
+    report: RefCell<Report>,
+    directory: Option<PathBuf>,
+    live: RefCell<Live>,
+    /// Why results could not be kept: it ends the run.
+    trouble: RefCell<Option<anyhow::Error>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Keeper {
+    fn hear(&self, event: &Event<'_>) {
+        let mut outcome = self.live.borrow_mut().hear(event);
+        if let (Event::Ended(figures), Some(directory)) = (event, &self.directory) {
+            let mut report = self.report.borrow_mut();
+            report.steps.push((*figures).clone());
+            outcome = outcome.and(save(&report, directory));
+        }
+        if let Err(trouble) = outcome {
+            self.trouble.borrow_mut().get_or_insert(trouble);
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+fn save(report: &Report, directory: &Path) -> anyhow::Result<()> {
+    report.save(directory).context("results cannot be kept, and the run was ended")
+}
+
+/// What is worked on: the targets of the command line, else what the script names.
+fn addresses(script: &Script, on: &[Address]) -> Result<Vec<Address>, String> {
+    if !on.is_empty() {
+        return Ok(on.to_vec());
+    }
+    let mut all: Vec<Address> = Vec::new();
+    for storage in &script.storage {
+        let lun = storage.lun.as_deref().ok_or_else(|| {
+            format!(
+                "nothing says what {} is: write lun= or --filename there, or --on",
+                storage.name
+            )
+        })?;
+        let address: Address = lun.parse().map_err(|error| format!("{}: {error}", storage.name))?;
+        if all.contains(&address) {
+            return Err(format!("{lun} is named twice: two sd= would write over each other"));
+        }
+        all.push(address);
+    }
+    Ok(all)
+}
+
+/// One way to open for all: each file is opened once.
+fn open_flags(script: &Script) -> OpenFlags {
+    let any = |of: fn(&OpenFlags) -> bool| script.storage.iter().any(|storage| of(&storage.open));
+    OpenFlags { direct: any(|flags| flags.direct), durable: any(|flags| flags.durable) }
+}
+
+/// What the buffers of all I/Os that can be under way take, and a copy of each.
+fn buffers(script: &Script) -> usize {
+    let step_bytes = |step: &lab::workload::Step| {
+        let flows = step.flows.iter();
+        let one = |flow: &lab::workload::Flow| {
+            let of =
+                |index: &usize| step.threads.unwrap_or(script.storage[*index].threads) as usize;
+            let threads: usize = flow.storage.iter().map(of).sum();
+            threads
+                * step.streams as usize
+                * (flow.sizes.max() as usize).max(4096).next_power_of_two()
+        };
+        flows.map(one).sum::<usize>()
+    };
+    let most = script.steps.iter().map(step_bytes).max().unwrap_or(0);
+    SPARE_BUFFER_BYTES + 2 * most
+}
+
+/// Set by the first SIGINT or SIGTERM; a second one ends the process.
+fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (mut signals, flag) = (StopSignals::install()?, stop.clone());
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        signals.wait();
+        flag.store(true, Ordering::Relaxed);
+    })?;
+    Ok(stop)
+}
+
+/// Wrong data, failed I/Os and an early end are failures, whatever was measured.
+fn conclude(report: &Report) -> Result<(), Failure> {
+    let (wrong, errors) = (report.mismatch_count(), report.error_count());
+    let idle = report.steps.iter().find(|step| step.total.ios == 0 && !step.intervals.is_empty());
+    let trouble = if wrong > 0 {
+        anyhow!("{wrong} blocks held wrong data")
+    } else if errors > 0 {
+        anyhow!("{errors} I/Os failed")
+    } else if report.ending == Ending::Stopped {
+        anyhow!("stopped by a signal before the end of the workload")
+    } else if let Some(step) = idle {
+        anyhow!("no I/O was finished in the step '{}'", step.name)
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Run(trouble))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use clap::Parser;
+
+    fn common(args: &[&str]) -> CommonArgs {
+        let args = [&["drystone", "lab", "run", "f"], args].concat();
+        let Command::Lab(LabArgs { what: LabCommand::Run(args) }) =
+            Cli::try_parse_from(args).unwrap().command
+        else {
+            panic!("not a run");
+        };
+        args.common
+    }
+
+    fn allowed(text: &str, args: &[&str]) -> Result<(), String> {
+        let args = common(args);
+        let script = vdbench::parse(text).unwrap();
+        let addresses = addresses(&script, &args.on)?;
+        Task { script, title: String::new(), resume: false, args: &args }
+            .must_be_allowed(&addresses)
+    }
+
+    const WRITES: &str = "sd=s,lun=/dev/null9\nwd=w,sd=s,rdpct=50\nrd=r,wd=w\n";
+    const READS: &str = "sd=s,lun=/dev/null9\nwd=w,sd=s,rdpct=100\nrd=r,wd=w\n";
+
+    #[test]
+    fn writing_needs_the_word_except_to_memory() {
+        let refused = allowed(WRITES, &[]).unwrap_err();
+        assert_eq!(
+            refused,
+            "the workload writes, and what is on /dev/null9 would be lost: add --overwrite to say so"
+        );
+        assert!(allowed(WRITES, &["--on", "ram:1M", "--on", "/tmp/x"]).is_err());
+        for fine in [&["--overwrite"][..], &["--on", "ram:1M"], &["--on", "sim:nvme:1M"]] {
+            assert_eq!(allowed(WRITES, fine), Ok(()), "{fine:?}");
+        }
+        assert_eq!(allowed(READS, &[]), Ok(()));
+    }
+
+    #[test]
+    fn one_disk_is_not_worked_on_twice() {
+        let text = "sd=a,lun=/dev/x\nsd=b,lun=/dev/x\nwd=w,sd=*\nrd=r,wd=w\n";
+        assert!(allowed(text, &[]).unwrap_err().contains("named twice"));
+        let none = "sd=a,size=1m\nwd=w,sd=a\nrd=r,wd=w\n";
+        assert!(allowed(none, &[]).unwrap_err().starts_with("nothing says what a is"));
+    }
+}

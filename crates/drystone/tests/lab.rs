@@ -1,0 +1,336 @@
+//! `drystone lab` and `drystone plan` as people use them: against a target over iSCSI, and with
+//! everything that goes wrong.
+
+mod common;
+
+use std::fs::{self, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::Export;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const WRITES: &str = "sd=s,lun=none\nwd=w,sd=s,xfersize=8k,rdpct=67\n";
+
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("works"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().expect("works").to_owned()
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        fs::write(self.path(name), text).expect("works");
+        self.text(name)
+    }
+
+    /// A file of zeroes.
+    fn disk(&self, name: &str, bytes: u64) -> String {
+        fs::File::create(self.path(name)).expect("works").set_len(bytes).expect("works");
+        self.text(name)
+    }
+}
+
+fn lab(args: &[&str]) -> Output {
+    common::run(&[&["lab"], args].concat())
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or(-1)
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn printed(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn results(directory: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(directory.join("results.json")).expect("works"))
+        .expect("works")
+}
+
+#[test]
+fn the_papers_examples_of_connections() {
+    let total = |args: &[&str]| {
+        let output = common::run(&[&["plan", "connections", "--json"], args].concat());
+        assert_eq!(code(&output), 0, "{}", said(&output));
+        serde_json::from_str::<Value>(&printed(&output)).unwrap()["total"].as_u64().unwrap()
+    };
+    assert_eq!(total(&["--members", "2", "--hosts", "5", "--volumes", "1"]), 20);
+    assert_eq!(total(&["--members", "5", "--hosts", "2", "--volumes", "1"]), 12);
+    let none =
+        common::run(&["plan", "connections", "--members", "1", "--hosts", "0", "--volumes", "1"]);
+    assert_eq!(code(&none), 2);
+    assert!(said(&none).contains("there is no host"), "{}", said(&none));
+}
+
+#[test]
+fn nothing_is_overwritten_without_the_word() {
+    let place = Place::new();
+    let disk = place.disk("disk", 1 << 20);
+    let file = place.write("w.vd", &format!("{WRITES}rd=r,wd=w,elapsed=1\n"));
+    let output = lab(&["run", &file, "--on", &disk]);
+    assert_eq!(code(&output), 2);
+    assert!(said(&output).contains("add --overwrite"), "{}", said(&output));
+    assert!(fs::read(&disk).unwrap().iter().all(|&byte| byte == 0), "it was written to");
+}
+
+#[test]
+fn a_mistake_in_the_file_is_named_with_its_line() {
+    let place = Place::new();
+    let file = place.write("w.vd", "sd=s,lun=x\nwd=w,sd=s,xfersze=8k\nrd=r,wd=w\n");
+    let output = lab(&["run", &file]);
+    assert_eq!(code(&output), 2);
+    assert!(
+        said(&output).contains("w.vd: line 2: 'xfersze' is not a word of wd="),
+        "{}",
+        said(&output)
+    );
+    let output = lab(&["fio", "--on", "ram:1M", "--", "--verify=md5"]);
+    assert_eq!(code(&output), 2);
+    assert!(said(&output).contains("--verify is not an option"), "{}", said(&output));
+}
+
+#[test]
+fn a_target_that_is_not_there_is_said() {
+    let output = lab(&[
+        "fio",
+        "--on",
+        "iscsi://127.0.0.1:1/iqn.2026-11.com.example:none",
+        "--",
+        "--runtime=1",
+    ]);
+    assert_eq!(code(&output), 1);
+    assert!(said(&output).contains("cannot attach iscsi://127.0.0.1:1/"), "{}", said(&output));
+    let output = lab(&["fio", "--on", "/no/such/file", "--", "--runtime=1"]);
+    assert_eq!(code(&output), 1);
+    assert!(said(&output).contains("truncate -s"), "{}", said(&output));
+}
+
+/// All of it at once: a verified load over iSCSI, figures that fit each other, and the page.
+#[test]
+fn a_verified_run_over_iscsi() {
+    let place = Place::new();
+    let export = Export::start(&["ram:32M"], &["--cores", "1"]);
+    let work = format!("{WRITES}rd=r,wd=w,elapsed=2,interval=0.5,iorate=(300,max),threads=8\n");
+    let file = place.write("w.vd", &work);
+    let report = place.text("report");
+    let pid = export.pid().to_string();
+    let output = lab(&[
+        "run",
+        &file,
+        "--on",
+        &export.url(0),
+        "--overwrite",
+        "--report",
+        &report,
+        "--validate-after",
+        "--target-pid",
+        &pid,
+    ]);
+    assert_eq!(code(&output), 0, "{}\n{}", said(&output), printed(&output));
+    let results = results(Path::new(&report));
+    assert_eq!(results["ending"], "complete");
+    let steps = results["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 3);
+    let slow = &steps[0];
+    let iops = slow["total"]["iops"].as_f64().unwrap();
+    assert!((iops / 300.0 - 1.0).abs() < 0.02, "{iops} IOPS for 300");
+    for step in &steps[..2] {
+        assert_eq!(step["error_count"], 0);
+        assert!(step["target_cpu_us_per_io"].as_f64().is_some());
+        let path = &step["paths"][0];
+        let commands = path["iops"].as_f64().unwrap();
+        let ios = step["total"]["iops"].as_f64().unwrap();
+        assert!((commands / ios - 1.0).abs() < 0.2, "{commands} commands a second for {ios} IOPS");
+    }
+    assert_eq!(steps[2]["name"], "validate-after");
+    assert!(steps[2]["validation"]["compared_bytes"].as_u64().unwrap() > 0);
+    let page = fs::read_to_string(Path::new(&report).join("report.html")).unwrap();
+    assert!(page.contains("No wrong data in ") && page.contains(&format!("<td>{iops:.0}</td>")));
+    let lines =
+        fs::read_to_string(Path::new(&report).join("flatfile.csv")).unwrap().lines().count();
+    assert_eq!(lines, 1 + 4 + 1 + 4 + 1 + 1);
+
+    let compared = lab(&["compare", &report, &report, "--json"]);
+    assert_eq!(code(&compared), 0, "{}", said(&compared));
+    assert!(!printed(&compared).contains("worse"), "{}", printed(&compared));
+}
+
+/// The target is killed under load and comes back on the same file.
+fn run_with_a_restart(cache: &str) -> (Output, Value) {
+    let place = Place::new();
+    let disk = format!("file:{}:32M,cache={cache}", place.text("disk"));
+    let state = place.text("state");
+    let export = Export::start(&[&disk], &["--cores", "1", "--state-dir", &state]);
+    let portal = export.portal().to_string();
+    let file = place.write("w.vd", &format!("{WRITES}rd=r,wd=w,elapsed=6,iorate=500,threads=4\n"));
+    let report = place.text("report");
+    let mut command = common::drystone(&[
+        "lab",
+        "run",
+        &file,
+        "--on",
+        &export.url(0),
+        "--overwrite",
+        "--report",
+        &report,
+        "--validate-after",
+        "--stall",
+        "200",
+    ]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("works");
+    std::thread::sleep(Duration::from_secs(2));
+    export.crash();
+    std::thread::sleep(Duration::from_millis(700));
+    let again =
+        Export::start(&[&disk], &["--cores", "1", "--state-dir", &state, "--portal", &portal]);
+    let output = child.wait_with_output().expect("works");
+    again.stop();
+    let results = results(Path::new(&report));
+    (output, results)
+}
+
+/// The lab waits, tells of the stall, and finds nothing wrong.
+#[test]
+fn a_target_that_is_restarted_loses_nothing() {
+    let (output, results) = run_with_a_restart("durable");
+    assert_eq!(code(&output), 0, "{}\n{}", said(&output), printed(&output));
+    assert!(!results["steps"][0]["stalls"].as_array().unwrap().is_empty(), "it was away");
+    assert!(printed(&output).contains("stall at "), "{}", printed(&output));
+    assert!(results["steps"][1]["validation"]["compared_bytes"].as_u64().unwrap() > 0);
+}
+
+/// With a volatile cache nobody knows whether all of it is there: the flush at the end says so.
+#[test]
+fn a_restart_that_may_have_lost_a_cache_is_an_error() {
+    let (output, results) = run_with_a_restart("volatile");
+    assert_eq!(code(&output), 1);
+    assert!(said(&output).contains("1 I/Os failed"), "{}", said(&output));
+    let error = &results["steps"][0]["errors"][0];
+    assert_eq!(
+        (&error["operation"], results["ending"].as_str()),
+        (&"flush".into(), Some("complete"))
+    );
+}
+
+#[test]
+fn a_killed_sweep_goes_on_where_it_was() {
+    let place = Place::new();
+    let sweep = "sd=s,lun=x\nwd=w,sd=s\nrd=r,wd=w,elapsed=0.5,forthreads=(1,2,4,8,16,32)\n";
+    let file = place.write("sweep.vd", sweep);
+    let report = place.path("report");
+    let args =
+        ["lab", "run", &file, "--on", "ram:16M", "--report", report.to_str().unwrap(), "--resume"];
+    let mut child = common::drystone(&args).stdout(Stdio::null()).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    let steps = || {
+        let text = fs::read_to_string(report.join("results.json")).unwrap_or_default();
+        let value: Value = serde_json::from_str(&text).unwrap_or_default();
+        value["steps"].as_array().cloned().unwrap_or_default()
+    };
+    while steps().len() < 2 {
+        assert!(Instant::now() < end && child.try_wait().unwrap().is_none(), "no steps in time");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = steps();
+    assert!(before.len() < 6, "it was killed in time");
+    let output = common::run(&args);
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    let after = steps();
+    assert_eq!(after.len(), 6);
+    assert_eq!(after[..before.len()], before[..], "what was measured is as it was");
+    let first_run = format!("step {} of 6", before.len() + 1);
+    assert!(printed(&output).starts_with(&first_run), "{}", printed(&output));
+
+    let other = place.write("other.vd", &sweep.replace("elapsed=0.5", "elapsed=0.6"));
+    let output =
+        lab(&["run", &other, "--on", "ram:16M", "--report", report.to_str().unwrap(), "--resume"]);
+    assert_eq!(code(&output), 1);
+    assert!(said(&output).contains("another workload"), "{}", said(&output));
+}
+
+/// One block is changed behind its back: the journal knows what should be there.
+#[test]
+fn a_journal_finds_what_somebody_changed() {
+    let place = Place::new();
+    let (disk, journal) = (place.disk("disk", 1 << 20), place.text("journal"));
+    let write = ["--rw=write", "--bs=4k", "--size=1m"];
+    let first =
+        [&["fio", "--on", &disk, "--overwrite", "--journal", &journal, "--"][..], &write].concat();
+    assert_eq!(code(&lab(&first)), 0);
+    let read = ["--rw=read", "--bs=4k", "--size=64k"];
+    let again =
+        [&["fio", "--on", &disk, "--journal", &journal, "--validate", "--"][..], &read].concat();
+    let clean = lab(&again);
+    assert_eq!(code(&clean), 0, "{}", said(&clean));
+
+    let mut file = OpenOptions::new().write(true).open(&disk).unwrap();
+    file.seek(SeekFrom::Start(700 << 10)).unwrap();
+    file.write_all(&[0; 4096]).unwrap();
+    drop(file);
+    let found = lab(&again);
+    assert_eq!(code(&found), 1);
+    assert!(said(&found).contains("1 blocks held wrong data"), "{}", said(&found));
+    let line = "LBA 1400 (byte 716800): expected write 176, last written ";
+    assert!(
+        printed(&found).contains(line) && printed(&found).contains("; seen zeroes"),
+        "{}",
+        printed(&found)
+    );
+}
+
+#[test]
+fn results_that_cannot_be_kept_are_known_before_the_run() {
+    let place = Place::new();
+    let file = place.write("file", "");
+    let begun = Instant::now();
+    let output = lab(&[
+        "fio",
+        "--on",
+        "ram:1M",
+        "--report",
+        &format!("{file}/x"),
+        "--",
+        "--runtime=30",
+        "--time_based",
+    ]);
+    assert_eq!(code(&output), 1);
+    assert!(said(&output).contains("no results could be kept"), "{}", said(&output));
+    assert!(begun.elapsed() < Duration::from_secs(20), "it ran first");
+}
+
+#[test]
+fn a_signal_keeps_what_was_measured() {
+    let place = Place::new();
+    let report = place.text("report");
+    let args =
+        ["lab", "fio", "--on", "ram:1M", "--report", &report, "--", "--runtime=60", "--time_based"];
+    let child =
+        common::drystone(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 1);
+    assert!(said(&output).contains("stopped by a signal"), "{}", said(&output));
+    let results = results(Path::new(&report));
+    assert_eq!(results["ending"], "stopped");
+    assert!(results["steps"][0]["total"]["ios"].as_u64().unwrap() > 100);
+}

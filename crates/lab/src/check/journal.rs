@@ -1,0 +1,200 @@
+//! The ledger beyond the end of the process: a file of answered writes.
+//!
+//! A head of 32 bytes, a table of volumes, then records of 40 bytes, each with a checksum, appended
+//! once a turn of the engine. A crash of the lab may lose the last of them; the blocks they were of
+//! then hold a later write than the journal knows, which counts as right.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use super::{Ledger, unix_ns};
+
+const MAGIC: &[u8; 8] = b"drylabj1";
+const RECORD_BYTES: usize = 40;
+/// Records that are kept in memory before they are written, at most.
+const PENDING_BYTES_MAX: usize = 1 << 16;
+
+/// Why a journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The file.
+    #[error("the journal {path} cannot be used: {source}")]
+    Io {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Something else.
+    #[error("{0} is no journal of the lab")]
+    NoJournal(PathBuf),
+    /// Of other volumes.
+    #[error("the journal {path} is of {theirs}, not of {ours}")]
+    OtherVolumes {
+        /// Which one.
+        path: PathBuf,
+        /// The volumes it is of.
+        theirs: String,
+        /// The volumes that are worked on.
+        ours: String,
+    },
+}
+
+/// A file to which answered writes are appended.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    pending: Vec<u8>,
+}
+
+/// What a volume is for the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JournalVolume {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// The logical block of its disk.
+    pub lba_bytes: u32,
+}
+
+impl Journal {
+    /// Opens a journal, or begins one; gives it with the ledger that it tells of.
+    ///
+    /// # Errors
+    /// A [`JournalError`].
+    pub fn open(
+        path: &Path,
+        key: u64,
+        block_bytes: u32,
+        volumes: &[JournalVolume],
+    ) -> Result<(Self, Ledger), JournalError> {
+        let failed = |source| JournalError::Io { path: path.to_owned(), source };
+        let exists = path.metadata().is_ok_and(|metadata| metadata.len() > 0);
+        let (key, block_bytes) = match exists {
+            true => read_head(path, volumes)?,
+            false => (key, block_bytes),
+        };
+        let mut ledger = Ledger::new(key, block_bytes);
+        for volume in volumes {
+            ledger.add_volume(&volume.name, volume.size_bytes, volume.lba_bytes);
+        }
+        let mut file = OpenOptions::new();
+        let mut file = file.read(true).append(true).create(true).open(path).map_err(failed)?;
+        if exists {
+            let good_bytes = replay(path, &head(key, block_bytes, volumes), &mut ledger)?;
+            // A record that was cut off would shift all that come after it.
+            file.set_len(good_bytes).map_err(failed)?;
+            ledger.skip_unknown();
+        } else {
+            file.write_all(&head(key, block_bytes, volumes)).map_err(failed)?;
+        }
+        Ok((Self { path: path.to_owned(), file, pending: Vec::new() }, ledger))
+    }
+
+    /// Notes a write that was answered as done. It is in the file after the next [`flush`](Self::flush).
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn note(
+        &mut self,
+        volume: u16,
+        at: u64,
+        len: u64,
+        sequence: u64,
+    ) -> Result<(), JournalError> {
+        let start = self.pending.len();
+        let words = [u64::from(volume) << 48 | len, at, sequence, unix_ns()];
+        words.iter().for_each(|word| self.pending.extend_from_slice(&word.to_le_bytes()));
+        let sum = checksum(&self.pending[start..]);
+        self.pending.extend_from_slice(&sum.to_le_bytes());
+        if self.pending.len() >= PENDING_BYTES_MAX { self.flush() } else { Ok(()) }
+    }
+
+    /// Hands what was noted to the kernel, where it survives the end of this process.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn flush(&mut self) -> Result<(), JournalError> {
+        let written = self.file.write_all(&self.pending);
+        self.pending.clear();
+        written.map_err(|source| JournalError::Io { path: self.path.clone(), source })
+    }
+}
+
+fn head(key: u64, block_bytes: u32, volumes: &[JournalVolume]) -> Vec<u8> {
+    let mut head = MAGIC.to_vec();
+    head.extend_from_slice(&key.to_le_bytes());
+    head.extend_from_slice(&u64::from(block_bytes).to_le_bytes());
+    let table = table(volumes);
+    head.extend_from_slice(&(table.len() as u64).to_le_bytes());
+    head.extend_from_slice(table.as_bytes());
+    head
+}
+
+/// One line for each volume.
+fn table(volumes: &[JournalVolume]) -> String {
+    let line = |volume: &JournalVolume| {
+        format!("{} {} {}\n", volume.size_bytes, volume.lba_bytes, volume.name)
+    };
+    volumes.iter().map(line).collect()
+}
+
+/// Key and block size, if the journal is of these volumes.
+fn read_head(path: &Path, volumes: &[JournalVolume]) -> Result<(u64, u32), JournalError> {
+    const TABLE_BYTES_MAX: u64 = 1 << 24;
+    let failed = |source| JournalError::Io { path: path.to_owned(), source };
+    let none = || JournalError::NoJournal(path.to_owned());
+    let mut file = File::open(path).map_err(failed)?;
+    let mut fixed = [0; 32];
+    file.read_exact(&mut fixed).map_err(|_| none())?;
+    let word = |at: usize| u64::from_le_bytes(fixed[at..at + 8].try_into().expect("8 bytes"));
+    let (key, block_bytes, table_bytes) = (word(8), word(16), word(24));
+    let block_bytes = u32::try_from(block_bytes).ok().filter(|bytes| bytes.is_power_of_two());
+    let (true, Some(block_bytes)) = (fixed.starts_with(MAGIC), block_bytes) else {
+        return Err(none());
+    };
+    if table_bytes > TABLE_BYTES_MAX || block_bytes < 512 {
+        return Err(none());
+    }
+    let mut theirs = vec![0; table_bytes as usize];
+    file.read_exact(&mut theirs).map_err(|_| none())?;
+    let theirs = String::from_utf8_lossy(&theirs).into_owned();
+    let ours = table(volumes);
+    if theirs != ours {
+        let tidy = |text: &str| text.trim_end().replace('\n', ", ");
+        let (theirs, ours) = (tidy(&theirs), tidy(&ours));
+        return Err(JournalError::OtherVolumes { path: path.to_owned(), theirs, ours });
+    }
+    Ok((key, block_bytes))
+}
+
+/// Reads all records; gives the length of the file up to the last good one.
+fn replay(path: &Path, head: &[u8], ledger: &mut Ledger) -> Result<u64, JournalError> {
+    let failed = |source| JournalError::Io { path: path.to_owned(), source };
+    let mut file = BufReader::new(File::open(path).map_err(failed)?);
+    io::copy(&mut (&mut file).take(head.len() as u64), &mut io::sink()).map_err(failed)?;
+    let mut good_bytes = head.len() as u64;
+    let mut record = [0; RECORD_BYTES];
+    while file.read_exact(&mut record).is_ok() {
+        let word =
+            |at: usize| u64::from_le_bytes(record[at * 8..at * 8 + 8].try_into().expect("8 bytes"));
+        if checksum(&record[..32]) != word(4) {
+            break;
+        }
+        let (volume, len) = ((word(0) >> 48) as u16, word(0) & ((1 << 48) - 1));
+        ledger.restore(volume, word(1), len, word(2), word(3));
+        good_bytes += RECORD_BYTES as u64;
+    }
+    Ok(good_bytes)
+}
+
+/// FNV-1a over words: enough to tell a record that was cut off from one that was not.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.chunks_exact(8).fold(0xcbf2_9ce4_8422_2325, |sum, word| {
+        (sum ^ u64::from_le_bytes(word.try_into().expect("8 bytes")))
+            .wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}

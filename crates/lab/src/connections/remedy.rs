@@ -1,0 +1,131 @@
+//! The paper's four ways to fewer connections, each tried by itself.
+
+use serde::Serialize;
+
+use super::{Configuration, POOLS_MAX};
+
+/// One way, and what it comes to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Remedy {
+    /// What to do.
+    pub outcome: Outcome,
+    /// Connections of the fullest pool afterwards.
+    pub total: u64,
+    /// Connections fewer than before, in the fullest pool.
+    pub saved: u64,
+    /// How far the fullest pool is below its limit; 0 if it is not.
+    pub room: u64,
+}
+
+/// What to do, or why it does not help enough.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "remedy", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// One connection per slice ("Max Sessions per Volume Slice").
+    OnePerSlice {
+        /// Whether that is below the limit.
+        enough: bool,
+    },
+    /// Fewer and larger volumes.
+    FewerVolumes {
+        /// How many may be left; 0 if even one is too many.
+        volumes: u64,
+        /// How much larger each one is, in percent of what it was; 0 if even one is too many.
+        size_percent: u64,
+    },
+    /// Each volume for some of the hosts only, by its access list.
+    AccessControl {
+        /// How many hosts may have a volume; 0 if even one is too many.
+        hosts_per_volume: u64,
+    },
+    /// More pools, over which volumes and members are divided.
+    MorePools {
+        /// How many, or 0 if even the most are too few.
+        pools: u64,
+        /// Members of each pool, the largest first.
+        members: Vec<u64>,
+        /// Volumes of each pool, in the same order.
+        volumes: Vec<u64>,
+        /// Members that must be bought, as each pool needs one.
+        members_missing: u64,
+        /// Connections of the whole group.
+        group_total: u64,
+    },
+}
+
+impl Outcome {
+    /// Whether it brings the configuration below its limit.
+    #[must_use]
+    pub fn is_enough(&self) -> bool {
+        match self {
+            Self::OnePerSlice { enough } => *enough,
+            Self::FewerVolumes { volumes: number, .. }
+            | Self::AccessControl { hosts_per_volume: number }
+            | Self::MorePools { pools: number, .. } => *number > 0,
+        }
+    }
+}
+
+/// All remedies that change anything about `before`, the simplest first.
+pub(super) fn each(before: &Configuration) -> Vec<Remedy> {
+    let mut remedies = Vec::new();
+    if before.per_slice > 1 {
+        let total = Configuration { per_slice: 1, ..*before }.total();
+        let enough = total <= before.limit();
+        remedies.push(remedy(before, Outcome::OnePerSlice { enough }, total));
+    }
+    remedies.push(fewer_volumes(before));
+    remedies.push(access_control(before));
+    remedies.push(more_pools(before));
+    remedies
+}
+
+fn remedy(before: &Configuration, outcome: Outcome, total: u64) -> Remedy {
+    let saved = before.total().saturating_sub(total);
+    Remedy { outcome, total, saved, room: before.pool_limit.saturating_sub(total) }
+}
+
+fn fewer_volumes(before: &Configuration) -> Remedy {
+    let volumes = (before.limit() / before.per_volume()).min(before.volumes);
+    // Rounded up: the volumes that are left must hold what all of them held.
+    let size_percent = if volumes == 0 { 0 } else { (before.volumes * 100).div_ceil(volumes) };
+    let total = volumes.max(1) * before.per_volume();
+    remedy(before, Outcome::FewerVolumes { volumes, size_percent }, total)
+}
+
+fn access_control(before: &Configuration) -> Remedy {
+    let per_host = before.per_host_and_volume() * before.volumes;
+    let hosts_per_volume = (before.limit() / per_host).min(before.initiators());
+    let total = hosts_per_volume.max(1) * per_host;
+    remedy(before, Outcome::AccessControl { hosts_per_volume }, total)
+}
+
+/// The fewest pools that take the volumes; with the most there can be if even those are too few.
+fn more_pools(before: &Configuration) -> Remedy {
+    let mut last = None;
+    for pools in 2..=POOLS_MAX {
+        let members_missing = pools.saturating_sub(before.members);
+        let members = shares(before.members + members_missing, pools);
+        let volumes = shares(before.volumes, pools);
+        let total_of = |(&members, &volumes): (&u64, &u64)| {
+            Configuration { members, volumes, ..*before }.total()
+        };
+        let totals: Vec<u64> = members.iter().zip(&volumes).map(total_of).collect();
+        let (fullest, group_total) =
+            (totals.iter().copied().max().unwrap_or(0), totals.iter().sum::<u64>());
+        let fits = fullest <= before.pool_limit && group_total <= before.group_limit;
+        let pools = if fits { pools } else { 0 };
+        let outcome = Outcome::MorePools { pools, members, volumes, members_missing, group_total };
+        let found = remedy(before, outcome, fullest);
+        if fits {
+            return found;
+        }
+        last = Some(found);
+    }
+    last.expect("there are several numbers of pools")
+}
+
+/// `number` things in `parts` parts as even as can be, the larger parts first.
+fn shares(number: u64, parts: u64) -> Vec<u64> {
+    (0..parts).map(|part| number / parts + u64::from(part < number % parts)).collect()
+}

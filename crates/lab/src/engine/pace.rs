@@ -1,0 +1,66 @@
+//! When the next I/O is due.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// A fixed rate: I/Os are due at equal distances, whether or not the ones before are done. An I/O that
+/// is begun late, for all threads were waiting, counts from when it was due: else a target that stands
+/// still would be asked nothing meanwhile, and its figures would look well (coordinated omission).
+#[derive(Debug)]
+pub(crate) struct Pace {
+    start: Instant,
+    taken: Cell<u32>,
+    /// Whole seconds' worth of I/Os before `taken`, so that rounding does not add up.
+    base: Cell<Duration>,
+    per_base: u32,
+    base_length: Duration,
+}
+
+impl Pace {
+    /// So many I/Os a second, from `start` on.
+    pub(crate) fn new(start: Instant, per_second: f64) -> Self {
+        assert!(per_second > 0.0, "a rate");
+        // A base is a number of I/Os whose time is known to the nanosecond without rounding by each.
+        let per_base = per_second.ceil().clamp(1.0, 1e9) as u32;
+        let base_length = Duration::from_secs_f64(f64::from(per_base) / per_second);
+        Self { start, taken: Cell::new(0), base: Cell::new(Duration::ZERO), per_base, base_length }
+    }
+
+    /// When the next I/O is due; the one after it is asked for next.
+    pub(crate) fn take(&self) -> Instant {
+        let taken = self.taken.get();
+        let base_ns = self.base_length.as_nanos() as u64;
+        let part = Duration::from_nanos(base_ns * u64::from(taken) / u64::from(self.per_base));
+        let due = self.start + self.base.get() + part;
+        if taken + 1 == self.per_base {
+            self.taken.set(0);
+            self.base.set(self.base.get() + self.base_length);
+        } else {
+            self.taken.set(taken + 1);
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_met_over_any_time() {
+        for rate in [0.3, 1.0, 7.0, 1000.0, 123_456.7, 3.0e6] {
+            let start = Instant::now();
+            let pace = Pace::new(start, rate);
+            let count = 200_000_u32;
+            let mut last = pace.take();
+            assert_eq!(last, start);
+            for _ in 0..count {
+                let next = pace.take();
+                assert!(next >= last);
+                last = next;
+            }
+            let found = f64::from(count) / (last - start).as_secs_f64();
+            assert!((found / rate - 1.0).abs() < 1e-3, "{found} for {rate}");
+        }
+    }
+}

@@ -1,0 +1,435 @@
+//! One step: its tasks, its clock, and the figures made of what they counted.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::area::Area;
+use super::bench::{Bench, BenchError};
+use super::pace::Pace;
+use super::routes::{Routes, Seen};
+use super::share::Shares;
+use super::worker;
+use super::{Event, Listener};
+use crate::measure::{
+    Figures, IntervalFigures, IoError, ProcessCpu, Stall, StepFigures, Tally, Validation,
+    VolumeFigures, own_cpu,
+};
+use crate::workload::{Flow, Step};
+
+/// How often the clock of a step looks whether it is to stop.
+const TICK: Duration = Duration::from_millis(50);
+
+/// A flow on one volume.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) flow: Flow,
+    /// Its index in the step.
+    pub(super) flow_index: usize,
+    pub(super) area: Area,
+    /// The next sequential byte of each stream.
+    pub(super) cursors: Vec<Cell<u64>>,
+    /// Its share of what the volume does.
+    pub(super) weight: f64,
+    pub(super) durable: bool,
+}
+
+/// One volume of a step: its lanes, and the rate they share.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) volume: usize,
+    pub(super) lanes: Vec<Lane>,
+    pub(super) pace: Option<Pace>,
+    threads: u32,
+    /// Bytes that each stream has begun.
+    pub(super) begun_bytes: Vec<Cell<u64>>,
+}
+
+/// What the tasks of a step share.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) bench: Rc<Bench>,
+    pub(super) groups: Vec<Group>,
+    pub(super) shares: Option<Shares>,
+    pub(super) tally: RefCell<Tally>,
+    pub(super) started: Instant,
+    /// The measured part.
+    pub(super) from: Instant,
+    pub(super) to: Instant,
+    pub(super) bytes_max: Option<u64>,
+    pub(super) is_over: Cell<bool>,
+    pub(super) compared_bytes: Cell<u64>,
+    pub(super) unknown_bytes: Cell<u64>,
+    left: Cell<usize>,
+}
+
+impl Running {
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.get()
+            || self.bench.options().stop.load(Ordering::Relaxed)
+            || self.bench.mismatch_count() >= self.bench.options().mismatches_max
+    }
+
+    /// Times are told from the end of the warm-up, and are negative in it.
+    fn warmup_s(&self) -> f64 {
+        self.from.saturating_duration_since(self.started).as_secs_f64()
+    }
+
+    /// A task has ended.
+    pub(super) fn leave(&self) {
+        self.left.set(self.left.get() - 1);
+    }
+
+    pub(super) fn fail(&self, volume: usize, operation: &str, place: (u64, u64), error: &str) {
+        self.tally.borrow_mut().fail(IoError {
+            at_s: self.started.elapsed().as_secs_f64() - self.warmup_s(),
+            volume: self.bench.volumes()[volume].name.clone(),
+            operation: operation.to_owned(),
+            at_bytes: place.0,
+            len_bytes: place.1,
+            error: error.to_owned(),
+        });
+    }
+}
+
+/// Runs one step.
+pub(super) async fn run(
+    bench: &Rc<Bench>,
+    step: &Step,
+    rate: Option<f64>,
+    listener: &Listener,
+) -> Result<StepFigures, BenchError> {
+    let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let running = Rc::new(begin(bench, step, rate)?);
+    let mismatches_before = bench.mismatch_count();
+    for (index, group) in running.groups.iter().enumerate() {
+        for stream in 0..step.streams as usize {
+            for thread in 0..group.threads {
+                let seed = (index as u64) << 40 | (stream as u64) << 20 | u64::from(thread);
+                ring::spawn(worker::run(running.clone(), index, stream, seed));
+            }
+        }
+    }
+    let mut clock = Clock::new(&running, step, listener).await;
+    clock.run().await;
+    let measured = clock.ended.saturating_duration_since(running.from);
+    let cpu = clock.cpu();
+    let depth = running.tally.borrow_mut().mean_depth(measured, clock.ended);
+    let name_of = |volume: usize| bench.volumes()[volume].name.clone();
+    let paths = clock.routes.figures(measured, name_of);
+    let intervals = std::mem::take(&mut clock.intervals);
+    drain(&running).await;
+    let was_stopped = bench.options().stop.load(Ordering::Relaxed);
+    bench.take_journal_error()?;
+    let volumes = running.groups.iter().map(|group| volume_figures(&running, group, measured));
+    let volumes: Vec<VolumeFigures> = volumes.collect();
+    let mut tally = running.tally.borrow_mut();
+    let seconds = measured.as_secs_f64();
+    let total = Figures::of_both(&tally.total, seconds);
+    let per_io = |time: Duration| time.as_secs_f64() * 1e6 / total.ios.max(1) as f64;
+    let (stalls, longest) = tally.stalls.finish(Instant::now());
+    let stalls = stalls.iter().map(|stall| Stall {
+        at_s: stall.at.as_secs_f64() - running.warmup_s(),
+        volume: name_of(stall.volume),
+        seconds: stall.length.as_secs_f64(),
+    });
+    Ok(StepFigures {
+        name: step.name.clone(),
+        what: describe(step, rate),
+        started_unix_s,
+        seconds,
+        asked_iops: rate,
+        read: Figures::of(&tally.total.read, seconds),
+        write: Figures::of(&tally.total.write, seconds),
+        mean_queue_depth: depth,
+        lab_cpu_us_per_io: per_io(cpu.0),
+        target_cpu_us_per_io: cpu.1.map(per_io),
+        total,
+        volumes,
+        paths,
+        intervals,
+        error_count: tally.error_count,
+        errors: std::mem::take(&mut tally.errors),
+        stalls: stalls.collect(),
+        longest_pause_s: longest.as_secs_f64(),
+        validation: Validation {
+            is_on: bench.ledger().is_some(),
+            compared_bytes: running.compared_bytes.get(),
+            unknown_bytes: running.unknown_bytes.get(),
+            mismatch_count: bench.mismatch_count() - mismatches_before,
+            mismatches: bench.take_mismatches(),
+        },
+        was_stopped,
+    })
+}
+
+/// Lays out lanes and rates.
+fn begin(bench: &Rc<Bench>, step: &Step, rate: Option<f64>) -> Result<Running, BenchError> {
+    let weights = weights(&step.flows);
+    let started = Instant::now();
+    let mut groups: Vec<Group> = Vec::new();
+    for (flow_index, flow) in step.flows.iter().enumerate() {
+        for &volume in &flow.storage {
+            let lane = lane(bench, step, flow_index, volume, weights[flow_index])?;
+            match groups.iter_mut().find(|group| group.volume == volume) {
+                Some(group) => group.lanes.push(lane),
+                None => groups.push(Group {
+                    volume,
+                    lanes: vec![lane],
+                    pace: None,
+                    threads: step.threads.unwrap_or(bench.volumes()[volume].threads),
+                    begun_bytes: vec![Cell::new(0); step.streams as usize],
+                }),
+            }
+        }
+    }
+    let all: f64 = weights.iter().sum();
+    for group in &mut groups {
+        let share: f64 = group.lanes.iter().map(|lane| lane.weight).sum();
+        group.pace = rate.map(|rate| Pace::new(started, rate * share / all));
+    }
+    let is_skewed = step.flows.iter().any(|flow| flow.skew_percent.is_some());
+    let shares = (is_skewed && rate.is_none()).then(|| Shares::new(&weights));
+    let left = groups.iter().map(|group| group.threads as usize * step.streams as usize).sum();
+    let from = started + step.warmup;
+    let tally = Tally::new(bench.volumes().len(), bench.options().stall, started);
+    Ok(Running {
+        bench: bench.clone(),
+        groups,
+        shares,
+        tally: RefCell::new(tally),
+        started,
+        from,
+        to: from + step.elapsed,
+        bytes_max: step.bytes_max,
+        is_over: Cell::new(false),
+        compared_bytes: Cell::new(0),
+        unknown_bytes: Cell::new(0),
+        left: Cell::new(left),
+    })
+}
+
+/// The share of each flow: what is given, and for the others an equal part of what is left.
+fn weights(flows: &[Flow]) -> Vec<f64> {
+    let given: f64 = flows.iter().filter_map(|flow| flow.skew_percent).sum();
+    let open = flows.iter().filter(|flow| flow.skew_percent.is_none()).count().max(1);
+    let rest = (100.0 - given).max(0.0) / open as f64;
+    flows.iter().map(|flow| flow.skew_percent.unwrap_or(rest)).collect()
+}
+
+fn lane(
+    bench: &Bench,
+    step: &Step,
+    flow_index: usize,
+    index: usize,
+    weight: f64,
+) -> Result<Lane, BenchError> {
+    let (flow, volume) = (&step.flows[flow_index], &bench.volumes()[index]);
+    let area = Area::new(volume.window(), flow, volume.range, volume.hit_bytes);
+    let no_room = || BenchError::NoRoom {
+        volume: volume.name.clone(),
+        flow: flow.name.clone(),
+        bytes: flow.sizes.max(),
+    };
+    let area = area.ok_or_else(no_room)?;
+    // Volumes that share a workload begin each at its own start; streams of a volume, likewise.
+    let cursors = vec![Cell::new(0); step.streams as usize];
+    let durable = flow.durable || volume.durable;
+    let weight = weight / flow.storage.len() as f64;
+    Ok(Lane { flow: flow.clone(), flow_index, area, cursors, weight, durable })
+}
+
+/// Waits for what is under way, flushes what was written.
+async fn drain(running: &Rc<Running>) {
+    running.is_over.set(true);
+    if let Some(shares) = &running.shares {
+        shares.end();
+    }
+    let deadline = Instant::now() + running.bench.options().drain_max;
+    while running.left.get() > 0 && Instant::now() < deadline {
+        ring::sleep(Duration::from_millis(1)).await;
+    }
+    for group in &running.groups {
+        let volume = &running.bench.volumes()[group.volume];
+        let in_flight = running.tally.borrow().stalls.in_flight(group.volume);
+        if in_flight > 0 {
+            let error = format!("{in_flight} I/Os did not come back");
+            running.fail(group.volume, "wait", (volume.at, 0), &error);
+            continue;
+        }
+        if group.lanes.iter().all(|lane| lane.flow.read_percent == 100) {
+            continue;
+        }
+        if let Err(error) = volume.device.flush().await {
+            running.fail(group.volume, "flush", (volume.at, volume.len), &error.to_string());
+        }
+    }
+    running.bench.flush_journal();
+}
+
+fn volume_figures(running: &Running, group: &Group, measured: Duration) -> VolumeFigures {
+    let tally = running.tally.borrow();
+    let (pair, seconds) = (&tally.volumes[group.volume], measured.as_secs_f64());
+    VolumeFigures {
+        name: running.bench.volumes()[group.volume].name.clone(),
+        read: Figures::of(&pair.read, seconds),
+        write: Figures::of(&pair.write, seconds),
+        total: Figures::of_both(pair, seconds),
+    }
+}
+
+/// Intervals, the end of the warm-up, CPU time and paths.
+struct Clock<'a> {
+    running: &'a Rc<Running>,
+    step: &'a Step,
+    listener: &'a Listener,
+    intervals: Vec<IntervalFigures>,
+    routes: Routes,
+    own_before: Duration,
+    target_before: Option<Duration>,
+    own_after: Duration,
+    target_after: Option<Duration>,
+    /// When measuring ended.
+    ended: Instant,
+}
+
+impl<'a> Clock<'a> {
+    async fn new(running: &'a Rc<Running>, step: &'a Step, listener: &'a Listener) -> Self {
+        let mut clock = Self {
+            running,
+            step,
+            listener,
+            intervals: Vec::new(),
+            routes: Routes::default(),
+            own_before: Duration::ZERO,
+            target_before: None,
+            own_after: Duration::ZERO,
+            target_after: None,
+            ended: running.to,
+        };
+        clock.wait_until(running.from).await;
+        running.tally.borrow_mut().reset(Instant::now());
+        let reports = clock.path_reports().await;
+        clock.routes.begin(&reports);
+        (clock.own_before, clock.target_before) = clock.cpu_now();
+        clock
+    }
+
+    fn cpu_now(&self) -> (Duration, Option<Duration>) {
+        let pid = self.running.bench.options().target_pid;
+        (own_cpu(), pid.and_then(|pid| ProcessCpu(pid).time()))
+    }
+
+    /// CPU time of this process and of the target's while it was measured.
+    fn cpu(&self) -> (Duration, Option<Duration>) {
+        let target = self.target_after.zip(self.target_before);
+        let target = target.map(|(after, before)| after.saturating_sub(before));
+        (self.own_after.saturating_sub(self.own_before), target)
+    }
+
+    /// `false` when the step is over before.
+    async fn wait_until(&self, at: Instant) -> bool {
+        loop {
+            let now = Instant::now();
+            if now >= at {
+                return true;
+            }
+            // With a rate all threads may have gone before the end, when nothing more is due.
+            let has_done_all = self.running.bytes_max.is_some() && self.running.left.get() == 0;
+            if self.running.is_over() || has_done_all {
+                return false;
+            }
+            self.running.bench.flush_journal();
+            ring::sleep_until(at.min(now + TICK)).await;
+        }
+    }
+
+    async fn run(&mut self) {
+        let (from, to) = (self.running.from, self.running.to);
+        let mut last = from.max(Instant::now());
+        let mut next = from;
+        loop {
+            next = (next + self.step.interval).min(to);
+            if next <= last {
+                if next == to {
+                    break;
+                }
+                continue;
+            }
+            let was_whole = self.wait_until(next).await;
+            let now = if was_whole { next } else { Instant::now().min(to) };
+            self.interval(last, now).await;
+            last = now;
+            if !was_whole || next == to {
+                self.ended = now;
+                break;
+            }
+        }
+        (self.own_after, self.target_after) = self.cpu_now();
+        self.running.is_over.set(true);
+    }
+
+    async fn interval(&mut self, since: Instant, now: Instant) {
+        let seconds = now.saturating_duration_since(since).as_secs_f64();
+        let reports = self.path_reports().await;
+        let path_iops = self.routes.look(&reports, seconds);
+        let mut tally = self.running.tally.borrow_mut();
+        let at = now.saturating_duration_since(self.running.from);
+        let figures = IntervalFigures {
+            at_s: at.as_secs_f64(),
+            seconds,
+            read: Figures::of(&tally.interval.read, seconds),
+            write: Figures::of(&tally.interval.write, seconds),
+            total: Figures::of_both(&tally.interval, seconds),
+            errors: std::mem::take(&mut tally.interval_errors),
+            queue_depth: tally.in_flight,
+            path_iops,
+        };
+        tally.interval.reset();
+        drop(tally);
+        let share = at.as_secs_f64() / self.step.elapsed.as_secs_f64();
+        (self.listener)(&Event::Interval(&figures, share.min(1.0)));
+        self.intervals.push(figures);
+    }
+
+    /// All sessions of the volumes of the step.
+    async fn path_reports(&self) -> Vec<Seen> {
+        /// With more, asking would be work of its own.
+        const DISKS_MAX: usize = 64;
+        let mut all = Vec::new();
+        for group in self.running.groups.iter().take(DISKS_MAX) {
+            if let Some(disk) = &self.running.bench.volumes()[group.volume].disk {
+                let paths = disk.paths().await;
+                all.extend(paths.iter().map(|path| Seen::of(group.volume, path)));
+            }
+        }
+        all
+    }
+}
+
+/// What a step does, for people.
+fn describe(step: &Step, rate: Option<f64>) -> String {
+    let flow = |flow: &Flow| {
+        let kind = match (flow.read_percent, flow.seek_percent) {
+            (reads, 100) => format!("{reads} % read, random"),
+            (reads, 0) => format!("{reads} % read, sequential"),
+            (reads, seeks) => format!("{reads} % read, {seeks} % random"),
+        };
+        let size = match flow.sizes.max() {
+            bytes if bytes.is_multiple_of(1024) => format!("{} KiB", bytes / 1024),
+            bytes => format!("{bytes} B"),
+        };
+        let mixed = if flow.sizes.common() == flow.sizes.max() { "" } else { "up to " };
+        let volumes = match flow.storage.len() {
+            1 => "one volume".to_owned(),
+            count => format!("{count} volumes"),
+        };
+        format!("{}: {mixed}{size}, {kind}, {volumes}", flow.name)
+    };
+    let flows: Vec<String> = step.flows.iter().map(flow).collect();
+    match rate {
+        Some(rate) => format!("{}; {rate:.0} IOPS", flows.join("; ")),
+        None => flows.join("; "),
+    }
+}

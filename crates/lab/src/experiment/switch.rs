@@ -1,0 +1,98 @@
+//! `switch-failure`: a moderate verified load over two paths, one of which is cut, four times.
+
+use std::time::Duration;
+
+use super::ExperimentError;
+use super::bed::{Bed, IQN, Networks, Run};
+use crate::report::{Finding, Report};
+
+const CUTS: u32 = 4;
+/// The longest stall that is allowed.
+const STALL_S_MAX: f64 = 2.0;
+
+/// Each cut and each time between takes `pause`.
+fn workload(pause: Duration) -> String {
+    let seconds = pause.as_secs_f64() * f64::from(2 * CUTS + 1);
+    format!(
+        "sd=vol,threads=16\nwd=oltp,sd=vol,xfersize=8k,rdpct=67\n\
+         rd=load,wd=oltp,iorate=1000,elapsed={seconds},interval=0.5\n"
+    )
+}
+
+pub(super) fn run(bed: &Bed<'_>) -> Result<Report, ExperimentError> {
+    let networks = Networks::make()?;
+    let portals = Networks::portals();
+    let server = bed.serve("ram:64M", &portals, 1, Some(&networks.target))?;
+    let pause = Duration::from_secs_f64(bed.options.seconds);
+    let mut running = bed.begin(&Run {
+        label: "two paths".to_owned(),
+        workload: workload(pause),
+        on: format!("iscsi://{}/{IQN}", portals[0]),
+        namespace: Some(&networks.host),
+        options: [
+            "--sessions",
+            "2",
+            "--stall",
+            "300",
+            "--validate-after",
+            "--target-pid",
+            &server.pid().to_string(),
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    })?;
+    running.wait_for_load()?;
+    for cut in 0..CUTS {
+        bed.wait(pause)?;
+        let path = (cut % 2) as u8;
+        (bed.say)(&format!("path {path} is cut"));
+        networks.set(path, false)?;
+        bed.wait(pause)?;
+        (bed.say)(&format!("path {path} comes back"));
+        networks.set(path, true)?;
+    }
+    let report = running.finish()?;
+    let findings = findings(&report);
+    Ok(bed.conclude("A switch that is powered down four times", vec![report], findings))
+}
+
+fn findings(report: &Report) -> Vec<Finding> {
+    let longest = report.steps.iter().map(|step| step.longest_pause_s).fold(0.0, f64::max);
+    let losses: u64 =
+        report.steps.iter().flat_map(|step| &step.paths).map(|path| path.losses).sum();
+    let (errors, wrong) = (report.error_count(), report.mismatch_count());
+    let compared: u64 = report.steps.iter().map(|step| step.validation.compared_bytes).sum();
+    vec![
+        Finding {
+            what: "errors that reach the workload, of four cuts".to_owned(),
+            paper: "no disk timeouts and no read or write errors".to_owned(),
+            ours: format!(
+                "{errors} errors, {wrong} wrong blocks in {:.1} MB compared; sessions were lost {losses} times",
+                compared as f64 / 1e6
+            ),
+            // Cuts that cost no session have proved nothing.
+            met: Some(errors == 0 && wrong == 0 && losses > 0),
+        },
+        Finding {
+            what: format!(
+                "the longest time in which the volume finished nothing, below {STALL_S_MAX} s"
+            ),
+            paper: "not told".to_owned(),
+            ours: format!("{longest:.3} s"),
+            met: Some(longest < STALL_S_MAX),
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{Rate, vdbench};
+
+    #[test]
+    fn the_load_lasts_until_the_last_path_is_back() {
+        let script = vdbench::parse(&workload(Duration::from_secs(4))).unwrap();
+        assert_eq!(script.steps[0].elapsed, Duration::from_secs(36));
+        assert_eq!(script.steps[0].rate, Rate::Iops(1000.0));
+    }
+}

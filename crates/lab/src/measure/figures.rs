@@ -1,0 +1,203 @@
+//! What is kept of a step: plain values for results.json. Their names are its format.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::{Counter, Pair};
+use crate::check::Mismatch;
+
+/// I/Os of one kind over some time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// How many.
+    pub ios: u64,
+    /// I/Os a second.
+    pub iops: f64,
+    /// 10^6 bytes a second.
+    pub mb_per_s: f64,
+    /// Mean latency.
+    pub mean_us: f64,
+    /// Median latency.
+    pub p50_us: f64,
+    /// 90 in a hundred were faster.
+    pub p90_us: f64,
+    /// 99 in a hundred.
+    pub p99_us: f64,
+    /// 999 in a thousand.
+    pub p999_us: f64,
+    /// The slowest.
+    pub max_us: f64,
+}
+
+impl Figures {
+    pub(crate) fn of(counter: &Counter, seconds: f64) -> Self {
+        Self::made(counter.ios, counter.bytes, &counter.latency_ns, seconds)
+    }
+
+    /// Reads and writes together.
+    pub(crate) fn of_both(pair: &Pair, seconds: f64) -> Self {
+        let mut latency = pair.read.latency_ns.clone();
+        latency.add(&pair.write.latency_ns).expect("both have the same bounds");
+        let (ios, bytes) = (pair.read.ios + pair.write.ios, pair.read.bytes + pair.write.bytes);
+        Self::made(ios, bytes, &latency, seconds)
+    }
+
+    fn made(ios: u64, bytes: u64, latency: &Histogram<u64>, seconds: f64) -> Self {
+        if ios == 0 || seconds <= 0.0 {
+            return Self::default();
+        }
+        let us = |q: f64| latency.value_at_quantile(q) as f64 / 1e3;
+        Self {
+            ios,
+            iops: ios as f64 / seconds,
+            mb_per_s: bytes as f64 / seconds / 1e6,
+            mean_us: latency.mean() / 1e3,
+            p50_us: us(0.5),
+            p90_us: us(0.9),
+            p99_us: us(0.99),
+            p999_us: us(0.999),
+            max_us: us(1.0),
+        }
+    }
+}
+
+/// One interval of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IntervalFigures {
+    /// Its end, in seconds from the end of the warm-up.
+    pub at_s: f64,
+    /// Its length.
+    pub seconds: f64,
+    /// Reads.
+    pub read: Figures,
+    /// Writes.
+    pub write: Figures,
+    /// Both.
+    pub total: Figures,
+    /// I/Os that failed.
+    pub errors: u64,
+    /// I/Os under way at its end.
+    pub queue_depth: u64,
+    /// Commands a second of each path.
+    pub path_iops: Vec<f64>,
+}
+
+/// One volume of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VolumeFigures {
+    /// Its name in the script.
+    pub name: String,
+    /// Reads.
+    pub read: Figures,
+    /// Writes.
+    pub write: Figures,
+    /// Both.
+    pub total: Figures,
+}
+
+/// One path of a volume.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathFigures {
+    /// The target that it leads to.
+    pub volume: String,
+    /// Where it leads.
+    pub path: String,
+    /// Its state at the end.
+    pub state: String,
+    /// Commands a second.
+    pub iops: f64,
+    /// 10^6 bytes a second.
+    pub mb_per_s: f64,
+    /// Smoothed time of a command at the end.
+    pub latency_us: f64,
+    /// Times that it was lost during the step.
+    pub losses: u64,
+}
+
+/// An I/O that failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IoError {
+    /// When, in seconds from the end of the warm-up; negative in it.
+    pub at_s: f64,
+    /// The volume.
+    pub volume: String,
+    /// `read`, `write` or `flush`.
+    pub operation: String,
+    /// The first byte.
+    pub at_bytes: u64,
+    /// How many.
+    pub len_bytes: u64,
+    /// What was said.
+    pub error: String,
+}
+
+/// A time in which a volume that had I/O to do finished none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stall {
+    /// When it began, in seconds from the end of the warm-up; negative in it.
+    pub at_s: f64,
+    /// The volume.
+    pub volume: String,
+    /// How long.
+    pub seconds: f64,
+}
+
+/// What checking the data found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Validation {
+    /// Whether data was checked.
+    pub is_on: bool,
+    /// Bytes read and compared.
+    pub compared_bytes: u64,
+    /// Bytes read that nothing is known of: they were not written by this run.
+    pub unknown_bytes: u64,
+    /// Blocks that were wrong.
+    pub mismatch_count: u64,
+    /// The first of them.
+    pub mismatches: Vec<Mismatch>,
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepFigures {
+    /// Its name.
+    pub name: String,
+    /// What it did, for people.
+    pub what: String,
+    /// When it began, in seconds since 1970.
+    pub started_unix_s: u64,
+    /// Seconds measured.
+    pub seconds: f64,
+    /// I/Os a second that were asked for; none for as many as there can be.
+    pub asked_iops: Option<f64>,
+    /// Reads.
+    pub read: Figures,
+    /// Writes.
+    pub write: Figures,
+    /// Both.
+    pub total: Figures,
+    /// I/Os under way on average.
+    pub mean_queue_depth: f64,
+    /// CPU time of this process for each I/O.
+    pub lab_cpu_us_per_io: f64,
+    /// CPU time of the target's process for each I/O, if one was named.
+    pub target_cpu_us_per_io: Option<f64>,
+    /// Each volume.
+    pub volumes: Vec<VolumeFigures>,
+    /// Each path of the volumes that have paths.
+    pub paths: Vec<PathFigures>,
+    /// Over time.
+    pub intervals: Vec<IntervalFigures>,
+    /// I/Os that failed, warm-up included.
+    pub error_count: u64,
+    /// The first of them.
+    pub errors: Vec<IoError>,
+    /// Stalls, warm-up included.
+    pub stalls: Vec<Stall>,
+    /// The longest time in which a volume that had I/O to do finished none.
+    pub longest_pause_s: f64,
+    /// What checking the data found.
+    pub validation: Validation,
+    /// Whether it was ended before its time.
+    pub was_stopped: bool,
+}

@@ -1,0 +1,68 @@
+//! Counting, against numbers that are known.
+
+use super::*;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+#[test]
+fn figures_are_those_of_what_was_added() {
+    let mut pair = Pair::new(3);
+    for n in 1..=1000 {
+        pair.of(n % 2 == 0).add(4096, Duration::from_micros(n));
+    }
+    let both = Figures::of_both(&pair, 2.0);
+    assert_eq!(both.ios, 1000);
+    assert!((both.iops - 500.0).abs() < 1e-9 && (both.mb_per_s - 2.048).abs() < 1e-9);
+    for (found, expected) in [
+        (both.mean_us, 500.5),
+        (both.p50_us, 500.0),
+        (both.p90_us, 900.0),
+        (both.p99_us, 990.0),
+        (both.p999_us, 999.0),
+        (both.max_us, 1000.0),
+    ] {
+        assert!((found / expected - 1.0).abs() < 0.002, "{found} for {expected}");
+    }
+    assert_eq!(Figures::of(&pair.read, 2.0).ios, 500);
+    assert_eq!(Figures::of(&Counter::new(2), 2.0), Figures::default());
+}
+
+#[test]
+fn a_stall_is_a_time_in_which_nothing_ends() {
+    let start = Instant::now();
+    let mut stalls = Stalls::new(2, ms(500), start);
+    stalls.begin(0, start + ms(100));
+    stalls.begin(0, start + ms(100));
+    stalls.end(0, false, start + ms(200));
+    // An end with an error is no end of the stall.
+    stalls.end(0, true, start + ms(600));
+    stalls.begin(0, start + ms(600));
+    stalls.end(0, false, start + ms(900));
+    // Without I/O there is no stall, however long.
+    stalls.begin(0, start + ms(5000));
+    stalls.end(0, false, start + ms(5010));
+    stalls.begin(1, start + ms(6000));
+    let (found, longest) = stalls.finish(start + ms(7000));
+    let expected = [stall::Found { volume: 1, at: ms(6000), length: ms(1000) }];
+    let first = stall::Found { volume: 0, at: ms(600), length: ms(300) };
+    assert!(!found.contains(&first));
+    assert_eq!(found, expected);
+    assert_eq!(longest, ms(1000));
+}
+
+#[test]
+fn the_mean_depth_is_weighed_by_time() {
+    let start = Instant::now();
+    let mut tally = Tally::new(1, ms(500), start);
+    let done =
+        Done { volume: 0, bytes: 1, is_read: true, latency: ms(1), failed: false, counts: true };
+    tally.begin(0, start);
+    tally.begin(0, start + ms(500));
+    tally.end(&done, start + ms(1000));
+    tally.end(&done, start + ms(1000));
+    let depth = tally.mean_depth(ms(2000), start + ms(2000));
+    assert!((depth - 0.75).abs() < 1e-9, "{depth}");
+    assert_eq!(tally.total.read.ios, 2);
+}

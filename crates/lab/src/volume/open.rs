@@ -1,0 +1,201 @@
+//! Opening what addresses lead to, on the core that calls.
+
+use std::fmt;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use block::{BlockDevice, FileDisk, FileOptions, ModelDisk, NullDisk, RamDisk};
+use initiator::{
+    AttachError, DiscoveryError, Disk, DiskOptions, PlanOptions, SessionOptions, TargetAddress,
+};
+use iscsi::chap::CredentialsError;
+
+use super::address::{Address, fits};
+use crate::workload::OpenFlags;
+
+/// The logical block of memory and of files.
+const BLOCK_BYTES: u32 = 512;
+
+/// How sessions are made.
+#[derive(Debug, Clone)]
+pub struct Sessions {
+    /// Name, CHAP and times of each session; policy and limits of each disk.
+    pub disk: DiskOptions,
+    /// How many, and where.
+    pub plan: PlanOptions,
+}
+
+/// A disk that a workload can run on.
+#[derive(Clone)]
+pub struct OpenTarget {
+    /// Where it is, without secrets.
+    pub name: String,
+    /// The device.
+    pub device: Arc<dyn BlockDevice>,
+    /// The device again, if it has paths.
+    pub disk: Option<Arc<Disk>>,
+}
+
+impl fmt::Debug for OpenTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenTarget").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Why a target cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It cannot be attached.
+    #[error("cannot attach {address}: {error}")]
+    Attach {
+        /// Which one.
+        address: String,
+        /// Why.
+        error: Box<AttachError>,
+    },
+    /// A portal does not tell of its targets.
+    #[error("cannot ask {address} for its targets: {error}")]
+    Discovery {
+        /// Which one.
+        address: String,
+        /// Why.
+        error: Box<DiscoveryError>,
+    },
+    /// CHAP credentials that must not be used.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// A portal has none that fit.
+    #[error("{0} has no target that fits")]
+    NoTarget(String),
+    /// A file or device.
+    #[error(transparent)]
+    File(#[from] block::OpenError),
+    /// A path that leads nowhere.
+    #[error("{path}: {error}; a file must exist and have its size: truncate -s 1G {path}")]
+    Path {
+        /// The path.
+        path: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// Memory.
+    #[error("no memory for {name}: {error}")]
+    Memory {
+        /// Which one.
+        name: String,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// Opens all targets that the addresses lead to; with `read_only`, files and devices so.
+///
+/// # Errors
+/// The first target that cannot be opened.
+///
+/// # Panics
+/// Outside of a core of the engine.
+pub async fn open_all(
+    addresses: &[Address],
+    sessions: &Sessions,
+    flags: OpenFlags,
+    read_only: bool,
+) -> Result<Vec<OpenTarget>, OpenError> {
+    let mut targets = Vec::new();
+    for address in addresses {
+        match address {
+            Address::Iscsi(address) => targets.push(attach(address, sessions).await?),
+            Address::Portal { .. } => {
+                for address in discover(address, sessions).await? {
+                    targets.push(attach(&address, sessions).await?);
+                }
+            }
+            _ => targets.push(local(address, flags, read_only)?),
+        }
+    }
+    Ok(targets)
+}
+
+async fn attach(address: &TargetAddress, sessions: &Sessions) -> Result<OpenTarget, OpenError> {
+    let (options, plan) = (sessions.disk.clone(), sessions.plan.clone());
+    let failed = |error| OpenError::Attach { address: address.to_string(), error: Box::new(error) };
+    let disk = Arc::new(Disk::attach_planned(address, options, plan).await.map_err(failed)?);
+    Ok(OpenTarget { name: address.to_string(), device: disk.clone(), disk: Some(disk) })
+}
+
+/// The targets of a portal that fit its pattern, by name.
+async fn discover(address: &Address, sessions: &Sessions) -> Result<Vec<TargetAddress>, OpenError> {
+    let Address::Portal { portal, pattern, login } = address else { return Ok(Vec::new()) };
+    let mut options: SessionOptions = sessions.disk.session.clone();
+    let with_login =
+        |name| TargetAddress { login: login.clone(), ..TargetAddress::new(portal.clone(), name) };
+    let found = {
+        let probe = with_login(options.initiator_name.clone());
+        if let Some(chap) = probe.chap()? {
+            options.chap = Some(chap);
+        }
+        let failed =
+            |error| OpenError::Discovery { address: address.to_string(), error: Box::new(error) };
+        initiator::discover(portal, &options).await.map_err(failed)?
+    };
+    let mut names: Vec<_> = found.into_iter().map(|target| target.name).collect();
+    names.retain(|name| fits(pattern, &name.to_string()));
+    names.sort_by_key(ToString::to_string);
+    names.dedup();
+    if names.is_empty() {
+        return Err(OpenError::NoTarget(address.to_string()));
+    }
+    Ok(names.into_iter().map(with_login).collect())
+}
+
+fn local(address: &Address, flags: OpenFlags, read_only: bool) -> Result<OpenTarget, OpenError> {
+    let name = address.to_string();
+    let blocks = |bytes: u64| bytes / u64::from(BLOCK_BYTES);
+    let memory = |bytes| {
+        let failed = |error| OpenError::Memory { name: name.clone(), error };
+        RamDisk::new(BLOCK_BYTES, blocks(bytes)).map_err(failed)
+    };
+    let device: Arc<dyn BlockDevice> = match address {
+        Address::Ram(bytes) => Arc::new(memory(*bytes)?),
+        Address::Null(bytes) => Arc::new(NullDisk::new(BLOCK_BYTES, blocks(*bytes))),
+        Address::Sim(class, bytes) => Arc::new(ModelDisk::new(*class, Arc::new(memory(*bytes)?))),
+        Address::Path(path) => Arc::new(open_path(path, flags, read_only)?),
+        Address::Iscsi(_) | Address::Portal { .. } => unreachable!("these are attached"),
+    };
+    Ok(OpenTarget { name, device, disk: None })
+}
+
+fn open_path(path: &Path, flags: OpenFlags, read_only: bool) -> Result<FileDisk, OpenError> {
+    let failed = |error| OpenError::Path { path: path.display().to_string(), error };
+    let metadata = path.metadata().map_err(failed)?;
+    let mut options = FileOptions {
+        block_bytes: BLOCK_BYTES,
+        read_only,
+        size_bytes: None,
+        write_through: false,
+        direct: flags.direct,
+    };
+    if !metadata.file_type().is_block_device() {
+        return Ok(FileDisk::open_file(path, &options)?);
+    }
+    match FileDisk::open_disk(path, &options) {
+        Err(block::OpenError::BlockTooSmall { .. }) => {
+            options.block_bytes = 4096;
+            Ok(FileDisk::open_disk(path, &options)?)
+        }
+        outcome => Ok(outcome?),
+    }
+}
+
+/// Logs out of all targets. References to the disks that others still hold keep their sessions.
+pub async fn detach_all(targets: Vec<OpenTarget>) {
+    for target in targets {
+        let OpenTarget { device, disk, .. } = target;
+        drop(device);
+        if let Some(Ok(disk)) = disk.map(Arc::try_unwrap) {
+            disk.detach().await;
+        }
+    }
+}
