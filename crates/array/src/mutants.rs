@@ -58,6 +58,8 @@ mutants! {
     BlindReuse,
     /// Leave a parity as it is that does not agree with the other one, which was made anew.
     PartedParities,
+    /// Take it for an error of a disk that there is no memory for a request.
+    BlameMemory,
     /// Make a parity anew in a scrub before what was mended beside it is durable.
     EarlyParity,
     /// Go on with a checkpoint whose flush failed on more disks than a level survives.

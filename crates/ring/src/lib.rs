@@ -25,7 +25,7 @@ mod ublk;
 pub use file::{BlockLimits, BufIo, DataIo, FallocateMode, File, OpenOptions, UnitIo, blocking};
 pub use mem::{
     Buf, Data, PAGE_BYTES, PoolUsage, Region, keep_pool_reserve, pool_reserve, pool_usage,
-    set_pool_budget, with_reserve,
+    refuse_one_in, set_pool_budget, with_reserve,
 };
 pub use net::{Listener, Recv, RecvBuf, RecvExact, Send, SendBatch, Stream, UnixListener};
 pub use runtime::{

@@ -11,6 +11,7 @@ use ring::{Buf, Data, Region};
 
 use crate::content::{BLOCK_SECTORS, Content, SECTOR_BYTES, ZERO, fill};
 use crate::machine::Machine;
+use crate::memory::enough;
 use crate::model::{Change, Outcome};
 use crate::scenario::Theme;
 use crate::subject::Subject;
@@ -249,7 +250,7 @@ impl<S: Subject> Request<'_, S> {
 
     /// The data of a write; sometimes in memory that cannot be borrowed.
     fn data(&self, content: &Content) -> Data {
-        let mut buf = Buf::alloc(self.len() as usize).expect("a test has memory for its requests");
+        let mut buf = enough(|| Buf::alloc(self.len() as usize)).expect("a test has memory");
         fill(content, self.range.start, &mut buf);
         if self.machine.random.one_in(8) {
             let region = Region::new(buf.len()).expect("a test has memory for its requests");
@@ -288,7 +289,7 @@ impl<S: Subject> Request<'_, S> {
             let mut model = self.machine.model.borrow_mut();
             model.volume(&self.volume).contents.watch(&self.range)
         };
-        let mut expected = Buf::alloc(compare.len()).expect("a test has memory for its requests");
+        let mut expected = enough(|| Buf::alloc(compare.len())).expect("a test has memory");
         expected.copy_from_slice(&compare);
         let write = self.data(&change.content);
         let answer =

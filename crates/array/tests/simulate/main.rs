@@ -8,6 +8,7 @@ mod executor;
 mod history;
 mod host;
 mod machine;
+mod memory;
 mod model;
 #[cfg(feature = "mutants")]
 mod mutants;

@@ -116,3 +116,8 @@ fn a_checkpoint_that_goes_on_after_flushes_failed() {
 fn a_placed_cluster_that_a_disk_missed_forgotten_when_the_journal_is_replayed() {
     is_found(Mutant::ForgetPlaced, &[Theme::Starts, Theme::Passing], 83);
 }
+
+#[test]
+fn want_of_memory_taken_for_an_error_of_a_disk() {
+    is_found(Mutant::BlameMemory, &[Theme::Scarcity], 0);
+}

@@ -30,6 +30,8 @@ pub(crate) enum Theme {
     /// Faults of many drives that last for moments only, starts that lack more drives than any level
     /// bears, and ends of the process in the middle of all that.
     Moments,
+    /// Memory that runs out: some buffers or all are refused, for moments or seconds.
+    Scarcity,
     /// Rot that nobody has read yet, also in free space, while an operator adds, replaces and retires.
     Rot,
     /// Two drives hurt at the same time.
@@ -41,7 +43,7 @@ pub(crate) enum Theme {
 }
 
 impl Theme {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Plain,
         Self::Faults,
         Self::Disks,
@@ -51,6 +53,7 @@ impl Theme {
         Self::Passing,
         Self::Beyond,
         Self::Moments,
+        Self::Scarcity,
         Self::Rot,
         Self::Pairs,
         Self::Crowd,
@@ -59,7 +62,7 @@ impl Theme {
 
     /// Whether it hurts drives, so that its levels must bear that.
     fn hurts(self) -> bool {
-        !matches!(self, Self::Plain | Self::Full | Self::Snapshots)
+        !matches!(self, Self::Plain | Self::Full | Self::Snapshots | Self::Scarcity)
     }
 
     /// Whether drives err as often as they like, since nothing is gone for good.
@@ -85,6 +88,7 @@ impl fmt::Display for Theme {
             Self::Passing => "passing",
             Self::Beyond => "beyond",
             Self::Moments => "moments",
+            Self::Scarcity => "scarcity",
             Self::Rot => "rot",
             Self::Pairs => "pairs",
             Self::Crowd => "crowd",
@@ -121,7 +125,7 @@ impl Scenario {
     /// Draws one.
     pub(crate) fn draw(theme: Theme, random: &Random) -> Self {
         let disks = *random.pick(match theme {
-            Theme::Plain | Theme::Snapshots => &[1, 2, 3, 4, 6, 8, 12][..],
+            Theme::Plain | Theme::Snapshots | Theme::Scarcity => &[1, 2, 3, 4, 6, 8, 12][..],
             Theme::Full => &[1, 2, 3, 4, 6],
             Theme::Starts | Theme::Passing => &[3, 3, 4, 4, 5, 6, 8],
             Theme::Beyond | Theme::Moments => &[4, 5, 6, 8],

@@ -113,6 +113,11 @@ fn faults_of_moments_and_starts_that_lack_drives() {
 }
 
 #[test]
+fn memory_that_runs_out() {
+    seeds(Theme::Scarcity);
+}
+
+#[test]
 fn rot_that_nobody_has_read() {
     seeds(Theme::Rot);
 }

@@ -220,9 +220,13 @@ impl Drop for SlotRef {
     }
 }
 
-/// Refuses one in so many requests for a buffer of this thread; 0 refuses none.
-pub(crate) fn refuse_one_in(requests: u32) {
-    POOL.with(|pool| pool.refuse_one_in.set(requests));
+/// Refuses one in so many requests for a buffer of this thread, for tests; 0 refuses none. Which ones
+/// follows from `seed`, where there is one, else from those before.
+pub fn refuse_one_in(requests: u32, seed: Option<u64>) {
+    POOL.with(|pool| {
+        pool.refuse_one_in.set(requests);
+        pool.chance.set(seed.unwrap_or(pool.chance.get()));
+    });
 }
 
 /// Sets how many bytes this thread's buffers may take, in use and cached together. A core does so

@@ -8,12 +8,12 @@ mod region;
 mod tests;
 
 pub use buf::{
-    Buf, PoolUsage, keep_pool_reserve, pool_reserve, pool_usage, set_pool_budget, with_reserve,
+    Buf, PoolUsage, keep_pool_reserve, pool_reserve, pool_usage, refuse_one_in, set_pool_budget,
+    with_reserve,
 };
 pub use data::Data;
 pub use region::Region;
 
-pub(crate) use buf::refuse_one_in;
 pub(crate) use map::Map;
 
 /// The unit of mapping, and the alignment of every [`Buf`].

@@ -107,7 +107,7 @@ impl Core {
         let uring = Uring::new()?;
         let recv_bufs = RecvBufs::new(&uring, cfg.recv_bufs, cfg.recv_buf_bytes)?;
         mem::set_pool_budget(cfg.buf_budget_bytes);
-        mem::refuse_one_in(cfg.buf_refuse_one_in);
+        mem::refuse_one_in(cfg.buf_refuse_one_in, None);
         let mailbox = peers[usize::from(id)].mailbox().clone();
         Ok(Rc::new(Core {
             id,

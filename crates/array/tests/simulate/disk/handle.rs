@@ -16,6 +16,7 @@ use ring::{Buf, Data, Region};
 use super::media::Write;
 use super::page::{Bytes, PAGE_BYTES};
 use super::{Condition, Drive, State, TELLING_END};
+use crate::memory::enough;
 use crate::random::Random;
 use crate::trace::{Kind, Step};
 
@@ -225,7 +226,7 @@ fn data_of(pages: &[Bytes], random: &Random) -> Result<Data, BlockError> {
         // Openings read whole rings that hold nothing.
         return HOLES.with(|holes| {
             holes
-                .get_or_init(|| Buf::zeroed(HOLES_BYTES).map(Buf::freeze))
+                .get_or_init(|| enough(|| Buf::zeroed(HOLES_BYTES)).map(Buf::freeze))
                 .as_ref()
                 .map(|holes| holes.slice(0..len))
                 .ok_or(BlockError::NoMemory)

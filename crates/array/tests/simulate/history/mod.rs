@@ -16,6 +16,7 @@ use crate::env::SimEnv;
 use crate::executor::Ended;
 use crate::host::host;
 use crate::machine::{Budget, Machine, in_time};
+use crate::memory;
 use crate::model::{Doubt, End, Model};
 use crate::operator::{draw_spec, operator};
 use crate::random::Random;
@@ -212,6 +213,7 @@ impl<M: Maker> History<'_, M> {
     }
 
     fn ended(&self, end: End) {
+        memory::refuse(0, 0);
         self.env.note(format!("the machine ended: {end:?}"));
         self.model.borrow_mut().ended(end);
         let passes = self.scenario.theme.passes();
@@ -269,13 +271,14 @@ impl<M: Maker> History<'_, M> {
         let array = answer.unwrap_or_else(|refusal| panic!("the array does not start: {refusal}"));
         let machine = Rc::new(self.machine(array));
         self.made.set(true);
-        let reconciled = self.model.borrow_mut().reconcile(&machine.listing());
-        machine.must("after the start", reconciled);
         if self.was_overtaxed.get() {
+            // A volume that is lost until then does not say whether it would be served.
             settle(&machine).await;
             // Not if the machine ends before that.
             self.was_overtaxed.set(false);
         }
+        let reconciled = self.model.borrow_mut().reconcile(&machine.listing());
+        machine.must("after the start", reconciled);
         verify::everything(&machine).await;
         machine
     }
@@ -323,6 +326,13 @@ impl<M: Maker> History<'_, M> {
         self.env.spawn(Box::pin(saboteur(Rc::clone(&machine))));
         while left.get() > 0 {
             self.env.sleep(Duration::from_millis(5)).await;
+        }
+        if scenario.theme == Theme::Scarcity {
+            // With memory it goes on by itself, and blames no disk.
+            machine.closing.set(true);
+            memory::refuse(0, 0);
+            self.env.sleep(Duration::from_secs(10)).await;
+            machine.budget.overtaxed.set(false);
         }
         machine.accuse_nobody();
         machine.closing.set(true);

@@ -22,6 +22,7 @@ use futures_util::future::select;
 
 use crate::disk::{Condition, Drive};
 use crate::machine::Machine;
+use crate::memory;
 use crate::scenario::Theme;
 use crate::subject::Subject;
 
@@ -44,6 +45,7 @@ pub(crate) async fn saboteur<S: Subject>(machine: Rc<Machine<S>>) {
             Theme::Passing => saboteur.passing().await,
             Theme::Beyond => saboteur.beyond().await,
             Theme::Moments => saboteur.moments().await,
+            Theme::Scarcity => saboteur.scarcity().await,
             Theme::Rot => saboteur.rot().await,
             Theme::Silence => saboteur.silence().await,
             Theme::Plain | Theme::Full | Theme::Snapshots => {}
@@ -250,6 +252,23 @@ impl<S: Subject> Saboteur<'_, S> {
             drive.set_condition(condition);
             now = at;
         }
+    }
+
+    /// Buffers are refused, and are there again: what was asked for meanwhile may be refused, but
+    /// nothing stops for good.
+    async fn scarcity(&self) {
+        let (random, env) = (&self.0.random, &self.0.env);
+        self.0.budget.overtaxed.set(true);
+        if self.0.closing.get() {
+            std::future::pending::<()>().await;
+        }
+        let one_in = *random.pick(&[1, 2, 4, 20]);
+        env.note(format!("one in {one_in} buffers is refused"));
+        memory::refuse(one_in, random.word());
+        env.sleep(Duration::from_millis(random.below(*random.pick(&[5, 100, 3_000])))).await;
+        memory::refuse(0, 0);
+        env.note("there is memory again");
+        env.sleep(Duration::from_millis(random.below(6_000))).await;
     }
 
     /// Any moment, or one in the middle of a checkpoint.
