@@ -70,3 +70,48 @@ fn a_silent_path_delays_a_read_by_half_a_second() {
     }
     panic!("{said}");
 }
+
+/// After a pause of the whole process the answers of reads are there, and the time for their second
+/// copies has come, in the same turn. Copies that were decided on and never sent counted as under way for
+/// good.
+#[test]
+fn after_a_pause_of_the_process_no_path_counts_copies_that_were_never_sent() {
+    let server = serve(config(ram(8)));
+    let portal = server.portals()[0];
+    on_core(async move {
+        let mut options: DiskOptions = disk_options();
+        options.router.hedge_after = Some(Duration::from_millis(200));
+        let disk =
+            Arc::new(Disk::attach(&[address(portal), address(portal)], options).await.unwrap());
+        let (is_over, left) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(32)));
+        for reader in 0..32 {
+            let (disk, is_over, left) = (disk.clone(), is_over.clone(), left.clone());
+            ring::spawn(async move {
+                while !is_over.get() {
+                    disk.read(reader * 4096, 4096).await.unwrap();
+                }
+                left.set(left.get() - 1);
+            });
+        }
+        for _ in 0..4 {
+            ring::sleep(Duration::from_millis(300)).await;
+            std::thread::sleep(Duration::from_millis(400));
+        }
+        is_over.set(true);
+        while left.get() > 0 {
+            ring::sleep(Duration::from_millis(10)).await;
+        }
+        // Those that were sent come to their end.
+        let mut under_way = Vec::new();
+        for _ in 0..500 {
+            under_way = disk.paths().await.iter().map(|path| path.status.in_flight).collect();
+            if under_way == [0, 0] {
+                break;
+            }
+            ring::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(under_way, [0, 0], "commands that are under way with nobody asking");
+        Arc::into_inner(disk).unwrap().detach().await;
+    });
+    drop(server);
+}

@@ -158,16 +158,25 @@ impl Raid {
         if shape.parity() < 2 || unowned == 0 || refreshed.written_bytes == 0 || !is_whole {
             return Ok(false);
         }
-        let loaded = self.load_rows(set, stripe, u16::MAX, &hull(unowned), false).await;
+        let loaded = self.load_rows(set, stripe, u16::MAX, &(0..CLUSTER_BLOCKS), false).await;
         let mut rows = loaded.map_err(ReadError::Later)?;
         rows.reject_wrong(crcs);
         let odd = rows_of(unowned).find_map(|row| rows.odd_parity(row, crcs));
         let Some(odd) = odd.filter(|_| !is(Mutant::PartedParities)) else { return Ok(false) };
+        // In another row it may be all that gives a block, or nobody can make it anew.
+        let is_needed = (0..CLUSTER_BLOCKS)
+            .any(|row| (0..shape.columns()).any(|column| rows.block(column, row).is_none()));
+        let is_writable =
+            |seat: Seat| self.disks().get(seat.disk).is_some_and(|disk| disk.is_writable());
+        let holders = set.holders(stripe, odd);
+        if is_needed || !holders.iter().all(|holder| is_writable(holder.seat)) {
+            return Ok(false);
+        }
         let others = (0..shape.strips()).filter(|strip| *strip != odd);
         if !self.make_durable(&rows, others).await {
             return Ok(false);
         }
-        set.holders(stripe, odd).iter().for_each(|holder| set.mark_stale(stripe, holder.seat.disk));
+        holders.iter().for_each(|holder| set.mark_stale(stripe, holder.seat.disk));
         Ok(true)
     }
 

@@ -5,7 +5,7 @@ use crate::attach::plan::Place;
 use crate::attach::udev::{Behind, Note, Notes};
 use crate::attach::volume::Volume;
 use ::attach::fuse::{Mount, MountError};
-use ::attach::ublk::{Device, Keeping, UblkError};
+use ::attach::ublk::{Device, Keeping, UblkError, left};
 use std::path::Path;
 use std::time::Duration;
 use thiserror::Error;
@@ -19,6 +19,14 @@ pub(crate) enum LocalError {
     /// The block device.
     #[error(transparent)]
     Ublk(#[from] UblkError),
+    /// Its users would write what waits in them over what others write meanwhile.
+    #[error(
+        "'{path}' is of this volume, its process is gone, and what uses it waits: attach the volume with --ublk, which takes it over, or take it away with 'drystone detach {path}'"
+    )]
+    Left {
+        /// The block device.
+        path: String,
+    },
 }
 
 /// A place that has to be taken away before the disk can go.
@@ -41,6 +49,15 @@ impl Local {
         on_end: impl FnOnce() + Send + Sync + 'static,
     ) -> Result<Option<Local>, LocalError> {
         let disk = volume.disk.clone();
+        let is_noted = |path: &Path| {
+            let of = notes.read(path).and_then(|noted| noted.disk);
+            of.is_some() && of == behind.disk
+        };
+        if !matches!(place, Place::Ublk)
+            && let Some(path) = left().into_iter().find(|path| is_noted(path))
+        {
+            return Err(LocalError::Left { path: path.display().to_string() });
+        }
         match place {
             Place::Nbd(_) => Ok(None),
             Place::Fuse(dir) => {
@@ -48,22 +65,25 @@ impl Local {
                 Ok(Some(Local::Mount(Box::new(mount))))
             }
             Place::Ublk => {
-                let mut noted = None;
+                let (mut noted, mut is_old) = (None::<Note>, false);
                 let announce = |path: &Path, is_taken_over| {
                     noted = notes.write(path, behind);
+                    is_old = is_taken_over;
                     if is_taken_over {
                         volume.take_over();
                     }
                 };
-                let is_noted = |path: &Path| {
-                    let of = notes.read(path).and_then(|noted| noted.disk);
-                    of.is_some() && of == behind.disk
-                };
                 let name = behind.disk.as_ref();
                 let keeping =
                     name.map(|name| Keeping { name: name.as_bytes(), is_noted: &is_noted });
-                let device = Device::start(disk, &volume.core, keeping.as_ref(), announce, on_end)?;
-                Ok(Some(Local::Device(Box::new(device), noted)))
+                match Device::start(disk, &volume.core, keeping.as_ref(), announce, on_end) {
+                    Ok(device) => Ok(Some(Local::Device(Box::new(device), noted))),
+                    Err(error) => {
+                        // One that was not taken over stays, and with it the note, for the next try.
+                        noted.filter(|_| is_old).map(Note::keep);
+                        Err(error.into())
+                    }
+                }
             }
         }
     }

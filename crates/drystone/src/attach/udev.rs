@@ -91,8 +91,18 @@ impl Notes {
         let Notes(dir) = self;
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         let path = self.path(device).ok_or(io::ErrorKind::InvalidInput)?;
-        fs::write(&path, &text)?;
+        // A device that was left is known by its note: it is there as a whole, or as it was.
+        let fresh = path.with_extension("new");
+        fs::write(&fresh, &text)?;
+        fs::rename(&fresh, &path)?;
         Ok(Note { path, text })
+    }
+}
+
+impl Note {
+    /// It stays: so does the device.
+    pub(crate) fn keep(mut self) {
+        self.text.clear();
     }
 }
 

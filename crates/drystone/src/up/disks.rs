@@ -6,6 +6,7 @@ use anyhow::{anyhow, bail};
 use array::label::{Found, is_cut_off};
 use array::{Member, probe};
 use block::{BlockDevice, OpenError};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -82,6 +83,23 @@ impl Disks {
         Ok(())
     }
 
+    /// The same for disks that nobody named: one that is another one of them by now, under a second
+    /// name, is not there.
+    pub(crate) async fn look_at_remembered(&mut self, disks: &[MemberDisk]) -> anyhow::Result<()> {
+        for disk in disks.iter().filter(|disk| !disk.is_new()) {
+            let twin = self.seen.iter().find(|seen| is_same_file(&seen.disk, disk));
+            match twin.filter(|_| !self.knows(disk)) {
+                Some(twin) => {
+                    let why = format!("it is '{}' under another name", twin.member.name);
+                    self.absent.push((disk.clone(), why));
+                }
+                None => self.look_at(std::slice::from_ref(disk)).await?,
+            }
+        }
+        let new: Vec<_> = disks.iter().filter(|disk| disk.is_new()).cloned().collect();
+        self.look_at(&new).await
+    }
+
     fn knows(&self, disk: &MemberDisk) -> bool {
         let seen = self.seen.iter().map(|seen| &seen.disk);
         let absent = self.absent.iter().map(|(disk, _)| disk);
@@ -114,6 +132,15 @@ impl Disks {
         ids.dedup();
         ids
     }
+}
+
+/// Whether two names stand for one file or device.
+fn is_same_file(one: &MemberDisk, other: &MemberDisk) -> bool {
+    let identity = |disk: &MemberDisk| {
+        let found = std::fs::metadata(disk.path()?).ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
 /// Opens a disk; inside, why it is not there.

@@ -89,21 +89,21 @@ impl Member {
                 self.join(&disk, |member| self.array.add_disk(member)).await?;
             }
             DiskRequest::Replace { disk, by } => {
-                let old = self.find_disk(&disk)?;
-                self.join(&by, |member| self.array.replace_disk(&old.name, member)).await?;
+                let old = self.meant(&disk)?;
+                self.join(&by, |member| self.array.replace_disk(&old, member)).await?;
             }
             DiskRequest::Fail { disk, accept_loss } => {
-                self.array.fail_disk(&self.find_disk(&disk)?.name, accept_loss).await?;
+                self.array.fail_disk(&self.meant(&disk)?, accept_loss).await?;
                 self.settle().await;
             }
             DiskRequest::Retire { disk } => {
-                self.array.retire_disk(&self.find_disk(&disk)?.name).await?;
+                self.array.retire_disk(&self.meant(&disk)?).await?;
             }
             DiskRequest::CancelRetire { disk } => {
-                self.array.cancel_retire(&self.find_disk(&disk)?.name).await?;
+                self.array.cancel_retire(&self.meant(&disk)?).await?;
             }
             DiskRequest::Clear { disk } => {
-                self.array.clear_disk(&self.find_disk(&disk)?.name).await?;
+                self.array.clear_disk(&self.meant(&disk)?).await?;
             }
         }
         value(self.array.disks())
@@ -112,16 +112,28 @@ impl Member {
     /// A disk by its number, its whole name, or the last part of its path if that is enough.
     fn find_disk(&self, word: &str) -> anyhow::Result<DiskInfo> {
         let disks = self.array.disks();
-        let exact = |disk: &&DiskInfo| disk.name == word || disk.id.0.to_string() == word;
+        let number = |disk: &&DiskInfo| disk.id.0.to_string() == word;
+        let whole = |disk: &&DiskInfo| disk.name == word;
         let last = |disk: &&DiskInfo| disk.name.rsplit('/').next() == Some(word);
-        let mut ends = disks.iter().filter(last);
-        let found = disks.iter().find(exact).or(match (ends.next(), ends.next()) {
-            (Some(one), None) => Some(one),
-            _ => None,
-        });
-        found
-            .cloned()
-            .with_context(|| format!("there is no disk '{word}': see 'drystone disk list'"))
+        let all = |fits: &dyn Fn(&&DiskInfo) -> bool| disks.iter().filter(fits).collect::<Vec<_>>();
+        let found = [all(&number), all(&whole), all(&last)].into_iter().find(|all| !all.is_empty());
+        match found.as_deref() {
+            Some([one]) => Ok((*one).clone()),
+            Some([first, others @ ..]) => bail!(
+                "'{word}' stands for several disks, also for {} and {}: say which by its number",
+                first.id.0,
+                others[0].id.0
+            ),
+            _ => bail!("there is no disk '{word}': see 'drystone disk list'"),
+        }
+    }
+
+    /// What the array is to call a disk that somebody means: by its number where another one, which came
+    /// in its place, has the same name.
+    fn meant(&self, word: &str) -> anyhow::Result<String> {
+        let meant = self.find_disk(word)?;
+        let namesakes = self.array.disks().iter().filter(|disk| disk.name == meant.name).count();
+        Ok(if namesakes > 1 { meant.id.0.to_string() } else { meant.name })
     }
 
     /// Opens a disk, and has the array take it in. The disk is remembered before the array may

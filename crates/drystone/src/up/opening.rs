@@ -47,7 +47,7 @@ pub(crate) async fn open(make: &Make, remembered: &mut Remembered) -> anyhow::Re
     // What was left of a making that was cut off does not matter to one that names its disks.
     let is_remade = of == Some(Of::Making) && !make.disks.is_empty();
     if let Some(of) = of.as_ref().filter(|_| !is_remade) {
-        disks.look_at(&remembered.disks(of)?).await?;
+        disks.look_at_remembered(&remembered.disks(of)?).await?;
         if let Of::Array(id) = of {
             disks.pass_over_others(id, &named);
         }

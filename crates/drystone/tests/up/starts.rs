@@ -384,3 +384,42 @@ fn a_remembered_name_behind_which_another_array_lies_is_passed_over() {
     let said = start_refused(&home, &["--disk", &text(&new), "--disk", &text(&old)]);
     assert!(said.contains("array"), "{said}");
 }
+
+#[test]
+fn a_second_name_of_another_member_counts_as_missing() {
+    let mut home = Home::files(4, DISK);
+    let member = home.start(&["--raid", "raid6"]);
+    member.run(&["volume", "create", "v", "16M"]);
+    member.stop();
+    home.forget();
+    fs::rename(home.path("disk-1"), home.path("away")).unwrap();
+    fs::hard_link(home.path("disk-2"), home.path("disk-1")).unwrap();
+    let member = home.start(&[]);
+    assert!(member.log().contains("under another name"), "{}", member.log());
+    let list = member.run(&["disk", "list"]);
+    assert_eq!(list.matches("missing").count(), 1, "{list}");
+    member.stop();
+}
+
+/// A blank disk came in the slot of one that is dead, so both have one name.
+#[test]
+fn of_two_disks_with_one_name_the_number_says_which_is_meant() {
+    let home = Home::files(4, DISK);
+    home.start(&["--raid", "raid5"]).stop();
+    let path = home.path("disk-0");
+    fs::rename(&path, home.path("dead")).unwrap();
+    fs::File::create(&path).unwrap().set_len(DISK_BYTES).unwrap();
+    let member = home.start(&[]);
+    member.run(&["disk", "add", &text(&path)]);
+    let state_of = |number: u64| {
+        let disks = member.json(&["disk", "list"]);
+        let all = disks.as_array().unwrap().iter();
+        let found = all.filter(|disk| disk["id"] == number).map(|disk| disk["state"].clone());
+        found.collect::<Vec<_>>()
+    };
+    let said = member.refused(&["disk", "fail", &text(&path), "--yes"]);
+    assert!(said.contains("several disks"), "{said}");
+    member.run(&["disk", "fail", "0", "--yes"]);
+    assert_eq!(state_of(4), ["online"], "{}", member.run(&["disk", "list"]));
+    member.stop();
+}

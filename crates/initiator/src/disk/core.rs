@@ -418,8 +418,11 @@ impl Core {
         let mut was_sent = false;
         loop {
             let path = match self.next_step(op).await {
-                // A change is never sent beside itself.
-                Step::Send(path) | Step::Beside(path) => path,
+                Step::Send(path) => path,
+                Step::Beside(_) => {
+                    debug_assert!(false, "a change is never sent beside itself");
+                    continue;
+                }
                 Step::Fail(failure) => return Err(self.failed(failure)),
             };
             let result = self.try_once(path, (op, &command), was_sent).await;

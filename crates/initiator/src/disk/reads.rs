@@ -73,13 +73,18 @@ impl Core {
         beside: &mut Copy,
         cx: &mut Context<'_>,
     ) -> Poll<Next> {
+        // What the router has decided it counts as begun, so that comes first: after a pause of the
+        // whole process the answer and the time for another copy are there at once.
+        if let Poll::Ready(step) = self.poll_step(op, cx) {
+            return Poll::Ready(Next::Step(step));
+        }
         if let Some((path, result)) = poll_copy(first, cx) {
             return Poll::Ready(Next::First(path, result));
         }
         if let Some((path, result)) = poll_copy(beside, cx) {
             return Poll::Ready(Next::Beside(path, result));
         }
-        self.poll_step(op, cx).map(Next::Step)
+        Poll::Pending
     }
 
     /// The path counts as busy with a copy that nobody waits for, until that is over.

@@ -471,6 +471,24 @@ fn a_parity_that_nobody_had_does_not_part_from_the_other_where_a_freed_column_ro
 }
 
 #[test]
+fn a_parity_that_alone_gives_a_block_is_not_made_anew_for_another_row() {
+    on_a_core(async {
+        // Column 1 is free in row 3 alone, and there the first parity has rotted; in row 9 a block
+        // that lives has, and the other parity.
+        let (rig, _) = filled(Some(Level::Raid6), 5).await;
+        let all = rig.known(1, 10);
+        let known =
+            |column: usize, row: usize| (row != 3 || column != 1).then(|| all(column, row))?;
+        rig.corrupt(1, 3, 3);
+        rig.corrupt(1, 0, 9);
+        rig.corrupt(1, 4, 9);
+        appoint(&rig, rig.place(1, 2, 0).0);
+        replace(&rig, &known).await;
+        rig.expect(1, 0, &cluster(10)).await;
+    });
+}
+
+#[test]
 fn what_nobody_owns_and_nobody_can_read_does_not_spoil_a_rebuild() {
     on_a_core(async {
         for (level, members) in [(Level::Raid5, 3), (Level::Raid6, 4)] {
