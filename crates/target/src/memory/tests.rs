@@ -283,7 +283,9 @@ fn who_becomes_known_while_it_waits_leaves_the_strangers() {
     let mut waits = [&good, &good, &late].map(waiting);
     good.delivered(MIB);
     look_anew(&good, Way::In);
-    assert_eq!(waits.each_mut().map(|it| it.now_or_never().is_some()), [true, false, false]);
+    // What it is given it keeps.
+    let given = waits.each_mut().map(|it| it.now_or_never());
+    assert_eq!(given.each_ref().map(Option::is_some), [true, false, false]);
     // The other is with the strangers still, once.
     let pulled = Use::Pulled as usize;
     let lines = CORE.with(|core| core.turns[pulled].lens());
@@ -482,4 +484,36 @@ proptest! {
         held.clear();
         check(&held)?;
     }
+}
+
+/// Addresses that have had a turn, and want more, do not stand before one that comes later and has nothing:
+/// what each of them was given counted as if it had just come.
+#[test]
+fn who_comes_last_does_not_wait_for_the_second_turns_of_all_others() {
+    let flood: Vec<_> = (0..20).map(|n| stranger(&n.to_string(), n)).collect();
+    let asked = (0..8).flat_map(|_| flood.iter().map(|it| asks(it, MIB)));
+    let (mut held, mut waits) = (Vec::new(), Vec::new());
+    for (claim, granted) in asked {
+        match granted {
+            Some(granted) => held.push(granted),
+            None => waits.push(claim),
+        }
+    }
+    assert_eq!(held.len(), 16, "the part of strangers");
+    let mut newcomer = waiting(&stranger("new", 99));
+    for given_back in 1..=20 {
+        held.remove(0);
+        if (&mut newcomer).now_or_never().is_some() {
+            assert!(given_back <= 3, "after {given_back}");
+            return;
+        }
+        waits.retain_mut(|claim| match claim.now_or_never() {
+            Some(granted) => {
+                held.push(granted);
+                false
+            }
+            None => true,
+        });
+    }
+    panic!("it waits behind all of them");
 }

@@ -4,9 +4,10 @@
 //! those who wait at one stand in the order of asking. The one in front keeps those behind it
 //! waiting when there is too little for anybody, not when it holds too much itself. The trusted, the
 //! known and the strangers have turns: the one in front of the line whose turn it is keeps all waiting
-//! with whom it shares what is too little ([`super::trust`]). Of the strangers the one
-//! who waits longest and the one who came last have turns, so that nobody is behind all of a flood
-//! that was there before. Those who kept room for nothing come when no other stranger waits.
+//! with whom it shares what is too little ([`super::trust`]). Of the strangers those who have
+//! something already, the one of the rest who waits longest, and the one who came last have turns, so
+//! that nobody is behind all of a flood that was there before. Those who kept room for nothing come when
+//! no other stranger waits.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -80,6 +81,8 @@ pub(super) struct Waiting {
     lines: [RefCell<VecDeque<Rc<Waiter>>>; LINES],
     /// What it was given since its turn began.
     turn_bytes: Cell<usize>,
+    /// It has had a turn of the new ones, or held something when it came to wait.
+    has_some: Cell<bool>,
 }
 
 #[derive(Debug)]
@@ -106,8 +109,36 @@ pub(super) struct Turns {
     lines: [RefCell<VecDeque<Rc<Account>>>; LINES],
     /// None is the first one.
     turn: Cell<Option<Level>>,
-    /// Of the new ones the one that came last has its turn.
-    is_turn_of_last: Cell<bool>,
+    /// Who of the new ones is next. Their addresses stand in two groups: first those that have
+    /// some, then the rest; each in the order of coming, and of their turns.
+    next_new: Cell<Next>,
+}
+
+/// Who of the new ones is next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Next {
+    /// The first of those that have some.
+    #[default]
+    HasSome,
+    /// Of the rest the one that waits longest.
+    Longest,
+    /// The one that came last.
+    Last,
+}
+
+impl Next {
+    const fn after(self) -> Self {
+        match self {
+            Self::HasSome => Self::Longest,
+            Self::Longest => Self::Last,
+            Self::Last => Self::HasSome,
+        }
+    }
+}
+
+/// Where in the line of new ones those begin that have nothing.
+fn first_without(addresses: &VecDeque<Rc<Account>>, of: Use) -> usize {
+    addresses.partition_point(|address| address.waiting[of as usize].has_some.get())
 }
 
 impl Turns {
@@ -121,9 +152,15 @@ impl Turns {
         }
     }
 
-    /// The next one of this line is at its back.
-    fn is_from_back(&self, line: Line) -> bool {
-        line == Line::New && self.is_turn_of_last.get()
+    /// Where the next one of this line stands, if anybody does.
+    fn next_at(&self, line: Line, of: Use, addresses: &VecDeque<Rc<Account>>) -> Option<usize> {
+        let last = addresses.len().checked_sub(1)?;
+        Some(match self.next_new.get() {
+            _ if line != Line::New => 0,
+            Next::HasSome => 0,
+            Next::Longest => first_without(addresses, of).min(last),
+            Next::Last => last,
+        })
     }
 
     fn is_empty(&self) -> bool {
@@ -133,9 +170,8 @@ impl Turns {
     /// The next one of a line. Those who no longer wait leave it.
     fn front(&self, line: Line, of: Use) -> Option<Rc<Waiter>> {
         let mut addresses = self.lines[line as usize].borrow_mut();
-        let is_from_back = self.is_from_back(line);
-        while let Some(address) = if is_from_back { addresses.back() } else { addresses.front() } {
-            let mut waiting = address.waiting[of as usize].lines[line as usize].borrow_mut();
+        while let Some(at) = self.next_at(line, of, &addresses) {
+            let mut waiting = addresses[at].waiting[of as usize].lines[line as usize].borrow_mut();
             while waiting.front().is_some_and(|it| it.answer.get() == Answer::Gone) {
                 waiting.pop_front();
             }
@@ -143,11 +179,7 @@ impl Turns {
                 return Some(first);
             }
             drop(waiting);
-            if is_from_back {
-                addresses.pop_back()
-            } else {
-                addresses.pop_front()
-            };
+            addresses.remove(at);
         }
         None
     }
@@ -159,11 +191,22 @@ impl Turns {
 
     fn enter(&self, line: Line, of: Use, waiter: Rc<Waiter>) {
         let address = waiter.owner.address.clone();
-        let mut waiting = address.waiting[of as usize].lines[line as usize].borrow_mut();
+        let own = &address.waiting[of as usize];
+        let mut waiting = own.lines[line as usize].borrow_mut();
         if waiting.is_empty() {
-            self.lines[line as usize].borrow_mut().push_back(address.clone());
+            let mut addresses = self.lines[line as usize].borrow_mut();
+            own.has_some.set(line == Line::New && address.held[of as usize].get() > 0);
+            Self::stand(line, of, &mut addresses, address.clone());
         }
         waiting.push_back(waiter);
+    }
+
+    /// An address comes behind those of its kind.
+    fn stand(line: Line, of: Use, addresses: &mut VecDeque<Rc<Account>>, address: Rc<Account>) {
+        match line == Line::New && address.waiting[of as usize].has_some.get() {
+            true => addresses.insert(first_without(addresses, of), address),
+            false => addresses.push_back(address),
+        }
     }
 
     /// Those of one address who belong in another line leave this one.
@@ -185,8 +228,8 @@ impl Turns {
     /// The next one leaves, with so much. Its address goes on with what else it wants of one turn.
     fn leave(&self, line: Line, of: Use, granted_bytes: usize) {
         let addresses = self.lines[line as usize].borrow();
-        let next = if self.is_from_back(line) { addresses.back() } else { addresses.front() };
-        let Some(own) = next.map(|address| &address.waiting[of as usize]) else { return };
+        let Some(at) = self.next_at(line, of, &addresses) else { return };
+        let own = &addresses[at].waiting[of as usize];
         let mut waiting = own.lines[line as usize].borrow_mut();
         waiting.pop_front();
         let bytes = own.turn_bytes.get() + granted_bytes;
@@ -202,21 +245,26 @@ impl Turns {
     /// The other addresses go first.
     fn end_turn(&self, line: Line, of: Use) {
         let mut addresses = self.lines[line as usize].borrow_mut();
-        let is_from_back = self.is_from_back(line);
-        let next = if is_from_back { addresses.pop_back() } else { addresses.pop_front() };
+        // Where nobody has any, the one that waits longest had the turn of those.
+        let next_new = match self.next_new.get() {
+            Next::HasSome if first_without(&addresses, of) == 0 => Next::Last,
+            next => next.after(),
+        };
+        let next = self.next_at(line, of, &addresses).and_then(|at| addresses.remove(at));
         self.turn.set(Some(match line.level() {
             Level::Trusted => Level::Known,
             Level::Known => Level::Stranger,
             Level::Stranger => Level::Trusted,
         }));
         if line == Line::New {
-            self.is_turn_of_last.set(!is_from_back);
+            self.next_new.set(next_new);
         }
         let Some(address) = next else { return };
         let own = &address.waiting[of as usize];
         own.turn_bytes.set(0);
         if !own.lines[line as usize].borrow().is_empty() {
-            addresses.push_back(address);
+            own.has_some.set(line == Line::New);
+            Self::stand(line, of, &mut addresses, address);
         }
     }
 }
