@@ -80,7 +80,9 @@ impl Local {
                     Ok(device) => Ok(Some(Local::Device(Box::new(device), noted))),
                     Err(error) => {
                         // One that was not taken over stays, and with it the note, for the next try.
-                        noted.filter(|_| is_old).map(Note::keep);
+                        if let Some(note) = noted.filter(|_| is_old) {
+                            note.keep();
+                        }
                         Err(error.into())
                     }
                 }
