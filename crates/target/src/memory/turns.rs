@@ -195,7 +195,9 @@ impl Turns {
         let mut waiting = own.lines[line as usize].borrow_mut();
         if waiting.is_empty() {
             let mut addresses = self.lines[line as usize].borrow_mut();
-            own.has_some.set(line == Line::New && address.held[of as usize].get() > 0);
+            if line == Line::New {
+                own.has_some.set(address.held[of as usize].get() > 0);
+            }
             Self::stand(line, of, &mut addresses, address.clone());
         }
         waiting.push_back(waiter);
@@ -263,7 +265,8 @@ impl Turns {
         let own = &address.waiting[of as usize];
         own.turn_bytes.set(0);
         if !own.lines[line as usize].borrow().is_empty() {
-            own.has_some.set(line == Line::New);
+            // It may stand with the new ones and in another line at once.
+            own.has_some.set(line == Line::New || own.has_some.get());
             Self::stand(line, of, &mut addresses, address);
         }
     }
