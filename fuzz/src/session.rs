@@ -54,9 +54,7 @@ pub fn run(input: &[u8]) {
         host.reset_unit();
         host
     };
-    // Two on next to no memory can leave the target holding on to a connection for more than
-    // `PATIENCE`: known, and not mended yet.
-    let is_shared = flags & TWO_HOSTS != 0 && flags & IS_POOR == 0;
+    let is_shared = flags & TWO_HOSTS != 0;
     let mut hosts: Vec<_> = (0..if is_shared { 2 } else { 1 }).map(log_in).collect();
     if flags & DISK_HANGS != 0 {
         for operation in [Operation::Read, Operation::Write, Operation::Flush] {
@@ -78,6 +76,7 @@ pub fn run(input: &[u8]) {
         target.disk.heal();
         target.disk.release();
     }
+    hosts.iter().for_each(Host::end);
     hosts.into_iter().for_each(Host::leave);
 }
 
@@ -257,10 +256,15 @@ impl Host {
         (bhs, data)
     }
 
-    /// Has nothing more to say, and waits until the target has not either.
-    fn leave(mut self) {
+    /// Has nothing more to say.
+    fn end(&self) {
         // An error: the target has closed the connection already.
         let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    /// Has nothing more to say, and waits until the target has not either.
+    fn leave(mut self) {
+        self.end();
         let mut buffer = vec![0; 64 << 10];
         let mut received_bytes = 0;
         while received_bytes < READ_BYTES_MAX {

@@ -259,6 +259,9 @@ impl Receiver {
                     Sink::Own(held)
                 }
                 None if self.may_lose(bhs) => Sink::Lost,
+                None if Buf::capacity_of(frame.data_len_bytes()) > memory_bytes() => {
+                    return Err(Fault::Protocol("its data is longer than all memory"));
+                }
                 None => {
                     self.starved = true;
                     return Ok(());
@@ -390,6 +393,11 @@ impl Body {
         digest.update(&self.tail[..pad]);
         digest.finish() == self.tail[pad..pad + 4]
     }
+}
+
+/// What could be had if nobody had anything.
+fn memory_bytes() -> usize {
+    ring::pool_usage().budget_bytes
 }
 
 /// Opcodes that only a target sends, or that nobody does, are a protocol error (RFC 7143 §11.17.1).

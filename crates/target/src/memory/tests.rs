@@ -384,6 +384,24 @@ fn who_comes_last_is_not_behind_all_strangers_that_were_there_before() {
 }
 
 #[test]
+fn an_address_that_waits_in_two_lines_keeps_its_place_among_the_new_ones() {
+    let (full, both, new) = (owner("full", 1), stranger("both", 2), stranger("new", 3));
+    both.delivered(4 * MIB);
+    let held = [&both, &new].map(|it| asks(it, MIB).1);
+    assert!(held.iter().all(Option::is_some));
+    let mut rest = Claim::none(&full, Use::Pulled);
+    rest.grow(30 * MIB);
+    // It is known for 4 MiB, not for 9 more; both addresses have some.
+    let waits = [(&both, 9), (&new, 1), (&both, 1)].map(|(it, mib)| asks(it, mib * MIB));
+    assert!(waits.iter().all(|(_, granted)| granted.is_none()));
+    CORE.with(|core| {
+        let turns = &core.turns[Use::Pulled as usize];
+        assert_eq!(turns.lens(), [0, 1, 2, 0]);
+        assert!(turns.are_new_in_order(Use::Pulled));
+    });
+}
+
+#[test]
 fn what_others_have_sent_from_an_address_stays_theirs() {
     let (good, bad) = (owner("good", 1), stranger("bad", 1));
     bad.delivered(8 * MIB);
@@ -416,8 +434,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The sums are what is held, no part has more than it may, and nobody waits who could have what it
-/// waits for before all others.
+/// The sums are what is held, no part has more than it may, and the new ones stand in their order.
 fn check(held: &[(u8, Claim)]) -> Result<(), TestCaseError> {
     let of = Use::Pulled;
     let sum: usize = held.iter().map(|(_, claim)| claim.bytes).sum();
@@ -427,6 +444,7 @@ fn check(held: &[(u8, Claim)]) -> Result<(), TestCaseError> {
         for level in Level::ALL {
             prop_assert!(core.part_held(of, level) <= of.part_bytes(level), "{:?}", level);
         }
+        prop_assert!(core.turns[of as usize].are_new_in_order(of));
         Ok(())
     })
 }

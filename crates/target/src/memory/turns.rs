@@ -189,6 +189,13 @@ impl Turns {
         self.lines.each_ref().map(|line| line.borrow().len())
     }
 
+    /// Of the new ones those that have some stand before the rest.
+    #[cfg(test)]
+    pub(super) fn are_new_in_order(&self, of: Use) -> bool {
+        let addresses = self.lines[Line::New as usize].borrow();
+        addresses.iter().is_sorted_by_key(|address| !address.waiting[of as usize].has_some.get())
+    }
+
     fn enter(&self, line: Line, of: Use, waiter: Rc<Waiter>) {
         let address = waiter.owner.address.clone();
         let own = &address.waiting[of as usize];

@@ -1,7 +1,7 @@
 //! Hosts that announce much and send little, or ask for much and take little: each has its bounds,
 //! and the others on its core go on.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use block::testing::FaultyDisk;
 use iscsi::pdu::{NopOut, Opcode, RESERVED_TAG};
@@ -375,4 +375,29 @@ fn a_login_does_not_grow() {
     host.take_attentions(0);
     let mut text = host.text("X-a=b");
     assert_eq!(text.pop().unwrap().1, "NotUnderstood");
+}
+
+/// A ping that is longer than all memory of a core is not waited for. (What comes with a command never is:
+/// its length is agreed on.)
+#[test]
+fn data_that_is_longer_than_all_memory_is_not_waited_for() {
+    let (mut config, _) = small();
+    config.core.buf_budget_bytes = 64 << 10;
+    let patience = config.limits.stall_timeout / 2;
+    let rig = Rig::start(config);
+    let mut host = rig.ready("host");
+    let ping = NopOut {
+        is_immediate: true,
+        data_segment_len_bytes: (64 << 10) + 1,
+        lun: 0,
+        itt: 7777,
+        ttt: RESERVED_TAG,
+        cmd_sn: host.next_cmd_sn(),
+        exp_stat_sn: host.exp_stat_sn,
+    };
+    let begun = Instant::now();
+    host.send_bytes(ping.to_bhs().bytes());
+    host.send_bytes(&[1; 100]);
+    host.expect_closed();
+    assert!(begun.elapsed() < patience, "{:?}", begun.elapsed());
 }
