@@ -20,7 +20,7 @@ mod session;
 
 pub use address::{AddressError, TargetAddress};
 pub use discovery::{DiscoveryError, discover};
-pub use disk::{AttachError, Disk, DiskOptions, HostWays, PathReport, PlanOptions};
+pub use disk::{AttachError, Disk, DiskOptions, HostWays, LossNote, PathReport, PlanOptions};
 pub use identity::{ClaimError, Hold, Identities, Identity, Leftover};
 pub use iscsi::discovery::{DiscoveredTarget, PortalAddress};
 pub use login::LoginError;

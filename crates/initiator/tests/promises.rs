@@ -6,6 +6,7 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
@@ -14,7 +15,7 @@ use common::{
     Proxy, TARGET, address, bytes, config, data, disk_options, on_core, ram, serve, session_options,
 };
 use initiator::paths::PathState;
-use initiator::{Disk, DiskOptions, Session};
+use initiator::{Disk, DiskOptions, LossNote, Session};
 use target::{Config, Server};
 
 const VOLATILE: WriteFlags = WriteFlags::VOLATILE;
@@ -79,24 +80,77 @@ fn who_takes_users_over_answers_for_what_they_have_written() {
         assert_eq!(first.write(0, data(&[1; 512]), VOLATILE).await, Ok(()));
         drop(first);
         let second = attach().await;
-        second.take_over().await;
+        second.take_over(false).await;
         restart(&mut server, cached(medium.clone()));
         assert_eq!(second.flush().await, Err(BlockError::LostWrites), "it was there all the time");
         assert_eq!(second.write(0, data(&[2; 512]), VOLATILE).await, Ok(()));
         drop(second);
         restart(&mut server, cached(medium.clone()));
         let third = attach().await;
-        third.take_over().await;
+        third.take_over(false).await;
         assert_eq!(third.flush().await, Err(BlockError::LostWrites), "it came too late");
         assert_eq!(third.flush().await, Ok(()));
         assert_eq!(third.write(0, data(&[3; 512]), VOLATILE).await, Ok(()));
         drop(third);
         let fourth = attach().await;
-        fourth.take_over().await;
+        fourth.take_over(false).await;
         assert_eq!(fourth.flush().await, Ok(()), "nothing was lost");
         restart(&mut server, cached(medium.clone()));
         let users_of_its_own = attach().await;
         assert_eq!(users_of_its_own.flush().await, Ok(()));
+    });
+}
+
+/// What is kept beside a device whose users may outlive the process.
+#[derive(Debug, Clone, Default)]
+struct Noted(Arc<AtomicBool>);
+
+impl LossNote for Noted {
+    fn lost(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn told(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A process hears of the loss, and is killed before a flush could say so; then one whose flush has said
+/// so, perhaps to nobody.
+#[test]
+fn a_loss_that_was_heard_of_is_told_by_whoever_takes_users_over() {
+    let medium = ram(1);
+    let mut server = Some(serve(cached(medium.clone())));
+    let portal = server.as_ref().unwrap().portals()[0];
+    on_core(async move {
+        let mut options = disk_options();
+        options.session.isid = Some([0x80, 1, 2, 3, 0, 1]);
+        let noted = Noted::default();
+        let is_noted = || noted.0.load(Ordering::Relaxed);
+        let attach = async || {
+            let disk = Disk::attach(&[address(portal)], options.clone()).await.unwrap();
+            disk.keep_losses(Box::new(noted.clone())).await;
+            disk
+        };
+        let first = attach().await;
+        assert_eq!(first.write(0, data(&[1; 512]), VOLATILE).await, Ok(()));
+        assert!(!is_noted());
+        restart(&mut server, cached(medium.clone()));
+        first.read(0, 512).await.unwrap();
+        drop(first);
+        assert!(is_noted(), "a read has heard of it");
+        for _ in 0..2 {
+            let next = attach().await;
+            next.take_over(is_noted()).await;
+            assert_eq!(next.flush().await, Err(BlockError::LostWrites));
+            assert!(is_noted(), "nobody may have had the answer");
+            drop(next);
+        }
+        let last = attach().await;
+        last.take_over(is_noted()).await;
+        assert_eq!(last.flush().await, Err(BlockError::LostWrites));
+        assert_eq!(last.flush().await, Ok(()));
+        assert!(!is_noted());
     });
 }
 

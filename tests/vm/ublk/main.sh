@@ -168,16 +168,45 @@ look_at_what_is_left() {
   ended fixed 0
 }
 
+# The target loses its cache, the process hears of it and is killed before it could say so: the next one
+# says it.
+tell_what_was_lost() {
+  say "a lost cache that a process had heard of is told by the next one"
+  attach lost 3
+  local device=${devices[lost]} note
+  note=/run/drystone/ublk/${device##*/}.lost
+  must dd if=/dev/zero of="$device" bs=4k count=1 oflag=direct
+  must host ./server.sh kill
+  must host ./server.sh start
+  must dd if="$device" of=/dev/null bs=4k count=1 iflag=direct
+  [ -e "$note" ] || die "the loss is not noted"
+  killed lost
+  attach lost 3
+  [ "${devices[lost]}" = "$device" ] || die "a new device, ${devices[lost]}, and not $device"
+  fails sync "$device"
+  must sync "$device"
+  [ ! -e "$note" ] || die "all users know, and the note is there"
+  must ./drystone detach "$device"
+  ended lost 0
+}
+
 # Nobody takes it over: what waits for it can be sent away.
 take_away_what_is_left() {
   say "a device that nobody takes over is taken away by hand, and its users get errors"
   attach gone 0
-  local device=${devices[gone]} reader
+  local device=${devices[gone]} reader place
   killed gone
   dd if="$device" of=/dev/null bs=4k count=1 iflag=direct 2>/dev/null &
   reader=$!
   sleep 1
   kill -0 $reader || die "a read of $device did not wait"
+  # What waits in its users would be written over what users of another place write meanwhile.
+  mkdir -p /tmp/left
+  for place in "--nbd unix:/tmp/left.sock" "--fuse /tmp/left"; do
+    # shellcheck disable=SC2086 # an option and its value
+    prints "'$device' is of this volume, .*attach the volume with --ublk" \
+      ./drystone attach "iscsi://198.18.0.1/$target/0" $place
+  done
   must ./drystone detach "$device"
   fails wait $reader
   within 10 is_gone "$device"
@@ -325,6 +354,7 @@ refuse_what_is_in_use
 lose_all_paths
 detach
 die_and_come_back
+tell_what_was_lost
 take_away_what_is_left
 keep_what_is_cached
 signals

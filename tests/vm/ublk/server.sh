@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The target of this job, on the machine that runs the guest (the guest calls it by `host`).
 #
-#   server.sh start    LUN 0 a file, LUN 1 memory in blocks of 4096 bytes, read-only as LUN 2
+#   server.sh start    LUN 0 a file, LUN 1 memory in blocks of 4096 bytes, read-only as LUN 2, LUN 3 a
+#                      file behind a volatile cache
 #   server.sh kill     kill -9
 #   server.sh used     how many KiB the file of LUN 0 takes up
 #   server.sh logs     what it said last
@@ -13,7 +14,9 @@ ready_file=$VM_DIR/server.ready
 start() {
   setsid bash -c 'echo $$ >"$1" && shift && exec "$@"' - "$pid_file" "$DRYSTONE_BIN" export \
     "file:$VM_DIR/disk.img:1G,serial=vm-file" ram:64M,block=4096,serial=vm-4096 \
-    ram:16M,ro,serial=vm-fixed --portal 198.18.0.1:3260 --portal 198.18.1.1:3260 \
+    ram:16M,ro,serial=vm-fixed \
+    "file:$VM_DIR/volatile.img:16M,cache=volatile,serial=vm-volatile" \
+    --portal 198.18.0.1:3260 --portal 198.18.1.1:3260 \
     --state-dir "$VM_DIR/state" >"$ready_file" 2>>"$VM_LOG/server.log" </dev/null &
   local tries
   for ((tries = 0; tries < 300; tries++)); do

@@ -67,11 +67,9 @@ impl Local {
             Place::Ublk => {
                 let (mut noted, mut is_old) = (None::<Note>, false);
                 let announce = |path: &Path, is_taken_over| {
-                    noted = notes.write(path, behind);
                     is_old = is_taken_over;
-                    if is_taken_over {
-                        volume.take_over();
-                    }
+                    noted = notes.write(path, behind);
+                    volume.answer_for_users(notes.losses(path, is_old), is_old);
                 };
                 let name = behind.disk.as_ref();
                 let keeping =

@@ -8,8 +8,12 @@
 //!
 //! It says as well of which disk the device is: a device that outlives its process is taken over by the
 //! next one of the same disk, which finds it by that, and by what the kernel keeps (`attach::ublk`).
+//!
+//! `ublkbN.lost` beside it is there while the users of the device may not know yet that the target has
+//! lost what they had written: whoever takes them over tells them.
 
-use std::fs::{self, DirBuilder};
+use initiator::LossNote;
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -80,11 +84,20 @@ impl Notes {
 
     /// Forgets what was said of `device`, which has gone.
     pub(crate) fn forget(&self, device: &Path) {
-        if let Some(path) = self.path(device)
-            && let Err(error) = fs::remove_file(&path)
-        {
-            tracing::debug!("cannot remove '{}': {error}", path.display());
+        if let Some(path) = self.path(device) {
+            remove(&lost(&path));
+            remove(&path);
         }
+    }
+
+    /// What its users may not know of what `device` has lost: nothing if it is new.
+    pub(crate) fn losses(&self, device: &Path, is_old: bool) -> Losses {
+        let path = self.0.join(device.file_name().unwrap_or_default());
+        let losses = Losses(lost(&path));
+        if !is_old {
+            losses.told();
+        }
+        losses
     }
 
     fn try_write(&self, device: &Path, text: String) -> io::Result<Note> {
@@ -99,6 +112,47 @@ impl Notes {
     }
 }
 
+/// Beside the file of a device.
+fn lost(path: &Path) -> PathBuf {
+    path.with_extension("lost")
+}
+
+/// It need not be there.
+fn remove(path: &Path) {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!("cannot remove '{}': {error}", path.display());
+        }
+        _ => {}
+    }
+}
+
+/// Whether the users of a device are still to be told that writes of theirs are lost.
+#[derive(Debug)]
+pub(crate) struct Losses(PathBuf);
+
+impl Losses {
+    /// They may not know.
+    pub(crate) fn are_untold(&self) -> bool {
+        self.0.exists()
+    }
+}
+
+impl LossNote for Losses {
+    fn lost(&self) {
+        if let Err(error) = File::create(&self.0) {
+            let path = self.0.display();
+            tracing::warn!(
+                "if this process is killed before the next flush, that one does not fail as it should: cannot write '{path}': {error}"
+            );
+        }
+    }
+
+    fn told(&self) {
+        remove(&self.0);
+    }
+}
+
 impl Note {
     /// It stays: so does the device.
     pub(crate) fn keep(mut self) {
@@ -110,8 +164,9 @@ impl Drop for Note {
     fn drop(&mut self) {
         // The device has gone: another one may have its number by now, and have said so.
         let is_ours = fs::read_to_string(&self.path).is_ok_and(|text| text == self.text);
-        if is_ours && let Err(error) = fs::remove_file(&self.path) {
-            tracing::debug!("cannot remove '{}': {error}", self.path.display());
+        if is_ours {
+            remove(&lost(&self.path));
+            remove(&self.path);
         }
     }
 }
@@ -177,5 +232,25 @@ mod tests {
         std::mem::forget(newer);
         notes.forget(device);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_loss_is_remembered_for_those_who_take_users_over_and_for_nobody_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let notes = Notes::of(dir.path());
+        let device = Path::new("/dev/ublkb3");
+        let note = notes.write(device, &behind("db")).unwrap();
+        notes.losses(device, false).lost();
+        note.keep();
+        let note = notes.write(device, &behind("db")).unwrap();
+        let again = notes.losses(device, true);
+        assert!(again.are_untold() && notes.read(device) == Some(behind("db")));
+        again.told();
+        assert!(!notes.losses(device, true).are_untold());
+        again.lost();
+        drop(note);
+        assert!(!again.are_untold(), "the device has gone");
+        again.lost();
+        assert!(!notes.losses(device, false).are_untold(), "the device is another one");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::attach::plan::{Place, Plan};
 use crate::attach::report::{PathSample, Sample};
+use crate::attach::udev::Losses;
 use anyhow::{Context, anyhow};
 use attach::Disk;
 use attach::nbd::{Address, Server};
@@ -186,14 +187,21 @@ impl Volume {
         receiver
     }
 
-    /// Answers for what its users have written through a process that is gone.
-    pub(crate) fn take_over(&self) {
-        self.disk.take_over();
+    /// Notes from now on what is lost. If its users have written through a process that is gone, `is_old`,
+    /// answers for that as well.
+    pub(crate) fn answer_for_users(&self, losses: Losses, is_old: bool) {
+        if is_old {
+            self.disk.take_over();
+        }
         let (sender, done) = mpsc::channel();
         let remote = self.remote.clone();
         self.core.run(move || {
             ring::spawn(async move {
-                remote.take_over().await;
+                let knew = losses.are_untold();
+                remote.keep_losses(Box::new(losses)).await;
+                if is_old {
+                    remote.take_over(knew).await;
+                }
                 drop(remote);
                 // The asker waits.
                 let _ = sender.send(());

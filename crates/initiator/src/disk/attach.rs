@@ -263,20 +263,30 @@ impl Disk {
     }
 
     /// Says that who uses the disk used it before, through a process that is gone: their unflushed
-    /// writes are answered for here from now on. If the target tells that it has started since, the
-    /// next flush fails. Before anything is sent for them.
-    pub async fn take_over(&self) {
-        let told = self.home.hand_over(|core| async move {
-            if core.cache.take_over() {
+    /// writes are answered for here from now on. If the target tells that it has started since, or that
+    /// process `knew` of a loss which it may not have told them ([`super::LossNote`]), the next flush fails.
+    /// Before anything is sent for them.
+    pub async fn take_over(&self, knew: bool) {
+        let told = self.home.hand_over(move |core| async move {
+            if core.cache.take_over(knew) {
                 tracing::error!(
-                    "{}: the target has restarted with a volatile cache since an earlier process \
-                     served the disk; the next flush fails",
+                    "{}: writes that an earlier process had answered are lost with the volatile cache of \
+                     the target; the next flush fails",
                     core.address
                 );
             }
             Ok(())
         });
         let _: Result<(), _> = told.await;
+    }
+
+    /// From now on losses are noted, until users know.
+    pub async fn keep_losses(&self, note: Box<dyn super::LossNote>) {
+        let kept = self.home.hand_over(move |core| async move {
+            core.cache.keep(note);
+            Ok(())
+        });
+        let _: Result<(), _> = kept.await;
     }
 
     /// Logs all sessions out, after the commands under way. What was written must have been

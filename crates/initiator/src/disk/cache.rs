@@ -4,9 +4,21 @@
 //! answered and not yet made durable is gone, and a flush after that must not say that all is well:
 //! the first one fails, as `fsync` does.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::fmt;
 
 use block::BlockError;
+
+/// Remembers a loss that no user has been told of, beyond the end of this process: whoever takes its
+/// users over tells them ([`super::Disk::take_over`]).
+pub trait LossNote: fmt::Debug + Send {
+    /// Something was lost. Called on the core of the disk, before anything else is sent: it should take
+    /// no longer than a few file operations.
+    fn lost(&self);
+
+    /// All users know.
+    fn told(&self);
+}
 
 /// See the module's page. It counts answered writes, not blocks.
 #[derive(Debug, Default)]
@@ -20,6 +32,9 @@ pub(crate) struct WriteBack {
     told: Cell<u64>,
     /// The unit had just started when it was attached.
     had_started: Cell<bool>,
+    note: RefCell<Option<Box<dyn LossNote>>>,
+    /// The note says that something was lost.
+    is_noted: Cell<bool>,
 }
 
 impl WriteBack {
@@ -51,10 +66,20 @@ impl WriteBack {
     }
 
     /// Those who use the disk did so before it was attached here, through a process that is gone: what
-    /// they have written may be in the cache alone, or have been lost with it.
-    pub(crate) fn take_over(&self) -> bool {
+    /// they have written may be in the cache alone, or have been lost with it: that process `knew` it, or
+    /// the unit says so now.
+    pub(crate) fn take_over(&self, knew: bool) -> bool {
         self.wrote();
-        self.had_started.get() && self.power_lost()
+        let is_loss = knew || self.had_started.get() && self.is_dirty();
+        if is_loss {
+            self.lost();
+        }
+        is_loss
+    }
+
+    /// Losses are noted from now on.
+    pub(crate) fn keep(&self, note: Box<dyn LossNote>) {
+        self.note.replace(Some(note));
     }
 
     /// The cache is lost.
@@ -70,6 +95,10 @@ impl WriteBack {
     pub(crate) fn lost(&self) {
         self.losses.set(self.losses.get() + 1);
         self.settled.set(self.written.get());
+        if let Some(note) = &*self.note.borrow() {
+            note.lost();
+            self.is_noted.set(true);
+        }
     }
 
     /// Before a flush is sent: what it will cover.
@@ -87,10 +116,19 @@ impl WriteBack {
         self.losses.get()
     }
 
-    /// Tells each loss once.
+    /// Tells each loss once. It is noted until the next flush: that one comes from somebody who has heard
+    /// the answer of this one.
     pub(crate) fn tell(&self) -> Result<(), BlockError> {
         let losses = self.losses.get();
-        if self.told.replace(losses) < losses { Err(BlockError::LostWrites) } else { Ok(()) }
+        if self.told.replace(losses) < losses {
+            return Err(BlockError::LostWrites);
+        }
+        if self.is_noted.take()
+            && let Some(note) = &*self.note.borrow()
+        {
+            note.told();
+        }
+        Ok(())
     }
 }
 
@@ -118,16 +156,16 @@ mod tests {
     #[test]
     fn what_others_have_written_before_is_lost_with_the_cache_too() {
         let cache = WriteBack::new(true);
-        assert!(!cache.take_over() && cache.is_dirty());
+        assert!(!cache.take_over(false) && cache.is_dirty());
         assert!(cache.power_lost());
         let late = WriteBack::new(true);
         late.note_start();
         assert!(!late.is_dirty(), "nobody has written yet");
-        assert!(late.take_over());
+        assert!(late.take_over(false));
         assert_eq!(late.tell(), Err(BlockError::LostWrites));
         let without = WriteBack::new(false);
         without.note_start();
-        assert!(!without.take_over());
+        assert!(!without.take_over(false));
     }
 
     #[test]

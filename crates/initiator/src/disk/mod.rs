@@ -35,6 +35,7 @@ use ring::{Data, Remote};
 
 pub use attach::{AttachError, DiskOptions, PathReport, PlanOptions};
 
+pub use cache::LossNote;
 pub use ways::HostWays;
 
 use remote::Home;
