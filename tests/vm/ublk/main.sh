@@ -215,6 +215,43 @@ take_away_what_is_left() {
   prints 'nothing is attached' ./drystone attached
 }
 
+# has_bytes DEVICE BYTES
+has_bytes() { [ "$(blockdev --getsize64 "$1")" = "$2" ]; }
+
+# A volume grows under a mounted file system: with Linux 6.16 and later so does its device.
+grow() {
+  say "a volume grows while it is used"
+  must host ./server.sh kill
+  local device name
+  name=$(host ./server.sh up) || die "no volume: $name"
+  target=$name attach grows 0
+  device=${devices[grows]}
+  must mkfs.ext4 -q "$device"
+  must mount "$device" /mnt
+  must cp -a /etc /mnt/etc
+  must host ./server.sh grow
+  must sync
+  if printf '6.16\n%s\n' "$(uname -r)" | sort -C -V; then
+    within 20 has_bytes "$device" $((64 << 20))
+    must resize2fs "$device"
+    must dd if=/dev/urandom of=/mnt/random bs=1M count=40 conv=fsync
+  else
+    within 20 grep -q 'keeps its size until it is attached anew' /tmp/grows.log
+    must has_bytes "$device" $((32 << 20))
+  fi
+  must diff -r --no-dereference /etc /mnt/etc
+  must umount /mnt
+  must ./drystone detach "$device"
+  ended grows 0
+  target=$name attach again 0
+  must has_bytes "${devices[again]}" $((64 << 20))
+  must fsck.ext4 -fn "${devices[again]}"
+  must ./drystone detach "${devices[again]}"
+  ended again 0
+  must host ./server.sh kill
+  must host ./server.sh start
+}
+
 # What programs have written without fsync is flushed by a detach, though the device could outlive it.
 keep_what_is_cached() {
   say "what the kernel caches is written before a device goes"
@@ -356,6 +393,7 @@ detach
 die_and_come_back
 tell_what_was_lost
 take_away_what_is_left
+grow
 keep_what_is_cached
 signals
 boot
