@@ -1,9 +1,9 @@
 //! A logical unit of a target as a [`BlockDevice`], over one session or several.
 //!
 //! All sessions of a disk live on the core that attached it. Calls from that core go straight to a
-//! session. Calls from other cores are handed to it, and their data is copied on the way: once out
-//! of the caller's buffer, which belongs to its core, and once into one of this core. A host that
-//! wants its full speed on several cores attaches the unit once per core.
+//! session. Calls from other cores are handed to it, and their data is copied once on the way, into
+//! memory that belongs to no core. A host that wants its full speed on several cores attaches the unit
+//! once per core.
 
 mod attach;
 pub(crate) mod cache;

@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::thread;
 
 use block::{BlockError, IoFuture};
-use ring::{Buf, Data};
+use ring::Data;
 use slab::Slab;
 
 use super::Owner;
@@ -77,9 +78,9 @@ impl Home {
         }
         let bytes = self.hand_over(move |core| async move {
             let data = core.read(at, len).await?;
-            Ok(bytes_of(&data))
+            Ok(shared(&data))
         });
-        IoFuture::boxed(async move { data_of(&bytes.await?) })
+        IoFuture::boxed(async move { Ok(Data::from(bytes.await?)) })
     }
 
     /// Runs something that takes data.
@@ -92,8 +93,8 @@ impl Home {
         if let Some(core) = self.here() {
             return IoFuture::detached(work(core, data));
         }
-        let bytes = bytes_of(&data);
-        self.call(move |core| async move { work(core, data_of(&bytes)?).await })
+        let bytes = shared(&data);
+        self.call(move |core| work(core, bytes.into()))
     }
 
     /// Runs something that takes two pieces of data.
@@ -106,8 +107,8 @@ impl Home {
         if let Some(core) = self.here() {
             return IoFuture::detached(work(core, one, two));
         }
-        let (one, two) = (bytes_of(&one), bytes_of(&two));
-        self.call(move |core| async move { work(core, data_of(&one)?, data_of(&two)?).await })
+        let (one, two) = (shared(&one), shared(&two));
+        self.call(move |core| work(core, one.into(), two.into()))
     }
 }
 
@@ -133,14 +134,12 @@ fn find(key: usize) -> Option<Rc<Core>> {
     CORES.try_with(|cores| cores.borrow().get(key).cloned()).ok().flatten()
 }
 
-fn bytes_of(data: &Data) -> Vec<u8> {
-    let mut bytes = vec![0; data.len()];
-    data.copy_to(0, &mut bytes);
+/// The data in memory that belongs to no core: the one copy on its way from a core to another.
+fn shared(data: &Data) -> Arc<[u8]> {
+    if let Some(bytes) = data.as_slice() {
+        return bytes.into();
+    }
+    let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, data.len()).collect();
+    data.copy_to(0, Arc::get_mut(&mut bytes).expect("nobody else has it yet"));
     bytes
-}
-
-fn data_of(bytes: &[u8]) -> Result<Data, BlockError> {
-    let mut buf = Buf::alloc(bytes.len()).ok_or(BlockError::NoMemory)?;
-    buf.copy_from_slice(bytes);
-    Ok(buf.freeze())
 }

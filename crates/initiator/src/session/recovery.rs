@@ -41,6 +41,9 @@ const HOME_DOUBLINGS_MAX: u32 = 6;
 /// their sessions look for another way at one moment.
 const SPREAD: Duration = Duration::from_millis(100);
 
+/// The longest pause where the target refuses the login for good, by a status of class 2 (RFC 7143 11.13.5).
+const FINAL_BACKOFF: Duration = Duration::from_secs(30);
+
 /// How a session was reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Way {
@@ -164,14 +167,23 @@ async fn log_in_again(session: &Rc<Inner>, first_pause: Duration) -> Option<(Vec
         if session.is_closed() {
             return None;
         }
-        match attempt {
+        let is_final = match attempt {
             Ok(found) => return Some(found),
-            Err(error) => note(session, &error),
-        }
+            Err(error) => {
+                note(session, &error);
+                error.is_final()
+            }
+        };
         // Half of it at random: sessions that were lost together do not come together.
         pause = backoff / 2 + share_of(backoff / 2);
-        backoff = (backoff * 2).min(session.options.backoff_max);
+        backoff = next_backoff(backoff, is_final, session.options.backoff_max);
     }
+}
+
+/// Twice the last one, up to `most`; longer where the target says over and over that it will never let this
+/// session in. It may say so while it starts, so not at once.
+fn next_backoff(last: Duration, is_final: bool, most: Duration) -> Duration {
+    (last * 2).min(if is_final { most.max(FINAL_BACKOFF) } else { most })
 }
 
 type Login<'a> = Pin<Box<dyn Future<Output = Result<(Vec<LoggedIn>, Way), LoginError>> + 'a>>;
@@ -283,4 +295,22 @@ fn note(session: &Inner, error: &LoginError) {
 async fn is_closed_within(session: &Inner, time: Duration) -> bool {
     ring::timeout(time, until(&session.changed, || session.is_closed())).await;
     session.is_closed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_refused_for_good_asks_less_and_less_often() {
+        let most = Duration::from_secs(2);
+        let pauses = |is_final| {
+            let next = |last: &Duration| Some(next_backoff(*last, is_final, most));
+            let all = std::iter::successors(Some(Duration::from_millis(250)), next);
+            all.take(10).map(|pause| pause.as_millis()).collect::<Vec<_>>()
+        };
+        assert_eq!(pauses(false)[..5], [250, 500, 1000, 2000, 2000]);
+        assert_eq!(pauses(true)[..8], [250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000]);
+        assert_eq!(next_backoff(Duration::from_secs(30), false, most), most);
+    }
 }
