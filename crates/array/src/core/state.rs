@@ -10,7 +10,7 @@ use super::{RecordRoom, Space};
 use crate::engine::{Kept, Payload};
 use crate::error::ArrayError;
 use crate::journal::Mark;
-use crate::label::Label;
+use crate::label::{Label, MemberKind};
 use crate::overlay::{Overlay, Room};
 use crate::pages::PageCache;
 use crate::raid::Left;
@@ -271,6 +271,14 @@ impl State {
     pub(crate) fn retired(&self, disk: DiskId) -> bool {
         let record = self.label.member(disk);
         record.is_none_or(|record| record.state == crate::label::MemberState::Retired)
+    }
+
+    /// Whether a disk that nothing is on does not leave by itself: it has left already, or it is for the
+    /// journal alone. No rebuild makes up for one of those, so who looks must find that it is gone.
+    pub(crate) fn stays(&self, disk: DiskId) -> bool {
+        let is_journal =
+            self.label.member(disk).is_some_and(|record| record.kind == MemberKind::Journal);
+        self.retired(disk) || is_journal && !self.tables.leaving.contains(&disk)
     }
 
     /// Remembers that something happened.
