@@ -122,7 +122,7 @@ fn role(role: DiskRole) -> &'static str {
 }
 
 /// The word for a state.
-fn state(state: DiskState) -> &'static str {
+pub(super) fn state(state: DiskState) -> &'static str {
     match state {
         DiskState::Online => "online",
         DiskState::Suspect => "suspect",
