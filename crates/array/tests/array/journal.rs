@@ -27,17 +27,17 @@ fn seen(array: &Array, name: &str) -> Option<(DiskState, String)> {
 /// Disks of a mirror for the journal that go one after the other.
 async fn one_after_the_other(declared: bool) {
     let (shelf, fast) = (Shelf::new(4, 32), Shelf::new(2, 16));
-    shelf.create_with_journal(&fast).await.close().await.unwrap();
+    shelf.create_with_journal(&fast).await.close().await.expect("it works");
     // Here a minute is two seconds.
     let array = Array::open(Arc::new(Hasty), members(&shelf, &fast, &[0, 1]), Default::default());
-    let array = array.await.unwrap();
-    array.create_volume(spec("v", 8)).await.unwrap();
-    let volume = array.device("v").unwrap();
+    let array = array.await.expect("it works");
+    array.create_volume(spec("v", 8)).await.expect("it works");
+    let volume = array.device("v").expect("it works");
     let one = bytes(12288, 1);
     write(&volume, 4096, &one).await;
     let gone = match declared {
         true => {
-            array.fail_disk("fast-0", false).await.unwrap();
+            array.fail_disk("fast-0", false).await.expect("it works");
             DiskState::Failed
         }
         false => {
@@ -61,11 +61,11 @@ async fn one_after_the_other(declared: bool) {
     write(&volume, 131_072, &one).await;
     drop((volume, array));
     let array = open(members(&shelf, &fast, &[])).await.expect("a data disk has the journal");
-    let volume = array.device("v").unwrap();
+    let volume = array.device("v").expect("it works");
     for at in [4096, 65536, 131_072] {
         assert_eq!(read(&volume, at, one.len()).await, one, "at {at}");
     }
-    array.close().await.unwrap();
+    array.close().await.expect("it works");
 }
 
 #[test]
