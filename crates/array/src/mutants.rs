@@ -98,6 +98,8 @@ mutants! {
     TwoReturns,
     /// Trim the journal of what it has of a volume that could not be destaged.
     TrimKept,
+    /// Write labels although the array has stopped.
+    LoneLabel,
     /// Leave the journal on one disk when the other one that is for it alone is gone.
     NoStandIn,
     /// Make a parity anew for one row although another block of its stripe comes out of it alone.

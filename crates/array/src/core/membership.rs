@@ -219,7 +219,9 @@ impl Core {
     }
 
     /// Changes the labels of all disks as [`LabelChange`] says; false when there was nothing to
-    /// change. One change at a time, and memory follows when it is durable.
+    /// change. One change at a time, and memory follows when it is durable. None follows when the array has
+    /// stopped: nobody is answered any more who could rely on it, and disks that fail one after the other
+    /// would leave one that went on alone, by what its label says.
     ///
     /// # Errors
     /// When no label can say it; then nothing counts.
@@ -230,6 +232,7 @@ impl Core {
         let _turn = self.labelling.take().await;
         let (label, events) = {
             let state = &mut *self.lock();
+            state.check_working()?;
             let label = state.label.clone();
             let events = decide(&label, state);
             (label, events)
@@ -237,6 +240,7 @@ impl Core {
         let Some(mut change) = self.begin_change(&label, events).await? else { return Ok(false) };
         let mut lost: Vec<(DiskId, String)> = Vec::new();
         loop {
+            self.lock().check_working()?;
             let refused_it = self.write_label(&change).await;
             let failed: Vec<DiskId> = refused_it.iter().map(|(disk, _)| *disk).collect();
             let since = self.since();

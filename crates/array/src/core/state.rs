@@ -7,10 +7,11 @@ use std::time::Duration;
 use crate::api::Event;
 
 use super::{RecordRoom, Space};
-use crate::engine::{Kept, Payload};
+use crate::engine::{CLOSED, Kept, Payload};
 use crate::error::ArrayError;
 use crate::journal::Mark;
 use crate::label::{Label, MemberKind};
+use crate::mutants::{self, Mutant};
 use crate::overlay::{Overlay, Room};
 use crate::pages::PageCache;
 use crate::raid::Left;
@@ -251,6 +252,16 @@ impl State {
         match &self.stopped {
             Some(reason) => Err(ArrayError::Stopped(reason.clone())),
             None => Ok(()),
+        }
+    }
+
+    /// Whether it has not stopped by itself; one that is being closed ends in order.
+    pub(crate) fn check_working(&self) -> Result<(), ArrayError> {
+        match &self.stopped {
+            Some(reason) if reason != CLOSED && !mutants::is(Mutant::LoneLabel) => {
+                Err(ArrayError::Stopped(reason.clone()))
+            }
+            _ => Ok(()),
         }
     }
 
