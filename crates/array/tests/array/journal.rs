@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use array::api::DiskState;
+use array::api::{DiskRole, DiskState};
 use array::{Array, ArrayError, Member, OpenOptions, RingEnv};
 
 use crate::common::{Hasty, Shelf, all_online, bytes, read, run, spec, until, write};
@@ -121,6 +121,58 @@ fn a_journal_disk_that_is_gone_leaves_when_it_is_told_to() {
         drop(array);
         let array = open(members(&shelf, &fast, &[])).await.expect("two disks have the journal");
         assert_eq!(read(&array.device("v").unwrap(), 4096, one.len()).await, one);
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn the_journal_does_not_move_from_three_disks_to_one() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let array = shelf.create(array::Level::Raid10).await;
+        let new = Shelf::new(1, 16).members().remove(0);
+        let refused = array.add_journal_disk(new).await.unwrap_err().to_string();
+        assert!(refused.contains("the only disk for the journal"), "{refused}");
+        assert_eq!(array.disks().len(), 4);
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_new_disk_for_the_journal_takes_it_from_those_that_stand_in() {
+    run(async {
+        let (shelf, fast) = (Shelf::new(4, 32), Shelf::new(4, 16));
+        let two = Shelf(fast.0[..2].to_vec());
+        shelf.create_with_journal(&two).await.close().await.unwrap();
+        // Both are gone, one after the other.
+        drop(open(members(&shelf, &fast, &[1])).await.unwrap());
+        let array = open(members(&shelf, &fast, &[])).await.unwrap();
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let one = bytes(12288, 1);
+        write(&array.device("v").unwrap(), 4096, &one).await;
+        let small = Shelf::new(1, 1);
+        let refused = array.add_journal_disk(small.members().remove(0)).await.unwrap_err();
+        assert!(matches!(refused, ArrayError::BadDisk(_)), "{refused}");
+        for at in [2, 3] {
+            let new = members(&shelf, &fast, &[at]).pop().expect("it was asked for");
+            array.add_journal_disk(new).await.unwrap();
+        }
+        for gone in ["fast-0", "fast-1"] {
+            array.retire_disk(gone).await.unwrap();
+        }
+        until(&array, "they have left", |array| array.disks().len() == 6).await;
+        all_online(&array).await;
+        array.checkpoint().await.unwrap();
+        let roles = array.disks().into_iter().filter(|disk| disk.role == DiskRole::Journal);
+        assert_eq!(roles.map(|disk| disk.used_bytes).collect::<Vec<_>>(), [0, 0]);
+        write(&array.device("v").unwrap(), 65536, &one).await;
+        drop(array);
+        let refusal = open(members(&shelf, &fast, &[])).await.unwrap_err().to_string();
+        assert!(refusal.contains("fast-2") && refusal.contains("journal"), "{refusal}");
+        let array = open(members(&shelf, &fast, &[3])).await.unwrap();
+        for at in [4096, 65536] {
+            assert_eq!(read(&array.device("v").unwrap(), at, one.len()).await, one, "at {at}");
+        }
         array.close().await.unwrap();
     });
 }

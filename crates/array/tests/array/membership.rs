@@ -92,13 +92,14 @@ fn an_array_that_has_stopped_changes_no_label_any_more() {
         let volume = array.device("v").unwrap();
         let one = bytes(8192, 1);
         write(&volume, 4096, &one).await;
-        (0..4).for_each(|disk| shelf.refuse_writes(disk));
+        // All that hold the checkpoints are gone; the last disk takes what it is given.
+        (0..3).for_each(|disk| shelf.refuse_writes(disk));
         let two = data(&bytes(8192, 2));
         assert!(volume.write(65536, two, block::WriteFlags::DURABLE).await.is_err());
         assert!(array.checkpoint().await.is_err(), "it has stopped");
         shelf.0.iter().for_each(|disk| disk.heal());
         let before = labels(&shelf).await;
-        assert!(array.fail_disk("disk-3", true).await.is_err());
+        assert!(array.fail_disk("disk-0", true).await.is_err());
         assert!(array.add_disk(member(&Shelf::new(1, 32), 0, "new")).await.is_err());
         assert_eq!(labels(&shelf).await, before);
         drop((volume, array));

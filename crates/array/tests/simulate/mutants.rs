@@ -124,5 +124,5 @@ fn want_of_memory_taken_for_an_error_of_a_disk() {
 
 #[test]
 fn a_journal_disk_that_nobody_stands_in_for() {
-    is_found(Mutant::NoStandIn, &[Theme::Starts], 0);
+    is_found(Mutant::NoStandIn, &[Theme::Starts], 16);
 }

@@ -1053,7 +1053,8 @@ impl World {
             let mut next = self.clone();
             next.orders += 1;
             let uuid = [spare; 16];
-            let joined = Event::Joined { uuid, size_bytes: SIZE, name: format!("d{spare}") };
+            let (kind, name) = (MemberKind::Data, format!("d{spare}"));
+            let joined = Event::Joined { uuid, kind, size_bytes: SIZE, name };
             next.relabel(&label, vec![joined], After::Idle, flaw);
             out.push(Ok(next));
         }
