@@ -32,6 +32,11 @@ EarlyForget    --test=array halves::a_disk_that_goes_out_again
 EarlyForget    --test=array halves::a_start_that_ends_before
 KeepHalf       --lib        raid::redo::tests::what_is_half_done_is_over
 ForgetUnowned  --lib        raid::tests::gone::what_nobody_owns_on_a_disk
+HastyParity    --lib        raid::tests::upkeep::a_parity_that_alone_gives_a_block
+AskForEver     --test=array stalls::a_write_whose_map_nobody_can_read
+LoneLabel      --test=array membership::an_array_that_has_stopped
+NoStandIn      --lib        membership::recovery::tests::a_data_disk_stands_in
+NoStandIn      --test=array journal::
 TrimKept       --test=array kept::an_array_whose_journal_a_lost_volume_fills
 ForgetChanged  --test=array crashes::what_a_checkpoint_without_its_record_put_in_place_is_known_beside
 BusyThoughRan  --test=wire  scarcity::

@@ -152,6 +152,18 @@ pub enum ArrayError {
     /// Too many disks are missing.
     #[error("more disks are missing than the RAID level survives: bring them back")]
     Lost,
+    /// Something lies on disks that are not there, and nowhere else.
+    #[error(
+        "{what} cannot be read without {}, which {} missing: connect {}, and it is there again",
+        .missing.join(", "), if .missing.len() == 1 { "is" } else { "are" },
+        if .missing.len() == 1 { "it" } else { "them" }
+    )]
+    Missing {
+        /// What is needed.
+        what: String,
+        /// The disks, by the paths where they were last.
+        missing: Vec<String>,
+    },
     /// What is on the disks contradicts itself.
     #[error("the array is damaged: {0}")]
     Damaged(String),

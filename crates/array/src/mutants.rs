@@ -98,6 +98,14 @@ mutants! {
     TwoReturns,
     /// Trim the journal of what it has of a volume that could not be destaged.
     TrimKept,
+    /// Write labels although the array has stopped.
+    LoneLabel,
+    /// Leave the journal on one disk when the other one that is for it alone is gone.
+    NoStandIn,
+    /// Make a parity anew for one row although another block of its stripe comes out of it alone.
+    HastyParity,
+    /// Ask for ever for a page of a map that no disk can give.
+    AskForEver,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

@@ -8,10 +8,21 @@ use tracing_subscriber::EnvFilter;
 const FILTER_DEFAULT: &str = "info";
 
 /// Environment variables that hold a filter, the first that is set counts.
-const VARIABLES: [&str; 2] = ["DRYSTONE_LOG", "RUST_LOG"];
+const VARIABLES: [&str; 2] = ["DRYSTONE_LOG", SHARED];
+
+/// The one of them that is not Drystone's alone.
+const SHARED: &str = "RUST_LOG";
+
+/// The option that holds one.
+const OPTION: &str = "--log";
 
 /// The same for commands whose output is for people to read.
 const FILTER_QUIET: &str = "warn";
+
+/// Refuses what was given with `--log` if it is none, also for commands that log nothing.
+pub(crate) fn check(filter: Option<&str>) -> Result<(), String> {
+    filter.map_or(Ok(()), |text| parse(OPTION, text).map(drop))
+}
 
 /// Starts logging by `filter`, or by the environment; the error is a sentence for the user.
 pub(crate) fn start(filter: Option<&str>) -> Result<(), String> {
@@ -28,9 +39,9 @@ fn start_at(filter: Option<&str>, default: &str) -> Result<(), String> {
         .iter()
         .find_map(|name| env::var(name).ok().filter(|text| !text.is_empty()).map(|f| (*name, f)));
     let filter = match (filter, &variable) {
-        (Some(text), _) => parse("--log", text)?,
+        (Some(text), _) => parse(OPTION, text)?,
         (None, Some((name, text))) => parse(name, text)?,
-        (None, None) => parse("--log", default)?,
+        (None, None) => parse(OPTION, default)?,
     };
     // A second start would be a slip in this program; the first one's filter stays in force.
     let _ = tracing_subscriber::fmt()
@@ -45,11 +56,21 @@ fn start_at(filter: Option<&str>, default: &str) -> Result<(), String> {
 
 /// Reads a filter that came from `origin`.
 fn parse(origin: &str, text: &str) -> Result<EnvFilter, String> {
-    EnvFilter::builder().parse(text).map_err(|_| {
+    let filter = EnvFilter::builder().parse(text).ok();
+    // A word alone would be a room with all that it says: a level that is misspelt is none. RUST_LOG is
+    // for other programs, too.
+    let is_odd =
+        origin != SHARED && text.split(',').any(|part| !is_level(part) && !part.contains('='));
+    filter.filter(|_| !is_odd).ok_or_else(|| {
         format!(
             "{origin}: '{text}' is not a log filter: write error, warn, info, debug or trace, or by room such as info,target=debug"
         )
     })
+}
+
+fn is_level(word: &str) -> bool {
+    let levels = ["off", "error", "warn", "info", "debug", "trace"];
+    levels.iter().any(|level| level.eq_ignore_ascii_case(word.trim()))
 }
 
 #[cfg(test)]
@@ -60,6 +81,15 @@ mod tests {
     fn levels_and_levels_by_room_are_filters() {
         for text in ["info", "off", "WARN", "info,target=debug", "warn,ring=trace,block=info"] {
             assert!(parse("--log", text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_no_level_is_refused_where_drystone_is_meant() {
+        for text in ["bogus", "info,bogus", "inf", "debug,target", ""] {
+            assert!(parse("--log", text).is_err(), "{text}");
+            assert!(parse("DRYSTONE_LOG", text).is_err(), "{text}");
+            assert!(parse("RUST_LOG", text).is_ok(), "{text}");
         }
     }
 

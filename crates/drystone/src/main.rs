@@ -24,6 +24,7 @@ use clap::Parser;
 use cli::{Cli, Command, refusal};
 use os::signals::StopSignals;
 use std::env;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -40,8 +41,7 @@ enum Failure {
 
 fn main() -> ExitCode {
     // A signal that comes while the command line is read is a clean stop, too.
-    let is_attach = env::args_os().nth(1).is_some_and(|command| command == "attach");
-    let stop = is_attach.then(StopSignals::install);
+    let stop = serves(env::args_os().skip(1)).then(StopSignals::install);
     let outcome = match Cli::try_parse() {
         Ok(cli) => run(cli, stop),
         Err(error) => return refusal::report(&error),
@@ -55,25 +55,39 @@ fn main() -> ExitCode {
     }
 }
 
+/// Whether these words begin a command that runs until it is told to stop. Others end by a signal as
+/// any program does.
+fn serves(words: impl Iterator<Item = OsString>) -> bool {
+    let mut is_value = false;
+    let mut commands = words.filter(|word| {
+        let is_option = is_value || word.as_encoded_bytes().starts_with(b"-");
+        is_value = !is_value && word == "--log";
+        !is_option
+    });
+    commands.next().is_some_and(|word| word == "attach" || word == "export" || word == "up")
+}
+
 /// Does what the command line says.
 fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
+    logging::check(cli.log.as_deref()).map_err(Failure::Usage)?;
+    let stop = || stop.unwrap_or_else(StopSignals::install).context("cannot watch for signals");
     match cli.command {
         Command::Export(args) => {
             logging::start(cli.log.as_deref()).map_err(Failure::Usage)?;
-            export::run(&args)
+            export::run(&args, stop()?)
         }
         Command::Up(args) => {
             logging::start(cli.log.as_deref()).map_err(Failure::Usage)?;
-            up::run(&args)
+            up::run(&args, stop()?)
         }
+        Command::Status(args) => manage::status::run(&args),
         Command::Volume(args) => manage::volume::run(args),
         Command::Snapshot(args) => manage::snapshot::run(args),
         Command::Disk(args) => manage::disk::run(args),
         Command::Array(args) => manage::array::run(args),
         Command::Attach(args) => {
             logging::start(cli.log.as_deref()).map_err(Failure::Usage)?;
-            let stop = stop.unwrap_or_else(StopSignals::install);
-            attach::run(&args, stop.context("cannot watch for signals")?)
+            attach::run(&args, stop()?)
         }
         Command::Attached(args) => attach::list::run(&args),
         Command::Detach(args) => attach::detach::run(&args),
@@ -82,6 +96,7 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
             lab::run(args)
         }
         Command::Plan(args) => plan::run(&args),
+        Command::Help { words } => cli::generate::help(&words),
         Command::Completions { shell } => Ok(cli::generate::completions(shell)?),
         Command::Man { page, dir } => cli::generate::man(page.as_deref(), dir.as_deref()),
     }
@@ -90,4 +105,21 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
 /// Tells the user one sentence on stderr; when that is closed there is nobody to tell.
 fn say(sentence: &str) {
     let _ = writeln!(io::stderr(), "drystone: {sentence}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_until_it_is_told_to_stop_is_known_before_the_command_line_is_read() {
+        let serves = |line: &str| serves(line.split_whitespace().map(OsString::from));
+        for line in ["up", "export ram:1G", "attach all", "--log debug up", "--log=debug export x"]
+        {
+            assert!(serves(line), "{line}");
+        }
+        for line in ["", "volume create up 1G", "--log up volume list", "status", "--help"] {
+            assert!(!serves(line), "{line}");
+        }
+    }
 }

@@ -68,6 +68,13 @@ impl FileStore {
         Ok(Self { dir })
     }
 
+    /// In this directory, which is made when there is something to save: until then it may be one that
+    /// cannot be written to.
+    #[must_use]
+    pub fn unmade(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into() }
+    }
+
     fn path(&self, serial: &str, record: Record) -> PathBuf {
         let extension = match record {
             Record::Reservations => "reservations",
@@ -130,7 +137,13 @@ fn replace_file(path: &Path, contents: &[u8]) -> io::Result<()> {
     // Two files of one unit may be replaced at the same time.
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");
-    let mut file = std::fs::File::create(&fresh)?;
+    let mut file = match std::fs::File::create(&fresh) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+            std::fs::File::create(&fresh)
+        }
+        made => made,
+    }?;
     file.write_all(contents)?;
     file.sync_all()?;
     std::fs::rename(&fresh, path)?;
@@ -151,6 +164,19 @@ mod tests {
         assert_eq!(file_name("ab-1"), "ab-1");
         assert_ne!(file_name("a/b"), file_name("a%2fb"));
         assert!(!file_name("../x").contains('/'));
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_yet_is_made_when_something_is_saved() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = FileStore::unmade(dir.path().join("made/later"));
+        assert_eq!(store.load("x", Record::Sanitize).unwrap(), None);
+        assert!(!dir.path().join("made").exists());
+        let test = async move {
+            store.save("x", Record::Sanitize, Some(b"one".to_vec())).await.unwrap();
+            assert_eq!(store.load("x", Record::Sanitize).unwrap().unwrap(), b"one");
+        };
+        ring::block_on(&ring::CoreConfig::default(), test).unwrap();
     }
 
     #[test]

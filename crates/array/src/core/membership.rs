@@ -15,9 +15,7 @@ use super::{Core, State};
 use crate::DiskId;
 use crate::error::ArrayError;
 use crate::journal::{Holder, HolderFailed};
-use crate::label::{
-    self, ChangeId, Label, LabelError, MemberKind, MemberRecord, MemberState, Since,
-};
+use crate::label::{self, ChangeId, Label, LabelError, MemberKind, MemberState, Since};
 use crate::membership::{Event, LabelChange, Refusal, Step, journal_successors};
 use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Disk, DiskFailed, is_passing};
@@ -221,7 +219,9 @@ impl Core {
     }
 
     /// Changes the labels of all disks as [`LabelChange`] says; false when there was nothing to
-    /// change. One change at a time, and memory follows when it is durable.
+    /// change. One change at a time, and memory follows when it is durable. None follows when the array has
+    /// stopped: nobody is answered any more who could rely on it, and disks that fail one after the other
+    /// would leave one that went on alone, by what its label says.
     ///
     /// # Errors
     /// When no label can say it; then nothing counts.
@@ -232,17 +232,20 @@ impl Core {
         let _turn = self.labelling.take().await;
         let (label, events) = {
             let state = &mut *self.lock();
+            state.check_working()?;
             let label = state.label.clone();
             let events = decide(&label, state);
             (label, events)
         };
         let Some(mut change) = self.begin_change(&label, events).await? else { return Ok(false) };
-        let mut lost: Vec<DiskId> = Vec::new();
+        let mut lost: Vec<(DiskId, String)> = Vec::new();
         loop {
-            let failed = self.write_label(&change).await;
+            self.lock().check_working()?;
+            let refused_it = self.write_label(&change).await;
+            let failed: Vec<DiskId> = refused_it.iter().map(|(disk, _)| *disk).collect();
             let since = self.since();
             failed.iter().for_each(|disk| self.shut(*disk));
-            lost.extend(failed.iter().filter(|disk| label.member(**disk).is_some()));
+            lost.extend(refused_it.into_iter().filter(|(disk, _)| label.member(*disk).is_some()));
             match change.clone().written(&failed, since, self.draw_change()) {
                 Step::Write(next) => change = *next,
                 Step::Durable(label) => {
@@ -278,16 +281,16 @@ impl Core {
     }
 
     /// The label is durable: memory says the same, and disks that did not take it are away.
-    fn follow_label(&self, label: Label, lost: &[DiskId]) {
+    fn follow_label(&self, label: Label, lost: &[(DiskId, String)]) {
         let mut out = Vec::new();
         {
             let state = &mut *self.lock();
             let old = std::mem::replace(&mut state.label, label);
-            for disk in lost {
+            for (disk, why) in lost {
                 // Nothing is written any more to one that is about to be declared failed.
                 let reason = match state.condemned.contains(disk) {
                     true => CONDEMNED,
-                    false => "it does not take its label",
+                    false => why,
                 };
                 if self.note_away(&old, state, *disk, reason) {
                     out.push((*disk, reason));
@@ -307,8 +310,8 @@ impl Core {
     }
 
     /// Writes a label to those that must have it, and to others that are in: disks that were out and
-    /// get what they missed. Who did not take it.
-    async fn write_label(&self, change: &LabelChange) -> Vec<DiskId> {
+    /// get what they missed. Who did not take it, and why.
+    async fn write_label(&self, change: &LabelChange) -> Vec<(DiskId, String)> {
         let (label, required) = (change.label(), change.writes());
         let is_joining = required.iter().any(|disk| self.lock().label.member(*disk).is_none());
         if mutants::is(Mutant::NoGeneration) && !is_joining {
@@ -328,13 +331,15 @@ impl Core {
                     disk.refused(*error);
                 }
             }
-            (disk.id(), written.is_ok())
+            (disk.id(), written.err().map(|error| format!("it does not take its label: {error}")))
         });
         let written = join_all(writes).await;
-        let has_it = |disk: &DiskId| written.contains(&(*disk, true));
-        let others = written.iter().map(|(disk, _)| *disk).filter(|disk| !required.contains(disk));
-        let all: Vec<DiskId> = required.iter().copied().chain(others).collect();
-        all.into_iter().filter(|disk| !has_it(disk)).collect()
+        // Who was not asked is out for a reason that is known by now.
+        let unasked = required.into_iter().filter(|d| written.iter().all(|(disk, _)| disk != d));
+        let unasked: Vec<_> =
+            unasked.map(|disk| (disk, "it does not take its label".into())).collect();
+        let refused = written.into_iter().filter_map(|(disk, why)| Some((disk, why?)));
+        refused.chain(unasked).collect()
     }
 
     /// Others than `failed` get all of the journal, which is in memory.
@@ -413,9 +418,8 @@ impl Core {
     /// Whether a member has yet to begin to hold the checkpoints or the journal, with the next
     /// checkpoint: without it there are too few.
     pub(crate) fn is_to_hold(&self, label: &Label, disk: DiskId) -> bool {
-        let is_alone = |record: &MemberRecord| record.kind == MemberKind::Journal;
-        let waits = label.member(disk).is_some_and(is_alone) && !label.journal.contains(&disk);
-        waits || self.next_holders(label).iter().any(|next| next.id() == disk)
+        self.next_in_journal(label, &[]).contains(&disk)
+            || self.next_holders(label).iter().any(|next| next.id() == disk)
     }
 
     /// Whether the checkpoints are on fewer disks than they could be, and on this one: it stays
@@ -434,23 +438,32 @@ impl Core {
         disks.filter(|disk| disk.access() == Access::Full).take(wanted).collect()
     }
 
-    /// Disks that should hold the journal and do not: all that are for that alone, or, if there
-    /// are none, those that hold the checkpoints and `new` ones that begin to.
+    /// Disks that should hold the journal and do not.
     pub(crate) fn joining_journal(&self, new: &[Arc<Disk>]) -> Vec<Holder> {
         let label = self.lock().label.clone();
-        let is_alone = |disk: &DiskId| {
-            label.member(*disk).is_some_and(|record| record.kind == MemberKind::Journal)
+        let new: Vec<DiskId> = new.iter().map(|disk| disk.id()).collect();
+        let joining = self.next_in_journal(&label, &new).into_iter();
+        joining.filter_map(|disk| self.holder(disk)).collect()
+    }
+
+    /// The same by number: all that are for it alone and those that stand in for others of that kind, or, if
+    /// there are none, those that hold the checkpoints and `new` ones that begin to.
+    fn next_in_journal(&self, label: &Label, new: &[DiskId]) -> Vec<DiskId> {
+        let is_in = |disk: &DiskId| {
+            self.raid.disks().get(*disk).is_some_and(|member| member.access() == Access::Full)
         };
-        let alone: Vec<DiskId> = label.active().filter(is_alone).collect();
-        let wanted: Vec<DiskId> = match alone.is_empty() {
-            true => label.holders.iter().copied().chain(new.iter().map(|d| d.id())).collect(),
-            false => alone,
+        let is_alone = |disk: DiskId| {
+            label.member(disk).is_some_and(|record| record.kind == MemberKind::Journal)
         };
-        let mut joining = wanted.into_iter().filter(|disk| !label.journal.contains(disk));
-        let is_in = |disk: DiskId| {
-            self.raid.disks().get(disk).is_some_and(|member| member.access() == Access::Full)
+        let mut wanted: Vec<DiskId> = match label.active().any(is_alone) {
+            false => label.holders.iter().chain(new).copied().collect(),
+            true => {
+                let usable: Vec<DiskId> = label.active().filter(is_in).collect();
+                journal_successors(label, &usable, HOLDERS)
+            }
         };
-        joining.by_ref().filter(|disk| is_in(*disk)).filter_map(|disk| self.holder(disk)).collect()
+        wanted.retain(|disk| !label.journal.contains(disk) && is_in(disk));
+        wanted
     }
 
     /// Who holds the journal from now on, of those that have it all: disks that are for it

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use super::{Core, State};
+use crate::DiskId;
 use crate::error::ArrayError;
+use crate::mutants::{self, Mutant};
+use crate::raid::Access;
 use crate::tree::{Missing, PageRef};
 
 impl Core {
     /// Does `step` under the lock, again and again until all pages that it needs are in memory.
     ///
     /// # Errors
-    /// [`ArrayError::Damaged`] when a page cannot be had from any copy.
+    /// [`ArrayError::Damaged`], [`ArrayError::Missing`] when a page cannot be read from any copy.
     pub(crate) async fn with_pages<T>(
         &self,
         mut step: impl FnMut(&mut State) -> Result<T, Missing>,
@@ -28,22 +31,39 @@ impl Core {
     /// Brings a page into the cache for who looks again afterwards; `failed` is kept between two looks.
     ///
     /// # Errors
-    /// [`ArrayError::Damaged`] when it is asked for again although no copy of it could be had.
+    /// The same when it is asked for again although no copy of it could be read.
     pub(crate) async fn bring(
         &self,
         Missing(wanted): Missing,
         failed: &mut Option<PageRef>,
     ) -> Result<(), ArrayError> {
-        if *failed == Some(wanted) {
-            let (set, index) = (wanted.addr.set().0, wanted.addr.index());
-            let what = format!("no copy of metadata page {index} of set {set} is whole");
-            tracing::error!("{what}");
-            return Err(ArrayError::Damaged(what));
+        if *failed == Some(wanted) && !mutants::is(Mutant::AskForEver) {
+            let error = self.why_unreadable(wanted);
+            tracing::error!("{error}");
+            return Err(error);
         }
         // A page that a checkpoint replaced meanwhile cannot be verified any more, and is not asked
         // for again.
         *failed = (!self.load(wanted).await).then_some(wanted);
         Ok(())
+    }
+
+    /// A page of which no copy was whole: is it damaged, or may a disk have it that is not there?
+    fn why_unreadable(&self, wanted: PageRef) -> ArrayError {
+        let (set, index) = (wanted.addr.set(), wanted.addr.index());
+        let is_away = |disk: &DiskId| {
+            let member = self.raid.disks().get(*disk);
+            member.is_none_or(|member| member.access() == Access::None)
+        };
+        let disks = self.sets.find(set).into_iter().flat_map(|set| set.members());
+        let away: Vec<DiskId> = disks.map(|seat| seat.disk).filter(is_away).collect();
+        let what = format!("metadata page {index} of set {}", set.0);
+        if away.is_empty() {
+            return ArrayError::Damaged(format!("no copy of {what} is whole"));
+        }
+        let label = &self.lock().label;
+        let missing = away.into_iter().map(|disk| label.name_of(disk)).collect();
+        ArrayError::Missing { what, missing }
     }
 
     /// Brings a page into the cache; false when no copy of it is whole.

@@ -7,10 +7,11 @@ use std::time::Duration;
 use crate::api::Event;
 
 use super::{RecordRoom, Space};
-use crate::engine::{Kept, Payload};
+use crate::engine::{CLOSED, Kept, Payload};
 use crate::error::ArrayError;
 use crate::journal::Mark;
-use crate::label::Label;
+use crate::label::{Label, MemberKind};
+use crate::mutants::{self, Mutant};
 use crate::overlay::{Overlay, Room};
 use crate::pages::PageCache;
 use crate::raid::Left;
@@ -254,6 +255,16 @@ impl State {
         }
     }
 
+    /// Whether it has not stopped by itself; one that is being closed ends in order.
+    pub(crate) fn check_working(&self) -> Result<(), ArrayError> {
+        match &self.stopped {
+            Some(reason) if reason != CLOSED && !mutants::is(Mutant::LoneLabel) => {
+                Err(ArrayError::Stopped(reason.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What people are told of an array that has stopped by itself: nothing on it is served.
     pub(crate) fn stop_reason(&self) -> Option<String> {
         let reason = self.stopped.as_ref()?;
@@ -271,6 +282,14 @@ impl State {
     pub(crate) fn retired(&self, disk: DiskId) -> bool {
         let record = self.label.member(disk);
         record.is_none_or(|record| record.state == crate::label::MemberState::Retired)
+    }
+
+    /// Whether a disk that nothing is on does not leave by itself: it has left already, or it is for the
+    /// journal alone. No rebuild makes up for one of those, so who looks must find that it is gone.
+    pub(crate) fn stays(&self, disk: DiskId) -> bool {
+        let is_journal =
+            self.label.member(disk).is_some_and(|record| record.kind == MemberKind::Journal);
+        self.retired(disk) || is_journal && !self.tables.leaving.contains(&disk)
     }
 
     /// Remembers that something happened.

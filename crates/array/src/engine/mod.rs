@@ -29,6 +29,7 @@ mod runner;
 pub(crate) use merge::crcs_of;
 pub(crate) use payload::{Kept, Payload};
 pub(crate) use redo::{Unfinished, is_said_again, sound_for};
+pub(crate) use runner::CLOSED;
 
 use std::sync::Arc;
 

@@ -98,9 +98,12 @@ impl Core {
     /// Nothing can be promised any more: all I/O ends with an error.
     pub(crate) fn stop(&self, error: &ArrayError) {
         let error = &self.reason_of(error);
-        tracing::error!("the array stops: {error}");
         let requests = {
             let mut state = self.lock();
+            // The first reason is the one that others follow from.
+            if state.stopped.is_none() {
+                tracing::error!("the array stops: {error}");
+            }
             state.stopped.get_or_insert_with(|| error.to_string());
             std::mem::take(&mut state.requests)
         };

@@ -8,7 +8,7 @@ use crate::DiskId;
 use crate::api::{CheckReport, SettingsChange};
 use crate::core::{CONDEMNED, Core, State};
 use crate::error::ArrayError;
-use crate::label::{self, ChangeId, Found, MemberRecord, MemberState};
+use crate::label::{self, ChangeId, Found, MemberKind, MemberRecord, MemberState};
 use crate::membership::{Event, SetSeats, may_return, next_label, next_number, without_place};
 use crate::open::{Member, random_id};
 use crate::raid::{Access, Set};
@@ -24,15 +24,41 @@ impl Array {
     /// # Errors
     /// [`ArrayError::BadDisk`] with the reason; nothing was written to it then.
     pub async fn add_disk(&self, member: Member) -> Result<DiskId, ArrayError> {
+        self.add_disk_for(MemberKind::Data, member).await
+    }
+
+    /// Takes in a blank disk for the journal alone.
+    ///
+    /// # Errors
+    /// The same; also when the disk is a member that was away, or the array never had such a disk: the
+    /// first one alone would be less than the three that hold the journal then.
+    pub async fn add_journal_disk(&self, member: Member) -> Result<DiskId, ArrayError> {
+        let has_some = {
+            let state = self.core.lock();
+            state.label.members.iter().any(|record| record.kind == MemberKind::Journal)
+        };
+        if !has_some {
+            let what = "would be the only disk for the journal, which three disks hold now: that is \
+                        chosen when an array is made";
+            return Err(ArrayError::BadDisk(format!("{} {what}", member.name)));
+        }
+        self.add_disk_for(MemberKind::Journal, member).await
+    }
+
+    async fn add_disk_for(&self, kind: MemberKind, member: Member) -> Result<DiskId, ArrayError> {
         let _turn = self.core.disk_commands.take().await;
         let found = label::read(&*member.device).await?;
         self.core.check_new(&member, &found)?;
         match found {
             Found::Label { label, .. } if !self.core.was_never_taken_in(&label) => {
+                if kind == MemberKind::Journal {
+                    let what = "is a disk of this array: give a blank disk for the journal";
+                    return Err(ArrayError::BadDisk(format!("{} {what}", member.name)));
+                }
                 self.core.readmit(member, &label).await
             }
             _ => {
-                let id = self.core.adopt(member).await?;
+                let id = self.core.adopt(kind, member).await?;
                 // It is a member from here on, whether or not data can be moved to it.
                 if let Err(error) = self.core.begin_rebalance().await {
                     tracing::warn!("no data is moved to the new disk: {error}");
@@ -126,7 +152,7 @@ impl Array {
         let id = self.core.disk_by_name(old)?;
         let found = label::read(&*new.device).await?;
         self.core.check_new(&new, &found)?;
-        self.core.check_new_size(&new)?;
+        self.core.check_new_size(MemberKind::Data, &new)?;
         if !matches!(found, Found::Blank) {
             let what = "is a disk of this array: give a blank disk to replace another with";
             return Err(ArrayError::BadDisk(format!("{} {what}", new.name)));
@@ -136,7 +162,7 @@ impl Array {
             let room = self.core.layout.chunks(new.device.geometry().size_bytes());
             self.core.check_room(&state, &state.tables.leaving, id, (old, Some(room)))?;
         }
-        let added = self.core.adopt(new).await?;
+        let added = self.core.adopt(MemberKind::Data, new).await?;
         // Not asked again: if another disk went meanwhile, the old one waits until there is room.
         self.core.leave(id).await?;
         Ok(added)
@@ -269,8 +295,12 @@ impl Core {
         Err(ArrayError::BadDisk(format!("{} {what}", member.name)))
     }
 
-    fn check_new_size(&self, member: &Member) -> Result<(), ArrayError> {
-        let fits = self.layout.check_disk(member.device.geometry().size_bytes());
+    fn check_new_size(&self, kind: MemberKind, member: &Member) -> Result<(), ArrayError> {
+        let size_bytes = member.device.geometry().size_bytes();
+        let fits = match kind {
+            MemberKind::Data => self.layout.check_disk(size_bytes),
+            MemberKind::Journal => self.layout.check_journal_disk(size_bytes),
+        };
         fits.map_err(|error| ArrayError::BadDisk(format!("{}: {error}", member.name)))
     }
 
@@ -396,8 +426,12 @@ impl Core {
     }
 
     /// A blank disk becomes a member.
-    async fn adopt(self: &Arc<Self>, member: Member) -> Result<DiskId, ArrayError> {
-        self.check_new_size(&member)?;
+    async fn adopt(
+        self: &Arc<Self>,
+        kind: MemberKind,
+        member: Member,
+    ) -> Result<DiskId, ArrayError> {
+        self.check_new_size(kind, &member)?;
         let size_bytes = member.device.geometry().size_bytes();
         let uuid = random_id(&*self.env);
         let name = member.name.clone();
@@ -410,7 +444,7 @@ impl Core {
             }
             id = Some(number);
             self.raid.disks().add(number, &member.name, Arc::clone(&member.device));
-            vec![Event::Joined { uuid, size_bytes, name }]
+            vec![Event::Joined { uuid, kind, size_bytes, name }]
         });
         let added = added.await;
         let Some(id) = id else {
@@ -430,10 +464,12 @@ impl Core {
             });
         }
         let state = &mut *self.lock();
-        state.space.chunks.add_disk(id, self.layout.chunks(size_bytes));
-        if state.away.contains_key(&id) {
-            // It has failed already.
-            state.space.set_gives(id, Gives::Seats);
+        if kind == MemberKind::Data {
+            state.space.chunks.add_disk(id, self.layout.chunks(size_bytes));
+            if state.away.contains_key(&id) {
+                // It has failed already.
+                state.space.set_gives(id, Gives::Seats);
+            }
         }
         let sizes = state.label.data_sizes();
         state.space.set_spare(&self.layout, &sizes);

@@ -14,7 +14,7 @@ use crate::overlay::Taken;
 use crate::raid::{Access, Set};
 use crate::space::Kind;
 use crate::tables::{Snapshot, Version, Volume};
-use crate::upkeep::is_suspect;
+use crate::upkeep::{GRACE, is_suspect};
 use crate::{BLOCK_BYTES, CLUSTER_BYTES, Level, VersionId};
 
 impl Array {
@@ -302,6 +302,18 @@ impl Core {
             }
             _ => (DiskState::Online, String::new()),
         };
+        let is_gone = matches!(disk_state, DiskState::Missing | DiskState::Failed);
+        let reason = match record.kind {
+            MemberKind::Journal if is_gone => {
+                format!("{reason}; {}", self.without_journal(state, disk_state))
+            }
+            MemberKind::Data if is_gone => [reason]
+                .into_iter()
+                .chain(self.what_restores(state, record))
+                .collect::<Vec<_>>()
+                .join("; "),
+            _ => reason,
+        };
         let used = state.space.chunks.counts(record.disk).map_or(0, |(_, used)| u64::from(used));
         let name =
             disk.map_or_else(|| state.label.name_of(record.disk), |disk| disk.name().to_owned());
@@ -321,6 +333,38 @@ impl Core {
             errors_write: counts.write_errors,
             healed_blocks: counts.healed,
         }
+    }
+
+    /// What becomes of the data of a disk that is gone, and what to do; nothing if there is none.
+    fn what_restores(&self, state: &State, record: &MemberRecord) -> Option<String> {
+        let is_used = state.space.chunks.counts(record.disk).is_some_and(|(_, used)| used > 0);
+        let is_due = match state.away.get(&record.disk) {
+            Some((since, _)) => self.env.now().saturating_sub(*since) >= GRACE,
+            None => true,
+        };
+        let is_due = is_due || record.state == MemberState::Failed;
+        is_used.then(|| match (self.can_be_emptied(state, record.disk), is_due) {
+            (false, _) => {
+                "no other disk can take its place: connect it again, or add a disk".to_owned()
+            }
+            (true, true) => "its data is being restored on other disks".to_owned(),
+            (true, false) => format!(
+                "its data is restored on other disks once it has been away for {} seconds",
+                GRACE.as_secs()
+            ),
+        })
+    }
+
+    /// What it means that a disk for the journal alone is gone, and what to do.
+    fn without_journal(&self, state: &State, gone: DiskState) -> String {
+        let holders: Vec<String> =
+            state.label.journal.iter().map(|disk| self.disk_name(*disk)).collect();
+        let alone = if holders.len() == 1 { " alone" } else { "" };
+        let way_out = match gone {
+            DiskState::Failed => "retire the disk when it has been taken out",
+            _ => "connect the disk again, or retire it if it is gone for good",
+        };
+        format!("the journal is on {}{alone}: {way_out}", holders.join(", "))
     }
 
     /// Of chunks that are in sets what holds nothing and is set aside for nothing, with the copies

@@ -24,6 +24,8 @@ pub enum Event {
     Joined {
         /// Drawn at random.
         uuid: [u8; 16],
+        /// What it is for.
+        kind: MemberKind,
         /// Its size.
         size_bytes: u64,
         /// Where it is.
@@ -115,13 +117,13 @@ fn apply(label: &mut Label, event: &Event) -> Result<bool, Refusal> {
             let stale = record.filter(|record| matches!(record.state, MemberState::Stale(_)));
             Ok(stale.map(|record| record.state = MemberState::Active).is_some())
         }
-        Event::Joined { uuid, size_bytes, name } => {
+        Event::Joined { uuid, kind, size_bytes, name } => {
             label.members.push(MemberRecord {
                 disk: next_number(label),
                 uuid: *uuid,
                 size_bytes: *size_bytes,
                 state: MemberState::Active,
-                kind: MemberKind::Data,
+                kind: *kind,
                 name: short(name),
             });
             Ok(true)

@@ -2,6 +2,7 @@
 
 use crate::DiskId;
 use crate::label::{Label, MemberKind, MemberState};
+use crate::mutants::{self, Mutant};
 
 /// Whether a member in this state lacks what a record of the journal at `position` says was
 /// written to the disks. Who was in then has it: the record came after its flush.
@@ -46,8 +47,19 @@ pub fn waves_to_redo(found: &[WaveId], newest: u64) -> Vec<usize> {
     waves.into_iter().map(|(_, index)| index).collect()
 }
 
-/// The disks that take the journal over when those that hold it fail, of those that are `usable`:
-/// disks for the journal alone before others, and those that hold checkpoints before the rest.
+/// Copies of the journal that an array keeps which has, or ever had, disks for it alone: two once there
+/// were two. Where such disks are gone, others stand in for them.
+fn journal_copies(label: &Label) -> usize {
+    let alone = label.members.iter().filter(|record| record.kind == MemberKind::Journal);
+    alone.count().min(JOURNAL_COPIES)
+}
+
+/// So many disks for the journal alone mirror each other.
+const JOURNAL_COPIES: usize = 2;
+
+/// The disks that should hold the journal, of those that are `usable`: those for it alone, with others
+/// beside them in place of such ones as are gone. Without any it is up to `wanted` others, first those
+/// that hold checkpoints.
 #[must_use]
 pub fn journal_successors(label: &Label, usable: &[DiskId], wanted: usize) -> Vec<DiskId> {
     let is_usable = |disk: &DiskId| usable.contains(disk);
@@ -56,19 +68,55 @@ pub fn journal_successors(label: &Label, usable: &[DiskId], wanted: usize) -> Ve
         let is_kind = move |disk: &DiskId| label.member(*disk).is_some_and(|r| r.kind == kind);
         own.iter().copied().filter(move |disk| is_kind(disk))
     };
-    let alone: Vec<DiskId> = of_kind(MemberKind::Journal).collect();
-    if !alone.is_empty() {
-        return alone;
-    }
+    let mut chosen: Vec<DiskId> = of_kind(MemberKind::Journal).collect();
     let mut data: Vec<DiskId> = of_kind(MemberKind::Data).collect();
-    data.sort_by_key(|disk| !label.holders.contains(disk));
-    data.truncate(wanted);
-    data
+    if chosen.is_empty() {
+        data.sort_by_key(|disk| !label.holders.contains(disk));
+        data.truncate(wanted);
+    } else {
+        // First who stands in already: nobody is given the journal again and again.
+        data.sort_by_key(|disk| (!label.journal.contains(disk), !label.holders.contains(disk)));
+        let copies = if mutants::is(Mutant::NoStandIn) { 1 } else { journal_copies(label) };
+        data.truncate(copies.saturating_sub(chosen.len()));
+    }
+    chosen.append(&mut data);
+    chosen
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::label::ChangeId;
+    use crate::membership::tests::fresh;
+    use crate::membership::{Event, next_label};
+
+    fn ids(numbers: &[u16]) -> Vec<DiskId> {
+        numbers.iter().map(|number| DiskId(*number)).collect()
+    }
+
+    fn without(label: &Label, disk: u16) -> Label {
+        let gone = [Event::Failed(DiskId(disk))];
+        next_label(label, &gone, ChangeId(2)).unwrap().expect("a change")
+    }
+
+    #[test]
+    fn a_data_disk_stands_in_for_one_of_two_for_the_journal_alone_and_not_for_one_of_one() {
+        let all = ids(&[0, 1, 2, 3, 4, 5]);
+        let two = fresh(4, 2);
+        assert_eq!(journal_successors(&two, &all, 3), ids(&[4, 5]));
+        let mut one_left = without(&two, 5);
+        assert_eq!(journal_successors(&one_left, &all[..5], 3), ids(&[4, 0]));
+        // Who stands in goes on to, whoever else could.
+        one_left.journal = ids(&[2, 4]);
+        assert_eq!(journal_successors(&one_left, &all[..5], 3), ids(&[4, 2]));
+        let mut none_left = without(&one_left, 4);
+        none_left.journal = ids(&[2]);
+        assert_eq!(journal_successors(&none_left, &all[..4], 3), ids(&[0, 1, 2]), "as without any");
+        let one = fresh(4, 1);
+        assert_eq!(journal_successors(&one, &all[..5], 3), ids(&[4]));
+        let three = fresh(4, 3);
+        assert_eq!(journal_successors(&without(&three, 6), &all, 3), ids(&[4, 5]));
+    }
 
     #[test]
     fn waves_of_the_checkpoint_that_did_not_end_count_and_what_is_carried_to_the_next() {

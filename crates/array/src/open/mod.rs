@@ -48,18 +48,20 @@ pub struct Member {
 }
 
 /// How an array is opened.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct OpenOptions {
     /// Go on although data is on missing disks only: volumes that need them are lost until they are
     /// back. See [`OpenRefusal::can_be_accepted`].
     pub accept_missing: bool,
     /// Memory for metadata pages.
     pub cache_bytes: usize,
+    /// Disks that should be there and are not, by name, and why: what operators are told of them.
+    pub absent: Vec<(String, String)>,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { accept_missing: false, cache_bytes: 128 << 20 }
+        Self { accept_missing: false, cache_bytes: 128 << 20, absent: Vec::new() }
     }
 }
 
@@ -86,8 +88,9 @@ impl Array {
         for (index, reason) in &opening.foreign {
             tracing::warn!("{} is not used: {reason}", disks[*index].name);
         }
-        let loaded = load(env, &disks, &opening, options).await?;
+        let loaded = load(env, &disks, &opening, &options).await?;
         let core = Arc::clone(&loaded.core);
+        core.note_missing(&found, &options.absent, &opening);
         let opened = core.bring_up(&found, &opening, loaded).await;
         if let Err(error) = opened {
             // Whoever runs already must not go on alone.
@@ -131,7 +134,7 @@ async fn load(
     env: Arc<dyn Env>,
     disks: &[Member],
     opening: &Opening,
-    options: OpenOptions,
+    options: &OpenOptions,
 ) -> Result<Loaded, ArrayError> {
     let label = &opening.label;
     let holders = present(disks, opening, &label.holders);
@@ -207,7 +210,7 @@ fn fresh_state(
     label: &Label,
     opening: &Opening,
     (payload, payload_bytes): (&Payload, usize),
-    options: OpenOptions,
+    options: &OpenOptions,
 ) -> State {
     let mut space = Space::default();
     for record in &label.members {
@@ -300,7 +303,6 @@ impl Core {
         loaded: Loaded,
     ) -> Result<(), ArrayError> {
         let Loaded { slot, slot_lagging, journal_lagging, waves, .. } = loaded;
-        self.note_missing(found, opening);
         let first = opening.first_events(found, self.since());
         self.change_label(|_, _| first).await?;
         self.renew_slots(&slot, &slot_lagging).await;
@@ -360,8 +362,14 @@ impl Core {
         }
     }
 
-    /// A member that is missing may come back later. One may be where it was, and not be used.
-    fn note_missing(&self, found: &[(String, Found)], opening: &Opening) {
+    /// A member that is missing may come back later. One may be where it was, and not be used. Of some it is
+    /// known why they are `absent`.
+    fn note_missing(
+        &self,
+        found: &[(String, Found)],
+        absent: &[(String, String)],
+        opening: &Opening,
+    ) {
         let now = self.env.now();
         for (disk, name) in opening.missing.iter().zip(opening.missing_names()) {
             let mut foreign = opening.foreign.iter();
@@ -370,10 +378,14 @@ impl Core {
                     format!("disk {name} cannot be used: {why}"),
                     format!("it cannot be used: {why}"),
                 ),
-                None => (
-                    format!("disk {name} is missing"),
-                    "it was not there when the array was opened".into(),
-                ),
+                None => {
+                    let why = absent.iter().find(|(other, _)| *other == name);
+                    let why = why.map_or(String::new(), |(_, why)| format!(": {why}"));
+                    (
+                        format!("disk {name} is missing{why}"),
+                        format!("it was not there when the array was opened{why}"),
+                    )
+                }
             };
             tracing::warn!("{text}");
             let state = &mut *self.lock();

@@ -165,7 +165,8 @@ impl Raid {
         let Some(odd) = odd.filter(|_| !is(Mutant::PartedParities)) else { return Ok(false) };
         // In another row it may be all that gives a block, or nobody can make it anew.
         let is_needed = (0..CLUSTER_BLOCKS)
-            .any(|row| (0..shape.columns()).any(|column| rows.block(column, row).is_none()));
+            .any(|row| (0..shape.columns()).any(|column| rows.block(column, row).is_none()))
+            && !is(Mutant::HastyParity);
         let is_writable =
             |seat: Seat| self.disks().get(seat.disk).is_some_and(|disk| disk.is_writable());
         let holders = set.holders(stripe, odd);

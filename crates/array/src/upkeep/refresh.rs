@@ -576,7 +576,7 @@ impl Core {
                 state.left_chunks.iter().any(|left| left.seat.disk == disk)
                     || state.space.chunks.counts(disk).is_some_and(|(_, used)| used > 0)
             };
-            if is_used || self.lock().retired(disk) {
+            if is_used || self.lock().stays(disk) {
                 continue;
             }
             any |= self.retire(disk).await;

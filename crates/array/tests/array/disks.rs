@@ -227,14 +227,18 @@ fn a_journal_of_its_own_is_needed_and_mirrored_when_there_are_two() {
         let volume = array.device("v").unwrap();
         let one = bytes(12288, 1);
         write(&volume, 4096, &one).await;
-        // One of the two dies with its half of the mirror.
-        fast.pull(0);
-        write(&volume, 65536, &one).await;
         drop((volume, array));
         let env = Arc::new(RingEnv);
         let without = Array::open(env.clone(), shelf.members(), OpenOptions::default()).await;
         let text = without.unwrap_err().to_string();
         assert!(text.contains("journal"), "{text}");
+        let members = [shelf.members(), fast.members()].concat();
+        let array = Array::open(env.clone(), members, OpenOptions::default()).await.unwrap();
+        let volume = array.device("v").unwrap();
+        // One of the two dies with its half of the mirror.
+        fast.pull(0);
+        write(&volume, 65536, &one).await;
+        drop((volume, array));
         let mut members = shelf.members();
         members.push(fast.members().remove(1));
         let array = Array::open(env, members, OpenOptions::default()).await.unwrap();

@@ -10,6 +10,7 @@ mod disks;
 mod full;
 mod halves;
 mod hardship;
+mod journal;
 mod kept;
 mod liveness;
 mod many;

@@ -72,6 +72,51 @@ fn all_holders_refuse_for_a_moment_and_the_array_opens_again() {
     });
 }
 
+/// The labels of these disks.
+async fn labels(shelf: &Shelf) -> Vec<array::label::Found> {
+    let mut labels = Vec::new();
+    for member in shelf.members() {
+        labels.push(array::probe(&*member.device).await.expect("it can be read"));
+    }
+    labels
+}
+
+/// Disks that fail one after the other left one whose label said that it went on alone, although nobody was
+/// answered any more: a start without it was another part of the array then, and neither opened.
+#[test]
+fn an_array_that_has_stopped_changes_no_label_any_more() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let array = shelf.create(Level::Raid10).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        let one = bytes(8192, 1);
+        write(&volume, 4096, &one).await;
+        // All that hold the checkpoints are gone; the last disk takes what it is given.
+        (0..3).for_each(|disk| shelf.refuse_writes(disk));
+        let two = data(&bytes(8192, 2));
+        assert!(volume.write(65536, two, block::WriteFlags::DURABLE).await.is_err());
+        assert!(array.checkpoint().await.is_err(), "it has stopped");
+        shelf.0.iter().for_each(|disk| disk.heal());
+        let before = labels(&shelf).await;
+        assert!(array.fail_disk("disk-0", true).await.is_err());
+        assert!(array.add_disk(member(&Shelf::new(1, 32), 0, "new")).await.is_err());
+        assert_eq!(labels(&shelf).await, before);
+        drop((volume, array));
+        // Each of them may be missing at the next start, and is welcome at the one after.
+        for missing in [3, 0] {
+            let mut members = shelf.members();
+            members.remove(missing);
+            let array = open(members).await.unwrap();
+            assert_eq!(read(&array.device("v").unwrap(), 4096, one.len()).await, one);
+            array.close().await.unwrap();
+            let array = shelf.open().await;
+            all_online(&array).await;
+            array.close().await.unwrap();
+        }
+    });
+}
+
 #[test]
 fn a_mirror_of_two_opens_with_either_disk_and_two_histories_are_recognized() {
     run(async {

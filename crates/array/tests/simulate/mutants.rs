@@ -121,3 +121,8 @@ fn a_placed_cluster_that_a_disk_missed_forgotten_when_the_journal_is_replayed() 
 fn want_of_memory_taken_for_an_error_of_a_disk() {
     is_found(Mutant::BlameMemory, &[Theme::Scarcity], 0);
 }
+
+#[test]
+fn a_journal_disk_that_nobody_stands_in_for() {
+    is_found(Mutant::NoStandIn, &[Theme::Starts], 16);
+}

@@ -51,12 +51,17 @@ pub(crate) enum DiskCommand {
 
     /// Take in a blank disk, or one of this array that was away.
     #[command(
-        after_long_help = "Examples:\n  drystone disk add /dev/sdf\n  drystone disk add /srv/disk-6:100G"
+        after_long_help = "Examples:\n  drystone disk add /dev/sdf\n  drystone disk add /srv/disk-6:100G\n  drystone disk add --journal /dev/nvme1n1"
     )]
     Add {
         /// The disk: PATH[:SIZE].
         #[arg(value_name = "PATH[:SIZE]")]
         disk: MemberDisk,
+
+        /// For the journal alone, as with 'up --journal': one that is gone has its place taken, and
+        /// may retire.
+        #[arg(long)]
+        journal: bool,
     },
 
     /// Put a blank disk in the place of another one, which leaves when it is empty.

@@ -34,6 +34,23 @@ pub(crate) fn man(page: Option<&str>, dir: Option<&Path>) -> Result<(), Failure>
     Ok(print(text.as_bytes()).context("cannot print the man page")?)
 }
 
+/// Prints the long help of the command that these words name.
+pub(crate) fn help(words: &[String]) -> Result<(), Failure> {
+    let mut command = Cli::command();
+    command.build();
+    for word in words {
+        let known: Vec<_> = command.get_subcommands().map(|c| c.get_name().to_owned()).collect();
+        command = command.find_subcommand(word).cloned().ok_or_else(|| {
+            Failure::Usage(match known.is_empty() {
+                true => format!("there is nothing below '{}'", command.get_name()),
+                false => format!("there is no command '{word}': write one of {}", known.join(", ")),
+            })
+        })?;
+    }
+    let text = command.render_long_help().to_string();
+    Ok(print(text.as_bytes()).context("cannot print the help")?)
+}
+
 /// Writes the page of `command` and those of its own commands.
 fn write_all(command: clap::Command, dir: &Path) -> io::Result<()> {
     for command in command.get_subcommands().cloned() {
@@ -101,6 +118,19 @@ mod tests {
     }
 
     #[test]
+    fn help_is_given_for_commands_that_there_are() {
+        let words =
+            |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+        for there in ["", "status", "volume create"] {
+            help(&words(there)).unwrap();
+        }
+        let nope = help(&words("volume nope")).unwrap_err().to_string();
+        assert!(nope.starts_with("there is no command 'nope': write one of create, "), "{nope}");
+        let deep = help(&words("status now")).unwrap_err().to_string();
+        assert!(deep.starts_with("there is nothing below"), "{deep}");
+    }
+
+    #[test]
     fn every_command_has_a_page_and_a_wrong_name_lists_them() {
         let dir = tempfile::tempdir().unwrap();
         let mut command = Cli::command();
@@ -116,7 +146,7 @@ mod tests {
         }
         assert_eq!(
             man(Some("nope"), None).unwrap_err().to_string(),
-            "there is no man page 'nope': write one of export, up, volume, snapshot, disk, array, attach, attached, detach, lab, plan, completions, man"
+            "there is no man page 'nope': write one of export, up, status, volume, snapshot, disk, array, attach, attached, detach, lab, plan, help, completions, man"
         );
     }
 }

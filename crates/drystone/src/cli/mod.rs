@@ -28,6 +28,8 @@ Examples:
           An array of six files on 127.0.0.1:3260, to try it
   drystone volume create vm1 100G
           A volume of a member that runs
+  drystone status
+          Is all well, and if not, what to do first
   drystone export ram:1G
           Serve a disk in memory on 127.0.0.1:3260
   drystone export file:/srv/disk.img:10G --portal 192.0.2.10:3260
@@ -43,6 +45,18 @@ Exit status:
   0  stopped cleanly
   1  could not start, or not stop cleanly; stderr says why in one sentence
   2  the command line does not read; stderr says what to write instead";
+
+/// Examples at the foot of `drystone status --help`.
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  drystone status
+  drystone status --json | jq -r .first";
+
+/// Examples at the foot of `drystone help --help`.
+const HELP_EXAMPLES: &str = "\
+Examples:
+  drystone help
+  drystone help volume create";
 
 /// Examples at the foot of `drystone completions --help`.
 const COMPLETIONS_EXAMPLES: &str = "\
@@ -90,6 +104,12 @@ pub(crate) enum Command {
     #[command(long_about = up::ABOUT, after_long_help = up::EXAMPLES)]
     Up(Box<up::UpArgs>),
 
+    /// Tell whether all is well with a running member, and if not, what to do first.
+    ///
+    /// Exit status 1 if something is not well, or no member answers.
+    #[command(after_long_help = STATUS_EXAMPLES)]
+    Status(manage::MemberArgs),
+
     /// Make, show and change the volumes of a running member.
     #[command(after_long_help = volume::EXAMPLES)]
     Volume(volume::VolumeArgs),
@@ -125,6 +145,14 @@ pub(crate) enum Command {
     /// Plan a SAN before it is built.
     #[command(after_long_help = plan::EXAMPLES)]
     Plan(plan::PlanArgs),
+
+    /// Print the long help of drystone, or of a command.
+    #[command(after_long_help = HELP_EXAMPLES)]
+    Help {
+        /// The command, such as 'volume' or 'volume create'.
+        #[arg(value_name = "COMMAND")]
+        words: Vec<String>,
+    },
 
     /// Print the completion script of a shell.
     #[command(after_long_help = COMPLETIONS_EXAMPLES)]

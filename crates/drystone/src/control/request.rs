@@ -79,7 +79,12 @@ pub(crate) enum DiskRequest {
     /// → one.
     Show { disk: String },
     /// Take in a disk, written as behind `--disk` → all.
-    Add { disk: String },
+    Add {
+        disk: String,
+        /// For the journal alone.
+        #[serde(default)]
+        journal: bool,
+    },
     /// Put a new disk in the place of an old one → all.
     Replace { disk: String, by: String },
     /// Treat it as failed.

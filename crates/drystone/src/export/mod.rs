@@ -18,11 +18,14 @@ use std::io::{self, Write};
 use target::Server;
 
 /// Serves until a signal.
-pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
+pub(crate) fn run(args: &ExportArgs, mut signals: StopSignals) -> Result<(), Failure> {
     let usage = |error: &dyn ToString| Failure::Usage(error.to_string());
     plan::check_specs(&args.specs).map_err(|error| usage(&error))?;
     let plan = Plan::of(&args.serve, |name| env::var(name).ok()).map_err(|error| usage(&error))?;
-    let mut signals = StopSignals::install().context("cannot watch for signals")?;
+    if let Some(signal) = signals.came() {
+        tracing::info!("stopping on {signal}, before anything was served");
+        return Ok(());
+    }
     files::raise_limit();
     let (server, luns) = start::start(args, &plan)?;
     if args.iqn == IQN_DEFAULT && server.portals().iter().any(|p| !p.ip().is_loopback()) {

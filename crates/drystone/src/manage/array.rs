@@ -1,5 +1,6 @@
 //! `drystone array`.
 
+use super::disk::state;
 use super::{Desk, progress};
 use crate::Failure;
 use crate::cli::array::{ArrayArgs, ArrayCommand};
@@ -39,7 +40,8 @@ fn carry_out(desk: &Desk, command: ArrayCommand) -> anyhow::Result<()> {
         ArrayCommand::Show => show(ArrayRequest::Show),
         ArrayCommand::Scrub => {
             let report: CheckReport = desk.follow(&Request::Array(ArrayRequest::Scrub))?;
-            judge(desk, &report)
+            let disks: Vec<DiskInfo> = desk.ask(&Request::Disk(DiskRequest::List))?;
+            judge(desk, &with_disks(report, &disks))
         }
         ArrayCommand::Rebalance => {
             desk.follow::<()>(&Request::Array(ArrayRequest::Rebalance))?;
@@ -51,7 +53,8 @@ fn carry_out(desk: &Desk, command: ArrayCommand) -> anyhow::Result<()> {
             }
             let mut jobs: Vec<JobInfo> = desk.ask(&Request::Array(ArrayRequest::Jobs))?;
             jobs.retain(|job| REBUILDS.contains(&job.kind));
-            desk.show(&jobs, |jobs| Ok(list(jobs)))
+            let disks: Vec<DiskInfo> = desk.ask(&Request::Disk(DiskRequest::List))?;
+            desk.show(&jobs, |jobs| Ok(list(jobs, &disks)))
         }
         ArrayCommand::Set(args) => show(ArrayRequest::Set(SettingsChange {
             rebuild_share_percent: args.rebuild_share,
@@ -60,7 +63,8 @@ fn carry_out(desk: &Desk, command: ArrayCommand) -> anyhow::Result<()> {
         })),
         ArrayCommand::Check { disks } if disks.is_empty() => {
             let report: CheckReport = desk.follow(&Request::Array(ArrayRequest::Check))?;
-            judge(desk, &report)
+            let disks: Vec<DiskInfo> = desk.ask(&Request::Disk(DiskRequest::List))?;
+            judge(desk, &with_disks(report, &disks))
         }
         ArrayCommand::Check { disks } => judge(desk, &check_disks(&disks)?),
     }
@@ -75,7 +79,7 @@ struct Shown {
 }
 
 /// The worst first: a word that scripts can look for, and what it is about.
-fn health(info: &ArrayInfo, disks: &[DiskInfo], volumes: &[Volume]) -> String {
+pub(super) fn health(info: &ArrayInfo, disks: &[DiskInfo], volumes: &[Volume]) -> String {
     let in_state = |state| volumes.iter().filter(|volume| volume.info.state == state).count();
     let (lost, degraded) = (in_state(VolumeState::Lost), in_state(VolumeState::Degraded));
     let out = disks.iter().filter(|disk| disk.state != DiskState::Online).count();
@@ -99,6 +103,23 @@ fn health(info: &ArrayInfo, disks: &[DiskInfo], volumes: &[Volume]) -> String {
         about.clone_from(&info.warnings);
     }
     format!("{word}: {}", about.join(", "))
+}
+
+/// One sentence for each disk that is not there: what is to become of its data, and what to do.
+pub(super) fn gone(disks: &[DiskInfo]) -> impl Iterator<Item = String> {
+    let is_gone = |disk: &&DiskInfo| matches!(disk.state, DiskState::Missing | DiskState::Failed);
+    disks.iter().filter(is_gone).map(about)
+}
+
+/// How a disk does, and why.
+pub(super) fn about(disk: &DiskInfo) -> String {
+    format!("disk {} is {}: {}", disk.name, state(disk.state), disk.reason)
+}
+
+/// What was verified is not all there should be while disks are not there.
+fn with_disks(mut report: CheckReport, disks: &[DiskInfo]) -> CheckReport {
+    report.problems.extend(gone(disks));
+    report
 }
 
 /// Prints what was found; what is lost or contradicts itself is a failure.
@@ -148,17 +169,24 @@ fn check_disks(named: &[MemberDisk]) -> anyhow::Result<CheckReport> {
     let open = disks::open_all(named)?;
     let checked = ring::block_on(&ring::CoreConfig::default(), async move {
         let array = opening::open_existing(open, OpenOptions::default()).await?;
-        let report = array.check().await?;
+        let report = with_disks(array.check().await?, &array.disks());
         array.close().await?;
         anyhow::Ok(report)
     });
     checked.context("cannot start the I/O engine")?
 }
 
-fn list(jobs: &[JobInfo]) -> String {
-    if jobs.is_empty() {
-        return "nothing is being rebuilt\n".to_owned();
-    }
+/// What is under way, and what has to wait for something.
+fn list(jobs: &[JobInfo], disks: &[DiskInfo]) -> String {
+    let mut text = match jobs.is_empty() {
+        true => "nothing is being rebuilt\n".to_owned(),
+        false => under_way(jobs),
+    };
+    gone(disks).for_each(|line| text.push_str(&format!("{line}\n")));
+    text
+}
+
+fn under_way(jobs: &[JobInfo]) -> String {
     let columns =
         [Text("WORK"), Text("OF"), Number("DONE"), Number("OF"), Number("RATE"), Number("LEFT")];
     let row = |job: &JobInfo| {

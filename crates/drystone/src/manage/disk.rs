@@ -31,7 +31,9 @@ fn carry_out(desk: &Desk, command: DiskCommand) -> anyhow::Result<()> {
             let disk: DiskInfo = desk.ask(&Request::Disk(DiskRequest::Show { disk }))?;
             return desk.show(&disk, |disk| Ok(details(disk)?));
         }
-        DiskCommand::Add { disk } => change(DiskRequest::Add { disk: written(&disk) })?,
+        DiskCommand::Add { disk, journal } => {
+            change(DiskRequest::Add { disk: written(&disk), journal })?
+        }
         DiskCommand::Replace { disk, by, follow } => {
             let done = format!("'{by}' is in the place of '{disk}'");
             let disks = change(DiskRequest::Replace { disk, by: written(&by) })?;
@@ -122,7 +124,7 @@ fn role(role: DiskRole) -> &'static str {
 }
 
 /// The word for a state.
-fn state(state: DiskState) -> &'static str {
+pub(super) fn state(state: DiskState) -> &'static str {
     match state {
         DiskState::Online => "online",
         DiskState::Suspect => "suspect",

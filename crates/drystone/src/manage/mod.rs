@@ -5,6 +5,7 @@ mod confirm;
 pub(crate) mod disk;
 mod progress;
 pub(crate) mod snapshot;
+pub(crate) mod status;
 pub(crate) mod volume;
 mod wipe;
 

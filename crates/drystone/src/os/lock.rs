@@ -1,7 +1,7 @@
 //! Files that one process at a time may hold.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -28,19 +28,36 @@ impl LockFile {
         let mut open = fs::OpenOptions::new();
         open.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = open.open(path).map_err(LockError::System)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::Error(error)) => return Err(LockError::System(error)),
-            Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
-                // Without a number the sentence is shorter.
-                let _ = file.read_to_string(&mut text);
-                return Err(LockError::Taken(text.trim().parse().ok().or_else(|| holder(path))));
-            }
-        }
+        lock(&mut file, path)?;
         // The lock counts, the number is for people: a full file system is told of elsewhere.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(LockFile { _locked: file })
+    }
+
+    /// The same where nothing can be written: the file as it is, or if it is missing, its directory.
+    pub(crate) fn take_unwritten(path: &Path) -> Result<LockFile, LockError> {
+        let (mut file, path) = match File::open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let dir = path.parent().unwrap_or(Path::new("."));
+                (File::open(dir).map_err(LockError::System)?, dir)
+            }
+            file => (file.map_err(LockError::System)?, path),
+        };
+        lock(&mut file, path)?;
+        Ok(LockFile { _locked: file })
+    }
+}
+
+fn lock(file: &mut File, path: &Path) -> Result<(), LockError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::Error(error)) => Err(LockError::System(error)),
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            // Without a number the sentence is shorter.
+            let _ = file.read_to_string(&mut text);
+            Err(LockError::Taken(text.trim().parse().ok().or_else(|| holder(path))))
+        }
     }
 }
 
@@ -92,6 +109,21 @@ mod tests {
         LockFile::take(&path).unwrap();
         let nowhere = LockFile::take(&dir.path().join("a/b")).unwrap_err();
         assert!(matches!(nowhere, LockError::System(_)));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_locked_all_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let held = LockFile::take_unwritten(&path).unwrap();
+        assert!(matches!(LockFile::take_unwritten(&path), Err(LockError::Taken(Some(_)))));
+        drop(held);
+        let held = LockFile::take(&path).unwrap();
+        assert!(matches!(LockFile::take_unwritten(&path), Err(LockError::Taken(Some(_)))));
+        drop(held);
+        let held = LockFile::take_unwritten(&path).unwrap();
+        assert!(matches!(LockFile::take(&path), Err(LockError::Taken(Some(_)))));
+        drop(held);
     }
 
     #[test]

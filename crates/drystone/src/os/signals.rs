@@ -31,14 +31,19 @@ impl StopSignals {
         Ok(StopSignals { signals: Signals::new(STOPPING)? })
     }
 
+    /// The name of the first signal, if it has come.
+    pub(crate) fn came(&mut self) -> Option<&'static str> {
+        self.signals.pending().next().map(name)
+    }
+
     /// Blocks until the first signal and gives its name.
     pub(crate) fn wait(&mut self) -> &'static str {
-        match self.signals.forever().next() {
-            Some(SIGINT) => "SIGINT",
-            Some(_) => "SIGTERM",
-            None => "a closed signal source",
-        }
+        self.signals.forever().next().map_or("a closed signal source", name)
     }
+}
+
+fn name(signal: i32) -> &'static str {
+    if signal == SIGINT { "SIGINT" } else { "SIGTERM" }
 }
 
 /// Calls `reload` for each SIGHUP, in a thread of its own. Without this a SIGHUP ends the process.

@@ -25,7 +25,18 @@ pub(crate) fn default_dir(
 
 /// Makes the directory if it is missing, and tries whether it can be written to.
 pub(crate) fn prepare(dir: &Path) -> io::Result<()> {
+    make(dir)?;
+    try_to_write(dir)
+}
+
+/// Makes the directory if it is missing.
+pub(crate) fn make(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
+    fs::read_dir(dir).map(drop)
+}
+
+/// Tries whether files can be made in it.
+pub(crate) fn try_to_write(dir: &Path) -> io::Result<()> {
     let probe = dir.join(format!(".probe-{}", std::process::id()));
     fs::write(&probe, b"")?;
     fs::remove_file(&probe)

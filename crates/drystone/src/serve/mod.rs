@@ -42,12 +42,17 @@ pub(crate) struct State {
     port_group: u16,
     /// Where the target keeps reservations.
     reservations: PathBuf,
+    keeps: Keeps,
 }
 
 impl State {
     /// What is kept in the directory `dir`, or is from now on.
-    pub(crate) fn of(dir: &Path, reservations: PathBuf) -> anyhow::Result<State> {
-        Ok(State { port_group: portal_group::number(dir, &reservations)?, reservations })
+    pub(crate) fn of(dir: &Path, reservations: PathBuf, keeps: Keeps) -> anyhow::Result<State> {
+        Ok(State {
+            port_group: portal_group::number(dir, &reservations, keeps)?,
+            reservations,
+            keeps,
+        })
     }
 }
 
@@ -67,9 +72,12 @@ pub(crate) fn config(
             units::bytes(needed)
         )
     })?;
-    let State { port_group, reservations } = state;
+    let State { port_group, reservations, keeps } = state;
     let failed = format!("cannot make the state directory '{}'", reservations.display());
-    let store = FileStore::new(reservations).context(failed)?;
+    let store = match keeps {
+        Keeps::All => FileStore::new(reservations).context(failed)?,
+        Keeps::Nothing => FileStore::unmade(reservations),
+    };
     Ok(Config {
         targets,
         portals: args.portals.clone(),
@@ -168,17 +176,48 @@ fn congestion(name: &str) -> anyhow::Result<Option<String>> {
 /// The directory for what outlives the process, ready for use; `option` names it. It must work: a
 /// reservation that a host was promised to find again after a restart (APTPL) may not be lost.
 pub(crate) fn state_dir(asked: Option<&PathBuf>, option: &str) -> anyhow::Result<PathBuf> {
+    let dir = choose_state_dir(asked, option)?;
+    state_dir::prepare(&dir).with_context(|| cannot_keep(&dir, option))?;
+    Ok(dir)
+}
+
+/// The same for a member, which opens what it has also when nothing can be written there: what was
+/// kept before is there to be read, and hosts that wait for their disks need nothing else.
+pub(crate) fn state_dir_to_open(
+    asked: Option<&PathBuf>,
+    option: &str,
+) -> anyhow::Result<(PathBuf, Keeps)> {
+    let dir = choose_state_dir(asked, option)?;
+    state_dir::make(&dir).with_context(|| cannot_keep(&dir, option))?;
+    let Err(error) = state_dir::try_to_write(&dir) else { return Ok((dir, Keeps::All)) };
+    tracing::warn!(
+        "nothing can be written to '{}' ({error}), which is no reason not to open the array: but which \
+         disks join or leave it and which hosts may log in is not remembered for the next start, and \
+         persistent reservations that are to outlive a restart are refused, until there is room",
+        dir.display()
+    );
+    Ok((dir, Keeps::Nothing))
+}
+
+/// Whether the directory of a member takes what is to be remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    /// As it should.
+    All,
+    /// It can be read only.
+    Nothing,
+}
+
+fn choose_state_dir(asked: Option<&PathBuf>, option: &str) -> anyhow::Result<PathBuf> {
     let root = rustix::process::geteuid().is_root();
-    let dir = asked
+    asked
         .cloned()
         .or_else(|| state_dir::default_dir(root, |name| env::var(name).ok()))
-        .with_context(|| {
-        format!("there is no home to keep reservations in: write {option} DIR")
-    })?;
-    state_dir::prepare(&dir).with_context(|| {
-        format!("cannot keep reservations in '{}', write another with {option}", dir.display())
-    })?;
-    Ok(dir)
+        .with_context(|| format!("there is no home to keep reservations in: write {option} DIR"))
+}
+
+fn cannot_keep(dir: &Path, option: &str) -> String {
+    format!("cannot keep reservations in '{}', write another with {option}", dir.display())
 }
 
 /// A failed start in words that say what to do.

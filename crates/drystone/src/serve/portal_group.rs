@@ -4,6 +4,7 @@
 //! there ends for ended everywhere. So the number is drawn once for each directory, at random, and
 //! kept in its file `portal-group`: no other server has it by habit, and none gets it again.
 
+use super::Keeps;
 use anyhow::{Context, bail};
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -16,13 +17,16 @@ const FILE: &str = "portal-group";
 const EVERYBODYS: u16 = 1;
 
 /// The number of the server that keeps its state in `dir`, 1 to 65535. `reservations` is where the
-/// target keeps its own.
-pub(crate) fn number(dir: &Path, reservations: &Path) -> anyhow::Result<u16> {
+/// target keeps its own. Where nothing can be written, it is drawn for this time only.
+pub(crate) fn number(dir: &Path, reservations: &Path, keeps: Keeps) -> anyhow::Result<u16> {
     let path = dir.join(FILE);
     if let Some(number) = read(&path)? {
         return Ok(number);
     }
     let number = if has_any(reservations) { EVERYBODYS } else { draw() };
+    if keeps == Keeps::Nothing {
+        return Ok(number);
+    }
     let kept = keep(&path, number);
     kept.with_context(|| format!("cannot write '{}'", path.display()))?;
     // Another process that has begun at the same moment may have been the first.
@@ -79,7 +83,7 @@ mod tests {
     use super::*;
 
     fn of(dir: &Path) -> anyhow::Result<u16> {
-        number(dir, &dir.join("reservations"))
+        number(dir, &dir.join("reservations"), Keeps::All)
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! ```
 
 use crate::os::replace::replace;
+use crate::serve::Keeps;
 use anyhow::{Context, bail};
 use std::fs;
 use std::io::ErrorKind;
@@ -28,14 +29,25 @@ pub(crate) struct Doors {
 
 impl Doors {
     /// Remembers in `data` what is checked now. Refused when that is less than it was before, unless
-    /// `open_access`: then the rest is forgotten.
-    pub(crate) fn keep(self, data: &Path, open_access: bool) -> anyhow::Result<()> {
+    /// `open_access`: then the rest is forgotten. What cannot be written is told where nothing can be.
+    pub(crate) fn keep(self, data: &Path, open_access: bool, keeps: Keeps) -> anyhow::Result<()> {
         let path = data.join(FILE);
         let before = Doors::read(&path)?;
         if !open_access {
             self.check(before, data)?;
         }
-        if self == before { Ok(()) } else { replace(&path, &self.text()) }
+        if self == before {
+            return Ok(());
+        }
+        match (replace(&path, &self.text()), keeps) {
+            (Err(error), Keeps::Nothing) => {
+                tracing::warn!(
+                    "{error:#}: the next start does not know which hosts may log in now"
+                );
+                Ok(())
+            }
+            (written, _) => written,
+        }
     }
 
     fn check(self, before: Doors, data: &Path) -> anyhow::Result<()> {
@@ -88,34 +100,36 @@ mod tests {
     #[test]
     fn what_was_closed_once_is_opened_by_the_operator_alone() {
         let dir = tempfile::tempdir().unwrap();
-        OPEN.keep(dir.path(), false).unwrap();
+        OPEN.keep(dir.path(), false, Keeps::All).unwrap();
         assert!(!dir.path().join(FILE).exists(), "nothing is to be remembered");
-        CLOSED.keep(dir.path(), false).unwrap();
+        CLOSED.keep(dir.path(), false, Keeps::All).unwrap();
         for (doors, option) in [
             (Doors { allow: false, ..CLOSED }, "--allow"),
             (Doors { chap: false, ..CLOSED }, "--chap-file"),
             (OPEN, "--chap-file"),
         ] {
             for _ in 0..2 {
-                let refused = format!("{:#}", doors.keep(dir.path(), false).unwrap_err());
+                let refused =
+                    format!("{:#}", doors.keep(dir.path(), false, Keeps::All).unwrap_err());
                 assert!(refused.contains(option) && refused.contains("--open-access"), "{refused}");
             }
         }
-        CLOSED.keep(dir.path(), false).unwrap();
-        Doors { chap: false, ..CLOSED }.keep(dir.path(), true).unwrap();
+        CLOSED.keep(dir.path(), false, Keeps::All).unwrap();
+        Doors { chap: false, ..CLOSED }.keep(dir.path(), true, Keeps::All).unwrap();
         assert_eq!(fs::read_to_string(dir.path().join(FILE)).unwrap(), "allow\n");
-        Doors { chap: false, ..CLOSED }.keep(dir.path(), false).unwrap();
-        OPEN.keep(dir.path(), true).unwrap();
-        OPEN.keep(dir.path(), false).unwrap();
+        Doors { chap: false, ..CLOSED }.keep(dir.path(), false, Keeps::All).unwrap();
+        OPEN.keep(dir.path(), true, Keeps::All).unwrap();
+        OPEN.keep(dir.path(), false, Keeps::All).unwrap();
     }
 
     #[test]
     fn what_does_not_read_or_cannot_be_written_opens_nothing() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("access.new")).unwrap();
-        let refused = format!("{:#}", CLOSED.keep(dir.path(), false).unwrap_err());
+        let refused = format!("{:#}", CLOSED.keep(dir.path(), false, Keeps::All).unwrap_err());
         assert!(refused.starts_with("cannot write '"), "{refused}");
+        CLOSED.keep(dir.path(), false, Keeps::Nothing).unwrap();
         fs::write(dir.path().join(FILE), "chap\nsomething newer\n").unwrap();
-        assert!(OPEN.keep(dir.path(), false).is_err());
+        assert!(OPEN.keep(dir.path(), false, Keeps::All).is_err());
     }
 }

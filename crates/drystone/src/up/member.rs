@@ -85,8 +85,11 @@ impl Member {
         match request {
             DiskRequest::List => {}
             DiskRequest::Show { disk } => return value(self.find_disk(&disk)?),
-            DiskRequest::Add { disk } => {
+            DiskRequest::Add { disk, journal: false } => {
                 self.join(&disk, |member| self.array.add_disk(member)).await?;
+            }
+            DiskRequest::Add { disk, journal: true } => {
+                self.join(&disk, |member| self.array.add_journal_disk(member)).await?;
             }
             DiskRequest::Replace { disk, by } => {
                 let old = self.meant(&disk)?;

@@ -22,7 +22,7 @@ use crate::control::client::is_taken;
 use crate::control::path;
 use crate::os::lock::{LockError, LockFile, somebody};
 use crate::os::{files, runtime_dir, signals::StopSignals};
-use crate::serve::{self, GRACE, State, plan::Plan, portals};
+use crate::serve::{self, GRACE, Keeps, State, plan::Plan, portals};
 use anyhow::{Context, anyhow};
 use doors::Doors;
 use life::{Life, Opening};
@@ -42,24 +42,27 @@ const DISK_FILES: usize = 4;
 const DISKS_MORE: usize = 8;
 
 /// Serves until a signal.
-pub(crate) fn run(args: &UpArgs) -> Result<(), Failure> {
+pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure> {
     let plan = Plan::of(&args.serve, |name| env::var(name).ok())
         .map_err(|error| Failure::Usage(error.to_string()))?;
-    let mut signals = StopSignals::install().context("cannot watch for signals")?;
     files::raise_limit();
     let socket = socket(&args.socket)?;
     let _socket_is_ours = claim(&socket)?;
-    let data = serve::state_dir(args.data.as_ref(), "--data")?;
-    let _data_is_ours = lock(&data)?;
+    let (data, keeps) = serve::state_dir_to_open(args.data.as_ref(), "--data")?;
+    let _data_is_ours = lock(&data, keeps)?;
     // What can be refused is refused before a disk is written to.
     portals::probe(&args.serve.portals).map_err(|error| serve::explain(&error))?;
     let doors = Doors { chap: plan.chap.is_some(), allow: !args.serve.allow.is_empty() };
-    doors.keep(&data, args.open_access)?;
+    doors.keep(&data, args.open_access, keeps)?;
     let remembered = Remembered::read(&data)?;
     let more_files =
         (args.disks.len() + args.journals.len() + remembered.count() + DISKS_MORE) * DISK_FILES;
-    let state = State::of(&data, data.join(RESERVATIONS))?;
+    let state = State::of(&data, data.join(RESERVATIONS), keeps)?;
     let config = serve::config(&args.serve, &plan, Vec::new(), state, more_files)?;
+    if let Some(signal) = signals.came() {
+        tracing::info!("stopping on {signal}, before the array was opened");
+        return Ok(());
+    }
     let mut server = Server::launch(config).map_err(|error| serve::explain(&error))?;
     let opening = Opening {
         remembered,
@@ -141,8 +144,13 @@ fn claim(socket: &Path) -> anyhow::Result<LockFile> {
 }
 
 /// One member uses a directory: what it remembers would be mixed up.
-fn lock(data: &Path) -> anyhow::Result<LockFile> {
-    LockFile::take(&data.join(LOCK)).map_err(|error| match error {
+fn lock(data: &Path, keeps: Keeps) -> anyhow::Result<LockFile> {
+    let path = data.join(LOCK);
+    let taken = match keeps {
+        Keeps::All => LockFile::take(&path),
+        Keeps::Nothing => LockFile::take_unwritten(&path),
+    };
+    taken.map_err(|error| match error {
         LockError::Taken(pid) => anyhow!(
             "{} uses '{}': stop it, or give this one its own --data, --socket and --portal",
             somebody(pid),

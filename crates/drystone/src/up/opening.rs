@@ -103,6 +103,7 @@ async fn usual_disks(make: &Make, remembered: &Remembered) -> anyhow::Result<Vec
         return Ok(files);
     }
     if files.iter().all(MemberDisk::is_new) {
+        remembered.check()?;
         survey::refuse_if_used(&make.data).await?;
         tracing::info!(
             "no disks are named, and '{}' remembers none: files in it stand in for disks",
@@ -138,7 +139,12 @@ async fn open_found(disks: Disks, make: &Make) -> anyhow::Result<Opened> {
             _ => members.push(member.clone()),
         }
     }
-    let options = OpenOptions { accept_missing: make.accept_missing, ..OpenOptions::default() };
+    let why_absent = absent.iter().map(|(disk, why)| (disk.name(), why.clone())).collect();
+    let options = OpenOptions {
+        accept_missing: make.accept_missing,
+        absent: why_absent,
+        ..OpenOptions::default()
+    };
     let missing: Vec<MemberDisk> = absent.into_iter().map(|(disk, _)| disk).chain(new).collect();
     let array = open_existing(members, options).await.map_err(|error| {
         let said = format!("{error:#}");

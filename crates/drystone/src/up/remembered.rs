@@ -15,7 +15,7 @@
 
 use crate::os::replace::replace;
 use crate::spec::member::MemberDisk;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
@@ -46,17 +46,31 @@ struct Section {
 pub(crate) struct Remembered {
     path: PathBuf,
     sections: Vec<Section>,
+    /// The file is there and names nothing: that is not how it was left.
+    is_emptied: bool,
 }
 
 impl Remembered {
     /// What is remembered in `data`.
     pub(crate) fn read(data: &Path) -> anyhow::Result<Remembered> {
         let path = data.join(FILE);
-        let text = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            read => read.with_context(|| format!("cannot read '{}'", path.display()))?,
+        let (text, is_there) = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => (String::new(), false),
+            read => (read.with_context(|| format!("cannot read '{}'", path.display()))?, true),
         };
-        Ok(Remembered { sections: parse(&text), path })
+        let sections = parse(&text);
+        Ok(Remembered { is_emptied: is_there && sections.is_empty(), sections, path })
+    }
+
+    /// Refuses to go on without knowing any disk, if some were known: the list is lost.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        if self.is_emptied {
+            bail!(
+                "'{}' is there and names no disk, so its list of disks is lost: name them with --disk, or remove the file if a new array is to be made",
+                self.path.display()
+            );
+        }
+        Ok(())
     }
 
     /// What was used last.
@@ -167,8 +181,16 @@ impl Remembered {
         written
     }
 
+    /// Without anything to remember there is no file.
     fn write(&self) -> anyhow::Result<()> {
-        replace(&self.path, &self.text())
+        if !self.sections.is_empty() {
+            return replace(&self.path, &self.text());
+        }
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+        .with_context(|| format!("cannot remove '{}'", self.path.display()))
     }
 
     fn text(&self) -> String {
@@ -271,6 +293,21 @@ mod tests {
         list.opened("aa", [disk("/0"), disk("/1")].iter()).unwrap();
         let list = Remembered::read(dir.path()).unwrap();
         assert_eq!(names(&list, &array("")).len() + names(&list, &array("aa")).len(), 2);
+    }
+
+    #[test]
+    fn a_list_that_was_emptied_is_told_from_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut list = Remembered::read(dir.path()).unwrap();
+        list.check().unwrap();
+        list.begin([disk("/0:1G")].iter()).unwrap();
+        list.give_up().unwrap();
+        Remembered::read(dir.path()).unwrap().check().unwrap();
+        for text in ["", "\n\n"] {
+            fs::write(dir.path().join(FILE), text).unwrap();
+            let refused = Remembered::read(dir.path()).unwrap().check().unwrap_err().to_string();
+            assert!(refused.contains("list of disks is lost"), "{refused}");
+        }
     }
 
     #[test]

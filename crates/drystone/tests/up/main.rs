@@ -7,6 +7,7 @@ mod common;
 mod host;
 mod lifecycle;
 mod limits;
+mod needs;
 mod refusals;
 mod starts;
 mod volumes;

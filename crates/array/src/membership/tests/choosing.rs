@@ -214,7 +214,12 @@ fn a_journal_list_with_one_disk_twice_still_keeps_it() {
 fn two_disks_of_one_number_are_told_apart() {
     let old = fresh(2, 0);
     let joined = |uuid: u8, change| {
-        let event = Event::Joined { uuid: [uuid; 16], size_bytes: SIZE, name: "new".into() };
+        let event = Event::Joined {
+            uuid: [uuid; 16],
+            kind: MemberKind::Data,
+            size_bytes: SIZE,
+            name: "new".into(),
+        };
         after(&old, &[event], change)
     };
     // The first took its label and nobody else did; then another one joined.

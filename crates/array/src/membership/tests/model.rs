@@ -35,6 +35,8 @@ pub(super) enum Flaw {
     A7EarlyPromotion,
     /// A holder without the newest checkpoint stays one.
     A8SlotLagging,
+    /// A disk that stands in for one that is for the journal alone counts without having it.
+    EmptyStandIn,
     /// A disk is written to again before it knows that it was out.
     LaxReturn,
     /// A wave is done again from the only disk that has it.
@@ -787,10 +789,17 @@ impl World {
             }
         }
         let has_own = run.label.active().any(|d| !is_data(&d));
+        let in_journal = mask(&run.label.journal);
+        let to_journal = match has_own {
+            true => mask(&journal_successors(&run.label, &ids(active & run.full), 3)) & !in_journal,
+            false => joining,
+        };
         let ring = run.journal.clone();
-        let failed = self.write(holders | joining, limits, out, |disk, number| {
-            disk.slots[slot] = Some(record.clone());
-            if joining & bit(number) != 0 && !has_own {
+        let failed = self.write(holders | joining | to_journal, limits, out, |disk, number| {
+            if (holders | joining) & bit(number) != 0 {
+                disk.slots[slot] = Some(record.clone());
+            }
+            if to_journal & bit(number) != 0 && flaw != Flaw::EmptyStandIn {
                 disk.ring.clone_from(&ring);
             }
         });
@@ -808,11 +817,11 @@ impl World {
             Since { checkpoint: run.last.number.into(), position: run.journal.len() as u64 };
         let label = run.label.clone();
         let mut events = vec![Event::Out { disks: ids(failed), since }];
-        if !joined.is_empty() {
-            let journal = if has_own {
-                label.journal.clone()
-            } else {
-                [&label.journal[..], &joined].concat()
+        if !joined.is_empty() || to_journal != 0 {
+            let has_it = (in_journal | to_journal) & run.full;
+            let journal = match has_own {
+                true => journal_successors(&label, &ids(active & has_it), 3),
+                false => ids(has_it),
             };
             events.extend([Event::HoldCheckpoints(joined), Event::HoldJournal(journal)]);
         }
@@ -1044,7 +1053,8 @@ impl World {
             let mut next = self.clone();
             next.orders += 1;
             let uuid = [spare; 16];
-            let joined = Event::Joined { uuid, size_bytes: SIZE, name: format!("d{spare}") };
+            let (kind, name) = (MemberKind::Data, format!("d{spare}"));
+            let joined = Event::Joined { uuid, kind, size_bytes: SIZE, name };
             next.relabel(&label, vec![joined], After::Idle, flaw);
             out.push(Ok(next));
         }

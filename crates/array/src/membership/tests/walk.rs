@@ -110,6 +110,16 @@ fn a_disk_for_the_journal_alone_and_a_crash() {
 }
 
 #[test]
+fn a_disk_stands_in_for_one_of_two_for_the_journal_alone() {
+    is_sound(Limits { disks: 1, losses: 0, journal_disks: 2, faults: 0, ..SMALL });
+}
+
+#[test]
+fn a_stand_in_that_was_not_given_the_journal() {
+    is_found(Flaw::EmptyStandIn, Limits { disks: 1, losses: 0, journal_disks: 2, ..SMALL });
+}
+
+#[test]
 fn a_journal_that_moves_to_disks_that_were_not_given_it() {
     is_found(Flaw::A2JournalUnfilled, Limits { journal_disks: 1, ..SMALL });
 }

@@ -169,8 +169,11 @@ impl<M: Maker> History<'_, M> {
             Ended::Done(refusal) => refusal.map(|refusal| refusal.to_string()),
             Ended::Cut => None,
         };
-        let is_parted = refusal.is_some_and(|text| text.contains("went on in two parts"));
-        self.parted.set(is_parted || self.parted.get());
+        let parted = refusal.filter(|text| text.contains("went on in two parts"));
+        if let Some(refusal) = parted {
+            self.env.note(refusal);
+            self.parted.set(true);
+        }
     }
 
     /// With all drives back the array becomes whole by itself, before anything is proved.

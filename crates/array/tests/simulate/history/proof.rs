@@ -30,22 +30,26 @@ impl<M: Maker> History<'_, M> {
             self.random.shuffle(&mut all);
             for combination in all.iter().take(most) {
                 let missing: Vec<&Drive> = combination.iter().map(|&at| &drives[at]).collect();
-                self.without(&missing, away);
+                let left: Vec<Drive> = self.installed().iter().map(Drive::copy).collect();
+                self.without(&left, &missing, away);
             }
         }
-        // Two disks for the journal mirror each other; one is not to be missed.
+        // Two disks for the journal mirror each other; one is not to be missed. Then another stands in
+        // for it, and after an end without warning the second one is not, either.
         let journal: Vec<_> = self.drives.iter().filter(|drive| drive.is_for_journal()).collect();
         if journal.len() > 1 {
-            self.without(&[*self.random.pick(&journal)], 0);
+            let left: Vec<Drive> = self.installed().iter().map(Drive::copy).collect();
+            self.without(&left, &[*self.random.pick(&journal)], 0);
+            left.iter().for_each(Drive::release);
+            self.without(&left, &journal, 0);
         }
     }
 
     /// Without these drives everything can be read of the levels that bear so many losses.
-    fn without(&self, missing: &[&Drive], losses: usize) {
-        let drives = self.installed();
+    fn without(&self, drives: &[Drive], missing: &[&Drive], losses: usize) {
         let is_left =
             |drive: &&Drive| missing.iter().all(|missing| missing.number() != drive.number());
-        let left: Vec<Drive> = drives.iter().filter(is_left).map(Drive::copy).collect();
+        let left: Vec<Drive> = drives.iter().filter(is_left).cloned().collect();
         let context = format!("without {missing:?}: ");
         self.env.note(format!("proof {context}"));
         let model = Rc::new(RefCell::new(self.model.borrow().clone()));

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use array::Env;
-use array::api::DiskState;
+use array::api::{DiskRole, DiskState};
 
 use super::Saboteur;
 use crate::disk::{Condition, Drive};
@@ -151,7 +151,14 @@ impl<S: Subject> Saboteur<'_, S> {
         let names: Vec<String> =
             self.0.drives().iter().filter_map(|drive| self.0.disk(drive)).map(|d| d.name).collect();
         for disk in self.0.array.disks() {
-            if disk.state == DiskState::Missing && !names.contains(&disk.name) {
+            // One for the journal alone that was declared failed waits for that word, too.
+            let is_gone = match disk.role {
+                DiskRole::Journal => {
+                    matches!(disk.state, DiskState::Missing | DiskState::Failed)
+                }
+                DiskRole::Data => disk.state == DiskState::Missing,
+            };
+            if is_gone && !names.contains(&disk.name) {
                 self.retire(&disk.name).await;
             }
         }

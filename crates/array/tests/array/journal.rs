@@ -1,0 +1,178 @@
+//! Disks for the journal alone: when one of two is gone for good, another disk takes its copy over, and
+//! operators see it.
+
+use std::sync::Arc;
+
+use array::api::{DiskRole, DiskState};
+use array::{Array, ArrayError, Member, OpenOptions, RingEnv};
+
+use crate::common::{Hasty, Shelf, all_online, bytes, read, run, spec, until, write};
+
+/// The data disks, and those for the journal that are named.
+fn members(shelf: &Shelf, fast: &Shelf, present: &[usize]) -> Vec<Member> {
+    let named = |at: &usize| Member { name: format!("fast-{at}"), ..fast.members().remove(*at) };
+    shelf.members().into_iter().chain(present.iter().map(named)).collect()
+}
+
+async fn open(members: Vec<Member>) -> Result<Array, ArrayError> {
+    Array::open(Arc::new(RingEnv), members, OpenOptions::default()).await
+}
+
+/// What an operator sees of a disk, if it is there.
+fn seen(array: &Array, name: &str) -> Option<(DiskState, String)> {
+    let disk = array.disks().into_iter().find(|disk| disk.name == name)?;
+    Some((disk.state, disk.reason))
+}
+
+/// Disks of a mirror for the journal that go one after the other.
+async fn one_after_the_other(declared: bool) {
+    let (shelf, fast) = (Shelf::new(4, 32), Shelf::new(2, 16));
+    shelf.create_with_journal(&fast).await.close().await.expect("it works");
+    // Here a minute is two seconds.
+    let array = Array::open(Arc::new(Hasty), members(&shelf, &fast, &[0, 1]), Default::default());
+    let array = array.await.expect("it works");
+    array.create_volume(spec("v", 8)).await.expect("it works");
+    let volume = array.device("v").expect("it works");
+    let one = bytes(12288, 1);
+    write(&volume, 4096, &one).await;
+    let gone = match declared {
+        true => {
+            array.fail_disk("fast-0", false).await.expect("it works");
+            DiskState::Failed
+        }
+        false => {
+            fast.pull(0);
+            DiskState::Missing
+        }
+    };
+    write(&volume, 65536, &one).await;
+    until(&array, "a disk stands in", |array| {
+        seen(array, "fast-0").is_some_and(|(_, reason)| reason.contains("disk-0"))
+    })
+    .await;
+    // For more than a minute, and longer than what is restored elsewhere waits.
+    ring::sleep(std::time::Duration::from_secs(4)).await;
+    let (state, reason) = seen(&array, "fast-0").expect("it is still shown");
+    assert_eq!(state, gone);
+    assert!(reason.contains("the journal is on") && reason.contains("retire"), "{reason}");
+    let warnings = array.info().warnings;
+    assert!(warnings.iter().any(|text| text.contains("fast-0")), "{warnings:?}");
+    // What comes now is on the disk that stands in, too.
+    write(&volume, 131_072, &one).await;
+    drop((volume, array));
+    let array = open(members(&shelf, &fast, &[])).await.expect("a data disk has the journal");
+    let volume = array.device("v").expect("it works");
+    for at in [4096, 65536, 131_072] {
+        assert_eq!(read(&volume, at, one.len()).await, one, "at {at}");
+    }
+    array.close().await.expect("it works");
+}
+
+#[test]
+fn a_data_disk_takes_over_from_one_of_two_journal_disks_that_fails() {
+    run(one_after_the_other(false));
+}
+
+#[test]
+fn a_data_disk_takes_over_from_one_of_two_journal_disks_that_is_declared_failed() {
+    run(one_after_the_other(true));
+}
+
+#[test]
+fn a_journal_disk_that_is_missing_at_a_start_is_stood_in_for_until_it_is_back() {
+    run(async {
+        let (shelf, fast) = (Shelf::new(4, 32), Shelf::new(2, 16));
+        shelf.create_with_journal(&fast).await.close().await.unwrap();
+        let array = open(members(&shelf, &fast, &[1])).await.unwrap();
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let one = bytes(12288, 1);
+        write(&array.device("v").unwrap(), 4096, &one).await;
+        drop(array);
+        // The other one is missing at the next start, and the first is still away.
+        let array = open(members(&shelf, &fast, &[])).await.unwrap();
+        assert_eq!(read(&array.device("v").unwrap(), 4096, one.len()).await, one);
+        array.close().await.unwrap();
+        // Both are back: the journal is theirs alone again.
+        let array = open(members(&shelf, &fast, &[0, 1])).await.unwrap();
+        all_online(&array).await;
+        array.checkpoint().await.unwrap();
+        drop(array);
+        let refusal = open(members(&shelf, &fast, &[])).await.unwrap_err().to_string();
+        assert!(refusal.contains("fast-0") && refusal.contains("journal"), "{refusal}");
+        let array = open(members(&shelf, &fast, &[0])).await.unwrap();
+        assert_eq!(read(&array.device("v").unwrap(), 4096, one.len()).await, one);
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_journal_disk_that_is_gone_leaves_when_it_is_told_to() {
+    run(async {
+        let (shelf, fast) = (Shelf::new(4, 32), Shelf::new(2, 16));
+        shelf.create_with_journal(&fast).await.close().await.unwrap();
+        let array = open(members(&shelf, &fast, &[1])).await.unwrap();
+        assert_eq!(seen(&array, "fast-0").unwrap().0, DiskState::Missing);
+        array.retire_disk("fast-0").await.unwrap();
+        until(&array, "it has left", |array| seen(array, "fast-0").is_none()).await;
+        all_online(&array).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let one = bytes(12288, 1);
+        write(&array.device("v").unwrap(), 4096, &one).await;
+        drop(array);
+        let array = open(members(&shelf, &fast, &[])).await.expect("two disks have the journal");
+        assert_eq!(read(&array.device("v").unwrap(), 4096, one.len()).await, one);
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn the_journal_does_not_move_from_three_disks_to_one() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let array = shelf.create(array::Level::Raid10).await;
+        let new = Shelf::new(1, 16).members().remove(0);
+        let refused = array.add_journal_disk(new).await.unwrap_err().to_string();
+        assert!(refused.contains("the only disk for the journal"), "{refused}");
+        assert_eq!(array.disks().len(), 4);
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_new_disk_for_the_journal_takes_it_from_those_that_stand_in() {
+    run(async {
+        let (shelf, fast) = (Shelf::new(4, 32), Shelf::new(4, 16));
+        let two = Shelf(fast.0[..2].to_vec());
+        shelf.create_with_journal(&two).await.close().await.unwrap();
+        // Both are gone, one after the other.
+        drop(open(members(&shelf, &fast, &[1])).await.unwrap());
+        let array = open(members(&shelf, &fast, &[])).await.unwrap();
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let one = bytes(12288, 1);
+        write(&array.device("v").unwrap(), 4096, &one).await;
+        let small = Shelf::new(1, 1);
+        let refused = array.add_journal_disk(small.members().remove(0)).await.unwrap_err();
+        assert!(matches!(refused, ArrayError::BadDisk(_)), "{refused}");
+        for at in [2, 3] {
+            let new = members(&shelf, &fast, &[at]).pop().expect("it was asked for");
+            array.add_journal_disk(new).await.unwrap();
+        }
+        for gone in ["fast-0", "fast-1"] {
+            array.retire_disk(gone).await.unwrap();
+        }
+        until(&array, "they have left", |array| array.disks().len() == 6).await;
+        all_online(&array).await;
+        array.checkpoint().await.unwrap();
+        let roles = array.disks().into_iter().filter(|disk| disk.role == DiskRole::Journal);
+        assert_eq!(roles.map(|disk| disk.used_bytes).collect::<Vec<_>>(), [0, 0]);
+        write(&array.device("v").unwrap(), 65536, &one).await;
+        drop(array);
+        let refusal = open(members(&shelf, &fast, &[])).await.unwrap_err().to_string();
+        assert!(refusal.contains("fast-2") && refusal.contains("journal"), "{refusal}");
+        let array = open(members(&shelf, &fast, &[3])).await.unwrap();
+        for at in [4096, 65536] {
+            assert_eq!(read(&array.device("v").unwrap(), at, one.len()).await, one, "at {at}");
+        }
+        array.close().await.unwrap();
+    });
+}

@@ -1,0 +1,174 @@
+//! `drystone status`: whether all is well, and if not, what to do first.
+
+use super::array::{about, health};
+use super::{Desk, progress};
+use crate::Failure;
+use crate::cli::manage::MemberArgs;
+use crate::control::reply::Volume;
+use crate::control::request::{ArrayRequest, DiskRequest, Request, VolumeRequest};
+use crate::print::units;
+use ::array::api::{ArrayInfo, DiskInfo, DiskState, JobInfo, VolumeState};
+use anyhow::bail;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// The word of `array show` for an array that nothing is wrong with.
+const HEALTHY: &str = "healthy";
+
+/// How a member does, on one screen.
+#[derive(Debug, Serialize)]
+struct Status {
+    health: String,
+    /// What an operator should look at first; `None` when all is well.
+    first: Option<String>,
+    /// The rest, one sentence each.
+    also: Vec<String>,
+    disks: u32,
+    disks_online: u32,
+    used_bytes: u64,
+    size_bytes: u64,
+    volumes: usize,
+    volumes_online: usize,
+    jobs: Vec<JobInfo>,
+}
+
+/// Asks, prints, and fails when something is not well: so that scripts need not read.
+pub(crate) fn run(args: &MemberArgs) -> Result<(), Failure> {
+    Ok(show(&Desk::new(args)?)?)
+}
+
+fn show(desk: &Desk) -> anyhow::Result<()> {
+    let info: ArrayInfo = desk.ask(&Request::Array(ArrayRequest::Show))?;
+    let disks: Vec<DiskInfo> = desk.ask(&Request::Disk(DiskRequest::List))?;
+    let volumes: Vec<Volume> = desk.ask(&Request::Volume(VolumeRequest::List))?;
+    let jobs: Vec<JobInfo> = desk.ask(&Request::Array(ArrayRequest::Jobs))?;
+    let status = Status::of(&info, &disks, &volumes, jobs);
+    desk.show(&status, |status| Ok(status.text()))?;
+    if status.first.is_some() {
+        bail!("not all is well: {}", status.health);
+    }
+    Ok(())
+}
+
+impl Status {
+    fn of(info: &ArrayInfo, disks: &[DiskInfo], volumes: &[Volume], jobs: Vec<JobInfo>) -> Status {
+        let health = health(info, disks, volumes);
+        let mut problems = problems(info, disks, volumes).into_iter();
+        let first = problems.next().or_else(|| (health != HEALTHY).then(|| health.clone()));
+        let kept = volumes.iter().filter(|volume| volume.info.state != VolumeState::Deleted);
+        let served = [VolumeState::Online, VolumeState::Degraded];
+        Status {
+            first,
+            also: problems.collect(),
+            disks: info.disks,
+            disks_online: info.disks_online,
+            used_bytes: info.used_bytes,
+            size_bytes: info.size_bytes,
+            volumes: kept.clone().count(),
+            volumes_online: kept.filter(|volume| served.contains(&volume.info.state)).count(),
+            health,
+            jobs,
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = match &self.first {
+            None => "all is well\n".to_owned(),
+            Some(first) => format!("{}\nfirst:   {first}\n", self.health),
+        };
+        let also = self.also.iter().map(|problem| ("also:", problem.clone()));
+        let (used, size) = (units::bytes(self.used_bytes), units::bytes(self.size_bytes));
+        let facts = [
+            ("disks", format!("{} of {} online", self.disks_online, self.disks)),
+            ("volumes", format!("{} of {} served", self.volumes_online, self.volumes)),
+            ("space", format!("{used} of {size} in use")),
+        ];
+        let work = self.jobs.iter().map(|job| {
+            let (done, total) = (units::bytes(job.done_bytes), units::bytes(job.total_bytes));
+            ("work", format!("{} {}: {done} of {total}", progress::word(job.kind), job.subject))
+        });
+        for (label, fact) in also.chain(facts).chain(work) {
+            // A string takes all that is written to it.
+            _ = writeln!(text, "{label:<7}  {fact}");
+        }
+        text
+    }
+}
+
+/// What is not well, the most urgent first; what ends by itself last.
+fn problems(info: &ArrayInfo, disks: &[DiskInfo], volumes: &[Volume]) -> Vec<String> {
+    let of_volumes = |state| {
+        let those = volumes.iter().filter(move |volume| volume.info.state == state);
+        let word = if state == VolumeState::Lost { "lost" } else { "degraded" };
+        those.map(move |v| format!("volume {} is {word}: {}", v.info.name, v.info.reason))
+    };
+    let of_disks = |states: &'static [DiskState]| {
+        disks.iter().filter(|disk| states.contains(&disk.state)).map(about)
+    };
+    // What is said of disks is in the warnings too, in other words.
+    let is_of_disk = |text: &&String| {
+        let mut words = disks.iter().map(|disk| format!("disk {}: {}", disk.name, disk.reason));
+        words.any(|words| words == **text)
+    };
+    info.stalls
+        .iter()
+        .cloned()
+        .chain(of_disks(&[DiskState::Missing, DiskState::Failed]))
+        .chain(of_volumes(VolumeState::Lost))
+        .chain(of_disks(&[DiskState::Suspect]))
+        .chain(info.warnings.iter().filter(|text| !is_of_disk(text)).cloned())
+        .chain(of_volumes(VolumeState::Degraded))
+        .chain(of_disks(&[DiskState::Resyncing, DiskState::Retiring]))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn info(warnings: &[&str]) -> ArrayInfo {
+        let json = json!({
+            "id": "", "raid": "raid5", "size_bytes": 4096, "used_bytes": 1024, "free_bytes": 3072,
+            "spare_bytes": 0, "chunk_bytes": 1, "disks": 2, "disks_online": 1, "journal_bytes": 0,
+            "journal_used_bytes": 0, "checkpoint": 1, "generation": 1,
+            "scrubbed_unix_seconds": 100, "warnings": warnings, "rebuild_share_percent": 50,
+            "scrub_days": 30, "warn_percents": [80],
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn disk(name: &str, state: &str, reason: &str) -> DiskInfo {
+        let json = json!({
+            "id": 0, "name": name, "role": "data", "state": state, "reason": reason,
+            "size_bytes": 0, "used_bytes": 0, "errors_read": 0, "errors_write": 0,
+            "healed_blocks": 0,
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn all_is_well_in_a_few_lines() {
+        let status = Status::of(&info(&[]), &[disk("a", "online", "")], &[], Vec::new());
+        let wanted = "all is well\ndisks    1 of 2 online\nvolumes  0 of 0 served\n\
+                      space    1 KiB of 4 KiB in use\n";
+        assert_eq!((status.text().as_str(), status.first), (wanted, None));
+    }
+
+    #[test]
+    fn what_is_most_urgent_comes_first_and_each_thing_once() {
+        let disks = [
+            disk("a", "resyncing", "it is given what it missed"),
+            disk("b", "missing", "it was pulled; connect it again"),
+        ];
+        let warnings = ["disk b: it was pulled; connect it again", "90 % is in use"];
+        let status = Status::of(&info(&warnings), &disks, &[], Vec::new());
+        assert_eq!(
+            status.first.as_deref(),
+            Some("disk b is missing: it was pulled; connect it again")
+        );
+        let also = ["90 % is in use", "disk a is resyncing: it is given what it missed"];
+        assert_eq!(status.also, also);
+        assert!(status.text().starts_with("degraded: 2 disks are not online\nfirst:   disk b"));
+    }
+}
