@@ -57,7 +57,7 @@ soak: ## end a loaded target and array ROUNDS=1000 times each by kill -9 and by 
 	@DRYSTONE_CRASH_ROUNDS=$(ROUNDS) cargo test --release --package drystone --test crash -- --nocapture
 	@DRYSTONE_NETWORK_ROUNDS=$$(( $(ROUNDS) / 20 + 1 )) cargo test --release --package drystone --test networks -- --nocapture
 	@DRYSTONE_SCARCITY_SEEDS=$(ROUNDS) DRYSTONE_MANY_HOSTS=$(ROUNDS) \
-	  cargo test --release --package drystone-target --test wire -- --nocapture scarcity many
+	  cargo test --release --package drystone-target --test wire -- --nocapture scarcity:: many::
 
 lint: ## check format and lints
 	cargo fmt --all --check
