@@ -18,6 +18,9 @@ const MEMORY_PAUSE: Duration = Duration::from_millis(2);
 /// What holds the memory could wait for what is behind it.
 const COMMAND_PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long a peer may take its last answers when the target stops: it was asked to go before that.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Runs a connection to its end. `early` holds bytes that came with the last login PDU.
 pub(crate) async fn serve(conn: Rc<Connection>, early: Vec<u8>) {
     let sending = conn.clone();
@@ -179,7 +182,11 @@ async fn supervise(conn: Rc<Connection>) {
         let pause = next_look(&conn, limits.nop_interval, limits.stall_timeout);
         if ring::timeout(pause, conn.ended.wait()).await.is_some() {
             // What is still to be sent must go in time, too.
-            if ring::timeout(limits.stall_timeout, conn.drained.wait()).await.is_none() {
+            let patience = match conn.ending() {
+                Some(Ending::Shutdown) => LAST_WORDS.min(limits.stall_timeout),
+                _ => limits.stall_timeout,
+            };
+            if ring::timeout(patience, conn.drained.wait()).await.is_none() {
                 conn.close();
             }
             return;

@@ -102,6 +102,13 @@ fn a_peer_that_stops_reading_is_dropped() {
     let rig = Rig::start(config);
     let mut other = rig.ready("other");
     let mut host = rig.ready("host");
+    ask_for_much(&mut host);
+    wait_until("the session is gone", || rig.server().sessions() == 1);
+    other.expect_alive();
+}
+
+/// Reads that fill its window, and whose answers it does not take.
+fn ask_for_much(host: &mut Connection) {
     for _ in 0..100 {
         let (bhs, _) = Command::read(0, 2048).to_pdu(1, host.take_cmd_sn(), 0);
         let frame = host.frame(bhs.bytes(), &[], &[], crate::common::Broken::Nothing);
@@ -109,8 +116,16 @@ fn a_peer_that_stops_reading_is_dropped() {
             break;
         }
     }
-    wait_until("the session is gone", || rig.server().sessions() == 1);
-    other.expect_alive();
+}
+
+#[test]
+fn a_stop_does_not_wait_for_hosts_that_take_no_answers() {
+    let rig = Rig::two_cores();
+    let mut stuck: Vec<_> = (0..60).map(|n| rig.ready(&format!("stuck{n}"))).collect();
+    stuck.iter_mut().for_each(ask_for_much);
+    let start = Instant::now();
+    rig.stop(Duration::from_millis(100)).0.unwrap();
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
 }
 
 fn next_event(host: &mut Connection) -> AsyncMessage {
