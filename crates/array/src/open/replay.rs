@@ -192,7 +192,9 @@ impl Core {
                 if *checkpoint > state.checkpoint {
                     for (set, stripe, columns) in stripes {
                         let Some(set) = self.sets.find(*set) else { continue };
-                        set.set_written(*stripe, *columns as u8);
+                        let [written, given_up] = columns.to_le_bytes();
+                        set.set_written(*stripe, written);
+                        set.give_up(*stripe, given_up);
                         if !mutants::is(Mutant::ForgetWritten) {
                             away.iter().for_each(|disk| set.mark_stale(*stripe, *disk));
                         }
