@@ -104,6 +104,8 @@ mutants! {
     NoStandIn,
     /// Make a parity anew for one row although another block of its stripe comes out of it alone.
     HastyParity,
+    /// Make a parity anew of what is just being written, and nobody can verify yet.
+    BlindAnew,
     /// Make a parity anew without what a disk has that does not answer.
     HastyAnew,
     /// Forget that a parity was made without what some column holds.

@@ -81,7 +81,18 @@ impl Checkpoint {
         let stripes: BTreeSet<(SetId, u32)> = changes.iter().map(|(stripe, _)| *stripe).collect();
         let ids: BTreeSet<SetId> = stripes.iter().map(|(set, _)| *set).collect();
         let sets: Vec<Arc<Set>> = ids.into_iter().map(|set| core.sets.get(set)).collect();
-        let known = core.knowledge(&sets, &|set, stripe| stripes.contains(&(set, stripe))).await?;
+        let mut pauses = PAUSES.into_iter();
+        let known = loop {
+            let is_wanted = |set, stripe| stripes.contains(&(set, stripe));
+            let known = core.knowledge(&sets, &is_wanted).await?;
+            let is_unknown = changes.iter().any(|(stripe, writes)| {
+                self.has_unknown(*stripe, writes, &known) && !mutants::is(Mutant::BlindAnew)
+            });
+            match pauses.next().filter(|_| is_unknown) {
+                Some(pause) => core.env.sleep(pause.max(RETRY)).await,
+                None => break known,
+            }
+        };
         for ((set, stripe), writes) in changes {
             let update = core.plan_anew(set, stripe, &writes, &known).await?;
             self.add_to_wave(wave, update).await?;

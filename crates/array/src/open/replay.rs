@@ -192,9 +192,8 @@ impl Core {
                 if *checkpoint > state.checkpoint {
                     for (set, stripe, columns) in stripes {
                         let Some(set) = self.sets.find(*set) else { continue };
-                        let [written, given_up] = columns.to_le_bytes();
-                        set.set_written(*stripe, written);
-                        set.give_up(*stripe, given_up);
+                        set.set_written(*stripe, columns.to_le_bytes()[0]);
+                        set.give_up(*stripe, columns.to_le_bytes()[1]);
                         if !mutants::is(Mutant::ForgetWritten) {
                             away.iter().for_each(|disk| set.mark_stale(*stripe, *disk));
                         }
