@@ -106,8 +106,6 @@ mutants! {
     HastyParity,
     /// Make a parity anew of what is just being written, and nobody can verify yet.
     BlindAnew,
-    /// Make a parity anew without what a disk has that does not answer.
-    HastyAnew,
     /// Forget that a parity was made without what some column holds.
     ForgetGivenUp,
     /// Ask for ever for a page of a map that no disk can give.

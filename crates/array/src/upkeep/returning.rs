@@ -85,7 +85,7 @@ impl Core {
                 self.disk_failed(disk.id(), &format!("it does not answer: {error}")).await;
             }
         }
-        any && !mutants::is(Mutant::HastyAnew)
+        any
     }
 
     /// Looks whether disks that failed answer again; whether one did.

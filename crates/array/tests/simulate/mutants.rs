@@ -128,11 +128,6 @@ fn a_journal_disk_that_nobody_stands_in_for() {
 }
 
 #[test]
-fn a_parity_made_anew_without_a_disk_that_does_not_answer() {
-    is_found(Mutant::HastyAnew, &[Theme::Beyond], 9283);
-}
-
-#[test]
 fn a_parity_made_anew_of_what_is_just_being_written() {
     is_found(Mutant::BlindAnew, &[Theme::Pairs], 20093);
 }
