@@ -34,6 +34,7 @@ KeepHalf       --lib        raid::redo::tests::what_is_half_done_is_over
 ForgetUnowned  --lib        raid::tests::gone::what_nobody_owns_on_a_disk
 HastyParity    --lib        raid::tests::upkeep::a_parity_that_alone_gives_a_block
 AskForEver     --test=array stalls::a_write_whose_map_nobody_can_read
+ForgetGivenUp  --lib        raid::tests::gone::a_parity_that_was_made_without
 LoneLabel      --test=array membership::an_array_that_has_stopped
 NoStandIn      --lib        membership::recovery::tests::a_data_disk_stands_in
 NoStandIn      --test=array journal::

@@ -104,6 +104,10 @@ mutants! {
     NoStandIn,
     /// Make a parity anew for one row although another block of its stripe comes out of it alone.
     HastyParity,
+    /// Make a parity anew of what is just being written, and nobody can verify yet.
+    BlindAnew,
+    /// Forget that a parity was made without what some column holds.
+    ForgetGivenUp,
     /// Ask for ever for a page of a map that no disk can give.
     AskForEver,
 }

@@ -10,7 +10,7 @@ use ring::Data;
 use super::Checkpoint;
 use super::destage::Target;
 use super::merge::{Fresh, InPlace, Written};
-use crate::core::{State, Stripe, until_done};
+use crate::core::{Knowledge, State, Stripe, until_done};
 use crate::error::ArrayError;
 use crate::mutants::{self, Mutant};
 use crate::raid::{Change, WriteError};
@@ -24,16 +24,21 @@ struct Put {
     data: Data,
     /// Checksums of what lies there, where a map knows them.
     old: Option<[u32; CLUSTER_BLOCKS]>,
+    /// Those of a whole cluster that is new there.
+    new: Option<[u32; CLUSTER_BLOCKS]>,
 }
+
+/// Columns, and the checksums of what is in them.
+type Columns = Vec<(usize, [u32; CLUSTER_BLOCKS])>;
 
 /// What is written to one stripe.
 #[derive(Default)]
 pub(super) struct Writes {
     pub(super) changes: Vec<Change>,
     /// Checksums of what columns hold now.
-    old: Vec<(usize, [u32; CLUSTER_BLOCKS])>,
-    /// Clusters among them that are new there.
-    fresh: usize,
+    old: Columns,
+    /// Clusters among them that are new there, with their checksums.
+    fresh: Columns,
 }
 
 impl Writes {
@@ -44,6 +49,39 @@ impl Writes {
 }
 
 impl Checkpoint {
+    /// Whether a column of a stripe has something that no map and no journal knows yet, since whoever writes
+    /// whole clusters there is about to say so: until then nobody can tell whether a disk holds it rightly,
+    /// and the parity that there is may be all that gives it.
+    pub(super) fn has_unknown(
+        &self,
+        (id, stripe): Stripe,
+        writes: &Writes,
+        known: &Knowledge,
+    ) -> bool {
+        let set = self.core.sets.get(id);
+        let state = self.core.lock();
+        let Some(slots) = state.space.pool.slots(id) else { return false };
+        let is_known = |column: usize| {
+            known.columns(id, stripe).iter().any(|(other, _)| *other == column)
+                || writes.changes.iter().any(|change| change.column == column)
+                || state.redone.contains_key(&(id, stripe, column))
+        };
+        let covered = set.written(stripe);
+        (0..set.shape().columns()).any(|column| {
+            let slot = set.shape().slot(stripe, column);
+            let place = Place::new(id, slot);
+            // What is in no map any more is nobody's, and free before long.
+            let is_over = || {
+                let mut limbo = state.limbo.iter();
+                state.abandoned.contains(&place)
+                    || state.replaced.contains(&place)
+                    || self.freed.contains(&place)
+                    || limbo.any(|limbo| limbo.places.contains(&place))
+            };
+            covered >> column & 1 == 1 && slots.is_used(slot) && !is_known(column) && !is_over()
+        })
+    }
+
     /// Writes clusters to new places and changed blocks to old ones.
     pub(super) async fn place(
         &mut self,
@@ -58,9 +96,8 @@ impl Checkpoint {
         for (fresh, place) in fresh.into_iter().zip(places) {
             let (birth, crcs) = (target.draft.epoch(), fresh.crcs_at(place));
             written.push(fresh.work.written(Some(Entry { place, birth, crcs })));
-            writes.push(Put { place, first: 0, data: fresh.data, old: None });
+            writes.push(Put { place, first: 0, data: fresh.data, old: None, new: Some(crcs) });
         }
-        let fresh = writes.len();
         for InPlace { work, entry, runs } in in_place {
             written.push(work.written(Some(entry)));
             let old = work.base.map(|base| base.crcs);
@@ -69,6 +106,7 @@ impl Checkpoint {
                 first: run.first,
                 data: run.data,
                 old,
+                new: None,
             }));
         }
         self.core.ahead.end(writes.iter().map(|put| put.place));
@@ -77,7 +115,7 @@ impl Checkpoint {
         if target.level.parity() == 0 {
             self.write_copies(writes).await?;
         } else {
-            self.write_stripes(writes, fresh).await?;
+            self.write_stripes(writes).await?;
         }
         self.written.extend(stripes);
         Ok(written)
@@ -108,21 +146,20 @@ impl Checkpoint {
         all_done(writes).await
     }
 
-    /// Writes to parity sets; the first `fresh` are clusters in new places.
-    async fn write_stripes(&mut self, writes: Vec<Put>, fresh: usize) -> Result<(), ArrayError> {
+    /// Writes to parity sets.
+    async fn write_stripes(&mut self, writes: Vec<Put>) -> Result<(), ArrayError> {
         let mut stripes: BTreeMap<Stripe, Writes> = BTreeMap::new();
-        for (index, Put { place, first: first_block, data, old }) in writes.into_iter().enumerate()
-        {
+        for Put { place, first: first_block, data, old, new } in writes {
             let (stripe, column) = self.core.sets.get(place.set()).shape().locate(place.slot());
             let entry = stripes.entry((place.set(), stripe)).or_default();
             entry.changes.push(Change { column, first_block, data });
             entry.old.extend(old.map(|crcs| (column, crcs)));
-            entry.fresh += usize::from(index < fresh);
+            entry.fresh.extend(new.map(|crcs| (column, crcs)));
         }
         let mut updates = Vec::new();
         let mut whole = Vec::new();
         for (stripe, writes) in stripes {
-            let list = if self.core.lock().begins_anew(stripe, writes.fresh) {
+            let list = if self.core.lock().begins_anew(stripe, writes.fresh.len()) {
                 &mut whole
             } else {
                 &mut updates
@@ -131,6 +168,8 @@ impl Checkpoint {
         }
         let core = &self.core;
         core.touch_stripes(whole.iter().map(|(stripe, _)| *stripe));
+        let fresh = |(stripe, writes): &(Stripe, Writes)| (*stripe, writes.fresh.clone());
+        let fresh: Vec<_> = whole.iter().map(fresh).collect();
         let whole = whole.into_iter().map(|((set, stripe), writes)| async move {
             let set = core.sets.get(set);
             let columns: Vec<(usize, Data)> =
@@ -139,11 +178,24 @@ impl Checkpoint {
             until_done(|| core.raid.write_fresh(&set, stripe, &columns, flags), core).await
         });
         all_done(whole).await?;
+        if !mutants::is(Mutant::BlindAnew) {
+            core.lock().note_fresh(fresh);
+        }
         self.update_stripes(updates).await
     }
 }
 
 impl State {
+    /// Whoever looks at these stripes again in this checkpoint must know what they hold: no map says so yet.
+    fn note_fresh(&mut self, stripes: Vec<(Stripe, Columns)>) {
+        for ((set, stripe), columns) in stripes {
+            let of = |(column, crcs): (usize, [u32; CLUSTER_BLOCKS])| {
+                ((set, stripe, column), crcs.map(Some))
+            };
+            self.redone.extend(columns.into_iter().map(of));
+        }
+    }
+
     /// Whether nothing but `fresh` new clusters lies in a stripe, so that nothing can be lost when it is
     /// written as if it were new. What a checkpoint that did not end has put there is gone then.
     fn begins_anew(&mut self, stripe: Stripe, fresh: usize) -> bool {

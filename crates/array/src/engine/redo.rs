@@ -81,7 +81,18 @@ impl Checkpoint {
         let stripes: BTreeSet<(SetId, u32)> = changes.iter().map(|(stripe, _)| *stripe).collect();
         let ids: BTreeSet<SetId> = stripes.iter().map(|(set, _)| *set).collect();
         let sets: Vec<Arc<Set>> = ids.into_iter().map(|set| core.sets.get(set)).collect();
-        let known = core.knowledge(&sets, &|set, stripe| stripes.contains(&(set, stripe))).await?;
+        let mut pauses = PAUSES.into_iter();
+        let known = loop {
+            let is_wanted = |set, stripe| stripes.contains(&(set, stripe));
+            let known = core.knowledge(&sets, &is_wanted).await?;
+            let is_unknown = changes.iter().any(|(stripe, writes)| {
+                self.has_unknown(*stripe, writes, &known) && !mutants::is(Mutant::BlindAnew)
+            });
+            match pauses.next().filter(|_| is_unknown) {
+                Some(pause) => core.env.sleep(pause.max(RETRY)).await,
+                None => break known,
+            }
+        };
         for ((set, stripe), writes) in changes {
             let update = core.plan_anew(set, stripe, &writes, &known).await?;
             self.add_to_wave(wave, update).await?;
@@ -191,7 +202,7 @@ impl Core {
 
     /// Works out a change of a stripe; `None` when its data and parity disagree.
     async fn plan_update(
-        &self,
+        self: &Arc<Self>,
         set: SetId,
         stripe: u32,
         writes: &Writes,
@@ -202,14 +213,17 @@ impl Core {
             redone[column].and_then(|crcs| crcs[block]).or_else(|| writes.old_crc(column, block))
         };
         let mut pauses = PAUSES.into_iter();
+        let may_come = || self.may_come_soon(set.id()).then_some(PAUSES[2]);
         loop {
             match self.raid.plan_update(&set, stripe, &writes.changes, &crc_of).await {
                 Ok(update) => return Ok(Some(update)),
                 Err(ReadError::Unproved) => return Ok(None),
                 Err(ReadError::Later(_)) => self.env.sleep(RETRY).await,
-                // What nobody can give any more must not keep the rest from its place.
-                Err(ReadError::Damaged { .. }) => match pauses.next() {
+                // What nobody can give any more must not keep the rest from its place. A disk that does
+                // not answer may have it yet: what others lack would be lost for good with the parity.
+                Err(ReadError::Damaged { .. }) => match pauses.next().or_else(may_come) {
                     Some(pause) => self.env.sleep(pause).await,
+                    None if self.is_any_silent(&set).await => return Err(ArrayError::Lost),
                     None => return Ok(None),
                 },
                 Err(error) => return Err(error.into()),
@@ -342,8 +356,8 @@ impl Core {
 
     /// Columns that joined a parity, before the record that said so is overwritten.
     async fn note_written(&self, checkpoint: u64, updates: &[&Update]) -> Result<(), ArrayError> {
-        let stripes =
-            updates.iter().map(|update| (update.set, update.stripe, u16::from(update.written)));
+        let columns = |update: &Update| u16::from_le_bytes([update.written, update.given_up]);
+        let stripes = updates.iter().map(|update| (update.set, update.stripe, columns(update)));
         let changed = updates.iter().flat_map(|update| {
             let shape = self.sets.get(update.set).shape();
             let puts = update.puts.iter().filter(move |put| put.strip < shape.columns());

@@ -91,7 +91,8 @@ pub enum Record {
     Written {
         /// The checkpoint that wrote them.
         checkpoint: u64,
-        /// Set, stripe and mask of columns.
+        /// Set, stripe and a mask of columns: in the lower byte those that the parity covers, in the
+        /// upper one those that it takes for zeroes, as nobody could give them.
         stripes: Vec<(SetId, u32, u16)>,
         /// Clusters in which data was changed where it lies.
         changed: Vec<Changed>,

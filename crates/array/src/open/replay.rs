@@ -192,7 +192,8 @@ impl Core {
                 if *checkpoint > state.checkpoint {
                     for (set, stripe, columns) in stripes {
                         let Some(set) = self.sets.find(*set) else { continue };
-                        set.set_written(*stripe, *columns as u8);
+                        set.set_written(*stripe, columns.to_le_bytes()[0]);
+                        set.give_up(*stripe, columns.to_le_bytes()[1]);
                         if !mutants::is(Mutant::ForgetWritten) {
                             away.iter().for_each(|disk| set.mark_stale(*stripe, *disk));
                         }

@@ -35,6 +35,7 @@ pub struct Half {
 struct Kept {
     written: u8,
     is_unproved: bool,
+    given_up: u8,
     /// Strip, first block, and contents.
     puts: Vec<(usize, usize, Arc<[u8]>)>,
     sound: Vec<Seat>,
@@ -49,9 +50,9 @@ impl Kept {
             put.data.copy_to(0, &mut bytes);
             (put.strip, put.first_block, Arc::from(bytes))
         };
-        let Update { written, is_unproved, ref puts, .. } = half.update;
+        let Update { written, is_unproved, given_up, ref puts, .. } = half.update;
         let puts = puts.iter().map(put).collect();
-        Self { written, is_unproved, puts, sound: half.sound.clone(), is_given: false }
+        Self { written, is_unproved, given_up, puts, sound: half.sound.clone(), is_given: false }
     }
 
     fn half(&self, (set, stripe): (SetId, u32)) -> Half {
@@ -61,8 +62,8 @@ impl Kept {
             data: Data::from(Arc::clone(bytes)),
         };
         let puts = self.puts.iter().map(put).collect();
-        let (written, is_unproved) = (self.written, self.is_unproved);
-        let update = Update { set, stripe, written, is_unproved, puts };
+        let Self { written, is_unproved, given_up, .. } = *self;
+        let update = Update { set, stripe, written, is_unproved, given_up, puts };
         Half { update, sound: self.sound.clone() }
     }
 }
@@ -160,7 +161,8 @@ impl Raid {
         let older = half.update.puts.iter().flat_map(|put| without(put, &update.puts));
         let puts = older.chain(update.puts.iter().cloned()).collect();
         let is_unproved = half.update.is_unproved || update.is_unproved;
-        self.keep_half(&Update { puts, is_unproved, ..*update }, &half.sound);
+        let given_up = half.update.given_up | update.given_up;
+        self.keep_half(&Update { puts, is_unproved, given_up, ..*update }, &half.sound);
     }
 
     /// As [`refresh_stripe`](Self::refresh_stripe), for nothing but the update that the stripe was left in
@@ -203,6 +205,7 @@ impl Raid {
         }
         let done = self.put_update(set, &update, WriteFlags::VOLATILE, &sound).await;
         set.set_written(stripe, update.written);
+        set.give_up(stripe, update.given_up);
         match done {
             Err(WriteError::Later(error)) => return Err(ReadError::Later(error)),
             // One may have gone out again.

@@ -13,7 +13,7 @@
 //! wave    magic "DRYSREDO" | checksum u32 of all that follows, to the end | bytes u32 of the wave
 //!         array id [u8; 16] | checkpoint u64 | wave u64 | updates u32 | half done u32
 //!         update...  since u64, half...: if anything is half done  zeroes up to a multiple of 4096
-//! update  set u32 | stripe u32 | written u8 | unproved u8 | puts u16 | put...
+//! update  set u32 | stripe u32 | written u8 | flags u8 | puts u16 | given up u8, if flagged | put...
 //! put     strip u8 | first block u8 | blocks u16 | contents, blocks x 4096
 //! half    update | seats u32 | (disk u32 | chunk u32)...
 //! ```
@@ -40,6 +40,9 @@ const HEADER_BYTES: usize = 56;
 /// What the checksum does not cover: the magic and itself.
 const CRC_END: usize = 12;
 const UPDATE_BYTES: usize = 12;
+/// Flags of an update.
+const UNPROVED: u8 = 1;
+const GIVEN_UP: u8 = 2;
 const PUT_BYTES: usize = 4;
 const SEAT_BYTES: usize = 8;
 
@@ -109,7 +112,7 @@ pub fn half_bytes(area_bytes: u64) -> u64 {
 
 fn update_bytes(update: &Update) -> usize {
     let puts = update.puts.iter().map(|put| PUT_BYTES + put.data.len());
-    UPDATE_BYTES + puts.sum::<usize>()
+    UPDATE_BYTES + usize::from(update.given_up != 0) + puts.sum::<usize>()
 }
 
 fn half_done_bytes(half: &Half) -> usize {
@@ -217,8 +220,13 @@ impl Writer<'_> {
         assert!(update.puts.len() <= usize::from(u16::MAX), "puts of one stripe");
         self.put(&update.set.0.to_le_bytes());
         self.put(&update.stripe.to_le_bytes());
-        self.put(&[update.written, u8::from(update.is_unproved)]);
+        let unproved = if update.is_unproved { UNPROVED } else { 0 };
+        let given_up = if update.given_up != 0 { GIVEN_UP } else { 0 };
+        self.put(&[update.written, unproved | given_up]);
         self.put(&(update.puts.len() as u16).to_le_bytes());
+        if update.given_up != 0 {
+            self.put(&[update.given_up]);
+        }
         for put in &update.puts {
             let blocks = put.coverage().count_ones() as u16;
             self.put(&[put.strip as u8, put.first_block as u8]);
@@ -246,10 +254,11 @@ impl Reader<'_> {
     fn update(&mut self, half: &Data) -> Result<Update, RedoError> {
         let set = SetId(u32::from_le_bytes(self.take()?));
         let stripe = u32::from_le_bytes(self.take()?);
-        let [written, unproved] = self.take()?;
+        let [written, flags] = self.take()?;
         let count = u16::from_le_bytes(self.take()?);
+        let [given_up] = if flags & GIVEN_UP == 0 { [0] } else { self.take()? };
         let puts = (0..count).map(|_| self.put(half)).collect::<Result<_, _>>()?;
-        Ok(Update { set, stripe, written, is_unproved: unproved != 0, puts })
+        Ok(Update { set, stripe, written, is_unproved: flags & UNPROVED != 0, given_up, puts })
     }
 
     fn half_done(&mut self, half: &Data) -> Result<Half, RedoError> {
@@ -302,10 +311,10 @@ mod tests {
             },
         );
         let puts = prop::collection::vec(put, 0..4);
-        let update = (any::<u32>(), any::<u32>(), any::<(u8, bool)>(), puts).prop_map(
-            |(set, stripe, (written, is_unproved), puts)| {
+        let update = (any::<u32>(), any::<u32>(), any::<(u8, bool, u8)>(), puts).prop_map(
+            |(set, stripe, (written, is_unproved, given_up), puts)| {
                 let set = SetId(set);
-                Update { set, stripe, written, is_unproved, puts }
+                Update { set, stripe, written, is_unproved, given_up, puts }
             },
         );
         prop::collection::vec(update, 0..4)
@@ -332,10 +341,10 @@ mod tests {
 
     /// In a form that can be compared.
     #[allow(clippy::type_complexity)]
-    fn plain(update: &Update) -> Vec<((u32, u32), (u8, bool), (usize, usize), Vec<u8>)> {
-        let Update { set, stripe, written, is_unproved, puts } = update;
+    fn plain(update: &Update) -> Vec<((u32, u32), (u8, bool, u8), (usize, usize), Vec<u8>)> {
+        let Update { set, stripe, written, is_unproved, given_up, puts } = update;
         let bytes = |put: &Put| put.data.as_slice().unwrap().to_vec();
-        let (at, state) = ((set.0, *stripe), (*written, *is_unproved));
+        let (at, state) = ((set.0, *stripe), (*written, *is_unproved, *given_up));
         let part = |put: &Put| (at, state, (put.strip, put.first_block), bytes(put));
         puts.iter().map(part).collect()
     }
@@ -391,6 +400,7 @@ mod tests {
             stripe,
             written: 1,
             is_unproved: false,
+            given_up: 0,
             puts: Vec::new(),
         };
         let halves = || [(1, 1), (1, 2), (2, 1)].map(|(set, stripe)| (of(set, stripe), Vec::new()));

@@ -508,6 +508,17 @@ impl Set {
         self.turn.fetch_add(1, Ordering::Relaxed) as usize
     }
 
+    /// The parity of `stripe` does not count on what these columns hold any more. If their disks come back
+    /// with it, that is proved by its checksums, and the parity is made anew.
+    pub fn give_up(&self, stripe: u32, columns: u8) {
+        for column in (0..self.shape().columns()).filter(|column| columns >> column & 1 == 1) {
+            if !is(Mutant::ForgetGivenUp) {
+                let holders = self.holders(stripe, column);
+                holders.iter().for_each(|holder| self.mark_stale(stripe, holder.seat.disk));
+            }
+        }
+    }
+
     /// The parity of `stripe` covers these columns and no others.
     pub fn set_written(&self, stripe: u32, columns: u8) {
         assert!(usize::from(columns) >> self.shape.columns() == 0, "columns of this set");

@@ -43,6 +43,9 @@ pub struct Update {
     pub written: u8,
     /// The parities come out of those before, and those were proved by nothing.
     pub is_unproved: bool,
+    /// Columns that nobody could give when the parity was made: it takes them for zeroes, and whoever
+    /// has them lacks the stripe, as the parity is to be made anew of what he has.
+    pub given_up: u8,
     /// Data and parity, each block at most once.
     pub puts: Vec<Put>,
 }
@@ -139,7 +142,7 @@ impl Raid {
             }
         }
         let is_unproved = old != 0 && !is_proved;
-        Ok(Update { set: set.id(), stripe, written: old | joining, is_unproved, puts })
+        Ok(Update { set: set.id(), stripe, written: old | joining, is_unproved, given_up: 0, puts })
     }
 
     /// Does an update, for the first time or again. Members that were `sound` before the first time, and
@@ -243,6 +246,7 @@ impl Raid {
         let done = self.put_update(set, update, flags, &[]).await;
         if !matches!(done, Err(WriteError::Later(_))) {
             set.set_written(update.stripe, update.written);
+            set.give_up(update.stripe, update.given_up);
         }
         done
     }
@@ -361,12 +365,7 @@ impl Raid {
                 bufs.iter_mut().map(|buf| &mut buf[at.clone()]).collect();
             compute(&data, &mut parities);
         }
-        for column in rows_of(u16::from(given_up)) {
-            // The parity does not count on what it holds any more. If it comes back with it, that
-            // is proved by its checksums, and the parity is made anew.
-            let holders = set.holders(stripe, column);
-            holders.iter().for_each(|holder| set.mark_stale(stripe, holder.seat.disk));
-        }
+        set.give_up(stripe, given_up);
         let mut puts: Vec<Put> = (shape.columns()..)
             .zip(bufs)
             .map(|(strip, buf)| Put { strip, first_block: 0, data: buf.freeze() })
@@ -382,7 +381,7 @@ impl Raid {
                 fill_with_zeroes(&mut puts, column);
             }
         }
-        Ok(Update { set: set.id(), stripe, written, is_unproved: false, puts })
+        Ok(Update { set: set.id(), stripe, written, is_unproved: false, given_up, puts })
     }
 
     /// The parities of a run of rows after the changes.

@@ -7,7 +7,7 @@ use crate::core::Core;
 use crate::label::{self, Found, MemberState};
 use crate::membership::{Event, may_return};
 use crate::mutants::{self, Mutant};
-use crate::raid::Access;
+use crate::raid::{Access, Set};
 use crate::space::Gives;
 use crate::sync::Turn;
 use crate::{DiskId, SetId};
@@ -72,6 +72,20 @@ impl Core {
                 self.disk_failed(disk.id(), &format!("it does not answer: {error}")).await;
             }
         }
+    }
+
+    /// Whether a disk of a set does not even give its label: it is not bad in places, but gone, and may come
+    /// back with what it has. One that is in is put out.
+    pub(crate) async fn is_any_silent(self: &Arc<Self>, set: &Set) -> bool {
+        let mut any = false;
+        for disk in set.members().into_iter().filter_map(|seat| self.raid.disks().get(seat.disk)) {
+            let Err(error) = label::read(&**disk.device()).await else { continue };
+            any = true;
+            if disk.access() == Access::Full {
+                self.disk_failed(disk.id(), &format!("it does not answer: {error}")).await;
+            }
+        }
+        any
     }
 
     /// Looks whether disks that failed answer again; whether one did.

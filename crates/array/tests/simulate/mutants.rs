@@ -126,3 +126,8 @@ fn want_of_memory_taken_for_an_error_of_a_disk() {
 fn a_journal_disk_that_nobody_stands_in_for() {
     is_found(Mutant::NoStandIn, &[Theme::Starts], 16);
 }
+
+#[test]
+fn a_parity_made_anew_of_what_is_just_being_written() {
+    is_found(Mutant::BlindAnew, &[Theme::Pairs], 20093);
+}

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::raid::WriteError;
+use crate::raid::redo::{self, Wave};
 
 /// A disk is declared failed and a checkpoint changes blocks of the column that it had; then the
 /// disk with the other column fails a flush. What was changed is in the journal, and in no map.
@@ -175,6 +176,39 @@ fn a_parity_made_anew_keeps_what_only_the_newest_contents_give() {
             rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
             rig.expect(1, 1, &cluster(11)).await;
         }
+    });
+}
+
+/// Nobody gives a column, nor the parity, when a change of another one comes, so that the parity is made
+/// without it. Then all ends before a record says so, and they are back.
+#[test]
+fn a_parity_that_was_made_without_a_column_is_made_anew_after_a_crash_too() {
+    on_a_core(async {
+        let rig = Rig::new(Some(Level::Raid5), 4);
+        rig.fill(1, &[0, 1, 2], 10).await;
+        let all = rig.known(1, 10);
+        let away = [rig.place(1, 1, 0).0, rig.place(1, 3, 0).0];
+        away.iter().for_each(|disk| _ = rig.raid.disks().remove(DiskId(*disk as u16)));
+        let changes = [change(0, 4, &[4711])];
+        let update = rig.raid.plan_anew(&rig.set, 1, &changes, 0b111, &all).await.unwrap();
+        assert_eq!(update.given_up, 0b010);
+        // As the last record has the stripe, and the redo area the update.
+        away.iter().for_each(|disk| rig.set.clear_stale(1, DiskId(*disk as u16)));
+        let (updates, halves) = (vec![update], Vec::new());
+        let wave = Wave { checkpoint: 1, wave: 1, updates, halves, since: 0 };
+        let bytes = redo::encode(&[7; 16], &wave).unwrap().freeze();
+        let wave = redo::decode(&[7; 16], &bytes).unwrap();
+        away.iter().for_each(|disk| rig.bring_back(*disk));
+        rig.raid.apply_again(&rig.set, &wave.updates[0], FLAGS).await.unwrap();
+        let known =
+            |column: usize, row: usize| (column != 0 || row != 4).then(|| all(column, row))?;
+        let proof = Proof { crcs: &known, is_sure: true, ..Proof::NOTHING };
+        for _ in 0..2 {
+            rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+        }
+        assert_eq!(rig.set.stale(1), 0);
+        rig.lose(&away[..1]);
+        rig.expect(1, 1, &cluster(11)).await;
     });
 }
 
