@@ -105,6 +105,66 @@ fn a_mistake_in_the_file_is_named_with_its_line() {
     assert!(said(&output).contains("--verify is not an option"), "{}", said(&output));
 }
 
+/// What is written in the wrong place is told where it belongs, in the words of fio.
+#[test]
+fn hints_of_fio_lead_on() {
+    let place = Place::new();
+    let disk = place.disk("disk", 1 << 20);
+    let end = ["--rw=write", "--runtime=1"];
+    for (args, expected) in [
+        (&["--rw=read"][..], "'--rw' is an option of fio: write '--' before it"),
+        (
+            &["--", "--rw=read", "--runtime=1"],
+            "write --on TARGET before the '--', or --filename=PATH",
+        ),
+        (&["--", "--on=ram:1M"], "--on is an option of the lab: write it before the '--'"),
+        (&["--on", "ram:1M", "--", "--verify=md5"], "lab fio --help lists those that are"),
+        (&["--on", "ram:1M", "--", "--iodeph=3"], "write --iodepth"),
+        (&["--on", &disk, "--", end[0], end[1]], "add --overwrite, before the '--', to say so"),
+    ] {
+        let output = lab(&[&["fio"], args].concat());
+        assert_eq!(code(&output), 2, "{args:?}: {}", said(&output));
+        assert!(said(&output).contains(expected), "{args:?}: {}", said(&output));
+    }
+    let help = printed(&lab(&["fio", "--help"]));
+    assert!(help.contains("--iodepth") && help.contains("--rwmixread"), "{help}");
+    let directory = place.0.path().to_str().expect("works");
+    for (on, expected) in [
+        ("/dev/no-such-disk", "cannot use /dev/no-such-disk: No such file"),
+        ("/no/such/file", "there is no /no/such/file; a file must exist and have its size"),
+        (directory, "is neither a file nor a block device"),
+    ] {
+        let output = lab(&["fio", "--on", on, "--", "--runtime=1"]);
+        assert_eq!(code(&output), 1);
+        assert!(said(&output).contains(expected), "{}", said(&output));
+        assert!(!said(&output).contains("/dev/no-such-disk; a file"), "{}", said(&output));
+    }
+}
+
+/// A disk that is full when results are written: what was measured is shown, and what to do.
+#[test]
+fn a_full_results_directory_does_not_lose_the_table() {
+    let place = Place::new();
+    let report = place.path("report");
+    fs::create_dir(&report).expect("works");
+    // The file that becomes flatfile.csv has no room.
+    std::os::unix::fs::symlink("/dev/full", report.join("flatfile.new")).expect("works");
+    let work = ["--rw=read", "--bs=4k", "--size=1m"];
+    let text = report.to_str().expect("works");
+    let output =
+        lab(&[&["fio", "--on", "ram:1M", "--report", text, "--json", "--"][..], &work].concat());
+    assert_eq!(code(&output), 1);
+    let told = said(&output);
+    assert_eq!(told.matches("No space left on device").count(), 1, "{told}");
+    assert!(told.contains("Make room there"), "{told}");
+    assert!(told.contains("\nSTEP ") && told.contains("\nfio "), "the table is shown: {told}");
+    let figures: Value = serde_json::from_str(&printed(&output)).expect("JSON all the same");
+    assert_eq!(figures["steps"][0]["total"]["ios"], 256);
+    assert!(!report.join("flatfile.new").exists(), "no half file stays");
+    let again = lab(&[&["fio", "--on", "ram:1M", "--report", text, "--"][..], &work].concat());
+    assert_eq!(code(&again), 0, "{}", said(&again));
+}
+
 #[test]
 fn a_target_that_is_not_there_is_said() {
     let output = lab(&[

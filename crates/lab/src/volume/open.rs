@@ -73,13 +73,19 @@ pub enum OpenError {
     #[error(transparent)]
     File(#[from] block::OpenError),
     /// A path that leads nowhere.
-    #[error("{path}: {error}; a file must exist and have its size: truncate -s 1G {path}")]
+    #[error("cannot use {path}: {error}")]
     Path {
         /// The path.
         path: String,
         /// Why.
         error: io::Error,
     },
+    /// A file that is not there: how large it should be nobody said.
+    #[error("there is no {0}; a file must exist and have its size: truncate -s 1G {0}")]
+    NoFile(String),
+    /// A directory, a socket and the like.
+    #[error("{0} is neither a file nor a block device")]
+    NoDisk(String),
     /// Memory.
     #[error("no memory for {name}: {error}")]
     Memory {
@@ -168,7 +174,11 @@ fn local(address: &Address, flags: OpenFlags, read_only: bool) -> Result<OpenTar
 }
 
 fn open_path(path: &Path, flags: OpenFlags, read_only: bool) -> Result<FileDisk, OpenError> {
-    let failed = |error| OpenError::Path { path: path.display().to_string(), error };
+    let shown = || path.display().to_string();
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound if !path.starts_with("/dev") => OpenError::NoFile(shown()),
+        _ => OpenError::Path { path: shown(), error },
+    };
     let metadata = path.metadata().map_err(failed)?;
     let mut options = FileOptions {
         block_bytes: BLOCK_BYTES,
@@ -177,7 +187,11 @@ fn open_path(path: &Path, flags: OpenFlags, read_only: bool) -> Result<FileDisk,
         write_through: false,
         direct: flags.direct,
     };
-    if !metadata.file_type().is_block_device() {
+    let kind = metadata.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(OpenError::NoDisk(shown()));
+    }
+    if kind.is_file() {
         return Ok(FileDisk::open_file(path, &options)?);
     }
     match FileDisk::open_disk(path, &options) {
