@@ -231,6 +231,41 @@ fn a_verified_run_over_iscsi() {
     assert!(!printed(&compared).contains("worse"), "{}", printed(&compared));
 }
 
+/// A verified load on an export of somebody else's server, and what it says when there is none.
+#[test]
+fn a_verified_run_over_nbd() {
+    let place = Place::new();
+    let (disk, socket) = (place.disk("disk", 8 << 20), place.text("s"));
+    let mut server = std::process::Command::new("qemu-nbd")
+        .args(["--format", "raw", "--persistent", "--shared", "4", "--export-name", "vol"])
+        .args(["--socket", &socket, &disk])
+        .spawn()
+        .expect("qemu-nbd is there");
+    let end = Instant::now() + Duration::from_secs(20);
+    while !Path::new(&socket).exists() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let on = format!("nbd+unix:///vol?socket={socket}");
+    let work = ["--rw=randrw", "--bssplit=4k/60:256k/40", "--iodepth=16", "--size=8m", "--loops=3"];
+    let run = |on: &str| {
+        let args = ["fio", "--on", on, "--overwrite", "--validate-after", "--json", "--"];
+        lab(&[&args[..], &work].concat())
+    };
+    let output = run(&on);
+    let none = run(&format!("nbd+unix:///other?socket={socket}"));
+    server.kill().expect("works");
+    server.wait().expect("works");
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    let results: Value = serde_json::from_str(&printed(&output)).expect("works");
+    let after = &results["steps"][1]["validation"];
+    assert_eq!(results["steps"][1]["name"], "validate-after");
+    assert!(after["compared_bytes"].as_u64().unwrap() > 4 << 20, "{after}");
+    assert_eq!(code(&none), 1);
+    assert!(said(&none).contains("the server refuses nbd+unix:///other"), "{}", said(&none));
+    let gone = run(&on);
+    assert!(said(&gone).contains("cannot connect to nbd+unix:///vol"), "{}", said(&gone));
+}
+
 /// The target is killed under load and comes back on the same file.
 fn run_with_a_restart(cache: &str) -> (Output, Value) {
     let place = Place::new();

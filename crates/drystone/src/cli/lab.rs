@@ -174,7 +174,8 @@ pub(crate) struct FioArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CommonArgs {
     /// What to work on; repeat it. iscsi://HOST[:PORT]/IQN[/LUN], iscsi://HOST/PATTERN with * for all
-    /// targets of a portal that fit, a file, a block device, ram:SIZE, null:SIZE or sim:DRIVE:SIZE.
+    /// targets of a portal that fit, nbd://HOST[:PORT][/EXPORT], nbd+unix:///[EXPORT]?socket=PATH, a file, a
+    /// block device, ram:SIZE, null:SIZE or sim:DRIVE:SIZE.
     #[arg(long, value_name = "TARGET", value_parser = address)]
     pub(crate) on: Vec<Address>,
 
@@ -229,7 +230,7 @@ pub(crate) struct CommonArgs {
     )]
     pub(crate) policy: Policy,
 
-    /// Sessions of each volume [default: as drystone attach plans them].
+    /// Sessions of each volume, or connections of an NBD export [default: as drystone attach plans them; 1].
     #[arg(long, value_name = "N", value_parser = number::sessions, help_heading = "Paths")]
     pub(crate) sessions: Option<u16>,
 

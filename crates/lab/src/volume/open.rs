@@ -13,6 +13,7 @@ use initiator::{
 use iscsi::chap::CredentialsError;
 
 use super::address::{Address, fits};
+use crate::nbd::{NbdDisk, NbdError, NbdOptions};
 use crate::workload::OpenFlags;
 
 /// The logical block of memory and of files.
@@ -63,6 +64,9 @@ pub enum OpenError {
         /// Why.
         error: Box<DiscoveryError>,
     },
+    /// An export of an NBD server.
+    #[error(transparent)]
+    Nbd(#[from] NbdError),
     /// CHAP credentials that must not be used.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
@@ -118,6 +122,15 @@ pub async fn open_all(
                     targets.push(attach(&address, sessions).await?);
                 }
             }
+            Address::Nbd(address) => {
+                let options = NbdOptions {
+                    connections: sessions.plan.sessions.unwrap_or(1),
+                    limit: sessions.disk.router.limit,
+                    ..NbdOptions::default()
+                };
+                let device = Arc::new(NbdDisk::open(address, &options).await?);
+                targets.push(OpenTarget { name: address.to_string(), device, disk: None });
+            }
             _ => targets.push(local(address, flags, read_only)?),
         }
     }
@@ -168,7 +181,9 @@ fn local(address: &Address, flags: OpenFlags, read_only: bool) -> Result<OpenTar
         Address::Null(bytes) => Arc::new(NullDisk::new(BLOCK_BYTES, blocks(*bytes))),
         Address::Sim(class, bytes) => Arc::new(ModelDisk::new(*class, Arc::new(memory(*bytes)?))),
         Address::Path(path) => Arc::new(open_path(path, flags, read_only)?),
-        Address::Iscsi(_) | Address::Portal { .. } => unreachable!("these are attached"),
+        Address::Iscsi(_) | Address::Portal { .. } | Address::Nbd(_) => {
+            unreachable!("these are attached")
+        }
     };
     Ok(OpenTarget { name, device, disk: None })
 }
