@@ -231,6 +231,44 @@ fn a_verified_run_over_iscsi() {
     assert!(!printed(&compared).contains("worse"), "{}", printed(&compared));
 }
 
+/// One small file sweeps sessions and clients; the targets are opened anew, and what was written by one
+/// step is checked by the next.
+#[test]
+fn a_sweep_over_sessions_and_clients() {
+    let place = Place::new();
+    let export = Export::start(&["ram:4M", "ram:4M", "ram:4M"], &["--cores", "1"]);
+    let sweep = format!("{WRITES}rd=r,wd=w,elapsed=0.5,forsessions=(3,7),forclients=(1,3)\n");
+    let (file, report) = (place.write("w.vd", &sweep), place.text("report"));
+    let urls = [0, 1, 2].map(|lun| export.url(lun));
+    let on = urls.iter().flat_map(|url| ["--on", url]).collect::<Vec<_>>();
+    let args = ["run", &file, "--overwrite", "--validate-after", "--report", &report];
+    let output = lab(&[&args[..], &on].concat());
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    let steps = results(Path::new(&report))["steps"].as_array().unwrap().clone();
+    let names: Vec<_> = steps.iter().map(|step| step["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        names[..4],
+        [
+            "r sessions=3 clients=1",
+            "r sessions=3 clients=3",
+            "r sessions=7 clients=1",
+            "r sessions=7 clients=3"
+        ]
+    );
+    for (step, (volumes, sessions)) in steps.iter().zip([(1, 1), (3, 3), (1, 3), (3, 7)]) {
+        assert_eq!(step["volumes"].as_array().unwrap().len(), volumes);
+        let states = step["paths"].as_array().unwrap().iter();
+        let count: usize =
+            states.map(|path| path["state"].as_str().unwrap().split(", ").count()).sum();
+        assert_eq!(count, sessions, "{}", step["paths"]);
+        assert_eq!(step["error_count"], 0);
+    }
+    assert!(steps[4]["validation"]["compared_bytes"].as_u64().unwrap() > 0);
+    let memory = lab(&["run", &file, "--on", "ram:1M"]);
+    assert_eq!(code(&memory), 1);
+    assert!(said(&memory).contains("3 sessions cannot be divided among 0"), "{}", said(&memory));
+}
+
 /// A verified load on an export of somebody else's server, and what it says when there is none.
 #[test]
 fn a_verified_run_over_nbd() {

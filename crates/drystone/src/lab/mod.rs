@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use anyhow::{Context, anyhow};
-use lab::engine::{Bench, Event, Listener, RunOptions, run as run_script};
+use lab::engine::{Bench, Event, Listener, Opener, Opening, RunOptions, run as run_script};
 use lab::measure::StepFigures;
 use lab::report::{Ending, Report, make_directory};
-use lab::volume::{Address, OpenTarget, Sessions, assign, detach_all, open_all};
+use lab::volume::{Address, OpenError, OpenTarget, Sessions, assign, detach_all, open_all};
 use lab::workload::{OpenFlags, Script, fio, vdbench};
 use ring::CoreConfig;
 
@@ -144,21 +144,29 @@ struct Work {
 
 impl Work {
     async fn run(mut self) -> anyhow::Result<Report> {
-        let flags = open_flags(&self.script);
-        let read_only = !self.script.writes();
-        let targets = open_all(&self.addresses, &self.sessions, flags, read_only).await?;
-        let outcome = self.measure(&targets).await;
-        detach_all(targets).await;
+        let opened = Rc::new(Opened {
+            addresses: self.addresses.clone(),
+            sessions: self.sessions.clone(),
+            script: self.script.clone(),
+            targets: RefCell::default(),
+        });
+        let total = self.script.steps.first().and_then(|step| step.sessions);
+        let outcome = match opened.open_all(total).await {
+            Ok(()) => self.measure(&opened).await,
+            Err(error) => Err(error.into()),
+        };
+        detach_all(opened.targets.take()).await;
         outcome
     }
 
-    async fn measure(&mut self, targets: &[OpenTarget]) -> anyhow::Result<Report> {
-        let volumes = assign(&mut self.script, targets)?;
+    async fn measure(&mut self, opened: &Rc<Opened>) -> anyhow::Result<Report> {
+        let volumes = assign(&mut self.script, &opened.targets.borrow())?;
         let shown = volumes.iter().map(|volume| format!("{volume:?}")).collect();
         let report = Report::new(&self.title, &self.script, shown);
         let done = self.steps_done(&report)?;
         let live = Live::new(self.args.json, &report.notes);
         let bench = Bench::new(volumes, &self.script, self.options.clone())?;
+        bench.set_opener(opened.clone());
         let keeper = Rc::new(Keeper {
             report: RefCell::new(Report { steps: done.clone(), ..report }),
             directory: self.args.report.clone(),
@@ -211,6 +219,35 @@ impl Work {
             directory.display()
         );
         Ok(Vec::new())
+    }
+}
+
+/// The targets of a run, open, and how to open them with another number of sessions.
+#[derive(Debug)]
+struct Opened {
+    addresses: Vec<Address>,
+    sessions: Sessions,
+    /// As it was written: storage is divided anew.
+    script: Script,
+    targets: RefCell<Vec<OpenTarget>>,
+}
+
+impl Opened {
+    async fn open_all(&self, total: Option<u32>) -> Result<(), OpenError> {
+        let (flags, read_only) = (open_flags(&self.script), !self.script.writes());
+        let opened = open_all(&self.addresses, &self.sessions, flags, read_only, total).await?;
+        self.targets.replace(opened);
+        Ok(())
+    }
+}
+
+impl Opener for Opened {
+    fn open(&self, sessions: Option<u32>) -> Opening<'_> {
+        Box::pin(async move {
+            detach_all(self.targets.take()).await;
+            self.open_all(sessions).await?;
+            Ok(assign(&mut self.script.clone(), &self.targets.borrow())?)
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use initiator::{
 use iscsi::chap::CredentialsError;
 
 use super::address::{Address, fits};
-use crate::nbd::{NbdDisk, NbdError, NbdOptions};
+use crate::nbd::{NbdAddress, NbdDisk, NbdError, NbdOptions};
 use crate::workload::OpenFlags;
 
 /// The logical block of memory and of files.
@@ -73,6 +73,14 @@ pub enum OpenError {
     /// A portal has none that fit.
     #[error("{0} has no target that fits")]
     NoTarget(String),
+    /// Fewer sessions than targets, or none that has any.
+    #[error("{total} sessions cannot be divided among {targets} iscsi:// or nbd:// targets")]
+    Sessions {
+        /// What was asked for.
+        total: u32,
+        /// What there is.
+        targets: usize,
+    },
     /// A file or device.
     #[error(transparent)]
     File(#[from] block::OpenError),
@@ -100,7 +108,8 @@ pub enum OpenError {
     },
 }
 
-/// Opens all targets that the addresses lead to; with `read_only`, files and devices so.
+/// Opens all targets that the addresses lead to; with `read_only`, files and devices so. `total` sessions
+/// are divided among the targets that have sessions; without it each has its own number.
 ///
 /// # Errors
 /// The first target that cannot be opened.
@@ -112,29 +121,51 @@ pub async fn open_all(
     sessions: &Sessions,
     flags: OpenFlags,
     read_only: bool,
+    total: Option<u32>,
 ) -> Result<Vec<OpenTarget>, OpenError> {
-    let mut targets = Vec::new();
+    let mut found = Vec::new();
     for address in addresses {
         match address {
-            Address::Iscsi(address) => targets.push(attach(address, sessions).await?),
             Address::Portal { .. } => {
-                for address in discover(address, sessions).await? {
-                    targets.push(attach(&address, sessions).await?);
-                }
+                found.extend(discover(address, sessions).await?.into_iter().map(Address::Iscsi));
             }
-            Address::Nbd(address) => {
-                let options = NbdOptions {
-                    connections: sessions.plan.sessions.unwrap_or(1),
-                    limit: sessions.disk.router.limit,
-                    ..NbdOptions::default()
-                };
-                let device = Arc::new(NbdDisk::open(address, &options).await?);
-                targets.push(OpenTarget { name: address.to_string(), device, disk: None });
-            }
+            address => found.push(address.clone()),
+        }
+    }
+    let has_sessions = |address: &&Address| matches!(address, Address::Iscsi(_) | Address::Nbd(_));
+    let count = found.iter().filter(has_sessions).count();
+    if let Some(total) = total.filter(|total| count == 0 || (*total as usize) < count) {
+        return Err(OpenError::Sessions { total, targets: count });
+    }
+    let mut targets = Vec::new();
+    for (index, address) in found.iter().enumerate() {
+        let share = total.map(|total| part(total, index, count));
+        let mut sessions = sessions.clone();
+        sessions.plan.sessions = share.or(sessions.plan.sessions);
+        match address {
+            Address::Iscsi(address) => targets.push(attach(address, &sessions).await?),
+            Address::Nbd(address) => targets.push(connect(address, &sessions).await?),
             _ => targets.push(local(address, flags, read_only)?),
         }
     }
     Ok(targets)
+}
+
+/// What one of `count` has of a number that is divided as evenly as it can be.
+fn part(total: u32, index: usize, count: usize) -> u32 {
+    let count = u32::try_from(count.max(1)).unwrap_or(u32::MAX);
+    let index = u32::try_from(index).unwrap_or(u32::MAX);
+    total / count + u32::from(index % count < total % count)
+}
+
+async fn connect(address: &NbdAddress, sessions: &Sessions) -> Result<OpenTarget, OpenError> {
+    let options = NbdOptions {
+        connections: sessions.plan.sessions.unwrap_or(1),
+        limit: sessions.disk.router.limit,
+        ..NbdOptions::default()
+    };
+    let device = Arc::new(NbdDisk::open(address, &options).await?);
+    Ok(OpenTarget { name: address.to_string(), device, disk: None })
 }
 
 async fn attach(address: &TargetAddress, sessions: &Sessions) -> Result<OpenTarget, OpenError> {

@@ -247,6 +247,8 @@ pub fn parse(args: &[String]) -> Result<Script, FioError> {
         flows: vec![flow],
         rate: rate.map_or(Rate::Max, |rate| Rate::Iops(rate * f64::from(streams))),
         threads: None,
+        clients: None,
+        sessions: None,
         streams,
         elapsed: runtime.unwrap_or(FOREVER),
         warmup: ramp.unwrap_or_default(),
