@@ -2,41 +2,25 @@
 //! in one call and sends all new requests of a turn in one call, so that it is the server that is
 //! measured.
 
-use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use attach::nbd::wire::{Command, REPLY_LEN_BYTES, REQUEST_LEN_BYTES, Request, parse_simple_reply};
+use lab::nbd::{NbdAddress, Place};
 
 use crate::load::{
     Completion, Edge, Frame, Frames, Io, LoadReport, Output, Pattern, Peer, Plan, Wire, run,
 };
-
-const GREETING_MAGIC: &[u8; 16] = b"NBDMAGICIHAVEOPT";
-const OPTION_MAGIC: &[u8; 8] = b"IHAVEOPT";
-const REQUEST_MAGIC: u32 = 0x2560_9513;
-const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
-
-/// Flags of the client: fixed newstyle, and no zeroes behind the size.
-const CLIENT_FLAGS: u32 = 3;
-const OPTION_EXPORT_NAME: u32 = 1;
-
-const READ: u16 = 0;
-const WRITE: u16 = 1;
-
-const REQUEST_BYTES: usize = 28;
-const REPLY_BYTES: usize = 16;
 
 /// Longest wait for an answer of the handshake.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 struct NbdWire {
-    frames: Frames<REPLY_BYTES>,
+    frames: Frames<REPLY_LEN_BYTES>,
     /// Tag of the answer whose payload is arriving.
     tag: u32,
 }
@@ -83,41 +67,23 @@ impl Wire for NbdWire {
     }
 }
 
-fn request(tag: u32, io: &Io) -> [u8; REQUEST_BYTES] {
-    let mut bytes = [0; REQUEST_BYTES];
-    bytes[0..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
-    let command = if io.read { READ } else { WRITE };
-    bytes[6..8].copy_from_slice(&command.to_be_bytes());
-    bytes[8..16].copy_from_slice(&u64::from(tag).to_be_bytes());
-    bytes[16..24].copy_from_slice(&io.at.to_be_bytes());
-    bytes[24..28].copy_from_slice(&io.len.to_be_bytes());
-    bytes
+fn request(tag: u32, io: &Io) -> [u8; REQUEST_LEN_BYTES] {
+    let command = if io.read { Command::Read } else { Command::Write };
+    Request { flags: 0, command, cookie: tag.into(), at: io.at, len: io.len }.to_bytes()
 }
 
 /// Tag and error of a simple reply.
-fn reply(bytes: &[u8; REPLY_BYTES]) -> Option<(u32, u32)> {
-    let word = |at: usize| bytes[at..at + 4].try_into().ok().map(u32::from_be_bytes);
-    let is_simple = word(0)? == SIMPLE_REPLY_MAGIC && word(8)? == 0;
-    is_simple.then_some((word(12)?, word(4)?))
+fn reply(bytes: &[u8; REPLY_LEN_BYTES]) -> Option<(u32, u32)> {
+    let (cookie, error) = parse_simple_reply(bytes)?;
+    Some((u32::try_from(cookie).ok()?, error))
 }
 
-/// Connects and asks for the export without a name.
+/// Connects and takes the export without a name.
 fn connect(path: &Path) -> Result<TcpStream> {
-    let mut socket =
-        UnixStream::connect(path).with_context(|| format!("connect to {}", path.display()))?;
-    socket.set_read_timeout(Some(HANDSHAKE_MAX))?;
-    let mut greeting = [0; 18];
-    socket.read_exact(&mut greeting).context("no greeting")?;
-    ensure!(greeting.starts_with(GREETING_MAGIC), "this is no NBD server");
-    let mut ask = CLIENT_FLAGS.to_be_bytes().to_vec();
-    ask.extend_from_slice(OPTION_MAGIC);
-    ask.extend_from_slice(&OPTION_EXPORT_NAME.to_be_bytes());
-    ask.extend_from_slice(&0_u32.to_be_bytes());
-    socket.write_all(&ask)?;
-    let mut export = [0; 10];
-    socket.read_exact(&mut export).context("there is no export without a name")?;
+    let address = NbdAddress { place: Place::Unix(path.to_owned()), export: String::new() };
+    let (socket, _) = lab::nbd::connect(&address, HANDSHAKE_MAX)?;
     // The engine only reads, writes and polls, which are the same on both kinds of sockets.
-    Ok(TcpStream::from(OwnedFd::from(socket)))
+    Ok(TcpStream::from(socket))
 }
 
 /// Runs `plan` against the NBD server at the Unix socket `path`, over one connection for each session.
@@ -169,6 +135,8 @@ mod tests {
         let failure = Some("NBD error 5".to_owned());
         let expected = [Completion { tag: 1, failure }, Completion { tag: 0, failure: None }];
         assert_eq!(done, expected);
-        assert!(wire.receive(&[0; REPLY_BYTES], &ios, &mut Output::default(), &mut done).is_err());
+        assert!(
+            wire.receive(&[0; REPLY_LEN_BYTES], &ios, &mut Output::default(), &mut done).is_err()
+        );
     }
 }

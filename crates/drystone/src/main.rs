@@ -35,8 +35,21 @@ enum Failure {
     #[error("{0}")]
     Usage(String),
     /// The system, a file or a peer stood in the way: exit code 1.
-    #[error("{0:#}")]
+    #[error("{}", causes(.0))]
     Run(#[from] anyhow::Error),
+}
+
+/// All causes in one line. Some errors of libraries tell their cause themselves: it is told once.
+fn causes(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if line.is_empty() {
+            line = cause;
+        } else if !line.ends_with(&cause) {
+            line = format!("{line}: {cause}");
+        }
+    }
+    line
 }
 
 fn main() -> ExitCode {
@@ -121,5 +134,21 @@ mod tests {
         for line in ["", "volume create up 1G", "--log up volume list", "status", "--help"] {
             assert!(!serves(line), "{line}");
         }
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = || io::Error::other("it is full");
+        let twice = anyhow::Error::new(lab_error(cause())).context("results cannot be kept");
+        assert_eq!(
+            Failure::Run(twice).to_string(),
+            "results cannot be kept: cannot write /x: it is full"
+        );
+        let once = anyhow::Error::new(cause()).context("cannot read f");
+        assert_eq!(Failure::Run(once).to_string(), "cannot read f: it is full");
+    }
+
+    fn lab_error(source: io::Error) -> ::lab::report::ReportError {
+        ::lab::report::ReportError::Io { action: "write", path: "/x".into(), source }
     }
 }

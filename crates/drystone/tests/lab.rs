@@ -105,6 +105,66 @@ fn a_mistake_in_the_file_is_named_with_its_line() {
     assert!(said(&output).contains("--verify is not an option"), "{}", said(&output));
 }
 
+/// What is written in the wrong place is told where it belongs, in the words of fio.
+#[test]
+fn hints_of_fio_lead_on() {
+    let place = Place::new();
+    let disk = place.disk("disk", 1 << 20);
+    let end = ["--rw=write", "--runtime=1"];
+    for (args, expected) in [
+        (&["--rw=read"][..], "'--rw' is an option of fio: write '--' before it"),
+        (
+            &["--", "--rw=read", "--runtime=1"],
+            "write --on TARGET before the '--', or --filename=PATH",
+        ),
+        (&["--", "--on=ram:1M"], "--on is an option of the lab: write it before the '--'"),
+        (&["--on", "ram:1M", "--", "--verify=md5"], "lab fio --help lists those that are"),
+        (&["--on", "ram:1M", "--", "--iodeph=3"], "write --iodepth"),
+        (&["--on", &disk, "--", end[0], end[1]], "add --overwrite, before the '--', to say so"),
+    ] {
+        let output = lab(&[&["fio"], args].concat());
+        assert_eq!(code(&output), 2, "{args:?}: {}", said(&output));
+        assert!(said(&output).contains(expected), "{args:?}: {}", said(&output));
+    }
+    let help = printed(&lab(&["fio", "--help"]));
+    assert!(help.contains("--iodepth") && help.contains("--rwmixread"), "{help}");
+    let directory = place.0.path().to_str().expect("works");
+    for (on, expected) in [
+        ("/dev/no-such-disk", "cannot use /dev/no-such-disk: No such file"),
+        ("/no/such/file", "there is no /no/such/file; a file must exist and have its size"),
+        (directory, "is neither a file nor a block device"),
+    ] {
+        let output = lab(&["fio", "--on", on, "--", "--runtime=1"]);
+        assert_eq!(code(&output), 1);
+        assert!(said(&output).contains(expected), "{}", said(&output));
+        assert!(!said(&output).contains("/dev/no-such-disk; a file"), "{}", said(&output));
+    }
+}
+
+/// A disk that is full when results are written: what was measured is shown, and what to do.
+#[test]
+fn a_full_results_directory_does_not_lose_the_table() {
+    let place = Place::new();
+    let report = place.path("report");
+    fs::create_dir(&report).expect("works");
+    // The file that becomes flatfile.csv has no room.
+    std::os::unix::fs::symlink("/dev/full", report.join("flatfile.new")).expect("works");
+    let work = ["--rw=read", "--bs=4k", "--size=1m"];
+    let text = report.to_str().expect("works");
+    let output =
+        lab(&[&["fio", "--on", "ram:1M", "--report", text, "--json", "--"][..], &work].concat());
+    assert_eq!(code(&output), 1);
+    let told = said(&output);
+    assert_eq!(told.matches("No space left on device").count(), 1, "{told}");
+    assert!(told.contains("Make room there"), "{told}");
+    assert!(told.contains("\nSTEP ") && told.contains("\nfio "), "the table is shown: {told}");
+    let figures: Value = serde_json::from_str(&printed(&output)).expect("JSON all the same");
+    assert_eq!(figures["steps"][0]["total"]["ios"], 256);
+    assert!(!report.join("flatfile.new").exists(), "no half file stays");
+    let again = lab(&[&["fio", "--on", "ram:1M", "--report", text, "--"][..], &work].concat());
+    assert_eq!(code(&again), 0, "{}", said(&again));
+}
+
 #[test]
 fn a_target_that_is_not_there_is_said() {
     let output = lab(&[
@@ -169,6 +229,79 @@ fn a_verified_run_over_iscsi() {
     let compared = lab(&["compare", &report, &report, "--json"]);
     assert_eq!(code(&compared), 0, "{}", said(&compared));
     assert!(!printed(&compared).contains("worse"), "{}", printed(&compared));
+}
+
+/// One small file sweeps sessions and clients; the targets are opened anew, and what was written by one
+/// step is checked by the next.
+#[test]
+fn a_sweep_over_sessions_and_clients() {
+    let place = Place::new();
+    let export = Export::start(&["ram:4M", "ram:4M", "ram:4M"], &["--cores", "1"]);
+    let sweep = format!("{WRITES}rd=r,wd=w,elapsed=0.5,forsessions=(3,7),forclients=(1,3)\n");
+    let (file, report) = (place.write("w.vd", &sweep), place.text("report"));
+    let urls = [0, 1, 2].map(|lun| export.url(lun));
+    let on = urls.iter().flat_map(|url| ["--on", url]).collect::<Vec<_>>();
+    let args = ["run", &file, "--overwrite", "--validate-after", "--report", &report];
+    let output = lab(&[&args[..], &on].concat());
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    let steps = results(Path::new(&report))["steps"].as_array().unwrap().clone();
+    let names: Vec<_> = steps.iter().map(|step| step["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        names[..4],
+        [
+            "r sessions=3 clients=1",
+            "r sessions=3 clients=3",
+            "r sessions=7 clients=1",
+            "r sessions=7 clients=3"
+        ]
+    );
+    for (step, (volumes, sessions)) in steps.iter().zip([(1, 1), (3, 3), (1, 3), (3, 7)]) {
+        assert_eq!(step["volumes"].as_array().unwrap().len(), volumes);
+        let states = step["paths"].as_array().unwrap().iter();
+        let count: usize =
+            states.map(|path| path["state"].as_str().unwrap().split(", ").count()).sum();
+        assert_eq!(count, sessions, "{}", step["paths"]);
+        assert_eq!(step["error_count"], 0);
+    }
+    assert!(steps[4]["validation"]["compared_bytes"].as_u64().unwrap() > 0);
+    let memory = lab(&["run", &file, "--on", "ram:1M"]);
+    assert_eq!(code(&memory), 1);
+    assert!(said(&memory).contains("3 sessions cannot be divided among 0"), "{}", said(&memory));
+}
+
+/// A verified load on an export of somebody else's server, and what it says when there is none.
+#[test]
+fn a_verified_run_over_nbd() {
+    let place = Place::new();
+    let (disk, socket) = (place.disk("disk", 8 << 20), place.text("s"));
+    let mut server = std::process::Command::new("qemu-nbd")
+        .args(["--format", "raw", "--persistent", "--shared", "4", "--export-name", "vol"])
+        .args(["--socket", &socket, &disk])
+        .spawn()
+        .expect("qemu-nbd is there");
+    let end = Instant::now() + Duration::from_secs(20);
+    while !Path::new(&socket).exists() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let on = format!("nbd+unix:///vol?socket={socket}");
+    let work = ["--rw=randrw", "--bssplit=4k/60:256k/40", "--iodepth=16", "--size=8m", "--loops=3"];
+    let run = |on: &str| {
+        let args = ["fio", "--on", on, "--overwrite", "--validate-after", "--json", "--"];
+        lab(&[&args[..], &work].concat())
+    };
+    let output = run(&on);
+    let none = run(&format!("nbd+unix:///other?socket={socket}"));
+    server.kill().expect("works");
+    server.wait().expect("works");
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    let results: Value = serde_json::from_str(&printed(&output)).expect("works");
+    let after = &results["steps"][1]["validation"];
+    assert_eq!(results["steps"][1]["name"], "validate-after");
+    assert!(after["compared_bytes"].as_u64().unwrap() > 4 << 20, "{after}");
+    assert_eq!(code(&none), 1);
+    assert!(said(&none).contains("the server refuses nbd+unix:///other"), "{}", said(&none));
+    let gone = run(&on);
+    assert!(said(&gone).contains("cannot connect to nbd+unix:///vol"), "{}", said(&gone));
 }
 
 /// The target is killed under load and comes back on the same file.

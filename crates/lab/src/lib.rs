@@ -8,6 +8,7 @@ pub mod connections;
 pub mod engine;
 pub mod experiment;
 pub mod measure;
+pub mod nbd;
 pub mod report;
 pub mod volume;
 pub mod workload;

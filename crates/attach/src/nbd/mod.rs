@@ -17,6 +17,6 @@ mod input;
 mod output;
 mod requests;
 mod server;
-mod wire;
+pub mod wire;
 
 pub use server::{Address, Server};

@@ -1,86 +1,130 @@
-//! What goes over the wire: numbers of the protocol, requests and replies.
+//! What goes over the wire: numbers of the protocol, requests and replies. Clients use it, too.
 
 /// Sent first by the server ("NBDMAGIC").
-pub(crate) const MAGIC: u64 = 0x4e42_444d_4147_4943;
+pub const MAGIC: u64 = 0x4e42_444d_4147_4943;
 /// In front of each option ("IHAVEOPT").
-pub(crate) const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
+pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
 /// In front of each reply to an option.
-pub(crate) const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
+pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 /// In front of each request.
-pub(crate) const REQUEST_MAGIC: u32 = 0x2560_9513;
+pub const REQUEST_MAGIC: u32 = 0x2560_9513;
 const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 const CHUNK_MAGIC: u32 = 0x668e_33ef;
 
 /// Handshake flags, the same numbers in both directions.
-pub(crate) mod handshake {
-    pub(crate) const FIXED_NEWSTYLE: u16 = 1;
-    pub(crate) const NO_ZEROES: u16 = 2;
+pub mod handshake {
+    /// Options are answered one by one.
+    pub const FIXED_NEWSTYLE: u16 = 1;
+    /// No zeroes behind the answer to an export name.
+    pub const NO_ZEROES: u16 = 2;
 }
 
 /// Options of the handshake.
-pub(crate) mod option {
-    pub(crate) const EXPORT_NAME: u32 = 1;
-    pub(crate) const ABORT: u32 = 2;
-    pub(crate) const LIST: u32 = 3;
-    pub(crate) const INFO: u32 = 6;
-    pub(crate) const GO: u32 = 7;
-    pub(crate) const STRUCTURED_REPLY: u32 = 8;
-    pub(crate) const LIST_META_CONTEXT: u32 = 9;
-    pub(crate) const SET_META_CONTEXT: u32 = 10;
+pub mod option {
+    /// Takes an export without an answer that tells errors.
+    pub const EXPORT_NAME: u32 = 1;
+    /// Ends the handshake.
+    pub const ABORT: u32 = 2;
+    /// Asks which exports there are.
+    pub const LIST: u32 = 3;
+    /// Asks about an export.
+    pub const INFO: u32 = 6;
+    /// Takes an export.
+    pub const GO: u32 = 7;
+    /// Asks for replies in chunks.
+    pub const STRUCTURED_REPLY: u32 = 8;
+    /// Asks which contexts there are.
+    pub const LIST_META_CONTEXT: u32 = 9;
+    /// Chooses contexts.
+    pub const SET_META_CONTEXT: u32 = 10;
 }
 
 /// Replies to options.
-pub(crate) mod reply {
-    pub(crate) const ACK: u32 = 1;
-    pub(crate) const SERVER: u32 = 2;
-    pub(crate) const INFO: u32 = 3;
-    pub(crate) const META_CONTEXT: u32 = 4;
-    pub(crate) const ERR_UNSUP: u32 = (1 << 31) + 1;
-    pub(crate) const ERR_INVALID: u32 = (1 << 31) + 3;
-    pub(crate) const ERR_UNKNOWN: u32 = (1 << 31) + 6;
+pub mod reply {
+    /// The last answer to an option.
+    pub const ACK: u32 = 1;
+    /// An export.
+    pub const SERVER: u32 = 2;
+    /// Information about an export.
+    pub const INFO: u32 = 3;
+    /// A context.
+    pub const META_CONTEXT: u32 = 4;
+    /// The server does not know the option.
+    pub const ERR_UNSUP: u32 = (1 << 31) + 1;
+    /// The option does not read.
+    pub const ERR_INVALID: u32 = (1 << 31) + 3;
+    /// There is no such export.
+    pub const ERR_UNKNOWN: u32 = (1 << 31) + 6;
 }
 
 /// Kinds of information about an export.
-pub(crate) mod info {
-    pub(crate) const EXPORT: u16 = 0;
-    pub(crate) const NAME: u16 = 1;
-    pub(crate) const DESCRIPTION: u16 = 2;
-    pub(crate) const BLOCK_SIZE: u16 = 3;
+pub mod info {
+    /// Size and transmission flags.
+    pub const EXPORT: u16 = 0;
+    /// The name of the export.
+    pub const NAME: u16 = 1;
+    /// A text for people.
+    pub const DESCRIPTION: u16 = 2;
+    /// The least, the best and the largest request.
+    pub const BLOCK_SIZE: u16 = 3;
 }
 
 /// Transmission flags: what an export can do.
-pub(crate) mod can {
-    pub(crate) const HAS_FLAGS: u16 = 1 << 0;
-    pub(crate) const READ_ONLY: u16 = 1 << 1;
-    pub(crate) const FLUSH: u16 = 1 << 2;
-    pub(crate) const FUA: u16 = 1 << 3;
-    pub(crate) const ROTATIONAL: u16 = 1 << 4;
-    pub(crate) const TRIM: u16 = 1 << 5;
-    pub(crate) const WRITE_ZEROES: u16 = 1 << 6;
-    pub(crate) const DF: u16 = 1 << 7;
-    pub(crate) const MULTI_CONN: u16 = 1 << 8;
-    pub(crate) const FAST_ZERO: u16 = 1 << 11;
+pub mod can {
+    /// The flags mean something.
+    pub const HAS_FLAGS: u16 = 1 << 0;
+    /// Changes are refused.
+    pub const READ_ONLY: u16 = 1 << 1;
+    /// Takes a flush.
+    pub const FLUSH: u16 = 1 << 2;
+    /// Takes durable writes.
+    pub const FUA: u16 = 1 << 3;
+    /// Seeks are slow.
+    pub const ROTATIONAL: u16 = 1 << 4;
+    /// Takes back space.
+    pub const TRIM: u16 = 1 << 5;
+    /// Writes zeroes without their bytes.
+    pub const WRITE_ZEROES: u16 = 1 << 6;
+    /// Answers a read in one piece.
+    pub const DF: u16 = 1 << 7;
+    /// A flush on one connection is one for all.
+    pub const MULTI_CONN: u16 = 1 << 8;
+    /// Refuses zeroes that would be slow.
+    pub const FAST_ZERO: u16 = 1 << 11;
 }
 
 /// Flags of a request.
-pub(crate) mod flag {
-    pub(crate) const FUA: u16 = 1 << 0;
-    pub(crate) const NO_HOLE: u16 = 1 << 1;
-    pub(crate) const DF: u16 = 1 << 2;
-    pub(crate) const REQ_ONE: u16 = 1 << 3;
-    pub(crate) const FAST_ZERO: u16 = 1 << 4;
+pub mod flag {
+    /// Durable when it is answered.
+    pub const FUA: u16 = 1 << 0;
+    /// Zeroes keep their space.
+    pub const NO_HOLE: u16 = 1 << 1;
+    /// In one piece.
+    pub const DF: u16 = 1 << 2;
+    /// One extent is enough.
+    pub const REQ_ONE: u16 = 1 << 3;
+    /// Only if it is fast.
+    pub const FAST_ZERO: u16 = 1 << 4;
 }
 
 /// Commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Command {
+pub enum Command {
+    /// Bytes of a range.
     Read,
+    /// New bytes.
     Write,
+    /// The end; it has no answer.
     Disconnect,
+    /// All that was answered becomes durable.
     Flush,
+    /// The range is not needed.
     Trim,
+    /// Zeroes.
     WriteZeroes,
+    /// What a range holds.
     BlockStatus,
+    /// Not known here.
     Other(u16),
 }
 
@@ -99,6 +143,21 @@ impl From<u16> for Command {
     }
 }
 
+impl Command {
+    fn number(self) -> u16 {
+        match self {
+            Command::Read => 0,
+            Command::Write => 1,
+            Command::Disconnect => 2,
+            Command::Flush => 3,
+            Command::Trim => 4,
+            Command::WriteZeroes => 6,
+            Command::BlockStatus => 7,
+            Command::Other(number) => number,
+        }
+    }
+}
+
 /// Error numbers of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
@@ -112,22 +171,40 @@ pub(crate) enum Errno {
 }
 
 /// Length of a request without its payload.
-pub(crate) const REQUEST_LEN_BYTES: usize = 28;
+pub const REQUEST_LEN_BYTES: usize = 28;
 
 /// One request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Request {
-    pub(crate) flags: u16,
-    pub(crate) command: Command,
-    pub(crate) cookie: u64,
-    pub(crate) at: u64,
-    pub(crate) len: u32,
+pub struct Request {
+    /// Of [`flag`].
+    pub flags: u16,
+    /// What to do.
+    pub command: Command,
+    /// Comes back in the reply.
+    pub cookie: u64,
+    /// The first byte.
+    pub at: u64,
+    /// Bytes.
+    pub len: u32,
 }
 
 impl Request {
+    /// As it goes over the wire.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; REQUEST_LEN_BYTES] {
+        let mut bytes = [0; REQUEST_LEN_BYTES];
+        bytes[0..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
+        bytes[4..6].copy_from_slice(&self.flags.to_be_bytes());
+        bytes[6..8].copy_from_slice(&self.command.number().to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.cookie.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.at.to_be_bytes());
+        bytes[24..28].copy_from_slice(&self.len.to_be_bytes());
+        bytes
+    }
+
     /// Reads a request; `None` when it does not start as one, after which nothing on the
     /// connection can be trusted.
-    pub(crate) fn parse(bytes: &[u8; REQUEST_LEN_BYTES]) -> Option<Request> {
+    pub fn parse(bytes: &[u8; REQUEST_LEN_BYTES]) -> Option<Request> {
         let mut rest = &bytes[..];
         if take_u32(&mut rest)? != REQUEST_MAGIC {
             return None;
@@ -153,15 +230,18 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     Some(*head)
 }
 
-pub(crate) fn take_u16(bytes: &mut &[u8]) -> Option<u16> {
+/// Takes a number off the front; `None` when there are too few bytes.
+pub fn take_u16(bytes: &mut &[u8]) -> Option<u16> {
     take(bytes).map(u16::from_be_bytes)
 }
 
-pub(crate) fn take_u32(bytes: &mut &[u8]) -> Option<u32> {
+/// Takes a number off the front; `None` when there are too few bytes.
+pub fn take_u32(bytes: &mut &[u8]) -> Option<u32> {
     take(bytes).map(u32::from_be_bytes)
 }
 
-pub(crate) fn take_u64(bytes: &mut &[u8]) -> Option<u64> {
+/// Takes a number off the front; `None` when there are too few bytes.
+pub fn take_u64(bytes: &mut &[u8]) -> Option<u64> {
     take(bytes).map(u64::from_be_bytes)
 }
 
@@ -171,6 +251,20 @@ pub(crate) fn take_string<'a>(bytes: &mut &'a [u8]) -> Option<&'a str> {
     let (text, rest) = bytes.split_at_checked(len)?;
     *bytes = rest;
     std::str::from_utf8(text).ok()
+}
+
+/// Length of a simple reply without its payload.
+pub const REPLY_LEN_BYTES: usize = 16;
+
+/// Reads a simple reply: its cookie and error, 0 for success. `None` when it does not start as one.
+#[must_use]
+pub fn parse_simple_reply(bytes: &[u8; REPLY_LEN_BYTES]) -> Option<(u64, u32)> {
+    let mut rest = &bytes[..];
+    if take_u32(&mut rest)? != SIMPLE_REPLY_MAGIC {
+        return None;
+    }
+    let error = take_u32(&mut rest)?;
+    Some((take_u64(&mut rest)?, error))
 }
 
 /// A simple reply without payload; `None` is success.
@@ -253,8 +347,20 @@ mod tests {
             request,
             Request { flags: flag::FUA, command, cookie: 9, at: 0x1_0000_0200, len: 4096 }
         );
+        assert_eq!(request.to_bytes(), bytes);
         bytes[3] ^= 1;
         assert_eq!(Request::parse(&bytes), None);
+    }
+
+    #[test]
+    fn commands_and_replies_are_read_as_they_are_written() {
+        for number in 0..9 {
+            assert_eq!(Command::from(number).number(), number);
+        }
+        let mut reply = simple_reply(7 << 32, Some(Errno::NoSpace));
+        assert_eq!(parse_simple_reply(&reply), Some((7 << 32, 28)));
+        reply[0] ^= 1;
+        assert_eq!(parse_simple_reply(&reply), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use clap::{Args, Subcommand, ValueHint};
 use initiator::paths::Policy;
 use lab::experiment::Name;
 use lab::volume::Address;
+use lab::workload::fio;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -64,11 +65,16 @@ pub(crate) const FIO_ABOUT: &str = "\
 Run the command line of a fio job, check every byte, and report.
 
 Behind -- stand options of fio for one job, with one dash or two. --filename
-says what is worked on, unless --on does. docs/lab.md lists the options that are
-understood; all others are errors.";
+says what is worked on, unless --on does. The options that are understood are
+listed below; all others are errors.";
 
-/// Examples at the foot of `drystone lab fio --help`.
-pub(crate) const FIO_EXAMPLES: &str = "\
+/// What stands at the foot of `drystone lab fio --help`.
+fn fio_foot() -> String {
+    format!("Options of fio behind --, [default]:\n{}\n{FIO_EXAMPLES}", fio::list_text())
+}
+
+/// Examples there.
+const FIO_EXAMPLES: &str = "\
 Examples:
   drystone lab fio -- --rw=randread --bs=64k --numjobs=4 --iodepth=8 \\
           --runtime=30 --time_based --filename=/dev/sdb
@@ -124,7 +130,7 @@ pub(crate) enum LabCommand {
     Run(Box<RunArgs>),
 
     /// Run the command line of a fio job.
-    #[command(long_about = FIO_ABOUT, after_long_help = FIO_EXAMPLES)]
+    #[command(long_about = FIO_ABOUT, after_long_help = fio_foot())]
     Fio(Box<FioArgs>),
 
     /// Ask this machine what the papers asked theirs.
@@ -168,7 +174,8 @@ pub(crate) struct FioArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CommonArgs {
     /// What to work on; repeat it. iscsi://HOST[:PORT]/IQN[/LUN], iscsi://HOST/PATTERN with * for all
-    /// targets of a portal that fit, a file, a block device, ram:SIZE, null:SIZE or sim:DRIVE:SIZE.
+    /// targets of a portal that fit, nbd://HOST[:PORT][/EXPORT], nbd+unix:///[EXPORT]?socket=PATH, a file, a
+    /// block device, ram:SIZE, null:SIZE or sim:DRIVE:SIZE.
     #[arg(long, value_name = "TARGET", value_parser = address)]
     pub(crate) on: Vec<Address>,
 
@@ -223,7 +230,7 @@ pub(crate) struct CommonArgs {
     )]
     pub(crate) policy: Policy,
 
-    /// Sessions of each volume [default: as drystone attach plans them].
+    /// Sessions of each volume, or connections of an NBD export [default: as drystone attach plans them; 1].
     #[arg(long, value_name = "N", value_parser = number::sessions, help_heading = "Paths")]
     pub(crate) sessions: Option<u16>,
 

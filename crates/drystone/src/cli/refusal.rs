@@ -91,6 +91,10 @@ fn invalid_value(error: &clap::Error, argument: &str) -> String {
 fn unknown_argument(error: &clap::Error, argument: &str) -> String {
     // `--chapp=USER:SECRET` must not repeat the secret.
     let argument = argument.split('=').next().unwrap_or_default();
+    let usage = texts(error, ContextKind::Usage).join(" ");
+    if usage.contains("lab fio") && ::lab::workload::fio::is_option(argument) {
+        return format!("'{argument}' is an option of fio: write '--' before it");
+    }
     let instead = texts(error, ContextKind::SuggestedArg);
     match instead.first() {
         Some(instead) => format!("there is no option '{argument}': write '{instead}'"),

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use anyhow::{Context, anyhow};
-use lab::engine::{Bench, Event, Listener, RunOptions, run as run_script};
+use lab::engine::{Bench, Event, Listener, Opener, Opening, RunOptions, run as run_script};
 use lab::measure::StepFigures;
 use lab::report::{Ending, Report, make_directory};
-use lab::volume::{Address, OpenTarget, Sessions, assign, detach_all, open_all};
+use lab::volume::{Address, OpenError, OpenTarget, Sessions, assign, detach_all, open_all};
 use lab::workload::{OpenFlags, Script, fio, vdbench};
 use ring::CoreConfig;
 
@@ -49,13 +49,31 @@ fn run_file(args: &RunArgs) -> Result<(), Failure> {
         .file
         .file_stem()
         .map_or_else(|| name.to_string(), |stem| stem.to_string_lossy().into());
-    Task { script, title, resume: args.resume, args: &args.common }.run()
+    let resume = args.resume;
+    Task { script, title, resume, language: Language::Vdbench, args: &args.common }.run()
 }
 
 fn run_fio(args: &FioArgs) -> Result<(), Failure> {
-    let script = fio::parse(&args.options).map_err(|error| Failure::Usage(error.to_string()))?;
+    let script = fio::parse(&args.options).map_err(|error| Failure::Usage(fio_hint(&error)))?;
     let title = format!("fio {}", args.options.join(" "));
-    Task { script, title, resume: false, args: &args.common }.run()
+    Task { script, title, resume: false, language: Language::Fio, args: &args.common }.run()
+}
+
+/// What is wrong with options of fio, and where to look.
+fn fio_hint(error: &fio::FioError) -> String {
+    let fio::FioError::Option(option) = error else { return error.to_string() };
+    let ours = <FioArgs as clap::Args>::augment_args(clap::Command::new("fio"));
+    if ours.get_arguments().any(|ours| ours.get_long() == Some(option)) {
+        return format!("--{option} is an option of the lab: write it before the '--'");
+    }
+    format!("{error} (drystone lab fio --help lists those that are)")
+}
+
+/// What a workload is written in: what to change about it is told in its words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Language {
+    Vdbench,
+    Fio,
 }
 
 /// One run.
@@ -63,12 +81,14 @@ struct Task<'a> {
     script: Script,
     title: String,
     resume: bool,
+    language: Language,
     args: &'a CommonArgs,
 }
 
 impl Task<'_> {
     fn run(self) -> Result<(), Failure> {
-        let addresses = addresses(&self.script, &self.args.on).map_err(Failure::Usage)?;
+        let addresses =
+            addresses(&self.script, &self.args.on, self.language).map_err(Failure::Usage)?;
         self.must_be_allowed(&addresses).map_err(Failure::Usage)?;
         let sessions = options::sessions(self.args).map_err(Failure::Usage)?;
         if let Some(directory) = &self.args.report {
@@ -100,9 +120,12 @@ impl Task<'_> {
         };
         let lasting = addresses.iter().find(|address| !is_memory(address));
         match lasting {
-            Some(target) if self.script.writes() && !self.args.overwrite => Err(format!(
-                "the workload writes, and what is on {target} would be lost: add --overwrite to say so"
-            )),
+            Some(target) if self.script.writes() && !self.args.overwrite => {
+                let place = if self.language == Language::Fio { ", before the '--'," } else { "" };
+                Err(format!(
+                    "the workload writes, and what is on {target} would be lost: add --overwrite{place} to say so"
+                ))
+            }
             _ => Ok(()),
         }
     }
@@ -121,21 +144,29 @@ struct Work {
 
 impl Work {
     async fn run(mut self) -> anyhow::Result<Report> {
-        let flags = open_flags(&self.script);
-        let read_only = !self.script.writes();
-        let targets = open_all(&self.addresses, &self.sessions, flags, read_only).await?;
-        let outcome = self.measure(&targets).await;
-        detach_all(targets).await;
+        let opened = Rc::new(Opened {
+            addresses: self.addresses.clone(),
+            sessions: self.sessions.clone(),
+            script: self.script.clone(),
+            targets: RefCell::default(),
+        });
+        let total = self.script.steps.first().and_then(|step| step.sessions);
+        let outcome = match opened.open_all(total).await {
+            Ok(()) => self.measure(&opened).await,
+            Err(error) => Err(error.into()),
+        };
+        detach_all(opened.targets.take()).await;
         outcome
     }
 
-    async fn measure(&mut self, targets: &[OpenTarget]) -> anyhow::Result<Report> {
-        let volumes = assign(&mut self.script, targets)?;
+    async fn measure(&mut self, opened: &Rc<Opened>) -> anyhow::Result<Report> {
+        let volumes = assign(&mut self.script, &opened.targets.borrow())?;
         let shown = volumes.iter().map(|volume| format!("{volume:?}")).collect();
         let report = Report::new(&self.title, &self.script, shown);
         let done = self.steps_done(&report)?;
         let live = Live::new(self.args.json, &report.notes);
         let bench = Bench::new(volumes, &self.script, self.options.clone())?;
+        bench.set_opener(opened.clone());
         let keeper = Rc::new(Keeper {
             report: RefCell::new(Report { steps: done.clone(), ..report }),
             directory: self.args.report.clone(),
@@ -146,25 +177,32 @@ impl Work {
         let teller = keeper.clone();
         let listener: Listener = Rc::new(move |event| teller.hear(event));
         let steps = run_script(&bench, &self.script, &done, &listener).await;
-        if let Some(trouble) = keeper.trouble.take() {
-            return Err(trouble);
-        }
-        let steps = steps?;
+        let kept = keeper.report.borrow().clone();
+        let steps = match steps {
+            Ok(steps) => steps,
+            Err(error) => {
+                // What was measured before is told all the same.
+                keeper.live.borrow().end(&kept, self.args.report.as_deref())?;
+                return Err(error.into());
+            }
+        };
         let ending = match () {
             () if bench.mismatch_count() >= self.options.mismatches_max => Ending::WrongData,
             () if self.options.stop.load(Ordering::Relaxed) => Ending::Stopped,
             () => Ending::Complete,
         };
-        let kept = keeper.report.borrow().clone();
         let report = Report { steps, ending, ..kept };
-        if let Some(directory) = &self.args.report {
-            report.save(directory)?;
+        let mut trouble = keeper.trouble.take();
+        if let (None, Some(directory)) = (&trouble, &self.args.report) {
+            trouble = save(&report, directory).err();
         }
-        keeper.live.borrow().end(&report, self.args.report.as_deref())?;
+        // Figures that cannot be kept are shown: they are all that is left of the run.
+        let directory = self.args.report.as_deref().filter(|_| trouble.is_none());
+        keeper.live.borrow().end(&report, directory)?;
         if self.args.json {
             print::json(&report)?;
         }
-        Ok(report)
+        trouble.map_or(Ok(report), Err)
     }
 
     fn steps_done(&self, report: &Report) -> anyhow::Result<Vec<StepFigures>> {
@@ -181,6 +219,35 @@ impl Work {
             directory.display()
         );
         Ok(Vec::new())
+    }
+}
+
+/// The targets of a run, open, and how to open them with another number of sessions.
+#[derive(Debug)]
+struct Opened {
+    addresses: Vec<Address>,
+    sessions: Sessions,
+    /// As it was written: storage is divided anew.
+    script: Script,
+    targets: RefCell<Vec<OpenTarget>>,
+}
+
+impl Opened {
+    async fn open_all(&self, total: Option<u32>) -> Result<(), OpenError> {
+        let (flags, read_only) = (open_flags(&self.script), !self.script.writes());
+        let opened = open_all(&self.addresses, &self.sessions, flags, read_only, total).await?;
+        self.targets.replace(opened);
+        Ok(())
+    }
+}
+
+impl Opener for Opened {
+    fn open(&self, sessions: Option<u32>) -> Opening<'_> {
+        Box::pin(async move {
+            detach_all(self.targets.take()).await;
+            self.open_all(sessions).await?;
+            Ok(assign(&mut self.script.clone(), &self.targets.borrow())?)
+        })
     }
 }
 
@@ -209,24 +276,33 @@ impl Keeper {
     }
 }
 
+/// Keeps what there is; a run whose results cannot be kept ends.
 fn save(report: &Report, directory: &Path) -> anyhow::Result<()> {
-    report.save(directory).context("results cannot be kept, and the run was ended")
+    report.save(directory).map_err(|error| {
+        anyhow!(
+            "results cannot be kept: {error}; {} has those of the steps before, if any. Make room there, \
+             then run it again with --resume, or name another --report",
+            directory.display()
+        )
+    })
 }
 
 /// What is worked on: the targets of the command line, else what the script names.
-fn addresses(script: &Script, on: &[Address]) -> Result<Vec<Address>, String> {
+fn addresses(script: &Script, on: &[Address], language: Language) -> Result<Vec<Address>, String> {
     if !on.is_empty() {
         return Ok(on.to_vec());
     }
     let mut all: Vec<Address> = Vec::new();
     for storage in &script.storage {
-        let lun = storage.lun.as_deref().ok_or_else(|| {
-            format!(
-                "nothing says what {} is: write lun= or --filename there, or --on",
-                storage.name
-            )
+        let name = match language {
+            Language::Vdbench => format!("sd={}", storage.name),
+            Language::Fio => "--filename".to_owned(),
+        };
+        let lun = storage.lun.as_deref().ok_or_else(|| match language {
+            Language::Vdbench => format!("nothing says what {name} is: write lun= there, or --on"),
+            Language::Fio => "nothing says what to work on: write --on TARGET before the '--', or --filename=PATH behind it".to_owned(),
         })?;
-        let address: Address = lun.parse().map_err(|error| format!("{}: {error}", storage.name))?;
+        let address: Address = lun.parse().map_err(|error| format!("{name}: {error}"))?;
         if all.contains(&address) {
             return Err(format!("{lun} is named twice: two sd= would write over each other"));
         }
@@ -307,8 +383,9 @@ mod tests {
     fn allowed(text: &str, args: &[&str]) -> Result<(), String> {
         let args = common(args);
         let script = vdbench::parse(text).unwrap();
-        let addresses = addresses(&script, &args.on)?;
-        Task { script, title: String::new(), resume: false, args: &args }
+        let language = Language::Vdbench;
+        let addresses = addresses(&script, &args.on, language)?;
+        Task { script, title: String::new(), resume: false, language, args: &args }
             .must_be_allowed(&addresses)
     }
 
@@ -334,6 +411,6 @@ mod tests {
         let text = "sd=a,lun=/dev/x\nsd=b,lun=/dev/x\nwd=w,sd=*\nrd=r,wd=w\n";
         assert!(allowed(text, &[]).unwrap_err().contains("named twice"));
         let none = "sd=a,size=1m\nwd=w,sd=a\nrd=r,wd=w\n";
-        assert!(allowed(none, &[]).unwrap_err().starts_with("nothing says what a is"));
+        assert!(allowed(none, &[]).unwrap_err().starts_with("nothing says what sd=a is"));
     }
 }

@@ -14,7 +14,7 @@ const ROOMS: [(&str, &[&str]); 11] = [
     ("target", &["block", "ring", "iscsi", "scsi"]),
     ("initiator", &["block", "ring", "iscsi", "scsi"]),
     ("attach", &["block", "ring"]),
-    ("lab", &["initiator", "block", "ring", "iscsi"]),
+    ("lab", &["attach", "initiator", "block", "ring", "iscsi"]),
     (
         "drystone",
         &[

@@ -2,6 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -93,6 +95,25 @@ pub enum BenchError {
         /// The common size of the script's I/Os.
         ours: u32,
     },
+    /// More clients than storage.
+    #[error("{step} asks for {clients} clients, each a volume, and there are {volumes}")]
+    Clients {
+        /// The step.
+        step: String,
+        /// What was asked for.
+        clients: u32,
+        /// What there is.
+        volumes: usize,
+    },
+    /// A number of sessions, where nothing can be opened anew.
+    #[error("the number of sessions cannot be changed here")]
+    NoSessions,
+    /// The targets, with another number of sessions.
+    #[error("{0}")]
+    Reopen(Box<dyn std::error::Error + Send + Sync>),
+    /// They came back otherwise.
+    #[error("a volume has another size than at the start: the steps cannot be compared")]
+    Changed,
     /// The journal itself.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -101,10 +122,26 @@ pub enum BenchError {
     Memory,
 }
 
+/// Opens the volumes of a run anew.
+pub trait Opener: fmt::Debug {
+    /// Closes them, and opens them over so many sessions in all, or over as many as at first.
+    fn open(&self, sessions: Option<u32>) -> Opening<'_>;
+}
+
+/// Volumes that are being opened.
+pub type Opening<'a> = Pin<
+    Box<dyn Future<Output = Result<Vec<Volume>, Box<dyn std::error::Error + Send + Sync>>> + 'a>,
+>;
+
 /// Volumes, options and the ledger, shared by all tasks of a run.
 #[derive(Debug)]
 pub struct Bench {
-    volumes: Vec<Volume>,
+    /// None while they are opened anew.
+    volumes: RefCell<Rc<[Volume]>>,
+    /// How they are opened anew.
+    opener: RefCell<Option<Rc<dyn Opener>>>,
+    /// The sessions that they were opened with.
+    sessions: Cell<Option<u32>>,
     claims: Vec<Claims>,
     options: RunOptions,
     ledger: Option<RefCell<Ledger>>,
@@ -156,7 +193,9 @@ impl Bench {
         }
         Ok(Rc::new(Self {
             claims: volumes.iter().map(|_| Claims::default()).collect(),
-            volumes,
+            volumes: RefCell::new(volumes.into()),
+            opener: RefCell::default(),
+            sessions: Cell::new(script.steps.first().and_then(|step| step.sessions)),
             options,
             ledger,
             journal,
@@ -167,10 +206,34 @@ impl Bench {
         }))
     }
 
-    /// The volumes.
+    /// The volumes, as they are open now.
     #[must_use]
-    pub fn volumes(&self) -> &[Volume] {
-        &self.volumes
+    pub fn volumes(&self) -> Rc<[Volume]> {
+        self.volumes.borrow().clone()
+    }
+
+    /// Says how volumes are opened anew for a step that wants another number of sessions.
+    pub fn set_opener(&self, opener: Rc<dyn Opener>) {
+        self.opener.replace(Some(opener));
+    }
+
+    /// Has the volumes open over so many sessions; what is known of their data stays.
+    pub(super) async fn have_sessions(&self, count: Option<u32>) -> Result<(), BenchError> {
+        if self.sessions.get() == count {
+            return Ok(());
+        }
+        let opener = self.opener.borrow().clone().ok_or(BenchError::NoSessions)?;
+        let lens =
+            |volumes: &[Volume]| volumes.iter().map(|one| (one.at, one.len)).collect::<Vec<_>>();
+        // Nobody may hold on to the old disks: they log out before the new ones log in.
+        let before = lens(&self.volumes.replace(Rc::new([])));
+        let volumes = opener.open(count).await.map_err(BenchError::Reopen)?;
+        if lens(&volumes) != before {
+            return Err(BenchError::Changed);
+        }
+        self.volumes.replace(volumes.into());
+        self.sessions.set(count);
+        Ok(())
     }
 
     /// The options.
@@ -262,6 +325,12 @@ fn known_as(volume: &Volume) -> JournalVolume {
 /// Whether the script can run; gives the largest size that all its I/Os are multiples of.
 fn check(volumes: &[Volume], script: &Script) -> Result<u32, BenchError> {
     let mut unit = 0;
+    for step in &script.steps {
+        if let Some(clients) = step.clients.filter(|clients| *clients as usize > volumes.len()) {
+            let (step, volumes) = (step.name.clone(), volumes.len());
+            return Err(BenchError::Clients { step, clients, volumes });
+        }
+    }
     for flow in script.steps.iter().flat_map(|step| &step.flows) {
         let bytes = flow.sizes.common();
         unit = common(unit, bytes);

@@ -16,7 +16,7 @@ mod sweep;
 mod tests;
 mod worker;
 
-pub use bench::{Bench, BenchError, Volume};
+pub use bench::{Bench, BenchError, Opener, Opening, Volume};
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -116,7 +116,8 @@ pub async fn run(
             None => {
                 listener(&Event::Begun(index, count, step));
                 let rate = rate_of(step, max_iops)?;
-                let figures = step::run(bench, step, rate, listener).await?;
+                bench.have_sessions(step.sessions).await?;
+                let figures = step::run(bench, &step.of_its_clients(), rate, listener).await?;
                 listener(&Event::Ended(&figures));
                 figures
             }

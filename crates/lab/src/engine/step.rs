@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::area::Area;
-use super::bench::{Bench, BenchError};
+use super::bench::{Bench, BenchError, Volume};
 use super::pace::Pace;
 use super::routes::{Routes, Seen};
 use super::share::Shares;
@@ -50,6 +50,8 @@ pub(super) struct Group {
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) bench: Rc<Bench>,
+    /// As they are open during the step.
+    pub(super) volumes: Rc<[Volume]>,
     pub(super) groups: Vec<Group>,
     pub(super) shares: Option<Shares>,
     pub(super) tally: RefCell<Tally>,
@@ -84,7 +86,7 @@ impl Running {
     pub(super) fn fail(&self, volume: usize, operation: &str, place: (u64, u64), error: &str) {
         self.tally.borrow_mut().fail(IoError {
             at_s: self.started.elapsed().as_secs_f64() - self.warmup_s(),
-            volume: self.bench.volumes()[volume].name.clone(),
+            volume: self.volumes[volume].name.clone(),
             operation: operation.to_owned(),
             at_bytes: place.0,
             len_bytes: place.1,
@@ -116,7 +118,7 @@ pub(super) async fn run(
     let measured = clock.ended.saturating_duration_since(running.from);
     let cpu = clock.cpu();
     let depth = running.tally.borrow_mut().mean_depth(measured, clock.ended);
-    let name_of = |volume: usize| bench.volumes()[volume].name.clone();
+    let name_of = |volume: usize| running.volumes[volume].name.clone();
     let paths = clock.routes.figures(measured, name_of);
     let intervals = std::mem::take(&mut clock.intervals);
     drain(&running).await;
@@ -167,18 +169,19 @@ pub(super) async fn run(
 /// Lays out lanes and rates.
 fn begin(bench: &Rc<Bench>, step: &Step, rate: Option<f64>) -> Result<Running, BenchError> {
     let weights = weights(&step.flows);
+    let volumes = bench.volumes();
     let started = Instant::now();
     let mut groups: Vec<Group> = Vec::new();
     for (flow_index, flow) in step.flows.iter().enumerate() {
         for &volume in &flow.storage {
-            let lane = lane(bench, step, flow_index, volume, weights[flow_index])?;
+            let lane = lane(&volumes[volume], step, flow_index, weights[flow_index])?;
             match groups.iter_mut().find(|group| group.volume == volume) {
                 Some(group) => group.lanes.push(lane),
                 None => groups.push(Group {
                     volume,
                     lanes: vec![lane],
                     pace: None,
-                    threads: step.threads.unwrap_or(bench.volumes()[volume].threads),
+                    threads: step.threads.unwrap_or(volumes[volume].threads),
                     begun_bytes: vec![Cell::new(0); step.streams as usize],
                 }),
             }
@@ -193,9 +196,10 @@ fn begin(bench: &Rc<Bench>, step: &Step, rate: Option<f64>) -> Result<Running, B
     let shares = (is_skewed && rate.is_none()).then(|| Shares::new(&weights));
     let left = groups.iter().map(|group| group.threads as usize * step.streams as usize).sum();
     let from = started + step.warmup;
-    let tally = Tally::new(bench.volumes().len(), bench.options().stall, started);
+    let tally = Tally::new(volumes.len(), bench.options().stall, started);
     Ok(Running {
         bench: bench.clone(),
+        volumes,
         groups,
         shares,
         tally: RefCell::new(tally),
@@ -218,14 +222,8 @@ fn weights(flows: &[Flow]) -> Vec<f64> {
     flows.iter().map(|flow| flow.skew_percent.unwrap_or(rest)).collect()
 }
 
-fn lane(
-    bench: &Bench,
-    step: &Step,
-    flow_index: usize,
-    index: usize,
-    weight: f64,
-) -> Result<Lane, BenchError> {
-    let (flow, volume) = (&step.flows[flow_index], &bench.volumes()[index]);
+fn lane(volume: &Volume, step: &Step, flow_index: usize, weight: f64) -> Result<Lane, BenchError> {
+    let flow = &step.flows[flow_index];
     let area = Area::new(volume.window(), flow, volume.range, volume.hit_bytes);
     let no_room = || BenchError::NoRoom {
         volume: volume.name.clone(),
@@ -251,7 +249,7 @@ async fn drain(running: &Rc<Running>) {
         ring::sleep(Duration::from_millis(1)).await;
     }
     for group in &running.groups {
-        let volume = &running.bench.volumes()[group.volume];
+        let volume = &running.volumes[group.volume];
         let in_flight = running.tally.borrow().stalls.in_flight(group.volume);
         if in_flight > 0 {
             let error = format!("{in_flight} I/Os did not come back");
@@ -272,7 +270,7 @@ fn volume_figures(running: &Running, group: &Group, measured: Duration) -> Volum
     let tally = running.tally.borrow();
     let (pair, seconds) = (&tally.volumes[group.volume], measured.as_secs_f64());
     VolumeFigures {
-        name: running.bench.volumes()[group.volume].name.clone(),
+        name: running.volumes[group.volume].name.clone(),
         read: Figures::of(&pair.read, seconds),
         write: Figures::of(&pair.write, seconds),
         total: Figures::of_both(pair, seconds),
@@ -399,7 +397,7 @@ impl<'a> Clock<'a> {
         const DISKS_MAX: usize = 64;
         let mut all = Vec::new();
         for group in self.running.groups.iter().take(DISKS_MAX) {
-            if let Some(disk) = &self.running.bench.volumes()[group.volume].disk {
+            if let Some(disk) = &self.running.volumes[group.volume].disk {
                 let paths = disk.paths().await;
                 all.extend(paths.iter().map(|path| Seen::of(group.volume, path)));
             }

@@ -96,7 +96,8 @@ struct Sweep {
 
 impl Sweep {
     async fn read(&mut self, bench: &Bench, index: usize, place: (u64, u64), started: Instant) {
-        let (volume, (at, len)) = (&bench.volumes()[index], place);
+        let (volumes, (at, len)) = (bench.volumes(), place);
+        let volume = &volumes[index];
         let began = Instant::now();
         let data = volume.device.read(at, len as usize).await;
         let compared = data.and_then(|data| {

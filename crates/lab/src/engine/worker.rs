@@ -196,7 +196,7 @@ impl<'a> Worker<'a> {
 
     async fn read(&self, io: Io) -> Result<(), BlockError> {
         let bench = &self.running.bench;
-        let device = &bench.volumes()[self.group.volume].device;
+        let device = &self.running.volumes[self.group.volume].device;
         let data = device.read(io.at, io.len as usize).await?;
         if bench.ledger().is_none() {
             return Ok(());
@@ -210,7 +210,7 @@ impl<'a> Worker<'a> {
 
     async fn write(&self, lane: &Lane, io: Io) -> Result<(), BlockError> {
         let (bench, index) = (&self.running.bench, self.group.volume);
-        let device = &bench.volumes()[index].device;
+        let device = &self.running.volumes[index].device;
         let flags = if lane.durable { WriteFlags::DURABLE } else { WriteFlags::VOLATILE };
         let Some(ledger) = bench.ledger() else {
             return device.write(io.at, bench.pattern(io.len), flags).await;

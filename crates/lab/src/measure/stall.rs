@@ -16,8 +16,9 @@ pub(crate) struct Stalls {
 #[derive(Debug, Clone, Copy)]
 struct State {
     in_flight: u64,
-    /// The last end, or the begin of the first I/O after there was none.
-    since: Instant,
+    /// Since when it has had I/O to do and finished none; nothing while it has none to do. I/O that
+    /// failed is still to do: who retries, or gives up, has waited for it.
+    owing_since: Option<Instant>,
 }
 
 /// One stall.
@@ -31,16 +32,14 @@ pub(crate) struct Found {
 
 impl Stalls {
     pub(crate) fn new(volumes: usize, threshold: Duration, now: Instant) -> Self {
-        let state = State { in_flight: 0, since: now };
+        let state = State { in_flight: 0, owing_since: None };
         let volumes = vec![state; volumes];
         Self { threshold, started: now, volumes, found: Vec::new(), longest: Duration::ZERO }
     }
 
     pub(crate) fn begin(&mut self, volume: usize, now: Instant) {
         let state = &mut self.volumes[volume];
-        if state.in_flight == 0 {
-            state.since = now;
-        }
+        state.owing_since.get_or_insert(now);
         state.in_flight += 1;
     }
 
@@ -59,21 +58,20 @@ impl Stalls {
 
     fn close(&mut self, volume: usize, now: Instant) {
         let state = &mut self.volumes[volume];
-        let length = now.saturating_duration_since(state.since);
-        let at = state.since.saturating_duration_since(self.started);
-        state.since = now;
+        let Some(since) = state.owing_since.take() else { return };
+        state.owing_since = (state.in_flight > 0).then_some(now);
+        let length = now.saturating_duration_since(since);
+        let at = since.saturating_duration_since(self.started);
         self.longest = self.longest.max(length);
         if length >= self.threshold {
             self.found.push(Found { volume, at, length });
         }
     }
 
-    /// The end of the step: what stands still now counts up to now.
+    /// The end of the step: what stands still now, or failed and was not made up for, counts up to now.
     pub(crate) fn finish(&mut self, now: Instant) -> (Vec<Found>, Duration) {
         for volume in 0..self.volumes.len() {
-            if self.volumes[volume].in_flight > 0 {
-                self.close(volume, now);
-            }
+            self.close(volume, now);
         }
         (std::mem::take(&mut self.found), self.longest)
     }

@@ -45,11 +45,29 @@ fn a_stall_is_a_time_in_which_nothing_ends() {
     stalls.end(0, false, start + ms(5010));
     stalls.begin(1, start + ms(6000));
     let (found, longest) = stalls.finish(start + ms(7000));
-    let expected = [stall::Found { volume: 1, at: ms(6000), length: ms(1000) }];
-    let first = stall::Found { volume: 0, at: ms(600), length: ms(300) };
-    assert!(!found.contains(&first));
-    assert_eq!(found, expected);
+    let of = |volume, at, length| stall::Found { volume, at: ms(at), length: ms(length) };
+    assert_eq!(found, [of(0, 200, 700), of(1, 6000, 1000)]);
     assert_eq!(longest, ms(1000));
+}
+
+/// A target that goes and does not come back: the I/O of its last moments fails after the step.
+#[test]
+fn a_stall_that_ends_in_errors_counts_until_the_end() {
+    let start = Instant::now();
+    let mut stalls = Stalls::new(2, ms(500), start);
+    stalls.begin(0, start + ms(100));
+    stalls.end(0, true, start + ms(2000));
+    // A thread alone tries again and again: each time it is the only I/O.
+    stalls.begin(1, start);
+    stalls.end(1, false, start + ms(1000));
+    for at in [1000, 1200, 1400, 1600] {
+        stalls.begin(1, start + ms(at));
+        stalls.end(1, true, start + ms(at + 100));
+    }
+    let (found, longest) = stalls.finish(start + ms(2000));
+    let of = |volume, at, length| stall::Found { volume, at: ms(at), length: ms(length) };
+    assert_eq!(found, [of(1, 0, 1000), of(0, 100, 1900), of(1, 1000, 1000)]);
+    assert_eq!(longest, ms(1900));
 }
 
 #[test]

@@ -215,13 +215,17 @@ pub fn make_directory(directory: &Path) -> Result<(), ReportError> {
     let probe = directory.join(".probe");
     let failed =
         |source| ReportError::Io { action: "write to", path: directory.to_owned(), source };
-    fs::write(&probe, b"").and_then(|()| fs::remove_file(&probe)).map_err(failed)
+    fs::write(&probe, b"x").and_then(|()| fs::remove_file(&probe)).map_err(failed)
 }
 
 fn replace(path: &Path, text: &str) -> Result<(), ReportError> {
     let failed = |source| ReportError::Io { action: "write", path: path.to_owned(), source };
     let new = path.with_extension("new");
-    fs::write(&new, text).and_then(|()| fs::rename(&new, path)).map_err(failed)
+    fs::write(&new, text).and_then(|()| fs::rename(&new, path)).map_err(|error| {
+        // A part of a file helps nobody, and takes room from those that could be whole.
+        let _ = fs::remove_file(&new);
+        failed(error)
+    })
 }
 
 /// FNV-1a of what is run and on what, as text.

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use block::DriveClass;
 use initiator::{PortalAddress, TargetAddress};
 
+use crate::nbd::{NbdAddress, NbdAddressError};
+
 const SCHEME: &str = "iscsi://";
 
 /// Something that can be opened as disks.
@@ -23,6 +25,8 @@ pub enum Address {
         /// CHAP user and secret. Not shown.
         login: Option<(String, String)>,
     },
+    /// An export of an NBD server.
+    Nbd(NbdAddress),
     /// A file or a block device.
     Path(PathBuf),
     /// Memory of this process.
@@ -44,6 +48,14 @@ pub enum AddressError {
         /// What is wrong.
         error: initiator::AddressError,
     },
+    /// An NBD URL that is none.
+    #[error("'{text}': {error}")]
+    Nbd {
+        /// What was written.
+        text: String,
+        /// What is wrong.
+        error: NbdAddressError,
+    },
     /// A size.
     #[error("'{0}' has no size: write ram:1G, null:1G or sim:sas10k:1G")]
     Size(String),
@@ -57,7 +69,7 @@ pub enum AddressError {
     },
     /// A protocol that the lab does not speak.
     #[error(
-        "the lab does not speak {0}: write iscsi://HOST/IQN, a path, ram:SIZE, null:SIZE or sim:DRIVE:SIZE"
+        "the lab does not speak {0}: write iscsi://HOST/IQN, nbd://HOST/EXPORT, a path, ram:SIZE, null:SIZE or sim:DRIVE:SIZE"
     )]
     Scheme(String),
     /// Nothing.
@@ -74,6 +86,10 @@ impl FromStr for Address {
         }
         if text.starts_with(SCHEME) {
             return iscsi(text);
+        }
+        if text.starts_with("nbd://") || text.starts_with("nbd+unix://") {
+            let wrong = |error| AddressError::Nbd { text: text.to_owned(), error };
+            return text.parse().map(Self::Nbd).map_err(wrong);
         }
         if let Some((scheme, _)) = text.split_once("://") {
             return Err(AddressError::Scheme(scheme.to_owned()));
@@ -129,6 +145,7 @@ impl fmt::Display for Address {
             Self::Portal { portal, pattern, .. } => {
                 write!(f, "{SCHEME}{}:{}/{pattern}", portal.host, portal.port)
             }
+            Self::Nbd(address) => address.fmt(f),
             Self::Path(path) => path.display().fmt(f),
             Self::Ram(bytes) => write!(f, "ram:{bytes}"),
             Self::Null(bytes) => write!(f, "null:{bytes}"),
@@ -175,6 +192,8 @@ mod tests {
             ("fd00::1", "*:vol-*", true)
         );
         assert!(matches!(parse("iscsi://host"), Address::Portal { pattern, .. } if pattern == "*"));
+        let Address::Nbd(export) = parse("nbd://host/x") else { panic!() };
+        assert_eq!(export.export, "x");
         assert_eq!(parse("/dev/sdb"), Address::Path("/dev/sdb".into()));
         assert_eq!(parse("ram:1G"), Address::Ram(1 << 30));
         assert_eq!(parse("null:1t"), Address::Null(1 << 40));
@@ -184,7 +203,11 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_and_no_secret_is() {
         let wrong = |text: &str| text.parse::<Address>().unwrap_err().to_string();
-        assert!(wrong("nbd://host/x").starts_with("the lab does not speak nbd"));
+        assert!(wrong("nvme://host/x").starts_with("the lab does not speak nvme"));
+        assert!(
+            wrong("nbd+unix:///x")
+                .starts_with("'nbd+unix:///x': the path of the socket is missing")
+        );
         assert!(wrong("sim:floppy:1g").contains("sas15k, sas10k"));
         assert!(wrong("ram:").contains("has no size"));
         let secret = wrong("iscsi://u%secret@ho st/iqn.2026-11.com.example:a");

@@ -13,6 +13,7 @@ use initiator::{
 use iscsi::chap::CredentialsError;
 
 use super::address::{Address, fits};
+use crate::nbd::{NbdAddress, NbdDisk, NbdError, NbdOptions};
 use crate::workload::OpenFlags;
 
 /// The logical block of memory and of files.
@@ -63,23 +64,40 @@ pub enum OpenError {
         /// Why.
         error: Box<DiscoveryError>,
     },
+    /// An export of an NBD server.
+    #[error(transparent)]
+    Nbd(#[from] NbdError),
     /// CHAP credentials that must not be used.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     /// A portal has none that fit.
     #[error("{0} has no target that fits")]
     NoTarget(String),
+    /// Fewer sessions than targets, or none that has any.
+    #[error("{total} sessions cannot be divided among {targets} iscsi:// or nbd:// targets")]
+    Sessions {
+        /// What was asked for.
+        total: u32,
+        /// What there is.
+        targets: usize,
+    },
     /// A file or device.
     #[error(transparent)]
     File(#[from] block::OpenError),
     /// A path that leads nowhere.
-    #[error("{path}: {error}; a file must exist and have its size: truncate -s 1G {path}")]
+    #[error("cannot use {path}: {error}")]
     Path {
         /// The path.
         path: String,
         /// Why.
         error: io::Error,
     },
+    /// A file that is not there: how large it should be nobody said.
+    #[error("there is no {0}; a file must exist and have its size: truncate -s 1G {0}")]
+    NoFile(String),
+    /// A directory, a socket and the like.
+    #[error("{0} is neither a file nor a block device")]
+    NoDisk(String),
     /// Memory.
     #[error("no memory for {name}: {error}")]
     Memory {
@@ -90,7 +108,8 @@ pub enum OpenError {
     },
 }
 
-/// Opens all targets that the addresses lead to; with `read_only`, files and devices so.
+/// Opens all targets that the addresses lead to; with `read_only`, files and devices so. `total` sessions
+/// are divided among the targets that have sessions; without it each has its own number.
 ///
 /// # Errors
 /// The first target that cannot be opened.
@@ -102,20 +121,51 @@ pub async fn open_all(
     sessions: &Sessions,
     flags: OpenFlags,
     read_only: bool,
+    total: Option<u32>,
 ) -> Result<Vec<OpenTarget>, OpenError> {
-    let mut targets = Vec::new();
+    let mut found = Vec::new();
     for address in addresses {
         match address {
-            Address::Iscsi(address) => targets.push(attach(address, sessions).await?),
             Address::Portal { .. } => {
-                for address in discover(address, sessions).await? {
-                    targets.push(attach(&address, sessions).await?);
-                }
+                found.extend(discover(address, sessions).await?.into_iter().map(Address::Iscsi));
             }
+            address => found.push(address.clone()),
+        }
+    }
+    let has_sessions = |address: &&Address| matches!(address, Address::Iscsi(_) | Address::Nbd(_));
+    let count = found.iter().filter(has_sessions).count();
+    if let Some(total) = total.filter(|total| count == 0 || (*total as usize) < count) {
+        return Err(OpenError::Sessions { total, targets: count });
+    }
+    let mut targets = Vec::new();
+    for (index, address) in found.iter().enumerate() {
+        let share = total.map(|total| part(total, index, count));
+        let mut sessions = sessions.clone();
+        sessions.plan.sessions = share.or(sessions.plan.sessions);
+        match address {
+            Address::Iscsi(address) => targets.push(attach(address, &sessions).await?),
+            Address::Nbd(address) => targets.push(connect(address, &sessions).await?),
             _ => targets.push(local(address, flags, read_only)?),
         }
     }
     Ok(targets)
+}
+
+/// What one of `count` has of a number that is divided as evenly as it can be.
+fn part(total: u32, index: usize, count: usize) -> u32 {
+    let count = u32::try_from(count.max(1)).unwrap_or(u32::MAX);
+    let index = u32::try_from(index).unwrap_or(u32::MAX);
+    total / count + u32::from(index % count < total % count)
+}
+
+async fn connect(address: &NbdAddress, sessions: &Sessions) -> Result<OpenTarget, OpenError> {
+    let options = NbdOptions {
+        connections: sessions.plan.sessions.unwrap_or(1),
+        limit: sessions.disk.router.limit,
+        ..NbdOptions::default()
+    };
+    let device = Arc::new(NbdDisk::open(address, &options).await?);
+    Ok(OpenTarget { name: address.to_string(), device, disk: None })
 }
 
 async fn attach(address: &TargetAddress, sessions: &Sessions) -> Result<OpenTarget, OpenError> {
@@ -162,13 +212,19 @@ fn local(address: &Address, flags: OpenFlags, read_only: bool) -> Result<OpenTar
         Address::Null(bytes) => Arc::new(NullDisk::new(BLOCK_BYTES, blocks(*bytes))),
         Address::Sim(class, bytes) => Arc::new(ModelDisk::new(*class, Arc::new(memory(*bytes)?))),
         Address::Path(path) => Arc::new(open_path(path, flags, read_only)?),
-        Address::Iscsi(_) | Address::Portal { .. } => unreachable!("these are attached"),
+        Address::Iscsi(_) | Address::Portal { .. } | Address::Nbd(_) => {
+            unreachable!("these are attached")
+        }
     };
     Ok(OpenTarget { name, device, disk: None })
 }
 
 fn open_path(path: &Path, flags: OpenFlags, read_only: bool) -> Result<FileDisk, OpenError> {
-    let failed = |error| OpenError::Path { path: path.display().to_string(), error };
+    let shown = || path.display().to_string();
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound if !path.starts_with("/dev") => OpenError::NoFile(shown()),
+        _ => OpenError::Path { path: shown(), error },
+    };
     let metadata = path.metadata().map_err(failed)?;
     let mut options = FileOptions {
         block_bytes: BLOCK_BYTES,
@@ -177,7 +233,11 @@ fn open_path(path: &Path, flags: OpenFlags, read_only: bool) -> Result<FileDisk,
         write_through: false,
         direct: flags.direct,
     };
-    if !metadata.file_type().is_block_device() {
+    let kind = metadata.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(OpenError::NoDisk(shown()));
+    }
+    if kind.is_file() {
         return Ok(FileDisk::open_file(path, &options)?);
     }
     match FileDisk::open_disk(path, &options) {

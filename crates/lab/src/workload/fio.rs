@@ -9,9 +9,7 @@ use super::{Flow, OpenFlags, Range, Rate, Script, Sizes, Step, Storage, units};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FioError {
     /// An option that is not understood.
-    #[error(
-        "--{0} is not an option of fio that the lab understands; drystone lab fio --help lists them"
-    )]
+    #[error("--{0} is not an option of fio that is understood here{near}", near = nearest(.0))]
     Option(String),
     /// Not an option at all.
     #[error("'{0}' is not an option: job files are not read, write --OPTION=VALUE")]
@@ -32,6 +30,9 @@ pub enum FioError {
     /// Several jobs.
     #[error("a second --name begins another job: the lab runs one job for each command line")]
     SecondJob,
+    /// Several disks.
+    #[error("--filename={0} names several: the lab takes one there; name each by --on")]
+    Files(String),
     /// Neither a time nor an amount.
     #[error("nothing says when it ends: add --runtime=SECONDS, with --time_based, or --size=BYTES")]
     NoEnd,
@@ -69,6 +70,42 @@ pub const OPTIONS: [(&str, &str); 26] = [
     ("norandommap", "no effect: places are drawn without a map, so that some are visited twice"),
     ("exitall", "no effect: there is one job"),
 ];
+
+/// `; write --numjobs` for a name that is nearly that.
+fn nearest(name: &str) -> String {
+    let known = OPTIONS.iter().map(|(option, _)| *option);
+    let near = known.filter(|option| {
+        name.len() > 2
+            && (option.starts_with(name) || name.starts_with(option) || is_near(option, name))
+    });
+    near.min_by_key(|option| option.len().abs_diff(name.len()))
+        .map_or_else(String::new, |option| format!("; write --{option}"))
+}
+
+/// Whether one letter was left out, added or changed, or two were swapped: what is left between the
+/// common start and the common end is two letters at most.
+fn is_near(a: &str, b: &str) -> bool {
+    let alike = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    let (a, b) = (&a.as_bytes()[alike..], &b.as_bytes()[alike..]);
+    let alike = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
+    a.len().max(b.len()) - alike <= 2
+}
+
+/// Whether fio has such an option and it is understood here; with or without its value and dashes.
+#[must_use]
+pub fn is_option(word: &str) -> bool {
+    let name = word.trim_start_matches('-').split('=').next().unwrap_or_default();
+    OPTIONS.iter().any(|(known, _)| *known == canonical(name))
+}
+
+/// The options in lines, for the help of a command.
+#[must_use]
+pub fn list_text() -> String {
+    let line = |(option, meaning): &(&str, &str)| {
+        format!("  --{option:<18} {}\n", meaning.replace('`', ""))
+    };
+    OPTIONS.iter().map(line).collect()
+}
 
 /// Options that are written without a value, or with 0 or 1.
 const SWITCHES: [&str; 7] = [
@@ -165,6 +202,11 @@ fn wrong(option: &str, value: &str, instead: &'static str) -> FioError {
 /// A [`FioError`].
 pub fn parse(args: &[String]) -> Result<Script, FioError> {
     let line = Line::read(args)?;
+    if let Some(names) =
+        line.get("filename").filter(|name| name.contains(":/") && !name.contains("://"))
+    {
+        return Err(FioError::Files(names.to_owned()));
+    }
     let (flow, open) = (flow_of(&line)?, open_of(&line)?);
     let count = |name, max: u32| {
         let read = |text: &str| text.parse().ok().filter(|n: &u32| (1..=max).contains(n));
@@ -205,6 +247,8 @@ pub fn parse(args: &[String]) -> Result<Script, FioError> {
         flows: vec![flow],
         rate: rate.map_or(Rate::Max, |rate| Rate::Iops(rate * f64::from(streams))),
         threads: None,
+        clients: None,
+        sessions: None,
         streams,
         elapsed: runtime.unwrap_or(FOREVER),
         warmup: ramp.unwrap_or_default(),
@@ -399,6 +443,14 @@ mod tests {
         assert_eq!(wrong("job.fio"), FioError::Argument("job.fio".into()));
         assert_eq!(wrong("--rw"), FioError::Missing("rw".into()));
         assert_eq!(wrong("--name=a --name=b"), FioError::SecondJob);
+        assert_eq!(wrong("--filename=/dev/a:/dev/b"), FioError::Files("/dev/a:/dev/b".into()));
+        for (typed, meant) in
+            [("iodpeth", "iodepth"), ("runtim", "runtime"), ("ioedpth", "iodepth")]
+        {
+            let told = wrong(&format!("--{typed}=4")).to_string();
+            assert!(told.ends_with(&format!("; write --{meant}")), "{told}");
+        }
+        assert!(wrong("--verify=crc32c").to_string().ends_with("understood here"));
         assert_eq!(wrong("--rw=read"), FioError::NoEnd);
         assert_eq!(wrong("--time_based --size=1m"), FioError::NoEnd);
         let cases =

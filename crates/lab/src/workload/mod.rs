@@ -115,6 +115,12 @@ pub struct Step {
     pub rate: Rate,
     /// I/Os under way at once on each storage; `None` leaves it to the storage.
     pub threads: Option<u32>,
+    /// Only the first so many of the storage take part: each stands for a client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
+    /// Sessions over all targets; `None` leaves it to how they are opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<u32>,
     /// Independent streams on each storage, each with that many threads and a place of its own for
     /// sequential work.
     pub streams: u32,
@@ -126,6 +132,20 @@ pub struct Step {
     pub interval: Duration,
     /// Ends when each stream has moved so much, if that is earlier.
     pub bytes_max: Option<u64>,
+}
+
+impl Step {
+    /// What the step does with as many clients as it says.
+    #[must_use]
+    pub fn of_its_clients(&self) -> Self {
+        let mut step = self.clone();
+        if let Some(clients) = self.clients {
+            let takes_part = |index: &usize| *index < clients as usize;
+            step.flows.iter_mut().for_each(|flow| flow.storage.retain(takes_part));
+            step.flows.retain(|flow| !flow.storage.is_empty());
+        }
+        step
+    }
 }
 
 impl Script {

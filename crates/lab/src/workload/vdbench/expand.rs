@@ -13,6 +13,9 @@ use super::{ParameterError, Problem};
 pub(super) const STEPS_MAX: usize = 10_000;
 const THREADS: u32 = 8;
 const THREADS_MAX: u64 = 65_536;
+/// More than any group of members takes.
+const SESSIONS_MAX: u64 = 4096;
+const CLIENTS_MAX: u64 = 4096;
 const HIT_BYTES: u64 = 1 << 20;
 const ELAPSED: Duration = Duration::from_secs(30);
 /// Runs longer than this note figures once a minute, unless they say otherwise.
@@ -288,6 +291,8 @@ fn steps_of(
         flows,
         rate: Rate::Max,
         threads: None,
+        clients: None,
+        sessions: None,
         streams: 1,
         elapsed,
         warmup: time("warmup")?.unwrap_or(Duration::ZERO),
@@ -347,7 +352,7 @@ fn check_skew(flows: &[Flow], line: usize) -> Result<(), ParameterError> {
     if fits { Ok(()) } else { Err(Problem::Skew(format!("{total}")).at(line)) }
 }
 
-/// One step for each value of the lists: sizes outermost, rates innermost.
+/// One step for each value of the lists: sessions outermost, rates innermost.
 fn multiply(
     base: Step,
     words: &[&Word],
@@ -355,6 +360,9 @@ fn multiply(
 ) -> Result<Vec<Step>, ParameterError> {
     let mut steps = vec![base];
     let mut each = |values: Vec<(String, Change)>| {
+        if values.is_empty() {
+            return Ok(());
+        }
         let before = std::mem::take(&mut steps);
         for step in before {
             for (label, change) in &values {
@@ -371,6 +379,11 @@ fn multiply(
         }
         Ok(())
     };
+    // What makes targets be opened anew changes least often.
+    const SESSIONS: &str = "1 to 4096: (1,3,16), (1-4096,d), (45,510,1020)";
+    each(counted(words, "forsessions", SESSIONS_MAX, SESSIONS, Change::Sessions)?)?;
+    const CLIENTS: &str = "1 to 4096: (1,15,45), (1-45,11)";
+    each(counted(words, "forclients", CLIENTS_MAX, CLIENTS, Change::Clients)?)?;
     if let Some(word) = get(words, "forxfersize") {
         const SIZES: &str = "sizes, multiples of 512 up to 16m: (4k,8k), (4k-1m,d), (4k-64k,4k)";
         let values = numbers(word, SIZES, units::bytes)?;
@@ -390,23 +403,40 @@ fn multiply(
         each(values.into_iter().map(label).collect())?;
     }
     for key in ["threads", "forthreads"] {
-        let Some(word) = get(words, key) else { continue };
-        const COUNTS: &str = "1 to 65536: 8, (1,2,4), (1-64,d), (8-64,8)";
-        let values = numbers(word, COUNTS, plain)?;
-        if values.iter().any(|value| !(1..=THREADS_MAX).contains(value)) {
-            return Err(word.wrong(COUNTS));
-        }
-        let named = key == "forthreads" || values.len() > 1;
-        let label = |count: u64| {
-            let label = if named { format!("threads={count}") } else { String::new() };
-            (label, Change::Threads(count as u32))
-        };
-        each(values.into_iter().map(label).collect())?;
+        each(counted(
+            words,
+            key,
+            THREADS_MAX,
+            "1 to 65536: 8, (1,2,4), (1-64,d), (8-64,8)",
+            Change::Threads,
+        )?)?;
     }
     if let Some(values) = rates(words)? {
         each(values)?;
     }
     Ok(steps)
+}
+
+/// A step for each number; nothing if the word is not there.
+fn counted(
+    words: &[&Word],
+    key: &str,
+    max: u64,
+    instead: &'static str,
+    change: fn(u32) -> Change,
+) -> Result<Vec<(String, Change)>, ParameterError> {
+    let Some(word) = get(words, key) else { return Ok(Vec::new()) };
+    let values = numbers(word, instead, plain)?;
+    if values.iter().any(|value| !(1..=max).contains(value)) {
+        return Err(word.wrong(instead));
+    }
+    let named = key.starts_with("for") || values.len() > 1;
+    let label = |count: u64| {
+        let what = key.strip_prefix("for").unwrap_or(key);
+        let label = if named { format!("{what}={count}") } else { String::new() };
+        (label, change(count as u32))
+    };
+    Ok(values.into_iter().map(label).collect())
 }
 
 fn rates(words: &[&Word]) -> Result<Option<Vec<(String, Change)>>, ParameterError> {
@@ -452,6 +482,8 @@ enum Change {
     Size(u32),
     Reads(u32),
     Threads(u32),
+    Clients(u32),
+    Sessions(u32),
     Rate(Rate),
 }
 
@@ -465,6 +497,8 @@ impl Change {
                 step.flows.iter_mut().for_each(|flow| flow.read_percent = *percent);
             }
             Self::Threads(count) => step.threads = Some(*count),
+            Self::Clients(count) => step.clients = Some(*count),
+            Self::Sessions(count) => step.sessions = Some(*count),
             Self::Rate(rate) => step.rate = *rate,
         }
     }

@@ -76,6 +76,25 @@ fn lists_make_one_run_each() {
     assert_eq!((&last.flows[0].sizes, last.flows[0].read_percent), (&Sizes::One(16384), 100));
 }
 
+/// The sweep of the papers: sessions outermost, for they cost a login each.
+#[test]
+fn sessions_and_clients_are_swept() {
+    let script = parse(
+        "sd=sd1,lun=a\nsd=sd2,lun=b\nsd=sd3,lun=c\nwd=w,sd=*\nwd=v,sd=sd3\n\
+         rd=r,wd=(w,v),forclients=(1,3),forsessions=(1-4096,d)\n",
+    )
+    .unwrap();
+    assert_eq!(script.steps.len(), 26);
+    let (first, last) = (&script.steps[0], &script.steps[25]);
+    assert_eq!((first.name.as_str(), first.sessions), ("r sessions=1 clients=1", Some(1)));
+    assert_eq!((last.sessions, last.clients), (Some(4096), Some(3)));
+    let alone = first.of_its_clients();
+    assert_eq!((alone.flows.len(), &alone.flows[0].storage[..]), (1, &[0][..]));
+    assert_eq!(last.of_its_clients(), *last);
+    let wrong = "sd=s,lun=a\nwd=w,sd=s\nrd=r,wd=w,forsessions=(0,5000)\n";
+    assert!(parse(wrong).unwrap_err().to_string().contains("1 to 4096"));
+}
+
 #[test]
 fn a_curve_begins_with_the_maximum() {
     let text =

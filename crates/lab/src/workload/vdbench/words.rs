@@ -27,7 +27,7 @@ impl Kind {
 }
 
 /// Definition, word, and what it means.
-pub const WORDS: [(&str, &str, &str); 33] = [
+pub const WORDS: [(&str, &str, &str); 35] = [
     ("hd", "system", "`localhost`: this machine, the only one there is"),
     ("sd", "lun", "what it is, unless `--on` names targets: a URL, a file, a block device"),
     ("sd", "size", "use so much of it: `10240m`; no more than there is"),
@@ -68,6 +68,8 @@ pub const WORDS: [(&str, &str, &str); 33] = [
     ("rd", "interval", "how often figures are noted [1, or 60 above two hours]"),
     ("rd", "threads", "goes before that of `sd`; may be a list"),
     ("rd", "forthreads", "one run for each: `(1,2,4)`, `(1-64,d)` doubling, `(8-64,8)` in steps"),
+    ("rd", "forsessions", "one run for each number of sessions, over all targets; not in Vdbench"),
+    ("rd", "forclients", "one run for each number of `sd=` that take part; not in Vdbench"),
     ("rd", "forxfersize", "one run for each size"),
     ("rd", "forrdpct", "one run for each `rdpct`"),
     ("rd", "xfersize", "goes before that of `wd`"),

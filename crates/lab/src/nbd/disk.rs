@@ -1,0 +1,270 @@
+//! An export as a disk.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use attach::nbd::wire::{Command, can, flag};
+use block::{
+    BlockDevice, BlockError, Compared, Extent, ExtentState, Geometry, IoFuture, WriteFlags,
+};
+use ring::{Buf, Data};
+
+use super::address::NbdAddress;
+use super::connection::{Connection, needs_flush, request};
+use super::handshake::{Export, NbdError, connect};
+
+/// How an export is used.
+#[derive(Debug, Clone)]
+pub struct NbdOptions {
+    /// Connections at once; more than one only where the server keeps them together (multi-conn).
+    pub connections: u32,
+    /// How long a step of connecting may take.
+    pub connect_timeout: Duration,
+    /// How long I/O waits while there is no connection; then it fails.
+    pub limit: Duration,
+}
+
+impl Default for NbdOptions {
+    fn default() -> Self {
+        let (connect_timeout, limit) = (Duration::from_secs(5), Duration::from_secs(60));
+        Self { connections: 1, connect_timeout, limit }
+    }
+}
+
+/// The connections of an export; nothing once it was closed.
+type Open = Option<Rc<[Rc<Connection>]>>;
+
+thread_local! {
+    /// The exports that this core has open; a disk that is shared by all knows its number.
+    static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An export of an NBD server. It belongs to the core that opened it: others find it
+/// [unreachable](BlockError::Unreachable).
+pub struct NbdDisk {
+    address: NbdAddress,
+    geometry: Geometry,
+    export: Export,
+    thread: ThreadId,
+    number: usize,
+}
+
+impl fmt::Debug for NbdDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NbdDisk").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl NbdDisk {
+    /// Connects to the server and takes the export.
+    ///
+    /// # Errors
+    /// A [`NbdError`].
+    ///
+    /// # Panics
+    /// Outside of a core of the engine.
+    pub async fn open(address: &NbdAddress, options: &NbdOptions) -> Result<Self, NbdError> {
+        let (first, export) = dial(address, options).await?;
+        let count = options.connections.max(1);
+        if count > 1 && !export.can(can::MULTI_CONN) {
+            return Err(NbdError::OneConnection(address.to_string()));
+        }
+        let geometry = geometry(address, &export)?;
+        let mut connections = vec![Connection::start(address, options, first, export)];
+        for _ in 1..count {
+            let (socket, export) = dial(address, options).await?;
+            connections.push(Connection::start(address, options, socket, export));
+        }
+        let number = OPEN.with_borrow_mut(|open| {
+            open.push(Some(connections.into()));
+            open.len() - 1
+        });
+        let thread = thread::current().id();
+        Ok(Self { address: address.clone(), geometry, export, thread, number })
+    }
+
+    /// The connection with the least to do.
+    fn connection(&self) -> Result<Rc<Connection>, BlockError> {
+        self.each(|all| all.iter().min_by_key(|one| one.in_flight()).cloned())
+            .flatten()
+            .ok_or(BlockError::Unreachable)
+    }
+
+    fn each<T>(&self, with: impl FnOnce(&[Rc<Connection>]) -> T) -> Option<T> {
+        if thread::current().id() != self.thread {
+            return None;
+        }
+        // The thread's values may go before the disk does.
+        OPEN.try_with(|open| open.borrow().get(self.number)?.as_deref().map(with)).ok().flatten()
+    }
+
+    /// Checks a range and gives its length as requests have it.
+    fn len(&self, at: u64, len: u64, is_change: bool) -> Result<u32, BlockError> {
+        match is_change {
+            true => self.geometry.check_change(at, len)?,
+            false => self.geometry.check(at, len)?,
+        }
+        let max = self.export.request_bytes_max;
+        let short = u32::try_from(len).ok().filter(|len| *len <= max);
+        short.ok_or(BlockError::TooLong { len, max })
+    }
+
+    /// A change that sends no bytes of its own.
+    fn change(&self, command: Command, flags: u16, at: u64, len: u64) -> IoFuture<()> {
+        let begun = self.len(at, len, true).and_then(|len| {
+            let request = request(command, flags, at, len);
+            Ok((len > 0).then_some(self.connection()?.begin(request, Data::default(), None)))
+        });
+        match begun {
+            Ok(Some(pending)) => IoFuture::boxed(async move { pending.await.map(drop) }),
+            Ok(None) => IoFuture::ready(Ok(())),
+            Err(error) => IoFuture::ready(Err(error)),
+        }
+    }
+}
+
+impl Drop for NbdDisk {
+    fn drop(&mut self) {
+        self.each(|all| all.iter().for_each(|connection| connection.close()));
+        if thread::current().id() == self.thread {
+            // The list may have gone before, with its thread.
+            let _ = OPEN.try_with(|open| open.borrow_mut()[self.number] = None);
+        }
+    }
+}
+
+async fn dial(
+    address: &NbdAddress,
+    options: &NbdOptions,
+) -> Result<(std::os::fd::OwnedFd, Export), NbdError> {
+    let (to, timeout) = (address.clone(), options.connect_timeout);
+    ring::blocking(move || connect(&to, timeout)).await
+}
+
+fn geometry(address: &NbdAddress, export: &Export) -> Result<Geometry, NbdError> {
+    let least = export.block_bytes_min.max(512);
+    let block_bytes = match least {
+        512 | 4096 => least,
+        513..4096 if 4096 % least == 0 => 4096,
+        _ => {
+            let address = address.to_string();
+            return Err(NbdError::Blocks { address, block_bytes: export.block_bytes_min });
+        }
+    };
+    Ok(Geometry {
+        read_only: export.can(can::READ_ONLY),
+        rotational: export.can(can::ROTATIONAL),
+        thin: export.can(can::TRIM),
+        ..Geometry::new(block_bytes, export.size_bytes / u64::from(block_bytes))
+    })
+}
+
+impl BlockDevice for NbdDisk {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
+        let begun = self.len(at, len as u64, false).and_then(|short| {
+            if short == 0 {
+                return Ok(None);
+            }
+            let buf = Buf::alloc(len).ok_or(BlockError::NoMemory)?;
+            let request = request(Command::Read, 0, at, short);
+            Ok(Some(self.connection()?.begin(request, Data::default(), Some(buf))))
+        });
+        match begun {
+            Ok(Some(pending)) => IoFuture::boxed(pending),
+            Ok(None) => IoFuture::ready(Ok(Data::default())),
+            Err(error) => IoFuture::ready(Err(error)),
+        }
+    }
+
+    fn write_now(
+        &self,
+        _at: u64,
+        _bytes: &[u8],
+        _flags: WriteFlags,
+    ) -> Option<Result<(), BlockError>> {
+        None
+    }
+
+    fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
+        if flags.atomic {
+            return IoFuture::ready(Err(BlockError::Unsupported));
+        }
+        let begun = self.len(at, data.len() as u64, true).and_then(|len| {
+            let is_fua = flags.durable && self.export.can(can::FUA);
+            let fua = if is_fua { flag::FUA } else { 0 };
+            let request = request(Command::Write, fua, at, len);
+            let connection = self.connection()?;
+            Ok((len > 0).then(|| (connection.begin(request, data, None), connection)))
+        });
+        let needs_flush = flags.durable && needs_flush(&self.export);
+        match begun {
+            Ok(Some((pending, connection))) => IoFuture::boxed(async move {
+                pending.await?;
+                if needs_flush {
+                    let flush = request(Command::Flush, 0, 0, 0);
+                    connection.begin(flush, Data::default(), None).await?;
+                }
+                Ok(())
+            }),
+            Ok(None) => IoFuture::ready(Ok(())),
+            Err(error) => IoFuture::ready(Err(error)),
+        }
+    }
+
+    /// An error if a connection broke over writes that no flush covered: whether a server that was
+    /// restarted has them nobody can tell.
+    fn flush(&self) -> IoFuture<()> {
+        let is_lost = self.each(|all| all.iter().filter(|one| one.take_lost_writes()).count() > 0);
+        if is_lost == Some(true) {
+            return IoFuture::ready(Err(BlockError::LostWrites));
+        }
+        if !self.export.can(can::FLUSH) {
+            return IoFuture::ready(Ok(()));
+        }
+        // Several connections are only made where a flush on one is one for all.
+        self.each(|all| all.iter().for_each(|connection| connection.begin_flush()));
+        let flush = request(Command::Flush, 0, 0, 0);
+        match self.connection().map(|connection| connection.begin(flush, Data::default(), None)) {
+            Ok(pending) => IoFuture::boxed(async move { pending.await.map(drop) }),
+            Err(error) => IoFuture::ready(Err(error)),
+        }
+    }
+
+    fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
+        if !self.export.can(can::TRIM) {
+            return IoFuture::ready(Err(BlockError::Unsupported));
+        }
+        self.change(Command::Trim, 0, at, len)
+    }
+
+    fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
+        let can_fua = !flags.durable || self.export.can(can::FUA);
+        if !self.export.can(can::WRITE_ZEROES) || flags.atomic || !can_fua {
+            return IoFuture::ready(Err(BlockError::Unsupported));
+        }
+        let keep = if may_unmap { 0 } else { flag::NO_HOLE };
+        let fua = if flags.durable { flag::FUA } else { 0 };
+        self.change(Command::WriteZeroes, keep | fua, at, len)
+    }
+
+    fn compare_and_write(&self, _: u64, _: Data, _: Data, _: WriteFlags) -> IoFuture<Compared> {
+        IoFuture::ready(Err(BlockError::Unsupported))
+    }
+
+    fn or_write(&self, _: u64, _: Data, _: WriteFlags) -> IoFuture<()> {
+        IoFuture::ready(Err(BlockError::Unsupported))
+    }
+
+    fn extent(&self, at: u64) -> IoFuture<Extent> {
+        let checked = self.geometry.check(at, u64::from(self.geometry.block_bytes));
+        let len_bytes = self.geometry.size_bytes().saturating_sub(at);
+        IoFuture::ready(checked.map(|()| Extent { len_bytes, state: ExtentState::Mapped }))
+    }
+}

@@ -1,0 +1,247 @@
+//! From a socket to an export that is ready for requests.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use attach::nbd::wire::{self, can, handshake, info, option, reply, take_u16, take_u32, take_u64};
+
+use super::address::{NbdAddress, Place};
+
+/// Answers of a server are short; more is no NBD.
+const ANSWER_BYTES_MAX: u32 = 1 << 16;
+/// A server may tell many things about an export, each in an answer.
+const ANSWERS_MAX: u32 = 100;
+/// What the protocol allows where a server does not say: requests of 32 MiB.
+const REQUEST_BYTES_MAX: u32 = 32 << 20;
+
+/// What a server tells of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Export {
+    /// Its size.
+    pub size_bytes: u64,
+    /// Of [`wire::can`].
+    pub flags: u16,
+    /// Requests are multiples of this.
+    pub block_bytes_min: u32,
+    /// The longest request.
+    pub request_bytes_max: u32,
+}
+
+impl Export {
+    /// Whether it can do something, of [`wire::can`].
+    #[must_use]
+    pub fn can(&self, flag: u16) -> bool {
+        self.flags & can::HAS_FLAGS != 0 && self.flags & flag != 0
+    }
+}
+
+/// Why there is no connection to an export.
+#[derive(Debug, thiserror::Error)]
+pub enum NbdError {
+    /// Nobody listens, or the connection broke.
+    #[error("cannot connect to {address}: {error}")]
+    Connect {
+        /// The server.
+        address: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// What answers speaks something else.
+    #[error("{address} is no NBD server that the lab understands: {what}")]
+    Protocol {
+        /// The server.
+        address: String,
+        /// What was strange.
+        what: &'static str,
+    },
+    /// It does not give the export away.
+    #[error("the server refuses {address}: {why}")]
+    Refused {
+        /// The export.
+        address: String,
+        /// Why.
+        why: String,
+    },
+    /// Blocks that no disk here has.
+    #[error("{address} takes multiples of {block_bytes} bytes; the lab does 512 and 4096")]
+    Blocks {
+        /// The export.
+        address: String,
+        /// Its least request.
+        block_bytes: u32,
+    },
+    /// Several connections to a server that does not keep them together.
+    #[error(
+        "{0} takes one connection safely (no multi-conn): leave out --sessions, or write 1 there"
+    )]
+    OneConnection(String),
+}
+
+trait Socket: Read + Write {}
+impl<T: Read + Write> Socket for T {}
+
+/// Why a handshake went wrong, before it is known whose it was.
+enum Fault {
+    Io(io::Error),
+    Strange(&'static str),
+    Refused(String),
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Connects and takes the export. Blocks, `timeout` at each step. Nothing was read beyond the handshake.
+///
+/// # Errors
+/// A [`NbdError`].
+pub fn connect(address: &NbdAddress, timeout: Duration) -> Result<(OwnedFd, Export), NbdError> {
+    let text = || address.to_string();
+    let connected = match &address.place {
+        Place::Unix(path) => UnixStream::connect(path).map_err(Fault::Io).and_then(|mut socket| {
+            socket.set_read_timeout(Some(timeout))?;
+            socket.set_write_timeout(Some(timeout))?;
+            let export = shake(&mut socket, &address.export)?;
+            Ok((OwnedFd::from(socket), export))
+        }),
+        Place::Tcp(host, port) => {
+            tcp(host, *port, timeout).map_err(Fault::Io).and_then(|mut socket| {
+                socket.set_nodelay(true)?;
+                socket.set_read_timeout(Some(timeout))?;
+                socket.set_write_timeout(Some(timeout))?;
+                let export = shake(&mut socket, &address.export)?;
+                Ok((OwnedFd::from(socket), export))
+            })
+        }
+    };
+    connected.map_err(|fault| match fault {
+        Fault::Io(error) => NbdError::Connect { address: text(), error },
+        Fault::Strange(what) => NbdError::Protocol { address: text(), what },
+        Fault::Refused(why) => NbdError::Refused { address: text(), why },
+    })
+}
+
+fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn shake(socket: &mut dyn Socket, name: &str) -> Result<Export, Fault> {
+    let mut greeting = [0; 18];
+    socket.read_exact(&mut greeting)?;
+    let mut rest = &greeting[..];
+    if take_u64(&mut rest) != Some(wire::MAGIC) || take_u64(&mut rest) != Some(wire::OPTION_MAGIC) {
+        return Err(Fault::Strange("it greets otherwise"));
+    }
+    let offered = take_u16(&mut rest).unwrap_or(0);
+    if offered & handshake::FIXED_NEWSTYLE == 0 {
+        return Err(Fault::Strange("it is older than the fixed newstyle handshake"));
+    }
+    let taken = offered & (handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES);
+    socket.write_all(&u32::from(taken).to_be_bytes())?;
+    match go(socket, name)? {
+        Some(export) => Ok(export),
+        None => export_name(socket, name, taken & handshake::NO_ZEROES != 0),
+    }
+}
+
+fn ask(socket: &mut dyn Socket, number: u32, data: &[u8]) -> io::Result<()> {
+    let mut bytes = wire::OPTION_MAGIC.to_be_bytes().to_vec();
+    bytes.extend(number.to_be_bytes());
+    bytes.extend(u32::try_from(data.len()).unwrap_or(u32::MAX).to_be_bytes());
+    bytes.extend(data);
+    socket.write_all(&bytes)
+}
+
+/// `None` when the server is too old for GO.
+fn go(socket: &mut dyn Socket, name: &str) -> Result<Option<Export>, Fault> {
+    let mut data = u32::try_from(name.len()).unwrap_or(u32::MAX).to_be_bytes().to_vec();
+    data.extend(name.as_bytes());
+    data.extend(1_u16.to_be_bytes());
+    data.extend(info::BLOCK_SIZE.to_be_bytes());
+    ask(socket, option::GO, &data)?;
+    let mut found = None;
+    let (mut block_bytes_min, mut request_bytes_max) = (1, REQUEST_BYTES_MAX);
+    for _ in 0..ANSWERS_MAX {
+        let (kind, data) = answer(socket)?;
+        let mut rest = &data[..];
+        match kind {
+            reply::ACK => {
+                let (size_bytes, flags) =
+                    found.ok_or(Fault::Strange("an export without a size"))?;
+                return Ok(Some(Export { size_bytes, flags, block_bytes_min, request_bytes_max }));
+            }
+            reply::INFO => match take_u16(&mut rest) {
+                Some(info::EXPORT) => {
+                    found = take_u64(&mut rest).zip(take_u16(&mut rest));
+                }
+                Some(info::BLOCK_SIZE) => {
+                    let sizes = (take_u32(&mut rest), take_u32(&mut rest), take_u32(&mut rest));
+                    let (Some(least), _, Some(most)) = sizes else {
+                        return Err(Fault::Strange("block sizes that are cut off"));
+                    };
+                    (block_bytes_min, request_bytes_max) = (least, most.min(REQUEST_BYTES_MAX));
+                }
+                _ => {}
+            },
+            reply::ERR_UNSUP => return Ok(None),
+            reply::ERR_UNKNOWN => return Err(Fault::Refused("there is no such export".to_owned())),
+            error => {
+                let said = String::from_utf8_lossy(&data).into_owned();
+                let number = error & !(1 << 31);
+                return Err(Fault::Refused(match said.is_empty() {
+                    true => format!("error {number}"),
+                    false => said,
+                }));
+            }
+        }
+    }
+    Err(Fault::Strange("it answers without an end"))
+}
+
+/// Kind and data of an answer to GO.
+fn answer(socket: &mut dyn Socket) -> Result<(u32, Vec<u8>), Fault> {
+    let mut head = [0; 20];
+    socket.read_exact(&mut head)?;
+    let mut rest = &head[..];
+    let (magic, number) = (take_u64(&mut rest), take_u32(&mut rest));
+    if magic != Some(wire::OPTION_REPLY_MAGIC) || number != Some(option::GO) {
+        return Err(Fault::Strange("an answer to nothing"));
+    }
+    let kind = take_u32(&mut rest).unwrap_or(0);
+    let len = take_u32(&mut rest).unwrap_or(0);
+    if len > ANSWER_BYTES_MAX {
+        return Err(Fault::Strange("an answer without an end"));
+    }
+    let mut data = vec![0; len as usize];
+    socket.read_exact(&mut data)?;
+    Ok((kind, data))
+}
+
+/// The older way: a server that does not have the export closes.
+fn export_name(socket: &mut dyn Socket, name: &str, no_zeroes: bool) -> Result<Export, Fault> {
+    ask(socket, option::EXPORT_NAME, name.as_bytes())?;
+    let mut bytes = [0; 10];
+    socket.read_exact(&mut bytes).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => Fault::Refused("there is no such export".to_owned()),
+        _ => Fault::Io(error),
+    })?;
+    if !no_zeroes {
+        socket.read_exact(&mut [0; 124])?;
+    }
+    let mut rest = &bytes[..];
+    let size_bytes = take_u64(&mut rest).unwrap_or(0);
+    let flags = take_u16(&mut rest).unwrap_or(0);
+    Ok(Export { size_bytes, flags, block_bytes_min: 1, request_bytes_max: REQUEST_BYTES_MAX })
+}

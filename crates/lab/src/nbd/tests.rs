@@ -1,0 +1,202 @@
+//! The client against the server of `attach`, and against servers that misbehave.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use attach::Disk;
+use attach::nbd::{Address, Server};
+use block::{BlockDevice, BlockError, NullDisk, RamDisk, WriteFlags};
+use ring::{Buf, CoreConfig, Data};
+
+use super::*;
+
+const SIZE: u64 = 8 << 20;
+
+fn on_core<F: Future<Output = ()> + 'static>(work: F) {
+    let end = ring::block_on(&CoreConfig::default(), async move {
+        ring::timeout(Duration::from_secs(60), work).await
+    });
+    assert_eq!(end.unwrap(), Some(()), "it hangs");
+}
+
+fn unix(path: &Path, export: &str) -> NbdAddress {
+    NbdAddress { place: Place::Unix(path.to_owned()), export: export.to_owned() }
+}
+
+fn options() -> NbdOptions {
+    NbdOptions { limit: Duration::from_secs(2), ..NbdOptions::default() }
+}
+
+fn data(len: usize, seed: u8) -> Data {
+    let mut buf = Buf::alloc(len).unwrap();
+    for (at, byte) in buf.iter_mut().enumerate() {
+        *byte = (at / 512) as u8 ^ (at as u8).wrapping_mul(seed);
+    }
+    buf.freeze()
+}
+
+fn serve(device: Arc<dyn BlockDevice>, path: &Path) -> Server {
+    Server::start(Arc::new(Disk::new(device)), "vol", &Address::Unix(path.to_owned())).unwrap()
+}
+
+#[test]
+fn what_is_written_is_read_in_any_size_and_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    on_core(async move {
+        let ram = Arc::new(RamDisk::new(512, SIZE / 512).unwrap());
+        let server = serve(ram, &path);
+        for connections in [1, 3] {
+            let options = NbdOptions { connections, ..options() };
+            let disk = Arc::new(NbdDisk::open(&unix(&path, "vol"), &options).await.unwrap());
+            assert_eq!(disk.geometry().size_bytes(), SIZE);
+            let mut waiting = Vec::new();
+            for (n, len) in [512, 4096, 100 << 10, 1 << 20, 512].into_iter().enumerate() {
+                let flags = if n == 1 { WriteFlags::DURABLE } else { WriteFlags::VOLATILE };
+                waiting.push(disk.write((n as u64) << 20, data(len, n as u8), flags));
+            }
+            for write in waiting {
+                write.await.unwrap();
+            }
+            disk.flush().await.unwrap();
+            let sizes = [512, 4096, 100 << 10, 1 << 20, 512];
+            let reads: Vec<_> = sizes
+                .iter()
+                .enumerate()
+                .map(|(n, len)| disk.read((n as u64) << 20, *len))
+                .collect();
+            for (n, (read, len)) in reads.into_iter().zip(sizes).enumerate().rev() {
+                let found = read.await.unwrap();
+                assert_eq!(found.as_slice().unwrap(), data(len, n as u8).as_slice().unwrap());
+            }
+            assert_eq!(
+                disk.read(SIZE, 512).await.unwrap_err(),
+                BlockError::OutOfRange { at: SIZE, len: 512, size_bytes: SIZE }
+            );
+            disk.write_zeroes(0, 4096, true, WriteFlags::VOLATILE).await.unwrap();
+            assert!(disk.read(0, 4096).await.unwrap().as_slice().unwrap().iter().all(|b| *b == 0));
+            // One that nobody waits for ends all the same, and its place is used again.
+            drop(disk.read(0, 1 << 20));
+            disk.read(1 << 20, 4096).await.unwrap();
+        }
+        server.stop(Duration::from_secs(1)).await;
+    });
+}
+
+#[test]
+fn exports_that_are_not_there_and_servers_that_are_none_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    let strange = directory.path().join("t");
+    let listener = UnixListener::bind(&strange).unwrap();
+    thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        socket.write_all(b"SSH-2.0-OpenSSH_9.2p1\r\n").unwrap();
+        let _ = socket.read(&mut [0; 64]);
+    });
+    on_core(async move {
+        let server = serve(Arc::new(NullDisk::new_read_only(512, 8)), &path);
+        let open = async |address: &NbdAddress| NbdDisk::open(address, &options()).await;
+        let refused = open(&unix(&path, "other")).await.unwrap_err().to_string();
+        assert!(
+            refused.ends_with("there is no such export") && refused.contains("other"),
+            "{refused}"
+        );
+        let none = open(&unix(Path::new("/no/such"), "")).await.unwrap_err();
+        assert!(matches!(none, NbdError::Connect { .. }), "{none}");
+        let other = open(&unix(&strange, "")).await.unwrap_err();
+        assert!(matches!(other, NbdError::Protocol { .. }), "{other}");
+        let disk = open(&unix(&path, "")).await.unwrap();
+        let write = disk.write(0, data(512, 1), WriteFlags::VOLATILE).await;
+        assert_eq!((disk.geometry().read_only, write), (true, Err(BlockError::ReadOnly)));
+        server.stop(Duration::from_secs(1)).await;
+    });
+}
+
+/// Reads wait for the server to come back, and the cache that may be gone is told once.
+#[test]
+fn a_server_that_is_restarted_is_found_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    on_core(async move {
+        let ram: Arc<dyn BlockDevice> = Arc::new(RamDisk::new(512, SIZE / 512).unwrap());
+        let server = serve(ram.clone(), &path);
+        let disk = NbdDisk::open(&unix(&path, ""), &options()).await.unwrap();
+        disk.write(0, data(4096, 3), WriteFlags::VOLATILE).await.unwrap();
+        server.stop(Duration::from_millis(100)).await;
+        let begun = Instant::now();
+        let read = disk.read(0, 4096);
+        ring::sleep(Duration::from_millis(500)).await;
+        let server = serve(ram, &path);
+        assert_eq!(read.await.unwrap().as_slice(), data(4096, 3).as_slice());
+        assert!(begun.elapsed() >= Duration::from_millis(500));
+        assert_eq!(disk.flush().await, Err(BlockError::LostWrites));
+        assert_eq!(disk.flush().await, Ok(()));
+        // One that stays away fails what waits, and only after the limit.
+        server.stop(Duration::from_millis(100)).await;
+        let begun = Instant::now();
+        assert_eq!(disk.read(0, 4096).await.map(drop), Err(BlockError::Unreachable));
+        assert!(begun.elapsed() >= options().limit, "{:?}", begun.elapsed());
+    });
+}
+
+/// A server whose connection ends while it has a read and a write: the read is asked again, whether the
+/// write was done nobody knows.
+#[test]
+fn a_change_under_way_when_the_connection_breaks_fails() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    let listener = UnixListener::bind(&path).unwrap();
+    let server = thread::spawn(move || {
+        for round in 0..2 {
+            let (mut socket, _) = listener.accept().unwrap();
+            greet(&mut socket);
+            let mut head = [0; 28];
+            socket.read_exact(&mut head).unwrap();
+            assert_eq!(head[7], 0, "a read comes first");
+            // Half an answer: its bytes must not count once it comes again.
+            let mut answer = vec![0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0];
+            answer.extend(&head[8..16]);
+            answer.extend([round + 1; 512]);
+            if round == 0 {
+                socket.read_exact(&mut [0; 28 + 512]).unwrap();
+                answer.truncate(16 + 300);
+            }
+            socket.write_all(&answer).unwrap();
+            if round == 1 {
+                let _ = socket.read(&mut [0; 1]);
+            }
+        }
+    });
+    on_core(async move {
+        let disk = NbdDisk::open(&unix(&path, ""), &options()).await.unwrap();
+        let read = disk.read(0, 512);
+        let write = disk.write(0, data(512, 1), WriteFlags::VOLATILE);
+        assert_eq!(write.await, Err(BlockError::Unreachable));
+        assert_eq!(read.await.unwrap().as_slice().unwrap(), [2; 512]);
+    });
+    server.join().unwrap();
+}
+
+/// The old handshake, with an export of 1 MiB.
+fn greet(socket: &mut (impl Read + Write)) {
+    socket.write_all(b"NBDMAGICIHAVEOPT\x00\x03").unwrap();
+    socket.read_exact(&mut [0; 4]).unwrap();
+    let mut option = [0; 16];
+    socket.read_exact(&mut option).unwrap();
+    let len = u32::from_be_bytes(option[12..16].try_into().unwrap());
+    socket.read_exact(&mut vec![0; len as usize]).unwrap();
+    let mut answer = 0x0003_e889_0455_65a9_u64.to_be_bytes().to_vec();
+    answer.extend(7_u32.to_be_bytes());
+    answer.extend(((1_u32 << 31) + 1).to_be_bytes());
+    answer.extend(0_u32.to_be_bytes());
+    socket.write_all(&answer).unwrap();
+    socket.read_exact(&mut [0; 16]).unwrap();
+    let mut export = (1_u64 << 20).to_be_bytes().to_vec();
+    export.extend(5_u16.to_be_bytes());
+    socket.write_all(&export).unwrap();
+}
