@@ -164,10 +164,12 @@ impl<S: Subject> Saboteur<'_, S> {
         }
     }
 
-    /// Members are missing that nobody can take over from: a blank drive of the shelf comes.
+    /// Members are missing, or have failed, that nobody can take over from: a blank drive of the shelf
+    /// comes.
     async fn supply(&self) {
-        let is_missing = self.0.array.disks().iter().any(|disk| disk.state == DiskState::Missing);
-        if let Some(drive) = self.0.shelf().into_iter().next().filter(|_| is_missing) {
+        let is_out = |state| matches!(state, DiskState::Missing | DiskState::Failed);
+        let is_any_out = self.0.array.disks().iter().any(|disk| is_out(disk.state));
+        if let Some(drive) = self.0.shelf().into_iter().next().filter(|_| is_any_out) {
             drive.set_installed(true);
             self.swap(&drive).await;
         }
