@@ -98,6 +98,8 @@ mutants! {
     TwoReturns,
     /// Trim the journal of what it has of a volume that could not be destaged.
     TrimKept,
+    /// Take a disk for up to date in the seat that it has now, whichever it was given something in.
+    CreditDisk,
     /// Write labels although the array has stopped.
     LoneLabel,
     /// Leave the journal on one disk when the other one that is for it alone is gone.

@@ -346,9 +346,9 @@ impl Raid {
         }
     }
 
-    /// A disk took all of its part of the stripe.
-    pub(super) fn credit(&self, set: &Set, stripe: u32, disk: &Arc<Disk>) {
-        set.clear_stale(stripe, disk.id());
+    /// A disk took all that belongs in its seat of the stripe.
+    pub(super) fn credit(&self, set: &Set, stripe: u32, seat: Seat, disk: &Arc<Disk>) {
+        set.clear_stale(stripe, seat);
         // Whoever notes that a disk failed closes it first and marks its stripes then: if it is in
         // use here, the mark is still to come.
         if !self.is_in_use(disk) {

@@ -122,7 +122,7 @@ impl Raid {
             let holds_data =
                 if strip < shape.columns() { written >> strip & 1 == 1 } else { written != 0 };
             if !holds_data {
-                set.clear_stale(stripe, seat.disk);
+                set.clear_stale(stripe, seat);
                 continue;
             }
             // With too many that lack something each is asked for what it does not lack. What nobody
@@ -270,9 +270,11 @@ impl Raid {
         match self.write_targets(set, stripe, &targets, WriteFlags::VOLATILE).await {
             Ok(done) if done.iter().all(Option::is_some) => {
                 match done.first() {
-                    Some(disk) => disk.iter().for_each(|disk| self.credit(set, stripe, disk)),
+                    Some(disk) => {
+                        disk.iter().for_each(|disk| self.credit(set, stripe, seat, disk));
+                    }
                     // All of it is lost, so there was nothing to write.
-                    None => set.clear_stale(stripe, seat.disk),
+                    None => set.clear_stale(stripe, seat),
                 }
                 Ok(true)
             }

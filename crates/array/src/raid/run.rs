@@ -88,7 +88,7 @@ impl Raid {
             !is_copy || set.shape().strip_of(*stripe, member) < set.shape().columns()
         };
         let mut proved = stripes.clone();
-        stripes.filter(&is_proved).for_each(|stripe| self.credit(set, stripe, disk));
+        stripes.filter(&is_proved).for_each(|stripe| self.credit(set, stripe, seat, disk));
         proved.all(|stripe| is_proved(&stripe))
     }
 

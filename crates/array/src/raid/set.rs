@@ -362,10 +362,15 @@ impl Set {
         }
     }
 
-    /// `disk` was given all of `stripe`.
-    pub(super) fn clear_stale(&self, stripe: u32, disk: DiskId) {
+    /// `seat` was given all of `stripe`. Of no effect when it has left the set since: its disk may be about
+    /// to replace another member by now, in a chunk that was given nothing.
+    pub(super) fn clear_stale(&self, stripe: u32, seat: Seat) {
         let mut state = self.state_mut();
-        let Some(bit) = state.bit_of(disk) else { return };
+        let bit = match is(Mutant::CreditDisk) {
+            true => state.bit_of(seat.disk),
+            false => state.bit_of_seat(seat),
+        };
+        let Some(bit) = bit else { return };
         let stripes = state.stale.len();
         let Some(mask) = state.stale.get_mut(stripe as usize) else { return };
         if *mask & bit != 0 {
@@ -560,8 +565,16 @@ impl State {
     }
 
     fn bit_of(&self, disk: DiskId) -> Option<u16> {
-        let member = self.members.iter().position(|seat| seat.disk == disk);
-        let new = self.replacement.filter(|new| new.seat.disk == disk).map(|_| REPLACEMENT);
+        self.bit_where(|seat| seat.disk == disk)
+    }
+
+    fn bit_of_seat(&self, wanted: Seat) -> Option<u16> {
+        self.bit_where(|seat| seat == wanted)
+    }
+
+    fn bit_where(&self, is_it: impl Fn(Seat) -> bool) -> Option<u16> {
+        let member = self.members.iter().position(|seat| is_it(*seat));
+        let new = self.replacement.filter(|new| is_it(new.seat)).map(|_| REPLACEMENT);
         member.or(new).map(|index| 1 << index)
     }
 }

@@ -188,7 +188,7 @@ impl Raid {
         for (strip, seat) in stale.filter(|(_, seat)| sound.contains(seat)) {
             match (coverage[strip], self.disks().get(seat.disk).filter(|disk| disk.is_writable())) {
                 (_, None) => {}
-                (0, Some(disk)) => self.credit(set, stripe, &disk),
+                (0, Some(disk)) => self.credit(set, stripe, seat, &disk),
                 (_, Some(_)) => coverage[strip] = u16::MAX,
             }
         }

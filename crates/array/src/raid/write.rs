@@ -150,7 +150,7 @@ impl Raid {
             let mut parts = targets.iter().zip(&done);
             let is_missed = parts.any(|(part, done)| part.seat == target.seat && done.is_none());
             if let Some(disk) = disk.as_ref().filter(|_| is_covered && !is_missed) {
-                self.credit(set, stripe, disk);
+                self.credit(set, stripe, target.seat, disk);
             }
         }
         let is_safe = self.survives(set, stripe, written, &[0; MEMBERS_MAX]);

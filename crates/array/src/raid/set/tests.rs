@@ -54,18 +54,18 @@ fn a_replacement_takes_over_when_it_lacks_nothing() {
     assert_eq!(set.set_replacement(1, seat(0)), Err(BadSet::SameDisk(DiskId(0))));
     set.set_replacement(1, seat(9)).unwrap();
     for stripe in 0..3 {
-        set.clear_stale(stripe, DiskId(9));
+        set.clear_stale(stripe, seat(9));
         assert!(!set.promote_replacement());
     }
     set.flush_begins();
-    set.clear_stale(3, DiskId(9));
+    set.clear_stale(3, seat(9));
     set.flush_ends();
     assert!(set.promote_replacement(), "stripe 3 was given during the flush");
     assert_eq!(set.record().stale[3], 1 << REPLACEMENT, "a power cut may take it back");
     assert_eq!(recorded(&set), None);
     set.take_back(DiskId(9));
     assert_eq!(set.stale(3), 1 << REPLACEMENT, "its disk failed before it flushed");
-    set.clear_stale(3, DiskId(9));
+    set.clear_stale(3, seat(9));
     assert!(set.promote_replacement());
     set.flush_begins();
     set.flush_ends();
@@ -81,7 +81,7 @@ fn a_replacement_takes_over_when_it_lacks_nothing() {
 fn what_a_replacement_misses_while_its_promotion_is_written_it_lacks_as_a_member() {
     let set = set(Level::Raid1, 2);
     set.set_replacement(1, seat(9)).unwrap();
-    (0..4).for_each(|stripe| set.clear_stale(stripe, DiskId(9)));
+    (0..4).for_each(|stripe| set.clear_stale(stripe, seat(9)));
     set.flush_begins();
     set.flush_ends();
     assert!(set.promote_replacement());
@@ -89,6 +89,17 @@ fn what_a_replacement_misses_while_its_promotion_is_written_it_lacks_as_a_member
     set.mark_stale(2, DiskId(9));
     assert_eq!(recorded(&set), Some(seat(1)));
     assert_eq!((set.members(), set.stale(2)), (vec![seat(0), seat(9)], 0b10));
+}
+
+/// A write was begun when the disk had another seat of the set, and ends when it is about to replace a member.
+#[test]
+fn who_took_a_write_in_a_seat_that_it_has_left_lacks_it_in_the_next_one() {
+    let set = set(Level::Raid1, 2);
+    set.set_replacement(1, seat(9)).unwrap();
+    (0..4).for_each(|stripe| set.clear_stale(stripe, Seat { chunk: 7, ..seat(9) }));
+    assert!(!set.promote_replacement());
+    (0..4).for_each(|stripe| set.clear_stale(stripe, seat(9)));
+    assert!(set.promote_replacement());
 }
 
 #[test]
@@ -103,7 +114,7 @@ fn what_is_wished_while_a_record_is_written_is_for_the_next_one() {
     assert_eq!(set.replacement(), None);
 
     set.set_replacement(1, seat(9)).unwrap();
-    (0..4).for_each(|stripe| set.clear_stale(stripe, DiskId(9)));
+    (0..4).for_each(|stripe| set.clear_stale(stripe, seat(9)));
     set.flush_begins();
     set.flush_ends();
     assert!(set.promote_replacement());
@@ -122,7 +133,7 @@ fn copies_of_metadata_come_and_go() {
     assert_eq!((set.shape().members(), set.stale(3)), (2, 0b10));
     assert_eq!(remove_copy(&set, DiskId(0)), None, "the new one is empty");
     for stripe in 0..4 {
-        set.clear_stale(stripe, DiskId(1));
+        set.clear_stale(stripe, seat(1));
     }
     assert_eq!(remove_copy(&set, DiskId(0)), None, "nor is it durable");
     set.flush_begins();

@@ -193,7 +193,7 @@ fn a_parity_that_was_made_without_a_column_is_made_anew_after_a_crash_too() {
         let update = rig.raid.plan_anew(&rig.set, 1, &changes, 0b111, &all).await.unwrap();
         assert_eq!(update.given_up, 0b010);
         // As the last record has the stripe, and the redo area the update.
-        away.iter().for_each(|disk| rig.set.clear_stale(1, DiskId(*disk as u16)));
+        rig.set.stale_seats(1).into_iter().for_each(|seat| rig.set.clear_stale(1, seat));
         let (updates, halves) = (vec![update], Vec::new());
         let wave = Wave { checkpoint: 1, wave: 1, updates, halves, since: 0 };
         let bytes = redo::encode(&[7; 16], &wave).unwrap().freeze();
@@ -307,7 +307,10 @@ fn what_a_disk_missed_in_the_middle_of_an_update_waits_for_it() {
             rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap();
             rig.set.mark_stale(1, DiskId(refuses as u16));
             drop(rig.raid.refresh_stripe(&rig.set, 1, Proof::NOTHING).await);
-            rig.set.clear_stale(1, DiskId(refuses as u16));
+            let seats = rig.set.stale_seats(1).into_iter();
+            seats
+                .filter(|seat| seat.disk == DiskId(refuses as u16))
+                .for_each(|seat| rig.set.clear_stale(1, seat));
             assert!(rig.read(slot, 4, &[4712]).await.is_ok());
         }
     });
