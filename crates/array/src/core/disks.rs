@@ -135,7 +135,11 @@ impl Core {
                 }
             }
         }
-        if left == 0 { Err(ArrayError::Lost) } else { Ok(()) }
+        if left == 0 {
+            return Err(ArrayError::Lost);
+        }
+        // Once the array has stopped no label tells that one of them is out.
+        self.lock().check_working()
     }
 
     /// Writes a checkpoint record to all holders, and to disks that become holders with it.

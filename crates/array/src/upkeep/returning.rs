@@ -74,16 +74,18 @@ impl Core {
         }
     }
 
-    /// Whether a disk of a set does not even give its label: it is not bad in places, but gone, and may come
-    /// back with what it has. One that is in is put out.
+    /// Whether a disk of a set that is still in does not even give its label: it is not bad in places, but gone,
+    /// and is put out. One that has been out for long is not waited for: what it had would keep the volume
+    /// from its place, and the journal full, for good.
     pub(crate) async fn is_any_silent(self: &Arc<Self>, set: &Set) -> bool {
         let mut any = false;
         for disk in set.members().into_iter().filter_map(|seat| self.raid.disks().get(seat.disk)) {
+            if disk.access() != Access::Full {
+                continue;
+            }
             let Err(error) = label::read(&**disk.device()).await else { continue };
             any = true;
-            if disk.access() == Access::Full {
-                self.disk_failed(disk.id(), &format!("it does not answer: {error}")).await;
-            }
+            self.disk_failed(disk.id(), &format!("it does not answer: {error}")).await;
         }
         any
     }
