@@ -101,6 +101,28 @@ fn who_takes_users_over_answers_for_what_they_have_written() {
     });
 }
 
+/// The target restarts when the next process has logged in, and has not yet taken the users over.
+#[test]
+fn a_restart_between_the_login_and_the_taking_over_is_told() {
+    let medium = ram(1);
+    let mut server = Some(serve(cached(medium.clone())));
+    let portal = server.as_ref().unwrap().portals()[0];
+    on_core(async move {
+        let mut options = disk_options();
+        options.session.isid = Some([0x80, 1, 2, 3, 0, 1]);
+        let attach = async || Disk::attach(&[address(portal)], options.clone()).await.unwrap();
+        let first = attach().await;
+        assert_eq!(first.write(0, data(&[1; 512]), VOLATILE).await, Ok(()));
+        drop(first);
+        let second = attach().await;
+        restart(&mut server, cached(medium.clone()));
+        assert!(second.read(0, 512).await.is_ok(), "it has logged in again");
+        second.take_over(false).await;
+        assert_eq!(second.flush().await, Err(BlockError::LostWrites));
+        assert_eq!(second.flush().await, Ok(()));
+    });
+}
+
 /// What is kept beside a device whose users may outlive the process.
 #[derive(Debug, Clone, Default)]
 struct Noted(Arc<AtomicBool>);

@@ -30,7 +30,7 @@ pub(crate) struct WriteBack {
     settled: Cell<u64>,
     losses: Cell<u64>,
     told: Cell<u64>,
-    /// The unit had just started when it was attached.
+    /// The unit has started when those who may be taken over had written already.
     had_started: Cell<bool>,
     note: RefCell<Option<Box<dyn LossNote>>>,
     /// The note says that something was lost.
@@ -60,7 +60,8 @@ impl WriteBack {
         self.is_volatile.get() && self.settled.get() < self.written.get()
     }
 
-    /// The unit said at the attach that it has started. Who writes from then on has lost nothing.
+    /// The unit said that it has started when nothing of ours was in its cache: at the attach, or since. Who
+    /// writes from then on has lost nothing.
     pub(crate) fn note_start(&self) {
         self.had_started.set(true);
     }

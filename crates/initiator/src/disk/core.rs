@@ -342,6 +342,9 @@ impl Core {
                  flushed are lost; the next flush fails",
                 self.address
             );
+        } else {
+            // Users who are yet to be taken over may have written before.
+            self.cache.note_start();
         }
     }
 

@@ -222,6 +222,9 @@ async fn hear(core: &Rc<Core>, path: PathId, session: &Session, news: News) {
     let may_be_lost = news.power || news.maybe_power;
     if may_be_lost && core.cache.is_dirty() && !is_continued(core, path, session, news).await {
         core.power_lost();
+    } else if news.power {
+        // Users who are yet to be taken over may have written before.
+        core.cache.note_start();
     }
     core.spread_news(news);
 }
