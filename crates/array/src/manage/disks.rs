@@ -150,9 +150,10 @@ impl Array {
     pub async fn replace_disk(&self, old: &str, new: Member) -> Result<DiskId, ArrayError> {
         let _turn = self.core.disk_commands.take().await;
         let id = self.core.disk_by_name(old)?;
+        let kind = self.core.lock().label.member(id).map_or(MemberKind::Data, |old| old.kind);
         let found = label::read(&*new.device).await?;
         self.core.check_new(&new, &found)?;
-        self.core.check_new_size(MemberKind::Data, &new)?;
+        self.core.check_new_size(kind, &new)?;
         if !matches!(found, Found::Blank) {
             let what = "is a disk of this array: give a blank disk to replace another with";
             return Err(ArrayError::BadDisk(format!("{} {what}", new.name)));
@@ -162,7 +163,7 @@ impl Array {
             let room = self.core.layout.chunks(new.device.geometry().size_bytes());
             self.core.check_room(&state, &state.tables.leaving, id, (old, Some(room)))?;
         }
-        let added = self.core.adopt(MemberKind::Data, new).await?;
+        let added = self.core.adopt(kind, new).await?;
         // Not asked again: if another disk went meanwhile, the old one waits until there is room.
         self.core.leave(id).await?;
         Ok(added)

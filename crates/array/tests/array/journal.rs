@@ -125,6 +125,29 @@ fn a_journal_disk_that_is_gone_leaves_when_it_is_told_to() {
     });
 }
 
+/// What replaces a disk for the journal alone is one, too.
+#[test]
+fn a_journal_disk_is_replaced_by_a_journal_disk() {
+    run(async {
+        let (shelf, fast) = (Shelf::new(4, 32), Shelf::new(3, 16));
+        let two = Shelf(fast.0[..2].to_vec());
+        shelf.create_with_journal(&two).await.close().await.unwrap();
+        let array = open(members(&shelf, &fast, &[0, 1])).await.unwrap();
+        let new = members(&shelf, &fast, &[2]).pop().unwrap();
+        array.replace_disk("fast-0", new).await.unwrap();
+        until(&array, "it has left", |array| seen(array, "fast-0").is_none()).await;
+        let role = |name: &str| array.disks().iter().find(|d| d.name == name).unwrap().role;
+        assert_eq!(role("fast-2"), DiskRole::Journal);
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let one = bytes(12288, 1);
+        write(&array.device("v").unwrap(), 4096, &one).await;
+        drop(array);
+        let array = open(members(&shelf, &fast, &[2])).await.expect("it has the journal");
+        assert_eq!(read(&array.device("v").unwrap(), 4096, one.len()).await, one);
+        array.close().await.unwrap();
+    });
+}
+
 #[test]
 fn the_journal_does_not_move_from_three_disks_to_one() {
     run(async {

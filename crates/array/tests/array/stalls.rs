@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use array::{Array, CreateOptions, Env, Level, RingEnv, Task};
+use array::{Array, BLOCK_BYTES, CLUSTER_BYTES, CreateOptions, Env, Level, RingEnv, Task};
 use block::testing::{Fault, Operation, Rule};
-use block::{BlockError, WriteFlags};
+use block::{BlockDevice, BlockError, WriteFlags};
 
-use crate::common::{Shelf, bytes, data, run, sound, spec, write};
+use crate::common::{Hasty, Shelf, bytes, data, read, run, sound, spec, write};
 
 /// Ten times as fast as it is.
 #[derive(Debug)]
@@ -115,4 +115,65 @@ fn a_write_whose_map_nobody_can_read_fails_instead_of_asking_for_ever() {
     });
     let patience = std::time::Duration::from_secs(30);
     assert_eq!(told.recv_timeout(patience), Ok((true, true)), "an answer, and it is no");
+}
+
+/// A disk was pulled long ago, a block of another one has rotted beside it, and a host writes over that. What
+/// cannot be given is given up: the volume is not set aside and taken back without end, with all that
+/// is written waiting in the journal.
+#[test]
+fn rot_beside_a_disk_that_has_been_out_for_long_keeps_nobody_waiting() {
+    run(async {
+        let shelf = Shelf::new(3, 64);
+        let array = shelf.create(Level::Raid5).await;
+        for (name, mib) in [("v", 2), ("w", 16)] {
+            array.create_volume(spec(name, mib)).await.unwrap();
+        }
+        let of = |number: u64| bytes(CLUSTER_BYTES, 2 * number as u8 + 2);
+        // In halves, so that they go through the journal: what is written whole begins a stripe anew.
+        for at in (0..32).map(|half| half * CLUSTER_BYTES / 2) {
+            let half = of((at / CLUSTER_BYTES) as u64);
+            let half = &half[at % CLUSTER_BYTES..][..CLUSTER_BYTES / 2];
+            write(&array.device("v").unwrap(), at as u64, half).await;
+        }
+        array.close().await.unwrap();
+        let home = rot(&shelf, &of(0)[..BLOCK_BYTES]).await;
+        let away = (0..3).rfind(|disk| *disk != home).unwrap();
+        // Here a minute is two seconds.
+        let array = Array::open(Arc::new(Hasty), shelf.members(), Default::default());
+        let array = array.await.unwrap();
+        let (v, w) = (array.device("v").unwrap(), array.device("w").unwrap());
+        shelf.pull(away);
+        write(&v, 10 * CLUSTER_BYTES as u64, &bytes(BLOCK_BYTES, 77)).await;
+        array.checkpoint().await.unwrap();
+        ring::sleep(Duration::from_secs(4)).await;
+        write(&v, 0, &bytes(BLOCK_BYTES, 55)).await;
+        let writes = async {
+            for number in 0..1500 {
+                let at = (number * 7 % 30 * CLUSTER_BYTES as u64
+                    + number % 16 * BLOCK_BYTES as u64)
+                    % (2 << 20);
+                write(&v, at, &bytes(BLOCK_BYTES, number as u8)).await;
+                write(&w, 2 * at, &bytes(BLOCK_BYTES, number as u8)).await;
+            }
+        };
+        assert!(ring::timeout(Duration::from_secs(60), writes).await.is_some(), "it stands still");
+        let events = array.events(0).0;
+        let flaps = events.iter().filter(|event| event.text.contains("is back: its")).count();
+        assert_eq!(flaps, 0, "{:?}", events.iter().map(|event| &event.text).collect::<Vec<_>>());
+    });
+}
+
+/// Overwrites the block that holds this; which disk has it.
+async fn rot(shelf: &Shelf, wanted: &[u8]) -> usize {
+    let mut home = None;
+    for (index, disk) in shelf.0.iter().enumerate() {
+        let disk: Arc<dyn BlockDevice> = Arc::clone(disk) as _;
+        for at in (7 << 20..63 << 20).step_by(BLOCK_BYTES) {
+            if read(&disk, at, BLOCK_BYTES).await == wanted {
+                write(&disk, at, &bytes(BLOCK_BYTES, 99)).await;
+                home = Some(index);
+            }
+        }
+    }
+    home.expect("the block is on a disk")
 }
