@@ -55,6 +55,7 @@ impl Display for Place {
 #[derive(Debug)]
 pub struct FileStore {
     dir: PathBuf,
+    refuses: bool,
 }
 
 impl FileStore {
@@ -65,14 +66,15 @@ impl FileStore {
     pub fn new(dir: impl Into<PathBuf>) -> io::Result<Self> {
         let dir = dir.into();
         std::fs::create_dir_all(&dir)?;
-        Ok(Self { dir })
+        Ok(Self { dir, refuses: false })
     }
 
-    /// In this directory, which is made when there is something to save: until then it may be one that
-    /// cannot be written to.
+    /// What is in this directory, which could not be written to when its server started. Nothing is saved,
+    /// not even if it could be later: a reservation would be that of a port which the next start does
+    /// not know.
     #[must_use]
-    pub fn unmade(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into() }
+    pub fn unwritten(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into(), refuses: true }
     }
 
     fn path(&self, serial: &str, record: Record) -> PathBuf {
@@ -99,6 +101,9 @@ impl UnitStore for FileStore {
         record: Record,
         image: Option<Vec<u8>>,
     ) -> LocalBoxFuture<'a, io::Result<()>> {
+        if self.refuses {
+            return std::future::ready(Err(io::ErrorKind::ReadOnlyFilesystem.into())).boxed_local();
+        }
         let path = self.path(serial, record);
         ring::blocking(move || match image {
             Some(image) => replace_file(&path, &image),
@@ -137,13 +142,7 @@ fn replace_file(path: &Path, contents: &[u8]) -> io::Result<()> {
     // Two files of one unit may be replaced at the same time.
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");
-    let mut file = match std::fs::File::create(&fresh) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
-            std::fs::File::create(&fresh)
-        }
-        made => made,
-    }?;
+    let mut file = std::fs::File::create(&fresh)?;
     file.write_all(contents)?;
     file.sync_all()?;
     std::fs::rename(&fresh, path)?;
@@ -167,14 +166,19 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_yet_is_made_when_something_is_saved() {
+    fn what_could_not_be_written_at_the_start_is_not_written_later() {
         let dir = tempfile::tempdir().unwrap();
-        let store = FileStore::unmade(dir.path().join("made/later"));
-        assert_eq!(store.load("x", Record::Sanitize).unwrap(), None);
-        assert!(!dir.path().join("made").exists());
         let test = async move {
-            store.save("x", Record::Sanitize, Some(b"one".to_vec())).await.unwrap();
-            assert_eq!(store.load("x", Record::Sanitize).unwrap().unwrap(), b"one");
+            let one = || Some(b"one".to_vec());
+            FileStore::new(dir.path())
+                .unwrap()
+                .save("x", Record::Reservations, one())
+                .await
+                .unwrap();
+            let store = FileStore::unwritten(dir.path());
+            assert!(store.save("x", Record::Reservations, Some(b"two".to_vec())).await.is_err());
+            assert!(store.save("x", Record::Reservations, None).await.is_err());
+            assert_eq!(store.load("x", Record::Reservations).unwrap(), one());
         };
         ring::block_on(&ring::CoreConfig::default(), test).unwrap();
     }

@@ -34,15 +34,26 @@ impl LockFile {
         Ok(LockFile { _locked: file })
     }
 
-    /// The same where nothing can be written: the file as it is, or if it is missing, its directory.
-    pub(crate) fn take_unwritten(path: &Path) -> Result<LockFile, LockError> {
-        let (mut file, path) = match File::open(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let dir = path.parent().unwrap_or(Path::new("."));
-                (File::open(dir).map_err(LockError::System)?, dir)
-            }
-            file => (file.map_err(LockError::System)?, path),
+    /// The same of a file in a directory, and of the directory itself. Where nothing can be written, unless
+    /// `is_written`, the file is taken as it is, and may be missing: who comes when that has changed
+    /// finds the directory taken.
+    pub(crate) fn take_with_dir(
+        path: &Path,
+        is_written: bool,
+    ) -> Result<(Option<LockFile>, LockFile), LockError> {
+        let of_file = match is_written {
+            true => Some(Self::take(path)?),
+            false => match File::open(path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => None,
+                file => Some(Self::of(file, path)?),
+            },
         };
+        let dir = path.parent().unwrap_or(Path::new("."));
+        Ok((of_file, Self::of(File::open(dir), dir)?))
+    }
+
+    fn of(file: io::Result<File>, path: &Path) -> Result<LockFile, LockError> {
+        let mut file = file.map_err(LockError::System)?;
         lock(&mut file, path)?;
         Ok(LockFile { _locked: file })
     }
@@ -112,18 +123,18 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_locked_all_the_same() {
+    fn a_directory_has_one_holder_whether_it_can_be_written_or_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let held = LockFile::take_unwritten(&path).unwrap();
-        assert!(matches!(LockFile::take_unwritten(&path), Err(LockError::Taken(Some(_)))));
-        drop(held);
-        let held = LockFile::take(&path).unwrap();
-        assert!(matches!(LockFile::take_unwritten(&path), Err(LockError::Taken(Some(_)))));
-        drop(held);
-        let held = LockFile::take_unwritten(&path).unwrap();
-        assert!(matches!(LockFile::take(&path), Err(LockError::Taken(Some(_)))));
-        drop(held);
+        for first_writes in [false, true, false] {
+            let held = LockFile::take_with_dir(&path, first_writes).unwrap();
+            for second_writes in [false, true] {
+                let again = LockFile::take_with_dir(&path, second_writes);
+                assert!(matches!(again, Err(LockError::Taken(Some(_)))), "{again:?}");
+            }
+            drop(held);
+        }
+        drop(LockFile::take_with_dir(&path, true).unwrap());
     }
 
     #[test]

@@ -76,7 +76,7 @@ pub(crate) fn config(
     let failed = format!("cannot make the state directory '{}'", reservations.display());
     let store = match keeps {
         Keeps::All => FileStore::new(reservations).context(failed)?,
-        Keeps::Nothing => FileStore::unmade(reservations),
+        Keeps::Nothing => FileStore::unwritten(reservations),
     };
     Ok(Config {
         targets,
@@ -193,7 +193,7 @@ pub(crate) fn state_dir_to_open(
     tracing::warn!(
         "nothing can be written to '{}' ({error}), which is no reason not to open the array: but which \
          disks join or leave it and which hosts may log in is not remembered for the next start, and \
-         persistent reservations that are to outlive a restart are refused, until there is room",
+         persistent reservations that are to outlive a restart are refused; make room and start it again",
         dir.display()
     );
     Ok((dir, Keeps::Nothing))

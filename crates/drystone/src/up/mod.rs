@@ -144,12 +144,8 @@ fn claim(socket: &Path) -> anyhow::Result<LockFile> {
 }
 
 /// One member uses a directory: what it remembers would be mixed up.
-fn lock(data: &Path, keeps: Keeps) -> anyhow::Result<LockFile> {
-    let path = data.join(LOCK);
-    let taken = match keeps {
-        Keeps::All => LockFile::take(&path),
-        Keeps::Nothing => LockFile::take_unwritten(&path),
-    };
+fn lock(data: &Path, keeps: Keeps) -> anyhow::Result<(Option<LockFile>, LockFile)> {
+    let taken = LockFile::take_with_dir(&data.join(LOCK), keeps == Keeps::All);
     taken.map_err(|error| match error {
         LockError::Taken(pid) => anyhow!(
             "{} uses '{}': stop it, or give this one its own --data, --socket and --portal",

@@ -123,7 +123,9 @@ impl Remembered {
             return Ok(());
         }
         self.sections.retain(|section| section.of != Of::Making);
-        self.put_first(section.of, section.lines)
+        // They are its disks, written down or not: what is noted later comes beside them.
+        self.change_first(section.of, section.lines);
+        self.write()
     }
 
     /// Notes a disk of an array; false if it was noted before, or would not outlive a restart.
@@ -168,17 +170,21 @@ impl Remembered {
     /// Changes what is in memory only if the file took it.
     fn put_first(&mut self, of: Of, lines: BTreeSet<String>) -> anyhow::Result<()> {
         let before = self.sections.clone();
+        self.change_first(of, lines);
+        let written = self.write();
+        if written.is_err() {
+            self.sections = before;
+        }
+        written
+    }
+
+    fn change_first(&mut self, of: Of, lines: BTreeSet<String>) {
         self.sections.retain(|section| section.of != of);
         for section in &mut self.sections {
             section.lines.retain(|line| !lines.contains(line));
         }
         self.sections.insert(0, Section { of, lines });
         self.sections.retain(|section| !section.lines.is_empty());
-        let written = self.write();
-        if written.is_err() {
-            self.sections = before;
-        }
-        written
     }
 
     /// Without anything to remember there is no file.
@@ -308,6 +314,18 @@ mod tests {
             let refused = Remembered::read(dir.path()).unwrap().check().unwrap_err().to_string();
             assert!(refused.contains("list of disks is lost"), "{refused}");
         }
+    }
+
+    /// A first start that cannot write, and room later.
+    #[test]
+    fn a_disk_that_is_noted_later_comes_beside_those_that_could_not_be() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("gone");
+        let mut list = Remembered::read(&data).unwrap();
+        list.opened("aa", [disk("/0"), disk("/1")].iter()).unwrap_err();
+        fs::create_dir(&data).unwrap();
+        assert!(list.add("aa", &disk("/2")).unwrap());
+        assert_eq!(names(&Remembered::read(&data).unwrap(), &array("aa")), ["/0", "/1", "/2"]);
     }
 
     #[test]
