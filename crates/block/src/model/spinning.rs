@@ -283,21 +283,25 @@ impl Drive {
         self.busy = Some(Busy { until, job: job(reads_on) });
     }
 
-    /// When the heads can be at the first of `bytes`, and whether just by reading on.
+    /// When the heads can be at the first of `bytes`, and whether by reading on, which is done where
+    /// that is not slower than to move.
     fn reach(&self, now: Nanos, bytes: &Range<u64>, write: bool) -> (Nanos, bool) {
-        if let Some(ahead) = self.ahead.as_ref().filter(|_| !write)
-            && self.run(now).is_some_and(|run| (run.start..ahead.limit).contains(&bytes.start))
-            && ahead.is_moving(&self.platter, now)
-        {
-            return (now.max(ahead.passes(&self.platter, bytes.start)), true);
-        }
         let heads = self
             .ahead
             .as_ref()
             .map_or(self.heads, |ahead| self.platter.place(ahead.front(&self.platter, now)));
         let place = self.platter.place(bytes.start);
         let there = now + self.platter.seek_ns(heads, place, write);
-        (there + self.platter.rotation_ns(place, there), false)
+        let there = there + self.platter.rotation_ns(place, there);
+        let by_reading = self.ahead.as_ref().filter(|_| !write).filter(|ahead| {
+            self.run(now).is_some_and(|run| (run.start..ahead.limit).contains(&bytes.start))
+                && ahead.is_moving(&self.platter, now)
+        });
+        let by_reading = by_reading.map(|ahead| now.max(ahead.passes(&self.platter, bytes.start)));
+        match by_reading {
+            Some(passes) if passes <= there => (passes, true),
+            _ => (there, false),
+        }
     }
 
     fn ahead_limit(&self, end: u64) -> u64 {

@@ -213,6 +213,22 @@ fn the_queue_is_served_in_the_order_of_the_way_but_nobody_starves() {
 }
 
 #[test]
+fn a_lone_read_waits_for_a_seek_and_a_turn_and_no_more() {
+    // In a small place many reads land where the heads read on, or have just been.
+    for (class, most_us) in [(DriveClass::Sas15k, 11_000), (DriveClass::NlSas, 26_000)] {
+        let mut bench = Bench::new(class);
+        let mut random = 1_u64;
+        for n in 0..20_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let at = (random >> 33) % (150 << 8) << 12;
+            let us = bench.takes_us(Kind::Read, at, 4096);
+            assert!(us < most_us, "{class:?}: read {n} at {at} took {us} us");
+            bench.rest(random % 3);
+        }
+    }
+}
+
+#[test]
 fn reads_of_flash_wait_for_writes_but_only_a_little() {
     let alone = modelled(DriveClass::Nvme, &READS).latency_us;
     let mut bench = Bench::new(DriveClass::Nvme);
