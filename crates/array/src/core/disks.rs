@@ -52,10 +52,7 @@ impl Core {
         // loses nothing.
         disks.retain(|disk| !self.raid.is_in_use(disk));
         let is_touched = |set: &Arc<Set>| before.iter().any(|(id, _)| *id == set.id());
-        let is_on = |set: &Arc<Set>, disk: DiskId| {
-            let seats = set.members().into_iter().chain(set.replacement().map(|new| new.seat));
-            seats.into_iter().any(|seat| seat.disk == disk)
-        };
+        let is_on = |set: &Arc<Set>, disk| set.seats().iter().any(|seat| seat.disk == disk);
         let went_out = |set: &Arc<Set>| disks.iter().any(|disk| is_on(set, disk.id()));
         let is_lost = |set: &&Arc<Set>| {
             went_out(set) && self.missing_members(set) > set.losses_max() && is_touched(set)

@@ -55,7 +55,7 @@ impl Core {
             let member = self.raid.disks().get(*disk);
             member.is_none_or(|member| member.access() == Access::None)
         };
-        let disks = self.sets.find(set).into_iter().flat_map(|set| set.members());
+        let disks = self.sets.find(set).into_iter().flat_map(|set| set.seats());
         let away: Vec<DiskId> = disks.map(|seat| seat.disk).filter(is_away).collect();
         let what = format!("metadata page {index} of set {}", set.0);
         if away.is_empty() {

@@ -8,6 +8,7 @@ use ring::Data;
 
 use super::{Core, RETRY};
 use crate::error::ArrayError;
+use crate::mutants::{self, Mutant};
 use crate::raid::{Layout, Read, ReadError, Set, WriteError};
 use crate::tree::{Page, PageAddr, PageRef};
 use crate::{BLOCK_BYTES, Place, SetId};
@@ -88,10 +89,14 @@ impl Core {
         let set = self.sets.find(wanted.addr.set())?;
         loop {
             let (mut is_bad, mut is_passing) = (false, false);
-            let members = 0..set.members().len();
-            let fresh = members.clone().map(|member| (member, false));
-            for (member, is_stale) in fresh.chain(members.map(|member| (member, true))) {
-                let copy = (member, is_stale);
+            // While its members are away a replacement may be the only one that took a page.
+            let seats = match mutants::is(Mutant::MembersAlone) {
+                true => 0..set.members().len(),
+                false => 0..set.seats().len(),
+            };
+            let fresh = seats.clone().map(|seat| (seat, false));
+            for (seat, is_stale) in fresh.chain(seats.map(|seat| (seat, true))) {
+                let copy = (seat, is_stale);
                 let copy = self.raid.read_copy(&set, slot, block..block + 1, copy).await;
                 is_passing |= matches!(copy, Err(ReadError::Later(_)));
                 let Ok(data) = copy else { continue };

@@ -27,9 +27,9 @@ impl Checkpoint {
             let Some(set) = self.core.sets.remove_unused(id) else { continue };
             state.space.remove_set(&set);
             tracing::debug!("set {} holds nothing: its chunks are free", id.0);
-            let seats = set.members().into_iter().chain(set.replacement().map(|new| new.seat));
+            let seats = set.seats();
             if mutants::is(Mutant::EarlyChunks) {
-                seats.for_each(|seat| state.space.chunks.release(seat.disk, seat.chunk));
+                seats.iter().for_each(|seat| state.space.chunks.release(seat.disk, seat.chunk));
             } else {
                 self.dissolved.extend(seats);
             }

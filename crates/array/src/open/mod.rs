@@ -242,8 +242,7 @@ impl Core {
             let set = Set::new(record, self.set_layout()).map_err(|error| damaged(&error))?;
             let set = Arc::new(set);
             let state = &mut *self.lock();
-            let seats = set.members().into_iter().chain(set.replacement().map(|new| new.seat));
-            for seat in seats {
+            for seat in set.seats() {
                 if !state.space.chunks.claim(seat.disk, seat.chunk) {
                     let what =
                         format!("two sets share chunk {} of disk {}", seat.chunk, seat.disk.0);

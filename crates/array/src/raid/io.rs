@@ -381,9 +381,7 @@ impl Raid {
 
     /// The same for the disks of these sets.
     pub async fn flush_sets(&self, sets: &[Arc<Set>]) {
-        let seats = sets
-            .iter()
-            .flat_map(|set| set.members().into_iter().chain(set.replacement().map(|new| new.seat)));
+        let seats = sets.iter().flat_map(|set| set.seats());
         let ids: BTreeSet<DiskId> = seats.map(|seat| seat.disk).collect();
         let disks = ids.into_iter().filter_map(|id| self.disks().get(id)).collect();
         self.flush_disks(disks).await;

@@ -288,22 +288,22 @@ impl Raid {
     }
 
     /// Reads blocks of a slot from one member, unchecked: for data that carries its own checks, so
-    /// that the reader can try the next member (0 to members - 1), and in the end those that are
-    /// not up to date.
+    /// that the reader can try the next one of [`Set::seats`], and in the end those that are not up
+    /// to date.
     ///
     /// # Errors
-    /// [`ReadError::Lost`] when the member is not there, or is up to date or is not, other than
-    /// asked for.
+    /// [`ReadError::Lost`] when that one is not there, or is up to date or is not, other than asked
+    /// for.
     pub async fn read_copy(
         &self,
         set: &Set,
         slot: u32,
         blocks: Range<usize>,
-        (member, is_stale): (usize, bool),
+        (seat, is_stale): (usize, bool),
     ) -> Result<Data, ReadError> {
         assert!(!blocks.is_empty() && blocks.end <= CLUSTER_BLOCKS, "blocks of one cluster");
         let (stripe, column) = set.shape().locate(slot);
-        let seat = *set.members().get(member).ok_or(ReadError::Lost)?;
+        let seat = *set.seats().get(seat).ok_or(ReadError::Lost)?;
         let copies = match is_stale {
             false => self.copies(set, stripe, column),
             true => self.stale_copies(set, stripe, column),

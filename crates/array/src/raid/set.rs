@@ -262,6 +262,13 @@ impl Set {
         self.state().replacement
     }
 
+    /// Its members, and behind them the replacement, if there is one.
+    #[must_use]
+    pub fn seats(&self) -> Vec<Seat> {
+        let state = self.state();
+        state.members.iter().copied().chain(state.replacement.map(|new| new.seat)).collect()
+    }
+
     /// The columns that the parity of `stripe` covers. Without parity nothing is kept: the one
     /// column counts as written always.
     #[must_use]

@@ -128,6 +128,11 @@ fn a_journal_disk_that_nobody_stands_in_for() {
 }
 
 #[test]
+fn a_page_looked_for_on_members_alone() {
+    is_found(Mutant::MembersAlone, &[Theme::Beyond], 1_000_359);
+}
+
+#[test]
 fn a_parity_made_anew_of_what_is_just_being_written() {
     is_found(Mutant::BlindAnew, &[Theme::Pairs], 20093);
 }

@@ -196,6 +196,27 @@ fn a_disk_is_copied_out_before_it_dies_even_without_redundancy() {
 }
 
 #[test]
+fn what_only_a_replacement_took_is_read_from_it() {
+    on_a_core(async {
+        let (rig, _) = filled(None, 3).await;
+        rig.set.set_replacement(1, Seat { disk: DiskId(3), chunk: 0 }).unwrap();
+        rig.raid.refresh_stripe(&rig.set, 0, Proof::NOTHING).await.unwrap();
+        rig.lose(&[0, 1, 2]);
+        let page = blocks(&[77]);
+        rig.raid.write_slot(&rig.set, 0, 5, page, FLAGS).await.unwrap();
+        (0..3).for_each(|disk| rig.bring_back(disk));
+        assert_eq!(rig.set.seats().len(), 4);
+        for seat in 0..4 {
+            let copy = rig.raid.read_copy(&rig.set, 0, 5..6, (seat, false)).await;
+            match seat {
+                3 => assert_eq!(copy.unwrap().as_slice(), Some(&block(77)[..])),
+                _ => assert_eq!(copy.unwrap_err(), ReadError::Lost, "seat {seat}"),
+            }
+        }
+    });
+}
+
+#[test]
 fn a_replacement_that_fails_stays_stale() {
     on_a_core(async {
         let (rig, columns) = filled(Some(Level::Raid5), 3).await;
