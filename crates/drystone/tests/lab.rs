@@ -15,6 +15,9 @@ use tempfile::TempDir;
 
 const WRITES: &str = "sd=s,lun=none\nwd=w,sd=s,xfersize=8k,rdpct=67\n";
 
+/// The longest of them takes one minute where nothing else runs.
+const EXPERIMENT_MAX: Duration = Duration::from_secs(300);
+
 struct Place(TempDir);
 
 impl Place {
@@ -466,4 +469,92 @@ fn a_signal_keeps_what_was_measured() {
     let results = results(Path::new(&report));
     assert_eq!(results["ending"], "stopped");
     assert!(results["steps"][0]["total"]["ios"].as_u64().unwrap() > 100);
+}
+
+/// Runs an experiment in its short form; its results, once its page was looked at.
+fn experiment(place: &Place, name: &str) -> Value {
+    let report = place.text(name);
+    let mut command =
+        common::drystone(&["lab", "experiment", name, "--quick", "--report", &report]);
+    let output = common::finish_within(&mut command, EXPERIMENT_MAX).expect("it ends");
+    assert_eq!(code(&output), 0, "{}{}", said(&output), printed(&output));
+    let results = results(&place.path(name));
+    let page = fs::read_to_string(place.path(name).join("report.html")).expect("works");
+    for chart in results["charts"].as_array().expect("works") {
+        let title = chart["title"].as_str().expect("works");
+        assert!(page.contains(title), "{title} is a chart of the page");
+    }
+    for step in results["steps"].as_array().expect("works") {
+        // Writes to a file may stand for a second while the system writes others' back.
+        let step_name = step["name"].as_str().expect("works");
+        let may_stand = name == "native-vs-iscsi" && step_name.contains("write");
+        let did = step["total"]["iops"].as_f64() > Some(0.0);
+        assert!(did || may_stand, "{step_name} did something");
+        assert_eq!(step["error_count"], 0, "{step_name}");
+    }
+    results
+}
+
+#[test]
+fn raid_levels_against_drives_and_clients() {
+    let place = Place::new();
+    let results = experiment(&place, "raid-levels");
+    // Three levels with two numbers of clients, five patterns each; two depths; six drives.
+    assert_eq!(results["steps"].as_array().map(Vec::len), Some(3 * 2 * 5 + 2 + 2 * 5));
+    assert_eq!(results["charts"].as_array().map(Vec::len), Some(6));
+    let lines = results["charts"][1]["lines"].as_array().expect("works");
+    let names: Vec<_> = lines.iter().map(|line| line[0].as_str().expect("works")).collect();
+    assert_eq!(names, ["raid0", "raid10", "raid5"]);
+    for line in lines {
+        let points = line[1].as_array().expect("works");
+        assert!(points.iter().all(|point| point[1].as_f64() > Some(0.0)), "{line}");
+    }
+    let levels = results["findings"][0]["ours"].as_str().expect("works");
+    assert!(levels.contains("read-random") && levels.contains("raid5 "), "{levels}");
+    // Nothing of the members is left.
+    let left = fs::read_dir(place.path("raid-levels/raid5-on-10-drives")).expect("works");
+    let left: Vec<_> = left.map(|entry| entry.expect("works").file_name()).collect();
+    assert!(left.iter().all(|name| name != "data" && name != "member.sock"), "{left:?}");
+}
+
+#[test]
+fn an_experiment_that_is_killed_leaves_no_target_behind() {
+    let place = Place::new();
+    let args = ["lab", "experiment", "sessions-per-core", "--report", &place.text("killed")];
+    let mut experiment = common::drystone(&args).stderr(Stdio::null()).spawn().expect("works");
+    let id = experiment.id();
+    let children = || fs::read_to_string(format!("/proc/{id}/task/{id}/children")).expect("works");
+    let end = Instant::now() + Duration::from_secs(30);
+    while children().split_whitespace().count() < 2 {
+        assert!(Instant::now() < end, "a target and the lab run");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let children = children();
+    experiment.kill().expect("works");
+    experiment.wait().expect("works");
+    for child in children.split_whitespace() {
+        // One that has ended has no program any more, even if nobody has asked for its end.
+        while fs::read_link(format!("/proc/{child}/exe")).is_ok() {
+            assert!(Instant::now() < end, "process {child} goes on");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn the_same_load_over_more_sessions() {
+    let place = Place::new();
+    let results = experiment(&place, "sessions");
+    assert_eq!(results["steps"].as_array().map(Vec::len), Some(3 * 3));
+    let first = results["charts"][0]["lines"][0][1][0].clone();
+    assert_eq!((first[0].as_f64(), first[1].as_f64()), (Some(4.0), Some(100.0)), "{first}");
+}
+
+#[test]
+fn the_experiments_that_need_no_namespaces() {
+    let place = Place::new();
+    let cores = experiment(&place, "sessions-per-core");
+    assert_eq!(cores["steps"].as_array().map(Vec::len), Some(2 * 3 * 2));
+    let native = experiment(&place, "native-vs-iscsi");
+    assert_eq!(native["steps"].as_array().map(Vec::len), Some(2 * 5));
 }

@@ -220,7 +220,7 @@ fn a_lone_read_waits_for_a_seek_and_a_turn_and_no_more() {
         let mut random = 1_u64;
         for n in 0..20_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let at = (random >> 33) % (150 << 8) << 12;
+            let at = ((random >> 33) % (150 << 8)) << 12;
             let us = bench.takes_us(Kind::Read, at, 4096);
             assert!(us < most_us, "{class:?}: read {n} at {at} took {us} us");
             bench.rest(random % 3);

@@ -15,7 +15,8 @@ pub(super) fn run(args: &ExperimentArgs) -> Result<(), Failure> {
     let options = ExperimentOptions {
         program: std::env::current_exe().context("cannot find this program")?,
         directory: args.report.clone(),
-        seconds: args.seconds.as_secs_f64(),
+        seconds: args.time().as_secs_f64(),
+        is_quick: args.quick,
         stop: stop_flag().context("cannot take signals over")?,
     };
     let say = |what: &str| {

@@ -4,8 +4,12 @@
 //! namespaces that it makes and removes, and puts what they found beside what the paper found.
 
 mod bed;
+mod cores;
+mod levels;
 mod native;
+mod networks;
 mod paths;
+mod server;
 mod sessions;
 mod switch;
 
@@ -28,12 +32,22 @@ pub enum Name {
     SessionsPerCore,
     /// The same file directly and through iSCSI.
     NativeVsIscsi,
+    /// RAID levels and numbers of drives against clients.
+    RaidLevels,
+    /// The same load over more and more sessions.
+    Sessions,
 }
 
 impl Name {
     /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::Paths, Self::SwitchFailure, Self::SessionsPerCore, Self::NativeVsIscsi];
+    pub const ALL: [Self; 6] = [
+        Self::Paths,
+        Self::SwitchFailure,
+        Self::SessionsPerCore,
+        Self::NativeVsIscsi,
+        Self::RaidLevels,
+        Self::Sessions,
+    ];
 
     /// Its name on the command line.
     #[must_use]
@@ -43,6 +57,8 @@ impl Name {
             Self::SwitchFailure => "switch-failure",
             Self::SessionsPerCore => "sessions-per-core",
             Self::NativeVsIscsi => "native-vs-iscsi",
+            Self::RaidLevels => "raid-levels",
+            Self::Sessions => "sessions",
         }
     }
 
@@ -62,6 +78,8 @@ pub struct ExperimentOptions {
     pub directory: PathBuf,
     /// How long each measurement takes.
     pub seconds: f64,
+    /// Leave most cases of the large ones out.
+    pub is_quick: bool,
     /// Ends it early.
     pub stop: Arc<AtomicBool>,
 }
@@ -88,6 +106,9 @@ pub enum ExperimentError {
     /// A target that does not come up.
     #[error("the target did not serve within {0:?}; {1} tells why")]
     NotServing(Duration, PathBuf),
+    /// Volumes that could not be written.
+    #[error("the volumes could not be written once; {0} tells why")]
+    NotFilled(PathBuf),
     /// A run that left nothing.
     #[error("a run left no results; {log} tells why: {source}")]
     NoResults {
@@ -123,7 +144,9 @@ pub fn run(
     match name {
         Name::Paths => paths::run(&bed),
         Name::SwitchFailure => switch::run(&bed),
-        Name::SessionsPerCore => sessions::run(&bed),
+        Name::SessionsPerCore => cores::run(&bed),
         Name::NativeVsIscsi => native::run(&bed),
+        Name::RaidLevels => levels::run(&bed),
+        Name::Sessions => sessions::run(&bed),
     }
 }

@@ -3,7 +3,8 @@
 use std::fs::File;
 
 use super::ExperimentError;
-use super::bed::{Bed, IQN, Run, iops};
+use super::bed::{Bed, Run, iops};
+use super::server::Export;
 use crate::report::{Finding, Report};
 
 const FILE_BYTES: u64 = 256 << 20;
@@ -36,16 +37,16 @@ pub(super) fn run(bed: &Bed<'_>) -> Result<Report, ExperimentError> {
     let native = bed.measure(&Run {
         label: "native".to_owned(),
         workload: workload(bed.options.seconds),
-        on: path.display().to_string(),
+        on: vec![path.display().to_string()],
         namespace: None,
         options: Vec::new(),
     })?;
     let disk = format!("file:{},cache=volatile", path.display().to_string().replace(',', ",,"));
-    let server = bed.serve(&disk, &["127.0.0.1:0".to_owned()], 1, None)?;
+    let server = Export::of(&disk).serve(bed)?;
     let remote = bed.measure(&Run {
         label: "iscsi".to_owned(),
         workload: workload(bed.options.seconds),
-        on: format!("iscsi://{}/{IQN}", server.portals[0]),
+        on: vec![server.url(0)],
         namespace: None,
         options: vec!["--target-pid".to_owned(), server.pid().to_string()],
     })?;
@@ -72,6 +73,7 @@ pub(super) fn run(bed: &Bed<'_>) -> Result<Report, ExperimentError> {
         "The same file directly and through iSCSI",
         vec![native, remote],
         findings.to_vec(),
+        Vec::new(),
     ))
 }
 

@@ -1,7 +1,9 @@
 //! `paths`: the six workloads of the multipath test, one policy after the other.
 
 use super::ExperimentError;
-use super::bed::{Bed, IQN, Networks, Run, iops};
+use super::bed::{Bed, Run, iops};
+use super::networks::Networks;
+use super::server::Export;
 use crate::report::{Finding, Report};
 
 const POLICIES: [&str; 4] = ["failover", "round-robin", "least-queue-depth", "service-time"];
@@ -29,15 +31,15 @@ fn workload(seconds: f64) -> String {
 
 pub(super) fn run(bed: &Bed<'_>) -> Result<Report, ExperimentError> {
     let networks = Networks::make()?;
-    let portals = Networks::portals();
-    let server = bed.serve("ram:256M", &portals, 1, Some(&networks.target))?;
+    let target = Export { portals: Networks::portals(), ..Export::of("ram:256M") };
+    let server = Export { namespace: Some(&networks.target), ..target }.serve(bed)?;
     let mut runs = Vec::new();
     for policy in POLICIES {
         runs.push(
             bed.measure(&Run {
                 label: policy.to_owned(),
                 workload: workload(bed.options.seconds),
-                on: format!("iscsi://{}/{IQN}", portals[0]),
+                on: vec![server.url(0)],
                 namespace: Some(&networks.host),
                 options: [
                     "--policy",
@@ -71,7 +73,8 @@ pub(super) fn run(bed: &Bed<'_>) -> Result<Report, ExperimentError> {
             met: None,
         }
     });
-    Ok(bed.conclude("Two paths of 1 Gbit/s, policies side by side", runs, findings.to_vec()))
+    let title = "Two paths of 1 Gbit/s, policies side by side";
+    Ok(bed.conclude(title, runs, findings.to_vec(), Vec::new()))
 }
 
 #[cfg(test)]

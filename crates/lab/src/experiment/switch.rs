@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::ExperimentError;
-use super::bed::{Bed, IQN, Networks, Run};
+use super::bed::{Bed, Run};
+use super::networks::Networks;
+use super::server::Export;
 use crate::report::{Finding, Report};
 
 const CUTS: u32 = 4;
@@ -21,13 +23,13 @@ fn workload(pause: Duration) -> String {
 
 pub(super) fn run(bed: &Bed<'_>) -> Result<Report, ExperimentError> {
     let networks = Networks::make()?;
-    let portals = Networks::portals();
-    let server = bed.serve("ram:64M", &portals, 1, Some(&networks.target))?;
+    let target = Export { portals: Networks::portals(), ..Export::of("ram:64M") };
+    let server = Export { namespace: Some(&networks.target), ..target }.serve(bed)?;
     let pause = Duration::from_secs_f64(bed.options.seconds);
     let mut running = bed.begin(&Run {
         label: "two paths".to_owned(),
         workload: workload(pause),
-        on: format!("iscsi://{}/{IQN}", portals[0]),
+        on: vec![server.url(0)],
         namespace: Some(&networks.host),
         options: [
             "--sessions",
@@ -53,7 +55,7 @@ pub(super) fn run(bed: &Bed<'_>) -> Result<Report, ExperimentError> {
     }
     let report = running.finish()?;
     let findings = findings(&report);
-    Ok(bed.conclude("A switch that is powered down four times", vec![report], findings))
+    Ok(bed.conclude("A switch that is powered down four times", vec![report], findings, Vec::new()))
 }
 
 fn findings(report: &Report) -> Vec<Finding> {

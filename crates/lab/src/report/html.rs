@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::svg::{BarChart, LineChart, Series, escape, label};
-use super::{Ending, Report};
+use super::{Chart, Ending, Report};
 use crate::measure::{Figures, IntervalFigures, StepFigures};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1040px;margin:2em auto;padding:0 1em;color:#222}\
@@ -25,6 +25,7 @@ pub(super) fn page(report: &Report) -> String {
     );
     html += &verdict(report);
     html += &findings(report);
+    report.charts.iter().for_each(|chart| html += &varied(chart));
     html += &facts(report);
     html += &overview(&report.steps);
     for step in &report.steps {
@@ -219,6 +220,22 @@ fn section(step: &StepFigures) -> String {
     html
 }
 
+/// Lines over what an experiment varied.
+fn varied(chart: &Chart) -> String {
+    let line = |(name, points): &(String, Vec<(f64, f64)>)| Series {
+        name: name.clone(),
+        points: points.clone(),
+    };
+    let Chart { title, unit, across, lines } = chart;
+    let series = lines.iter().map(line).collect();
+    LineChart { title, unit, across, series, shaded: Vec::new() }.draw()
+}
+
+/// Lines over the seconds of a step.
+fn chart(title: &str, unit: &str, series: Vec<Series>, shaded: &[(f64, f64)]) -> String {
+    LineChart { title, unit, across: "seconds", series, shaded: shaded.to_vec() }.draw()
+}
+
 fn charts(step: &StepFigures) -> String {
     type Of = fn(&IntervalFigures) -> f64;
     let line = |name: &str, of: Of| Series {
@@ -236,19 +253,12 @@ fn charts(step: &StepFigures) -> String {
         step.stalls.iter().map(|stall| (stall.at_s, stall.at_s + stall.seconds)).collect();
     let has_stalls = if shaded.is_empty() { "" } else { " (shaded: stalls)" };
     let title = format!("I/Os per second{has_stalls}");
-    let mut html =
-        LineChart { title: &title, unit: "IOPS", series: iops, shaded: shaded.clone() }.draw();
+    let mut html = chart(&title, "IOPS", iops, &shaded);
     let latency = vec![
         line("p50", |interval| interval.total.p50_us),
         line("p99", |interval| interval.total.p99_us),
     ];
-    html += &LineChart {
-        title: "Latency",
-        unit: "microseconds",
-        series: latency,
-        shaded: shaded.clone(),
-    }
-    .draw();
+    html += &chart("Latency", "microseconds", latency, &shaded);
     let paths = step.intervals.iter().map(|interval| interval.path_iops.len()).max().unwrap_or(0);
     if (2..=6).contains(&paths) {
         let series = (0..paths).map(|path| Series {
@@ -264,13 +274,7 @@ fn charts(step: &StepFigures) -> String {
                 })
                 .collect(),
         });
-        html += &LineChart {
-            title: "Each path",
-            unit: "commands per second",
-            series: series.collect(),
-            shaded,
-        }
-        .draw();
+        html += &chart("Each path", "commands per second", series.collect(), &shaded);
     }
     html
 }

@@ -60,8 +60,24 @@ pub struct Report {
     /// What an experiment found, beside what its paper found.
     #[serde(default)]
     pub findings: Vec<Finding>,
+    /// Charts over what an experiment varied.
+    #[serde(default)]
+    pub charts: Vec<Chart>,
     /// What was measured.
     pub steps: Vec<StepFigures>,
+}
+
+/// Lines over a number that was varied, such as that of clients.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// The unit of the values.
+    pub unit: String,
+    /// What was varied.
+    pub across: String,
+    /// The lines: a name, and places with values, the places rising.
+    pub lines: Vec<(String, Vec<(f64, f64)>)>,
 }
 
 /// One question of an experiment.
@@ -134,6 +150,7 @@ impl Report {
             notes: script.notes.clone(),
             ending: Ending::Unfinished,
             findings: Vec::new(),
+            charts: Vec::new(),
             steps: Vec::new(),
         }
     }

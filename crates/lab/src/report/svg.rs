@@ -19,11 +19,13 @@ pub(super) struct Series {
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// Values over time.
+/// Values over time, or over what was varied.
 #[derive(Debug)]
 pub(super) struct LineChart<'a> {
     pub(super) title: &'a str,
     pub(super) unit: &'a str,
+    /// What the places are: `seconds`.
+    pub(super) across: &'a str,
     pub(super) series: Vec<Series>,
     /// Times that are shaded, with what they are.
     pub(super) shaded: Vec<(f64, f64)>,
@@ -64,9 +66,10 @@ impl LineChart<'_> {
         }
         let _ = write!(
             svg,
-            r#"<text x="{}" y="{}" text-anchor="end">seconds</text>"#,
+            r#"<text x="{}" y="{}" text-anchor="end">{}</text>"#,
             WIDTH - RIGHT,
-            HEIGHT - 6.0
+            HEIGHT - 6.0,
+            escape(self.across)
         );
         for (index, series) in self.series.iter().enumerate() {
             let place = |(at, value): &(f64, f64)| format!("{:.1},{:.1}", x(*at), y(*value));

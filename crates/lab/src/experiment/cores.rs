@@ -1,7 +1,8 @@
 //! `sessions-per-core`: one, three and sixteen sessions on one and on two cores of the target.
 
 use super::ExperimentError;
-use super::bed::{Bed, IQN, Run, iops};
+use super::bed::{Bed, Run, iops};
+use super::server::Export;
 use crate::report::{Finding, Report};
 
 const CORES: [u32; 2] = [1, 2];
@@ -17,13 +18,13 @@ fn workload(seconds: f64) -> String {
 pub(super) fn run(bed: &Bed<'_>) -> Result<Report, ExperimentError> {
     let mut runs = Vec::new();
     for cores in CORES {
-        let server = bed.serve("ram:256M", &["127.0.0.1:0".to_owned()], cores, None)?;
+        let server = Export::of("ram:256M").cores(cores).serve(bed)?;
         for sessions in SESSIONS {
             runs.push(
                 bed.measure(&Run {
                     label: format!("{cores} cores, {sessions} sessions"),
                     workload: workload(bed.options.seconds),
-                    on: format!("iscsi://{}/{IQN}", server.portals[0]),
+                    on: vec![server.url(0)],
                     namespace: None,
                     options: [
                         "--sessions",
@@ -59,7 +60,7 @@ pub(super) fn run(bed: &Bed<'_>) -> Result<Report, ExperimentError> {
         }
     };
     let findings = vec![finding("4k"), finding("64k")];
-    Ok(bed.conclude("Sessions and cores", runs, findings))
+    Ok(bed.conclude("Sessions and cores", runs, findings, Vec::new()))
 }
 
 #[cfg(test)]
