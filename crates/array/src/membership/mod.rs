@@ -1,7 +1,7 @@
 //! Who is a member, who holds the journal, what is out of date, and what an opening believes.
 //!
 //! Everything here is pure: labels and events in, labels to be written out. [`Array`](crate::Array)
-//! does the I/O in between, and the model checker ([`tests`]) walks through all that can happen to
+//! does the I/O in between, and the model checker (its tests) walks through all that can happen to
 //! a few disks with the same functions.
 //!
 //! ```text
@@ -16,7 +16,7 @@
 //! 1. What happened becomes a [`LabelChange`]. It counts, in memory too, only when it says
 //!    [`Step::Durable`]: then all members that the new label calls active carry it. Before that
 //!    nothing is answered that relies on it.
-//! 2. So a label that some active member is known not to carry was never relied on, and [`choose`]
+//! 2. So a label that some active member is known not to carry was never relied on, and [`choose()`]
 //!    may drop it in favour of one that went on from an older label.
 //! 3. Two labels that both may have been relied on, and neither of which came of the other, are two
 //!    histories: none is opened until an operator says which.

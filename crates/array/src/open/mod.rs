@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Whether the array is opened at all, and what is believed, is decided in
-//! [`membership`](crate::membership), before anything is written. The first that is written are the
+//! [`membership`], before anything is written. The first that is written are the
 //! labels: who is not there now is not believed later. The first checkpoint brings all copies to
 //! the same state: only then is the array open.
 

@@ -1,4 +1,8 @@
 //! The command line. Help, man pages and shell completions all come from these definitions.
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "texts of the command line put options in brackets"
+)]
 
 pub(crate) mod array;
 pub(crate) mod attach;

@@ -58,7 +58,7 @@ pub struct CoreConfig {
     pub buf_refuse_one_in: u32,
     /// When to spin for the next event instead of sleeping.
     pub spin: SpinPolicy,
-    /// Pin each thread of [`launch`] to one of the processors this process may use.
+    /// Pin each thread of [`launch()`] to one of the processors this process may use.
     pub pin: bool,
 }
 
@@ -127,7 +127,7 @@ impl Core {
     /// The core that runs on this thread.
     ///
     /// # Panics
-    /// On a thread that is not inside [`block_on`] or [`launch`].
+    /// On a thread that is not inside [`block_on`] or [`launch()`].
     pub(crate) fn current() -> Rc<Core> {
         Core::try_current().expect(NO_CORE)
     }
