@@ -373,8 +373,8 @@ fn no_parity_is_made_anew_beside_a_silent_disk_that_may_have_the_rest() {
 async fn beside_a_silent_disk(cluster: u64) {
     let shelf = Shelf::new(3, 32);
     let array = shelf.create_in(Arc::new(Hasty), Level::Raid5).await;
-    array.create_volume(spec("v", 8)).await.unwrap();
-    let volume = array.device("v").unwrap();
+    array.create_volume(spec("v", 8)).await.expect("it works");
+    let volume = array.device("v").expect("it works");
     // No two blocks are alike, and no two pairs have the same parity.
     let word = |at: u64| {
         (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 29 ^ at).wrapping_mul(0xbf58_476d_1ce4_e5b9)
@@ -382,7 +382,7 @@ async fn beside_a_silent_disk(cluster: u64) {
     let mut wanted: Vec<u8> =
         (1..=MIB as u64).map(|at| (word(at.wrapping_mul(0x2545_f491)) >> 56) as u8).collect();
     write(&volume, 0, &wanted).await;
-    array.checkpoint().await.unwrap();
+    array.checkpoint().await.expect("it works");
     let at = (cluster << 16) as usize;
     let home = place_of(&shelf, &wanted[at..][..4096]).await.expect("it is on a disk");
     let (beside, silent) = beside(&shelf, &wanted, at).await;
@@ -393,13 +393,13 @@ async fn beside_a_silent_disk(cluster: u64) {
     let new = bytes(4096, 88);
     write(&volume, beside as u64, &new).await;
     wanted[beside..][..4096].copy_from_slice(&new);
-    array.checkpoint().await.unwrap();
+    array.checkpoint().await.expect("it works");
     shelf.0[silent].heal();
     until(&array, "served", |array| is_served(array, "v")).await;
     assert!(read(&volume, 0, MIB).await == wanted, "cluster {cluster}");
     shelf.0[home.0].heal();
     all_online(&array).await;
-    array.scrub().await.unwrap();
+    array.scrub().await.expect("it works");
     sound(&array).await;
 }
 
