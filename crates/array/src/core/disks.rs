@@ -15,7 +15,7 @@ use crate::label::Label;
 use crate::label::MemberState;
 use crate::membership::Event;
 use crate::mutants::{self, Mutant};
-use crate::raid::{Access, Disk, Heal, Set};
+use crate::raid::{Access, Disk, Heal, Set, is_passing};
 use crate::{DiskId, Place};
 
 type Write<'a> = Pin<Box<dyn Future<Output = Result<(), BlockError>> + 'a>>;
@@ -150,7 +150,17 @@ impl Core {
         let mut is_joined = false;
         for holder in self.joining_journal(&joining) {
             // Batches from now on reach it too, and it is given what is there already.
-            match self.journal.join(&holder).await {
+            let joined = loop {
+                match self.journal.join(&holder).await {
+                    // That there is no memory for a moment says nothing about the disk. The error of a
+                    // journal that has failed does not pass.
+                    Err(error) if is_passing(error) && self.journal.failure().is_none() => {
+                        self.env.sleep(RETRY).await;
+                    }
+                    joined => break joined,
+                }
+            };
+            match joined {
                 Ok(()) => is_joined = true,
                 Err(error) => {
                     let reason = format!("it cannot hold the journal: {error}");
@@ -195,3 +205,6 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

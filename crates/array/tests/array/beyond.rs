@@ -355,3 +355,77 @@ fn a_disk_that_is_gone_is_given_up_beside_one_that_lacks_something_when_that_is_
         }
     });
 }
+
+/// A disk takes what it is given and gives nothing, its label neither, and nobody knows yet that it is gone: its
+/// parity is all that gives a block which another one cannot read. The parity was made anew without that
+/// block, which was lost for good although the disk came back.
+#[test]
+fn no_parity_is_made_anew_beside_a_silent_disk_that_may_have_the_rest() {
+    run(async {
+        for cluster in 0..4 {
+            beside_a_silent_disk(cluster).await;
+        }
+    });
+}
+
+/// A block of this cluster cannot be read, the parity of its stripe is on a silent disk, and the cluster beside it
+/// changes there.
+async fn beside_a_silent_disk(cluster: u64) {
+    let shelf = Shelf::new(3, 32);
+    let array = shelf.create_in(Arc::new(Hasty), Level::Raid5).await;
+    array.create_volume(spec("v", 8)).await.expect("it works");
+    let volume = array.device("v").expect("it works");
+    // No two blocks are alike, and no two pairs have the same parity.
+    let word = |at: u64| {
+        (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 29 ^ at).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    };
+    let mut wanted: Vec<u8> =
+        (1..=MIB as u64).map(|at| (word(at.wrapping_mul(0x2545_f491)) >> 56) as u8).collect();
+    write(&volume, 0, &wanted).await;
+    array.checkpoint().await.expect("it works");
+    let at = (cluster << 16) as usize;
+    let home = place_of(&shelf, &wanted[at..][..4096]).await.expect("it is on a disk");
+    let (beside, silent) = beside(&shelf, &wanted, at).await;
+    let fault = || Fault::Fail(BlockError::Medium { at: 0 });
+    let bad = home.1..home.1 + 4096;
+    shelf.0[home.0].inject(Rule::always(Operation::Read, fault()).at(bad));
+    shelf.0[silent].inject(Rule::always(Operation::Read, fault()));
+    let new = bytes(4096, 88);
+    write(&volume, beside as u64, &new).await;
+    wanted[beside..][..4096].copy_from_slice(&new);
+    array.checkpoint().await.expect("it works");
+    shelf.0[silent].heal();
+    until(&array, "served", |array| is_served(array, "v")).await;
+    assert!(read(&volume, 0, MIB).await == wanted, "cluster {cluster}");
+    shelf.0[home.0].heal();
+    all_online(&array).await;
+    array.scrub().await.expect("it works");
+    sound(&array).await;
+}
+
+/// Another cluster of the stripe that the block at `at` lies in, and the disk that has the parity of both.
+async fn beside(shelf: &Shelf, all: &[u8], at: usize) -> (usize, usize) {
+    for other in (0..16).map(|cluster| cluster << 16).filter(|other| *other != at) {
+        let pairs = all[at..][..4096].iter().zip(&all[other..]);
+        let parity: Vec<u8> = pairs.map(|(one, two)| one ^ two).collect();
+        if let Some((disk, _)) = place_of(shelf, &parity).await {
+            return (other, disk);
+        }
+    }
+    panic!("no disk has a parity of the block");
+}
+
+/// The disk that has a block, and where.
+async fn place_of(shelf: &Shelf, block: &[u8]) -> Option<(usize, u64)> {
+    for (number, disk) in shelf.0.iter().enumerate() {
+        for mib in 7..31 {
+            let got = disk.read(mib << 20, MIB).await.expect("it can be read");
+            let mut all = vec![0; MIB];
+            got.copy_to(0, &mut all);
+            if let Some(at) = all.chunks(4096).position(|one| one == block) {
+                return Some((number, (mib << 20) + at as u64 * 4096));
+            }
+        }
+    }
+    None
+}

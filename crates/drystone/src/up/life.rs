@@ -55,13 +55,21 @@ impl Life {
         Ok(life)
     }
 
-    /// Takes requests at `socket`, and says what there is.
-    pub(crate) fn answer_at(&self, socket: &Path) -> anyhow::Result<Shown> {
+    /// Looks after disks and hosts from now on, and says what there is.
+    pub(crate) fn watch(&self) -> anyhow::Result<Shown> {
+        self.run(|| async {
+            let member = member()?;
+            ring::spawn(watch::run(member.clone()));
+            Ok(Shown::of(&member))
+        })?
+    }
+
+    /// Takes requests at `socket`.
+    pub(crate) fn answer_at(&self, socket: &Path) -> anyhow::Result<()> {
         let path = socket.to_owned();
         let said = socket.display().to_string();
-        self.run(move || async move { answer_at(&path) })?.with_context(|| {
-            format!("cannot make the control socket '{said}': write another --socket")
-        })
+        self.run(move || async move { answer_at(&path) })?
+            .with_context(|| format!("cannot make the control socket '{said}'"))
     }
 
     /// Takes no more requests, and has those under way answered.
@@ -136,12 +144,13 @@ fn note(opened: &Opened, remembered: &mut Remembered) {
     }
 }
 
-fn answer_at(socket: &Path) -> anyhow::Result<Shown> {
-    HERE.with_borrow_mut(|here| {
-        let member = here.member.clone().context("the member has ended")?;
-        let connections_max = files::control_connections(CONNECTIONS_MAX);
-        here.control = Some(Control::start(socket, member.clone(), connections_max)?);
-        ring::spawn(watch::run(member.clone()));
-        Ok(Shown::of(&member))
-    })
+fn member() -> anyhow::Result<Rc<Member>> {
+    HERE.with_borrow(|here| here.member.clone()).context("the member has ended")
+}
+
+fn answer_at(socket: &Path) -> anyhow::Result<()> {
+    let connections_max = files::control_connections(CONNECTIONS_MAX);
+    let control = Control::start(socket, member()?, connections_max)?;
+    HERE.with_borrow_mut(|here| here.control = Some(control));
+    Ok(())
 }

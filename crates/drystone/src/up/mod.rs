@@ -47,7 +47,7 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
         .map_err(|error| Failure::Usage(error.to_string()))?;
     files::raise_limit();
     let socket = socket(&args.socket)?;
-    let _socket_is_ours = claim(&socket)?;
+    let claimed = claim(&socket)?;
     let (data, keeps) = serve::state_dir_to_open(args.data.as_ref(), "--data")?;
     let _data_is_ours = lock(&data, keeps)?;
     // What can be refused is refused before a disk is written to.
@@ -80,8 +80,16 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
         drop(life.end());
         return Err(serve::explain(&error).into());
     }
-    let shown = life.answer_at(&socket)?;
-    let text = ready::text(&shown, server.portals(), &socket, args.hints);
+    let shown = life.watch()?;
+    let claimed = claimed.and_then(|lock| life.answer_at(&socket).map(|()| lock));
+    if let Err(error) = &claimed {
+        tracing::error!(
+            "{error:#}: hosts are served, but no command reaches this member until it is started with a \
+             --socket that can be made"
+        );
+    }
+    let answers_at = claimed.as_ref().ok().map(|_| &*socket);
+    let text = ready::text(&shown, server.portals(), answers_at, args.hints);
     if let Err(error) = print(&text) {
         // The volumes are served all the same; nobody reads what is printed any more.
         tracing::warn!("cannot print what is served: {error}");
@@ -117,12 +125,13 @@ const LOCK_SUFFIX: &str = ".lock";
 /// The lock of a directory lies in it.
 const LOCK: &str = "lock";
 
-/// Makes the directory of the socket. One member answers at a socket.
-fn claim(socket: &Path) -> anyhow::Result<LockFile> {
-    if let Some(dir) = socket.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        runtime_dir::prepare(dir).with_context(|| {
-            format!("cannot make a control socket in '{}': write another --socket", dir.display())
-        })?;
+/// Makes the directory of the socket. One member answers at a socket. The inner error says why none can be
+/// made: hosts are served without.
+fn claim(socket: &Path) -> anyhow::Result<anyhow::Result<LockFile>> {
+    if let Some(dir) = socket.parent().filter(|dir| !dir.as_os_str().is_empty())
+        && let Err(error) = runtime_dir::prepare(dir)
+    {
+        return Ok(Err(anyhow!("cannot make a control socket in '{}': {error}", dir.display())));
     }
     let answers = |pid| {
         anyhow!(
@@ -133,12 +142,13 @@ fn claim(socket: &Path) -> anyhow::Result<LockFile> {
     };
     let mut path = socket.as_os_str().to_owned();
     path.push(LOCK_SUFFIX);
-    let lock = LockFile::take(Path::new(&path)).map_err(|error| match error {
-        LockError::Taken(pid) => answers(pid),
-        LockError::System(error) => {
-            anyhow!("cannot make a control socket at '{}': {error}", socket.display())
+    let lock = match LockFile::take(Path::new(&path)) {
+        Err(LockError::Taken(pid)) => return Err(answers(pid)),
+        Err(LockError::System(error)) => {
+            Err(anyhow!("cannot make a control socket at '{}': {error}", socket.display()))
         }
-    })?;
+        Ok(lock) => Ok(lock),
+    };
     // Another program than this one takes no lock.
     if is_taken(socket) { Err(answers(None)) } else { Ok(lock) }
 }

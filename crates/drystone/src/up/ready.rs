@@ -2,7 +2,7 @@
 //!
 //! Scripts wait for them, so their form stays: a first word that says what the line is about, then
 //! `key=value` pairs. New pairs may come before `name=` in `volume` lines and at the end of the
-//! others; the `socket` line is the last.
+//! others; the `socket` line is the last, with `path=none` if no socket could be made.
 
 use super::member::Member;
 use crate::export::hints::Hints;
@@ -38,8 +38,13 @@ impl Shown {
     }
 }
 
-/// All that is printed.
-pub(super) fn text(shown: &Shown, portals: &[SocketAddr], socket: &Path, hints: bool) -> String {
+/// All that is printed; without a control socket no commands are named.
+pub(super) fn text(
+    shown: &Shown,
+    portals: &[SocketAddr],
+    socket: Option<&Path>,
+    hints: bool,
+) -> String {
     let Shown { array, volumes, prefix } = shown;
     let mut text = String::new();
     let mut line = |line: String| {
@@ -67,8 +72,8 @@ pub(super) fn text(shown: &Shown, portals: &[SocketAddr], socket: &Path, hints: 
     for address in portals {
         line(format!("portal address={address} prefix={prefix}"));
     }
-    line(format!("socket path={}", socket.display()));
-    if let (true, Some(portal)) = (hints, portals.first()) {
+    line(format!("socket path={}", socket.unwrap_or(Path::new("none")).display()));
+    if let (true, Some(portal), Some(socket)) = (hints, portals.first(), socket) {
         next_steps(&mut text, volumes, *portal, socket);
     }
     text

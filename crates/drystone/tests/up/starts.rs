@@ -1,6 +1,8 @@
 //! First starts, starts that are cut off, and starts after something was lost.
 
+use crate::common::drystone;
 use crate::common::member::{Home, text};
+use crate::host::Host;
 use crate::{block, log_in, read, start_refused, write};
 use array::DiskId;
 use array::label::{self, ArrayId, ChangeId, Label, Layout, MemberKind, MemberRecord, MemberState};
@@ -422,4 +424,35 @@ fn of_two_disks_with_one_name_the_number_says_which_is_meant() {
     member.run(&["disk", "fail", "0", "--yes"]);
     assert_eq!(state_of(4), ["online"], "{}", member.run(&["disk", "list"]));
     member.stop();
+}
+
+/// Whoever cannot be managed serves all the same.
+#[test]
+fn a_member_whose_control_socket_cannot_be_made_serves_hosts() {
+    let home = Home::files(DISKS, DISK);
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "a", "64M"]);
+    let iqn = member.iqn("a");
+    write(&mut log_in(&member, "a"), 0, &block(1));
+    member.stop();
+    fs::write(home.path("file"), b"").unwrap();
+    let in_a_file = text(&home.path("file/control.sock"));
+    let too_long = text(&home.path(&format!("{}/control.sock", "x".repeat(120))));
+    for socket in [in_a_file, too_long] {
+        let line = home
+            .command_line(&[])
+            .into_iter()
+            .map(|word| if word.ends_with("run/control.sock") { socket.clone() } else { word });
+        let line: Vec<String> = line.collect();
+        let words: Vec<&str> = line.iter().map(String::as_str).collect();
+        let member = home.start_by(drystone(&words));
+        assert_eq!(member.lines.last().unwrap(), "socket path=none", "{:?}", member.lines);
+        let log = member.log();
+        let said: Vec<&str> = log.lines().filter(|line| line.contains("control socket")).collect();
+        assert_eq!(said.len(), 1, "{log}");
+        assert!(said[0].contains("hosts are served") && said[0].contains("--socket"), "{log}");
+        let mut host = Host::log_in(member.portal(), &iqn, 1, &[0]).expect("it is served");
+        assert!(read(&mut host, 0) == block(1));
+        member.stop();
+    }
 }

@@ -316,6 +316,79 @@ fn what_a_disk_missed_in_the_middle_of_an_update_waits_for_it() {
     });
 }
 
+/// Of an update that was half done a disk has got its part, goes out before a record says so, and may have lost
+/// it: it gets it once more.
+#[test]
+fn a_disk_that_was_given_its_part_and_went_out_again_gets_it_once_more() {
+    on_a_core(async {
+        for refusing in [0, 2] {
+            let rig = Rig::new(Some(Level::Raid5), 3);
+            let refuses = half_done(&rig, refusing).await;
+            let all = rig.known(1, 10);
+            rig.bring_back(refuses);
+            let proof = Proof { crcs: &all, is_sure: true, ..Proof::NOTHING };
+            let is_gone = |_| false;
+            rig.raid.end_half(&rig.set, 1, &is_gone).await.unwrap();
+            assert!(!rig.raid.has_half(SET, 1), "it was given");
+            // What it took was in its cache.
+            let (seat, at) = rig.place(1, refusing, 4);
+            assert_eq!(seat, refuses);
+            rig.disks[refuses].flip(at + 100);
+            rig.set.mark_stale(1, DiskId(refuses as u16));
+            rig.raid.take_halves_back(DiskId(refuses as u16));
+            assert!(rig.raid.has_half(SET, 1), "it is to be given again");
+            let set_of = |_| Some(Arc::clone(&rig.set));
+            assert_eq!(rig.raid.given_halves(&set_of), [], "no record may say that it has it");
+            let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+            assert_eq!((done.left, done.unproved), (1, vec![]), "only the dead one lacks it");
+            assert!(rig.read(rig.set.shape().slot(1, 0), 4, &[4711]).await.is_ok());
+            rig.expect(1, 1, &cluster(11)).await;
+        }
+    });
+}
+
+/// The disk that is to get its part of an update dies while it is given: it waits for it as before.
+#[test]
+fn a_disk_that_dies_while_it_gets_its_part_is_waited_for() {
+    on_a_core(async {
+        for refusing in [0, 2] {
+            let rig = Rig::new(Some(Level::Raid5), 3);
+            let refuses = half_done(&rig, refusing).await;
+            let all = rig.known(1, 10);
+            rig.bring_back(refuses);
+            rig.fuse.kill_after(0, &rig.disks[refuses]);
+            let is_gone = |_| false;
+            let ended = rig.raid.end_half(&rig.set, 1, &is_gone).await;
+            assert_eq!(ended, Err(ReadError::Lost));
+            assert!(rig.fuse.is_blown() && rig.raid.has_half(SET, 1));
+            rig.fuse.mend();
+            rig.bring_back(refuses);
+            let proof = Proof { crcs: &all, is_sure: true, ..Proof::NOTHING };
+            let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+            assert_eq!((done.left, done.unproved), (1, vec![]), "only the dead one lacks it");
+            assert!(rig.read(rig.set.shape().slot(1, 0), 4, &[4711]).await.is_ok());
+            rig.expect(1, 1, &cluster(11)).await;
+        }
+    });
+}
+
+/// A set of which one disk is dead and another one, with this strip of stripe 1, refused its part of a change
+/// of block 4 of the first column; that one.
+async fn half_done(rig: &Rig, refusing: usize) -> usize {
+    rig.fill(1, &[0, 1], 10).await;
+    let all = rig.known(1, 10);
+    let (dead, refuses) = (rig.place(1, 1, 0).0, rig.place(1, refusing, 0).0);
+    rig.raid.disks().remove(DiskId(dead as u16));
+    rig.set.mark_stale(1, DiskId(dead as u16));
+    let changes = [change(0, 4, &[4711])];
+    let update = rig.raid.plan_update(&rig.set, 1, &changes, &all).await.unwrap();
+    let sound = rig.set.sound_seats(1);
+    rig.lose(&[refuses]);
+    let done = rig.raid.apply(&rig.set, &update, FLAGS, &sound).await;
+    assert_eq!(done, Err(WriteError::Half));
+    refuses
+}
+
 /// An update was not begun, because one disk was dead and another one went out beside it: that one counts
 /// as having lost what it took, and it took nothing.
 #[test]

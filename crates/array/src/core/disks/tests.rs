@@ -1,0 +1,123 @@
+//! Disks that refuse what all holders are to get, for good or for want of memory, while the array works and
+//! after it has stopped.
+
+use std::sync::Arc;
+
+use block::testing::{Fault, FaultyDisk, Operation, Rule};
+use block::{BlockError, RamDisk, WriteFlags};
+use ring::Buf;
+
+use super::*;
+use crate::api::{Cache, VolumeSpec};
+use crate::{Array, CreateOptions, Member, RingEnv};
+
+/// The last one holds neither the journal nor the checkpoints.
+const DISKS: usize = 4;
+const REFUSAL: Fault = Fault::Fail(BlockError::Medium { at: 0 });
+
+struct Rig {
+    disks: Vec<Arc<FaultyDisk>>,
+    array: Array,
+}
+
+impl Rig {
+    async fn new() -> Self {
+        let disk = |_| Arc::new(FaultyDisk::new(Arc::new(RamDisk::new(4096, 8192).unwrap())));
+        let disks: Vec<Arc<FaultyDisk>> = (0..DISKS).map(disk).collect();
+        let member = |(index, disk): (usize, &Arc<FaultyDisk>)| Member {
+            name: format!("disk-{index}"),
+            device: Arc::clone(disk) as Arc<dyn BlockDevice>,
+        };
+        let members = disks.iter().enumerate().map(member).collect();
+        let made = Array::create(Arc::new(RingEnv), members, CreateOptions::default()).await;
+        Self { disks, array: made.unwrap() }
+    }
+
+    /// One of the holders refuses a write that all of them are to get.
+    async fn write_that_one_refuses(&self) -> Result<(), ArrayError> {
+        self.disks[0].inject(Rule::always(Operation::Write, REFUSAL));
+        let at = self.array.core.layout.redo_at();
+        let write = |device: &Arc<dyn BlockDevice>| -> Write<'_> {
+            let device = Arc::clone(device);
+            let zeroes = Buf::alloc(4096).unwrap().freeze();
+            Box::pin(async move { device.write(at, zeroes, WriteFlags::DURABLE).await })
+        };
+        self.array.core.write_to_holders(write).await
+    }
+
+    /// How many labels, on the disks that take any, say that all members are in.
+    async fn labels_with_all_in(&self) -> usize {
+        let mut count = 0;
+        for disk in &self.disks[1..] {
+            let Ok(crate::label::Found::Label { label, .. }) = crate::label::read(&**disk).await
+            else {
+                panic!("the disk has a label");
+            };
+            let is_in = |record: &crate::label::MemberRecord| record.state == MemberState::Active;
+            count += usize::from(label.members.iter().all(is_in));
+        }
+        count
+    }
+}
+
+fn on_a_core(test: impl Future<Output = ()> + 'static) {
+    ring::block_on(&ring::CoreConfig::default(), test).unwrap();
+}
+
+#[test]
+fn a_holder_that_refuses_is_out_of_the_labels_before_the_write_counts() {
+    on_a_core(async {
+        let rig = Rig::new().await;
+        assert_eq!(rig.write_that_one_refuses().await, Ok(()));
+        assert_eq!(rig.labels_with_all_in().await, 0);
+    });
+}
+
+/// A record or a wave was taken for written on all holders although one had refused it, and no label of the
+/// stopped array says that it is out: a start with that one alone believes what it has.
+#[test]
+fn what_a_holder_refuses_does_not_count_once_the_array_has_stopped() {
+    on_a_core(async {
+        let rig = Rig::new().await;
+        rig.array.core.stop(&ArrayError::Unflushed);
+        let written = rig.write_that_one_refuses().await;
+        assert!(matches!(written, Err(ArrayError::Stopped(_))), "{written:?}");
+        assert_eq!(rig.labels_with_all_in().await, DISKS - 1);
+    });
+}
+
+/// A disk that became a holder was put out, with its label changed and a line in the log, when there was no
+/// memory for a moment to give it the journal.
+#[test]
+fn a_disk_that_joins_the_journal_is_not_put_out_for_want_of_memory() {
+    on_a_core(async {
+        let rig = Rig::new().await;
+        let core = &rig.array.core;
+        let (from, to) = (core.layout.journal_at(), core.layout.chunks_at());
+        let no_memory = Fault::Fail(BlockError::NoMemory);
+        let scarce = Rule::always(Operation::Write, no_memory).at(from..to).times(3);
+        rig.disks[DISKS - 1].inject(scarce);
+        let last = DiskId(DISKS as u16 - 1);
+        let spec = VolumeSpec {
+            name: "v".into(),
+            size_bytes: 1 << 20,
+            level: None,
+            thick: false,
+            block_bytes: 4096,
+            cache: Cache::Durable,
+            read_ahead_bytes: None,
+        };
+        rig.array.create_volume(spec).await.unwrap();
+        let volume = rig.array.device("v").unwrap();
+        rig.disks[0].inject(Rule::always(Operation::Write, REFUSAL));
+        // The first one puts a holder out; what is in the journal is what another one is given.
+        for _ in 0..8 {
+            let bytes = Buf::zeroed(4096).unwrap().freeze();
+            volume.write(0, bytes, WriteFlags::DURABLE).await.unwrap();
+            rig.array.checkpoint().await.unwrap();
+        }
+        assert!(core.lock().label.journal.contains(&last), "{:?}", core.lock().label);
+        let events = rig.array.events(0).0;
+        assert!(events.iter().all(|event| !event.text.contains("disk-3 is out")), "{events:?}");
+    });
+}
