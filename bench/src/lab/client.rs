@@ -25,6 +25,8 @@ const WARMUP: &str = "--ramp_time=0.5";
 pub(super) enum Kind {
     /// The initiator as a library, in a loop: `drystone-bench disk-load`.
     Bare,
+    /// The engine of this program with its own iSCSI: `drystone-bench load`.
+    Lean,
     /// `drystone lab fio --no-validation`.
     Lab,
     /// `drystone lab fio`, which compares all that it reads with what its journal knows.
@@ -60,6 +62,7 @@ impl Client {
     pub(super) fn name(&self) -> String {
         match self.kind {
             Kind::Bare => "drystone-bench disk-load".to_owned(),
+            Kind::Lean => "drystone-bench load".to_owned(),
             Kind::Lab => "drystone lab, unvalidated".to_owned(),
             Kind::Validating(_) => "drystone lab, validated".to_owned(),
             Kind::Fio(engine) => format!("fio, {engine}"),
@@ -69,6 +72,7 @@ impl Client {
     pub(super) fn run(&self, bench: &Bench<'_>) -> Result<Run> {
         let run = match &self.kind {
             Kind::Bare => self.bare(bench),
+            Kind::Lean => self.lean(bench),
             Kind::Lab => self.lab(bench, None),
             Kind::Validating(journal) => self.lab(bench, Some(journal)),
             Kind::Fio(engine) => self.fio(bench, engine),
@@ -83,6 +87,14 @@ impl Client {
         let limit = Duration::from_secs_f64(bench.args.seconds) + SLACK;
         let run: DiskRun = answer_of(command, limit, bench.stop)?;
         Ok(Run { iops: run.iops, us_per_read: run.cpu_us_per_io })
+    }
+
+    fn lean(&self, bench: &Bench<'_>) -> Result<Run> {
+        let mut command = own("load");
+        command.args([&self.on, "--json", "--seconds", &bench.args.seconds.to_string()]);
+        let found = bench.finish(command)?;
+        let run = of_lean(&found);
+        run.with_context(|| format!("it printed {found}"))
     }
 
     fn lab(&self, bench: &Bench<'_>, journal: Option<&PathBuf>) -> Result<Run> {
@@ -133,6 +145,11 @@ impl Bench<'_> {
         let json = text.find('{').map_or("", |start| &text[start..]);
         serde_json::from_str(json).with_context(|| format!("{command:?} printed {text:?}"))
     }
+}
+
+fn of_lean(report: &Value) -> Option<Run> {
+    let us_per_read = report["client_cpu_us_per_io"].as_f64()?;
+    Some(Run { iops: report["iops"].as_f64()?, us_per_read })
 }
 
 /// The last step of a run of the lab; `None` unless all that it read was compared, if it was to be.

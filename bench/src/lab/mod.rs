@@ -73,6 +73,7 @@ impl Bench<'_> {
         self.write_all(&url.to_string(), &journal)?;
         let clients = [
             Client::new(Kind::Bare, url.to_string(), None),
+            Client::new(Kind::Lean, url.to_string(), None),
             Client::new(Kind::Lab, url.to_string(), Some(0.9)),
             Client::new(Kind::Validating(journal), url.to_string(), Some(0.6)),
         ];
