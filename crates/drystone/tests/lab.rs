@@ -4,7 +4,8 @@
 mod common;
 
 use std::fs::{self, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
@@ -229,6 +230,46 @@ fn a_verified_run_over_iscsi() {
     let compared = lab(&["compare", &report, &report, "--json"]);
     assert_eq!(code(&compared), 0, "{}", said(&compared));
     assert!(!printed(&compared).contains("worse"), "{}", printed(&compared));
+}
+
+/// A target on another machine tells its CPU time as metrics: what it used in the measured part counts.
+#[test]
+fn the_targets_cpu_comes_from_its_metrics() {
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("works");
+    let url = format!("http://{}/metrics", listener.local_addr().expect("works"));
+    std::thread::spawn(move || {
+        // Asked before the run, at the begin of each step and at its end: 0.25 s more each time.
+        for turn in 1_u32.. {
+            let Ok((mut socket, _)) = listener.accept() else { return };
+            let _ = socket.read(&mut [0; 1024]);
+            let seconds = 100.0 + f64::from(turn) * 0.25;
+            let body = format!("process_cpu_seconds_total {seconds}\n");
+            let _ = socket.write_all(format!("HTTP/1.0 200 OK\r\n\r\n{body}").as_bytes());
+        }
+    });
+    let report = place.text("report");
+    let run = |url: &str, size: &str| {
+        let on = ["fio", "--on", "ram:8M", "--report", &report, "--target-metrics", url];
+        lab(&[&on[..], &["--", "--rw=read", "--bs=4k", size]].concat())
+    };
+    let output = run(&url, "--size=8m");
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    let step = results(Path::new(&report))["steps"][0].clone();
+    let (ios, us) = (step["total"]["ios"].as_f64(), step["target_cpu_us_per_io"].as_f64());
+    assert_eq!(ios.zip(us).map(|(ios, us)| (ios * us).round()), Some(250_000.0));
+    let page = fs::read_to_string(Path::new(&report).join("report.html")).expect("works");
+    assert!(page.contains(&format!("<td>{:.1}</td>", us.expect("it is there"))), "{page}");
+
+    let gone = run("http://127.0.0.1:1/metrics", "--size=1m");
+    assert_eq!(code(&gone), 1);
+    let told = said(&gone);
+    assert!(
+        told.contains("CPU time of the target cannot be had: cannot ask http://127.0.0.1:1/"),
+        "{told}"
+    );
+    let wrong = run("ftp://x", "--size=1m");
+    assert_eq!(code(&wrong), 2, "{}", said(&wrong));
 }
 
 /// One small file sweeps sessions and clients; the targets are opened anew, and what was written by one

@@ -149,6 +149,7 @@ pub(super) async fn run(
         target_cpu_us_per_io: cpu.1.map(per_io),
         total,
         volumes,
+        retries: paths.iter().map(|path| path.retries).sum(),
         paths,
         intervals,
         error_count: tally.error_count,
@@ -310,13 +311,19 @@ impl<'a> Clock<'a> {
         running.tally.borrow_mut().reset(Instant::now());
         let reports = clock.path_reports().await;
         clock.routes.begin(&reports);
-        (clock.own_before, clock.target_before) = clock.cpu_now();
+        (clock.own_before, clock.target_before) = clock.cpu_now().await;
         clock
     }
 
-    fn cpu_now(&self) -> (Duration, Option<Duration>) {
-        let pid = self.running.bench.options().target_pid;
-        (own_cpu(), pid.and_then(|pid| ProcessCpu(pid).time()))
+    /// CPU time so far of this process and of the target's, if that can be had.
+    async fn cpu_now(&self) -> (Duration, Option<Duration>) {
+        let (options, own) = (self.running.bench.options(), own_cpu());
+        let Some(url) = options.target_metrics.clone() else {
+            return (own, options.target_pid.and_then(|pid| ProcessCpu(pid).time()));
+        };
+        let asked = ring::blocking(move || url.cpu_time()).await;
+        let target = asked.inspect_err(|error| tracing::warn!("CPU of the target: {error}")).ok();
+        (own, target)
     }
 
     /// CPU time of this process and of the target's while it was measured.
@@ -364,7 +371,7 @@ impl<'a> Clock<'a> {
                 break;
             }
         }
-        (self.own_after, self.target_after) = self.cpu_now();
+        (self.own_after, self.target_after) = self.cpu_now().await;
         self.running.is_over.set(true);
     }
 
