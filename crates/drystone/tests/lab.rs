@@ -310,6 +310,58 @@ fn a_sweep_over_sessions_and_clients() {
     assert!(said(&memory).contains("3 sessions cannot be divided among 0"), "{}", said(&memory));
 }
 
+/// What one process bears: a hundred volumes, first over a session each, then over 4,096 in all, and every
+/// byte that the first step wrote is checked by the second.
+#[test]
+fn a_hundred_volumes_and_4096_sessions_in_one_process() {
+    const VOLUMES: usize = 100;
+    const SESSIONS: usize = 4096;
+    let place = Place::new();
+    // One address may have a quarter of all connections.
+    let export =
+        Export::start(&["ram:1M"; VOLUMES], &["--cores", "1", "--max-connections", "18000"]);
+    let work = format!(
+        "{WRITES}rd=r,wd=w,elapsed=2,iorate=2000,threads=4,forsessions=({VOLUMES},{SESSIONS})\n"
+    );
+    let (file, report) = (place.write("w.vd", &work), place.text("report"));
+    let urls: Vec<String> = (0..VOLUMES).map(|lun| export.url(lun)).collect();
+    let on = urls.iter().flat_map(|url| ["--on", url]).collect::<Vec<_>>();
+    let args = ["lab", "run", &file, "--overwrite", "--validate-after", "--report", &report];
+    let mut command = common::drystone(&[&args[..], &on].concat());
+    let mut child =
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    // The target holds a descriptor for each session, and a few of its own.
+    let descriptors = format!("/proc/{}/fd", export.pid());
+    let (mut most, end) = (0, Instant::now() + Duration::from_secs(60));
+    while child.try_wait().expect("works").is_none() && Instant::now() < end {
+        most = most.max(fs::read_dir(&descriptors).expect("it runs").count());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let output = child.wait_with_output().expect("works");
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    assert!(most >= SESSIONS, "{most} descriptors");
+    let steps = results(Path::new(&report))["steps"].as_array().expect("there are some").clone();
+    assert_eq!(steps.len(), 3);
+    // Paths are told of the first 64 volumes.
+    for (step, least) in steps.iter().zip([1, SESSIONS / VOLUMES]) {
+        assert_eq!(step["volumes"].as_array().map(Vec::len), Some(VOLUMES));
+        let is_used = |volume: &Value| volume["total"]["ios"].as_u64() > Some(0);
+        assert!(step["volumes"].as_array().is_some_and(|all| all.iter().all(is_used)), "{step}");
+        assert_eq!(
+            (&step["error_count"], &step["validation"]["mismatch_count"]),
+            (&0.into(), &0.into())
+        );
+        for path in step["paths"].as_array().expect("they have paths") {
+            let states: Vec<&str> = path["state"].as_str().expect("works").split(", ").collect();
+            assert!(
+                states.len() >= least && states.iter().all(|state| *state == "active"),
+                "{path}"
+            );
+        }
+    }
+    assert!(steps[2]["validation"]["compared_bytes"].as_u64() > Some(1 << 20), "{}", steps[2]);
+}
+
 /// A verified load on an export of somebody else's server, and what it says when there is none.
 #[test]
 fn a_verified_run_over_nbd() {
