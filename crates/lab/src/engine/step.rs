@@ -85,6 +85,15 @@ impl Running {
         self.from.saturating_duration_since(self.started).as_secs_f64()
     }
 
+    /// How the core waits for answers.
+    fn spin(&self, streams: u32) -> SpinPolicy {
+        let threads = self.groups.iter().map(|group| u64::from(group.threads)).sum::<u64>();
+        match threads * u64::from(streams) {
+            SLEEPS_FROM.. => SpinPolicy::Efficient,
+            _ => SpinPolicy::Balanced,
+        }
+    }
+
     /// A task has ended.
     pub(super) fn leave(&self) {
         self.left.set(self.left.get() - 1);
@@ -112,12 +121,7 @@ pub(super) async fn run(
     let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let running = Rc::new(begin(bench, step, rate)?);
     let mismatches_before = bench.mismatch_count();
-    let threads = running.groups.iter().map(|group| u64::from(group.threads)).sum::<u64>();
-    let threads = threads * u64::from(step.streams);
-    ring::set_spin(match threads {
-        SLEEPS_FROM.. => SpinPolicy::Efficient,
-        _ => SpinPolicy::Balanced,
-    });
+    ring::set_spin(running.spin(step.streams));
     for (index, group) in running.groups.iter().enumerate() {
         for stream in 0..step.streams as usize {
             for thread in 0..group.threads {
