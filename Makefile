@@ -1,7 +1,7 @@
 # What a newcomer runs. Each target first installs what it lacks (scripts/setup.sh).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test simulate bench bench-array bench-attach bench-ublk fuzz soak lint fmt docs clean
+.PHONY: help run test simulate bench bench-array bench-attach bench-lab bench-ublk fuzz soak lint fmt docs clean
 MAKEFLAGS += --no-print-directory
 
 # Options of `make bench`, such as BENCH='--quick', seconds for each target of `make fuzz`,
@@ -41,6 +41,10 @@ bench-array: ## measure RAID levels against their disks and against btrfs; takes
 bench-attach: ## measure what drystone attach costs for each read of its NBD clients; takes BENCH='--rounds 1'
 	@scripts/setup.sh bench
 	@scripts/bench.sh hosts --parts attach $(BENCH)
+
+bench-lab: ## measure what drystone lab costs for each read, beside the bare initiator and fio; takes BENCH='--rounds 1'
+	@scripts/setup.sh bench
+	@scripts/bench.sh lab $(BENCH)
 
 bench-ublk: ## measure the block device of drystone attach beside the kernel's own initiator, in a virtual machine
 	@scripts/setup.sh test

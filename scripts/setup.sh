@@ -13,6 +13,7 @@ packages_test=("${packages_run[@]}"
   libnbd-bin                                           # nbdinfo and nbdcopy
   tgt                                                  # a foreign target for our initiator
   qemu-system-x86 iproute2 e2fsprogs xz-utils zstd binutils util-linux  # the machine of tests/vm
+  chromium                                             # reports of the lab, as a browser shows them
   fio jq)
 packages_bench=("${packages_run[@]}" libiscsi-bin qemu-utils qemu-block-extra fio jq tgt istgt
   btrfs-progs util-linux)

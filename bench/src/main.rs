@@ -5,6 +5,7 @@ mod array;
 mod cli;
 mod hosts;
 mod initiator;
+mod lab;
 mod load;
 mod machine;
 mod nbd;
@@ -47,6 +48,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::PlainServer(args) => plain_server_command(args, &stop),
         Command::Compare(args) => suite::compare(args, &stop),
         Command::Hosts(args) => hosts::hosts_command(args, &stop),
+        Command::Lab(args) => lab::lab_command(args, &stop),
         Command::DiskLoad(args) => hosts::disk_load_command(args),
         Command::DiskSessions(args) => hosts::disk_sessions_command(args),
         Command::NbdLoad(args) => nbd_load_command(args, &stop),

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod array;
+mod lab;
 mod size;
 
 use std::net::SocketAddr;
@@ -11,6 +12,7 @@ use ::initiator::TargetAddress;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use array::ArrayArgs;
+pub(crate) use lab::{LabArgs, LabPart};
 pub(crate) use size::parse_bytes;
 
 use crate::adapter::External;
@@ -38,6 +40,8 @@ pub(crate) enum Command {
     Array(Box<ArrayArgs>),
     /// Measure our initiator and `drystone attach` beside the clients of others.
     Hosts(HostsArgs),
+    /// Measure what the lab costs beside the bare initiator and fio.
+    Lab(LabArgs),
     /// Read with our own initiator, over one session for each URL.
     DiskLoad(DiskLoadArgs),
     /// Open many sessions with our own initiator.

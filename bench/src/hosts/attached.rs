@@ -52,7 +52,7 @@ fn run(bench: &Bench<'_>, connections: u32) -> Result<(f64, LoadReport)> {
         ios_max: None,
     };
     let (command, socket) = attach_command(bench);
-    with_server(bench, command, "drystone attach", &socket, |pid| {
+    with_server(bench.args.client_core, command, "drystone attach", &socket, |pid| {
         let _pinned = Pinned::to_core(bench.args.target_core)?;
         let mut samples = Vec::new();
         let mut edge = |_: Edge| samples.push(sample(pid));

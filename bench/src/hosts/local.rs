@@ -54,7 +54,9 @@ pub(super) fn rows(bench: &Bench<'_>, direct: f64, lines: &mut Vec<Line>) -> Res
 
 fn attached(bench: &Bench<'_>) -> Result<f64> {
     let (command, socket) = attach_command(bench);
-    with_server(bench, command, "drystone attach", &socket, |_| fio(bench, &socket))
+    with_server(bench.args.client_core, command, "drystone attach", &socket, |_| {
+        fio(bench, &socket)
+    })
 }
 
 /// `drystone attach` over NBD, and its socket.
@@ -103,13 +105,12 @@ fn through_qemu(bench: &Bench<'_>) -> Result<f64> {
     // As many clients as there are, no cache in between, the engine that serves it best.
     command.args(["--format=raw", "--cache=none", "--shared=4", "--persistent", "--socket"]);
     command.arg(&socket).arg(bench.url.to_string());
-    with_server(bench, command, "qemu-nbd", &socket, |_| fio(bench, &socket))
+    with_server(bench.args.client_core, command, "qemu-nbd", &socket, |_| fio(bench, &socket))
 }
 
-/// Runs `work` with a server on the client's core, given its process. fio runs where the system puts it,
-/// as programs of a host do.
-pub(super) fn with_server<T>(
-    bench: &Bench<'_>,
+/// Runs `work` with a server on a core of its own, given its process.
+pub(crate) fn with_server<T>(
+    core: usize,
     mut command: Command,
     what: &str,
     socket: &Path,
@@ -117,7 +118,7 @@ pub(super) fn with_server<T>(
 ) -> Result<T> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut server = {
-        let _pinned = Pinned::to_core(bench.args.client_core)?;
+        let _pinned = Pinned::to_core(core)?;
         Child::start(&mut command, what)?
     };
     let deadline = Instant::now() + START_MAX;
@@ -133,6 +134,7 @@ pub(super) fn with_server<T>(
     found
 }
 
+/// fio runs where the system puts it, as programs of a host do.
 fn fio(bench: &Bench<'_>, socket: &Path) -> Result<f64> {
     let output: PathBuf = bench.site.directory.join("fio.json");
     let mut command = Command::new("fio");

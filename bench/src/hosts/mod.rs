@@ -7,11 +7,12 @@ mod local;
 mod shaped;
 
 use std::io::Read;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::de::DeserializeOwned;
 
 use crate::adapter::{Adapter, Ours, Running, Service, Site};
@@ -19,7 +20,10 @@ use crate::cli::{DiskLoadArgs, DiskSessionsArgs, HostsArgs, HostsPart};
 use crate::initiator::{Route, Url, prepare};
 use crate::machine::{Child, CongestionControl, Pinned, raise_file_limit};
 use crate::suite::{Foreign, Scratch};
-use disk::{DiskRun, SessionsRun, Work};
+use disk::{SessionsRun, Work};
+
+pub(crate) use disk::DiskRun;
+pub(crate) use local::with_server;
 
 /// Reads of the rows that compare: as others' clients do them.
 const IO_BYTES: usize = 4096;
@@ -69,23 +73,13 @@ pub(crate) fn hosts_command(args: &HostsArgs, stop: &AtomicBool) -> Result<ExitC
     raise_file_limit();
     let scratch = Scratch::new(&args.disks)?;
     let _congestion = CongestionControl::set("cubic");
-    let ours = Ours::all(&args.drystone).into_iter().find(|ours| ours.name() == "ours-ram");
-    let ours = ours.context("there is no target of memory")?;
-    if let Some(reason) = ours.missing() {
-        anyhow::bail!(reason);
-    }
     let site = Site {
         port: args.port,
         directory: scratch.directory("hosts")?,
         disk_bytes: args.size,
         core: args.target_core,
     };
-    let target = ours.start(&site, stop)?;
-    let Service::Iscsi(url) = target.service() else { anyhow::bail!("it serves no iSCSI") };
-    {
-        let _pinned = Pinned::to_core(args.client_core)?;
-        prepare(&Route { url: url.clone(), congestion: None }, args.size, stop)?;
-    }
+    let (target, url) = memory_target(&args.drystone, &site, args.client_core, stop)?;
     let bench = Bench { args, url, target, stop, site };
     let mut lines = vec![];
     // fio over NBD is compared with the initiator itself.
@@ -107,6 +101,28 @@ pub(crate) fn hosts_command(args: &HostsArgs, stop: &AtomicBool) -> Result<ExitC
     let met = lines.iter().all(|line| line.met == Some(true));
     crate::say(&lines.iter().map(Line::text).collect::<String>())?;
     Ok(if met || !args.strict { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// `drystone export` of memory, written once from the client's core, and where it is.
+///
+/// # Errors
+/// It is not there, does not start, or does not take what is written.
+pub(crate) fn memory_target(
+    drystone: &Path,
+    site: &Site,
+    client_core: usize,
+    stop: &AtomicBool,
+) -> Result<(Box<dyn Running>, Url)> {
+    let ours = Ours::all(drystone).into_iter().find(|ours| ours.name() == "ours-ram");
+    let ours = ours.context("there is no target of memory")?;
+    if let Some(reason) = ours.missing() {
+        bail!(reason);
+    }
+    let target = ours.start(site, stop)?;
+    let Service::Iscsi(url) = target.service() else { bail!("it serves no iSCSI") };
+    let _pinned = Pinned::to_core(client_core)?;
+    prepare(&Route { url: url.clone(), congestion: None }, site.disk_bytes, stop)?;
+    Ok((target, url))
 }
 
 /// What all rows share.
@@ -158,7 +174,7 @@ impl Bench<'_> {
     }
 
     fn many_sessions(&self, lines: &mut Vec<Line>) -> Result<()> {
-        let mut command = self.own("disk-sessions");
+        let mut command = own("disk-sessions");
         command.args([&self.url.to_string(), "--sessions", &SESSIONS.to_string()]);
         let run: SessionsRun = answer_of(command, Duration::from_secs(60), self.stop)?;
         let found =
@@ -184,7 +200,7 @@ impl Bench<'_> {
         namespace: Option<&str>,
     ) -> Result<DiskRun> {
         let mut command = match namespace {
-            None => self.own("disk-load"),
+            None => own("disk-load"),
             Some(namespace) => {
                 let own = std::env::current_exe().context("our own program")?;
                 let mut command = Command::new("ip");
@@ -198,16 +214,20 @@ impl Bench<'_> {
         command.args(["--core", &self.args.client_core.to_string()]);
         answer_of(command, Duration::from_secs_f64(self.args.seconds), self.stop)
     }
-
-    fn own(&self, subcommand: &str) -> Command {
-        let mut command = Command::new(std::env::current_exe().unwrap_or_default());
-        command.arg(subcommand);
-        command
-    }
 }
 
-/// The line of JSON that a child prints.
-fn answer_of<T: DeserializeOwned>(
+/// This program again, as a child.
+pub(crate) fn own(subcommand: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap_or_default());
+    command.arg(subcommand);
+    command
+}
+
+/// The JSON that a child prints.
+///
+/// # Errors
+/// It does not start, or end in time, or well; or that is no such JSON.
+pub(crate) fn answer_of<T: DeserializeOwned>(
     mut command: Command,
     work: Duration,
     stop: &AtomicBool,

@@ -4,7 +4,8 @@
 mod common;
 
 use std::fs::{self, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
@@ -234,6 +235,46 @@ fn a_verified_run_over_iscsi() {
     assert!(!printed(&compared).contains("worse"), "{}", printed(&compared));
 }
 
+/// A target on another machine tells its CPU time as metrics: what it used in the measured part counts.
+#[test]
+fn the_targets_cpu_comes_from_its_metrics() {
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("works");
+    let url = format!("http://{}/metrics", listener.local_addr().expect("works"));
+    std::thread::spawn(move || {
+        // Asked before the run, at the begin of each step and at its end: 0.25 s more each time.
+        for turn in 1_u32.. {
+            let Ok((mut socket, _)) = listener.accept() else { return };
+            let _ = socket.read(&mut [0; 1024]);
+            let seconds = 100.0 + f64::from(turn) * 0.25;
+            let body = format!("process_cpu_seconds_total {seconds}\n");
+            let _ = socket.write_all(format!("HTTP/1.0 200 OK\r\n\r\n{body}").as_bytes());
+        }
+    });
+    let report = place.text("report");
+    let run = |url: &str, size: &str| {
+        let on = ["fio", "--on", "ram:8M", "--report", &report, "--target-metrics", url];
+        lab(&[&on[..], &["--", "--rw=read", "--bs=4k", size]].concat())
+    };
+    let output = run(&url, "--size=8m");
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    let step = results(Path::new(&report))["steps"][0].clone();
+    let (ios, us) = (step["total"]["ios"].as_f64(), step["target_cpu_us_per_io"].as_f64());
+    assert_eq!(ios.zip(us).map(|(ios, us)| (ios * us).round()), Some(250_000.0));
+    let page = fs::read_to_string(Path::new(&report).join("report.html")).expect("works");
+    assert!(page.contains(&format!("<td>{:.1}</td>", us.expect("it is there"))), "{page}");
+
+    let gone = run("http://127.0.0.1:1/metrics", "--size=1m");
+    assert_eq!(code(&gone), 1);
+    let told = said(&gone);
+    assert!(
+        told.contains("CPU time of the target cannot be had: cannot ask http://127.0.0.1:1/"),
+        "{told}"
+    );
+    let wrong = run("ftp://x", "--size=1m");
+    assert_eq!(code(&wrong), 2, "{}", said(&wrong));
+}
+
 /// One small file sweeps sessions and clients; the targets are opened anew, and what was written by one
 /// step is checked by the next.
 #[test]
@@ -270,6 +311,58 @@ fn a_sweep_over_sessions_and_clients() {
     let memory = lab(&["run", &file, "--on", "ram:1M"]);
     assert_eq!(code(&memory), 1);
     assert!(said(&memory).contains("3 sessions cannot be divided among 0"), "{}", said(&memory));
+}
+
+/// What one process bears: a hundred volumes, first over a session each, then over 4,096 in all, and every
+/// byte that the first step wrote is checked by the second.
+#[test]
+fn a_hundred_volumes_and_4096_sessions_in_one_process() {
+    const VOLUMES: usize = 100;
+    const SESSIONS: usize = 4096;
+    let place = Place::new();
+    // One address may have a quarter of all connections.
+    let export =
+        Export::start(&["ram:1M"; VOLUMES], &["--cores", "1", "--max-connections", "18000"]);
+    let work = format!(
+        "{WRITES}rd=r,wd=w,elapsed=2,iorate=2000,threads=4,forsessions=({VOLUMES},{SESSIONS})\n"
+    );
+    let (file, report) = (place.write("w.vd", &work), place.text("report"));
+    let urls: Vec<String> = (0..VOLUMES).map(|lun| export.url(lun)).collect();
+    let on = urls.iter().flat_map(|url| ["--on", url]).collect::<Vec<_>>();
+    let args = ["lab", "run", &file, "--overwrite", "--validate-after", "--report", &report];
+    let mut command = common::drystone(&[&args[..], &on].concat());
+    let mut child =
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    // The target holds a descriptor for each session, and a few of its own.
+    let descriptors = format!("/proc/{}/fd", export.pid());
+    let (mut most, end) = (0, Instant::now() + Duration::from_secs(60));
+    while child.try_wait().expect("works").is_none() && Instant::now() < end {
+        most = most.max(fs::read_dir(&descriptors).expect("it runs").count());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let output = child.wait_with_output().expect("works");
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    assert!(most >= SESSIONS, "{most} descriptors");
+    let steps = results(Path::new(&report))["steps"].as_array().expect("there are some").clone();
+    assert_eq!(steps.len(), 3);
+    // Paths are told of the first 64 volumes.
+    for (step, least) in steps.iter().zip([1, SESSIONS / VOLUMES]) {
+        assert_eq!(step["volumes"].as_array().map(Vec::len), Some(VOLUMES));
+        let is_used = |volume: &Value| volume["total"]["ios"].as_u64() > Some(0);
+        assert!(step["volumes"].as_array().is_some_and(|all| all.iter().all(is_used)), "{step}");
+        assert_eq!(
+            (&step["error_count"], &step["validation"]["mismatch_count"]),
+            (&0.into(), &0.into())
+        );
+        for path in step["paths"].as_array().expect("they have paths") {
+            let states: Vec<&str> = path["state"].as_str().expect("works").split(", ").collect();
+            assert!(
+                states.len() >= least && states.iter().all(|state| *state == "active"),
+                "{path}"
+            );
+        }
+    }
+    assert!(steps[2]["validation"]["compared_bytes"].as_u64() > Some(1 << 20), "{}", steps[2]);
 }
 
 /// A verified load on an export of somebody else's server, and what it says when there is none.

@@ -30,7 +30,7 @@ pub use mem::{
 pub use net::{Listener, Recv, RecvBuf, RecvExact, Send, SendBatch, Stream, UnixListener};
 pub use runtime::{
     CoreConfig, CoreId, CorePanic, Cores, Remote, Sleep, SpinPolicy, TurnEnd, block_on, core_id,
-    launch, now, remote, sleep, sleep_until, spawn, timeout, turn_end,
+    launch, now, remote, set_spin, sleep, sleep_until, spawn, timeout, turn_end,
 };
 pub use sync::{Notify, OneshotReceiver, OneshotSender, oneshot};
 pub use ublk::{UBLK_CONTROL, UBLK_DESCRIPTOR_BYTES, UblkControl, UblkQueue, write_back};

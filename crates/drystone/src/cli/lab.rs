@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand, ValueHint};
 use initiator::paths::Policy;
 use lab::experiment::Name;
+use lab::measure::{MetricsError, MetricsUrl};
 use lab::volume::Address;
 use lab::workload::fio;
 use std::path::PathBuf;
@@ -205,6 +206,11 @@ pub(crate) struct CommonArgs {
     #[arg(long, value_name = "PID")]
     pub(crate) target_pid: Option<u32>,
 
+    /// The same of a target on another machine: where it, or an exporter beside it, tells
+    /// process_cpu_seconds_total in the text format of Prometheus, as http://HOST[:PORT][/PATH].
+    #[arg(long, value_name = "URL", conflicts_with = "target_pid", value_parser = metrics)]
+    pub(crate) target_metrics: Option<MetricsUrl>,
+
     /// Neither stamp what is written nor check what is read.
     #[arg(long, conflicts_with_all = ["validate", "validate_after", "journal"], help_heading = "Validation")]
     pub(crate) no_validation: bool,
@@ -306,6 +312,10 @@ pub(crate) struct CompareArgs {
 
 fn address(text: &str) -> Result<Address, String> {
     text.parse().map_err(|error: lab::volume::AddressError| error.to_string())
+}
+
+fn metrics(text: &str) -> Result<MetricsUrl, String> {
+    text.parse().map_err(|error: MetricsError| error.to_string())
 }
 
 fn experiment(text: &str) -> Result<Name, String> {

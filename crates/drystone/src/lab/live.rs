@@ -140,6 +140,7 @@ pub(super) fn summary(steps: &[StepFigures]) -> String {
             format!("{:.1}", step.lab_cpu_us_per_io),
             target,
             step.error_count.to_string(),
+            step.retries.to_string(),
             step.validation.mismatch_count.to_string(),
             step.stalls.len().to_string(),
         ]
@@ -156,6 +157,7 @@ pub(super) fn summary(steps: &[StepFigures]) -> String {
         Number("LAB CPU"),
         Number("TARGET CPU"),
         Number("ERRORS"),
+        Number("RETRIES"),
         Number("WRONG"),
         Number("STALLS"),
     ];

@@ -94,6 +94,10 @@ impl Task<'_> {
         if let Some(directory) = &self.args.report {
             make_directory(directory).context("no results could be kept")?;
         }
+        if let Some(url) = &self.args.target_metrics {
+            // Better known now than after an hour without the figure.
+            url.cpu_time().context("the CPU time of the target cannot be had")?;
+        }
         files::raise_limit();
         let stop = stop_flag().context("cannot take signals over")?;
         let config =

@@ -24,6 +24,7 @@ pub(super) fn run_options(args: &CommonArgs, stop: Arc<AtomicBool>) -> RunOption
         stall: args.stall,
         mismatches_max: args.wrong_blocks,
         target_pid: args.target_pid,
+        target_metrics: args.target_metrics.clone(),
         drain_max,
         stop,
         ..RunOptions::new(random_key())

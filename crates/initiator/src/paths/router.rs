@@ -303,6 +303,15 @@ impl Router {
             Verdict::Later { pause } => self.set_phase(op, Phase::Delayed { until: now + pause }),
             _ => self.dispatch(op, now),
         }
+        self.count_retry(op, path, verdict);
+    }
+
+    /// One that did not fail is sent again, or will be; what was never sent is not repeated.
+    fn count_retry(&mut self, op: OpId, path: PathId, verdict: Verdict) {
+        let is_going_on = !matches!(self.phase(op), None | Some(Phase::Ghost { .. }));
+        if is_going_on && verdict != Verdict::NotSent {
+            self.paths.status(path).retries += 1;
+        }
     }
 
     /// What a verdict says of the path.

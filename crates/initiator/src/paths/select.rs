@@ -88,6 +88,8 @@ pub struct PathStatus {
     pub latency: Duration,
     /// Times that it was lost.
     pub losses: u64,
+    /// Commands that it was given and that were sent once more, on whichever path.
+    pub retries: u64,
 }
 
 #[derive(Debug)]
@@ -144,6 +146,7 @@ impl Paths {
                 bytes: 0,
                 latency: Duration::ZERO,
                 losses: 0,
+                retries: 0,
             },
             group: None,
             strikes: 0,

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::measure::{IntervalFigures, StepFigures};
+use crate::measure::{IntervalFigures, MetricsUrl, StepFigures};
 use crate::workload::{Rate, Script, Step};
 
 /// How a script is run.
@@ -46,6 +46,8 @@ pub struct RunOptions {
     pub mismatches_max: u64,
     /// The process of the target, for its CPU time.
     pub target_pid: Option<u32>,
+    /// Where the target tells the CPU time of its process, if that is on another machine.
+    pub target_metrics: Option<MetricsUrl>,
     /// How long I/Os may take to come back when a step ends.
     pub drain_max: Duration,
     /// Ends the run early; what was measured is kept.
@@ -65,6 +67,7 @@ impl RunOptions {
             stall: Duration::from_millis(500),
             mismatches_max: 50,
             target_pid: None,
+            target_metrics: None,
             drain_max: Duration::from_secs(75),
             stop: Arc::default(),
         }

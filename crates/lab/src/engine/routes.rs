@@ -41,6 +41,7 @@ impl Seen {
                 commands: status.commands,
                 bytes: status.bytes,
                 losses: status.losses,
+                retries: status.retries,
             },
         }
     }
@@ -51,6 +52,7 @@ struct Counters {
     commands: u64,
     bytes: u64,
     losses: u64,
+    retries: u64,
 }
 
 #[derive(Debug)]
@@ -87,6 +89,7 @@ impl Routes {
             route.done.commands += commands;
             route.done.bytes += now.bytes.saturating_sub(before.bytes);
             route.done.losses += now.losses.saturating_sub(before.losses);
+            route.done.retries += now.retries.saturating_sub(before.retries);
             route.states.push(state);
             route.latency = *latency;
         }
@@ -124,6 +127,7 @@ impl Routes {
             mb_per_s: route.done.bytes as f64 / seconds / 1e6,
             latency_us: route.latency.as_secs_f64() * 1e6,
             losses: route.done.losses,
+            retries: route.done.retries,
         };
         self.routes.iter().map(of).collect()
     }
@@ -145,7 +149,7 @@ mod tests {
     use super::*;
 
     fn report(id: usize, portal: u8, commands: u64, losses: u64) -> Seen {
-        let counters = Counters { commands, bytes: commands * 10, losses };
+        let counters = Counters { commands, bytes: commands * 10, losses, retries: losses * 3 };
         let path = format!("iscsi://198.18.{portal}.2/a");
         let (state, latency) = ("active", Duration::ZERO);
         Seen { volume: 0, id: PathId(id), path, state, latency, counters }
@@ -160,7 +164,8 @@ mod tests {
         // The first has gone, and a new one leads to the same portal.
         assert_eq!(routes.look(&[report(2, 1, 7050, 1), report(3, 0, 20, 0)], 1.0), [20.0, 50.0]);
         let found = routes.figures(Duration::from_secs(2), |_| "v".to_owned());
-        let rates: Vec<(f64, u64)> = found.iter().map(|path| (path.iops, path.losses)).collect();
-        assert_eq!(rates, [(60.0, 0), (25.0, 1)]);
+        let rates: Vec<(f64, u64, u64)> =
+            found.iter().map(|path| (path.iops, path.losses, path.retries)).collect();
+        assert_eq!(rates, [(60.0, 0, 0), (25.0, 1, 3)]);
     }
 }

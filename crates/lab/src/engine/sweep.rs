@@ -57,6 +57,7 @@ pub(super) async fn check_all(
         total,
         volumes: Vec::new(),
         paths: Vec::new(),
+        retries: 0,
         intervals: Vec::new(),
         error_count: sweep.errors.len() as u64,
         errors: sweep.errors,

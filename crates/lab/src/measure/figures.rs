@@ -112,6 +112,9 @@ pub struct PathFigures {
     pub latency_us: f64,
     /// Times that it was lost during the step.
     pub losses: u64,
+    /// Commands that it was given and that were sent once more, on whichever path.
+    #[serde(default)]
+    pub retries: u64,
 }
 
 /// An I/O that failed.
@@ -188,6 +191,9 @@ pub struct StepFigures {
     pub paths: Vec<PathFigures>,
     /// Over time.
     pub intervals: Vec<IntervalFigures>,
+    /// Commands that the initiator sent once more: I/Os that took longer, and did not fail by it.
+    #[serde(default)]
+    pub retries: u64,
     /// I/Os that failed, warm-up included.
     pub error_count: u64,
     /// The first of them.

@@ -2,6 +2,7 @@
 
 mod cpu;
 mod figures;
+mod metrics;
 mod stall;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ pub use cpu::{ProcessCpu, own_cpu};
 pub use figures::{
     Figures, IntervalFigures, IoError, PathFigures, Stall, StepFigures, Validation, VolumeFigures,
 };
+pub use metrics::{MetricsError, MetricsUrl};
 pub(crate) use stall::Stalls;
 
 /// The longest latency that is told apart: ten minutes.

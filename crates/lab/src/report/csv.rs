@@ -5,7 +5,7 @@ use crate::measure::{Figures, StepFigures};
 
 const HEADING: &str = "step,interval,at_s,seconds,asked_iops,iops,mb_per_s,mean_us,p50_us,p90_us,p99_us,\
 p999_us,max_us,read_iops,read_mb_per_s,read_mean_us,read_p99_us,write_iops,write_mb_per_s,write_mean_us,\
-write_p99_us,queue_depth,errors,wrong_blocks,lab_cpu_us_per_io,target_cpu_us_per_io\n";
+write_p99_us,queue_depth,errors,wrong_blocks,lab_cpu_us_per_io,target_cpu_us_per_io,retries\n";
 
 /// All lines.
 pub(super) fn flatfile(report: &Report) -> String {
@@ -25,6 +25,7 @@ pub(super) fn flatfile(report: &Report) -> String {
             step.validation.mismatch_count.to_string(),
             number(step.lab_cpu_us_per_io),
             target,
+            step.retries.to_string(),
         ];
         line(&mut text, step, &times, [&step.total, &step.read, &step.write], &last);
     }

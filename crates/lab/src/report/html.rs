@@ -9,7 +9,7 @@ use crate::measure::{Figures, IntervalFigures, StepFigures};
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1040px;margin:2em auto;padding:0 1em;color:#222}\
 h1{font-size:1.6em}h2{font-size:1.25em;border-top:1px solid #ccc;padding-top:.8em;margin-top:2em}h3{font-size:1em}\
 table{border-collapse:collapse;font-size:13px;margin:.6em 0;display:block;overflow-x:auto}th,td{padding:.25em .6em;text-align:right;border-bottom:1px solid #e3e3e3;white-space:nowrap}\
-th:first-child,td:first-child{text-align:left}th{background:#f4f4f4}svg{width:100%;height:auto;font:11px system-ui,sans-serif;margin:.5em 0}\
+th:first-child,td:first-child{text-align:left;white-space:normal;min-width:9em}th{background:#f4f4f4}svg{width:100%;height:auto;font:11px system-ui,sans-serif;margin:.5em 0}\
 table.wide td,table.wide th{white-space:normal;text-align:left;vertical-align:top}svg .t{font-size:13px;font-weight:600}.verdict{padding:.7em 1em;border-left:5px solid #009e73;background:#eef7f3}\
 .bad{border-color:#d55e00;background:#fdf1ea}.small{color:#666;font-size:13px}";
 
@@ -40,7 +40,8 @@ const READING: &str = "<h2>How to read this</h2><p class=\"small\">IOPS are I/Os
 measured part, MB/s are 10<sup>6</sup> bytes. Latency is the time from handing an I/O to the device until its data or \
 answer is there; where a rate was asked for, it is counted from when the I/O was due, so that a target that stands \
 still is not flattered. p99 is the latency that 99 in 100 I/Os stayed below. A stall is a time in which a volume that \
-had I/O to do finished none. CPU is user and system time in microseconds per I/O. Data that this run did not write cannot be compared.</p>\n";
+had I/O to do finished none. Retries are commands that \
+the initiator sent once more: their I/Os took longer, and did not fail by it. CPU is user and system time in microseconds per I/O. Data that this run did not write cannot be compared.</p>\n";
 
 /// What came of it, in two sentences.
 fn verdict(report: &Report) -> String {
@@ -133,6 +134,7 @@ fn overview(steps: &[StepFigures]) -> String {
         "p99",
         "max",
         "errors",
+        "retries",
         "wrong",
         "stalls",
         "lab CPU",
@@ -146,6 +148,7 @@ fn overview(steps: &[StepFigures]) -> String {
         let latencies = [total.mean_us, total.p50_us, total.p99_us, total.max_us];
         row.extend(latencies.map(|us| format!("{us:.0}")));
         row.push(step.error_count.to_string());
+        row.push(step.retries.to_string());
         row.push(step.validation.mismatch_count.to_string());
         row.push(step.stalls.len().to_string());
         row.push(format!("{:.1}", step.lab_cpu_us_per_io));
@@ -312,9 +315,11 @@ fn paths(step: &StepFigures) -> String {
             format!("{:.2}", path.mb_per_s),
             format!("{:.0}", path.latency_us),
             path.losses.to_string(),
+            path.retries.to_string(),
         ]
     });
-    let headings = ["path", "volume", "state", "commands/s", "MB/s", "latency us", "losses"];
+    let headings =
+        ["path", "volume", "state", "commands/s", "MB/s", "latency us", "losses", "retries"];
     format!("<h3>Each path</h3>\n{}{}", table(&headings, rows), more(step.paths.len()))
 }
 

@@ -50,6 +50,7 @@ fn step(name: &str, iops: &[f64]) -> StepFigures {
         volumes: Vec::new(),
         paths: Vec::new(),
         intervals: iops.iter().enumerate().map(|(at, iops)| interval(at + 1, *iops)).collect(),
+        retries: 0,
         error_count: 0,
         errors: Vec::new(),
         stalls: Vec::new(),
@@ -113,6 +114,7 @@ fn the_flatfile_has_a_line_for_each_interval_and_as_many_fields_in_all() {
 fn the_page_shows_the_numbers_and_the_troubles() {
     let mut bad = step("r xfersize=4k", &[1000.0, 2000.0, 3000.0]);
     bad.error_count = 2;
+    bad.retries = 5;
     bad.errors = vec![IoError {
         at_s: 1.5,
         volume: "s".to_owned(),
@@ -136,7 +138,7 @@ fn the_page_shows_the_numbers_and_the_troubles() {
     let page = html::page(&report(vec![bad, step("second", &[10.0; 3])]));
     for part in [
         "1 blocks held WRONG DATA. 2 I/Os failed. 1 stalls; the longest time in which a volume finished nothing was 0.750 s.",
-        "<td>r xfersize=4k</td><td>2000</td><td>8.19</td><td>100</td><td>90</td><td>300</td><td>1234</td><td>2</td><td>1</td><td>1</td>",
+        "<td>r xfersize=4k</td><td>2000</td><td>8.19</td><td>100</td><td>90</td><td>300</td><td>1234</td><td>2</td><td>5</td><td>1</td><td>1</td>",
         "<td>read</td><td>2000</td><td>8.19</td><td>100</td><td>90</td><td>150</td><td>300</td><td>700</td><td>1234</td>",
         "1.500 s: write s, bytes 4096 to 8192: the device cannot be reached",
         "s LBA 8 (byte 4096): expected write 7",

@@ -259,6 +259,11 @@ pub fn core_id() -> CoreId {
     Core::current().id
 }
 
+/// Changes when this core spins for the next event, from what [`CoreConfig::spin`] said at its start.
+pub fn set_spin(policy: SpinPolicy) {
+    Core::current().spin.set(policy);
+}
+
 /// The time at which this turn of the loop began: cheap, and at most one turn old.
 pub fn now() -> Instant {
     let now = CURRENT.with_borrow(|core| core.as_ref().map(|core| core.now.get()));

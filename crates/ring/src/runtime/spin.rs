@@ -30,28 +30,34 @@ const GAP_WEIGHT: u64 = 8;
 
 pub(super) struct Spin {
     /// Spin while the expected gap is below this.
-    below_ns: u64,
+    below_ns: Cell<u64>,
     gap_ns: Cell<u64>,
 }
 
 impl Spin {
     pub(super) fn new(policy: SpinPolicy) -> Spin {
-        let below_ns = match policy {
+        let spin = Spin { below_ns: Cell::default(), gap_ns: Cell::new(GAP_NS_MAX) };
+        spin.set(policy);
+        spin
+    }
+
+    /// What was learned of the gaps stays.
+    pub(super) fn set(&self, policy: SpinPolicy) {
+        self.below_ns.set(match policy {
             SpinPolicy::Latency => 100_000,
             SpinPolicy::Balanced => 40_000,
             SpinPolicy::Efficient => 0,
-        };
-        Spin { below_ns, gap_ns: Cell::new(GAP_NS_MAX) }
+        });
     }
 
     /// Submits what is queued and returns when there are completions or `deadline` has come (it may
     /// return earlier).
     pub(super) fn wait(&self, uring: &Uring, deadline: Option<Instant>) {
-        if self.below_ns == 0 {
+        if self.below_ns.get() == 0 {
             return sleep(uring, deadline);
         }
         let start = Instant::now();
-        let spins = self.gap_ns.get() < self.below_ns;
+        let spins = self.gap_ns.get() < self.below_ns.get();
         if !(spins && spin(uring, deadline, start)) {
             sleep(uring, deadline);
         }
@@ -123,7 +129,7 @@ mod tests {
     use super::*;
 
     fn spins(spin: &Spin) -> bool {
-        spin.gap_ns.get() < spin.below_ns
+        spin.gap_ns.get() < spin.below_ns.get()
     }
 
     #[test]
@@ -174,6 +180,19 @@ mod tests {
         assert!(!spin(&ring, None, start));
         assert!(start.elapsed() >= SPIN && ring.entered.get() > 0);
         assert!(!spin(&ring, Some(start), Instant::now()), "its time is over");
+    }
+
+    #[test]
+    fn another_policy_holds_at_once_and_keeps_what_was_learned() {
+        let spin = Spin::new(SpinPolicy::Balanced);
+        for _ in 0..30 {
+            spin.learn(Duration::from_micros(60));
+        }
+        assert!(!spins(&spin));
+        spin.set(SpinPolicy::Latency);
+        assert!(spins(&spin));
+        spin.set(SpinPolicy::Efficient);
+        assert!(!spins(&spin));
     }
 
     #[test]

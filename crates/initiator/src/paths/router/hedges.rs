@@ -106,6 +106,7 @@ impl Router {
                 self.paths.over(path, now, now, None);
                 continue;
             }
+            self.paths.status(first).retries += 1;
             self.ops[op.slot].hedge = Some((path, now));
             self.hedged += 1;
             self.actions.push_back(Action::Hedge { op, path });

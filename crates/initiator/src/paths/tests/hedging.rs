@@ -62,6 +62,7 @@ fn hedged() -> (Router, OpId) {
     pass(&mut router, ms(2000));
     assert_eq!(actions(&mut router), [], "twice is enough");
     assert_eq!(in_flight(&router), [1, 1]);
+    assert_eq!(router.paths().map(|path| path.retries).collect::<Vec<_>>(), [1, 0]);
     (router, op)
 }
 

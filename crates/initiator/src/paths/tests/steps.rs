@@ -60,6 +60,30 @@ fn a_read_goes_to_another_path_at_once() {
     assert_eq!(router.next_deadline(), None);
 }
 
+#[test]
+fn what_is_sent_again_counts_on_the_path_that_had_it() {
+    let mut router = router(2);
+    let retries = |router: &Router| router.paths().map(|path| path.retries).collect::<Vec<_>>();
+    let op = router.submit(read(), ms(0));
+    sends(&mut router, op, A);
+    router.tried(op, Verdict::NotSent, ms(1));
+    sends(&mut router, op, B);
+    assert_eq!(retries(&router), [0, 0], "it was never sent on the first");
+    for at in 2..5 {
+        router.tried(op, Verdict::Again, ms(at));
+        sends(&mut router, op, B);
+    }
+    router.tried(op, Verdict::Again, ms(5));
+    assert!(matches!(actions(&mut router)[..], [Action::Fail { .. }]));
+    assert_eq!(retries(&router), [0, 3], "the last one failed");
+    let op = router.submit(write(0, 512), ms(6));
+    sends(&mut router, op, B);
+    router.tried(op, Verdict::InDoubt { loss: 1 }, ms(7));
+    assert_eq!(retries(&router), [0, 4], "it waits for its fence");
+    router.tick(ms(40_000));
+    assert_eq!(retries(&router), [0, 4]);
+}
+
 /// It is left at once, and gone only when nothing of it can come any more.
 #[test]
 fn a_retired_path_keeps_its_doubts_until_it_is_released() {
