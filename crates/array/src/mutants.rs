@@ -110,6 +110,8 @@ mutants! {
     BlindAnew,
     /// Forget that a parity was made without what some column holds.
     ForgetGivenUp,
+    /// Count a disk as up to date that was given what the parity need not agree with.
+    ForgetDoubt,
     /// Look for a page on the members of its set alone, not on what replaces one.
     MembersAlone,
     /// Ask for ever for a page of a map that no disk can give.

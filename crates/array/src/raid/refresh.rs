@@ -85,22 +85,36 @@ impl Raid {
             return Ok(refreshed);
         }
         self.end_locked_half(set, stripe, proof.is_gone).await?;
-        self.refresh_holders(set, stripe, proof, &mut refreshed).await?;
-        // Each round leaves one parity less that does not agree.
-        for _ in 0..set.shape().parity() {
-            if !self.part_parities(set, stripe, &refreshed, proof.crcs).await? {
-                break;
-            }
-            self.refresh_holders(set, stripe, proof, &mut refreshed).await?;
-        }
-        if !refreshed.doubtful.is_empty() && !self.distrust_parity(set, stripe, proof.is_gone) {
+        let given = self.refresh_holders_and_parities(set, stripe, proof, &mut refreshed).await;
+        if !refreshed.doubtful.is_empty()
+            && (given.is_err() || !self.distrust_parity(set, stripe, proof.is_gone))
+        {
             // Whoever is away may lack what only this parity gives; with it they are given it again.
             for seat in &refreshed.doubtful {
                 set.mark_stale(stripe, seat.disk);
                 refreshed.left += 1;
             }
         }
-        Ok(refreshed)
+        given.map(|()| refreshed)
+    }
+
+    /// Gives everybody what they lack, and makes parities anew that do not agree with each other then.
+    async fn refresh_holders_and_parities(
+        &self,
+        set: &Set,
+        stripe: u32,
+        proof: Proof<'_>,
+        refreshed: &mut Refreshed,
+    ) -> Result<(), ReadError> {
+        self.refresh_holders(set, stripe, proof, refreshed).await?;
+        // Each round leaves one parity less that does not agree.
+        for _ in 0..set.shape().parity() {
+            if !self.part_parities(set, stripe, refreshed, proof.crcs).await? {
+                break;
+            }
+            self.refresh_holders(set, stripe, proof, refreshed).await?;
+        }
+        Ok(())
     }
 
     /// Gives everybody who lacks something of a stripe what they lack.
@@ -126,9 +140,14 @@ impl Raid {
                 continue;
             }
             // With too many that lack something each is asked for what it does not lack. What nobody
-            // has then may still come back with a disk that is away.
-            let may_come_back =
-                !self.is_final(set, stripe) && !self.are_all_in(set, stripe, proof.is_gone);
+            // has then may still come back with a disk that is away: also where the parity is about to be
+            // made of what another one was given that need not agree with it.
+            let doubtful = match is(Mutant::ForgetDoubt) {
+                true => &[][..],
+                false => &refreshed.doubtful,
+            };
+            let may_come_back = !self.is_final_beside(set, stripe, doubtful)
+                && !self.are_all_in(set, stripe, proof.is_gone);
             self.refresh_holder(set, stripe, (strip, seat), (proof, may_come_back), refreshed)
                 .await?;
         }
