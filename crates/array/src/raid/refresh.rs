@@ -215,6 +215,7 @@ impl Raid {
         wanted.is_computed = is_parity;
         wanted.may_be_stale = proof.is_sure && !is_parity;
         wanted.is_by_parity = set.shape().parity() > 0;
+        wanted.is_in_doubt = !refreshed.doubtful.is_empty();
         let mut fetched = self.fetch(&wanted).await.map_err(ReadError::Later)?;
         refreshed.heals.extend(self.heals_of(&wanted, &fetched));
         let unproved = self.unproved_of(&wanted, fetched.missing, proof.is_sure).await?;
@@ -310,7 +311,7 @@ impl Raid {
         missing: u16,
         is_sure: bool,
     ) -> Result<Vec<(usize, usize)>, ReadError> {
-        let Wanted { set, stripe, strip, crcs, .. } = *wanted;
+        let Wanted { set, stripe, strip, crcs, is_in_doubt, .. } = *wanted;
         let (columns, parity) = (set.shape().columns(), set.shape().parity());
         let is_live = |column: usize, row: usize| column < columns && crcs(column, row).is_some();
         let is_own = |row: &usize| parity == 0 || is_live(strip, *row);
@@ -326,7 +327,7 @@ impl Raid {
                 let rows = row..row + 1;
                 let any = Wanted::any(set, (stripe, column), rows, crcs);
                 // One that missed something gives it itself when it is its turn.
-                let own = Wanted { may_be_stale: is_sure, ..any };
+                let own = Wanted { may_be_stale: is_sure, is_in_doubt, ..any };
                 if self.fetch(&own).await.map_err(ReadError::Later)?.missing != 0 {
                     unproved.push((column, row));
                 }

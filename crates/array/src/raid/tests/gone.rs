@@ -414,3 +414,36 @@ fn a_parity_is_not_made_of_what_was_given_beside_a_disk_that_may_come_back() {
         }
     });
 }
+
+/// What nobody owns on one of three disks that lack something is not what the parities count on, and
+/// becomes zeroes: who has it is not to blame that they do not agree.
+#[test]
+fn who_was_given_what_the_parity_does_not_count_on_is_not_accused() {
+    on_a_core(async {
+        let rig = Rig::new(Some(Level::Raid6), 5);
+        rig.fill(1, &[0, 1, 2], 10).await;
+        let all = rig.known(1, 10);
+        (0..9).for_each(|row| _ = rig.corrupt(1, 0, row));
+        for column in 0..3 {
+            rig.set.mark_stale(1, DiskId(rig.place(1, column, 0).0 as u16));
+        }
+        let known =
+            |column: usize, row: usize| (column > 0 || row >= 9).then(|| all(column, row))?;
+        let proof = Proof { crcs: &known, is_sure: true, ..Proof::NOTHING };
+        for _ in 0..2 {
+            let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+            assert_eq!((done.left, done.unproved), (0, vec![]));
+            assert_eq!(done.heals, vec![]);
+        }
+        assert_eq!(rig.set.stale(1), 0);
+        for disk in rig.raid.disks().all() {
+            assert_eq!(disk.counts().mismatches, 0, "{}", disk.name());
+        }
+        for gone in choices(5, 2) {
+            gone.iter().for_each(|disk| _ = rig.raid.disks().remove(DiskId(*disk as u16)));
+            rig.expect(1, 1, &cluster(11)).await;
+            rig.expect(1, 2, &cluster(12)).await;
+            gone.into_iter().for_each(|disk| rig.bring_back(disk));
+        }
+    });
+}
