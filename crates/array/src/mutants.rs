@@ -114,6 +114,8 @@ mutants! {
     ForgetDoubt,
     /// Blame a disk for what it was given, where the parity need not agree with that.
     BlameDoubt,
+    /// Take the maps for right about what the journal has of a volume that is set aside.
+    OldAside,
     /// Look for a page on the members of its set alone, not on what replaces one.
     MembersAlone,
     /// Ask for ever for a page of a map that no disk can give.
