@@ -110,6 +110,12 @@ mutants! {
     BlindAnew,
     /// Forget that a parity was made without what some column holds.
     ForgetGivenUp,
+    /// Count a disk as up to date that was given what the parity need not agree with.
+    ForgetDoubt,
+    /// Blame a disk for what it was given, where the parity need not agree with that.
+    BlameDoubt,
+    /// Take the maps for right about what the journal has of a volume that is set aside.
+    OldAside,
     /// Look for a page on the members of its set alone, not on what replaces one.
     MembersAlone,
     /// Ask for ever for a page of a map that no disk can give.

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Core, Redone, State, Witness};
+use super::{Core, Live, Redone, State, Witness};
 use crate::error::ArrayError;
 use crate::mutants::{self, Mutant};
-use crate::overlay::Base;
+use crate::overlay::{Base, Patch};
 use crate::raid::Set;
 use crate::tree::{self, Root, Seen, leaf};
 use crate::volume::Of;
@@ -28,11 +28,20 @@ const STEP_PAGES: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) crcs: [u32; CLUSTER_BLOCKS],
+    /// Blocks that nobody needs where they lie (bit = block), and that may be what was there before or
+    /// what a checkpoint has put there.
+    pub(crate) left: u16,
     /// Who has it, to look again.
     pub(crate) of: Of,
     pub(crate) cluster: u64,
     /// All volumes that share it with a snapshot or with another volume, and which cluster it is there.
     pub(crate) shared_by: SmallVec<[(VersionId, u64); 1]>,
+}
+
+impl Known {
+    fn new(crcs: [u32; CLUSTER_BLOCKS], of: Of, cluster: u64) -> Self {
+        Self { crcs, left: 0, of, cluster, shared_by: SmallVec::new() }
+    }
 }
 
 /// What the walk over one map comes by.
@@ -63,7 +72,8 @@ impl Knowledge {
             return self.pages.get(&(set.id(), page)).copied();
         }
         let columns = self.stripes.get(&(set.id(), stripe))?;
-        columns.iter().find(|(other, _)| *other == column).map(|(_, known)| known.crcs[row])
+        let (_, known) = columns.iter().find(|(other, _)| *other == column)?;
+        (known.left >> row & 1 == 0).then(|| known.crcs[row])
     }
 
     /// The same with a witness of what it tells of, from before the walk.
@@ -125,6 +135,18 @@ impl State {
         version.is_none_or(|version| version.deleting_from_leaf.is_some())
     }
 
+    /// Whether nobody needs what lies in a block of a cluster `here`: all who have it are volumes that are
+    /// set aside, and have it in the journal or by now elsewhere.
+    pub(crate) fn is_left(&self, known: &Known, here: Place, row: usize) -> bool {
+        let Of::Head(volume) = known.of else { return false };
+        let shared = known.shared_by.iter().copied();
+        let mut sharers = [(volume, known.cluster)].into_iter().chain(shared);
+        sharers.all(|(volume, cluster)| {
+            let live = self.live.get(&volume);
+            live.is_some_and(|live| live.is_aside() && !live.overlay.needs(cluster, row, here))
+        })
+    }
+
     /// Its map tells nothing of this cluster any more.
     fn has_passed(&self, of: Of, cluster: u64) -> bool {
         match of {
@@ -170,8 +192,7 @@ impl Core {
                         met.push(Met::Page(r.addr.raw(), r.crc));
                         for (i, entry) in leaf::entries(page) {
                             let cluster = leaf::cluster(number, i);
-                            let known =
-                                Known { crcs: entry.crcs, of, cluster, shared_by: SmallVec::new() };
+                            let known = Known::new(entry.crcs, of, cluster);
                             met.push(Met::Cluster(entry.place, known));
                         }
                     }
@@ -218,6 +239,7 @@ impl Core {
             self.walk(map, keep).await?;
         }
         drop(readers);
+        self.know_aside(&by_id, &mut known);
         self.know_redone(&mut known);
         Ok(known)
     }
@@ -230,10 +252,32 @@ impl Core {
                 let Base::At(place, crcs) = &patch.base else { continue };
                 if let Some(set) = sets.get(&place.set()) {
                     let (stripe, column) = set.shape().locate(place.slot());
-                    let of = Of::Head(*volume);
-                    let one = Known { crcs: **crcs, of, cluster, shared_by: SmallVec::new() };
+                    let one = Known::new(**crcs, Of::Head(*volume), cluster);
                     known.keep((place.set(), stripe), column, one);
                 }
+            }
+        }
+    }
+
+    /// What volumes that are set aside have in the journal: a checkpoint may have put it in place and ended
+    /// without it, so that the maps go on to tell of what was there before.
+    fn know_aside(&self, sets: &HashMap<SetId, &Arc<Set>>, known: &mut Knowledge) {
+        let state = self.lock();
+        if !state.live.values().any(Live::is_aside) || mutants::is(Mutant::OldAside) {
+            return;
+        }
+        for ((set, stripe), columns) in &mut known.stripes {
+            let Some(set) = sets.get(set) else { continue };
+            for (column, one) in columns {
+                let Of::Head(volume) = one.of else { continue };
+                // Most are of others, or of nothing that the journal has.
+                let live = state.live.get(&volume).filter(|live| live.is_aside());
+                if live.is_none_or(|live| live.overlay.resolve(one.cluster) == Patch::default()) {
+                    continue;
+                }
+                let here = Place::new(set.id(), set.shape().slot(*stripe, *column));
+                let left = (0..CLUSTER_BLOCKS).filter(|row| state.is_left(one, here, *row));
+                one.left = left.fold(0, |mask, row| mask | 1 << row);
             }
         }
     }
@@ -247,9 +291,11 @@ impl Core {
                 continue;
             };
             let crcs: &Redone = crcs;
-            let changed =
-                crcs.iter().zip(&mut one.crcs).filter_map(|(new, old)| Some((*new.as_ref()?, old)));
-            changed.for_each(|(new, old)| *old = new);
+            for (row, new) in crcs.iter().enumerate().filter_map(|(row, new)| Some((row, (*new)?)))
+            {
+                one.crcs[row] = new;
+                one.left &= !(1 << row);
+            }
         }
     }
 
@@ -298,9 +344,7 @@ mod tests {
         // Three clones of a snapshot that is deleted and waits for two of them to go.
         for volume in [4, 5, 6, 5] {
             let of = Of::Head(VersionId(volume));
-            let known =
-                Known { crcs: [9; CLUSTER_BLOCKS], of, cluster: 3, shared_by: SmallVec::new() };
-            all.keep(stripe, 2, known);
+            all.keep(stripe, 2, Known::new([9; CLUSTER_BLOCKS], of, 3));
         }
         let [(2, known)] = all.columns(stripe.0, stripe.1) else { panic!("one column: {all:?}") };
         assert_eq!(known.of, Of::Head(VersionId(4)));

@@ -249,9 +249,14 @@ impl Raid {
     /// that are out, or lack something, than the level bears. One that is out may refuse reads today and
     /// come back with all it has.
     pub(super) fn is_final(&self, set: &Set, stripe: u32) -> bool {
+        self.is_final_beside(set, stripe, &[])
+    }
+
+    /// The same while these chunks, which count as up to date, hold what the parity need not agree with.
+    pub(super) fn is_final_beside(&self, set: &Set, stripe: u32, doubtful: &[Seat]) -> bool {
         let (shape, written) = (set.shape(), set.written(stripe));
         let counts = |strip: &usize| *strip >= shape.columns() || written >> *strip & 1 == 1;
-        let is_in = |copy: &Copy| copy.disk.is_writable();
+        let is_in = |copy: &Copy| copy.disk.is_writable() && !doubtful.contains(&copy.seat);
         let away = (0..shape.strips())
             .filter(counts)
             .filter(|strip| !self.copies(set, stripe, *strip).iter().any(is_in));

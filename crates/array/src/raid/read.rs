@@ -105,6 +105,8 @@ pub(super) struct Wanted<'a> {
     /// What has no checksum is computed from the parity, which counts on it, before it is taken as
     /// it is.
     pub(super) is_by_parity: bool,
+    /// The stripe holds what its parity need not agree with: nothing proves that another one is wrong.
+    pub(super) is_in_doubt: bool,
 }
 
 impl<'a> Wanted<'a> {
@@ -126,6 +128,7 @@ impl<'a> Wanted<'a> {
             is_computed: false,
             may_be_stale: false,
             is_by_parity: false,
+            is_in_doubt: false,
         }
     }
 }
@@ -451,6 +454,9 @@ impl Raid {
         let Wanted { set, stripe, strip, crcs, .. } = *wanted;
         let missing = hull(found.missing);
         let mut rows = self.load_rows(set, stripe, !(1 << strip), &missing, may_wait).await?;
+        if wanted.is_in_doubt && !is(Mutant::BlameDoubt) {
+            rows.copies.iter_mut().for_each(|copy| *copy = None);
+        }
         if strip < set.shape().columns() {
             // Its own checksum proves what comes out, whatever is known of the others: a checkpoint
             // may have changed one of them that the maps still have as it was.

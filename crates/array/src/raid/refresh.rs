@@ -85,22 +85,36 @@ impl Raid {
             return Ok(refreshed);
         }
         self.end_locked_half(set, stripe, proof.is_gone).await?;
-        self.refresh_holders(set, stripe, proof, &mut refreshed).await?;
-        // Each round leaves one parity less that does not agree.
-        for _ in 0..set.shape().parity() {
-            if !self.part_parities(set, stripe, &refreshed, proof.crcs).await? {
-                break;
-            }
-            self.refresh_holders(set, stripe, proof, &mut refreshed).await?;
-        }
-        if !refreshed.doubtful.is_empty() && !self.distrust_parity(set, stripe, proof.is_gone) {
+        let given = self.refresh_holders_and_parities(set, stripe, proof, &mut refreshed).await;
+        if !refreshed.doubtful.is_empty()
+            && (given.is_err() || !self.distrust_parity(set, stripe, proof.is_gone))
+        {
             // Whoever is away may lack what only this parity gives; with it they are given it again.
             for seat in &refreshed.doubtful {
                 set.mark_stale(stripe, seat.disk);
                 refreshed.left += 1;
             }
         }
-        Ok(refreshed)
+        given.map(|()| refreshed)
+    }
+
+    /// Gives everybody what they lack, and makes parities anew that do not agree with each other then.
+    async fn refresh_holders_and_parities(
+        &self,
+        set: &Set,
+        stripe: u32,
+        proof: Proof<'_>,
+        refreshed: &mut Refreshed,
+    ) -> Result<(), ReadError> {
+        self.refresh_holders(set, stripe, proof, refreshed).await?;
+        // Each round leaves one parity less that does not agree.
+        for _ in 0..set.shape().parity() {
+            if !self.part_parities(set, stripe, refreshed, proof.crcs).await? {
+                break;
+            }
+            self.refresh_holders(set, stripe, proof, refreshed).await?;
+        }
+        Ok(())
     }
 
     /// Gives everybody who lacks something of a stripe what they lack.
@@ -126,9 +140,14 @@ impl Raid {
                 continue;
             }
             // With too many that lack something each is asked for what it does not lack. What nobody
-            // has then may still come back with a disk that is away.
-            let may_come_back =
-                !self.is_final(set, stripe) && !self.are_all_in(set, stripe, proof.is_gone);
+            // has then may still come back with a disk that is away: also where the parity is about to be
+            // made of what another one was given that need not agree with it.
+            let doubtful = match is(Mutant::ForgetDoubt) {
+                true => &[][..],
+                false => &refreshed.doubtful,
+            };
+            let may_come_back = !self.is_final_beside(set, stripe, doubtful)
+                && !self.are_all_in(set, stripe, proof.is_gone);
             self.refresh_holder(set, stripe, (strip, seat), (proof, may_come_back), refreshed)
                 .await?;
         }
@@ -196,6 +215,7 @@ impl Raid {
         wanted.is_computed = is_parity;
         wanted.may_be_stale = proof.is_sure && !is_parity;
         wanted.is_by_parity = set.shape().parity() > 0;
+        wanted.is_in_doubt = !refreshed.doubtful.is_empty();
         let mut fetched = self.fetch(&wanted).await.map_err(ReadError::Later)?;
         refreshed.heals.extend(self.heals_of(&wanted, &fetched));
         let unproved = self.unproved_of(&wanted, fetched.missing, proof.is_sure).await?;
@@ -291,7 +311,7 @@ impl Raid {
         missing: u16,
         is_sure: bool,
     ) -> Result<Vec<(usize, usize)>, ReadError> {
-        let Wanted { set, stripe, strip, crcs, .. } = *wanted;
+        let Wanted { set, stripe, strip, crcs, is_in_doubt, .. } = *wanted;
         let (columns, parity) = (set.shape().columns(), set.shape().parity());
         let is_live = |column: usize, row: usize| column < columns && crcs(column, row).is_some();
         let is_own = |row: &usize| parity == 0 || is_live(strip, *row);
@@ -307,7 +327,7 @@ impl Raid {
                 let rows = row..row + 1;
                 let any = Wanted::any(set, (stripe, column), rows, crcs);
                 // One that missed something gives it itself when it is its turn.
-                let own = Wanted { may_be_stale: is_sure, ..any };
+                let own = Wanted { may_be_stale: is_sure, is_in_doubt, ..any };
                 if self.fetch(&own).await.map_err(ReadError::Later)?.missing != 0 {
                     unproved.push((column, row));
                 }

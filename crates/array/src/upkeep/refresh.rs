@@ -17,7 +17,6 @@ use crate::label::MemberState;
 use crate::membership::Event;
 use crate::raid::{Access, Heal, Left, Proof, ReadError, Seat, Set};
 use crate::space::{Kind, width};
-use crate::volume::Of;
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, DiskId, Place, SetId};
 
 /// Neighbouring stripes that are read and written at once, so that disks seldom seek: 4 MiB of a
@@ -493,14 +492,8 @@ impl Core {
         let Some((_, owner)) = columns.iter().find(|(other, _)| *other == column) else {
             return false;
         };
-        let Of::Head(volume) = owner.of else { return false };
-        let state = self.lock();
         let here = Place::new(set.id(), set.shape().slot(stripe, column));
-        let mut sharers = [(volume, owner.cluster)].into_iter().chain(owner.shared_by.clone());
-        sharers.all(|(volume, cluster)| {
-            let live = state.live.get(&volume);
-            live.is_some_and(|live| live.is_aside() && !live.overlay.needs(cluster, row, here))
-        })
+        self.lock().is_left(owner, here, row)
     }
 
     fn note_lost(&self, blocks: u64) {

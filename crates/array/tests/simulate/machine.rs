@@ -201,10 +201,16 @@ impl<S: Subject> Machine<S> {
         }
     }
 
-    /// Nobody complains of a drive that did nothing wrong.
+    /// Nobody complains of a drive that did nothing wrong, nor of blocks that no drive has.
     pub(crate) fn accuse_nobody(&self) {
         if self.is_overtaxed() {
             return;
+        }
+        let is_lost = |text: &str| text.contains("blocks could not be restored");
+        if let Some(event) = self.array.events().iter().find(|event| is_lost(event))
+            && !self.scenario.theme.damages()
+        {
+            self.fail(format_args!("all of it is on some drive: {event}"));
         }
         for drive in self.drives().iter().filter(|drive| !drive.is_hurt()) {
             let Some(disk) = self.disk(drive) else { continue };

@@ -133,6 +133,16 @@ fn a_page_looked_for_on_members_alone() {
 }
 
 #[test]
+fn a_parity_made_of_what_a_disk_that_is_away_has() {
+    is_found(Mutant::ForgetDoubt, &[Theme::Moments], 1_000_273);
+}
+
+#[test]
+fn the_maps_taken_for_right_about_a_volume_that_is_set_aside() {
+    is_found(Mutant::OldAside, &[Theme::Moments], 1_001_500);
+}
+
+#[test]
 fn a_parity_made_anew_of_what_is_just_being_written() {
     is_found(Mutant::BlindAnew, &[Theme::Pairs], 20093);
 }

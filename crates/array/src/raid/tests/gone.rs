@@ -451,3 +451,72 @@ fn what_nobody_owns_on_a_disk_that_lacks_something_gives_what_another_one_lacks(
         }
     });
 }
+
+/// A column changes while its disk and that of the second parity are away, and is freed. They are back,
+/// and the disk of the other column is out: what it has comes out of the two that lack the change, or of
+/// itself when it is back. Until then the second parity must not be made of what cannot be proved.
+#[test]
+fn a_parity_is_not_made_of_what_was_given_beside_a_disk_that_may_come_back() {
+    on_a_core(async {
+        let rig = Rig::new(Some(Level::Raid6), 4);
+        rig.fill(1, &[0, 1], 10).await;
+        let all = rig.known(1, 10);
+        let update = rig.raid.plan_update(&rig.set, 1, &[change(1, 4, &[4711])], &all).await;
+        let [own, second] = [1, 3].map(|strip| rig.place(1, strip, 0).0);
+        rig.lose(&[own, second]);
+        rig.raid.apply(&rig.set, &update.unwrap(), FLAGS, &[]).await.unwrap();
+        [own, second].into_iter().for_each(|disk| rig.bring_back(disk));
+        let (out, _) = rig.place(1, 0, 0);
+        rig.lose(&[out]);
+        rig.raid.disks().get(DiskId(out as u16)).unwrap().close();
+        let known = |column: usize, row: usize| (column == 0).then(|| all(column, row))?;
+        let proof = Proof { crcs: &known, is_sure: true, ..Proof::NOTHING };
+        for _ in 0..2 {
+            let waits = rig.raid.refresh_stripe(&rig.set, 1, proof).await;
+            assert_eq!(waits, Err(ReadError::Lost), "it may come back");
+            rig.expect(1, 0, &cluster(10)).await;
+        }
+        assert_eq!(rig.set.stale_seats(1).len(), 2, "nobody counts as up to date");
+        rig.bring_back(out);
+        let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+        assert_eq!((done.left, done.unproved, rig.set.stale(1)), (0, vec![], 0));
+        for other in [own, second, rig.place(1, 2, 0).0] {
+            rig.lose(&[out, other]);
+            rig.expect(1, 0, &cluster(10)).await;
+            [out, other].into_iter().for_each(|disk| rig.bring_back(disk));
+        }
+    });
+}
+
+/// What nobody owns on one of three disks that lack something is not what the parities count on, and
+/// becomes zeroes: who has it is not to blame that they do not agree.
+#[test]
+fn who_was_given_what_the_parity_does_not_count_on_is_not_accused() {
+    on_a_core(async {
+        let rig = Rig::new(Some(Level::Raid6), 5);
+        rig.fill(1, &[0, 1, 2], 10).await;
+        let all = rig.known(1, 10);
+        (0..9).for_each(|row| _ = rig.corrupt(1, 0, row));
+        for column in 0..3 {
+            rig.set.mark_stale(1, DiskId(rig.place(1, column, 0).0 as u16));
+        }
+        let known =
+            |column: usize, row: usize| (column > 0 || row >= 9).then(|| all(column, row))?;
+        let proof = Proof { crcs: &known, is_sure: true, ..Proof::NOTHING };
+        for _ in 0..2 {
+            let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+            assert_eq!((done.left, done.unproved), (0, vec![]));
+            assert_eq!(done.heals, vec![]);
+        }
+        assert_eq!(rig.set.stale(1), 0);
+        for disk in rig.raid.disks().all() {
+            assert_eq!(disk.counts().mismatches, 0, "{}", disk.name());
+        }
+        for gone in choices(5, 2) {
+            gone.iter().for_each(|disk| _ = rig.raid.disks().remove(DiskId(*disk as u16)));
+            rig.expect(1, 1, &cluster(11)).await;
+            rig.expect(1, 2, &cluster(12)).await;
+            gone.into_iter().for_each(|disk| rig.bring_back(disk));
+        }
+    });
+}
