@@ -33,7 +33,8 @@ fn workload(seconds: f64) -> String {
 pub(super) fn run(bed: &Bed<'_>) -> Result<Report, ExperimentError> {
     let path = bed.path("disk.img");
     let failed = |source| ExperimentError::File { path: path.clone(), source };
-    File::create(&path).and_then(|file| file.set_len(FILE_BYTES)).map_err(failed)?;
+    // Never somebody's own file, nor what a link there leads to.
+    File::create_new(&path).and_then(|file| file.set_len(FILE_BYTES)).map_err(failed)?;
     let native = bed.measure(&Run {
         label: "native".to_owned(),
         workload: workload(bed.options.seconds),
