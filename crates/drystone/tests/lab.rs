@@ -517,7 +517,7 @@ fn a_journal_finds_what_somebody_changed() {
     let found = lab(&again);
     assert_eq!(code(&found), 1);
     assert!(said(&found).contains("1 blocks held wrong data"), "{}", said(&found));
-    let line = "LBA 1400 (byte 716800): expected write 176, last written ";
+    let line = "LBA 1400 (byte 716800): expected write 176, last written at or soon after ";
     assert!(
         printed(&found).contains(line) && printed(&found).contains("; seen zeroes"),
         "{}",
@@ -650,4 +650,18 @@ fn the_experiments_that_need_no_namespaces() {
     assert_eq!(cores["steps"].as_array().map(Vec::len), Some(2 * 3 * 2));
     let native = experiment(&place, "native-vs-iscsi");
     assert_eq!(native["steps"].as_array().map(Vec::len), Some(2 * 5));
+}
+
+#[test]
+fn an_experiment_overwrites_no_file_that_was_there() {
+    let place = Place::new();
+    let precious = place.write("precious", "mine");
+    fs::create_dir(place.path("report")).expect("works");
+    std::os::unix::fs::symlink(&precious, place.path("report/disk.img")).expect("works");
+    let report = place.text("report");
+    let output = lab(&["experiment", "native-vs-iscsi", "--quick", "--report", &report]);
+    assert_eq!(code(&output), 1, "{}", printed(&output));
+    assert!(said(&output).contains("disk.img: File exists"), "{}", said(&output));
+    assert_eq!(fs::read_to_string(&precious).expect("works"), "mine");
+    assert!(place.path("report/disk.img").exists(), "nor is it taken away");
 }

@@ -92,7 +92,7 @@ pub(crate) struct Cli {
     ///
     /// A filter as in RUST_LOG, for example `info,target=debug`. Without this option the
     /// environment variables DRYSTONE_LOG and RUST_LOG are asked, in this order; without those
-    /// it is `info`.
+    /// it is `info`, and `warn` for `drystone lab`.
     #[arg(long, value_name = "FILTER", global = true)]
     pub(crate) log: Option<String>,
 }

@@ -1,8 +1,9 @@
 //! The ledger beyond the end of the process: a file of answered writes.
 //!
-//! A head of 32 bytes, a table of volumes, then records of 40 bytes, each with a checksum, appended
-//! once a turn of the engine. A crash of the lab may lose the last of them; the blocks they were of
-//! then hold a later write than the journal knows, which counts as right.
+//! A head of 32 bytes with a table of volumes and a checksum, then records of 40 bytes, each with a
+//! checksum, appended once a turn of the engine. A crash of the lab may lose the last of them; the blocks
+//! they were of then hold a later write than the journal knows, which counts as right. A record that is
+//! not whole with others behind it is no crash, and nothing is believed of such a journal.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Ledger, unix_ns};
 
-const MAGIC: &[u8; 8] = b"drylabj1";
+const MAGIC: &[u8; 8] = b"drylabj2";
 const RECORD_BYTES: usize = 40;
 /// Records that are kept in memory before they are written, at most.
 const PENDING_BYTES_MAX: usize = 1 << 16;
@@ -29,6 +30,17 @@ pub enum JournalError {
     /// Something else.
     #[error("{0} is no journal of the lab")]
     NoJournal(PathBuf),
+    /// Something in it is not what was written.
+    #[error(
+        "the journal {path} is damaged at byte {at}, and not by a crash: what it knows cannot be trusted, and it \
+         was left as it is"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where what does not read begins.
+        at: u64,
+    },
     /// Of other volumes.
     #[error("the journal {path} is of {theirs}, not of {ours}")]
     OtherVolumes {
@@ -131,6 +143,8 @@ fn head(key: u64, block_bytes: u32, volumes: &[JournalVolume]) -> Vec<u8> {
     let table = table(volumes);
     head.extend_from_slice(&(table.len() as u64).to_le_bytes());
     head.extend_from_slice(table.as_bytes());
+    let sum = checksum(&head);
+    head.extend_from_slice(&sum.to_le_bytes());
     head
 }
 
@@ -153,15 +167,19 @@ fn read_head(path: &Path, volumes: &[JournalVolume]) -> Result<(u64, u32), Journ
     let word = |at: usize| u64::from_le_bytes(fixed[at..at + 8].try_into().expect("8 bytes"));
     let (key, block_bytes, table_bytes) = (word(8), word(16), word(24));
     let block_bytes = u32::try_from(block_bytes).ok().filter(|bytes| bytes.is_power_of_two());
-    let (true, Some(block_bytes)) = (fixed.starts_with(MAGIC), block_bytes) else {
-        return Err(none());
-    };
-    if table_bytes > TABLE_BYTES_MAX || block_bytes < 512 {
+    if !fixed.starts_with(MAGIC) {
         return Err(none());
     }
-    let mut theirs = vec![0; table_bytes as usize];
-    file.read_exact(&mut theirs).map_err(|_| none())?;
-    let theirs = String::from_utf8_lossy(&theirs).into_owned();
+    let damaged = || JournalError::Damaged { path: path.to_owned(), at: 0 };
+    let mut whole = fixed.to_vec();
+    let rest = table_bytes.min(TABLE_BYTES_MAX) + 8;
+    file.take(rest).read_to_end(&mut whole).map_err(failed)?;
+    let (signed, sum) = whole.split_at(whole.len().saturating_sub(8));
+    if sum != checksum(signed).to_le_bytes() {
+        return Err(damaged());
+    }
+    let block_bytes = block_bytes.filter(|bytes| *bytes >= 512).ok_or_else(damaged)?;
+    let theirs = String::from_utf8_lossy(&signed[fixed.len()..]).into_owned();
     let ours = table(volumes);
     if theirs != ours {
         let tidy = |text: &str| text.trim_end().replace('\n', ", ");
@@ -181,7 +199,13 @@ fn replay(path: &Path, head: &[u8], ledger: &mut Ledger) -> Result<u64, JournalE
     while file.read_exact(&mut record).is_ok() {
         let word =
             |at: usize| u64::from_le_bytes(record[at * 8..at * 8 + 8].try_into().expect("8 bytes"));
-        if checksum(&record[..32]) != word(4) {
+        if !is_whole(&record) {
+            // The rest of a crash is the end of the file.
+            while file.read_exact(&mut record).is_ok() {
+                if is_whole(&record) {
+                    return Err(JournalError::Damaged { path: path.to_owned(), at: good_bytes });
+                }
+            }
             break;
         }
         let (volume, len) = ((word(0) >> 48) as u16, word(0) & ((1 << 48) - 1));
@@ -191,10 +215,17 @@ fn replay(path: &Path, head: &[u8], ledger: &mut Ledger) -> Result<u64, JournalE
     Ok(good_bytes)
 }
 
-/// FNV-1a over words: enough to tell a record that was cut off from one that was not.
+fn is_whole(record: &[u8; RECORD_BYTES]) -> bool {
+    let (signed, sum) = record.split_at(RECORD_BYTES - 8);
+    sum == checksum(signed).to_le_bytes()
+}
+
+/// FNV-1a over words, the last one filled up with zeroes: enough to tell a record that was cut off, or has a
+/// flipped bit, from one that was not.
 fn checksum(bytes: &[u8]) -> u64 {
-    bytes.chunks_exact(8).fold(0xcbf2_9ce4_8422_2325, |sum, word| {
-        (sum ^ u64::from_le_bytes(word.try_into().expect("8 bytes")))
-            .wrapping_mul(0x0000_0100_0000_01b3)
+    bytes.chunks(8).fold(0xcbf2_9ce4_8422_2325, |sum, part| {
+        let mut word = [0; 8];
+        word[..part.len()].copy_from_slice(part);
+        (sum ^ u64::from_le_bytes(word)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }

@@ -13,8 +13,8 @@ const TIMES_EVERY: u64 = 256;
 /// The last write of each block.
 ///
 /// Invariant: the entry of a block is the largest sequence number of which a write of the block was
-/// answered as done, or 0 if there is none. Writes that failed stand in `doubts` until a read shows
-/// what became of them.
+/// answered as done, or 0 if there is none. Writes that failed, or were never answered, stand in `doubts`
+/// until a read shows what became of them.
 #[derive(Debug)]
 pub struct Ledger {
     /// Marks all that is written while this ledger is kept.
@@ -24,6 +24,8 @@ pub struct Ledger {
     sequence: u64,
     /// Sequence numbers and when they were drawn, rising.
     times: Vec<(u64, u64)>,
+    /// Writes without an answer yet: volume, place and length, by sequence number.
+    under_way: HashMap<u64, (u16, u64, u64)>,
     /// Whether sequence numbers above the known ones may be on the disks: after a crash of the lab.
     may_be_newer: bool,
 }
@@ -44,8 +46,15 @@ impl Ledger {
     #[must_use]
     pub fn new(key: u64, block_bytes: u32) -> Self {
         assert!(block_bytes as usize >= SECTOR_BYTES && block_bytes.is_power_of_two());
-        let volumes = Vec::new();
-        Self { key, block_bytes, volumes, sequence: 0, times: Vec::new(), may_be_newer: false }
+        Self {
+            key,
+            block_bytes,
+            volumes: Vec::new(),
+            sequence: 0,
+            times: Vec::new(),
+            under_way: HashMap::new(),
+            may_be_newer: false,
+        }
     }
 
     /// Adds a volume of so many bytes, whose disk has logical blocks of `lba_bytes`; gives its number.
@@ -74,8 +83,29 @@ impl Ledger {
         self.sequence
     }
 
+    /// A write begins; gives its number.
+    pub(crate) fn begin(&mut self, volume: u16, at: u64, len: u64, now_unix_ns: u64) -> u64 {
+        let sequence = self.next_sequence(now_unix_ns);
+        self.under_way.insert(sequence, (volume, at, len));
+        sequence
+    }
+
+    /// Nobody waits any longer for the writes that have no answer: each may be there or not.
+    pub(crate) fn give_up(&mut self) {
+        for (sequence, (volume, at, len)) in std::mem::take(&mut self.under_way) {
+            self.failed(volume, at, len, sequence);
+        }
+    }
+
+    /// Whether it knows of any write.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.volumes.iter().all(|book| book.written == 0)
+    }
+
     /// A write was answered as done.
     pub(crate) fn done(&mut self, volume: u16, at: u64, len: u64, sequence: u64) {
+        self.under_way.remove(&sequence);
         for block in self.blocks(at, len) {
             let book = &mut self.volumes[usize::from(volume)];
             let entry = book.entry(block);
@@ -91,6 +121,7 @@ impl Ledger {
 
     /// A write failed: each of its blocks may hold it or not.
     pub(crate) fn failed(&mut self, volume: u16, at: u64, len: u64, sequence: u64) {
+        self.under_way.remove(&sequence);
         for block in self.blocks(at, len) {
             self.volumes[usize::from(volume)].doubts.entry(block).or_default().push(sequence);
         }

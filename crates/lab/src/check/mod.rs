@@ -108,7 +108,7 @@ impl fmt::Display for Mismatch {
             0 => f.write_str("expected nothing of this run")?,
             expected => write!(
                 f,
-                "expected write {expected}, last written {}",
+                "expected write {expected}, last written at or soon after {}",
                 clock(self.written_unix_ns)
             )?,
         }

@@ -69,7 +69,10 @@ fn each_mistake_has_its_name() {
     assert!(matches!(found.seen, Seen::Old { sequence: 1, written_unix_ns: 1.. }), "{found}");
     assert_eq!((found.lba, found.expected, found.at_bytes), (8, 2, 4096));
     let text = found.to_string();
-    assert!(text.starts_with("a LBA 8 (byte 4096): expected write 2, last written "), "{text}");
+    assert!(
+        text.starts_with("a LBA 8 (byte 4096): expected write 2, last written at or soon after "),
+        "{text}"
+    );
     assert!(text.contains("; seen write 1, an earlier one, of "), "{text}");
 
     let elsewhere = |found: Option<Mismatch>| match found.unwrap().seen {
@@ -153,6 +156,40 @@ fn a_journal_brings_the_ledger_back() {
     assert!(matches!(other, JournalError::OtherVolumes { .. }), "{other}");
     std::fs::write(&path, b"something else that is no journal at all").unwrap();
     assert!(matches!(Journal::open(&path, 0, 512, &volumes), Err(JournalError::NoJournal(_))));
+}
+
+/// Of a journal with a flipped bit nothing is believed, and it stays as it is; only the last record may be
+/// what a crash has left.
+#[test]
+fn a_journal_with_a_flipped_bit_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
+    let volumes =
+        [JournalVolume { name: "a".to_owned(), size_bytes: VOLUME_BYTES, lba_bytes: 512 }];
+    let (mut journal, _) = Journal::open(&path, 5, BLOCK as u32, &volumes).unwrap();
+    (1..=3).for_each(|write| journal.note(0, 0, BLOCK as u64, write).unwrap());
+    journal.flush().unwrap();
+    drop(journal);
+    let whole = std::fs::read(&path).unwrap();
+    for at in 0..whole.len() - 40 {
+        for bit in [0, 7] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << bit;
+            std::fs::write(&path, &bytes).unwrap();
+            let refused = Journal::open(&path, 5, BLOCK as u32, &volumes).map(|_| ()).unwrap_err();
+            let is_said = match at {
+                0..8 => matches!(refused, JournalError::NoJournal(_)),
+                _ => matches!(refused, JournalError::Damaged { .. }),
+            };
+            assert!(is_said, "byte {at}: {refused}");
+            assert_eq!(std::fs::read(&path).unwrap(), bytes, "it stays as it is");
+        }
+    }
+    let mut bytes = whole.clone();
+    bytes[whole.len() - 1] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    Journal::open(&path, 5, BLOCK as u32, &volumes).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), whole[..whole.len() - 40]);
 }
 
 proptest! {

@@ -13,7 +13,7 @@ pub struct Remedy {
     pub total: u64,
     /// Connections fewer than before, in the fullest pool.
     pub saved: u64,
-    /// How far the fullest pool is below its limit; 0 if it is not.
+    /// How many more connections fit, below the limits of pool and group; 0 if none do.
     pub room: u64,
 }
 
@@ -82,7 +82,12 @@ pub(super) fn each(before: &Configuration) -> Vec<Remedy> {
 
 fn remedy(before: &Configuration, outcome: Outcome, total: u64) -> Remedy {
     let saved = before.total().saturating_sub(total);
-    Remedy { outcome, total, saved, room: before.pool_limit.saturating_sub(total) }
+    let (mut room, limit) = (before.limit().saturating_sub(total), before.pool_limit);
+    if let Outcome::MorePools { group_total, .. } = outcome {
+        // Each pool has its own limit, and all of them that of the group.
+        room = limit.saturating_sub(total).min(before.group_limit.saturating_sub(group_total));
+    }
+    Remedy { outcome, total, saved, room }
 }
 
 fn fewer_volumes(before: &Configuration) -> Remedy {

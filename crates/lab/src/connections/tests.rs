@@ -148,7 +148,12 @@ proptest! {
         for remedy in plan.remedies.iter().filter(|remedy| remedy.outcome.is_enough()) {
             let after = |changed: Configuration| changed.plan().unwrap();
             prop_assert!(remedy.total <= before.pool_limit);
-            prop_assert_eq!(remedy.room, before.pool_limit - remedy.total);
+            let of_group = match &remedy.outcome {
+                Outcome::MorePools { group_total, .. } => *group_total,
+                _ => remedy.total,
+            };
+            let room = (before.pool_limit - remedy.total).min(before.group_limit - of_group);
+            prop_assert_eq!(remedy.room, room);
             match &remedy.outcome {
                 Outcome::OnePerSlice { .. } => {
                     let done = after(Configuration { per_slice: 1, ..before });

@@ -3,9 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use block::BlockDevice;
 use initiator::Disk;
@@ -19,6 +21,11 @@ use crate::workload::{IO_BYTES_MAX, Range, Script, common};
 
 /// Blocks of the ledger are not larger than this, however large I/Os are.
 const LEDGER_BLOCK_BYTES_MAX: u32 = 4096;
+
+/// How often somebody who waits looks whether the run is to stop.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long a run that is to stop waits for a device.
+const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// One storage of a script, on a device.
 #[derive(Clone)]
@@ -87,6 +94,12 @@ pub enum BenchError {
     /// A percentage of a maximum that no step before has measured.
     #[error("{0} asks for a share of the maximum, and no step before it ran with iorate=max")]
     NoMaximum(String),
+    /// An earlier run is to be validated, and its journal tells of none.
+    #[error(
+        "--validate compares with what the journal of an earlier run knows, and this one knows of no write: name \
+         the --journal of that run"
+    )]
+    NothingKnown,
     /// The journal is of larger blocks.
     #[error("the journal is of blocks of {journal} bytes, and the workload has I/Os of {ours}")]
     JournalBlocks {
@@ -168,6 +181,10 @@ impl Bench {
         // Without writes, or a journal of earlier ones, there is nothing to compare with.
         let is_known = script.writes() || options.journal.is_some();
         let (mut ledger, mut journal) = (None, None);
+        let has_journal = options.journal.as_ref().is_some_and(|path| path.exists());
+        if options.validate_before && !has_journal {
+            return Err(BenchError::NothingKnown);
+        }
         if options.validate && is_known {
             let block_bytes = unit.min(LEDGER_BLOCK_BYTES_MAX);
             let known = volumes.iter().map(known_as).collect::<Vec<_>>();
@@ -188,6 +205,9 @@ impl Bench {
             if !unit.is_multiple_of(opened.block_bytes()) {
                 let journal = opened.block_bytes();
                 return Err(BenchError::JournalBlocks { journal, ours: unit });
+            }
+            if options.validate_before && opened.is_empty() {
+                return Err(BenchError::NothingKnown);
             }
             ledger = Some(RefCell::new(opened));
         }
@@ -250,6 +270,26 @@ impl Bench {
 
     pub(super) fn claims(&self, volume: usize) -> &Claims {
         &self.claims[volume]
+    }
+
+    /// Waits for a device that may never answer: as long as for the last I/Os of a step, and once the run
+    /// is to stop not much longer. `None` if it did not come back.
+    pub(super) async fn wait_for<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        let mut limit = Instant::now() + self.options.drain_max;
+        let mut is_stopping = false;
+        loop {
+            if let Some(done) = ring::timeout(LOOK, work.as_mut()).await {
+                return Some(done);
+            }
+            let now = Instant::now();
+            if !is_stopping && self.options.stop.load(Ordering::Relaxed) {
+                (is_stopping, limit) = (true, limit.min(now + STOP_MAX));
+            }
+            if now >= limit {
+                return None;
+            }
+        }
     }
 
     pub(super) fn ledger(&self) -> Option<&RefCell<Ledger>> {

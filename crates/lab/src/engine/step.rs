@@ -272,14 +272,20 @@ async fn drain(running: &Rc<Running>) {
         if in_flight > 0 {
             let error = format!("{in_flight} I/Os did not come back");
             running.fail(group.volume, "wait", (volume.at, 0), &error);
+            if let Some(ledger) = running.bench.ledger() {
+                ledger.borrow_mut().give_up();
+            }
             continue;
         }
         if group.lanes.iter().all(|lane| lane.flow.read_percent == 100) {
             continue;
         }
-        if let Err(error) = volume.device.flush().await {
-            running.fail(group.volume, "flush", (volume.at, volume.len), &error.to_string());
-        }
+        let error = match running.bench.wait_for(volume.device.flush()).await {
+            Some(Ok(())) => continue,
+            Some(Err(error)) => error.to_string(),
+            None => "it did not come back".to_owned(),
+        };
+        running.fail(group.volume, "flush", (volume.at, volume.len), &error);
     }
     running.bench.flush_journal();
 }

@@ -29,7 +29,7 @@ pub(super) async fn check_all(
     let (mut seen, mut told) = (0, Instant::now());
     for (volume, at, len) in ranges {
         let is_over = bench.options().stop.load(Ordering::Relaxed)
-            || bench.mismatch_count() >= bench.options().mismatches_max;
+            || sweep.errors.len() as u64 + bench.mismatch_count() >= bench.options().mismatches_max;
         if is_over {
             break;
         }
@@ -100,24 +100,30 @@ impl Sweep {
         let (volumes, (at, len)) = (bench.volumes(), place);
         let volume = &volumes[index];
         let began = Instant::now();
-        let data = volume.device.read(at, len as usize).await;
-        let compared = data.and_then(|data| {
-            self.pair.read.add(len as u32, began.elapsed());
-            compare(bench, index, at, &data)
-        });
-        match compared {
-            Ok(compared) => {
-                self.compared += compared;
-                self.unknown += len - compared;
+        let error = match bench.wait_for(volume.device.read(at, len as usize)).await {
+            None => "it did not come back".to_owned(),
+            Some(data) => {
+                let compared = data.and_then(|data| {
+                    self.pair.read.add(len as u32, began.elapsed());
+                    compare(bench, index, at, &data)
+                });
+                match compared {
+                    Ok(compared) => {
+                        self.compared += compared;
+                        self.unknown += len - compared;
+                        return;
+                    }
+                    Err(error) => error.to_string(),
+                }
             }
-            Err(error) => self.errors.push(IoError {
-                at_s: started.elapsed().as_secs_f64(),
-                volume: volume.name.clone(),
-                operation: "read".to_owned(),
-                at_bytes: at,
-                len_bytes: len,
-                error: error.to_string(),
-            }),
-        }
+        };
+        self.errors.push(IoError {
+            at_s: started.elapsed().as_secs_f64(),
+            volume: volume.name.clone(),
+            operation: "read".to_owned(),
+            at_bytes: at,
+            len_bytes: len,
+            error,
+        });
     }
 }

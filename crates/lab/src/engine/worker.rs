@@ -220,7 +220,7 @@ impl<'a> Worker<'a> {
         let unix_ns = unix_ns();
         let (sequence, key) = {
             let mut ledger = ledger.borrow_mut();
-            (ledger.next_sequence(unix_ns), ledger.key)
+            (ledger.begin(volume, io.at, u64::from(io.len), unix_ns), ledger.key)
         };
         let sector = io.at / SECTOR_BYTES as u64;
         fill(&mut buf, Stamp { sector, volume, sequence, key, unix_ns });

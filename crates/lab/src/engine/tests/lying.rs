@@ -16,6 +16,8 @@ pub(super) enum Lie {
     Swap(u64, u64),
     /// From one write on it shows what it held at another, earlier one.
     Rewind { copied_at: u64, back_at: u64 },
+    /// From its so many-th write on it does what it is asked and answers nothing.
+    Mute(u64),
 }
 
 #[derive(Debug)]
@@ -92,12 +94,19 @@ impl BlockDevice for LyingDisk {
                 self.rewind(write, copied_at, back_at);
                 done
             }
-            Lie::LoseWrite(_) | Lie::Swap(..) => self.inner.write(at, data, flags),
+            Lie::Mute(from) if write >= from => {
+                self.inner.write(at, data, flags).into_ready().unwrap().unwrap();
+                IoFuture::boxed(std::future::pending())
+            }
+            Lie::LoseWrite(_) | Lie::Swap(..) | Lie::Mute(_) => self.inner.write(at, data, flags),
         }
     }
 
     fn flush(&self) -> IoFuture<()> {
-        self.inner.flush()
+        match self.lie {
+            Lie::Mute(_) => IoFuture::boxed(std::future::pending()),
+            _ => self.inner.flush(),
+        }
     }
 
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {

@@ -293,6 +293,53 @@ fn what_hangs_is_given_up_and_said() {
     assert!(step.total.ios > 100);
 }
 
+/// A write without an answer may be there or not: neither is wrong data.
+#[test]
+fn a_write_that_was_done_and_never_answered_is_no_wrong_data() {
+    let disk = Arc::new(LyingDisk::new(ram(64 << 10), Lie::Mute(1500)));
+    let script = parameters("sd=s,lun=x,threads=2\nwd=w,sd=s,rdpct=0\nrd=r,wd=w,elapsed=0.5\n");
+    let drain_max = Duration::from_millis(200);
+    let options = RunOptions { validate_after: true, drain_max, ..options() };
+    let steps = run_on(script, vec![disk.clone()], options);
+    assert_eq!(steps[0].errors[0].error, "2 I/Os did not come back");
+    assert!(disk.writes() == 1501 && steps[1].validation.compared_bytes == 64 << 10);
+    assert_eq!(steps[1].validation.mismatches, []);
+}
+
+#[test]
+fn a_flush_that_hangs_keeps_what_was_measured() {
+    let disk = Arc::new(LyingDisk::new(ram(64 << 10), Lie::Mute(u64::MAX)));
+    let script =
+        parameters("sd=s,lun=x,threads=2\nwd=w,sd=s,rdpct=0\nrd=r,wd=w,iorate=500,elapsed=0.3\n");
+    let options = RunOptions { drain_max: Duration::from_millis(200), ..options() };
+    let step = run_on(script, vec![disk], options).remove(0);
+    assert_eq!(step.errors[0].operation, "flush");
+    assert!(step.total.ios > 50);
+}
+
+#[test]
+fn a_disk_that_is_gone_is_not_read_back_to_the_end() {
+    let disk = Arc::new(FaultyDisk::new(ram(8 << 20)));
+    let error = BlockError::Medium { at: 0 };
+    disk.inject(Rule::always(Operation::Read, Fault::Fail(error)));
+    let options = RunOptions { validate_after: true, mismatches_max: 3, ..options() };
+    let steps = run_on(write_all("8m"), vec![disk], options);
+    assert_eq!(steps[1].error_count, 3, "32 reads are not tried");
+}
+
+#[test]
+fn what_nobody_noted_cannot_be_validated() {
+    let directory = tempfile::tempdir().unwrap();
+    for journal in [None, Some(directory.path().join("mistyped"))] {
+        let options = RunOptions { journal, validate_before: true, ..options() };
+        let script = job("--name=r --rw=read --bs=512 --size=1m");
+        let refused = Bench::new(vec![volume("s", ram(1 << 20))], &script, options);
+        let Err(refused) = refused.map(|_| ()) else { panic!("nothing to validate") };
+        assert!(refused.to_string().contains("knows of no write"), "{refused}");
+    }
+    assert!(!directory.path().join("mistyped").exists(), "nothing is made");
+}
+
 #[test]
 fn a_stop_keeps_what_was_measured() {
     let script = parameters("sd=s,lun=x\nwd=w,sd=s\nrd=r,wd=w,elapsed=60\nrd=q,wd=w\n");
