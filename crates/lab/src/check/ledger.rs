@@ -166,9 +166,8 @@ impl Ledger {
             return Err((expected, if is_empty { Seen::Zeroes } else { Seen::Foreign }));
         };
         if stamp.volume != volume || stamp.sector != first_sector {
-            let at_bytes = stamp.sector * SECTOR_BYTES as u64;
-            let Stamp { volume, sequence, .. } = stamp;
-            return Err((expected, Seen::Elsewhere { volume, at_bytes, sequence }));
+            let expected_place = Stamp { volume, sector: first_sector, ..stamp };
+            return Err((expected, elsewhere(&stamp, &expected_place, &bytes[..SECTOR_BYTES])));
         }
         intact(&stamp, bytes).map_err(|seen| (expected, seen))?;
         let sequence = stamp.sequence;
@@ -281,6 +280,17 @@ impl Book {
         let page = page.get_or_insert_with(|| vec![0; PAGE_BLOCKS as usize].into_boxed_slice());
         &mut page[(block % PAGE_BLOCKS) as usize]
     }
+}
+
+/// What a sector is whose stamp names another place than it was read from: a whole one that belongs
+/// there, or one of here with a damaged name, which must not be believed.
+fn elsewhere(stamp: &Stamp, expected: &Stamp, sector: &[u8]) -> Seen {
+    if stamp.first_difference(sector).is_some() {
+        return Seen::Damaged { offset_bytes: expected.first_difference(sector).unwrap_or(0) as u32 };
+    }
+    let Stamp { volume, sequence, .. } = *stamp;
+    // A server that makes up whole stamps may name any sector.
+    Seen::Elsewhere { volume, at_bytes: stamp.sector.saturating_mul(SECTOR_BYTES as u64), sequence }
 }
 
 /// Whether all sectors of a block are of the write of its first one, and as that left them.

@@ -192,6 +192,25 @@ fn a_journal_with_a_flipped_bit_is_refused() {
     assert_eq!(std::fs::read(&path).unwrap(), whole[..whole.len() - 40]);
 }
 
+/// A sector's own name is data like any other: a bit of it that flipped does not accuse another place,
+/// and no name, however far away, ends the run.
+#[test]
+fn a_damaged_name_is_damage_and_a_made_up_one_is_elsewhere() {
+    let mut ledger = ledger();
+    let right = write(&mut ledger, 0, 4096);
+    for bit in 64..192 {
+        let mut bytes = right.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let found = seen(&mut ledger, 0, 4096, &bytes).unwrap().seen;
+        assert!(matches!(found, Seen::Damaged { .. }), "bit {bit}: {found:?}");
+    }
+    let mut made_up = right;
+    let first = Stamp { sector: u64::MAX - 7, ..Stamp::read(&made_up).unwrap() };
+    fill(&mut made_up, first);
+    let found = seen(&mut ledger, 0, 4096, &made_up).unwrap().seen;
+    assert!(matches!(found, Seen::Elsewhere { at_bytes: u64::MAX, .. }), "{found:?}");
+}
+
 proptest! {
     /// Whatever bit flips, the block is not taken for what was written.
     #[test]
