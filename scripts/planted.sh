@@ -12,6 +12,7 @@ ForgetLacking  --lib        raid::set::tests::a_replacement_takes_over_when_it_l
 EarlyLeave     --lib        raid::locks::tests::a_chunk_that_was_left_is_in_use
 ForgetReaders  --lib        engine::commit::tests::what_somebody_reads_is_kept
 EarlyParity    --lib        raid::tests::power::a_parity_that_is_made_anew
+ForgetAgreed   --lib        raid::tests::power::what_nobody_owns_is_restored
 PartedParities --lib        raid::tests::upkeep::a_parity_that_nobody_had
 BlindReuse     --lib        raid::tests::updates::rot_in_a_freed_column
 OldProof       --test=array reader::a_scrub

@@ -104,6 +104,8 @@ mutants! {
     LoneLabel,
     /// Leave the journal on one disk when the other one that is for it alone is gone.
     NoStandIn,
+    /// Make both parities anew in a scrub although they agree on what has rotted.
+    ForgetAgreed,
     /// Make a parity anew for one row although another block of its stripe comes out of it alone.
     HastyParity,
     /// Make a parity anew of what is just being written, and nobody can verify yet.

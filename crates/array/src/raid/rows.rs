@@ -231,24 +231,36 @@ impl Rows {
         let columns = self.shape.columns();
         let data: Option<SmallVec<[&[u8]; 8]>> =
             (0..columns).map(|column| self.block(column, row)).collect();
-        let (data, (Some(p), Some(q))) = (data?, self.parity(row)) else { return None };
+        self.wrong_beside(row, &data?, crcs, &mut [0; BLOCK_BYTES])
+    }
+
+    /// The same where the `data` of the row is what these are. If it is a column both parities agree on
+    /// what it must be: that is put into `to` then.
+    pub(super) fn wrong_beside(
+        &self,
+        row: usize,
+        data: &[&[u8]],
+        crcs: Crcs<'_>,
+        to: &mut [u8; BLOCK_BYTES],
+    ) -> Option<usize> {
+        let columns = self.shape.columns();
+        let (Some(p), Some(q)) = self.parity(row) else { return None };
         let mut right = [[0; BLOCK_BYTES]; 2];
         let [right_p, right_q] = &mut right;
-        parity::pq(&data, right_p, right_q);
+        parity::pq(data, right_p, right_q);
         match (p == right_p, q == right_q) {
             (true, true) => return None,
             (false, true) => return Some(columns),
             (true, false) => return Some(columns + 1),
             (false, false) => {}
         }
-        let mut to = [0; BLOCK_BYTES];
+        let mut by_q = [0; BLOCK_BYTES];
         (0..columns)
             .filter(|column| crcs(*column, row).is_none() && !data[*column].is_empty())
             .find(|column| {
-                parity::data_from_p(&data, *column, p, &mut to);
-                let by_p = to;
-                parity::data_from_q(&data, *column, q, &mut to);
-                by_p == to
+                parity::data_from_p(data, *column, p, to);
+                parity::data_from_q(data, *column, q, &mut by_q);
+                *to == by_q
             })
     }
 

@@ -230,6 +230,14 @@ impl Raid {
         found.parity_rows += 1;
         let mut parities = vec![[0; BLOCK_BYTES]; strips - columns];
         compute(data, &mut parities.iter_mut().map(|p| &mut p[..]).collect::<Vec<_>>());
+        let agrees = |(strip, right): (usize, &[u8; BLOCK_BYTES])| {
+            rows.block(strip, row).is_some_and(|held| held == right)
+        };
+        if !(columns..strips).zip(&parities).any(agrees)
+            && self.restore_unowned(set, row, known.crcs, (rows, data), found).await?
+        {
+            return Ok(());
+        }
         for (strip, right) in (columns..strips).zip(&parities) {
             let held = rows.block(strip, row);
             if held == Some(&right[..]) {
@@ -251,6 +259,28 @@ impl Raid {
             }
         }
         Ok(())
+    }
+
+    /// Writes what nobody owns as two parities agree that it was; whether they do. To make both anew of what
+    /// it is would take, for a moment, what they give together: with a crash in that moment for longer.
+    async fn restore_unowned(
+        &self,
+        set: &Set,
+        row: usize,
+        crcs: Crcs<'_>,
+        (rows, data): (&Rows, &[&[u8]]),
+        found: &mut Scrubbed,
+    ) -> Result<bool, WriteError> {
+        let mut right = [0; BLOCK_BYTES];
+        let wrong = rows.wrong_beside(row, data, crcs, &mut right);
+        let is_unowned = |strip: &usize| *strip < set.shape().columns();
+        let Some(column) = wrong.filter(is_unowned) else { return Ok(false) };
+        if is(Mutant::ForgetAgreed) {
+            return Ok(false);
+        }
+        found.bad += 1;
+        found.count(self.mend(set, rows, (column, row), &right).await?);
+        Ok(true)
     }
 
     /// Writes the right contents of a block that could not be read or is wrong; whether its disk took them.

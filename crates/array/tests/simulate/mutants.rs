@@ -143,6 +143,11 @@ fn the_maps_taken_for_right_about_a_volume_that_is_set_aside() {
 }
 
 #[test]
+fn two_parities_made_anew_that_agree_on_what_has_rotted() {
+    is_found(Mutant::ForgetAgreed, &[Theme::Rot], 1_005_886);
+}
+
+#[test]
 fn a_parity_made_anew_of_what_is_just_being_written() {
     is_found(Mutant::BlindAnew, &[Theme::Pairs], 20093);
 }
