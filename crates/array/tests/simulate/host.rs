@@ -241,10 +241,12 @@ impl<S: Subject> Request<'_, S> {
             }
             _ => None,
         };
+        let number = self.machine.write_begins();
         let answer = match now {
             Some(answer) => answer,
             None => self.device.write(self.at(), data, flags).await,
         };
+        self.machine.write_ends(number);
         self.end(&change, self.outcome(answer, self.durable(flags)));
     }
 

@@ -86,6 +86,9 @@ pub(crate) struct Machine<S> {
     pub(crate) budget: Rc<Budget>,
     /// Since when the array says without a break that it is whole.
     pub(crate) whole_since: Cell<Option<Duration>>,
+    /// Writes of hosts that were not answered yet, by number, and how many there were.
+    pub(crate) writes: RefCell<BTreeSet<u64>>,
+    pub(crate) writes_begun: Cell<u64>,
     /// Orders to disks that were not answered yet.
     pub(crate) orders: Cell<u32>,
     /// An operator was refused because of that, and asks for nothing more.
@@ -136,6 +139,19 @@ impl<S: Subject> Machine<S> {
 
     pub(crate) fn state(&self, drive: &Drive) -> Option<DiskState> {
         self.disk(drive).map(|disk| disk.state)
+    }
+
+    /// A host begins a write; its number.
+    pub(crate) fn write_begins(&self) -> u64 {
+        let number = self.writes_begun.get();
+        self.writes_begun.set(number + 1);
+        self.writes.borrow_mut().insert(number);
+        number
+    }
+
+    /// It was answered.
+    pub(crate) fn write_ends(&self, number: u64) {
+        self.writes.borrow_mut().remove(&number);
     }
 
     /// Whether a drive may be hurt now, beside those that are.

@@ -294,6 +294,8 @@ impl<M: Maker> History<'_, M> {
             scenario: Rc::clone(&self.scenario),
             all_drives: Rc::clone(&self.drives),
             budget: Rc::clone(&self.budget),
+            writes: RefCell::default(),
+            writes_begun: Cell::new(0),
             orders: Cell::new(0),
             gave_up: Cell::new(false),
             closing: Cell::new(false),

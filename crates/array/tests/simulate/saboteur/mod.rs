@@ -4,8 +4,9 @@
 //! victims, may not be what they should be. Another drive can become one only after the array has
 //! all drives online, has scrubbed them and has found nothing wrong in a check of everything. What
 //! is still damaged on a victim then lies in space that nobody refers to, under a parity that was
-//! proved with it. Where drives come and go but keep what they were given, the array's word that it
-//! is whole is enough.
+//! proved with it. Nobody refers yet to what a write that is under way has put on a drive, so it must
+//! be answered before that check. Where drives come and go but keep what they were given, the array's
+//! word that it is whole is enough.
 //!
 //! In two themes faults that pass hit more drives than that. The array may refuse anything until its
 //! next start then; but nothing is gone for good, so nothing may be lost.

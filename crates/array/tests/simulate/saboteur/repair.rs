@@ -182,6 +182,7 @@ impl<S: Subject> Saboteur<'_, S> {
             drive.disarm();
             drive.set_condition(Condition { slow: drive.condition().slow, ..Condition::default() });
         }
+        let under_way = machine.writes.borrow().clone();
         let was_whole = machine.is_whole();
         let generation = machine.array.info().generation;
         let scrubbed = machine.answer("scrub", machine.array.scrub()).await;
@@ -194,6 +195,10 @@ impl<S: Subject> Saboteur<'_, S> {
         let stayed_whole = was_whole && machine.array.info().generation == generation;
         if stayed_whole && !report.problems.is_empty() {
             machine.fail(format_args!("the scrub found {:#?}", report.problems));
+        }
+        // Where a write is under way to nobody refers yet: what had rotted there no scrub has seen.
+        if !under_way.is_disjoint(&machine.writes.borrow()) {
+            return false;
         }
         verify::check(machine).await;
         // A disk that somebody has just declared failed is not well, even if it is not out yet.
