@@ -114,6 +114,8 @@ mutants! {
     ForgetGivenUp,
     /// Count a disk as up to date that was given what the parity need not agree with.
     ForgetDoubt,
+    /// Write over a parity that counts as lacking something and alone gives a block.
+    BlindParity,
     /// Blame a disk for what it was given, where the parity need not agree with that.
     BlameDoubt,
     /// Take the maps for right about what the journal has of a volume that is set aside.

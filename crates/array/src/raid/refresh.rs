@@ -8,7 +8,7 @@ use crate::mutants::{Mutant, is};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, DiskId};
 
 use super::heal::Heal;
-use super::io::Target;
+use super::io::{Copy, Target};
 use super::read::{Fetched, Wanted, lost_block};
 use super::record::Seat;
 use super::rows::{Crcs, NO_CRCS, hull, rows_of};
@@ -200,6 +200,33 @@ impl Raid {
         Ok(true)
     }
 
+    /// The rows, of these, in which what a chunk holds of a parity that it lacks gives data that nobody has,
+    /// as its checksum says: to write over them would be to lose that.
+    async fn rows_that_prove(
+        &self,
+        set: &Set,
+        (stripe, strip, seat): (u32, usize, Seat),
+        crcs: Crcs<'_>,
+        asked: u16,
+    ) -> Result<u16, BlockError> {
+        let disk = self.disks().get(seat.disk).filter(|disk| disk.is_readable());
+        let Some(disk) = disk.filter(|_| !is(Mutant::BlindParity)) else { return Ok(0) };
+        let (columns, copy) = (set.shape().columns(), Copy { disk, seat });
+        let mut rows = self.load_rows(set, stripe, !(1 << strip), &hull(asked), true).await?;
+        rows.reject_wrong(crcs);
+        rows.strips[strip] = Some(self.load(set, stripe, &copy, hull(asked)).await?);
+        let mut to = [0; BLOCK_BYTES];
+        let mut proves = |row: &usize| {
+            let gone = |column: &usize| rows.block(*column, *row).is_none();
+            let mut gone = (0..columns).filter(gone).filter(|column| crcs(*column, *row).is_some());
+            gone.any(|column| {
+                let solved = rows.solve(*row, column, crcs(column, *row), &mut to);
+                solved.is_some_and(|solved| solved.wrong != Some(strip))
+            })
+        };
+        Ok(rows_of(asked).filter(|row| proves(row)).fold(0, |mask, row| mask | 1 << row))
+    }
+
     /// Writes a strip to one chunk, as far as it is proved.
     async fn refresh_holder(
         &self,
@@ -246,11 +273,14 @@ impl Raid {
             // gives the other columns.
             (wanted.crcs, wanted.is_computed) = (NO_CRCS, false);
             let raw = self.fetch(&wanted).await.map_err(ReadError::Later)?;
-            for row in rows_of(fetched.missing & !raw.missing) {
+            let at = (stripe, strip, seat);
+            let kept = self.rows_that_prove(set, at, proof.crcs, fetched.missing);
+            let kept = kept.await.map_err(ReadError::Later)?;
+            for row in rows_of(fetched.missing & !raw.missing & !kept) {
                 let at = row * BLOCK_BYTES..(row + 1) * BLOCK_BYTES;
                 fetched.bytes[at.clone()].copy_from_slice(&raw.bytes[at]);
             }
-            fetched.missing &= raw.missing;
+            fetched.missing &= raw.missing | kept;
         }
         let lost_blocks = fetched.missing.count_ones();
         if set.shape().parity() == 0 && set.level().is_some() {

@@ -454,21 +454,61 @@ fn what_nobody_owns_on_a_disk_that_lacks_something_gives_what_another_one_lacks(
 
 /// A column changes while its disk and that of the second parity are away, and is freed. They are back,
 /// and the disk of the other column is out: what it has comes out of the two that lack the change, or of
-/// itself when it is back. Until then the second parity must not be made of what cannot be proved.
+/// itself when it is back. The three of them.
+async fn change_that_two_missed() -> (Rig, [usize; 3]) {
+    let rig = Rig::new(Some(Level::Raid6), 4);
+    rig.fill(1, &[0, 1], 10).await;
+    let all = rig.known(1, 10);
+    let update = rig.raid.plan_update(&rig.set, 1, &[change(1, 4, &[4711])], &all).await;
+    let [own, second, out] = [1, 3, 0].map(|strip| rig.place(1, strip, 0).0);
+    rig.lose(&[own, second]);
+    rig.raid.apply(&rig.set, &update.unwrap(), FLAGS, &[]).await.unwrap();
+    [own, second].into_iter().for_each(|disk| rig.bring_back(disk));
+    rig.lose(&[out]);
+    rig.raid.disks().get(DiskId(out as u16)).unwrap().close();
+    (rig, [own, second, out])
+}
+
+/// The disk that is out never comes back. What it had is there until another one has been given it, and
+/// after that without any two disks.
+#[test]
+fn a_parity_that_alone_gives_what_a_disk_had_that_is_gone_for_good_stays_as_it_is() {
+    on_a_core(async {
+        let (rig, [.., out]) = change_that_two_missed().await;
+        rig.raid.disks().remove(DiskId(out as u16));
+        let all = rig.known(1, 10);
+        let known = |column: usize, row: usize| (column == 0).then(|| all(column, row))?;
+        let is_gone = |disk: DiskId| usize::from(disk.0) == out;
+        let proof = Proof { crcs: &known, is_sure: true, is_gone: &is_gone, ..Proof::NOTHING };
+        for _ in 0..2 {
+            let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+            assert_eq!(done.unproved, vec![]);
+            rig.expect(1, 0, &cluster(10)).await;
+        }
+        rig.set.set_replacement(out, Seat { disk: DiskId(4), chunk: 1 }).unwrap();
+        for stripe in [1, 1, 0, 2, 3] {
+            let proof = if stripe == 1 { proof } else { Proof::NOTHING };
+            let done = rig.raid.refresh_stripe(&rig.set, stripe, proof).await.unwrap();
+            assert_eq!(done.unproved, vec![]);
+        }
+        rig.set.flush_begins();
+        rig.set.flush_ends();
+        assert!(promote(&rig.set).is_some());
+        let disks: Vec<usize> = rig.set.members().iter().map(|seat| seat.disk.0.into()).collect();
+        for gone in choices(4, 2) {
+            gone.iter().for_each(|at| _ = rig.raid.disks().remove(DiskId(disks[*at] as u16)));
+            rig.expect(1, 0, &cluster(10)).await;
+            gone.iter().for_each(|at| rig.bring_back(disks[*at]));
+        }
+    });
+}
+
+/// Until it is back the second parity must not be made of what cannot be proved.
 #[test]
 fn a_parity_is_not_made_of_what_was_given_beside_a_disk_that_may_come_back() {
     on_a_core(async {
-        let rig = Rig::new(Some(Level::Raid6), 4);
-        rig.fill(1, &[0, 1], 10).await;
+        let (rig, [own, second, out]) = change_that_two_missed().await;
         let all = rig.known(1, 10);
-        let update = rig.raid.plan_update(&rig.set, 1, &[change(1, 4, &[4711])], &all).await;
-        let [own, second] = [1, 3].map(|strip| rig.place(1, strip, 0).0);
-        rig.lose(&[own, second]);
-        rig.raid.apply(&rig.set, &update.unwrap(), FLAGS, &[]).await.unwrap();
-        [own, second].into_iter().for_each(|disk| rig.bring_back(disk));
-        let (out, _) = rig.place(1, 0, 0);
-        rig.lose(&[out]);
-        rig.raid.disks().get(DiskId(out as u16)).unwrap().close();
         let known = |column: usize, row: usize| (column == 0).then(|| all(column, row))?;
         let proof = Proof { crcs: &known, is_sure: true, ..Proof::NOTHING };
         for _ in 0..2 {
