@@ -36,6 +36,9 @@ ForgetUnowned  --lib        raid::tests::gone::what_nobody_owns_on_a_disk
 HastyParity    --lib        raid::tests::upkeep::a_parity_that_alone_gives_a_block
 AskForEver     --test=array stalls::a_write_whose_map_nobody_can_read
 ForgetGivenUp  --lib        raid::tests::gone::a_parity_that_was_made_without
+BlindParity    --lib        raid::tests::gone::a_parity_that_alone_gives_what
+BlameMemory    --lib        journal::tests::a_holder_is_not_dropped
+BlameMemory    --lib        core::disks::tests::a_holder_is_not_put_out
 ForgetDoubt    --lib        raid::tests::gone::a_parity_is_not_made_of_what_was_given
 BlameDoubt     --lib        raid::tests::gone::who_was_given_what_the_parity
 CreditDisk     --lib        raid::set::tests::who_took_a_write_in_a_seat

@@ -7,6 +7,7 @@ use ring::Region;
 
 use crate::join::join_all;
 use crate::label::{ArrayId, Layout};
+use crate::raid::is_passing;
 use crate::wire::{array_at, put, u32_at, u64_at};
 use crate::{BLOCK_BYTES, crc32c};
 
@@ -158,7 +159,11 @@ async fn write_image(device: &dyn BlockDevice, at: u64, image: &Region) -> Resul
         let piece = image.slice(from, PIECE_BYTES.min(image.len() - from));
         device.write(at + from as u64, piece, WriteFlags::VOLATILE).await?;
     }
-    device.flush().await
+    // Whatever a flush fails for, another one does not make up for it.
+    device.flush().await.map_err(|error| match is_passing(error) {
+        true => BlockError::LostWrites,
+        false => error,
+    })
 }
 
 /// Finds the newest record of `array` that is whole on any of `devices`.

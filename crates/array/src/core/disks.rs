@@ -18,6 +18,9 @@ use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Disk, Heal, Set, is_passing};
 use crate::{DiskId, Place};
 
+/// How often a write to holders is tried for which there is no memory: for ten seconds.
+const TRIES_MAX: u32 = 10_000;
+
 type Write<'a> = Pin<Box<dyn Future<Output = Result<(), BlockError>> + 'a>>;
 
 impl Core {
@@ -98,13 +101,23 @@ impl Core {
         (place.set(), stripe)
     }
 
-    /// Does `write` on every holder; one that fails is out before this returns.
+    /// Does `write` on every holder, and again where there is no memory for it; one that fails is out
+    /// before this returns.
     pub(crate) async fn write_to_holders<'a>(
         self: &Arc<Self>,
         write: impl Fn(&Arc<dyn BlockDevice>) -> Write<'a>,
     ) -> Result<(), ArrayError> {
         let holders = self.writable_holders();
-        let writes = holders.iter().map(|disk| write(disk.device()));
+        let write = &write;
+        let writes = holders.iter().map(|disk| async move {
+            for _ in 1..TRIES_MAX {
+                match write(disk.device()).await {
+                    Err(error) if is_passing(error) => self.env.sleep(RETRY).await,
+                    result => return result,
+                }
+            }
+            write(disk.device()).await
+        });
         let results = join_all(writes).await;
         self.settle_holders(&holders, results).await
     }
@@ -171,11 +184,19 @@ impl Core {
         }
         holders.extend(joining.iter().cloned());
         let devices: Vec<_> = holders.iter().map(|disk| Arc::clone(disk.device())).collect();
+        let mut tries = 0;
         let results = loop {
-            let failed = |index: usize, error| holders[index].flush_failed(error);
+            tries += 1;
+            let is_last = tries >= TRIES_MAX;
+            let failed = |index: usize, error| {
+                if is_last || !is_passing(error) {
+                    holders[index].flush_failed(error);
+                }
+            };
+            let want = |result: &Result<(), BlockError>| result.is_err_and(is_passing);
             match write_slot(&devices, &self.layout, self.id, (number, payload), &failed).await {
-                Ok(results) => break results,
-                Err(SlotError::NoMemory) => self.env.sleep(RETRY).await,
+                Ok(results) if is_last || !results.iter().any(want) => break results,
+                Ok(_) | Err(SlotError::NoMemory) => self.env.sleep(RETRY).await,
                 Err(error) => return Err(ArrayError::Damaged(error.to_string())),
             }
         };

@@ -76,6 +76,15 @@ impl HolderFailed for Alarm {
         member.into_iter().for_each(|member| member.flush_failed(error));
     }
 
+    fn pause(&self) -> crate::Task {
+        let core = self.core();
+        Box::pin(async move {
+            if let Some(core) = core {
+                core.env.sleep(super::RETRY).await;
+            }
+        })
+    }
+
     fn successors(&self, failed: &[DiskId]) -> Vec<Holder> {
         self.core().map_or(Vec::new(), |core| core.journal_successors(failed))
     }

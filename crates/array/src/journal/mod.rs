@@ -163,6 +163,9 @@ pub trait HolderFailed: Send + Sync {
     /// holders have answered. Until then nobody may take another flush of it for good.
     fn flush_failed(&self, disk: DiskId, error: BlockError);
 
+    /// A moment, after which there may be memory again.
+    fn pause(&self) -> Task;
+
     /// No holder is left: who could take the journal over?
     fn successors(&self, failed: &[DiskId]) -> Vec<Holder>;
 

@@ -17,6 +17,8 @@ use crate::mutants::{self, Mutant};
 use crate::raid::is_passing;
 use crate::{BLOCK_BYTES, DiskId};
 
+/// How often a write is tried for which there is no memory: for ten seconds.
+const TRIES_MAX: u32 = 10_000;
 /// Pieces in which a new holder is filled.
 const FILL_BYTES: u64 = 1 << 20;
 
@@ -82,18 +84,37 @@ impl Journal {
 
     /// Starts the writes of a batch to all holders.
     fn begin(&self, batch: Submission) -> Running<Submission> {
+        let writes = batch.holders.iter().map(|holder| self.write_to(&batch, holder)).collect();
+        Running::new(batch, writes)
+    }
+
+    fn write_to(&self, batch: &Submission, holder: &Holder) -> block::IoFuture<()> {
         let at = self.at + batch.offset as u64;
         let data = self.image.slice(batch.offset, batch.len);
         let flags = if batch.is_durable { WriteFlags::DURABLE } else { WriteFlags::VOLATILE };
-        let write = |holder: &Holder| holder.device.write(at, data.clone(), flags);
-        let writes = batch.holders.iter().map(write).collect();
-        Running::new(batch, writes)
+        holder.device.write(at, data, flags)
+    }
+
+    /// That there is no memory for a write says nothing about its holder: it is tried once more. What
+    /// is not acknowledged stays in the image until then.
+    async fn insist(&self, batch: &Submission, results: &mut Results, hook: &dyn HolderFailed) {
+        for (holder, result) in batch.holders.iter().zip(results) {
+            for _ in 0..TRIES_MAX {
+                let is_passed = !matches!(result, Err(error) if is_passing(*error));
+                if is_passed || !self.is_holder(holder.disk) {
+                    break;
+                }
+                hook.pause().await;
+                *result = self.write_to(batch, holder).await;
+            }
+        }
     }
 
     /// Acknowledges a batch that is on all its holders, or on those that are left.
     async fn settle(&self, writing: Running<Submission>, hook: &dyn HolderFailed) {
+        let mut results = writing.results.expect("only batches that ended are settled");
+        self.insist(&writing.what, &mut results, hook).await;
         let Submission { end, holders, is_durable, .. } = &writing.what;
-        let results = writing.results.expect("only batches that ended are settled");
         if self.settle_holders(*end, holders, &results, hook).await {
             self.acknowledge(*end, *is_durable);
         }

@@ -36,6 +36,11 @@ impl Rig {
     /// One of the holders refuses a write that all of them are to get.
     async fn write_that_one_refuses(&self) -> Result<(), ArrayError> {
         self.disks[0].inject(Rule::always(Operation::Write, REFUSAL));
+        self.write_to_all().await
+    }
+
+    /// Something that all holders are to get.
+    async fn write_to_all(&self) -> Result<(), ArrayError> {
         let at = self.array.core.layout.redo_at();
         let write = |device: &Arc<dyn BlockDevice>| -> Write<'_> {
             let device = Arc::clone(device);
@@ -83,6 +88,26 @@ fn what_a_holder_refuses_does_not_count_once_the_array_has_stopped() {
         let written = rig.write_that_one_refuses().await;
         assert!(matches!(written, Err(ArrayError::Stopped(_))), "{written:?}");
         assert_eq!(rig.labels_with_all_in().await, DISKS - 1);
+    });
+}
+
+/// A holder was put out when there was no memory for a moment for its part of a redo wave or of a record.
+#[test]
+fn a_holder_is_not_put_out_for_want_of_memory() {
+    on_a_core(async {
+        let rig = Rig::new().await;
+        let layout = rig.array.core.layout;
+        let no_memory = Fault::Fail(BlockError::NoMemory);
+        for area in
+            [layout.checkpoint_at(0)..layout.redo_at(), layout.redo_at()..layout.journal_at()]
+        {
+            rig.disks[0].inject(Rule::always(Operation::Write, no_memory).at(area).times(3));
+        }
+        assert_eq!(rig.write_to_all().await, Ok(()));
+        rig.array.checkpoint().await.unwrap();
+        rig.array.checkpoint().await.unwrap();
+        let events = rig.array.events(0).0;
+        assert!(events.iter().all(|event| !event.text.contains("disk-0 is out")), "{events:?}");
     });
 }
 

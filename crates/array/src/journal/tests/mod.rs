@@ -260,6 +260,27 @@ fn nothing_is_answered_before_the_labels_know_of_a_failed_holder() {
     assert_eq!(recover(&disks[..1], Mark::default()).unwrap().0.len(), 2);
 }
 
+/// A holder was dropped, and its disk put out, when there was no memory for a moment to write to it.
+#[test]
+fn a_holder_is_not_dropped_for_want_of_memory() {
+    let disks = [TestDisk::new(), TestDisk::new()];
+    let journal = new_journal(&disks);
+    let hook = Arc::new(Hook::default());
+    let mut executor = Executor::default();
+    start(&mut executor, &journal, &hook);
+    disks[1].set_scarce(3);
+    let ticket = write(&journal, 1, 1).unwrap().ticket;
+    executor.turn();
+    assert!(is_durable(&journal, ticket));
+    assert_eq!(*hook.failed.lock().unwrap(), []);
+    assert_eq!(recover(&disks[1..], Mark::default()).unwrap().0.len(), 1, "it has it");
+    disks[1].set_scarce(u32::MAX);
+    let ticket = write(&journal, 2, 1).unwrap().ticket;
+    executor.turn();
+    assert!(is_durable(&journal, ticket), "nobody waits for it for ever");
+    assert_eq!(*hook.failed.lock().unwrap(), [DiskId(1)]);
+}
+
 #[test]
 fn two_batches_that_meet_one_failing_holder_wait_for_one_answer() {
     let disks = [TestDisk::new(), TestDisk::new()];

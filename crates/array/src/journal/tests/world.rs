@@ -36,6 +36,8 @@ struct Inner {
     /// Writes wait for [`TestDisk::complete`].
     slow: bool,
     failing: bool,
+    /// Writes for which there is no memory.
+    scarce: u32,
     unreadable: Vec<u64>,
 }
 
@@ -100,6 +102,7 @@ impl TestDisk {
             next_id: 0,
             slow: false,
             failing: false,
+            scarce: 0,
             unreadable: vec![],
         };
         Self(Arc::new(Mutex::new(inner)))
@@ -115,6 +118,10 @@ impl TestDisk {
 
     pub(super) fn set_failing(&self) {
         self.lock().failing = true;
+    }
+
+    pub(super) fn set_scarce(&self, writes: u32) {
+        self.lock().scarce = writes;
     }
 
     pub(super) fn make_unreadable(&self, block: u64) {
@@ -226,6 +233,10 @@ impl BlockDevice for TestDisk {
         let mut inner = self.lock();
         if inner.failing {
             return IoFuture::ready(Err(BlockError::Medium { at }));
+        }
+        if inner.scarce > 0 {
+            inner.scarce -= 1;
+            return IoFuture::ready(Err(BlockError::NoMemory));
         }
         // A sector that is written is well again.
         let written = (offset(at) / 4096) as u64..((offset(at) + data.len()) / 4096) as u64;
@@ -345,6 +356,10 @@ impl HolderFailed for Hook {
 
     fn flush_failed(&self, disk: DiskId, _error: BlockError) {
         self.unflushed.lock().unwrap().push(disk);
+    }
+
+    fn pause(&self) -> Task {
+        Box::pin(std::future::ready(()))
     }
 
     fn successors(&self, failed: &[DiskId]) -> Vec<Holder> {
