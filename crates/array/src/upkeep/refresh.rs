@@ -591,3 +591,6 @@ impl Core {
 pub(crate) fn is_suspect(disk: &crate::raid::Disk, now: Duration) -> bool {
     disk.access() == Access::Full && disk.recent_errors(now) > ERRORS_MAX
 }
+
+#[cfg(test)]
+mod tests;
