@@ -8,6 +8,7 @@ use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, BlockError, WriteFlags};
 
 use crate::common::{Hasty, Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
+use crate::process;
 
 const MIB: usize = 1 << 20;
 
@@ -291,6 +292,7 @@ fn a_disk_that_was_out_for_long_gets_its_part_of_a_checkpoint_after_a_crash_too(
             let mut array = one_gone_and_one_that_refuses(&three, refuses).await;
             for start in 0..starts {
                 drop(array);
+                process::end();
                 if start + 1 == starts {
                     shelf.0[refuses].heal();
                 }

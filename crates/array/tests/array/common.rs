@@ -9,6 +9,8 @@ use block::testing::{Fault, FaultyDisk, Operation, Rule};
 use block::{BlockDevice, BlockError, RamDisk, WriteFlags};
 use ring::{Buf, Data};
 
+use crate::process::Held;
+
 /// Runs a test on a core.
 pub(crate) fn run(test: impl Future<Output = ()> + 'static) {
     ring::block_on(&ring::CoreConfig::default(), test).expect("a core can be made");
@@ -30,7 +32,7 @@ impl Shelf {
     pub(crate) fn members(&self) -> Vec<Member> {
         let member = |(index, disk): (usize, &Arc<FaultyDisk>)| Member {
             name: format!("disk-{index}"),
-            device: Arc::clone(disk) as Arc<dyn BlockDevice>,
+            device: Arc::new(Held::new(disk)) as Arc<dyn BlockDevice>,
         };
         self.0.iter().enumerate().map(member).collect()
     }

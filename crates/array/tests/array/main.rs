@@ -15,6 +15,7 @@ mod kept;
 mod liveness;
 mod many;
 mod membership;
+mod process;
 mod property;
 mod reader;
 mod rot;
