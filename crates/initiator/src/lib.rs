@@ -9,7 +9,7 @@
 
 mod address;
 mod answer;
-mod conn;
+mod datamover;
 mod discovery;
 mod disk;
 mod identity;

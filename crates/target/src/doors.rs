@@ -18,7 +18,6 @@ use ring::{OneshotReceiver, OneshotSender};
 
 use crate::config::Limits;
 use crate::share;
-use crate::shared::Shared;
 
 /// Connections beyond [`Limits`] that are let in while those that give way for them still close.
 pub const GIVING_WAY_MAX: usize = 16;
@@ -27,8 +26,11 @@ pub const GIVING_WAY_MAX: usize = 16;
 const DISCOVERY_PART: usize = 4;
 
 /// Touched when a connection comes, has logged in, or goes; never by I/O.
-#[derive(Debug, Default)]
-pub(crate) struct Doors(Mutex<Inner>);
+#[derive(Debug)]
+pub(crate) struct Doors {
+    limits: Limits,
+    inner: Mutex<Inner>,
+}
 
 /// What a connection is as long as it gives way to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +75,33 @@ enum Reach {
 }
 
 impl Doors {
+    pub(crate) fn new(limits: Limits) -> Arc<Self> {
+        Arc::new(Self { limits, inner: Mutex::default() })
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().expect("nothing panics while it holds the doors")
+        self.inner.lock().expect("nothing panics while it holds the doors")
+    }
+
+    /// As many as may be beyond the limit are about to close.
+    pub(crate) fn is_overfull(&self) -> bool {
+        self.lock().is_overfull(&self.limits)
+    }
+
+    /// Lets a connection in, or says why not.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        from: IpAddr,
+    ) -> Result<(Entered, Passing), &'static str> {
+        let address = share::network(from);
+        let (turn_away, turned_away) = ring::oneshot();
+        let entered = self.lock().enter(address, &self.limits, turn_away);
+        let (number, oldest) = entered?;
+        tell(oldest);
+        let stage = Stage::Login;
+        let login = Passing { doors: self.clone(), address, stage, number, turned_away };
+        // Behind the login, which ends first.
+        Ok((Entered { doors: self.clone(), address }, login))
     }
 }
 
@@ -207,20 +234,20 @@ impl Inner {
 /// A connection that was let in, until it is gone.
 #[derive(Debug)]
 pub(crate) struct Entered {
-    shared: Arc<Shared>,
+    doors: Arc<Doors>,
     address: IpAddr,
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.shared.doors.lock().leave(self.address);
+        self.doors.lock().leave(self.address);
     }
 }
 
 /// A login under way or a discovery session, until it is over, which is before its connection is.
 #[derive(Debug)]
 pub(crate) struct Passing {
-    shared: Arc<Shared>,
+    doors: Arc<Doors>,
     address: IpAddr,
     stage: Stage,
     number: u64,
@@ -231,25 +258,25 @@ pub(crate) struct Passing {
 impl Passing {
     /// It has logged in, and gives way to none any more; `false` if it has done so just before.
     pub(crate) fn has_logged_in(self) -> bool {
-        self.shared.doors.lock().end(self.address, self.stage, self.number)
+        self.doors.lock().end(self.address, self.stage, self.number)
     }
 
     /// The same for one that has logged in to a discovery session, as which it goes on passing.
     pub(crate) fn into_discovery(self) -> Option<Self> {
-        let (shared, address) = (self.shared.clone(), self.address);
+        let (doors, address) = (self.doors.clone(), self.address);
         if !self.has_logged_in() {
             return None;
         }
         let (turn_away, turned_away) = ring::oneshot();
-        let (number, oldest) = shared.doors.lock().discover(address, &shared.limits, turn_away);
+        let (number, oldest) = doors.lock().discover(address, &doors.limits, turn_away);
         tell(oldest);
-        Some(Self { shared, address, stage: Stage::Discovery, number, turned_away })
+        Some(Self { doors, address, stage: Stage::Discovery, number, turned_away })
     }
 }
 
 impl Drop for Passing {
     fn drop(&mut self) {
-        self.shared.doors.lock().end(self.address, self.stage, self.number);
+        self.doors.lock().end(self.address, self.stage, self.number);
     }
 }
 
@@ -257,27 +284,6 @@ fn tell(oldest: Option<Unfinished>) {
     if let Some(oldest) = oldest {
         oldest.turn_away.send(());
     }
-}
-
-/// As many as may be beyond the limit are about to close.
-pub(crate) fn is_overfull(shared: &Shared) -> bool {
-    shared.doors.lock().is_overfull(&shared.limits)
-}
-
-/// Lets a connection in, or says why not.
-pub(crate) fn enter(
-    shared: &Arc<Shared>,
-    from: IpAddr,
-) -> Result<(Entered, Passing), &'static str> {
-    let address = share::network(from);
-    let (turn_away, turned_away) = ring::oneshot();
-    let entered = shared.doors.lock().enter(address, &shared.limits, turn_away);
-    let (number, oldest) = entered?;
-    tell(oldest);
-    let stage = Stage::Login;
-    let login = Passing { shared: shared.clone(), address, stage, number, turned_away };
-    // Behind the login, which ends first.
-    Ok((Entered { shared: shared.clone(), address }, login))
 }
 
 #[cfg(test)]

@@ -2,13 +2,27 @@
 //!
 //! A server has [`targets`], which may come and go while it runs.
 //! A connection is accepted on the first core and dealt to the one with the fewest ([`portal`]).
-//! There it logs in ([`login`]) and joins a [`session`], with which it stays. What it receives
-//! ([`conn`]) is judged and run ([`ffp`]); SCSI commands act on the disks ([`exec`], [`copy`]).
+//! There it logs in ([`login`]) and joins a [`session`], with which it stays. What its [`datamover`]
+//! brings is judged and run ([`ffp`]); SCSI commands act on the disks ([`exec`], [`copy`]).
+//!
+//! Each module uses only those below it:
+//!
+//! ```text
+//! server, portal, stopping
+//! login
+//! ffp                     what each PDU does
+//! exec                    what each command does
+//! session                 connections, tasks and their ends, on one core
+//! shared                  what all cores have in common
+//! copy  targets           the copy manager; units by name
+//! unit  outcome           a disk and its SCSI state; how a command ended
+//! datamover  doors  registry  memory  tokens  store  ...
+//! ```
 
 mod config;
-mod conn;
 mod copy;
-mod core;
+mod cores;
+mod datamover;
 mod doors;
 mod event;
 mod exec;
@@ -17,18 +31,18 @@ mod login;
 mod memory;
 mod mutants;
 mod order;
+mod outcome;
 mod pieces;
 mod portal;
 mod quiet;
+mod registry;
 mod server;
 mod session;
 mod share;
 mod shared;
-mod shortage;
 mod stopping;
 mod store;
 mod targets;
-mod task;
 mod tokens;
 mod turns;
 mod unit;
@@ -36,7 +50,7 @@ mod unit;
 pub use config::{Access, AllowRule, Config, Elsewhere, Limits, Redirect, TargetSpec, UnitSpec};
 pub use doors::GIVING_WAY_MAX;
 pub use portal::REFUSALS_MAX;
-pub use server::{Server, ShutdownError, StartError};
+pub use server::{Server, ShutdownError, StartError, TargetInfo, Targets};
 pub use store::{FileStore, Place, Record, UnitStore};
-pub use targets::{TargetError, TargetInfo, Targets};
+pub use targets::TargetError;
 pub use unit::ReservationsError;

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use ring::{Listener, Remote, Stream};
 
-use crate::doors;
 use crate::login::{self, Admission};
 use crate::quiet::{FLOOD, quietly};
 use crate::shared::{Counted, Shared};
@@ -67,7 +66,7 @@ async fn accept_loop(shared: Arc<Shared>, listener: Listener) {
 /// one piece is no reason to refuse somebody.
 async fn wait_for_closing(shared: &Shared) {
     for _ in 0..CLOSING_LOOKS {
-        if !doors::is_overfull(shared) {
+        if !shared.doors.is_overfull() {
             return;
         }
         ring::sleep(CLOSING_PAUSE).await;
@@ -81,7 +80,7 @@ fn deal(shared: &Arc<Shared>, fd: OwnedFd, peer: SocketAddr) {
     }
     let core = shared.least_loaded();
     let Some(remote) = shared.cores().get(core) else { return };
-    let (entered, login) = match doors::enter(shared, peer.ip()) {
+    let (entered, login) = match shared.doors.enter(peer.ip()) {
         Ok(entered) => entered,
         Err(why) => {
             quietly!(FLOOD, warn, "refused a connection from {peer}: {why}");

@@ -9,9 +9,9 @@ use ring::Remote;
 use crate::config::{Limits, Redirect};
 use crate::copy::CopyManager;
 use crate::doors::Doors;
-use crate::session::Registry;
+use crate::registry::Registry;
 use crate::store::UnitStore;
-use crate::targets::{Rules, Table};
+use crate::targets::{Common, Rules, Table};
 
 /// One server.
 #[derive(Debug)]
@@ -35,13 +35,18 @@ pub(crate) struct Shared {
     pub(crate) copies: Arc<CopyManager>,
     /// Connections by core: a new one goes where there are fewest.
     pub(crate) loads: Vec<AtomicUsize>,
-    pub(crate) doors: Doors,
+    pub(crate) doors: Arc<Doors>,
     /// Connections that are being told that they cannot come in.
     pub(crate) refusals: AtomicUsize,
     pub(crate) stopping: AtomicBool,
 }
 
 impl Shared {
+    /// What all targets have in common.
+    pub(crate) fn common(&self) -> Common<'_> {
+        Common { port_group: self.port_group, store: &self.store, rules: &self.rules }
+    }
+
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use iscsi::pdu::{AsyncEvent, AsyncMessage, BHS_LEN_BYTES, RESERVED_TAG};
 
-use crate::conn::{Connection, Ending};
-use crate::session::Session;
+use crate::cores::on_cores;
+use crate::session::{Connection, Ending, Session, all_sessions, sessions};
 use crate::shared::Shared;
 use crate::targets::{Target, TargetError};
 
@@ -18,8 +18,8 @@ const DISK_WAIT: Duration = Duration::from_secs(10);
 pub(crate) async fn stop(shared: &Arc<Shared>, grace: Duration) -> Result<(), TargetError> {
     let targets = shared.targets.take_all();
     let cores = shared.cores().to_vec();
-    let end_all = move || end_sessions(crate::core::all_sessions(), grace);
-    crate::core::on_cores(cores, end_all).await;
+    let end_all = move || end_sessions(all_sessions(), grace);
+    on_cores(cores, end_all).await;
     let mut first_failure = end_copies(shared, &targets, shared.registry.len() > 0).await;
     for target in targets {
         first_failure = first_failure.and(flush(&target).await);
@@ -36,11 +36,11 @@ pub(crate) async fn end_target(
     assert!(target.is_closing(), "a session that begins now would stay");
     let ending = target.clone();
     let end_its_own = move || {
-        let mut sessions = crate::core::sessions();
+        let mut sessions = sessions();
         sessions.retain(|session| session.is_of(&ending));
         end_sessions(sessions, grace)
     };
-    crate::core::on_cores(shared.cores().to_vec(), end_its_own).await;
+    on_cores(shared.cores().to_vec(), end_its_own).await;
     let is_busy = || shared.registry.count(target.name.as_str()) > 0;
     let copied = end_copies(shared, std::slice::from_ref(target), is_busy()).await;
     let flushed = flush(target).await;
@@ -140,5 +140,5 @@ fn notify(conn: &Connection, event: AsyncEvent, parameter3: u16) {
     };
     let mut header = [0; BHS_LEN_BYTES];
     message.emit(&mut header);
-    conn.push_pdu(&header, &[]);
+    conn.mover.send_control(&header, &[]);
 }

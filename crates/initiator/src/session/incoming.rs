@@ -10,9 +10,9 @@ use iscsi::pdu::{
 use scsi::referrals::parse_sense;
 use scsi::{Sense, Status};
 
+use super::connection::{Connection, Ending, Fault, take_stat_sn};
 use super::task::{Phase, Task};
 use super::{CommandError, Inner, Reply, management, send_data};
-use crate::conn::{Connection, Ending, Fault, take_stat_sn};
 
 impl Inner {
     /// The data of a Data-In PDU is in place.
@@ -156,7 +156,7 @@ fn nop_in(conn: &Connection, bhs: &Bhs, data: &[u8]) -> Result<(), Fault> {
         cmd_sn: conn.session.cmd_sn.get(),
         exp_stat_sn: conn.exp_stat_sn.get(),
     };
-    conn.push_copied(reply.to_bhs().bytes(), &data[..len]);
+    conn.mover.send_control(reply.to_bhs().bytes(), &data[..len]);
     Ok(())
 }
 

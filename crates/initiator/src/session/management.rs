@@ -9,10 +9,10 @@ use iscsi::pdu::{
 };
 use ring::Data;
 
+use super::connection::{Connection, Ending};
 use super::task::{Phase, Task};
 use super::{CommandError, Inner, Session};
 use crate::answer::{Answer, until};
-use crate::conn::{Connection, Ending};
 
 /// Sending as often in a row without an acknowledgement takes the kernel 0.6 s and more.
 const SILENT: u8 = 2;
@@ -79,7 +79,8 @@ impl Session {
     /// is nothing to wait for, and a login may find another way.
     pub fn give_up_silent(&self) {
         let inner = self.inner();
-        let is_dead = |conn: &&Rc<Connection>| conn.is_silent.get() && conn.is_undelivered(SILENT);
+        let is_dead =
+            |conn: &&Rc<Connection>| conn.is_silent.get() && conn.mover.is_undelivered(SILENT);
         if let Some(conns) = inner.usable() {
             conns.iter().filter(is_dead).for_each(|conn| conn.end(Ending::Stalled("is silent")));
         }
@@ -140,7 +141,7 @@ impl Inner {
             exp_stat_sn: conn.exp_stat_sn.get(),
         };
         conn.ping_since.set(Some(ring::now()));
-        conn.push(&nop.to_bhs(), Data::default());
+        conn.mover.put_data(&nop.to_bhs(), Data::default());
     }
 
     /// Ends commands whose time is up.
@@ -247,7 +248,7 @@ async fn manage(
         ref_cmd_sn: task.map_or(0, |task| task.cmd_sn.get()),
         exp_data_sn: 0,
     };
-    conn.push(&request.to_bhs(), Data::default());
+    conn.mover.put_data(&request.to_bhs(), Data::default());
     match ring::timeout(session.options.abort_timeout, answer.wait()).await {
         Some(TaskResult::COMPLETE) => Ok(()),
         Some(_) if conn.is_ending() => Err(TaskError::NotConnected),
@@ -291,7 +292,7 @@ pub(super) async fn leave(conn: Rc<Connection>, time: Duration) {
         cmd_sn: session.cmd_sn.get(),
         exp_stat_sn: conn.exp_stat_sn.get(),
     };
-    conn.push(&request.to_bhs(), Data::default());
+    conn.mover.put_data(&request.to_bhs(), Data::default());
     let limit = session.options.abort_timeout;
     match ring::timeout(limit, conn.logout.wait()).await {
         Some(()) => conn.end(Ending::LoggedOut),

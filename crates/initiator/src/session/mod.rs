@@ -28,9 +28,12 @@
 //! nexuses), which is not for one session to send.
 
 mod command;
+mod connection;
 mod incoming;
 mod management;
+mod receive;
 mod recovery;
+mod serve;
 mod task;
 mod text;
 mod write_plan;
@@ -49,10 +52,10 @@ use slab::Slab;
 
 use crate::address::TargetAddress;
 use crate::answer::{Answer, until};
-use crate::conn::{Connection, Ending};
 use crate::login::{FIRST_CMD_SN, LoggedIn, LoginError, Role};
 use crate::options::{SessionOptions, random_isid};
 
+use connection::{Connection, Ending};
 use recovery::{Begun, Way, log_in_all};
 
 pub use command::{CommandError, Pending, Reply, Request, Transfer};
@@ -498,7 +501,8 @@ impl Inner {
             exp_stat_sn: conn.exp_stat_sn.get(),
             cdb: task.cdb,
         };
-        conn.push(&command.to_bhs(), task.data_out.slice(0..plan.immediate_bytes as usize));
+        conn.mover
+            .put_data(&command.to_bhs(), task.data_out.slice(0..plan.immediate_bytes as usize));
         send_data(conn, task, plan.immediate_bytes, plan.end_bytes, (0, RESERVED_TAG));
     }
 
@@ -586,6 +590,7 @@ fn send_data(conn: &Connection, task: &Task, start: u32, end: u32, (lun, ttt): (
             buffer_offset_bytes: segment.offset_bytes,
         };
         let from = segment.offset_bytes as usize;
-        conn.push(&pdu.to_bhs(), task.data_out.slice(from..from + segment.len_bytes as usize));
+        conn.mover
+            .put_data(&pdu.to_bhs(), task.data_out.slice(from..from + segment.len_bytes as usize));
     }
 }

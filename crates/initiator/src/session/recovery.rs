@@ -10,10 +10,11 @@ use std::time::Duration;
 use iscsi::discovery::PortalAddress;
 use ring::Notify;
 
+use super::connection::{Connection, Ending};
+use super::serve::serve;
 use super::{Inner, management};
 use crate::address::show;
 use crate::answer::until;
-use crate::conn::{Connection, Ending, serve};
 use crate::login::{LoggedIn, LoginError, Role, can_connect, log_in};
 use crate::options::{SessionOptions, random};
 
@@ -142,7 +143,7 @@ fn first_pause(conn: &Connection, ending: &Ending) -> Duration {
         Ending::LoggedOut => options.backoff_min,
         _ => {
             let wish = Duration::from_secs(conn.terms.default_time2wait_s.into());
-            let gone = ring::now().saturating_duration_since(conn.heard_at.get());
+            let gone = ring::now().saturating_duration_since(conn.mover.heard_at());
             wish.saturating_sub(gone) + share_of(SPREAD)
         }
     }

@@ -9,7 +9,7 @@ use ring::{Buf, Data};
 
 use super::command::{CommandError, Reply, Request, Transfer};
 use crate::answer::Answer;
-use crate::conn::still;
+use crate::datamover::still;
 
 /// Tasks that are kept to be used again: as many as several busy sessions have under way.
 const SPARE_MAX: usize = 1024;

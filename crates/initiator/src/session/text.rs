@@ -6,9 +6,9 @@ use iscsi::discovery::{InitiatorText, InitiatorTextStep, PortalAddress, TextPdu,
 use iscsi::pdu::{Bhs, TextRequest, TextResponse};
 use iscsi::text::TextWriter;
 
+use super::connection::Connection;
 use super::{Inner, Session};
 use crate::answer::Answer;
-use crate::conn::Connection;
 use crate::discovery::DiscoveryError;
 
 /// The answer to a Text Request and its data, or that there will be none.
@@ -65,7 +65,7 @@ fn ask(conn: &Connection, itt: u32, pdu: &TextPdu) {
         cmd_sn: conn.session.cmd_sn.get(),
         exp_stat_sn: conn.exp_stat_sn.get(),
     };
-    conn.push_copied(request.to_bhs().bytes(), &pdu.data);
+    conn.mover.send_control(request.to_bhs().bytes(), &pdu.data);
 }
 
 impl Inner {

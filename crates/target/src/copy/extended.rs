@@ -12,8 +12,7 @@ use scsi::{AdditionalSense, Sense};
 use super::Request;
 use super::job::{NotBegun, Record};
 use super::transfer::{Failure, Piece, Side, Source, Work};
-use crate::exec::{Doing, failed};
-use crate::ffp::Outcome;
+use crate::outcome::{Doing, Outcome, failed};
 use crate::unit::Unit;
 
 /// A segment with the units that it names.
@@ -25,7 +24,7 @@ struct Placed<'a> {
 
 /// Copies segment by segment. The units are all looked up before anything is copied; whether they
 /// may be read and written is asked when their turn comes (SPC-4 §5.17.7).
-pub(super) async fn copy(
+pub(crate) async fn copy(
     request: &Request,
     units: &[Arc<Unit>],
     list: &[u8],

@@ -25,79 +25,31 @@ mod tests;
 mod transfer;
 
 use std::net::IpAddr;
-use std::rc::Rc;
 use std::sync::Arc;
 
-use scsi::Sense;
-use scsi::cdb::Command;
 use scsi::copy::{CopyAction, CopyId};
 use scsi::nexus::NexusKey;
 
-use crate::ffp::Outcome;
-use crate::shared::Shared;
-use crate::targets::Target;
-use crate::task::Task;
 use crate::unit::Unit;
 
+pub(crate) use extended::copy as extended_copy;
 pub(crate) use manager::CopyManager;
+pub(crate) use offload::{populate as populate_token, write as write_using_token};
+pub(crate) use results::receive as receive_results;
 
 /// Who wants something copied, and to which unit the command was sent.
-struct Request {
-    copies: Arc<CopyManager>,
-    unit: Arc<Unit>,
-    key: NexusKey,
+pub(crate) struct Request {
+    pub(crate) copies: Arc<CopyManager>,
+    pub(crate) unit: Arc<Unit>,
+    pub(crate) key: NexusKey,
     /// Where it comes from.
-    host: IpAddr,
+    pub(crate) host: IpAddr,
     /// The command was aborted: nothing more is copied, and nobody waits for an answer.
-    aborted: Box<dyn Fn() -> bool>,
+    pub(crate) aborted: Box<dyn Fn() -> bool>,
 }
 
 impl Request {
     fn copy_id(&self, action: CopyAction, list_id: u32) -> CopyId {
         CopyId { nexus: self.key.clone(), action, list_id }
     }
-}
-
-/// Runs a command of the copy manager.
-pub(crate) async fn run(task: &Rc<Task>) -> Outcome {
-    let unit = task.place.unit.clone();
-    let target = task.conn().session.target();
-    let moved = task.command.data_out_bytes(unit.block_bytes);
-    let data = task.take_data();
-    let Some(list) = data.as_deref().unwrap_or_default().get(..moved as usize) else {
-        return Outcome::Check(Sense::parameter_list_length_error());
-    };
-    let aborted = task.clone();
-    let shared = &task.conn().session.shared;
-    let request = Request {
-        copies: shared.copies.clone(),
-        unit,
-        key: task.place.nexus.key().clone(),
-        host: task.conn().peer.ip(),
-        aborted: Box::new(move || aborted.is_aborted()),
-    };
-    let units = || reachable(shared, target);
-    let done = match task.command {
-        Command::ExtendedCopy { .. } => extended::copy(&request, &units(), list).await,
-        Command::PopulateToken { list_id, .. } => offload::populate(&request, list_id, list),
-        Command::WriteUsingToken { list_id, .. } => {
-            offload::write(request, &units(), list_id, list).await
-        }
-        command => return results::receive(&request, &target.units, command),
-    };
-    match done {
-        Ok(()) => Outcome::Good { moved },
-        Err(outcome) => outcome,
-    }
-}
-
-/// The units that a host of `target` may copy from and to: the target's own first, then those of the
-/// other targets with the same rules. One with a secret or allow rules of its own might not have let
-/// that host in.
-fn reachable(shared: &Shared, target: &Arc<Target>) -> Vec<Arc<Unit>> {
-    let served = shared.targets.served();
-    let others = served
-        .iter()
-        .filter(|other| !Arc::ptr_eq(other, target) && Arc::ptr_eq(&other.rules, &target.rules));
-    std::iter::once(target).chain(others).flat_map(|each| &each.units).cloned().collect()
 }

@@ -14,12 +14,11 @@ use super::Request;
 use super::job::{NotBegun, Record, Running};
 use super::manager::{CopyManager, Rod, unknown_token};
 use super::transfer::{Failure, Piece, Side, Source, Work};
-use crate::exec::{Doing, failed, refused};
-use crate::ffp::Outcome;
+use crate::outcome::{Doing, Outcome, failed, refused};
 use crate::unit::Unit;
 
 /// POPULATE TOKEN. Making a token moves no data, so IMMED has nothing to put off.
-pub(super) fn populate(request: &Request, list_id: u32, list: &[u8]) -> Result<(), Outcome> {
+pub(crate) fn populate(request: &Request, list_id: u32, list: &[u8]) -> Result<(), Outcome> {
     let unit = &request.unit;
     let medium = unit.logical.medium();
     let parsed = PopulateToken::parse(list, medium.block_bytes, medium.blocks.get());
@@ -55,7 +54,7 @@ fn admit(request: &Request, ranges: &[TokenRange], access: CopyAccess) -> Result
 
 /// WRITE USING TOKEN, with a token of any of `units`. With IMMED the copy goes on by itself and its
 /// record tells how it ends.
-pub(super) async fn write(
+pub(crate) async fn write(
     mut request: Request,
     units: &[Arc<Unit>],
     list_id: u32,

@@ -8,11 +8,11 @@ use scsi::cdb::Command;
 use scsi::copy::{operating_parameters, report_all};
 
 use super::Request;
-use crate::ffp::Outcome;
+use crate::outcome::Outcome;
 use crate::unit::Unit;
 
 /// Answers a command that only asks. `units` are those of the target that is asked.
-pub(super) fn receive(request: &Request, units: &[Arc<Unit>], command: Command) -> Outcome {
+pub(crate) fn receive(request: &Request, units: &[Arc<Unit>], command: Command) -> Outcome {
     match parameters(request, units, command) {
         Ok((mut data, allocation_bytes)) => {
             data.truncate(allocation_bytes as usize);

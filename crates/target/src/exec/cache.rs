@@ -2,9 +2,8 @@
 
 use std::rc::Rc;
 
-use super::{Doing, failed};
-use crate::ffp::Outcome;
-use crate::task::Task;
+use crate::outcome::{Doing, Outcome, failed};
+use crate::session::Task;
 
 /// Makes all earlier writes durable. IMMED would allow an answer before that is done (SBC-4
 /// 5.31); there is none, since an early GOOD promises what a power cut can still take back.

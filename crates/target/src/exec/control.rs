@@ -4,21 +4,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use scsi::cdb::Command;
-use scsi::reservation::Refusal;
 use scsi::unit::{ControlContext, Effect, Outcome as Done, execute_absent};
 use scsi::{Sense, Status};
 
-use super::reserving;
-use crate::core::abort_everywhere;
-use crate::ffp::{Answer, Outcome, Scope};
 use crate::mutants::{self, Mutant};
-use crate::task::Task;
-use crate::unit::Unit;
+use crate::outcome::{Doing, Outcome, failed};
+use crate::session::{Answer, Scope, Task, abort_everywhere};
+use crate::unit::{self, Unit};
 
 pub(super) async fn run(task: &Rc<Task>) -> Outcome {
     let unit = &task.place.unit;
     let done = match task.command {
-        Command::PersistentReserveOut { .. } => match reserving::change(task).await {
+        Command::PersistentReserveOut { .. } => match change_reservations(task).await {
             Some(done) => done,
             None => return Outcome::Aborted,
         },
@@ -37,6 +34,13 @@ pub(super) async fn run(task: &Rc<Task>) -> Outcome {
         (Status::CheckCondition, Some(sense)) => Outcome::Check(sense),
         (status, _) => Outcome::Status(status),
     }
+}
+
+/// PERSISTENT RESERVE OUT; `None` if the core ends before it is made.
+async fn change_reservations(task: &Rc<Task>) -> Option<Done> {
+    let list = task.take_data().as_deref().unwrap_or_default().to_vec();
+    let key = task.place.nexus.key().clone();
+    unit::change_reservations(&task.place.unit, key, task.command, list).await
 }
 
 async fn execute(task: &Rc<Task>) -> Done {
@@ -68,7 +72,7 @@ async fn carry_out(task: &Rc<Task>, unit: &Arc<Unit>, effect: Effect) -> Result<
         }
         Effect::SynchronizeCache => {
             let flushed = unit.device.flush().await;
-            flushed.map_err(|error| super::failed(unit, error, super::Doing::Writing))
+            flushed.map_err(|error| failed(unit, error, Doing::Writing))
         }
         Effect::Sanitize { method, immediate, unrestricted_exit } => {
             let blocks = unit.logical.medium().blocks.get();
@@ -99,13 +103,5 @@ pub(crate) fn absent_unit(answer: &Answer, cdb: &[u8]) -> Outcome {
         (Status::Good, _) => Outcome::Parameters(data_in),
         (_, Some(sense)) => Outcome::Check(sense),
         (status, None) => Outcome::Status(status),
-    }
-}
-
-/// A command that may not run.
-pub(crate) fn refused(refusal: Refusal) -> Outcome {
-    match refusal {
-        Refusal::Check(sense) => Outcome::Check(sense),
-        Refusal::Conflict => Outcome::Status(Status::ReservationConflict),
     }
 }

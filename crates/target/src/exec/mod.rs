@@ -1,12 +1,11 @@
-//! What commands do to the medium, and the one place where failures become status and sense.
+//! What commands do, once all their data is here and it is their turn.
 
 mod cache;
 mod control;
-mod failure;
+mod copy;
 mod output;
 mod provisioning;
 mod read;
-mod reserving;
 mod sanitize;
 mod verify;
 mod write;
@@ -15,18 +14,19 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use block::BlockError;
-use scsi::Sense;
 use scsi::cdb::{Command, Executor};
+use scsi::{Sense, Status};
 
-use crate::ffp::Outcome;
 use crate::memory::POOL_PAUSE;
-use crate::task::Task;
+use crate::outcome::Outcome;
+use crate::session::{Session, Task};
 
-pub(crate) use control::{absent_unit, refused};
-pub(crate) use failure::{Doing, failed, out_of_memory};
+pub(crate) use control::absent_unit;
 pub(crate) use output::{OutputRoom, room_for_answer};
 pub(crate) use read::go_on_reading;
-pub(crate) use reserving::Reserving;
+
+/// The longest read that is asked of the device in one piece.
+pub(crate) const READ_CHUNK_BYTES: u64 = 256 << 10;
 
 /// How much of the time after which a connection counts as stalled a command waits for memory that a
 /// disk does not have, before its host hears of it: 10 s, where hosts wait for 30.
@@ -35,6 +35,13 @@ const PATIENCE: u32 = 3;
 /// The disk is short of something that it will have again.
 pub(crate) fn passes(error: BlockError) -> bool {
     matches!(error, BlockError::NoMemory | BlockError::Busy)
+}
+
+/// There is no buffer for a command: TASK SET FULL while others of the session are under way, so
+/// that the host lowers its queue depth; BUSY otherwise (SAM-5 §5.3.1).
+pub(crate) fn out_of_memory(session: &Session) -> Outcome {
+    let others = !session.tasks_where(|_| true).is_empty();
+    Outcome::Status(if others { Status::TaskSetFull } else { Status::Busy })
 }
 
 /// The patience of one command with a disk that is short of memory.
@@ -82,7 +89,7 @@ fn announce_change(task: &Task) {
 pub(crate) async fn run(task: &Rc<Task>) -> Outcome {
     match task.spec.executor {
         Executor::Control => control::run(task).await,
-        Executor::CopyManager => crate::copy::run(task).await,
+        Executor::CopyManager => copy::run(task).await,
         Executor::Medium => medium(task).await,
     }
 }

@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use futures_util::future::{Either, select};
 
-use crate::conn::{Connection, Promise};
+use crate::datamover::Promise;
 use crate::memory::{self, Claim, Use};
-use crate::task::Task;
+use crate::session::{Connection, Task};
 
 /// How often one who finds no memory lets others know.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
@@ -27,7 +27,7 @@ impl OutputRoom {
     pub(crate) fn new(conn: &Rc<Connection>, of: Use, bytes: usize) -> Self {
         let mut claim = Claim::none(&conn.owner, of);
         claim.grow(bytes);
-        Self { _promise: Promise::new(conn, bytes), _claim: claim }
+        Self { _promise: Promise::new(&conn.mover, bytes), _claim: claim }
     }
 
     /// Waits for it; `None` when nobody wants it any more.
@@ -41,7 +41,7 @@ impl OutputRoom {
 
 /// The place first: who has memory must not wait for its own peer to take something.
 async fn wait(conn: &Rc<Connection>, of: Use, bytes: usize) -> OutputRoom {
-    let promise = Promise::wait(conn, bytes).await;
+    let promise = Promise::wait(&conn.mover, bytes).await;
     OutputRoom { _promise: promise, _claim: memory(conn, of, bytes).await }
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn room_to_read(task: &Task, bytes: usize) -> Option<Claim> {
 
 async fn memory(conn: &Rc<Connection>, of: Use, bytes: usize) -> Claim {
     if !memory::has_room(&conn.owner, of, bytes) {
-        conn.note_taken();
+        conn.mover.note_taken();
     }
     let mut claim = pin!(Claim::wait(&conn.owner, of, bytes));
     loop {

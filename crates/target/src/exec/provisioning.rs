@@ -9,10 +9,9 @@ use scsi::cdb::BlockRange;
 use scsi::param::{LbaRun, Provisioning, lba_status, lba_status_runs_max, parse_unmap};
 
 use super::output::room_to_read;
-use super::{Doing, failed};
-use crate::ffp::Outcome;
+use crate::outcome::{Doing, Outcome, failed};
 use crate::pieces;
-use crate::task::Task;
+use crate::session::Task;
 use crate::unit::Unit;
 
 /// Long operations go in steps of this, so that an abort ends them.

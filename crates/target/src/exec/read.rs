@@ -6,10 +6,10 @@ use block::{BlockError, IoFuture};
 use ring::{Buf, Data};
 use scsi::cdb::{BlockRange, Command};
 
-use super::{Doing, OutputRoom, Patience, failed};
-use crate::ffp::{Outcome, READ_CHUNK_BYTES};
+use super::{OutputRoom, Patience, READ_CHUNK_BYTES};
 use crate::memory::Use;
-use crate::task::Task;
+use crate::outcome::{Doing, Outcome, failed};
+use crate::session::Task;
 
 /// Reads chunk by chunk and sends each when it is there, so that a long read holds little memory
 /// and a slow reader slows only itself.

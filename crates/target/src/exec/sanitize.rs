@@ -13,11 +13,10 @@ use scsi::param::Overwrite;
 use scsi::unit::SanitizeMethod;
 
 use super::provisioning::STEP_BYTES;
-use super::{Doing, failed};
-use crate::ffp::Outcome;
 use crate::memory::{Held, Owner, Use};
+use crate::outcome::{Doing, Outcome, failed};
 use crate::pieces;
-use crate::task::Task;
+use crate::session::Task;
 use crate::unit::Unit;
 
 /// How much of a pattern is written at once, and kept in memory until the end.

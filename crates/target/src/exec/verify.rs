@@ -8,10 +8,10 @@ use scsi::Sense;
 use scsi::cdb::{BlockRange, ByteCheck};
 
 use super::output::room_to_read;
-use super::{Doing, Patience, failed};
-use crate::ffp::{Outcome, READ_CHUNK_BYTES};
+use super::{Patience, READ_CHUNK_BYTES};
+use crate::outcome::{Doing, Outcome, failed};
 use crate::pieces;
-use crate::task::Task;
+use crate::session::Task;
 use crate::unit::still;
 
 /// What the medium should hold.

@@ -7,10 +7,10 @@ use ring::Data;
 use scsi::cdb::{BlockRange, ByteCheck};
 use scsi::{Sense, Status};
 
-use super::{Doing, Patience, failed, verify};
-use crate::ffp::Outcome;
+use super::{Patience, verify};
 use crate::mutants::{self, Mutant};
-use crate::task::Task;
+use crate::outcome::{Doing, Outcome, failed};
+use crate::session::Task;
 
 /// The data of a task; what the initiator did not announce is not there.
 fn data_of(task: &Task) -> Data {

@@ -11,45 +11,22 @@ use futures_util::future::{Either, select};
 use iscsi::ffp::{TransferLimits, WriteTransfer};
 use iscsi::pdu::{Bhs, RejectReason, ScsiCommand, TaskAttribute};
 use ring::Data;
+use scsi::Sense;
 use scsi::cdb::{Command, CommandSpec};
 use scsi::reservation::Refusal;
-use scsi::{Sense, Status};
 
-use super::{Answer, Expected, data_out};
-use crate::conn::{Connection, Fault, Pace, Payload};
-use crate::exec::{self, OutputRoom};
+use super::data_out;
+use super::receive::Payload;
+use crate::exec::{self, OutputRoom, READ_CHUNK_BYTES};
 use crate::memory::{self, Held, Use};
 use crate::mutants::{self, Mutant};
-use crate::session::UnitNexus;
-use crate::shortage;
-use crate::task::{Aborted, Inbound, Room, Task};
-
-/// The longest read that is asked of the device in one piece.
-pub(crate) const READ_CHUNK_BYTES: u64 = 256 << 10;
+use crate::outcome::{Doing, Outcome, failed, refused};
+use crate::session::{
+    Answer, Connection, Expected, Fault, Inbound, Pace, Room, Task, UnitNexus, finish, watch_room,
+};
 
 /// The most Data-Out that one command may bring; VPD page B0h announces less.
 const DATA_OUT_BYTES_MAX: u64 = 8 << 20;
-
-/// How a command ended.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    /// GOOD without Data-In; `moved` bytes of Data-Out were wanted.
-    Good { moved: u64 },
-    /// GOOD with parameter data.
-    Parameters(Vec<u8>),
-    /// GOOD with all data of a read.
-    Data(Data),
-    /// Data-In PDUs have been sent, `pdus` of them; the read was for `moved` bytes.
-    Streamed { pdus: u32, moved: u64 },
-    /// CHECK CONDITION.
-    Check(Sense),
-    /// The same for a command that would move so many bytes, of which fewer were announced.
-    Short { sense: Sense, moved: u64 },
-    /// Another status without data.
-    Status(Status),
-    /// No answer.
-    Aborted,
-}
 
 /// Runs a SCSI Command PDU whose turn in the session has come.
 pub(super) fn run(
@@ -96,7 +73,7 @@ pub(super) fn run(
         if let Refusal::Check(sense) = &refusal {
             place.tell(conn, sense);
         }
-        refuse(&answer, &pdu, exec::refused(refusal));
+        refuse(&answer, &pdu, refused(refusal));
         return Ok(());
     }
     let mut begun = None;
@@ -118,7 +95,7 @@ fn refuse(answer: &Answer, pdu: &ScsiCommand, outcome: Outcome) {
         answer.conn.session.expect_stray(pdu.itt);
     }
     answer.release();
-    send(answer, outcome);
+    answer.send(outcome);
 }
 
 fn reject(answer: &Answer, pdu: &ScsiCommand, reason: RejectReason) {
@@ -154,7 +131,7 @@ fn quick(
             let conn = &answer.conn;
             let is_long = len == 0 || len > READ_CHUNK_BYTES;
             if is_long
-                || !conn.has_place(len as usize)
+                || !conn.mover.has_place(len as usize)
                 || !memory::has_room(&conn.owner, Use::Read, len as usize)
             {
                 return Quick::No;
@@ -166,7 +143,7 @@ fn quick(
                     answer.release();
                     match result.and_then(|data| answer.sendable(data)) {
                         Ok(data) => answer.data_and_good(data),
-                        Err(error) => send(answer, exec::failed(unit, error, exec::Doing::Reading)),
+                        Err(error) => answer.send(failed(unit, error, Doing::Reading)),
                     }
                     Quick::Done
                 }
@@ -186,8 +163,8 @@ fn quick(
                 Some(result) => {
                     answer.release();
                     match result {
-                        Ok(()) => send(answer, Outcome::Good { moved: len }),
-                        Err(error) => send(answer, exec::failed(unit, error, exec::Doing::Writing)),
+                        Ok(()) => answer.send(Outcome::Good { moved: len }),
+                        Err(error) => answer.send(failed(unit, error, Doing::Writing)),
                     }
                     Quick::Done
                 }
@@ -330,7 +307,7 @@ fn room_for(answer: &Answer, wanted: usize, is_final: bool, payload: Payload<'_>
 
 /// Waits for memory for the data of a command, and asks for it then.
 fn wait_for_room(task: Rc<Task>, wanted: usize) {
-    shortage::watch();
+    watch_room();
     ring::spawn(async move {
         let room = Held::wait(&task.conn().owner, Use::Pulled, wanted);
         let (room, aborted) = (pin!(room), pin!(task.wait_aborted()));
@@ -363,52 +340,4 @@ pub(super) fn start(task: &Rc<Task>) {
         finish(&task, outcome);
         drop(room);
     });
-}
-
-/// Ends a task: gives its place in the window and in the order to others, and answers unless its
-/// own nexus has aborted it.
-pub(super) fn finish(task: &Rc<Task>, outcome: Outcome) {
-    if task.ended.has_happened() {
-        return;
-    }
-    let answer = &task.answer;
-    answer.conn.session.remove(task);
-    if let Some(ticket) = task.ticket.take() {
-        for next in task.place.order.borrow_mut().leave(ticket) {
-            next.turn.set();
-        }
-    }
-    answer.release();
-    match task.aborted() {
-        None => send(answer, outcome),
-        Some(Aborted::Silently) => {}
-        // Control mode page, TAS (SPC-5 7.5.8).
-        Some(Aborted::ByOther) => {
-            answer.status(Status::TaskAborted, None, 0, task.data_pdus.get());
-        }
-    }
-    task.ended.set();
-}
-
-/// Ends a task whose data does not come, while others have no room for theirs: what comes of it
-/// later is dropped.
-pub(crate) fn give_way(task: &Rc<Task>) {
-    finish(task, Outcome::Status(Status::Busy));
-    task.forget_data();
-}
-
-/// Sends the response of a command that has left the window.
-fn send(answer: &Answer, outcome: Outcome) {
-    match outcome {
-        Outcome::Good { moved } => answer.status(Status::Good, None, moved, 0),
-        Outcome::Parameters(bytes) => answer.parameters_and_good(&bytes),
-        Outcome::Data(data) => answer.data_and_good(data),
-        Outcome::Streamed { pdus, moved } => answer.status(Status::Good, None, moved, pdus),
-        Outcome::Check(sense) => answer.check(sense),
-        Outcome::Short { sense, moved } => {
-            answer.status(Status::CheckCondition, Some(sense), moved, 0);
-        }
-        Outcome::Status(status) => answer.status(status, None, 0, 0),
-        Outcome::Aborted => {}
-    }
 }

@@ -7,8 +7,8 @@ use iscsi::pdu::{BHS_LEN_BYTES, Bhs, DataOut, Opcode, R2t, RESERVED_TAG, RejectR
 use scsi::{AdditionalSense, Sense, SenseKey};
 
 use super::{Judged, command};
-use crate::conn::{Connection, Fault};
-use crate::task::{Inbound, Task};
+use crate::outcome::Outcome;
+use crate::session::{Connection, Fault, Inbound, Task, finish};
 
 /// Finds the task that a Data-Out header belongs to and counts its payload as received.
 pub(super) fn judge(conn: &Rc<Connection>, bhs: &Bhs) -> Result<Judged, Fault> {
@@ -56,7 +56,7 @@ pub(crate) fn data_arrived(conn: &Rc<Connection>, task: &Rc<Task>) {
         command::start(task);
     } else if has_lost_data(task) {
         let crc = Sense::new(SenseKey::AbortedCommand, AdditionalSense::PROTOCOL_SERVICE_CRC_ERROR);
-        command::finish(task, command::Outcome::Check(crc));
+        finish(task, Outcome::Check(crc));
     }
 }
 
@@ -88,7 +88,7 @@ pub(super) fn request_data(conn: &Connection, task: &Task) {
         };
         let mut bhs = [0; BHS_LEN_BYTES];
         r2t.emit(&mut bhs);
-        conn.push_pdu(&bhs, &[]);
+        conn.mover.send_control(&bhs, &[]);
     }
 }
 

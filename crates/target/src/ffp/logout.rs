@@ -10,8 +10,8 @@ use iscsi::pdu::{
     BHS_LEN_BYTES, Bhs, LogoutReason, LogoutRequest, LogoutResponse, LogoutResult, RejectReason,
 };
 
-use super::task_management::{abort_tasks, too_many_wait, wait_beside};
-use crate::conn::{Connection, Ending};
+use super::task_management::{too_many_wait, wait_beside};
+use crate::session::{Connection, Ending, abort_tasks};
 
 pub(super) fn run(conn: &Rc<Connection>, bhs: &Bhs) {
     let Ok(request) = LogoutRequest::parse(bhs) else { return };
@@ -56,5 +56,5 @@ fn respond(conn: &Connection, request: &LogoutRequest, response: LogoutResult) {
     };
     let mut header = [0; BHS_LEN_BYTES];
     reply.emit(&mut header);
-    conn.push_pdu(&header, &[]);
+    conn.mover.send_control(&header, &[]);
 }

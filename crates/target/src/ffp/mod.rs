@@ -1,13 +1,14 @@
 //! Full-feature phase: what each PDU of an initiator does (RFC 7143 §11).
 //!
-//! A PDU passes twice. [`judge`] sees the header and the announced length and refuses what must
+//! [`serve`] reads a connection to its end. A PDU passes twice: [`judge`] sees the header and the announced length and refuses what must
 //! not take memory; [`arrive`] or [`data_arrived`] act when the payload is there.
 
-mod answer;
 mod command;
 mod data_out;
 mod logout;
 mod nop;
+mod receive;
+mod serve;
 mod task_management;
 mod text;
 
@@ -16,18 +17,16 @@ use std::rc::Rc;
 use iscsi::ffp::Placement;
 use iscsi::pdu::{Bhs, Opcode, RejectReason};
 
-use crate::conn::{Connection, Fault, Payload, reject_unknown};
 use crate::memory::Held;
-use crate::session::{Due, EarlyPdu};
-use crate::task::Task;
+use crate::session::{Connection, Due, EarlyPdu, Fault, Task};
 
-pub(crate) use answer::{Answer, Expected};
-pub(crate) use command::{Outcome, READ_CHUNK_BYTES, give_way};
-pub(crate) use data_out::{bad_data_digest, data_arrived};
-pub(crate) use task_management::{Scope, abort, abort_tasks_by, tasks_in};
+use data_out::data_arrived;
+use receive::Payload;
+
+pub(crate) use serve::serve;
 
 /// What to do with the payload that a header announces.
-pub(crate) enum Judged {
+enum Judged {
     /// Read it and forget it: the PDU was refused, or is a duplicate.
     Skip,
     /// It belongs to the PDU: hand both to [`arrive`].
@@ -40,7 +39,7 @@ pub(crate) enum Judged {
 ///
 /// # Errors
 /// What a connection cannot survive.
-pub(crate) fn judge(conn: &Rc<Connection>, bhs: &Bhs, data_len: usize) -> Result<Judged, Fault> {
+fn judge(conn: &Rc<Connection>, bhs: &Bhs, data_len: usize) -> Result<Judged, Fault> {
     let session = &conn.session;
     match bhs.opcode() {
         Opcode::DATA_OUT => data_out::judge(conn, bhs),
@@ -72,12 +71,7 @@ pub(crate) fn judge(conn: &Rc<Connection>, bhs: &Bhs, data_len: usize) -> Result
 ///
 /// # Errors
 /// What a connection cannot survive.
-pub(crate) fn arrive(
-    conn: &Rc<Connection>,
-    bhs: &Bhs,
-    ahs: &[u8],
-    payload: Payload<'_>,
-) -> Result<(), Fault> {
+fn arrive(conn: &Rc<Connection>, bhs: &Bhs, ahs: &[u8], payload: Payload<'_>) -> Result<(), Fault> {
     let session = &conn.session;
     if bhs.opcode() == Opcode::DATA_OUT {
         let data = payload.into_held(conn);
@@ -194,4 +188,16 @@ fn run(
         _ => conn.push_reject(RejectReason::COMMAND_NOT_SUPPORTED, bhs.bytes()),
     }
     Ok(())
+}
+
+/// Opcodes that only a target sends, or that nobody does, are a protocol error (RFC 7143 §11.17.1).
+fn reject_unknown(conn: &Connection, bhs: &Bhs) {
+    let reason = if bhs.opcode() == Opcode::SNACK {
+        RejectReason::SNACK_REJECT
+    } else if bhs.opcode().is_from_initiator() {
+        RejectReason::COMMAND_NOT_SUPPORTED
+    } else {
+        RejectReason::PROTOCOL_ERROR
+    };
+    conn.push_reject(reason, bhs.bytes());
 }

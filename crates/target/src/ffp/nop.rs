@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use iscsi::pdu::{BHS_LEN_BYTES, Bhs, NopIn, NopOut, RESERVED_TAG, RejectReason};
 
-use crate::conn::Connection;
+use crate::session::Connection;
 
 pub(super) fn run(conn: &Rc<Connection>, bhs: &Bhs, data: &[u8]) {
     let Ok(nop) = NopOut::parse(bhs) else { return };
@@ -20,7 +20,7 @@ pub(super) fn run(conn: &Rc<Connection>, bhs: &Bhs, data: &[u8]) {
         }
         return;
     }
-    let limit = conn.params.get().max_recv_data_segment_peer_bytes as usize;
+    let limit = conn.params().max_recv_data_segment_peer_bytes as usize;
     let echo = &data[..data.len().min(limit)];
     let stamp = conn.stamp();
     let reply = NopIn {
@@ -34,5 +34,5 @@ pub(super) fn run(conn: &Rc<Connection>, bhs: &Bhs, data: &[u8]) {
     };
     let mut header = [0; BHS_LEN_BYTES];
     reply.emit(&mut header);
-    conn.push_pdu(&header, echo);
+    conn.mover.send_control(&header, echo);
 }

@@ -16,29 +16,14 @@ use iscsi::ffp::{serial_le, serial_lt};
 use iscsi::pdu::{
     BHS_LEN_BYTES, Bhs, RejectReason, TaskFunction, TaskRequest, TaskResponse, TaskResult,
 };
-use scsi::nexus::NexusKey;
 use scsi::param::decode_lun;
 
-use super::command;
-use crate::conn::{Connection, Ending};
-use crate::core::abort_everywhere;
 use crate::mutants::{self, Mutant};
-use crate::session::Session;
+use crate::session::{
+    Connection, Ending, Scope, Session, abort, abort_everywhere, abort_tasks, all_ended, tasks_in,
+};
 use crate::shared::Shared;
-use crate::targets::Target;
-use crate::task::{Aborted, Task};
 use crate::unit::Unit;
-
-/// Which tasks a function ends.
-#[derive(Clone, Debug)]
-pub(crate) enum Scope {
-    /// All tasks of one logical unit, whoever sent them.
-    Unit(Arc<Unit>),
-    /// The tasks of one nexus in one logical unit.
-    UnitOfNexus(Arc<Unit>, NexusKey),
-    /// All tasks of the target.
-    Target(Arc<Target>),
-}
 
 /// Functions of one session that may wait for tasks at the same time: they stand outside the
 /// command window, and each holds memory until a disk lets go.
@@ -242,61 +227,6 @@ async fn reset_unit(shared: &Shared, unit: &Arc<Unit>) {
     }
 }
 
-/// The tasks of this core that `scope` names.
-pub(crate) fn tasks_in(scope: &Scope) -> Vec<Rc<Task>> {
-    let mut found = Vec::new();
-    for session in crate::core::sessions() {
-        let hit = |task: &Task| match scope {
-            Scope::Target(target) => session.is_of(target),
-            Scope::Unit(unit) => Arc::ptr_eq(&task.place.unit, unit),
-            Scope::UnitOfNexus(unit, key) => {
-                Arc::ptr_eq(&task.place.unit, unit) && session.nexus_key() == *key
-            }
-        };
-        found.extend(session.tasks_where(hit));
-    }
-    found
-}
-
-/// Ends these tasks of the caller's own nexus now; the future waits until the last of them is over.
-pub(super) fn abort_tasks(tasks: Vec<Rc<Task>>) -> impl Future<Output = ()> {
-    tasks.iter().for_each(abort);
-    all_ended(tasks)
-}
-
-/// Ends these tasks now, in the name of the nexus `by`; the initiators of others are told.
-pub(crate) fn abort_tasks_by(
-    by: &NexusKey,
-    tasks: Vec<Rc<Task>>,
-) -> impl Future<Output = ()> + use<> {
-    for task in &tasks {
-        let is_own = task.conn().session.nexus_key() == *by;
-        end_task(task, if is_own { Aborted::Silently } else { Aborted::ByOther });
-    }
-    all_ended(tasks)
-}
-
-async fn all_ended(tasks: Vec<Rc<Task>>) {
-    if mutants::is(Mutant::EarlyAbort) {
-        return;
-    }
-    for task in tasks {
-        task.ended.wait().await;
-    }
-}
-
-/// Ends one task without an answer: at once, or when the disk is done with it.
-pub(crate) fn abort(task: &Rc<Task>) {
-    end_task(task, Aborted::Silently);
-}
-
-fn end_task(task: &Rc<Task>, how: Aborted) {
-    task.mark_aborted(how);
-    if !task.runs.get() && !task.ended.has_happened() {
-        command::finish(task, command::Outcome::Aborted);
-    }
-}
-
 fn respond(conn: &Connection, request: &TaskRequest, response: TaskResult) {
     let stamp = conn.stamp();
     let reply = TaskResponse {
@@ -309,5 +239,5 @@ fn respond(conn: &Connection, request: &TaskRequest, response: TaskResult) {
     };
     let mut header = [0; BHS_LEN_BYTES];
     reply.emit(&mut header);
-    conn.push_pdu(&header, &[]);
+    conn.mover.send_control(&header, &[]);
 }

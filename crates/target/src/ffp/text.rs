@@ -6,7 +6,7 @@ use iscsi::discovery::{Portal, SendTargets, TextEnv, TextStep, write_record};
 use iscsi::pdu::{BHS_LEN_BYTES, Bhs, TextRequest, TextResponse};
 use iscsi::text::TextWriter;
 
-use crate::conn::Connection;
+use crate::session::Connection;
 use crate::targets::Found;
 
 /// What one connection may learn.
@@ -45,9 +45,9 @@ impl TextEnv for Env<'_> {
 
 pub(super) fn run(conn: &Rc<Connection>, bhs: &Bhs, text: &[u8]) {
     let Ok(request) = TextRequest::parse(bhs) else { return };
-    let mut params = conn.params.get();
+    let mut params = conn.params();
     let step = conn.text.borrow_mut().on_request(&request, text, &mut params, &mut Env(conn));
-    conn.params.set(params);
+    conn.mover.params.set(params);
     let (is_final, is_continued, ttt, data) = match step {
         TextStep::Reject(reason) => return conn.push_reject(reason, bhs.bytes()),
         TextStep::Respond { is_final, is_continued, ttt, data } => {
@@ -68,5 +68,5 @@ pub(super) fn run(conn: &Rc<Connection>, bhs: &Bhs, text: &[u8]) {
     };
     let mut header = [0; BHS_LEN_BYTES];
     response.emit(&mut header);
-    conn.push_pdu(&header, &data);
+    conn.mover.send_control(&header, &data);
 }

@@ -2,30 +2,15 @@
 
 use std::sync::Arc;
 
-use iscsi::chap::{AuthPolicy, ChapPolicy, CredentialsError};
+use iscsi::chap::AuthPolicy;
 use iscsi::login::{LoginEnv, SessionDecision, SessionRequest, TargetLookup};
 use iscsi::pdu::LoginStatus;
 use iscsi::text::IscsiName;
 
-use super::Ends;
-use crate::config::Access;
-use crate::session::SessionKey;
+use crate::datamover::Ends;
+use crate::registry::SessionKey;
 use crate::shared::Shared;
 use crate::targets::{Found, Rules};
-
-/// What initiators must prove, as the login needs it.
-///
-/// # Errors
-/// The same secret for both directions.
-pub(crate) fn auth_policy(access: &Access) -> Result<AuthPolicy, CredentialsError> {
-    match &access.chap {
-        None => Ok(AuthPolicy::None),
-        Some(user) => {
-            let policy = ChapPolicy::new(vec![user.clone()], access.mutual.clone())?;
-            Ok(AuthPolicy::Chap(Arc::new(policy)))
-        }
-    }
-}
 
 /// Whether there is room for one more session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

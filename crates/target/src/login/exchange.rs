@@ -9,9 +9,10 @@ use iscsi::params::LocalLimits;
 use iscsi::pdu::{BHS_LEN_BYTES, Bhs, padded_len_bytes};
 use ring::{SendBatch, Stream};
 
-use super::Ends;
 use super::env::{Env, Room};
+use crate::datamover::Ends;
 use crate::memory;
+use crate::session;
 use crate::shared::Shared;
 
 /// Why there was no login.
@@ -47,7 +48,7 @@ pub(super) async fn run(
     room: Room,
 ) -> Result<Accepted, Failed> {
     let usual = LocalLimits::default();
-    let others = crate::core::sessions().len();
+    let others = session::sessions().len();
     let first_burst_len_bytes = memory::first_burst_bytes(others, usual.first_burst_len_bytes);
     let mut machine = TargetLogin::new(TargetLoginConfig {
         limits: LocalLimits { first_burst_len_bytes, ..usual },

@@ -13,20 +13,13 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use ring::Stream;
 
+use crate::datamover::Ends;
 use crate::doors;
 use crate::quiet::{LOGIN, quietly};
 use crate::shared::Shared;
 
 pub(crate) use admission::Admission;
 use env::Room;
-pub(crate) use env::auth_policy;
-
-/// Where a connection comes from and came to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends {
-    pub(crate) peer: SocketAddr,
-    pub(crate) local: SocketAddr,
-}
 
 /// Logs a connection in and serves it to its end, on this core or, when it joins a session of
 /// another, there. `login` is this one among those under way.

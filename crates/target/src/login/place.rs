@@ -10,12 +10,14 @@ use iscsi::login::{SessionDecision, SessionType};
 use iscsi::pdu::LoginStatus;
 use ring::Stream;
 
+use super::Admission;
 use super::exchange::{self, Accepted, describe};
-use super::{Admission, Ends};
-use crate::conn::{self, Connection, Ending};
+use crate::datamover::Ends;
 use crate::doors;
+use crate::ffp;
 use crate::quiet::{LOGIN, SESSION, quietly};
-use crate::session::{Claim, Residence, Session, SessionKey, Turn};
+use crate::registry::{Claim, Residence, SessionKey, Turn};
+use crate::session::{self, Connection, Ending, Session};
 use crate::shared::Shared;
 use crate::targets::Found;
 
@@ -59,7 +61,7 @@ pub(super) async fn settle(
                 return shared.registry.remove(&key, outcome.tsih);
             }
             let session = Rc::new(Session::new(shared.clone(), Some(target), outcome));
-            crate::core::remember_session(&session);
+            session::remember_session(&session);
             begin(session, stream, ends, accepted).await;
         }
         return;
@@ -82,7 +84,7 @@ async fn discover(
     accepted: Accepted,
 ) {
     let session = Rc::new(Session::new(shared.clone(), None, &accepted.outcome));
-    crate::core::remember_session(&session);
+    session::remember_session(&session);
     let served = pin!(begin(session.clone(), stream, ends, accepted));
     let over = pin!(ring::timeout(shared.limits.discovery_time, &mut place.turned_away));
     if let Either::Right((_, served)) = select(served, over).await {
@@ -127,7 +129,7 @@ async fn reserve(
     // The registry tells when it has: nothing of a login that gives up stays behind on that core.
     let home: usize = old.core.into();
     if let Some(core) = shared.cores().get(home) {
-        core.run(move || crate::core::end_session(old.tsih, &Ending::SessionEnded));
+        core.run(move || session::end_session(old.tsih, &Ending::SessionEnded));
     }
     match while_there(shared, stream, &mut accepted.rest, &mut wait.turn).await {
         Waited::Over(Some(Turn::Free)) if wait.enter(residence) => Ok(()),
@@ -194,7 +196,7 @@ fn move_to(
 /// Joins a session of this core. A connection of the same CID makes room first (connection
 /// reinstatement, RFC 7143 §6.3.4).
 async fn join(stream: Stream, ends: Ends, mut accepted: Accepted) {
-    let Some(session) = crate::core::session(accepted.outcome.tsih) else { return };
+    let Some(session) = session::session(accepted.outcome.tsih) else { return };
     if let Some(old) = session.connection(accepted.outcome.cid) {
         old.end(Ending::Replaced);
         let left = session.wait_without(&old);
@@ -226,6 +228,6 @@ async fn begin(session: Rc<Session>, stream: Stream, ends: Ends, accepted: Accep
         let who = describe(&outcome, ends.peer);
         quietly!(SESSION, info, "{who} logged in to session {}", outcome.tsih);
     }
-    conn.push_login_response(&header, &data);
-    conn::serve(conn, rest).await;
+    conn.mover.send_login_response(&header, &data);
+    ffp::serve(conn, rest).await;
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use iscsi::pdu::Bhs;
 
-use crate::conn::Connection;
+use super::Connection;
 use crate::memory::Held;
 
 /// Task management functions that may wait for the commands before them.

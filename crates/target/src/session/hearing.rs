@@ -14,8 +14,7 @@ use iscsi::pdu::Bhs;
 use scsi::cdb::CommandSpec;
 use scsi::{AdditionalSense, Sense};
 
-use super::UnitNexus;
-use crate::conn::Connection;
+use super::{Connection, UnitNexus};
 use crate::mutants::{self, Mutant};
 
 const RESET: AdditionalSense = AdditionalSense::BUS_DEVICE_RESET_FUNCTION_OCCURRED;

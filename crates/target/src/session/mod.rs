@@ -1,9 +1,15 @@
 //! A session: the I_T nexus with its command window, its tasks and its connections. It lives on
 //! one core, and so do all of its connections.
 
+mod answer;
+mod connection;
 mod early;
+mod ends;
 mod hearing;
-mod registry;
+mod pace;
+mod per_core;
+mod shortage;
+mod task;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -19,19 +25,24 @@ use scsi::param::decode_lun;
 use scsi::unit::Nexus;
 use slab::Slab;
 
-use crate::conn::{Connection, Ending};
 use crate::event::{Bell, Event};
 use crate::memory::{self, Owner};
 use crate::order::TaskOrder;
+use crate::registry::SessionKey;
 use crate::shared::Shared;
 use crate::targets::Target;
-use crate::task::Task;
 use crate::unit::Unit;
 
 use hearing::Hearing;
 
+pub(crate) use answer::{Answer, Expected};
+pub(crate) use connection::{Connection, Ending, Fault};
 pub(crate) use early::{Due, EarlyPdu, EarlyPdus};
-pub(crate) use registry::{Claim, Registry, Residence, SessionKey, Turn};
+pub(crate) use ends::{Scope, abort, abort_everywhere, abort_tasks, all_ended, finish, tasks_in};
+pub(crate) use pace::Pace;
+pub(crate) use per_core::{all_sessions, end_session, remember_session, session, sessions};
+pub(crate) use shortage::watch as watch_room;
+pub(crate) use task::{Inbound, Room, Task};
 
 /// How many tags of ended tasks are remembered, so that data that was under way for them is
 /// dropped without a complaint.
@@ -270,7 +281,7 @@ impl Session {
         self.connections.borrow_mut().retain(|conn| !Rc::ptr_eq(conn, ended));
         self.count_connections();
         for task in self.tasks_of(ended) {
-            crate::ffp::abort(&task);
+            abort(&task);
         }
         let stays = matches!(ended.ending(), Some(Ending::LoggedOut | Ending::Replaced));
         if !stays {
@@ -318,7 +329,7 @@ impl Session {
     /// Waits for tasks that cannot be stopped, then leaves the units and the registry.
     async fn wind_up(self: Rc<Self>) {
         for task in self.tasks_where(|_| true) {
-            crate::ffp::abort(&task);
+            abort(&task);
             task.ended.wait().await;
         }
         self.early.borrow_mut().clear();
@@ -328,7 +339,7 @@ impl Session {
         for place in self.units.iter().filter_map(OnceCell::get) {
             place.unit.logical.detach(&place.nexus);
         }
-        crate::core::forget_session(&self);
+        per_core::forget_session(&self);
         if let Some(key) = self.key() {
             self.shared.registry.remove(&key, self.tsih);
         }

@@ -1,27 +1,17 @@
-//! The targets of a server, which come and go while it runs.
+//! Targets: their units, who may use them, and the table of those that are served.
 
 mod table;
 mod target;
 
-use std::io;
-use std::sync::Arc;
-use std::time::Duration;
-
 use block::BlockError;
 use iscsi::chap::CredentialsError;
-use iscsi::text::{IscsiName, NameError};
-use scsi::AdditionalSense;
-use scsi::referrals::ReferralMap;
+use iscsi::text::NameError;
 use thiserror::Error;
 
-use crate::config::TargetSpec;
-use crate::shared::Shared;
-use crate::stopping;
-use crate::store::Record;
 use crate::unit::ReservationsError;
 
 pub(crate) use table::{Found, Table};
-pub(crate) use target::{Rules, Target};
+pub(crate) use target::{Common, Rules, Target};
 
 /// Why a target cannot be served, or did not end in order.
 #[derive(Debug, Error)]
@@ -61,115 +51,4 @@ pub enum TargetError {
         /// What the disk said.
         source: BlockError,
     },
-}
-
-/// A target as it is now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TargetInfo {
-    /// Its name.
-    pub iqn: String,
-    /// Sessions that are logged in to it.
-    pub sessions: usize,
-}
-
-/// The targets of a running server: a handle that can be cloned and used from any thread.
-#[derive(Clone, Debug)]
-pub struct Targets(pub(crate) Arc<Shared>);
-
-impl Targets {
-    /// Serves one more target. It reads a small file for each of its units.
-    ///
-    /// # Errors
-    /// [`TargetError`]; nothing has changed then.
-    pub fn add(&self, spec: TargetSpec) -> Result<(), TargetError> {
-        let Self(shared) = self;
-        if shared.is_stopping() {
-            return Err(TargetError::Stopping);
-        }
-        let kept = shared.targets.kept(&spec.iqn.to_ascii_lowercase());
-        let target = Target::new(spec, shared, &kept)?;
-        let taken = |target: Target| TargetError::Taken(target.name.as_str().to_owned());
-        shared.targets.insert(target).map_err(taken)
-    }
-
-    /// Takes a target away: its hosts are asked to log out and have `grace` to do so, what is left
-    /// is ended, its disks are flushed. Later logins find no such target. One that is not served is
-    /// forgotten. Must run on a core of the server.
-    ///
-    /// # Errors
-    /// [`TargetError::Busy`] and [`TargetError::Flush`]; the target is gone all the same.
-    pub async fn remove(&self, iqn: &str, grace: Duration) -> Result<(), TargetError> {
-        self.take(iqn, false, grace).await
-    }
-
-    /// As [`remove`](Self::remove), but the name stays known, also if it has never been served:
-    /// hosts that log in hear that the service is unavailable for now, and so try again until it
-    /// is [added](Self::add) back. "No such target" would make many of them give up. Until then their
-    /// reservations are kept, too, also those that no loss of power outlives.
-    ///
-    /// # Errors
-    /// As [`remove`](Self::remove).
-    pub async fn set_offline(&self, iqn: &str, grace: Duration) -> Result<(), TargetError> {
-        self.take(iqn, true, grace).await
-    }
-
-    async fn take(&self, iqn: &str, offline: bool, grace: Duration) -> Result<(), TargetError> {
-        let Self(shared) = self;
-        let name = IscsiName::parse(iqn)
-            .map_err(|error| TargetError::Name { name: iqn.to_owned(), error })?;
-        let Some(target) = shared.targets.take(name.as_str(), offline) else { return Ok(()) };
-        let ended = stopping::end_target(shared, &target, grace).await;
-        shared.targets.keep(&target);
-        ended
-    }
-
-    /// The blocks of a unit that was made with referrals are reached best through other port
-    /// groups than before; its hosts are told.
-    pub fn set_referrals(&self, iqn: &str, lun: usize, map: Arc<ReferralMap>) {
-        if let Found::Served(target) = self.0.targets.find(&iqn.to_ascii_lowercase())
-            && let Some(unit) = target.units.get(lun)
-        {
-            unit.logical.set_referrals(map);
-        }
-    }
-
-    /// Looks whether devices of a target have another capacity now; if so, every host that is
-    /// logged in is told CAPACITY DATA HAS CHANGED.
-    pub fn resized(&self, iqn: &str) {
-        if let Found::Served(target) = self.0.targets.find(&iqn.to_ascii_lowercase()) {
-            target.units.iter().for_each(|unit| unit.look_at_size());
-        }
-    }
-
-    /// A SANITIZE of the unit with this serial number, served or not, has not ended well: it is under way,
-    /// failed, or was cut off. What is left of its data is not to be given out. Reads a small file.
-    ///
-    /// # Errors
-    /// It cannot be known.
-    pub fn is_unsanitized(&self, serial: &str) -> io::Result<bool> {
-        Ok(self.0.store.load(serial, Record::Sanitize)?.is_some())
-    }
-
-    /// Warns every host of a thin unit that space runs short: THIN PROVISIONING SOFT THRESHOLD
-    /// REACHED (SBC-4 4.7.3.7).
-    pub fn warn_of_space(&self) {
-        let served = self.0.targets.served();
-        for unit in served.iter().flat_map(|target| &target.units) {
-            if unit.logical.medium().thin {
-                let condition = AdditionalSense::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED;
-                unit.logical.establish_attention(|_| true, condition);
-            }
-        }
-    }
-
-    /// All targets that are served, in the order of their names.
-    #[must_use]
-    pub fn list(&self) -> Vec<TargetInfo> {
-        let Self(shared) = self;
-        let info = |target: Arc<Target>| TargetInfo {
-            iqn: target.name.as_str().to_owned(),
-            sessions: shared.registry.count(target.name.as_str()),
-        };
-        shared.targets.served().into_iter().map(info).collect()
-    }
 }

@@ -4,12 +4,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use iscsi::chap::AuthPolicy;
+use iscsi::chap::{AuthPolicy, ChapPolicy, CredentialsError};
 use iscsi::text::IscsiName;
 
 use super::TargetError;
 use crate::config::{Access, AllowRule, TargetSpec};
-use crate::shared::Shared;
+use crate::store::UnitStore;
 use crate::unit::{self, Home, Kept, Unit};
 
 /// Who may log in, as a login asks for it.
@@ -23,12 +23,37 @@ impl Rules {
     /// # Errors
     /// The same secret for both directions.
     pub(crate) fn new(access: Access) -> Result<Self, TargetError> {
-        Ok(Self { auth: crate::login::auth_policy(&access)?, allow: access.allow })
+        Ok(Self { auth: auth_policy(&access)?, allow: access.allow })
     }
 
     pub(crate) fn admit(&self, initiator: &str, from: IpAddr) -> bool {
         self.allow.is_empty() || self.allow.iter().any(|rule| rule.admits(initiator, from))
     }
+}
+
+/// What initiators must prove, as the login needs it.
+///
+/// # Errors
+/// The same secret for both directions.
+fn auth_policy(access: &Access) -> Result<AuthPolicy, CredentialsError> {
+    match &access.chap {
+        None => Ok(AuthPolicy::None),
+        Some(user) => {
+            let policy = ChapPolicy::new(vec![user.clone()], access.mutual.clone())?;
+            Ok(AuthPolicy::Chap(Arc::new(policy)))
+        }
+    }
+}
+
+/// What all targets of a server have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Common<'a> {
+    /// The number of the portal group.
+    pub(crate) port_group: u16,
+    /// Where units keep what outlives a restart.
+    pub(crate) store: &'a Arc<dyn UnitStore>,
+    /// For targets without rules of their own.
+    pub(crate) rules: &'a Arc<Rules>,
 }
 
 /// One target, shared by all cores. A session holds it from login to its end.
@@ -44,13 +69,17 @@ pub(crate) struct Target {
 
 impl Target {
     /// Reads the reservations that were saved for its units, but for those that were `kept`.
-    pub(crate) fn new(spec: TargetSpec, shared: &Shared, kept: &Kept) -> Result<Self, TargetError> {
+    pub(crate) fn new(
+        spec: TargetSpec,
+        common: &Common<'_>,
+        kept: &Kept,
+    ) -> Result<Self, TargetError> {
         let name = IscsiName::parse(&spec.iqn)
             .map_err(|error| TargetError::Name { name: spec.iqn.clone(), error })?;
         if spec.units.is_empty() {
             return Err(TargetError::Empty(spec.iqn));
         }
-        let (port_group, store) = (shared.port_group, &shared.store);
+        let Common { port_group, store, .. } = *common;
         let home = Home { iqn: &spec.iqn, port_group, store, kept };
         let units = unit::make_all(&spec.units, &home)?;
         let own = spec.access.map(Rules::new).transpose()?;
@@ -58,7 +87,7 @@ impl Target {
             name,
             alias: spec.alias,
             units,
-            rules: own.map_or_else(|| shared.rules.clone(), Arc::new),
+            rules: own.map_or_else(|| common.rules.clone(), Arc::new),
             closing: AtomicBool::new(false),
         })
     }

@@ -21,6 +21,7 @@ use scsi::{AdditionalSense, Sense, SenseKey, Status};
 
 use super::*;
 use crate::config::UnitSpec;
+use crate::outcome::Outcome;
 use crate::store::{FileStore, UnitStore};
 
 const MIB: u64 = 1 << 20;

@@ -1,13 +1,11 @@
-//! The three loops of a connection: the reader, the sender, and the watch that knows the time.
+//! A connection from its login to its end: the reader, and the watch that knows the time, beside the sender
+//! of its datamover.
 
-use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use ring::SendBatch;
-
+use super::connection::{Connection, Ending};
 use super::receive::{Receiver, Want};
-use super::{Connection, Ending};
 use crate::answer::until;
 
 /// Looking more often than this costs more than it finds.
@@ -20,10 +18,10 @@ const RETRANSMITS_CUT: u8 = 3;
 const IDLE_LOOKS: u32 = 8;
 
 /// Runs a connection to its end. `early` holds bytes that came with the last login PDU.
-pub(crate) async fn serve(conn: &Rc<Connection>, early: &[u8]) -> Ending {
+pub(super) async fn serve(conn: &Rc<Connection>, early: &[u8]) -> Ending {
     let sending = conn.clone();
     ring::spawn(async move {
-        if send_loop(&sending).await.is_err() {
+        if sending.mover.send_all().await.is_err() {
             sending.end(Ending::Closed);
         }
         sending.drained.set(true);
@@ -46,41 +44,21 @@ async fn read_loop(conn: &Rc<Connection>, early: &[u8]) -> Result<(), Ending> {
     while !conn.is_ending() {
         want = match want {
             Want::Direct(place, range) => {
-                let (place, result) = conn.stream.recv_exact(place, range.clone()).await;
-                conn.heard_at.set(ring::now());
-                receiver.give_back(place);
+                let (place, result) = conn.mover.receive_into(place, range.clone()).await;
+                let want = receiver.direct_done(place, range, result.is_ok())?;
                 result.map_err(|_| Ending::Closed)?;
-                receiver.direct_done(&range)?
+                want
             }
             Want::Chunk => {
-                let chunk = conn.stream.recv().await.map_err(|_| Ending::Closed)?;
+                let chunk = conn.mover.receive().await.map_err(|_| Ending::Closed)?;
                 if chunk.is_empty() {
                     return Ok(());
                 }
-                conn.heard_at.set(ring::now());
                 receiver.feed(&chunk)?
             }
         };
     }
     Ok(())
-}
-
-/// Sends what a turn has queued, in one piece at its end.
-async fn send_loop(conn: &Connection) -> io::Result<()> {
-    let mut spare = SendBatch::new();
-    loop {
-        until(&conn.out_bell, || conn.queued_bytes() > 0 || conn.is_ending()).await;
-        if conn.is_ending() {
-            return Ok(());
-        }
-        ring::turn_end().await;
-        let batch = conn.out.replace(spare);
-        conn.sending_since.set(Some(ring::now()));
-        let (batch, result) = conn.stream.send(batch).await;
-        conn.sending_since.set(None);
-        spare = batch;
-        result?;
-    }
 }
 
 /// Watches what only time can tell: a silent target, one that stopped reading, commands whose time
@@ -113,22 +91,22 @@ async fn watch(conn: Rc<Connection>) {
 /// Whether something is heard of the target, which is asked for a sign of life where it is not.
 fn listen(conn: &Connection, is_busy: bool, now: Instant) -> Result<(), Ending> {
     let (session, options) = (&conn.session, &conn.session.options);
-    if past(conn.sending_since.get(), options.nop_timeout, now) {
+    if past(conn.mover.sending_since(), options.nop_timeout, now) {
         return Err(Ending::Stalled("stopped reading"));
     }
-    let silent = now.saturating_duration_since(conn.heard_at.get());
+    let silent = now.saturating_duration_since(conn.mover.heard_at());
     let interval = if is_busy { options.probe_interval } else { options.nop_interval };
     match conn.ping_since.get() {
         // A target that sends anything at all is alive.
-        Some(since) if past(Some(since.max(conn.heard_at.get())), options.nop_timeout, now) => {
+        Some(since) if past(Some(since.max(conn.mover.heard_at())), options.nop_timeout, now) => {
             return Err(Ending::Stalled("did not answer a NOP-Out"));
         }
         None if silent >= interval => session.ping(conn),
         _ => {}
     }
     let asked =
-        conn.ping_since.get().filter(|_| is_busy).map(|since| since.max(conn.heard_at.get()));
-    if past(asked, options.cut_timeout, now) && conn.is_undelivered(RETRANSMITS_CUT) {
+        conn.ping_since.get().filter(|_| is_busy).map(|since| since.max(conn.mover.heard_at()));
+    if past(asked, options.cut_timeout, now) && conn.mover.is_undelivered(RETRANSMITS_CUT) {
         return Err(Ending::Stalled("cannot be reached"));
     }
     session.set_silent(conn, past(asked, options.silence, now));

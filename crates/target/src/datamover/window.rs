@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::Connection;
+use super::Tcp;
 
 /// What everybody may keep waiting: one chunk of a read.
 const LEAST_BYTES: usize = 256 << 10;
@@ -164,26 +164,26 @@ impl OutputWindow {
 /// A place for output that is being made, until it is queued.
 #[derive(Debug)]
 pub(crate) struct Promise {
-    conn: Rc<Connection>,
+    mover: Rc<Tcp>,
     bytes: usize,
 }
 
 impl Promise {
     /// However much that is.
-    pub(crate) fn new(conn: &Rc<Connection>, bytes: usize) -> Self {
-        conn.window.add(bytes);
-        Self { conn: conn.clone(), bytes }
+    pub(crate) fn new(mover: &Rc<Tcp>, bytes: usize) -> Self {
+        mover.window.add(bytes);
+        Self { mover: mover.clone(), bytes }
     }
 
     /// Waits for its turn on this connection, and until there is so much.
-    pub(crate) async fn wait(conn: &Rc<Connection>, bytes: usize) -> Self {
-        if conn.window.has_place(bytes) {
-            return Self::new(conn, bytes);
+    pub(crate) async fn wait(mover: &Rc<Tcp>, bytes: usize) -> Self {
+        if mover.window.has_place(bytes) {
+            return Self::new(mover, bytes);
         }
         let waiter =
             Rc::new(Waiter { bytes, state: Cell::new(State::Waits), waker: RefCell::default() });
-        conn.window.waiting.borrow_mut().push_back(waiter.clone());
-        let place = Place { conn: conn.clone(), waiter };
+        mover.window.waiting.borrow_mut().push_back(waiter.clone());
+        let place = Place { mover: mover.clone(), waiter };
         poll_fn(|context| match place.waiter.state.get() {
             State::Granted => Poll::Ready(()),
             _ => {
@@ -193,29 +193,29 @@ impl Promise {
         })
         .await;
         place.waiter.state.set(State::Gone);
-        Self { conn: conn.clone(), bytes }
+        Self { mover: mover.clone(), bytes }
     }
 }
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        self.conn.window.remove(self.bytes);
-        self.conn.room.ring();
+        self.mover.window.remove(self.bytes);
+        self.mover.room.ring();
     }
 }
 
 /// A place among those who wait; given up when it goes.
 struct Place {
-    conn: Rc<Connection>,
+    mover: Rc<Tcp>,
     waiter: Rc<Waiter>,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let Self { conn, waiter } = self;
+        let Self { mover, waiter } = self;
         match waiter.state.replace(State::Gone) {
-            State::Granted => conn.window.remove(waiter.bytes),
-            State::Waits => conn.window.serve(),
+            State::Granted => mover.window.remove(waiter.bytes),
+            State::Waits => mover.window.serve(),
             State::Gone => {}
         }
     }

@@ -1,5 +1,7 @@
 //! Starting and stopping a server.
 
+mod targets;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,10 +14,12 @@ use thiserror::Error;
 
 use crate::config::Config;
 use crate::doors::Doors;
-use crate::session::Registry;
+use crate::registry::Registry;
 use crate::shared::Shared;
-use crate::targets::{Rules, Table, TargetError, Targets};
-use crate::{portal, stopping};
+use crate::targets::{Rules, Table, TargetError};
+use crate::{cores, portal, stopping};
+
+pub use targets::{TargetInfo, Targets};
 
 /// How long a portal may be in use before somebody else has it: the kernel takes a moment to close
 /// the sockets of a process that was killed, and longer where its last flushes take long.
@@ -80,7 +84,7 @@ impl Server {
             rules: Arc::new(Rules::new(config.access)?),
             store: config.store,
             port_group: config.port_group,
-            limits: config.limits,
+            limits: config.limits.clone(),
             congestion: config.congestion,
             redirect: config.redirect,
             portals: OnceLock::new(),
@@ -88,14 +92,14 @@ impl Server {
             registry: Registry::default(),
             copies: Arc::default(),
             loads: (0..count).map(|_| AtomicUsize::new(0)).collect(),
-            doors: Doors::default(),
+            doors: Doors::new(config.limits.clone()),
             refusals: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
         });
         let targets = Targets(shared.clone());
         config.targets.into_iter().try_for_each(|spec| targets.add(spec))?;
-        let cores = ring::launch(count, &config.core, |_| crate::core::stopped())
-            .map_err(StartError::Engine)?;
+        let cores =
+            ring::launch(count, &config.core, |_| cores::stopped()).map_err(StartError::Engine)?;
         if shared.cores.set(cores.remotes().to_vec()).is_err() {
             unreachable!("the cell was made empty above");
         }
@@ -203,7 +207,7 @@ impl Server {
     fn end_cores(&mut self) -> Result<(), ShutdownError> {
         let Some(cores) = self.cores.take() else { return Ok(()) };
         for core in cores.remotes() {
-            core.run(crate::core::stop);
+            core.run(cores::stop);
         }
         cores.join().map_err(ShutdownError::Core)
     }

@@ -11,7 +11,7 @@
 //! dropped.
 //!
 //! In the same way many that ask and take no answers would have all memory for output, though each
-//! may keep little of it waiting ([`crate::conn`]). When somebody who takes its own finds none, the
+//! may keep little of it waiting ([`crate::datamover`]). When somebody who takes its own finds none, the
 //! connections are dropped whose peers have taken next to nothing for two seconds: what is queued for
 //! a host cannot be taken back in any other way.
 //!
@@ -23,12 +23,13 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 
-use crate::conn::{Connection, Ending};
-use crate::ffp;
+use super::ends::give_way;
+use super::per_core::{all_sessions, sessions};
+use super::task::{IdleRoom, Task};
+use super::{Connection, Ending};
 use crate::memory::{self, Level, Use, Way};
 use crate::mutants::{self, Mutant};
 use crate::quiet::{STALL, quietly};
-use crate::task::{IdleRoom, Task};
 
 /// How long data that was asked for may not come: so often as long as it took lately, within these
 /// bounds.
@@ -101,7 +102,7 @@ pub(crate) fn make_room() {
     if !LAST_LOOK.with(may_look) || mutants::is(Mutant::KeepRoom) {
         return;
     }
-    let sessions = crate::core::sessions();
+    let sessions = sessions();
     let connections = sessions.iter().flat_map(|session| session.connections());
     let holding: Vec<_> = connections.filter(|conn| conn.owner.holds_much(Way::In)).collect();
     let mut idle: Vec<_> = holding.iter().flat_map(idle_rooms).collect();
@@ -110,7 +111,7 @@ pub(crate) fn make_room() {
     }
     idle.retain(|idle| idle.room.gives_way);
     let (filled, idle): (Vec<_>, Vec<_>) = idle.into_iter().partition(|idle| idle.room.is_filled);
-    let is_stopped = |conn: &&Rc<Connection>| conn.stopped_in_a_pdu() >= PDU_TIME;
+    let is_stopped = |conn: &&Rc<Connection>| conn.mover.stopped_in_a_pdu() >= PDU_TIME;
     let stopped = holding.iter().filter(is_stopped).chain(filled.iter().map(|it| it.task.conn()));
     let stopped: Vec<_> = stopped.collect();
     // All of them first: what one gives back is not for another one.
@@ -125,7 +126,7 @@ pub(crate) fn make_room() {
             warn,
             "refused a write of {initiator} at {peer}: its data does not come, and others need its memory"
         );
-        ffp::give_way(&task);
+        give_way(&task);
     }
     for conn in stopped {
         conn.end(Ending::Stalled("it stopped in the middle of a PDU, and others need its memory"));
@@ -204,9 +205,9 @@ pub(crate) fn take_back_output() {
     if !LAST_OUTPUT_LOOK.with(may_look) {
         return;
     }
-    let sessions = crate::core::all_sessions();
+    let sessions = all_sessions();
     let mut idle: Vec<_> = sessions.iter().flat_map(|session| session.connections()).collect();
-    idle.retain(|conn| conn.owner.holds_much(Way::Out) && conn.takes_nothing(UNTAKEN_TIME));
+    idle.retain(|conn| conn.owner.holds_much(Way::Out) && conn.mover.takes_nothing(UNTAKEN_TIME));
     for conn in idle {
         conn.owner.distrust();
         conn.end(Ending::Stalled("it does not take what it asked for, and others need its memory"));
@@ -216,10 +217,10 @@ pub(crate) fn take_back_output() {
 fn idle_rooms(conn: &Rc<Connection>) -> Vec<Idle> {
     let missing = conn.session.missing_bytes(conn);
     // What has come and was not read yet is late by this core's fault.
-    if missing == 0 || conn.has_unread() {
+    if missing == 0 || conn.mover.has_unread() {
         return Vec::new();
     }
-    let stopped = conn.stopped_in_a_pdu();
+    let stopped = conn.mover.stopped_in_a_pdu();
     let tasks = conn.session.tasks_of(conn).into_iter();
     tasks
         .filter_map(|task| task.idle_room(missing, stopped).map(|room| Idle { task, room }))

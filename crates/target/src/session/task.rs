@@ -8,13 +8,10 @@ use iscsi::ffp::WriteTransfer;
 use ring::Buf;
 use scsi::cdb::{Command, CommandSpec};
 
-use crate::conn::{Connection, Pace};
+use super::{Answer, Connection, Pace, UnitNexus, shortage};
 use crate::event::Event;
-use crate::ffp::Answer;
 use crate::memory::{Claim, Held, Level};
 use crate::order::Ticket;
-use crate::session::UnitNexus;
-use crate::shortage;
 
 /// How long data that was announced may not come whose memory others could use. Shorter than a command
 /// waits for room.

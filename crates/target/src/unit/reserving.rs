@@ -5,7 +5,6 @@
 //! answered. So nobody is in the way of, or sees, what may still fail, and nothing is ever taken back.
 //! What comes while one is being saved waits, and is saved together: a save takes milliseconds.
 
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ring::OneshotSender;
@@ -14,10 +13,9 @@ use scsi::cdb::Command;
 use scsi::nexus::NexusKey;
 use scsi::unit::{Draft, Outcome as Done};
 
+use super::Unit;
 use crate::mutants::{self, Mutant};
-use crate::task::Task;
 use crate::turns::{Turn, Turns};
-use crate::unit::Unit;
 
 /// Who changes the reservations of a unit, and who waits for that.
 #[derive(Debug, Default)]
@@ -55,17 +53,16 @@ impl Reserving {
     }
 }
 
-/// Lets the change of a task be made; `None` if the core ends before.
-pub(super) async fn change(task: &Rc<Task>) -> Option<Done> {
-    let unit = &task.place.unit;
+/// Lets a change be made that `nexus` asks for with `command` and its parameter `list`; `None` if the core
+/// ends before.
+pub(crate) async fn change(
+    unit: &Arc<Unit>,
+    nexus: NexusKey,
+    command: Command,
+    list: Vec<u8>,
+) -> Option<Done> {
     let (answer, done) = ring::oneshot();
-    let change = Change {
-        nexus: task.place.nexus.key().clone(),
-        command: task.command,
-        list: task.take_data().as_deref().unwrap_or_default().to_vec(),
-        answer,
-    };
-    if unit.reserving.enter(change) {
+    if unit.reserving.enter(Change { nexus, command, list, answer }) {
         // By itself: it is for others, too.
         ring::spawn(make_all(unit.clone()));
     }

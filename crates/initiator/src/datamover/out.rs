@@ -1,20 +1,23 @@
 //! Output of a connection: PDUs are queued here during a turn and leave together at its end.
 
+use std::io;
+
 use iscsi::digest::{Digest, digest};
 use iscsi::pdu::{BHS_LEN_BYTES, Bhs, padded_len_bytes};
-use ring::Data;
+use ring::{Data, SendBatch};
 
-use super::Connection;
+use super::Tcp;
+use crate::answer::until;
 
-impl Connection {
+impl Tcp {
     /// Bytes queued and not yet handed to the socket.
-    pub(super) fn queued_bytes(&self) -> usize {
+    fn queued_bytes(&self) -> usize {
         self.out.borrow().len_bytes()
     }
 
     /// Queues a PDU whose data segment goes by reference. With a data digest the data must stand
     /// still: see [`still`].
-    pub(crate) fn push(&self, bhs: &Bhs, data: Data) {
+    pub(crate) fn put_data(&self, bhs: &Bhs, data: Data) {
         debug_assert_eq!(bhs.data_segment_len_bytes(), data.len(), "the header announces its data");
         let mut out = self.out.borrow_mut();
         out.push_bytes(bhs.bytes());
@@ -39,7 +42,7 @@ impl Connection {
     }
 
     /// Queues a PDU whose short data segment is copied.
-    pub(crate) fn push_copied(&self, bhs: &[u8; BHS_LEN_BYTES], data: &[u8]) {
+    pub(crate) fn send_control(&self, bhs: &[u8; BHS_LEN_BYTES], data: &[u8]) {
         let mut out = self.out.borrow_mut();
         out.push_bytes(bhs);
         if self.params.header_digest {
@@ -56,6 +59,27 @@ impl Connection {
         }
         drop(out);
         self.out_bell.notify();
+    }
+
+    /// Sends what a turn has queued, in one piece at its end, until it ends.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(crate) async fn send_all(&self) -> io::Result<()> {
+        let mut spare = SendBatch::new();
+        loop {
+            until(&self.out_bell, || self.queued_bytes() > 0 || self.is_ending()).await;
+            if self.is_ending() {
+                return Ok(());
+            }
+            ring::turn_end().await;
+            let batch = self.out.replace(spare);
+            self.sending_since.set(Some(ring::now()));
+            let (batch, result) = self.stream.send(batch).await;
+            self.sending_since.set(None);
+            spare = batch;
+            result?;
+        }
     }
 }
 

@@ -11,7 +11,8 @@ use iscsi::pdu::{
 use ring::Data;
 use scsi::{Sense, Status};
 
-use crate::conn::Connection;
+use super::Connection;
+use crate::outcome::Outcome;
 use crate::unit::still;
 
 /// Lengths that the initiator expects (RFC 7143 §11.3.4).
@@ -63,14 +64,14 @@ impl Answer {
     /// must stand still in between.
     #[inline]
     pub(crate) fn sendable(&self, data: Data) -> Result<Data, BlockError> {
-        if self.conn.params.get().data_digest { still(data) } else { Ok(data) }
+        if self.conn.params().data_digest { still(data) } else { Ok(data) }
     }
 
     /// A plan for `available` bytes of Data-In, cut to what the initiator has room for.
     #[inline]
     pub(crate) fn plan(&self, available: usize) -> DataInPlan {
         let total = available.min(self.expected.read as usize) as u32;
-        let segment = self.conn.params.get().max_recv_data_segment_peer_bytes;
+        let segment = self.conn.params().max_recv_data_segment_peer_bytes;
         DataInPlan::new(total, segment, self.conn.session.params.max_burst_len_bytes)
     }
 
@@ -83,7 +84,7 @@ impl Answer {
             header.is_final = part.final_in_burst;
             header.data_segment_len_bytes = part.len;
             let len = part.len as usize;
-            self.conn.push_data_in(&header, data.slice(at..at + len));
+            self.conn.mover.put_data(&header, data.slice(at..at + len));
             at += len;
         }
     }
@@ -102,10 +103,10 @@ impl Answer {
             header.data_segment_len_bytes = part.len;
             if part.last {
                 self.finish_header(&mut header, total as u64);
-                return self.conn.push_data_in(&header, data.into_slice(0..part.len as usize));
+                return self.conn.mover.put_data(&header, data.into_slice(0..part.len as usize));
             }
             let len = part.len as usize;
-            self.conn.push_data_in(&header, data.slice(0..len));
+            self.conn.mover.put_data(&header, data.slice(0..len));
             let left = data.len();
             data = data.into_slice(len..left);
             sent += len;
@@ -128,7 +129,7 @@ impl Answer {
             let mut bhs = [0; BHS_LEN_BYTES];
             header.emit(&mut bhs);
             let from = part.offset as usize;
-            self.conn.push_pdu(&bhs, &bytes[from..from + part.len as usize]);
+            self.conn.mover.send_control(&bhs, &bytes[from..from + part.len as usize]);
         }
         if !pushed {
             self.status(Status::Good, None, bytes.len() as u64, 0);
@@ -164,12 +165,28 @@ impl Answer {
         .with_residual(self.announced, moved);
         let mut bhs = [0; BHS_LEN_BYTES];
         response.emit(&mut bhs);
-        self.conn.push_pdu(&bhs, &segment);
+        self.conn.mover.send_control(&bhs, &segment);
     }
 
     /// Sends CHECK CONDITION; nothing was moved.
     pub(crate) fn check(&self, sense: Sense) {
         self.status(Status::CheckCondition, Some(sense), 0, 0);
+    }
+
+    /// Sends the response of a command that has left the window.
+    pub(crate) fn send(&self, outcome: Outcome) {
+        match outcome {
+            Outcome::Good { moved } => self.status(Status::Good, None, moved, 0),
+            Outcome::Parameters(bytes) => self.parameters_and_good(&bytes),
+            Outcome::Data(data) => self.data_and_good(data),
+            Outcome::Streamed { pdus, moved } => self.status(Status::Good, None, moved, pdus),
+            Outcome::Check(sense) => self.check(sense),
+            Outcome::Short { sense, moved } => {
+                self.status(Status::CheckCondition, Some(sense), moved, 0);
+            }
+            Outcome::Status(status) => self.status(status, None, 0, 0),
+            Outcome::Aborted => {}
+        }
     }
 
     fn descriptor_sense(&self) -> bool {

@@ -3,9 +3,8 @@
 use block::BlockError;
 use scsi::{AdditionalSense, Sense, SenseKey, Status};
 
-use crate::ffp::Outcome;
+use super::Outcome;
 use crate::quiet::{MEDIUM, quietly};
-use crate::session::Session;
 use crate::unit::Unit;
 
 /// What was being done when it failed.
@@ -64,13 +63,6 @@ fn outcome_of(error: BlockError, doing: Doing, block_bytes: u32) -> Outcome {
         | BlockError::Os { .. } => Sense::internal_failure(),
     };
     Outcome::Check(sense)
-}
-
-/// There is no buffer for a command: TASK SET FULL while others of the session are under way, so
-/// that the host lowers its queue depth; BUSY otherwise (SAM-5 §5.3.1).
-pub(crate) fn out_of_memory(session: &Session) -> Outcome {
-    let others = !session.tasks_where(|_| true).is_empty();
-    Outcome::Status(if others { Status::TaskSetFull } else { Status::Busy })
 }
 
 #[cfg(test)]

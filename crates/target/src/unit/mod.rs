@@ -1,5 +1,7 @@
 //! A logical unit: its SCSI state, and the disk behind it.
 
+mod reserving;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,9 +15,12 @@ use scsi::unit::{Identity, LogicalUnit, MediumInfo, TargetPort, UnitConfig};
 use thiserror::Error;
 
 use crate::config::UnitSpec;
-use crate::exec::Reserving;
 use crate::store::{Place, Record, UnitStore};
 use crate::tokens::UnitTokens;
+
+use reserving::Reserving;
+
+pub(crate) use reserving::change as change_reservations;
 
 /// PRODUCT REVISION LEVEL has room for four characters, as in `0.1`.
 const REVISION: &str =

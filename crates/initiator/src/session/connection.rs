@@ -1,23 +1,31 @@
-//! One connection in full feature phase: what is shared by its reader, its sender and its watch.
-
-mod out;
-mod receive;
-mod run;
+//! One connection of a session in full feature phase: what is shared by its reader and its watch. Its bytes
+//! are moved by a [`datamover`](crate::datamover).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Instant;
 
+use iscsi::ffp::serial_lt;
+use iscsi::framing::FrameError;
 use iscsi::params::{ConnectionParams, SessionParams};
-use ring::{Notify, SendBatch, Stream};
+use ring::Notify;
 
+use super::Inner;
 use crate::answer::Answer;
+use crate::datamover::Tcp;
 use crate::login::LoggedIn;
-use crate::session::Inner;
 
-pub(crate) use out::still;
-pub(crate) use receive::{Fault, take_stat_sn};
-pub(crate) use run::serve;
+/// How a target broke the protocol. The connection ends: at ErrorRecoveryLevel 0 nothing smaller
+/// can be mended (RFC 7143 7).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Fault {
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+    #[error("{0}")]
+    Protocol(&'static str),
+    #[error("it rejected a PDU: {0}")]
+    Rejected(String),
+}
 
 /// Why a connection ends. The first reason stays.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,20 +63,15 @@ pub(crate) struct Connection {
     /// Commands under way on it.
     pub(crate) in_flight: Cell<u32>,
     /// Whether its watch looks often; rings when it should.
-    is_watched: Cell<bool>,
-    busy: Notify,
+    pub(super) is_watched: Cell<bool>,
+    pub(super) busy: Notify,
     /// Nothing is heard although an answer is due.
     pub(crate) is_silent: Cell<bool>,
+    pub(crate) mover: Tcp,
     pub(crate) params: ConnectionParams,
     pub(crate) terms: SessionParams,
-    stream: Stream,
-    /// Output that the sender takes at the end of the turn.
-    out: RefCell<SendBatch>,
-    out_bell: Notify,
-    sending_since: Cell<Option<Instant>>,
     /// The StatSN that comes next.
     pub(crate) exp_stat_sn: Cell<u32>,
-    pub(crate) heard_at: Cell<Instant>,
     /// When an answer to our ping began to be waited for.
     pub(crate) ping_since: Cell<Option<Instant>>,
     /// Answers to pings, and a bell for each.
@@ -76,8 +79,8 @@ pub(crate) struct Connection {
     pub(crate) pong: Notify,
     pub(crate) logout: Answer<()>,
     ending: RefCell<Option<Ending>>,
-    ended: Notify,
-    drained: Cell<bool>,
+    pub(super) ended: Notify,
+    pub(super) drained: Cell<bool>,
 }
 
 impl Connection {
@@ -96,14 +99,10 @@ impl Connection {
             is_watched: Cell::new(true),
             busy: Notify::new(),
             is_silent: Cell::new(false),
+            mover: Tcp::new(stream, outcome.connection),
             params: outcome.connection,
             terms,
-            stream,
-            out: RefCell::new(SendBatch::new()),
-            out_bell: Notify::new(),
-            sending_since: Cell::new(None),
             exp_stat_sn: Cell::new(outcome.exp_stat_sn),
-            heard_at: Cell::new(ring::now()),
             ping_since: Cell::new(None),
             pongs: Cell::new(0),
             pong: Notify::new(),
@@ -121,15 +120,10 @@ impl Connection {
             return;
         }
         let why = why.into();
-        // Both fail when the peer has closed already, which is what is wanted.
-        match why {
-            // The target has read all there was: it said so.
-            Ending::LoggedOut => drop(self.stream.shutdown()),
-            _ => drop(self.stream.abort()),
-        }
+        // The target has read all there was where it let us log out.
+        self.mover.end(why == Ending::LoggedOut);
         *self.ending.borrow_mut() = Some(why);
         self.ended.notify();
-        self.out_bell.notify();
         self.pong.notify();
     }
 
@@ -141,18 +135,23 @@ impl Connection {
         }
     }
 
-    /// Whether the network loses what we send: the kernel has sent `times` times in a row again and
-    /// not heard that any of it arrived.
-    pub(crate) fn is_undelivered(&self, times: u8) -> bool {
-        self.stream.retransmits().is_ok_and(|now| now >= times)
-    }
-
     pub(crate) fn is_ending(&self) -> bool {
-        self.ending.borrow().is_some()
+        self.mover.is_ending()
     }
 
     /// Why it ended.
     pub(crate) fn ending(&self) -> Ending {
         self.ending.borrow().clone().unwrap_or(Ending::Closed)
     }
+}
+
+/// Takes the StatSN of a PDU that carries one: they come without gaps on a connection that works.
+pub(crate) fn take_stat_sn(conn: &Connection, stat_sn: u32) -> Result<(), Fault> {
+    let expected = conn.exp_stat_sn.get();
+    if stat_sn != expected {
+        let what = if serial_lt(stat_sn, expected) { "StatSN again" } else { "StatSN is missing" };
+        return Err(Fault::Protocol(what));
+    }
+    conn.exp_stat_sn.set(expected.wrapping_add(1));
+    Ok(())
 }

@@ -1,15 +1,14 @@
-//! The three loops of a connection: the reader, the sender, and the supervisor that watches time.
+//! A connection from its login to its end: the reader, and the supervisor that watches time, beside the
+//! sender of its datamover.
 
-use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use ring::{RecvBuf, SendBatch};
+use ring::RecvBuf;
 
 use super::receive::{Receiver, Want};
-use super::{Connection, Ending, Pace};
-use crate::memory::{Claim, Use};
 use crate::quiet::{PROTOCOL, STALL, quietly};
+use crate::session::{Connection, Ending, Pace};
 
 /// How often a payload that found no memory looks again.
 const MEMORY_PAUSE: Duration = Duration::from_millis(2);
@@ -25,17 +24,17 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub(crate) async fn serve(conn: Rc<Connection>, early: Vec<u8>) {
     let sending = conn.clone();
     ring::spawn(async move {
-        if send_loop(&sending).await.is_err() {
+        if sending.mover.send_all().await.is_err() {
             sending.end(Ending::Closed);
         }
         // Wakes a reader that still waits, whatever ended the connection.
-        sending.close();
-        sending.drained.set();
+        sending.mover.close();
+        sending.mover.drained.set();
     });
     ring::spawn(supervise(conn.clone()));
     let ending = read_loop(&conn, &early).await;
     conn.end(ending);
-    conn.drained.wait().await;
+    conn.mover.drained.wait().await;
     report(&conn);
     conn.session.connection_ended(&conn);
 }
@@ -71,31 +70,29 @@ async fn read_until_end(
     let mut want = feed(conn, receiver, early).await?;
     let mut pdu = None;
     while !conn.is_ending() {
-        if !conn.has_room() {
+        if !conn.mover.has_room() {
             // It cannot go on sending while nobody reads.
-            (pdu, _) = (None, conn.receiving_since.take());
+            (pdu, _) = (None, conn.mover.receiving_since.take());
             conn.wait_for_room().await;
         }
         want = match want {
             Want::Direct(place, range) => {
-                let (place, result) = conn.stream.recv_exact(place, range.clone()).await;
-                conn.heard_at.set(ring::now());
+                let (place, result) = conn.mover.receive_into(place, range.clone()).await;
                 result.map_err(|_| Ending::Closed)?;
                 receiver.direct_done(place, range).map_err(Ending::Fault)?
             }
             Want::Chunk | Want::Memory => {
-                let chunk = conn.stream.recv().await.map_err(|_| Ending::Closed)?;
+                let chunk = conn.mover.receive().await.map_err(|_| Ending::Closed)?;
                 if chunk.is_empty() {
                     return Ok(());
                 }
-                conn.heard_at.set(ring::now());
                 take_in(conn, receiver, chunk).await?
             }
         };
         // All of a PDU must come in time, not only the next bit of it.
         let current = receiver.current_pdu();
         if std::mem::replace(&mut pdu, current) != current {
-            conn.receiving_since.set(current.map(|_| ring::now()));
+            conn.mover.receiving_since.set(current.map(|_| ring::now()));
         }
     }
     Ok(())
@@ -148,31 +145,6 @@ async fn feed(
     }
 }
 
-/// Sends what the tasks of a turn have queued, in one piece at the end of the turn.
-async fn send_loop(conn: &Connection) -> io::Result<()> {
-    let mut spare = SendBatch::new();
-    loop {
-        conn.out_rings.until(|| conn.queued_bytes() > 0 || conn.is_ending()).await;
-        if conn.is_ending() && (conn.queued_bytes() == 0 || !conn.drains_at_end()) {
-            return Ok(());
-        }
-        ring::turn_end().await;
-        let batch = conn.out.replace(spare);
-        let claims = (
-            conn.out_claim.replace(Claim::none(&conn.owner, Use::Read)),
-            conn.answers_claim.replace(Claim::none(&conn.owner, Use::Answer)),
-        );
-        conn.missed.set(None);
-        conn.window.begin(batch.len_bytes());
-        let (batch, result) = conn.stream.send(batch).await;
-        drop(claims);
-        conn.window.end(|| conn.note_taken().unwrap_or(0));
-        spare = batch;
-        conn.room.ring();
-        result?;
-    }
-}
-
 /// Watches what only time can tell: peers that went silent, stopped reading, or never send the
 /// data they announced.
 async fn supervise(conn: Rc<Connection>) {
@@ -180,22 +152,22 @@ async fn supervise(conn: Rc<Connection>) {
     let mut pace = Pace::of(&conn);
     loop {
         let pause = next_look(&conn, limits.nop_interval, limits.stall_timeout);
-        if ring::timeout(pause, conn.ended.wait()).await.is_some() {
+        if ring::timeout(pause, conn.mover.ended.wait()).await.is_some() {
             // What is still to be sent must go in time, too.
             let patience = match conn.ending() {
                 Some(Ending::Shutdown) => LAST_WORDS.min(limits.stall_timeout),
                 _ => limits.stall_timeout,
             };
-            if ring::timeout(patience, conn.drained.wait()).await.is_none() {
-                conn.close();
+            if ring::timeout(patience, conn.mover.drained.wait()).await.is_none() {
+                conn.mover.close();
             }
             return;
         }
         let now = ring::now();
-        if past(conn.window.sending_since(), limits.stall_timeout, now) {
+        if past(conn.mover.sending_since(), limits.stall_timeout, now) {
             return conn.end(Ending::Stalled("it stopped reading"));
         }
-        if past(conn.receiving_since.get(), limits.stall_timeout, now) {
+        if past(conn.mover.receiving_since.get(), limits.stall_timeout, now) {
             return conn.end(Ending::Stalled("it stopped in the middle of a PDU"));
         }
         if pace.is_below(limits.stall_timeout, &conn, conn.session.missing_bytes(&conn)) {
@@ -206,11 +178,11 @@ async fn supervise(conn: Rc<Connection>) {
         }
         match conn.ping.get() {
             // A peer that sends anything at all is alive.
-            Some(ping) if now - ping.since.max(conn.heard_at.get()) >= limits.nop_timeout => {
+            Some(ping) if now - ping.since.max(conn.mover.heard_at.get()) >= limits.nop_timeout => {
                 return conn.end(Ending::Stalled("it did not answer a NOP-In"));
             }
             Some(_) => {}
-            None if now - conn.heard_at.get() >= limits.nop_interval => conn.push_ping(),
+            None if now - conn.mover.heard_at.get() >= limits.nop_interval => conn.push_ping(),
             None => {}
         }
     }
@@ -219,13 +191,13 @@ async fn supervise(conn: Rc<Connection>) {
 /// Idle connections are looked at once per NOP interval; others as often as their limits need.
 fn next_look(conn: &Connection, nop_interval: Duration, stall: Duration) -> Duration {
     let limits = &conn.session.shared.limits;
-    if conn.window.sending_since().is_some() || conn.receiving_since.get().is_some() {
+    if conn.mover.sending_since().is_some() || conn.mover.receiving_since.get().is_some() {
         return stall.min(nop_interval) / 2;
     }
     match conn.ping.get() {
         Some(_) => limits.nop_timeout,
         None => {
-            let silent = ring::now() - conn.heard_at.get();
+            let silent = ring::now() - conn.mover.heard_at.get();
             nop_interval.saturating_sub(silent).max(nop_interval / 16).min(stall)
         }
     }

@@ -1,0 +1,141 @@
+//! The targets of a server, which come and go while it runs.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use iscsi::text::IscsiName;
+use scsi::AdditionalSense;
+use scsi::referrals::ReferralMap;
+
+use crate::config::TargetSpec;
+use crate::shared::Shared;
+use crate::stopping;
+use crate::store::Record;
+use crate::targets::{Found, Target, TargetError};
+
+/// A target as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetInfo {
+    /// Its name.
+    pub iqn: String,
+    /// Sessions that are logged in to it.
+    pub sessions: usize,
+}
+
+/// The targets of a running server: a handle that can be cloned and used from any thread.
+#[derive(Clone, Debug)]
+pub struct Targets(pub(crate) Arc<Shared>);
+
+impl Targets {
+    /// Serves one more target. It reads a small file for each of its units.
+    ///
+    /// # Errors
+    /// [`TargetError`]; nothing has changed then. [`TargetError::Busy`] if a unit with the same serial number
+    /// is still at work for hosts of its last target: what fences hosts off, or ends their tasks, would
+    /// not find these.
+    pub fn add(&self, spec: TargetSpec) -> Result<(), TargetError> {
+        let Self(shared) = self;
+        if shared.is_stopping() {
+            return Err(TargetError::Stopping);
+        }
+        let serials = spec.units.iter().map(|unit| unit.serial.as_str());
+        let (kept, is_leaving) = shared.targets.kept(serials);
+        if is_leaving {
+            return Err(TargetError::Busy(spec.iqn));
+        }
+        let target = Target::new(spec, &shared.common(), &kept)?;
+        let taken = |target: Target| TargetError::Taken(target.name.as_str().to_owned());
+        shared.targets.insert(target).map_err(taken)
+    }
+
+    /// Takes a target away: its hosts are asked to log out and have `grace` to do so, what is left
+    /// is ended, its disks are flushed. Later logins find no such target. One that is not served is
+    /// forgotten. Must run on a core of the server.
+    ///
+    /// # Errors
+    /// [`TargetError::Busy`] and [`TargetError::Flush`]; the target is gone all the same.
+    pub async fn remove(&self, iqn: &str, grace: Duration) -> Result<(), TargetError> {
+        self.take(iqn, false, grace).await
+    }
+
+    /// As [`remove`](Self::remove), but the name stays known, also if it has never been served:
+    /// hosts that log in hear that the service is unavailable for now, and so try again until it
+    /// is [added](Self::add) back. "No such target" would make many of them give up. Until then their
+    /// reservations are kept, too, also those that no loss of power outlives.
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove).
+    pub async fn set_offline(&self, iqn: &str, grace: Duration) -> Result<(), TargetError> {
+        self.take(iqn, true, grace).await
+    }
+
+    /// Forgets a name that is [offline](Self::set_offline): hosts that log in hear that there is no such target.
+    /// Its units are to be served under another one, with the reservations that they had.
+    pub fn forget_name(&self, iqn: &str) {
+        self.0.targets.forget_name(&iqn.to_ascii_lowercase());
+    }
+
+    async fn take(&self, iqn: &str, offline: bool, grace: Duration) -> Result<(), TargetError> {
+        let Self(shared) = self;
+        let name = IscsiName::parse(iqn)
+            .map_err(|error| TargetError::Name { name: iqn.to_owned(), error })?;
+        let Some(target) = shared.targets.take(name.as_str(), offline) else { return Ok(()) };
+        let ended = stopping::end_target(shared, &target, grace).await;
+        // Where a disk still works for its last hosts, a task that nobody sees any more may write yet.
+        if !matches!(ended, Err(TargetError::Busy(_))) {
+            shared.targets.left(&target);
+        }
+        ended
+    }
+
+    /// The blocks of a unit that was made with referrals are reached best through other port
+    /// groups than before; its hosts are told.
+    pub fn set_referrals(&self, iqn: &str, lun: usize, map: Arc<ReferralMap>) {
+        if let Found::Served(target) = self.0.targets.find(&iqn.to_ascii_lowercase())
+            && let Some(unit) = target.units.get(lun)
+        {
+            unit.logical.set_referrals(map);
+        }
+    }
+
+    /// Looks whether devices of a target have another capacity now; if so, every host that is
+    /// logged in is told CAPACITY DATA HAS CHANGED.
+    pub fn resized(&self, iqn: &str) {
+        if let Found::Served(target) = self.0.targets.find(&iqn.to_ascii_lowercase()) {
+            target.units.iter().for_each(|unit| unit.look_at_size());
+        }
+    }
+
+    /// A SANITIZE of the unit with this serial number, served or not, has not ended well: it is under way,
+    /// failed, or was cut off. What is left of its data is not to be given out. Reads a small file.
+    ///
+    /// # Errors
+    /// It cannot be known.
+    pub fn is_unsanitized(&self, serial: &str) -> io::Result<bool> {
+        Ok(self.0.store.load(serial, Record::Sanitize)?.is_some())
+    }
+
+    /// Warns every host of a thin unit that space runs short: THIN PROVISIONING SOFT THRESHOLD
+    /// REACHED (SBC-4 4.7.3.7).
+    pub fn warn_of_space(&self) {
+        let served = self.0.targets.served();
+        for unit in served.iter().flat_map(|target| &target.units) {
+            if unit.logical.medium().thin {
+                let condition = AdditionalSense::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED;
+                unit.logical.establish_attention(|_| true, condition);
+            }
+        }
+    }
+
+    /// All targets that are served, in the order of their names.
+    #[must_use]
+    pub fn list(&self) -> Vec<TargetInfo> {
+        let Self(shared) = self;
+        let info = |target: Arc<Target>| TargetInfo {
+            iqn: target.name.as_str().to_owned(),
+            sessions: shared.registry.count(target.name.as_str()),
+        };
+        shared.targets.served().into_iter().map(info).collect()
+    }
+}
