@@ -5,6 +5,7 @@ use crate::serve::GRACE;
 use array::Array;
 use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeState};
 use block::BlockDevice;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use target::{TargetError, TargetSpec, Targets, UnitSpec};
@@ -24,11 +25,13 @@ pub(crate) struct Serving {
     names: Names,
     /// Serial numbers by target: a name may pass from one volume to another.
     served: Mutex<BTreeMap<String, String>>,
+    /// A target could not be served because a disk still works for its last hosts.
+    is_waiting: Cell<bool>,
 }
 
 impl Serving {
     pub(crate) fn new(array: Array, targets: Targets, names: Names) -> Serving {
-        Serving { array, targets, names, served: Mutex::default() }
+        Serving { array, targets, names, served: Mutex::default(), is_waiting: Cell::new(false) }
     }
 
     pub(crate) fn names(&self) -> &Names {
@@ -54,6 +57,11 @@ impl Serving {
     pub(crate) async fn withdraw(&self, iqn: &str) -> Result<(), TargetError> {
         self.served().remove(iqn);
         self.targets.set_offline(iqn, GRACE).await
+    }
+
+    /// Whether [`settle`](Self::settle) is to be called again soon, although nothing has changed.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_waiting.get()
     }
 
     /// Serves what should be served and ends what should not. To be called after every change; a
@@ -84,6 +92,7 @@ impl Serving {
             }
             tracing::info!("{iqn} is not served any more");
         }
+        let was_waiting = self.is_waiting.replace(false);
         for Wanted { iqn, unit } in wanted {
             if self.served().contains_key(&iqn) {
                 continue;
@@ -96,6 +105,12 @@ impl Serving {
                 Ok(()) => {
                     tracing::info!("{name} is served as {iqn}");
                     self.served().insert(iqn, serial);
+                }
+                Err(error @ TargetError::Busy(_)) => {
+                    self.is_waiting.set(true);
+                    if !was_waiting {
+                        tracing::warn!("{name} is not served until its disks answer: {error}");
+                    }
                 }
                 Err(error) => tracing::error!("{name} cannot be served: {error}"),
             }
@@ -113,11 +128,26 @@ impl Serving {
         }
     }
 
-    /// The targets of all volumes that are not in the recycle bin.
+    /// The targets of all volumes that are not in the recycle bin, and of their snapshots that are online,
+    /// also while their disks are lost.
     fn known(&self) -> BTreeSet<String> {
-        let volumes = self.array.volumes().into_iter();
-        let kept = volumes.filter(|volume| volume.state != VolumeState::Deleted);
-        kept.map(|volume| self.names.volume(&volume.name)).collect()
+        let mut known = BTreeSet::new();
+        for volume in self.array.volumes() {
+            if volume.state != VolumeState::Deleted {
+                let online = self.online_snapshots(&volume.name);
+                let name =
+                    |snapshot: SnapshotInfo| self.names.snapshot(&volume.name, &snapshot.name);
+                known.extend(online.map(name));
+                known.insert(self.names.volume(&volume.name));
+            }
+        }
+        known
+    }
+
+    /// None of a volume that was purged in between.
+    fn online_snapshots(&self, volume: &str) -> impl Iterator<Item = SnapshotInfo> + use<> {
+        let snapshots = self.array.snapshots(volume).unwrap_or_default();
+        snapshots.into_iter().filter(|snapshot| snapshot.online)
     }
 
     fn wanted(&self) -> Vec<Wanted> {
@@ -130,10 +160,8 @@ impl Serving {
                 wanted.extend(self.volume_target(&volume));
             }
             if volume.state != VolumeState::Lost {
-                // A volume that was purged in between has none.
-                let snapshots = self.array.snapshots(&volume.name).unwrap_or_default();
-                let online = snapshots.iter().filter(|snapshot| snapshot.online);
-                wanted.extend(online.filter_map(|s| self.snapshot_target(&volume, s)));
+                let online = self.online_snapshots(&volume.name);
+                wanted.extend(online.filter_map(|s| self.snapshot_target(&volume, &s)));
             }
         }
         wanted

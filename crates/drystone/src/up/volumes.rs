@@ -52,8 +52,10 @@ impl Member {
             VolumeRequest::Rename { name, to } => {
                 self.check_free(&to, Some(&name))?;
                 self.check_no_hosts(&name)?;
-                self.serving.withdraw(&self.serving.names().volume(&name)).await?;
+                let before = self.serving.names().volume(&name);
+                self.serving.withdraw(&before).await?;
                 array.rename_volume(&name, &to).await?;
+                self.serving.targets().forget_name(&before);
                 Some(to)
             }
             VolumeRequest::SetReadAhead { name, bytes } => {

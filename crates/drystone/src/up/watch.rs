@@ -39,7 +39,7 @@ pub(crate) async fn run(member: Rc<Member>) {
         said.for_each(|text| tracing::warn!("{text}"));
         folded.due(at).iter().for_each(|text| tracing::warn!("{text}"));
         let now = states_of(&member);
-        if now != states {
+        if now != states || member.serving().is_waiting() {
             states = now;
             member.settle().await;
         }

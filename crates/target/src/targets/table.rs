@@ -1,18 +1,26 @@
 //! The targets of a server by name: asked at login and discovery, changed by the operator.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::target::Target;
-use crate::unit::Kept;
+use crate::unit::{Kept, Unit};
 
 /// What is known by a name.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Entry {
     Served(Arc<Target>),
-    /// Hosts that try to log in are told to come back later. Their reservations are kept: nobody who
-    /// was fenced off gets in because the target was away.
-    Offline(Kept),
+    /// Hosts that try to log in are told to come back later. The units it had then.
+    Offline(Vec<String>),
+}
+
+impl Entry {
+    fn has_unit(&self, serial: &str) -> bool {
+        match self {
+            Self::Served(target) => target.units.iter().any(|unit| unit.serial == serial),
+            Self::Offline(serials) => serials.iter().any(|known| known == serial),
+        }
+    }
 }
 
 /// What a name leads to.
@@ -23,84 +31,143 @@ pub(crate) enum Found {
     Unknown,
 }
 
-/// All targets, by their normalised names.
+/// All targets, and what is known of units that are not served.
 #[derive(Debug, Default)]
-pub(crate) struct Table(Mutex<BTreeMap<String, Entry>>);
+pub(crate) struct Table(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// By their normalised names.
+    entries: BTreeMap<String, Entry>,
+    /// Reservations of units of offline targets: nobody who was fenced off gets in because the target was
+    /// away. They go with the unit, not with the name: a volume that was renamed keeps them, and what it
+    /// was under an old name never comes back.
+    kept: Kept,
+    /// Units that were taken away and may still be at work for their last hosts, by serial number.
+    leaving: BTreeMap<String, Weak<Unit>>,
+}
+
+impl Inner {
+    /// Whether the last life of this unit is not over.
+    fn is_leaving(&mut self, serial: &str) -> bool {
+        self.leaving.retain(|_, unit| unit.strong_count() > 0);
+        self.leaving.contains_key(serial)
+    }
+
+    /// What is known of a unit that no name leads to any more.
+    fn forget(&mut self, serial: &str) {
+        if !self.entries.values().any(|entry| entry.has_unit(serial)) {
+            self.kept.remove(serial);
+        }
+    }
+}
 
 impl Table {
-    fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().expect("nothing panics while it holds the table")
     }
 
     pub(crate) fn find(&self, name: &str) -> Found {
-        match self.entries().get(name) {
+        match self.inner().entries.get(name) {
             Some(Entry::Served(target)) => Found::Served(target.clone()),
             Some(Entry::Offline(_)) => Found::Offline,
             None => Found::Unknown,
         }
     }
 
-    /// Enters a target; gives it back when its name is served already.
-    pub(super) fn insert(&self, target: Target) -> Result<(), Target> {
+    /// Enters a target; gives it back when its name is served already. What was kept of its units it has
+    /// taken over.
+    pub(crate) fn insert(&self, target: Target) -> Result<(), Target> {
         let name = target.name.as_str().to_owned();
-        let mut entries = self.entries();
-        if matches!(entries.get(&name), Some(Entry::Served(_))) {
+        let mut inner = self.inner();
+        if matches!(inner.entries.get(&name), Some(Entry::Served(_))) {
             return Err(target);
         }
-        entries.insert(name, Entry::Served(Arc::new(target)));
+        for unit in &target.units {
+            inner.kept.remove(&unit.serial);
+        }
+        inner.entries.insert(name, Entry::Served(Arc::new(target)));
         Ok(())
     }
 
     /// Takes a target out, and keeps its name if it is to be `offline`. No session of it begins
-    /// after this.
-    pub(super) fn take(&self, name: &str, offline: bool) -> Option<Arc<Target>> {
-        let mut entries = self.entries();
-        let before = match entries.remove(name) {
+    /// after this, and its units are served again only when they have [left](Self::left).
+    pub(crate) fn take(&self, name: &str, offline: bool) -> Option<Arc<Target>> {
+        let mut inner = self.inner();
+        let before = inner.entries.remove(name);
+        let (target, serials) = match before {
             Some(Entry::Served(target)) => {
                 target.close();
-                Ok(target)
+                let serials = target.units.iter().map(|unit| unit.serial.clone()).collect();
+                (Some(target), serials)
             }
-            Some(Entry::Offline(kept)) => Err(kept),
-            None => Err(Kept::new()),
+            Some(Entry::Offline(serials)) => (None, serials),
+            None => (None, Vec::new()),
         };
+        if let Some(target) = &target {
+            inner.kept.extend(target.keep());
+            let leaving =
+                target.units.iter().map(|unit| (unit.serial.clone(), Arc::downgrade(unit)));
+            inner.leaving.extend(leaving);
+        }
         if offline {
-            let kept = before.as_ref().map_or_else(Kept::clone, |target| target.keep());
-            entries.insert(name.to_owned(), Entry::Offline(kept));
+            inner.entries.insert(name.to_owned(), Entry::Offline(serials));
+        } else {
+            serials.iter().for_each(|serial| inner.forget(serial));
         }
-        before.ok()
+        target
     }
 
-    /// The last session of a target has ended, which was taken out to be offline: what its hosts changed
+    /// No name leads to a unit any more that was renamed; what is kept of it stays.
+    pub(crate) fn forget_name(&self, name: &str) {
+        let mut inner = self.inner();
+        if matches!(inner.entries.get(name), Some(Entry::Offline(_))) {
+            inner.entries.remove(name);
+        }
+    }
+
+    /// All sessions of a target that was taken out have ended, and all that they began: what its hosts changed
     /// until then counts.
-    pub(super) fn keep(&self, target: &Target) {
-        if let Some(Entry::Offline(kept)) = self.entries().get_mut(target.name.as_str()) {
-            *kept = target.keep();
+    pub(crate) fn left(&self, target: &Target) {
+        let mut inner = self.inner();
+        for unit in &target.units {
+            inner.leaving.remove(&unit.serial);
+        }
+        for (serial, image) in target.keep() {
+            if let Some(kept) = inner.kept.get_mut(&serial) {
+                *kept = image;
+            }
         }
     }
 
-    /// The reservations of a target that is offline.
-    pub(super) fn kept(&self, name: &str) -> Kept {
-        match self.entries().get(name) {
-            Some(Entry::Offline(kept)) => kept.clone(),
-            _ => Kept::new(),
+    /// The reservations of units with these serial numbers that are not served, and whether one of them is
+    /// still at work for its last hosts.
+    pub(crate) fn kept<'a>(&self, serials: impl Iterator<Item = &'a str>) -> (Kept, bool) {
+        let mut inner = self.inner();
+        let mut is_leaving = false;
+        let mut kept = Kept::new();
+        for serial in serials {
+            is_leaving |= inner.is_leaving(serial);
+            kept.extend(inner.kept.get(serial).map(|image| (serial.to_owned(), image.clone())));
         }
+        (kept, is_leaving)
     }
 
     /// Takes all targets out, for good.
     pub(crate) fn take_all(&self) -> Vec<Arc<Target>> {
         let all = self.served();
-        self.entries().clear();
+        self.inner().entries.clear();
         all.iter().for_each(|target| target.close());
         all
     }
 
     /// All that are served, in the order of their names.
     pub(crate) fn served(&self) -> Vec<Arc<Target>> {
-        let entries = self.entries();
+        let inner = self.inner();
         let served = |entry: &Entry| match entry {
             Entry::Served(target) => Some(target.clone()),
             Entry::Offline(_) => None,
         };
-        entries.values().filter_map(served).collect()
+        inner.entries.values().filter_map(served).collect()
     }
 }

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::testing::{Fault, Operation, Rule};
+use iscsi::pdu::LoginStatus;
 use target::{FileStore, Record};
 
 use crate::common::{
-    A_MOMENT, Command, Connection, HeldStore, Login, Rig, config, faulty, mode_select, on_core,
-    pattern, ram, reserve_in, reserve_list, reserve_out, target_of, wait_until,
+    A_MOMENT, Command, Connection, HeldStore, Login, NoLogin, Rig, config, faulty, mode_select,
+    on_core, pattern, ram, reserve_in, reserve_list, reserve_out, target_of, wait_until,
 };
 
 const SECOND: &str = "iqn.2026-11.dev.drystone:second";
+const THIRD: &str = "iqn.2026-11.dev.drystone:third";
 
 const REGISTER: u8 = 0;
 const RESERVE: u8 = 1;
@@ -122,6 +124,48 @@ fn a_target_that_is_away_for_a_while_keeps_others_out_when_it_is_back() {
         .unwrap();
     back();
     to_second("other").run(&write(2)).good();
+}
+
+#[test]
+fn a_unit_keeps_its_reservations_under_another_name_and_old_ones_never_come_back() {
+    let rig = Rig::ram();
+    let disk = ram();
+    let serve = |iqn: &str| {
+        let mut spec = target_of(iqn, [disk.clone()]);
+        "the same volume".clone_into(&mut spec.units[0].serial);
+        rig.server().targets().add(spec).unwrap();
+    };
+    let rename = |from: &'static str, to: &'static str| {
+        on_core(rig.server(), move |targets| async move {
+            targets.set_offline(from, Duration::ZERO).await
+        })
+        .unwrap();
+        serve(to);
+        rig.server().targets().forget_name(from);
+    };
+    let to = |iqn: &str, name: &str| {
+        let login = Login { target: Some(iqn.to_owned()), ..Login::new(name) };
+        let mut host = login.connect(rig.portal()).unwrap();
+        host.take_attentions(0);
+        host
+    };
+    serve(SECOND);
+    let mut first = to(SECOND, "first");
+    register(&mut first, 0xaaaa, false);
+    reserve(&mut first, RESERVE, EXCLUSIVE_ACCESS, &reserve_list(0xaaaa, 0, false));
+
+    rename(SECOND, THIRD);
+    let mut second = to(THIRD, "second");
+    assert_eq!(second.run(&write(2)).status, CONFLICT, "whoever was kept out is");
+    let late = Login { target: Some(SECOND.to_owned()), ..Login::new("late") };
+    let not_found = Some(NoLogin::Refused(LoginStatus::NOT_FOUND));
+    assert_eq!(late.connect(rig.portal()).err(), not_found, "nobody has this name now");
+    register(&mut second, 0xbbbb, true);
+    reserve(&mut second, PREEMPT, EXCLUSIVE_ACCESS, &reserve_list(0xbbbb, 0xaaaa, true));
+
+    rename(THIRD, SECOND);
+    assert_eq!(keys(&mut to(SECOND, "second")), [0xbbbb], "the first was fenced off meanwhile");
+    assert_eq!(to(SECOND, "first").run(&write(1)).status, CONFLICT);
 }
 
 #[test]

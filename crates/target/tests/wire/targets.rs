@@ -122,6 +122,35 @@ fn a_target_that_goes_takes_its_sessions_along_and_no_others() {
     ready(&rig, SECOND).run(&Command::read(0, 1)).good();
 }
 
+/// A task that hangs at a disk is found by whoever ends the tasks of its unit. A second unit over the same
+/// disk would not know of it: the old write could come after new ones.
+#[test]
+fn a_target_is_not_served_anew_while_a_disk_works_for_its_last_hosts() {
+    let rig = empty();
+    let targets = rig.server().targets();
+    let (disk, device) = faulty();
+    let again = || targets.add(target_of(SECOND, [device.clone()]));
+    again().unwrap();
+    let mut host = ready(&rig, SECOND);
+    disk.inject(Rule::always(Operation::Write, Fault::Hang).times(1));
+    host.issue(&Command::write(0, &pattern(512, 1)).immediate_data());
+    wait_until("the write is at the disk", || disk.held() == 1);
+    let ended = on_core(rig.server(), |targets| async move {
+        targets.set_offline(SECOND, Duration::ZERO).await
+    });
+    assert!(matches!(ended, Err(TargetError::Busy(_))), "{ended:?}");
+    let refused = again();
+    assert!(matches!(refused, Err(TargetError::Busy(_))), "{refused:?}");
+    let mut renamed = target_of(THIRD, [device.clone()]);
+    renamed.units[0].serial = target_of(SECOND, [device.clone()]).units[0].serial.clone();
+    assert!(matches!(targets.add(renamed), Err(TargetError::Busy(_))), "nor under another name");
+    disk.release();
+    wait_until("the last task is over", || again().is_ok());
+    let mut host = ready(&rig, SECOND);
+    host.run(&Command::write(0, &pattern(512, 2)).immediate_data()).good();
+    assert!(host.run(&Command::read(0, 1)).good() == pattern(512, 2));
+}
+
 #[test]
 fn who_does_not_log_out_is_dropped_and_may_try_again_while_the_target_is_offline() {
     let rig = Rig::two_cores();

@@ -163,7 +163,8 @@ where
             done.send(work(targets).await).unwrap();
         });
     });
-    answer.recv_timeout(PATIENCE).unwrap()
+    // Disks that do not answer have ten seconds at the end of a target.
+    answer.recv_timeout(2 * PATIENCE).unwrap()
 }
 
 /// Bytes of which no two blocks nearby are equal.
