@@ -27,10 +27,10 @@ pub use mem::{
     Buf, Data, PAGE_BYTES, PoolUsage, Region, keep_pool_reserve, pool_reserve, pool_usage,
     refuse_one_in, set_pool_budget, with_reserve,
 };
-pub use net::{Listener, Recv, RecvBuf, RecvExact, Send, SendBatch, Stream, UnixListener};
+pub use net::{Listener, Recv, RecvExact, Send, Stream, UnixListener};
 pub use runtime::{
-    CoreConfig, CoreId, CorePanic, Cores, Remote, Sleep, SpinPolicy, TurnEnd, block_on, core_id,
-    launch, now, remote, set_spin, sleep, sleep_until, spawn, timeout, turn_end,
+    CoreConfig, CoreId, CorePanic, Cores, RecvBuf, Remote, SendBatch, Sleep, SpinPolicy, TurnEnd,
+    block_on, core_id, launch, now, remote, set_spin, sleep, sleep_until, spawn, timeout, turn_end,
 };
 pub use sync::{Notify, OneshotReceiver, OneshotSender, oneshot};
 pub use ublk::{UBLK_CONTROL, UBLK_DESCRIPTOR_BYTES, UblkControl, UblkQueue, write_back};

@@ -7,6 +7,7 @@
 
 pub mod alua;
 pub mod cdb;
+mod config;
 pub mod copy;
 pub mod inquiry;
 pub mod log;

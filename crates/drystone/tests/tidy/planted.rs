@@ -1,7 +1,7 @@
 //! Each rule finds what was planted for it, and nothing in what is in order.
 
 use crate::source::{Kind, code_of, kind_of, tokens_of};
-use crate::{rooms, rules, sample};
+use crate::{circles, rooms, rules, sample};
 
 /// What a rule says about a file, one line for each finding.
 fn said(rule: rules::Rule, path: &str, text: &str) -> Vec<String> {
@@ -212,4 +212,23 @@ fn code_is_told_from_comments_and_strings() {
             (2, "!".to_owned()),
         ]
     );
+}
+
+#[test]
+fn circles_of_modules_are_found() {
+    let in_a_circle = |second: &str| {
+        let files = [
+            sample("crates/lab/src/lib.rs", "mod a;\nmod b;\nmod c;\npub use c::{Deep, Other};\n"),
+            sample("crates/lab/src/a.rs", "use crate::b::X;\n"),
+            sample("crates/lab/src/b/mod.rs", "mod inner;\n"),
+            sample("crates/lab/src/b/inner.rs", second),
+            sample("crates/lab/src/c.rs", "use crate::{\n    a::{b, X},\n};\n"),
+        ];
+        circles::circles(&files).into_iter().map(|(_, circle)| circle.concat()).collect::<Vec<_>>()
+    };
+    assert!(in_a_circle("use std::fmt; // crate::c\n").is_empty());
+    assert_eq!(in_a_circle("use crate::a;\n"), ["ab"]);
+    assert_eq!(in_a_circle("use crate::Deep;\n"), ["abc"], "through what the root re-exports");
+    assert_eq!(in_a_circle("fn f() { crate::c::g() }\n"), ["abc"]);
+    assert!(in_a_circle("#[cfg(test)]\nmod tests {\n    use crate::a;\n}\n").is_empty());
 }

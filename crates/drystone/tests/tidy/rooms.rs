@@ -4,7 +4,7 @@ use crate::rules::{Finding, without_inline_tests};
 use crate::source::{self, File};
 
 /// Each room (a directory of `crates/`) with the rooms below it that it may use.
-const ROOMS: [(&str, &[&str]); 11] = [
+pub(crate) const ROOMS: [(&str, &[&str]); 11] = [
     ("scsi", &[]),
     ("iscsi", &[]),
     ("ring", &[]),

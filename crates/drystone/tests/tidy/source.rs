@@ -3,9 +3,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Directories that hold nothing of ours.
-const SKIPPED_DIRS: [&str; 6] =
-    [".git", ".drystone", "target", "corpus", "artifacts", "node_modules"];
+/// Directories that hold nothing of ours, wherever they are.
+const SKIPPED_DIRS: [&str; 5] = [".git", ".drystone", "corpus", "artifacts", "node_modules"];
+
+/// Where cargo's output may be, from the root; a room may have the same name.
+const BUILD_OUTPUT: [&str; 2] = ["target", "fuzz/target"];
+
+fn is_skipped(path: &Path, root: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    let inside = path.strip_prefix(root).unwrap_or(path);
+    SKIPPED_DIRS.iter().any(|skipped| name == *skipped)
+        || BUILD_OUTPUT.iter().any(|output| inside == Path::new(output))
+}
 
 /// What a file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,11 +65,10 @@ pub(crate) fn tree() -> Vec<File> {
     while let Some(dir) = dirs.pop() {
         for entry in fs::read_dir(&dir).expect("a directory of the repository can be read") {
             let entry = entry.expect("its entries too");
-            let name = entry.file_name();
             // Another process may delete what it made (editors, builds) while this one looks.
             let Ok(file_type) = entry.file_type() else { continue };
             if file_type.is_dir() {
-                if !SKIPPED_DIRS.iter().any(|skipped| name == *skipped) {
+                if !is_skipped(&entry.path(), &root) {
                     dirs.push(entry.path());
                 }
             } else if file_type.is_file()

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use io_uring::opcode;
 
 use crate::mem::{Buf, Data};
-use crate::net::SendBatch;
+use crate::runtime::SendBatch;
 use crate::runtime::{FdRef, Kept, Op};
 
 pub use blocking::blocking;

@@ -19,9 +19,9 @@ use std::time::Duration;
 
 use io_uring::{opcode, squeue};
 
-use super::{RecvBuf, RecvBufs, SendBatch, options};
+use super::options;
 use crate::mem::Buf;
-use crate::runtime::{Completion, Core, FdRef, Kept, Op};
+use crate::runtime::{Completion, Core, FdRef, Kept, Op, RecvBuf, RecvBufs, SendBatch};
 
 /// `ioprio` of a receive: wait for data first instead of trying in vain.
 const POLL_FIRST: u16 = 1;

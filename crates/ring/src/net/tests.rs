@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::runtime::SendBatch;
 use crate::{Buf, CoreConfig, Data, Region, block_on, sleep, spawn, timeout};
 
 const LOCAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);

@@ -4,11 +4,13 @@
 //! that asked for the end of the turn (they send what the others produced), then one system call
 //! that submits everything and waits for more.
 
+mod batch;
 mod executor;
 mod launch;
 mod mailbox;
 mod op;
 mod probe;
+mod recv_bufs;
 mod spin;
 mod task_box;
 #[cfg(test)]
@@ -26,22 +28,24 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use crate::mem;
-use crate::net::RecvBufs;
 
+pub use batch::SendBatch;
 pub use launch::{CoreId, CorePanic, Cores, Remote, launch, remote};
+pub use recv_bufs::RecvBuf;
 pub use spin::SpinPolicy;
 pub use timer::{Sleep, sleep, sleep_until, timeout};
 
 pub(crate) use mailbox::Mailbox;
 pub(crate) use op::{Completion, FdRef, Kept, Op};
 pub(crate) use probe::explain;
+pub(crate) use recv_bufs::RecvBufs;
 
 use executor::Tasks;
 use op::Ops;
 use spin::Spin;
 use task_box::TaskBox;
 use timer::Timers;
-pub(crate) use uring::Uring;
+use uring::Uring;
 
 /// How a core is set up.
 #[derive(Clone, Debug)]

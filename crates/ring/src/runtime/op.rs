@@ -18,9 +18,10 @@ use io_uring::{cqueue, squeue};
 use slab::Slab;
 
 use super::Core;
+use super::batch::SendBatch;
+use super::recv_bufs::RecvBufs;
 use super::uring::IGNORED;
 use crate::mem::{Buf, Data};
-use crate::net::{RecvBufs, SendBatch};
 
 /// What the kernel said about an operation.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! The block device pages B0h, B1h and B2h (SBC-4 6.6.4, 6.6.2, 6.6.7).
 
-use crate::unit::MediumInfo;
+use crate::config::MediumInfo;
 
 /// Length of pages B0h and B1h after their header.
 const BODY_BYTES: usize = 60;

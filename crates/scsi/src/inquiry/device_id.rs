@@ -1,7 +1,7 @@
 //! Device identification (VPD page 83h, SPC-5 7.7.6).
 
 use super::ascii;
-use crate::unit::UnitConfig;
+use crate::config::UnitConfig;
 
 const BINARY: u8 = 1;
 const ASCII: u8 = 2;

@@ -8,8 +8,8 @@ mod tests;
 
 pub use standard::absent;
 
+use crate::config::UnitConfig;
 use crate::copy::third_party_copy_page;
-use crate::unit::UnitConfig;
 use crate::{Sense, referrals, sense::SENSE_BYTES_MAX};
 
 /// Length of the header of every page.

@@ -1,7 +1,7 @@
 //! Standard INQUIRY data (SPC-5 6.6.2).
 
 use super::ascii;
-use crate::unit::UnitConfig;
+use crate::config::UnitConfig;
 
 const STANDARD_BYTES: usize = 96;
 

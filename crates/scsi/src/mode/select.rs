@@ -4,7 +4,7 @@ use super::ModePages;
 use super::page::{self, PAGES};
 use crate::Sense;
 use crate::cdb::ModeHeader;
-use crate::unit::MediumInfo;
+use crate::config::MediumInfo;
 
 const SPF: u8 = 0x40;
 

@@ -3,7 +3,7 @@
 use super::ModePages;
 use super::page::PAGES;
 use crate::cdb::{ModeHeader, ModeSense};
-use crate::unit::MediumInfo;
+use crate::config::MediumInfo;
 use crate::{AdditionalSense, Sense, SenseKey};
 
 const ALL_PAGES: u8 = 0x3f;

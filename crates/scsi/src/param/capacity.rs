@@ -1,6 +1,6 @@
 //! READ CAPACITY(10) and (16) parameter data (SBC-4 5.19, 5.20).
 
-use crate::unit::MediumInfo;
+use crate::config::MediumInfo;
 
 /// The last LBA, or FFFF_FFFFh for "ask READ CAPACITY(16)", and the block length.
 pub fn read_capacity10(medium: &MediumInfo) -> [u8; 8] {

@@ -2,7 +2,7 @@
 
 use crate::Sense;
 use crate::cdb::BlockRange;
-use crate::unit::MediumInfo;
+use crate::config::MediumInfo;
 
 const HEADER_BYTES: usize = 8;
 const DESCRIPTOR_BYTES: usize = 16;

@@ -8,7 +8,6 @@
 mod absent;
 mod admit;
 mod attention;
-mod config;
 mod draft;
 mod execute;
 mod gate;
@@ -19,10 +18,10 @@ mod sanitize;
 #[cfg(test)]
 mod tests;
 
+pub use crate::config::{Capacity, Identity, Limits, MediumInfo, TargetPort, UnitConfig, naa_from};
 pub use crate::reservation::Refusal;
 pub use absent::execute_absent;
 pub use admit::CopyAccess;
-pub use config::{Capacity, Identity, Limits, MediumInfo, TargetPort, UnitConfig, naa_from};
 pub use draft::Draft;
 pub use nexus::Nexus;
 pub use outcome::{Effect, Outcome, SanitizeMethod};

@@ -19,8 +19,8 @@ use std::task::Waker;
 
 use io_uring::types::BufRingEntry;
 
+use super::uring::Uring;
 use crate::mem::Map;
-use crate::runtime::Uring;
 
 pub(crate) struct RecvBufs {
     ring: Map,
@@ -52,7 +52,7 @@ struct Demand {
 }
 
 impl Demand {
-    fn new() -> Demand {
+    pub(crate) fn new() -> Demand {
         Demand {
             offered: Cell::new(0),
             out: Cell::new(0),
@@ -121,7 +121,7 @@ impl RecvBufs {
     }
 
     /// A receive found no buffer: offers twice as many from now on. Whether there are some now.
-    pub(super) fn widen(&self) -> bool {
+    pub(crate) fn widen(&self) -> bool {
         self.demand.wanted.set(self.demand.wanted.get().saturating_mul(2).min(self.count));
         self.fill_offer()
     }
@@ -167,13 +167,13 @@ impl RecvBufs {
     }
 
     /// Puts a stream at the end of the queue.
-    pub(super) fn wait(&self, waker: Waker) {
+    pub(crate) fn wait(&self, waker: Waker) {
         self.waiting.borrow_mut().push_back(waker);
     }
 
     /// Lets one waiting stream try. Whoever was woken and then took no buffer must call this, or
     /// the others would wait although there is one.
-    pub(super) fn wake_next(&self) {
+    pub(crate) fn wake_next(&self) {
         let next = self.waiting.borrow_mut().pop_front();
         if let Some(waker) = next {
             waker.wake();
@@ -190,12 +190,12 @@ pub struct RecvBuf {
 }
 
 impl RecvBuf {
-    pub(super) fn new(bufs: Rc<RecvBufs>, buffer: u16, len: usize) -> RecvBuf {
+    pub(crate) fn new(bufs: Rc<RecvBufs>, buffer: u16, len: usize) -> RecvBuf {
         assert!(buffer < bufs.count && len <= bufs.buf_bytes, "the kernel filled a foreign buffer");
         RecvBuf { source: Some((bufs, buffer)), len }
     }
 
-    pub(super) fn end_of_stream() -> RecvBuf {
+    pub(crate) fn end_of_stream() -> RecvBuf {
         RecvBuf { source: None, len: 0 }
     }
 }
