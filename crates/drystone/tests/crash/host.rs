@@ -104,7 +104,8 @@ impl Host {
                     (self.cmd_sn, self.exp_stat_sn) = (exp_cmd_sn, exp_stat_sn);
                     return Ok(());
                 }
-                other => panic!("the login failed: {other:?}"),
+                Ok(other) => panic!("the login failed: {other:?}"),
+                Err(error) => return Err(io::Error::other(error.to_string())),
             }
         }
     }

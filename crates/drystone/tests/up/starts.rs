@@ -312,6 +312,31 @@ fn an_array_opens_without_disks_that_are_lost_when_that_is_accepted() {
     member.stop();
 }
 
+/// "No such target" would make many hosts give it up for good.
+#[test]
+fn hosts_of_a_snapshot_are_told_to_come_back_while_its_volume_is_lost() {
+    let mut home = Home::files(4, DISK);
+    let member = home.start(&["--raid", "raid5"]);
+    member.run(&["volume", "create", "a", "64M"]);
+    write(&mut log_in(&member, "a"), 0, &block(1));
+    member.run(&["snapshot", "create", "a", "monday"]);
+    member.run(&["snapshot", "create", "a", "tuesday"]);
+    let online = member.json(&["snapshot", "online", "a", "monday"]);
+    let monday = online["iqn"].as_str().unwrap().to_owned();
+    Host::log_in(member.portal(), &monday, 1, &[0]).unwrap();
+    member.stop();
+    home.forget();
+    (1..4).for_each(|n| fs::remove_file(home.path(&format!("disk-{n}"))).unwrap());
+    let member = home.start(&["--accept-missing"]);
+    assert_eq!(member.json(&["volume", "show", "a"])["state"], "lost");
+    let said = |iqn: &str| Host::log_in(member.portal(), iqn, 1, &[]).err().unwrap().to_string();
+    assert!(said(&monday).contains("service unavailable"), "{}", said(&monday));
+    assert!(said(&member.iqn("a")).contains("service unavailable"));
+    let tuesday = monday.replace("monday", "tuesday");
+    assert!(said(&tuesday).contains("not found"), "it was not online: {}", said(&tuesday));
+    member.stop();
+}
+
 #[test]
 fn a_named_disk_that_is_missing_does_not_keep_the_others_from_serving() {
     let home = Home::files(4, DISK);

@@ -177,6 +177,22 @@ fn snapshots_keep_what_was_and_are_served_cloned_and_rolled_back_to() {
     member.stop();
 }
 
+#[test]
+fn an_old_name_leads_nowhere_and_may_come_back() {
+    let home = Home::files(2, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "a", "64M"]);
+    let old = member.iqn("a");
+    write(&mut log_in(&member, "a"), 0, &block(1));
+    member.run(&["volume", "rename", "a", "b"]);
+    let said = Host::log_in(member.portal(), &old, 1, &[]).err().unwrap().to_string();
+    assert!(said.contains("not found"), "{said}");
+    assert!(read(&mut log_in(&member, "b"), 0) == block(1));
+    member.run(&["volume", "rename", "b", "a"]);
+    assert!(read(&mut log_in(&member, "a"), 0) == block(1));
+    member.stop();
+}
+
 /// A volume `vm1:nightly` and a snapshot `nightly` of `vm1` are two disks, whichever was there first and
 /// after any restart; where two names would be one, the second is refused.
 #[test]
