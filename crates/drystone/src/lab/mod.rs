@@ -339,10 +339,10 @@ fn buffers(script: &Script) -> usize {
     SPARE_BUFFER_BYTES + 2 * most
 }
 
-/// Set by the first SIGINT or SIGTERM; a second one ends the process.
+/// Set by the first SIGINT, SIGTERM or SIGHUP; a second one ends the process.
 fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    let (mut signals, flag) = (StopSignals::install()?, stop.clone());
+    let (mut signals, flag) = (StopSignals::install_with_hangup()?, stop.clone());
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         signals.wait();
         flag.store(true, Ordering::Relaxed);

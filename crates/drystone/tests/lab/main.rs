@@ -1,7 +1,9 @@
 //! `drystone lab` and `drystone plan` as people use them: against a target over iSCSI, and with
 //! everything that goes wrong.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod namespaces;
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
