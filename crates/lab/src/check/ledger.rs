@@ -286,7 +286,9 @@ impl Book {
 /// there, or one of here with a damaged name, which must not be believed.
 fn elsewhere(stamp: &Stamp, expected: &Stamp, sector: &[u8]) -> Seen {
     if stamp.first_difference(sector).is_some() {
-        return Seen::Damaged { offset_bytes: expected.first_difference(sector).unwrap_or(0) as u32 };
+        return Seen::Damaged {
+            offset_bytes: expected.first_difference(sector).unwrap_or(0) as u32,
+        };
     }
     let Stamp { volume, sequence, .. } = *stamp;
     // A server that makes up whole stamps may name any sector.

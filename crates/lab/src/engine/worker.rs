@@ -130,7 +130,7 @@ impl<'a> Worker<'a> {
     /// The next I/O, and whether its place is random; `None` when the stream has done its amount.
     fn draw(&mut self, lane: &Lane) -> Option<(Io, bool)> {
         let begun = self.group.begun_bytes[self.stream].get();
-        if self.running.bytes_max.is_some_and(|max| begun >= max) {
+        if self.group.bytes_max.is_some_and(|max| begun >= max) {
             return None;
         }
         let flow = &lane.flow;
