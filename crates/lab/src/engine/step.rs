@@ -9,7 +9,7 @@ use ring::SpinPolicy;
 
 use super::area::Area;
 use super::bench::{Bench, BenchError, Volume};
-use super::pace::Pace;
+use super::pace::{Pace, paces};
 use super::routes::{Routes, Seen};
 use super::share::Shares;
 use super::worker;
@@ -243,10 +243,12 @@ fn begin(bench: &Rc<Bench>, step: &Step, rate: Option<f64>) -> Result<Running, B
             }
         }
     }
-    let all: f64 = weights.iter().sum();
-    for group in &mut groups {
-        let share: f64 = group.lanes.iter().map(|lane| lane.weight).sum();
-        group.pace = rate.map(|rate| Pace::new(started, rate * share / all));
+    if let Some(rate) = rate {
+        let share = |group: &Group| group.lanes.iter().map(|lane| lane.weight).sum();
+        let shares: Vec<f64> = groups.iter().map(share).collect();
+        for (group, pace) in groups.iter_mut().zip(paces(started, rate, &shares)) {
+            group.pace = Some(pace);
+        }
     }
     let is_skewed = step.flows.iter().any(|flow| flow.skew_percent.is_some());
     let shares = (is_skewed && rate.is_none()).then(|| Shares::new(&weights));
