@@ -33,7 +33,31 @@ enum State<T> {
     File(Transfer, fn(Data) -> T),
     /// What a task of its own will have left here.
     Detached(Rc<Answer<T>>),
+    Shared(Awaited<T>),
     Boxed(Pin<Box<dyn Future<Output = Result<T, BlockError>>>>),
+}
+
+/// A table of operations under way that gives their results by their places in it, so that none of them needs
+/// memory of its own.
+pub trait Answers<T> {
+    /// Asks for the result of the operation at `place`, which is asked no more once it is there.
+    fn poll_answer(&self, place: usize, cx: &mut Context<'_>) -> Poll<Result<T, BlockError>>;
+
+    /// Nobody will ask about `place` again, whether or not its result was taken: it is free for another
+    /// operation, once this one is over.
+    fn release(&self, place: usize);
+}
+
+/// An operation in such a table; its place is released with it.
+struct Awaited<T> {
+    table: Rc<dyn Answers<T>>,
+    place: usize,
+}
+
+impl<T> Drop for Awaited<T> {
+    fn drop(&mut self) {
+        self.table.release(self.place);
+    }
 }
 
 // Nothing inside is pinned in place: results are plain values and boxes are stable.
@@ -68,6 +92,11 @@ impl<T> IoFuture<T> {
             }
         });
         Self(State::Detached(answer))
+    }
+
+    /// The operation at `place` of a table, which takes no memory of its own.
+    pub fn shared(table: Rc<dyn Answers<T>>, place: usize) -> Self {
+        Self(State::Shared(Awaited { table, place }))
     }
 
     /// The result if the operation is over, else the future back.
@@ -112,6 +141,7 @@ impl<T> Future for IoFuture<T> {
                     Poll::Pending
                 }
             },
+            State::Shared(awaited) => awaited.table.poll_answer(awaited.place, cx),
             State::Boxed(future) => future.as_mut().poll(cx),
         }
     }
@@ -123,6 +153,7 @@ impl<T> fmt::Debug for IoFuture<T> {
             State::Ready(_) => "IoFuture::Ready",
             State::File(..) => "IoFuture::File",
             State::Detached(_) => "IoFuture::Detached",
+            State::Shared(_) => "IoFuture::Shared",
             State::Boxed(_) => "IoFuture::Boxed",
         })
     }
@@ -138,6 +169,32 @@ mod tests {
         let mut cx = Context::from_waker(Waker::noop());
         let mut future = IoFuture::<u8>::ready(Err(BlockError::Busy));
         assert_eq!(Pin::new(&mut future).poll(&mut cx), Poll::Ready(Err(BlockError::Busy)));
+    }
+
+    struct Table(std::cell::RefCell<Vec<&'static str>>);
+
+    impl Answers<u8> for Table {
+        fn poll_answer(&self, place: usize, _: &mut Context<'_>) -> Poll<Result<u8, BlockError>> {
+            self.0.borrow_mut().push("polled");
+            Poll::Ready(Ok(place as u8))
+        }
+
+        fn release(&self, _: usize) {
+            self.0.borrow_mut().push("released");
+        }
+    }
+
+    #[test]
+    fn a_place_in_a_table_is_released_once_whether_or_not_it_was_asked() {
+        let table = Rc::new(Table(Default::default()));
+        let mut cx = Context::from_waker(Waker::noop());
+        let future = IoFuture::<u8>::shared(table.clone(), 7);
+        // Only what is over within the call is ready without being polled.
+        let mut future = future.into_ready().unwrap_err();
+        assert_eq!(Pin::new(&mut future).poll(&mut cx), Poll::Ready(Ok(7)));
+        drop(future);
+        drop(IoFuture::<u8>::shared(table.clone(), 8));
+        assert_eq!(table.0.take(), ["polled", "released", "released"]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod zero;
 pub use device::{BlockDevice, Compared, Extent, ExtentState, WriteFlags};
 pub use error::BlockError;
 pub use file::{FileDisk, FileOptions, OpenError};
-pub use future::IoFuture;
+pub use future::{Answers, IoFuture};
 pub use geometry::{ATOMIC_BYTES_MAX, Geometry};
 pub use model::{DriveClass, ModelDisk};
 pub use null::NullDisk;

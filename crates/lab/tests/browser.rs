@@ -11,7 +11,7 @@ use std::process::Command;
 use lab::measure::{
     Figures, IntervalFigures, IoError, PathFigures, Stall, StepFigures, Validation, VolumeFigures,
 };
-use lab::report::{Ending, Finding, Report};
+use lab::report::{Ending, Finding, Report, ResultsDirectory};
 use lab::workload::vdbench;
 use serde::Deserialize;
 
@@ -202,8 +202,16 @@ fn step(name: &str, read: f64, write: f64) -> StepFigures {
             len_bytes: 8192,
             error: "no path to the disk has worked within the time limit".to_owned(),
         }],
-        stalls: vec![Stall { at_s: 0.5, volume: "second".to_owned(), seconds: 0.75 }],
+        stalls: vec![Stall {
+            at_s: 0.5,
+            volume: "second".to_owned(),
+            seconds: 0.75,
+            frozen_s: 0.25,
+        }],
         longest_pause_s: 0.75,
+        longest_pause_frozen_s: 0.0,
+        freezes: Vec::new(),
+        target_faults: Vec::new(),
         validation: Validation { is_on: true, compared_bytes: 98_304, ..Validation::default() },
         was_stopped: false,
     }
@@ -318,7 +326,7 @@ fn intervals(step: &StepFigures, of: impl Fn(&IntervalFigures) -> f64) -> Vec<f6
 fn a_browser_shows_every_number_in_its_place() {
     let directory = tempfile::tempdir().expect("works");
     let report = report();
-    report.save(directory.path()).expect("works");
+    ResultsDirectory::take(directory.path()).expect("works").save(&report).expect("works");
     let page = render(directory.path());
     for text in [
         "paths <1 & 2>",

@@ -8,8 +8,10 @@ pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 /// In front of each request.
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
-const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
-const CHUNK_MAGIC: u32 = 0x668e_33ef;
+/// Before a simple reply.
+pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
+/// Before a chunk of a structured reply.
+pub const CHUNK_MAGIC: u32 = 0x668e_33ef;
 
 /// Handshake flags, the same numbers in both directions.
 pub mod handshake {

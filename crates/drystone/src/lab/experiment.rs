@@ -6,12 +6,13 @@ use anyhow::{Context, anyhow};
 use lab::experiment::{ExperimentOptions, run as run_experiment};
 use lab::report::Report;
 
-use super::{live, stop_flag};
+use super::{live, save, stop_flag, take_directory};
 use crate::cli::lab::ExperimentArgs;
 use crate::{Failure, print};
 
 /// Runs one, keeps its report and tells what was found.
 pub(super) fn run(args: &ExperimentArgs) -> Result<(), Failure> {
+    let directory = take_directory(&args.report)?;
     let options = ExperimentOptions {
         program: std::env::current_exe().context("cannot find this program")?,
         directory: args.report.clone(),
@@ -24,7 +25,7 @@ pub(super) fn run(args: &ExperimentArgs) -> Result<(), Failure> {
         let _ = writeln!(io::stderr(), "{what}");
     };
     let report = run_experiment(args.name, &options, &say).context("the experiment")?;
-    report.save(&args.report).context("results cannot be kept")?;
+    save(&report, &directory)?;
     print::out(&text(&report))?;
     print::out(&format!("\nreport: {}\n", args.report.join("report.html").display()))?;
     let missed = report.findings.iter().filter(|finding| finding.met == Some(false)).count();

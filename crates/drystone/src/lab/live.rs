@@ -112,12 +112,14 @@ fn troubles(figures: &StepFigures) -> String {
             error.at_s, error.operation, error.volume, error.at_bytes, error.error
         );
     }
+    for fault in figures.target_faults.iter().take(SHOWN_MAX) {
+        let _ = writeln!(text, "broken protocol: {fault}");
+    }
     for stall in figures.stalls.iter().take(SHOWN_MAX) {
-        let _ = writeln!(
-            text,
-            "stall at {:.3} s: {} for {:.3} s",
-            stall.at_s, stall.volume, stall.seconds
-        );
+        let _ = writeln!(text, "stall at {:.3} s: {stall}", stall.at_s);
+    }
+    for freeze in figures.freezes.iter().take(SHOWN_MAX) {
+        let _ = writeln!(text, "freeze at {:.3} s: {freeze}", freeze.at_s);
     }
     text
 }

@@ -7,7 +7,7 @@ mod options;
 
 use std::cell::RefCell;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use std::thread;
 use anyhow::{Context, anyhow};
 use lab::engine::{Bench, Event, Listener, Opener, Opening, RunOptions, run as run_script};
 use lab::measure::StepFigures;
-use lab::report::{Ending, Report, make_directory};
+use lab::report::{Ending, Report, ReportError, ResultsDirectory};
 use lab::volume::{Address, OpenError, OpenTarget, Sessions, assign, detach_all, open_all};
 use lab::workload::{OpenFlags, Script, fio, vdbench};
 use ring::CoreConfig;
@@ -91,9 +91,7 @@ impl Task<'_> {
             addresses(&self.script, &self.args.on, self.language).map_err(Failure::Usage)?;
         self.must_be_allowed(&addresses).map_err(Failure::Usage)?;
         let sessions = options::sessions(self.args).map_err(Failure::Usage)?;
-        if let Some(directory) = &self.args.report {
-            make_directory(directory).context("no results could be kept")?;
-        }
+        let directory = self.args.report.as_deref().map(take_directory).transpose()?;
         if let Some(url) = &self.args.target_metrics {
             // Better known now than after an hour without the figure.
             url.cpu_time().context("the CPU time of the target cannot be had")?;
@@ -110,6 +108,7 @@ impl Task<'_> {
             addresses,
             sessions,
             options: options::run_options(&args, stop),
+            directory: directory.map(Rc::new),
             args,
         };
         let report =
@@ -143,6 +142,8 @@ struct Work {
     addresses: Vec<Address>,
     sessions: Sessions,
     options: RunOptions,
+    /// Where results are kept.
+    directory: Option<Rc<ResultsDirectory>>,
     args: CommonArgs,
 }
 
@@ -173,7 +174,7 @@ impl Work {
         bench.set_opener(opened.clone());
         let keeper = Rc::new(Keeper {
             report: RefCell::new(Report { steps: done.clone(), ..report }),
-            directory: self.args.report.clone(),
+            directory: self.directory.clone(),
             live: RefCell::new(live),
             trouble: RefCell::default(),
             stop: self.options.stop.clone(),
@@ -182,26 +183,32 @@ impl Work {
         let listener: Listener = Rc::new(move |event| teller.hear(event));
         let steps = run_script(&bench, &self.script, &done, &listener).await;
         let kept = keeper.report.borrow().clone();
-        let steps = match steps {
-            Ok(steps) => steps,
+        let mut trouble = keeper.trouble.take();
+        let report = match steps {
+            Ok(steps) => {
+                let ending = match () {
+                    () if bench.mismatch_count() >= self.options.mismatches_max => {
+                        Ending::WrongData
+                    }
+                    () if self.options.stop.load(Ordering::Relaxed) => Ending::Stopped,
+                    () => Ending::Complete,
+                };
+                Report { steps, ending, ..kept }
+            }
+            // What was measured before is kept and told all the same.
             Err(error) => {
-                // What was measured before is told all the same.
-                keeper.live.borrow().end(&kept, self.args.report.as_deref())?;
-                return Err(error.into());
+                trouble.get_or_insert(error.into());
+                kept
             }
         };
-        let ending = match () {
-            () if bench.mismatch_count() >= self.options.mismatches_max => Ending::WrongData,
-            () if self.options.stop.load(Ordering::Relaxed) => Ending::Stopped,
-            () => Ending::Complete,
-        };
-        let report = Report { steps, ending, ..kept };
-        let mut trouble = keeper.trouble.take();
-        if let (None, Some(directory)) = (&trouble, &self.args.report) {
-            trouble = save(&report, directory).err();
+        let mut is_kept = false;
+        if let Some(directory) = &self.directory {
+            let saved = save(&report, directory);
+            is_kept = saved.is_ok();
+            trouble = trouble.or(saved.err());
         }
         // Figures that cannot be kept are shown: they are all that is left of the run.
-        let directory = self.args.report.as_deref().filter(|_| trouble.is_none());
+        let directory = self.args.report.as_deref().filter(|_| is_kept);
         keeper.live.borrow().end(&report, directory)?;
         if self.args.json {
             print::json(&report)?;
@@ -258,7 +265,7 @@ impl Opener for Opened {
 /// Keeps what is measured, after each step.
 struct Keeper {
     report: RefCell<Report>,
-    directory: Option<PathBuf>,
+    directory: Option<Rc<ResultsDirectory>>,
     live: RefCell<Live>,
     /// Why results could not be kept: it ends the run.
     trouble: RefCell<Option<anyhow::Error>>,
@@ -268,10 +275,12 @@ struct Keeper {
 impl Keeper {
     fn hear(&self, event: &Event<'_>) {
         let mut outcome = self.live.borrow_mut().hear(event);
-        if let (Event::Ended(figures), Some(directory)) = (event, &self.directory) {
+        if let Event::Ended(figures) = event {
             let mut report = self.report.borrow_mut();
             report.steps.push((*figures).clone());
-            outcome = outcome.and(save(&report, directory));
+            if let Some(directory) = &self.directory {
+                outcome = outcome.and(save(&report, directory));
+            }
         }
         if let Err(trouble) = outcome {
             self.trouble.borrow_mut().get_or_insert(trouble);
@@ -280,13 +289,29 @@ impl Keeper {
     }
 }
 
+/// Takes the directory of results, before anything is measured.
+fn take_directory(path: &Path) -> anyhow::Result<ResultsDirectory> {
+    ResultsDirectory::take(path).map_err(|error| {
+        let instead = match error {
+            ReportError::Busy(_) => ": wait for its end, or name another --report",
+            ReportError::Foreign(_) => ": move it away, or name another --report",
+            _ => "",
+        };
+        anyhow!("no results could be kept: {error}{instead}")
+    })
+}
+
 /// Keeps what there is; a run whose results cannot be kept ends.
-fn save(report: &Report, directory: &Path) -> anyhow::Result<()> {
-    report.save(directory).map_err(|error| {
+fn save(report: &Report, directory: &ResultsDirectory) -> anyhow::Result<()> {
+    directory.save(report).map_err(|error| {
+        let what_is_there = match error {
+            ReportError::Mixed { .. } => "has files of two ages",
+            _ => "has those of the steps before, if any",
+        };
         anyhow!(
-            "results cannot be kept: {error}; {} has those of the steps before, if any. Make room there, \
-             then run it again with --resume, or name another --report",
-            directory.display()
+            "results cannot be kept: {error}; {} {what_is_there}. Make room there, then run it again with --resume, \
+             or name another --report",
+            directory.path().display()
         )
     })
 }
@@ -339,10 +364,10 @@ fn buffers(script: &Script) -> usize {
     SPARE_BUFFER_BYTES + 2 * most
 }
 
-/// Set by the first SIGINT or SIGTERM; a second one ends the process.
+/// Set by the first SIGINT, SIGTERM or SIGHUP; a second one ends the process.
 fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    let (mut signals, flag) = (StopSignals::install()?, stop.clone());
+    let (mut signals, flag) = (StopSignals::install_with_hangup()?, stop.clone());
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         signals.wait();
         flag.store(true, Ordering::Relaxed);

@@ -27,6 +27,17 @@ pub enum JournalError {
         /// Why.
         source: io::Error,
     },
+    /// What was to be added to it.
+    #[error(
+        "the journal {path} cannot be written: {source}; it is right as far as it goes, and nothing more is \
+         measured that could not be checked later"
+    )]
+    Write {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// Something else.
     #[error("{0} is no journal of the lab")]
     NoJournal(PathBuf),
@@ -59,6 +70,8 @@ pub struct Journal {
     path: PathBuf,
     file: File,
     pending: Vec<u8>,
+    /// Nothing is added behind what could not be added: it would stand behind half a record.
+    is_broken: bool,
 }
 
 /// What a volume is for the journal.
@@ -103,7 +116,7 @@ impl Journal {
         } else {
             file.write_all(&head(key, block_bytes, volumes)).map_err(failed)?;
         }
-        Ok((Self { path: path.to_owned(), file, pending: Vec::new() }, ledger))
+        Ok((Self { path: path.to_owned(), file, pending: Vec::new(), is_broken: false }, ledger))
     }
 
     /// Notes a write that was answered as done. It is in the file after the next [`flush`](Self::flush).
@@ -128,11 +141,18 @@ impl Journal {
     /// Hands what was noted to the kernel, where it survives the end of this process.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file cannot be written: told once, and nothing is added from then on.
     pub fn flush(&mut self) -> Result<(), JournalError> {
-        let written = self.file.write_all(&self.pending);
+        let pending = std::mem::take(&mut self.pending);
+        if self.is_broken || pending.is_empty() {
+            return Ok(());
+        }
+        let written = self.file.write_all(&pending);
+        // Its room is used again.
+        self.pending = pending;
         self.pending.clear();
-        written.map_err(|source| JournalError::Io { path: self.path.clone(), source })
+        self.is_broken = written.is_err();
+        written.map_err(|source| JournalError::Write { path: self.path.clone(), source })
     }
 }
 

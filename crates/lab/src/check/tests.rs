@@ -205,7 +205,7 @@ fn a_damaged_name_is_damage_and_a_made_up_one_is_elsewhere() {
         assert!(matches!(found, Seen::Damaged { .. }), "bit {bit}: {found:?}");
     }
     let mut made_up = right;
-    let first = Stamp { sector: u64::MAX - 7, ..Stamp::read(&made_up).unwrap() };
+    let first = Stamp { sector: u64::MAX - 8, ..Stamp::read(&made_up).unwrap() };
     fill(&mut made_up, first);
     let found = seen(&mut ledger, 0, 4096, &made_up).unwrap().seen;
     assert!(matches!(found, Seen::Elsewhere { at_bytes: u64::MAX, .. }), "{found:?}");

@@ -56,6 +56,11 @@ impl Area {
         fits.then_some(Self { window, from, len, unit, hit_len })
     }
 
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
     /// The place of an I/O of `len` bytes that begins `offset` bytes into the area, on the disk.
     fn place(&self, offset: u64, len: u64) -> u64 {
         let at = self.from + offset;

@@ -16,7 +16,8 @@ use ring::{Buf, Data};
 use super::RunOptions;
 use super::area::Window;
 use super::claim::Claims;
-use crate::check::{Journal, JournalError, JournalVolume, Ledger, Mismatch};
+use super::wrong::{Found, WrongBlocks};
+use crate::check::{Journal, JournalError, JournalVolume, Ledger};
 use crate::workload::{IO_BYTES_MAX, Range, Script, common};
 
 /// Blocks of the ledger are not larger than this, however large I/Os are.
@@ -162,8 +163,7 @@ pub struct Bench {
     journal_error: RefCell<Option<JournalError>>,
     /// What is written where nothing is checked.
     pattern: Data,
-    mismatches: RefCell<Vec<Mismatch>>,
-    mismatch_count: Cell<u64>,
+    wrong: RefCell<WrongBlocks>,
 }
 
 impl Bench {
@@ -221,8 +221,7 @@ impl Bench {
             journal,
             journal_error: RefCell::default(),
             pattern: pattern(script)?,
-            mismatches: RefCell::default(),
-            mismatch_count: Cell::new(0),
+            wrong: RefCell::default(),
         }))
     }
 
@@ -265,7 +264,7 @@ impl Bench {
     /// Blocks that were wrong so far.
     #[must_use]
     pub fn mismatch_count(&self) -> u64 {
-        self.mismatch_count.get()
+        self.wrong.borrow().count()
     }
 
     pub(super) fn claims(&self, volume: usize) -> &Claims {
@@ -333,21 +332,14 @@ impl Bench {
 
     /// Compares what was read; gives the bytes that could be compared.
     pub(super) fn check(&self, volume: u16, at: u64, bytes: &[u8]) -> u64 {
-        /// More would fill memory and tell nothing new.
-        const KEPT: usize = 200;
         let Some(ledger) = &self.ledger else { return 0 };
-        ledger.borrow_mut().check(volume, at, bytes, &mut |mismatch| {
-            self.mismatch_count.set(self.mismatch_count.get() + 1);
-            let mut kept = self.mismatches.borrow_mut();
-            if kept.len() < KEPT {
-                kept.push(mismatch);
-            }
-        })
+        let mut found = |mismatch| self.wrong.borrow_mut().note(volume, mismatch);
+        ledger.borrow_mut().check(volume, at, bytes, &mut found)
     }
 
-    /// The wrong blocks that were not taken yet.
-    pub(super) fn take_mismatches(&self) -> Vec<Mismatch> {
-        self.mismatches.take()
+    /// The wrong blocks of a step that ends.
+    pub(super) fn take_wrong(&self) -> Found {
+        self.wrong.borrow_mut().take()
     }
 }
 

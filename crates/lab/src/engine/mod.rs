@@ -15,6 +15,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod worker;
+mod wrong;
 
 pub use bench::{Bench, BenchError, Opener, Opening, Volume};
 
@@ -122,6 +123,8 @@ pub async fn run(
                 bench.have_sessions(step.sessions).await?;
                 let figures = step::run(bench, &step.of_its_clients(), rate, listener).await?;
                 listener(&Event::Ended(&figures));
+                // What it measured has been told: it is right, only not in the journal.
+                bench.take_journal_error()?;
                 figures
             }
         };

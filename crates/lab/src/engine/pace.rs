@@ -16,6 +16,18 @@ pub(crate) struct Pace {
     base_length: Duration,
 }
 
+/// A rate over all volumes, divided by their shares. Volumes take turns: were they all to begin at `start`,
+/// those of equal shares would have their I/Os due at the same moments for ever, and each would wait for all others.
+pub(crate) fn paces(start: Instant, per_second: f64, shares: &[f64]) -> Vec<Pace> {
+    let all: f64 = shares.iter().sum();
+    let pace = |(turn, share): (usize, &f64)| {
+        let own = per_second * share / all;
+        let turn = turn as f64 / shares.len() as f64;
+        Pace::new(start + Duration::from_secs_f64(turn / own), own)
+    };
+    shares.iter().enumerate().map(pace).collect()
+}
+
 impl Pace {
     /// So many I/Os a second, from `start` on.
     pub(crate) fn new(start: Instant, per_second: f64) -> Self {
@@ -45,6 +57,21 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn volumes_take_turns() {
+        let start = Instant::now();
+        let paces = paces(start, 300.0, &[2.0; 45]);
+        let taken = paces.iter().flat_map(|pace| (0..6).map(|_| pace.take()));
+        let mut due: Vec<Instant> = taken.collect();
+        due.sort();
+        assert_eq!(due[0], start);
+        for (index, due) in due.iter().enumerate() {
+            let expected = index as f64 / 300.0;
+            let found = (*due - start).as_secs_f64();
+            assert!((found - expected).abs() < 1e-4, "I/O {index}: {found} for {expected}");
+        }
+    }
 
     #[test]
     fn the_rate_is_met_over_any_time() {

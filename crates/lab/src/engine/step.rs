@@ -1,7 +1,7 @@
 //! One step: its tasks, its clock, and the figures made of what they counted.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -9,19 +9,23 @@ use ring::SpinPolicy;
 
 use super::area::Area;
 use super::bench::{Bench, BenchError, Volume};
-use super::pace::Pace;
+use super::pace::{Pace, paces};
 use super::routes::{Routes, Seen};
 use super::share::Shares;
 use super::worker;
 use super::{Event, Listener};
 use crate::measure::{
-    Figures, IntervalFigures, IoError, ProcessCpu, Stall, StepFigures, Tally, Validation,
-    VolumeFigures, own_cpu,
+    Figures, Found, Freezes, IntervalFigures, IoError, Pause, ProcessCpu, Stall, StepFigures,
+    Tally, Validation, VolumeFigures, own_cpu,
 };
+use crate::nbd::take_faults;
 use crate::workload::{Flow, Step};
 
 /// How often the clock of a step looks whether it is to stop.
 const TICK: Duration = Duration::from_millis(50);
+
+/// How often the core is looked after.
+const WATCH: Duration = Duration::from_millis(20);
 
 /// From so many threads on the core sleeps until the next answer instead of spinning. Where the device is
 /// slower than the core, one that spins is always full. A wake-up takes some 10 us: with 16 under way the
@@ -51,6 +55,8 @@ pub(super) struct Group {
     threads: u32,
     /// Bytes that each stream has begun.
     pub(super) begun_bytes: Vec<Cell<u64>>,
+    /// Each stream ends when it has begun so many.
+    pub(super) bytes_max: Option<u64>,
 }
 
 /// What the tasks of a step share.
@@ -66,7 +72,6 @@ pub(super) struct Running {
     /// The measured part.
     pub(super) from: Instant,
     pub(super) to: Instant,
-    pub(super) bytes_max: Option<u64>,
     pub(super) is_over: Cell<bool>,
     pub(super) compared_bytes: Cell<u64>,
     pub(super) unknown_bytes: Cell<u64>,
@@ -78,6 +83,11 @@ impl Running {
         self.is_over.get()
             || self.bench.options().stop.load(Ordering::Relaxed)
             || self.bench.mismatch_count() >= self.bench.options().mismatches_max
+    }
+
+    /// Whether streams end by what they have moved.
+    fn is_limited(&self) -> bool {
+        self.groups.iter().any(|group| group.bytes_max.is_some())
     }
 
     /// Times are told from the end of the warm-up, and are negative in it.
@@ -120,7 +130,6 @@ pub(super) async fn run(
 ) -> Result<StepFigures, BenchError> {
     let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let running = Rc::new(begin(bench, step, rate)?);
-    let mismatches_before = bench.mismatch_count();
     ring::set_spin(running.spin(step.streams));
     for (index, group) in running.groups.iter().enumerate() {
         for stream in 0..step.streams as usize {
@@ -130,6 +139,7 @@ pub(super) async fn run(
             }
         }
     }
+    ring::spawn(watch(Rc::downgrade(&running)));
     let mut clock = Clock::new(&running, step, listener).await;
     clock.run().await;
     let measured = clock.ended.saturating_duration_since(running.from);
@@ -140,7 +150,6 @@ pub(super) async fn run(
     let intervals = std::mem::take(&mut clock.intervals);
     drain(&running).await;
     let was_stopped = bench.options().stop.load(Ordering::Relaxed);
-    bench.take_journal_error()?;
     let volumes = running.groups.iter().map(|group| volume_figures(&running, group, measured));
     let volumes: Vec<VolumeFigures> = volumes.collect();
     let mut tally = running.tally.borrow_mut();
@@ -148,11 +157,7 @@ pub(super) async fn run(
     let total = Figures::of_both(&tally.total, seconds);
     let per_io = |time: Duration| time.as_secs_f64() * 1e6 / total.ios.max(1) as f64;
     let (stalls, longest) = tally.stalls.finish(Instant::now());
-    let stalls = stalls.iter().map(|stall| Stall {
-        at_s: stall.at.as_secs_f64() - running.warmup_s(),
-        volume: name_of(stall.volume),
-        seconds: stall.length.as_secs_f64(),
-    });
+    let freezes = std::mem::take(&mut tally.freezes);
     Ok(StepFigures {
         name: step.name.clone(),
         what: describe(step, rate),
@@ -171,17 +176,48 @@ pub(super) async fn run(
         intervals,
         error_count: tally.error_count,
         errors: std::mem::take(&mut tally.errors),
-        stalls: stalls.collect(),
-        longest_pause_s: longest.as_secs_f64(),
-        validation: Validation {
-            is_on: bench.ledger().is_some(),
-            compared_bytes: running.compared_bytes.get(),
-            unknown_bytes: running.unknown_bytes.get(),
-            mismatch_count: bench.mismatch_count() - mismatches_before,
-            mismatches: bench.take_mismatches(),
-        },
+        stalls: stall_figures(&running, &stalls, &freezes),
+        longest_pause_s: longest.length.as_secs_f64(),
+        longest_pause_frozen_s: freezes.within(&longest).as_secs_f64(),
+        freezes: freezes.figures(running.warmup_s()),
+        target_faults: take_faults(),
+        validation: validation(&running),
         was_stopped,
     })
+}
+
+fn stall_figures(running: &Running, stalls: &[Found], freezes: &Freezes) -> Vec<Stall> {
+    let figure = |stall: &Found| Stall {
+        at_s: stall.pause.at.as_secs_f64() - running.warmup_s(),
+        volume: running.volumes[stall.volume].name.clone(),
+        seconds: stall.pause.length.as_secs_f64(),
+        frozen_s: freezes.within(&stall.pause).as_secs_f64(),
+    };
+    stalls.iter().map(figure).collect()
+}
+
+fn validation(running: &Running) -> Validation {
+    let wrong = running.bench.take_wrong();
+    Validation {
+        is_on: running.bench.ledger().is_some(),
+        compared_bytes: running.compared_bytes.get(),
+        unknown_bytes: running.unknown_bytes.get(),
+        mismatch_count: wrong.count,
+        again_count: wrong.again_count,
+        mismatches: wrong.first,
+    }
+}
+
+/// Sees, as long as the step is there, whether this core comes too late to what it wanted to do by itself:
+/// then it came too late to the answers of the target as well.
+async fn watch(running: Weak<Running>) {
+    while running.strong_count() > 0 {
+        let (due, cpu) = (Instant::now() + WATCH, own_cpu());
+        ring::sleep_until(due).await;
+        let Some(running) = running.upgrade() else { return };
+        let pause = Pause::between(running.started, due, Instant::now());
+        running.tally.borrow_mut().freezes.note(pause, own_cpu().saturating_sub(cpu));
+    }
 }
 
 /// Lays out lanes and rates.
@@ -193,6 +229,7 @@ fn begin(bench: &Rc<Bench>, step: &Step, rate: Option<f64>) -> Result<Running, B
     for (flow_index, flow) in step.flows.iter().enumerate() {
         for &volume in &flow.storage {
             let lane = lane(&volumes[volume], step, flow_index, weights[flow_index])?;
+            let passes = step.passes.map(|passes| u64::from(passes) * lane.area.len());
             match groups.iter_mut().find(|group| group.volume == volume) {
                 Some(group) => group.lanes.push(lane),
                 None => groups.push(Group {
@@ -201,14 +238,17 @@ fn begin(bench: &Rc<Bench>, step: &Step, rate: Option<f64>) -> Result<Running, B
                     pace: None,
                     threads: step.threads.unwrap_or(volumes[volume].threads),
                     begun_bytes: vec![Cell::new(0); step.streams as usize],
+                    bytes_max: step.bytes_max.or(passes),
                 }),
             }
         }
     }
-    let all: f64 = weights.iter().sum();
-    for group in &mut groups {
-        let share: f64 = group.lanes.iter().map(|lane| lane.weight).sum();
-        group.pace = rate.map(|rate| Pace::new(started, rate * share / all));
+    if let Some(rate) = rate {
+        let share = |group: &Group| group.lanes.iter().map(|lane| lane.weight).sum();
+        let shares: Vec<f64> = groups.iter().map(share).collect();
+        for (group, pace) in groups.iter_mut().zip(paces(started, rate, &shares)) {
+            group.pace = Some(pace);
+        }
     }
     let is_skewed = step.flows.iter().any(|flow| flow.skew_percent.is_some());
     let shares = (is_skewed && rate.is_none()).then(|| Shares::new(&weights));
@@ -224,7 +264,6 @@ fn begin(bench: &Rc<Bench>, step: &Step, rate: Option<f64>) -> Result<Running, B
         started,
         from,
         to: from + step.elapsed,
-        bytes_max: step.bytes_max,
         is_over: Cell::new(false),
         compared_bytes: Cell::new(0),
         unknown_bytes: Cell::new(0),
@@ -364,7 +403,7 @@ impl<'a> Clock<'a> {
                 return true;
             }
             // With a rate all threads may have gone before the end, when nothing more is due.
-            let has_done_all = self.running.bytes_max.is_some() && self.running.left.get() == 0;
+            let has_done_all = self.running.is_limited() && self.running.left.get() == 0;
             if self.running.is_over() || has_done_all {
                 return false;
             }

@@ -8,6 +8,7 @@ use super::bench::{Bench, BenchError};
 use super::worker::compare;
 use super::{Event, Listener};
 use crate::measure::{Figures, IoError, Pair, StepFigures, Validation, own_cpu};
+use crate::nbd::take_faults;
 
 /// How much is read at once.
 const READ_BYTES: u64 = 256 << 10;
@@ -22,7 +23,6 @@ pub(super) async fn check_all(
 ) -> Result<StepFigures, BenchError> {
     let (started, cpu) = (Instant::now(), own_cpu());
     let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let before = bench.mismatch_count();
     let mut sweep = Sweep { pair: Pair::new(3), errors: Vec::new(), compared: 0, unknown: 0 };
     let ranges = ranges(bench);
     let all: u64 = ranges.iter().map(|(_, _, len)| len).sum();
@@ -43,6 +43,7 @@ pub(super) async fn check_all(
     listener(&Event::Checking(seen, all));
     let seconds = started.elapsed().as_secs_f64();
     let total = Figures::of(&sweep.pair.read, seconds);
+    let wrong = bench.take_wrong();
     let figures = StepFigures {
         name: format!("validate-{when}"),
         what: format!("read all that was written and compare it: {all} bytes"),
@@ -63,12 +64,16 @@ pub(super) async fn check_all(
         errors: sweep.errors,
         stalls: Vec::new(),
         longest_pause_s: 0.0,
+        longest_pause_frozen_s: 0.0,
+        freezes: Vec::new(),
+        target_faults: take_faults(),
         validation: Validation {
             is_on: true,
             compared_bytes: sweep.compared,
             unknown_bytes: sweep.unknown,
-            mismatch_count: bench.mismatch_count() - before,
-            mismatches: bench.take_mismatches(),
+            mismatch_count: wrong.count,
+            again_count: wrong.again_count,
+            mismatches: wrong.first,
         },
         was_stopped: bench.options().stop.load(Ordering::Relaxed),
     };

@@ -8,6 +8,7 @@ mod cores;
 mod levels;
 mod native;
 mod networks;
+mod owner;
 mod paths;
 mod server;
 mod sessions;
@@ -125,6 +126,9 @@ pub enum ExperimentError {
         /// Why.
         source: io::Error,
     },
+    /// A system without /proc.
+    #[error("/proc does not tell of this process, by which its network namespaces are named")]
+    NoProc,
     /// A signal.
     #[error("stopped by a signal")]
     Stopped,

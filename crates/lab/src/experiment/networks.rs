@@ -1,7 +1,10 @@
 //! Two shaped links between two network namespaces.
 
+use std::path::Path;
+
 use super::ExperimentError;
 use super::bed;
+use super::owner::{NAMESPACES, Owner, left_over};
 
 /// A namespace for the host, one for the target, and two links of 1 Gbit/s between them. All of it goes
 /// with this value.
@@ -16,9 +19,9 @@ fn tool(program: &str, args: &[&str]) -> Result<(), ExperimentError> {
 
 impl Networks {
     pub(super) fn make() -> Result<Self, ExperimentError> {
-        let id = std::process::id();
-        let networks =
-            Self { host: format!("drystone-lab-h{id}"), target: format!("drystone-lab-t{id}") };
+        sweep();
+        let owner = Owner::this().ok_or(ExperimentError::NoProc)?;
+        let networks = Self { host: owner.name('h'), target: owner.name('t') };
         for namespace in [&networks.host, &networks.target] {
             tool("ip", &["netns", "add", namespace])?;
             tool("ip", &["-n", namespace, "link", "set", "lo", "up"])?;
@@ -54,6 +57,14 @@ impl Networks {
     pub(super) fn set(&self, path: u8, is_up: bool) -> Result<(), ExperimentError> {
         let state = if is_up { "up" } else { "down" };
         tool("ip", &["-n", &self.target, "link", "set", &format!("t{path}"), state])
+    }
+}
+
+/// Removes the namespaces of experiments that were killed.
+fn sweep() {
+    for namespace in left_over(Path::new(NAMESPACES)) {
+        // Another experiment may have been quicker.
+        let _ = tool("ip", &["netns", "del", &namespace]);
     }
 }
 

@@ -59,7 +59,13 @@ pub(super) fn run(bed: &Bed<'_>) -> Result<Report, ExperimentError> {
 }
 
 fn findings(report: &Report) -> Vec<Finding> {
-    let longest = report.steps.iter().map(|step| step.longest_pause_s).fold(0.0, f64::max);
+    let pauses =
+        report.steps.iter().map(|step| (step.longest_pause_s, step.longest_pause_frozen_s));
+    let (longest, frozen) = pauses.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default();
+    let frozen = match frozen > 0.0 {
+        true => format!(", of which the lab itself did not run for {frozen:.3} s"),
+        false => String::new(),
+    };
     let losses: u64 =
         report.steps.iter().flat_map(|step| &step.paths).map(|path| path.losses).sum();
     let (errors, wrong) = (report.error_count(), report.mismatch_count());
@@ -80,7 +86,7 @@ fn findings(report: &Report) -> Vec<Finding> {
                 "the longest time in which the volume finished nothing, below {STALL_S_MAX} s"
             ),
             paper: "not told".to_owned(),
-            ours: format!("{longest:.3} s"),
+            ours: format!("{longest:.3} s{frozen}"),
             met: Some(longest < STALL_S_MAX),
         },
     ]

@@ -1,5 +1,7 @@
 //! What is kept of a step: plain values for results.json. Their names are its format.
 
+use std::fmt;
+
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -143,6 +145,41 @@ pub struct Stall {
     pub volume: String,
     /// How long.
     pub seconds: f64,
+    /// How much of that the lab itself did not run: it may not be the target's.
+    #[serde(default)]
+    pub frozen_s: f64,
+}
+
+/// A time in which the lab itself did not run, because the machine did not let it, or it was busy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Freeze {
+    /// When it began, in seconds from the end of the warm-up; negative in it.
+    pub at_s: f64,
+    /// How long.
+    pub seconds: f64,
+    /// CPU time that this process had in it: next to none if the machine did not let it run.
+    pub cpu_s: f64,
+}
+
+impl fmt::Display for Stall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} finished nothing for {:.3} s", self.volume, self.seconds)?;
+        match self.frozen_s > 0.0 {
+            true => write!(f, ", of which the lab itself did not run for {:.3} s", self.frozen_s),
+            false => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Freeze {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the lab itself did not run for {:.3} s, and had {:.3} s of CPU time: what took longer then is not \
+             the target's",
+            self.seconds, self.cpu_s
+        )
+    }
 }
 
 /// What checking the data found.
@@ -154,8 +191,11 @@ pub struct Validation {
     pub compared_bytes: u64,
     /// Bytes read that nothing is known of: they were not written by this run.
     pub unknown_bytes: u64,
-    /// Blocks that were wrong.
+    /// Blocks that were wrong, each counted once in a step.
     pub mismatch_count: u64,
+    /// Those of them that a step before had found as well.
+    #[serde(default)]
+    pub again_count: u64,
     /// The first of them.
     pub mismatches: Vec<Mismatch>,
 }
@@ -202,6 +242,15 @@ pub struct StepFigures {
     pub stalls: Vec<Stall>,
     /// The longest time in which a volume that had I/O to do finished none.
     pub longest_pause_s: f64,
+    /// How much of that the lab itself did not run.
+    #[serde(default)]
+    pub longest_pause_frozen_s: f64,
+    /// Times in which the lab itself did not run, warm-up included.
+    #[serde(default)]
+    pub freezes: Vec<Freeze>,
+    /// How targets broke their protocol, each way once.
+    #[serde(default)]
+    pub target_faults: Vec<String>,
     /// What checking the data found.
     pub validation: Validation,
     /// Whether it was ended before its time.

@@ -2,6 +2,7 @@
 
 mod cpu;
 mod figures;
+mod freeze;
 mod metrics;
 mod stall;
 #[cfg(test)]
@@ -13,10 +14,12 @@ use hdrhistogram::Histogram;
 
 pub use cpu::{ProcessCpu, own_cpu};
 pub use figures::{
-    Figures, IntervalFigures, IoError, PathFigures, Stall, StepFigures, Validation, VolumeFigures,
+    Figures, Freeze, IntervalFigures, IoError, PathFigures, Stall, StepFigures, Validation,
+    VolumeFigures,
 };
+pub(crate) use freeze::{Freezes, Pause};
 pub use metrics::{MetricsError, MetricsUrl};
-pub(crate) use stall::Stalls;
+pub(crate) use stall::{Found, Stalls};
 
 /// The longest latency that is told apart: ten minutes.
 const LATENCY_NS_MAX: u64 = 600_000_000_000;
@@ -80,6 +83,7 @@ pub(crate) struct Tally {
     pub(crate) interval: Pair,
     pub(crate) volumes: Vec<Pair>,
     pub(crate) stalls: Stalls,
+    pub(crate) freezes: Freezes,
     pub(crate) errors: Vec<IoError>,
     pub(crate) error_count: u64,
     /// I/Os under way, summed up at each begin, for the mean queue depth.
@@ -96,6 +100,7 @@ impl Tally {
             interval: Pair::new(2),
             volumes: (0..volumes).map(|_| Pair::new(2)).collect(),
             stalls: Stalls::new(volumes, stall, now),
+            freezes: Freezes::default(),
             errors: Vec::new(),
             error_count: 0,
             in_flight: 0,

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::freeze::Pause;
+
 /// What is known of each volume, and the stalls so far.
 #[derive(Debug)]
 pub(crate) struct Stalls {
@@ -10,7 +12,7 @@ pub(crate) struct Stalls {
     volumes: Vec<State>,
     found: Vec<Found>,
     /// The longest time without an end, whether or not it counts as a stall.
-    longest: Duration,
+    longest: Pause,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -25,16 +27,14 @@ struct State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) volume: usize,
-    /// From the start of the step.
-    pub(crate) at: Duration,
-    pub(crate) length: Duration,
+    pub(crate) pause: Pause,
 }
 
 impl Stalls {
     pub(crate) fn new(volumes: usize, threshold: Duration, now: Instant) -> Self {
         let state = State { in_flight: 0, owing_since: None };
         let volumes = vec![state; volumes];
-        Self { threshold, started: now, volumes, found: Vec::new(), longest: Duration::ZERO }
+        Self { threshold, started: now, volumes, found: Vec::new(), longest: Pause::default() }
     }
 
     pub(crate) fn begin(&mut self, volume: usize, now: Instant) {
@@ -60,16 +60,17 @@ impl Stalls {
         let state = &mut self.volumes[volume];
         let Some(since) = state.owing_since.take() else { return };
         state.owing_since = (state.in_flight > 0).then_some(now);
-        let length = now.saturating_duration_since(since);
-        let at = since.saturating_duration_since(self.started);
-        self.longest = self.longest.max(length);
-        if length >= self.threshold {
-            self.found.push(Found { volume, at, length });
+        let pause = Pause::between(self.started, since, now);
+        if pause.length > self.longest.length {
+            self.longest = pause;
+        }
+        if pause.length >= self.threshold {
+            self.found.push(Found { volume, pause });
         }
     }
 
     /// The end of the step: what stands still now, or failed and was not made up for, counts up to now.
-    pub(crate) fn finish(&mut self, now: Instant) -> (Vec<Found>, Duration) {
+    pub(crate) fn finish(&mut self, now: Instant) -> (Vec<Found>, Pause) {
         for volume in 0..self.volumes.len() {
             self.close(volume, now);
         }

@@ -45,9 +45,12 @@ fn a_stall_is_a_time_in_which_nothing_ends() {
     stalls.end(0, false, start + ms(5010));
     stalls.begin(1, start + ms(6000));
     let (found, longest) = stalls.finish(start + ms(7000));
-    let of = |volume, at, length| stall::Found { volume, at: ms(at), length: ms(length) };
+    let of = |volume, at, length| stall::Found {
+        volume,
+        pause: Pause { at: ms(at), length: ms(length) },
+    };
     assert_eq!(found, [of(0, 200, 700), of(1, 6000, 1000)]);
-    assert_eq!(longest, ms(1000));
+    assert_eq!(longest.length, ms(1000));
 }
 
 /// A target that goes and does not come back: the I/O of its last moments fails after the step.
@@ -65,9 +68,12 @@ fn a_stall_that_ends_in_errors_counts_until_the_end() {
         stalls.end(1, true, start + ms(at + 100));
     }
     let (found, longest) = stalls.finish(start + ms(2000));
-    let of = |volume, at, length| stall::Found { volume, at: ms(at), length: ms(length) };
+    let of = |volume, at, length| stall::Found {
+        volume,
+        pause: Pause { at: ms(at), length: ms(length) },
+    };
     assert_eq!(found, [of(1, 0, 1000), of(0, 100, 1900), of(1, 1000, 1000)]);
-    assert_eq!(longest, ms(1900));
+    assert_eq!(longest.length, ms(1900));
 }
 
 #[test]

@@ -6,19 +6,21 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::future::Future;
 use std::os::fd::OwnedFd;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use attach::nbd::wire::{Command, REPLY_LEN_BYTES, Request, can, parse_simple_reply};
-use block::BlockError;
+use attach::nbd::wire::{
+    CHUNK_MAGIC, Command, REPLY_LEN_BYTES, Request, SIMPLE_REPLY_MAGIC, can, parse_simple_reply,
+    take_u32,
+};
+use block::{Answers, BlockError, IoFuture};
 use ring::{Buf, Data, Notify, SendBatch, Stream};
 
 use super::address::{NbdAddress, Place};
 use super::disk::NbdOptions;
+use super::faults;
 use super::handshake::{Export, connect};
 
 /// From this many missing bytes on, read data goes from the socket straight into its buffer.
@@ -136,13 +138,17 @@ impl Connection {
         self.unflushed.set(false);
     }
 
-    /// Begins a request; `data` is what a write sends, `buf` where a read goes.
-    pub(super) fn begin(
+    /// Begins a request; `data` is what a write sends, `buf` where a read goes. Its answer has no memory but
+    /// the request's slot.
+    pub(super) fn begin<T>(
         self: &Rc<Self>,
         request: Request,
         data: Data,
         buf: Option<Buf>,
-    ) -> Pending {
+    ) -> IoFuture<T>
+    where
+        Self: Answers<T>,
+    {
         if request.command == Command::Flush {
             self.begin_flush();
         }
@@ -157,7 +163,7 @@ impl Connection {
         let slot = Slot::Waiting { request, data, buf, waker: None, since: ring::now() };
         self.slots.borrow_mut()[index] = slot;
         self.in_flight.set(self.in_flight.get() + 1);
-        Pending { connection: self.clone(), index }
+        IoFuture::shared(self.clone(), index)
     }
 
     fn push(&self, request: &Request, data: &Data, index: usize) {
@@ -207,12 +213,17 @@ impl Connection {
             ring::spawn(self.clone().send(stream.clone(), self.epoch.get()));
             self.ask_again();
             let mut receiver = Receiver::default();
-            receiver.run(&self, &stream).await;
+            let outcome = receiver.run(&self, &stream).await;
             receiver.give_back(&self);
             // Both fail when the peer has closed already, which is what is wanted.
             let _ = stream.shutdown();
             if !self.lose() {
                 return;
+            }
+            if let Err(broken) = outcome {
+                self.tell(&broken);
+                // Whoever answers nonsense at once is not asked again at once.
+                ring::sleep(PAUSE).await;
             }
             socket = self.reconnect().await;
         }
@@ -255,11 +266,24 @@ impl Connection {
             self.lost_writes.set(true);
         }
         let is_closed = self.state.get() == State::Closed;
+        let (now, limit) = (ring::now(), self.options.limit);
         if !is_closed {
-            self.state.set(State::Down { since: ring::now() });
+            self.state.set(State::Down { since: now });
         }
-        self.fail_those(|request, _| is_closed || request.command != Command::Read);
+        // A server that comes back and breaks off each time must not be asked for ever.
+        let is_late = |begun: Instant| now.saturating_duration_since(begun) >= limit;
+        self.fail_those(|request, begun| {
+            is_closed || request.command != Command::Read || is_late(begun)
+        });
         !is_closed
+    }
+
+    /// Says how the server broke the protocol, and keeps it for the results of the step.
+    fn tell(&self, broken: &Broken) {
+        let line = format!("{} breaks the NBD protocol: {broken}", self.address);
+        if faults::note(&line) {
+            tracing::warn!("{line}; the connection is given up, and made anew");
+        }
     }
 
     /// Fails waiting requests that `fails` picks by request and begin; abandoned ones go with them.
@@ -323,46 +347,47 @@ fn failure(number: u32, request: &Request) -> BlockError {
     }
 }
 
-/// An answer that is waited for. Dropped early, the request runs to its end all the same.
-#[derive(Debug)]
-pub(super) struct Pending {
-    connection: Rc<Connection>,
-    index: usize,
-}
-
-impl Future for Pending {
-    type Output = Result<Data, BlockError>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let slot = &mut self.connection.slots.borrow_mut()[self.index];
-        match slot {
+/// A request that is dropped early runs to its end all the same.
+impl Answers<Data> for Connection {
+    fn poll_answer(&self, place: usize, cx: &mut Context<'_>) -> Poll<Result<Data, BlockError>> {
+        match &mut self.slots.borrow_mut()[place] {
             Slot::Waiting { waker, .. } => {
                 if !waker.as_ref().is_some_and(|old| old.will_wake(cx.waker())) {
                     *waker = Some(cx.waker().clone());
                 }
                 Poll::Pending
             }
+            // The slot goes back when it is released.
             Slot::Done(result) => {
-                // The slot goes back when this is dropped.
                 Poll::Ready(std::mem::replace(result, Err(BlockError::Unreachable)))
             }
-            Slot::Free | Slot::Abandoned { .. } => unreachable!("its slot is ours until the drop"),
+            Slot::Free | Slot::Abandoned { .. } => {
+                unreachable!("its slot is taken until the release")
+            }
         }
     }
-}
 
-impl Drop for Pending {
-    fn drop(&mut self) {
-        let slot = &mut self.connection.slots.borrow_mut()[self.index];
+    fn release(&self, place: usize) {
+        let slot = &mut self.slots.borrow_mut()[place];
         match slot {
             Slot::Waiting { request, buf, .. } => {
                 *slot = Slot::Abandoned { request: *request, buf: buf.take() };
             }
             _ => {
                 *slot = Slot::Free;
-                self.connection.free.borrow_mut().push(self.index);
+                self.free.borrow_mut().push(place);
             }
         }
+    }
+}
+
+impl Answers<()> for Connection {
+    fn poll_answer(&self, place: usize, cx: &mut Context<'_>) -> Poll<Result<(), BlockError>> {
+        Answers::<Data>::poll_answer(self, place, cx).map_ok(drop)
+    }
+
+    fn release(&self, place: usize) {
+        Answers::<Data>::release(self, place);
     }
 }
 
@@ -382,12 +407,23 @@ struct Body {
     have: usize,
 }
 
-/// The server broke the protocol.
-struct Broken;
+/// How a server broke the protocol: which field, which value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+enum Broken {
+    #[error("a reply begins with {0:#010x}, not {right:#010x}", right = SIMPLE_REPLY_MAGIC)]
+    Magic(u32),
+    #[error("a structured reply ({magic:#010x}), which was not agreed on", magic = CHUNK_MAGIC)]
+    Structured,
+    #[error("a reply has the cookie {0:#x}, which no request has that waits for one")]
+    Cookie(u64),
+}
 
 impl Receiver {
-    /// Until the connection ends, however it does.
-    async fn run(&mut self, connection: &Connection, stream: &Stream) {
+    /// Until the connection ends.
+    ///
+    /// # Errors
+    /// The server ended it by what it sent.
+    async fn run(&mut self, connection: &Connection, stream: &Stream) -> Result<(), Broken> {
         while connection.state.get() != State::Closed {
             let is_long = self
                 .body
@@ -398,21 +434,18 @@ impl Receiver {
                 let (buf, result) = stream.recv_exact(body.buf, range).await;
                 if result.is_err() {
                     self.body = Some(Body { buf, ..body });
-                    return;
+                    return Ok(());
                 }
                 body.buf = buf;
                 connection.complete(body.index, Ok(body.buf.freeze()));
                 continue;
             }
             match stream.recv().await {
-                Ok(chunk) if !chunk.is_empty() => {
-                    if self.feed(connection, &chunk).is_err() {
-                        return;
-                    }
-                }
-                _ => return,
+                Ok(chunk) if !chunk.is_empty() => self.feed(connection, &chunk)?,
+                _ => return Ok(()),
             }
         }
+        Ok(())
     }
 
     fn feed(&mut self, connection: &Connection, mut chunk: &[u8]) -> Result<(), Broken> {
@@ -440,17 +473,23 @@ impl Receiver {
     }
 
     fn reply(&mut self, connection: &Connection) -> Result<(), Broken> {
-        let (cookie, error) = parse_simple_reply(&self.head).ok_or(Broken)?;
-        let index = usize::try_from(cookie).map_err(|_| Broken)?;
+        let Some((cookie, error)) = parse_simple_reply(&self.head) else {
+            return Err(match take_u32(&mut &self.head[..]).unwrap_or(0) {
+                CHUNK_MAGIC => Broken::Structured,
+                magic => Broken::Magic(magic),
+            });
+        };
+        let unknown = Broken::Cookie(cookie);
+        let index = usize::try_from(cookie).map_err(|_| unknown)?;
         let mut slots = connection.slots.borrow_mut();
-        let (request, buf) = match slots.get_mut(index).ok_or(Broken)? {
+        let (request, buf) = match slots.get_mut(index).ok_or(unknown)? {
             Slot::Waiting { request, buf, .. } | Slot::Abandoned { request, buf } => {
                 (*request, buf)
             }
-            Slot::Free | Slot::Done(_) => return Err(Broken),
+            Slot::Free | Slot::Done(_) => return Err(unknown),
         };
         if error == 0 && request.command == Command::Read {
-            let buf = buf.take().ok_or(Broken)?;
+            let buf = buf.take().ok_or(unknown)?;
             self.body = Some(Body { index, buf, have: 0 });
             return Ok(());
         }

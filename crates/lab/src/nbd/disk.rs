@@ -119,7 +119,7 @@ impl NbdDisk {
             Ok((len > 0).then_some(self.connection()?.begin(request, Data::default(), None)))
         });
         match begun {
-            Ok(Some(pending)) => IoFuture::boxed(async move { pending.await.map(drop) }),
+            Ok(Some(pending)) => pending,
             Ok(None) => IoFuture::ready(Ok(())),
             Err(error) => IoFuture::ready(Err(error)),
         }
@@ -177,7 +177,7 @@ impl BlockDevice for NbdDisk {
             Ok(Some(self.connection()?.begin(request, Data::default(), Some(buf))))
         });
         match begun {
-            Ok(Some(pending)) => IoFuture::boxed(pending),
+            Ok(Some(pending)) => pending,
             Ok(None) => IoFuture::ready(Ok(Data::default())),
             Err(error) => IoFuture::ready(Err(error)),
         }
@@ -205,13 +205,11 @@ impl BlockDevice for NbdDisk {
         });
         let needs_flush = flags.durable && needs_flush(&self.export);
         match begun {
+            Ok(Some((pending, _))) if !needs_flush => pending,
             Ok(Some((pending, connection))) => IoFuture::boxed(async move {
                 pending.await?;
-                if needs_flush {
-                    let flush = request(Command::Flush, 0, 0, 0);
-                    connection.begin(flush, Data::default(), None).await?;
-                }
-                Ok(())
+                let flush = request(Command::Flush, 0, 0, 0);
+                connection.begin(flush, Data::default(), None).await
             }),
             Ok(None) => IoFuture::ready(Ok(())),
             Err(error) => IoFuture::ready(Err(error)),
@@ -232,7 +230,7 @@ impl BlockDevice for NbdDisk {
         self.each(|all| all.iter().for_each(|connection| connection.begin_flush()));
         let flush = request(Command::Flush, 0, 0, 0);
         match self.connection().map(|connection| connection.begin(flush, Data::default(), None)) {
-            Ok(pending) => IoFuture::boxed(async move { pending.await.map(drop) }),
+            Ok(pending) => pending,
             Err(error) => IoFuture::ready(Err(error)),
         }
     }

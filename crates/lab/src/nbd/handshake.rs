@@ -54,8 +54,8 @@ pub enum NbdError {
     Protocol {
         /// The server.
         address: String,
-        /// What was strange.
-        what: &'static str,
+        /// What was strange: which field, which value.
+        what: String,
     },
     /// It does not give the export away.
     #[error("the server refuses {address}: {why}")]
@@ -86,8 +86,12 @@ impl<T: Read + Write> Socket for T {}
 /// Why a handshake went wrong, before it is known whose it was.
 enum Fault {
     Io(io::Error),
-    Strange(&'static str),
+    Strange(String),
     Refused(String),
+}
+
+fn strange(what: impl Into<String>) -> Fault {
+    Fault::Strange(what.into())
 }
 
 impl From<io::Error> for Fault {
@@ -141,12 +145,17 @@ fn shake(socket: &mut dyn Socket, name: &str) -> Result<Export, Fault> {
     let mut greeting = [0; 18];
     socket.read_exact(&mut greeting)?;
     let mut rest = &greeting[..];
-    if take_u64(&mut rest) != Some(wire::MAGIC) || take_u64(&mut rest) != Some(wire::OPTION_MAGIC) {
-        return Err(Fault::Strange("it greets otherwise"));
+    for (field, expected) in [("greeting", wire::MAGIC), ("second word", wire::OPTION_MAGIC)] {
+        let found = take_u64(&mut rest).unwrap_or(0);
+        if found != expected {
+            return Err(strange(format!("its {field} is {found:#018x}, not {expected:#018x}")));
+        }
     }
     let offered = take_u16(&mut rest).unwrap_or(0);
     if offered & handshake::FIXED_NEWSTYLE == 0 {
-        return Err(Fault::Strange("it is older than the fixed newstyle handshake"));
+        return Err(strange(format!(
+            "it is older than the fixed newstyle handshake (handshake flags {offered:#06x})"
+        )));
     }
     let taken = offered & (handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES);
     socket.write_all(&u32::from(taken).to_be_bytes())?;
@@ -179,7 +188,7 @@ fn go(socket: &mut dyn Socket, name: &str) -> Result<Option<Export>, Fault> {
         match kind {
             reply::ACK => {
                 let (size_bytes, flags) =
-                    found.ok_or(Fault::Strange("an export without a size"))?;
+                    found.ok_or_else(|| strange("it gives an export without its size"))?;
                 return Ok(Some(Export { size_bytes, flags, block_bytes_min, request_bytes_max }));
             }
             reply::INFO => match take_u16(&mut rest) {
@@ -189,7 +198,8 @@ fn go(socket: &mut dyn Socket, name: &str) -> Result<Option<Export>, Fault> {
                 Some(info::BLOCK_SIZE) => {
                     let sizes = (take_u32(&mut rest), take_u32(&mut rest), take_u32(&mut rest));
                     let (Some(least), _, Some(most)) = sizes else {
-                        return Err(Fault::Strange("block sizes that are cut off"));
+                        let len = data.len();
+                        return Err(strange(format!("its block sizes take {len} bytes, not 14")));
                     };
                     (block_bytes_min, request_bytes_max) = (least, most.min(REQUEST_BYTES_MAX));
                 }
@@ -207,7 +217,7 @@ fn go(socket: &mut dyn Socket, name: &str) -> Result<Option<Export>, Fault> {
             }
         }
     }
-    Err(Fault::Strange("it answers without an end"))
+    Err(strange(format!("it gives more than {ANSWERS_MAX} answers to one option")))
 }
 
 /// Kind and data of an answer to GO.
@@ -216,13 +226,22 @@ fn answer(socket: &mut dyn Socket) -> Result<(u32, Vec<u8>), Fault> {
     socket.read_exact(&mut head)?;
     let mut rest = &head[..];
     let (magic, number) = (take_u64(&mut rest), take_u32(&mut rest));
-    if magic != Some(wire::OPTION_REPLY_MAGIC) || number != Some(option::GO) {
-        return Err(Fault::Strange("an answer to nothing"));
+    let (magic, number) = (magic.unwrap_or(0), number.unwrap_or(0));
+    if magic != wire::OPTION_REPLY_MAGIC {
+        let expected = wire::OPTION_REPLY_MAGIC;
+        return Err(strange(format!(
+            "an answer to an option begins with {magic:#018x}, not {expected:#018x}"
+        )));
+    }
+    if number != option::GO {
+        return Err(strange(format!("it answers option {number}, and was asked {}", option::GO)));
     }
     let kind = take_u32(&mut rest).unwrap_or(0);
     let len = take_u32(&mut rest).unwrap_or(0);
     if len > ANSWER_BYTES_MAX {
-        return Err(Fault::Strange("an answer without an end"));
+        return Err(strange(format!(
+            "an answer to an option says that it has {len} bytes, more than {ANSWER_BYTES_MAX}"
+        )));
     }
     let mut data = vec![0; len as usize];
     socket.read_exact(&mut data)?;

@@ -7,10 +7,12 @@
 mod address;
 mod connection;
 mod disk;
+mod faults;
 mod handshake;
 #[cfg(test)]
 mod tests;
 
 pub use address::{NbdAddress, NbdAddressError, Place};
 pub use disk::{NbdDisk, NbdOptions};
+pub(crate) use faults::take_faults;
 pub use handshake::{Export, NbdError, connect};

@@ -109,7 +109,11 @@ fn exports_that_are_not_there_and_servers_that_are_none_are_told() {
         let none = open(&unix(Path::new("/no/such"), "")).await.unwrap_err();
         assert!(matches!(none, NbdError::Connect { .. }), "{none}");
         let other = open(&unix(&strange, "")).await.unwrap_err();
-        assert!(matches!(other, NbdError::Protocol { .. }), "{other}");
+        let told = other.to_string();
+        assert!(
+            told.contains("its greeting is 0x5353482d322e302d, not 0x4e42444d41474943"),
+            "{told}"
+        );
         let disk = open(&unix(&path, "")).await.unwrap();
         let write = disk.write(0, data(512, 1), WriteFlags::VOLATILE).await;
         assert_eq!((disk.geometry().read_only, write), (true, Err(BlockError::ReadOnly)));
@@ -180,6 +184,77 @@ fn a_change_under_way_when_the_connection_breaks_fails() {
         assert_eq!(read.await.unwrap().as_slice().unwrap(), [2; 512]);
     });
     server.join().unwrap();
+}
+
+/// Each way to break the protocol costs a connection and is told with its field and value; the read that waits
+/// is answered by the connection that keeps to it.
+#[test]
+fn a_server_that_breaks_the_protocol_is_told_how() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    let listener = UnixListener::bind(&path).unwrap();
+    let server = thread::spawn(move || {
+        for round in 0..4 {
+            let (mut socket, _) = listener.accept().unwrap();
+            greet(&mut socket);
+            let mut head = [0; 28];
+            socket.read_exact(&mut head).unwrap();
+            let mut answer = 0x6744_6698_u32.to_be_bytes().to_vec();
+            answer.extend([0; 4]);
+            answer.extend(&head[8..16]);
+            match round {
+                0 => answer[..4].copy_from_slice(b"HTTP"),
+                1 => answer[..4].copy_from_slice(&0x668e_33ef_u32.to_be_bytes()),
+                2 => answer[8..].copy_from_slice(&77_u64.to_be_bytes()),
+                _ => answer.extend([9; 512]),
+            }
+            socket.write_all(&answer).unwrap();
+            let _ = socket.read(&mut [0; 1]);
+        }
+    });
+    on_core(async move {
+        let disk = NbdDisk::open(&unix(&path, "vol"), &options()).await.unwrap();
+        assert_eq!(disk.read(0, 512).await.unwrap().as_slice().unwrap(), [9; 512]);
+        let address =
+            format!("nbd+unix:///vol?socket={} breaks the NBD protocol: ", path.display());
+        let told = take_faults();
+        let told: Vec<&str> =
+            told.iter().map(|line| line.strip_prefix(&address).unwrap_or(line)).collect();
+        assert_eq!(
+            told,
+            [
+                "a reply begins with 0x48545450, not 0x67446698",
+                "a structured reply (0x668e33ef), which was not agreed on",
+                "a reply has the cookie 0x4d, which no request has that waits for one",
+            ]
+        );
+        assert_eq!(take_faults(), [""; 0], "once");
+    });
+    server.join().unwrap();
+}
+
+/// One that breaks it each time is not asked for ever.
+#[test]
+fn a_server_that_always_breaks_the_protocol_fails_what_waits() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    let listener = UnixListener::bind(&path).unwrap();
+    thread::spawn(move || {
+        for socket in listener.incoming() {
+            let mut socket = socket.unwrap();
+            greet(&mut socket);
+            let _ = socket.write_all(&[1; 16]);
+            let _ = socket.read(&mut [0; 1]);
+        }
+    });
+    on_core(async move {
+        let disk = NbdDisk::open(&unix(&path, ""), &options()).await.unwrap();
+        let begun = Instant::now();
+        assert_eq!(disk.read(0, 512).await.map(drop), Err(BlockError::Unreachable));
+        assert!(begun.elapsed() >= options().limit, "{:?}", begun.elapsed());
+        let told = take_faults();
+        assert!(told.len() == 1 && told[0].contains("begins with 0x01010101"), "{told:?}");
+    });
 }
 
 /// The old handshake, with an export of 1 MiB.

@@ -7,6 +7,9 @@ const HEADING: &str = "step,interval,at_s,seconds,asked_iops,iops,mb_per_s,mean_
 p999_us,max_us,read_iops,read_mb_per_s,read_mean_us,read_p99_us,write_iops,write_mb_per_s,write_mean_us,\
 write_p99_us,queue_depth,errors,wrong_blocks,lab_cpu_us_per_io,target_cpu_us_per_io,retries\n";
 
+/// What every such file begins with, of this and earlier versions.
+pub(super) const MARK: &str = "step,interval,at_s,";
+
 /// All lines.
 pub(super) fn flatfile(report: &Report) -> String {
     let mut text = HEADING.to_owned();

@@ -16,6 +16,9 @@ table.wide td,table.wide th{white-space:normal;text-align:left;vertical-align:to
 /// Lines of a table of details, at most.
 const LINES_MAX: usize = 40;
 
+/// What every page holds, of this and earlier versions.
+pub(super) const MARK: &str = "<h2>How to read this</h2><p class=\"small\">IOPS are I/Os completed";
+
 /// The whole page.
 pub(super) fn page(report: &Report) -> String {
     let title = escape(&report.title);
@@ -40,7 +43,7 @@ const READING: &str = "<h2>How to read this</h2><p class=\"small\">IOPS are I/Os
 measured part, MB/s are 10<sup>6</sup> bytes. Latency is the time from handing an I/O to the device until its data or \
 answer is there; where a rate was asked for, it is counted from when the I/O was due, so that a target that stands \
 still is not flattered. p99 is the latency that 99 in 100 I/Os stayed below. A stall is a time in which a volume that \
-had I/O to do finished none. Retries are commands that \
+had I/O to do finished none; if the lab itself did not run in that time, it says for how long. Retries are commands that \
 the initiator sent once more: their I/Os took longer, and did not fail by it. CPU is user and system time in microseconds per I/O. Data that this run did not write cannot be compared.</p>\n";
 
 /// What came of it, in two sentences.
@@ -49,6 +52,14 @@ fn verdict(report: &Report) -> String {
     let (wrong, errors) = (report.mismatch_count(), report.error_count());
     let stalls: usize = report.steps.iter().map(|step| step.stalls.len()).sum();
     let longest = report.steps.iter().map(|step| step.longest_pause_s).fold(0.0, f64::max);
+    let frozen: f64 =
+        report.steps.iter().flat_map(|step| &step.freezes).map(|freeze| freeze.seconds).sum();
+    let frozen = match frozen > 0.0 {
+        true => format!(
+            " The lab itself did not run for {frozen:.3} s in all, which is not the target's."
+        ),
+        false => String::new(),
+    };
     let is_checked = report.steps.iter().any(|step| step.validation.is_on);
     let data = match (is_checked, wrong) {
         (false, _) => "Data was not checked.".to_owned(),
@@ -65,7 +76,7 @@ fn verdict(report: &Report) -> String {
     let class = if wrong > 0 || errors > 0 || is_missed { "verdict bad" } else { "verdict" };
     format!(
         "<p class=\"{class}\">{data} {errors} I/Os failed. {stalls} stalls; the longest time in which a volume finished \
-         nothing was {longest:.3} s.{ending}</p>\n"
+         nothing was {longest:.3} s.{frozen}{ending}</p>\n"
     )
 }
 
@@ -326,7 +337,11 @@ fn paths(step: &StepFigures) -> String {
 fn troubles(step: &StepFigures) -> String {
     let mut html = String::new();
     if step.validation.mismatch_count > 0 {
-        let heading = format!("Wrong data: {} blocks", step.validation.mismatch_count);
+        let again = match step.validation.again_count {
+            0 => String::new(),
+            count => format!(", {count} of them known from steps before"),
+        };
+        let heading = format!("Wrong data: {} blocks{again}", step.validation.mismatch_count);
         let lines: Vec<String> =
             step.validation.mismatches.iter().map(ToString::to_string).collect();
         html += &list(&heading, lines.iter().map(String::as_str));
@@ -345,17 +360,14 @@ fn troubles(step: &StepFigures) -> String {
             .collect();
         html += &list(&format!("Errors: {}", step.error_count), lines.iter().map(String::as_str));
     }
-    let lines: Vec<String> = step
-        .stalls
-        .iter()
-        .map(|stall| {
-            format!(
-                "{:.3} s: {} finished nothing for {:.3} s",
-                stall.at_s, stall.volume, stall.seconds
-            )
-        })
-        .collect();
-    html + &list(&format!("Stalls: {}", lines.len()), lines.iter().map(String::as_str))
+    html += &list("Broken protocol", step.target_faults.iter().map(String::as_str));
+    let lines: Vec<String> =
+        step.stalls.iter().map(|stall| format!("{:.3} s: {stall}", stall.at_s)).collect();
+    html += &list(&format!("Stalls: {}", lines.len()), lines.iter().map(String::as_str));
+    let lines: Vec<String> =
+        step.freezes.iter().map(|freeze| format!("{:.3} s: {freeze}", freeze.at_s)).collect();
+    let heading = format!("Times in which the lab did not run: {}", lines.len());
+    html + &list(&heading, lines.iter().map(String::as_str))
 }
 
 fn table(headings: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {

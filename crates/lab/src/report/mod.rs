@@ -2,6 +2,7 @@
 
 mod compare;
 mod csv;
+mod directory;
 mod html;
 mod svg;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use crate::measure::StepFigures;
 use crate::workload::Script;
 
 pub use compare::{Comparison, Metric, Verdict, compare};
+pub use directory::ResultsDirectory;
 
 /// The version of results.json. A reader takes its own and older ones.
 const FORMAT: u32 = 1;
@@ -125,6 +127,22 @@ pub enum ReportError {
         /// Why.
         error: serde_json::Error,
     },
+    /// Another run keeps its results there.
+    #[error("{} is where another run keeps its results, and it is under way", .0.display())]
+    Busy(PathBuf),
+    /// A file that would be replaced.
+    #[error("{} is no file of the lab, and stays as it is", .0.display())]
+    Foreign(PathBuf),
+    /// New files are beside old ones.
+    #[error(
+        "cannot replace {path}: {source}; it is of an earlier step than the files that were replaced before it"
+    )]
+    Mixed {
+        /// The first that is old.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A later format.
     #[error("{path} is of format {found}; this program reads up to {FORMAT}")]
     Later {
@@ -155,31 +173,20 @@ impl Report {
         }
     }
 
-    /// Blocks that were wrong, over all steps.
+    /// Blocks that were wrong, over all steps; one that several steps found counts once.
     #[must_use]
     pub fn mismatch_count(&self) -> u64 {
-        self.steps.iter().map(|step| step.validation.mismatch_count).sum()
+        let of = |step: &StepFigures| {
+            let validation = &step.validation;
+            validation.mismatch_count.saturating_sub(validation.again_count)
+        };
+        self.steps.iter().map(of).sum()
     }
 
     /// I/Os that failed, over all steps.
     #[must_use]
     pub fn error_count(&self) -> u64 {
         self.steps.iter().map(|step| step.error_count).sum()
-    }
-
-    /// Writes all files. Each is replaced as a whole: a run that is killed leaves those of its last
-    /// step.
-    ///
-    /// # Errors
-    /// [`ReportError::Io`].
-    pub fn save(&self, directory: &Path) -> Result<(), ReportError> {
-        make_directory(directory)?;
-        let json = serde_json::to_string_pretty(self)
-            .map_err(|error| ReportError::Form { path: directory.join(RESULTS), error })?;
-        replace(&directory.join("flatfile.csv"), &csv::flatfile(self))?;
-        replace(&directory.join("report.html"), &html::page(self))?;
-        // Last: what a later run resumes from is only there when the rest is.
-        replace(&directory.join(RESULTS), &(json + "\n"))
     }
 
     /// Reads the results of a directory, or a results.json itself.
@@ -220,29 +227,6 @@ impl Report {
         steps.retain(|step| !step.was_stopped && !step.name.starts_with("validate-"));
         Ok(is_same.then_some(steps))
     }
-}
-
-/// Whether a directory can be written to: better known before a run than after it.
-///
-/// # Errors
-/// [`ReportError::Io`].
-pub fn make_directory(directory: &Path) -> Result<(), ReportError> {
-    let failed = |source| ReportError::Io { action: "make", path: directory.to_owned(), source };
-    fs::create_dir_all(directory).map_err(failed)?;
-    let probe = directory.join(".probe");
-    let failed =
-        |source| ReportError::Io { action: "write to", path: directory.to_owned(), source };
-    fs::write(&probe, b"x").and_then(|()| fs::remove_file(&probe)).map_err(failed)
-}
-
-fn replace(path: &Path, text: &str) -> Result<(), ReportError> {
-    let failed = |source| ReportError::Io { action: "write", path: path.to_owned(), source };
-    let new = path.with_extension("new");
-    fs::write(&new, text).and_then(|()| fs::rename(&new, path)).map_err(|error| {
-        // A part of a file helps nobody, and takes room from those that could be whole.
-        let _ = fs::remove_file(&new);
-        failed(error)
-    })
 }
 
 /// FNV-1a of what is run and on what, as text.

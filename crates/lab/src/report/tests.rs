@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::check::{Mismatch, Seen};
-use crate::measure::{Figures, IntervalFigures, IoError, Stall, Validation};
+use crate::measure::{Figures, Freeze, IntervalFigures, IoError, Stall, Validation};
 use crate::workload::vdbench;
 
 fn figures(iops: f64) -> Figures {
@@ -55,6 +55,9 @@ fn step(name: &str, iops: &[f64]) -> StepFigures {
         errors: Vec::new(),
         stalls: Vec::new(),
         longest_pause_s: 0.0,
+        longest_pause_frozen_s: 0.0,
+        freezes: Vec::new(),
+        target_faults: Vec::new(),
         validation: Validation { is_on: true, ..Validation::default() },
         was_stopped: false,
     }
@@ -71,7 +74,7 @@ fn what_is_saved_is_read_again_and_can_be_resumed() {
     let path = directory.path().join("deep/inside");
     let stopped = StepFigures { was_stopped: true, ..step("b", &[5.0; 10]) };
     let saved = report(vec![step("a", &[1000.0; 10]), stopped]);
-    saved.save(&path).unwrap();
+    ResultsDirectory::take(&path).unwrap().save(&saved).unwrap();
     assert_eq!(Report::load(&path).unwrap(), saved);
     let done = saved.resumable(&path).unwrap().unwrap();
     assert_eq!(done.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), ["a"]);
@@ -93,7 +96,7 @@ fn files_that_are_no_results_are_refused() {
     fs::write(&path, "{\"format\":1}").unwrap();
     assert!(matches!(Report::load(directory.path()), Err(ReportError::Form { .. })));
     let file = directory.path().join("results.json/deeper");
-    assert!(matches!(make_directory(&file), Err(ReportError::Io { action: "make", .. })));
+    assert!(matches!(ResultsDirectory::take(&file), Err(ReportError::Io { action: "make", .. })));
 }
 
 #[test]
@@ -123,8 +126,9 @@ fn the_page_shows_the_numbers_and_the_troubles() {
         len_bytes: 4096,
         error: "the device cannot be reached".to_owned(),
     }];
-    bad.stalls = vec![Stall { at_s: 1.0, volume: "s".to_owned(), seconds: 0.75 }];
+    bad.stalls = vec![Stall { at_s: 1.0, volume: "s".to_owned(), seconds: 0.75, frozen_s: 0.25 }];
     bad.longest_pause_s = 0.75;
+    bad.freezes = vec![Freeze { at_s: 1.125, seconds: 0.25, cpu_s: 0.01 }];
     bad.validation.mismatch_count = 1;
     bad.validation.mismatches = vec![Mismatch {
         volume: "s".to_owned(),
@@ -142,7 +146,9 @@ fn the_page_shows_the_numbers_and_the_troubles() {
         "<td>read</td><td>2000</td><td>8.19</td><td>100</td><td>90</td><td>150</td><td>300</td><td>700</td><td>1234</td>",
         "1.500 s: write s, bytes 4096 to 8192: the device cannot be reached",
         "s LBA 8 (byte 4096): expected write 7",
-        "1.000 s: s finished nothing for 0.750 s",
+        "1.000 s: s finished nothing for 0.750 s, of which the lab itself did not run for 0.250 s",
+        "1.125 s: the lab itself did not run for 0.250 s",
+        "was 0.750 s. The lab itself did not run for 0.250 s in all",
         "a &lt;title&gt;",
         "The run is not finished.",
     ] {

@@ -39,10 +39,13 @@ pub enum FioError {
 }
 
 /// Option and what it means here.
-pub const OPTIONS: [(&str, &str); 26] = [
+pub const OPTIONS: [(&str, &str); 29] = [
     ("name", "the name of the run"),
     ("filename", "the disk, unless `--on` names one"),
-    ("rw", "`read`, `write`, `randread`, `randwrite`, `rw`, `randrw` [read]; also `readwrite`"),
+    (
+        "rw",
+        "`read`, `write`, `randread`, `randwrite`, `rw` or `readwrite`, `randrw` [read]; also `--readwrite`",
+    ),
     ("rwmixread", "how many in a hundred read, of `rw` and `randrw` [50]"),
     ("rwmixwrite", "the same of writes"),
     ("percentage_random", "how many in a hundred go to a random place, of `rand*` [100]"),
@@ -66,6 +69,12 @@ pub const OPTIONS: [(&str, &str); 26] = [
     ("ioengine", "no effect: io_uring for files, the own initiator for iSCSI"),
     ("invalidate", "no effect: `direct=1` goes past the cache"),
     ("fsync_on_close", "no effect beyond `1`, which is always done: flush at the end"),
+    ("end_fsync", "no effect beyond `1`, which is always done: flush at the end"),
+    ("gtod_reduce", "no effect: the latency of each I/O is measured all the same"),
+    (
+        "output-format",
+        "`normal`, and no effect: results are those of the lab, as JSON by `--json` before the `--`",
+    ),
     ("randrepeat", "no effect: places are drawn from the same seed each time"),
     ("norandommap", "no effect: places are drawn without a map, so that some are visited twice"),
     ("exitall", "no effect: there is one job"),
@@ -108,17 +117,22 @@ pub fn list_text() -> String {
 }
 
 /// Options that are written without a value, or with 0 or 1.
-const SWITCHES: [&str; 7] = [
+const SWITCHES: [&str; 9] = [
     "time_based",
     "group_reporting",
     "invalidate",
     "fsync_on_close",
+    "end_fsync",
+    "gtod_reduce",
     "randrepeat",
     "norandommap",
     "exitall",
 ];
 /// Options that change nothing, with what is to be told about them.
-const WITHOUT_EFFECT: [&str; 4] = ["ioengine", "invalidate", "norandommap", "output"];
+const WITHOUT_EFFECT: [&str; 6] =
+    ["ioengine", "invalidate", "norandommap", "output", "output-format", "gtod_reduce"];
+/// Flushes that are always done.
+const FLUSHES: [&str; 2] = ["fsync_on_close", "end_fsync"];
 
 /// What was written, before it is understood.
 struct Line {
@@ -221,15 +235,13 @@ pub fn parse(args: &[String]) -> Result<Script, FioError> {
     if runtime.is_none() && (is_time_based || size.is_none()) {
         return Err(FioError::NoEnd);
     }
-    let bytes_max = match size {
-        Some(Extent::Bytes(bytes)) if !is_time_based => {
-            Some(bytes.saturating_mul(u64::from(loops)))
-        }
-        Some(Extent::Percent(_)) if !is_time_based && runtime.is_none() => {
-            return Err(FioError::NoEnd);
-        }
-        _ => None,
+    let (bytes_max, passes) = match size.filter(|_| !is_time_based) {
+        Some(Extent::Bytes(bytes)) => (Some(bytes.saturating_mul(u64::from(loops))), None),
+        // How much that is depends on the disk.
+        Some(Extent::Percent(_)) => (None, Some(loops)),
+        None => (None, None),
     };
+    line.with("output-format", OUTPUT_FORMAT, |text| (text == "normal").then_some(()))?;
     let rate =
         line.with("rate_iops", "I/Os a second", |text| units::decimal(text).filter(|n| *n > 0.0))?;
     let name = line.get("name").unwrap_or("fio").to_owned();
@@ -254,10 +266,13 @@ pub fn parse(args: &[String]) -> Result<Script, FioError> {
         warmup: ramp.unwrap_or_default(),
         interval: Duration::from_secs(1),
         bytes_max,
+        passes,
     };
     Ok(Script { storage: vec![storage], steps: vec![step], notes: notes(&line) })
 }
 
+/// What to write where results are asked for in a form of fio.
+const OUTPUT_FORMAT: &str = "normal, or --json before the '--': results are in the lab's own form, which no reader of fio's takes";
 /// The end of a run that ends by its amount.
 const FOREVER: Duration = Duration::from_secs(365 * 86_400);
 
@@ -353,15 +368,21 @@ fn range_of(offset: Option<Extent>, size: Option<Extent>) -> Option<Range> {
 }
 
 fn notes(line: &Line) -> Vec<String> {
-    let given = WITHOUT_EFFECT.iter().filter(|name| line.get(name).is_some());
+    let given = WITHOUT_EFFECT
+        .iter()
+        .filter(|name| line.get(name).is_some_and(|value| **name != "gtod_reduce" || value == "1"));
+    let flushed = FLUSHES.iter().filter(|name| line.get(name) == Some("0"));
+    let flushed = flushed
+        .map(|name| format!("--{name}=0 has no effect: what was written is flushed at the end"));
     given
         .map(|name| match *name {
             "output" => "--output has no effect: results go where --report says".to_owned(),
             name => {
                 let meaning = OPTIONS.iter().find(|(known, _)| *known == name).map_or("", |o| o.1);
-                format!("--{name} has {meaning}")
+                format!("--{name} has {}", meaning.trim_start_matches("`normal`, and "))
             }
         })
+        .chain(flushed)
         .collect()
 }
 
@@ -434,6 +455,36 @@ mod tests {
         assert_eq!(step.flows[0].read_percent, 70);
         assert_eq!(step.flows[0].sizes, Sizes::Mix(vec![(4096, 60.0), (8192, 40.0)]));
         assert!(script.storage[0].open.durable);
+    }
+
+    /// What people have in their scripts: accepted where it means something here, else refused with what to
+    /// write.
+    #[test]
+    fn words_of_scripts_that_report_in_their_own_way() {
+        let script =
+            job("--readwrite=readwrite --size=10% --loops=2 --end_fsync=1 --gtod_reduce=1 \
+            --output-format=normal");
+        let (step, storage) = (&script.steps[0], &script.storage[0]);
+        assert_eq!((step.bytes_max, step.passes), (None, Some(2)));
+        assert_eq!(storage.range, Some(Range::Percent(0.0, 10.0)));
+        assert_eq!((step.flows[0].read_percent, step.flows[0].seek_percent), (50, 0));
+        assert_eq!(
+            script.notes,
+            [
+                "--output-format has no effect: results are those of the lab, as JSON by `--json` before the `--`",
+                "--gtod_reduce has no effect: the latency of each I/O is measured all the same",
+            ]
+        );
+        let late = job("--rw=readwrite --size=10% --runtime=5 --time_based --gtod_reduce=0");
+        assert_eq!((late.steps[0].passes, late.notes.len()), (None, 0));
+        let kept = job("--rw=write --size=1m --end_fsync=0").notes;
+        assert_eq!(kept, ["--end_fsync=0 has no effect: what was written is flushed at the end"]);
+        for format in ["json", "json+", "terse", "normal,json"] {
+            let refused =
+                parse(&words(&format!("--size=1m --output-format={format}"))).unwrap_err();
+            let told = refused.to_string();
+            assert!(told.contains("--json before the '--'"), "{told}");
+        }
     }
 
     #[test]

@@ -132,6 +132,9 @@ pub struct Step {
     pub interval: Duration,
     /// Ends when each stream has moved so much, if that is earlier.
     pub bytes_max: Option<u64>,
+    /// Ends when each stream has moved so many times what its range of a disk holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passes: Option<u32>,
 }
 
 impl Step {

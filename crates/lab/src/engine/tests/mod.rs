@@ -268,6 +268,57 @@ fn a_journal_finds_after_a_crash_what_was_lost_in_it() {
     let [found] = &steps[0].validation.mismatches[..] else { panic!("{:?}", steps[0].validation) };
     assert_eq!(Some(found.at_bytes), disk.lied_at());
     assert_eq!(steps[1].validation.mismatch_count, 1, "the read of the step finds it too");
+    assert_eq!((steps[0].validation.again_count, steps[1].validation.again_count), (0, 1));
+}
+
+/// Read again and again, the one block that is wrong is one.
+#[test]
+fn a_block_that_is_found_wrong_twice_is_one_wrong_block() {
+    let disk = Arc::new(LyingDisk::new(ram(64 << 10), Lie::LoseWrite(100)));
+    let text = "sd=s,lun=x,size=64k,threads=1\nwd=w,sd=s,xfersize=512,rdpct=0,seekpct=sequential\n\
+        wd=r,sd=s,xfersize=512,seekpct=sequential\n\
+        rd=fill,wd=w,iorate=128,elapsed=1\nrd=look,wd=r,iorate=2000,elapsed=0.5\n";
+    let options = RunOptions { mismatches_max: 2, validate_after: true, ..options() };
+    let steps = run_on(parameters(text), vec![disk], options);
+    let counts: Vec<(u64, u64, usize)> = steps
+        .iter()
+        .map(|step| &step.validation)
+        .map(|found| (found.mismatch_count, found.again_count, found.mismatches.len()))
+        .collect();
+    assert_eq!(counts, [(0, 0, 0), (1, 0, 1), (1, 1, 1)]);
+    assert!(steps[1].total.ios > 900, "one wrong block is not two: it goes on");
+}
+
+/// Nobody lets the lab run for a while: the disk answered in time, and it is said.
+#[test]
+fn a_freeze_of_the_lab_is_not_charged_to_the_target_without_a_word() {
+    let script = parameters("sd=s,lun=x,threads=2\nwd=w,sd=s\nrd=r,wd=w,elapsed=1.5\n");
+    let step = ring::block_on(&CoreConfig::default(), async move {
+        let disk = Arc::new(TimedDisk::new(ram(1 << 20), Duration::from_millis(2)));
+        let bench = Bench::new(vec![volume("s", disk)], &script, options()).unwrap();
+        ring::spawn(async {
+            ring::sleep(Duration::from_millis(400)).await;
+            std::thread::sleep(Duration::from_millis(700));
+        });
+        run(&bench, &script, &[], &silent()).await.unwrap().remove(0)
+    });
+    let step = step.unwrap();
+    let longest = step.freezes.iter().map(|freeze| freeze.seconds).fold(0.0, f64::max);
+    assert!((0.6..1.1).contains(&longest), "{:?}", step.freezes);
+    let [stall] = &step.stalls[..] else { panic!("{:?}", step.stalls) };
+    assert!(stall.frozen_s > 0.6 && stall.frozen_s <= stall.seconds, "{stall:?}");
+    assert_eq!(step.longest_pause_frozen_s, stall.frozen_s);
+    assert!(stall.to_string().contains("of which the lab itself did not run for"), "{stall}");
+    let cpu = step.freezes.iter().map(|freeze| freeze.cpu_s).sum::<f64>();
+    assert!(cpu < 0.3, "it slept: {cpu} s");
+}
+
+#[test]
+fn a_part_of_the_disk_ends_a_job() {
+    let script = job("--rw=readwrite --bs=4k --iodepth=4 --size=10% --loops=3 --numjobs=2");
+    let step = run_on(script, vec![ram(4 << 20)], options()).remove(0);
+    let part = (4 << 20) / 10 / 4096 * 4096;
+    assert_eq!(step.total.ios, 2 * 3 * part / 4096, "both streams, three times");
 }
 
 #[test]

@@ -298,6 +298,7 @@ fn steps_of(
         warmup: time("warmup")?.unwrap_or(Duration::ZERO),
         interval,
         bytes_max: None,
+        passes: None,
     };
     let steps = multiply(base, words, statement)?;
     if steps.len() > STEPS_MAX {

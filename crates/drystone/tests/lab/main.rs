@@ -1,7 +1,10 @@
 //! `drystone lab` and `drystone plan` as people use them: against a target over iSCSI, and with
 //! everything that goes wrong.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod keeping;
+mod namespaces;
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -143,30 +146,6 @@ fn hints_of_fio_lead_on() {
         assert!(said(&output).contains(expected), "{}", said(&output));
         assert!(!said(&output).contains("/dev/no-such-disk; a file"), "{}", said(&output));
     }
-}
-
-/// A disk that is full when results are written: what was measured is shown, and what to do.
-#[test]
-fn a_full_results_directory_does_not_lose_the_table() {
-    let place = Place::new();
-    let report = place.path("report");
-    fs::create_dir(&report).expect("works");
-    // The file that becomes flatfile.csv has no room.
-    std::os::unix::fs::symlink("/dev/full", report.join("flatfile.new")).expect("works");
-    let work = ["--rw=read", "--bs=4k", "--size=1m"];
-    let text = report.to_str().expect("works");
-    let output =
-        lab(&[&["fio", "--on", "ram:1M", "--report", text, "--json", "--"][..], &work].concat());
-    assert_eq!(code(&output), 1);
-    let told = said(&output);
-    assert_eq!(told.matches("No space left on device").count(), 1, "{told}");
-    assert!(told.contains("Make room there"), "{told}");
-    assert!(told.contains("\nSTEP ") && told.contains("\nfio "), "the table is shown: {told}");
-    let figures: Value = serde_json::from_str(&printed(&output)).expect("JSON all the same");
-    assert_eq!(figures["steps"][0]["total"]["ios"], 256);
-    assert!(!report.join("flatfile.new").exists(), "no half file stays");
-    let again = lab(&[&["fio", "--on", "ram:1M", "--report", text, "--"][..], &work].concat());
-    assert_eq!(code(&again), 0, "{}", said(&again));
 }
 
 #[test]

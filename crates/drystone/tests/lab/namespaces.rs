@@ -1,0 +1,75 @@
+//! Network namespaces of experiments go with them, however they end.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::Place;
+use crate::common::drystone;
+
+/// Whether this machine allows namespaces; if not, says so.
+fn can_make_namespaces() -> bool {
+    let name = format!("drystone-lab-test-{}", std::process::id());
+    let ip = |word: &str| Command::new("ip").args(["netns", word, &name]).output();
+    let can = ip("add").is_ok_and(|output| output.status.success());
+    match can {
+        true => drop(ip("del")),
+        false => eprintln!("skipped: network namespaces cannot be made here"),
+    }
+    can
+}
+
+/// Namespaces of the experiment that runs as this process.
+fn namespaces_of(pid: u32) -> Vec<String> {
+    let Ok(entries) = fs::read_dir("/run/netns") else { return Vec::new() };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let wanted = format!("-{pid}-");
+    names.filter(|name| name.starts_with("drystone-lab-") && name.contains(&wanted)).collect()
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// `switch-failure`, once both of its namespaces are there.
+fn begin(place: &Place, name: &str) -> Child {
+    let report = place.text(name);
+    let args = ["lab", "experiment", "switch-failure", "--seconds", "30", "--report", &report];
+    let child = drystone(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("works");
+    until("its namespaces are there", || namespaces_of(child.id()).len() == 2);
+    child
+}
+
+fn end_by(child: &mut Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).expect("it runs");
+    child.wait().expect("works");
+}
+
+#[test]
+fn namespaces_go_after_a_hangup_and_those_of_a_killed_run_with_the_next_one() {
+    if !can_make_namespaces() {
+        return;
+    }
+    let place = Place::new();
+    let mut hung_up = begin(&place, "hung-up");
+    let mut killed = begin(&place, "killed");
+    end_by(&mut hung_up, Signal::HUP);
+    assert_eq!(namespaces_of(hung_up.id()), [""; 0], "it removes its own");
+    assert_eq!(namespaces_of(killed.id()).len(), 2, "and no others");
+    end_by(&mut killed, Signal::KILL);
+    assert_eq!(namespaces_of(killed.id()).len(), 2, "nobody was left to remove them");
+    let mut living = begin(&place, "living");
+    until("those of the dead go", || namespaces_of(killed.id()).is_empty());
+    let mut next = begin(&place, "next");
+    assert_eq!(namespaces_of(living.id()).len(), 2, "those of the living stay");
+    for child in [&mut living, &mut next] {
+        end_by(child, Signal::TERM);
+        assert_eq!(namespaces_of(child.id()), [""; 0]);
+    }
+}
