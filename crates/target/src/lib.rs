@@ -26,6 +26,7 @@ mod datamover;
 mod doors;
 mod event;
 mod exec;
+mod fair;
 mod ffp;
 mod login;
 mod memory;

@@ -30,6 +30,8 @@ pub(crate) enum Mutant {
     OneLine,
     /// Keep memory for data that does not come while others need it.
     KeepRoom,
+    /// Do long work of all hosts at one unit at once.
+    AllAtOnce,
     /// Let those who are a little late have all memory together.
     LateAreMany,
     /// Begin a SANITIZE that no restart knows of.

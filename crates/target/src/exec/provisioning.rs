@@ -1,14 +1,18 @@
 //! Giving space back, and telling what is mapped: UNMAP, WRITE SAME, GET LBA STATUS (SBC-4 §5.6,
 //! §5.36, §5.49).
 
+use std::pin::pin;
 use std::rc::Rc;
 
 use block::{BlockError, ExtentState, WriteFlags};
+use futures_util::future::{Either, select};
 use ring::{Buf, Data};
 use scsi::cdb::BlockRange;
 use scsi::param::{LbaRun, Provisioning, lba_status, lba_status_runs_max, parse_unmap};
 
 use super::output::room_to_read;
+use crate::fair::{FairTurn, FairTurns};
+use crate::mutants::{self, Mutant};
 use crate::outcome::{Doing, Outcome, failed};
 use crate::pieces;
 use crate::session::Task;
@@ -49,6 +53,23 @@ pub(super) async fn unmap(task: &Rc<Task>) -> Outcome {
     Outcome::Good { moved }
 }
 
+/// Waits for the turn of a task to begin the next step of long work; `None` if it is aborted before.
+///
+/// One step at a time at each unit: a thousand of them at one place would wait for each other at the disk,
+/// where no abort finds them and each holds memory, long after their host has gone.
+async fn turn_of(task: &Task) -> Option<FairTurn> {
+    let address = task.conn().peer.ip();
+    pieces::next(address).await;
+    if mutants::is(Mutant::AllAtOnce) {
+        return Some(FairTurns::default().take(address).await);
+    }
+    let turn = pin!(task.place.unit.long_work.take(address));
+    match select(turn, pin!(task.wait_aborted())).await {
+        Either::Left((turn, _)) => (!task.is_aborted()).then_some(turn),
+        Either::Right(_) => None,
+    }
+}
+
 /// Does something to a range, step by step.
 async fn in_steps(
     task: &Task,
@@ -59,7 +80,7 @@ async fn in_steps(
     let mut done = 0;
     while done < len {
         let part = STEP_BYTES.min(len - done);
-        pieces::next(task.conn().peer.ip()).await;
+        let Some(_turn) = turn_of(task).await else { return Err(Outcome::Aborted) };
         let result = step(start + done, part).await;
         result.map_err(|error| failed(&task.place.unit, error, Doing::Writing))?;
         if task.is_aborted() {
@@ -109,7 +130,7 @@ pub(super) async fn write_pattern(
     let piece = repeated(pattern, piece_bytes).ok_or_else(|| failed(BlockError::NoMemory))?;
     let mut done = 0;
     while done < len {
-        pieces::next(task.conn().peer.ip()).await;
+        let Some(_turn) = turn_of(task).await else { return Err(Outcome::Aborted) };
         let part = (piece.len() as u64).min(len - done);
         let data = piece.slice(0..part as usize);
         unit.device.write(start + done, data, flags).await.map_err(failed)?;

@@ -15,6 +15,7 @@ use scsi::unit::{Identity, LogicalUnit, MediumInfo, TargetPort, UnitConfig};
 use thiserror::Error;
 
 use crate::config::UnitSpec;
+use crate::fair::FairTurns;
 use crate::store::{Place, Record, UnitStore};
 use crate::tokens::UnitTokens;
 
@@ -50,6 +51,8 @@ pub(crate) struct Unit {
     pub(crate) name: String,
     pub(crate) serial: String,
     store: Arc<dyn UnitStore>,
+    /// Long work at its disk that costs hosts next to nothing.
+    pub(crate) long_work: FairTurns,
     /// Changes of its reservations that wait, and who makes one.
     pub(crate) reserving: Reserving,
     /// Copy tokens for its blocks. Whatever changes a block says so first.
@@ -133,6 +136,7 @@ impl Unit {
             block_bytes: geometry.block_bytes,
             name: spec.name.clone(),
             store: home.store.clone(),
+            long_work: FairTurns::default(),
             reserving: Reserving::default(),
             tokens: Arc::default(),
             records: StdMutex::default(),

@@ -3,9 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use block::testing::{Fault, Operation, Rule};
+
 use crate::common::{
-    Command, Connection, Login, Rig, config, disk_of, pattern, ram, sanitize_overwrites,
-    test_unit_ready, verify_same, write_same,
+    A_MOMENT, Command, Connection, Login, Rig, config, disk_of, faulty, pattern, ram,
+    sanitize_overwrites, test_unit_ready, verify_same, wait_until, write_same,
 };
 
 /// How long each side of the comparison is looked at, and what a busy machine may add to one command.
@@ -53,6 +55,36 @@ fn beside(heavy: &Command) {
     let beside = slowest(&mut good);
     drop(hosts);
     assert!(beside < 2 * usual + NOISE, "{beside:?} instead of {usual:?}");
+}
+
+/// A host that asks for a thousand of them at one place and leaves would keep the disk busy with itself for
+/// minutes, and everybody out of its way.
+#[test]
+fn long_work_at_one_unit_goes_step_by_step_and_ends_with_its_host() {
+    let (disk, device) = faulty();
+    let rig = Rig::start(config([device]));
+    disk.inject(Rule::always(Operation::WriteZeroes, Fault::Hang));
+    let mut hosts: Vec<_> = ["a", "b"].map(|name| rig.ready(name)).into();
+    for host in &mut hosts {
+        for _ in 0..50 {
+            host.issue(&write_same(0, 32_768, &[0; 512]));
+        }
+    }
+    wait_until("the first step is at the disk", || disk.held() == 1);
+    std::thread::sleep(A_MOMENT);
+    assert_eq!(disk.held(), 1, "one step at a time");
+    hosts.clear();
+    // One more may have begun before it was seen that they have gone.
+    let mut begun = 0;
+    wait_until("their sessions are over", || {
+        begun += disk.held();
+        disk.release();
+        std::thread::sleep(A_MOMENT);
+        rig.server().sessions() == 0
+    });
+    assert!(begun <= 3, "{begun} steps for hosts that have gone");
+    disk.heal();
+    rig.ready("c").run(&write_same(0, 32_768, &[0; 512])).good();
 }
 
 #[test]
