@@ -20,3 +20,4 @@ mod reader;
 mod rot;
 mod snapshots;
 mod stalls;
+mod walks;
