@@ -4,18 +4,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use array::api::{DiskState, VolumeSpec};
 use array::{Array, Level, OpenOptions, RingEnv};
 use block::testing::{Fault, Operation, Rule};
-use block::{BlockDevice, WriteFlags};
+use block::{BlockDevice, BlockError, WriteFlags};
 use futures_util::future::join_all;
 
-use crate::common::{Shelf, bytes, data, read, run, sound, spec, write};
+use crate::common::{Shelf, bytes, data, read, run, sound, spec, until, write};
 
 /// What one leaf of a map tells of.
 const LEAF_BYTES: u64 = 51 * 65536;
 /// More than one step of a walk looks at.
 const LEAVES: u64 = 360;
 const BLOCK: usize = 4096;
+/// Neither labels nor journal.
+const DATA: std::ops::Range<u64> = (8 << 20)..u64::MAX;
 
 fn block(leaf: u64, round: u64) -> Vec<u8> {
     let mut all = bytes(BLOCK, leaf as u8);
@@ -139,6 +142,62 @@ fn a_cache_smaller_than_what_a_checkpoint_changes_delays_it_and_no_more() {
         write_round(&volume, 60, 1).await;
         let done = ring::timeout(Duration::from_secs(60), array.checkpoint()).await;
         done.expect("it does not read for ever").unwrap();
+        sound(&array).await;
+    });
+}
+
+/// Nine bad sectors, all healed long ago, and then no memory for a look at the label.
+#[test]
+fn want_of_memory_puts_out_no_disk() {
+    run(async {
+        let shelf = Shelf::new(2, 32);
+        let array = shelf.create(Level::Raid1).await;
+        let plain = VolumeSpec { read_ahead_bytes: Some(0), ..spec("v", 8) };
+        array.create_volume(plain).await.unwrap();
+        let volume = array.device("v").unwrap();
+        write(&volume, 0, &bytes(1 << 20, 1)).await;
+        array.checkpoint().await.unwrap();
+        let medium = Fault::Fail(BlockError::Medium { at: 0 });
+        shelf.0.iter().for_each(|disk| {
+            disk.inject(Rule::always(Operation::Read, medium).at(DATA).times(20));
+        });
+        for block in (0..256).chain(0..256) {
+            _ = volume.read(block * BLOCK as u64, BLOCK).await;
+        }
+        shelf.0.iter().for_each(|disk| disk.heal());
+        let count = |at: usize| array.disks()[at].errors_read;
+        assert!(count(0) > 8 || count(1) > 8, "it is asked: {:?}", array.disks());
+        let scarce = Fault::Fail(BlockError::NoMemory);
+        shelf.0.iter().for_each(|disk| {
+            disk.inject(Rule::always(Operation::Read, scarce));
+        });
+        // Longer than from one look to the next.
+        ring::sleep(Duration::from_secs(7)).await;
+        let states: Vec<_> = array.disks().iter().map(|disk| disk.state).collect();
+        assert_eq!(states, [DiskState::Online; 2]);
+        shelf.0.iter().for_each(|disk| disk.heal());
+        sound(&array).await;
+    });
+}
+
+/// A file that failed to flush once takes nothing durable any more, until it is opened anew.
+#[test]
+fn a_disk_that_never_forgets_a_failed_flush_is_opened_anew_and_comes_back() {
+    run(async {
+        let shelf = Shelf::new(2, 32);
+        let array = shelf.create(Level::Raid1).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        shelf.0[1].remember_failures();
+        let medium = Fault::Fail(BlockError::Medium { at: 0 });
+        shelf.0[1].inject(Rule::always(Operation::Flush, medium).times(1));
+        write(&volume, 0, &bytes(1 << 20, 1)).await;
+        array.checkpoint().await.unwrap();
+        until(&array, "out", |array| array.disks()[1].state != DiskState::Online).await;
+        until(&array, "back", |array| array.disks()[1].state == DiskState::Online).await;
+        write(&volume, 65536, &bytes(65536, 2)).await;
+        array.checkpoint().await.unwrap();
+        assert_eq!(array.disks()[1].state, DiskState::Online, "and it stays");
         sound(&array).await;
     });
 }

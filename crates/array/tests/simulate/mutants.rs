@@ -146,8 +146,3 @@ fn the_maps_taken_for_right_about_a_volume_that_is_set_aside() {
 fn a_parity_made_anew_of_what_is_just_being_written() {
     is_found(Mutant::BlindAnew, &[Theme::Pairs], 20093);
 }
-
-#[test]
-fn a_walk_that_goes_on_in_trees_of_which_pages_are_used_again() {
-    is_found(Mutant::OldRoots, &[Theme::Walks], 0);
-}
