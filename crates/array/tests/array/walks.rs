@@ -30,19 +30,19 @@ fn block(leaf: u64, round: u64) -> Vec<u8> {
 /// An array with a volume that has a block in each of its leaves, with nothing in the cache.
 async fn cold(shelf: &Shelf, cache_bytes: usize) -> Array {
     let array = shelf.create(Level::Raid1).await;
-    array.create_volume(spec("v", 2048)).await.unwrap();
-    let volume = array.device("v").unwrap();
+    array.create_volume(spec("v", 2048)).await.expect("it works");
+    let volume = array.device("v").expect("it works");
     for leaf in 0..LEAVES {
         write(&volume, leaf * LEAF_BYTES, &block(leaf, 0)).await;
     }
-    array.close().await.unwrap();
+    array.close().await.expect("it works");
     drop((array, volume));
     reopen(shelf, cache_bytes).await
 }
 
 async fn reopen(shelf: &Shelf, cache_bytes: usize) -> Array {
     let options = OpenOptions { cache_bytes, ..OpenOptions::default() };
-    Array::open(Arc::new(RingEnv), shelf.members(), options).await.unwrap()
+    Array::open(Arc::new(RingEnv), shelf.members(), options).await.expect("it works")
 }
 
 /// Writes a block to each of the last `writers` leaves.
@@ -64,18 +64,18 @@ async fn walk_beside_writers(writers: u64, rounds: Option<u64>, refuses: bool) {
     let (done, mut answer) = ring::oneshot();
     let asked = array.clone();
     ring::spawn(async move {
-        done.send((asked.diff("v", None, None).await, asked.space("v", None).await))
+        done.send((asked.diff("v", None, None).await, asked.space("v", None).await));
     });
     ring::sleep(Duration::from_millis(60)).await;
     if refuses {
         shelf.refuse_writes(2);
     }
-    let volume = array.device("v").unwrap();
+    let volume = array.device("v").expect("it works");
     let (mut round, mut walked) = (0, None);
     while rounds.map_or(walked.is_none(), |rounds| round < rounds) {
         round += 1;
         write_round(&volume, writers, round).await;
-        array.checkpoint().await.unwrap();
+        array.checkpoint().await.expect("it works");
         if walked.is_none() {
             walked = ring::timeout(Duration::from_millis(1), &mut answer).await;
         }
@@ -89,10 +89,10 @@ async fn walk_beside_writers(writers: u64, rounds: Option<u64>, refuses: bool) {
     assert_eq!(changed.len() as u64, LEAVES, "each leaf has one cluster");
     assert_eq!(space.expect("nor by the other walk").unique_bytes, LEAVES * 65536);
     shelf.0.iter().for_each(|disk| disk.heal());
-    array.close().await.unwrap();
+    array.close().await.expect("it works");
     drop((array, volume));
     let array = reopen(&shelf, 128 << 20).await;
-    let volume = array.device("v").unwrap();
+    let volume = array.device("v").expect("it works");
     for leaf in 0..LEAVES {
         let round = if leaf < LEAVES - writers { 0 } else { round };
         assert!(read(&volume, leaf * LEAF_BYTES, BLOCK).await == block(leaf, round), "leaf {leaf}");
