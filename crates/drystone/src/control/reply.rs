@@ -25,6 +25,9 @@ pub(crate) struct Volume {
     pub(crate) iqn: String,
     /// Hosts that are logged in.
     pub(crate) sessions: usize,
+    /// Why no host gets in, although it is online.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) not_served: Option<String>,
 }
 
 /// A snapshot as an operator sees it.

@@ -82,16 +82,21 @@ struct Shown {
 pub(super) fn health(info: &ArrayInfo, disks: &[DiskInfo], volumes: &[Volume]) -> String {
     let in_state = |state| volumes.iter().filter(|volume| volume.info.state == state).count();
     let (lost, degraded) = (in_state(VolumeState::Lost), in_state(VolumeState::Degraded));
+    let closed = volumes.iter().filter(|volume| volume.not_served.is_some()).count();
     let out = disks.iter().filter(|disk| disk.state != DiskState::Online).count();
     let word = match (lost, degraded + out) {
         _ if !info.stalls.is_empty() => return format!("stalled: {}", info.stalls.join("; ")),
-        (0, 0) if info.warnings.is_empty() => return "healthy".to_owned(),
+        (0, 0) if info.warnings.is_empty() && closed == 0 => return "healthy".to_owned(),
         (0, 0) => "needs attention",
         (0, _) => "degraded",
         (_, _) => "lost",
     };
-    let parts =
-        [(lost, "volume", "lost"), (degraded, "volume", "degraded"), (out, "disk", "not online")];
+    let parts = [
+        (lost, "volume", "lost"),
+        (closed, "volume", "not served"),
+        (degraded, "volume", "degraded"),
+        (out, "disk", "not online"),
+    ];
     let parts = parts.into_iter().filter(|(count, _, _)| *count > 0);
     let mut about: Vec<String> = parts
         .map(|(count, noun, how)| {

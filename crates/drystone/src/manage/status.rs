@@ -56,7 +56,10 @@ impl Status {
         let mut problems = problems(info, disks, volumes).into_iter();
         let first = problems.next().or_else(|| (health != HEALTHY).then(|| health.clone()));
         let kept = volumes.iter().filter(|volume| volume.info.state != VolumeState::Deleted);
-        let served = [VolumeState::Online, VolumeState::Degraded];
+        let is_served = |volume: &&Volume| {
+            let is_open = [VolumeState::Online, VolumeState::Degraded].contains(&volume.info.state);
+            is_open && volume.not_served.is_none()
+        };
         Status {
             first,
             also: problems.collect(),
@@ -65,7 +68,7 @@ impl Status {
             used_bytes: info.used_bytes,
             size_bytes: info.size_bytes,
             volumes: kept.clone().count(),
-            volumes_online: kept.filter(|volume| served.contains(&volume.info.state)).count(),
+            volumes_online: kept.filter(is_served).count(),
             health,
             jobs,
         }
@@ -105,6 +108,10 @@ fn problems(info: &ArrayInfo, disks: &[DiskInfo], volumes: &[Volume]) -> Vec<Str
     let of_disks = |states: &'static [DiskState]| {
         disks.iter().filter(|disk| states.contains(&disk.state)).map(about)
     };
+    let not_served = volumes.iter().filter_map(|volume| {
+        let why = volume.not_served.as_ref()?;
+        Some(format!("volume {} cannot be served: {why}", volume.info.name))
+    });
     // What is said of disks is in the warnings too, in other words.
     let is_of_disk = |text: &&String| {
         let mut words = disks.iter().map(|disk| format!("disk {}: {}", disk.name, disk.reason));
@@ -115,6 +122,7 @@ fn problems(info: &ArrayInfo, disks: &[DiskInfo], volumes: &[Volume]) -> Vec<Str
         .cloned()
         .chain(of_disks(&[DiskState::Missing, DiskState::Failed]))
         .chain(of_volumes(VolumeState::Lost))
+        .chain(not_served)
         .chain(of_disks(&[DiskState::Suspect]))
         .chain(info.warnings.iter().filter(|text| !is_of_disk(text)).cloned())
         .chain(of_volumes(VolumeState::Degraded))

@@ -17,8 +17,8 @@ use std::path::Path;
 #[derive(Debug)]
 pub(crate) struct Shown {
     array: ArrayInfo,
-    /// With the names of their targets.
-    volumes: Vec<(VolumeInfo, String)>,
+    /// With the names of their targets, and whether these cannot be served.
+    volumes: Vec<(VolumeInfo, String, bool)>,
     /// How all those names begin.
     prefix: String,
 }
@@ -28,7 +28,8 @@ impl Shown {
         let names = member.serving().names();
         let named = |volume: VolumeInfo| {
             let iqn = names.volume(&volume.name);
-            (volume, iqn)
+            let is_refused = member.serving().refusal(&iqn).is_some();
+            (volume, iqn, is_refused)
         };
         Shown {
             array: member.array().info(),
@@ -59,13 +60,14 @@ pub(super) fn text(
         array.disks_online,
         size::short(array.size_bytes)
     ));
-    for (volume, iqn) in volumes {
+    for (volume, iqn, is_refused) in volumes {
         let state = serde_json::to_value(volume.state).unwrap_or_default();
+        let state = if *is_refused { "not_served" } else { state.as_str().unwrap_or_default() };
         line(format!(
             "volume size={} raid={} state={} iqn={iqn} name={}",
             size::short(volume.size_bytes),
             volume.raid,
-            state.as_str().unwrap_or_default(),
+            state,
             volume.name
         ));
     }
@@ -82,7 +84,7 @@ pub(super) fn text(
 /// Commands that can be pasted as they are.
 fn next_steps(
     text: &mut String,
-    volumes: &[(VolumeInfo, String)],
+    volumes: &[(VolumeInfo, String, bool)],
     portal: SocketAddr,
     socket: &Path,
 ) {
@@ -106,7 +108,7 @@ fn next_steps(
                  drystone array show"
             );
         }
-        Some((_, iqn)) => {
+        Some((_, iqn, _)) => {
             let _ = writeln!(text, "drystone volume list\n");
             text.push_str(&Hints { portal, iqn, chap_user: None }.text());
         }

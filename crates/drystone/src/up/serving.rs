@@ -5,7 +5,7 @@ use crate::serve::GRACE;
 use array::Array;
 use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeState};
 use block::BlockDevice;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use target::{TargetError, TargetSpec, Targets, UnitSpec};
@@ -25,13 +25,22 @@ pub(crate) struct Serving {
     names: Names,
     /// Serial numbers by target: a name may pass from one volume to another.
     served: Mutex<BTreeMap<String, String>>,
-    /// A target could not be served because a disk still works for its last hosts.
+    /// Why targets that should be served are not.
+    refused: RefCell<BTreeMap<String, String>>,
+    /// One of them is not because a disk still works for its last hosts.
     is_waiting: Cell<bool>,
 }
 
 impl Serving {
     pub(crate) fn new(array: Array, targets: Targets, names: Names) -> Serving {
-        Serving { array, targets, names, served: Mutex::default(), is_waiting: Cell::new(false) }
+        Serving {
+            array,
+            targets,
+            names,
+            served: Mutex::default(),
+            refused: RefCell::default(),
+            is_waiting: Cell::new(false),
+        }
     }
 
     pub(crate) fn names(&self) -> &Names {
@@ -57,6 +66,11 @@ impl Serving {
     pub(crate) async fn withdraw(&self, iqn: &str) -> Result<(), TargetError> {
         self.served().remove(iqn);
         self.targets.set_offline(iqn, GRACE).await
+    }
+
+    /// Why this target is not served, although it should be.
+    pub(crate) fn refusal(&self, iqn: &str) -> Option<String> {
+        self.refused.borrow().get(iqn).cloned()
     }
 
     /// Whether [`settle`](Self::settle) is to be called again soon, although nothing has changed.
@@ -93,6 +107,7 @@ impl Serving {
             tracing::info!("{iqn} is not served any more");
         }
         let was_waiting = self.is_waiting.replace(false);
+        self.refused.borrow_mut().clear();
         for Wanted { iqn, unit } in wanted {
             if self.served().contains_key(&iqn) {
                 continue;
@@ -101,25 +116,25 @@ impl Serving {
             let name = unit.name.clone();
             let alias = Some(name.clone());
             let spec = TargetSpec { iqn: iqn.clone(), alias, units: vec![unit], access: None };
-            match self.targets.add(spec) {
-                Ok(()) => {
-                    tracing::info!("{name} is served as {iqn}");
-                    self.served().insert(iqn, serial);
-                }
-                Err(error @ TargetError::Busy(_)) => {
-                    self.is_waiting.set(true);
-                    if !was_waiting {
-                        tracing::warn!("{name} is not served until its disks answer: {error}");
-                    }
-                }
-                Err(error) => tracing::error!("{name} cannot be served: {error}"),
+            let Err(error) = self.targets.add(spec) else {
+                tracing::info!("{name} is served as {iqn}");
+                self.served().insert(iqn, serial);
+                continue;
+            };
+            if !matches!(error, TargetError::Busy(_)) {
+                tracing::error!("{name} cannot be served: {error}");
+            } else if !self.is_waiting.replace(true) && !was_waiting {
+                tracing::warn!("{name} is not served until its disks answer: {error}");
             }
+            self.refused.borrow_mut().insert(iqn, error.to_string());
         }
         self.close_to_hosts(&known).await;
     }
 
-    /// Hosts of what exists and is not served hear that they should come back later.
+    /// Hosts of what exists and is not served hear that they should come back later, those of what does not
+    /// that there is no such target.
     async fn close_to_hosts(&self, known: &BTreeSet<String>) {
+        self.targets.retain_names(|iqn| known.contains(iqn));
         for iqn in known {
             let is_served = self.served().contains_key(iqn);
             if !is_served && let Err(error) = self.targets.set_offline(iqn, GRACE).await {

@@ -20,10 +20,15 @@ impl Member {
             VolumeRequest::Show { name } => return value(self.shown(self.find(&name)?)),
             _ => {}
         }
+        let opens = matches!(request, VolumeRequest::SetOnline { online: true, .. });
         let _turn = self.turn.take().await;
         let changed = self.change_volume(request).await;
         self.serving.settle().await;
         match changed? {
+            Some(name) if opens => {
+                self.check_served(&name, &self.serving.names().volume(&name))?;
+                value(self.shown(self.find(&name)?))
+            }
             Some(name) => value(self.shown(self.find(&name)?)),
             None => value(()),
         }
@@ -52,10 +57,8 @@ impl Member {
             VolumeRequest::Rename { name, to } => {
                 self.check_free(&to, Some(&name))?;
                 self.check_no_hosts(&name)?;
-                let before = self.serving.names().volume(&name);
-                self.serving.withdraw(&before).await?;
+                self.serving.withdraw(&self.serving.names().volume(&name)).await?;
                 array.rename_volume(&name, &to).await?;
-                self.serving.targets().forget_name(&before);
                 Some(to)
             }
             VolumeRequest::SetReadAhead { name, bytes } => {
@@ -237,7 +240,15 @@ impl Member {
     fn shown(&self, info: VolumeInfo) -> Volume {
         let iqn = self.serving.names().volume(&info.name);
         let sessions = self.serving.sessions().get(&iqn).copied().unwrap_or(0);
-        Volume { info, iqn, sessions }
+        let not_served = self.serving.refusal(&iqn);
+        Volume { info, iqn, sessions, not_served }
+    }
+
+    fn check_served(&self, name: &str, iqn: &str) -> anyhow::Result<()> {
+        match self.serving.refusal(iqn) {
+            Some(why) => bail!("'{name}' is online, but cannot be served: {why}"),
+            None => Ok(()),
+        }
     }
 
     fn shown_snapshot(&self, info: SnapshotInfo) -> Snapshot {

@@ -1,6 +1,6 @@
 //! Volumes and snapshots, from create to purge.
 
-use crate::common::member::{Home, Member};
+use crate::common::member::{Home, Member, text};
 use crate::host::Host;
 use crate::{block, log_in, read, write};
 use serde_json::json;
@@ -190,6 +190,43 @@ fn an_old_name_leads_nowhere_and_may_come_back() {
     assert!(read(&mut log_in(&member, "b"), 0) == block(1));
     member.run(&["volume", "rename", "b", "a"]);
     assert!(read(&mut log_in(&member, "a"), 0) == block(1));
+    member.stop();
+}
+
+/// Hosts that were fenced off must not get in, and the operator must hear of it where he looks.
+#[test]
+fn a_volume_that_cannot_be_served_is_told_of_wherever_an_operator_looks() {
+    let home = Home::files(2, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "a", "64M"]);
+    let mut host = log_in(&member, "a");
+    // REGISTER, key 1, with APTPL.
+    let mut list = [0; 24];
+    (list[15], list[20]) = (1, 1);
+    let register = [0x5f, 0, 0, 0, 0, 0, 0, 0, 24, 0];
+    assert!(host.run(0, &register, 0, &list).unwrap().is_good());
+    drop(host);
+    member.stop();
+    let saved =
+        std::fs::read_dir(home.path("data/reservations")).unwrap().map(|it| it.unwrap().path());
+    let saved: Vec<_> = saved.filter(|path| text(path).ends_with(".reservations")).collect();
+    assert_eq!(saved.len(), 1, "{saved:?}");
+    std::fs::write(&saved[0], [7; 300]).unwrap();
+
+    let member = home.start(&[]);
+    let line = member.lines.iter().find(|line| line.starts_with("volume ")).unwrap();
+    assert!(line.contains(" state=not_served "), "{line}");
+    let why = "the saved reservations in ";
+    let (code, out, err) = home.ask(&["status"]);
+    assert!(code == 1 && out.contains("volumes  0 of 1 served") && out.contains(why), "{out}{err}");
+    assert!(out.starts_with("needs attention: 1 volume is not served"), "{out}");
+    assert!(member.json(&["volume", "show", "a"])["not_served"].as_str().unwrap().contains(why));
+    let refused = member.refused(&["volume", "online", "a"]);
+    assert!(refused.contains("cannot be served") && refused.contains(why), "{refused}");
+    std::fs::remove_file(&saved[0]).unwrap();
+    member.run(&["volume", "online", "a"]);
+    log_in(&member, "a");
+    assert_eq!(home.ask(&["status"]).0, 0);
     member.stop();
 }
 

@@ -70,10 +70,10 @@ impl Targets {
         self.take(iqn, true, grace).await
     }
 
-    /// Forgets a name that is [offline](Self::set_offline): hosts that log in hear that there is no such target.
-    /// Its units are to be served under another one, with the reservations that they had.
-    pub fn forget_name(&self, iqn: &str) {
-        self.0.targets.forget_name(&iqn.to_ascii_lowercase());
+    /// Forgets names that are [offline](Self::set_offline) and not known any more: hosts that log in hear that
+    /// there is no such target. Their units may be served under others, with the reservations that they had.
+    pub fn retain_names(&self, is_known: impl Fn(&str) -> bool) {
+        self.0.targets.retain_names(is_known);
     }
 
     async fn take(&self, iqn: &str, offline: bool, grace: Duration) -> Result<(), TargetError> {

@@ -118,12 +118,10 @@ impl Table {
         target
     }
 
-    /// No name leads to a unit any more that was renamed; what is kept of it stays.
-    pub(crate) fn forget_name(&self, name: &str) {
-        let mut inner = self.inner();
-        if matches!(inner.entries.get(name), Some(Entry::Offline(_))) {
-            inner.entries.remove(name);
-        }
+    /// Names of offline targets that are not known any more lead nowhere; what is kept of their units stays.
+    pub(crate) fn retain_names(&self, is_known: impl Fn(&str) -> bool) {
+        let is_there = |entry: &Entry| matches!(entry, Entry::Served(_));
+        self.inner().entries.retain(|name, entry| is_there(entry) || is_known(name));
     }
 
     /// All sessions of a target that was taken out have ended, and all that they began: what its hosts changed

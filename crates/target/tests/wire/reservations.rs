@@ -141,7 +141,7 @@ fn a_unit_keeps_its_reservations_under_another_name_and_old_ones_never_come_back
         })
         .unwrap();
         serve(to);
-        rig.server().targets().forget_name(from);
+        rig.server().targets().retain_names(|name| name != from);
     };
     let to = |iqn: &str, name: &str| {
         let login = Login { target: Some(iqn.to_owned()), ..Login::new(name) };
