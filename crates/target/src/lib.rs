@@ -26,7 +26,6 @@ mod datamover;
 mod doors;
 mod event;
 mod exec;
-mod fair;
 mod ffp;
 mod login;
 mod memory;

@@ -5,19 +5,18 @@
 //! addresses have turns, since names cost nothing, and those who wait at one stand in the order of asking.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::rc::Rc;
 
 use crate::event::Event;
 use crate::mutants::{self, Mutant};
-use crate::share;
+use crate::share::{self, FairQueue};
 
-/// Invariant: nobody waits unless pieces are being dealt out, and no address without somebody who waits.
+/// Invariant: nobody waits unless pieces are being dealt out.
 #[derive(Default)]
 struct Pieces {
     is_dealing: Cell<bool>,
-    waiting: RefCell<VecDeque<(IpAddr, VecDeque<Rc<Event>>)>>,
+    waiting: RefCell<FairQueue<IpAddr, Rc<Event>>>,
 }
 
 thread_local! {
@@ -32,32 +31,10 @@ pub(crate) async fn next(address: IpAddr) {
     if let Some(deal) = Deal::begin() {
         ring::spawn(deal.run());
     } else {
-        let turn = PIECES.with(|pieces| pieces.enter(share::network(address)));
-        turn.wait().await;
-    }
-}
-
-impl Pieces {
-    fn enter(&self, address: IpAddr) -> Rc<Event> {
         let turn = Rc::new(Event::default());
-        let mut waiting = self.waiting.borrow_mut();
-        match waiting.iter_mut().find(|(other, _)| *other == address) {
-            Some((_, turns)) => turns.push_back(turn.clone()),
-            None => waiting.push_back((address, VecDeque::from([turn.clone()]))),
-        }
-        turn
-    }
-
-    /// The next one. Its address goes to the end.
-    fn leave(&self) -> Option<Rc<Event>> {
-        let mut waiting = self.waiting.borrow_mut();
-        let (address, mut turns) = waiting.pop_front()?;
-        let turn = turns.pop_front();
-        debug_assert!(turn.is_some(), "somebody waits at each address");
-        if !turns.is_empty() {
-            waiting.push_back((address, turns));
-        }
-        turn
+        let address = share::network(address);
+        PIECES.with(|pieces| pieces.waiting.borrow_mut().enter(address, turn.clone()));
+        turn.wait().await;
     }
 }
 
@@ -73,7 +50,9 @@ impl Deal {
     async fn run(self) {
         loop {
             ring::turn_end().await;
-            let Some(turn) = PIECES.with(Pieces::leave) else { return };
+            let Some(turn) = PIECES.with(|pieces| pieces.waiting.borrow_mut().leave()) else {
+                return;
+            };
             turn.set();
         }
     }

@@ -1,6 +1,7 @@
 //! Giving space back, and telling what is mapped: UNMAP, WRITE SAME, GET LBA STATUS (SBC-4 §5.6,
 //! §5.36, §5.49).
 
+use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
 
@@ -11,11 +12,12 @@ use scsi::cdb::BlockRange;
 use scsi::param::{LbaRun, Provisioning, lba_status, lba_status_runs_max, parse_unmap};
 
 use super::output::room_to_read;
-use crate::fair::{FairTurn, FairTurns};
 use crate::mutants::{self, Mutant};
 use crate::outcome::{Doing, Outcome, failed};
 use crate::pieces;
 use crate::session::Task;
+use crate::share;
+use crate::turns::{Turn, Turns};
 use crate::unit::Unit;
 
 /// Long operations go in steps of this, so that an abort ends them.
@@ -57,11 +59,12 @@ pub(super) async fn unmap(task: &Rc<Task>) -> Outcome {
 ///
 /// One step at a time at each unit: a thousand of them at one place would wait for each other at the disk,
 /// where no abort finds them and each holds memory, long after their host has gone.
-async fn turn_of(task: &Task) -> Option<FairTurn> {
-    let address = task.conn().peer.ip();
-    pieces::next(address).await;
+async fn turn_of(task: &Task) -> Option<Turn<IpAddr>> {
+    let peer = task.conn().peer.ip();
+    pieces::next(peer).await;
+    let address = share::network(peer);
     if mutants::is(Mutant::AllAtOnce) {
-        return Some(FairTurns::default().take(address).await);
+        return Some(Turns::default().take(address).await);
     }
     let turn = pin!(task.place.unit.long_work.take(address));
     match select(turn, pin!(task.wait_aborted())).await {

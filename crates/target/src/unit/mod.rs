@@ -4,6 +4,7 @@ mod reserving;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
@@ -15,9 +16,9 @@ use scsi::unit::{Identity, LogicalUnit, MediumInfo, TargetPort, UnitConfig};
 use thiserror::Error;
 
 use crate::config::UnitSpec;
-use crate::fair::FairTurns;
 use crate::store::{Place, Record, UnitStore};
 use crate::tokens::UnitTokens;
+use crate::turns::Turns;
 
 use reserving::Reserving;
 
@@ -52,7 +53,7 @@ pub(crate) struct Unit {
     pub(crate) serial: String,
     store: Arc<dyn UnitStore>,
     /// Long work at its disk that costs hosts next to nothing.
-    pub(crate) long_work: FairTurns,
+    pub(crate) long_work: Turns<IpAddr>,
     /// Changes of its reservations that wait, and who makes one.
     pub(crate) reserving: Reserving,
     /// Copy tokens for its blocks. Whatever changes a block says so first.
@@ -136,7 +137,7 @@ impl Unit {
             block_bytes: geometry.block_bytes,
             name: spec.name.clone(),
             store: home.store.clone(),
-            long_work: FairTurns::default(),
+            long_work: Turns::default(),
             reserving: Reserving::default(),
             tokens: Arc::default(),
             records: StdMutex::default(),

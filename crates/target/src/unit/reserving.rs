@@ -20,7 +20,7 @@ use crate::turns::{Turn, Turns};
 /// Who changes the reservations of a unit, and who waits for that.
 #[derive(Debug, Default)]
 pub(crate) struct Reserving {
-    turns: Turns,
+    turns: Turns<()>,
     /// Invariant: while there are any, somebody waits for the turn to make them.
     waiting: Mutex<Vec<Change>>,
 }
@@ -36,8 +36,8 @@ struct Change {
 
 impl Reserving {
     /// Waits until nobody else changes them.
-    pub(crate) async fn turn(&self) -> Turn {
-        self.turns.take().await
+    pub(crate) async fn turn(&self) -> Turn<()> {
+        self.turns.take(()).await
     }
 
     fn waiting(&self) -> MutexGuard<'_, Vec<Change>> {
