@@ -34,6 +34,8 @@ EarlyForget    --test=array halves::a_start_that_ends_before
 KeepHalf       --lib        raid::redo::tests::what_is_half_done_is_over
 ForgetUnowned  --lib        raid::tests::gone::what_nobody_owns_on_a_disk
 HastyParity    --lib        raid::tests::upkeep::a_parity_that_alone_gives_a_block
+OldRoots       --test=array walks::a_walk_beside_writers_calls
+LoneReader     --lib        pages::tests::who_has_to_load_a_page
 AskForEver     --test=array stalls::a_write_whose_map_nobody_can_read
 ForgetGivenUp  --lib        raid::tests::gone::a_parity_that_was_made_without
 BlindParity    --lib        raid::tests::gone::a_parity_that_alone_gives_what

@@ -4,7 +4,7 @@
 #   SEEDS=N [FIRST=N] [THEME=NAME] scripts/simulate.sh
 #   SEED=N THEME=NAME scripts/simulate.sh      replays one, step by step
 #
-# Themes: plain faults disks full snapshots starts passing beyond moments scarcity rot pairs crowd silence
+# Themes: plain faults disks full snapshots starts passing beyond moments scarcity rot pairs crowd silence walks
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -124,6 +124,10 @@ mutants! {
     MembersAlone,
     /// Ask for ever for a page of a map that no disk can give.
     AskForEver,
+    /// Go on in the trees that a walk began with, though nothing keeps their pages.
+    OldRoots,
+    /// Ask for a page without keeping it at its address until it is read.
+    LoneReader,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

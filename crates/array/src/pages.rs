@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+use crate::mutants::{self, Mutant};
 use crate::tree::{Missing, Page, PageAddr, PageRef, Pages};
 
 /// Page addresses are dense numbers: one multiplication spreads them.
@@ -49,6 +50,8 @@ pub(crate) struct PageCache {
     pages_max: usize,
     /// Pages of the running checkpoint: they cannot be read back yet.
     unwritten: ByNumber<(u32, Arc<Page>)>,
+    /// Given to whoever has to load a page; a new one with every checkpoint.
+    readers: Arc<()>,
 }
 
 impl PageCache {
@@ -59,7 +62,28 @@ impl PageCache {
             clock: VecDeque::new(),
             pages_max,
             unwritten: HashMap::default(),
+            readers: Arc::default(),
         }
+    }
+
+    /// Held by those who read, of maps or of what they lead to: what the next checkpoint frees is
+    /// not used again before they have ended.
+    pub(crate) fn readers(&self) -> &Arc<()> {
+        &self.readers
+    }
+
+    /// A checkpoint is durable: who reads from here on sees the new trees. Those who read before
+    /// hold what this returns.
+    pub(crate) fn change_readers(&mut self) -> Arc<()> {
+        std::mem::take(&mut self.readers)
+    }
+
+    /// Whether another page than this one is known to be at its address.
+    pub(crate) fn is_other(&self, page_ref: PageRef) -> bool {
+        let key = page_ref.addr.raw();
+        let cached = self.cached.get(&key).map(|cached| cached.crc);
+        let unwritten = self.unwritten.get(&key).map(|(crc, _)| *crc);
+        cached.into_iter().chain(unwritten).any(|crc| crc != page_ref.crc)
     }
 
     /// Takes in a page that was read and verified.
@@ -114,7 +138,44 @@ impl Pages for PageCache {
         }
         match self.unwritten.get(&key) {
             Some((crc, page)) if *crc == page_ref.crc => Ok(Arc::clone(page)),
-            _ => Err(Missing(page_ref)),
+            _ if mutants::is(Mutant::LoneReader) => {
+                Err(Missing { page: page_ref, reader: Arc::default() })
+            }
+            _ => Err(Missing { page: page_ref, reader: Arc::clone(&self.readers) }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Epoch, SetId};
+
+    #[test]
+    fn who_has_to_load_a_page_keeps_it_at_its_address() {
+        let mut cache = PageCache::new(0);
+        let addr = PageAddr::new(SetId(1), 7);
+        let wanted = PageRef { addr, birth: Epoch(1), crc: 5 };
+        let missing = cache.page(wanted).unwrap_err();
+        // The checkpoint that frees it.
+        let readers = cache.change_readers();
+        assert!(Arc::strong_count(&readers) > 1, "somebody reads what it freed");
+        assert!(!Arc::ptr_eq(cache.readers(), &readers), "nobody what the next one frees");
+        drop(missing);
+        assert_eq!(Arc::strong_count(&readers), 1);
+    }
+
+    #[test]
+    fn another_page_at_the_address_is_known() {
+        let mut cache = PageCache::new(0);
+        let addr = PageAddr::new(SetId(1), 7);
+        let page = |crc| PageRef { addr, birth: Epoch(1), crc };
+        assert!(!cache.is_other(page(5)), "nothing is known");
+        cache.insert(page(5), Arc::new([0; 4096]));
+        assert!(!cache.is_other(page(5)));
+        cache.hold(page(6), Arc::new([0; 4096]));
+        assert!(cache.is_other(page(5)), "the running checkpoint uses it again");
+        cache.release();
+        assert!(cache.is_other(page(5)) && !cache.is_other(page(6)));
     }
 }

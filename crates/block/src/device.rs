@@ -1,6 +1,7 @@
 //! The one joint of the system: everything that stores blocks looks like this from above.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use ring::Data;
 
@@ -130,4 +131,11 @@ pub trait BlockDevice: Send + Sync + Debug {
 
     /// The provisioning state from `at` on, which must lie inside the device.
     fn extent(&self, at: u64) -> IoFuture<Extent>;
+
+    /// The same device as if it were opened anew, where that makes a difference: one that fails for
+    /// good after a lost write ([`BlockError::LostWrites`]) starts afresh, and what was not durable on
+    /// it counts as lost. For who keeps the same data elsewhere too. This one stays as it is.
+    fn reopened(&self) -> Option<Arc<dyn BlockDevice>> {
+        None
+    }
 }

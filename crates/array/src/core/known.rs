@@ -214,7 +214,7 @@ impl Core {
         let mut known = Knowledge::default();
         // Pages that are freed from here on are not written over before the walk has ended; those
         // that are asked for not before whoever asks is done.
-        let readers = Arc::clone(&self.lock().readers);
+        let readers = Arc::clone(self.lock().pages.readers());
         let is_metadata = sets.iter().any(|set| set.level().is_none());
         known._readers = is_metadata.then(|| Arc::clone(&readers));
         self.know_overlays(&by_id, &mut known);

@@ -12,6 +12,11 @@ use crate::tree::{Missing, PageRef};
 impl Core {
     /// Does `step` under the lock, again and again until all pages that it needs are in memory.
     ///
+    /// It must look up the roots of its trees itself, each time: only pages of trees that are current
+    /// when they are asked for are sure to be at their addresses until they are read. Else whoever
+    /// calls this holds the [readers](crate::pages::PageCache::readers) since it took the roots, or
+    /// keeps checkpoints from running.
+    ///
     /// # Errors
     /// [`ArrayError::Damaged`], [`ArrayError::Missing`] when a page cannot be read from any copy.
     pub(crate) async fn with_pages<T>(
@@ -34,17 +39,16 @@ impl Core {
     /// The same when it is asked for again although no copy of it could be read.
     pub(crate) async fn bring(
         &self,
-        Missing(wanted): Missing,
+        missing: Missing,
         failed: &mut Option<PageRef>,
     ) -> Result<(), ArrayError> {
+        let wanted = missing.page;
         if *failed == Some(wanted) && !mutants::is(Mutant::AskForEver) {
             let error = self.why_unreadable(wanted);
             tracing::error!("{error}");
             return Err(error);
         }
-        // A page that a checkpoint replaced meanwhile cannot be verified any more, and is not asked
-        // for again.
-        *failed = (!self.load(wanted).await).then_some(wanted);
+        *failed = (!self.load(&missing).await).then_some(wanted);
         Ok(())
     }
 
@@ -67,11 +71,11 @@ impl Core {
     }
 
     /// Brings a page into the cache; false when no copy of it is whole.
-    async fn load(&self, wanted: PageRef) -> bool {
+    async fn load(&self, missing: &Missing) -> bool {
         // Hosts wait for pages with their buffers in hand.
-        match ring::with_reserve(self.read_page(wanted)).await {
+        match ring::with_reserve(self.read_page(missing)).await {
             Some(page) => {
-                self.lock().pages.insert(wanted, Arc::new(page));
+                self.lock().pages.insert(missing.page, Arc::new(page));
                 true
             }
             None => false,

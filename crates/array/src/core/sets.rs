@@ -10,7 +10,7 @@ use super::{Core, RETRY};
 use crate::error::ArrayError;
 use crate::mutants::{self, Mutant};
 use crate::raid::{Layout, Read, ReadError, Set, WriteError};
-use crate::tree::{Page, PageAddr, PageRef};
+use crate::tree::{Missing, Page, PageAddr};
 use crate::{BLOCK_BYTES, Place, SetId};
 
 /// All sets by number. Shared by all cores.
@@ -82,9 +82,10 @@ impl Core {
     }
 
     /// A page, from the first copy that verifies, up to date or not; others that do not are written
-    /// again. Copies
-    /// that cannot be read for a passing reason, such as memory, are tried until they can.
-    pub(super) async fn read_page(&self, wanted: PageRef) -> Option<Page> {
+    /// again from one that is. Copies that cannot be read for a passing reason, such as memory, are
+    /// tried until they can.
+    pub(super) async fn read_page(&self, missing: &Missing) -> Option<Page> {
+        let wanted = missing.page;
         let (slot, block) = wanted.addr.slot();
         let set = self.sets.find(wanted.addr.set())?;
         loop {
@@ -103,8 +104,10 @@ impl Core {
                 let mut page: Page = [0; BLOCK_BYTES];
                 data.copy_to(0, &mut page);
                 if wanted.verifies(&page) {
-                    if is_bad {
-                        self.rewrite_page(&set, wanted, page).await;
+                    // A disk that missed writes may hold what was there before: a rebuild, which
+                    // knows all maps, may take it from there.
+                    if is_bad && !is_stale {
+                        self.rewrite_page(&set, missing, page).await;
                     }
                     return Some(page);
                 }
@@ -118,13 +121,11 @@ impl Core {
     }
 
     /// Some copy of this page was not it.
-    async fn rewrite_page(&self, set: &Arc<Set>, wanted: PageRef, page: Page) {
-        let (slot, block) = wanted.addr.slot();
-        // Not if it may be another page by now. A page that is freed from here on is not used
-        // again as long as somebody reads.
-        let _readers = {
+    async fn rewrite_page(&self, set: &Arc<Set>, missing: &Missing, page: Page) {
+        let (slot, block) = missing.page.addr.slot();
+        {
             let state = &mut *self.lock();
-            if !state.space.is_page_used(wanted.addr) {
+            if !state.is_there(missing) {
                 return;
             }
             // At the first, and at each power of ten: a disk may have many.
@@ -133,8 +134,7 @@ impl Core {
             if 10_u64.pow(count.ilog10()) == count {
                 tracing::warn!("damaged pages of metadata are written again, {count} so far");
             }
-            Arc::clone(&state.readers)
-        };
+        }
         let mut buf = self.buffer(BLOCK_BYTES).await;
         buf.copy_from_slice(&page);
         let write = self.raid.write_slot(set, slot, block, buf.freeze(), WriteFlags::VOLATILE);

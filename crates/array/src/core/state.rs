@@ -17,7 +17,7 @@ use crate::pages::PageCache;
 use crate::raid::Left;
 use crate::sync::Reply;
 use crate::tables::Tables;
-use crate::tree::PageAddr;
+use crate::tree::{Missing, PageAddr};
 use crate::upkeep::{HealQueue, Progress, Return};
 use crate::{CLUSTER_BLOCKS, DiskId, Epoch, Level, Place, SetId, VersionId};
 
@@ -148,8 +148,6 @@ pub(crate) struct State {
     /// What lets the checkpointer look for work; none while it does not wait for that.
     pub(crate) wanted_for: Option<Wanted>,
     pub(crate) limbo: Vec<Limbo>,
-    /// Held by those who read; a new one with every checkpoint.
-    pub(crate) readers: Arc<()>,
     /// As it stands on the disks.
     pub(crate) label: Label,
     /// Disks that are out: since when, and why.
@@ -225,7 +223,6 @@ impl State {
             moved: 0,
             wanted_for: None,
             limbo: Vec::new(),
-            readers: Arc::default(),
             label: label.clone(),
             away: BTreeMap::new(),
             condemned: BTreeSet::new(),
@@ -310,6 +307,15 @@ impl State {
             self.space.pool.keep(level, 1);
             self.live.get_mut(&volume).expect("a volume in use is live").thick_left += 1;
         }
+    }
+
+    /// Whether a page that somebody has asked for and holds the reader of must still be at its address:
+    /// that is not given to another as long as the reader counts here, and none is known there.
+    pub(crate) fn is_there(&self, missing: &Missing) -> bool {
+        let is_it = |readers: &Arc<()>| Arc::ptr_eq(readers, &missing.reader);
+        let counts = is_it(self.pages.readers()) || self.limbo.iter().any(|l| is_it(&l.readers));
+        let addr = missing.page.addr;
+        counts && self.space.is_page_used(addr) && !self.pages.is_other(missing.page)
     }
 
     /// A number for a new volume or snapshot.

@@ -132,7 +132,7 @@ impl Checkpoint {
         }
         state.adopt_volumes();
         core.touched.recorded();
-        let readers = std::mem::take(&mut state.readers);
+        let readers = state.pages.change_readers();
         let mut places = std::mem::take(&mut self.freed);
         let mut pages = std::mem::take(&mut self.freed_pages);
         places.append(&mut self.unused);

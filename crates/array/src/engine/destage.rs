@@ -147,20 +147,18 @@ impl Checkpoint {
         batch: &[(u64, &Patch)],
     ) -> Result<(), ArrayError> {
         let core = Arc::clone(&self.core);
-        let first = self.freed.len();
-        let works = core.with_pages(|state| {
-            // Tried again from the start when a page is missing.
-            self.freed.truncate(first);
-            let mut works = Vec::with_capacity(batch.len());
-            for &(cluster, patch) in batch {
+        let mut works = Vec::with_capacity(batch.len());
+        core.with_pages(|state| {
+            // Goes on where a page was missing: the cache may be too small for those of all.
+            for &(cluster, patch) in &batch[works.len()..] {
                 let (number, index) = leaf::position(cluster);
                 let page = target.draft.leaf(&mut state.pages, number)?;
                 let old = page.and_then(|page| leaf::get(&page, index));
                 works.push(self.work_of(target, cluster, patch, old));
             }
-            Ok(works)
-        });
-        let works = works.await?;
+            Ok(())
+        })
+        .await?;
         let reserved = batch.iter().filter(|(_, patch)| patch.room.is_promised()).count();
         let written = self.write_out(target, works, reserved).await?;
         for done in &written {

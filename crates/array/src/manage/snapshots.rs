@@ -5,12 +5,14 @@ use std::sync::Arc;
 use super::views::{give_up_view, serve};
 use super::{Array, check_name};
 use crate::api::{ChangedExtent, SnapshotAccess, SnapshotInfo, SpaceInfo, VolumeInfo};
-use crate::core::{Core, VERSION_BYTES, VOLUME_BYTES, taken_bytes};
+use crate::core::{Core, State, VERSION_BYTES, VOLUME_BYTES, taken_bytes};
 use crate::error::ArrayError;
 use crate::journal::{self, Record};
+use crate::mutants::{self, Mutant};
 use crate::overlay::Taken;
 use crate::tables::{Contents, Volume};
 use crate::tree::{self, Root};
+use crate::volume::Of;
 use crate::{CLUSTER_BYTES, Epoch, VersionId};
 
 /// Snapshots that one volume may have.
@@ -192,8 +194,11 @@ impl Array {
     /// Where two snapshots of a volume differ, or a snapshot (`None`: nothing) and the present
     /// contents (`None` for `to`).
     ///
+    /// Whatever was different when this was called is in it; what hosts change while it runs may be in
+    /// or not.
+    ///
     /// # Errors
-    /// Those of names; [`ArrayError::Lost`] when what is to be compared is of a volume whose disks are
+    /// Those of names, also when what is compared is deleted meanwhile; [`ArrayError::Lost`] when what is to be compared is of a volume whose disks are
     /// missing, and in the journal still.
     pub async fn diff(
         &self,
@@ -203,18 +208,29 @@ impl Array {
     ) -> Result<Vec<ChangedExtent>, ArrayError> {
         // All of it into the maps first: they are all that is compared.
         self.core.checkpointed().await?;
-        let from = from.map_or(Ok(None), |name| self.core.root_of(volume, name))?;
-        let to = match to {
-            Some(name) => self.core.root_of(volume, name)?,
-            None => self.core.head_of(volume)?,
+        let (from, to) = {
+            let state = self.core.lock();
+            let from = from.map(|name| state.snapshot_map(volume, name)).transpose()?;
+            let to =
+                to.map_or_else(|| state.head_map(volume), |name| state.snapshot_map(volume, name))?;
+            (from, to)
         };
         let mut changed: Vec<ChangedExtent> = Vec::new();
         let mut next = Some(0);
+        let mut first = None;
         while let Some(leaf) = next {
             let step = self.core.with_pages(|state| {
-                tree::diff(&mut state.pages, from, to, leaf, STEP_PAGES, usize::MAX)
+                let roots = || {
+                    let from = from.as_ref().map_or(Ok(None), |map| state.root(map))?;
+                    Ok((from, state.root(&to)?))
+                };
+                let (from, to) = match current(&mut first, roots) {
+                    Ok(roots) => roots,
+                    Err(error) => return Ok(Err(error)),
+                };
+                tree::diff(&mut state.pages, from, to, leaf, STEP_PAGES, usize::MAX).map(Ok)
             });
-            let step = step.await?;
+            let step = step.await??;
             for range in step.clusters {
                 let at = range.start * CLUSTER_BYTES as u64;
                 let len_bytes = (range.end - range.start) * CLUSTER_BYTES as u64;
@@ -230,47 +246,75 @@ impl Array {
 
     /// What a snapshot (`None`: the present contents) holds alone and with others.
     ///
+    /// What changes while it is counted may be in or not.
+    ///
     /// # Errors
-    /// Those of names.
+    /// Those of names; that of its name too when it is deleted meanwhile.
     pub async fn space(
         &self,
         volume: &str,
         snapshot: Option<&str>,
     ) -> Result<SpaceInfo, ArrayError> {
         self.core.checkpointed().await?;
-        let mut written_bytes = 0;
-        let (root, parent, children, mapped, view) = {
+        let (map, view) = {
             let state = self.core.lock();
-            let (id, table) = state.volume(volume)?;
-            match snapshot {
-                None => {
-                    let head = &table.head;
-                    (head.root, state.tables.sharing(head.parent), Vec::new(), head.mapped, None)
-                }
-                Some(name) => {
-                    let (version, _) = state.snapshot(id, volume, name)?;
-                    let contents = &state.tables.versions[&version].contents;
-                    // What hosts wrote to it goes with it: it shares nothing with that.
-                    let view = state.tables.view_of(version).map(|(_, view)| view.head.clone());
-                    let mut children = state.tables.children_of(version);
-                    if let Some(view) = &view {
-                        let at = children.iter().position(|child| *child == view.root);
-                        children.swap_remove(at.expect("a view is a child"));
-                    }
-                    let view = view.map(|view| (view.root, state.tables.sharing(view.parent)));
-                    let parent = state.tables.sharing(contents.parent);
-                    (contents.root, parent, children, contents.mapped, view)
-                }
-            }
+            let map = state.map(volume, snapshot)?;
+            let view = map.snapshot().and_then(|version| state.tables.view_of(version));
+            let view = view.map(|(id, _)| Map { of: Of::Head(id), ..map.clone() });
+            (map, view)
         };
         let bytes = CLUSTER_BYTES as u64;
-        if let Some((root, parent)) = view {
-            written_bytes = self.core.count_alone(root, parent, &[]).await? * bytes;
-        }
-        let alone = self.core.count_alone(root, parent, &children).await?;
-        let (unique_bytes, shared_bytes) = (alone * bytes, (mapped - alone) * bytes);
+        let written_bytes = match view {
+            Some(view) => self.core.count_alone(&view).await? * bytes,
+            None => 0,
+        };
+        let alone = self.core.count_alone(&map).await?;
+        let mapped = self.core.lock().contents(&map)?.mapped;
+        let (unique_bytes, shared_bytes) = (alone * bytes, mapped.saturating_sub(alone) * bytes);
         Ok(SpaceInfo { unique_bytes, shared_bytes, written_bytes })
     }
+}
+
+/// A map that is walked, and by which names it was asked for.
+#[derive(Debug, Clone)]
+struct Map {
+    of: Of,
+    volume: String,
+    snapshot: Option<String>,
+}
+
+impl Map {
+    fn snapshot(&self) -> Option<VersionId> {
+        match self.of {
+            Of::Head(_) => None,
+            Of::Snapshot(_, version) => Some(version),
+        }
+    }
+
+    /// It is not there any more.
+    fn gone(&self) -> ArrayError {
+        let volume = self.volume.clone();
+        match self.snapshot.clone() {
+            Some(name) => ArrayError::NoSuchSnapshot { volume, name },
+            None => ArrayError::NoSuchVolume(volume),
+        }
+    }
+}
+
+/// The roots that a step of a walk begins with: those of now, since no page of others is sure to be
+/// at its address.
+fn current<T: Clone>(
+    first: &mut Option<T>,
+    roots: impl FnOnce() -> Result<T, ArrayError>,
+) -> Result<T, ArrayError> {
+    if mutants::is(Mutant::OldRoots) && first.is_some() {
+        return Ok(first.clone().expect("looked at above"));
+    }
+    let roots = roots()?;
+    if mutants::is(Mutant::OldRoots) {
+        *first = Some(roots.clone());
+    }
+    Ok(roots)
 }
 
 impl Core {
@@ -336,20 +380,21 @@ impl Core {
         Ok(Some((added.ticket, infos)))
     }
 
-    /// Clusters that a map shares neither with its parent nor with any of these children.
-    async fn count_alone(
-        &self,
-        root: Root,
-        parent: tree::Parent,
-        children: &[Root],
-    ) -> Result<u64, ArrayError> {
+    /// Clusters that a map shares neither with its parent nor with any of its children.
+    async fn count_alone(&self, map: &Map) -> Result<u64, ArrayError> {
         let mut alone = 0;
         let mut next = Some(0);
+        let mut first = None;
         while let Some(leaf) = next {
             let step = self.with_pages(|state| {
-                tree::exclusive(&mut state.pages, root, parent, children, leaf, STEP_PAGES)
+                let family = match current(&mut first, || state.family(map)) {
+                    Ok(family) => family,
+                    Err(error) => return Ok(Err(error)),
+                };
+                let (root, parent, children) = family;
+                tree::exclusive(&mut state.pages, root, parent, &children, leaf, STEP_PAGES).map(Ok)
             });
-            let step = step.await?;
+            let step = step.await??;
             alone += step.places.len() as u64;
             next = step.next_leaf;
         }
@@ -377,26 +422,65 @@ impl Core {
         // Not of a volume that misses too many disks to be changed.
         if is_there { Ok((id, version)) } else { Err(ArrayError::Lost) }
     }
+}
+
+impl State {
+    /// The map of a snapshot, or of what a volume holds now.
+    fn map(&self, volume: &str, snapshot: Option<&str>) -> Result<Map, ArrayError> {
+        let id = self.volume(volume)?.0;
+        let of = match snapshot {
+            None => Of::Head(id),
+            Some(name) => Of::Snapshot(id, self.snapshot(id, volume, name)?.0),
+        };
+        let snapshot = snapshot.map(ToOwned::to_owned);
+        Ok(Map { of, volume: volume.to_owned(), snapshot })
+    }
 
     /// What the maps have of a volume, if that is all there is.
-    fn head_of(&self, volume: &str) -> Result<Root, ArrayError> {
-        let state = self.lock();
-        let (id, table) = state.volume(volume)?;
-        let is_aside = state.live.get(&id).is_some_and(|live| live.is_aside());
-        if is_aside { Err(ArrayError::Lost) } else { Ok(table.head.root) }
+    fn head_map(&self, volume: &str) -> Result<Map, ArrayError> {
+        let id = self.volume(volume)?.0;
+        let is_aside = self.live.get(&id).is_some_and(|live| live.is_aside());
+        if is_aside { Err(ArrayError::Lost) } else { self.map(volume, None) }
     }
 
     /// The same of a snapshot.
-    fn root_of(&self, volume: &str, name: &str) -> Result<Root, ArrayError> {
-        let state = self.lock();
-        let id = state.volume(volume)?.0;
-        let version = state.snapshot(id, volume, name)?.0;
-        let version = state.tables.versions.get(&version).ok_or(ArrayError::Lost)?;
-        Ok(version.contents.root)
+    fn snapshot_map(&self, volume: &str, name: &str) -> Result<Map, ArrayError> {
+        let map = self.map(volume, Some(name))?;
+        let is_there = |version| self.tables.versions.contains_key(&version);
+        if map.snapshot().is_some_and(is_there) { Ok(map) } else { Err(ArrayError::Lost) }
     }
-}
 
-impl crate::core::State {
+    /// What a map leads to now.
+    fn contents(&self, map: &Map) -> Result<&Contents, ArrayError> {
+        let found = match map.of {
+            Of::Head(id) => self.tables.volumes.get(&id).map(|volume| &volume.head),
+            Of::Snapshot(_, id) => {
+                let version = self.tables.versions.get(&id);
+                let version = version.filter(|version| version.deleting_from_leaf.is_none());
+                version.map(|version| &version.contents)
+            }
+        };
+        found.ok_or_else(|| map.gone())
+    }
+
+    fn root(&self, map: &Map) -> Result<Root, ArrayError> {
+        Ok(self.contents(map)?.root)
+    }
+
+    /// The root of a map, what it shares with its parent, and the roots of its children. What hosts
+    /// wrote to a snapshot goes with it: that is none.
+    fn family(&self, map: &Map) -> Result<(Root, tree::Parent, Vec<Root>), ArrayError> {
+        let contents = self.contents(map)?;
+        let parent = self.tables.sharing(contents.parent);
+        let Some(version) = map.snapshot() else { return Ok((contents.root, parent, Vec::new())) };
+        let mut children = self.tables.children_of(version);
+        if let Some((_, view)) = self.tables.view_of(version) {
+            let at = children.iter().position(|child| *child == view.head.root);
+            children.swap_remove(at.expect("a view is a child"));
+        }
+        Ok((contents.root, parent, children))
+    }
+
     /// Names of all snapshots of a volume.
     fn snapshot_names(&self, volume: VersionId) -> Vec<&str> {
         let durable = self.tables.snapshots_of(volume).map(|(_, _, snapshot)| &*snapshot.name);

@@ -43,9 +43,15 @@ pub const LEAVES_MAX: u32 = 1 << (node::FANOUT_BITS * INTERIOR_LEVELS as u32);
 const INTERIOR_LEVELS: usize = 3;
 
 /// This page is needed, and not in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("metadata page {:#x} is not in memory", .0.addr.raw())]
-pub struct Missing(pub PageRef);
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("metadata page {:#x} is not in memory", .page.addr.raw())]
+pub struct Missing {
+    /// What names it.
+    pub page: PageRef,
+    /// As long as this is held nothing else is written to its address, if the tree that it is of
+    /// was current when it was asked for.
+    pub reader: Arc<()>,
+}
 
 /// Where pages come from: a cache, which has verified them against the checksum of the reference.
 pub trait Pages {

@@ -50,7 +50,7 @@ impl Core {
                 };
                 let slots = state.space.pool.slots(heal.set);
                 let is_live = slots.is_some_and(|slots| slots.is_used(slot));
-                (Arc::clone(&state.readers), is_live)
+                (Arc::clone(state.pages.readers()), is_live)
             };
             if !is_live {
                 continue;

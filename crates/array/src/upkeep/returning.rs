@@ -7,7 +7,7 @@ use crate::core::Core;
 use crate::label::{self, Found, MemberState};
 use crate::membership::{Event, may_return};
 use crate::mutants::{self, Mutant};
-use crate::raid::{Access, Set};
+use crate::raid::{Access, Set, is_passing};
 use crate::space::Gives;
 use crate::sync::Turn;
 use crate::{DiskId, SetId};
@@ -53,13 +53,15 @@ impl Return {
 }
 
 impl Core {
-    /// Puts out disks that do not even give their labels: they are not bad in places, but gone.
+    /// Puts out disks that do not even give their labels: they are not bad in places, but gone. Want of
+    /// memory says nothing about a disk: the next look asks again.
     pub(super) async fn put_out_silent_disks(self: &Arc<Self>) {
         for disk in self.raid.disks().all() {
             if disk.is_silent() && disk.access() == Access::Full {
                 // Some drives try a bad sector for minutes: one that gives its label is there.
                 match label::read(&**disk.device()).await {
                     Ok(_) => disk.speaks(),
+                    Err(error) if is_passing(error) => {}
                     Err(_) => self.disk_failed(disk.id(), "it does not answer").await,
                 }
                 continue;
@@ -68,6 +70,7 @@ impl Core {
             if is_odd
                 && disk.access() == Access::Full
                 && let Err(error) = label::read(&**disk.device()).await
+                && !is_passing(error)
             {
                 self.disk_failed(disk.id(), &format!("it does not answer: {error}")).await;
             }
@@ -84,6 +87,9 @@ impl Core {
                 continue;
             }
             let Err(error) = label::read(&**disk.device()).await else { continue };
+            if is_passing(error) {
+                continue;
+            }
             any = true;
             self.disk_failed(disk.id(), &format!("it does not answer: {error}")).await;
         }
@@ -143,7 +149,10 @@ impl Core {
         if !is_welcome || member.access() == Access::Full {
             return false;
         }
-        let Ok(Found::Label { label, .. }) = label::read(&**member.device()).await else {
+        // One that never forgets a failed flush would take no label any more. What it may have lost
+        // then it lacks for the sets, and gets again.
+        let device = member.device().reopened().unwrap_or_else(|| Arc::clone(member.device()));
+        let Ok(Found::Label { label, .. }) = label::read(&*device).await else {
             return false;
         };
         let ours = self.lock().label.clone();
@@ -157,7 +166,7 @@ impl Core {
         }
         // Whether it takes writes again is tried with the label that says that it was out: it must
         // know that before anything else is written to it.
-        if label::write(&**member.device(), &ours.for_disk(disk)).await.is_err() {
+        if label::write(&*device, &ours.for_disk(disk)).await.is_err() {
             return false;
         }
         let name = (disk, member.name().to_owned());
@@ -171,7 +180,7 @@ impl Core {
             if member.access() == Access::None {
                 self.sets.all().iter().for_each(|set| set.mark_all_stale(disk));
             }
-            self.raid.disks().add(disk, member.name(), Arc::clone(member.device()));
+            self.raid.disks().add(disk, member.name(), Arc::clone(&device));
             if let Some((out_since, _)) = state.away.remove(&disk) {
                 let last = state.returns.get(&disk).copied();
                 let now = self.env.now();

@@ -12,7 +12,7 @@ use crate::api::{CheckReport, JobKind};
 use crate::core::{Core, Knowledge, Known, Live, Met, RETRY};
 use crate::error::ArrayError;
 use crate::membership::Event;
-use crate::raid::{Contents, ReadError, Scrubbed, Set};
+use crate::raid::{Contents, ReadError, Scrubbed, Set, is_passing};
 use crate::space::Kind;
 use crate::volume::Of;
 use crate::{CLUSTER_BLOCKS, CLUSTER_BYTES, Place, SetId};
@@ -137,6 +137,7 @@ impl Core {
                         disk.name()
                     ));
                 }
+                Err(error) if is_passing(error) => {}
                 Err(error) => bad.push(format!("{} cannot be read: {error}", disk.name())),
             }
         }

@@ -171,7 +171,7 @@ impl Core {
             }
             // Begun in the moment in which the map says so: whoever changes the place comes later.
             let crcs: [u32; CLUSTER_BLOCKS] = crcs[..].try_into().expect("a whole cluster");
-            Ok(Some((*place, crcs, Arc::clone(&state.readers))))
+            Ok(Some((*place, crcs, Arc::clone(state.pages.readers()))))
         });
         let Ok(Some((place, crcs, _readers))) = planned.await else { return };
         let read = self.read_place(place, 0, &crcs).await.ok();

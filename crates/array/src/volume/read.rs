@@ -96,7 +96,7 @@ impl Device {
                 // Positions in the journal hold as long as the lock does.
                 return Begun::Done(self.core.gather(&found, blocks.count));
             }
-            (found, Arc::clone(&state.readers))
+            (found, Arc::clone(state.pages.readers()))
         };
         let [Piece { source: Source::Disk { place, first, crcs }, .. }] = &found[..] else {
             return Begun::Not;
@@ -178,7 +178,7 @@ impl Core {
                         Source::Disk { .. } => {}
                     }
                 }
-                Ok(Ok((found, Arc::clone(&state.readers))))
+                Ok(Ok((found, Arc::clone(state.pages.readers()))))
             });
             let (found, _readers) = planned.await.map_err(|error| in_block(&error, first))??;
             let Some(bad) = self.fetch(&found, &mut buf).await else {

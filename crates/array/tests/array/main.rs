@@ -21,3 +21,4 @@ mod reader;
 mod rot;
 mod snapshots;
 mod stalls;
+mod walks;

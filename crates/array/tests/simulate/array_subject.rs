@@ -176,6 +176,11 @@ impl Subject for ArraySubject {
         self.0.diff(volume, from, to).await.map_err(refusal)
     }
 
+    async fn space(&self, volume: &str, snapshot: Option<&str>) -> Answer<u64> {
+        let space = self.0.space(volume, snapshot).await.map_err(refusal)?;
+        Ok(space.unique_bytes)
+    }
+
     async fn add_disk(&self, drive: &Drive) -> Answer<()> {
         self.0.add_disk(member(drive)).await.map(drop).map_err(refusal)
     }

@@ -24,6 +24,10 @@ pub(crate) async fn operator<S: Subject>(machine: Rc<Machine<S>>, number: u32, o
             return;
         }
         let operator = Operator(&machine, number);
+        if machine.scenario.theme == Theme::Walks && machine.random.one_in(2) {
+            operator.walk().await;
+            continue;
+        }
         // Snapshots are what most can go wrong with.
         match machine.random.below(30) {
             0 | 1 => operator.create().await,
@@ -49,6 +53,8 @@ pub(crate) fn draw_spec<S: Subject>(machine: &Machine<S>) -> VolumeSpec {
     let random = &machine.random;
     let clusters = match (machine.scenario.theme, random.below(4)) {
         (Theme::Full, _) => random.between(16, 256),
+        // Maps of many leaves, of which most have next to nothing.
+        (Theme::Walks, _) => random.between(200, 800),
         (_, 0) => random.between(1, 64),
         _ => random.between(1, 16),
     };
@@ -303,6 +309,25 @@ impl<S: Subject> Operator<'_, S> {
     async fn look_at_snapshot(&self) {
         if let Some((volume, name)) = self.snapshot() {
             verify::snapshot(self.0, &volume, &name).await;
+        }
+    }
+
+    /// Walks over the map of a volume in use, beside its hosts and beside checkpoints: each count of its
+    /// space begins with one.
+    async fn walk(&self) {
+        let Some(volume) = self.volume(Served::Online) else { return };
+        let what = format!("walk {volume}");
+        let counts = async {
+            for _ in 0..4 {
+                self.0.array.space(&volume, None).await?;
+            }
+            Ok::<_, Refusal>(())
+        };
+        let diff = self.0.array.diff(&volume, None, None);
+        let walks = futures_util::future::join(diff, counts);
+        let (changed, counted) = self.0.answer(&what, walks).await;
+        if self.0.may(&what, changed).is_some() {
+            self.0.may(&what, counted);
         }
     }
 

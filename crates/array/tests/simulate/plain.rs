@@ -467,6 +467,11 @@ impl Subject for Plain {
         Ok(changed.skip(skipped).map(|(at, _)| extent(at)).collect())
     }
 
+    async fn space(&self, volume: &str, snapshot: Option<&str>) -> Answer<u64> {
+        self.moment().await;
+        Ok(self.bytes_of(volume, snapshot).len() as u64)
+    }
+
     async fn add_disk(&self, drive: &Drive) -> Answer<()> {
         self.store().names.insert(drive.number(), drive.name());
         Ok(())

@@ -40,10 +40,13 @@ pub(crate) enum Theme {
     Crowd,
     /// Drives that do not answer for minutes, or never.
     Silence,
+    /// Walks over maps of many leaves beside hosts, in half of the histories with drives that go and
+    /// come.
+    Walks,
 }
 
 impl Theme {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Plain,
         Self::Faults,
         Self::Disks,
@@ -58,6 +61,7 @@ impl Theme {
         Self::Pairs,
         Self::Crowd,
         Self::Silence,
+        Self::Walks,
     ];
 
     /// Whether it hurts drives, so that its levels must bear that.
@@ -93,6 +97,7 @@ impl fmt::Display for Theme {
             Self::Pairs => "pairs",
             Self::Crowd => "crowd",
             Self::Silence => "silence",
+            Self::Walks => "walks",
         })
     }
 }
@@ -130,7 +135,7 @@ impl Scenario {
             Theme::Starts | Theme::Passing => &[3, 3, 4, 4, 5, 6, 8],
             Theme::Beyond | Theme::Moments => &[4, 5, 6, 8],
             Theme::Pairs => &[4, 5, 6, 8, 12],
-            Theme::Rot | Theme::Crowd | Theme::Silence => &[3, 4, 5, 6, 8],
+            Theme::Rot | Theme::Crowd | Theme::Silence | Theme::Walks => &[3, 4, 5, 6, 8],
             Theme::Faults | Theme::Disks => &[2, 3, 4, 5, 6, 8, 12],
         });
         let losses = if theme == Theme::Pairs { 2 } else { usize::from(theme.hurts()) };
@@ -142,7 +147,12 @@ impl Scenario {
         let levels: Vec<Level> = Level::ALL.into_iter().filter(fits).collect();
         let level = *random.pick(&levels);
         let mixed = random.one_in(4);
-        let sizes = if theme == Theme::Full { [16, 16, 24] } else { [24, 32, 64] };
+        let sizes = match theme {
+            Theme::Full => [16, 16, 24],
+            // Room for maps of many leaves.
+            Theme::Walks => [64, 96, 128],
+            _ => [24, 32, 64],
+        };
         let same = *random.pick(&sizes);
         let odd = random.one_in(3);
         let size = || if odd { *random.pick(&sizes) * MIB } else { same * MIB };
@@ -151,6 +161,7 @@ impl Scenario {
             _ => 0,
         };
         let crowd = theme == Theme::Crowd;
+        let orders_max = if matches!(theme, Theme::Snapshots | Theme::Walks) { 16 } else { 6 };
         let is_long = matches!(theme, Theme::Beyond | Theme::Moments);
         Self {
             theme,
@@ -166,7 +177,7 @@ impl Scenario {
             clients: random.between(1, 4) as u32,
             requests: random.between(5, 25) as u32 * if is_long { 4 } else { 1 },
             operators: if crowd { random.between(2, 4) as u32 } else { 1 },
-            orders: random.between(0, if theme == Theme::Snapshots { 16 } else { 6 }) as u32,
+            orders: random.between(0, orders_max) as u32,
         }
     }
 

@@ -89,6 +89,8 @@ pub(crate) trait Subject: Clone + 'static {
         from: Option<&str>,
         to: Option<&str>,
     ) -> Answer<Vec<ChangedExtent>>;
+    /// What a volume, or a snapshot of it, holds alone: bytes.
+    async fn space(&self, volume: &str, snapshot: Option<&str>) -> Answer<u64>;
 
     /// A blank drive, or one that was away.
     async fn add_disk(&self, drive: &Drive) -> Answer<()>;

@@ -138,6 +138,11 @@ fn drives_that_do_not_answer() {
 }
 
 #[test]
+fn walks_over_maps_beside_hosts() {
+    seeds(Theme::Walks);
+}
+
+#[test]
 fn one_seed_is_one_history() {
     for theme in Theme::ALL {
         assert_eq!(run(theme, 1, false), run(theme, 1, false), "{theme}");

@@ -49,7 +49,7 @@ const UNMAP_STEP_BYTES: u64 = 1 << 30;
 ///   of a page could carry the old contents of another sector over a direct write.
 ///
 /// After a failed `fdatasync` durable writes and flushes fail with [`BlockError::LostWrites`]
-/// until the device is opened anew; reads and volatile writes go on.
+/// until the device is opened anew, as by [`BlockDevice::reopened`]; reads and volatile writes go on.
 #[derive(Debug, Clone)]
 pub struct FileDisk(Arc<Store>);
 
@@ -111,6 +111,25 @@ impl Store {
             #[cfg(test)]
             sync_errno: Default::default(),
         }
+    }
+
+    /// The same file with a commit of its own: what failed before is not remembered.
+    fn reopened(&self) -> io::Result<Self> {
+        Ok(Self {
+            file: self.file.clone(),
+            direct: self.direct.clone(),
+            direct_reads: self.direct_reads,
+            write_through: self.write_through,
+            // The lock against other processes goes on with it.
+            handle: self.handle.try_clone()?,
+            geometry: self.geometry,
+            in_memory: self.in_memory,
+            // Operations on the old one may still be under way.
+            locks: Arc::clone(&self.locks),
+            commit: Arc::default(),
+            #[cfg(test)]
+            sync_errno: Default::default(),
+        })
     }
 
     fn join_sync(self: &Arc<Self>, at: u64) -> Joined {
@@ -270,6 +289,16 @@ impl Store {
 }
 
 impl BlockDevice for FileDisk {
+    fn reopened(&self) -> Option<Arc<dyn BlockDevice>> {
+        match self.0.reopened() {
+            Ok(store) => Some(Arc::new(Self(Arc::new(store)))),
+            Err(error) => {
+                tracing::warn!(%error, "a file cannot be opened anew");
+                None
+            }
+        }
+    }
+
     fn geometry(&self) -> Geometry {
         self.0.geometry
     }

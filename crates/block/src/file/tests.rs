@@ -270,7 +270,12 @@ fn a_failed_flush_is_reported_and_never_forgotten() {
         assert_eq!(swap.await, Err(BlockError::LostWrites));
         assert_eq!(disk.write(0, buf(4096, 3), WriteFlags::VOLATILE).await, Ok(()));
         assert_eq!(disk.read(0, 4096).await.unwrap().as_slice().unwrap(), [3; 4096]);
-        drop(disk);
+        // Who has what is on it elsewhere begins anew, and the one that failed goes on failing.
+        let anew = disk.reopened().expect("a file can be opened anew");
+        assert_eq!(anew.write(0, buf(4096, 4), WriteFlags::DURABLE).await, Ok(()));
+        assert_eq!(anew.flush().await, Ok(()));
+        assert_eq!(disk.flush().await, Err(BlockError::LostWrites));
+        drop((disk, anew));
         let again = FileDisk::open_file(&scratch.file(), &options(4096, MIB)).unwrap();
         assert_eq!(again.write(0, buf(4096, 2), WriteFlags::DURABLE).await, Ok(()));
     });

@@ -1,6 +1,7 @@
 //! A device that fails, waits or hangs where a test says so.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -87,12 +88,15 @@ impl Rule {
 pub struct FaultyDisk {
     inner: Arc<dyn BlockDevice>,
     script: Arc<Mutex<Script>>,
+    /// A flush failed since it was opened, and it [remembers](Self::remember_failures).
+    has_lost: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
 struct Script {
     /// What it says its capacity is, where that is not that of the device below.
     blocks: Option<u64>,
+    remembers: bool,
     rules: Vec<Rule>,
     held: Vec<u64>,
     next_id: u64,
@@ -101,12 +105,25 @@ struct Script {
 impl FaultyDisk {
     /// A device without faults yet, over `inner`.
     pub fn new(inner: Arc<dyn BlockDevice>) -> Self {
-        Self { inner, script: Arc::default() }
+        Self { inner, script: Arc::default(), has_lost: Arc::default() }
     }
 
     /// Adds a rule; of several that mean an operation, the oldest applies.
     pub fn inject(&self, rule: Rule) {
         self.script().rules.push(rule);
+    }
+
+    /// From now on a flush that fails is never forgotten, as by a file: until it is opened anew
+    /// nothing is durable any more.
+    pub fn remember_failures(&self) {
+        self.script().remembers = true;
+    }
+
+    fn check_durable(&self, is_durable: bool) -> Result<(), BlockError> {
+        match is_durable && self.has_lost.load(Ordering::SeqCst) {
+            true => Err(BlockError::LostWrites),
+            false => Ok(()),
+        }
     }
 
     /// Forgets all rules. What hangs goes on hanging.
@@ -200,6 +217,12 @@ fn span(at: u64, len: u64) -> Range<u64> {
 }
 
 impl BlockDevice for FaultyDisk {
+    fn reopened(&self) -> Option<Arc<dyn BlockDevice>> {
+        let inner = self.inner.reopened().unwrap_or_else(|| Arc::clone(&self.inner));
+        let script = Arc::clone(&self.script);
+        Some(Arc::new(Self { inner, script, has_lost: Arc::default() }))
+    }
+
     fn geometry(&self) -> Geometry {
         let geometry = self.inner.geometry();
         Geometry { blocks: self.script().blocks.unwrap_or(geometry.blocks), ..geometry }
@@ -216,18 +239,28 @@ impl BlockDevice for FaultyDisk {
         flags: WriteFlags,
     ) -> Option<Result<(), BlockError>> {
         // A rule is met, and used up, by the `write` that follows.
-        if self.meets(Operation::Write, &span(at, bytes.len() as u64)) {
+        let is_lost = self.check_durable(flags.durable).is_err();
+        if is_lost || self.meets(Operation::Write, &span(at, bytes.len() as u64)) {
             return None;
         }
         self.inner.write_now(at, bytes, flags)
     }
 
     fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
+        if let Err(error) = self.check_durable(flags.durable) {
+            return IoFuture::ready(Err(error));
+        }
         let bytes = span(at, data.len() as u64);
         self.run(Operation::Write, &bytes, move |disk| disk.write(at, data, flags))
     }
 
     fn flush(&self) -> IoFuture<()> {
+        if let Err(error) = self.check_durable(true) {
+            return IoFuture::ready(Err(error));
+        }
+        if self.meets(Operation::Flush, &(0..0)) && self.script().remembers {
+            self.has_lost.store(true, Ordering::SeqCst);
+        }
         self.run(Operation::Flush, &(0..0), |disk| disk.flush())
     }
 

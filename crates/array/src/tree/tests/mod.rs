@@ -23,7 +23,7 @@ struct Store {
 impl Pages for Store {
     fn page(&mut self, r: PageRef) -> Result<Arc<Page>, Missing> {
         if !self.loaded.contains(&r.addr) {
-            return Err(Missing(r));
+            return Err(Missing { page: r, reader: Arc::default() });
         }
         self.reads += 1;
         Ok(self.pages[&r.addr].clone())
@@ -37,7 +37,7 @@ impl Store {
         loop {
             match call(self) {
                 Ok(answer) => return answer,
-                Err(Missing(r)) => self.load(r),
+                Err(missing) => self.load(missing.page),
             }
         }
     }

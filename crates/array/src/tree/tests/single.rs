@@ -152,7 +152,7 @@ fn a_step_that_got_somewhere_keeps_what_it_has() {
     store.loaded.remove(&cold);
     let step = mapped(&mut store, snapshot, 0, 1000).unwrap();
     assert_eq!((step.clusters, step.next_leaf), (3, Some(3)));
-    assert_eq!(mapped(&mut store, snapshot, 3, 1000).unwrap_err().0.addr, cold);
+    assert_eq!(mapped(&mut store, snapshot, 3, 1000).unwrap_err().page.addr, cold);
 }
 
 #[test]

@@ -49,7 +49,8 @@ pub(crate) async fn saboteur<S: Subject>(machine: Rc<Machine<S>>) {
             Theme::Scarcity => saboteur.scarcity().await,
             Theme::Rot => saboteur.rot().await,
             Theme::Silence => saboteur.silence().await,
-            Theme::Plain | Theme::Full | Theme::Snapshots => {}
+            Theme::Walks if machine.random.one_in(2) => saboteur.membership().await,
+            Theme::Plain | Theme::Full | Theme::Snapshots | Theme::Walks => {}
         }
     }
 }
