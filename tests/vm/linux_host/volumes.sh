@@ -17,6 +17,8 @@ copy_between_volumes() {
   say "EXTENDED COPY from volume to volume"
   must server up
   must iscsiadm -m discovery -t sendtargets -p "${portals[0]}" -o new -o delete
+  # Whoever has written to a disk makes udev read it, which must not meet the logout.
+  must udevadm settle -t 30
   for name in one two; do
     must iscsiadm -m node -T "$(volume_target "$name")" -p "${portals[0]}" --login
   done
@@ -38,6 +40,8 @@ copy_between_volumes() {
   fails_with 5 write_using_token "$two" /tmp/token 0 2048 # ILLEGAL REQUEST
   truncate -s 1M /tmp/zeroes
   must holds "$two" /tmp/zeroes
+  # Whoever has written to a disk makes udev read it, which must not meet the logout.
+  must udevadm settle -t 30
   for name in one two; do
     must iscsiadm -m node -T "$(volume_target "$name")" -p "${portals[0]}" --logout
   done

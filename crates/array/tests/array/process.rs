@@ -23,25 +23,31 @@ pub(crate) fn end() {
 /// A disk, in the hands of the process that there is now.
 #[derive(Debug)]
 pub(crate) struct Held {
-    disk: Arc<FaultyDisk>,
+    disk: Arc<dyn BlockDevice>,
     process: u64,
 }
 
 impl Held {
     pub(crate) fn new(disk: &Arc<FaultyDisk>) -> Self {
-        Self { disk: Arc::clone(disk), process: ENDED.with(Cell::get) }
+        let disk: Arc<dyn BlockDevice> = disk.clone();
+        Self { disk, process: ENDED.with(Cell::get) }
     }
 
     fn is_dead(&self) -> bool {
         self.process < ENDED.with(Cell::get)
     }
 
-    fn ask<T: 'static>(&self, ask: impl FnOnce(&FaultyDisk) -> IoFuture<T>) -> IoFuture<T> {
-        if self.is_dead() { IoFuture::boxed(std::future::pending()) } else { ask(&self.disk) }
+    fn ask<T: 'static>(&self, ask: impl FnOnce(&dyn BlockDevice) -> IoFuture<T>) -> IoFuture<T> {
+        if self.is_dead() { IoFuture::boxed(std::future::pending()) } else { ask(&*self.disk) }
     }
 }
 
 impl BlockDevice for Held {
+    fn reopened(&self) -> Option<Arc<dyn BlockDevice>> {
+        let disk = self.disk.reopened()?;
+        Some(Arc::new(Self { disk, process: self.process }))
+    }
+
     fn geometry(&self) -> Geometry {
         self.disk.geometry()
     }
@@ -59,7 +65,7 @@ impl BlockDevice for Held {
     }
 
     fn flush(&self) -> IoFuture<()> {
-        self.ask(BlockDevice::flush)
+        self.ask(|disk| disk.flush())
     }
 
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
