@@ -45,14 +45,10 @@ pub(super) enum Wait {
     Never(BlockError),
 }
 
-/// How often a change waits for space: for what checkpoints give back, then for the recycle bin.
-const SPACE_WAITS: u8 = 2;
-
 /// What a change has waited for in vain: it does not do so again.
 #[derive(Debug, Default)]
 pub(super) struct Waited {
-    /// How often.
-    for_space: u8,
+    for_space: bool,
     for_page: Option<PageRef>,
 }
 
@@ -252,11 +248,10 @@ impl Core {
                 }
                 Ok(())
             }
-            Wait::Space if waited.for_space == SPACE_WAITS => Err(BlockError::NoSpace),
-            Wait::Space => {
-                waited.for_space += 1;
-                self.wait_for_space(waited.for_space == SPACE_WAITS).await
+            Wait::Space if std::mem::replace(&mut waited.for_space, true) => {
+                Err(BlockError::NoSpace)
             }
+            Wait::Space => self.wait_for_space().await,
             Wait::Never(error) => Err(error),
         }
     }

@@ -19,7 +19,6 @@ mod process;
 mod property;
 mod reader;
 mod rot;
-mod scrubbed;
 mod snapshots;
 mod stalls;
 mod walks;
