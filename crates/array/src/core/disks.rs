@@ -15,11 +15,8 @@ use crate::label::Label;
 use crate::label::MemberState;
 use crate::membership::Event;
 use crate::mutants::{self, Mutant};
-use crate::raid::{Access, Disk, Heal, Set, is_passing};
+use crate::raid::{Access, Disk, Heal, PASSING_TRIES_MAX, Set, is_passing};
 use crate::{DiskId, Place};
-
-/// How often a write to holders is tried for which there is no memory: for ten seconds.
-const TRIES_MAX: u32 = 10_000;
 
 type Write<'a> = Pin<Box<dyn Future<Output = Result<(), BlockError>> + 'a>>;
 
@@ -110,7 +107,7 @@ impl Core {
         let holders = self.writable_holders();
         let write = &write;
         let writes = holders.iter().map(|disk| async move {
-            for _ in 1..TRIES_MAX {
+            for _ in 1..PASSING_TRIES_MAX {
                 match write(disk.device()).await {
                     Err(error) if is_passing(error) => self.env.sleep(RETRY).await,
                     result => return result,
@@ -187,7 +184,7 @@ impl Core {
         let mut tries = 0;
         let results = loop {
             tries += 1;
-            let is_last = tries >= TRIES_MAX;
+            let is_last = tries >= PASSING_TRIES_MAX;
             let failed = |index: usize, error| {
                 if is_last || !is_passing(error) {
                     holders[index].flush_failed(error);

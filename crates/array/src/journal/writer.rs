@@ -14,11 +14,9 @@ use super::log::{Journal, Submission};
 use super::{Holder, HolderFailed, IN_FLIGHT_MAX, Mark};
 use crate::join::join_all;
 use crate::mutants::{self, Mutant};
-use crate::raid::is_passing;
+use crate::raid::{PASSING_TRIES_MAX, is_passing};
 use crate::{BLOCK_BYTES, DiskId};
 
-/// How often a write is tried for which there is no memory: for ten seconds.
-const TRIES_MAX: u32 = 10_000;
 /// Pieces in which a new holder is filled.
 const FILL_BYTES: u64 = 1 << 20;
 
@@ -99,7 +97,7 @@ impl Journal {
     /// is not acknowledged stays in the image until then.
     async fn insist(&self, batch: &Submission, results: &mut Results, hook: &dyn HolderFailed) {
         for (holder, result) in batch.holders.iter().zip(results) {
-            for _ in 0..TRIES_MAX {
+            for _ in 0..PASSING_TRIES_MAX {
                 let is_passed = !matches!(result, Err(error) if is_passing(*error));
                 if is_passed || !self.is_holder(holder.disk) {
                     break;

@@ -29,6 +29,10 @@ pub(super) struct Copy {
 /// A request that fails after so long was not answered: drives that work say what is wrong sooner.
 const SILENCE: Duration = Duration::from_secs(10);
 
+/// How often a write is tried whose error is [passing](is_passing), a millisecond apart, before it counts as the
+/// disk's: for ten seconds.
+pub(crate) const PASSING_TRIES_MAX: u32 = 10_000;
+
 /// Whether an error says nothing about the disk.
 pub(crate) fn is_passing(error: BlockError) -> bool {
     matches!(error, BlockError::NoMemory | BlockError::Busy) && !mutants::is(Mutant::BlameMemory)

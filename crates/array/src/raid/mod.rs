@@ -49,7 +49,7 @@ pub use disks::{Access, Counts, Disk, Disks};
 pub use geometry::{COLUMNS_MAX, Layout, MEMBERS_MAX, Shape};
 pub use half::Half;
 pub use heal::{Heal, Healed};
-pub(crate) use io::is_passing;
+pub(crate) use io::{PASSING_TRIES_MAX, is_passing};
 pub use locks::Left;
 pub use read::{Good, Read};
 pub use record::{BadRecord, Replacement, Seat, SetRecord, bytes_max};

@@ -65,7 +65,7 @@ fn offline_logs_hosts_out_and_they_may_come_back() {
     let shown = member.json(&["volume", "offline", "a", "--yes"]);
     assert_eq!((&shown["state"], &shown["sessions"]), (&json!("offline"), &json!(0)));
     drop(host);
-    let refused = Host::log_in(portal, &iqn, 1, &[]).err().expect("the login is refused");
+    let refused = Host::log_in(portal, &iqn, 1, &[]).map(drop).expect_err("the login is refused");
     assert!(refused.to_string().contains("service unavailable"), "{refused}");
     member.run(&["volume", "online", "a"]);
     assert!(read(&mut log_in(&member, "a"), 0) == block(3));

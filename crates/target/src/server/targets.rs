@@ -83,9 +83,7 @@ impl Targets {
         let Some(target) = shared.targets.take(name.as_str(), offline) else { return Ok(()) };
         let ended = stopping::end_target(shared, &target, grace).await;
         // Where a disk still works for its last hosts, a task that nobody sees any more may write yet.
-        if !matches!(ended, Err(TargetError::Busy(_))) {
-            shared.targets.left(&target);
-        }
+        shared.targets.left(&target, matches!(ended, Err(TargetError::Busy(_))));
         ended
     }
 

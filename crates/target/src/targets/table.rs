@@ -124,11 +124,11 @@ impl Table {
         self.inner().entries.retain(|name, entry| is_there(entry) || is_known(name));
     }
 
-    /// All sessions of a target that was taken out have ended, and all that they began: what its hosts changed
-    /// until then counts.
-    pub(crate) fn left(&self, target: &Target) {
+    /// The hosts of a target that was taken out have gone: what they changed until then counts. Its units have
+    /// left, unless one of their disks `is_busy` for them yet.
+    pub(crate) fn left(&self, target: &Target, is_busy: bool) {
         let mut inner = self.inner();
-        for unit in &target.units {
+        for unit in target.units.iter().filter(|_| !is_busy) {
             inner.leaving.remove(&unit.serial);
         }
         for (serial, image) in target.keep() {

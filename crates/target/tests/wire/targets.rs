@@ -11,7 +11,7 @@ use target::{Access, AllowRule, TargetError};
 
 use crate::common::{
     Command, Connection, IQN, Login, NoLogin, Rig, config, faulty, on_core, pattern, ram,
-    target_of, test_unit_ready, wait_until,
+    reserve_in, reserve_list, reserve_out, target_of, test_unit_ready, wait_until,
 };
 
 const SECOND: &str = "iqn.2026-11.dev.drystone:second";
@@ -149,6 +149,41 @@ fn a_target_is_not_served_anew_while_a_disk_works_for_its_last_hosts() {
     let mut host = ready(&rig, SECOND);
     host.run(&Command::write(0, &pattern(512, 2)).immediate_data()).good();
     assert!(host.run(&Command::read(0, 1)).good() == pattern(512, 2));
+}
+
+/// The image of the moment in which a target is taken away is too old where its hosts went on until they were
+/// logged out, also where a disk does not let go of the last of them.
+#[test]
+fn what_hosts_reserve_while_a_target_ends_counts_although_a_disk_hangs() {
+    let rig = empty();
+    let targets = rig.server().targets();
+    let (disk, device) = faulty();
+    let again = || targets.add(target_of(SECOND, [device.clone()]));
+    again().unwrap();
+    let mut host = ready(&rig, SECOND);
+    disk.inject(Rule::always(Operation::Write, Fault::Hang).times(1));
+    host.issue(&Command::write(0, &pattern(512, 1)).immediate_data());
+    wait_until("the write is at the disk", || disk.held() == 1);
+    let ending = {
+        let targets = rig.server().targets();
+        let first = rig.server().first_core();
+        let (done, ended) = std::sync::mpsc::channel();
+        first.run(move || {
+            ring::spawn(async move {
+                done.send(targets.set_offline(SECOND, Duration::from_secs(1)).await).unwrap();
+            });
+        });
+        ended
+    };
+    assert_eq!(next_event(&mut host).event, AsyncEvent::LOGOUT_REQUEST);
+    let list = reserve_list(0, 0xaaaa, false);
+    host.run(&Command::new(reserve_out(0, 0)).writing(&list)).good();
+    let ended = ending.recv().unwrap();
+    assert!(matches!(ended, Err(TargetError::Busy(_))), "{ended:?}");
+    disk.release();
+    wait_until("the last task is over", || again().is_ok());
+    let keys = ready(&rig, SECOND).run(&Command::new(reserve_in(0)).reading(256)).good();
+    assert_eq!(keys[8..], 0xaaaa_u64.to_be_bytes(), "its registration counts");
 }
 
 #[test]
