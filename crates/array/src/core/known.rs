@@ -7,7 +7,7 @@
 //! that matches proves nothing where a [`Witness`] tells that the stripe was written meanwhile: a disk
 //! may have gone back to what was there before.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -16,13 +16,16 @@ use super::{Core, Live, Redone, State, Witness};
 use crate::error::ArrayError;
 use crate::mutants::{self, Mutant};
 use crate::overlay::{Base, Patch};
-use crate::raid::Set;
+use crate::raid::{Set, Shape};
 use crate::tree::{self, Root, Seen, leaf};
 use crate::volume::Of;
 use crate::{CLUSTER_BLOCKS, Place, SetId, VersionId};
 
 /// Pages that are looked at under one lock.
 const STEP_PAGES: usize = 256;
+
+/// What is to be looked up in: sets, and how they are built.
+pub(crate) type Shapes = HashMap<SetId, Shape>;
 
 /// A cluster that some map has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +103,27 @@ impl Knowledge {
         all.into_iter().collect()
     }
 
+    /// Keeps what a walk came by, if it is in one of these sets, in a stripe that is wanted.
+    fn meet(&mut self, met: Met, sets: &Shapes, is_wanted: &dyn Fn(SetId, u32) -> bool) {
+        match met {
+            Met::Page(raw, crc) => {
+                let (set, page) = (SetId((raw >> 32) as u32), raw as u32);
+                let stripe = page / CLUSTER_BLOCKS as u32;
+                if sets.contains_key(&set) && is_wanted(set, stripe) {
+                    self.pages.insert((set, page), crc);
+                }
+            }
+            Met::Cluster(place, one) => {
+                if let Some(shape) = sets.get(&place.set()) {
+                    let (stripe, column) = shape.locate(place.slot());
+                    if is_wanted(place.set(), stripe) {
+                        self.keep((place.set(), stripe), column, one);
+                    }
+                }
+            }
+        }
+    }
+
     fn keep(&mut self, stripe: (SetId, u32), column: usize, known: Known) {
         let columns = self.stripes.entry(stripe).or_default();
         // Versions that share a cluster agree on its contents.
@@ -126,6 +150,17 @@ impl State {
         let live = self.live.get(&volume);
         let waiting = live.into_iter().flat_map(|live| live.overlay.waiting());
         [of].into_iter().chain(waiting.map(|taken| Of::Snapshot(volume, taken.snapshot))).collect()
+    }
+
+    /// The root of a map now, and the first leaf that still counts; `None` if it is gone.
+    fn root_now(&self, of: Of) -> Option<(Root, u32)> {
+        match of {
+            Of::Head(id) => Some((self.tables.volumes.get(&id)?.head.root, 0)),
+            Of::Snapshot(_, id) => {
+                let version = self.tables.versions.get(&id)?;
+                Some((version.contents.root, version.deleting_from_leaf.unwrap_or(0)))
+            }
+        }
     }
 
     /// It is a snapshot that is being deleted, or has been: its volume may write where the two lie.
@@ -175,7 +210,7 @@ impl Core {
         kept.into_iter().chain(heads).chain(leaving).collect()
     }
 
-    /// Shows every page and cluster of a map.
+    /// Shows every page and cluster of a map. Whoever calls this keeps its pages from being used again.
     pub(crate) async fn walk(
         &self,
         (of, root, from): (Of, Root, u32),
@@ -183,25 +218,77 @@ impl Core {
     ) -> Result<(), ArrayError> {
         let mut next = Some(from);
         while let Some(from) = next {
-            let mut met: Vec<Met> = Vec::new();
-            let step = self.with_pages(|state| {
-                met.clear();
-                tree::visit(&mut state.pages, root, from, STEP_PAGES, |part| match part {
-                    Seen::Interior(page) => met.push(Met::Page(page.addr.raw(), page.crc)),
-                    Seen::Leaf { leaf: number, r, page } => {
-                        met.push(Met::Page(r.addr.raw(), r.crc));
-                        for (i, entry) in leaf::entries(page) {
-                            let cluster = leaf::cluster(number, i);
-                            let known = Known::new(entry.crcs, of, cluster);
-                            met.push(Met::Cluster(entry.place, known));
-                        }
-                    }
-                })
-            });
-            next = step.await?;
-            met.into_iter().for_each(&mut *show);
+            next = self.walk_step(of, from, &|_| Some((root, 0)), show).await?;
         }
         Ok(())
+    }
+
+    /// The same of a map as it is at each step: nothing is held for longer than one, and of what changes
+    /// meanwhile either may be shown, or none.
+    async fn walk_now(&self, of: Of, show: &mut dyn FnMut(Met)) -> Result<(), ArrayError> {
+        let mut next = Some(0);
+        while let Some(from) = next {
+            next = self.walk_step(of, from, &|state| state.root_now(of), show).await?;
+        }
+        Ok(())
+    }
+
+    /// Shows what comes from a leaf on in a map, some hundred pages at most, and returns where to go on.
+    /// `root` gives its root, and the first leaf that counts; `None`: it is gone.
+    async fn walk_step(
+        &self,
+        of: Of,
+        from: u32,
+        root: &dyn Fn(&State) -> Option<(Root, u32)>,
+        show: &mut dyn FnMut(Met),
+    ) -> Result<Option<u32>, ArrayError> {
+        let mut met: Vec<Met> = Vec::new();
+        let step = self.with_pages(|state| {
+            met.clear();
+            let Some((root, first)) = root(state) else { return Ok(None) };
+            let from = from.max(first);
+            tree::visit(&mut state.pages, root, from, STEP_PAGES, |part| match part {
+                Seen::Interior(page) => met.push(Met::Page(page.addr.raw(), page.crc)),
+                Seen::Leaf { leaf: number, r, page } => {
+                    met.push(Met::Page(r.addr.raw(), r.crc));
+                    for (i, entry) in leaf::entries(page) {
+                        let cluster = leaf::cluster(number, i);
+                        let known = Known::new(entry.crcs, of, cluster);
+                        met.push(Met::Cluster(entry.place, known));
+                    }
+                }
+            })
+        });
+        let next = step.await?;
+        met.into_iter().for_each(show);
+        Ok(next)
+    }
+
+    /// Pages of a map as it is now that are not among `done`, from a leaf on, some hundred at most; and
+    /// where to go on. They stay where they are as long as they are known: that is to be short, as
+    /// nothing that a checkpoint frees comes back meanwhile.
+    pub(crate) async fn some_pages(
+        &self,
+        of: Of,
+        from: u32,
+        done: &mut HashSet<u64>,
+    ) -> Result<(Knowledge, Option<u32>), ArrayError> {
+        // From before the root is looked up.
+        let readers = Arc::clone(self.lock().pages.readers());
+        let mut known = Knowledge { _readers: Some(readers), ..Knowledge::default() };
+        let (mut next, mut count) = (Some(from), 0);
+        // With a cold cache each step is of one page.
+        while let Some(from) = next.filter(|_| count < STEP_PAGES) {
+            let show = &mut |met: Met| {
+                let Met::Page(raw, crc) = met else { return };
+                count += 1;
+                if done.insert(raw) {
+                    known.pages.insert((SetId((raw >> 32) as u32), raw as u32), crc);
+                }
+            };
+            next = self.walk_step(of, from, &|state| state.root_now(of), show).await?;
+        }
+        Ok((known, next))
     }
 
     /// What lives in the stripes of these sets for which `is_wanted` says so.
@@ -210,48 +297,49 @@ impl Core {
         sets: &[Arc<Set>],
         is_wanted: &dyn Fn(SetId, u32) -> bool,
     ) -> Result<Knowledge, ArrayError> {
-        let by_id: HashMap<SetId, &Arc<Set>> = sets.iter().map(|set| (set.id(), set)).collect();
+        let shapes: Shapes = sets.iter().map(|set| (set.id(), set.shape())).collect();
         let mut known = Knowledge::default();
         // Pages that are freed from here on are not written over before the walk has ended; those
         // that are asked for not before whoever asks is done.
         let readers = Arc::clone(self.lock().pages.readers());
         let is_metadata = sets.iter().any(|set| set.level().is_none());
         known._readers = is_metadata.then(|| Arc::clone(&readers));
-        self.know_overlays(&by_id, &mut known);
+        self.know_overlays(&shapes, &mut known);
         for map in self.roots() {
-            let keep = &mut |met: Met| match met {
-                Met::Page(raw, crc) => {
-                    let (set, page) = (SetId((raw >> 32) as u32), raw as u32);
-                    let stripe = page / CLUSTER_BLOCKS as u32;
-                    if by_id.contains_key(&set) && is_wanted(set, stripe) {
-                        known.pages.insert((set, page), crc);
-                    }
-                }
-                Met::Cluster(place, one) => {
-                    if let Some(set) = by_id.get(&place.set()) {
-                        let (stripe, column) = set.shape().locate(place.slot());
-                        if is_wanted(place.set(), stripe) {
-                            known.keep((place.set(), stripe), column, one);
-                        }
-                    }
-                }
-            };
-            self.walk(map, keep).await?;
+            self.walk(map, &mut |met| known.meet(met, &shapes, is_wanted)).await?;
         }
         drop(readers);
-        self.know_aside(&by_id, &mut known);
+        self.know_aside(&shapes, &mut known);
         self.know_redone(&mut known);
         Ok(known)
     }
 
+    /// What lives in the stripes of these sets of data, which `witness` has watched from before this call,
+    /// but for those that it has seen being written. The walk may take hours, and holds nothing.
+    /// What only a snapshot has that is taken meanwhile may be missing.
+    pub(crate) async fn passing_knowledge(
+        &self,
+        shapes: Shapes,
+        witness: Arc<Witness>,
+    ) -> Result<Knowledge, ArrayError> {
+        let mut known = Knowledge::default();
+        self.know_overlays(&shapes, &mut known);
+        for (of, _, _) in self.roots() {
+            self.walk_now(of, &mut |met| known.meet(met, &shapes, &|_, _| true)).await?;
+        }
+        self.know_aside(&shapes, &mut known);
+        self.know_redone(&mut known);
+        Ok(known.beside(witness))
+    }
+
     /// Clusters that were written directly to new space, and that no map has yet.
-    fn know_overlays(&self, sets: &HashMap<SetId, &Arc<Set>>, known: &mut Knowledge) {
+    fn know_overlays(&self, sets: &Shapes, known: &mut Knowledge) {
         let state = self.lock();
         for (volume, live) in &state.live {
             for (cluster, patch) in live.overlay.patches() {
                 let Base::At(place, crcs) = &patch.base else { continue };
-                if let Some(set) = sets.get(&place.set()) {
-                    let (stripe, column) = set.shape().locate(place.slot());
+                if let Some(shape) = sets.get(&place.set()) {
+                    let (stripe, column) = shape.locate(place.slot());
                     let one = Known::new(**crcs, Of::Head(*volume), cluster);
                     known.keep((place.set(), stripe), column, one);
                 }
@@ -261,13 +349,13 @@ impl Core {
 
     /// What volumes that are set aside have in the journal: a checkpoint may have put it in place and ended
     /// without it, so that the maps go on to tell of what was there before.
-    fn know_aside(&self, sets: &HashMap<SetId, &Arc<Set>>, known: &mut Knowledge) {
+    fn know_aside(&self, sets: &Shapes, known: &mut Knowledge) {
         let state = self.lock();
         if !state.live.values().any(Live::is_aside) || mutants::is(Mutant::OldAside) {
             return;
         }
         for ((set, stripe), columns) in &mut known.stripes {
-            let Some(set) = sets.get(set) else { continue };
+            let Some(shape) = sets.get(set) else { continue };
             for (column, one) in columns {
                 let Of::Head(volume) = one.of else { continue };
                 // Most are of others, or of nothing that the journal has.
@@ -275,7 +363,7 @@ impl Core {
                 if live.is_none_or(|live| live.overlay.resolve(one.cluster) == Patch::default()) {
                     continue;
                 }
-                let here = Place::new(set.id(), set.shape().slot(*stripe, *column));
+                let here = Place::new(*set, shape.slot(*stripe, *column));
                 let left = (0..CLUSTER_BLOCKS).filter(|row| state.is_left(one, here, *row));
                 one.left = left.fold(0, |mask, row| mask | 1 << row);
             }

@@ -25,7 +25,7 @@ use crate::volume::Ahead;
 use crate::watch::{Beat, Watch};
 use crate::{DiskId, Env, Level};
 
-pub(crate) use known::{Knowledge, Known, Met};
+pub(crate) use known::{Knowledge, Known, Met, Shapes};
 pub(crate) use membership::{Alarm, CONDEMNED, HOLDERS};
 pub(crate) use memory::{RESERVE_BYTES, batch_clusters};
 pub(crate) use record::{RecordRoom, VERSION_BYTES, VOLUME_BYTES, taken_bytes};

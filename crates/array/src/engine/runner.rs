@@ -7,7 +7,7 @@ use block::BlockError;
 use futures_util::future::{Either, select};
 
 use crate::CLUSTER_BYTES;
-use crate::core::{Asker, Core, Request, State, Wanted};
+use crate::core::{Asker, Core, RETRY, Request, State, Wanted};
 use crate::error::ArrayError;
 use crate::sync::Reply;
 use crate::tables::Tables;
@@ -24,6 +24,9 @@ const MOVED_MAX: u64 = (1 << 30) / CLUSTER_BYTES as u64;
 const MOVED_SHARE: u64 = 16;
 /// How long the journal may take to say that nothing follows.
 const END_TIME: Duration = Duration::from_secs(2);
+
+/// How long a writer without space waits for those who read what was given back.
+const READERS_TIME: Duration = Duration::from_secs(10);
 
 /// Why an array has stopped that was to.
 pub(crate) const CLOSED: &str = "it was closed";
@@ -140,32 +143,62 @@ impl Core {
         self.balanced.ring();
     }
 
-    /// Waits for space that a checkpoint may give back.
-    pub(crate) async fn wait_for_space(self: &Arc<Self>) -> Result<(), BlockError> {
-        let oldest = {
-            let state = self.lock();
-            let deleted = state.tables.volumes.iter();
-            let deleted = deleted.filter_map(|(id, v)| Some((v.deleted_unix_seconds?, *id)));
-            deleted.min().map(|(_, id)| (id, state.tables.volumes[&id].name.clone()))
-        };
-        if let Some((id, name)) = oldest {
-            match self.purge(id).await {
-                Ok(()) => {
-                    let text = format!(
-                        "space is short: volume '{name}' is given up from the recycle bin for good"
-                    );
-                    self.lock().note(self.env.unix_seconds(), text);
-                }
-                // Another one that waits was first.
-                Err(ArrayError::NotDeleted(_)) => {}
-                Err(_) => return Err(BlockError::NoSpace),
-            }
+    /// Waits for space that a checkpoint may give back, and, if that was in `vain`, gives up what waits
+    /// longest in the recycle bin.
+    ///
+    /// # Errors
+    /// [`BlockError::NoSpace`] when there is nothing more to wait for, also when those who read what was
+    /// given back do not end: what the recycle bin has would come to them too.
+    pub(crate) async fn wait_for_space(self: &Arc<Self>, vain: bool) -> Result<(), BlockError> {
+        if vain {
+            self.empty_bin().await?;
         }
         // Maybe a disk that is to be emptied has to be used after all.
         self.upkeep.ring();
         // What one checkpoint frees is free for others when the next one begins.
         for _ in 0..2 {
             self.checkpointed().await.map_err(|_| BlockError::NoSpace)?;
+            self.lock().empty_limbo();
+        }
+        self.outlast_readers().await
+    }
+
+    /// Gives up the volume that waits longest in the recycle bin.
+    async fn empty_bin(self: &Arc<Self>) -> Result<(), BlockError> {
+        let oldest = {
+            let state = self.lock();
+            let deleted = state.tables.volumes.iter();
+            let deleted = deleted.filter_map(|(id, v)| Some((v.deleted_unix_seconds?, *id)));
+            deleted.min().map(|(_, id)| (id, state.tables.volumes[&id].name.clone()))
+        };
+        let (id, name) = oldest.ok_or(BlockError::NoSpace)?;
+        match self.purge(id).await {
+            Ok(()) => {
+                let text = format!(
+                    "space is short: volume '{name}' is given up from the recycle bin for good"
+                );
+                self.lock().note(self.env.unix_seconds(), text);
+                Ok(())
+            }
+            // Another one that waits was first.
+            Err(ArrayError::NotDeleted(_)) => Ok(()),
+            Err(_) => Err(BlockError::NoSpace),
+        }
+    }
+
+    /// Waits until nobody reads any more what checkpoints have given back up to now.
+    async fn outlast_readers(&self) -> Result<(), BlockError> {
+        let began = self.env.now();
+        let last = {
+            let state = self.lock();
+            let held = state.limbo.iter().rev().find(|limbo| !limbo.places.is_empty());
+            held.map(|limbo| Arc::downgrade(&limbo.readers))
+        };
+        while last.as_ref().is_some_and(|readers| readers.strong_count() > 0) {
+            if self.env.now().saturating_sub(began) >= READERS_TIME {
+                return Err(BlockError::NoSpace);
+            }
+            self.env.sleep(RETRY).await;
             self.lock().empty_limbo();
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Reading and comparing everything: data with its checksums, copies and parity with the data,
 //! maps with what counts as taken.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -9,7 +9,7 @@ use futures_util::stream;
 
 use super::refresh::LOOKS_MAX;
 use crate::api::{CheckReport, JobKind};
-use crate::core::{Core, Knowledge, Known, Live, Met, RETRY};
+use crate::core::{Core, Knowledge, Known, Live, Met, RETRY, Shapes};
 use crate::error::ArrayError;
 use crate::membership::Event;
 use crate::raid::{Contents, ReadError, Scrubbed, Set, is_passing};
@@ -166,11 +166,13 @@ impl Core {
     ) -> Result<(), ArrayError> {
         let used = self.lock().space.mapped().len() as u64;
         let job = self.begin_job(JobKind::Scrub, "array", used * CLUSTER_BYTES as u64);
-        let mut group: Vec<Arc<Set>> = Vec::new();
-        let mut slots = 0;
-        for set in self.sets.all() {
-            slots += u64::from(set.slots());
-            group.push(set);
+        self.scrub_pages(findings, &job).await?;
+        let sets: Vec<SetId> = self.sets.all().iter().map(|set| set.id()).collect();
+        let (mut group, mut slots) = (Vec::new(), 0);
+        for id in sets {
+            let Some(set) = self.sets.find(id) else { continue };
+            slots += if set.level().is_some() { u64::from(set.slots()) } else { 0 };
+            group.push(id);
             if slots >= SLOTS_MAX {
                 self.scrub_sets(&std::mem::take(&mut group), findings, &job).await?;
                 slots = 0;
@@ -186,31 +188,68 @@ impl Core {
         .await
     }
 
-    async fn scrub_sets(
+    /// Pages of all maps, some at a time: as long as one is known to be at its address nothing that
+    /// checkpoints free comes back, and hosts that write need that.
+    async fn scrub_pages(
         self: &Arc<Self>,
-        sets: &[Arc<Set>],
         findings: &mut Findings,
         job: &crate::upkeep::Job,
     ) -> Result<(), ArrayError> {
-        let stripes =
-            sets.iter().flat_map(|set| (0..set.stripes()).map(|stripe| (set.id(), stripe)));
-        let witness = self.touched.watch(stripes.collect());
-        let known = self.knowledge(sets, &|_, _| true).await?.beside(witness);
+        let mut pace = self.pace();
+        let mut done = HashSet::new();
+        for (of, _, _) in self.roots() {
+            let mut next = Some(0);
+            while let Some(from) = next {
+                let (known, then) = self.some_pages(of, from, &mut done).await?;
+                next = then;
+                self.scrub_stripes(&known.all_stripes(), &known, findings, job).await;
+                drop(known);
+                self.rest(&mut pace).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Those of these sets that hold data. None is held: one that becomes empty can be dissolved.
+    async fn scrub_sets(
+        self: &Arc<Self>,
+        sets: &[SetId],
+        findings: &mut Findings,
+        job: &crate::upkeep::Job,
+    ) -> Result<(), ArrayError> {
+        let (mut shapes, mut stripes) = (Shapes::new(), HashSet::new());
+        for set in sets.iter().filter_map(|id| self.sets.find(*id)) {
+            if set.level().is_some() {
+                shapes.insert(set.id(), set.shape());
+                stripes.extend((0..set.stripes()).map(|stripe| (set.id(), stripe)));
+            }
+        }
+        let witness = self.touched.watch(stripes);
+        let known = self.passing_knowledge(shapes, witness).await?;
         let mut pace = self.pace();
         let all: Vec<(SetId, u32)> = known.all_stripes();
         for step in all.chunks(STRIPES_PER_STEP) {
-            // All that is done for a stripe is done in its future: one that is not polled may hold
-            // the lock of a stripe that another one waits for.
-            let scrubs = step.iter().map(|(set, stripe)| self.scrub_one(*set, *stripe, &known));
-            let mut running = stream::iter(scrubs).buffer_unordered(STRIPES_IN_FLIGHT);
-            while let Some(found) = running.next().await {
-                job.add(found.clusters * CLUSTER_BYTES as u64);
-                findings.add(found);
-            }
-            drop(running);
+            self.scrub_stripes(step, &known, findings, job).await;
             self.rest(&mut pace).await;
         }
         Ok(())
+    }
+
+    async fn scrub_stripes(
+        self: &Arc<Self>,
+        stripes: &[(SetId, u32)],
+        known: &Knowledge,
+        findings: &mut Findings,
+        job: &crate::upkeep::Job,
+    ) {
+        // All that is done for a stripe is done in its future: one that is not polled may hold
+        // the lock of a stripe that another one waits for.
+        let scrubs = stripes.iter().map(|(set, stripe)| self.scrub_one(*set, *stripe, known));
+        let mut running = stream::iter(scrubs).buffer_unordered(STRIPES_IN_FLIGHT);
+        while let Some(found) = running.next().await {
+            job.add(found.clusters * CLUSTER_BYTES as u64);
+            findings.add(found);
+        }
     }
 
     /// Verifies and repairs a stripe, and looks again at what seems to be lost.

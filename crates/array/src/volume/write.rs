@@ -45,10 +45,14 @@ pub(super) enum Wait {
     Never(BlockError),
 }
 
+/// How often a change waits for space: for what checkpoints give back, then for the recycle bin.
+const SPACE_WAITS: u8 = 2;
+
 /// What a change has waited for in vain: it does not do so again.
 #[derive(Debug, Default)]
 pub(super) struct Waited {
-    for_space: bool,
+    /// How often.
+    for_space: u8,
     for_page: Option<PageRef>,
 }
 
@@ -248,10 +252,11 @@ impl Core {
                 }
                 Ok(())
             }
-            Wait::Space if std::mem::replace(&mut waited.for_space, true) => {
-                Err(BlockError::NoSpace)
+            Wait::Space if waited.for_space == SPACE_WAITS => Err(BlockError::NoSpace),
+            Wait::Space => {
+                waited.for_space += 1;
+                self.wait_for_space(waited.for_space == SPACE_WAITS).await
             }
-            Wait::Space => self.wait_for_space().await,
             Wait::Never(error) => Err(error),
         }
     }

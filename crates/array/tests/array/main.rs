@@ -19,6 +19,7 @@ mod process;
 mod property;
 mod reader;
 mod rot;
+mod scrubbed;
 mod snapshots;
 mod stalls;
 mod walks;

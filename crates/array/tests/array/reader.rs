@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use array::Level;
 use array::api::DiskState;
+use array::{Array, Level};
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
 use block::{BlockDevice, BlockError, WriteFlags};
 use futures_util::future::{join, join_all};
@@ -243,12 +243,18 @@ fn scrub_beside_a_lost_write(level: Level, disks: usize, loses: Lost) {
         let (old, new) = (bytes(LEN, 1)[AT..][..BLOCK].to_vec(), bytes(BLOCK, 9));
         let before = join_all(shelf.0.iter().map(|disk| image(disk))).await;
         for disk in &shelf.0 {
-            disk.inject(Rule::always(Operation::Read, Fault::Hang).at(CHUNKS).times(12));
+            disk.inject(Rule::always(Operation::Read, Fault::Hang).at(CHUNKS).times(24));
         }
         let scrub = array.scrub();
         let beside = async {
             let held = || shelf.0.iter().map(|disk| disk.held()).sum::<usize>();
-            until(&array, "under way", |_| held() >= 8).await;
+            let is_at_data = |_: &Array| {
+                // Pages of maps come first, and few at a time.
+                let is_so = held() >= 8;
+                shelf.0.iter().filter(|_| !is_so).for_each(|disk| disk.release());
+                is_so
+            };
+            until(&array, "under way", is_at_data).await;
             shelf.0.iter().for_each(|disk| disk.heal());
             write(&volume, AT as u64, &new).await;
             array.checkpoint().await.expect("it works");

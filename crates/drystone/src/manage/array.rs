@@ -52,7 +52,7 @@ fn carry_out(desk: &Desk, command: ArrayCommand) -> anyhow::Result<()> {
                 desk.wait_for(&REBUILDS)?;
             }
             let mut jobs: Vec<JobInfo> = desk.ask(&Request::Array(ArrayRequest::Jobs))?;
-            jobs.retain(|job| REBUILDS.contains(&job.kind));
+            jobs.retain(|job| job.kind != JobKind::Delete);
             let disks: Vec<DiskInfo> = desk.ask(&Request::Disk(DiskRequest::List))?;
             desk.show(&jobs, |jobs| Ok(list(jobs, &disks)))
         }
