@@ -4,6 +4,7 @@
 //! is broken. libFuzzer drives them by `fuzz_targets/`; the tests of the `drystone` crate include
 //! this file and drive them on stable Rust, with the seeds and with random changes to them.
 
+pub mod assembly;
 pub mod cdb;
 mod input;
 pub mod login;
@@ -18,7 +19,8 @@ pub mod transfer;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, as `fuzz_targets/` and the directories of `seeds/` name them.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
+    ("assembly", assembly::run),
     ("cdb", cdb::run),
     ("login", login::run),
     ("params", params::run),

@@ -37,6 +37,7 @@ pub struct Seed {
 pub fn seeds() -> Vec<Seed> {
     let mut seeds = Vec::new();
     for (target, inputs) in [
+        ("assembly", assembly()),
         ("cdb", cdb()),
         ("login", login()),
         ("params", params()),
@@ -152,6 +153,19 @@ fn wire(bhs: &Bhs, ahs: &[u8], data: &[u8], with_digests: bool) -> Vec<u8> {
     let mut padded = data.to_vec();
     padded.resize(padded_len_bytes(data.len()), 0);
     [seal([bhs.bytes(), ahs].concat()), seal(padded)].concat()
+}
+
+/// The streams of `pdu`, cut within a header, its additional segments, data, padding and digests.
+fn assembly() -> Inputs {
+    let pieces: Vec<u8> = [20_u8, 29, 7, 60, 3, 1, 90, 255]
+        .into_iter()
+        .enumerate()
+        .flat_map(|(way, len)| [0, len, way as u8])
+        .collect();
+    let cut = |(name, input): (&'static str, Vec<u8>)| {
+        (name, [&input[..1], &[8], &pieces, &input[1..]].concat())
+    };
+    pdu().into_iter().map(cut).collect()
 }
 
 fn pdu() -> Inputs {

@@ -119,6 +119,11 @@ fn every_target_has_its_binary_and_its_test() {
 }
 
 #[test]
+fn assembly() {
+    fuzz_target("assembly");
+}
+
+#[test]
 fn cdb() {
     fuzz_target("cdb");
 }
