@@ -38,6 +38,12 @@ mutants! {
     EarlyMap,
     /// Count a volatile batch of the journal as durable without a flush.
     NoJournalFlush,
+    /// An opening believes a journal that ends before the last checkpoint.
+    OldJournal,
+    /// Who went out beyond where a journal begins anew is taken for having what it says from there on.
+    OldDates,
+    /// A disk that becomes a holder of an empty journal gets nothing that says so.
+    NoAnchor,
     /// Answer a volatile write before it is written.
     EarlyVolatileAck,
     /// Overwrite clusters that a snapshot shares in place.
@@ -52,6 +58,10 @@ mutants! {
     EarlyTrim,
     /// Take what a rebuild looked up for right, although the stripe was written since.
     OldProof,
+    /// Do not tell who has walked the maps that something was freed since.
+    UnheardFree,
+    /// Copy long runs in a rebuild although something in them is somebody's and not known.
+    BlindRun,
     /// Copy long runs in a rebuild without comparing them with their checksums.
     BlindRebuild,
     /// Use a freed column of a parity stripe again without proving its parity first.

@@ -74,8 +74,7 @@ impl Knowledge {
             let page = stripe * CLUSTER_BLOCKS as u32 + row as u32;
             return self.pages.get(&(set.id(), page)).copied();
         }
-        let columns = self.stripes.get(&(set.id(), stripe))?;
-        let (_, known) = columns.iter().find(|(other, _)| *other == column)?;
+        let known = self.column(set, stripe, column)?;
         (known.left >> row & 1 == 0).then(|| known.crcs[row])
     }
 
@@ -89,6 +88,12 @@ impl Knowledge {
     pub(crate) fn changes(&self, set: &Set, stripe: u32) -> u64 {
         let witness = self.witness.as_ref().filter(|_| !mutants::is(Mutant::OldProof));
         witness.map_or(0, |witness| witness.count((set.id(), stripe)))
+    }
+
+    /// What is known of a cluster of a stripe.
+    pub(crate) fn column(&self, set: &Set, stripe: u32, column: usize) -> Option<&Known> {
+        let mut columns = self.columns(set.id(), stripe).iter();
+        columns.find(|(other, _)| *other == column).map(|(_, known)| known)
     }
 
     /// What is known of the clusters of a stripe.
@@ -183,7 +188,7 @@ impl State {
     }
 
     /// Its map tells nothing of this cluster any more.
-    fn has_passed(&self, of: Of, cluster: u64) -> bool {
+    pub(crate) fn has_passed(&self, of: Of, cluster: u64) -> bool {
         match of {
             Of::Head(_) => false,
             Of::Snapshot(_, id) => self.tables.has_passed(id, leaf::position(cluster).0),
@@ -294,16 +299,15 @@ impl Core {
     /// What lives in the stripes of these sets for which `is_wanted` says so.
     pub(crate) async fn knowledge(
         &self,
-        sets: &[Arc<Set>],
+        shapes: Shapes,
         is_wanted: &dyn Fn(SetId, u32) -> bool,
     ) -> Result<Knowledge, ArrayError> {
-        let shapes: Shapes = sets.iter().map(|set| (set.id(), set.shape())).collect();
         let mut known = Knowledge::default();
         // Pages that are freed from here on are not written over before the walk has ended; those
         // that are asked for not before whoever asks is done.
         let readers = Arc::clone(self.lock().pages.readers());
-        let is_metadata = sets.iter().any(|set| set.level().is_none());
-        known._readers = is_metadata.then(|| Arc::clone(&readers));
+        let is_metadata = |id: &SetId| self.sets.find(*id).is_some_and(|set| set.level().is_none());
+        known._readers = shapes.keys().any(is_metadata).then(|| Arc::clone(&readers));
         self.know_overlays(&shapes, &mut known);
         for map in self.roots() {
             self.walk(map, &mut |met| known.meet(met, &shapes, is_wanted)).await?;
@@ -314,18 +318,20 @@ impl Core {
         Ok(known)
     }
 
-    /// What lives in the stripes of these sets of data, which `witness` has watched from before this call,
-    /// but for those that it has seen being written. The walk may take hours, and holds nothing.
-    /// What only a snapshot has that is taken meanwhile may be missing.
+    /// What lives in the stripes of these sets of data for which `is_wanted` says so, and which `witness`
+    /// has watched from before this call, but for those that it has seen being written. The walk may take
+    /// hours, and holds nothing. What only a map has that is made meanwhile, of what a volume was until then,
+    /// may be missing.
     pub(crate) async fn passing_knowledge(
         &self,
         shapes: Shapes,
+        is_wanted: &dyn Fn(SetId, u32) -> bool,
         witness: Arc<Witness>,
     ) -> Result<Knowledge, ArrayError> {
         let mut known = Knowledge::default();
         self.know_overlays(&shapes, &mut known);
         for (of, _, _) in self.roots() {
-            self.walk_now(of, &mut |met| known.meet(met, &shapes, &|_, _| true)).await?;
+            self.walk_now(of, &mut |met| known.meet(met, &shapes, is_wanted)).await?;
         }
         self.know_aside(&shapes, &mut known);
         self.know_redone(&mut known);

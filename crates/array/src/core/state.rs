@@ -18,7 +18,7 @@ use crate::raid::Left;
 use crate::sync::Reply;
 use crate::tables::Tables;
 use crate::tree::{Missing, PageAddr};
-use crate::upkeep::{HealQueue, Progress, Return};
+use crate::upkeep::{HealQueue, LostBlocks, Progress, Return};
 use crate::{CLUSTER_BLOCKS, DiskId, Epoch, Level, Place, SetId, VersionId};
 
 /// Events that are kept for those who ask.
@@ -179,6 +179,7 @@ pub(crate) struct State {
     pub(crate) rewritten_pages: u64,
     /// Blocks to be rewritten from redundancy.
     pub(crate) heals: HealQueue,
+    pub(crate) lost: LostBlocks,
     /// Something in the journal has waited for long enough.
     pub(crate) is_aged: bool,
     /// Somebody waits for space that the next checkpoint may give back.
@@ -238,6 +239,7 @@ impl State {
             redone: BTreeMap::new(),
             rewritten_pages: 0,
             heals: HealQueue::default(),
+            lost: LostBlocks::default(),
             is_aged: false,
             wants_checkpoint: false,
             kept_blocks: 0,

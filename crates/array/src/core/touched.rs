@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crate::SetId;
+use crate::mutants::{self, Mutant};
 
 /// A stripe of a set.
 pub(crate) type Stripe = (SetId, u32);
@@ -24,8 +25,8 @@ struct Inner {
     witnesses: Vec<Weak<Witness>>,
 }
 
-/// Counts how often some stripes are about to be written. Who looks at maps, and at disks later,
-/// sees by it that the two do not belong together.
+/// Counts how often some stripes are about to be written, or something in them is freed. Who looks at maps,
+/// and at disks later, sees by it that the two do not belong together.
 #[derive(Debug)]
 pub(crate) struct Witness {
     stripes: HashSet<Stripe>,
@@ -50,6 +51,10 @@ impl Witness {
 impl Inner {
     fn note(&mut self, stripes: &[Stripe]) {
         self.unrecorded.extend(stripes);
+        self.tell(stripes);
+    }
+
+    fn tell(&mut self, stripes: &[Stripe]) {
         self.witnesses.retain(|witness| witness.strong_count() > 0);
         for witness in self.witnesses.iter().filter_map(Weak::upgrade) {
             stripes.iter().for_each(|stripe| witness.note(stripe));
@@ -78,9 +83,15 @@ impl Touched {
         inner.until_checkpoint.extend(stripes);
     }
 
-    /// The maps in memory tell of all that was written, but for what is held.
-    pub(crate) fn recorded(&self) {
-        self.lock().unrecorded.clear();
+    /// The maps in memory tell of all that was written, but for what is held. In these stripes something is
+    /// nobody's from here on: a disk that takes a part of them now need not get it any more.
+    pub(crate) fn recorded(&self, freed: impl Iterator<Item = Stripe>) {
+        let inner = &mut *self.lock();
+        inner.unrecorded.clear();
+        if !inner.witnesses.is_empty() && !mutants::is(Mutant::UnheardFree) {
+            let freed: Vec<Stripe> = freed.collect();
+            inner.tell(&freed);
+        }
     }
 
     /// Watches these stripes from here on.
@@ -168,12 +179,12 @@ mod tests {
         let stripe = |stripe| (SetId(1), stripe);
         touched.change([stripe(0)]);
         touched.change([stripe(0)]);
-        touched.recorded();
+        touched.recorded(std::iter::empty());
         touched.change([stripe(1), stripe(1)]);
         let held = touched.hold(vec![stripe(2)]);
         let first = touched.watch([0, 1, 2].map(stripe).into());
         assert_eq!(counts(&first), [0, 1, 1, 0]);
-        touched.recorded();
+        touched.recorded(std::iter::empty());
         let second = touched.watch([0, 1, 2, 3].map(stripe).into());
         assert_eq!(
             counts(&second),
@@ -181,7 +192,7 @@ mod tests {
             "maps tell of what was recorded, not of what is held"
         );
         drop(held);
-        touched.recorded();
+        touched.recorded(std::iter::empty());
         let third = touched.watch([0, 1, 2, 3].map(stripe).into());
         touched.add([stripe(3)]);
         touched.change([stripe(0), stripe(3)]);

@@ -131,7 +131,8 @@ impl Checkpoint {
             state.space.change_kept(level, clusters, 0);
         }
         state.adopt_volumes();
-        core.touched.recorded();
+        let freed = self.freed.iter().chain(&self.unused);
+        core.touched.recorded(freed.map(|place| core.stripe_of(*place)));
         let readers = state.pages.change_readers();
         let mut places = std::mem::take(&mut self.freed);
         let mut pages = std::mem::take(&mut self.freed_pages);

@@ -11,7 +11,7 @@ use ring::Data;
 use super::Checkpoint;
 use super::gather::Writes;
 use super::merge::PAUSES;
-use crate::core::{Core, Knowledge, RETRY, Redone, Stripe, until_done};
+use crate::core::{Core, Knowledge, RETRY, Redone, Shapes, Stripe, until_done};
 use crate::error::ArrayError;
 use crate::journal::{Changed, Holder, Record};
 use crate::membership::{WaveId, waves_to_redo};
@@ -79,12 +79,12 @@ impl Checkpoint {
         let core = Arc::clone(&self.core);
         core.note_disagreement(changes.len());
         let stripes: BTreeSet<(SetId, u32)> = changes.iter().map(|(stripe, _)| *stripe).collect();
-        let ids: BTreeSet<SetId> = stripes.iter().map(|(set, _)| *set).collect();
-        let sets: Vec<Arc<Set>> = ids.into_iter().map(|set| core.sets.get(set)).collect();
+        let ids = stripes.iter().map(|(set, _)| *set);
+        let shapes: Shapes = ids.map(|set| (set, core.sets.get(set).shape())).collect();
         let mut pauses = PAUSES.into_iter();
         let known = loop {
             let is_wanted = |set, stripe| stripes.contains(&(set, stripe));
-            let known = core.knowledge(&sets, &is_wanted).await?;
+            let known = core.knowledge(shapes.clone(), &is_wanted).await?;
             let is_unknown = changes.iter().any(|(stripe, writes)| {
                 self.has_unknown(*stripe, writes, &known) && !mutants::is(Mutant::BlindAnew)
             });

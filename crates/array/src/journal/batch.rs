@@ -1,6 +1,7 @@
 //! A batch as bytes; the drawing is at the module.
 
 use crc_fast::Digest;
+use ring::{Buf, Data};
 
 use super::{BATCH_BLOCKS_MAX, BLOCK, Mark, PAYLOAD_BLOCKS_MAX, RECORD_BYTES_MAX, Record};
 use crate::checksum::{checksum, digest, finish};
@@ -93,6 +94,29 @@ impl Head {
     pub(super) fn end(&self) -> Mark {
         let position = self.start + (self.blocks + self.skip_blocks) * BLOCK;
         Mark { position, sequence: self.sequence }
+    }
+
+    /// A block that says of a disk that it has the journal up to `end`, where nothing of it is left: the
+    /// head of a batch that begins so many `blocks` before that, and ends there. `None` without memory.
+    pub(super) fn last_before(array: ArrayId, end: Mark, blocks: u64) -> Option<Data> {
+        let start = end.position - blocks * BLOCK;
+        let head = Self {
+            array,
+            sequence: end.sequence,
+            previous: 0,
+            start,
+            durable: start,
+            blocks: 1,
+            payload_blocks: 0,
+            record_bytes: 0,
+            records: 0,
+            skip_blocks: blocks - 1,
+            payload_crc: 0,
+            records_crc: 0,
+        };
+        let mut block = Buf::zeroed(BLOCK_BYTES)?;
+        head.encode(&mut block);
+        Some(block.freeze())
     }
 
     /// Whether `bytes`, which begin with this head, are the whole batch.

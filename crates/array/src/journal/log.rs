@@ -25,7 +25,7 @@ const RESERVE_PART: u64 = 8;
 /// The journal of an array. Any core may call it; its own lock is held for the copy of one
 /// record's payload at most.
 pub struct Journal {
-    array: ArrayId,
+    pub(super) array: ArrayId,
     /// Where the ring begins on each holder.
     pub(super) at: u64,
     ring_bytes: u64,
@@ -458,6 +458,12 @@ impl Journal {
     pub(super) fn end_offset(&self) -> Option<usize> {
         let State { kept, submitted, .. } = *self.lock();
         (submitted.position - kept < self.ring_bytes).then(|| self.offset(submitted.position))
+    }
+
+    /// Where it ends, if nothing of it is left.
+    pub(super) fn trimmed_end(&self) -> Option<Mark> {
+        let state = self.lock();
+        (state.kept == state.submitted.position).then_some(state.submitted)
     }
 
     /// `disk` has all up to `end`.

@@ -81,7 +81,7 @@ use crate::{BLOCK_BYTES, DiskId, Task};
 
 pub use log::Journal;
 pub use record::{Changed, Placed, Record, Taken};
-pub use scan::{JournalDamage, Scanned, given_up, scan};
+pub use scan::{Believed, JournalDamage, Scanned, given_up, scan};
 
 /// Batches that are written at the same time: one that the disks work on, and one that waits in
 /// their queue, so that they never idle.

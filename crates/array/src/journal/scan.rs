@@ -49,6 +49,12 @@ pub enum JournalDamage {
         /// What came before this was answered.
         acknowledged: u64,
     },
+    /// What the holders have ends before the last checkpoint.
+    #[error("the journal ends at position {position}, before the last checkpoint")]
+    Old {
+        /// Where it ends.
+        position: u64,
+    },
     /// No holder could be read where the next batch would be.
     #[error(
         "the journal cannot be read at position {position} on any disk that holds it: {error}; \
@@ -109,18 +115,33 @@ struct Scan<'a> {
 pub(super) const LIFE: u64 = 1 << 32;
 
 /// A journal that nobody has any more, and that is given up: it begins anew where the last
-/// checkpoint ended. Whoever had it counted on from there, so that must never fit again.
+/// checkpoint ended. Whoever had it counted on from there, so that must never fit again. What these
+/// `holders` have is not it.
 ///
 /// # Errors
 /// [`JournalDamage::NoMemory`].
-pub fn given_up(layout: &Layout, from: Mark) -> Result<Scanned, JournalDamage> {
+pub fn given_up(holders: &[Holder], layout: &Layout, from: Mark) -> Result<Scanned, JournalDamage> {
     let image = Region::new(layout.journal_bytes as usize).map_err(|_| JournalDamage::NoMemory)?;
     let next_sequence = from.sequence + LIFE;
-    Ok(Scanned { image, end: from, next_sequence, lagging: Vec::new() })
+    let lagging = holders.iter().map(|holder| holder.disk).collect();
+    Ok(Scanned { image, end: from, next_sequence, lagging })
 }
 
-/// Reads what follows `from`, where the last checkpoint ended, and calls `each` for every record in
-/// order, with the position of its payload. Memory besides the image: 1 MiB for each holder.
+/// What the last checkpoint says of the journal.
+#[derive(Debug, Clone)]
+pub struct Believed {
+    /// Where it begins.
+    pub from: Mark,
+    /// All before this position was durable on all holders before the checkpoint was.
+    pub since: u64,
+    /// Disks that have the checkpoint, and so what was before it. Of others that has to be seen.
+    pub holders: Vec<DiskId>,
+}
+
+/// Reads what the journal has, and calls `each` for every record in order, with the position of its payload.
+/// A holder that has neither the last checkpoint nor the batch before it nor the one behind is not believed,
+/// and where nobody has all that the checkpoint relied on the journal is an old one. Memory besides the
+/// image: 1 MiB for each holder.
 ///
 /// # Errors
 /// [`JournalDamage`]; what `each` got must then be forgotten.
@@ -128,14 +149,19 @@ pub async fn scan(
     holders: &[Holder],
     layout: &Layout,
     array: ArrayId,
-    from: Mark,
+    believed: &Believed,
     each: &mut dyn FnMut(Record, u64),
 ) -> Result<Scanned, JournalDamage> {
     let image = Region::new(layout.journal_bytes as usize).map_err(|_| JournalDamage::NoMemory)?;
     let windows = holders.iter().map(Window::new).collect();
+    let from = believed.from;
     let mut scan = Scan { layout, array, from, end: from, windows, lagging: Vec::new(), image };
+    scan.leave_old_ones(&believed.holders).await?;
     while scan.take_batch(each).await? {}
     let last_sequence = scan.look_ahead().await?;
+    if scan.end.position < believed.since && !mutants::is(Mutant::OldJournal) {
+        return Err(JournalDamage::Old { position: scan.end.position });
+    }
     Ok(Scanned {
         image: scan.image,
         end: scan.end,
@@ -160,6 +186,29 @@ impl Scanned {
 }
 
 impl Scan<'_> {
+    /// Holders that do not know of what the last checkpoint relied on are not asked: copies of a disk of
+    /// long ago, and the like.
+    async fn leave_old_ones(&mut self, believed: &[DiskId]) -> Result<(), JournalDamage> {
+        let (array, layout, from) = (self.array, self.layout, self.from);
+        let mut knowing = Vec::new();
+        for mut window in std::mem::take(&mut self.windows) {
+            let is_known = believed.contains(&window.holder.disk);
+            if is_known
+                || window.knows(array, layout, from).await
+                || mutants::is(Mutant::OldJournal)
+            {
+                knowing.push(window);
+            } else {
+                self.lagging.push(window.holder.disk);
+            }
+        }
+        self.windows = knowing;
+        match self.windows.is_empty() && !self.lagging.is_empty() {
+            true => Err(JournalDamage::Old { position: from.position }),
+            false => Ok(()),
+        }
+    }
+
     /// Takes the batch at the end; `false` when there is none.
     async fn take_batch(
         &mut self,
@@ -299,6 +348,26 @@ impl<'a> Window<'a> {
         let data = self.holder.device.read(at, range.len()).await?;
         data.copy_to(0, &mut self.bytes[range]);
         Ok(())
+    }
+
+    /// Whether the batch that ends at `mark` is here, or the one behind it, which may lie where that one
+    /// did. What cannot be read may be either.
+    async fn knows(&mut self, array: ArrayId, layout: &Layout, mark: Mark) -> bool {
+        if mark.sequence == 0 {
+            return true;
+        }
+        self.load(layout, mark.position).await;
+        let next = Head::decode(&self.bytes[..BLOCK_BYTES], array);
+        if self.bad.contains(&0) || next.is_some_and(|head| follows(&head, layout, mark)) {
+            return true;
+        }
+        let in_ring = (mark.position - 1) % layout.journal_bytes + 1;
+        let before = in_ring.min(BATCH_BLOCKS_MAX * BLOCK);
+        self.load(layout, mark.position - before).await;
+        let blocks = self.bytes[..before as usize].chunks_exact(BLOCK_BYTES);
+        let heads = blocks.filter_map(|block| Head::decode(block, array));
+        let is_here = heads.map(|head| head.end()).any(|end| end == mark);
+        is_here || self.bad.iter().any(|block| block * BLOCK < before)
     }
 
     /// Whether the batch that follows `end` is here.

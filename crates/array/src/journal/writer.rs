@@ -10,8 +10,9 @@ use block::{BlockError, WriteFlags};
 use ring::Buf;
 
 use super::answers::Flush;
+use super::batch::Head;
 use super::log::{Journal, Submission};
-use super::{Holder, HolderFailed, IN_FLIGHT_MAX, Mark};
+use super::{BLOCK, Holder, HolderFailed, IN_FLIGHT_MAX, Mark};
 use crate::join::join_all;
 use crate::mutants::{self, Mutant};
 use crate::raid::{PASSING_TRIES_MAX, is_passing};
@@ -240,7 +241,16 @@ impl Journal {
             return;
         };
         let (at, nothing) = (self.at + offset as u64, nothing.freeze());
-        let put = |holder: Holder| holder.device.write(at, nothing.clone(), WriteFlags::DURABLE);
+        let end = self.trimmed_end();
+        let put = |holder: Holder| {
+            let nothing = nothing.clone();
+            Box::pin(async move {
+                if let Some(end) = end {
+                    self.anchor(&holder, end).await?;
+                }
+                holder.device.write(at, nothing, WriteFlags::DURABLE).await
+            })
+        };
         let results = join_all(self.holders().into_iter().map(put).collect()).await;
         for error in results.into_iter().filter_map(Result::err) {
             tracing::debug!(%error, "a holder of the journal does not take its end");
@@ -266,6 +276,9 @@ impl Journal {
 
     async fn copy(&self, holder: &Holder, from: u64, end: Mark) -> Result<(), BlockError> {
         let ring_bytes = self.image.len() as u64;
+        if from == end.position {
+            self.anchor(holder, end).await?;
+        }
         let mut at = from;
         while at < end.position {
             let offset = self.offset(at);
@@ -276,6 +289,26 @@ impl Journal {
             at += len;
         }
         holder.device.flush().await
+    }
+}
+
+/// So many blocks before the end of a journal of which nothing is left its holders say that they have it.
+const ANCHORS: [u64; 3] = [1, 64, 256];
+
+impl Journal {
+    /// A start believes no holder without the batch that ends where the checkpoint did: it gets what
+    /// looks like that, at some distance of each other, where nothing is left.
+    async fn anchor(&self, holder: &Holder, end: Mark) -> Result<(), BlockError> {
+        if end.sequence == 0 || mutants::is(Mutant::NoAnchor) {
+            return Ok(());
+        }
+        let in_ring = (end.position - 1) % self.image.len() as u64 + 1;
+        for blocks in ANCHORS.into_iter().filter(|blocks| blocks * BLOCK <= in_ring) {
+            let block = Head::last_before(self.array, end, blocks).ok_or(BlockError::NoMemory)?;
+            let at = self.at + self.offset(end.position - blocks * BLOCK) as u64;
+            holder.device.write(at, block, WriteFlags::VOLATILE).await?;
+        }
+        Ok(())
     }
 }
 

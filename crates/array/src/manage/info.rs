@@ -105,13 +105,13 @@ impl Array {
     #[must_use]
     pub fn info(&self) -> ArrayInfo {
         let disks = self.disks();
-        let state = self.core.lock();
+        let state = &mut *self.core.lock();
         let chunk_bytes = self.core.layout.chunk_bytes;
         let counts = state.label.members.iter().filter_map(|r| state.space.chunks.counts(r.disk));
         let used = counts.map(|(_, used)| u64::from(used)).sum::<u64>();
         let spare = state.space.chunks.spare();
         let free = state.space.chunks.free().saturating_sub(spare);
-        let idle_bytes = self.core.idle_bytes(&state);
+        let idle_bytes = self.core.idle_bytes(state);
         let used_bytes = (used * chunk_bytes).saturating_sub(idle_bytes);
         let free_bytes = free * chunk_bytes + idle_bytes;
         let blocks = BLOCK_BYTES as u64;
@@ -131,12 +131,13 @@ impl Array {
             generation: state.label.generation,
             scrubbed_unix_seconds: state.tables.scrubbed_unix_seconds,
             settings: state.tables.settings.clone(),
-            free_by_level: self.core.free_by_level(&state),
-            promised_bytes: promised_bytes(&state),
+            free_by_level: self.core.free_by_level(state),
+            promised_bytes: promised_bytes(state),
             stalls: self.core.watch().stalls(self.core.env.now()),
             warnings: Vec::new(),
         };
-        info.warnings = warnings(&state, &info, &disks);
+        info.warnings = warnings(state, &info, &disks);
+        info.warnings.extend(state.lost_warning());
         if let Some(percent) = state.record_warning(&self.core.layout) {
             info.warnings.push(format!(
                 "volumes and snapshots use {percent} % of what the array can keep track of: delete some"

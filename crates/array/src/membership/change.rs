@@ -2,6 +2,7 @@
 
 use crate::DiskId;
 use crate::label::{ANCESTORS_MAX, ChangeId, Label, MemberKind, MemberRecord, MemberState, Since};
+use crate::mutants::{self, Mutant};
 
 /// Longest name that is remembered of a disk, in bytes.
 const NAME_BYTES_MAX: usize = 128;
@@ -16,6 +17,9 @@ pub enum Event {
         /// What they have.
         since: Since,
     },
+    /// The journal is lost and begins anew where the last checkpoint had it begin: positions since then are
+    /// used again, and who went out in between has nothing of what they stand for now.
+    JournalLost(Since),
     /// An operator declared it failed.
     Failed(DiskId),
     /// A disk that was out lacks nothing any more, and that is durable.
@@ -96,6 +100,19 @@ fn apply(label: &mut Label, event: &Event) -> Result<bool, Refusal> {
             let mut any = false;
             for disk in disks {
                 any |= leave(label, *disk, MemberState::Active, MemberState::Stale(*since))?;
+            }
+            Ok(any)
+        }
+        Event::JournalLost(since) => {
+            let mut any = false;
+            for record in &mut label.members {
+                if let MemberState::Stale(was) = &mut record.state
+                    && was.position > since.position
+                    && !mutants::is(Mutant::OldDates)
+                {
+                    *was = Since { checkpoint: was.checkpoint.min(since.checkpoint), ..*since };
+                    any = true;
+                }
             }
             Ok(any)
         }

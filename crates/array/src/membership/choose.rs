@@ -157,6 +157,18 @@ pub enum OpenRefusal {
         /// All of them.
         missing: Vec<String>,
     },
+    /// Whoever is there and holds the journal had missed some of it when the last checkpoint was made.
+    #[error(
+        "the journal of array {array} on {} is older than its last checkpoint, as an old copy of a disk is: \
+         bring back the disk that was there, or accept that it is missing and lose what was not in its \
+         place yet", list(.disks)
+    )]
+    OldJournal {
+        /// The array.
+        array: ArrayId,
+        /// The disks.
+        disks: Vec<String>,
+    },
     /// A checkpoint was cut off, and what it had half done cannot be done again.
     #[error(
         "array {array} was cut off while it changed stripes that now miss too many disks \
@@ -175,7 +187,13 @@ impl OpenRefusal {
     /// Whether the array can be opened all the same when an operator accepts the loss.
     #[must_use]
     pub fn can_be_accepted(&self) -> bool {
-        matches!(self, Self::TooFew { .. } | Self::Unfinished { .. } | Self::NoJournal { .. })
+        matches!(
+            self,
+            Self::TooFew { .. }
+                | Self::Unfinished { .. }
+                | Self::NoJournal { .. }
+                | Self::OldJournal { .. }
+        )
     }
 
     /// The disks that it waits for, by the paths where they were last.
@@ -185,6 +203,7 @@ impl OpenRefusal {
             Self::TooFew { missing, .. }
             | Self::NoHolders { missing, .. }
             | Self::NoJournal { missing, .. }
+            | Self::OldJournal { disks: missing, .. }
             | Self::Unfinished { missing, .. } => missing,
             _ => &[],
         }

@@ -25,10 +25,12 @@ use crate::core::{Alarm, Core, RESERVE_BYTES, RETRY, Space, State, Touched};
 use crate::engine::{Payload, Unfinished, is_said_again, sound_for};
 use crate::env::Env;
 use crate::error::ArrayError;
-use crate::journal::{self, Holder, HolderFailed, Journal};
+use crate::journal::{
+    self, Believed, Holder, HolderFailed, Journal, JournalDamage, Record, Scanned,
+};
 use crate::label::{self, Found, Label, MemberKind};
 use crate::manage::Array;
-use crate::membership::{self, OpenRefusal, Opening, SetDisks};
+use crate::membership::{self, Event, OpenRefusal, Opening, SetDisks};
 use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Raid, Set, SetRecord, Update};
 use crate::space::Gives;
@@ -118,6 +120,8 @@ struct Loaded {
     journal_lagging: Vec<DiskId>,
     /// What a checkpoint that was cut off has half done.
     waves: Vec<Unfinished>,
+    /// The journal is lost, and the operator has accepted that.
+    is_given_up: bool,
 }
 
 /// What the disks are. One that cannot be read is as good as not there.
@@ -143,15 +147,20 @@ async fn load(
     let slot = read_slots(&devices, &label.layout, label.array).await;
     let slot = slot.map_err(|error| damaged(&error))?;
     let payload = Payload::decode(&slot.payload)?;
-    let mut records = Vec::new();
-    let mut keep = |record, position| records.push((record, position));
     let journal_holders = present(disks, opening, &label.journal);
-    let (layout, mark) = (&label.layout, payload.mark);
-    let scanned = match opening.accepted && journal_holders.is_empty() {
-        true => journal::given_up(layout, mark),
-        false => journal::scan(&journal_holders, layout, label.array, mark, &mut keep).await,
+    let slot_lagging: Vec<DiskId> = slot.lagging.iter().map(|index| holders[*index].disk).collect();
+    let believed = Believed {
+        from: payload.mark,
+        since: payload.since.position,
+        holders: label
+            .holders
+            .iter()
+            .copied()
+            .filter(|disk| !slot_lagging.contains(disk))
+            .collect(),
     };
-    let scanned = scanned.map_err(|error| damaged(&error))?;
+    let Read { records, scanned, is_given_up } =
+        read_journal(opening, &journal_holders, &believed).await?;
     let journal_lagging = scanned.lagging.clone();
     let alarm = Arc::new(Alarm::default());
     let raid = Raid::new(Arc::clone(&alarm) as Arc<dyn crate::raid::DiskFailed>);
@@ -193,8 +202,48 @@ async fn load(
     let anew = core.replay(&records)?;
     let waves = core.unfinished(&holders, payload.number, &anew).await;
     core.check_disks(opening, &waves)?;
-    let slot_lagging = slot.lagging.iter().map(|index| holders[*index].disk).collect();
-    Ok(Loaded { core, slot, slot_lagging, journal_lagging, waves })
+    Ok(Loaded { core, slot, slot_lagging, journal_lagging, waves, is_given_up })
+}
+
+/// What the journal has.
+struct Read {
+    /// Its records, and where each has its payload.
+    records: Vec<(Record, u64)>,
+    scanned: Scanned,
+    /// It is lost, and the operator has accepted that.
+    is_given_up: bool,
+}
+
+async fn read_journal(
+    opening: &Opening,
+    holders: &[Holder],
+    believed: &Believed,
+) -> Result<Read, ArrayError> {
+    let damaged = |error: JournalDamage| ArrayError::Damaged(error.to_string());
+    let label = &opening.label;
+    let mut records = Vec::new();
+    let scanned = match opening.accepted && holders.is_empty() {
+        true => Err(JournalDamage::Old { position: believed.from.position }),
+        false => {
+            let mut each = |record, position| records.push((record, position));
+            journal::scan(holders, &label.layout, label.array, believed, &mut each).await
+        }
+    };
+    match scanned {
+        Err(JournalDamage::Old { .. }) if opening.accepted => {
+            let scanned = journal::given_up(holders, &label.layout, believed.from);
+            let scanned = scanned.map_err(damaged)?;
+            Ok(Read { records: Vec::new(), scanned, is_given_up: true })
+        }
+        Err(JournalDamage::Old { .. }) => {
+            let disks = opening.names(holders.iter().map(|holder| holder.disk));
+            Err(refuse(OpenRefusal::OldJournal { array: label.array, disks }))
+        }
+        scanned => {
+            let scanned = scanned.map_err(damaged)?;
+            Ok(Read { records, scanned, is_given_up: false })
+        }
+    }
 }
 
 /// Those of these members that are there and hold everything.
@@ -301,10 +350,13 @@ impl Core {
         opening: &Opening,
         loaded: Loaded,
     ) -> Result<(), ArrayError> {
-        let Loaded { slot, slot_lagging, journal_lagging, waves, .. } = loaded;
-        let first = opening.first_events(found, self.since());
+        let Loaded { slot, slot_lagging, journal_lagging, waves, is_given_up, .. } = loaded;
+        let mut first = opening.first_events(found, self.since());
+        if is_given_up {
+            self.note_given_up();
+            first.insert(0, Event::JournalLost(self.since()));
+        }
         self.change_label(|_, _| first).await?;
-        self.renew_slots(&slot, &slot_lagging).await;
         ring::keep_pool_reserve(RESERVE_BYTES);
         let hook = Arc::clone(&self.alarm) as Arc<dyn HolderFailed>;
         self.journal.begin_life();
@@ -312,6 +364,8 @@ impl Core {
         for disk in journal_lagging {
             self.catch_up(disk).await;
         }
+        // After that: who has the checkpoint is believed to have the journal.
+        self.renew_slots(&slot, &slot_lagging).await;
         self.renew_waves(&waves).await;
         self.redo(&waves).await?;
         if !opening.accepted {
@@ -328,6 +382,13 @@ impl Core {
         self.checkpointed().await?;
         self.upkeep.ring();
         Ok(())
+    }
+
+    /// What was in the journal alone is gone, as the operator said.
+    fn note_given_up(&self) {
+        let text = "the journal is lost and was given up, as was accepted: what was not in its place yet is gone";
+        tracing::warn!("{text}");
+        self.lock().note(self.env.unix_seconds(), text.to_owned());
     }
 
     /// Holders that lack the newest checkpoint get it: it must not hang on one disk while the next

@@ -1,8 +1,10 @@
 //! What the array does by itself: heals blocks, restores redundancy, takes disks back, scrubs.
 
 mod closing;
+mod expected;
 mod heal;
 mod jobs;
+mod lost;
 mod pace;
 mod rebalance;
 mod refresh;
@@ -19,6 +21,7 @@ use crate::core::Core;
 
 pub(crate) use heal::HealQueue;
 pub(crate) use jobs::{Job, Progress};
+pub(crate) use lost::LostBlocks;
 pub(crate) use refresh::is_suspect;
 pub(crate) use returning::Return;
 pub(crate) use scrub::Findings;
@@ -77,8 +80,10 @@ impl Core {
             self.repair_beat.at("a block to be rewritten");
             self.heal_queued().await;
             self.return_volumes();
+            self.repair_beat.at("what was lost");
+            let again = self.look_for_lost().await;
             self.repair_beat.rest();
-            self.await_upkeep(mark, None).await;
+            self.await_upkeep(mark, again).await;
         }
     }
 
@@ -101,7 +106,8 @@ impl Core {
     /// is looked now and then.
     async fn await_upkeep(&self, mark: u64, again: Option<Duration>) {
         let rung = std::pin::pin!(self.upkeep.after(mark));
-        let again = again.or_else(|| (!self.is_whole()).then_some(LOOK));
+        let look = (!self.is_whole()).then_some(LOOK);
+        let again = again.into_iter().chain(look).min();
         match again {
             None => rung.await,
             Some(time) => match select(self.env.sleep(time), rung).await {

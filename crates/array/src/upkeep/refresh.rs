@@ -4,7 +4,6 @@
 //! returned members alike lack stripes, which the set's stale bits name; bringing those up to
 //! date is all there is to do. As every set has its own chunk to be filled, all disks take part.
 
-use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +11,14 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream;
 
+use super::expected::Newer;
 use crate::core::{Core, Knowledge, State};
 use crate::label::MemberState;
 use crate::membership::Event;
+use crate::mutants::{Mutant, is};
 use crate::raid::{Access, Heal, Left, Proof, ReadError, Seat, Set};
 use crate::space::{Kind, width};
-use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, DiskId, Place, SetId};
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, DiskId, Place};
 
 /// Neighbouring stripes that are read and written at once, so that disks seldom seek: 4 MiB of a
 /// disk, or 1 MiB where parity is computed or hosts want the disks too.
@@ -34,7 +35,7 @@ const STRIPES_KNOWN_MAX: u64 = 1 << 17;
 pub(super) const LOOKS_MAX: usize = 8;
 
 /// Stripes of a set that follow each other.
-type Run = (Arc<Set>, Range<u32>);
+pub(super) type Run = (Arc<Set>, Range<u32>);
 
 /// What became of stripes that were to be brought up to date.
 #[derive(Debug, Default)]
@@ -54,10 +55,6 @@ impl Outcome {
         self.is_unsure |= other.is_unsure;
     }
 }
-
-/// What was looked up of a stripe since the maps were walked, by column and row: checksums, and `None`
-/// for what the journal has and cannot put in its place before the stripe is well.
-type Newer = HashMap<(usize, usize), Option<u32>>;
 
 /// How many of these runs can be known at the same time.
 fn group_len(work: &[Run]) -> usize {
@@ -79,10 +76,11 @@ impl Core {
         self.widen_metadata();
         let work = self.stale_work();
         let has_gained = !work.is_empty() && self.refresh_all(work).await;
-        self.promote_replacements().await
-            | self.welcome_back().await
-            | self.dismiss().await
-            | has_gained
+        let is_more_there = self.promote_replacements().await | self.welcome_back().await;
+        if is_more_there {
+            self.lock().lost.look_again(self.env.now());
+        }
+        is_more_there | self.dismiss().await | has_gained
     }
 
     /// Disks whose chunks have to go to others.
@@ -289,21 +287,6 @@ impl Core {
         outcome.refreshed > 0 || outcome.is_unsure
     }
 
-    /// What lives in these stripes.
-    async fn know_work(self: &Arc<Self>, work: &[Run]) -> Option<Knowledge> {
-        let wanted: HashSet<(SetId, u32)> = work
-            .iter()
-            .flat_map(|(set, run)| run.clone().map(move |stripe| (set.id(), stripe)))
-            .collect();
-        let mut sets: Vec<Arc<Set>> = work.iter().map(|(set, _)| Arc::clone(set)).collect();
-        sets.sort_by_key(|set| set.id());
-        sets.dedup_by_key(|set| set.id());
-        let witness = self.touched.watch(wanted.clone());
-        let known = self.knowledge(&sets, &|set, stripe| wanted.contains(&(set, stripe))).await;
-        let known = known.map_err(|error| tracing::error!("what to restore is not known: {error}"));
-        known.ok().map(|known| known.beside(witness))
-    }
-
     async fn refresh_step(
         self: &Arc<Self>,
         step: &[Run],
@@ -334,7 +317,9 @@ impl Core {
         for from in run.clone().step_by(len_max as usize) {
             let part = from..run.end.min(from + len_max);
             self.touched.add(part.clone().map(|stripe| (set.id(), stripe)));
-            if self.raid.refresh_run(set, part.clone(), &crc_of, &is_current).await {
+            let is_known = is(Mutant::BlindRun)
+                || part.clone().all(|stripe| !self.has_unknown(set, stripe, known, false));
+            if is_known && self.raid.refresh_run(set, part.clone(), &crc_of, &is_current).await {
                 outcome.refreshed += part.len() as u64;
                 continue;
             }
@@ -391,6 +376,13 @@ impl Core {
             self.queue_wrong(set, refreshed.heals, known).await;
             if refreshed.unproved.is_empty() || is_sure {
                 let lost = refreshed.unproved.len() as u64;
+                for (column, row) in refreshed.unproved {
+                    let owner = known.column(set, stripe, column);
+                    if let Some((owner, crc)) = owner.zip(crc_of(column, row)) {
+                        let place = Place::new(set.id(), set.shape().slot(stripe, column));
+                        self.mark_lost(owner, row, (place, crc)).await;
+                    }
+                }
                 let refreshed = u64::from(refreshed.left == 0);
                 return Outcome { refreshed, lost, is_unsure: false };
             }
@@ -403,49 +395,6 @@ impl Core {
         unsure
     }
 
-    /// Looks up what these blocks of a stripe must be now. Whether that is as before; `None` when it
-    /// cannot be said.
-    async fn look_anew(
-        self: &Arc<Self>,
-        set: &Set,
-        stripe: u32,
-        known: &Knowledge,
-        (blocks, newer): (Vec<(usize, usize)>, &mut Newer),
-    ) -> Option<bool> {
-        let mut are_as_before = true;
-        for (column, row) in blocks {
-            let crc = self.expected(set, (stripe, column), row, known).await;
-            if crc.is_none() && !self.is_left_to_journal(set, (stripe, column), row, known) {
-                return None;
-            }
-            let before = newer.insert((column, row), crc);
-            let before = before.unwrap_or_else(|| known.crc(set, stripe, column, row));
-            are_as_before &= crc.is_none() || before == crc;
-        }
-        Some(are_as_before)
-    }
-
-    /// Whether something came into a stripe since the maps were walked that is somebody's and not known.
-    /// Copies of what nobody knows are as good as each other, as long as they were not `changed`.
-    fn has_unknown(&self, set: &Set, stripe: u32, known: &Knowledge, changed: bool) -> bool {
-        if set.shape().parity() == 0 && !changed {
-            return false;
-        }
-        if set.level().is_none() {
-            // Pages that are new are not known.
-            return changed;
-        }
-        let columns = known.columns(set.id(), stripe);
-        let state = self.lock();
-        let Some(slots) = state.space.pool.slots(set.id()) else { return false };
-        (0..set.shape().columns()).any(|column| {
-            let slot = set.shape().slot(stripe, column);
-            slots.is_used(slot)
-                && !state.abandoned.contains(&Place::new(set.id(), slot))
-                && columns.iter().all(|(other, _)| *other != column)
-        })
-    }
-
     /// Has copies rewritten that turned out to be wrong. Not those that the journal is about to write
     /// over: there a loss of power may have left some copies as they were and some as they will be.
     async fn queue_wrong(&self, set: &Set, heals: Vec<Heal>, known: &Knowledge) {
@@ -455,45 +404,6 @@ impl Core {
                 self.queue_heals(vec![heal]);
             }
         }
-    }
-
-    /// What a block must be now; `None` when that cannot be said: something else lives there by
-    /// now, or the journal is about to overwrite it.
-    pub(super) async fn expected(
-        &self,
-        set: &Set,
-        (stripe, column): (u32, usize),
-        row: usize,
-        known: &Knowledge,
-    ) -> Option<u32> {
-        if set.level().is_none() {
-            // Pages do not change where they lie, and are kept as long as they are known.
-            return known.crc(set, stripe, column, row);
-        }
-        let columns = known.columns(set.id(), stripe);
-        let (_, owner) = columns.iter().find(|(other, _)| *other == column)?;
-        let place = Place::new(set.id(), set.shape().slot(stripe, column));
-        self.look_up(place, owner, row).await.ok().flatten()
-    }
-
-    /// Whether a block is of volumes that are lost, and in the journal or by now elsewhere: nobody
-    /// needs what is in its place, and until the stripe is well no checkpoint can say so.
-    pub(super) fn is_left_to_journal(
-        &self,
-        set: &Set,
-        (stripe, column): (u32, usize),
-        row: usize,
-        known: &Knowledge,
-    ) -> bool {
-        if set.level().is_none() {
-            return false;
-        }
-        let columns = known.columns(set.id(), stripe);
-        let Some((_, owner)) = columns.iter().find(|(other, _)| *other == column) else {
-            return false;
-        };
-        let here = Place::new(set.id(), set.shape().slot(stripe, column));
-        self.lock().is_left(owner, here, row)
     }
 
     fn note_lost(&self, blocks: u64) {

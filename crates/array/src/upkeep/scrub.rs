@@ -179,6 +179,8 @@ impl Core {
             }
         }
         self.scrub_sets(&group, findings, &job).await?;
+        self.lock().lost.look_again(self.env.now());
+        self.look_for_lost().await;
         findings.conclude();
         let now = self.env.unix_seconds();
         self.request(move |tables, _| {
@@ -225,7 +227,7 @@ impl Core {
             }
         }
         let witness = self.touched.watch(stripes);
-        let known = self.passing_knowledge(shapes, witness).await?;
+        let known = self.passing_knowledge(shapes, &|_, _| true, witness).await?;
         let mut pace = self.pace();
         let all: Vec<(SetId, u32)> = known.all_stripes();
         for step in all.chunks(STRIPES_PER_STEP) {
@@ -263,10 +265,11 @@ impl Core {
                 for (column, block) in &scrubbed.doubted {
                     let known = columns.iter().find(|(other, _)| other == column);
                     if let Some((_, known)) = known
-                        && self.is_lost(&set, (stripe, *column), *block, known).await
+                        && let Some(lost) =
+                            self.is_lost(&set, (stripe, *column), *block, known).await
                     {
-                        let place = Place::new(id, set.shape().slot(stripe, *column));
-                        let owner = self.present_owner(place, known, *block).await;
+                        let owner = self.present_owner(lost.0, known, *block).await;
+                        self.mark_lost(known, *block, lost).await;
                         found.lost.push(self.lost_text(&owner, *block));
                     }
                 }
@@ -302,11 +305,7 @@ impl Core {
                     is_any_aside && self.is_left_to_journal(set, (stripe, column), block, known);
                 known.crc(set, stripe, column, block).filter(|_| !is_odd)
             };
-            let is_taken = |column: usize| {
-                let state = self.lock();
-                let slots = state.space.pool.slots(set.id());
-                slots.is_some_and(|slots| slots.is_used(set.shape().slot(stripe, column)))
-            };
+            let is_taken = |column: usize| self.is_taken(set, stripe, column);
             let is_current = || count() == changes;
             let contents = Contents { crcs: &crc_of, is_taken: &is_taken, is_current: &is_current };
             match self.raid.scrub_stripe(set, stripe, contents).await {
@@ -336,27 +335,27 @@ impl Core {
         found
     }
 
-    /// Whether a block that did not match is lost: the map says the same of it now, and it still
-    /// cannot be read.
+    /// Where a block lies that did not match and is lost, and its checksum: the map says the same of it now,
+    /// and it still cannot be read.
     async fn is_lost(
         self: &Arc<Self>,
         set: &Arc<Set>,
         (stripe, column): (u32, usize),
         block: usize,
         known: &Known,
-    ) -> bool {
+    ) -> Option<(Place, u32)> {
         let slot = set.shape().slot(stripe, column);
         let place = Place::new(set.id(), slot);
         loop {
-            let Ok(Some(crc)) = self.look_up(place, known, block).await else { return false };
+            let crc = self.look_up(place, known, block).await.ok()??;
             match self.read_place(place, block, &[crc]).await {
-                Ok(_) => return false,
+                Ok(_) => return None,
                 Err(ReadError::Later(_)) => self.env.sleep(RETRY).await,
                 Err(_) => {
                     // What it must be may have changed while it was read.
                     if self.look_up(place, known, block).await == Ok(Some(crc)) {
                         self.raid.blame_lost(set, slot, block).await;
-                        return true;
+                        return Some((place, crc));
                     }
                 }
             }
@@ -377,24 +376,10 @@ impl Core {
     fn lost_text(&self, known: &Known, block: usize) -> String {
         let first = known.cluster * CLUSTER_BLOCKS as u64 + block as u64;
         let at = first * crate::BLOCK_BYTES as u64;
-        format!("{} has lost the 4 KiB at byte {at}: no disk holds them", self.name_of(known.of))
-    }
-
-    fn name_of(&self, of: Of) -> String {
-        let state = self.lock();
-        match of {
-            Of::Head(id) => match state.tables.volumes.get(&id) {
-                Some(volume) => format!("volume {}", volume.name),
-                None => "a volume that was purged".to_owned(),
-            },
-            Of::Snapshot(_, id) => {
-                let version = state.tables.versions.get(&id);
-                match version.and_then(|version| version.snapshot.as_ref()) {
-                    Some(snapshot) => format!("snapshot {}", snapshot.name),
-                    None => "what a deleted volume left".to_owned(),
-                }
-            }
-        }
+        format!(
+            "{} has lost the 4 KiB at byte {at}: no disk holds them",
+            self.lock().name_of(known.of)
+        )
     }
 }
 

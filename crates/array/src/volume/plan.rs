@@ -8,7 +8,7 @@ use crate::tree::{Missing, leaf};
 use crate::{CLUSTER_BLOCKS, Place, VersionId};
 
 /// What is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Of {
     /// The present contents of a volume.
     Head(VersionId),

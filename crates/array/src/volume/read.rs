@@ -12,7 +12,7 @@ use super::{Device, Of};
 use crate::core::{Core, State};
 use crate::error::ArrayError;
 use crate::raid::{Good, Read, ReadError};
-use crate::{BLOCK_BYTES, CLUSTER_BYTES};
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, Place};
 
 /// How often a read whose data does not match is tried anew while the place of the data changes
 /// under it: a checkpoint moves a cluster once in seconds.
@@ -186,6 +186,10 @@ impl Core {
             };
             // Data that moved while it was read is no damage: it is where the map says now.
             if bad.is_final && before.as_ref() == Some(&found) {
+                if let Some((place, crc)) = bad.lost {
+                    let block = first + bad.block as u64;
+                    self.doubt((of, block / CLUSTER_BLOCKS as u64), block, (place, crc));
+                }
                 return Err(BlockError::Medium {
                     at: (first + bad.block as u64) * BLOCK_BYTES as u64,
                 });
@@ -205,24 +209,27 @@ impl Core {
                     Some(data) => Ok(Good { data, heals: Vec::new() }),
                     None => self.read_place(*place, *first, crcs).await,
                 };
-                (piece.at, *first, read)
+                (piece.at, (*place, *first, crcs), read)
             })
         });
         let mut bad = None;
-        for (at, first, result) in join_all(reads).await {
+        for (at, (place, first, crcs), result) in join_all(reads).await {
             match result {
                 Ok(good) => {
                     good.data.copy_to(0, &mut buf[at * BLOCK_BYTES..][..good.data.len()]);
                     self.queue_heals(good.heals);
                 }
                 Err(ReadError::Later(_) | ReadError::Unproved) => {
-                    bad = bad.or(Some(Bad { block: at, is_final: false }));
+                    bad = bad.or(Some(Bad { block: at, is_final: false, lost: None }));
                 }
                 Err(ReadError::Damaged { block }) => {
                     // It counts from the start of the cluster.
-                    bad = bad.or(Some(Bad { block: at + block - first, is_final: true }));
+                    let lost = Some((place, crcs[block - first]));
+                    bad = bad.or(Some(Bad { block: at + block - first, is_final: true, lost }));
                 }
-                Err(ReadError::Lost) => bad = bad.or(Some(Bad { block: at, is_final: true })),
+                Err(ReadError::Lost) => {
+                    bad = bad.or(Some(Bad { block: at, is_final: true, lost: None }));
+                }
             }
         }
         bad
@@ -235,6 +242,8 @@ struct Bad {
     block: usize,
     /// Trying the same again gives the same.
     is_final: bool,
+    /// All disks that should have it are there, and none does: its cluster's place, and its checksum.
+    lost: Option<(Place, u32)>,
 }
 
 /// An error of the array as hosts are told it.

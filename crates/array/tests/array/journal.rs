@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use array::api::{DiskRole, DiskState};
 use array::{Array, ArrayError, Member, OpenOptions, RingEnv};
+use block::{BlockDevice, WriteFlags};
 
-use crate::common::{Hasty, Shelf, all_online, bytes, read, run, spec, until, write};
+use crate::common::{Hasty, Shelf, all_online, bytes, data, read, run, spec, until, write};
 
 /// The data disks, and those for the journal that are named.
 fn members(shelf: &Shelf, fast: &Shelf, present: &[usize]) -> Vec<Member> {
@@ -197,5 +198,51 @@ fn a_new_disk_for_the_journal_takes_it_from_those_that_stand_in() {
             assert_eq!(read(&array.device("v").unwrap(), at, one.len()).await, one, "at {at}");
         }
         array.close().await.unwrap();
+    });
+}
+
+/// Of the only disk for the journal an old copy is put in its place: what was acknowledged since is not on
+/// it, and that is known from the checkpoint on the other disks.
+#[test]
+fn an_old_copy_of_the_journal_disk_is_refused() {
+    run(async {
+        let (shelf, fast) = (Shelf::new(4, 32), Shelf::new(1, 16));
+        let array = shelf.create_with_journal(&fast).await;
+        array.create_volume(spec("v", 8)).await.expect("it works");
+        let volume = array.device("v").expect("it works");
+        let (one, two) = (bytes(12288, 1), bytes(12288, 2));
+        write(&volume, 4096, &one).await;
+        let disk: Arc<dyn BlockDevice> = Arc::clone(&fast.0[0]) as _;
+        let whole = disk.geometry().size_bytes() as usize;
+        let copy = read(&disk, 0, whole).await;
+        write(&volume, 4096, &two).await;
+        drop((volume, array));
+        let array = open(members(&shelf, &fast, &[0])).await.expect("it is whole");
+        let volume = array.device("v").expect("it works");
+        write(&volume, 65536, &two).await;
+        drop((volume, array));
+        for at in (0..whole).step_by(1 << 20) {
+            let part = data(&copy[at..at + (1 << 20)]);
+            disk.write(at as u64, part, WriteFlags::VOLATILE).await.expect("it takes it");
+        }
+        let refused = open(members(&shelf, &fast, &[0])).await.expect_err("it is old");
+        let text = refused.to_string();
+        assert!(text.contains("fast-0 is older than its last checkpoint"), "{text}");
+        let ArrayError::Incomplete(refusal) = refused else { panic!("{text}") };
+        assert!(refusal.can_be_accepted());
+        // What the operator accepts: all is as the checkpoint had it.
+        let accept = OpenOptions { accept_missing: true, ..Default::default() };
+        let array = Array::open(Arc::new(RingEnv), members(&shelf, &fast, &[0]), accept);
+        let array = array.await.expect("it is accepted");
+        let said = array.events(0).0;
+        assert!(said.iter().any(|event| event.text.contains("was given up")), "{said:?}");
+        let volume = array.device("v").expect("it works");
+        assert_eq!(read(&volume, 4096, two.len()).await, two);
+        write(&volume, 65536, &one).await;
+        drop((volume, array));
+        let array = open(members(&shelf, &fast, &[0])).await.expect("it is whole again");
+        let volume = array.device("v").expect("it works");
+        assert_eq!(read(&volume, 65536, one.len()).await, one);
+        array.close().await.expect("it works");
     });
 }

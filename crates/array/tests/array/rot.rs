@@ -9,7 +9,7 @@ use array::{
 };
 use block::{BlockDevice, BlockError, WriteFlags};
 
-use crate::common::{Shelf, all_online, data, read, run, sound, spec, until, write};
+use crate::common::{Hasty, Shelf, all_online, data, read, run, sound, spec, until, write};
 
 const MIB: u64 = 1 << 20;
 /// What lies below this on a disk of 32 MiB are labels, checkpoints and the journal.
@@ -46,18 +46,30 @@ async fn expect(device: &Arc<dyn BlockDevice>, clusters: u64, writing: impl Fn(u
     }
 }
 
-/// Overwrites the blocks of a disk for which `is_chosen` says so; how many there were.
-async fn spoil(disk: &Arc<dyn BlockDevice>, is_chosen: impl Fn(&[u8]) -> bool) -> usize {
+/// Where a disk has blocks for which `is_chosen` says so, and what they are.
+async fn blocks_of(
+    disk: &Arc<dyn BlockDevice>,
+    is_chosen: impl Fn(&[u8]) -> bool,
+) -> Vec<(u64, Vec<u8>)> {
     let end = disk.geometry().size_bytes() - MIB;
-    let mut spoiled = 0;
+    let mut chosen = Vec::new();
     for at in (CHUNKS_AT..end).step_by(BLOCK_BYTES) {
-        if is_chosen(&read(disk, at, BLOCK_BYTES).await) {
-            let garbage = data(&cluster(at, 99)[..BLOCK_BYTES]);
-            disk.write(at, garbage, WriteFlags::VOLATILE).await.expect("the disk takes it");
-            spoiled += 1;
+        let block = read(disk, at, BLOCK_BYTES).await;
+        if is_chosen(&block) {
+            chosen.push((at, block));
         }
     }
-    spoiled
+    chosen
+}
+
+/// Overwrites the blocks of a disk for which `is_chosen` says so; how many there were.
+async fn spoil(disk: &Arc<dyn BlockDevice>, is_chosen: impl Fn(&[u8]) -> bool) -> usize {
+    let chosen = blocks_of(disk, is_chosen).await;
+    for (at, _) in &chosen {
+        let garbage = data(&cluster(*at, 99)[..BLOCK_BYTES]);
+        disk.write(*at, garbage, WriteFlags::VOLATILE).await.expect("the disk takes it");
+    }
+    chosen.len()
 }
 
 /// Each disk in turn is away at a start, and back at the next: all data is there without it.
@@ -189,6 +201,66 @@ fn a_lost_block_that_a_snapshot_shares_is_told_of_its_volume() {
         assert_eq!(problems.len(), 2, "{problems:?}");
         assert!(problems[0].starts_with("snapshot s has lost the 4 KiB at byte 65536"));
         assert!(problems[1].starts_with("volume v has lost the 4 KiB at byte 0"), "{problems:?}");
+    });
+}
+
+#[test]
+fn blocks_that_are_lost_are_told_of_until_they_are_written_anew_or_found_again() {
+    run(async {
+        // Of a block that a host reads, and of one that a scrub comes by.
+        for is_scrubbed in [false, true] {
+            let shelf = Shelf::new(3, 32);
+            // Here ten seconds are a third of one.
+            let array = shelf.create_in(Arc::new(Hasty), Level::Raid5).await;
+            array.create_volume(spec("v", 2)).await.unwrap();
+            let volume = array.device("v").unwrap();
+            write(&volume, 0, &cluster(0, 1)).await;
+            array.checkpoint().await.unwrap();
+            assert_eq!(array.info().warnings, Vec::<String>::new());
+            // As nothing else is in its stripe the parity is the same bytes.
+            let whole = cluster(0, 1);
+            let rows: Vec<&[u8]> = whole.chunks(BLOCK_BYTES).collect();
+            let disks: Vec<Arc<dyn BlockDevice>> =
+                shelf.0.iter().map(|disk| Arc::clone(disk) as _).collect();
+            let mut before = Vec::new();
+            for (index, disk) in disks.iter().enumerate() {
+                let blocks = blocks_of(disk, |block| rows[1..].contains(&block)).await;
+                before.extend(blocks.into_iter().map(|(at, block)| (index, at, block)));
+                assert!(matches!(spoil(disk, |block| rows.contains(&block)).await, 0 | 16));
+            }
+            let mut lost = 1;
+            if is_scrubbed {
+                assert_eq!(array.scrub().await.unwrap().lost_blocks, 16);
+                lost = 16;
+            } else {
+                let read = volume.read(0, BLOCK_BYTES).await;
+                assert_eq!(read.err(), Some(BlockError::Medium { at: 0 }));
+                assert_eq!(array.info().warnings, Vec::<String>::new(), "it may pass");
+                until(&array, "it is sure", |array| !array.info().warnings.is_empty()).await;
+            }
+            let told = |lost: usize| {
+                vec![format!(
+                    "{lost} blocks of 4096 bytes are lost, no disk holds them ({lost} of volume v): \
+                     restore them from a backup"
+                )]
+            };
+            let warnings = || {
+                let all = array.info().warnings;
+                all.into_iter().filter(|text| text.contains("lost")).collect::<Vec<_>>()
+            };
+            assert_eq!(warnings(), told(lost));
+            if is_scrubbed {
+                write(&volume, 0, &cluster(0, 2)[..BLOCK_BYTES]).await;
+                assert_eq!(warnings(), told(15));
+                for (disk, at, block) in before {
+                    disks[disk].write(at, data(&block), WriteFlags::VOLATILE).await.unwrap();
+                }
+                array.scrub().await.unwrap();
+            } else {
+                write(&volume, 0, &cluster(0, 2)[..BLOCK_BYTES]).await;
+            }
+            assert_eq!(warnings(), Vec::<String>::new());
+        }
     });
 }
 

@@ -109,7 +109,8 @@ fn another_array_left_nothing_that_counts() {
     let mut each = |_, _| panic!("a record of another array");
     let holders = holders(&[TestDisk::with(bytes)]);
     let layout = layout();
-    let found = scan(&holders, &layout, ArrayId([6; 16]), Mark::default(), &mut each);
+    let believed = Believed { from: Mark::default(), since: 0, holders: Vec::new() };
+    let found = scan(&holders, &layout, ArrayId([6; 16]), &believed, &mut each);
     assert_eq!(run(found).unwrap().next_sequence, scan::LIFE);
 }
 
@@ -305,4 +306,82 @@ fn the_planted_mistakes_show() {
     assert!(is_durable(&journal, ticket));
     plant(None);
     assert!(!is_durable(&journal, ticket));
+}
+
+/// An old copy of a disk ends where the journal was then: it is not asked, and alone it is refused.
+#[test]
+fn an_old_copy_of_a_holder_is_not_believed() {
+    let (now, marks) = written(6);
+    let (old, _) = written(2);
+    let (old, now) = (|| TestDisk::with(old.clone()), || TestDisk::with(now.clone()));
+    let blank = TestDisk::new;
+    // A checkpoint relied on the third batch, or on the last.
+    for (mark, left) in [(marks[3], vec![4, 5]), (marks[5], vec![])] {
+        for disk in [old(), blank()] {
+            let refused = recover(std::slice::from_ref(&disk), mark);
+            assert!(matches!(refused, Err(JournalDamage::Old { .. })), "{refused:?}");
+            for (disks, lagging) in [([disk.clone(), now()], 0), ([now(), disk.clone()], 1)] {
+                let (records, scanned) = recover(&disks, mark).unwrap();
+                assert_eq!(blocks_of(&records), left);
+                assert_eq!(scanned.lagging, [holders(&disks)[lagging].disk]);
+            }
+        }
+    }
+    // It kept more than the checkpoint needed: of that the old one knows, and not of all that came then.
+    let scanned = |disk: TestDisk, since: u64| {
+        let holders = holders(&[disk]);
+        let believed = Believed { from: marks[0], since, holders: Vec::new() };
+        run(scan(&holders, &layout(), ARRAY, &believed, &mut |_, _| {})).map(|_| ())
+    };
+    assert_eq!(scanned(now(), marks[3].position), Ok(()));
+    assert_eq!(scanned(old(), marks[1].position), Ok(()));
+    let position = marks[1].position;
+    assert_eq!(scanned(old(), marks[2].position), Err(JournalDamage::Old { position }));
+    // One that has the checkpoint had all before it: what nobody needs any more has rotted.
+    let holders = holders(&[blank()]);
+    let believed =
+        Believed { from: marks[5], since: marks[5].position, holders: vec![holders[0].disk] };
+    let scanned = run(scan(&holders, &layout(), ARRAY, &believed, &mut |_, _| panic!("nothing")));
+    assert_eq!(scanned.unwrap().end, marks[5]);
+}
+
+/// What cannot be read may be what is looked for.
+#[test]
+fn a_holder_is_not_old_because_a_sector_cannot_be_read() {
+    let (bytes, marks) = written(4);
+    let disk = TestDisk::with(bytes);
+    // The head of the last batch, which ends where the checkpoint did.
+    disk.make_unreadable(marks[2].position / BLOCK);
+    let (records, scanned) = recover(&[disk], marks[3]).unwrap();
+    assert_eq!((blocks_of(&records), scanned.end), (vec![], marks[3]));
+}
+
+#[test]
+fn a_disk_that_joins_when_all_was_trimmed_is_believed() {
+    for batches in [0, 40] {
+        let (known, other) = (TestDisk::new(), TestDisk::new());
+        let journal = new_journal(std::slice::from_ref(&known));
+        let mut executor = Executor::default();
+        start(&mut executor, &journal, &Arc::default());
+        for block in 0..batches {
+            write(&journal, block, 1).unwrap();
+            executor.turn();
+        }
+        let mark = journal.cut();
+        journal.trim(mark);
+        let holder = holders(&[known, other.clone()]).remove(1);
+        let joining = Arc::clone(&journal);
+        let task = executor.spawn(async move { joining.join(&holder).await.unwrap() });
+        executor.turn();
+        assert!(executor.is_done(task));
+        let (records, scanned) = recover(std::slice::from_ref(&other), mark).unwrap();
+        assert_eq!((blocks_of(&records), scanned.end), (vec![], mark));
+        if batches > 0 {
+            // One block of those that say so may rot.
+            let mut bytes = other.bytes();
+            bytes[mark.position as usize - BLOCK_BYTES..][..BLOCK_BYTES].fill(9);
+            let scanned = recover(&[TestDisk::with(bytes)], mark).unwrap().1;
+            assert_eq!(scanned.end, mark);
+        }
+    }
 }

@@ -79,7 +79,8 @@ type Found = Result<(Vec<(Record, u64)>, Scanned), JournalDamage>;
 fn recover(disks: &[TestDisk], from: Mark) -> Found {
     let mut records = Vec::new();
     let mut each = |record, position| records.push((record, position));
-    let scanned = run(scan(&holders(disks), &layout(), ARRAY, from, &mut each))?;
+    let believed = Believed { from, since: from.position, holders: Vec::new() };
+    let scanned = run(scan(&holders(disks), &layout(), ARRAY, &believed, &mut each))?;
     Ok((records, scanned))
 }
 

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::membership::{
-    Event, LabelChange, OpenRefusal, Present, SetDisks, Step, choose, may_return, next_label,
+    Event, LabelChange, OpenRefusal, Present, SetDisks, Step, choose, has_missed, may_return,
+    next_label,
 };
 
 fn given(labels: &[Label]) -> Vec<(String, Found)> {
@@ -58,6 +59,22 @@ fn the_newest_label_says_who_was_out_failed_or_is_missing() {
     let opening = choose(&given(&labels), false).unwrap();
     assert_eq!((opening.label.change, opening.current.len()), (ChangeId(1), 3));
     assert_eq!(opening.stale.len(), 1, "as the new one says; the next comes of the old one");
+}
+
+/// A journal that is given up uses positions again: who went out beyond where it begins has not what they
+/// stand for then.
+#[test]
+fn who_is_out_lacks_all_of_a_journal_that_begins_anew() {
+    let label = after(&fresh(5, 0), &[out(&[3])], 2);
+    let (begins, lies) = (Since { checkpoint: 7, position: 512 }, MemberState::Stale(SINCE));
+    assert_eq!(label.member(DiskId(3)).unwrap().state, lies);
+    assert!(!has_missed(lies, 600));
+    let now = after(&label, &[Event::JournalLost(begins)], 3);
+    let state = now.member(DiskId(3)).unwrap().state;
+    assert_eq!(state, MemberState::Stale(begins));
+    assert!(has_missed(state, 600));
+    let later = Event::JournalLost(Since { checkpoint: 8, position: 700 });
+    assert_eq!(next_label(&now, &[later], ChangeId(4)), Ok(None), "it was out before");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::task::{Context, Waker};
 
+use block::BlockDevice;
+
 use super::*;
 use crate::raid::{Heal, Healed, Scrubbed, WriteError};
 
@@ -503,8 +505,16 @@ fn a_parity_that_alone_gives_a_block_is_not_made_anew_for_another_row() {
         rig.corrupt(1, 3, 3);
         rig.corrupt(1, 0, 9);
         rig.corrupt(1, 4, 9);
+        let (disk, at) = rig.place(1, 3, 0);
+        let parity = async || {
+            let mut bytes = vec![0; CLUSTER_BYTES];
+            rig.disks[disk].read(at, CLUSTER_BYTES).await.unwrap().copy_to(0, &mut bytes);
+            bytes
+        };
+        let before = parity().await;
         appoint(&rig, rig.place(1, 2, 0).0);
         replace(&rig, &known).await;
+        assert!(parity().await == before, "as long as it is written a host could not read row 9");
         rig.expect(1, 0, &cluster(10)).await;
     });
 }

@@ -13,6 +13,18 @@ fn on_a_core(test: impl Future<Output = ()> + 'static) {
     ring::block_on(&ring::CoreConfig::default(), test).unwrap();
 }
 
+fn spec() -> VolumeSpec {
+    VolumeSpec {
+        name: "v".into(),
+        size_bytes: 1 << 20,
+        level: None,
+        thick: false,
+        block_bytes: 4096,
+        cache: Cache::Durable,
+        read_ahead_bytes: None,
+    }
+}
+
 /// An array of so many disks with a volume of one MiB, all of it written and in its place.
 async fn filled(level: Level, disks: usize) -> (Array, Arc<dyn BlockDevice>) {
     let member = |index| Member {
@@ -22,16 +34,7 @@ async fn filled(level: Level, disks: usize) -> (Array, Arc<dyn BlockDevice>) {
     let options = CreateOptions { level, chunk_bytes: Some(1 << 20), ..Default::default() };
     let members = (0..disks).map(member).collect();
     let array = Array::create(Arc::new(RingEnv), members, options).await.unwrap();
-    let spec = VolumeSpec {
-        name: "v".into(),
-        size_bytes: 1 << 20,
-        level: None,
-        thick: false,
-        block_bytes: 4096,
-        cache: Cache::Durable,
-        read_ahead_bytes: None,
-    };
-    array.create_volume(spec).await.unwrap();
+    array.create_volume(spec()).await.unwrap();
     let volume = array.device("v").unwrap();
     write(&volume, 0, 256).await;
     array.checkpoint().await.unwrap();
@@ -90,5 +93,64 @@ fn what_came_into_a_stripe_since_the_walk_is_not_known() {
             assert!(core.has_unknown(&set, stripe, &nothing, changed), "no map told of it");
             assert!(!core.has_unknown(&set, stripe, &known, changed));
         }
+        // Nor is what is nobody's.
+        let free = (0..set.stripes()).find(|stripe| core.is_dead(&set, *stripe)).unwrap();
+        assert!(!core.has_unknown(&set, free, &nothing, false));
+    });
+}
+
+/// What only a snapshot has that was taken during the walk is not known: a copy that nothing proves must not
+/// make the other one a disk's that is up to date.
+#[test]
+fn a_run_in_which_something_is_not_known_is_not_copied() {
+    on_a_core(async {
+        let (array, _volume) = filled(Level::Raid1, 2).await;
+        let (core, set) = (&array.core, set_of(&array.core, Some(Level::Raid1)));
+        let whole = 0..set.stripes();
+        for is_known in [false, true] {
+            let mut known = core.know_work(&[(Arc::clone(&set), whole.clone())]).await.unwrap();
+            if !is_known {
+                known.stripes.retain(|(_, stripe), _| *stripe != 3);
+            }
+            let disk = set.members()[1].disk;
+            whole.clone().for_each(|stripe| set.mark_stale(stripe, disk));
+            let outcome = core.refresh_run(&set, &whole, &known, false).await;
+            assert_eq!(outcome.is_unsure, !is_known, "{outcome:?}");
+            assert_eq!(set.stale(3) != 0, !is_known, "{outcome:?}");
+            assert_eq!(set.stale(4), 0);
+        }
+    });
+}
+
+/// A disk that takes part in a stripe from then on need not have what nobody has any more.
+#[test]
+fn what_was_freed_since_the_walk_is_not_taken_for_known() {
+    on_a_core(async {
+        let (array, volume) = filled(Level::Raid1, 2).await;
+        let (core, set) = (&array.core, set_of(&array.core, Some(Level::Raid1)));
+        let known = core.know_work(&[(Arc::clone(&set), 0..set.stripes())]).await.unwrap();
+        volume.unmap(0, CLUSTER_BYTES as u64).await.unwrap();
+        array.checkpoint().await.unwrap();
+        let cluster = |columns: &[(usize, crate::core::Known)]| columns[0].1.cluster;
+        for ((_, stripe), columns) in &known.stripes {
+            assert_eq!(known.changes(&set, *stripe) > 0, cluster(columns) == 0);
+        }
+    });
+}
+
+/// A checkpoint that could not end may have put in place what the map does not tell of.
+#[test]
+fn what_the_journal_has_of_a_volume_that_is_set_aside_is_not_taken_from_its_map() {
+    on_a_core(async {
+        let (array, volume) = filled(Level::Raid1, 2).await;
+        let (core, set) = (&array.core, set_of(&array.core, Some(Level::Raid1)));
+        write(&volume, 0, 1).await;
+        let live = |state: &mut State| state.live.values_mut().next().unwrap().aside_in = Some(1);
+        live(&mut core.lock());
+        let known = core.know_work(&[(Arc::clone(&set), 0..set.stripes())]).await.unwrap();
+        let first = known.stripes.iter().find(|(_, columns)| columns[0].1.cluster == 0);
+        let stripe = first.unwrap().0.1;
+        assert_eq!(known.crc(&set, stripe, 0, 0), None);
+        assert!(known.crc(&set, stripe, 0, 1).is_some());
     });
 }
