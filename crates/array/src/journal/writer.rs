@@ -245,10 +245,11 @@ impl Journal {
         let put = |holder: Holder| {
             let nothing = nothing.clone();
             Box::pin(async move {
-                if let Some(end) = end {
-                    self.anchor(&holder, end).await?;
+                holder.device.write(at, nothing, WriteFlags::DURABLE).await?;
+                match end {
+                    Some(end) => self.anchor(&holder, end).await,
+                    None => Ok(()),
                 }
-                holder.device.write(at, nothing, WriteFlags::DURABLE).await
             })
         };
         let results = join_all(self.holders().into_iter().map(put).collect()).await;

@@ -13,6 +13,8 @@ use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, Place};
 const LOST_MAX: usize = 256;
 /// After what time it is looked whether a host's error was one that passes.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
+/// And what is sure: it may have been restored with the bytes that it had.
+const SURE_AGAIN: Duration = Duration::from_secs(600);
 
 /// Who had a block that is lost: a volume or snapshot, the cluster, and which block of it.
 type Owner = (Of, u64, usize);
@@ -48,6 +50,12 @@ impl LostBlocks {
     fn remove(&mut self, owner: &Owner) {
         self.blocks.remove(owner);
         self.are_more &= !self.blocks.is_empty();
+    }
+
+    /// That which is due first.
+    fn next(&self) -> Option<(Owner, Lost)> {
+        let all = self.blocks.iter().filter(|(_, lost)| lost.due.is_some());
+        all.min_by_key(|(_, lost)| lost.due).map(|(owner, lost)| (*owner, *lost))
     }
 
     /// A disk may be back that has some of them.
@@ -125,12 +133,13 @@ impl Core {
 
     /// A block turned out to be lost that was known: for all who have it there still.
     pub(super) async fn mark_lost(&self, known: &Known, row: usize, block: (Place, u32)) {
+        let due = Some(self.env.now() + SURE_AGAIN);
         let shared = known.shared_by.iter().map(|(volume, at)| (Of::Head(*volume), *at));
         for (of, cluster) in [(known.of, known.cluster)].into_iter().chain(shared) {
             let marked = self.with_pages(|state| {
                 let owner = (of, cluster, row);
                 if state.still_has(owner, block)? {
-                    state.lost.add(owner, Lost { block, is_sure: true, due: None });
+                    state.lost.add(owner, Lost { block, is_sure: true, due });
                 }
                 Ok(())
             });
@@ -140,23 +149,18 @@ impl Core {
         }
     }
 
-    /// Looks again at what was lost and is due; when the next one is.
+    /// Looks again at the first of what was lost that is due; when the next one is. A disk may take long to
+    /// say that it cannot read a block, and who calls this has more to do.
     pub(super) async fn look_for_lost(&self) -> Option<Duration> {
+        let first = self.lock().lost.next();
         let now = self.env.now();
-        let due: Vec<(Owner, (Place, u32))> = {
-            let state = self.lock();
-            let is_due = |lost: &Lost| lost.due.is_some_and(|due| due <= now);
-            let due = state.lost.blocks.iter().filter(|(_, lost)| is_due(lost));
-            due.map(|(owner, lost)| (*owner, lost.block)).collect()
-        };
-        for (owner, block) in due {
-            self.repair_beat.tick();
-            self.look_at(owner, block).await;
+        if let Some((owner, lost)) =
+            first.filter(|(_, lost)| lost.due.is_some_and(|due| due <= now))
+        {
+            self.look_at(owner, lost.block).await;
         }
-        let now = self.env.now();
-        let state = self.lock();
-        let next = state.lost.blocks.values().filter_map(|lost| lost.due).min();
-        next.map(|due| due.saturating_sub(now))
+        let (_, next) = self.lock().lost.next()?;
+        next.due.map(|due| due.saturating_sub(self.env.now()))
     }
 
     async fn look_at(&self, owner: Owner, (place, crc): (Place, u32)) {
@@ -166,15 +170,20 @@ impl Core {
             Ok(false) => None,
             Err(_) => Some(Err(ReadError::Unproved)),
         };
-        let again = self.env.now() + LOOK_AGAIN;
+        let now = self.env.now();
         let state = &mut *self.lock();
-        let Some(lost) = state.lost.blocks.get_mut(&owner) else { return };
+        let lost = state.lost.blocks.get_mut(&owner).filter(|lost| lost.block == (place, crc));
+        let Some(lost) = lost else { return };
         match read {
             None | Some(Ok(_)) => state.lost.remove(&owner),
-            Some(Err(ReadError::Damaged { .. })) => (lost.is_sure, lost.due) = (true, None),
+            Some(Err(ReadError::Damaged { .. })) => {
+                (lost.is_sure, lost.due) = (true, Some(now + SURE_AGAIN));
+            }
             // Of a volume that is lost itself: when its disks are back.
             Some(Err(ReadError::Lost)) => lost.due = None,
-            Some(Err(ReadError::Later(_) | ReadError::Unproved)) => lost.due = Some(again),
+            Some(Err(ReadError::Later(_) | ReadError::Unproved)) => {
+                lost.due = Some(now + LOOK_AGAIN);
+            }
         }
     }
 }

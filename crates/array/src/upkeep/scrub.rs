@@ -179,8 +179,9 @@ impl Core {
             }
         }
         self.scrub_sets(&group, findings, &job).await?;
-        self.lock().lost.look_again(self.env.now());
-        self.look_for_lost().await;
+        let now = self.env.now();
+        self.lock().lost.look_again(now);
+        while self.look_for_lost().await == Some(std::time::Duration::ZERO) {}
         findings.conclude();
         let now = self.env.unix_seconds();
         self.request(move |tables, _| {
