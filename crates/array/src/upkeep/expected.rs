@@ -45,7 +45,7 @@ impl Core {
             let crc = self.expected(set, (stripe, column), row, known).await;
             let is_nobodys = || {
                 self.is_left_to_journal(set, (stripe, column), row, known)
-                    || !self.is_taken(set, stripe, column)
+                    || set.level().is_some() && !self.is_taken(set, stripe, column)
             };
             if crc.is_none() && !is_nobodys() {
                 return None;
