@@ -17,6 +17,10 @@ const MEMORY_PAUSE: Duration = Duration::from_millis(2);
 /// What holds the memory could wait for what is behind it.
 const COMMAND_PATIENCE: Duration = Duration::from_secs(2);
 
+/// And anything else, of which a host cannot be told to send it again: its connection ends then. Nobody
+/// sees meanwhile that the host has gone, and there may never be as much as it asks for.
+const DATA_PATIENCE: Duration = Duration::from_secs(5);
+
 /// How long a peer may take its last answers when the target stops: it was asked to go before that.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -127,7 +131,7 @@ async fn feed(
         if matches!(want, Want::Memory) {
             let since = *starved_at.get_or_insert_with(ring::now);
             let waited = ring::now() - since;
-            if waited >= conn.session.shared.limits.stall_timeout {
+            if waited >= conn.session.shared.limits.stall_timeout.min(DATA_PATIENCE) {
                 return Err(Ending::Stalled("there was no memory for its data"));
             }
             if waited >= COMMAND_PATIENCE {
