@@ -16,12 +16,15 @@ pub(crate) struct Pace {
     base_length: Duration,
 }
 
+/// An I/O in eleven days: less is as good as none, and its time would not fit into any clock.
+const SLOWEST: f64 = 1e-6;
+
 /// A rate over all volumes, divided by their shares. Volumes take turns: were they all to begin at `start`,
 /// those of equal shares would have their I/Os due at the same moments for ever, and each would wait for all others.
 pub(crate) fn paces(start: Instant, per_second: f64, shares: &[f64]) -> Vec<Pace> {
     let all: f64 = shares.iter().sum();
     let pace = |(turn, share): (usize, &f64)| {
-        let own = per_second * share / all;
+        let own = (per_second * share / all).max(SLOWEST);
         let turn = turn as f64 / shares.len() as f64;
         Pace::new(start + Duration::from_secs_f64(turn / own), own)
     };
@@ -31,7 +34,7 @@ pub(crate) fn paces(start: Instant, per_second: f64, shares: &[f64]) -> Vec<Pace
 impl Pace {
     /// So many I/Os a second, from `start` on.
     pub(crate) fn new(start: Instant, per_second: f64) -> Self {
-        assert!(per_second > 0.0, "a rate");
+        let per_second = per_second.max(SLOWEST);
         // A base is a number of I/Os whose time is known to the nanosecond without rounding by each.
         let per_base = per_second.ceil().clamp(1.0, 1e9) as u32;
         let base_length = Duration::from_secs_f64(f64::from(per_base) / per_second);
@@ -57,6 +60,16 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_of_next_to_nothing_is_no_panic() {
+        let start = Instant::now();
+        for rate in [0.0, f64::MIN_POSITIVE, 1e-30] {
+            let paces = paces(start, rate, &[1.0, 1e-9]);
+            let taken: Vec<Instant> = (0..3).map(|_| paces[1].take()).collect();
+            assert!(taken.is_sorted() && taken[2] > start + Duration::from_secs(1 << 20));
+        }
+    }
 
     #[test]
     fn volumes_take_turns() {

@@ -441,10 +441,13 @@ fn counted(
 }
 
 fn rates(words: &[&Word]) -> Result<Option<Vec<(String, Change)>>, ParameterError> {
+    const PERCENTS: &str = "percents of the maximum, 1 to 1000: (10,50,100)";
     const RATES: &str = "I/Os a second, max, curve, (100,200,max) or (100-1000,100)";
     let Some(word) = get(words, "iorate") else { return Ok(None) };
     let percents = match get(words, "curve") {
-        Some(word) => numbers(word, "percents: (10,50,100)", plain)?,
+        Some(word) => {
+            numbers(word, PERCENTS, |text| plain(text).filter(|n| (1..=1000).contains(n)))?
+        }
         None => CURVE_PERCENTS.to_vec(),
     };
     let one = |text: &str, many: bool| -> Option<Vec<(String, Change)>> {

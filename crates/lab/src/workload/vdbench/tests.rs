@@ -175,6 +175,12 @@ fn an_error_names_its_line_and_what_to_write() {
         ("sd=s,lun=a\nwd=w,sd=s,rdpct=101\n", 2, "rdpct=101 cannot be: write 0 to 100"),
         ("sd=s,lun=a\nwd=w,sd=s\n", 2, "the file runs nothing"),
         ("sd=s,lun=a\nwd=w,sd=s\nrd=r,wd=w,iorate=fast\n", 3, "iorate=fast cannot be"),
+        ("sd=s,lun=a\nwd=w,sd=s\nrd=r,wd=w,iorate=(0-100,50)\n", 3, "iorate=(0-100,50) cannot be"),
+        (
+            "sd=s,lun=a\nwd=w,sd=s\nrd=r,wd=w,iorate=curve,curve=(50,0)\n",
+            3,
+            "curve=(50,0) cannot be: write percents of the maximum, 1 to 1000",
+        ),
         (
             "sd=s,lun=a\nwd=w,sd=s,skew=50\nrd=r,wd=w\n",
             3,
