@@ -13,6 +13,7 @@ OldDates       --lib        membership::tests::choosing::who_is_out_lacks_all
 NoAnchor       --lib        journal::tests::damage::a_disk_that_joins_when_all_was_trimmed
 BlindRun       --lib        upkeep::refresh::tests::a_run_in_which
 UnheardFree    --lib        upkeep::refresh::tests::what_was_freed_since
+HastyHold      --lib        upkeep::refresh::tests::nothing_is_taken_from_disks
 OldAside       --lib        upkeep::refresh::tests::what_the_journal_has
 OldProof       --lib        upkeep::refresh::tests::a_stripe_is_looked_up_anew
 EarlyPromotion --lib        raid::set::tests::what_a_replacement_misses_while_its_promotion

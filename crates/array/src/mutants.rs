@@ -62,6 +62,8 @@ mutants! {
     UnheardFree,
     /// Copy long runs in a rebuild although something in them is somebody's and not known.
     BlindRun,
+    /// Take what maps tell of for what lies there, although a checkpoint left something half done.
+    HastyHold,
     /// Copy long runs in a rebuild without comparing them with their checksums.
     BlindRebuild,
     /// Use a freed column of a parity stripe again without proving its parity first.

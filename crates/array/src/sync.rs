@@ -1,8 +1,8 @@
 //! Waiting for something that another task, maybe on another core, does.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 /// Rings for all who wait. Who waits takes a [`mark`](Self::mark) first, then looks at what it
@@ -53,47 +53,75 @@ impl Bell {
     }
 }
 
-/// Something that one task at a time has.
+/// Something that one task at a time has, in the order in which they asked: whoever takes it again and
+/// again keeps nobody from it.
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
-    is_taken: Mutex<bool>,
-    /// How often it was taken.
-    taken: AtomicU64,
-    bell: Bell,
+pub(crate) struct Turn(Mutex<Queue>);
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// How often it was asked for.
+    asked: u64,
+    /// Which asking has it.
+    held: Option<u64>,
+    /// Those who wait.
+    waiting: VecDeque<(u64, Waker)>,
 }
 
-/// Whoever has it has the turn.
+/// Whoever has it has the turn, or waits for it.
 #[derive(Debug)]
-pub(crate) struct TurnGuard<'a>(&'a Turn);
+pub(crate) struct TurnGuard<'a>(&'a Turn, u64);
 
 impl Drop for TurnGuard<'_> {
     fn drop(&mut self) {
-        *self.0.is_taken.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        self.0.bell.ring();
+        let next = {
+            let queue = &mut *self.0.queue();
+            queue.held.take_if(|held| *held == self.1);
+            queue.waiting.retain(|(waiting, _)| *waiting != self.1);
+            let next = queue.waiting.front().filter(|_| queue.held.is_none());
+            next.map(|(_, waker)| waker.clone())
+        };
+        if let Some(next) = next {
+            next.wake();
+        }
     }
 }
 
 impl Turn {
-    /// Which taking of it has the turn now, if any.
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which asking for it has the turn now, if any.
     pub(crate) fn held(&self) -> Option<u64> {
-        let is_taken = *self.is_taken.lock().unwrap_or_else(PoisonError::into_inner);
-        is_taken.then(|| self.taken.load(Ordering::Relaxed))
+        self.queue().held
     }
 
     /// Waits for the turn.
     pub(crate) async fn take(&self) -> TurnGuard<'_> {
-        loop {
-            let mark = self.bell.mark();
-            let before = std::mem::replace(
-                &mut *self.is_taken.lock().unwrap_or_else(PoisonError::into_inner),
-                true,
-            );
-            if !before {
-                self.taken.fetch_add(1, Ordering::Relaxed);
-                return TurnGuard(self);
+        let number = {
+            let queue = &mut *self.queue();
+            queue.asked += 1;
+            queue.waiting.push_back((queue.asked, Waker::noop().clone()));
+            queue.asked
+        };
+        let guard = TurnGuard(self, number);
+        poll_fn(|cx| {
+            let queue = &mut *self.queue();
+            let is_next = queue.waiting.front().is_some_and(|(first, _)| *first == number);
+            if queue.held.is_none() && is_next {
+                queue.waiting.pop_front();
+                queue.held = Some(number);
+                return Poll::Ready(());
             }
-            self.bell.after(mark).await;
-        }
+            let mut waiting = queue.waiting.iter_mut();
+            if let Some((_, waker)) = waiting.find(|(waiting, _)| *waiting == number) {
+                waker.clone_from(cx.waker());
+            }
+            Poll::Pending
+        })
+        .await;
+        guard
     }
 }
 
@@ -155,5 +183,34 @@ mod tests {
         assert!(taken.as_mut().poll(&mut cx).is_pending());
         reply.give(7);
         assert_eq!(taken.poll(&mut cx), Poll::Ready(7));
+    }
+
+    #[test]
+    fn a_turn_goes_to_who_has_waited_longest() {
+        let turn = Turn::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        let taken = |poll| match poll {
+            Poll::Ready(guard) => guard,
+            Poll::Pending => panic!("it is free"),
+        };
+        let first = taken(pin!(turn.take()).poll(&mut cx));
+        let mut second = Box::pin(turn.take());
+        let mut third = pin!(turn.take());
+        assert!(second.as_mut().poll(&mut cx).is_pending());
+        assert!(third.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(turn.held(), Some(1));
+        drop(first);
+        // Nobody has it yet, and whoever had it comes last.
+        let mut again = pin!(turn.take());
+        assert!(again.as_mut().poll(&mut cx).is_pending() && turn.held().is_none());
+        assert!(third.as_mut().poll(&mut cx).is_pending());
+        // Who gives up keeps nobody waiting, before his turn and in it.
+        drop(second);
+        let third = taken(third.poll(&mut cx));
+        assert!(again.as_mut().poll(&mut cx).is_pending());
+        drop(third);
+        drop(taken(again.poll(&mut cx)));
+        drop(taken(pin!(turn.take()).poll(&mut cx)));
+        assert_eq!(turn.held(), None);
     }
 }

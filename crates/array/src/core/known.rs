@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::layers::Layer;
 use super::{Core, Live, Redone, State, Witness};
 use crate::error::ArrayError;
 use crate::mutants::{self, Mutant};
@@ -158,7 +159,7 @@ impl State {
     }
 
     /// The root of a map now, and the first leaf that still counts; `None` if it is gone.
-    fn root_now(&self, of: Of) -> Option<(Root, u32)> {
+    pub(super) fn root_now(&self, of: Of) -> Option<(Root, u32)> {
         match of {
             Of::Head(id) => Some((self.tables.volumes.get(&id)?.head.root, 0)),
             Of::Snapshot(_, id) => {
@@ -393,21 +394,22 @@ impl Core {
         }
     }
 
-    /// What a block that was known lies at and must be now. `None`: the place holds something else
-    /// by now, or the block is about to be overwritten by what the journal has.
+    /// What a block that was known must be now, as a `layer` of its volume has it. `None`: the place holds
+    /// something else by now, or, for what is newest, the block is about to be overwritten by what the
+    /// journal has.
     pub(crate) async fn look_up(
         &self,
         place: Place,
         known: &Known,
         row: usize,
+        layer: Layer,
     ) -> Result<Option<u32>, ArrayError> {
         self.with_pages(|state| {
             let heads = || known.shared_by.iter().map(|(volume, at)| (Of::Head(*volume), *at));
             let is_leaving = state.is_leaving(known.of);
             for (of, cluster) in heads().filter(|_| is_leaving) {
-                let found = state.cluster(of, cluster)?;
-                if found.base.as_ref().is_some_and(|(at, _)| *at == place) {
-                    return Ok(found.on_disk(row).map(|(_, crc)| crc));
+                if let Some(crc) = state.crc_at(place, (of, cluster, row), layer)? {
+                    return Ok(crc);
                 }
             }
             // A volume that nobody knew then may have written over what a deletion has passed.
@@ -415,8 +417,7 @@ impl Core {
             let owner = Some(owner).filter(|(of, cluster)| !state.has_passed(*of, *cluster));
             for (of, cluster) in owner.into_iter().chain(heads()) {
                 for of in state.views(of) {
-                    let found = state.cluster(of, cluster)?;
-                    if let Some((_, crc)) = found.on_disk(row).filter(|(at, _)| *at == place) {
+                    if let Some(Some(crc)) = state.crc_at(place, (of, cluster, row), layer)? {
                         return Ok(Some(crc));
                     }
                 }

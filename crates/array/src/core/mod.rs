@@ -2,6 +2,7 @@
 
 mod disks;
 mod known;
+mod layers;
 mod membership;
 mod memory;
 mod pages;
@@ -26,6 +27,7 @@ use crate::watch::{Beat, Watch};
 use crate::{DiskId, Env, Level};
 
 pub(crate) use known::{Knowledge, Known, Met, Shapes};
+pub(crate) use layers::Layer;
 pub(crate) use membership::{Alarm, CONDEMNED, HOLDERS};
 pub(crate) use memory::{RESERVE_BYTES, batch_clusters};
 pub(crate) use record::{RecordRoom, VERSION_BYTES, VOLUME_BYTES, taken_bytes};

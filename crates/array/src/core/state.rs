@@ -132,6 +132,8 @@ pub(crate) struct State {
     pub(crate) record: RecordRoom,
     /// The last one that is durable.
     pub(crate) checkpoint: u64,
+    /// It was made since the array was opened.
+    pub(crate) has_settled: bool,
     /// Where that one had the journal begin, but for what it keeps.
     pub(crate) since: Mark,
     pub(crate) requests: Vec<Request>,
@@ -216,6 +218,7 @@ impl State {
             next_version: payload.next_version,
             record: RecordRoom::new(&label.layout, payload.tables_bytes(payload_bytes)),
             checkpoint: payload.number,
+            has_settled: false,
             since: payload.since,
             requests: Vec::new(),
             promised: Vec::new(),

@@ -114,7 +114,7 @@ impl Checkpoint {
     fn settle(&mut self, payload: Payload, tables_bytes: u64, left_chunks: Vec<Left>) {
         let core = &self.core;
         let state = &mut *core.lock();
-        state.checkpoint = self.number;
+        (state.checkpoint, state.has_settled) = (self.number, true);
         state.since = payload.since;
         state.record.settle(tables_bytes);
         state.redone.clear();

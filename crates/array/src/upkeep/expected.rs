@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::refresh::Run;
-use crate::core::{Core, Knowledge, Shapes};
+use crate::core::{Core, Knowledge, Layer, Shapes};
 use crate::raid::Set;
 use crate::{Place, SetId};
 
@@ -37,12 +37,12 @@ impl Core {
         self: &Arc<Self>,
         set: &Set,
         stripe: u32,
-        known: &Knowledge,
+        (known, layer): (&Knowledge, Layer),
         (blocks, newer): (Vec<(usize, usize)>, &mut Newer),
     ) -> Option<bool> {
         let mut are_as_before = true;
         for (column, row) in blocks {
-            let crc = self.expected(set, (stripe, column), row, known).await;
+            let crc = self.expected_in(layer, set, (stripe, column), row, known).await;
             let is_nobodys = || {
                 self.is_left_to_journal(set, (stripe, column), row, known)
                     || set.level().is_some() && !self.is_taken(set, stripe, column)
@@ -96,13 +96,24 @@ impl Core {
         row: usize,
         known: &Knowledge,
     ) -> Option<u32> {
+        self.expected_in(Layer::Newest, set, (stripe, column), row, known).await
+    }
+
+    async fn expected_in(
+        &self,
+        layer: Layer,
+        set: &Set,
+        (stripe, column): (u32, usize),
+        row: usize,
+        known: &Knowledge,
+    ) -> Option<u32> {
         if set.level().is_none() {
             // Pages do not change where they lie, and are kept as long as they are known.
             return known.crc(set, stripe, column, row);
         }
         let owner = known.column(set, stripe, column)?;
         let place = Place::new(set.id(), set.shape().slot(stripe, column));
-        self.look_up(place, owner, row).await.ok().flatten()
+        self.look_up(place, owner, row, layer).await.ok().flatten()
     }
 
     /// Whether a block is of volumes that are lost, and in the journal or by now elsewhere: nobody

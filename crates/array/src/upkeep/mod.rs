@@ -3,6 +3,7 @@
 mod closing;
 mod expected;
 mod heal;
+mod held;
 mod jobs;
 mod lost;
 mod pace;

@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 
 use super::expected::Newer;
-use crate::core::{Core, Knowledge, State};
+use crate::core::{Core, Knowledge, Layer, State, Stripe};
 use crate::label::MemberState;
 use crate::membership::Event;
 use crate::mutants::{Mutant, is};
@@ -39,20 +39,24 @@ pub(super) type Run = (Arc<Set>, Range<u32>);
 
 /// What became of stripes that were to be brought up to date.
 #[derive(Debug, Default)]
-struct Outcome {
+pub(super) struct Outcome {
     /// Stripes that lack nothing any more.
-    refreshed: u64,
+    pub(super) refreshed: u64,
     /// Blocks that no disk has.
     lost: u64,
     /// Some stripe changes too fast to be copied now.
     is_unsure: bool,
+    /// Which: the first of them.
+    unsure: Vec<Stripe>,
 }
 
 impl Outcome {
-    fn add(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: &Self) {
         self.refreshed += other.refreshed;
         self.lost += other.lost;
         self.is_unsure |= other.is_unsure;
+        let room = STRIPES_KNOWN_MAX as usize - self.unsure.len();
+        self.unsure.extend(other.unsure.iter().take(room));
     }
 }
 
@@ -273,18 +277,22 @@ impl Core {
             }
         }
         self.note_lost(outcome.lost);
-        if outcome.refreshed > 0 {
-            // Until then it may be in the caches of disks, and a start takes it for lacking still.
-            self.want_checkpoint(&mut self.lock());
-        }
+        let mut is_restored = outcome.refreshed > 0;
         if outcome.is_unsure {
             // The next look knows what was changed meanwhile.
             _ = self.checkpointed().await;
-            if outcome.refreshed == 0 {
+            if !is_restored {
+                let held = self.refresh_held(&outcome.unsure).await;
+                self.note_lost(held.lost);
+                is_restored = held.refreshed > 0;
                 self.env.sleep(super::LOOK).await;
             }
         }
-        outcome.refreshed > 0 || outcome.is_unsure
+        if is_restored {
+            // Until then it may be in the caches of disks, and a start takes it for lacking still.
+            self.want_checkpoint(&mut self.lock());
+        }
+        is_restored || outcome.is_unsure
     }
 
     async fn refresh_step(
@@ -324,17 +332,21 @@ impl Core {
                 continue;
             }
             for stripe in part {
-                outcome.add(&self.refresh_one(set, stripe, known).await);
+                let one = self.refresh_one(set, stripe, known, Layer::Newest).await;
+                outcome.unsure.extend(one.is_unsure.then_some((set.id(), stripe)));
+                outcome.add(&one);
             }
         }
         outcome
     }
 
-    async fn refresh_one(
+    /// Brings a stripe up to date, of which `layer` is on its disks.
+    pub(super) async fn refresh_one(
         self: &Arc<Self>,
         set: &Arc<Set>,
         stripe: u32,
         known: &Knowledge,
+        layer: Layer,
     ) -> Outcome {
         if self.is_dead(set, stripe) {
             return Outcome { refreshed: 1, ..Outcome::default() };
@@ -348,7 +360,8 @@ impl Core {
         if changes > 0 {
             let columns = known.columns(set.id(), stripe).iter().map(|(column, _)| *column);
             let all = columns.flat_map(|column| (0..CLUSTER_BLOCKS).map(move |row| (column, row)));
-            if self.look_anew(set, stripe, known, (all.collect(), &mut newer)).await.is_none() {
+            let all = (all.collect(), &mut newer);
+            if self.look_anew(set, stripe, (known, layer), all).await.is_none() {
                 return unsure;
             }
         }
@@ -364,10 +377,11 @@ impl Core {
             let proof = Proof { crcs: &crc_of, is_sure, is_current, is_gone: &is_gone };
             let refreshed = match self.raid.refresh_stripe(set, stripe, proof).await {
                 Ok(refreshed) => refreshed,
-                Err(ReadError::Later(_)) => {
+                Err(ReadError::Later(_)) if layer == Layer::Newest => {
                     self.env.sleep(crate::core::RETRY).await;
                     continue;
                 }
+                Err(ReadError::Later(_)) => return unsure,
                 Err(_) => return Outcome::default(),
             };
             if refreshed.is_outdated {
@@ -384,10 +398,11 @@ impl Core {
                     }
                 }
                 let refreshed = u64::from(refreshed.left == 0);
-                return Outcome { refreshed, lost, is_unsure: false };
+                return Outcome { refreshed, lost, ..Outcome::default() };
             }
+            // What the journal has is not lost, whatever lies beneath it.
             let rows = (refreshed.unproved, &mut newer);
-            match self.look_anew(set, stripe, known, rows).await {
+            match self.look_anew(set, stripe, (known, Layer::Newest), rows).await {
                 Some(are_as_before) => is_sure = are_as_before,
                 None => return unsure,
             }

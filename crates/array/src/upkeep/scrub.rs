@@ -9,7 +9,7 @@ use futures_util::stream;
 
 use super::refresh::LOOKS_MAX;
 use crate::api::{CheckReport, JobKind};
-use crate::core::{Core, Knowledge, Known, Live, Met, RETRY, Shapes};
+use crate::core::{Core, Knowledge, Known, Layer, Live, Met, RETRY, Shapes};
 use crate::error::ArrayError;
 use crate::membership::Event;
 use crate::raid::{Contents, ReadError, Scrubbed, Set, is_passing};
@@ -348,13 +348,13 @@ impl Core {
         let slot = set.shape().slot(stripe, column);
         let place = Place::new(set.id(), slot);
         loop {
-            let crc = self.look_up(place, known, block).await.ok()??;
+            let crc = self.look_up(place, known, block, Layer::Newest).await.ok()??;
             match self.read_place(place, block, &[crc]).await {
                 Ok(_) => return None,
                 Err(ReadError::Later(_)) => self.env.sleep(RETRY).await,
                 Err(_) => {
                     // What it must be may have changed while it was read.
-                    if self.look_up(place, known, block).await == Ok(Some(crc)) {
+                    if self.look_up(place, known, block, Layer::Newest).await == Ok(Some(crc)) {
                         self.raid.blame_lost(set, slot, block).await;
                         return Some((place, crc));
                     }
@@ -367,7 +367,7 @@ impl Core {
     async fn present_owner(&self, place: Place, known: &Known, block: usize) -> Known {
         for (volume, cluster) in known.shared_by.iter().copied() {
             let head = Known { of: Of::Head(volume), cluster, ..known.clone() };
-            if let Ok(Some(_)) = self.look_up(place, &head, block).await {
+            if let Ok(Some(_)) = self.look_up(place, &head, block, Layer::Newest).await {
                 return head;
             }
         }

@@ -4,7 +4,8 @@ use smallvec::SmallVec;
 
 use crate::core::State;
 use crate::overlay::{Base, Block};
-use crate::tree::{Missing, leaf};
+use crate::tree::leaf::{self, Entry};
+use crate::tree::{Missing, Root};
 use crate::{CLUSTER_BLOCKS, Place, VersionId};
 
 /// What is read.
@@ -117,14 +118,19 @@ impl State {
             Base::At(place, crcs) => Some((place, *crcs)),
             Base::Zero => None,
             Base::Below if patch.blocks.iter().all(|block| *block != Block::Base) => None,
-            Base::Below => {
-                let (number, index) = leaf::position(cluster);
-                let page = crate::tree::lookup(&mut self.pages, root, number)?;
-                let entry = page.and_then(|page| leaf::get(&page, index));
-                entry.map(|entry| (entry.place, entry.crcs))
-            }
+            Base::Below => self.mapped(root, cluster)?.map(|entry| (entry.place, entry.crcs)),
         };
         Ok(Cluster { blocks: patch.blocks, base })
+    }
+
+    /// What a map has of a cluster.
+    ///
+    /// # Errors
+    /// [`Missing`] when a page of it has to be loaded first.
+    pub(crate) fn mapped(&mut self, root: Root, cluster: u64) -> Result<Option<Entry>, Missing> {
+        let (number, index) = leaf::position(cluster);
+        let page = crate::tree::lookup(&mut self.pages, root, number)?;
+        Ok(page.and_then(|page| leaf::get(&page, index)))
     }
 }
 

@@ -25,14 +25,22 @@ fn spec() -> VolumeSpec {
     }
 }
 
+fn disk() -> Arc<dyn BlockDevice> {
+    Arc::new(RamDisk::new(4096, 8192).unwrap())
+}
+
 /// An array of so many disks with a volume of one MiB, all of it written and in its place.
 async fn filled(level: Level, disks: usize) -> (Array, Arc<dyn BlockDevice>) {
-    let member = |index| Member {
-        name: format!("disk-{index}"),
-        device: Arc::new(RamDisk::new(4096, 8192).unwrap()),
-    };
+    filled_on((0..disks).map(|_| disk()).collect(), level).await
+}
+
+async fn filled_on(
+    disks: Vec<Arc<dyn BlockDevice>>,
+    level: Level,
+) -> (Array, Arc<dyn BlockDevice>) {
+    let member = |(index, device)| Member { name: format!("disk-{index}"), device };
     let options = CreateOptions { level, chunk_bytes: Some(1 << 20), ..Default::default() };
-    let members = (0..disks).map(member).collect();
+    let members = disks.into_iter().enumerate().map(member).collect();
     let array = Array::create(Arc::new(RingEnv), members, options).await.unwrap();
     array.create_volume(spec()).await.unwrap();
     let volume = array.device("v").unwrap();
@@ -69,7 +77,7 @@ fn a_stripe_is_looked_up_anew_when_it_was_written_since_the_walk_or_left_for_lat
                 write(&volume, 1, 1).await;
             }
             set.mark_stale(stripe, set.members()[1].disk);
-            let outcome = core.refresh_one(&set, stripe, &known).await;
+            let outcome = core.refresh_one(&set, stripe, &known, Layer::Newest).await;
             assert_eq!(outcome.is_unsure, is_about_to_change, "{outcome:?}");
             assert_eq!(set.stale(stripe) != 0, is_about_to_change, "{outcome:?}");
         }
@@ -152,5 +160,106 @@ fn what_the_journal_has_of_a_volume_that_is_set_aside_is_not_taken_from_its_map(
         let stripe = first.unwrap().0.1;
         assert_eq!(known.crc(&set, stripe, 0, 0), None);
         assert!(known.crc(&set, stripe, 0, 1).is_some());
+    });
+}
+
+/// A block that hosts write all the time is in the journal whenever anybody looks, and was changed in its
+/// place since the walk.
+#[test]
+fn a_stripe_that_never_rests_is_restored_while_checkpoints_wait() {
+    on_a_core(async {
+        for (level, disks) in [(Level::Raid1, 2), (Level::Raid5, 3)] {
+            let (array, volume) = filled(level, disks).await;
+            let (core, set) = (&array.core, set_of(&array.core, Some(level)));
+            let known = core.know_work(&[(Arc::clone(&set), 0..set.stripes())]).await.unwrap();
+            let mut stripes = known.stripes.iter();
+            let is_first = |(_, known): &(usize, crate::core::Known)| known.cluster == 0;
+            let stripe = stripes.find(|(_, columns)| columns.iter().any(is_first)).unwrap().0.1;
+            write(&volume, 0, 1).await;
+            array.checkpoint().await.unwrap();
+            write(&volume, 0, 1).await;
+            set.mark_stale(stripe, set.members()[0].disk);
+            let refresh = |layer| core.refresh_one(&set, stripe, &known, layer);
+            assert!(refresh(Layer::Newest).await.is_unsure, "the journal has it");
+            let outcome = refresh(Layer::OnDisks).await;
+            assert!((outcome.refreshed, outcome.is_unsure) == (1, false), "{outcome:?}");
+            assert_eq!(set.stale(stripe), 0);
+            array.checkpoint().await.unwrap();
+            array.close().await.unwrap();
+        }
+    });
+}
+
+/// Nobody has the one, and the journal the other: what lies beneath that is not asked for.
+#[test]
+fn beside_a_block_that_never_rests_a_lost_one_is_lost() {
+    on_a_core(async {
+        let disks = [disk(), disk()];
+        let (array, volume) = filled_on(disks.to_vec(), Level::Raid1).await;
+        let (core, set) = (&array.core, set_of(&array.core, Some(Level::Raid1)));
+        let known = core.know_work(&[(Arc::clone(&set), 0..set.stripes())]).await.unwrap();
+        let first = known.stripes.iter().find(|(_, columns)| columns[0].1.cluster == 0);
+        let stripe = first.unwrap().0.1;
+        write(&volume, 2, 1).await;
+        write(&volume, 6, 1).await;
+        array.checkpoint().await.unwrap();
+        write(&volume, 2, 1).await;
+        rot(&disks[0], &[3; BLOCK_BYTES]).await;
+        let stale = set.members().into_iter().find(|seat| core.disk_name(seat.disk) == "disk-1");
+        let refreshed = async || {
+            set.mark_stale(stripe, stale.unwrap().disk);
+            core.refresh_one(&set, stripe, &known, Layer::OnDisks).await
+        };
+        let outcome = refreshed().await;
+        assert!(outcome.is_unsure, "the journal has what rotted: {outcome:?}");
+        rot(&disks[0], &[7; BLOCK_BYTES]).await;
+        rot(&disks[1], &[7; BLOCK_BYTES]).await;
+        write(&volume, 2, 1).await;
+        array.checkpoint().await.unwrap();
+        write(&volume, 0, 1).await;
+        let outcome = refreshed().await;
+        assert!((outcome.lost, outcome.is_unsure) == (1, false), "{outcome:?}");
+    });
+}
+
+/// Spoils all blocks of a disk that hold this.
+async fn rot(disk: &Arc<dyn BlockDevice>, contents: &[u8]) {
+    for at in (0..disk.geometry().size_bytes()).step_by(BLOCK_BYTES) {
+        let mut block = [0; BLOCK_BYTES];
+        disk.read(at, BLOCK_BYTES).await.unwrap().copy_to(0, &mut block);
+        if block == contents {
+            let rotten = Buf::zeroed(BLOCK_BYTES).unwrap().freeze();
+            disk.write(at, rotten, WriteFlags::VOLATILE).await.unwrap();
+        }
+    }
+}
+
+#[test]
+fn nothing_is_taken_from_disks_where_a_checkpoint_left_something_half_done() {
+    on_a_core(async {
+        let (array, _volume) = filled(Level::Raid1, 2).await;
+        let (core, set) = (&array.core, set_of(&array.core, Some(Level::Raid1)));
+        let change = |change: fn(&mut State)| change(&mut core.lock());
+        let id = set.id();
+        let stripe = (0..set.stripes()).find(|stripe| !core.is_dead(&set, *stripe)).unwrap();
+        let refreshed = async || {
+            set.mark_stale(stripe, set.members()[1].disk);
+            core.refresh_held(&[(id, stripe)]).await.refreshed
+        };
+        assert_eq!(refreshed().await, 1);
+        change(|state| state.live.values_mut().next().unwrap().aside_in = Some(1));
+        assert_eq!(refreshed().await, 0, "what the volume has may lie there");
+        change(|state| state.live.values_mut().next().unwrap().aside_in = None);
+        change(|state| state.has_settled = false);
+        assert_eq!(refreshed().await, 0, "the last start may have ended in a checkpoint");
+        change(|state| state.has_settled = true);
+        let redone = |stripe| core.lock().redone.insert((id, stripe, 0), Default::default());
+        redone(stripe + 1);
+        assert_eq!(refreshed().await, 1, "another stripe");
+        redone(stripe);
+        assert_eq!(refreshed().await, 0, "what a start has done again no map tells of");
+        core.lock().redone.clear();
+        core.raid.disks().get(set.members()[1].disk).unwrap().set_access(Access::ReadOnly);
+        assert_eq!(refreshed().await, 0, "a disk may be silent for minutes");
     });
 }
