@@ -44,6 +44,15 @@ pub struct Disk {
     changes: AtomicU64,
     /// What `changes` was before the last flush that did its work.
     flushed: AtomicU64,
+    /// How often a flush said that what was answered is lost.
+    losses: AtomicU64,
+}
+
+/// A user of a disk: each hears of each loss once, by his next flush and by those under way.
+#[derive(Debug)]
+pub struct User {
+    /// How many losses he knows of.
+    told: AtomicU64,
 }
 
 /// A change of the medium, while it is under way.
@@ -82,6 +91,7 @@ impl Disk {
             patching: AtomicBool::new(false),
             changes: AtomicU64::new(0),
             flushed: AtomicU64::new(0),
+            losses: AtomicU64::new(0),
         }
     }
 
@@ -192,12 +202,38 @@ impl Disk {
     /// Makes every write that was answered before durable.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Those of the device, which says once to all that writes are lost: users ask by
+    /// [`flush_for`](Self::flush_for).
     pub async fn flush(&self) -> Result<(), BlockError> {
         let before = self.changes.load(Ordering::Relaxed);
-        self.device.flush().await?;
-        self.flushed.fetch_max(before, Ordering::Relaxed);
-        Ok(())
+        let result = self.device.flush().await;
+        match result {
+            Ok(()) => _ = self.flushed.fetch_max(before, Ordering::Relaxed),
+            Err(BlockError::LostWrites) => _ = self.losses.fetch_add(1, Ordering::Relaxed),
+            Err(_) => {}
+        }
+        result
+    }
+
+    /// A user who begins now.
+    pub fn user(&self) -> User {
+        User { told: AtomicU64::new(self.losses.load(Ordering::Relaxed)) }
+    }
+
+    /// The same for a user.
+    ///
+    /// # Errors
+    /// Those of the device; [`BlockError::LostWrites`] also if somebody else's flush, or a trim, was the one
+    /// that heard of the loss.
+    pub async fn flush_for(&self, user: &User) -> Result<(), BlockError> {
+        let told = user.told.load(Ordering::Relaxed);
+        let result = self.flush().await;
+        if !matches!(result, Ok(()) | Err(BlockError::LostWrites)) {
+            return result;
+        }
+        let losses = self.losses.load(Ordering::Relaxed);
+        user.told.fetch_max(losses, Ordering::Relaxed);
+        if told < losses { Err(BlockError::LostWrites) } else { Ok(()) }
     }
 
     /// Writes `bytes` from where they are, if the device does so within the call.

@@ -13,5 +13,5 @@ mod pieces;
 mod stats;
 pub mod ublk;
 
-pub use disk::{Disk, Zeroing};
+pub use disk::{Disk, User, Zeroing};
 pub use stats::{Counts, Stats};

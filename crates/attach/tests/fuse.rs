@@ -10,7 +10,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -181,6 +181,41 @@ fn a_mount_in_use_is_kept_until_it_is_taken_away() {
     assert!(!mount.detach(Duration::from_millis(50)), "the file is still open");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     drop(file);
+}
+
+/// Nobody here uses it, and it does not end: a container copied it.
+#[test]
+fn a_copy_in_another_mount_namespace_does_not_hold_up_the_end() {
+    let serving = Serving::start(ram(), None);
+    let dir = tempfile::tempdir().unwrap();
+    let Some(mount) = mount(&serving, dir.path()) else { return };
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", "echo; exec sleep 60"]).stdout(Stdio::piped());
+    let mut copy = command.spawn().unwrap();
+    copy.stdout.take().unwrap().read_exact(&mut [0]).expect("root may unshare");
+    let (error, mount) = mount.unmount().unwrap_err();
+    assert!(matches!(error, MountError::Elsewhere(_)), "{error}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    copy.kill().unwrap();
+    copy.wait().unwrap();
+    unmount(*mount.expect("it is given back"));
+}
+
+#[test]
+fn whoever_has_the_file_open_hears_of_a_loss() {
+    let faulty = Arc::new(FaultyDisk::new(ram()));
+    let serving = Serving::start(faulty.clone(), None);
+    let dir = tempfile::tempdir().unwrap();
+    let Some(mount) = mount(&serving, dir.path()) else { return };
+    let files = [open(&mount), open(&mount)];
+    faulty.inject(Rule::always(Operation::Flush, Fault::Fail(BlockError::LostWrites)).times(1));
+    for file in &files {
+        assert_eq!(file.sync_all().unwrap_err().raw_os_error(), Some(libc::EIO));
+        file.sync_all().unwrap();
+    }
+    open(&mount).sync_all().unwrap();
+    drop(files);
+    unmount(mount);
 }
 
 #[test]

@@ -329,6 +329,20 @@ fn a_stop_answers_what_was_taken() {
     stopping.join().unwrap();
 }
 
+/// A write that is too long is passed over and refused: whoever goes before it is here leaves his place.
+#[test]
+fn a_client_that_leaves_in_the_middle_of_a_refused_write_is_gone() {
+    let serving = Serving::tcp(ram());
+    for _ in 0..17 {
+        let mut client = Client::connect(&serving);
+        client.send(&request(WRITE, 0, 5, 0, (32 << 20) + 1), &[1; 512]);
+    }
+    let mut staying = Client::connect(&serving);
+    staying.send(&request(WRITE, 0, 5, 0, u32::MAX), &[1; 512]);
+    assert_eq!(Client::connect(&serving).read(0, 512), [0; 512]);
+    serving.stop();
+}
+
 #[test]
 fn too_many_clients_are_turned_away_and_room_comes_back() {
     let serving = Serving::tcp(ram());
@@ -356,9 +370,11 @@ fn a_socket_file_is_made_replaced_when_stale_and_removed() {
     block_on(&CoreConfig::default(), async move {
         let disk = Arc::new(Disk::new(ram()));
         let server = Server::start(disk.clone(), "", &socket).unwrap();
-        for taken in [&socket, &other] {
+        for (taken, kind) in
+            [(&socket, io::ErrorKind::AddrInUse), (&other, io::ErrorKind::AlreadyExists)]
+        {
             let error = Server::start(disk.clone(), "", taken).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{taken}");
+            assert_eq!(error.kind(), kind, "{taken}");
         }
         assert_eq!(server.clients(), 0);
         server.stop(common::GRACE).await;

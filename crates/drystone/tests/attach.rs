@@ -7,8 +7,10 @@ use common::{Export, Line, drystone, file_spec, finish, run};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
@@ -458,12 +460,15 @@ fn what_cannot_be_attached_is_said_in_a_sentence() {
     let missing = dir.join("missing");
     let file = dir.join("file");
     fs::write(&file, b"precious").unwrap();
-    let taken = format!("unix:{}", file.display());
+    let (taken, no_socket) = (dir.join("taken"), format!("unix:{}", file.display()));
+    let _listener = UnixListener::bind(&taken).unwrap();
+    let taken = format!("unix:{}", taken.display());
     for (url, options, end) in [
         (&export.url(7), ["--nbd", &nbd], "there is no disk behind this logical unit number\n"),
         (&nowhere, ["--nbd", &nbd], "\n"),
         (&url, ["--fuse", missing.to_str().unwrap()], "is not a directory: make it first\n"),
         (&url, ["--nbd", &taken], "Address already in use (os error 98)\n"),
+        (&url, ["--nbd", &no_socket], "is not a socket: move it, or name another path\n"),
     ] {
         let output = finish(&mut attach(&dir, url, &options));
         let said = stderr(&output);
@@ -483,6 +488,31 @@ fn what_cannot_be_attached_is_said_in_a_sentence() {
         assert!(usage(&["attach", &url, "--ublk"]).contains("modprobe ublk_drv"));
     }
     assert!(usage(&["attach", &url, "--nbd", "unix:"]).contains("is not an address for NBD"));
+    export.stop();
+}
+
+/// The kernel closes the sockets of a process that was killed some time after it has ended.
+#[test]
+fn an_address_that_is_about_to_be_free_is_waited_for() {
+    let (_dir, dir) = temp();
+    let export = Export::start(&["ram:32M"], &[]);
+    let url = export.url(0);
+    let (nbd, uri) = socket(&dir);
+    let unix = OwnedFd::from(UnixListener::bind(nbd.strip_prefix("unix:").unwrap()).unwrap());
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = tcp.local_addr().unwrap().to_string();
+    let tcp_uri = format!("nbd://{address}");
+    for (place, uri, socket) in [(nbd, uri, unix), (address, tcp_uri, OwnedFd::from(tcp))] {
+        let held = thread::spawn(move || {
+            thread::sleep(Duration::from_secs(1));
+            drop(socket);
+        });
+        let mut attachment = Attachment::start(&dir, &url, &["--nbd", &place]);
+        held.join().unwrap();
+        assert_eq!(tool("nbdinfo", &["--size", &uri]).trim(), (32 << 20).to_string());
+        attachment.signal(Signal::TERM);
+        assert!(attachment.wait().success());
+    }
     export.stop();
 }
 

@@ -6,7 +6,7 @@
 mod common;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -448,6 +448,28 @@ fn what_a_killed_attachment_left_is_ended_before_the_first_write() {
         assert!(has_ended.load(Ordering::SeqCst), "it is noted");
         assert_eq!(disk.write(0, data(&[3; 512]), VOLATILE).await, Ok(()));
         assert_eq!(bytes(&disk.read(0, 512).await.unwrap()), [3; 512]);
+    });
+}
+
+/// One that takes connections and never answers holds up neither the end of what was left, nor the paths
+/// that work.
+#[test]
+fn a_portal_that_says_nothing_is_not_waited_for() {
+    let server = member(&FaultyDisk::new(ram(1)), 1);
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    on_core(async move {
+        let silent_address = silent.local_addr().unwrap();
+        let here = PortalAddress { group_tag: Some(1), ..portal(silent_address) };
+        let (plan, has_ended) = left_at(&[here]);
+        let since = Instant::now();
+        let through = address(server.portals()[0]);
+        drop(Disk::attach_planned(&through, disk_options(), plan).await.unwrap());
+        assert!(has_ended.load(Ordering::SeqCst), "over the other portal of its group");
+        let both = [address(silent_address), through];
+        let disk = Disk::attach(&both, disk_options()).await.unwrap();
+        assert_eq!(disk.write(0, data(&[3; 512]), VOLATILE).await, Ok(()));
+        assert!(since.elapsed() < Duration::from_secs(6), "{:?}", since.elapsed());
+        assert_ne!(disk.paths().await[0].status.state, PathState::Active);
     });
 }
 

@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use ring::{CoreConfig, block_on, spawn};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::task::{Context, Waker};
+use std::time::Duration;
 
 const SIZE_BYTES: usize = 3 << 20;
 
@@ -238,5 +240,39 @@ fn a_disk_is_dirty_from_a_change_to_the_next_whole_flush() {
         assert!(disk.is_dirty());
         disk.trim(0, 512, true).await.unwrap();
         assert!(!disk.is_dirty(), "a durable change flushes all");
+    });
+}
+
+/// One hears it from the device, by a flush or by a trim that flushes; the others are to hear it too.
+#[test]
+fn each_user_hears_of_each_loss_once() {
+    run(async {
+        let faulty = Arc::new(FaultyDisk::new(ram(512)));
+        let disk = Disk::new(faulty.clone());
+        let lose = || {
+            let once = Rule::always(Operation::Flush, Fault::Fail(BlockError::LostWrites));
+            faulty.inject(once.times(1));
+        };
+        let users = [disk.user(), disk.user()];
+        lose();
+        let told = Err(BlockError::LostWrites);
+        assert_eq!(disk.trim(0, 4096, true).await, told);
+        for user in &users {
+            assert_eq!(disk.flush_for(user).await, told);
+            assert_eq!(disk.flush_for(user).await, Ok(()));
+        }
+        assert_eq!(disk.flush_for(&disk.user()).await, Ok(()), "he came later");
+        // What is under way may follow writes that are lost, whoever is told first.
+        let late = Fault::Delay(Duration::from_millis(20));
+        faulty.inject(Rule::always(Operation::Flush, late).times(1));
+        let mut under_way = Box::pin(disk.flush_for(&users[0]));
+        assert!(under_way.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        lose();
+        assert_eq!(disk.flush_for(&users[0]).await, told);
+        assert_eq!(under_way.await, told);
+        assert_eq!(disk.flush_for(&users[0]).await, Ok(()));
+        faulty.inject(Rule::always(Operation::Flush, Fault::Fail(BlockError::Busy)).times(1));
+        assert_eq!(disk.flush_for(&users[1]).await, Err(BlockError::Busy), "that is no loss");
+        assert_eq!(disk.flush_for(&users[1]).await, told);
     });
 }

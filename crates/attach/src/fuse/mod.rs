@@ -5,6 +5,7 @@
 //! of its bytes: what another path or host writes is seen, and a write is with the disk when it
 //! returns. `fsync` and O_SYNC make it durable there.
 
+mod handles;
 mod leftovers;
 mod room;
 mod tree;
@@ -62,6 +63,9 @@ pub enum MountError {
     /// A program, a loop device or a shell's working directory still uses it.
     #[error("'{}' is in use: end what uses it (fuser -vm shows programs, losetup -a loop devices)", .0.display())]
     Busy(PathBuf),
+    /// Another mount namespace has a copy of the mount.
+    #[error("'{}' is unmounted here, and still in another mount namespace: end the container or program there (grep -l {NAME} /proc/[0-9]*/mounts shows it)", .0.display())]
+    Elsewhere(PathBuf),
     /// Unmounting failed.
     #[error("cannot unmount '{}': {source}", dir.display())]
     Unmount {
@@ -134,7 +138,7 @@ impl Mount {
     /// Unmounts and waits until every request was answered.
     ///
     /// # Errors
-    /// [`MountError::Busy`] gives the mount back, unchanged.
+    /// [`MountError::Busy`] gives the mount back, unchanged; [`MountError::Elsewhere`] without its directory.
     pub fn unmount(self) -> Result<(), (MountError, Option<Box<Mount>>)> {
         match unmount(&self.dir, UnmountFlags::NOFOLLOW) {
             Ok(()) => {}
@@ -155,6 +159,9 @@ impl Mount {
             Err(error) => {
                 return Err((failed(self.dir.clone(), error.into()), Some(Box::new(self))));
             }
+        }
+        if !self.ends_within(UNMOUNTED_TIME) {
+            return Err((MountError::Elsewhere(self.dir.clone()), Some(Box::new(self))));
         }
         match self.session.guard.join() {
             Ok(ended) => ended.map_err(|source| (failed(self.dir, source), None)),

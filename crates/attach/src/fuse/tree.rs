@@ -16,6 +16,7 @@ use fuser::{
 use ring::{Buf, Data, Remote};
 
 use super::FILE_NAME;
+use super::handles::Handles;
 use super::room::Room;
 use crate::stats::Kind;
 use crate::{Disk, Zeroing};
@@ -45,6 +46,7 @@ pub(super) struct Tree {
     core: Remote,
     room: Arc<Room>,
     owner: Mutex<Owner>,
+    handles: Handles,
     made: SystemTime,
     on_end: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
@@ -60,7 +62,8 @@ impl Tree {
         let gid = rustix::process::getegid().as_raw();
         let owner = Mutex::new(Owner { mode, uid, gid });
         let (room, made) = (Arc::default(), SystemTime::now());
-        Tree { disk, core, room, owner, made, on_end: Some(on_end) }
+        let handles = Handles::default();
+        Tree { disk, core, room, owner, handles, made, on_end: Some(on_end) }
     }
 
     fn owner(&self) -> MutexGuard<'_, Owner> {
@@ -270,7 +273,7 @@ impl Filesystem for Tree {
             return reply.error(Errno::EISDIR);
         }
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
-        reply.opened(FileHandle(0), flags);
+        reply.opened(self.handles.open(self.disk.user()), flags);
     }
 
     fn read(
@@ -328,9 +331,24 @@ impl Filesystem for Tree {
         reply.ok();
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.handles.close(handle);
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
+        let Some(user) = self.handles.user(handle) else { return reply.error(Errno::EBADF) };
         self.on_core(0, move |disk| async move {
-            match counted(&disk, Kind::Other, disk.flush()).await {
+            match counted(&disk, Kind::Other, disk.flush_for(&user)).await {
                 Ok(()) => reply.ok(),
                 Err(error) => reply.error(errno(error)),
             }

@@ -17,8 +17,8 @@ use super::input::{Bell, Input};
 use super::output::Output;
 use super::requests::{Answer, Fault, check, kind, perform, write_flags};
 use super::wire::{self, Command, OPTION_MAGIC, Request};
-use crate::Disk;
 use crate::pieces::pieces;
+use crate::{Disk, User};
 
 /// How long the handshake may take.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
@@ -31,6 +31,7 @@ const OPTIONS_MAX: usize = 64;
 pub(crate) struct Connection {
     stream: Rc<Stream>,
     disk: Arc<Disk>,
+    user: User,
     output: Output,
     gate: Gate,
     /// Rung when no further request is to be taken.
@@ -52,7 +53,8 @@ impl Connection {
     pub(crate) fn new(stream: Stream, disk: Arc<Disk>) -> Rc<Connection> {
         let stream = Rc::new(stream);
         let output = Output::new(stream.clone());
-        Rc::new(Connection { stream, disk, output, gate: Gate::default(), bell: Bell::default() })
+        let (user, gate, bell) = (disk.user(), Gate::default(), Bell::default());
+        Rc::new(Connection { stream, disk, user, output, gate, bell })
     }
 
     /// Breaks it off: what is being sent fails.
@@ -153,9 +155,13 @@ impl Connection {
         let payload_bytes =
             if request.command == Command::Write { request.len as usize } else { 0 };
         if let Err(errno) = check(&request, agreed, &self.disk) {
-            self.gate.enter(Charge::of(0)).await;
-            input.skip(payload_bytes).await?;
-            self.reply(&request, agreed, Charge::of(0), Err(errno.into()));
+            let charge = Charge::of(0);
+            self.gate.enter(charge).await;
+            if let Err(error) = input.skip(payload_bytes).await {
+                self.gate.leave(charge); // there is nobody to answer
+                return Err(error.into());
+            }
+            self.reply(&request, agreed, charge, Err(errno.into()));
             return Ok(());
         }
         let carries = matches!(request.command, Command::Read | Command::Write);
@@ -191,7 +197,7 @@ impl Connection {
             Pending::Later(payload) => {
                 let this = self.clone();
                 ring::spawn(async move {
-                    let result = perform(request, payload, &this.disk).await;
+                    let result = perform(request, payload, (&this.disk, &this.user)).await;
                     this.disk.stats().end(since, kind(&request), result.is_ok());
                     this.reply(&request, agreed, charge, result);
                 });

@@ -6,7 +6,7 @@ use ring::Data;
 use super::handshake::{Agreed, PAYLOAD_BYTES_MAX};
 use super::wire::{Command, Errno, Request, flag};
 use crate::stats::Kind;
-use crate::{Disk, Zeroing};
+use crate::{Disk, User, Zeroing};
 
 /// The ranges of one answer about block status; a client that wants more asks again.
 const RANGES_MAX: usize = 1024;
@@ -114,7 +114,7 @@ pub(crate) fn write_flags(request: &Request) -> WriteFlags {
 pub(crate) async fn perform(
     request: Request,
     payload: Vec<Data>,
-    disk: &Disk,
+    (disk, user): (&Disk, &User),
 ) -> Result<Answer, Fault> {
     let (at, len) = (request.at, u64::from(request.len));
     let flags = write_flags(&request);
@@ -122,7 +122,7 @@ pub(crate) async fn perform(
         Command::Read => return Ok(Answer::Parts(disk.read(at, request.len as usize).await?)),
         Command::BlockStatus => return Ok(Answer::Status(status(&request, disk).await?)),
         Command::Write => disk.write_parts(at, payload, flags).await?,
-        Command::Flush => disk.flush().await?,
+        Command::Flush => disk.flush_for(user).await?,
         Command::Trim => disk.trim(at, len, flags.durable).await?,
         Command::WriteZeroes => {
             let how = Zeroing {

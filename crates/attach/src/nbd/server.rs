@@ -76,7 +76,8 @@ impl Server {
     /// empty name too.
     ///
     /// # Errors
-    /// When the address cannot be used. A socket file that nobody listens on is replaced.
+    /// When the address cannot be used: [`io::ErrorKind::AddrInUse`] if somebody listens there. A socket
+    /// file that nobody listens on is replaced.
     pub fn start(disk: Arc<Disk>, name: &str, address: &Address) -> io::Result<Server> {
         let mut file = None;
         let (socket, address) = match address {
@@ -140,12 +141,14 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,
         result => return result,
     };
-    let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-    let refused = || {
-        UnixStream::connect(path)
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-    };
-    if !is_socket || !refused() {
+    if !fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "there is a file of this name that is not a socket: move it, or name another path",
+        ));
+    }
+    let refusal = UnixStream::connect(path).err();
+    if refusal.is_none_or(|error| error.kind() != io::ErrorKind::ConnectionRefused) {
         return Err(in_use);
     }
     fs::remove_file(path)?;

@@ -178,8 +178,13 @@ impl Device {
         drop(turn);
         device.queue = Some(queue.clone());
         let progress = device.progress.clone();
-        let service =
-            Service { queue, disk, progress: progress.clone(), on_end: Some(Box::new(on_end)) };
+        let service = Service {
+            queue,
+            user: disk.user(),
+            disk,
+            progress: progress.clone(),
+            on_end: Some(Box::new(on_end)),
+        };
         core.run(move || service.start());
         announce(&device.path, !is_new);
         let go_on = || !progress.is_broken();

@@ -12,7 +12,7 @@ use super::wire::{Command, Request};
 use crate::errno::errno;
 use crate::pieces::pieces;
 use crate::stats::Kind;
-use crate::{Disk, Zeroing};
+use crate::{Disk, User, Zeroing};
 
 /// How the tasks do, for the thread that owns the device.
 #[derive(Debug, Default)]
@@ -37,6 +37,8 @@ impl Progress {
 pub(super) struct Service {
     pub(super) queue: Arc<UblkQueue>,
     pub(super) disk: Arc<Disk>,
+    /// The kernel, whoever uses the device.
+    pub(super) user: User,
     pub(super) progress: Arc<Progress>,
     pub(super) on_end: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -96,7 +98,7 @@ impl Service {
         match request.command {
             Command::Read => return self.read(tag, at, len).await,
             Command::Write => return self.write(tag, at, len, flags).await,
-            Command::Flush => self.disk.flush().await?,
+            Command::Flush => self.disk.flush_for(&self.user).await?,
             Command::Trim => self.disk.trim(at, len, request.durable).await?,
             Command::WriteZeroes => {
                 let how = Zeroing { may_unmap: !request.keep_space, fast: false };

@@ -1,7 +1,7 @@
 //! The socket by which other processes find the attachments of this one, ask them and end them.
 //!
 //! One line of JSON each way, then it is closed. The socket is called `attach-PID.sock`; one that
-//! nobody listens on was left by a process that was killed, and is removed by whoever finds it.
+//! was left by a process that was killed is removed by whoever finds it, the next attachment at last.
 
 use crate::attach::report::{Listed, Sample};
 use crate::control::line;
@@ -60,6 +60,7 @@ pub(crate) struct Control {
 impl Control {
     /// Makes the socket of this process in `dir`.
     pub(crate) fn start(dir: &Path, answers: Arc<impl Answers>) -> io::Result<Control> {
+        remove_left(dir)?;
         let path = dir.join(format!("{PREFIX}{}{SUFFIX}", std::process::id()));
         // Of an earlier process of the same number: this one has none yet.
         match fs::remove_file(&path) {
@@ -148,32 +149,50 @@ fn ask<T: DeserializeOwned>(path: &Path, question: &Question, time: Duration) ->
 /// All processes with attachments that are found in `dir`, by number. A directory that is not there
 /// holds none.
 pub(crate) fn find_all(dir: &Path) -> io::Result<Vec<Process>> {
-    let entries = match fs::read_dir(dir) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
+    remove_left(dir)?;
     let mut found = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if !name.starts_with(PREFIX) || !name.ends_with(SUFFIX) {
-            continue;
-        }
-        match ask(&path, &Question::List, ANSWER_TIME) {
-            Ok(attachments) => found.push(Process { path, attachments }),
-            Err(error) => {
-                let gone = error
-                    .downcast_ref::<io::Error>()
-                    .is_some_and(|error| error.kind() == ErrorKind::ConnectionRefused);
-                if gone {
-                    // Somebody else may be faster.
-                    let _ = fs::remove_file(&path);
-                }
-            }
+    for (_, path) in sockets(dir)? {
+        if let Ok(attachments) = ask(&path, &Question::List, ANSWER_TIME) {
+            found.push(Process { path, attachments });
         }
     }
     found.sort_by_key(|found| found.attachments.first().map(|it| it.identity.pid));
     Ok(found)
+}
+
+/// Removes what processes left that were killed.
+fn remove_left(dir: &Path) -> io::Result<()> {
+    for (process, path) in sockets(dir)? {
+        // One that is just being made refuses too.
+        let is_gone = !Path::new("/proc").join(process.to_string()).exists();
+        let is_refused = || {
+            let error = UnixStream::connect(&path).err();
+            error.is_some_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+        };
+        if is_gone && is_refused() {
+            // Somebody else may be faster.
+            let _ = fs::remove_file(&path);
+        }
+    }
+    Ok(())
+}
+
+/// The processes that have sockets in a directory, and those. One that is not there holds none.
+fn sockets(dir: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut sockets = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let number = name.strip_prefix(PREFIX).and_then(|name| name.strip_suffix(SUFFIX));
+        if let Some(process) = number.and_then(|number| number.parse().ok()) {
+            sockets.push((process, path));
+        }
+    }
+    Ok(sockets)
 }
 
 #[cfg(test)]
@@ -181,6 +200,7 @@ mod tests {
     use super::*;
     use crate::attach::report::Identity;
     use crate::attach::report::tests::{identity, listed, sample};
+    use std::collections::BTreeSet;
     use std::io::{Read, Write};
     use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -211,7 +231,10 @@ mod tests {
         assert!(find_all(&dir.path().join("missing")).unwrap().is_empty());
         let fake = Arc::new(Fake::default());
         let control = Control::start(dir.path(), fake.clone()).unwrap();
-        // Left behind by a process that was killed, and something that is not ours.
+        // Left behind by a process that was killed; that of another one, which does not listen yet; and
+        // something that is not ours.
+        let gone = dir.path().join(format!("attach-{}.sock", u32::MAX));
+        drop(UnixListener::bind(&gone).unwrap());
         drop(UnixListener::bind(dir.path().join("attach-1.sock")).unwrap());
         fs::write(dir.path().join("other"), b"").unwrap();
         let found = find_all(dir.path()).unwrap();
@@ -224,9 +247,16 @@ mod tests {
         fake.busy.store(false, Ordering::Relaxed);
         found[0].detach("b").unwrap();
         drop(control);
-        let left: Vec<_> =
-            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(left, ["other"]);
+        let left = || {
+            let entries = fs::read_dir(dir.path()).unwrap();
+            entries.map(|entry| entry.unwrap().file_name()).collect::<BTreeSet<_>>()
+        };
+        let others = BTreeSet::from(["attach-1.sock".into(), "other".into()]);
+        assert_eq!(left(), others);
+        // Nobody may have looked since: the next attachment does.
+        drop(UnixListener::bind(&gone).unwrap());
+        drop(Control::start(dir.path(), fake).unwrap());
+        assert_eq!(left(), others);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use block::BlockError;
 use initiator::{AttachError, TargetAddress};
 use ring::{CoreConfig, OneshotReceiver, OneshotSender, Remote};
 use std::future::poll_fn;
+use std::io::{self, ErrorKind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
@@ -23,6 +24,11 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// How long somebody may still look at a disk that goes.
 const LAST_LOOK: Duration = Duration::from_secs(2);
+
+/// How long an address may still be in use: the kernel takes its time to close the sockets of a process
+/// that was killed while it used io_uring.
+const SOCKET_PATIENCE: Duration = Duration::from_secs(3);
+const SOCKET_PAUSE: Duration = Duration::from_millis(20);
 
 /// What an NBD server with all its clients busy can hold, and half of that again.
 const BUF_BUDGET_BYTES: usize = 768 << 20;
@@ -142,7 +148,7 @@ async fn open(plan: &Plan) -> anyhow::Result<(Arc<Volume>, Option<Server>)> {
     let server = match &plan.place {
         Place::Fuse(_) | Place::Ublk => None,
         Place::Nbd(address) => {
-            let started = Server::start(disk.clone(), plan.volume.name.as_str(), address);
+            let started = listen(&disk, plan.volume.name.as_str(), address).await;
             match started.with_context(|| format!("cannot serve NBD on {address}")) {
                 Ok(server) => Some(server),
                 Err(error) => {
@@ -156,6 +162,19 @@ async fn open(plan: &Plan) -> anyhow::Result<(Arc<Volume>, Option<Server>)> {
     let nbd = server.as_ref().map(|server| server.address().clone());
     let (core, started) = (ring::remote(ring::core_id()), Instant::now());
     Ok((Arc::new(Volume { core, disk, remote, nbd, sessions, started }), server))
+}
+
+/// Listens. An attachment that was killed may still have the address.
+async fn listen(disk: &Arc<Disk>, name: &str, address: &Address) -> io::Result<Server> {
+    let end = Instant::now() + SOCKET_PATIENCE;
+    loop {
+        match Server::start(disk.clone(), name, address) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < end => {
+                ring::sleep(SOCKET_PAUSE).await;
+            }
+            started => return started,
+        }
+    }
 }
 
 /// Ends the sessions in order, once nobody else looks at the disk.

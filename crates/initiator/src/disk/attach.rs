@@ -2,11 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{Either, join_all, select};
 use ring::Notify;
 use scsi::Sense;
 use scsi::param::encode_lun;
@@ -21,7 +22,8 @@ use super::news::News;
 use super::planner::{self, Planner};
 use super::remote::Home;
 use super::ways::HostWays;
-use crate::address::TargetAddress;
+use crate::address::{TargetAddress, show};
+use crate::answer::until;
 use crate::identity::{ClaimError, Identities};
 use crate::login::LoginError;
 use crate::options::SessionOptions;
@@ -82,6 +84,12 @@ impl Default for PlanOptions {
         }
     }
 }
+
+/// How long an attach waits for further paths when one works.
+const LATE: Duration = Duration::from_secs(2);
+
+/// Losses of a session before it was looked at, and what is behind it.
+type Opened = (u64, Facts, Reach);
 
 /// Why a disk cannot be attached, or a path to it not be used.
 #[derive(Debug, thiserror::Error)]
@@ -327,7 +335,7 @@ async fn attach_paths(
     let mut router = Router::new(options.router);
     let mut found = None;
     let mut last_error = AttachError::NoPath;
-    let attempts = join_all(slots.iter().map(|slot| open(slot, lun))).await;
+    let attempts = open_all(&slots, lun).await;
     for (slot, opened) in slots.iter().zip(attempts) {
         let id = router.add_path(scsi::alua::AccessState::ActiveOptimized);
         match opened {
@@ -356,6 +364,29 @@ async fn attach_paths(
         core.cache.note_start();
     }
     Ok(core)
+}
+
+/// Opens the sessions of all paths at once. Those that take longer than one that works come later.
+async fn open_all(slots: &[PathSlot], lun: u64) -> Vec<Result<Opened, AttachError>> {
+    let (works, bell) = (&Cell::new(false), &Notify::new());
+    join_all(slots.iter().map(async |slot| {
+        let late = pin!(async {
+            until(bell, || works.get()).await;
+            ring::sleep(LATE).await;
+        });
+        match select(pin!(open(slot, lun)), late).await {
+            Either::Left((opened, _)) => {
+                works.set(works.get() || opened.is_ok());
+                bell.notify();
+                opened
+            }
+            Either::Right(_) => {
+                let portal = show(&slot.address.portal);
+                Err(LoginError::TimedOut { portal }.into())
+            }
+        }
+    }))
+    .await
 }
 
 fn slot(
@@ -389,7 +420,7 @@ fn slot(
 }
 
 /// Opens the session of a path: its losses before it was looked at, and what is behind it.
-async fn open(slot: &PathSlot, lun: u64) -> Result<(u64, Facts, Reach), AttachError> {
+async fn open(slot: &PathSlot, lun: u64) -> Result<Opened, AttachError> {
     let session = Session::open(&slot.address, slot.options.clone()).await?;
     let losses = session.losses();
     let news = Cell::new(News::NONE);

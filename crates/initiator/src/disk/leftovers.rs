@@ -5,7 +5,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 
+use futures_util::future::select_ok;
 use iscsi::discovery::PortalAddress;
 use ring::Notify;
 
@@ -18,7 +20,11 @@ use crate::identity::Leftover;
 use crate::options::SessionOptions;
 use crate::session::{SETTLE, Session, TaskError};
 
-/// Logins at one time.
+/// How long each portal of a group is tried before the next one is too: one may take a connection and
+/// never answer.
+const HEAD_START: Duration = Duration::from_millis(250);
+
+/// Sessions that are ended at one time.
 const AT_ONCE: usize = 16;
 
 /// Logs in once with the ISID of each session that is left, which ends it (RFC 7143 6.3.5), and out
@@ -91,20 +97,24 @@ async fn is_ended(
     portals: &[PortalAddress],
     options: &SessionOptions,
 ) -> bool {
-    for portal in portals {
+    let attempts = portals.iter().zip(0..).map(|(portal, turn)| {
         let address = TargetAddress { portal: portal.clone(), ..volume.clone() };
-        match Session::open(&address, options.clone()).await {
-            Ok(session) => {
-                let is_there = session.group_tag() == portal.group_tag;
-                session.logout().await;
-                if is_there {
-                    return true;
+        Box::pin(async move {
+            ring::sleep(HEAD_START * turn).await;
+            match Session::open(&address, options.clone()).await {
+                Ok(session) => {
+                    let is_there = session.group_tag() == portal.group_tag;
+                    session.logout().await;
+                    if is_there { Ok(()) } else { Err(()) }
+                }
+                Err(error) => {
+                    tracing::debug!("{error}");
+                    Err(())
                 }
             }
-            Err(error) => tracing::debug!("{error}"),
-        }
-    }
-    false
+        })
+    });
+    !portals.is_empty() && select_ok(attempts).await.is_ok()
 }
 
 /// Ends what the others may still do by a reset of the unit, before anything is written.

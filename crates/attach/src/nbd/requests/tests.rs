@@ -97,11 +97,12 @@ fn device_errors_keep_their_meaning() {
 fn block_status_tells_holes_from_data() {
     block_on(&CoreConfig::default(), async {
         let disk = Disk::new(Arc::new(RamDisk::new(512, 2048).unwrap()));
+        let user = disk.user();
         let ones = Buf::zeroed(8192).unwrap().freeze();
         disk.write(4096, ones, block::WriteFlags::VOLATILE).await.unwrap();
         let ask = |flags| {
             let request = request(Command::BlockStatus, flags, 0, 1 << 20);
-            perform(request, Vec::new(), &disk)
+            perform(request, Vec::new(), (&disk, &user))
         };
         let Ok(Answer::Status(ranges)) = ask(0).await else { panic!("no status") };
         assert_eq!(ranges, [(4096, 3), (8192, 0), ((1 << 20) - 12288, 3)]);

@@ -26,7 +26,8 @@ fn service(device: Arc<dyn BlockDevice>) -> (Service, NamedTempFile) {
     file.as_file().set_len(DATA_AT + 4 * MIB).unwrap();
     let queue = Arc::new(UblkQueue::open(file.path(), DEPTH).unwrap());
     let disk = Arc::new(Disk::new(device));
-    let service = Service { queue, disk, progress: Arc::default(), on_end: None };
+    let user = disk.user();
+    let service = Service { queue, disk, user, progress: Arc::default(), on_end: None };
     (service, file)
 }
 
