@@ -82,6 +82,8 @@ pub enum MountError {
 pub struct Mount {
     session: BackgroundSession,
     dir: PathBuf,
+    /// It is unmounted, and not over: the directory may be another mount's by now.
+    is_elsewhere: bool,
 }
 
 impl Mount {
@@ -122,7 +124,7 @@ impl Mount {
         }
         let tree = Tree::new(disk, core, Box::new(on_end));
         let session = Session::new(tree, &dir, &config).map_err(failed)?.spawn().map_err(failed)?;
-        Ok(Mount { session, dir })
+        Ok(Mount { session, dir, is_elsewhere: false })
     }
 
     /// The mounted directory.
@@ -139,7 +141,13 @@ impl Mount {
     ///
     /// # Errors
     /// [`MountError::Busy`] gives the mount back, unchanged; [`MountError::Elsewhere`] without its directory.
-    pub fn unmount(self) -> Result<(), (MountError, Option<Box<Mount>>)> {
+    pub fn unmount(mut self) -> Result<(), (MountError, Option<Box<Mount>>)> {
+        if self.is_elsewhere {
+            return match self.forget_within(UNMOUNTED_TIME) {
+                Ok(()) => Ok(()),
+                Err(left) => Err((MountError::Elsewhere(left.dir.clone()), Some(Box::new(left)))),
+            };
+        }
         match unmount(&self.dir, UnmountFlags::NOFOLLOW) {
             Ok(()) => {}
             // Somebody else unmounted it. Where that was lazily, files may still be open.
@@ -161,6 +169,7 @@ impl Mount {
             }
         }
         if !self.ends_within(UNMOUNTED_TIME) {
+            self.is_elsewhere = true;
             return Err((MountError::Elsewhere(self.dir.clone()), Some(Box::new(self))));
         }
         match self.session.guard.join() {
@@ -178,9 +187,22 @@ impl Mount {
         self.session.guard.is_finished()
     }
 
+    /// Waits for the end of a copy elsewhere. Then what `fuser` has of it is left to the end of the process:
+    /// it would unmount the directory.
+    fn forget_within(self, time: Duration) -> Result<(), Self> {
+        if !self.ends_within(time) {
+            return Err(self);
+        }
+        std::mem::forget(self.session);
+        Ok(())
+    }
+
     /// Takes the directory away from new users at once, and waits up to `grace` for the old ones;
     /// those that are left then get errors. False when there were some.
     pub fn detach(self, grace: Duration) -> bool {
+        if self.is_elsewhere {
+            return self.forget_within(grace).map_err(std::mem::forget).is_ok();
+        }
         if let Err(error) = unmount_lazily(&self.dir) {
             tracing::warn!("cannot take '{}' away: {error}", self.dir.display());
         }

@@ -7,13 +7,14 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ring::{Listener, Notify, Stream, UnixListener};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use super::connection::Connection;
 use super::handshake::Export;
@@ -147,12 +148,19 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
             "there is a file of this name that is not a socket: move it, or name another path",
         ));
     }
-    let refusal = UnixStream::connect(path).err();
-    if refusal.is_none_or(|error| error.kind() != io::ErrorKind::ConnectionRefused) {
+    if !is_refused(path)? {
         return Err(in_use);
     }
     fs::remove_file(path)?;
     UnixListener::bind(path)
+}
+
+/// Whether nobody listens. One that takes no connections, and has many waiting, is not waited for.
+fn is_refused(path: &Path) -> io::Result<bool> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let connected = connect(&socket, &SocketAddrUnix::new(path)?);
+    Ok(connected == Err(Errno::CONNREFUSED))
 }
 
 impl Socket {

@@ -28,7 +28,7 @@ const LAST_LOOK: Duration = Duration::from_secs(2);
 /// How long an address may still be in use: the kernel takes its time to close the sockets of a process
 /// that was killed while it used io_uring.
 const SOCKET_PATIENCE: Duration = Duration::from_secs(3);
-const SOCKET_PAUSE: Duration = Duration::from_millis(20);
+const SOCKET_PAUSE: Duration = Duration::from_millis(100);
 
 /// What an NBD server with all its clients busy can hold, and half of that again.
 const BUF_BUDGET_BYTES: usize = 768 << 20;

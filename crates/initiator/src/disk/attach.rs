@@ -204,7 +204,7 @@ impl Disk {
         }
         let slot = |address| slot(address, addresses, &options.session);
         let slots: Result<Vec<PathSlot>, AttachError> = addresses.iter().map(slot).collect();
-        Ok(Self::of(attach_paths(first, slots?, &options).await?))
+        Ok(Self::of(attach_paths(first, slots?, &options, LATE).await?))
     }
 
     /// Attaches the unit behind `address` on this core, with as many sessions as the plan says,
@@ -227,7 +227,7 @@ impl Disk {
         }
         let mut planner = Planner::new(address, session, plan);
         let planned = planner.look(&[], false).await;
-        let left = leftovers::end(address, &planner).await?;
+        let (left, had_predecessor) = leftovers::end(address, &planner).await?;
         let mut slots = Vec::new();
         for session in &planned {
             match planner.slot(session) {
@@ -243,7 +243,9 @@ impl Disk {
             planner.identify(&mut only)?;
             slots.push(only);
         }
-        let core = attach_paths(address, slots, &options).await?;
+        // Whoever takes users over must hear of a loss from all members before their next flush.
+        let late = if had_predecessor { options.session.login_timeout } else { LATE };
+        let core = attach_paths(address, slots, &options, late).await?;
         leftovers::reset(&core, left).await?;
         ring::spawn(planner::keep(core.clone(), planner));
         Ok(Self::of(core))
@@ -330,12 +332,13 @@ async fn attach_paths(
     first: &TargetAddress,
     slots: Vec<PathSlot>,
     options: &DiskOptions,
+    late: Duration,
 ) -> Result<Rc<Core>, AttachError> {
     let lun = encode_lun(first.lun).ok_or(AttachError::NoDisk)?;
     let mut router = Router::new(options.router);
     let mut found = None;
     let mut last_error = AttachError::NoPath;
-    let attempts = open_all(&slots, lun).await;
+    let attempts = open_all(&slots, lun, late).await;
     for (slot, opened) in slots.iter().zip(attempts) {
         let id = router.add_path(scsi::alua::AccessState::ActiveOptimized);
         match opened {
@@ -366,15 +369,19 @@ async fn attach_paths(
     Ok(core)
 }
 
-/// Opens the sessions of all paths at once. Those that take longer than one that works come later.
-async fn open_all(slots: &[PathSlot], lun: u64) -> Vec<Result<Opened, AttachError>> {
+/// Opens the sessions of all paths at once. Those that take so much longer than one that works come later.
+async fn open_all(
+    slots: &[PathSlot],
+    lun: u64,
+    late: Duration,
+) -> Vec<Result<Opened, AttachError>> {
     let (works, bell) = (&Cell::new(false), &Notify::new());
     join_all(slots.iter().map(async |slot| {
-        let late = pin!(async {
+        let over = pin!(async {
             until(bell, || works.get()).await;
-            ring::sleep(LATE).await;
+            ring::sleep(late).await;
         });
-        match select(pin!(open(slot, lun)), late).await {
+        match select(pin!(open(slot, lun)), over).await {
             Either::Left((opened, _)) => {
                 works.set(works.get() || opened.is_ok());
                 bell.notify();
@@ -423,9 +430,8 @@ fn slot(
 async fn open(slot: &PathSlot, lun: u64) -> Result<Opened, AttachError> {
     let session = Session::open(&slot.address, slot.options.clone()).await?;
     let losses = session.losses();
-    let news = Cell::new(News::NONE);
-    let (facts, reach) = Inspection { session: &session, lun, news: &news }.facts().await?;
-    slot.news.set(news.get());
+    // An attention is told once: it is kept also if this attempt does not come to its end.
+    let (facts, reach) = Inspection { session: &session, lun, news: &slot.news }.facts().await?;
     *slot.session.borrow_mut() = Some(session.clone());
     if let Err(error) = slot.note_login() {
         slot.session.take();

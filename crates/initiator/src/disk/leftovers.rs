@@ -28,20 +28,20 @@ const HEAD_START: Duration = Duration::from_millis(250);
 const AT_ONCE: usize = 16;
 
 /// Logs in once with the ISID of each session that is left, which ends it (RFC 7143 6.3.5), and out
-/// again. Those whose portal group cannot be reached are given back.
+/// again. Those whose portal group cannot be reached are given back; and whether there were any.
 pub(super) async fn end(
     volume: &TargetAddress,
     planner: &Planner,
-) -> Result<Vec<Leftover>, AttachError> {
-    let Some(identities) = &planner.options.identities else { return Ok(Vec::new()) };
+) -> Result<(Vec<Leftover>, bool), AttachError> {
+    let Some(identities) = &planner.options.identities else { return Ok((Vec::new(), false)) };
     let mut waiting = identities.leftovers(volume)?;
-    let mut left = Vec::new();
+    let (mut left, were_some) = (Vec::new(), !waiting.is_empty());
     while !waiting.is_empty() {
         let rest = waiting.split_off(waiting.len().min(AT_ONCE));
         left.extend(end_some(volume, planner, waiting).await);
         waiting = rest;
     }
-    Ok(left)
+    Ok((left, were_some))
 }
 
 async fn end_some(
@@ -102,10 +102,10 @@ async fn is_ended(
         Box::pin(async move {
             ring::sleep(HEAD_START * turn).await;
             match Session::open(&address, options.clone()).await {
+                Ok(session) if session.group_tag() == portal.group_tag => Ok(session),
                 Ok(session) => {
-                    let is_there = session.group_tag() == portal.group_tag;
                     session.logout().await;
-                    if is_there { Ok(()) } else { Err(()) }
+                    Err(())
                 }
                 Err(error) => {
                     tracing::debug!("{error}");
@@ -114,7 +114,18 @@ async fn is_ended(
             }
         })
     });
-    !portals.is_empty() && select_ok(attempts).await.is_ok()
+    if portals.is_empty() {
+        return false;
+    }
+    match select_ok(attempts).await {
+        Ok((session, others)) => {
+            // Before the logout: they would end this session, and it would log in again.
+            drop(others);
+            session.logout().await;
+            true
+        }
+        Err(()) => false,
+    }
 }
 
 /// Ends what the others may still do by a reset of the unit, before anything is written.
