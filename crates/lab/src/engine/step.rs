@@ -85,9 +85,11 @@ impl Running {
             || self.bench.mismatch_count() >= self.bench.options().mismatches_max
     }
 
-    /// Whether streams end by what they have moved.
-    fn is_limited(&self) -> bool {
-        self.groups.iter().any(|group| group.bytes_max.is_some())
+    /// Whether streams end by what they have moved, and all have. With a rate all threads may also have gone
+    /// before the end, when nothing more is due.
+    fn has_done_all(&self) -> bool {
+        let is_limited = self.groups.iter().any(|group| group.bytes_max.is_some());
+        is_limited && self.left.get() == 0
     }
 
     /// Times are told from the end of the warm-up, and are negative in it.
@@ -140,9 +142,9 @@ pub(super) async fn run(
         }
     }
     ring::spawn(watch(Rc::downgrade(&running)));
-    let mut clock = Clock::new(&running, step, listener).await;
+    let mut clock = Clock::new(&running, step, rate, listener).await;
     clock.run().await;
-    let measured = clock.ended.saturating_duration_since(running.from);
+    let measured = clock.ended.saturating_duration_since(clock.began);
     let cpu = clock.cpu();
     let depth = running.tally.borrow_mut().mean_depth(measured, clock.ended);
     let name_of = |volume: usize| running.volumes[volume].name.clone();
@@ -254,7 +256,7 @@ fn begin(bench: &Rc<Bench>, step: &Step, rate: Option<f64>) -> Result<Running, B
     let shares = (is_skewed && rate.is_none()).then(|| Shares::new(&weights));
     let left = groups.iter().map(|group| group.threads as usize * step.streams as usize).sum();
     let from = started + step.warmup;
-    let tally = Tally::new(volumes.len(), bench.options().stall, started);
+    let tally = Tally::new(volumes.len(), bench.options().stall, started, from + step.elapsed);
     Ok(Running {
         bench: bench.clone(),
         volumes,
@@ -344,6 +346,8 @@ fn volume_figures(running: &Running, group: &Group, measured: Duration) -> Volum
 struct Clock<'a> {
     running: &'a Rc<Running>,
     step: &'a Step,
+    /// What is asked for.
+    rate: Option<f64>,
     listener: &'a Listener,
     intervals: Vec<IntervalFigures>,
     routes: Routes,
@@ -351,15 +355,22 @@ struct Clock<'a> {
     target_before: Option<Duration>,
     own_after: Duration,
     target_after: Option<Duration>,
-    /// When measuring ended.
+    /// What is measured: all that was asked for, or as long as there was work.
+    began: Instant,
     ended: Instant,
 }
 
 impl<'a> Clock<'a> {
-    async fn new(running: &'a Rc<Running>, step: &'a Step, listener: &'a Listener) -> Self {
+    async fn new(
+        running: &'a Rc<Running>,
+        step: &'a Step,
+        rate: Option<f64>,
+        listener: &'a Listener,
+    ) -> Self {
         let mut clock = Self {
             running,
             step,
+            rate,
             listener,
             intervals: Vec::new(),
             routes: Routes::default(),
@@ -367,6 +378,7 @@ impl<'a> Clock<'a> {
             target_before: None,
             own_after: Duration::ZERO,
             target_after: None,
+            began: running.from,
             ended: running.to,
         };
         clock.wait_until(running.from).await;
@@ -399,12 +411,13 @@ impl<'a> Clock<'a> {
     async fn wait_until(&self, at: Instant) -> bool {
         loop {
             let now = Instant::now();
+            if self.running.has_done_all() {
+                return false;
+            }
             if now >= at {
                 return true;
             }
-            // With a rate all threads may have gone before the end, when nothing more is due.
-            let has_done_all = self.running.is_limited() && self.running.left.get() == 0;
-            if self.running.is_over() || has_done_all {
+            if self.running.is_over() {
                 return false;
             }
             self.running.bench.flush_journal();
@@ -425,8 +438,11 @@ impl<'a> Clock<'a> {
                 continue;
             }
             let was_whole = self.wait_until(next).await;
-            let now = if was_whole { next } else { Instant::now().min(to) };
-            self.interval(last, now).await;
+            let now = if was_whole { next } else { self.end().min(to) };
+            // Work may have run out just before the end of an interval that has been told.
+            if now > last || self.intervals.is_empty() {
+                self.interval(last, now).await;
+            }
             last = now;
             if !was_whole || next == to {
                 self.ended = now;
@@ -435,6 +451,21 @@ impl<'a> Clock<'a> {
         }
         (self.own_after, self.target_after) = self.cpu_now().await;
         self.running.is_over.set(true);
+    }
+
+    /// The end of a step that ends before its time. One whose work ran out has ended with its last I/O: that
+    /// this clock looked later is no time of the target's. With a rate each I/O has its turn, the last one too.
+    fn end(&mut self) -> Instant {
+        let now = Instant::now();
+        let tally = self.running.tally.borrow();
+        let Some((first, last)) = tally.work().filter(|_| self.running.has_done_all()) else {
+            return now;
+        };
+        self.began = first;
+        let turns = self.rate.map(|rate| tally.total.ios() as f64 / rate);
+        let turns = turns.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let turned = turns.and_then(|turns| first.checked_add(turns));
+        turned.map_or(last, |turned| last.max(turned)).min(now)
     }
 
     async fn interval(&mut self, since: Instant, now: Instant) {

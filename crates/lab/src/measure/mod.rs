@@ -70,6 +70,11 @@ impl Pair {
         if is_read { &mut self.read } else { &mut self.write }
     }
 
+    /// I/Os of both kinds.
+    pub(crate) fn ios(&self) -> u64 {
+        self.read.ios + self.write.ios
+    }
+
     pub(crate) fn reset(&mut self) {
         self.read.reset();
         self.write.reset();
@@ -90,11 +95,16 @@ pub(crate) struct Tally {
     pub(crate) in_flight: u64,
     depth_time: u128,
     depth_since: Instant,
+    /// What is under way later is no part of the mean queue depth.
+    depth_until: Instant,
+    /// When the first I/O was under way, and when the last one ended.
+    work: Option<(Instant, Instant)>,
     pub(crate) interval_errors: u64,
 }
 
 impl Tally {
-    pub(crate) fn new(volumes: usize, stall: Duration, now: Instant) -> Self {
+    /// For a step that begins `now` and is measured until `until`.
+    pub(crate) fn new(volumes: usize, stall: Duration, now: Instant, until: Instant) -> Self {
         Self {
             total: Pair::new(3),
             interval: Pair::new(2),
@@ -106,6 +116,8 @@ impl Tally {
             in_flight: 0,
             depth_time: 0,
             depth_since: now,
+            depth_until: until,
+            work: None,
             interval_errors: 0,
         }
     }
@@ -117,10 +129,12 @@ impl Tally {
         self.volumes.iter_mut().for_each(Pair::reset);
         self.depth_time = 0;
         self.depth_since = now;
+        self.work = (self.in_flight > 0).then_some((now, now));
     }
 
     pub(crate) fn begin(&mut self, volume: usize, now: Instant) {
         self.weigh(now);
+        self.work.get_or_insert((now, now));
         self.in_flight += 1;
         self.stalls.begin(volume, now);
     }
@@ -128,6 +142,9 @@ impl Tally {
     /// An I/O has ended; it counts if `counts`.
     pub(crate) fn end(&mut self, done: &Done, now: Instant) {
         self.weigh(now);
+        if let Some((_, last)) = &mut self.work {
+            *last = now;
+        }
         self.in_flight -= 1;
         self.stalls.end(done.volume, done.failed, now);
         if !done.counts || done.failed {
@@ -138,15 +155,21 @@ impl Tally {
         }
     }
 
-    fn weigh(&mut self, now: Instant) {
-        let since = now.saturating_duration_since(self.depth_since);
-        self.depth_time += since.as_nanos() * u128::from(self.in_flight);
-        self.depth_since = now;
+    /// From the first I/O under way to the end of the last one.
+    pub(crate) fn work(&self) -> Option<(Instant, Instant)> {
+        self.work
     }
 
-    /// I/Os under way on average over `elapsed`.
-    pub(crate) fn mean_depth(&mut self, elapsed: Duration, now: Instant) -> f64 {
-        self.weigh(now);
+    fn weigh(&mut self, now: Instant) {
+        let now = now.min(self.depth_until);
+        let since = now.saturating_duration_since(self.depth_since);
+        self.depth_time += since.as_nanos() * u128::from(self.in_flight);
+        self.depth_since = self.depth_since.max(now);
+    }
+
+    /// I/Os under way on average over `elapsed`, which ends at `end`.
+    pub(crate) fn mean_depth(&mut self, elapsed: Duration, end: Instant) -> f64 {
+        self.weigh(end);
         self.depth_time as f64 / (elapsed.as_nanos() as f64).max(1.0)
     }
 

@@ -79,7 +79,7 @@ fn a_stall_that_ends_in_errors_counts_until_the_end() {
 #[test]
 fn the_mean_depth_is_weighed_by_time() {
     let start = Instant::now();
-    let mut tally = Tally::new(1, ms(500), start);
+    let mut tally = Tally::new(1, ms(500), start, start + ms(2000));
     let done =
         Done { volume: 0, bytes: 1, is_read: true, latency: ms(1), failed: false, counts: true };
     tally.begin(0, start);

@@ -1,5 +1,6 @@
 //! The engine against devices whose behaviour is known: rates, latencies, and disks that lie.
 
+mod ends;
 mod lying;
 mod timed;
 

@@ -17,13 +17,14 @@ pub(super) struct TimedDisk {
     pause: Mutex<(u64, Duration)>,
     until: Arc<Mutex<Option<Instant>>>,
     took: Arc<Mutex<Vec<Duration>>>,
+    places: Mutex<Vec<u64>>,
 }
 
 impl TimedDisk {
     pub(super) fn new(inner: Arc<dyn BlockDevice>, time: Duration) -> Self {
         let pause = Mutex::new((u64::MAX, Duration::ZERO));
-        let (until, took) = Default::default();
-        Self { inner, time, ios: AtomicU64::new(0), pause, until, took }
+        let (until, took, places) = Default::default();
+        Self { inner, time, ios: AtomicU64::new(0), pause, until, took, places }
     }
 
     /// From this I/O on nothing ends for so long.
@@ -36,6 +37,11 @@ impl TimedDisk {
         let mut took = self.took.lock().unwrap().clone();
         took.sort();
         took
+    }
+
+    /// Where reads began, in the order in which they were asked for.
+    pub(super) fn places(&self) -> Vec<u64> {
+        self.places.lock().unwrap().clone()
     }
 
     fn timed<T: 'static>(&self, begin: impl FnOnce() -> IoFuture<T>) -> IoFuture<T> {
@@ -67,6 +73,7 @@ impl BlockDevice for TimedDisk {
     }
 
     fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
+        self.places.lock().unwrap().push(at);
         self.timed(|| self.inner.read(at, len))
     }
 
