@@ -7,6 +7,7 @@
 mod area;
 mod bench;
 mod claim;
+mod ending;
 mod pace;
 mod routes;
 mod share;

@@ -14,6 +14,23 @@ pub(crate) struct Pace {
     base: Cell<Duration>,
     per_base: u32,
     base_length: Duration,
+    /// Taken, and not done.
+    returned: Cell<u64>,
+}
+
+/// I/Os at equal distances.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Missed {
+    first: Instant,
+    every_s: f64,
+    pub(crate) count: u64,
+}
+
+impl Missed {
+    /// When one of them was due.
+    pub(crate) fn due(&self, index: u64) -> Instant {
+        self.first + Duration::from_secs_f64(index as f64 * self.every_s)
+    }
 }
 
 /// An I/O in eleven days: less is as good as none, and its time would not fit into any clock.
@@ -38,15 +55,13 @@ impl Pace {
         // A base is a number of I/Os whose time is known to the nanosecond without rounding by each.
         let per_base = per_second.ceil().clamp(1.0, 1e9) as u32;
         let base_length = Duration::from_secs_f64(f64::from(per_base) / per_second);
-        Self { start, taken: Cell::new(0), base: Cell::new(Duration::ZERO), per_base, base_length }
+        let (taken, base, returned) = Default::default();
+        Self { start, taken, base, per_base, base_length, returned }
     }
 
     /// When the next I/O is due; the one after it is asked for next.
     pub(crate) fn take(&self) -> Instant {
-        let taken = self.taken.get();
-        let base_ns = self.base_length.as_nanos() as u64;
-        let part = Duration::from_nanos(base_ns * u64::from(taken) / u64::from(self.per_base));
-        let due = self.start + self.base.get() + part;
+        let (due, taken) = (self.next(), self.taken.get());
         if taken + 1 == self.per_base {
             self.taken.set(0);
             self.base.set(self.base.get() + self.base_length);
@@ -54,6 +69,28 @@ impl Pace {
             self.taken.set(taken + 1);
         }
         due
+    }
+
+    fn next(&self) -> Instant {
+        let base_ns = self.base_length.as_nanos() as u64;
+        let taken = u64::from(self.taken.get());
+        let part = Duration::from_nanos(base_ns * taken / u64::from(self.per_base));
+        self.start + self.base.get() + part
+    }
+
+    /// An I/O that was taken, the last or one soon before, is not done.
+    pub(crate) fn give_back(&self) {
+        self.returned.set(self.returned.get() + 1);
+    }
+
+    /// What was due before `end` and is not done.
+    pub(crate) fn missed(&self, end: Instant) -> Missed {
+        let every_s = self.base_length.as_secs_f64() / f64::from(self.per_base);
+        let (next, returned) = (self.next(), self.returned.get());
+        let count = (end.saturating_duration_since(next).as_secs_f64() / every_s).ceil() as u64;
+        let before = Duration::from_secs_f64(returned as f64 * every_s);
+        let first = next.checked_sub(before).unwrap_or(next);
+        Missed { first, every_s, count: count + returned }
     }
 }
 
@@ -68,6 +105,23 @@ mod tests {
             let paces = paces(start, rate, &[1.0, 1e-9]);
             let taken: Vec<Instant> = (0..3).map(|_| paces[1].take()).collect();
             assert!(taken.is_sorted() && taken[2] > start + Duration::from_secs(1 << 20));
+        }
+    }
+
+    #[test]
+    fn what_was_due_and_not_done_is_known() {
+        let start = Instant::now();
+        let pace = Pace::new(start, 10.0);
+        for _ in 0..4 {
+            pace.take();
+        }
+        assert_eq!(pace.missed(start + Duration::from_millis(400)).count, 0);
+        pace.give_back();
+        let missed = pace.missed(start + Duration::from_millis(950));
+        assert_eq!(missed.count, 7, "from 0.3 to 0.9 s");
+        for (index, expected) in [(0, 0.3), (6, 0.9)] {
+            let found = (missed.due(index) - start).as_secs_f64();
+            assert!((found - expected).abs() < 1e-6, "{found} for {expected}");
         }
     }
 

@@ -9,14 +9,15 @@ use ring::SpinPolicy;
 
 use super::area::Area;
 use super::bench::{Bench, BenchError, Volume};
+use super::ending::{self, Pending};
 use super::pace::{Pace, paces};
 use super::routes::{Routes, Seen};
 use super::share::Shares;
-use super::worker;
+use super::worker::{self, Place};
 use super::{Event, Listener};
 use crate::measure::{
-    Figures, Found, Freezes, IntervalFigures, IoError, Pause, ProcessCpu, Stall, StepFigures,
-    Tally, Validation, VolumeFigures, own_cpu,
+    Counts, Figures, Found, Freezes, IntervalFigures, IoError, Pause, ProcessCpu, Stall,
+    StepFigures, Tally, Validation, VolumeFigures, own_cpu,
 };
 use crate::nbd::take_faults;
 use crate::workload::{Flow, Step};
@@ -53,10 +54,36 @@ pub(super) struct Group {
     pub(super) lanes: Vec<Lane>,
     pub(super) pace: Option<Pace>,
     threads: u32,
+    /// What each thread has under way, those of a stream beside each other.
+    pub(super) pending: Vec<Cell<Option<Pending>>>,
+    /// When the first thread ended.
+    pub(super) freed: Cell<Option<Instant>>,
     /// Bytes that each stream has begun.
     pub(super) begun_bytes: Vec<Cell<u64>>,
     /// Each stream ends when it has begun so many.
     pub(super) bytes_max: Option<u64>,
+}
+
+impl Group {
+    fn new(step: &Step, of: &Volume, volume: usize, lane: Lane, passes: Option<u64>) -> Self {
+        let threads = step.threads.unwrap_or(of.threads);
+        let streams = step.streams as usize;
+        Self {
+            volume,
+            lanes: vec![lane],
+            pace: None,
+            threads,
+            pending: (0..threads as usize * streams).map(|_| Cell::default()).collect(),
+            freed: Cell::default(),
+            begun_bytes: vec![Cell::new(0); streams],
+            bytes_max: step.bytes_max.or(passes),
+        }
+    }
+
+    /// Whether a stream has begun all that it is to move.
+    pub(super) fn is_done(&self, stream: usize) -> bool {
+        self.bytes_max.is_some_and(|max| self.begun_bytes[stream].get() >= max)
+    }
 }
 
 /// What the tasks of a step share.
@@ -71,11 +98,11 @@ pub(super) struct Running {
     pub(super) started: Instant,
     /// The measured part.
     pub(super) from: Instant,
-    pub(super) to: Instant,
+    pub(super) to: Cell<Instant>,
     pub(super) is_over: Cell<bool>,
     pub(super) compared_bytes: Cell<u64>,
     pub(super) unknown_bytes: Cell<u64>,
-    left: Cell<usize>,
+    pub(super) left: Cell<usize>,
 }
 
 impl Running {
@@ -87,7 +114,7 @@ impl Running {
 
     /// Whether streams end by what they have moved, and all have. With a rate all threads may also have gone
     /// before the end, when nothing more is due.
-    fn has_done_all(&self) -> bool {
+    pub(super) fn has_done_all(&self) -> bool {
         let is_limited = self.groups.iter().any(|group| group.bytes_max.is_some());
         is_limited && self.left.get() == 0
     }
@@ -106,9 +133,20 @@ impl Running {
         }
     }
 
-    /// A task has ended.
-    pub(super) fn leave(&self) {
+    /// A task of a group has ended.
+    pub(super) fn leave(&self, group: &Group) {
+        group.freed.set(group.freed.get().or_else(|| Some(Instant::now())));
         self.left.set(self.left.get() - 1);
+    }
+
+    /// What an I/O counts for that is done since `since` and ends `now`.
+    pub(super) fn counts(&self, since: Instant, now: Instant) -> Counts {
+        match self.to.get() {
+            _ if now < self.from => Counts::No,
+            to if now <= to => Counts::All,
+            to if since < to => Counts::Latency,
+            _ => Counts::No,
+        }
     }
 
     pub(super) fn fail(&self, volume: usize, operation: &str, place: (u64, u64), error: &str) {
@@ -135,9 +173,14 @@ pub(super) async fn run(
     ring::set_spin(running.spin(step.streams));
     for (index, group) in running.groups.iter().enumerate() {
         for stream in 0..step.streams as usize {
-            for thread in 0..group.threads {
-                let seed = (index as u64) << 40 | (stream as u64) << 20 | u64::from(thread);
-                ring::spawn(worker::run(running.clone(), index, stream, seed));
+            for thread in 0..group.threads as usize {
+                let place = Place {
+                    group: index,
+                    stream,
+                    thread: thread + stream * group.threads as usize,
+                };
+                let seed = (index as u64) << 40 | (stream as u64) << 20 | thread as u64;
+                ring::spawn(worker::run(running.clone(), place, seed));
             }
         }
     }
@@ -150,7 +193,7 @@ pub(super) async fn run(
     let name_of = |volume: usize| running.volumes[volume].name.clone();
     let paths = clock.routes.figures(measured, name_of);
     let intervals = std::mem::take(&mut clock.intervals);
-    drain(&running).await;
+    ending::drain(&running).await;
     let was_stopped = bench.options().stop.load(Ordering::Relaxed);
     let volumes = running.groups.iter().map(|group| volume_figures(&running, group, measured));
     let volumes: Vec<VolumeFigures> = volumes.collect();
@@ -234,14 +277,7 @@ fn begin(bench: &Rc<Bench>, step: &Step, rate: Option<f64>) -> Result<Running, B
             let passes = step.passes.map(|passes| u64::from(passes) * lane.area.len());
             match groups.iter_mut().find(|group| group.volume == volume) {
                 Some(group) => group.lanes.push(lane),
-                None => groups.push(Group {
-                    volume,
-                    lanes: vec![lane],
-                    pace: None,
-                    threads: step.threads.unwrap_or(volumes[volume].threads),
-                    begun_bytes: vec![Cell::new(0); step.streams as usize],
-                    bytes_max: step.bytes_max.or(passes),
-                }),
+                None => groups.push(Group::new(step, &volumes[volume], volume, lane, passes)),
             }
         }
     }
@@ -265,7 +301,7 @@ fn begin(bench: &Rc<Bench>, step: &Step, rate: Option<f64>) -> Result<Running, B
         tally: RefCell::new(tally),
         started,
         from,
-        to: from + step.elapsed,
+        to: Cell::new(from + step.elapsed),
         is_over: Cell::new(false),
         compared_bytes: Cell::new(0),
         unknown_bytes: Cell::new(0),
@@ -295,40 +331,6 @@ fn lane(volume: &Volume, step: &Step, flow_index: usize, weight: f64) -> Result<
     let durable = flow.durable || volume.durable;
     let weight = weight / flow.storage.len() as f64;
     Ok(Lane { flow: flow.clone(), flow_index, area, cursors, weight, durable })
-}
-
-/// Waits for what is under way, flushes what was written.
-async fn drain(running: &Rc<Running>) {
-    running.is_over.set(true);
-    if let Some(shares) = &running.shares {
-        shares.end();
-    }
-    let deadline = Instant::now() + running.bench.options().drain_max;
-    while running.left.get() > 0 && Instant::now() < deadline {
-        ring::sleep(Duration::from_millis(1)).await;
-    }
-    for group in &running.groups {
-        let volume = &running.volumes[group.volume];
-        let in_flight = running.tally.borrow().stalls.in_flight(group.volume);
-        if in_flight > 0 {
-            let error = format!("{in_flight} I/Os did not come back");
-            running.fail(group.volume, "wait", (volume.at, 0), &error);
-            if let Some(ledger) = running.bench.ledger() {
-                ledger.borrow_mut().give_up();
-            }
-            continue;
-        }
-        if group.lanes.iter().all(|lane| lane.flow.read_percent == 100) {
-            continue;
-        }
-        let error = match running.bench.wait_for(volume.device.flush()).await {
-            Some(Ok(())) => continue,
-            Some(Err(error)) => error.to_string(),
-            None => "it did not come back".to_owned(),
-        };
-        running.fail(group.volume, "flush", (volume.at, volume.len), &error);
-    }
-    running.bench.flush_journal();
 }
 
 fn volume_figures(running: &Running, group: &Group, measured: Duration) -> VolumeFigures {
@@ -379,7 +381,7 @@ impl<'a> Clock<'a> {
             own_after: Duration::ZERO,
             target_after: None,
             began: running.from,
-            ended: running.to,
+            ended: running.to.get(),
         };
         clock.wait_until(running.from).await;
         running.tally.borrow_mut().reset(Instant::now());
@@ -426,7 +428,7 @@ impl<'a> Clock<'a> {
     }
 
     async fn run(&mut self) {
-        let (from, to) = (self.running.from, self.running.to);
+        let (from, to) = (self.running.from, self.running.to.get());
         let mut last = from.max(Instant::now());
         let mut next = from;
         loop {
@@ -439,6 +441,9 @@ impl<'a> Clock<'a> {
             }
             let was_whole = self.wait_until(next).await;
             let now = if was_whole { next } else { self.end().min(to) };
+            if !was_whole {
+                self.running.to.set(now);
+            }
             // Work may have run out just before the end of an interval that has been told.
             if now > last || self.intervals.is_empty() {
                 self.interval(last, now).await;

@@ -1,5 +1,6 @@
 //! One thread of a volume: draw, wait until it is due, do, check, count.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
@@ -9,6 +10,7 @@ use block::{BlockError, WriteFlags};
 use ring::{Buf, Data};
 
 use super::area::Io;
+use super::ending::Pending;
 use super::step::{Group, Lane, Running};
 use crate::check::{SECTOR_BYTES, Stamp, fill, unix_ns};
 use crate::measure::Done;
@@ -25,19 +27,32 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How often another random place is drawn when one has I/O under way.
 const DRAWS: u32 = 8;
 
+/// Which thread of a step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) group: usize,
+    pub(super) stream: usize,
+    /// Its number in the group.
+    pub(super) thread: usize,
+}
+
 /// Works until the step is over.
-pub(super) async fn run(running: Rc<Running>, group: usize, stream: usize, seed: u64) {
+pub(super) async fn run(running: Rc<Running>, place: Place, seed: u64) {
+    let group = &running.groups[place.group];
     let mut worker = Worker {
         running: &running,
-        group: &running.groups[group],
-        stream,
+        group,
+        stream: place.stream,
+        pending: &group.pending[place.thread],
         random: fastrand::Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
     };
     let mut at_once = 0;
     while !running.is_over() {
         let Some(due) = worker.due().await else { break };
-        let Some(lane) = worker.lane().await else { break };
-        let Some(io) = worker.claim(lane).await else { break };
+        let Some((lane, io)) = worker.next().await else {
+            worker.give_back();
+            break;
+        };
         let began = Instant::now();
         let is_well = worker.work(lane, io, due.unwrap_or(began), began).await;
         if !is_well {
@@ -50,13 +65,14 @@ pub(super) async fn run(running: Rc<Running>, group: usize, stream: usize, seed:
             give_way().await;
         }
     }
-    running.leave();
+    running.leave(group);
 }
 
 struct Worker<'a> {
     running: &'a Running,
     group: &'a Group,
     stream: usize,
+    pending: &'a Cell<Option<Pending>>,
     random: fastrand::Rng,
 }
 
@@ -65,7 +81,7 @@ impl<'a> Worker<'a> {
     async fn due(&self) -> Option<Option<Instant>> {
         let Some(pace) = &self.group.pace else { return Some(None) };
         let due = pace.take();
-        if due >= self.running.to {
+        if due >= self.running.to.get() {
             return None;
         }
         if Instant::now() >= due {
@@ -80,6 +96,19 @@ impl<'a> Worker<'a> {
         }
         // The thread was there: what the timer was late is not the target's.
         Some(Some(Instant::now()))
+    }
+
+    /// The next I/O and whose it is; `None` when the step is over, or the stream has done its amount.
+    async fn next(&mut self) -> Option<(&'a Lane, Io)> {
+        let lane = self.lane().await?;
+        Some((lane, self.claim(lane).await?))
+    }
+
+    /// The I/O that was due is not done, for the step is over.
+    fn give_back(&self) {
+        if let Some(pace) = self.group.pace.as_ref().filter(|_| !self.group.is_done(self.stream)) {
+            pace.give_back();
+        }
     }
 
     /// Draws a lane by its weight; `None` when the step is over. Where shares must hold, one that is
@@ -132,8 +161,7 @@ impl<'a> Worker<'a> {
 
     /// The next I/O, and whether its place is random; `None` when the stream has done its amount.
     fn draw(&mut self, lane: &Lane) -> Option<(Io, bool)> {
-        let begun = self.group.begun_bytes[self.stream].get();
-        if self.group.bytes_max.is_some_and(|max| begun >= max) {
+        if self.group.is_done(self.stream) {
             return None;
         }
         let flow = &lane.flow;
@@ -176,15 +204,17 @@ impl<'a> Worker<'a> {
     async fn work(&self, lane: &Lane, io: Io, since: Instant, began: Instant) -> bool {
         let (running, volume) = (self.running, self.group.volume);
         running.tally.borrow_mut().begin(volume, began);
+        self.pending.set(Some(Pending { since, io }));
         let outcome = if io.is_read { self.read(io).await } else { self.write(lane, io).await };
         let now = Instant::now();
+        self.pending.set(None);
         let done = Done {
             volume,
             bytes: io.len,
             is_read: io.is_read,
             latency: now.saturating_duration_since(since),
             failed: outcome.is_err(),
-            counts: now >= running.from && now <= running.to && !running.is_over.get(),
+            counts: running.counts(since, now),
         };
         running.tally.borrow_mut().end(&done, now);
         if running.bench.ledger().is_some() {

@@ -45,7 +45,8 @@ impl Figures {
     }
 
     fn made(ios: u64, bytes: u64, latency: &Histogram<u64>, seconds: f64) -> Self {
-        if ios == 0 || seconds <= 0.0 {
+        // None may have ended in time where the target stood still: then their latencies are all there is.
+        if latency.is_empty() || seconds <= 0.0 {
             return Self::default();
         }
         let us = |q: f64| latency.value_at_quantile(q) as f64 / 1e3;

@@ -43,8 +43,13 @@ impl Counter {
     pub(crate) fn add(&mut self, bytes: u32, latency: Duration) {
         self.ios += 1;
         self.bytes += u64::from(bytes);
+        self.wait(latency, 1);
+    }
+
+    /// The latency of so many I/Os that did not end in the measured part, or never.
+    pub(crate) fn wait(&mut self, latency: Duration, ios: u64) {
         let ns = u64::try_from(latency.as_nanos()).unwrap_or(LATENCY_NS_MAX);
-        self.latency_ns.saturating_record(ns.max(1));
+        self.latency_ns.saturating_record_n(ns.max(1), ios);
     }
 
     pub(crate) fn reset(&mut self) {
@@ -147,11 +152,22 @@ impl Tally {
         }
         self.in_flight -= 1;
         self.stalls.end(done.volume, done.failed, now);
-        if !done.counts || done.failed {
+        if done.failed || done.counts == Counts::No {
+            return;
+        }
+        if done.counts == Counts::Latency {
+            self.wait(done.volume, done.is_read, done.latency, 1);
             return;
         }
         for pair in [&mut self.total, &mut self.interval, &mut self.volumes[done.volume]] {
             pair.of(done.is_read).add(done.bytes, done.latency);
+        }
+    }
+
+    /// So many I/Os of a volume have waited so long when the step had ended.
+    pub(crate) fn wait(&mut self, volume: usize, is_read: bool, latency: Duration, ios: u64) {
+        for pair in [&mut self.total, &mut self.volumes[volume]] {
+            pair.of(is_read).wait(latency, ios);
         }
     }
 
@@ -192,5 +208,16 @@ pub(crate) struct Done {
     pub(crate) is_read: bool,
     pub(crate) latency: Duration,
     pub(crate) failed: bool,
-    pub(crate) counts: bool,
+    pub(crate) counts: Counts,
+}
+
+/// What an I/O counts for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counts {
+    /// It ended in the warm-up, or began after the measured part.
+    No,
+    /// It was due in the measured part, and ended later.
+    Latency,
+    /// It ended in the measured part.
+    All,
 }

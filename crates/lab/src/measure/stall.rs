@@ -51,11 +51,6 @@ impl Stalls {
         }
     }
 
-    /// I/Os of a volume that are under way.
-    pub(crate) fn in_flight(&self, volume: usize) -> u64 {
-        self.volumes[volume].in_flight
-    }
-
     fn close(&mut self, volume: usize, now: Instant) {
         let state = &mut self.volumes[volume];
         let Some(since) = state.owing_since.take() else { return };

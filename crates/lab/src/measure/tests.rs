@@ -80,8 +80,8 @@ fn a_stall_that_ends_in_errors_counts_until_the_end() {
 fn the_mean_depth_is_weighed_by_time() {
     let start = Instant::now();
     let mut tally = Tally::new(1, ms(500), start, start + ms(2000));
-    let done =
-        Done { volume: 0, bytes: 1, is_read: true, latency: ms(1), failed: false, counts: true };
+    let counts = Counts::All;
+    let done = Done { volume: 0, bytes: 1, is_read: true, latency: ms(1), failed: false, counts };
     tally.begin(0, start);
     tally.begin(0, start + ms(500));
     tally.end(&done, start + ms(1000));

@@ -26,3 +26,48 @@ fn at_a_rate_the_last_io_has_its_turn() {
     assert_eq!(step.total.ios, 10);
     assert_near(step.total.iops, 50.0, 0.02, "IOPS");
 }
+
+/// The disk stands still from 0.6 s to 1.3 s, and the step ends after 1 s. The 400 I/Os that were due until
+/// then wait between 0.3 and 0.7 s, sent or not.
+#[test]
+fn a_stall_at_the_end_is_in_the_latencies() {
+    let disk = Arc::new(TimedDisk::new(ram(1 << 20), Duration::ZERO));
+    disk.pause_at(600, Duration::from_millis(700));
+    let script =
+        parameters("sd=s,lun=x,threads=4\nwd=w,sd=s,rdpct=50\nrd=r,wd=w,iorate=1000,elapsed=1\n");
+    let step = run_on(script, vec![disk], options()).remove(0);
+    assert_near(step.total.max_us, 700_000.0, 0.1, "max");
+    assert_near(step.total.p90_us, 600_000.0, 0.1, "p90");
+    for (figures, what) in [(&step.read, "reads"), (&step.write, "writes")] {
+        assert_near(figures.p90_us, 600_000.0, 0.15, what);
+    }
+    assert_near(step.volumes[0].total.max_us, 700_000.0, 0.1, "max of the volume");
+    assert_near(step.total.iops, 600.0, 0.05, "IOPS are of what ended in time");
+    assert_eq!(step.error_count, 0);
+}
+
+#[test]
+fn without_a_rate_what_is_under_way_at_the_end_counts_too() {
+    let disk = Arc::new(TimedDisk::new(ram(1 << 20), Duration::from_millis(1)));
+    disk.pause_at(50, Duration::from_millis(600));
+    let script = parameters("sd=s,lun=x,threads=1\nwd=w,sd=s\nrd=r,wd=w,elapsed=0.4\n");
+    let step = run_on(script, vec![disk], options()).remove(0);
+    assert_near(step.total.max_us, 600_000.0, 0.1, "max");
+}
+
+/// What never comes back has waited for as long as it was waited for, and each is an error.
+#[test]
+fn what_never_comes_back_counts_with_the_time_it_was_waited_for() {
+    let disk = FaultyDisk::new(ram(1 << 20));
+    disk.inject(Rule::always(Operation::Read, Fault::Hang));
+    let script = parameters("sd=s,lun=x,threads=4\nwd=w,sd=s\nrd=r,wd=w,iorate=100,elapsed=0.5\n");
+    let options = RunOptions { drain_max: Duration::from_millis(500), ..options() };
+    let step = run_on(script, vec![Arc::new(disk)], options).remove(0);
+    assert_eq!((step.error_count, step.errors.len()), (4, 4), "{:?}", step.errors);
+    assert_eq!(step.errors[3].operation, "read");
+    assert_eq!(step.errors[3].error, "it did not come back within 0.5 s after the step");
+    assert_eq!(step.total.ios, 0);
+    // 50 were due, the first a second before it was given up, the last half a second.
+    assert_near(step.total.max_us, 1_000_000.0, 0.1, "max");
+    assert_near(step.total.p50_us, 750_000.0, 0.1, "p50");
+}

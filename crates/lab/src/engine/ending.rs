@@ -1,0 +1,114 @@
+//! The end of a step: what is under way is waited for, and what waited counts.
+//!
+//! A target that stands still when a step ends must not look better than one that does so in its middle.
+//! So latencies are of all I/Os that were due in the measured part: those that end later, those that never
+//! come back, with the time they were waited for, and those that were due by the rate and never sent, for all
+//! threads were waiting.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use super::area::Io;
+use super::step::{Group, Lane, Running};
+use crate::measure::Counts;
+
+/// An I/O under way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pending {
+    /// What its latency counts from.
+    pub(super) since: Instant,
+    pub(super) io: Io,
+}
+
+/// More I/Os that were never sent are counted in so many parts, each with one latency.
+const PARTS_MAX: u64 = 10_000;
+
+/// Waits for what is under way, flushes what was written.
+pub(super) async fn drain(running: &Rc<Running>) {
+    running.is_over.set(true);
+    if let Some(shares) = &running.shares {
+        shares.end();
+    }
+    let deadline = Instant::now() + running.bench.options().drain_max;
+    while running.left.get() > 0 && Instant::now() < deadline {
+        ring::sleep(Duration::from_millis(1)).await;
+    }
+    let now = Instant::now();
+    for group in &running.groups {
+        count_unsent(running, group, now);
+        if give_up(running, group, now) {
+            if let Some(ledger) = running.bench.ledger() {
+                ledger.borrow_mut().give_up();
+            }
+            continue;
+        }
+        flush(running, group).await;
+    }
+    running.bench.flush_journal();
+}
+
+/// Counts what was due by the rate and never sent as having waited until a thread was free for it.
+fn count_unsent(running: &Running, group: &Group, now: Instant) {
+    let (Some(pace), end) = (&group.pace, running.to.get()) else { return };
+    let missed = pace.missed(end);
+    let count = missed.count.min(ios_left(group));
+    let until = group.freed.get().map_or(now, |freed| freed.max(end));
+    let parts = count.min(PARTS_MAX);
+    let first_of = |part: u64| (u128::from(count) * u128::from(part) / u128::from(parts)) as u64;
+    let (reads_part, mut reads_owed) = (reads_part(group), 0.0);
+    let mut tally = running.tally.borrow_mut();
+    for part in 0..parts {
+        let (from, to) = (first_of(part), first_of(part + 1));
+        let waited = until.saturating_duration_since(missed.due(from.midpoint(to)));
+        reads_owed += (to - from) as f64 * reads_part;
+        let reads = (reads_owed as u64).min(to - from);
+        reads_owed -= reads as f64;
+        tally.wait(group.volume, true, waited, reads);
+        tally.wait(group.volume, false, waited, to - from - reads);
+    }
+}
+
+/// I/Os that streams had still to do, where they end by what they have moved.
+fn ios_left(group: &Group) -> u64 {
+    let Some(max) = group.bytes_max else { return u64::MAX };
+    let largest = group.lanes.iter().map(|lane| lane.flow.sizes.max()).max().unwrap_or(1);
+    let left = group.begun_bytes.iter().map(|begun| max.saturating_sub(begun.get()));
+    left.map(|bytes| bytes.div_ceil(u64::from(largest))).sum()
+}
+
+/// How many of the I/Os of a group read, 0 to 1.
+fn reads_part(group: &Group) -> f64 {
+    let all: f64 = group.lanes.iter().map(|lane| lane.weight).sum();
+    let reads = |lane: &Lane| lane.weight * f64::from(lane.flow.read_percent) / 100.0;
+    group.lanes.iter().map(reads).sum::<f64>() / all.max(f64::MIN_POSITIVE)
+}
+
+/// Counts what has not come back, each as an error too. Whether there was any.
+fn give_up(running: &Running, group: &Group, now: Instant) -> bool {
+    let mut is_any = false;
+    for Pending { since, io } in group.pending.iter().filter_map(|slot| slot.get()) {
+        is_any = true;
+        if running.counts(since, now) != Counts::No {
+            let waited = now.saturating_duration_since(since);
+            running.tally.borrow_mut().wait(group.volume, io.is_read, waited, 1);
+        }
+        let operation = if io.is_read { "read" } else { "write" };
+        let seconds = running.bench.options().drain_max.as_secs_f64();
+        let error = format!("it did not come back within {seconds} s after the step");
+        running.fail(group.volume, operation, (io.at, u64::from(io.len)), &error);
+    }
+    is_any
+}
+
+async fn flush(running: &Running, group: &Group) {
+    if group.lanes.iter().all(|lane| lane.flow.read_percent == 100) {
+        return;
+    }
+    let volume = &running.volumes[group.volume];
+    let error = match running.bench.wait_for(volume.device.flush()).await {
+        Some(Ok(())) => return,
+        Some(Err(error)) => error.to_string(),
+        None => "it did not come back".to_owned(),
+    };
+    running.fail(group.volume, "flush", (volume.at, volume.len), &error);
+}
