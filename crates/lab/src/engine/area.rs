@@ -81,6 +81,15 @@ impl Area {
         at
     }
 
+    /// Where sequential work goes on behind an I/O at `at` on the disk, for [`follow`](Self::follow).
+    pub(crate) fn behind(&self, at: u64, len: u32) -> u64 {
+        let at = at - self.window.at;
+        // Before the start of the area is what lies beyond the end of the window.
+        let offset =
+            if at >= self.from { at - self.from } else { at + self.window.len - self.from };
+        offset + u64::from(len)
+    }
+
     /// A random place, for a `number` from 0 to 1.
     pub(crate) fn jump(&self, number: f64, len: u32, is_hot_band: bool) -> u64 {
         // The square of a uniform number is below a quarter half of the time.
@@ -136,6 +145,15 @@ mod tests {
         let mut cursor = 0;
         let places: Vec<u64> = (0..5).map(|_| area.follow(&mut cursor, 1 << 20) >> 20).collect();
         assert_eq!(places, [9, 10, 1, 2, 9]);
+    }
+
+    #[test]
+    fn it_goes_on_behind_any_place() {
+        let area = area("xfersize=1m,range=(80,120)");
+        for (place, next) in [(9, 10), (10, 1), (1, 2), (2, 9)] {
+            let mut cursor = area.behind(place << 20, 1 << 20);
+            assert_eq!(area.follow(&mut cursor, 1 << 20) >> 20, next, "behind {place}");
+        }
     }
 
     #[test]

@@ -190,7 +190,14 @@ impl<'a> Worker<'a> {
         Some((io, is_random))
     }
 
+    /// A random place, from which sequential work goes on.
     fn random_place(&mut self, lane: &Lane, io: &Io) -> u64 {
+        let at = self.random_start(lane, io);
+        lane.cursors[self.stream].set(lane.area.behind(at, io.len));
+        at
+    }
+
+    fn random_start(&mut self, lane: &Lane, io: &Io) -> u64 {
         let flow = &lane.flow;
         let hits = if io.is_read { flow.read_hit_percent } else { flow.write_hit_percent };
         if hits == 0 {

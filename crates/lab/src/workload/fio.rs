@@ -48,7 +48,10 @@ pub const OPTIONS: [(&str, &str); 29] = [
     ),
     ("rwmixread", "how many in a hundred read, of `rw` and `randrw` [50]"),
     ("rwmixwrite", "the same of writes"),
-    ("percentage_random", "how many in a hundred go to a random place, of `rand*` [100]"),
+    (
+        "percentage_random",
+        "how many in a hundred go to a random place, of `rand*` [100]; the others go on from there",
+    ),
     ("bs", "how large I/Os are [4k]; also `blocksize`"),
     ("bssplit", "sizes with their shares: `4k/60:8k/40`"),
     ("numjobs", "independent streams [1]"),

@@ -71,3 +71,21 @@ fn what_never_comes_back_counts_with_the_time_it_was_waited_for() {
     assert_near(step.total.max_us, 1_000_000.0, 0.1, "max");
     assert_near(step.total.p50_us, 750_000.0, 0.1, "p50");
 }
+
+/// One seek and then on from there: of 100 I/Os with 20 seeks, 80 follow the one before.
+#[test]
+fn after_a_random_place_it_goes_on_from_there() {
+    let seeks = [
+        (parameters("sd=s,lun=x,threads=1\nwd=w,sd=s,seekpct=20\nrd=r,wd=w,elapsed=0.3\n"), 0.8),
+        (job("--rw=randread --bs=4k --percentage_random=50 --runtime=0.3 --time_based"), 0.5),
+    ];
+    for (script, expected) in seeks {
+        let disk = Arc::new(TimedDisk::new(ram(16 << 20), Duration::ZERO));
+        run_on(script, vec![disk.clone()], options());
+        let places = disk.places();
+        assert!(places.len() > 2000, "{} I/Os", places.len());
+        let follows = places.windows(2).filter(|pair| pair[1] == pair[0] + 4096).count();
+        let part = follows as f64 / (places.len() - 1) as f64;
+        assert!((part - expected).abs() < 0.04, "{part} for {expected}");
+    }
+}

@@ -48,7 +48,11 @@ pub const WORDS: [(&str, &str, &str); 35] = [
         "`8k`; `(4k,60,8k,40)` with shares that add up to 100; `(4k,64k,4k)` any multiple of the third from the first to the second; `(4k,8k,64k)` each as often",
     ),
     ("wd", "rdpct", "how many in a hundred read [100]"),
-    ("wd", "seekpct", "how many in a hundred go to a random place [100]; `random`, `sequential`"),
+    (
+        "wd",
+        "seekpct",
+        "how many in a hundred go to a random place [100], from where the others go on; `random`, `sequential`",
+    ),
     ("wd", "rhpct", "how many in a hundred reads are hits [0]"),
     ("wd", "whpct", "how many in a hundred writes are hits [0]"),
     ("wd", "skew", "its share of all I/Os in percent; those without one share what is left"),
