@@ -4,6 +4,7 @@
 mod address;
 mod assign;
 mod open;
+mod twins;
 
 pub use address::{Address, AddressError};
 pub use assign::{AssignError, assign};

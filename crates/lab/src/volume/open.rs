@@ -13,6 +13,7 @@ use initiator::{
 use iscsi::chap::CredentialsError;
 
 use super::address::{Address, fits};
+use super::twins;
 use crate::nbd::{NbdAddress, NbdDisk, NbdError, NbdOptions};
 use crate::workload::OpenFlags;
 
@@ -81,6 +82,21 @@ pub enum OpenError {
         /// What there is.
         targets: usize,
     },
+    /// An export or unit that is named twice.
+    #[error(
+        "{0} is named twice: a disk can be named once in a run, for its data would be written over"
+    )]
+    Twice(String),
+    /// Two addresses of one disk.
+    #[error(
+        "{other} is the same disk as {one}: a disk can be named once in a run, for its data would be written over"
+    )]
+    Twins {
+        /// The first.
+        one: String,
+        /// The second.
+        other: String,
+    },
     /// A file or device.
     #[error(transparent)]
     File(#[from] block::OpenError),
@@ -132,6 +148,7 @@ pub async fn open_all(
             address => found.push(address.clone()),
         }
     }
+    twins::refuse_same(&found)?;
     let has_sessions = |address: &&Address| matches!(address, Address::Iscsi(_) | Address::Nbd(_));
     let count = found.iter().filter(has_sessions).count();
     if let Some(total) = total.filter(|total| count == 0 || (*total as usize) < count) {
@@ -143,7 +160,11 @@ pub async fn open_all(
         let mut sessions = sessions.clone();
         sessions.plan.sessions = share.or(sessions.plan.sessions);
         match address {
-            Address::Iscsi(address) => targets.push(attach(address, &sessions).await?),
+            Address::Iscsi(address) => {
+                let target = attach(address, &sessions).await?;
+                twins::refuse_known(&targets, &target)?;
+                targets.push(target);
+            }
             Address::Nbd(address) => targets.push(connect(address, &sessions).await?),
             _ => targets.push(local(address, flags, read_only)?),
         }
