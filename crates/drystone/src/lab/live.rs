@@ -13,6 +13,7 @@ use lab::report::Report;
 use crate::print;
 use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
+use crate::print::units::count;
 
 /// How the bar looks.
 const TEMPLATE: &str = "{msg:40!} [{bar:30}] {percent:>3} %";
@@ -50,6 +51,11 @@ impl Live {
                 let at = Duration::from_secs_f64(figures.at_s);
                 self.say(&line(&at, &figures.total, figures.queue_depth, figures.errors))
             }
+            Event::Waiting { ios, volume, longest } => self.say(&format!(
+                "{} under way for long, the longest on {volume} for {:.1} s\n",
+                count(*ios, "I/O"),
+                longest.as_secs_f64()
+            )),
             Event::Checking(done, all) => {
                 self.bar.set_message("reading back what was written");
                 self.bar.set_position(done * WHOLE / (*all).max(1));
@@ -113,7 +119,7 @@ fn troubles(figures: &StepFigures) -> String {
         );
     }
     for fault in figures.target_faults.iter().take(SHOWN_MAX) {
-        let _ = writeln!(text, "broken protocol: {fault}");
+        let _ = writeln!(text, "target: {fault}");
     }
     for stall in figures.stalls.iter().take(SHOWN_MAX) {
         let _ = writeln!(text, "stall at {:.3} s: {stall}", stall.at_s);

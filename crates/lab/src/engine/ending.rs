@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::area::Io;
 use super::step::{Group, Lane, Running};
+use super::{Event, Listener};
 use crate::measure::Counts;
 
 /// An I/O under way.
@@ -17,21 +18,49 @@ use crate::measure::Counts;
 pub(super) struct Pending {
     /// What its latency counts from.
     pub(super) since: Instant,
+    /// When it was handed to the device.
+    pub(super) began: Instant,
     pub(super) io: Io,
+}
+
+/// How often it is told what a step that has ended waits for.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+
+/// Tells what has been under way for longer than a stall, while it is.
+pub(super) fn tell_waiting(running: &Running, listener: &Listener) {
+    let (now, least) = (Instant::now(), running.bench.options().stall);
+    let (mut ios, mut longest) = (0, None);
+    for group in &running.groups {
+        for pending in group.pending.iter().filter_map(|slot| slot.get()) {
+            let waited = now.saturating_duration_since(pending.began);
+            if waited >= least {
+                ios += 1;
+                longest = longest.max(Some((waited, group.volume)));
+            }
+        }
+    }
+    if let Some((waited, volume)) = longest {
+        listener(&Event::Waiting { ios, volume: &running.volumes[volume].name, longest: waited });
+    }
 }
 
 /// More I/Os that were never sent are counted in so many parts, each with one latency.
 const PARTS_MAX: u64 = 10_000;
 
 /// Waits for what is under way, flushes what was written.
-pub(super) async fn drain(running: &Rc<Running>) {
+pub(super) async fn drain(running: &Rc<Running>, listener: &Listener) {
     running.is_over.set(true);
     if let Some(shares) = &running.shares {
         shares.end();
     }
-    let deadline = Instant::now() + running.bench.options().drain_max;
+    let mut told = Instant::now();
+    let deadline = told + running.bench.options().drain_max;
     while running.left.get() > 0 && Instant::now() < deadline {
         ring::sleep(Duration::from_millis(1)).await;
+        if told.elapsed() >= TOLD_EVERY {
+            told = Instant::now();
+            tell_waiting(running, listener);
+        }
     }
     let now = Instant::now();
     for group in &running.groups {
@@ -86,7 +115,7 @@ fn reads_part(group: &Group) -> f64 {
 /// Counts what has not come back, each as an error too. Whether there was any.
 fn give_up(running: &Running, group: &Group, now: Instant) -> bool {
     let mut is_any = false;
-    for Pending { since, io } in group.pending.iter().filter_map(|slot| slot.get()) {
+    for Pending { since, io, .. } in group.pending.iter().filter_map(|slot| slot.get()) {
         is_any = true;
         if running.counts(since, now) != Counts::No {
             let waited = now.saturating_duration_since(since);

@@ -83,6 +83,15 @@ pub enum Event<'a> {
     Begun(usize, usize, &'a Step),
     /// An interval is over; of the time asked for, so much has passed (0 to 1).
     Interval(&'a IntervalFigures, f64),
+    /// So many I/Os have been under way for longer than a stall takes, the longest on this volume.
+    Waiting {
+        /// How many.
+        ios: usize,
+        /// The volume of the one that waits longest.
+        volume: &'a str,
+        /// For how long.
+        longest: Duration,
+    },
     /// All written data is read and compared: bytes so far, and in all.
     Checking(u64, u64),
     /// A step is over.

@@ -193,7 +193,7 @@ pub(super) async fn run(
     let name_of = |volume: usize| running.volumes[volume].name.clone();
     let paths = clock.routes.figures(measured, name_of);
     let intervals = std::mem::take(&mut clock.intervals);
-    ending::drain(&running).await;
+    ending::drain(&running, listener).await;
     let was_stopped = bench.options().stop.load(Ordering::Relaxed);
     let volumes = running.groups.iter().map(|group| volume_figures(&running, group, measured));
     let volumes: Vec<VolumeFigures> = volumes.collect();
@@ -493,6 +493,7 @@ impl<'a> Clock<'a> {
         drop(tally);
         let share = at.as_secs_f64() / self.step.elapsed.as_secs_f64();
         (self.listener)(&Event::Interval(&figures, share.min(1.0)));
+        ending::tell_waiting(self.running, self.listener);
         self.intervals.push(figures);
     }
 

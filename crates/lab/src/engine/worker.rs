@@ -211,7 +211,7 @@ impl<'a> Worker<'a> {
     async fn work(&self, lane: &Lane, io: Io, since: Instant, began: Instant) -> bool {
         let (running, volume) = (self.running, self.group.volume);
         running.tally.borrow_mut().begin(volume, began);
-        self.pending.set(Some(Pending { since, io }));
+        self.pending.set(Some(Pending { since, began, io }));
         let outcome = if io.is_read { self.read(io).await } else { self.write(lane, io).await };
         let now = Instant::now();
         self.pending.set(None);

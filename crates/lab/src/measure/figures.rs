@@ -249,7 +249,7 @@ pub struct StepFigures {
     /// Times in which the lab itself did not run, warm-up included.
     #[serde(default)]
     pub freezes: Vec<Freeze>,
-    /// How targets broke their protocol, each way once.
+    /// How targets broke their protocol, or did not answer, each way once.
     #[serde(default)]
     pub target_faults: Vec<String>,
     /// What checking the data found.

@@ -27,6 +27,9 @@ use super::handshake::{Export, connect};
 const DIRECT_BYTES_MIN: usize = 32 << 10;
 /// Between two attempts to connect anew.
 const PAUSE: Duration = Duration::from_millis(200);
+/// How often it is looked for requests without an answer.
+const LOOK_MIN: Duration = Duration::from_millis(20);
+const LOOK_MAX: Duration = Duration::from_secs(1);
 /// Error numbers of the protocol that mean more than an input or output error.
 const EPERM: u32 = 1;
 const ENOSPC: u32 = 28;
@@ -211,6 +214,7 @@ impl Connection {
             }
             self.state.set(State::Up);
             ring::spawn(self.clone().send(stream.clone(), self.epoch.get()));
+            ring::spawn(self.clone().watch(stream.clone(), self.epoch.get()));
             self.ask_again();
             let mut receiver = Receiver::default();
             let outcome = receiver.run(&self, &stream).await;
@@ -221,7 +225,7 @@ impl Connection {
                 return;
             }
             if let Err(broken) = outcome {
-                self.tell(&broken);
+                self.tell(&format!("breaks the NBD protocol: {broken}"));
                 // Whoever answers nonsense at once is not asked again at once.
                 ring::sleep(PAUSE).await;
             }
@@ -257,6 +261,33 @@ impl Connection {
         }
     }
 
+    /// Gives a socket up on which a request has had no answer for as long as I/O may wait: its server may be
+    /// alive for TCP and do nothing, or have lost the reply. That request fails, and so do changes; other
+    /// reads are asked again.
+    async fn watch(self: Rc<Self>, stream: Rc<Stream>, epoch: u64) {
+        let (up_since, limit) = (ring::now(), self.options.limit);
+        loop {
+            ring::sleep((limit / 8).clamp(LOOK_MIN, LOOK_MAX)).await;
+            if self.epoch.get() != epoch {
+                return;
+            }
+            let now = ring::now();
+            let is_silent = |slot: &Slot| match slot {
+                Slot::Waiting { since, .. } => {
+                    now.saturating_duration_since(up_since.max(*since)) >= limit
+                }
+                _ => false,
+            };
+            if self.slots.borrow().iter().any(is_silent) {
+                let seconds = limit.as_secs_f64();
+                self.tell(&format!("has not answered a request for {seconds} s"));
+                // Wakes the receiver, which decides what comes next.
+                let _ = stream.shutdown();
+                return;
+            }
+        }
+    }
+
     /// The socket is of no more use. `false` when nobody wants another one.
     fn lose(&self) -> bool {
         self.epoch.set(self.epoch.get() + 1);
@@ -278,9 +309,9 @@ impl Connection {
         !is_closed
     }
 
-    /// Says how the server broke the protocol, and keeps it for the results of the step.
-    fn tell(&self, broken: &Broken) {
-        let line = format!("{} breaks the NBD protocol: {broken}", self.address);
+    /// Says what the server did wrong, and keeps it for the results of the step.
+    fn tell(&self, what: &str) {
+        let line = format!("{} {what}", self.address);
         if faults::note(&line) {
             tracing::warn!("{line}; the connection is given up, and made anew");
         }

@@ -1,4 +1,4 @@
-//! How servers broke the protocol, until a step takes it into its results.
+//! How servers broke the protocol or fell silent, until a step takes it into its results.
 
 use std::cell::RefCell;
 

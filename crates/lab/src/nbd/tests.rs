@@ -257,6 +257,50 @@ fn a_server_that_always_breaks_the_protocol_fails_what_waits() {
     });
 }
 
+/// A server that loses the reply to one read holds it no longer than I/O may wait. What it was asked beside that is
+/// asked again on the next connection.
+#[test]
+fn a_server_that_is_silent_fails_what_waits_too_long() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    let listener = UnixListener::bind(&path).unwrap();
+    let server = thread::spawn(move || {
+        for round in 0..2 {
+            let (mut socket, _) = listener.accept().unwrap();
+            greet(&mut socket);
+            let mut head = [0; 28];
+            while socket.read_exact(&mut head).is_ok() && head[7] == 0 {
+                if round == 1 {
+                    let mut answer = 0x6744_6698_u32.to_be_bytes().to_vec();
+                    answer.extend([0; 4]);
+                    answer.extend(&head[8..16]);
+                    answer.extend([7; 512]);
+                    socket.write_all(&answer).unwrap();
+                }
+            }
+        }
+    });
+    on_core(async move {
+        let disk = NbdDisk::open(&unix(&path, ""), &options()).await.unwrap();
+        let begun = Instant::now();
+        let lost = disk.read(0, 512);
+        ring::sleep(Duration::from_millis(1200)).await;
+        let later = disk.read(512, 512);
+        assert_eq!(lost.await.map(drop), Err(BlockError::Unreachable));
+        let waited = begun.elapsed();
+        let limit = options().limit;
+        assert!(waited >= limit && waited < limit + Duration::from_secs(2), "{waited:?}");
+        assert_eq!(later.await.unwrap().as_slice().unwrap(), [7; 512]);
+        let told = take_faults();
+        assert!(
+            told.len() == 1 && told[0].ends_with(" has not answered a request for 2 s"),
+            "{told:?}"
+        );
+        drop(disk);
+    });
+    server.join().unwrap();
+}
+
 /// The old handshake, with an export of 1 MiB.
 fn greet(socket: &mut (impl Read + Write)) {
     socket.write_all(b"NBDMAGICIHAVEOPT\x00\x03").unwrap();

@@ -360,7 +360,8 @@ fn troubles(step: &StepFigures) -> String {
             .collect();
         html += &list(&format!("Errors: {}", step.error_count), lines.iter().map(String::as_str));
     }
-    html += &list("Broken protocol", step.target_faults.iter().map(String::as_str));
+    html +=
+        &list("Silent targets and broken protocols", step.target_faults.iter().map(String::as_str));
     let lines: Vec<String> =
         step.stalls.iter().map(|stall| format!("{:.3} s: {stall}", stall.at_s)).collect();
     html += &list(&format!("Stalls: {}", lines.len()), lines.iter().map(String::as_str));

@@ -72,6 +72,31 @@ fn what_never_comes_back_counts_with_the_time_it_was_waited_for() {
     assert_near(step.total.p50_us, 750_000.0, 0.1, "p50");
 }
 
+#[test]
+fn what_waits_is_told_while_it_waits() {
+    let disk = FaultyDisk::new(ram(1 << 20));
+    disk.inject(Rule::always(Operation::Read, Fault::Hang).times(1));
+    let script = parameters("sd=s,lun=x,threads=2\nwd=w,sd=s\nrd=r,wd=w,elapsed=1,interval=0.2\n");
+    let (stall, drain_max) = (Duration::from_millis(500), Duration::from_millis(1500));
+    let options = RunOptions { stall, drain_max, ..options() };
+    let told = Rc::new(RefCell::new(Vec::new()));
+    let noted = told.clone();
+    let work = async move {
+        let bench = Bench::new(vec![volume("s", Arc::new(disk))], &script, options).unwrap();
+        let listener: Listener = Rc::new(move |event| {
+            if let Event::Waiting { ios, volume, longest } = event {
+                noted.borrow_mut().push((*ios, (*volume).to_owned(), longest.as_secs_f64()));
+            }
+        });
+        run(&bench, &script, &[], &listener).await.unwrap();
+    };
+    ring::block_on(&CoreConfig::default(), work).unwrap();
+    let told = told.borrow();
+    assert!(told.len() >= 4, "in the step and after it: {told:?}");
+    assert!(told.iter().all(|(ios, volume, _)| (*ios, volume.as_str()) == (1, "s")), "{told:?}");
+    assert!(told.first().unwrap().2 < 1.0 && told.last().unwrap().2 > 1.9, "{told:?}");
+}
+
 /// One seek and then on from there: of 100 I/Os with 20 seeks, 80 follow the one before.
 #[test]
 fn after_a_random_place_it_goes_on_from_there() {
