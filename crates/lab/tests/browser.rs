@@ -193,6 +193,7 @@ fn step(name: &str, read: f64, write: f64) -> StepFigures {
         paths: vec![path("198.18.0.2", 700.0, 9), path("198.18.1.2", 400.0, 4)],
         intervals: (1..=3).map(interval).collect(),
         retries: 13,
+        sessions: None,
         error_count: 1,
         errors: vec![IoError {
             at_s: 1.25,

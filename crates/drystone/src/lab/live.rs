@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::engine::Event;
-use lab::measure::{Figures, StepFigures};
+use lab::measure::{Figures, SessionCount, StepFigures};
 use lab::report::Report;
 
 use crate::print;
@@ -50,6 +50,9 @@ impl Live {
                 self.bar.set_position((share * WHOLE as f64) as u64);
                 let at = Duration::from_secs_f64(figures.at_s);
                 self.say(&line(&at, &figures.total, figures.queue_depth, figures.errors))
+            }
+            Event::Sessions(SessionCount { up, asked }) => {
+                self.say(&format!("waiting for sessions: {up} of {asked} are up\n"))
             }
             Event::Waiting { ios, volume, longest } => self.say(&format!(
                 "{} under way for long, the longest on {volume} for {:.1} s\n",
@@ -108,6 +111,9 @@ fn line(at: &Duration, figures: &Figures, depth: u64, errors: u64) -> String {
 /// What went wrong in a step.
 fn troubles(figures: &StepFigures) -> String {
     let mut text = String::new();
+    if let Some(sessions) = figures.sessions.filter(SessionCount::is_short) {
+        let _ = writeln!(text, "sessions: {sessions}");
+    }
     for mismatch in figures.validation.mismatches.iter().take(SHOWN_MAX) {
         let _ = writeln!(text, "WRONG DATA: {mismatch}");
     }
@@ -136,8 +142,12 @@ pub(super) fn summary(steps: &[StepFigures]) -> String {
         let total = &step.total;
         let target =
             step.target_cpu_us_per_io.map_or_else(|| "-".to_owned(), |us| format!("{us:.1}"));
+        let up = match step.sessions.filter(SessionCount::is_short) {
+            Some(sessions) => format!(" ({} up)", sessions.up),
+            None => String::new(),
+        };
         [
-            step.name.clone(),
+            format!("{}{up}", step.name),
             whole(total.iops),
             format!("{:.2}", total.mb_per_s),
             whole(total.mean_us),

@@ -15,7 +15,7 @@ use std::thread;
 
 use anyhow::{Context, anyhow};
 use lab::engine::{Bench, Event, Listener, Opener, Opening, RunOptions, run as run_script};
-use lab::measure::StepFigures;
+use lab::measure::{SessionCount, StepFigures};
 use lab::report::{Ending, Report, ReportError, ResultsDirectory};
 use lab::volume::{Address, OpenError, OpenTarget, Sessions, assign, detach_all, open_all};
 use lab::workload::{OpenFlags, Script, fio, vdbench};
@@ -278,6 +278,9 @@ impl Keeper {
         if let Event::Ended(figures) = event {
             let mut report = self.report.borrow_mut();
             report.steps.push((*figures).clone());
+            if let Some(sessions) = figures.sessions.filter(SessionCount::is_short) {
+                report.notes.push(format!("{}: {sessions}", figures.name));
+            }
             if let Some(directory) = &self.directory {
                 outcome = outcome.and(save(&report, directory));
             }

@@ -10,6 +10,7 @@ mod claim;
 mod ending;
 mod pace;
 mod routes;
+mod sessions;
 mod share;
 mod step;
 mod sweep;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::measure::{IntervalFigures, MetricsUrl, StepFigures};
+use crate::measure::{IntervalFigures, MetricsUrl, SessionCount, StepFigures};
 use crate::workload::{Rate, Script, Step};
 
 /// How a script is run.
@@ -81,6 +82,8 @@ impl RunOptions {
 pub enum Event<'a> {
     /// A step begins: its number from 0, how many there are, and which it is.
     Begun(usize, usize, &'a Step),
+    /// A step waits for its sessions: so many are up.
+    Sessions(SessionCount),
     /// An interval is over; of the time asked for, so much has passed (0 to 1).
     Interval(&'a IntervalFigures, f64),
     /// So many I/Os have been under way for longer than a stall takes, the longest on this volume.
@@ -131,7 +134,9 @@ pub async fn run(
                 listener(&Event::Begun(index, count, step));
                 let rate = rate_of(step, max_iops)?;
                 bench.have_sessions(step.sessions).await?;
+                let sessions = sessions::wait(bench, step.sessions, listener).await;
                 let figures = step::run(bench, &step.of_its_clients(), rate, listener).await?;
+                let figures = StepFigures { sessions, ..figures };
                 listener(&Event::Ended(&figures));
                 // What it measured has been told: it is right, only not in the journal.
                 bench.take_journal_error()?;

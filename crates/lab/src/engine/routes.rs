@@ -118,11 +118,7 @@ impl Routes {
         let of = |route: &Route| PathFigures {
             volume: name_of(route.volume),
             path: route.path.clone(),
-            state: if route.states.is_empty() {
-                "gone".to_owned()
-            } else {
-                route.states.join(", ")
-            },
+            state: shown(&route.states),
             iops: route.done.commands as f64 / seconds,
             mb_per_s: route.done.bytes as f64 / seconds / 1e6,
             latency_us: route.latency.as_secs_f64() * 1e6,
@@ -130,6 +126,25 @@ impl Routes {
             retries: route.done.retries,
         };
         self.routes.iter().map(of).collect()
+    }
+}
+
+/// The state of the only session of a path, or how many are in each: `448 active, 52 probation`.
+fn shown(states: &[&str]) -> String {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for state in states {
+        match counts.iter_mut().find(|(known, _)| known == state) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((state, 1)),
+        }
+    }
+    match states {
+        [] => "gone".to_owned(),
+        [one] => (*one).to_owned(),
+        _ => {
+            let parts = counts.iter().map(|(state, count)| format!("{count} {state}"));
+            parts.collect::<Vec<_>>().join(", ")
+        }
     }
 }
 
@@ -153,6 +168,14 @@ mod tests {
         let path = format!("iscsi://198.18.{portal}.2/a");
         let (state, latency) = ("active", Duration::ZERO);
         Seen { volume: 0, id: PathId(id), path, state, latency, counters }
+    }
+
+    #[test]
+    fn states_of_many_sessions_are_counted() {
+        assert_eq!(shown(&[]), "gone");
+        assert_eq!(shown(&["failed"]), "failed");
+        let many = [vec!["active"; 448], vec!["failed"; 3], vec!["active"]].concat();
+        assert_eq!(shown(&many), "449 active, 3 failed");
     }
 
     /// A session that is replaced begins at zero; another one takes its place in the list.

@@ -219,6 +219,7 @@ pub(super) async fn run(
         retries: paths.iter().map(|path| path.retries).sum(),
         paths,
         intervals,
+        sessions: None,
         error_count: tally.error_count,
         errors: std::mem::take(&mut tally.errors),
         stalls: stall_figures(&running, &stalls, &freezes),

@@ -60,6 +60,7 @@ pub(super) async fn check_all(
         paths: Vec::new(),
         retries: 0,
         intervals: Vec::new(),
+        sessions: None,
         error_count: sweep.errors.len() as u64,
         errors: sweep.errors,
         stalls: Vec::new(),

@@ -201,6 +201,30 @@ pub struct Validation {
     pub mismatches: Vec<Mismatch>,
 }
 
+/// Sessions when a step began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionCount {
+    /// Those that worked.
+    pub up: u32,
+    /// Those that were asked for.
+    pub asked: u32,
+}
+
+impl SessionCount {
+    /// Whether there were fewer than asked for.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.up < self.asked
+    }
+}
+
+impl fmt::Display for SessionCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let only = if self.is_short() { "only " } else { "" };
+        write!(f, "{only}{} of {} sessions were up when the step began", self.up, self.asked)
+    }
+}
+
 /// One step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepFigures {
@@ -232,6 +256,9 @@ pub struct StepFigures {
     pub paths: Vec<PathFigures>,
     /// Over time.
     pub intervals: Vec<IntervalFigures>,
+    /// Sessions over all targets, where the step asks for a number.
+    #[serde(default)]
+    pub sessions: Option<SessionCount>,
     /// Commands that the initiator sent once more: I/Os that took longer, and did not fail by it.
     #[serde(default)]
     pub retries: u64,

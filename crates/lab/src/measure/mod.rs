@@ -14,8 +14,8 @@ use hdrhistogram::Histogram;
 
 pub use cpu::{ProcessCpu, own_cpu};
 pub use figures::{
-    Figures, Freeze, IntervalFigures, IoError, PathFigures, Stall, StepFigures, Validation,
-    VolumeFigures,
+    Figures, Freeze, IntervalFigures, IoError, PathFigures, SessionCount, Stall, StepFigures,
+    Validation, VolumeFigures,
 };
 pub(crate) use freeze::{Freezes, Pause};
 pub use metrics::{MetricsError, MetricsUrl};

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::svg::{BarChart, LineChart, Series, escape, label};
 use super::{Chart, Ending, Report};
-use crate::measure::{Figures, IntervalFigures, StepFigures};
+use crate::measure::{Figures, IntervalFigures, SessionCount, StepFigures};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1040px;margin:2em auto;padding:0 1em;color:#222}\
 h1{font-size:1.6em}h2{font-size:1.25em;border-top:1px solid #ccc;padding-top:.8em;margin-top:2em}h3{font-size:1em}\
@@ -360,6 +360,8 @@ fn troubles(step: &StepFigures) -> String {
             .collect();
         html += &list(&format!("Errors: {}", step.error_count), lines.iter().map(String::as_str));
     }
+    let short = step.sessions.filter(SessionCount::is_short).map(|count| count.to_string());
+    html += &list("Sessions", short.as_deref().into_iter());
     html +=
         &list("Silent targets and broken protocols", step.target_faults.iter().map(String::as_str));
     let lines: Vec<String> =

@@ -51,6 +51,7 @@ fn step(name: &str, iops: &[f64]) -> StepFigures {
         paths: Vec::new(),
         intervals: iops.iter().enumerate().map(|(at, iops)| interval(at + 1, *iops)).collect(),
         retries: 0,
+        sessions: None,
         error_count: 0,
         errors: Vec::new(),
         stalls: Vec::new(),
