@@ -87,7 +87,12 @@ pub(crate) const COMPARE_EXAMPLES: &str = "\
 Examples:
   drystone lab compare results/before results/after
   drystone lab compare results/before results/after --json |
-          jq '.comparisons[] | select(.verdict == \"worse\")'";
+          jq '.comparisons[] | select(.verdict == \"worse\")'
+
+Exit status:
+  0  compared, whatever was found; troubles of either run are in what is printed
+  1  the runs do not read, or have no step of the same name
+  2  the command line does not read";
 
 /// What stands above the options of `lab experiment` in the long help.
 pub(crate) const EXPERIMENT_ABOUT: &str = "\

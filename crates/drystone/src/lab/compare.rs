@@ -1,7 +1,7 @@
 //! `drystone lab compare`.
 
 use anyhow::Context;
-use lab::report::{Comparison, Report, Verdict, compare};
+use lab::report::{Comparison, Report, Verdict, compare, differences, troubles};
 use serde::Serialize;
 
 use crate::cli::lab::CompareArgs;
@@ -15,6 +15,10 @@ struct Shown {
     comparisons: Vec<Comparison>,
     /// Steps that only one of the runs has.
     alone: Vec<String>,
+    /// How workloads and targets differ.
+    differences: Vec<String>,
+    /// Failed I/Os, wrong data, stalls and early ends of either side.
+    troubles: Vec<String>,
 }
 
 /// Puts two runs side by side.
@@ -25,7 +29,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     if comparisons.is_empty() {
         return Err(Failure::Run(anyhow::anyhow!("the two runs have no step of the same name")));
     }
-    let shown = Shown { comparisons, alone };
+    let (differences, troubles) = (differences(&a, &b), troubles(&a, &b));
+    let shown = Shown { comparisons, alone, differences, troubles };
     Ok(if args.json { print::json(&shown) } else { print::out(&text(&shown)) }?)
 }
 
@@ -63,6 +68,14 @@ fn text(shown: &Shown) -> String {
     let mut text = table(columns, rows);
     for line in &shown.alone {
         text.push_str(&format!("{line}\n"));
+    }
+    let more = [
+        ("The two runs did not do the same:", &shown.differences),
+        ("Not all went well:", &shown.troubles),
+    ];
+    for (heading, lines) in more.into_iter().filter(|(_, lines)| !lines.is_empty()) {
+        text.push_str(&format!("\n{heading}\n"));
+        lines.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
     }
     text
 }

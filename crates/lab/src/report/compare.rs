@@ -88,7 +88,7 @@ pub struct Comparison {
     pub b: f64,
     /// How much more the second has, as a part of the first.
     pub change: f64,
-    /// The error of that, as a part of the first.
+    /// What that must exceed to be more than noise, as a part of the first.
     pub noise: f64,
     /// What that means.
     pub verdict: Verdict,
@@ -115,10 +115,11 @@ fn one(metric: Metric, step: &StepFigures, other: &StepFigures) -> Comparison {
     let (a, b) = (metric.of_step(step), metric.of_step(other));
     let change = if a > 0.0 { b / a - 1.0 } else { 0.0 };
     let errors = error_of(metric, step).zip(error_of(metric, other));
-    let noise = errors.map(|(one, other)| one.hypot(other) / a.max(f64::MIN_POSITIVE));
+    let error = errors.map(|(one, other)| one.hypot(other) / a.max(f64::MIN_POSITIVE));
+    let noise = error.map(|error| (ERRORS * error).max(PART_MIN));
     let verdict = match noise {
         None => Verdict::TooShort,
-        Some(noise) if change.abs() <= ERRORS * noise || change.abs() < PART_MIN => Verdict::Noise,
+        Some(noise) if change.abs() <= noise => Verdict::Noise,
         Some(_) if (change > 0.0) == metric.more_is_better() => Verdict::Better,
         Some(_) => Verdict::Worse,
     };

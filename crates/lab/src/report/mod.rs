@@ -4,6 +4,7 @@ mod compare;
 mod csv;
 mod directory;
 mod html;
+mod sides;
 mod svg;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use crate::workload::Script;
 
 pub use compare::{Comparison, Metric, Verdict, compare};
 pub use directory::ResultsDirectory;
+pub use sides::{differences, troubles};
 
 /// The version of results.json. A reader takes its own and older ones.
 const FORMAT: u32 = 1;

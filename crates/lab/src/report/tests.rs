@@ -178,5 +178,37 @@ fn only_differences_beyond_the_noise_are_told() {
     let change = verdict(&quiet(1000.0), &quiet(1100.0)).change;
     assert!((change - 0.1).abs() < 0.001, "{change}");
     let (_, alone) = compare(&report(vec![step("x", &[1.0])]), &report(vec![step("y", &[1.0])]));
+    // The figure that is shown is the one that decides.
+    let within = verdict(&loud(1000.0), &loud(1040.0));
+    assert!(within.change.abs() <= within.noise, "{within:?}");
+    assert_eq!(verdict(&[1000.0; 10], &[1009.0; 10]).noise, 0.01);
     assert_eq!(alone, ["x is in A only", "y is in B only"]);
+}
+
+#[test]
+fn trouble_of_either_side_and_other_work_are_told() {
+    let (good, mut bad) = (report(vec![step("s", &[10.0; 3])]), step("s", &[20.0; 3]));
+    let complete = |steps| Report { ending: Ending::Complete, ..report(steps) };
+    let good = Report { ending: Ending::Complete, ..good };
+    assert_eq!((troubles(&good, &good), differences(&good, &good)), (vec![], vec![]));
+    bad.error_count = 11;
+    bad.validation.mismatch_count = 3;
+    bad.stalls = vec![Stall { at_s: 1.0, volume: "s".to_owned(), seconds: 0.75, frozen_s: 0.0 }];
+    bad.what = "a test; 200 IOPS".to_owned();
+    let bad = Report {
+        ending: Ending::WrongData,
+        volumes: vec!["s on y".to_owned()],
+        ..complete(vec![bad])
+    };
+    let told = "s: 3 blocks held WRONG DATA; 11 I/Os failed; 1 stalls, the longest of 0.750 s";
+    assert_eq!(
+        troubles(&good, &bad),
+        ["B: wrong data ended the run".to_owned(), format!("B: {told}")]
+    );
+    assert_eq!(
+        differences(&good, &bad),
+        ["A worked on s on x; B on s on y", "s: in A a <test>; in B a test; 200 IOPS"]
+    );
+    let other = Report { fingerprint: "0".to_owned(), ..good.clone() };
+    assert_eq!(differences(&good, &other).len(), 1);
 }
