@@ -395,7 +395,7 @@ fn multiply(
         each(sizes.into_iter().map(label).collect())?;
     }
     if let Some(word) = get(words, "forrdpct") {
-        const PERCENTS: &str = "0 to 100: (0,50,100), (10-100,10)";
+        const PERCENTS: &str = "0 to 100: (0,50,100), (0-100,25)";
         let values = numbers(word, PERCENTS, |text| units::percent(text).map(u64::from))?;
         if values.iter().any(|value| *value > 100) {
             return Err(word.wrong(PERCENTS));
@@ -470,7 +470,7 @@ fn rates(words: &[&Word]) -> Result<Option<Vec<(String, Change)>>, ParameterErro
     };
     let listed = items(&word.value);
     if listed.len() == 2 && listed[0].contains('-') {
-        let steps = numbers(word, RATES, plain)?;
+        let steps = numbers(word, RATES, |text| plain(text).filter(|rate| *rate > 0))?;
         let label = |rate: u64| (format!("iorate={rate}"), Change::Rate(Rate::Iops(rate as f64)));
         return Ok(Some(steps.into_iter().map(label).collect()));
     }

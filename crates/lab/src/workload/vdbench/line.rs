@@ -53,8 +53,8 @@ pub(super) fn statements(text: &str) -> Result<Vec<Statement>, ParameterError> {
     Ok(found)
 }
 
-/// What counts of a line: all before the first blank, as Vdbench reads it. A blank inside brackets or
-/// behind a comma does not end it.
+/// What counts of a line: all before the first blank, as Vdbench reads it. A blank inside brackets or before a
+/// comma does not end it; one behind a comma does, and the next line goes on.
 fn content_of(line: &str) -> Option<String> {
     let line = line.trim();
     if line.is_empty() || line.starts_with(['#', '*', '/']) {
@@ -67,7 +67,7 @@ fn content_of(line: &str) -> Option<String> {
             '(' => depth += 1,
             ')' => depth -= 1,
             blank if blank.is_whitespace() => {
-                let joins = depth > 0 || content.ends_with(',') || chars.peek() == Some(&',');
+                let joins = depth > 0 || chars.peek() == Some(&',');
                 if joins { continue } else { break }
             }
             _ => {}

@@ -73,7 +73,8 @@ pub(super) fn numbers(
         let doubles = step.eq_ignore_ascii_case("d");
         let step =
             if doubles { 0 } else { read(step).filter(|step| *step > 0).ok_or_else(wrong)? };
-        if first == 0 || first > last {
+        // Nothing doubles to more than nothing.
+        if (doubles && first == 0) || first > last {
             return Err(wrong());
         }
         let next = |at: &u64| at.checked_add(if doubles { *at } else { step });

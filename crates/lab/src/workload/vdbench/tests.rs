@@ -76,6 +76,35 @@ fn lists_make_one_run_each() {
     assert_eq!((&last.flows[0].sizes, last.flows[0].read_percent), (&Sizes::One(16384), 100));
 }
 
+#[test]
+fn a_range_of_percents_may_begin_at_none() {
+    let reads = |list: &str| {
+        let text = format!("{SD}wd=w,sd=sd1\nrd=r,wd=w,forrdpct={list}\n");
+        let steps = parse(&text).map(|script| script.steps);
+        steps.map(|steps| steps.iter().map(|step| step.flows[0].read_percent).collect::<Vec<_>>())
+    };
+    assert_eq!(reads("(0-100,25)").unwrap(), [0, 25, 50, 75, 100]);
+    assert_eq!(reads("(0-50,20)").unwrap(), [0, 20, 40]);
+    assert!(reads("(0-100,d)").is_err() && reads("(0-200,100)").is_err());
+    let threads = format!("{SD}wd=w,sd=sd1\nrd=r,wd=w,forthreads=(0-8,4)\n");
+    assert!(parse(&threads).unwrap_err().to_string().contains("1 to 65536"));
+}
+
+/// As in Vdbench: behind a blank stands a comment, also behind a comma, with which the definition goes on in the
+/// next line.
+#[test]
+fn what_stands_behind_a_blank_is_not_read() {
+    let text = "sd=sd1,lun=x,  the first disk, rdpct=5\n  threads=3 and so on, size=1m\n\
+        wd=wd1,sd=sd1, writes only\n rdpct=0\nrd=r,wd=wd1\n";
+    let script = parse(text).unwrap();
+    let storage = &script.storage[0];
+    assert_eq!((storage.threads, storage.size_bytes), (3, None));
+    assert_eq!(script.steps[0].flows[0].read_percent, 0);
+    // Whoever meant it to be read is told, as the definition goes on into the next one.
+    let (line, told) = failure("sd=sd1,lun=x\nwd=wd1, sd=sd1, rdpct=0\nrd=r,wd=wd1\n");
+    assert!(line == 3 && told.starts_with("'rd' is not a word of wd="), "{told}");
+}
+
 /// The sweep of the papers: sessions outermost, for they cost a login each.
 #[test]
 fn sessions_and_clients_are_swept() {
