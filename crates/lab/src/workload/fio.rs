@@ -47,7 +47,7 @@ pub const OPTIONS: [(&str, &str); 29] = [
         "`read`, `write`, `randread`, `randwrite`, `rw` or `readwrite`, `randrw` [read]; also `--readwrite`",
     ),
     ("rwmixread", "how many in a hundred read, of `rw` and `randrw` [50]"),
-    ("rwmixwrite", "the same of writes"),
+    ("rwmixwrite", "how many in a hundred write; of it and `rwmixread` the later counts"),
     (
         "percentage_random",
         "how many in a hundred go to a random place, of `rand*` [100]; the others go on from there",
@@ -56,7 +56,10 @@ pub const OPTIONS: [(&str, &str); 29] = [
     ("bssplit", "sizes with their shares: `4k/60:8k/40`"),
     ("numjobs", "independent streams [1]"),
     ("iodepth", "I/Os under way at once of each stream [1]"),
-    ("runtime", "how long"),
+    (
+        "runtime",
+        "how long; without `size` from the beginning again until then, as with `time_based`",
+    ),
     ("time_based", "start again from the beginning until the time is over"),
     ("ramp_time", "how long it runs before it is measured"),
     (
@@ -196,6 +199,12 @@ impl Line {
         self.get(name).map(read).transpose()
     }
 
+    /// Whether the one option stands behind the other, which may not be there.
+    fn is_later(&self, one: &str, other: &str) -> bool {
+        let place = |name: &str| self.options.iter().position(|(known, _)| known == name);
+        place(one) > place(other)
+    }
+
     fn is_on(&self, name: &str) -> bool {
         self.get(name) == Some("1")
     }
@@ -285,7 +294,10 @@ fn flow_of(line: &Line) -> Result<Flow, FioError> {
     let is_random = kind.starts_with("rand");
     let mix_read = line.with("rwmixread", "0 to 100", units::percent)?;
     let mix_write = line.with("rwmixwrite", "0 to 100", units::percent)?;
-    let mixed = mix_read.or(mix_write.map(|writes| 100 - writes)).unwrap_or(50);
+    let (reads, rest) = (mix_read, mix_write.map(|writes| 100 - writes));
+    let mixed =
+        if line.is_later("rwmixwrite", "rwmixread") { rest.or(reads) } else { reads.or(rest) };
+    let mixed = mixed.unwrap_or(50);
     let read_percent = match kind.trim_start_matches("rand") {
         "read" => 100,
         "write" => 0,
@@ -458,6 +470,21 @@ mod tests {
         assert_eq!(step.flows[0].read_percent, 70);
         assert_eq!(step.flows[0].sizes, Sizes::Mix(vec![(4096, 60.0), (8192, 40.0)]));
         assert!(script.storage[0].open.durable);
+    }
+
+    /// As in fio, of two that exclude each other the later counts.
+    #[test]
+    fn the_later_mix_counts() {
+        for (mix, reads) in [
+            ("--rwmixread=70 --rwmixwrite=70", 30),
+            ("--rwmixwrite=70 --rwmixread=70", 70),
+            ("--rwmixread=20 --rwmixwrite=90 --rwmixread=60", 60),
+            ("--rwmixwrite=90", 10),
+            ("", 50),
+        ] {
+            let script = job(&format!("--rw=rw --size=1m {mix}"));
+            assert_eq!(script.steps[0].flows[0].read_percent, reads, "{mix}");
+        }
     }
 
     /// What people have in their scripts: accepted where it means something here, else refused with what to
