@@ -281,8 +281,8 @@ pub(crate) struct ExperimentArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) report: PathBuf,
 
-    /// How long each measurement takes; for switch-failure, how long a path is away, and back
-    /// [default: 10, or 1 with --quick].
+    /// How long each measurement takes; for switch-failure, how long a path is away, and back: below 4
+    /// seconds a cut may be over before it is noticed, and the bar is missed [default: 10, or 1 with --quick].
     #[arg(long, value_name = "SECONDS", value_parser = number::seconds)]
     pub(crate) seconds: Option<Duration>,
 

@@ -54,11 +54,26 @@ pub(super) fn run(bed: &Bed<'_>) -> Result<Report, ExperimentError> {
         networks.set(path, true)?;
     }
     let report = running.finish()?;
-    let findings = findings(&report);
+    let findings = findings(&report, pause);
     Ok(bed.conclude("A switch that is powered down four times", vec![report], findings, Vec::new()))
 }
 
-fn findings(report: &Report) -> Vec<Finding> {
+/// Shorter cuts may be over before anybody has noticed.
+const CUT_S_MIN: f64 = 4.0;
+
+/// What is said where no cut cost a session: it has proved nothing.
+fn unproved(losses: u64, pause: Duration) -> String {
+    let seconds = pause.as_secs_f64();
+    match losses {
+        0 if seconds < CUT_S_MIN => format!(
+            ": the cuts of {seconds} s were over before a path was given up, and prove nothing; take --seconds {CUT_S_MIN}"
+        ),
+        0 => ": no cut reached the sessions, so that nothing is proved".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn findings(report: &Report, pause: Duration) -> Vec<Finding> {
     let pauses =
         report.steps.iter().map(|step| (step.longest_pause_s, step.longest_pause_frozen_s));
     let (longest, frozen) = pauses.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default();
@@ -75,8 +90,9 @@ fn findings(report: &Report) -> Vec<Finding> {
             what: "errors that reach the workload, of four cuts".to_owned(),
             paper: "no disk timeouts and no read or write errors".to_owned(),
             ours: format!(
-                "{errors} errors, {wrong} wrong blocks in {:.1} MB compared; sessions were lost {losses} times",
-                compared as f64 / 1e6
+                "{errors} errors, {wrong} wrong blocks in {:.1} MB compared; sessions were lost {losses} times{}",
+                compared as f64 / 1e6,
+                unproved(losses, pause)
             ),
             // Cuts that cost no session have proved nothing.
             met: Some(errors == 0 && wrong == 0 && losses > 0),
@@ -96,6 +112,24 @@ fn findings(report: &Report) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::workload::{Rate, vdbench};
+
+    #[test]
+    fn cuts_that_prove_nothing_say_why() {
+        let script = vdbench::parse(&workload(Duration::from_secs(1))).unwrap();
+        let report = Report::new("t", &script, Vec::new());
+        let found = findings(&report, Duration::from_secs(1)).remove(0);
+        assert_eq!(found.met, Some(false));
+        assert!(
+            found.ours.ends_with(
+                "lost 0 times: the cuts of 1 s were over before a path was given up, and prove nothing; \
+                 take --seconds 4"
+            ),
+            "{}",
+            found.ours
+        );
+        let long = findings(&report, Duration::from_secs(9)).remove(0);
+        assert!(long.ours.contains("no cut reached the sessions"), "{}", long.ours);
+    }
 
     #[test]
     fn the_load_lasts_until_the_last_path_is_back() {
