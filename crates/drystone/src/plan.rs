@@ -78,11 +78,9 @@ fn verdict(plan: &Plan) -> String {
 
 fn remedies(remedies: &[Remedy], before: &Configuration) -> String {
     let rows = remedies.iter().map(|remedy| {
-        let enough = remedy.outcome.is_enough();
-        let verdict = if enough {
-            format!("fits, room for {}", remedy.room)
-        } else {
-            "does not fit".to_owned()
+        let verdict = match remedy.room {
+            Some(room) => format!("fits, room for {room}"),
+            None => "does not fit".to_owned(),
         };
         [
             advice(&remedy.outcome, before),
@@ -96,8 +94,8 @@ fn remedies(remedies: &[Remedy], before: &Configuration) -> String {
 
 fn advice(outcome: &Outcome, before: &Configuration) -> String {
     match outcome {
-        Outcome::OnePerSlice { .. } => "one connection per slice".to_owned(),
-        Outcome::FewerVolumes { volumes: 0, .. } => "a single volume".to_owned(),
+        Outcome::OnePerSlice => "one connection per slice".to_owned(),
+        Outcome::FewerVolumes { volumes: 1, .. } => "a single volume".to_owned(),
         Outcome::FewerVolumes { volumes, size_percent } => format!(
             "{} instead of {}, each {}.{:02} times as large",
             counted(*volumes, "volume"),
@@ -105,7 +103,7 @@ fn advice(outcome: &Outcome, before: &Configuration) -> String {
             size_percent / 100,
             size_percent % 100
         ),
-        Outcome::AccessControl { hosts_per_volume: 0 } => "each volume for one host".to_owned(),
+        Outcome::AccessControl { hosts_per_volume: 1 } => "each volume for one host".to_owned(),
         Outcome::AccessControl { hosts_per_volume } => {
             format!("each volume for {} at most", counted(*hosts_per_volume, "host"))
         }

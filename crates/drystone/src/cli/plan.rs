@@ -33,7 +33,7 @@ Examples:
           --volumes 30
           Virtual machines with an initiator of their own count as hosts
   drystone plan connections --members 3 --hosts 10 --volumes 30 --json |
-          jq '.remedies[] | select(.room > 0) | .outcome.remedy'
+          jq '.remedies[] | select(.fits) | .outcome.remedy'
 
 Exit status:
   0  planned, whether or not it fits

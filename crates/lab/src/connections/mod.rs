@@ -122,7 +122,7 @@ impl Configuration {
         let (per_volume, total, limit) = (self.per_volume(), self.total(), self.limit());
         let over = total.saturating_sub(limit);
         let remedies = if over > 0 { remedy::each(&self) } else { Vec::new() };
-        let none_suffices = remedies.iter().all(|remedy| !remedy.outcome.is_enough());
+        let none_suffices = remedies.iter().all(|remedy| !remedy.fits);
         let combined = if over > 0 && none_suffices && self.per_slice > 1 {
             let mut rest = remedy::each(&Self { per_slice: 1, ..self });
             for remedy in &mut rest {

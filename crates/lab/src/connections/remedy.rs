@@ -9,38 +9,37 @@ use super::{Configuration, POOLS_MAX};
 pub struct Remedy {
     /// What to do.
     pub outcome: Outcome,
+    /// Whether that brings the configuration below its limit.
+    pub fits: bool,
     /// Connections of the fullest pool afterwards.
     pub total: u64,
     /// Connections fewer than before, in the fullest pool.
     pub saved: u64,
-    /// How many more connections fit, below the limits of pool and group; 0 if none do.
-    pub room: u64,
+    /// How many more connections fit then, below the limits of pool and group; none if it does not fit.
+    pub room: Option<u64>,
 }
 
-/// What to do, or why it does not help enough.
+/// What to do. One that does not fit is as far as it goes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "remedy", rename_all = "kebab-case")]
 pub enum Outcome {
     /// One connection per slice ("Max Sessions per Volume Slice").
-    OnePerSlice {
-        /// Whether that is below the limit.
-        enough: bool,
-    },
+    OnePerSlice,
     /// Fewer and larger volumes.
     FewerVolumes {
-        /// How many may be left; 0 if even one is too many.
+        /// How many may be left, one at least.
         volumes: u64,
-        /// How much larger each one is, in percent of what it was; 0 if even one is too many.
+        /// How much larger each one is, in percent of what it was.
         size_percent: u64,
     },
     /// Each volume for some of the hosts only, by its access list.
     AccessControl {
-        /// How many hosts may have a volume; 0 if even one is too many.
+        /// How many hosts may have a volume, one at least.
         hosts_per_volume: u64,
     },
     /// More pools, over which volumes and members are divided.
     MorePools {
-        /// How many, or 0 if even the most are too few.
+        /// How many.
         pools: u64,
         /// Members of each pool, the largest first.
         members: Vec<u64>,
@@ -53,26 +52,12 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
-    /// Whether it brings the configuration below its limit.
-    #[must_use]
-    pub fn is_enough(&self) -> bool {
-        match self {
-            Self::OnePerSlice { enough } => *enough,
-            Self::FewerVolumes { volumes: number, .. }
-            | Self::AccessControl { hosts_per_volume: number }
-            | Self::MorePools { pools: number, .. } => *number > 0,
-        }
-    }
-}
-
 /// All remedies that change anything about `before`, the simplest first.
 pub(super) fn each(before: &Configuration) -> Vec<Remedy> {
     let mut remedies = Vec::new();
     if before.per_slice > 1 {
         let total = Configuration { per_slice: 1, ..*before }.total();
-        let enough = total <= before.limit();
-        remedies.push(remedy(before, Outcome::OnePerSlice { enough }, total));
+        remedies.push(remedy(before, Outcome::OnePerSlice, total));
     }
     remedies.push(fewer_volumes(before));
     remedies.push(access_control(before));
@@ -82,30 +67,34 @@ pub(super) fn each(before: &Configuration) -> Vec<Remedy> {
 
 fn remedy(before: &Configuration, outcome: Outcome, total: u64) -> Remedy {
     let saved = before.total().saturating_sub(total);
-    let (mut room, limit) = (before.limit().saturating_sub(total), before.pool_limit);
-    if let Outcome::MorePools { group_total, .. } = outcome {
+    let room = match outcome {
         // Each pool has its own limit, and all of them that of the group.
-        room = limit.saturating_sub(total).min(before.group_limit.saturating_sub(group_total));
-    }
-    Remedy { outcome, total, saved, room }
+        Outcome::MorePools { group_total, .. } => {
+            let of_group = before.group_limit.checked_sub(group_total);
+            before.pool_limit.checked_sub(total).zip(of_group).map(|(pool, group)| pool.min(group))
+        }
+        _ => before.limit().checked_sub(total),
+    };
+    Remedy { outcome, fits: room.is_some(), total, saved, room }
 }
 
 fn fewer_volumes(before: &Configuration) -> Remedy {
-    let volumes = (before.limit() / before.per_volume()).min(before.volumes);
+    let volumes = (before.limit() / before.per_volume()).clamp(1, before.volumes);
     // Rounded up: the volumes that are left must hold what all of them held.
-    let size_percent = if volumes == 0 { 0 } else { (before.volumes * 100).div_ceil(volumes) };
-    let total = volumes.max(1) * before.per_volume();
+    let size_percent = (before.volumes * 100).div_ceil(volumes);
+    let total = volumes * before.per_volume();
     remedy(before, Outcome::FewerVolumes { volumes, size_percent }, total)
 }
 
 fn access_control(before: &Configuration) -> Remedy {
     let per_host = before.per_host_and_volume() * before.volumes;
-    let hosts_per_volume = (before.limit() / per_host).min(before.initiators());
-    let total = hosts_per_volume.max(1) * per_host;
+    let hosts_per_volume = (before.limit() / per_host).clamp(1, before.initiators());
+    let total = hosts_per_volume * per_host;
     remedy(before, Outcome::AccessControl { hosts_per_volume }, total)
 }
 
-/// The fewest pools that take the volumes; with the most there can be if even those are too few.
+/// The fewest pools that take the volumes; with the most there can be if even those are too few. A pool may be left
+/// without a volume: its members are then none on which the others' volumes lie.
 fn more_pools(before: &Configuration) -> Remedy {
     let mut last = None;
     for pools in 2..=POOLS_MAX {
@@ -118,11 +107,9 @@ fn more_pools(before: &Configuration) -> Remedy {
         let totals: Vec<u64> = members.iter().zip(&volumes).map(total_of).collect();
         let (fullest, group_total) =
             (totals.iter().copied().max().unwrap_or(0), totals.iter().sum::<u64>());
-        let fits = fullest <= before.pool_limit && group_total <= before.group_limit;
-        let pools = if fits { pools } else { 0 };
         let outcome = Outcome::MorePools { pools, members, volumes, members_missing, group_total };
         let found = remedy(before, outcome, fullest);
-        if fits {
+        if found.fits {
             return found;
         }
         last = Some(found);

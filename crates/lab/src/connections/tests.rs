@@ -59,7 +59,7 @@ fn the_limit_is_met_exactly_and_then_broken() {
 fn each_remedy_tells_what_it_leaves() {
     let plan = plan(3, 10, 30);
     assert_eq!((plan.total, plan.over, plan.per_host), (1800, 776, 180));
-    let found: Vec<(&Outcome, u64, u64, u64)> = plan
+    let found: Vec<(&Outcome, u64, u64, Option<u64>)> = plan
         .remedies
         .iter()
         .map(|remedy| (&remedy.outcome, remedy.total, remedy.saved, remedy.room))
@@ -74,10 +74,10 @@ fn each_remedy_tells_what_it_leaves() {
     assert_eq!(
         found,
         [
-            (&Outcome::OnePerSlice { enough: true }, 900, 900, 124),
-            (&Outcome::FewerVolumes { volumes: 17, size_percent: 177 }, 1020, 780, 4),
-            (&Outcome::AccessControl { hosts_per_volume: 5 }, 900, 900, 124),
-            (&pools, 600, 1200, 424),
+            (&Outcome::OnePerSlice, 900, 900, Some(124)),
+            (&Outcome::FewerVolumes { volumes: 17, size_percent: 177 }, 1020, 780, Some(4)),
+            (&Outcome::AccessControl { hosts_per_volume: 5 }, 900, 900, Some(124)),
+            (&pools, 600, 1200, Some(424)),
         ]
     );
     assert!(plan.combined.is_empty());
@@ -93,21 +93,43 @@ fn pools_need_members_and_the_group_has_a_limit_too() {
     };
     let small_group = Configuration { group_limit: 1200, ..Configuration::new(1, 20, 40) };
     let plan = small_group.plan().unwrap();
-    assert!(!plan.remedies[3].outcome.is_enough(), "{:?}", plan.remedies[3]);
+    assert!(!plan.remedies[3].fits, "{:?}", plan.remedies[3]);
 }
 
 #[test]
 fn where_nothing_suffices_alone_it_is_tried_with_one_connection_per_slice() {
     let plan = plan(3, 400, 2);
     assert_eq!(plan.total, 4800);
-    let enough: Vec<bool> = plan.remedies.iter().map(|remedy| remedy.outcome.is_enough()).collect();
+    let enough: Vec<bool> = plan.remedies.iter().map(|remedy| remedy.fits).collect();
     assert_eq!(enough, [false, false, true, true]);
     // Three pools of one member each: a volume has one slice then, and a pool has one volume.
     assert_eq!(plan.remedies[3].total, 800);
     let plan = Configuration { pool_limit: 5, ..Configuration::new(12, 1, 4) }.plan().unwrap();
-    assert!(plan.remedies.iter().all(|remedy| !remedy.outcome.is_enough() || remedy.total <= 5));
+    assert!(plan.remedies.iter().all(|remedy| !remedy.fits || remedy.total <= 5));
     assert_eq!(plan.combined[0].outcome, Outcome::FewerVolumes { volumes: 1, size_percent: 400 });
     assert_eq!(plan.combined[0].saved, 21);
+}
+
+/// What is told of a remedy that does not fit is what its total is of.
+#[test]
+fn what_does_not_fit_is_told_as_it_is() {
+    let plan = Configuration { pool_limit: 5, ..Configuration::new(3, 10, 3) }.plan().unwrap();
+    for remedy in plan.remedies.iter().chain(&plan.combined) {
+        assert_eq!((remedy.fits, remedy.room), (false, None), "{remedy:?}");
+        match &remedy.outcome {
+            Outcome::FewerVolumes { volumes, size_percent } => {
+                assert_eq!((*volumes, *size_percent), (1, 300));
+            }
+            Outcome::AccessControl { hosts_per_volume } => assert_eq!(*hosts_per_volume, 1),
+            Outcome::MorePools { pools, volumes, .. } => {
+                assert_eq!((*pools, &volumes[..]), (4, &[1, 1, 1, 0][..]));
+            }
+            Outcome::OnePerSlice => {}
+        }
+    }
+    let exactly = Configuration { group_limit: 2000, ..Configuration::new(3, 1, 1000) };
+    let pools = exactly.plan().unwrap().remedies.pop().unwrap();
+    assert_eq!((pools.fits, pools.room), (true, Some(0)), "{pools:?}");
 }
 
 #[test]
@@ -145,7 +167,7 @@ proptest! {
     fn remedies_hold_when_they_are_carried_out(before in configurations()) {
         let plan = before.plan().unwrap();
         prop_assert_eq!(plan.remedies.is_empty(), plan.over == 0);
-        for remedy in plan.remedies.iter().filter(|remedy| remedy.outcome.is_enough()) {
+        for remedy in plan.remedies.iter().filter(|remedy| remedy.fits) {
             let after = |changed: Configuration| changed.plan().unwrap();
             prop_assert!(remedy.total <= before.pool_limit);
             let of_group = match &remedy.outcome {
@@ -153,9 +175,9 @@ proptest! {
                 _ => remedy.total,
             };
             let room = (before.pool_limit - remedy.total).min(before.group_limit - of_group);
-            prop_assert_eq!(remedy.room, room);
+            prop_assert_eq!(remedy.room, Some(room));
             match &remedy.outcome {
-                Outcome::OnePerSlice { .. } => {
+                Outcome::OnePerSlice => {
                     let done = after(Configuration { per_slice: 1, ..before });
                     prop_assert_eq!((done.over, done.total), (0, remedy.total));
                 }
