@@ -42,7 +42,8 @@ pub(crate) fn run(args: LabArgs) -> Result<(), Failure> {
 
 fn run_file(args: &RunArgs) -> Result<(), Failure> {
     let name = args.file.display();
-    let text = fs::read_to_string(&args.file).with_context(|| format!("cannot read {name}"))?;
+    let bytes = fs::read(&args.file).with_context(|| format!("cannot read {name}"))?;
+    let text = text_of(bytes).map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
     let script =
         vdbench::parse(&text).map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
     let title = args
@@ -51,6 +52,15 @@ fn run_file(args: &RunArgs) -> Result<(), Failure> {
         .map_or_else(|| name.to_string(), |stem| stem.to_string_lossy().into());
     let resume = args.resume;
     Task { script, title, resume, language: Language::Vdbench, args: &args.common }.run()
+}
+
+/// The text of a file, or in which line it is none.
+fn text_of(bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        format!("line {line}: it holds a byte that is no UTF-8 text: write the file in UTF-8")
+    })
 }
 
 fn run_fio(args: &FioArgs) -> Result<(), Failure> {
@@ -166,8 +176,9 @@ impl Work {
 
     async fn measure(&mut self, opened: &Rc<Opened>) -> anyhow::Result<Report> {
         let volumes = assign(&mut self.script, &opened.targets.borrow())?;
+        self.script.notes.extend(without_sessions(&self.addresses, &self.args));
         let shown = volumes.iter().map(|volume| format!("{volume:?}")).collect();
-        let report = Report::new(&self.title, &self.script, shown);
+        let report = Report::new(&self.title, &self.script, shown).made(&unusual(&self.args));
         let done = self.steps_done(&report)?;
         let live = Live::new(self.args.json, &report.notes);
         let bench = Bench::new(volumes, &self.script, self.options.clone())?;
@@ -226,7 +237,7 @@ impl Work {
         let holds_others = directory.join("results.json").exists();
         anyhow::ensure!(
             !holds_others,
-            "{} holds results of another workload or other targets: leave out --resume to replace them",
+            "{} holds results of another workload, other targets or other options: leave out --resume to replace them",
             directory.display()
         );
         Ok(Vec::new())
@@ -343,6 +354,25 @@ fn addresses(script: &Script, on: &[Address], language: Language) -> Result<Vec<
     Ok(all)
 }
 
+/// Options that change what is measured, if they are not as usual: a resumed run must have the same.
+fn unusual(args: &CommonArgs) -> String {
+    let mut words = Vec::new();
+    if args.no_validation {
+        words.push("--no-validation".to_owned());
+    }
+    words.extend(args.sessions.map(|sessions| format!("--sessions {sessions}")));
+    words.join(" ")
+}
+
+/// What is told of `--sessions` where no target has any.
+fn without_sessions(addresses: &[Address], args: &CommonArgs) -> Option<String> {
+    let has_sessions = |address: &Address| {
+        matches!(address, Address::Iscsi(_) | Address::Portal { .. } | Address::Nbd(_))
+    };
+    let sessions = args.sessions.filter(|_| !addresses.iter().any(has_sessions))?;
+    Some(format!("--sessions {sessions} has no effect: only iscsi:// and nbd:// have sessions"))
+}
+
 /// One way to open for all: each file is opened once.
 fn open_flags(script: &Script) -> OpenFlags {
     let any = |of: fn(&OpenFlags) -> bool| script.storage.iter().any(|storage| of(&storage.open));
@@ -436,6 +466,32 @@ mod tests {
             assert_eq!(allowed(WRITES, fine), Ok(()), "{fine:?}");
         }
         assert_eq!(allowed(READS, &[]), Ok(()));
+    }
+
+    #[test]
+    fn options_that_change_figures_are_part_of_a_run() {
+        assert_eq!(unusual(&common(&["--on", "ram:1M", "--json"])), "");
+        let other = unusual(&common(&["--no-validation", "--sessions", "3"]));
+        assert_eq!(other, "--no-validation --sessions 3");
+    }
+
+    #[test]
+    fn sessions_of_a_target_without_any_are_told_of() {
+        let told = |args: &[&str]| {
+            let args = common(args);
+            without_sessions(&args.on, &args)
+        };
+        let note = told(&["--on", "ram:1M", "--sessions", "3"]).unwrap();
+        assert!(note.starts_with("--sessions 3 has no effect"), "{note}");
+        assert_eq!(told(&["--on", "ram:1M"]), None);
+        assert_eq!(told(&["--on", "ram:1M", "--on", "nbd://h/x", "--sessions", "3"]), None);
+    }
+
+    #[test]
+    fn a_byte_that_is_no_text_is_named_by_its_line() {
+        assert_eq!(text_of(b"# caf\xc3\xa9\nsd=s".to_vec()).unwrap(), "# caf\u{e9}\nsd=s");
+        let told = text_of(b"sd=s\n\n# caf\xe9\n".to_vec()).unwrap_err();
+        assert!(told.starts_with("line 3: "), "{told}");
     }
 
     #[test]

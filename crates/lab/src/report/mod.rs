@@ -175,6 +175,17 @@ impl Report {
         }
     }
 
+    /// Says how the run is made other than as usual: with that its steps are others, and not mixed with those of
+    /// a run as usual.
+    #[must_use]
+    pub fn made(self, how: &str) -> Self {
+        if how.is_empty() {
+            return self;
+        }
+        let fingerprint = fnv(&format!("{} {how}", self.fingerprint));
+        Self { fingerprint, ..self }
+    }
+
     /// Blocks that were wrong, over all steps; one that several steps found counts once.
     #[must_use]
     pub fn mismatch_count(&self) -> u64 {
@@ -231,10 +242,13 @@ impl Report {
     }
 }
 
-/// FNV-1a of what is run and on what, as text.
+/// A sum of what is run and on what.
 fn fingerprint(script: &Script, volumes: &[String]) -> String {
-    let text =
-        serde_json::to_string(&(&script.storage, &script.steps, volumes)).unwrap_or_default();
+    fnv(&serde_json::to_string(&(&script.storage, &script.steps, volumes)).unwrap_or_default())
+}
+
+/// FNV-1a of a text.
+fn fnv(text: &str) -> String {
     let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });

@@ -79,6 +79,9 @@ fn what_is_saved_is_read_again_and_can_be_resumed() {
     assert_eq!(Report::load(&path).unwrap(), saved);
     let done = saved.resumable(&path).unwrap().unwrap();
     assert_eq!(done.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), ["a"]);
+    let unchecked = saved.clone().made("--no-validation");
+    assert_eq!(unchecked.resumable(&path).unwrap(), None, "measured in another way");
+    assert_eq!(saved.clone().made(""), saved);
     let other = Report { fingerprint: "0".to_owned(), ..saved };
     assert_eq!(other.resumable(&path).unwrap(), None);
     assert_eq!(other.resumable(directory.path()).unwrap(), None);
@@ -175,13 +178,13 @@ fn only_differences_beyond_the_noise_are_told() {
     assert_eq!(verdict(&quiet(1000.0), &quiet(1001.0)).verdict, Verdict::Noise);
     assert_eq!(verdict(&loud(1000.0), &loud(1040.0)).verdict, Verdict::Noise);
     assert_eq!(verdict(&[1000.0; 3], &[900.0; 3]).verdict, Verdict::TooShort);
-    let change = verdict(&quiet(1000.0), &quiet(1100.0)).change;
-    assert!((change - 0.1).abs() < 0.001, "{change}");
-    let (_, alone) = compare(&report(vec![step("x", &[1.0])]), &report(vec![step("y", &[1.0])]));
     // The figure that is shown is the one that decides.
     let within = verdict(&loud(1000.0), &loud(1040.0));
     assert!(within.change.abs() <= within.noise, "{within:?}");
     assert_eq!(verdict(&[1000.0; 10], &[1009.0; 10]).noise, 0.01);
+    let change = verdict(&quiet(1000.0), &quiet(1100.0)).change;
+    assert!((change - 0.1).abs() < 0.001, "{change}");
+    let (_, alone) = compare(&report(vec![step("x", &[1.0])]), &report(vec![step("y", &[1.0])]));
     assert_eq!(alone, ["x is in A only", "y is in B only"]);
 }
 

@@ -2,7 +2,7 @@
 
 use super::open::OpenTarget;
 use crate::engine::Volume;
-use crate::workload::{Script, Storage};
+use crate::workload::{Range, Script, Storage};
 
 /// Parts of a target begin at multiples of this, where they are large enough.
 const ALIGN_BYTES: u64 = 1 << 20;
@@ -84,7 +84,12 @@ fn place(
         return Err(AssignError::TooSmall { target: target.name.clone(), parts });
     }
     let len = storage.size_bytes.map_or(share, |bytes| bytes.min(share) / block * block);
-    let note = storage.size_bytes.filter(|bytes| *bytes > share).map(|bytes| {
+    // A part that is open to the end says no size.
+    let end = match storage.range {
+        Some(Range::Bytes(_, to)) if to < u64::MAX => Some(to),
+        _ => None,
+    };
+    let note = storage.size_bytes.or(end).filter(|bytes| *bytes > share).map(|bytes| {
         format!("{} asks for {bytes} bytes; {} has {share} for it", storage.name, target.name)
     });
     let volume = Volume {
@@ -146,6 +151,21 @@ mod tests {
         let places: Vec<(&str, u64)> = volumes.iter().map(|v| (v.target.as_str(), v.len)).collect();
         assert_eq!(places, [("a", 1 << 20), ("b", 1 << 21)]);
         assert_eq!(volumes[1].name, "filename.2");
+    }
+
+    /// `--size` of fio is a part of the disk, which may be smaller.
+    #[test]
+    fn a_part_beyond_the_end_is_told_of() {
+        let notes = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let mut script = fio::parse(&words).unwrap();
+            assign(&mut script, &[target("a", 8 << 20)]).unwrap();
+            script.notes
+        };
+        let told = notes(&["--rw=read", "--size=1g"]);
+        assert_eq!(told, ["filename asks for 1073741824 bytes; a has 8388608 for it"]);
+        assert_eq!(notes(&["--rw=read", "--size=8m"]), [""; 0]);
+        assert_eq!(notes(&["--rw=read", "--offset=1m", "--runtime=1"]), [""; 0]);
     }
 
     #[test]
