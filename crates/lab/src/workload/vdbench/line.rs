@@ -101,7 +101,12 @@ fn words_of(content: &str, line: usize) -> Result<Vec<Word>, ParameterError> {
 fn word(text: &str, line: usize) -> Result<Word, ParameterError> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() && !value.is_empty() => {
-            Ok(Word { key: key.to_ascii_lowercase(), value: value.to_owned(), line })
+            let key = match key.to_ascii_lowercase().as_str() {
+                // As the manual of Vdbench writes it in its first example.
+                "readpct" => "rdpct".to_owned(),
+                key => key.to_owned(),
+            };
+            Ok(Word { key, value: value.to_owned(), line })
         }
         _ => Err(Problem::Form(text.to_owned()).at(line)),
     }

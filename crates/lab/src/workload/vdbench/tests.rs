@@ -90,6 +90,14 @@ fn a_range_of_percents_may_begin_at_none() {
     assert!(parse(&threads).unwrap_err().to_string().contains("1 to 65536"));
 }
 
+#[test]
+fn readpct_is_another_word_for_rdpct() {
+    let text = format!("{SD}wd=w,sd=sd1,readpct=30\nrd=r,wd=w\n");
+    assert_eq!(parse(&text).unwrap().steps[0].flows[0].read_percent, 30);
+    let both = format!("{SD}wd=w,sd=sd1,readpct=30,rdpct=40\nrd=r,wd=w\n");
+    assert!(parse(&both).unwrap_err().to_string().contains("stands there twice"));
+}
+
 /// As in Vdbench: behind a blank stands a comment, also behind a comma, with which the definition goes on in the
 /// next line.
 #[test]

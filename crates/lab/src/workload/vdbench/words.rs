@@ -47,7 +47,7 @@ pub const WORDS: [(&str, &str, &str); 35] = [
         "xfersize",
         "`8k`; `(4k,60,8k,40)` with shares that add up to 100; `(4k,64k,4k)` any multiple of the third from the first to the second; `(4k,8k,64k)` each as often",
     ),
-    ("wd", "rdpct", "how many in a hundred read [100]"),
+    ("wd", "rdpct", "how many in a hundred read [100]; also `readpct`"),
     (
         "wd",
         "seekpct",
