@@ -1,6 +1,8 @@
 //! `native-vs-iscsi`: one file directly, and through iSCSI on the same machine.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
 
 use super::ExperimentError;
 use super::bed::{Bed, Run, iops};
@@ -30,11 +32,31 @@ fn workload(seconds: f64) -> String {
     text
 }
 
+/// The file of the experiment. It goes with its owner, also where a signal ends the run.
+#[derive(Debug)]
+struct Image(PathBuf);
+
+impl Image {
+    fn make(path: PathBuf) -> io::Result<Self> {
+        // Never somebody's own file, nor what a link there leads to.
+        let file = File::create_new(&path)?;
+        let image = Self(path);
+        file.set_len(FILE_BYTES)?;
+        Ok(image)
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        // It is in nobody's way where it cannot be removed; the next run says so.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
 pub(super) fn run(bed: &Bed<'_>) -> Result<Report, ExperimentError> {
     let path = bed.path("disk.img");
     let failed = |source| ExperimentError::File { path: path.clone(), source };
-    // Never somebody's own file, nor what a link there leads to.
-    File::create_new(&path).and_then(|file| file.set_len(FILE_BYTES)).map_err(failed)?;
+    let image = Image::make(path.clone()).map_err(failed)?;
     let native = bed.measure(&Run {
         label: "native".to_owned(),
         workload: workload(bed.options.seconds),
@@ -52,7 +74,7 @@ pub(super) fn run(bed: &Bed<'_>) -> Result<Report, ExperimentError> {
         options: vec!["--target-pid".to_owned(), server.pid().to_string()],
     })?;
     drop(server);
-    std::fs::remove_file(&path).map_err(failed)?;
+    drop(image);
     let steps: Vec<_> = [&native, &remote].iter().flat_map(|run| run.steps.clone()).collect();
     let findings = WORK.map(|(name, size, ..)| {
         let of = |label: &str| iops(&steps, &format!("{label}: {name}"));
@@ -82,6 +104,19 @@ pub(super) fn run(bed: &Bed<'_>) -> Result<Report, ExperimentError> {
 mod tests {
     use super::*;
     use crate::workload::vdbench;
+
+    #[test]
+    fn the_file_goes_also_when_the_run_ends_early() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("disk.img");
+        let image = Image::make(path.clone()).unwrap();
+        assert_eq!(path.metadata().unwrap().len(), FILE_BYTES);
+        let refused = Image::make(path.clone()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert!(path.exists(), "what was there stays");
+        drop(image);
+        assert!(!path.exists());
+    }
 
     #[test]
     fn it_fills_the_file_first() {
