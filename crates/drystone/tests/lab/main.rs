@@ -254,6 +254,21 @@ fn the_targets_cpu_comes_from_its_metrics() {
     assert_eq!(code(&wrong), 2, "{}", said(&wrong));
 }
 
+/// One unit by two addresses: what is written by the one would be wrong data for the other.
+#[test]
+fn one_unit_is_not_worked_on_twice() {
+    let place = Place::new();
+    let export = Export::start(&["ram:4M"], &["--cores", "1"]);
+    let file = place.write("w.vd", &format!("{WRITES}rd=r,wd=w,elapsed=1\n"));
+    let url = export.url(0);
+    let by_name = url.replacen("127.0.0.1", "localhost", 1);
+    for (other, told) in [(&url, "is named twice"), (&by_name, "is the same disk as")] {
+        let output = lab(&["run", &file, "--overwrite", "--on", &url, "--on", other]);
+        assert_eq!(code(&output), 1, "{}", said(&output));
+        assert!(said(&output).contains(told), "{}", said(&output));
+    }
+}
+
 /// Sessions of a path, all of which are to work: `active`, or `7 active`.
 fn active(state: &str) -> usize {
     match state.strip_suffix(" active") {
