@@ -176,6 +176,22 @@ fn a_loss_that_was_heard_of_is_told_by_whoever_takes_users_over() {
     });
 }
 
+/// It asks for a logout first, and what was answered is durable by then.
+#[test]
+fn a_stop_in_order_with_a_volatile_cache_loses_nothing() {
+    let medium = ram(1);
+    let server = serve(cached(medium.clone()));
+    let portal = server.portals()[0];
+    on_core(async move {
+        let disk = Disk::attach(&[address(portal)], disk_options()).await.unwrap();
+        assert_eq!(disk.write(0, data(&[1; 512]), VOLATILE).await, Ok(()));
+        ring::blocking(move || server.shutdown(Duration::from_secs(10))).await.unwrap();
+        let _server = serve(Config { portals: vec![portal], ..cached(medium) });
+        assert!(disk.read(0, 512).await.is_ok());
+        assert_eq!(disk.flush().await, Ok(()));
+    });
+}
+
 #[test]
 fn a_restart_without_a_volatile_cache_loses_nothing() {
     let medium = ram(1);

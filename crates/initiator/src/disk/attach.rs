@@ -1,6 +1,6 @@
 //! Attaching and detaching a disk, and what there is to tell about it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
@@ -410,20 +410,7 @@ fn slot(
             options.alternates.push(other.portal.clone());
         }
     }
-    Ok(PathSlot {
-        address: address.clone(),
-        planned: None,
-        hold: RefCell::new(None),
-        is_retired: Cell::new(false),
-        options,
-        session: RefCell::new(None),
-        bell: Notify::new(),
-        news: Cell::new(News::NONE),
-        looked_at: Cell::new(None),
-        noted: RefCell::default(),
-        trouble: RefCell::default(),
-        is_another_disk: Cell::new(false),
-    })
+    Ok(PathSlot::new(address.clone(), options, None))
 }
 
 /// Opens the session of a path: its losses before it was looked at, and what is behind it.

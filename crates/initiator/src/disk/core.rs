@@ -56,9 +56,34 @@ pub(super) struct PathSlot {
     pub(super) trouble: RefCell<String>,
     /// What was found behind it is not this disk any more.
     pub(super) is_another_disk: Cell<bool>,
+    /// The target has asked for a logout.
+    pub(super) was_asked: Cell<bool>,
 }
 
 impl PathSlot {
+    /// A path without a session.
+    pub(super) fn new(
+        address: TargetAddress,
+        options: SessionOptions,
+        planned: Option<Planned>,
+    ) -> Self {
+        Self {
+            address,
+            planned,
+            options,
+            is_retired: Cell::new(false),
+            hold: RefCell::default(),
+            session: RefCell::default(),
+            bell: Notify::new(),
+            news: Cell::new(News::NONE),
+            looked_at: Cell::new(None),
+            noted: RefCell::default(),
+            trouble: RefCell::default(),
+            is_another_disk: Cell::new(false),
+            was_asked: Cell::new(false),
+        }
+    }
+
     /// Tells its keeper to look.
     pub(super) fn hear(&self, news: News) {
         self.news.set(self.news.get().with(news));

@@ -122,6 +122,15 @@ impl Core {
         self.cache.tell()
     }
 
+    /// Before the unit's target stops in order: what is durable then is not lost when it is back.
+    pub(super) async fn settle_cache(self: Rc<Self>) {
+        if self.cache.is_dirty()
+            && let Err(error) = self.synchronize().await
+        {
+            tracing::debug!("{}: its cache was not flushed before a logout: {error}", self.address);
+        }
+    }
+
     async fn synchronize(self: &Rc<Self>) -> Result<(), BlockError> {
         let mark = self.cache.mark();
         let command = Command::asking(cdb::synchronize_cache(), Transfer::None, 0);

@@ -1,15 +1,13 @@
 //! Keeps the sessions of a disk as they are planned, while ports come and go.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use iscsi::discovery::PortalAddress;
-use ring::Notify;
 
 use super::PlanOptions;
 use super::core::{Core, PathSlot};
-use super::news::News;
 use super::survey::{Numbers, Survey, named_portals};
 use super::ways::Share;
 use crate::address::TargetAddress;
@@ -104,20 +102,8 @@ impl Planner {
         let in_group = self.known.iter().filter(|it| Some(it.group_tag) == group);
         let alternates = in_group.filter(|it| local.is_some() || !is_same_place(it, &portal));
         options.alternates = alternates.cloned().collect();
-        let mut slot = PathSlot {
-            address: TargetAddress { portal, ..self.volume.clone() },
-            planned: Some(*planned),
-            is_retired: Cell::new(false),
-            options,
-            hold: RefCell::new(None),
-            session: RefCell::new(None),
-            bell: Notify::new(),
-            news: Cell::new(News::NONE),
-            looked_at: Cell::new(None),
-            noted: RefCell::default(),
-            trouble: RefCell::default(),
-            is_another_disk: Cell::new(false),
-        };
+        let address = TargetAddress { portal, ..self.volume.clone() };
+        let mut slot = PathSlot::new(address, options, Some(*planned));
         self.identify(&mut slot)?;
         Ok(slot)
     }

@@ -59,9 +59,14 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
             change(&slot, &session, seen, Some(RETRY_PAUSE)).await;
             continue;
         }
-        if session.is_asked_to_leave() {
+        let is_asked = session.is_asked_to_leave();
+        if is_asked {
+            if !slot.was_asked.get() {
+                ring::spawn(core.clone().settle_cache());
+            }
             make_way(&core, path, &session);
         }
+        slot.was_asked.set(is_asked);
         let is_stuck = listen(&core, path, &session);
         if slot.is_retired.get() {
             change(&slot, &session, seen, None).await;
