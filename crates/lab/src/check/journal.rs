@@ -1,4 +1,4 @@
-//! The ledger beyond the end of the process: a file of answered writes.
+//! The ledger beyond the end of the process: a file of answered writes, and of those that may still come.
 //!
 //! A head of 32 bytes with a table of volumes and a checksum, then records of 40 bytes, each with a
 //! checksum, appended once a turn of the engine. A crash of the lab may lose the last of them; the blocks
@@ -9,10 +9,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
+use super::record::{RECORD_BYTES, Record};
 use super::{Ledger, unix_ns};
 
 const MAGIC: &[u8; 8] = b"drylabj2";
-const RECORD_BYTES: usize = 40;
 /// Records that are kept in memory before they are written, at most.
 const PENDING_BYTES_MAX: usize = 1 << 16;
 
@@ -130,9 +130,28 @@ impl Journal {
         len: u64,
         sequence: u64,
     ) -> Result<(), JournalError> {
+        let (time_unix_ns, is_given_up) = (unix_ns(), false);
+        self.add(&Record { volume, at, len, sequence, time_unix_ns, is_given_up })
+    }
+
+    /// Notes a write that failed and may still come.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn note_given_up(
+        &mut self,
+        volume: u16,
+        at: u64,
+        len: u64,
+        sequence: u64,
+    ) -> Result<(), JournalError> {
+        let (time_unix_ns, is_given_up) = (unix_ns(), true);
+        self.add(&Record { volume, at, len, sequence, time_unix_ns, is_given_up })
+    }
+
+    fn add(&mut self, record: &Record) -> Result<(), JournalError> {
         let start = self.pending.len();
-        let words = [u64::from(volume) << 48 | len, at, sequence, unix_ns()];
-        words.iter().for_each(|word| self.pending.extend_from_slice(&word.to_le_bytes()));
+        record.words().iter().for_each(|word| self.pending.extend_from_slice(&word.to_le_bytes()));
         let sum = checksum(&self.pending[start..]);
         self.pending.extend_from_slice(&sum.to_le_bytes());
         if self.pending.len() >= PENDING_BYTES_MAX { self.flush() } else { Ok(()) }
@@ -217,8 +236,6 @@ fn replay(path: &Path, head: &[u8], ledger: &mut Ledger) -> Result<u64, JournalE
     let mut good_bytes = head.len() as u64;
     let mut record = [0; RECORD_BYTES];
     while file.read_exact(&mut record).is_ok() {
-        let word =
-            |at: usize| u64::from_le_bytes(record[at * 8..at * 8 + 8].try_into().expect("8 bytes"));
         if !is_whole(&record) {
             // The rest of a crash is the end of the file.
             while file.read_exact(&mut record).is_ok() {
@@ -228,8 +245,7 @@ fn replay(path: &Path, head: &[u8], ledger: &mut Ledger) -> Result<u64, JournalE
             }
             break;
         }
-        let (volume, len) = ((word(0) >> 48) as u16, word(0) & ((1 << 48) - 1));
-        ledger.restore(volume, word(1), len, word(2), word(3));
+        ledger.restore(&Record::parse(&record));
         good_bytes += RECORD_BYTES as u64;
     }
     Ok(good_bytes)

@@ -1,7 +1,8 @@
 //! What was written last, of each block of each volume.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
+use super::record::Record;
 use super::stamp::{SECTOR_BYTES, Stamp};
 use super::{Mismatch, Seen, unix_ns};
 
@@ -9,12 +10,16 @@ use super::{Mismatch, Seen, unix_ns};
 const PAGE_BLOCKS: u64 = 1 << 16;
 /// The time of a write is known to the nearest of these, in sequence numbers.
 const TIMES_EVERY: u64 = 256;
+/// So many writes that were given up are remembered, then the oldest is forgotten: each thread has one in a
+/// `--path-timeout`, so that these are of hours.
+const GIVEN_UP_MAX: usize = 1 << 16;
 
 /// The last write of each block.
 ///
 /// Invariant: the entry of a block is the largest sequence number of which a write of the block was
 /// answered as done, or 0 if there is none. Writes that failed, or were never answered, stand in `doubts`
-/// until a read shows what became of them.
+/// until a read shows what became of them. Those that nobody can call back stand in `given_up` too, whatever
+/// reads and later writes do: if one comes late, its number takes the entry over.
 #[derive(Debug)]
 pub struct Ledger {
     /// Marks all that is written while this ledger is kept.
@@ -26,6 +31,8 @@ pub struct Ledger {
     times: Vec<(u64, u64)>,
     /// Writes without an answer yet: volume, place and length, by sequence number.
     under_way: HashMap<u64, (u16, u64, u64)>,
+    /// Writes that failed here and that a target may still do: volume, place and length.
+    given_up: BTreeMap<u64, (u16, u64, u64)>,
     /// Whether sequence numbers above the known ones may be on the disks: after a crash of the lab.
     may_be_newer: bool,
 }
@@ -53,6 +60,7 @@ impl Ledger {
             sequence: 0,
             times: Vec::new(),
             under_way: HashMap::new(),
+            given_up: BTreeMap::new(),
             may_be_newer: false,
         }
     }
@@ -127,6 +135,19 @@ impl Ledger {
         }
     }
 
+    /// A write failed that its target may still do: over a connection that was given up, say.
+    pub(crate) fn given_up(&mut self, volume: u16, at: u64, len: u64, sequence: u64) {
+        self.failed(volume, at, len, sequence);
+        self.may_come(volume, at, len, sequence);
+    }
+
+    fn may_come(&mut self, volume: u16, at: u64, len: u64, sequence: u64) {
+        self.given_up.insert(sequence, (volume, at, len));
+        if self.given_up.len() > GIVEN_UP_MAX {
+            self.given_up.pop_first();
+        }
+    }
+
     /// Compares what was read; calls `found` for each block that is wrong. Gives the number of bytes
     /// that could be compared: blocks that were never written cannot.
     pub(crate) fn check(
@@ -154,7 +175,8 @@ impl Ledger {
     /// `Ok(false)` for a block of which nothing is known.
     fn look(&mut self, volume: u16, block: u64, bytes: &[u8]) -> Result<bool, (u64, Seen)> {
         let (key, may_be_newer) = (self.key, self.may_be_newer);
-        let first_sector = block * u64::from(self.block_bytes) / SECTOR_BYTES as u64;
+        let at_bytes = block * u64::from(self.block_bytes);
+        let first_sector = at_bytes / SECTOR_BYTES as u64;
         let book = &mut self.volumes[usize::from(volume)];
         let expected = book.peek(block);
         let stamp = Stamp::read(bytes).filter(|stamp| stamp.key == key);
@@ -169,11 +191,21 @@ impl Ledger {
             let expected_place = Stamp { volume, sector: first_sector, ..stamp };
             return Err((expected, elsewhere(&stamp, &expected_place, &bytes[..SECTOR_BYTES])));
         }
-        intact(&stamp, bytes).map_err(|seen| (expected, seen))?;
+        let came_late = |sequence: u64| is_of(&self.given_up, sequence, volume, at_bytes);
+        if let Err(seen) = intact(&stamp, bytes) {
+            let late = match seen {
+                Seen::Torn { sequences: (one, other) } => {
+                    [one, other].into_iter().find(|sequence| came_late(*sequence))
+                }
+                _ => None,
+            };
+            return Err((expected, late.map_or(seen, |sequence| Seen::Late { sequence })));
+        }
         let sequence = stamp.sequence;
         if sequence == expected {
             return Ok(true);
         }
+        let is_late = came_late(sequence);
         let is_doubted = book.doubts.get(&block).is_some_and(|doubts| doubts.contains(&sequence));
         if is_doubted || (may_be_newer && sequence > expected) {
             // What a read has shown once must stay.
@@ -181,6 +213,10 @@ impl Ledger {
             book.doubts.remove(&block);
             self.sequence = self.sequence.max(sequence);
             return Ok(true);
+        }
+        if is_late {
+            *book.entry(block) = sequence;
+            return Err((expected, Seen::Late { sequence }));
         }
         if sequence > expected {
             return Err((expected, Seen::Newer { sequence }));
@@ -239,20 +275,17 @@ impl Ledger {
     }
 
     /// Takes over what a journal tells.
-    pub(super) fn restore(
-        &mut self,
-        volume: u16,
-        at: u64,
-        len: u64,
-        sequence: u64,
-        time_unix_ns: u64,
-    ) {
+    pub(super) fn restore(&mut self, record: &Record) {
+        let Record { volume, at, len, sequence, time_unix_ns, is_given_up } = *record;
         self.may_be_newer = true;
         self.sequence = self.sequence.max(sequence);
         if self.times.last().is_none_or(|(last, _)| sequence >= last + TIMES_EVERY) {
             self.times.push((sequence, time_unix_ns));
         }
-        self.done(volume, at, len, sequence);
+        match is_given_up {
+            true => self.may_come(volume, at, len, sequence),
+            false => self.done(volume, at, len, sequence),
+        }
     }
 
     /// After a crash, sequence numbers that nobody knows of may be in use: begin well above them.
@@ -280,6 +313,18 @@ impl Book {
         let page = page.get_or_insert_with(|| vec![0; PAGE_BLOCKS as usize].into_boxed_slice());
         &mut page[(block % PAGE_BLOCKS) as usize]
     }
+}
+
+/// Whether a write is one of these, and has this byte of this volume.
+fn is_of(
+    writes: &BTreeMap<u64, (u16, u64, u64)>,
+    sequence: u64,
+    volume: u16,
+    at_bytes: u64,
+) -> bool {
+    writes.get(&sequence).is_some_and(|&(of, at, len)| {
+        of == volume && (at..at.saturating_add(len)).contains(&at_bytes)
+    })
 }
 
 /// What a sector is whose stamp names another place than it was read from: a whole one that belongs

@@ -6,6 +6,7 @@
 
 mod journal;
 mod ledger;
+mod record;
 mod stamp;
 #[cfg(test)]
 mod tests;
@@ -54,6 +55,12 @@ pub enum Seen {
         /// Its sequence number.
         sequence: u64,
     },
+    /// A write that failed here and came all the same, after what was known of the block: no wrong data, for
+    /// its target was still free to do it.
+    Late {
+        /// Its sequence number.
+        sequence: u64,
+    },
     /// A write of another place.
     Elsewhere {
         /// The number of the volume that it was for.
@@ -86,6 +93,9 @@ impl fmt::Display for Seen {
                 write!(f, "write {sequence}, an earlier one, of {}", clock(*written_unix_ns))
             }
             Self::Newer { sequence } => write!(f, "write {sequence}, which was never answered"),
+            Self::Late { sequence } => {
+                write!(f, "write {sequence}, which had been given up and came late")
+            }
             Self::Elsewhere { volume, at_bytes, sequence } => {
                 write!(f, "write {sequence}, which was for byte {at_bytes} of volume {volume}")
             }

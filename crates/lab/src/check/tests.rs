@@ -108,6 +108,58 @@ fn a_failed_write_may_be_there_or_not_but_must_stay_so() {
     }
 }
 
+/// A server that was given up may do a write after the one behind it was answered, or after a read has shown
+/// that it was not there. Whatever order, no data is wrong; it is told.
+#[test]
+fn a_write_that_was_given_up_may_come_late() {
+    let late = |found: Option<Mismatch>, expected: u64, number: u64| {
+        let found = found.unwrap();
+        assert_eq!((found.expected, &found.seen), (expected, &Seen::Late { sequence: number }));
+    };
+    let mut ledger = ledger();
+    let first = write(&mut ledger, 0, 0);
+    let given_up = [begin(&mut ledger, 0, 0), begin(&mut ledger, 0, 0)];
+    (2..=3).for_each(|number| ledger.given_up(0, 0, BLOCK as u64, number));
+    assert_eq!(seen(&mut ledger, 0, 0, &given_up[0]), None, "it may be there");
+    late(seen(&mut ledger, 0, 0, &given_up[1]), 2, 3);
+    assert_eq!(seen(&mut ledger, 0, 0, &given_up[1]), None, "told once");
+    let answered = write(&mut ledger, 0, 0);
+    assert_eq!(seen(&mut ledger, 0, 0, &answered), None);
+    let torn = [&given_up[0][..512], &answered[512..]].concat();
+    late(seen(&mut ledger, 0, 0, &torn), 4, 2);
+    late(seen(&mut ledger, 0, 0, &given_up[0]), 4, 2);
+    let found = seen(&mut ledger, 0, 0, &first).unwrap().seen;
+    assert!(matches!(found, Seen::Old { .. }), "{found}");
+    let beside = write(&mut ledger, 0, 4096);
+    write(&mut ledger, 0, 4096);
+    let found = seen(&mut ledger, 0, 4096, &beside).unwrap().seen;
+    assert!(matches!(found, Seen::Old { .. }), "of another block: {found}");
+}
+
+/// The next run knows of it too.
+#[test]
+fn the_journal_knows_what_was_given_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
+    let volume = JournalVolume { name: "a".to_owned(), size_bytes: VOLUME_BYTES, lba_bytes: 512 };
+    let volumes = [volume];
+    let (mut journal, mut ledger) = Journal::open(&path, 5, BLOCK as u32, &volumes).unwrap();
+    let old = write(&mut ledger, 0, 0);
+    let given_up = begin(&mut ledger, 0, 0);
+    let new = write(&mut ledger, 0, 0);
+    journal.note(0, 0, BLOCK as u64, 1).unwrap();
+    journal.note_given_up(0, 0, BLOCK as u64, 2).unwrap();
+    journal.note(0, 0, BLOCK as u64, 3).unwrap();
+    journal.flush().unwrap();
+    drop(journal);
+    let (_, mut ledger) = Journal::open(&path, 5, BLOCK as u32, &volumes).unwrap();
+    assert_eq!(seen(&mut ledger, 0, 0, &new), None);
+    let found = seen(&mut ledger, 0, 0, &given_up).unwrap().seen;
+    assert_eq!(found, Seen::Late { sequence: 2 });
+    let found = seen(&mut ledger, 0, 0, &old).unwrap().seen;
+    assert!(matches!(found, Seen::Old { .. }), "{found}");
+}
+
 #[test]
 fn a_journal_brings_the_ledger_back() {
     let directory = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@ use super::RunOptions;
 use super::area::Window;
 use super::claim::Claims;
 use super::wrong::{Found, WrongBlocks};
-use crate::check::{Journal, JournalError, JournalVolume, Ledger};
+use crate::check::{Journal, JournalError, JournalVolume, Ledger, Mismatch, Seen};
 use crate::workload::{IO_BYTES_MAX, Range, Script, common};
 
 /// Blocks of the ledger are not larger than this, however large I/Os are.
@@ -146,6 +146,15 @@ pub trait Opener: fmt::Debug {
 pub type Opening<'a> = Pin<
     Box<dyn Future<Output = Result<Vec<Volume>, Box<dyn std::error::Error + Send + Sync>>> + 'a>,
 >;
+
+/// What a read was, beside what the ledger knows.
+#[derive(Debug, Default)]
+pub(super) struct Compared {
+    /// Bytes that could be compared.
+    pub(super) bytes: u64,
+    /// The first block that holds a write which had been given up.
+    pub(super) late: Option<Mismatch>,
+}
 
 /// Volumes, options and the ledger, shared by all tasks of a run.
 #[derive(Debug)]
@@ -310,6 +319,16 @@ impl Bench {
         }
     }
 
+    /// Notes a write that failed and that its target may still do.
+    pub(super) fn given_up(&self, volume: u16, at: u64, len: u64, sequence: u64) {
+        if let Some(ledger) = &self.ledger {
+            ledger.borrow_mut().given_up(volume, at, len, sequence);
+        }
+        if let Some(journal) = &self.journal {
+            self.keep(journal.borrow_mut().note_given_up(volume, at, len, sequence));
+        }
+    }
+
     /// Hands the journal to the kernel.
     pub(super) fn flush_journal(&self) {
         if let Some(journal) = &self.journal {
@@ -330,11 +349,17 @@ impl Bench {
         self.journal_error.take().map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Compares what was read; gives the bytes that could be compared.
-    pub(super) fn check(&self, volume: u16, at: u64, bytes: &[u8]) -> u64 {
-        let Some(ledger) = &self.ledger else { return 0 };
-        let mut found = |mismatch| self.wrong.borrow_mut().note(volume, mismatch);
-        ledger.borrow_mut().check(volume, at, bytes, &mut found)
+    /// Compares what was read; notes what is wrong.
+    pub(super) fn check(&self, volume: u16, at: u64, bytes: &[u8]) -> Compared {
+        let mut compared = Compared::default();
+        let Some(ledger) = &self.ledger else { return compared };
+        let late = &mut compared.late;
+        let mut found = |mismatch: Mismatch| match mismatch.seen {
+            Seen::Late { .. } => drop(late.get_or_insert(mismatch)),
+            _ => self.wrong.borrow_mut().note(volume, mismatch),
+        };
+        compared.bytes = ledger.borrow_mut().check(volume, at, bytes, &mut found);
+        compared
     }
 
     /// The wrong blocks of a step that ends.

@@ -115,9 +115,10 @@ impl Sweep {
                 });
                 match compared {
                     Ok(compared) => {
-                        self.compared += compared;
-                        self.unknown += len - compared;
-                        return;
+                        self.compared += compared.bytes;
+                        self.unknown += len - compared.bytes;
+                        let Some(late) = compared.late else { return };
+                        late.to_string()
                     }
                     Err(error) => error.to_string(),
                 }

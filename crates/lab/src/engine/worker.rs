@@ -10,6 +10,7 @@ use block::{BlockError, WriteFlags};
 use ring::{Buf, Data};
 
 use super::area::Io;
+use super::bench::{Compared, Volume};
 use super::ending::Pending;
 use super::step::{Group, Lane, Running};
 use crate::check::{SECTOR_BYTES, Stamp, fill, unix_ns};
@@ -243,14 +244,18 @@ impl<'a> Worker<'a> {
         }
         let compared = compare(bench, self.group.volume, io.at, &data)?;
         let (known, unknown) = (&self.running.compared_bytes, &self.running.unknown_bytes);
-        known.set(known.get() + compared);
-        unknown.set(unknown.get() + data.len() as u64 - compared);
+        known.set(known.get() + compared.bytes);
+        unknown.set(unknown.get() + data.len() as u64 - compared.bytes);
+        if let Some(late) = compared.late {
+            let place = (io.at, u64::from(io.len));
+            self.running.fail(self.group.volume, "read", place, &late.to_string());
+        }
         Ok(())
     }
 
     async fn write(&self, lane: &Lane, io: Io) -> Result<(), BlockError> {
         let (bench, index) = (&self.running.bench, self.group.volume);
-        let device = &self.running.volumes[index].device;
+        let Volume { device, disk, .. } = &self.running.volumes[index];
         let flags = if lane.durable { WriteFlags::DURABLE } else { WriteFlags::VOLATILE };
         let Some(ledger) = bench.ledger() else {
             return device.write(io.at, bench.pattern(io.len), flags).await;
@@ -267,6 +272,10 @@ impl<'a> Worker<'a> {
         let outcome = device.write(io.at, buf.freeze(), flags).await;
         match &outcome {
             Ok(()) => bench.done(volume, io.at, u64::from(io.len), sequence),
+            // Over iSCSI a write whose path was lost is fenced before it fails.
+            Err(BlockError::Unreachable) if disk.is_none() => {
+                bench.given_up(volume, io.at, u64::from(io.len), sequence);
+            }
             Err(_) => {
                 ledger.borrow_mut().failed(volume, io.at, u64::from(io.len), sequence);
             }
@@ -275,13 +284,13 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Compares what was read of a volume; gives the bytes that could be compared.
+/// Compares what was read of a volume.
 pub(super) fn compare(
     bench: &super::Bench,
     volume: usize,
     at: u64,
     data: &Data,
-) -> Result<u64, BlockError> {
+) -> Result<Compared, BlockError> {
     let volume = u16::try_from(volume).expect("a run has fewer than 65,536 volumes");
     match data.as_slice() {
         Some(bytes) => Ok(bench.check(volume, at, bytes)),

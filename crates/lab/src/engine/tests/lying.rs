@@ -18,6 +18,8 @@ pub(super) enum Lie {
     Rewind { copied_at: u64, back_at: u64 },
     /// From its so many-th write on it does what it is asked and answers nothing.
     Mute(u64),
+    /// Its so many-th write fails as one over a broken connection does, and is done right after the next one.
+    DoLate(u64),
 }
 
 #[derive(Debug)]
@@ -27,12 +29,13 @@ pub(super) struct LyingDisk {
     writes: AtomicU64,
     lied_at: Mutex<Option<u64>>,
     copy: Mutex<Option<Vec<u8>>>,
+    late: Mutex<Option<(u64, Vec<u8>)>>,
 }
 
 impl LyingDisk {
     pub(super) fn new(inner: Arc<dyn BlockDevice>, lie: Lie) -> Self {
-        let (writes, lied_at, copy) = Default::default();
-        Self { inner, lie, writes, lied_at, copy }
+        let (writes, lied_at, copy, late) = Default::default();
+        Self { inner, lie, writes, lied_at, copy, late }
     }
 
     pub(super) fn writes(&self) -> u64 {
@@ -59,11 +62,15 @@ impl LyingDisk {
         }
         if write == back_at {
             let copy = self.copy.lock().unwrap().take().unwrap();
-            let mut buf = Buf::alloc(copy.len()).unwrap();
-            buf.copy_from_slice(&copy);
-            let done = self.inner.write(0, buf.freeze(), WriteFlags::VOLATILE);
-            done.into_ready().unwrap().unwrap();
+            self.put(0, &copy);
         }
+    }
+
+    fn put(&self, at: u64, bytes: &[u8]) {
+        let mut buf = Buf::alloc(bytes.len()).unwrap();
+        buf.copy_from_slice(bytes);
+        let done = self.inner.write(at, buf.freeze(), WriteFlags::VOLATILE);
+        done.into_ready().unwrap().unwrap();
     }
 }
 
@@ -98,7 +105,19 @@ impl BlockDevice for LyingDisk {
                 self.inner.write(at, data, flags).into_ready().unwrap().unwrap();
                 IoFuture::boxed(std::future::pending())
             }
-            Lie::LoseWrite(_) | Lie::Swap(..) | Lie::Mute(_) => self.inner.write(at, data, flags),
+            Lie::DoLate(late) if write == late => {
+                *self.late.lock().unwrap() = Some((at, data.as_slice().unwrap().to_vec()));
+                IoFuture::ready(Err(BlockError::Unreachable))
+            }
+            Lie::DoLate(late) if write == late + 1 => {
+                let done = self.inner.write(at, data, flags);
+                let (at, bytes) = self.late.lock().unwrap().take().unwrap();
+                self.put(at, &bytes);
+                done
+            }
+            Lie::LoseWrite(_) | Lie::Swap(..) | Lie::Mute(_) | Lie::DoLate(_) => {
+                self.inner.write(at, data, flags)
+            }
         }
     }
 

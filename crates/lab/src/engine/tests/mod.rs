@@ -272,6 +272,27 @@ fn a_journal_finds_after_a_crash_what_was_lost_in_it() {
     assert_eq!((steps[0].validation.again_count, steps[1].validation.again_count), (0, 1));
 }
 
+/// A connection is given up, and its write is done behind the next one to the same block: the target did nothing
+/// wrong, and the data is not what was written last. Both runs say so.
+#[test]
+fn a_write_that_was_given_up_and_came_late_is_no_wrong_data() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = Some(directory.path().join("journal"));
+    let disk = Arc::new(LyingDisk::new(ram(4096), Lie::DoLate(7)));
+    let first = RunOptions { validate_after: true, journal: journal.clone(), ..options() };
+    let script = job("--name=w --rw=write --bs=4k --size=4k --loops=8");
+    let steps = run_on(script, vec![disk.clone()], first);
+    assert_eq!((disk.writes(), steps[0].error_count), (8, 1), "{:?}", steps[0].errors);
+    let second = RunOptions { validate_before: true, journal, ..options() };
+    let script = job("--name=r --rw=read --bs=4k --size=4k");
+    for step in [&steps[1], &run_on(script, vec![disk], second)[0]] {
+        assert_eq!((step.validation.mismatch_count, step.error_count), (0, 1), "{}", step.name);
+        let told = &step.errors[0].error;
+        assert!(told.contains("expected write 8, "), "{told}");
+        assert!(told.contains("seen write 7, which had been given up and came late"), "{told}");
+    }
+}
+
 /// Read again and again, the one block that is wrong is one.
 #[test]
 fn a_block_that_is_found_wrong_twice_is_one_wrong_block() {
