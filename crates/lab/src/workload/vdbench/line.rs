@@ -29,13 +29,15 @@ impl Word {
     }
 }
 
-/// All definitions of a file.
-pub(super) fn statements(text: &str) -> Result<Vec<Statement>, ParameterError> {
-    let mut found = Vec::new();
+/// All definitions of a file, and what its author should know of how it was read.
+pub(super) fn statements(text: &str) -> Result<(Vec<Statement>, Vec<String>), ParameterError> {
+    let (mut found, mut notes) = (Vec::new(), Vec::new());
+    let mut last = 0;
     let mut open: Option<Statement> = None;
     for (index, text) in text.lines().enumerate() {
         let line = index + 1;
-        let Some(content) = content_of(text) else { continue };
+        let Some((content, rest)) = content_of(text) else { continue };
+        last = line;
         let continues = content.ends_with(',');
         let words = words_of(content.trim_end_matches(','), line)?;
         match &mut open {
@@ -44,37 +46,49 @@ pub(super) fn statements(text: &str) -> Result<Vec<Statement>, ParameterError> {
         }
         if !continues {
             found.extend(open.take());
+        } else if has_word(rest) {
+            notes.push(format!(
+                "line {line}: '{rest}' is not read, for it stands behind a comma and a blank"
+            ));
         }
     }
-    found.extend(open);
+    if open.is_some() {
+        return Err(Problem::OpenEnd.at(last));
+    }
     for statement in &found {
         check(statement)?;
     }
-    Ok(found)
+    Ok((found, notes))
 }
 
 /// What counts of a line: all before the first blank, as Vdbench reads it. A blank inside brackets or before a
-/// comma does not end it; one behind a comma does, and the next line goes on.
-fn content_of(line: &str) -> Option<String> {
+/// comma does not end it; one behind a comma does, and the next line goes on. What does not count comes with it.
+fn content_of(line: &str) -> Option<(String, &str)> {
     let line = line.trim();
     if line.is_empty() || line.starts_with(['#', '*', '/']) {
         return None;
     }
     let (mut content, mut depth) = (String::new(), 0_i32);
-    let mut chars = line.chars().peekable();
-    while let Some(c) = chars.next() {
+    let mut chars = line.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
         match c {
             '(' => depth += 1,
             ')' => depth -= 1,
             blank if blank.is_whitespace() => {
-                let joins = depth > 0 || chars.peek() == Some(&',');
-                if joins { continue } else { break }
+                let joins = depth > 0 || chars.peek().is_some_and(|(_, next)| *next == ',');
+                if joins { continue } else { return Some((content, line[at..].trim())) }
             }
             _ => {}
         }
         content.push(c);
     }
-    Some(content)
+    Some((content, ""))
+}
+
+/// Whether a text that is not read looks as if it was meant to be.
+fn has_word(text: &str) -> bool {
+    let mut words = text.split(|c: char| c == ',' || c.is_whitespace());
+    words.any(|word| word.split_once('=').is_some_and(|(key, _)| words::is_any(key)))
 }
 
 /// `word=value,word=(value,value)`: commas inside brackets part nothing.

@@ -11,7 +11,6 @@ mod tests;
 mod words;
 
 use super::Script;
-use line::Statement;
 
 pub use words::{WORDS, table_markdown};
 
@@ -79,6 +78,12 @@ pub enum Problem {
     /// Brackets.
     #[error("a bracket is not closed, or was not opened")]
     Bracket,
+    /// A comma at the end of the file.
+    #[error(
+        "the file ends with a comma, behind which its last definition was to go on; what stands behind a comma and \
+         a blank is not read"
+    )]
+    OpenEnd,
     /// Another machine.
     #[error("system={0}: the lab works from this machine only: write system=localhost")]
     OtherSystem(String),
@@ -104,6 +109,6 @@ impl Problem {
 /// # Errors
 /// What is wrong with it, and in which line.
 pub fn parse(text: &str) -> Result<Script, ParameterError> {
-    let statements: Vec<Statement> = line::statements(text)?;
-    expand::script(&statements)
+    let (statements, notes) = line::statements(text)?;
+    Ok(Script { notes, ..expand::script(&statements)? })
 }

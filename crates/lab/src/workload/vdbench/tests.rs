@@ -113,6 +113,24 @@ fn what_stands_behind_a_blank_is_not_read() {
     assert!(line == 3 && told.starts_with("'rd' is not a word of wd="), "{told}");
 }
 
+/// The rest of the last line would be dropped, and nothing behind it tells.
+#[test]
+fn a_file_that_ends_with_a_comma_is_refused() {
+    let text = "sd=s,lun=x\nwd=w,sd=s\nrd=r,wd=w, iorate=100, elapsed=600\n* end\n";
+    let (line, told) = failure(text);
+    assert!(line == 3 && told.starts_with("the file ends with a comma"), "{told}");
+}
+
+#[test]
+fn a_word_that_is_not_read_is_told() {
+    let text = "sd=s,lun=x, the first disk\n threads=3\nwd=w,sd=s, rdpct=5, xfersize=8k\n seekpct=0\nrd=r,wd=w\n";
+    let script = parse(text).unwrap();
+    assert_eq!(
+        script.notes,
+        ["line 3: 'rdpct=5, xfersize=8k' is not read, for it stands behind a comma and a blank"]
+    );
+}
+
 /// The sweep of the papers: sessions outermost, for they cost a login each.
 #[test]
 fn sessions_and_clients_are_swept() {

@@ -81,6 +81,11 @@ pub const WORDS: [(&str, &str, &str); 35] = [
     ("rd", "seekpct", "goes before that of `wd`"),
 ];
 
+/// Whether it is a word of any definition.
+pub(super) fn is_any(word: &str) -> bool {
+    WORDS.iter().any(|(_, known, _)| known.eq_ignore_ascii_case(word))
+}
+
 /// Whether `word` is understood in a definition of this kind.
 pub(super) fn is_known(kind: Kind, word: &str) -> bool {
     WORDS.iter().any(|(of, known, _)| *of == kind.key() && *known == word)
