@@ -1,6 +1,7 @@
 //! Which storage of a script is where.
 
 use super::open::OpenTarget;
+use super::twins::look_alikes;
 use crate::engine::Volume;
 use crate::workload::{Range, Script, Storage};
 
@@ -54,6 +55,9 @@ pub fn assign(script: &mut Script, targets: &[OpenTarget]) -> Result<Vec<Volume>
     for (volume, note) in placed? {
         script.notes.extend(note);
         volumes.push(volume);
+    }
+    if script.writes() {
+        script.notes.extend(look_alikes(targets));
     }
     Ok(volumes)
 }

@@ -13,7 +13,7 @@ use initiator::{
 use iscsi::chap::CredentialsError;
 
 use super::address::{Address, fits};
-use super::twins;
+use super::twins::{self, Unit};
 use crate::nbd::{NbdAddress, NbdDisk, NbdError, NbdOptions};
 use crate::workload::OpenFlags;
 
@@ -148,28 +148,45 @@ pub async fn open_all(
             address => found.push(address.clone()),
         }
     }
-    twins::refuse_same(&found)?;
+    if !read_only {
+        twins::refuse_same(&found)?;
+    }
     let has_sessions = |address: &&Address| matches!(address, Address::Iscsi(_) | Address::Nbd(_));
     let count = found.iter().filter(has_sessions).count();
     if let Some(total) = total.filter(|total| count == 0 || (*total as usize) < count) {
         return Err(OpenError::Sessions { total, targets: count });
     }
-    let mut targets = Vec::new();
+    let mut targets: Vec<OpenTarget> = Vec::new();
     for (index, address) in found.iter().enumerate() {
         let share = total.map(|total| part(total, index, count));
         let mut sessions = sessions.clone();
         sessions.plan.sessions = share.or(sessions.plan.sessions);
         match address {
             Address::Iscsi(address) => {
-                let target = attach(address, &sessions).await?;
-                twins::refuse_known(&targets, &target)?;
-                targets.push(target);
+                targets.push(attach(address, &sessions).await?);
+                if !read_only {
+                    refuse_last(&found, &targets)?;
+                }
             }
             Address::Nbd(address) => targets.push(connect(address, &sessions).await?),
             _ => targets.push(local(address, flags, read_only)?),
         }
     }
     Ok(targets)
+}
+
+fn unit<'a>((address, target): (&'a Address, &'a OpenTarget)) -> Option<Unit<'a>> {
+    let (Address::Iscsi(address), Some(disk)) = (address, &target.disk) else { return None };
+    Some(Unit { address, identity: disk.identity() })
+}
+
+/// Refuses the last of the targets if its unit is one of those before it.
+fn refuse_last(addresses: &[Address], targets: &[OpenTarget]) -> Result<(), OpenError> {
+    let mut units: Vec<Unit<'_>> = addresses.iter().zip(targets).filter_map(unit).collect();
+    match units.pop() {
+        Some(last) => twins::refuse_known(units.into_iter(), &last),
+        None => Ok(()),
+    }
 }
 
 /// What one of `count` has of a number that is divided as evenly as it can be.

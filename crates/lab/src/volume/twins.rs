@@ -4,6 +4,8 @@
 use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
 
+use initiator::TargetAddress;
+
 use super::address::Address;
 use super::open::{OpenError, OpenTarget};
 use crate::nbd::{NbdAddress, Place};
@@ -18,14 +20,51 @@ pub(super) fn refuse_same(addresses: &[Address]) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Refuses a unit that says it is one of those before it, whatever address led to it.
-pub(super) fn refuse_known(before: &[OpenTarget], target: &OpenTarget) -> Result<(), OpenError> {
-    let identity = |target: &OpenTarget| target.disk.as_ref().map(|disk| disk.identity().to_vec());
-    let own = identity(target).filter(|identity| !identity.is_empty());
-    match before.iter().find(|one| own.is_some() && identity(one) == own) {
-        Some(one) => Err(twice(one.name.clone(), target.name.clone())),
+/// A unit of a target, and what it says it is.
+#[derive(Debug)]
+pub(super) struct Unit<'a> {
+    pub(super) address: &'a TargetAddress,
+    pub(super) identity: &'a [u8],
+}
+
+/// Refuses a unit that is one of those before it by another portal: its target has the same name, its number is
+/// the same, and it says the same of itself. Either alone proves nothing: two hosts with tgtd in its standard
+/// state give their units the same worldwide name, and a name of a target can be given twice by mistake.
+pub(super) fn refuse_known<'a>(
+    mut before: impl Iterator<Item = Unit<'a>>,
+    unit: &Unit<'_>,
+) -> Result<(), OpenError> {
+    let is_twin = |other: &Unit<'_>| {
+        let place = |unit: &Unit<'_>| (unit.address.name.clone(), unit.address.lun);
+        place(other) == place(unit) && !unit.identity.is_empty() && other.identity == unit.identity
+    };
+    match before.find(is_twin) {
+        Some(one) => Err(twice(one.address.to_string(), unit.address.to_string())),
         None => Ok(()),
     }
+}
+
+/// A note for each unit that says the same of itself as one before it, and may be another all the same.
+pub(super) fn look_alikes(targets: &[OpenTarget]) -> Vec<String> {
+    let identity = |target: &OpenTarget| target.disk.as_ref().map(|disk| disk.identity().to_vec());
+    let known: Vec<_> = targets.iter().map(|one| (one.name.as_str(), identity(one))).collect();
+    alike(&known)
+}
+
+fn alike(known: &[(&str, Option<Vec<u8>>)]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (index, (name, identity)) in known.iter().enumerate() {
+        let Some(identity) = identity.as_ref().filter(|identity| !identity.is_empty()) else {
+            continue;
+        };
+        if let Some((one, _)) = known[..index].iter().find(|one| one.1.as_ref() == Some(identity)) {
+            notes.push(format!(
+                "{name} gives its unit the same name as {one}: if that is one disk, its data is written over, and \
+                 counts as wrong"
+            ));
+        }
+    }
+    notes
 }
 
 fn twice(one: String, other: String) -> OpenError {
@@ -98,9 +137,34 @@ mod tests {
             let refused = open_all(&addresses, &sessions, OpenFlags::default(), false, None).await;
             let told = refused.map(|_| ()).unwrap_err().to_string();
             assert!(told.starts_with(&format!("{url} is named twice")), "{told}");
+            // Whoever only reads does no harm.
+            let read = open_all(&addresses, &sessions, OpenFlags::default(), true, None).await;
+            assert_eq!(read.unwrap().len(), 2);
             server.stop(Duration::from_secs(1)).await;
         };
         ring::block_on(&CoreConfig::default(), work).unwrap();
+    }
+
+    /// Two hosts with tgtd in its standard state: all units of the number 1 have one worldwide name.
+    #[test]
+    fn different_disks_may_have_one_name() {
+        let naa = b"\x60\0\0\0\0\0\0\0\x0e\0\0\0\0\x01\0\x01";
+        let refused = |one: &str, other: &str, identity: &[u8]| {
+            let [one, other] = [one, other].map(|text| text.parse::<TargetAddress>().unwrap());
+            let unit = |address| Unit { address, identity };
+            refuse_known([unit(&one)].into_iter(), &unit(&other)).is_err()
+        };
+        let first = "iscsi://192.0.2.1/iqn.2026-11.com.example:a/1";
+        assert!(!refused(first, "iscsi://192.0.2.2/iqn.2026-11.com.example:b/1", naa));
+        assert!(!refused(first, "iscsi://192.0.2.1/iqn.2026-11.com.example:a/2", naa));
+        assert!(refused(first, "iscsi://192.0.2.2/iqn.2026-11.com.example:a/1", naa));
+        assert!(!refused(first, "iscsi://192.0.2.2/iqn.2026-11.com.example:a/1", b""));
+
+        let named = |name: &'static str, identity: &[u8]| (name, Some(identity.to_vec()));
+        let known = [named("a", naa), named("b", b""), named("c", b""), ("d", None), ("e", None)];
+        assert_eq!(alike(&known), [""; 0]);
+        let notes = alike(&[named("a", naa), named("b", b"other"), named("c", naa)]);
+        assert!(notes.len() == 1 && notes[0].starts_with("c gives its unit the same name as a"));
     }
 
     #[test]
