@@ -78,7 +78,12 @@ pub(super) async fn drain(running: &Rc<Running>, listener: &Listener) {
 
 /// Counts what was due by the rate and never sent as having waited until a thread was free for it.
 fn count_unsent(running: &Running, group: &Group, now: Instant) {
-    let (Some(pace), end) = (&group.pace, running.to.get()) else { return };
+    let Some(pace) = &group.pace else { return };
+    let end = match group.freed.get() {
+        // Threads leave as soon as a run is to stop, and the clock sees it up to a tick later.
+        Some(freed) if running.is_cut.get() => freed.min(running.to.get()),
+        _ => running.to.get(),
+    };
     let missed = pace.missed(end);
     let count = missed.count.min(ios_left(group));
     let until = group.freed.get().map_or(now, |freed| freed.max(end));

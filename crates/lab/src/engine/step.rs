@@ -99,6 +99,8 @@ pub(super) struct Running {
     /// The measured part.
     pub(super) from: Instant,
     pub(super) to: Cell<Instant>,
+    /// Whether that ended before its time.
+    pub(super) is_cut: Cell<bool>,
     pub(super) is_over: Cell<bool>,
     pub(super) compared_bytes: Cell<u64>,
     pub(super) unknown_bytes: Cell<u64>,
@@ -303,6 +305,7 @@ fn begin(bench: &Rc<Bench>, step: &Step, rate: Option<f64>) -> Result<Running, B
         started,
         from,
         to: Cell::new(from + step.elapsed),
+        is_cut: Cell::new(false),
         is_over: Cell::new(false),
         compared_bytes: Cell::new(0),
         unknown_bytes: Cell::new(0),
@@ -444,6 +447,7 @@ impl<'a> Clock<'a> {
             let now = if was_whole { next } else { self.end().min(to) };
             if !was_whole {
                 self.running.to.set(now);
+                self.running.is_cut.set(true);
             }
             // Work may have run out just before the end of an interval that has been told.
             if now > last || self.intervals.is_empty() {

@@ -55,6 +55,22 @@ fn without_a_rate_what_is_under_way_at_the_end_counts_too() {
     assert_near(step.total.max_us, 600_000.0, 0.1, "max");
 }
 
+/// A disk that answers at once, and a run that is stopped between two looks of the clock: nothing was late.
+#[test]
+fn a_run_that_is_stopped_has_no_latencies_of_its_own() {
+    let script = parameters("sd=s,lun=x,threads=4\nwd=w,sd=s\nrd=r,wd=w,iorate=1000,elapsed=9\n");
+    let options = options();
+    let stop = options.stop.clone();
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(110));
+        stop.store(true, Ordering::Relaxed);
+    });
+    let step = run_on(script, vec![ram(1 << 20)], options).remove(0);
+    assert!(step.was_stopped && step.seconds < 1.0, "{} s", step.seconds);
+    assert!(step.total.ios > 80, "{} I/Os", step.total.ios);
+    assert!(step.total.p90_us < 12_000.0, "p90 {} us", step.total.p90_us);
+}
+
 /// What never comes back has waited for as long as it was waited for, and each is an error.
 #[test]
 fn what_never_comes_back_counts_with_the_time_it_was_waited_for() {
