@@ -13,13 +13,13 @@ use super::step::{Group, Lane, Running};
 use super::{Event, Listener};
 use crate::measure::Counts;
 
-/// An I/O under way.
+/// An I/O that is due, or under way.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pending {
     /// What its latency counts from.
     pub(super) since: Instant,
-    /// When it was handed to the device.
-    pub(super) began: Instant,
+    /// When it was handed to the device, if it was: it may wait for its blocks.
+    pub(super) began: Option<Instant>,
     pub(super) io: Io,
 }
 
@@ -32,7 +32,8 @@ pub(super) fn tell_waiting(running: &Running, listener: &Listener) {
     let (mut ios, mut longest) = (0, None);
     for group in &running.groups {
         for pending in group.pending.iter().filter_map(|slot| slot.get()) {
-            let waited = now.saturating_duration_since(pending.began);
+            let Some(began) = pending.began else { continue };
+            let waited = now.saturating_duration_since(began);
             if waited >= least {
                 ios += 1;
                 longest = longest.max(Some((waited, group.volume)));
@@ -117,15 +118,18 @@ fn reads_part(group: &Group) -> f64 {
     group.lanes.iter().map(reads).sum::<f64>() / all.max(f64::MIN_POSITIVE)
 }
 
-/// Counts what has not come back, each as an error too. Whether there was any.
+/// Counts what has not come back, each as an error too unless it was never sent. Whether there was any.
 fn give_up(running: &Running, group: &Group, now: Instant) -> bool {
     let mut is_any = false;
-    for Pending { since, io, .. } in group.pending.iter().filter_map(|slot| slot.get()) {
-        is_any = true;
+    for Pending { since, began, io } in group.pending.iter().filter_map(|slot| slot.get()) {
         if running.counts(since, now) != Counts::No {
             let waited = now.saturating_duration_since(since);
             running.tally.borrow_mut().wait(group.volume, io.is_read, waited, 1);
         }
+        if began.is_none() {
+            continue;
+        }
+        is_any = true;
         let operation = if io.is_read { "read" } else { "write" };
         let seconds = running.bench.options().drain_max.as_secs_f64();
         let error = format!("it did not come back within {seconds} s after the step");

@@ -56,7 +56,7 @@ pub(super) struct Group {
     threads: u32,
     /// What each thread has under way, those of a stream beside each other.
     pub(super) pending: Vec<Cell<Option<Pending>>>,
-    /// When the first thread ended.
+    /// When the first thread ended that could have done more.
     pub(super) freed: Cell<Option<Instant>>,
     /// Bytes that each stream has begun.
     pub(super) begun_bytes: Vec<Cell<u64>>,
@@ -136,8 +136,11 @@ impl Running {
     }
 
     /// A task of a group has ended.
-    pub(super) fn leave(&self, group: &Group) {
-        group.freed.set(group.freed.get().or_else(|| Some(Instant::now())));
+    pub(super) fn leave(&self, group: &Group, stream: usize) {
+        // One whose stream has done its amount would have done no more.
+        if !group.is_done(stream) {
+            group.freed.set(group.freed.get().or_else(|| Some(Instant::now())));
+        }
         self.left.set(self.left.get() - 1);
     }
 

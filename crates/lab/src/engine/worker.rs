@@ -50,7 +50,7 @@ pub(super) async fn run(running: Rc<Running>, place: Place, seed: u64) {
     let mut at_once = 0;
     while !running.is_over() {
         let Some(due) = worker.due().await else { break };
-        let Some((lane, io)) = worker.next().await else {
+        let Some((lane, io)) = worker.next(due).await else {
             worker.give_back();
             break;
         };
@@ -66,7 +66,7 @@ pub(super) async fn run(running: Rc<Running>, place: Place, seed: u64) {
             give_way().await;
         }
     }
-    running.leave(group);
+    running.leave(group, place.stream);
 }
 
 struct Worker<'a> {
@@ -100,9 +100,11 @@ impl<'a> Worker<'a> {
     }
 
     /// The next I/O and whose it is; `None` when the step is over, or the stream has done its amount.
-    async fn next(&mut self) -> Option<(&'a Lane, Io)> {
+    async fn next(&mut self, due: Option<Instant>) -> Option<(&'a Lane, Io)> {
         let lane = self.lane().await?;
-        Some((lane, self.claim(lane).await?))
+        let claimed = self.claim(lane, due).await;
+        self.pending.set(None);
+        Some((lane, claimed?))
     }
 
     /// The I/O that was due is not done, for the step is over.
@@ -139,7 +141,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Draws an I/O and claims its blocks; `None` when the step is over.
-    async fn claim(&mut self, lane: &Lane) -> Option<Io> {
+    async fn claim(&mut self, lane: &Lane, due: Option<Instant>) -> Option<Io> {
         let is_checked = self.running.bench.ledger().is_some();
         let claims = self.running.bench.claims(self.group.volume);
         let (mut io, mut is_random) = self.draw(lane)?;
@@ -153,6 +155,8 @@ impl<'a> Worker<'a> {
             if self.running.is_over() {
                 return None;
             }
+            // It waits for its target already, behind the I/O that has its blocks.
+            self.pending.set(due.map(|since| Pending { since, began: None, io }));
             claims.wait().await;
         }
         let begun = &self.group.begun_bytes[self.stream];
@@ -212,7 +216,7 @@ impl<'a> Worker<'a> {
     async fn work(&self, lane: &Lane, io: Io, since: Instant, began: Instant) -> bool {
         let (running, volume) = (self.running, self.group.volume);
         running.tally.borrow_mut().begin(volume, began);
-        self.pending.set(Some(Pending { since, began, io }));
+        self.pending.set(Some(Pending { since, began: Some(began), io }));
         let outcome = if io.is_read { self.read(io).await } else { self.write(lane, io).await };
         let now = Instant::now();
         self.pending.set(None);

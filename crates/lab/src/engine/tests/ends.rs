@@ -88,6 +88,20 @@ fn what_never_comes_back_counts_with_the_time_it_was_waited_for() {
     assert_near(step.total.p50_us, 750_000.0, 0.1, "p50");
 }
 
+/// The second of two I/Os waits for the block that the first one has: it is due as well.
+#[test]
+fn what_waits_for_a_block_that_never_comes_free_counts() {
+    let disk = FaultyDisk::new(ram(4096));
+    disk.inject(Rule::always(Operation::Write, Fault::Hang));
+    let script =
+        parameters("sd=s,lun=x,threads=2\nwd=w,sd=s,rdpct=0\nrd=r,wd=w,iorate=4,elapsed=0.5\n");
+    let options = RunOptions { drain_max: Duration::from_millis(500), ..options() };
+    let step = run_on(script, vec![Arc::new(disk)], options).remove(0);
+    assert_eq!(step.error_count, 1, "the one that was sent: {:?}", step.errors);
+    assert_near(step.total.max_us, 1_000_000.0, 0.1, "max");
+    assert_near(step.total.p50_us, 750_000.0, 0.1, "p50");
+}
+
 #[test]
 fn what_waits_is_told_while_it_waits() {
     let disk = FaultyDisk::new(ram(1 << 20));
