@@ -53,10 +53,15 @@ async fn counted(disks: &[Arc<Disk>]) -> SessionCount {
     for disk in disks {
         for path in disk.paths().await {
             found.asked += 1;
-            found.up += u32::from(path.status.state == PathState::Active);
+            found.up += u32::from(is_up(path.status.state));
         }
     }
     found
+}
+
+/// One that has come back a moment ago is logged in, and carries I/O where no other does.
+fn is_up(state: PathState) -> bool {
+    matches!(state, PathState::Active | PathState::Probation { .. })
 }
 
 async fn until_up(
@@ -118,6 +123,14 @@ mod tests {
     fn sessions_that_come_one_by_one_are_waited_for() {
         let (found, ..) = waited(10, Duration::from_secs(1));
         assert!(!found.is_short() && found.up == 10, "{found}");
+    }
+
+    #[test]
+    fn one_that_is_to_prove_itself_is_up() {
+        let until = Duration::from_secs(15);
+        assert!(is_up(PathState::Active) && is_up(PathState::Probation { until }));
+        let down = [PathState::Silent, PathState::Suspended, PathState::Failed, PathState::Retired];
+        assert!(!down.into_iter().any(is_up));
     }
 
     #[test]
