@@ -254,8 +254,7 @@ pub fn parse(args: &[String]) -> Result<Script, FioError> {
         None => (None, None),
     };
     line.with("output-format", OUTPUT_FORMAT, |text| (text == "normal").then_some(()))?;
-    let rate =
-        line.with("rate_iops", "I/Os a second", |text| units::decimal(text).filter(|n| *n > 0.0))?;
+    let rate = line.with("rate_iops", "I/Os a second, up to 1000000000", units::rate)?;
     let name = line.get("name").unwrap_or("fio").to_owned();
     let storage = Storage {
         name: "filename".to_owned(),
@@ -458,6 +457,13 @@ mod tests {
         );
         assert_eq!((step.flows[0].seek_percent, storage.threads), (0, 4));
         assert!(script.notes.iter().any(|note| note.starts_with("--output has no effect")));
+    }
+
+    #[test]
+    fn a_rate_has_an_end() {
+        let words = ["--filename=x", "--rw=read", "--runtime=1", "--rate_iops=2000000000"];
+        let told = parse(&words.map(str::to_owned)).unwrap_err().to_string();
+        assert!(told.contains("up to 1000000000"), "{told}");
     }
 
     #[test]

@@ -38,6 +38,11 @@ pub(super) fn decimal(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| is_plain && number.is_finite())
 }
 
+/// I/Os a second: more than none, and at most 10^9, beyond which there is no time between them.
+pub(super) fn rate(text: &str) -> Option<f64> {
+    decimal(text).filter(|rate| *rate > 0.0 && *rate <= 1e9)
+}
+
 /// A whole number of percent, 0 to 100.
 pub(super) fn percent(text: &str) -> Option<u32> {
     let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

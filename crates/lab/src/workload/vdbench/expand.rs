@@ -442,7 +442,8 @@ fn counted(
 
 fn rates(words: &[&Word]) -> Result<Option<Vec<(String, Change)>>, ParameterError> {
     const PERCENTS: &str = "percents of the maximum, 1 to 1000: (10,50,100)";
-    const RATES: &str = "I/Os a second, max, curve, (100,200,max) or (100-1000,100)";
+    const RATES: &str =
+        "I/Os a second (up to 1000000000), max, curve, (100,200,max) or (100-1000,100)";
     let Some(word) = get(words, "iorate") else { return Ok(None) };
     let percents = match get(words, "curve") {
         Some(word) => {
@@ -463,14 +464,15 @@ fn rates(words: &[&Word]) -> Result<Option<Vec<(String, Change)>>, ParameterErro
                 Some([max].into_iter().chain(rest).collect())
             }
             number => {
-                let rate = units::decimal(number).filter(|rate| *rate > 0.0 && *rate <= 1e9)?;
+                let rate = units::rate(number)?;
                 Some(vec![(label(format!("iorate={number}")), Change::Rate(Rate::Iops(rate)))])
             }
         }
     };
     let listed = items(&word.value);
     if listed.len() == 2 && listed[0].contains('-') {
-        let steps = numbers(word, RATES, |text| plain(text).filter(|rate| *rate > 0))?;
+        let steps =
+            numbers(word, RATES, |text| plain(text).filter(|_| units::rate(text).is_some()))?;
         let label = |rate: u64| (format!("iorate={rate}"), Change::Rate(Rate::Iops(rate as f64)));
         return Ok(Some(steps.into_iter().map(label).collect()));
     }

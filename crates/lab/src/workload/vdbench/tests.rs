@@ -131,6 +131,18 @@ fn a_word_that_is_not_read_is_told() {
     );
 }
 
+/// Beyond any clock there is no time between two I/Os, and no end to those that were due.
+#[test]
+fn a_rate_has_an_end() {
+    for rate in ["(1-18000000000000000000,17999999999999999999)", "2000000000", "(1,1e19)"] {
+        let text = format!("{SD}wd=w,sd=sd1\nrd=r,wd=w,iorate={rate}\n");
+        let told = parse(&text).unwrap_err().to_string();
+        assert!(told.contains("(up to 1000000000)"), "{told}");
+    }
+    let text = format!("{SD}wd=w,sd=sd1\nrd=r,wd=w,iorate=(1-1000000000,999999999)\n");
+    assert_eq!(parse(&text).unwrap().steps[1].rate, Rate::Iops(1e9));
+}
+
 /// The sweep of the papers: sessions outermost, for they cost a login each.
 #[test]
 fn sessions_and_clients_are_swept() {
