@@ -451,6 +451,7 @@ impl<'a> Clock<'a> {
             if !was_whole {
                 self.running.to.set(now);
                 self.running.is_cut.set(true);
+                self.running.tally.borrow_mut().cut(now);
             }
             // Work may have run out just before the end of an interval that has been told.
             if now > last || self.intervals.is_empty() {

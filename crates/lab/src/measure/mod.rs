@@ -164,6 +164,11 @@ impl Tally {
         }
     }
 
+    /// The step has ended before its time.
+    pub(crate) fn cut(&mut self, now: Instant) {
+        self.depth_until = self.depth_until.min(now);
+    }
+
     /// So many I/Os of a volume have waited so long when the step had ended.
     pub(crate) fn wait(&mut self, volume: usize, is_read: bool, latency: Duration, ios: u64) {
         for pair in [&mut self.total, &mut self.volumes[volume]] {

@@ -29,6 +29,21 @@ fn figures_are_those_of_what_was_added() {
     assert_eq!(Figures::of(&Counter::new(2), 2.0), Figures::default());
 }
 
+/// I/Os that end after a step was ended early are no part of its depth.
+#[test]
+fn the_depth_of_a_step_that_is_cut_is_of_its_time() {
+    let start = Instant::now();
+    let mut tally = Tally::new(1, ms(500), start, start + ms(1000));
+    tally.begin(0, start);
+    let end = start + ms(100);
+    tally.cut(end);
+    let (bytes, latency) = (512, ms(200));
+    let done =
+        Done { volume: 0, bytes, is_read: true, latency, failed: false, counts: Counts::Latency };
+    tally.end(&done, start + latency);
+    assert!((tally.mean_depth(ms(100), end) - 1.0).abs() < 1e-6);
+}
+
 #[test]
 fn a_stall_is_a_time_in_which_nothing_ends() {
     let start = Instant::now();
