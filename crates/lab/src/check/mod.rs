@@ -111,6 +111,14 @@ impl fmt::Display for Seen {
     }
 }
 
+impl Mismatch {
+    /// Whether the same place of another volume was written: by one disk that two volumes are on, or by a target
+    /// that took the one for the other.
+    fn may_be_twin(&self) -> bool {
+        matches!(self.seen, Seen::Elsewhere { at_bytes, .. } if at_bytes == self.at_bytes)
+    }
+}
+
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} LBA {} (byte {}): ", self.volume, self.lba, self.at_bytes)?;
@@ -122,7 +130,11 @@ impl fmt::Display for Mismatch {
                 clock(self.written_unix_ns)
             )?,
         }
-        write!(f, "; seen {}; read {}", self.seen, clock(self.found_unix_ns))
+        write!(f, "; seen {}", self.seen)?;
+        if self.may_be_twin() {
+            f.write_str(" (perhaps one disk by two names)")?;
+        }
+        write!(f, "; read {}", clock(self.found_unix_ns))
     }
 }
 

@@ -79,7 +79,12 @@ fn each_mistake_has_its_name() {
         Seen::Elsewhere { volume, at_bytes, .. } => (volume, at_bytes),
         seen => panic!("{seen}"),
     };
-    assert_eq!(elsewhere(seen(&mut ledger, 0, 4096, &other)), (1, 4096));
+    let twin = seen(&mut ledger, 0, 4096, &other);
+    let text = twin.as_ref().unwrap().to_string();
+    assert!(text.contains(" of volume 1 (perhaps one disk by two names); read "), "{text}");
+    assert_eq!(elsewhere(twin), (1, 4096));
+    let text = seen(&mut ledger, 0, 4096, &beside).unwrap().to_string();
+    assert!(!text.contains("perhaps"), "{text}");
     assert_eq!(elsewhere(seen(&mut ledger, 0, 4096, &beside)), (0, 8192));
     // A write that went astray is found where nothing was ever written, too.
     assert_eq!(elsewhere(seen(&mut ledger, 0, 0, &beside)), (0, 8192));
