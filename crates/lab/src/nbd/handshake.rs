@@ -4,9 +4,13 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use attach::nbd::wire::{self, can, handshake, info, option, reply, take_u16, take_u32, take_u64};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use super::address::{NbdAddress, Place};
 
@@ -16,6 +20,8 @@ const ANSWER_BYTES_MAX: u32 = 1 << 16;
 const ANSWERS_MAX: u32 = 100;
 /// What the protocol allows where a server does not say: requests of 32 MiB.
 const REQUEST_BYTES_MAX: u32 = 32 << 20;
+/// Between two looks whether a socket with many waiting takes one more.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What a server tells of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +113,7 @@ impl From<io::Error> for Fault {
 pub fn connect(address: &NbdAddress, timeout: Duration) -> Result<(OwnedFd, Export), NbdError> {
     let text = || address.to_string();
     let connected = match &address.place {
-        Place::Unix(path) => UnixStream::connect(path).map_err(Fault::Io).and_then(|mut socket| {
+        Place::Unix(path) => unix(path, timeout).map_err(Fault::Io).and_then(|mut socket| {
             socket.set_read_timeout(Some(timeout))?;
             socket.set_write_timeout(Some(timeout))?;
             let export = shake(&mut socket, &address.export)?;
@@ -128,6 +134,24 @@ pub fn connect(address: &NbdAddress, timeout: Duration) -> Result<(OwnedFd, Expo
         Fault::Strange(what) => NbdError::Protocol { address: text(), what },
         Fault::Refused(why) => NbdError::Refused { address: text(), why },
     })
+}
+
+/// A server that is stopped takes no connections, and once enough are waiting a connect would wait without end.
+fn unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let (address, begun) = (SocketAddrUnix::new(path)?, Instant::now());
+    loop {
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => break,
+            Err(Errno::AGAIN) if begun.elapsed() < timeout => thread::sleep(PAUSE),
+            Err(Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {

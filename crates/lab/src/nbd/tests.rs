@@ -1,9 +1,9 @@
 //! The client against the server of `attach`, and against servers that misbehave.
 
 use std::io::{Read, Write};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -299,6 +299,21 @@ fn a_server_that_is_silent_fails_what_waits_too_long() {
         drop(disk);
     });
     server.join().unwrap();
+}
+
+/// A stopped server takes no connection from its socket; with one waiting there a second one has no room.
+#[test]
+fn a_socket_with_many_waiting_is_not_waited_for_without_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    let listener = UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let _waits = UnixStream::connect(&path).unwrap();
+    let (told, outcome) = mpsc::channel();
+    thread::spawn(move || told.send(connect(&unix(&path, ""), Duration::from_millis(300))));
+    let refused = outcome.recv_timeout(Duration::from_secs(10)).expect("it comes back");
+    let NbdError::Connect { error, .. } = refused.unwrap_err() else { panic!() };
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
 }
 
 /// The old handshake, with an export of 1 MiB.
