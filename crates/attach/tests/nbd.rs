@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixListener;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -333,14 +333,19 @@ fn a_stop_answers_what_was_taken() {
 #[test]
 fn a_client_that_leaves_in_the_middle_of_a_refused_write_is_gone() {
     let serving = Serving::tcp(ram());
-    for _ in 0..17 {
+    for _ in 0..8 {
         let mut client = Client::connect(&serving);
         client.send(&request(WRITE, 0, 5, 0, (32 << 20) + 1), &[1; 512]);
     }
     let mut staying = Client::connect(&serving);
     staying.send(&request(WRITE, 0, 5, 0, u32::MAX), &[1; 512]);
     assert_eq!(Client::connect(&serving).read(0, 512), [0; 512]);
-    serving.stop();
+    let (stopped, end) = mpsc::channel();
+    thread::spawn(move || {
+        serving.stop();
+        stopped.send(())
+    });
+    end.recv_timeout(Duration::from_secs(30)).expect("nobody holds up the end");
 }
 
 #[test]
