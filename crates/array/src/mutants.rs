@@ -42,6 +42,8 @@ mutants! {
     OldJournal,
     /// Who went out beyond where a journal begins anew is taken for having what it says from there on.
     OldDates,
+    /// A disk joins with what it has of another life of the array in its areas.
+    KeepAreas,
     /// A disk that becomes a holder of an empty journal gets nothing that says so.
     NoAnchor,
     /// Answer a volatile write before it is written.

@@ -1,14 +1,14 @@
-//! Taking the labels off a disk.
+//! Taking off a disk what it has of an array.
 
 use block::{BlockDevice, BlockError, WriteFlags};
-use ring::Buf;
+use ring::{Buf, Region};
 
 use super::disk::{HEAD_BYTES, read_bytes};
 use super::format::{Copy, decode};
 use super::{LABEL_BYTES, Layout};
 
 /// Writes zeroes where a disk must hold them to count as blank: its first 256 KiB and its last
-/// 64 KiB. What lies between stays, and is never read again.
+/// 64 KiB. What lies between stays until an array [takes it in](clear_areas).
 ///
 /// Label A goes last. If this is cut off, what is left says of itself that it is a disk of an
 /// array, or of one whose making was cut off, and never that it is blank.
@@ -28,6 +28,39 @@ pub async fn erase(device: &dyn BlockDevice) -> Result<(), BlockError> {
         device.write(at, zeroes.freeze(), WriteFlags::DURABLE).await?;
     }
     Ok(())
+}
+
+/// Pieces in which areas are looked at and cleared.
+const PIECE_BYTES: u64 = 256 << 10;
+
+/// Makes sure, durably, that a disk that is about to join has no checkpoint, no redo wave and no batch
+/// of the journal. Its labels may have been taken off while it was a disk of this very array, which two
+/// parts of it went on with by themselves: what it has may be newer than anything that the others have,
+/// and fit behind it. Only what is not zero is written, so that a sparse file stays one.
+///
+/// # Errors
+/// Those of the device.
+pub async fn clear_areas(device: &dyn BlockDevice, layout: &Layout) -> Result<(), BlockError> {
+    let (mut at, end) = (layout.label_bytes, layout.chunks_at());
+    let zeroes = Region::new(PIECE_BYTES as usize).map_err(|_| BlockError::NoMemory)?;
+    while at < end {
+        let len = PIECE_BYTES.min(end - at);
+        let is_zero = match device.read(at, len as usize).await {
+            Ok(data) => {
+                let mut bytes = vec![0; len as usize];
+                data.copy_to(0, &mut bytes);
+                bytes.iter().all(|byte| *byte == 0)
+            }
+            Err(BlockError::NoMemory) => return Err(BlockError::NoMemory),
+            // What cannot be read now may be read later.
+            Err(_) => false,
+        };
+        if !is_zero {
+            device.write(at, zeroes.slice(0, len as usize), WriteFlags::VOLATILE).await?;
+        }
+        at += len;
+    }
+    device.flush().await
 }
 
 /// Whether the very first label of this disk was cut off while it was written: label A is one

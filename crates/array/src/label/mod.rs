@@ -20,7 +20,7 @@ mod layout;
 mod tests;
 
 pub use disk::{Found, read, write};
-pub use erase::{erase, is_cut_off};
+pub use erase::{clear_areas, erase, is_cut_off};
 pub use format::{FORMAT_VERSION, LabelError};
 pub use layout::{LABEL_BYTES, Layout, LayoutError};
 

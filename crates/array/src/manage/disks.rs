@@ -3,15 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use block::BlockError;
+
 use super::Array;
 use crate::DiskId;
 use crate::api::{CheckReport, SettingsChange};
-use crate::core::{CONDEMNED, Core, State};
+use crate::core::{CONDEMNED, Core, RETRY, State};
 use crate::error::ArrayError;
 use crate::label::{self, ChangeId, Found, MemberKind, MemberRecord, MemberState};
 use crate::membership::{Event, SetSeats, may_return, next_label, next_number, without_place};
+use crate::mutants::{self, Mutant};
 use crate::open::{Member, random_id};
-use crate::raid::{Access, Set};
+use crate::raid::{Access, PASSING_TRIES_MAX, Set, is_passing};
 use crate::space::Gives;
 use crate::upkeep::{Findings, is_suspect};
 
@@ -426,6 +429,24 @@ impl Core {
         without_place(&sets, leaving, free)
     }
 
+    /// Nothing is left on a disk of what it may have been before.
+    async fn clear(&self, member: &Member) -> Result<(), ArrayError> {
+        if mutants::is(Mutant::KeepAreas) {
+            return Ok(());
+        }
+        for _ in 1..PASSING_TRIES_MAX {
+            match label::clear_areas(&*member.device, &self.layout).await {
+                Err(error) if is_passing(error) => self.env.sleep(RETRY).await,
+                Err(error) => {
+                    let what = format!("{} cannot be cleared: {error}", member.name);
+                    return Err(ArrayError::BadDisk(what));
+                }
+                Ok(()) => return Ok(()),
+            }
+        }
+        Err(ArrayError::Io(BlockError::NoMemory))
+    }
+
     /// A blank disk becomes a member.
     async fn adopt(
         self: &Arc<Self>,
@@ -433,6 +454,7 @@ impl Core {
         member: Member,
     ) -> Result<DiskId, ArrayError> {
         self.check_new_size(kind, &member)?;
+        self.clear(&member).await?;
         let size_bytes = member.device.geometry().size_bytes();
         let uuid = random_id(&*self.env);
         let name = member.name.clone();

@@ -347,3 +347,56 @@ fn a_disk_that_was_cut_short_says_so_and_comes_back_when_it_is_as_large_again() 
         array.close().await.unwrap();
     });
 }
+
+/// One disk of a mirror went on alone and far, then the other went on and got the first one back as a blank
+/// disk: what was left of its journal and its checkpoints was newer than anything, and the array did not open
+/// any more, or with what the other had.
+#[test]
+fn a_disk_of_another_life_that_was_wiped_brings_nothing_of_it() {
+    run(async {
+        for (lives, writes, is_closed) in
+            [(1, 100, true), (1, 5, true), (2, 30, false), (3, 8, true), (4, 60, false)]
+        {
+            let shelf = Shelf::new(2, 32);
+            let array = shelf.create(Level::Raid1).await;
+            array.create_volume(spec("v", 8)).await.unwrap();
+            write(&array.device("v").unwrap(), 0, &bytes(4096, 1)).await;
+            array.close().await.unwrap();
+            for life in 0..lives {
+                let array = open(vec![member(&shelf, 0, "zero")]).await.unwrap();
+                let volume = array.device("v").unwrap();
+                for block in 0..writes {
+                    write(&volume, block * 65536, &bytes(4096, 100 + life)).await;
+                }
+                if is_closed {
+                    array.close().await.unwrap();
+                }
+                drop((volume, array));
+            }
+            let array = open(vec![member(&shelf, 1, "one")]).await.unwrap();
+            let volume = array.device("v").unwrap();
+            for block in 0..5u64 {
+                write(&volume, block * 65536, &bytes(4096, 3)).await;
+            }
+            // Its data is restored at once.
+            array.fail_disk("0", false).await.unwrap();
+            let other = member(&shelf, 0, "zero");
+            array::label::erase(&*other.device).await.unwrap();
+            array.add_disk(other).await.unwrap();
+            until(&array, "it is whole", Array::is_settled).await;
+            array.close().await.unwrap();
+            drop((volume, array));
+            for disks in [vec![0, 1], vec![0]] {
+                let members = disks.iter().map(|disk| member(&shelf, *disk, &format!("{disk}")));
+                let array = open(members.collect()).await.unwrap();
+                let volume = array.device("v").unwrap();
+                for block in 0..5u64 {
+                    let found = read(&volume, block * 65536, 4096).await;
+                    assert_eq!(found, bytes(4096, 3), "{lives} lives, block {block} on {disks:?}");
+                }
+                assert_eq!(read(&volume, 6 * 65536, 4096).await, vec![0; 4096]);
+                array.close().await.unwrap();
+            }
+        }
+    });
+}
