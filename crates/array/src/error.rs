@@ -10,7 +10,7 @@ use crate::membership::OpenRefusal;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ArrayError {
     /// No volume has this name.
-    #[error("there is no volume {0:?}: see `drystone volume list`")]
+    #[error("there is no volume {0:?}")]
     NoSuchVolume(String),
     /// The name is taken.
     #[error("there is a volume {0:?} already: choose another name, or delete it first")]
@@ -22,7 +22,7 @@ pub enum ArrayError {
     #[error("volume {0:?} is not in the recycle bin")]
     NotDeleted(String),
     /// No snapshot has this name.
-    #[error("volume {volume:?} has no snapshot {name:?}: see `drystone snapshot list {volume}`")]
+    #[error("volume {volume:?} has no snapshot {name:?}")]
     NoSuchSnapshot {
         /// Its volume.
         volume: String,
@@ -85,12 +85,10 @@ pub enum ArrayError {
         asked_bytes: u64,
     },
     /// The volume is in use.
-    #[error("volume {0:?} is online: take it offline first (`drystone volume offline {0}`)")]
+    #[error("volume {0:?} is online")]
     NotOffline(String),
     /// The snapshot is in use.
-    #[error(
-        "snapshot {snapshot:?} of volume {volume:?} is online: take it offline first (`drystone snapshot offline {volume} {snapshot}`)"
-    )]
+    #[error("snapshot {snapshot:?} of volume {volume:?} is online")]
     SnapshotOnline {
         /// Its volume.
         volume: String,
@@ -109,7 +107,7 @@ pub enum ArrayError {
     #[error("snapshot {0:?} is being deleted")]
     Deleting(String),
     /// The disk is not one of the array.
-    #[error("there is no disk {0:?} in this array: see `drystone disk list`")]
+    #[error("there is no disk {0:?} in this array")]
     NoSuchDisk(String),
     /// A disk that cannot be taken in.
     #[error("{0}")]

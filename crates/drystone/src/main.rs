@@ -4,6 +4,7 @@
 //! does not read.
 
 mod access;
+mod advice;
 mod attach;
 mod cli;
 mod control;
@@ -15,8 +16,6 @@ mod os;
 mod plan;
 mod print;
 mod serve;
-mod spec;
-mod turn;
 mod up;
 
 use anyhow::Context;

@@ -240,7 +240,7 @@ fn a_file_that_is_served_cannot_be_served_again() {
     let first = Export::start(&[&spec], &[]);
     fails(
         &["export", &spec, "--portal", "127.0.0.1:0", "--state-dir", dir.path().to_str().unwrap()],
-        "is in use: another process serves it, or it is mounted; stop that first",
+        ": stop that first, or leave the disk out",
     );
     first.stop();
     Export::start(&[&spec], &[]).stop();

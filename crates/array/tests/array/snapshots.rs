@@ -248,7 +248,7 @@ fn a_snapshot_that_is_written_to_keeps_its_moment_and_what_was_written() {
             array.set_snapshot_online("v", "s", true).await,
         ] {
             let text = refused.unwrap_err().to_string();
-            assert!(text.contains("drystone snapshot offline v s"), "{text}");
+            assert!(text.contains("\"s\" of volume \"v\" is online"), "{text}");
         }
         drop((volume, view, array));
 

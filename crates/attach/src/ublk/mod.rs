@@ -89,7 +89,7 @@ pub enum UblkError {
     },
     /// A device that was left cannot be this disk any more.
     #[error(
-        "'{}' was left by a process that is gone, and cannot be taken over: {reason}. End what uses it, and take it away with 'drystone detach {}'", .path.display(), .path.display()
+        "'{}' was left by a process that is gone, and cannot be taken over: {reason}", .path.display()
     )]
     Changed {
         /// The device.

@@ -17,7 +17,7 @@ pub(crate) enum LocalError {
     #[error(transparent)]
     Mount(#[from] MountError),
     /// The block device.
-    #[error(transparent)]
+    #[error("{}{}", .0, way_out(.0))]
     Ublk(#[from] UblkError),
     /// Its users would write what waits in them over what others write meanwhile.
     #[error(
@@ -27,6 +27,17 @@ pub(crate) enum LocalError {
         /// The block device.
         path: String,
     },
+}
+
+/// What to do about a block device that cannot be had.
+fn way_out(error: &UblkError) -> String {
+    match error {
+        UblkError::Changed { path, .. } => format!(
+            ". End what uses it, and take it away with 'drystone detach {}'",
+            path.display()
+        ),
+        _ => String::new(),
+    }
 }
 
 /// A place that has to be taken away before the disk can go.

@@ -4,8 +4,8 @@
 //! come before `at=`, which may hold blanks, as a path may.
 
 use crate::attach::report::Identity;
-use crate::spec::size;
 use block::Geometry;
+use member::spec::size;
 use std::fmt;
 
 /// A disk that can be used.

@@ -1,8 +1,8 @@
 //! The options of `drystone array`.
 
 use crate::cli::manage::MemberArgs;
-use crate::spec::member::MemberDisk;
 use clap::{Args, Subcommand};
+use member::spec::disk::MemberDisk;
 
 /// Examples at the foot of `drystone array --help`.
 pub(crate) const EXAMPLES: &str = "\

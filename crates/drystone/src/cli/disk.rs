@@ -1,8 +1,8 @@
 //! The options of `drystone disk`.
 
 use crate::cli::manage::{Confirm, Follow, MemberArgs};
-use crate::spec::member::MemberDisk;
 use clap::{Args, Subcommand};
+use member::spec::disk::MemberDisk;
 
 /// Examples at the foot of `drystone disk --help`.
 pub(crate) const EXAMPLES: &str = "\

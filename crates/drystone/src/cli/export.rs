@@ -2,8 +2,8 @@
 
 use crate::access::name;
 use crate::cli::serve::ServeArgs;
-use crate::spec::Spec;
 use clap::{Args, ValueHint};
+use member::spec::Spec;
 use std::path::PathBuf;
 
 /// The name of the target when none is given.

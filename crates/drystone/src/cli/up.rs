@@ -2,9 +2,9 @@
 
 use crate::access::name;
 use crate::cli::serve::ServeArgs;
-use crate::spec::member::MemberDisk;
 use array::Level;
 use clap::{Args, ValueHint};
+use member::spec::disk::MemberDisk;
 use std::path::PathBuf;
 
 /// The longest beginning of names: a volume and a snapshot must fit behind it.

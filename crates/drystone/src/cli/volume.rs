@@ -1,9 +1,9 @@
 //! The options of `drystone volume`.
 
 use crate::cli::manage::{Confirm, Follow, MemberArgs};
-use crate::spec::size;
 use array::Level;
 use clap::{Args, Subcommand, ValueEnum};
+use member::spec::size;
 
 /// Examples at the foot of `drystone volume --help`.
 pub(crate) const EXAMPLES: &str = "\

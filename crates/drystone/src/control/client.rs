@@ -1,10 +1,10 @@
 //! The asking side.
 
+use super::frame::Frame;
 use super::line::{self, Lines};
-use super::reply::Frame;
-use super::request::{ArrayRequest, Request};
 use anyhow::anyhow;
 use array::api::JobInfo;
+use member::{ArrayRequest, Request};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde::de::DeserializeOwned;

@@ -2,11 +2,11 @@
 //! live there.
 
 use super::callers::Callers;
+use super::frame::Frame;
 use super::line::to_bytes;
-use super::reply::Frame;
-use super::request::Request;
-use crate::turn::Turn;
+use crate::advice::Advised;
 use array::api::JobInfo;
+use member::{Asker as _, Member, Request, Turn};
 use ring::{OneshotReceiver, OneshotSender, SendBatch, Stream, UnixListener, oneshot};
 use serde_json::Value;
 use std::cell::Cell;
@@ -42,6 +42,14 @@ pub(crate) trait Answer: 'static {
     async fn answer(&self, request: Request, asker: &Asker) -> Result<Value, String>;
 }
 
+impl Answer for Member {
+    async fn answer(&self, request: Request, asker: &Asker) -> Result<Value, String> {
+        let answer = Self::answer(self, request, asker).await;
+        let answer = answer.map_err(|error| error.sentence())?;
+        serde_json::to_value(answer).map_err(|error| error.to_string())
+    }
+}
+
 /// Who asked: told of progress.
 #[derive(Debug)]
 pub(crate) struct Asker {
@@ -52,17 +60,17 @@ pub(crate) struct Asker {
     callers: Rc<Callers>,
 }
 
-impl Asker {
-    /// `false` when nobody listens any more.
-    pub(crate) async fn tell(&self, jobs: Vec<JobInfo>) -> bool {
+impl member::Asker for Asker {
+    async fn tell(&self, jobs: Vec<JobInfo>) -> bool {
         self.send(&Frame::<Value>::Progress(jobs)).await
     }
 
-    /// The member stops: what takes long should end with a word about that.
-    pub(crate) fn is_to_end(&self) -> bool {
+    fn is_to_end(&self) -> bool {
         self.callers.is_ending()
     }
+}
 
+impl Asker {
     async fn send(&self, frame: &Frame<Value>) -> bool {
         let Ok(line) = to_bytes(frame) else { return false };
         let _turn = self.turn.take().await;
@@ -244,8 +252,8 @@ async fn request_line(stream: &Stream) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::control::client::{Client, is_taken};
-    use crate::control::request::{ArrayRequest, DiskRequest, VolumeRequest};
     use array::api::JobKind;
+    use member::{ArrayRequest, DiskRequest, VolumeRequest};
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 

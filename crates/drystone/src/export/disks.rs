@@ -1,11 +1,12 @@
 //! From SPECs to open disks.
 
+use crate::advice::advised;
 use crate::export::ready::Lun;
 use crate::os::machine;
-use crate::spec::open::{self, How};
-use crate::spec::{Cache, Spec};
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use block::BlockDevice;
+use member::spec::open::{self, How};
+use member::spec::{Cache, DiskError, Spec};
 use std::sync::Arc;
 
 /// Opens every disk, in LUN order; the first failure closes those before it.
@@ -61,7 +62,15 @@ fn open(spec: &Spec) -> anyhow::Result<Arc<dyn BlockDevice>> {
         write_through: spec.cache == Cache::Durable,
         direct: false,
     };
-    open::open(&spec.medium, &spec.name, how)
+    open::open(&spec.medium, &spec.name, how).map_err(|error| match error {
+        DiskError::Missing(path) => {
+            let path = path.display();
+            anyhow!(
+                "{path} does not exist; to create it, add a size and leave out ro: file:{path}:10G"
+            )
+        }
+        error => advised(error),
+    })
 }
 
 /// What tells this disk from the target's others, and stays over restarts: the path for what
@@ -164,6 +173,6 @@ mod tests {
         let spec = Spec::parse(&format!("file:{}:1M", dir.path().join("a").display())).unwrap();
         let _first = open(&spec).unwrap();
         let said = open(&spec).unwrap_err().to_string();
-        assert!(said.contains("is in use"), "{said}");
+        assert!(said.contains("is open in this drystone already"), "{said}");
     }
 }

@@ -1,7 +1,7 @@
 //! The disks of an export, checked against each other.
 
 use crate::serve::plan::first_repeated;
-use crate::spec::Spec;
+use member::spec::Spec;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 

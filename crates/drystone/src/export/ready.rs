@@ -4,7 +4,7 @@
 //! then `key=value` pairs. New pairs may come at the end of `portal` lines, and before `from=`
 //! in `lun` lines; `from=` is last because a path may hold blanks.
 
-use crate::spec::{Cache, size};
+use member::spec::{Cache, size};
 use std::fmt;
 use std::net::SocketAddr;
 

@@ -3,7 +3,8 @@
 use crate::cli::export::ExportArgs;
 use crate::export::disks;
 use crate::export::ready::Lun;
-use crate::serve::{self, Keeps, State, plan::Plan};
+use crate::serve::{self, State, plan::Plan};
+use member::data::Keeps;
 use target::{Server, TargetSpec};
 
 /// Opens the disks and starts to serve them.

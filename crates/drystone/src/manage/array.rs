@@ -3,20 +3,21 @@
 use super::disk::state;
 use super::{Desk, progress};
 use crate::Failure;
+use crate::advice::{Advised, advised};
 use crate::cli::array::{ArrayArgs, ArrayCommand};
-use crate::control::reply::Volume;
-use crate::control::request::{ArrayRequest, DiskRequest, Request, VolumeRequest};
 use crate::print::details::details;
 use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
 use crate::print::units;
-use crate::spec::member::MemberDisk;
-use crate::up::{disks, opening};
 use ::array::OpenOptions;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use array::api::{
     ArrayInfo, CheckReport, DiskInfo, DiskState, JobInfo, JobKind, SettingsChange, VolumeState,
 };
+use member::Volume;
+use member::opening::{self, StartError, disks};
+use member::spec::disk::MemberDisk;
+use member::{ArrayRequest, DiskRequest, Request, VolumeRequest};
 use serde::Serialize;
 
 /// What restores or moves data.
@@ -171,9 +172,13 @@ fn were(count: u64) -> &'static str {
 
 /// Opens the array on these disks, which finishes what a crash left half done, and verifies it.
 fn check_disks(named: &[MemberDisk]) -> anyhow::Result<CheckReport> {
-    let open = disks::open_all(named)?;
+    let open = disks::open_all(named).map_err(advised)?;
     let checked = ring::block_on(&ring::CoreConfig::default(), async move {
-        let array = opening::open_existing(open, OpenOptions::default()).await?;
+        let array = opening::open_existing(open, OpenOptions::default()).await;
+        let array = array.map_err(|error| {
+            let missing = Vec::new();
+            anyhow!(StartError::Open { error, missing }.sentence())
+        })?;
         let report = with_disks(array.check().await?, &array.disks());
         array.close().await?;
         anyhow::Ok(report)

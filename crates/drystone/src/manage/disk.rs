@@ -3,14 +3,14 @@
 use super::{Desk, confirm::confirm, wipe};
 use crate::Failure;
 use crate::cli::disk::{DiskArgs, DiskCommand};
-use crate::control::request::{DiskRequest, Request};
 use crate::print::details::details;
 use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
 use crate::print::units;
-use crate::spec::member::MemberDisk;
 use anyhow::anyhow;
 use array::api::{DiskInfo, DiskRole, DiskState};
+use member::spec::disk::MemberDisk;
+use member::{DiskRequest, Request};
 
 /// Does what the command line says.
 pub(crate) fn run(args: DiskArgs) -> Result<(), Failure> {

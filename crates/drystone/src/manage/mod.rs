@@ -11,10 +11,10 @@ mod wipe;
 
 use crate::cli::manage::MemberArgs;
 use crate::control::client::Client;
-use crate::control::request::Request;
 use crate::print;
 use ::array::api::JobKind;
 use anyhow::anyhow;
+use member::Request;
 use progress::Bars;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

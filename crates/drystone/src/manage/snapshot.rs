@@ -3,14 +3,14 @@
 use super::{Desk, confirm::confirm};
 use crate::Failure;
 use crate::cli::snapshot::{SnapshotArgs, SnapshotCommand, Which};
-use crate::control::reply::{Snapshot, Volume};
-use crate::control::request::{Request, SnapshotRequest, VolumeRequest};
 use crate::print::details::details;
 use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
 use crate::print::units;
 use anyhow::bail;
 use array::api::{ChangedExtent, JobKind, SnapshotAccess};
+use member::{Request, SnapshotRequest, VolumeRequest};
+use member::{Snapshot, Volume};
 
 /// Does what the command line says.
 pub(crate) fn run(args: SnapshotArgs) -> Result<(), Failure> {

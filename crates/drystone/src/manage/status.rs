@@ -4,11 +4,11 @@ use super::array::{about, health};
 use super::{Desk, progress};
 use crate::Failure;
 use crate::cli::manage::MemberArgs;
-use crate::control::reply::Volume;
-use crate::control::request::{ArrayRequest, DiskRequest, Request, VolumeRequest};
 use crate::print::units;
 use ::array::api::{ArrayInfo, DiskInfo, DiskState, JobInfo, VolumeState};
 use anyhow::bail;
+use member::Volume;
+use member::{ArrayRequest, DiskRequest, Request, VolumeRequest};
 use serde::Serialize;
 use std::fmt::Write;
 

@@ -3,14 +3,14 @@
 use super::{Desk, confirm::confirm};
 use crate::Failure;
 use crate::cli::volume::{CacheWord, CreateArgs, VolumeArgs, VolumeCommand};
-use crate::control::reply::Volume;
-use crate::control::request::{Request, VolumeRequest};
 use crate::print::details::details;
 use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
 use crate::print::units;
 use anyhow::bail;
 use array::api::{Cache, JobKind, VolumeSpec, VolumeState};
+use member::Volume;
+use member::{Request, VolumeRequest};
 
 /// Does what the command line says.
 pub(crate) fn run(args: VolumeArgs) -> Result<(), Failure> {

@@ -1,13 +1,13 @@
 //! `drystone disk wipe`, which asks no member.
 
 use super::confirm::confirm;
+use crate::advice::advised;
 use crate::cli::manage::Confirm;
 use crate::print;
-use crate::spec::member::MemberDisk;
-use crate::up::disks;
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use array::label::{Found, erase};
 use array::probe;
+use member::spec::disk::MemberDisk;
 
 /// Takes the label off a disk.
 pub(super) fn run(
@@ -21,7 +21,7 @@ pub(super) fn run(
         bail!("there is no disk '{name}': write the path of a file or block device");
     }
     // Whoever uses it holds a lock, so that it cannot be opened.
-    let device = disks::open(disk)?.map_err(|why| anyhow!(why))?;
+    let device = disk.open().map_err(advised)?;
     let core = ring::CoreConfig::default();
     let looked = device.clone();
     let found = ring::block_on(&core, async move { probe(&*looked).await });

@@ -2,11 +2,9 @@
 
 pub(crate) mod congestion;
 pub(crate) mod files;
-pub(crate) mod lock;
 pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod notify;
-pub(crate) mod replace;
 pub(crate) mod runtime_dir;
 pub(crate) mod signals;
 pub(crate) mod state_dir;

@@ -1,17 +1,18 @@
 //! What every server of targets needs: from options to a running engine.
 
 pub(crate) mod plan;
-mod portal_group;
 pub(crate) mod portals;
 
 use crate::access::allow::Allow;
 use crate::access::secret::Login;
+use crate::advice::advised;
 use crate::cli::serve::{CONGESTION_DEFAULT, Policy, ServeArgs};
 use crate::control::server::CONNECTIONS_MAX;
 use crate::os::{congestion, files, memory, state_dir};
 use crate::print::units;
 use anyhow::{Context, anyhow, bail};
 use iscsi::chap::Credentials;
+use member::data::{Keeps, portal_group};
 use plan::Plan;
 use std::env;
 use std::fs;
@@ -19,14 +20,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 use target::{Access, AllowRule, Config, FileStore, Limits, StartError, TargetSpec};
 
 /// What stands in for a name with `--congestion`.
 const CONGESTION_SYSTEM: &str = "system";
-
-/// How long hosts have to log out once they are told that their target goes.
-pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
 /// Files of a core: its ring, its mailbox, and what it opens for a moment.
 const CORE_FILES: usize = 8;
@@ -49,7 +46,7 @@ impl State {
     /// What is kept in the directory `dir`, or is from now on.
     pub(crate) fn of(dir: &Path, reservations: PathBuf, keeps: Keeps) -> anyhow::Result<State> {
         Ok(State {
-            port_group: portal_group::number(dir, &reservations, keeps)?,
+            port_group: portal_group::number(dir, &reservations, keeps).map_err(advised)?,
             reservations,
             keeps,
         })
@@ -197,15 +194,6 @@ pub(crate) fn state_dir_to_open(
         dir.display()
     );
     Ok((dir, Keeps::Nothing))
-}
-
-/// Whether the directory of a member takes what is to be remembered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keeps {
-    /// As it should.
-    All,
-    /// It can be read only.
-    Nothing,
 }
 
 fn choose_state_dir(asked: Option<&PathBuf>, option: &str) -> anyhow::Result<PathBuf> {

@@ -1,40 +1,26 @@
 //! `drystone up`: an array of disks whose volumes are served until it is told to stop.
 
-mod creation;
-pub(crate) mod disks;
-mod doors;
-mod events;
-mod life;
-mod member;
-mod names;
-pub(crate) mod opening;
+mod commands;
 mod ready;
-mod remembered;
-mod serving;
-mod survey;
-
-mod volumes;
-mod watch;
 
 use crate::Failure;
+use crate::advice::{Advised, advised};
 use crate::cli::up::{SocketArgs, UpArgs};
 use crate::control::client::is_taken;
 use crate::control::path;
-use crate::os::lock::{LockError, LockFile, somebody};
 use crate::os::{files, runtime_dir, signals::StopSignals};
-use crate::serve::{self, GRACE, Keeps, State, plan::Plan, portals};
+use crate::serve::{self, State, plan::Plan, portals};
 use anyhow::{Context, anyhow};
-use doors::Doors;
-use life::{Life, Opening};
-use opening::Make;
-use remembered::Remembered;
+use member::data::doors::Doors;
+use member::data::remembered::Remembered;
+use member::data::{self, RESERVATIONS};
+use member::lock::{LockError, LockFile, somebody};
+use member::opening::Make;
+use member::{GRACE, Life, Opening};
 use std::env;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use target::Server;
-
-/// Where reservations are kept, in the directory of the member.
-const RESERVATIONS: &str = "reservations";
 
 /// Files that an open disk takes.
 const DISK_FILES: usize = 4;
@@ -49,12 +35,12 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
     let socket = socket(&args.socket)?;
     let claimed = claim(&socket)?;
     let (data, keeps) = serve::state_dir_to_open(args.data.as_ref(), "--data")?;
-    let _data_is_ours = lock(&data, keeps)?;
+    let _data_is_ours = data::lock(&data, keeps).map_err(advised)?;
     // What can be refused is refused before a disk is written to.
     portals::probe(&args.serve.portals).map_err(|error| serve::explain(&error))?;
     let doors = Doors { chap: plan.chap.is_some(), allow: !args.serve.allow.is_empty() };
-    doors.keep(&data, args.open_access, keeps)?;
-    let remembered = Remembered::read(&data)?;
+    doors.keep(&data, args.open_access, keeps).map_err(advised)?;
+    let remembered = Remembered::read(&data).map_err(advised)?;
     let more_files =
         (args.disks.len() + args.journals.len() + remembered.count() + DISKS_MORE) * DISK_FILES;
     let state = State::of(&data, data.join(RESERVATIONS), keeps)?;
@@ -75,13 +61,14 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
         },
         prefix: args.iqn.clone(),
     };
-    let life = Life::start(&server, opening)?;
+    let (life, notices) = Life::start(&server, opening).map_err(advised)?;
+    notices.iter().for_each(|notice| tracing::warn!("{}", notice.sentence()));
     if let Err(error) = server.listen() {
         drop(life.end());
         return Err(serve::explain(&error).into());
     }
-    let shown = life.watch()?;
-    let claimed = claimed.and_then(|lock| life.answer_at(&socket).map(|()| lock));
+    let shown = life.watch().map_err(advised)?;
+    let claimed = claimed.and_then(|lock| commands::answer_at(&life, &socket).map(|()| lock));
     if let Err(error) = &claimed {
         tracing::error!(
             "{error:#}: hosts are served, but no command reaches this member until it is started with a \
@@ -103,7 +90,7 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
 
 /// From the top down: no requests, no hosts, then the array, then the cores.
 fn stop(server: Server, life: &Life) -> anyhow::Result<()> {
-    life.hang_up();
+    commands::hang_up(life);
     let ended = server.end_targets(GRACE);
     let closed = life.end();
     let down = server.shutdown(GRACE);
@@ -122,8 +109,6 @@ pub(crate) fn socket(args: &SocketArgs) -> anyhow::Result<PathBuf> {
 
 /// The lock of a socket lies beside it.
 const LOCK_SUFFIX: &str = ".lock";
-/// The lock of a directory lies in it.
-const LOCK: &str = "lock";
 
 /// Makes the directory of the socket. One member answers at a socket. The inner error says why none can be
 /// made: hosts are served without.
@@ -151,19 +136,6 @@ fn claim(socket: &Path) -> anyhow::Result<anyhow::Result<LockFile>> {
     };
     // Another program than this one takes no lock.
     if is_taken(socket) { Err(answers(None)) } else { Ok(lock) }
-}
-
-/// One member uses a directory: what it remembers would be mixed up.
-fn lock(data: &Path, keeps: Keeps) -> anyhow::Result<(Option<LockFile>, LockFile)> {
-    let taken = LockFile::take_with_dir(&data.join(LOCK), keeps == Keeps::All);
-    taken.map_err(|error| match error {
-        LockError::Taken(pid) => anyhow!(
-            "{} uses '{}': stop it, or give this one its own --data, --socket and --portal",
-            somebody(pid),
-            data.display()
-        ),
-        LockError::System(error) => anyhow!("cannot lock '{}': {error}", data.display()),
-    })
 }
 
 fn print(text: &str) -> io::Result<()> {

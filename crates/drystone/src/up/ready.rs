@@ -4,40 +4,14 @@
 //! `key=value` pairs. New pairs may come before `name=` in `volume` lines and at the end of the
 //! others; the `socket` line is the last, with `path=none` if no socket could be made.
 
-use super::member::Member;
 use crate::export::hints::Hints;
-use crate::spec::size;
-use array::api::{ArrayInfo, VolumeInfo};
+use array::api::VolumeInfo;
+use member::Shown;
+use member::spec::size;
 use std::env;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::Path;
-
-/// What a member has when it is ready.
-#[derive(Debug)]
-pub(crate) struct Shown {
-    array: ArrayInfo,
-    /// With the names of their targets, and whether these cannot be served.
-    volumes: Vec<(VolumeInfo, String, bool)>,
-    /// How all those names begin.
-    prefix: String,
-}
-
-impl Shown {
-    pub(super) fn of(member: &Member) -> Shown {
-        let names = member.serving().names();
-        let named = |volume: VolumeInfo| {
-            let iqn = names.volume(&volume.name);
-            let is_refused = member.serving().refusal(&iqn).is_some();
-            (volume, iqn, is_refused)
-        };
-        Shown {
-            array: member.array().info(),
-            volumes: member.array().volumes().into_iter().map(named).collect(),
-            prefix: names.prefix().to_owned(),
-        }
-    }
-}
 
 /// All that is printed; without a control socket no commands are named.
 pub(super) fn text(

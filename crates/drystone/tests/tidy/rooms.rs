@@ -4,7 +4,7 @@ use crate::rules::{Finding, without_inline_tests};
 use crate::source::{self, File};
 
 /// Each room (a directory of `crates/`) with the rooms below it that it may use.
-pub(crate) const ROOMS: [(&str, &[&str]); 11] = [
+pub(crate) const ROOMS: [(&str, &[&str]); 12] = [
     ("scsi", &[]),
     ("iscsi", &[]),
     ("ring", &[]),
@@ -15,10 +15,12 @@ pub(crate) const ROOMS: [(&str, &[&str]); 11] = [
     ("initiator", &["block", "ring", "iscsi", "scsi"]),
     ("attach", &["block", "ring"]),
     ("lab", &["attach", "initiator", "block", "ring", "iscsi"]),
+    ("member", &["array", "target", "block", "ring"]),
     (
         "drystone",
         &[
             "lab",
+            "member",
             "array",
             "parity",
             "target",
@@ -33,7 +35,7 @@ pub(crate) const ROOMS: [(&str, &[&str]); 11] = [
 ];
 
 /// Rooms whose tests use a room beside their own: each end of the wire is tried against the other.
-const TESTED_AGAINST: [(&str, &str); 1] = [("initiator", "target")];
+const TESTED_AGAINST: [(&str, &str); 2] = [("initiator", "target"), ("member", "iscsi")];
 
 /// Rooms without I/O, threads and clocks: bytes in, bytes and events out.
 const PURE: [&str; 3] = ["scsi", "iscsi", "parity"];

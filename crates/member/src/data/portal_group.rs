@@ -4,11 +4,11 @@
 //! there ends for ended everywhere. So the number is drawn once for each directory, at random, and
 //! kept in its file `portal-group`: no other server has it by habit, and none gets it again.
 
-use super::Keeps;
-use anyhow::{Context, bail};
 use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
+
+use super::{DataError, Keeps};
 
 const FILE: &str = "portal-group";
 
@@ -18,7 +18,10 @@ const EVERYBODYS: u16 = 1;
 
 /// The number of the server that keeps its state in `dir`, 1 to 65535. `reservations` is where the
 /// target keeps its own. Where nothing can be written, it is drawn for this time only.
-pub(crate) fn number(dir: &Path, reservations: &Path, keeps: Keeps) -> anyhow::Result<u16> {
+///
+/// # Errors
+/// What cannot be read or written, and [`DataError::PortalGroup`] if it holds no number.
+pub fn number(dir: &Path, reservations: &Path, keeps: Keeps) -> Result<u16, DataError> {
     let path = dir.join(FILE);
     if let Some(number) = read(&path)? {
         return Ok(number);
@@ -27,23 +30,20 @@ pub(crate) fn number(dir: &Path, reservations: &Path, keeps: Keeps) -> anyhow::R
     if keeps == Keeps::Nothing {
         return Ok(number);
     }
-    let kept = keep(&path, number);
-    kept.with_context(|| format!("cannot write '{}'", path.display()))?;
+    keep(&path, number).map_err(|source| DataError::Write { path: path.clone(), source })?;
     // Another process that has begun at the same moment may have been the first.
-    read(&path)?.with_context(|| format!("'{}' is gone", path.display()))
+    let gone = || ErrorKind::NotFound.into();
+    read(&path)?.ok_or_else(|| DataError::Read { path, source: gone() })
 }
 
-fn read(path: &Path) -> anyhow::Result<Option<u16>> {
+fn read(path: &Path) -> Result<Option<u16>, DataError> {
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        read => read.with_context(|| format!("cannot read '{}'", path.display()))?,
+        read => read.map_err(|source| DataError::Read { path: path.to_owned(), source })?,
     };
     match text.trim().parse() {
         Ok(number) if number != 0 => Ok(Some(number)),
-        _ => bail!(
-            "'{}' holds no number of a portal group (1 to 65535): restore the file, or delete it to draw a new number, after which hosts have to register their persistent reservations again",
-            path.display()
-        ),
+        _ => Err(DataError::PortalGroup(path.to_owned())),
     }
 }
 
@@ -82,7 +82,7 @@ fn keep(path: &Path, number: u16) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn of(dir: &Path) -> anyhow::Result<u16> {
+    fn of(dir: &Path) -> Result<u16, DataError> {
         number(dir, &dir.join("reservations"), Keeps::All)
     }
 

@@ -1,37 +1,30 @@
 //! Signs that a member had other disks before its directory was lost.
 
-use crate::spec::member::MemberDisk;
-use anyhow::bail;
 use array::label::Found;
 use array::probe;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::RESERVATIONS;
+use super::StartError;
+use crate::data::RESERVATIONS;
+use crate::spec::disk::MemberDisk;
 
 /// How many devices are looked at.
 const DEVICES_MAX: usize = 256;
 
 /// Refuses to make files stand in for disks where an array was served before.
-pub(crate) async fn refuse_if_used(data: &Path) -> anyhow::Result<()> {
+pub(crate) async fn refuse_if_used(data: &Path) -> Result<(), StartError> {
     let kept = fs::read_dir(data.join(RESERVATIONS)).is_ok_and(|mut dir| dir.next().is_some());
     if kept {
-        bail!(
-            "'{0}' was used before, and its list of disks is lost: name the disks with --disk, or a new array another --data",
-            data.display()
-        );
+        return Err(StartError::UsedBefore(data.to_owned()));
     }
     let found = labelled(&devices()).await;
-    if let [first, ..] = &found[..] {
-        let names: Vec<String> = found.iter().map(|(path, _)| path.display().to_string()).collect();
-        bail!(
-            "'{}' remembers no disks, but {} of this machine carry labels of array {}: name them with --disk, or, for another array, files with --disk PATH:SIZE",
-            data.display(),
-            names.join(", "),
-            first.1
-        );
-    }
-    Ok(())
+    let Some((_, array)) = found.first() else { return Ok(()) };
+    Err(StartError::Labelled {
+        data: data.to_owned(),
+        devices: found.iter().map(|(path, _)| path.display().to_string()).collect(),
+        array: array.clone(),
+    })
 }
 
 /// The block devices of this machine, partitions too.

@@ -6,17 +6,16 @@
 //!        └──────── failed: labels erased, files removed, note removed ─────┘
 //! ```
 
-use super::disks::{self, Disks, Holds, Seen};
-use super::opening::Make;
-use super::remembered::{Of, Remembered};
-use crate::print::units;
-use crate::spec::member::MemberDisk;
-use anyhow::{anyhow, bail};
 use array::label::{Found, erase};
 use array::{Array, CreateOptions, Level, RingEnv, probe};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+use super::disks::{self, Disks, Holds, Seen};
+use super::{Make, StartError};
+use crate::data::remembered::{Of, Remembered};
+use crate::spec::disk::MemberDisk;
 
 /// Files that this process has made, and removes again unless they are kept.
 #[derive(Debug, Default)]
@@ -52,10 +51,10 @@ pub(crate) async fn make(
     wanted: &[MemberDisk],
     make: &Make,
     remembered: &mut Remembered,
-) -> anyhow::Result<(Array, Vec<Seen>)> {
+) -> Result<(Array, Vec<Seen>), StartError> {
     let Disks { mut seen, absent, new } = disks;
     if let Some((disk, why)) = absent.into_iter().next() {
-        bail!("{why}{}", way_out(&disk));
+        return Err(StartError::Absent { path: disk.path(), why });
     }
     let begun = remembered.disks(&Of::Making)?;
     check(&seen, &begun)?;
@@ -83,31 +82,21 @@ pub(crate) async fn make(
     }
 }
 
-/// What to write instead of a file that is not there. Nobody wants one among the devices.
-fn way_out(disk: &MemberDisk) -> String {
-    match disk.path() {
-        Some(path) if !path.exists() && !path.starts_with("/dev") => {
-            format!(": add a size to make it, such as {}:100G", path.display())
-        }
-        _ => String::new(),
-    }
-}
-
 /// Refuses disks that hold something. A label that was cut off could be what is left of any array,
 /// if none was `begun` on the disk.
-fn check(seen: &[Seen], begun: &[MemberDisk]) -> anyhow::Result<()> {
+fn check(seen: &[Seen], begun: &[MemberDisk]) -> Result<(), StartError> {
     for Seen { disk, member, holds } in seen {
         let name = &member.name;
         let is_begun = || begun.iter().any(|begun| begun.path() == disk.path());
         match holds {
             Holds::Nothing | Holds::Unfinished => {}
             Holds::CutOff if is_begun() => {}
-            Holds::Foreign(what) => bail!(
-                "'{name}' holds {what}: leave it out, or give that up for good ('drystone disk wipe --foreign {name}')"
-            ),
-            Holds::Array(_) | Holds::CutOff | Holds::Unclear => bail!(
-                "'{name}' was a disk of an array, and no label of it can be used: leave it out, or give it up for good ('drystone disk wipe {name}')"
-            ),
+            Holds::Foreign(what) => {
+                return Err(StartError::Foreign { name: name.clone(), what: what.clone() });
+            }
+            Holds::Array(_) | Holds::CutOff | Holds::Unclear => {
+                return Err(StartError::WasMember(name.clone()));
+            }
         }
     }
     Ok(())
@@ -117,40 +106,41 @@ async fn make_files(
     seen: &mut Vec<Seen>,
     new: &[MemberDisk],
     files: &mut NewFiles,
-) -> anyhow::Result<()> {
+) -> Result<(), StartError> {
     for disk in new {
         files.note(disk);
-        match disks::open(disk)? {
-            Ok(device) => seen.push(disks::look(disk, device, seen.len()).await?),
-            Err(why) => bail!(why),
-        }
+        seen.push(disks::look(disk, disk.open()?, seen.len()).await?);
     }
     Ok(())
 }
 
-async fn create(seen: &[Seen], make: &Make) -> anyhow::Result<Array> {
+async fn create(seen: &[Seen], make: &Make) -> Result<Array, StartError> {
     for Seen { member, holds, .. } in seen.iter().filter(|seen| seen.holds != Holds::Nothing) {
         tracing::warn!(
             "the making of an array on {} was cut off: it holds no data, and is made anew",
             member.name
         );
         assert!(matches!(holds, Holds::Unfinished | Holds::CutOff), "others are refused");
-        erase(&*member.device).await.map_err(|error| anyhow!("{}: {error}", member.name))?;
+        let erased = erase(&*member.device).await;
+        erased.map_err(|error| StartError::Erase {
+            name: member.name.clone(),
+            error: error.into(),
+        })?;
     }
     // Those for the journal were named last. Disks in memory are equal, so only the place tells.
     let (disks, journal) = seen.split_at(seen.len() - make.journals.len());
     let members = |of: &[Seen]| of.iter().map(|seen| seen.member.clone()).collect();
     let (journal, disks): (Vec<_>, Vec<_>) = (members(journal), members(disks));
     if disks.is_empty() {
-        bail!("an array needs a disk that is not for the journal alone: name one with --disk");
+        return Err(StartError::JournalOnly);
     }
     let usual = if disks.len() == 1 { Level::Raid0 } else { Level::Raid10 };
     let level = make.raid.unwrap_or(usual);
     let options = CreateOptions { level, journal, ..CreateOptions::default() };
-    let count = units::count(disks.len(), "disk");
-    let array = Array::create(Arc::new(RingEnv), disks, options).await;
-    let array = array.map_err(|error| anyhow!(error))?;
-    tracing::info!("made an array of {count}, {level}");
+    let count = disks.len();
+    let array =
+        Array::create(Arc::new(RingEnv), disks, options).await.map_err(StartError::Create)?;
+    tracing::info!("made an array, {level}, disks: {count}");
     Ok(array)
 }
 
@@ -175,12 +165,12 @@ async fn undo(seen: &[Seen], files: &mut NewFiles, remembered: &mut Remembered) 
         }
         if let Err(error) = erase(&*member.device).await {
             tracing::warn!(
-                "{disk} keeps a part of a label: {error}; 'drystone disk wipe {}' takes it off",
+                "{disk} keeps a part of a label, which has to be taken off '{}' before it is used again: {error}",
                 member.name
             );
         }
     }
     if let Err(error) = remembered.give_up() {
-        tracing::warn!("{error:#}");
+        tracing::warn!("{error}");
     }
 }

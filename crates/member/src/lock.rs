@@ -8,13 +8,13 @@ use std::path::Path;
 /// A file that is locked for as long as this lives. The file itself stays: were it removed, a
 /// process that is about to lock it would hold a lock that nobody else sees.
 #[derive(Debug)]
-pub(crate) struct LockFile {
+pub struct LockFile {
     _locked: File,
 }
 
 /// Why a lock was not taken.
 #[derive(Debug)]
-pub(crate) enum LockError {
+pub enum LockError {
     /// Another process has it; its number, if that can be told.
     Taken(Option<u32>),
     /// The file cannot be made or locked.
@@ -24,7 +24,7 @@ pub(crate) enum LockError {
 impl LockFile {
     /// Locks the file at `path`, which is made if it is missing and then holds the number of this
     /// process.
-    pub(crate) fn take(path: &Path) -> Result<LockFile, LockError> {
+    pub fn take(path: &Path) -> Result<LockFile, LockError> {
         let mut open = fs::OpenOptions::new();
         open.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = open.open(path).map_err(LockError::System)?;
@@ -37,7 +37,7 @@ impl LockFile {
     /// The same of a file in a directory, and of the directory itself. Where nothing can be written, unless
     /// `is_written`, the file is taken as it is, and may be missing: who comes when that has changed
     /// finds the directory taken.
-    pub(crate) fn take_with_dir(
+    pub fn take_with_dir(
         path: &Path,
         is_written: bool,
     ) -> Result<(Option<LockFile>, LockFile), LockError> {
@@ -73,14 +73,14 @@ fn lock(file: &mut File, path: &Path) -> Result<(), LockError> {
 }
 
 /// The process that has a lock (flock) on the file or device at `path`.
-pub(crate) fn holder(path: &Path) -> Option<u32> {
+pub fn holder(path: &Path) -> Option<u32> {
     let metadata = fs::metadata(path).ok()?;
     let locks = fs::read_to_string("/proc/locks").ok()?;
     holder_in(&locks, metadata.dev(), metadata.ino())
 }
 
 /// `another drystone (pid 7)`, or what else is known of who holds something.
-pub(crate) fn somebody(pid: Option<u32>) -> String {
+pub fn somebody(pid: Option<u32>) -> String {
     let name = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
     match pid.map(|pid| (pid, name(pid))) {
         Some((pid, Some(name))) if !name.starts_with("drystone") => {

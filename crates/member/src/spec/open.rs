@@ -1,31 +1,34 @@
 //! From a medium to an open disk.
 
-use crate::spec::Medium;
-use anyhow::{Context, anyhow};
 use block::{
     BlockDevice, FileDisk, FileOptions, ModelDisk, NullDisk, OpenError, RamDisk, VolatileDisk,
 };
 use std::path::Path;
 use std::sync::Arc;
 
+use super::{DiskError, Medium};
+
 /// The logical block when neither the user nor the medium says otherwise.
 const BLOCK_BYTES_DEFAULT: u32 = 512;
 
 /// How a disk is to be opened.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct How {
+pub struct How {
     /// Logical block; `None`: 512, or that of a block device with larger ones.
-    pub(crate) block_bytes: Option<u32>,
+    pub block_bytes: Option<u32>,
     /// Refuse every write.
-    pub(crate) read_only: bool,
+    pub read_only: bool,
     /// Every write is durable when it is answered.
-    pub(crate) write_through: bool,
+    pub write_through: bool,
     /// Bypass the page cache in both directions.
-    pub(crate) direct: bool,
+    pub direct: bool,
 }
 
 /// Opens what is called `name`.
-pub(crate) fn open(medium: &Medium, name: &str, how: How) -> anyhow::Result<Arc<dyn BlockDevice>> {
+///
+/// # Errors
+/// Why it cannot be had.
+pub fn open(medium: &Medium, name: &str, how: How) -> Result<Arc<dyn BlockDevice>, DiskError> {
     let block_bytes = how.block_bytes.unwrap_or(BLOCK_BYTES_DEFAULT);
     let How { read_only, write_through, direct, .. } = how;
     let options =
@@ -59,11 +62,10 @@ fn open_ram(
     read_only: bool,
     block_bytes: u32,
     size_bytes: u64,
-) -> anyhow::Result<RamDisk> {
+) -> Result<RamDisk, DiskError> {
     let open = if read_only { RamDisk::new_read_only } else { RamDisk::new };
-    open(block_bytes, size_bytes / u64::from(block_bytes)).with_context(|| {
-        format!("there is not enough address space for '{name}': write a smaller size")
-    })
+    open(block_bytes, size_bytes / u64::from(block_bytes))
+        .map_err(|_| DiskError::AddressSpace(name.to_owned()))
 }
 
 /// Opens a block device; one with larger blocks than usual keeps its own unless told otherwise.
@@ -71,18 +73,13 @@ fn open_disk(
     path: &Path,
     options: &FileOptions,
     wanted_bytes: Option<u32>,
-) -> anyhow::Result<FileDisk> {
+) -> Result<FileDisk, DiskError> {
     match FileDisk::open_disk(path, options) {
         Err(OpenError::BlockTooSmall { device_block_bytes, .. }) if wanted_bytes.is_none() => {
-            let block_bytes = u32::try_from(device_block_bytes)
-                .ok()
-                .filter(|bytes| *bytes <= 4096)
-                .ok_or_else(|| {
-                    anyhow!(
-                        "'{}' has blocks of {device_block_bytes} bytes, and hosts know 512 and 4096 only: export another disk",
-                        path.display()
-                    )
-                })?;
+            let block_bytes =
+                u32::try_from(device_block_bytes).ok().filter(|bytes| *bytes <= 4096).ok_or_else(
+                    || DiskError::Blocks { path: path.to_owned(), block_bytes: device_block_bytes },
+                )?;
             Ok(FileDisk::open_disk(path, &FileOptions { block_bytes, ..*options })?)
         }
         opened => Ok(opened?),

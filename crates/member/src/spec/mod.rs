@@ -1,8 +1,9 @@
 //! SPEC: one disk as written on the command line, `KIND:WHAT[,OPTION]...`.
 
-pub(crate) mod member;
-pub(crate) mod open;
-pub(crate) mod size;
+pub mod disk;
+mod error;
+pub mod open;
+pub mod size;
 #[cfg(test)]
 mod tests;
 
@@ -11,29 +12,31 @@ use size::SizeError;
 use std::path::PathBuf;
 use thiserror::Error;
 
+pub use error::DiskError;
+
 /// The longest serial number that `target` carries in its VPD pages (SPC-5 7.7.15).
 const SERIAL_LEN_MAX: usize = 32;
 
 /// One disk to serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Spec {
+pub struct Spec {
     /// Where its blocks are kept.
-    pub(crate) medium: Medium,
+    pub medium: Medium,
     /// Logical block size, 512 or 4096; `None`: the medium's own (512 unless it is a disk).
-    pub(crate) block_bytes: Option<u32>,
+    pub block_bytes: Option<u32>,
     /// When a write is answered.
-    pub(crate) cache: Cache,
+    pub cache: Cache,
     /// Refuse every write.
-    pub(crate) read_only: bool,
+    pub read_only: bool,
     /// The serial number a host sees; `None`: one made from what does not change.
-    pub(crate) serial: Option<String>,
+    pub serial: Option<String>,
     /// The SPEC without its options, for messages and the lines that tell what is served.
-    pub(crate) name: String,
+    pub name: String,
 }
 
 /// Where the blocks of a disk are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Medium {
+pub enum Medium {
     /// In memory; gone when the process ends.
     Ram {
         /// Capacity.
@@ -76,7 +79,7 @@ pub(crate) enum Medium {
 
 /// When a write is answered GOOD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cache {
+pub enum Cache {
     /// When it survives the loss of power.
     Durable,
     /// When the operating system has it; durable at SYNCHRONIZE CACHE or FUA.
@@ -85,17 +88,17 @@ pub(crate) enum Cache {
 
 impl Cache {
     /// The word for it on the command line.
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
-            Cache::Durable => "durable",
-            Cache::Volatile => "volatile",
+            Self::Durable => "durable",
+            Self::Volatile => "volatile",
         }
     }
 }
 
 /// Why a SPEC was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(crate) enum SpecError {
+pub enum SpecError {
     /// No known kind in front of a colon.
     #[error(
         "'{0}' is not a disk to export: write ram:SIZE, null:SIZE, file:PATH[:SIZE], disk:PATH or sim:DRIVE[:SIZE], such as ram:1G"
@@ -160,10 +163,13 @@ pub(crate) enum SpecError {
 
 impl Spec {
     /// Reads one SPEC.
-    pub(crate) fn parse(text: &str) -> Result<Spec, SpecError> {
+    ///
+    /// # Errors
+    /// What does not read.
+    pub fn parse(text: &str) -> Result<Self, SpecError> {
         let mut parts = split_at_commas(text).into_iter();
         let name = parts.next().unwrap_or_default();
-        let mut spec = Spec {
+        let mut spec = Self {
             medium: parse_medium(&name)?,
             block_bytes: None,
             cache: Cache::Durable,
@@ -233,7 +239,7 @@ impl Spec {
     }
 
     /// The file or device node behind the disk, if there is one.
-    pub(crate) fn path(&self) -> Option<&std::path::Path> {
+    pub fn path(&self) -> Option<&std::path::Path> {
         match &self.medium {
             Medium::File { path, .. } | Medium::Disk { path } | Medium::Volatile { path, .. } => {
                 Some(path)

@@ -1,14 +1,15 @@
 //! What the disks are that an array is to be opened on or made of.
 
-use crate::os::lock;
-use crate::spec::member::MemberDisk;
-use anyhow::{anyhow, bail};
 use array::label::{Found, is_cut_off};
-use array::{Member, probe};
-use block::{BlockDevice, OpenError};
+use array::{ArrayError, Member, probe};
+use block::BlockDevice;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+
+use super::StartError;
+use crate::spec::DiskError;
+use crate::spec::disk::MemberDisk;
 
 /// Files that stand in for disks when there are none.
 const FILES: usize = 6;
@@ -63,7 +64,7 @@ impl Disks {
     ///
     /// # Errors
     /// A disk that another process uses: it may serve the same array.
-    pub(crate) async fn look_at(&mut self, disks: &[MemberDisk]) -> anyhow::Result<()> {
+    pub(crate) async fn look_at(&mut self, disks: &[MemberDisk]) -> Result<(), StartError> {
         for disk in disks {
             if self.knows(disk) {
                 continue;
@@ -72,12 +73,13 @@ impl Disks {
                 self.new.push(disk.clone());
                 continue;
             }
-            match open(disk)? {
+            match disk.open() {
                 Ok(device) => match look(disk, device, self.seen.len()).await {
                     Ok(seen) => self.seen.push(seen),
-                    Err(error) => self.absent.push((disk.clone(), format!("{error:#}"))),
+                    Err(error) => self.absent.push((disk.clone(), error.to_string())),
                 },
-                Err(why) => self.absent.push((disk.clone(), why)),
+                Err(error) if error.is_taken() => return Err(error.into()),
+                Err(error) => self.absent.push((disk.clone(), error.to_string())),
             }
         }
         Ok(())
@@ -85,7 +87,10 @@ impl Disks {
 
     /// The same for disks that nobody named: one that is another one of them by now, under a second
     /// name, is not there.
-    pub(crate) async fn look_at_remembered(&mut self, disks: &[MemberDisk]) -> anyhow::Result<()> {
+    pub(crate) async fn look_at_remembered(
+        &mut self,
+        disks: &[MemberDisk],
+    ) -> Result<(), StartError> {
         for disk in disks.iter().filter(|disk| !disk.is_new()) {
             let twin = self.seen.iter().find(|seen| is_same_file(&seen.disk, disk));
             match twin.filter(|_| !self.knows(disk)) {
@@ -143,36 +148,12 @@ fn is_same_file(one: &MemberDisk, other: &MemberDisk) -> bool {
     identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
-/// Opens a disk; inside, why it is not there.
-pub(crate) fn open(disk: &MemberDisk) -> anyhow::Result<Result<Arc<dyn BlockDevice>, String>> {
-    match disk.open() {
-        Ok(device) => Ok(Ok(device)),
-        Err(error) => match error.downcast_ref() {
-            Some(OpenError::InUse { path }) => match lock::holder(path) {
-                Some(pid) if pid == std::process::id() => bail!(
-                    "'{}' is open in this drystone already, under another name: leave it out",
-                    path.display()
-                ),
-                holder => bail!(
-                    "'{}' is in use by {}: stop that first, or leave the disk out",
-                    path.display(),
-                    lock::somebody(holder)
-                ),
-            },
-            Some(OpenError::Missing { path }) => {
-                Ok(Err(format!("there is no '{}'", path.display())))
-            }
-            _ => Ok(Err(format!("{error:#}"))),
-        },
-    }
-}
-
 /// Looks at an open disk, the `number`-th of all.
 pub(crate) async fn look(
     disk: &MemberDisk,
     device: Arc<dyn BlockDevice>,
     number: usize,
-) -> anyhow::Result<Seen> {
+) -> Result<Seen, ArrayError> {
     let holds = match probe(&*device).await? {
         Found::Blank => Holds::Nothing,
         Found::Foreign(what) => Holds::Foreign(what),
@@ -194,24 +175,27 @@ pub(crate) fn member(disk: &MemberDisk, device: Arc<dyn BlockDevice>, number: us
 }
 
 /// Refuses a disk that is named twice.
-pub(crate) fn check_distinct(disks: &[MemberDisk]) -> anyhow::Result<()> {
+///
+/// # Errors
+/// [`DiskError::Twice`].
+pub fn check_distinct(disks: &[MemberDisk]) -> Result<(), DiskError> {
     for (at, disk) in disks.iter().enumerate() {
         let is_same = |other: &MemberDisk| disk.path().is_some() && other.path() == disk.path();
         if disks[..at].iter().any(is_same) {
-            bail!("'{}' is given twice: write it once", disk.name());
+            return Err(DiskError::Twice(disk.name()));
         }
     }
     Ok(())
 }
 
 /// Opens all of these disks, which must be there.
-pub(crate) fn open_all(disks: &[MemberDisk]) -> anyhow::Result<Vec<Member>> {
+///
+/// # Errors
+/// [`DiskError::New`] for one that would have to be made, and why one cannot be had.
+pub fn open_all(disks: &[MemberDisk]) -> Result<Vec<Member>, DiskError> {
     let open = |disk: &MemberDisk| match disk.is_new() {
-        true => Err(anyhow!("'{}' does not exist: name the disks of an array", disk.name())),
-        false => match open(disk)? {
-            Ok(device) => Ok(Member { name: disk.name(), device }),
-            Err(why) => Err(anyhow!(why)),
-        },
+        true => Err(DiskError::New(disk.name())),
+        false => Ok(Member { name: disk.name(), device: disk.open()? }),
     };
     disks.iter().map(open).collect()
 }
@@ -234,14 +218,10 @@ mod tests {
                 _ => std::os::unix::fs::symlink(&path, &link).unwrap(),
             }
             let again = MemberDisk::file(&link, 8 << 20);
-            let refusal = open(&again).unwrap_err().to_string();
-            let wanted = format!(
-                "'{}' is open in this drystone already, under another name: leave it out",
-                link.display()
-            );
-            assert_eq!(refusal, wanted);
+            let refusal = again.open().unwrap_err();
+            assert!(matches!(&refusal, DiskError::OpenHere(path) if *path == link), "{refusal}");
         }
         drop(held);
-        assert!(open(&disk).unwrap().is_ok(), "nobody has it");
+        disk.open().expect("nobody has it");
     }
 }

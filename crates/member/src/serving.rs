@@ -1,14 +1,19 @@
 //! Keeps the targets in line with the volumes and snapshots that are online.
 
-use super::names::Names;
-use crate::serve::GRACE;
-use array::Array;
-use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeState};
-use block::BlockDevice;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use array::Array;
+use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeState};
+use block::BlockDevice;
 use target::{TargetError, TargetSpec, Targets, UnitSpec};
+
+use crate::names::Names;
+
+/// How long hosts have to log out once they are told that their target goes.
+pub const GRACE: Duration = Duration::from_secs(5);
 
 /// What is to be served, by the name of its target.
 #[derive(Debug)]

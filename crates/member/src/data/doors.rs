@@ -7,12 +7,12 @@
 //! allow
 //! ```
 
-use crate::os::replace::replace;
-use crate::serve::Keeps;
-use anyhow::{Context, bail};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
+
+use super::replace::replace;
+use super::{DataError, Keeps};
 
 const FILE: &str = "access";
 const CHAP: &str = "chap";
@@ -20,17 +20,20 @@ const ALLOW: &str = "allow";
 
 /// Which checks hosts have to pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Doors {
+pub struct Doors {
     /// They prove themselves by CHAP.
-    pub(crate) chap: bool,
+    pub chap: bool,
     /// A rule allows them.
-    pub(crate) allow: bool,
+    pub allow: bool,
 }
 
 impl Doors {
     /// Remembers in `data` what is checked now. Refused when that is less than it was before, unless
     /// `open_access`: then the rest is forgotten. What cannot be written is told where nothing can be.
-    pub(crate) fn keep(self, data: &Path, open_access: bool, keeps: Keeps) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// [`DataError::ChapLeftOut`] and [`DataError::RulesLeftOut`]; what does not read or cannot be written.
+    pub fn keep(self, data: &Path, open_access: bool, keeps: Keeps) -> Result<(), DataError> {
         let path = data.join(FILE);
         let before = Doors::read(&path)?;
         if !open_access {
@@ -41,43 +44,38 @@ impl Doors {
         }
         match (replace(&path, &self.text()), keeps) {
             (Err(error), Keeps::Nothing) => {
-                tracing::warn!(
-                    "{error:#}: the next start does not know which hosts may log in now"
-                );
+                tracing::warn!("{error}: the next start does not know which hosts may log in now");
                 Ok(())
             }
             (written, _) => written,
         }
     }
 
-    fn check(self, before: Doors, data: &Path) -> anyhow::Result<()> {
-        let data = data.display();
-        let hint = "or open the member to all who can reach it with --open-access";
+    fn check(self, before: Self, data: &Path) -> Result<(), DataError> {
         if before.chap && !self.chap {
-            bail!(
-                "'{data}' remembers that hosts log in by CHAP, and no secret is given: give it with --chap-file PATH, {hint}"
-            );
+            return Err(DataError::ChapLeftOut(data.to_owned()));
         }
         if before.allow && !self.allow {
-            bail!(
-                "'{data}' remembers that only some hosts may log in, and no --allow is given: give the rules again, {hint}"
-            );
+            return Err(DataError::RulesLeftOut(data.to_owned()));
         }
         Ok(())
     }
 
-    fn read(path: &Path) -> anyhow::Result<Doors> {
+    fn read(path: &Path) -> Result<Self, DataError> {
         let text = match fs::read_to_string(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            read => read.with_context(|| format!("cannot read '{}'", path.display()))?,
+            read => read.map_err(|source| DataError::Read { path: path.to_owned(), source })?,
         };
-        let mut doors = Doors { chap: false, allow: false };
+        let mut doors = Self { chap: false, allow: false };
         for line in text.lines() {
             match line {
                 CHAP => doors.chap = true,
                 ALLOW => doors.allow = true,
                 // Better refuse than open what somebody had closed.
-                _ => bail!("'{}' does not read: '{line}' is no check of hosts", path.display()),
+                _ => {
+                    let (path, line) = (path.to_owned(), line.to_owned());
+                    return Err(DataError::Doors { path, line });
+                }
             }
         }
         Ok(doors)
@@ -103,15 +101,18 @@ mod tests {
         OPEN.keep(dir.path(), false, Keeps::All).unwrap();
         assert!(!dir.path().join(FILE).exists(), "nothing is to be remembered");
         CLOSED.keep(dir.path(), false, Keeps::All).unwrap();
-        for (doors, option) in [
-            (Doors { allow: false, ..CLOSED }, "--allow"),
-            (Doors { chap: false, ..CLOSED }, "--chap-file"),
-            (OPEN, "--chap-file"),
+        for (doors, is_rules) in [
+            (Doors { allow: false, ..CLOSED }, true),
+            (Doors { chap: false, ..CLOSED }, false),
+            (OPEN, false),
         ] {
             for _ in 0..2 {
-                let refused =
-                    format!("{:#}", doors.keep(dir.path(), false, Keeps::All).unwrap_err());
-                assert!(refused.contains(option) && refused.contains("--open-access"), "{refused}");
+                let refused = doors.keep(dir.path(), false, Keeps::All).unwrap_err();
+                match refused {
+                    DataError::RulesLeftOut(_) => assert!(is_rules, "{refused}"),
+                    DataError::ChapLeftOut(_) => assert!(!is_rules, "{refused}"),
+                    _ => panic!("{refused}"),
+                }
             }
         }
         CLOSED.keep(dir.path(), false, Keeps::All).unwrap();

@@ -13,13 +13,14 @@
 //! 3. A disk stands in one place only.
 //! 4. A disk is noted before an array relies on it, and taken off again if it did not take it.
 
-use crate::os::replace::replace;
-use crate::spec::member::MemberDisk;
-use anyhow::{Context, bail};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use super::DataError;
+use super::replace::replace;
+use crate::spec::disk::MemberDisk;
 
 /// Where the names of disks are kept.
 const FILE: &str = "disks";
@@ -28,7 +29,7 @@ const MAKING: &str = "making";
 
 /// What a list of disks is of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Of {
+pub enum Of {
     /// An array that is there, by its ID.
     Array(String),
     /// One that is being made.
@@ -43,7 +44,7 @@ struct Section {
 
 /// All that is remembered.
 #[derive(Debug)]
-pub(crate) struct Remembered {
+pub struct Remembered {
     path: PathBuf,
     sections: Vec<Section>,
     /// The file is there and names nothing: that is not how it was left.
@@ -52,70 +53,65 @@ pub(crate) struct Remembered {
 
 impl Remembered {
     /// What is remembered in `data`.
-    pub(crate) fn read(data: &Path) -> anyhow::Result<Remembered> {
+    pub fn read(data: &Path) -> Result<Self, DataError> {
         let path = data.join(FILE);
         let (text, is_there) = match fs::read_to_string(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => (String::new(), false),
-            read => (read.with_context(|| format!("cannot read '{}'", path.display()))?, true),
+            read => (read.map_err(|source| DataError::Read { path: path.clone(), source })?, true),
         };
         let sections = parse(&text);
-        Ok(Remembered { is_emptied: is_there && sections.is_empty(), sections, path })
+        Ok(Self { is_emptied: is_there && sections.is_empty(), sections, path })
     }
 
     /// Refuses to go on without knowing any disk, if some were known: the list is lost.
-    pub(crate) fn check(&self) -> anyhow::Result<()> {
+    pub fn check(&self) -> Result<(), DataError> {
         if self.is_emptied {
-            bail!(
-                "'{}' is there and names no disk, so its list of disks is lost: name them with --disk, or remove the file if a new array is to be made",
-                self.path.display()
-            );
+            return Err(DataError::ListLost(self.path.clone()));
         }
         Ok(())
     }
 
     /// What was used last.
-    pub(crate) fn last(&self) -> Option<&Of> {
+    pub fn last(&self) -> Option<&Of> {
         self.sections.first().map(|section| &section.of)
     }
 
     /// How many disks are remembered.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.sections.iter().map(|section| section.lines.len()).sum()
     }
 
     /// The disks that are remembered for it.
-    pub(crate) fn disks(&self, of: &Of) -> anyhow::Result<Vec<MemberDisk>> {
+    pub fn disks(&self, of: &Of) -> Result<Vec<MemberDisk>, DataError> {
         let lines = self.sections.iter().filter(|section| section.of == *of);
         let disks = lines.flat_map(|section| &section.lines).map(|line| {
-            line.parse().with_context(|| {
-                format!("'{}' names a disk that does not read", self.path.display())
-            })
+            line.parse().map_err(|source| DataError::Disk { path: self.path.clone(), source })
         });
         disks.collect()
     }
 
     /// Notes that an array is about to be made of these disks.
-    pub(crate) fn begin<'a>(
+    pub fn begin<'a>(
         &mut self,
         disks: impl Iterator<Item = &'a MemberDisk>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), DataError> {
         // With its size, so that a file that is not there yet can be made.
         let lines = disks.filter_map(|disk| disk.lasting().map(|_| disk.absolute())).collect();
         self.put_first(Of::Making, lines)
     }
 
     /// The array that was to be made is not there.
-    pub(crate) fn give_up(&mut self) -> anyhow::Result<()> {
+    pub fn give_up(&mut self) -> Result<(), DataError> {
         self.sections.retain(|section| section.of != Of::Making);
         self.write()
     }
 
     /// The array of this ID was opened, and these are its disks.
-    pub(crate) fn opened<'a>(
+    pub fn opened<'a>(
         &mut self,
         id: &str,
         disks: impl Iterator<Item = &'a MemberDisk>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), DataError> {
         let lines: BTreeSet<String> = disks.filter_map(MemberDisk::lasting).collect();
         let section = Section { of: Of::Array(id.to_owned()), lines };
         let is_making = self.sections.iter().any(|section| section.of == Of::Making);
@@ -129,7 +125,7 @@ impl Remembered {
     }
 
     /// Notes a disk of an array; false if it was noted before, or would not outlive a restart.
-    pub(crate) fn add(&mut self, id: &str, disk: &MemberDisk) -> anyhow::Result<bool> {
+    pub fn add(&mut self, id: &str, disk: &MemberDisk) -> Result<bool, DataError> {
         let Some(line) = disk.lasting() else { return Ok(false) };
         let of = Of::Array(id.to_owned());
         let of_it = |section: &&Section| section.of == of;
@@ -143,7 +139,7 @@ impl Remembered {
     }
 
     /// Forgets a disk of an array.
-    pub(crate) fn remove(&mut self, id: &str, disk: &MemberDisk) -> anyhow::Result<()> {
+    pub fn remove(&mut self, id: &str, disk: &MemberDisk) -> Result<(), DataError> {
         let Some(line) = disk.lasting() else { return Ok(()) };
         let of = Of::Array(id.to_owned());
         for section in self.sections.iter_mut().filter(|section| section.of == of) {
@@ -153,11 +149,11 @@ impl Remembered {
     }
 
     /// Forgets the disks of an array that have left it: all but those that `stay`.
-    pub(crate) fn keep_only(
+    pub fn keep_only(
         &mut self,
         id: &str,
         stays: impl Fn(&MemberDisk) -> bool,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), DataError> {
         let of = Of::Array(id.to_owned());
         let left = self.disks(&of)?;
         for disk in left.iter().filter(|disk| !stays(disk)) {
@@ -168,7 +164,7 @@ impl Remembered {
     }
 
     /// Changes what is in memory only if the file took it.
-    fn put_first(&mut self, of: Of, lines: BTreeSet<String>) -> anyhow::Result<()> {
+    fn put_first(&mut self, of: Of, lines: BTreeSet<String>) -> Result<(), DataError> {
         let before = self.sections.clone();
         self.change_first(of, lines);
         let written = self.write();
@@ -188,15 +184,16 @@ impl Remembered {
     }
 
     /// Without anything to remember there is no file.
-    fn write(&self) -> anyhow::Result<()> {
+    fn write(&self) -> Result<(), DataError> {
         if !self.sections.is_empty() {
             return replace(&self.path, &self.text());
         }
         match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            Err(source) if source.kind() != ErrorKind::NotFound => {
+                Err(DataError::Remove { path: self.path.clone(), source })
+            }
             _ => Ok(()),
         }
-        .with_context(|| format!("cannot remove '{}'", self.path.display()))
     }
 
     fn text(&self) -> String {
@@ -334,7 +331,7 @@ mod tests {
         let mut list = Remembered::read(dir.path()).unwrap();
         list.opened("aa", [disk("/0")].iter()).unwrap();
         fs::create_dir(dir.path().join("disks.new")).unwrap();
-        let refused = format!("{:#}", list.add("aa", &disk("/1")).unwrap_err());
+        let refused = list.add("aa", &disk("/1")).unwrap_err().to_string();
         assert!(refused.starts_with("cannot write '"), "{refused}");
         assert_eq!(names(&list, &array("aa")), ["/0"]);
     }

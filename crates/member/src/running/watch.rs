@@ -2,12 +2,14 @@
 //! served until they are back, hosts are warned when space runs short, scrubs begin when they are
 //! due.
 
-use super::events::Folded;
-use super::member::Member;
-use array::api::{ArrayInfo, DiskState, JobKind, VolumeState};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use array::api::{ArrayInfo, DiskState, JobKind, VolumeState};
+
+use super::Member;
+use super::events::Folded;
 
 /// How often the array is looked at. One that is asked answers from memory.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -1,28 +1,34 @@
 //! From the disks that are named and remembered to an open array.
 
-use super::creation;
-use super::disks::{Disks, Holds, Seen, check_distinct, trial_files};
-use super::remembered::{Of, Remembered};
-use super::survey;
-use crate::spec::member::MemberDisk;
-use anyhow::{anyhow, bail};
-use array::{Array, ArrayError, Level, Member, OpenOptions, RingEnv};
+pub(crate) mod creation;
+pub mod disks;
+mod error;
+mod survey;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use array::{Array, ArrayError, Level, Member, OpenOptions, RingEnv};
+
+use crate::data::remembered::{Of, Remembered};
+use crate::spec::disk::MemberDisk;
+use disks::{Disks, Holds, Seen, check_distinct, trial_files};
+
+pub use error::StartError;
+
 /// How an array is made or opened.
 #[derive(Debug)]
-pub(crate) struct Make {
+pub struct Make {
     /// The level of volumes that name none.
-    pub(crate) raid: Option<Level>,
+    pub raid: Option<Level>,
     /// Disks that were named.
-    pub(crate) disks: Vec<MemberDisk>,
+    pub disks: Vec<MemberDisk>,
     /// Disks that were named for the journal alone.
-    pub(crate) journals: Vec<MemberDisk>,
+    pub journals: Vec<MemberDisk>,
     /// Open without disks that may know more.
-    pub(crate) accept_missing: bool,
+    pub accept_missing: bool,
     /// The directory of the member.
-    pub(crate) data: PathBuf,
+    pub data: PathBuf,
 }
 
 /// An array, and the disks that were looked at for it.
@@ -31,10 +37,41 @@ pub(crate) struct Opened {
     pub(crate) array: Array,
     pub(crate) seen: Vec<Seen>,
     pub(crate) absent: Vec<MemberDisk>,
+    pub(crate) notices: Vec<Notice>,
+}
+
+/// What is not as it should be about a disk, though the array opens.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Notice {
+    /// It is not there.
+    #[error("disk {disk} is missing: {why}")]
+    Missing {
+        /// As it was named.
+        disk: String,
+        /// Why.
+        why: String,
+    },
+    /// A file is not there, and is not made anew beside an array.
+    #[error("disk {0} is missing; it is not made, as the others are an array")]
+    NotMade(String),
+    /// It holds nothing, and the array has not taken it in.
+    #[error("disk {0} is blank and not used")]
+    Blank(String),
+    /// It was remembered, and holds something else by now.
+    #[error("disk {disk} is not used any more: it holds {what}")]
+    Foreign {
+        /// Its name.
+        disk: String,
+        /// What it holds, in words.
+        what: String,
+    },
+    /// Which disks the array has could not be written down for the next start.
+    #[error("{0}")]
+    NotRemembered(String),
 }
 
 /// Opens the array on the disks, or makes one of disks that hold nothing. Runs on a core.
-pub(crate) async fn open(make: &Make, remembered: &mut Remembered) -> anyhow::Result<Opened> {
+pub(crate) async fn open(make: &Make, remembered: &mut Remembered) -> Result<Opened, StartError> {
     let named = [&make.disks[..], &make.journals].concat();
     check_distinct(&named)?;
     let mut disks = Disks::default();
@@ -64,24 +101,22 @@ pub(crate) async fn open(make: &Make, remembered: &mut Remembered) -> anyhow::Re
         return open_found(disks, make).await;
     }
     if let Some(of @ Of::Array(_)) = &of {
-        bail!(nothing_left(make, &remembered.disks(of)?));
+        let disks = names(&remembered.disks(of)?);
+        return Err(StartError::NothingLeft { data: make.data.clone(), disks });
     }
     let wanted: Vec<MemberDisk> = match make.disks.is_empty() {
         true => trial_files(&make.data).into_iter().chain(make.journals.clone()).collect(),
         false => named,
     };
     let (array, seen) = creation::make(disks, &wanted, make, remembered).await?;
-    Ok(Opened { array, seen, absent: Vec::new() })
+    Ok(Opened { array, seen, absent: Vec::new(), notices: Vec::new() })
 }
 
 /// What an operator named must not be written over; what was remembered may have changed hands.
-fn refuse_foreign(disks: &Disks) -> anyhow::Result<()> {
+fn refuse_foreign(disks: &Disks) -> Result<(), StartError> {
     for Seen { member, holds, .. } in &disks.seen {
         if let Holds::Foreign(what) = holds {
-            bail!(
-                "'{0}' holds {what}: leave it out, or give that up for good ('drystone disk wipe --foreign {0}')",
-                member.name
-            );
+            return Err(StartError::Foreign { name: member.name.clone(), what: what.clone() });
         }
     }
     Ok(())
@@ -89,16 +124,13 @@ fn refuse_foreign(disks: &Disks) -> anyhow::Result<()> {
 
 /// The disks of a member that has none: the files to try it with, unless there are signs that it
 /// had others.
-async fn usual_disks(make: &Make, remembered: &Remembered) -> anyhow::Result<Vec<MemberDisk>> {
+async fn usual_disks(make: &Make, remembered: &Remembered) -> Result<Vec<MemberDisk>, StartError> {
     let files = trial_files(&make.data);
     if remembered.last() == Some(&Of::Making) {
         let making = remembered.disks(&Of::Making)?;
         let is_trial = |disk: &MemberDisk| files.iter().any(|file| file.path() == disk.path());
         if !making.iter().all(is_trial) {
-            bail!(
-                "the making of an array of {} was cut off: run the same command again, with the disks behind --disk",
-                names(&making)
-            );
+            return Err(StartError::MakingCutOff(names(&making)));
         }
         return Ok(files);
     }
@@ -115,25 +147,20 @@ async fn usual_disks(make: &Make, remembered: &Remembered) -> anyhow::Result<Vec
     Ok(files.into_iter().filter(|file| !file.is_new()).collect())
 }
 
-async fn open_found(disks: Disks, make: &Make) -> anyhow::Result<Opened> {
+async fn open_found(disks: Disks, make: &Make) -> Result<Opened, StartError> {
     let Disks { seen, absent, new } = disks;
-    for (disk, why) in &absent {
-        tracing::warn!("disk {disk} is missing: {why}");
-    }
-    for disk in &new {
-        tracing::warn!(
-            "disk {disk} is missing; it is not made, as the others are an array: 'drystone disk add {disk}' makes it and takes it in"
-        );
-    }
+    let missing = |(disk, why): &(MemberDisk, String)| Notice::Missing {
+        disk: disk.to_string(),
+        why: why.clone(),
+    };
+    let mut notices: Vec<Notice> = absent.iter().map(missing).collect();
+    notices.extend(new.iter().map(|disk| Notice::NotMade(disk.to_string())));
     let mut members = Vec::new();
     for Seen { member, holds, .. } in &seen {
         match holds {
-            Holds::Nothing => tracing::warn!(
-                "disk {0} is blank and not used: 'drystone disk add {0}' takes it in",
-                member.name
-            ),
+            Holds::Nothing => notices.push(Notice::Blank(member.name.clone())),
             Holds::Foreign(what) => {
-                tracing::warn!("disk {} is not used any more: it holds {what}", member.name);
+                notices.push(Notice::Foreign { disk: member.name.clone(), what: what.clone() });
             }
             // The array says what is wrong with it.
             _ => members.push(member.clone()),
@@ -147,47 +174,25 @@ async fn open_found(disks: Disks, make: &Make) -> anyhow::Result<Opened> {
     };
     let missing: Vec<MemberDisk> = absent.into_iter().map(|(disk, _)| disk).chain(new).collect();
     let array = open_existing(members, options).await.map_err(|error| {
-        let said = format!("{error:#}");
-        let unsaid: Vec<MemberDisk> =
-            missing.iter().filter(|disk| !said.contains(&disk.name())).cloned().collect();
-        match unsaid.is_empty() {
-            true => error,
-            false => anyhow!("{said} (not found: {})", names(&unsaid)),
-        }
+        let said = error.to_string();
+        let mut missing = names(&missing);
+        missing.retain(|name| !said.contains(name));
+        StartError::Open { error, missing }
     })?;
     match (make.raid, array.info().raid) {
-        (Some(asked), is) if asked != is => bail!(
-            "the array on these disks has {is}: leave out --raid, or write it with 'volume create'"
-        ),
-        _ => Ok(Opened { array, seen, absent: missing }),
+        (Some(asked), is) if asked != is => Err(StartError::OtherLevel(is)),
+        _ => Ok(Opened { array, seen, absent: missing, notices }),
     }
 }
 
 /// Opens the array on these disks.
-pub(crate) async fn open_existing(
-    disks: Vec<Member>,
-    options: OpenOptions,
-) -> anyhow::Result<Array> {
-    let array = Array::open(Arc::new(RingEnv), disks, options).await;
-    array.map_err(|error| match &error {
-        ArrayError::Incomplete(refusal) if refusal.can_be_accepted() => anyhow!(
-            "cannot open the array: {error}; if they are gone for good, --accept-missing opens it without them ('drystone up --help' says what that costs)"
-        ),
-        _ => anyhow!("cannot open the array: {error}"),
-    })
+///
+/// # Errors
+/// Why it cannot be opened.
+pub async fn open_existing(disks: Vec<Member>, options: OpenOptions) -> Result<Array, ArrayError> {
+    Array::open(Arc::new(RingEnv), disks, options).await
 }
 
-/// Why no array is made although no disk of one is there.
-fn nothing_left(make: &Make, disks: &[MemberDisk]) -> String {
-    let data = make.data.display();
-    format!(
-        "no disk of the array that '{data}' remembers is there ({}): bring them back or name them with --disk; \
-         a new array needs its own --data, or remove '{data}/disks' if the old one is gone for good",
-        names(disks)
-    )
-}
-
-fn names(disks: &[MemberDisk]) -> String {
-    let names: Vec<String> = disks.iter().map(|disk| format!("'{}'", disk.name())).collect();
-    names.join(", ")
+fn names(disks: &[MemberDisk]) -> Vec<String> {
+    disks.iter().map(MemberDisk::name).collect()
 }

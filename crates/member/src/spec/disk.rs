@@ -3,7 +3,7 @@
 
 use super::open::{How, open};
 use super::size::SizeError;
-use super::{Medium, SpecError, parse_file, parse_medium};
+use super::{DiskError, Medium, SpecError, parse_file, parse_medium};
 use block::BlockDevice;
 use std::fmt;
 use std::fs;
@@ -16,7 +16,7 @@ use thiserror::Error;
 
 /// One disk of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MemberDisk {
+pub struct MemberDisk {
     medium: Medium,
     /// As written.
     text: String,
@@ -24,7 +24,7 @@ pub(crate) struct MemberDisk {
 
 /// Why a disk was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(crate) enum MemberDiskError {
+pub enum MemberDiskError {
     /// Nothing at all.
     #[error(
         "a disk of an array needs a path: write PATH[:SIZE], such as /dev/sdb or /srv/disk-0:100G"
@@ -48,7 +48,7 @@ impl FromStr for MemberDisk {
 
     /// A path needs no kind in front of it; whether it is a file or a block device shows when it is
     /// opened. Every other kind that [`parse_medium`] knows can be a disk of an array too.
-    fn from_str(text: &str) -> Result<MemberDisk, MemberDiskError> {
+    fn from_str(text: &str) -> Result<Self, MemberDiskError> {
         if text.is_empty() {
             return Err(MemberDiskError::Empty);
         }
@@ -59,7 +59,7 @@ impl FromStr for MemberDisk {
         if matches!(medium, Medium::Null { .. }) {
             return Err(MemberDiskError::Null(text.to_owned()));
         }
-        Ok(MemberDisk { medium, text: text.to_owned() })
+        Ok(Self { medium, text: text.to_owned() })
     }
 }
 
@@ -71,16 +71,14 @@ impl fmt::Display for MemberDisk {
 
 impl MemberDisk {
     /// A file of its own kind: a missing one is made with `size_bytes`, sparse.
-    pub(crate) fn file(path: &Path, size_bytes: u64) -> MemberDisk {
+    #[must_use]
+    pub fn file(path: &Path, size_bytes: u64) -> Self {
         let text = format!("{}:{}", path.display(), super::size::short(size_bytes));
-        MemberDisk {
-            medium: Medium::File { path: path.to_owned(), size_bytes: Some(size_bytes) },
-            text,
-        }
+        Self { medium: Medium::File { path: path.to_owned(), size_bytes: Some(size_bytes) }, text }
     }
 
     /// The file or device node behind it, wherever it is reached from.
-    pub(crate) fn path(&self) -> Option<PathBuf> {
+    pub fn path(&self) -> Option<PathBuf> {
         let path = match &self.medium {
             Medium::File { path, .. } | Medium::Disk { path } | Medium::Volatile { path, .. } => {
                 path
@@ -92,7 +90,7 @@ impl MemberDisk {
     }
 
     /// Whether opening it makes a file that is not there, or is there and still empty.
-    pub(crate) fn is_new(&self) -> bool {
+    pub fn is_new(&self) -> bool {
         let (Medium::File { path, size_bytes: Some(_) }
         | Medium::Sim { path: Some(path), .. }
         | Medium::Volatile { path, .. }) = &self.medium
@@ -106,7 +104,7 @@ impl MemberDisk {
     }
 
     /// As another process must read it, which may have another working directory.
-    pub(crate) fn absolute(&self) -> String {
+    pub fn absolute(&self) -> String {
         match (&self.medium, self.path()) {
             (Medium::File { size_bytes: Some(size_bytes), .. }, Some(path)) => {
                 format!("file:{}:{size_bytes}", path.display())
@@ -118,12 +116,12 @@ impl MemberDisk {
     }
 
     /// How the array and its operator call it: the path, or what was written.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         self.path().map_or_else(|| self.text.clone(), |path| path.display().to_string())
     }
 
     /// What finds the disk again after a restart; `None` for what does not outlive one.
-    pub(crate) fn lasting(&self) -> Option<String> {
+    pub fn lasting(&self) -> Option<String> {
         let path = self.path()?;
         match &self.medium {
             Medium::File { .. } => Some(format!("file:{}", path.display())),
@@ -134,13 +132,19 @@ impl MemberDisk {
 
     /// Opens it. The array has caches, checksums and a journal of its own, so the page cache is
     /// bypassed and nothing is durable before the array asks for it.
-    pub(crate) fn open(&self) -> anyhow::Result<Arc<dyn BlockDevice>> {
+    ///
+    /// # Errors
+    /// Why it cannot be had.
+    pub fn open(&self) -> Result<Arc<dyn BlockDevice>, DiskError> {
         let how = How { block_bytes: None, read_only: false, write_through: false, direct: true };
         open(&self.found(), &self.text, how)
     }
 
     /// Opens it to see what it is: nothing can be written, and nobody else is kept from it.
-    pub(crate) fn open_to_look(&self) -> anyhow::Result<Arc<dyn BlockDevice>> {
+    ///
+    /// # Errors
+    /// Why it cannot be had.
+    pub fn open_to_look(&self) -> Result<Arc<dyn BlockDevice>, DiskError> {
         let how = How { block_bytes: None, read_only: true, write_through: false, direct: true };
         open(&self.found(), &self.text, how)
     }
@@ -202,6 +206,6 @@ mod tests {
         let again = disk(&path.display().to_string()).open().unwrap();
         assert_eq!(again.geometry().size_bytes(), 8 << 20);
         let missing = disk("/nonexistent/disk").open().unwrap_err();
-        assert!(missing.to_string().contains("does not exist"), "{missing}");
+        assert!(matches!(missing, DiskError::Missing(_)), "{missing}");
     }
 }

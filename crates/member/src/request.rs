@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// One request. What each is answered with stands behind the arrow, nothing where there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Request {
+pub enum Request {
     /// About volumes.
     Volume(VolumeRequest),
     /// About snapshots.
@@ -25,7 +25,8 @@ pub(crate) enum Request {
 /// About volumes, which go by their names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum VolumeRequest {
+#[expect(missing_docs, reason = "the names of the fields say what they are")]
+pub enum VolumeRequest {
     /// Make one and serve it → [`super::reply::Volume`].
     Create(VolumeSpec),
     /// → all.
@@ -51,7 +52,8 @@ pub(crate) enum VolumeRequest {
 /// About snapshots, which go by their volume and their name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum SnapshotRequest {
+#[expect(missing_docs, reason = "the names of the fields say what they are")]
+pub enum SnapshotRequest {
     /// Take snapshots of one moment, under one name or one that is made from the time → those.
     Create { volumes: Vec<String>, name: Option<String> },
     /// Of one volume or of all; `space` counts what each holds → [`super::reply::Snapshot`]s.
@@ -73,7 +75,8 @@ pub(crate) enum SnapshotRequest {
 /// About disks, which go by their number or their name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum DiskRequest {
+#[expect(missing_docs, reason = "the names of the fields say what they are")]
+pub enum DiskRequest {
     /// → all.
     List,
     /// → one.
@@ -104,7 +107,7 @@ pub(crate) enum DiskRequest {
 /// About all of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum ArrayRequest {
+pub enum ArrayRequest {
     /// → the array.
     Show,
     /// Read and compare everything, in the background.

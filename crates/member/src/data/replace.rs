@@ -1,13 +1,17 @@
 //! A small file that is replaced as a whole.
 
-use anyhow::Context;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use super::DataError;
+
 /// Replaces a file, so that after a crash either the old or the new one is there. Nobody else may be
 /// doing that.
-pub(crate) fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
+///
+/// # Errors
+/// [`DataError::Write`].
+pub fn replace(path: &Path, text: &str) -> Result<(), DataError> {
     let written = || -> io::Result<()> {
         let fresh = path.with_extension("new");
         let mut file = fs::File::create(&fresh)?;
@@ -16,5 +20,5 @@ pub(crate) fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
         fs::rename(&fresh, path)?;
         fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
     };
-    written().with_context(|| format!("cannot write '{}'", path.display()))
+    written().map_err(|source| DataError::Write { path: path.to_owned(), source })
 }

@@ -5,14 +5,14 @@ use std::cell::Cell;
 
 /// A lock whose holder may wait, for tasks of one core.
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
+pub struct Turn {
     taken: Cell<bool>,
     left: Notify,
 }
 
 impl Turn {
     /// Waits for the turn, which ends with the guard.
-    pub(crate) async fn take(&self) -> Guard<'_> {
+    pub async fn take(&self) -> Guard<'_> {
         while self.taken.replace(true) {
             self.left.notified().await;
         }
@@ -22,7 +22,7 @@ impl Turn {
 
 /// The turn of a task.
 #[derive(Debug)]
-pub(crate) struct Guard<'a>(&'a Turn);
+pub struct Guard<'a>(&'a Turn);
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {

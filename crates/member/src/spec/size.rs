@@ -10,7 +10,7 @@ const UNITS: &str = "KMGTPE";
 
 /// Why a size was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(crate) enum SizeError {
+pub enum SizeError {
     /// Not a number with a unit.
     #[error("'{0}' is not a size: write a whole number with K, M, G or T after it, such as 512M")]
     NotASize(String),
@@ -38,7 +38,10 @@ pub(crate) enum SizeError {
 }
 
 /// Reads a size; the result is in bytes and at least 1.
-pub(crate) fn parse(text: &str) -> Result<u64, SizeError> {
+///
+/// # Errors
+/// What does not read, and what is too large or nothing.
+pub fn parse(text: &str) -> Result<u64, SizeError> {
     let digits_end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits_end);
     if number.is_empty() {
@@ -78,7 +81,7 @@ fn unit_shift(text: &str, number: &str, unit: &str) -> Result<u32, SizeError> {
 
 /// Whether `text`, found behind the last colon of a path, was meant as a size. A mistyped size
 /// (`10X`, `5GB`) counts, so that it is refused and does not become part of a file's name.
-pub(crate) fn looks_like_size(text: &str) -> bool {
+pub fn looks_like_size(text: &str) -> bool {
     let digits_end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits_end);
     text.starts_with(|c: char| c.is_ascii_digit())
@@ -88,7 +91,7 @@ pub(crate) fn looks_like_size(text: &str) -> bool {
 }
 
 /// The size in the largest unit that leaves it whole: 1073741824 is `1G`, 1000 is `1000`.
-pub(crate) fn short(bytes: u64) -> String {
+pub fn short(bytes: u64) -> String {
     let mut number = bytes;
     let mut unit = None;
     let mut larger = UNITS.chars();

@@ -1,0 +1,237 @@
+//! What to do about what went wrong, for people at the command line: the rooms below say what is wrong
+//! and know none of its commands. A sentence is what is wrong, a colon, and the way out.
+
+use std::fmt::Display;
+
+use anyhow::anyhow;
+use array::ArrayError;
+use member::RequestError;
+use member::data::DataError;
+use member::opening::{Notice, StartError};
+use member::spec::DiskError;
+
+/// An error about which something can be done from here.
+pub(crate) trait Advised: Display {
+    /// What to do; `None` where the error says it all.
+    fn advice(&self) -> Option<String>;
+
+    /// All that is said.
+    fn sentence(&self) -> String {
+        match self.advice() {
+            Some(advice) => format!("{self}: {advice}"),
+            None => self.to_string(),
+        }
+    }
+}
+
+/// The error with its advice, on its way to where it is printed.
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
+pub(crate) fn advised(error: impl Advised) -> anyhow::Error {
+    anyhow!(error.sentence())
+}
+
+impl Advised for ArrayError {
+    fn advice(&self) -> Option<String> {
+        Some(match self {
+            Self::NoSuchVolume(_) => "see 'drystone volume list'".to_owned(),
+            Self::NoSuchSnapshot { volume, .. } => see_snapshots(volume),
+            Self::NoSuchDisk(_) => "see 'drystone disk list'".to_owned(),
+            Self::NotOffline(name) => {
+                format!("take it offline first ('drystone volume offline {name}')")
+            }
+            Self::SnapshotOnline { volume, snapshot } => take_offline(volume, snapshot),
+            _ => return None,
+        })
+    }
+}
+
+fn see_snapshots(volume: &str) -> String {
+    format!("see 'drystone snapshot list {volume}'")
+}
+
+fn take_offline(volume: &str, snapshot: &str) -> String {
+    format!("take it offline first ('drystone snapshot offline {volume} {snapshot}')")
+}
+
+impl Advised for RequestError {
+    fn advice(&self) -> Option<String> {
+        Some(match self {
+            Self::Array(error) => return error.advice(),
+            Self::Disk(error) => return error.advice(),
+            Self::NotRemembered(error) => return error.advice(),
+            Self::InRecycleBin(name) => format!("'drystone volume undelete {name}' brings it back"),
+            Self::NoSuchVolume(_) => "see 'drystone volume list'".to_owned(),
+            Self::NoSuchSnapshot { volume, .. } => see_snapshots(volume),
+            Self::WouldShrink(_) => "write --shrink if that is meant".to_owned(),
+            Self::NamedTwice(_) => "write it once".to_owned(),
+            Self::Sanitized(_) => "wait for its end, or let a host send it again".to_owned(),
+            Self::SnapshotOnline { volume, name } => take_offline(volume, name),
+            Self::SameTarget { .. } => {
+                "choose a name that differs in more than capitals, '-', '_' and ':'".to_owned()
+            }
+            Self::TargetInUse { .. } => "choose another name".to_owned(),
+            Self::HostsLoggedIn { name, .. } => {
+                format!("log out, or take it offline first ('drystone volume offline {name}')")
+            }
+            Self::SnapshotInUse { volume, snapshot } => take_offline(volume, snapshot),
+            Self::AmbiguousDisk { .. } => "say which by its number".to_owned(),
+            Self::NoSuchDisk(_) | Self::DiskIsMember(_) => "see 'drystone disk list'".to_owned(),
+            Self::Stopping => "start it again then".to_owned(),
+            Self::StoppingWatch => "this work goes on when it runs again".to_owned(),
+            Self::Target(_)
+            | Self::Spec(_)
+            | Self::SanitizeUnknown { .. }
+            | Self::SnapshotKept(_)
+            | Self::NotServed { .. }
+            | Self::NoResult => return None,
+        })
+    }
+}
+
+impl Advised for DiskError {
+    fn advice(&self) -> Option<String> {
+        Some(match self {
+            Self::OpenHere(_) => "leave it out".to_owned(),
+            Self::InUse { .. } => "stop that first, or leave the disk out".to_owned(),
+            Self::New(_) => "name the disks of an array".to_owned(),
+            Self::Twice(_) => "write it once".to_owned(),
+            Self::AddressSpace(_) => "write a smaller size".to_owned(),
+            Self::Blocks { .. } => "take another disk".to_owned(),
+            Self::Missing(_) | Self::Open(_) | Self::Probe(_) => return None,
+        })
+    }
+}
+
+impl Advised for DataError {
+    fn advice(&self) -> Option<String> {
+        const OPEN: &str = "or open the member to all who can reach it with --open-access";
+        Some(match self {
+            Self::ListLost(_) => {
+                "name them with --disk, or remove the file if a new array is to be made".to_owned()
+            }
+            Self::ChapLeftOut(_) => format!("give it with --chap-file PATH, {OPEN}"),
+            Self::RulesLeftOut(_) => format!("give them again with --allow, {OPEN}"),
+            Self::PortalGroup(_) => "restore the file, or delete it to draw a new number, after which hosts have to register their persistent reservations again".to_owned(),
+            Self::Taken { .. } => {
+                "stop it, or give this one its own --data, --socket and --portal".to_owned()
+            }
+            Self::Read { .. }
+            | Self::Write { .. }
+            | Self::Remove { .. }
+            | Self::Disk { .. }
+            | Self::Doors { .. }
+            | Self::Lock { .. } => return None,
+        })
+    }
+}
+
+impl Advised for StartError {
+    fn advice(&self) -> Option<String> {
+        Some(match self {
+            Self::Data(error) => return error.advice(),
+            Self::Disk(error) => return error.advice(),
+            Self::Create(error) | Self::Array(error) => return error.advice(),
+            Self::Absent { path: Some(path), .. } if !path.exists() && !path.starts_with("/dev") => {
+                format!("add a size to make it, such as {}:100G", path.display())
+            }
+            Self::Foreign { name, .. } => format!(
+                "leave it out, or give that up for good ('drystone disk wipe --foreign {name}')"
+            ),
+            Self::WasMember(name) => {
+                format!("leave it out, or give it up for good ('drystone disk wipe {name}')")
+            }
+            Self::MakingCutOff(_) => {
+                "run the same command again, with the disks behind --disk".to_owned()
+            }
+            Self::JournalOnly => "name one with --disk".to_owned(),
+            Self::OtherLevel(_) => {
+                "leave out --raid, or write it with 'volume create'".to_owned()
+            }
+            Self::NothingLeft { data, .. } => format!(
+                "bring them back or name them with --disk; a new array needs its own --data, or remove '{}/disks' if the old one is gone for good",
+                data.display()
+            ),
+            Self::UsedBefore(_) => {
+                "name the disks with --disk, or a new array another --data".to_owned()
+            }
+            Self::Labelled { .. } => {
+                "name them with --disk, or, for another array, files with --disk PATH:SIZE"
+                    .to_owned()
+            }
+            Self::Open { error: ArrayError::Incomplete(refusal), .. }
+                if refusal.can_be_accepted() =>
+            {
+                "if they are gone for good, --accept-missing opens it without them ('drystone up --help' says what that costs)".to_owned()
+            }
+            Self::Absent { .. }
+            | Self::Open { .. }
+            | Self::Erase { .. }
+            | Self::CoreEnded
+            | Self::Ended => return None,
+        })
+    }
+
+    fn sentence(&self) -> String {
+        match (self, self.advice()) {
+            // What is wrong tells what to do first.
+            (Self::Open { .. }, Some(advice)) => format!("{self}; {advice}"),
+            (_, Some(advice)) => format!("{self}: {advice}"),
+            (_, None) => self.to_string(),
+        }
+    }
+}
+
+impl Advised for Notice {
+    fn advice(&self) -> Option<String> {
+        Some(match self {
+            Self::NotMade(disk) => {
+                format!("'drystone disk add {disk}' makes it and takes it in")
+            }
+            Self::Blank(disk) => format!("'drystone disk add {disk}' takes it in"),
+            Self::NotRemembered(_) => {
+                "after a restart the disks will have to be named with --disk".to_owned()
+            }
+            Self::Missing { .. } | Self::Foreign { .. } => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_is_what_is_wrong_and_the_way_out() {
+        let online = RequestError::SnapshotOnline { volume: "v".into(), name: "s".into() };
+        let cases: [(&dyn Advised, &str); 5] = [
+            (
+                &RequestError::WouldShrink("v".into()),
+                "'v' would lose what lies behind its new end: write --shrink if that is meant",
+            ),
+            (
+                &online,
+                "snapshot 's' is online: take it offline first ('drystone snapshot offline v s')",
+            ),
+            (&RequestError::NoResult, "the work ended without a result"),
+            (&DiskError::Twice("/a".into()), "'/a' is given twice: write it once"),
+            (
+                &Notice::Blank("/a".into()),
+                "disk /a is blank and not used: 'drystone disk add /a' takes it in",
+            ),
+        ];
+        for (error, sentence) in cases {
+            assert_eq!(error.sentence(), sentence);
+        }
+    }
+
+    #[test]
+    fn only_a_file_that_could_be_made_is_proposed() {
+        let absent = |path: &str| StartError::Absent { path: Some(path.into()), why: "no".into() };
+        assert_eq!(
+            absent("/nonexistent/d").sentence(),
+            "no: add a size to make it, such as /nonexistent/d:100G"
+        );
+        assert_eq!(absent("/dev/nonexistent").sentence(), "no");
+        assert_eq!(absent("/").sentence(), "no", "it is there");
+    }
+}

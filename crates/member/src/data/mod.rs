@@ -1,0 +1,44 @@
+//! What a member keeps in its data directory: which disks it has, which hosts had to prove themselves,
+//! and the number of its portal group.
+
+pub mod doors;
+mod error;
+pub mod portal_group;
+pub mod remembered;
+pub mod replace;
+
+use std::path::Path;
+
+use crate::lock::{LockError, LockFile};
+
+pub use error::DataError;
+
+/// Where reservations are kept, in the directory of the member.
+pub const RESERVATIONS: &str = "reservations";
+
+/// The lock of a directory lies in it.
+const LOCK: &str = "lock";
+
+/// Whether the directory of a member takes what is to be remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeps {
+    /// As it should.
+    All,
+    /// It can be read only.
+    Nothing,
+}
+
+/// The locks of a directory: of a file in it, where that can be made, and of itself.
+pub type Locks = (Option<LockFile>, LockFile);
+
+/// Locks the directory `data`: one member uses it, as what two remember would be mixed up.
+///
+/// # Errors
+/// [`DataError::Taken`] if another process has it, and [`DataError::Lock`].
+pub fn lock(data: &Path, keeps: Keeps) -> Result<Locks, DataError> {
+    let path = data.to_owned();
+    LockFile::take_with_dir(&data.join(LOCK), keeps == Keeps::All).map_err(|error| match error {
+        LockError::Taken(holder) => DataError::Taken { path, holder },
+        LockError::System(source) => DataError::Lock { path, source },
+    })
+}

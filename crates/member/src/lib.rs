@@ -1,0 +1,35 @@
+//! One running member: its array is opened or made, its volumes and snapshots are targets, what is
+//! asked of it is done, and what happens by itself is looked after.
+//!
+//! Whoever starts a member has its command line or its interface, and a [`target::Server`]. From there
+//! on all happens on the first core of that server:
+//!
+//! ```text
+//!  Opening ─▶ Life::start ─▶ Member ◀─ Request ─ whoever asks
+//!                │             │
+//!                ▼             ├─▶ Serving ─▶ targets
+//!            opening           └─▶ array
+//! ```
+//!
+//! Errors say what is wrong. What to do about it is written where people are: this room knows no
+//! commands and no options.
+
+pub mod data;
+mod life;
+pub mod lock;
+mod names;
+pub mod opening;
+mod reply;
+mod request;
+mod running;
+mod serving;
+pub mod spec;
+mod turn;
+
+pub use life::{Life, Opening, Shown};
+pub use names::Names;
+pub use reply::{Answer, Snapshot, Volume};
+pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
+pub use running::{Asker, Member, RequestError};
+pub use serving::GRACE;
+pub use turn::{Guard, Turn};

@@ -1,0 +1,160 @@
+//! The life of a member on the first core, step by step as the main thread asks for it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::mpsc;
+
+use array::ArrayError;
+use array::api::{ArrayInfo, DiskState, VolumeInfo};
+use target::{Server, Targets};
+
+use crate::data::remembered::Remembered;
+use crate::names::Names;
+use crate::opening::{self, Make, Notice, Opened, StartError};
+use crate::running::{Member, watch};
+use crate::serving::Serving;
+
+/// What a member is opened with.
+#[derive(Debug)]
+pub struct Opening {
+    /// What is remembered.
+    pub remembered: Remembered,
+    /// Which disks, and how an array is made if there is none.
+    pub make: Make,
+    /// How the names of targets begin.
+    pub prefix: Option<String>,
+}
+
+/// A member that runs on the first core, seen from the main thread.
+#[derive(Debug)]
+pub struct Life {
+    core: ring::Remote,
+}
+
+/// What a member has when it is ready.
+#[derive(Debug)]
+pub struct Shown {
+    /// The array.
+    pub array: ArrayInfo,
+    /// With the names of their targets, and whether these cannot be served.
+    pub volumes: Vec<(VolumeInfo, String, bool)>,
+    /// How all those names begin.
+    pub prefix: String,
+}
+
+impl Shown {
+    fn of(member: &Member) -> Self {
+        let names = member.serving().names();
+        let named = |volume: VolumeInfo| {
+            let iqn = names.volume(&volume.name);
+            let is_refused = member.serving().refusal(&iqn).is_some();
+            (volume, iqn, is_refused)
+        };
+        Self {
+            array: member.array().info(),
+            volumes: member.array().volumes().into_iter().map(named).collect(),
+            prefix: names.prefix().to_owned(),
+        }
+    }
+}
+
+thread_local! {
+    /// The member of this core.
+    static HERE: RefCell<Option<Rc<Member>>> = const { RefCell::new(None) };
+}
+
+impl Life {
+    /// Opens the array and prepares its targets, and says what is not as it should be. Nobody can log
+    /// in yet.
+    ///
+    /// # Errors
+    /// Why no array is opened or made.
+    pub fn start(server: &Server, opening: Opening) -> Result<(Self, Vec<Notice>), StartError> {
+        let life = Self { core: server.first_core() };
+        let targets = server.targets();
+        let notices = life.run(move || begin(opening, targets))??;
+        Ok((life, notices))
+    }
+
+    /// Looks after disks and hosts from now on, and says what there is.
+    ///
+    /// # Errors
+    /// The member is gone.
+    pub fn watch(&self) -> Result<Shown, StartError> {
+        self.with(|member| async move {
+            ring::spawn(watch::run(member.clone()));
+            Shown::of(&member)
+        })
+    }
+
+    /// Does something with the member on its core, and waits for the result.
+    ///
+    /// # Errors
+    /// The member, or its core, is gone.
+    pub fn with<T: Send + 'static, Work: Future<Output = T> + 'static>(
+        &self,
+        work: impl FnOnce(Rc<Member>) -> Work + Send + 'static,
+    ) -> Result<T, StartError> {
+        self.run(|| async {
+            let member = HERE.with_borrow(Clone::clone);
+            Ok(work(member.ok_or(StartError::Ended)?).await)
+        })?
+    }
+
+    /// Closes the array. Nobody may use its volumes any more.
+    ///
+    /// # Errors
+    /// What the array did not bring to its disks.
+    pub fn end(&self) -> Result<(), StartError> {
+        let closed = self.run(|| async {
+            let member = HERE.with_borrow_mut(Option::take);
+            match member {
+                Some(member) => member.array().close().await,
+                None => Ok::<(), ArrayError>(()),
+            }
+        });
+        Ok(closed??)
+    }
+
+    /// Runs something on the core and waits for its result.
+    fn run<T: Send + 'static, Work: Future<Output = T> + 'static>(
+        &self,
+        work: impl FnOnce() -> Work + Send + 'static,
+    ) -> Result<T, StartError> {
+        let (done, answer) = mpsc::channel();
+        self.core.run(move || {
+            ring::spawn(async move {
+                // The main thread waits for it, unless the process ends.
+                drop(done.send(work().await));
+            });
+        });
+        answer.recv().map_err(|_| StartError::CoreEnded)
+    }
+}
+
+async fn begin(opening: Opening, targets: Targets) -> Result<Vec<Notice>, StartError> {
+    let Opening { mut remembered, make, prefix } = opening;
+    let opened = opening::open(&make, &mut remembered).await?;
+    let mut notices = opened.notices.clone();
+    notices.extend(note(&opened, &mut remembered));
+    let array = opened.array;
+    let names = Names::new(&array.info().id, prefix.as_deref());
+    let serving = Serving::new(array.clone(), targets, names);
+    let member = Rc::new(Member::new(array, serving, remembered));
+    member.settle().await;
+    HERE.set(Some(member));
+    Ok(notices)
+}
+
+/// Remembers the disks of the array that was opened, those that are missing too. That this fails
+/// is no reason not to serve.
+fn note(opened: &Opened, remembered: &mut Remembered) -> Option<Notice> {
+    let members = opened.array.disks();
+    let is_member = |name: &str| members.iter().any(|disk| disk.name == name);
+    let is_missing = members.iter().any(|disk| disk.state == DiskState::Missing);
+    let here = opened.seen.iter().filter(|seen| is_member(&seen.member.name));
+    let here = here.map(|seen| &seen.disk);
+    let away = opened.absent.iter().filter(|_| is_missing);
+    let noted = remembered.opened(&opened.array.info().id, here.chain(away));
+    noted.err().map(|error| Notice::NotRemembered(error.to_string()))
+}

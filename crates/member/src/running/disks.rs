@@ -1,0 +1,137 @@
+//! What is asked about disks.
+
+use array::api::{DiskInfo, DiskState};
+use array::{ArrayError, DiskId, Member as Disk};
+
+use super::{Member, RequestError};
+use crate::opening::creation::NewFiles;
+use crate::opening::disks::member;
+use crate::reply::Answer;
+use crate::request::DiskRequest;
+use crate::spec::DiskError;
+use crate::spec::disk::MemberDisk;
+
+impl Member {
+    pub(super) async fn disk(&self, request: DiskRequest) -> Result<Answer, RequestError> {
+        match request {
+            DiskRequest::List => {}
+            DiskRequest::Show { disk } => {
+                return Ok(Answer::Disk(Box::new(self.find_disk(&disk)?)));
+            }
+            DiskRequest::Add { disk, journal: false } => {
+                self.join(&disk, |member| self.array.add_disk(member)).await?;
+            }
+            DiskRequest::Add { disk, journal: true } => {
+                self.join(&disk, |member| self.array.add_journal_disk(member)).await?;
+            }
+            DiskRequest::Replace { disk, by } => {
+                let old = self.meant(&disk)?;
+                self.join(&by, |member| self.array.replace_disk(&old, member)).await?;
+            }
+            DiskRequest::Fail { disk, accept_loss } => {
+                self.array.fail_disk(&self.meant(&disk)?, accept_loss).await?;
+                self.settle().await;
+            }
+            DiskRequest::Retire { disk } => {
+                self.array.retire_disk(&self.meant(&disk)?).await?;
+            }
+            DiskRequest::CancelRetire { disk } => {
+                self.array.cancel_retire(&self.meant(&disk)?).await?;
+            }
+            DiskRequest::Clear { disk } => {
+                self.array.clear_disk(&self.meant(&disk)?).await?;
+            }
+        }
+        Ok(Answer::Disks(self.array.disks()))
+    }
+
+    /// A disk by its number, its whole name, or the last part of its path if that is enough.
+    fn find_disk(&self, word: &str) -> Result<DiskInfo, RequestError> {
+        let disks = self.array.disks();
+        let number = |disk: &&DiskInfo| disk.id.0.to_string() == word;
+        let whole = |disk: &&DiskInfo| disk.name == word;
+        let last = |disk: &&DiskInfo| disk.name.rsplit('/').next() == Some(word);
+        let all = |fits: &dyn Fn(&&DiskInfo) -> bool| disks.iter().filter(fits).collect::<Vec<_>>();
+        let found = [all(&number), all(&whole), all(&last)].into_iter().find(|all| !all.is_empty());
+        match found.as_deref() {
+            Some([one]) => Ok((*one).clone()),
+            Some([first, second, ..]) => Err(RequestError::AmbiguousDisk {
+                word: word.to_owned(),
+                first: first.id.0.into(),
+                second: second.id.0.into(),
+            }),
+            _ => Err(RequestError::NoSuchDisk(word.to_owned())),
+        }
+    }
+
+    /// What the array is to call a disk that somebody means: by its number where another one, which came
+    /// in its place, has the same name.
+    fn meant(&self, word: &str) -> Result<String, RequestError> {
+        let meant = self.find_disk(word)?;
+        let namesakes = self.array.disks().iter().filter(|disk| disk.name == meant.name).count();
+        Ok(if namesakes > 1 { meant.id.0.to_string() } else { meant.name })
+    }
+
+    /// Opens a disk, and has the array take it in. The disk is remembered before the array may
+    /// rely on it, and forgotten again if the array did not take it.
+    async fn join<Work: Future<Output = Result<DiskId, ArrayError>>>(
+        &self,
+        text: &str,
+        take_in: impl FnOnce(Disk) -> Work,
+    ) -> Result<(), RequestError> {
+        let _turn = self.joining.take().await;
+        let disk: MemberDisk = text.parse()?;
+        let number = self.array.disks().len();
+        let mut name = disk.name();
+        if disk.path().is_none() {
+            name = format!("{name}#{number}");
+        }
+        if self.is_member(&name) {
+            return Err(RequestError::DiskIsMember(name));
+        }
+        let mut made = NewFiles::default();
+        if disk.is_new() {
+            made.note(&disk);
+        }
+        let member = self.open_disk(&disk, number).await?;
+        let id = self.array.info().id;
+        let is_noted = self.remembered.borrow_mut().add(&id, &disk);
+        let is_noted = is_noted.map_err(RequestError::NotRemembered)?;
+        let taken = take_in(member).await;
+        if taken.is_ok() || self.is_member(&name) {
+            made.keep();
+        } else if is_noted && let Err(error) = self.remembered.borrow_mut().remove(&id, &disk) {
+            tracing::warn!("{error}");
+        }
+        taken?;
+        Ok(())
+    }
+
+    fn is_member(&self, name: &str) -> bool {
+        let is_here = |disk: &DiskInfo| disk.name == name && disk.state != DiskState::Missing;
+        self.array.disks().iter().any(is_here)
+    }
+
+    async fn open_disk(&self, disk: &MemberDisk, number: usize) -> Result<Disk, DiskError> {
+        let opening = disk.clone();
+        let device = ring::blocking(move || opening.open()).await?;
+        Ok(member(disk, device, number))
+    }
+
+    /// Disks that have left the array are not looked for at the next start.
+    pub(super) fn forget_what_left(&self) {
+        let members = self.array.disks();
+        // One that is missing may be known to the array by its number only.
+        if members.iter().any(|disk| disk.state == DiskState::Missing) {
+            return;
+        }
+        let stays = |disk: &MemberDisk| {
+            let name = disk.name();
+            members.iter().any(|member| member.name == name)
+        };
+        let id = self.array.info().id;
+        if let Err(error) = self.remembered.borrow_mut().keep_only(&id, stays) {
+            tracing::warn!("{error}");
+        }
+    }
+}

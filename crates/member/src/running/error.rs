@@ -1,0 +1,158 @@
+//! Why a running member does not do what was asked.
+
+use std::io;
+
+use array::ArrayError;
+use target::TargetError;
+use thiserror::Error;
+
+use crate::data::DataError;
+use crate::spec::DiskError;
+use crate::spec::disk::MemberDiskError;
+
+/// Why a request is refused, or fails.
+#[derive(Debug, Error)]
+pub enum RequestError {
+    /// The array says so.
+    #[error(transparent)]
+    Array(#[from] ArrayError),
+    /// A target does not change as it should.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// A disk does not read.
+    #[error(transparent)]
+    Spec(#[from] MemberDiskError),
+    /// A disk cannot be opened.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The volume waits in the recycle bin.
+    #[error("'{0}' is in the recycle bin")]
+    InRecycleBin(String),
+    /// No volume has this name.
+    #[error("there is no volume '{0}'")]
+    NoSuchVolume(String),
+    /// No snapshot has this name.
+    #[error("volume '{volume}' has no snapshot '{name}'")]
+    NoSuchSnapshot {
+        /// Its volume.
+        volume: String,
+        /// As asked for.
+        name: String,
+    },
+    /// A volume was to become smaller, and nobody said that this is meant.
+    #[error("'{0}' would lose what lies behind its new end")]
+    WouldShrink(String),
+    /// One volume is named twice.
+    #[error("'{0}' is named twice")]
+    NamedTwice(String),
+    /// A host erases the volume.
+    #[error(
+        "a SANITIZE of '{0}' has not ended well yet, and a snapshot would keep what it is to erase"
+    )]
+    Sanitized(String),
+    /// Whether a host erases the volume is not known.
+    #[error("cannot tell whether '{volume}' is being sanitized: {source}")]
+    SanitizeUnknown {
+        /// The volume.
+        volume: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A snapshot that must not be there could not be deleted.
+    #[error(transparent)]
+    SnapshotKept(Box<KeptSnapshot>),
+    /// The snapshot is served.
+    #[error("snapshot '{name}' is online")]
+    SnapshotOnline {
+        /// Its volume.
+        volume: String,
+        /// Its name.
+        name: String,
+    },
+    /// The change was made, but hosts do not get in.
+    #[error("'{name}' is online, but cannot be served: {why}")]
+    NotServed {
+        /// The volume.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// Two volumes would be one target.
+    #[error("'{name}' would have the same iSCSI name as '{other}'")]
+    SameTarget {
+        /// As asked for.
+        name: String,
+        /// The volume that has it.
+        other: String,
+    },
+    /// A snapshot has the name of the target.
+    #[error("the iSCSI name of '{name}', {iqn}, is in use")]
+    TargetInUse {
+        /// As asked for.
+        name: String,
+        /// The name.
+        iqn: String,
+    },
+    /// Hosts know the volume by the name that it is to lose.
+    #[error("{} logged in to '{name}' by its old name", hosts_are(*hosts))]
+    HostsLoggedIn {
+        /// The volume.
+        name: String,
+        /// How many.
+        hosts: usize,
+    },
+    /// Hosts know a snapshot by a name that it is to lose.
+    #[error("hosts are logged in to snapshot '{snapshot}' by the old name of '{volume}'")]
+    SnapshotInUse {
+        /// Its volume.
+        volume: String,
+        /// Its name.
+        snapshot: String,
+    },
+    /// A word that several disks go by.
+    #[error("'{word}' stands for several disks, also for {first} and {second}")]
+    AmbiguousDisk {
+        /// As asked for.
+        word: String,
+        /// The number of one.
+        first: u32,
+        /// The number of another.
+        second: u32,
+    },
+    /// No disk goes by this word.
+    #[error("there is no disk '{0}'")]
+    NoSuchDisk(String),
+    /// The disk is in the array.
+    #[error("'{0}' is a disk of the array already")]
+    DiskIsMember(String),
+    /// A disk that would not be found again is not taken in.
+    #[error("nothing was changed, as the disk cannot be remembered: {0}")]
+    NotRemembered(#[source] DataError),
+    /// Long work was cut off by the end of its core.
+    #[error("the work ended without a result")]
+    NoResult,
+    /// The member stops before the work has ended: it begins anew when it is asked for again.
+    #[error("the member is stopping and the work did not end")]
+    Stopping,
+    /// The member stops, and what was watched goes on when it runs again.
+    #[error("the member is stopping")]
+    StoppingWatch,
+}
+
+/// A snapshot that must not be there, and is.
+#[derive(Debug, Error)]
+#[error("{refusal}; delete snapshot '{name}' of '{volume}', which could not be: {source}")]
+pub struct KeptSnapshot {
+    /// Why it must not be there.
+    pub refusal: RequestError,
+    /// Its volume.
+    pub volume: String,
+    /// Its name.
+    pub name: String,
+    /// Why it is there still.
+    pub source: ArrayError,
+}
+
+fn hosts_are(hosts: usize) -> String {
+    if hosts == 1 { "1 host is".to_owned() } else { format!("{hosts} hosts are") }
+}

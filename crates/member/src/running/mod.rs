@@ -1,0 +1,94 @@
+//! A member that runs, and carries out what is asked of it. Lives on the first core.
+
+mod disks;
+mod error;
+mod events;
+mod jobs;
+mod snapshots;
+mod volumes;
+pub(crate) mod watch;
+
+use std::cell::{Cell, RefCell};
+
+use array::Array;
+use array::api::JobInfo;
+
+use crate::data::remembered::Remembered;
+use crate::reply::Answer;
+use crate::request::Request;
+use crate::serving::Serving;
+use crate::turn::Turn;
+
+pub use error::RequestError;
+
+/// An open array with everything around it.
+#[derive(Debug)]
+pub struct Member {
+    array: Array,
+    serving: Serving,
+    remembered: RefCell<Remembered>,
+    /// Changes of what is served come one after the other.
+    turn: Turn,
+    /// So do disks that join.
+    joining: Turn,
+    is_stopping: Cell<bool>,
+}
+
+/// Who asked: told how long work goes on.
+pub trait Asker {
+    /// Says how these jobs do; an empty list is a sign of life. `false` when nobody listens any more.
+    fn tell(&self, jobs: Vec<JobInfo>) -> impl Future<Output = bool>;
+
+    /// The member stops: what takes long should end with a word about that.
+    fn is_to_end(&self) -> bool;
+}
+
+impl Member {
+    pub(crate) fn new(array: Array, serving: Serving, remembered: Remembered) -> Self {
+        let remembered = RefCell::new(remembered);
+        let (turn, joining) = (Turn::default(), Turn::default());
+        Self { array, serving, remembered, turn, joining, is_stopping: Cell::new(false) }
+    }
+
+    /// Carries a request out. It runs to its end also when the asker goes away.
+    ///
+    /// # Errors
+    /// Why it is refused or failed.
+    pub async fn answer(
+        &self,
+        request: Request,
+        asker: &impl Asker,
+    ) -> Result<Answer, RequestError> {
+        let answered = match request {
+            Request::Volume(request) => self.volume(request).await,
+            Request::Snapshot(request) => self.snapshot(request).await,
+            Request::Disk(request) => self.disk(request).await,
+            Request::Array(request) => self.whole(request, asker).await,
+            Request::Watch { kinds } => self.watch(&kinds, asker).await,
+        };
+        answered.map_err(|error| self.explained(error))
+    }
+
+    pub(crate) fn array(&self) -> &Array {
+        &self.array
+    }
+
+    pub(crate) fn serving(&self) -> &Serving {
+        &self.serving
+    }
+
+    /// The end has begun: what is seen from now on is a part of it.
+    pub fn stops(&self) {
+        self.is_stopping.set(true);
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.is_stopping.get()
+    }
+
+    /// Brings the targets in line with the array.
+    pub(crate) async fn settle(&self) {
+        let _turn = self.turn.take().await;
+        self.serving.settle().await;
+    }
+}

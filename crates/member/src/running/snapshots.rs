@@ -1,0 +1,165 @@
+//! What is asked about snapshots. A change takes its target away first where hosts must not see it
+//! happen, and ends with the targets in line again, also when it failed.
+
+use array::api::{SnapshotInfo, VolumeState};
+
+use super::error::KeptSnapshot;
+use super::{Member, RequestError};
+use crate::reply::{Answer, Snapshot};
+use crate::request::SnapshotRequest;
+
+impl Member {
+    pub(super) async fn snapshot(&self, request: SnapshotRequest) -> Result<Answer, RequestError> {
+        let array = &self.array;
+        match request {
+            SnapshotRequest::List { volume, space } => {
+                return Ok(Answer::Snapshots(self.list(volume.as_deref(), space).await?));
+            }
+            SnapshotRequest::Diff { volume, from, to } => {
+                let extents = array.diff(&volume, from.as_deref(), to.as_deref()).await?;
+                return Ok(Answer::Extents(extents));
+            }
+            SnapshotRequest::Create { volumes, name } => {
+                let is_twice = |at: &usize| volumes[..*at].contains(&volumes[*at]);
+                if let Some(twice) = (0..volumes.len()).find(is_twice) {
+                    return Err(RequestError::NamedTwice(volumes[twice].clone()));
+                }
+                let taken = self.take_snapshots(&volumes, name.as_deref()).await?.into_iter();
+                let taken = taken.map(|info| self.shown_snapshot(info)).collect();
+                return Ok(Answer::Snapshots(taken));
+            }
+            _ => {}
+        }
+        let _turn = self.turn.take().await;
+        let changed = self.change_snapshot(request).await;
+        self.serving.settle().await;
+        changed
+    }
+
+    /// Snapshots of one moment. None is left that may hold what a SANITIZE has still to erase: it would
+    /// keep that for good, and so would its clones.
+    async fn take_snapshots(
+        &self,
+        volumes: &[String],
+        name: Option<&str>,
+    ) -> Result<Vec<SnapshotInfo>, RequestError> {
+        self.check_sanitized(volumes)?;
+        let set: Vec<_> = volumes.iter().map(|volume| (volume.as_str(), name)).collect();
+        let taken = self.array.snapshot(&set).await?;
+        // A host may have begun one meanwhile.
+        if let Err(refusal) = self.check_sanitized(volumes) {
+            for SnapshotInfo { volume, name, .. } in &taken {
+                let deleted = self.array.delete_snapshot(volume, name).await;
+                if let Err(source) = deleted {
+                    let (volume, name) = (volume.clone(), name.clone());
+                    let kept = KeptSnapshot { refusal, volume, name, source };
+                    return Err(RequestError::SnapshotKept(Box::new(kept)));
+                }
+            }
+            return Err(refusal);
+        }
+        Ok(taken)
+    }
+
+    fn check_sanitized(&self, volumes: &[String]) -> Result<(), RequestError> {
+        for name in volumes {
+            // One that is not there is refused by the array.
+            let Ok(info) = self.find(name) else { continue };
+            let serial = self.serving.names().volume_serial(&info);
+            let unknown = |source| RequestError::SanitizeUnknown { volume: name.clone(), source };
+            if self.serving.targets().is_unsanitized(&serial).map_err(unknown)? {
+                return Err(RequestError::Sanitized(name.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    async fn change_snapshot(&self, request: SnapshotRequest) -> Result<Answer, RequestError> {
+        let array = &self.array;
+        match request {
+            SnapshotRequest::Rollback { volume, name } => {
+                array.rollback(&volume, &name).await?;
+                Ok(Answer::Done)
+            }
+            SnapshotRequest::Clone { volume, name, to } => {
+                self.check_free(&to, None)?;
+                let clone = array.clone_snapshot(&volume, &name, &to).await?;
+                Ok(Answer::Volume(Box::new(self.shown(clone))))
+            }
+            SnapshotRequest::Delete { volume, name } => {
+                let info = self.find_snapshot(&volume, &name)?;
+                if info.online {
+                    return Err(RequestError::SnapshotOnline { volume, name });
+                }
+                array.delete_snapshot(&volume, &name).await?;
+                Ok(Answer::Done)
+            }
+            SnapshotRequest::SetOnline { volume, name, online } => {
+                if online {
+                    self.check_snapshot_target(&volume, &name)?;
+                } else {
+                    self.find_snapshot(&volume, &name)?;
+                    let iqn = self.serving.names().snapshot(&volume, &name);
+                    self.serving.withdraw(&iqn).await?;
+                }
+                array.set_snapshot_online(&volume, &name, online).await?;
+                self.show_snapshot(&volume, &name)
+            }
+            SnapshotRequest::SetWritable { volume, name, fresh } => {
+                self.check_snapshot_target(&volume, &name)?;
+                array.set_snapshot_writable(&volume, &name, fresh).await?;
+                self.show_snapshot(&volume, &name)
+            }
+            SnapshotRequest::List { .. }
+            | SnapshotRequest::Diff { .. }
+            | SnapshotRequest::Create { .. } => Ok(Answer::Done),
+        }
+    }
+
+    async fn list(&self, volume: Option<&str>, space: bool) -> Result<Vec<Snapshot>, RequestError> {
+        let volumes = match volume {
+            Some(name) => vec![self.find(name)?],
+            None => self.array.volumes(),
+        };
+        let mut all = Vec::new();
+        for volume in volumes.iter().filter(|volume| volume.state != VolumeState::Deleted) {
+            for info in self.array.snapshots(&volume.name)? {
+                let mut shown = self.shown_snapshot(info);
+                if space {
+                    let name = Some(shown.info.name.as_str());
+                    shown.space = Some(self.array.space(&volume.name, name).await?);
+                }
+                all.push(shown);
+            }
+        }
+        Ok(all)
+    }
+
+    fn find_snapshot(&self, volume: &str, name: &str) -> Result<SnapshotInfo, RequestError> {
+        let snapshots = self.array.snapshots(volume)?;
+        let found = snapshots.into_iter().find(|snapshot| snapshot.name == name);
+        found.ok_or_else(|| RequestError::NoSuchSnapshot {
+            volume: volume.to_owned(),
+            name: name.to_owned(),
+        })
+    }
+
+    fn show_snapshot(&self, volume: &str, name: &str) -> Result<Answer, RequestError> {
+        let info = self.find_snapshot(volume, name)?;
+        Ok(Answer::Snapshot(Box::new(self.shown_snapshot(info))))
+    }
+
+    fn shown_snapshot(&self, info: SnapshotInfo) -> Snapshot {
+        let iqn = self.serving.names().snapshot(&info.volume, &info.name);
+        Snapshot { iqn: info.online.then_some(iqn), info, space: None }
+    }
+
+    /// Refuses to serve a snapshot under the name of another target.
+    fn check_snapshot_target(&self, volume: &str, name: &str) -> Result<(), RequestError> {
+        if self.find_snapshot(volume, name)?.online {
+            // It is its own.
+            return Ok(());
+        }
+        self.check_target_free(&self.serving.names().snapshot(volume, name), name)
+    }
+}

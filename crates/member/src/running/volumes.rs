@@ -1,0 +1,170 @@
+//! What is asked about volumes. A change takes its target away first where hosts must not see it
+//! happen, and ends with the targets in line again, also when it failed.
+
+use array::ArrayError;
+use array::api::{VolumeInfo, VolumeState};
+
+use super::{Member, RequestError};
+use crate::reply::{Answer, Volume};
+use crate::request::VolumeRequest;
+
+impl Member {
+    pub(super) async fn volume(&self, request: VolumeRequest) -> Result<Answer, RequestError> {
+        match request {
+            VolumeRequest::List => {
+                let volumes = self.array.volumes();
+                let volumes = volumes.into_iter().map(|info| self.shown(info));
+                return Ok(Answer::Volumes(volumes.collect()));
+            }
+            VolumeRequest::Show { name } => return self.show(&name),
+            _ => {}
+        }
+        let opens = matches!(request, VolumeRequest::SetOnline { online: true, .. });
+        let _turn = self.turn.take().await;
+        let changed = self.change_volume(request).await;
+        self.serving.settle().await;
+        match changed? {
+            Some(name) if opens => {
+                self.check_served(&name, &self.serving.names().volume(&name))?;
+                self.show(&name)
+            }
+            Some(name) => self.show(&name),
+            None => Ok(Answer::Done),
+        }
+    }
+
+    fn show(&self, name: &str) -> Result<Answer, RequestError> {
+        Ok(Answer::Volume(Box::new(self.shown(self.find(name)?))))
+    }
+
+    /// Changes a volume, and returns the name under which it is there afterwards.
+    async fn change_volume(&self, request: VolumeRequest) -> Result<Option<String>, RequestError> {
+        let array = &self.array;
+        Ok(match request {
+            VolumeRequest::List | VolumeRequest::Show { .. } => None,
+            VolumeRequest::Create(spec) => {
+                self.check_free(&spec.name, None)?;
+                Some(array.create_volume(spec).await?.name)
+            }
+            VolumeRequest::Resize { name, size_bytes, shrink } => {
+                let info = self.find(&name)?;
+                if size_bytes < info.size_bytes && !shrink {
+                    return Err(RequestError::WouldShrink(name));
+                }
+                array.resize_volume(&name, size_bytes).await?;
+                self.serving.targets().resized(&self.serving.names().volume(&name));
+                Some(name)
+            }
+            VolumeRequest::Rename { name, to } => {
+                self.check_free(&to, Some(&name))?;
+                self.check_no_hosts(&name)?;
+                self.serving.withdraw(&self.serving.names().volume(&name)).await?;
+                array.rename_volume(&name, &to).await?;
+                Some(to)
+            }
+            VolumeRequest::SetReadAhead { name, bytes } => {
+                Some(array.set_read_ahead(&name, bytes).await?.name)
+            }
+            VolumeRequest::SetOnline { name, online } => {
+                if !online {
+                    self.find(&name)?;
+                    self.serving.withdraw(&self.serving.names().volume(&name)).await?;
+                }
+                array.set_volume_online(&name, online).await?;
+                Some(name)
+            }
+            VolumeRequest::Delete { name } => {
+                array.delete_volume(&name).await?;
+                None
+            }
+            VolumeRequest::Undelete { name } => Some(array.undelete_volume(&name).await?.name),
+            VolumeRequest::Purge { name } => {
+                array.purge_volume(&name).await?;
+                None
+            }
+        })
+    }
+
+    /// A volume, in the recycle bin or not.
+    pub(super) fn find(&self, name: &str) -> Result<VolumeInfo, RequestError> {
+        let found = self.array.volumes().into_iter().find(|volume| volume.name == name);
+        found.ok_or_else(|| RequestError::NoSuchVolume(name.to_owned()))
+    }
+
+    /// What is said of an error. The array knows of no recycle bin where it wants a volume that can be
+    /// used, and of no volume where it looks into the bin.
+    pub(super) fn explained(&self, error: RequestError) -> RequestError {
+        use ArrayError::{NoSuchVolume, NotDeleted};
+        let RequestError::Array(NoSuchVolume(name) | NotDeleted(name)) = &error else {
+            return error;
+        };
+        match self.find(name) {
+            Err(missing) => missing,
+            Ok(volume) => match &error {
+                RequestError::Array(NoSuchVolume(name)) if volume.state == VolumeState::Deleted => {
+                    RequestError::InRecycleBin(name.clone())
+                }
+                _ => error,
+            },
+        }
+    }
+
+    pub(super) fn shown(&self, info: VolumeInfo) -> Volume {
+        let iqn = self.serving.names().volume(&info.name);
+        let sessions = self.serving.sessions().get(&iqn).copied().unwrap_or(0);
+        let not_served = self.serving.refusal(&iqn);
+        Volume { info, iqn, sessions, not_served }
+    }
+
+    fn check_served(&self, name: &str, iqn: &str) -> Result<(), RequestError> {
+        match self.serving.refusal(iqn) {
+            Some(why) => Err(RequestError::NotServed { name: name.to_owned(), why }),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a name whose target would be that of another volume: iSCSI names know no capitals
+    /// and no underscores.
+    pub(super) fn check_free(&self, name: &str, except: Option<&str>) -> Result<(), RequestError> {
+        let iqn = self.serving.names().volume(name);
+        let volumes = self.array.volumes();
+        let mut others = volumes.iter().filter(|other| other.name != name);
+        let same = others.find(|other| {
+            Some(other.name.as_str()) != except && self.serving.names().volume(&other.name) == iqn
+        });
+        match same {
+            Some(other) => {
+                Err(RequestError::SameTarget { name: name.to_owned(), other: other.name.clone() })
+            }
+            None => self.check_target_free(&iqn, name),
+        }
+    }
+
+    /// Refuses the name of a target that a snapshot has.
+    pub(super) fn check_target_free(&self, iqn: &str, name: &str) -> Result<(), RequestError> {
+        let sessions = self.serving.sessions();
+        let is_volume =
+            self.array.volumes().iter().any(|v| self.serving.names().volume(&v.name) == *iqn);
+        if sessions.contains_key(iqn) && !is_volume {
+            return Err(RequestError::TargetInUse { name: name.to_owned(), iqn: iqn.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// A target cannot be renamed under its hosts.
+    fn check_no_hosts(&self, name: &str) -> Result<(), RequestError> {
+        let hosts = self.shown(self.find(name)?).sessions;
+        if hosts > 0 {
+            return Err(RequestError::HostsLoggedIn { name: name.to_owned(), hosts });
+        }
+        let sessions = self.serving.sessions();
+        for snapshot in self.array.snapshots(name)? {
+            let iqn = self.serving.names().snapshot(name, &snapshot.name);
+            if sessions.get(&iqn).is_some_and(|hosts| *hosts > 0) {
+                let (volume, snapshot) = (name.to_owned(), snapshot.name);
+                return Err(RequestError::SnapshotInUse { volume, snapshot });
+            }
+        }
+        Ok(())
+    }
+}
