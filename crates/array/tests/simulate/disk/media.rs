@@ -31,6 +31,9 @@ struct Pages {
 
 /// Pages that are copied together.
 const GROUP: usize = 64;
+/// What a disk must hold nothing in to count as blank: its first pages, and its last ones.
+const HEAD_PAGES: u64 = 64;
+const LABEL_PAGES: u64 = 16;
 
 impl Pages {
     fn new(len: usize) -> Self {
@@ -480,6 +483,19 @@ impl Media {
             versions.iter_mut().for_each(|version| version.into = Into::Both);
         }
         self.unsynced.retain(|_, versions| !versions.is_empty());
+    }
+
+    /// What `past` has that is durable, but for its labels: zeroes where `erase` puts them.
+    pub(crate) fn begin_as(&mut self, past: &Self) {
+        assert_eq!(past.real.len, self.real.len, "drives of one make");
+        let mut real = past.real.clone();
+        real.forget_cache();
+        let last = self.pages() - LABEL_PAGES;
+        for page in (0..HEAD_PAGES).chain(last..self.pages()) {
+            *real.get_mut(page) = Page::default();
+        }
+        self.wipe();
+        self.real = real;
     }
 
     /// Everything as new: the disk was swapped or wiped.

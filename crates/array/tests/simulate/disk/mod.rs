@@ -70,6 +70,8 @@ struct State {
     /// It held something else than it was given, and nobody has made sure of everything since: a
     /// parity that it lost may have gone into what it holds now.
     lied: bool,
+    /// What the drive that comes in its place was: a disk of another life of the array.
+    past: Option<Media>,
 }
 
 impl State {
@@ -85,6 +87,7 @@ impl State {
             journal: false,
             hurt: false,
             lied: false,
+            past: None,
         }
     }
 }
@@ -313,12 +316,28 @@ impl Drive {
         state.media.forgive(CHUNKS / PAGE_BYTES as u64);
     }
 
-    /// Another drive of the same make stands in its place.
+    /// Whether it could stand in the place of `other`.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.0.geometry.size_bytes() == other.0.geometry.size_bytes()
+    }
+
+    /// The next drive that comes in the place of this one is that one, without its labels.
+    pub(crate) fn set_past(&self, other: &Self) {
+        let past = other.state().media.clone();
+        self.state().past = Some(past);
+    }
+
+    /// Another drive of the same make stands in its place: a new one, or one that has nothing left to show
+    /// what it was. A third of those that nobody has anything of are this one itself, wiped.
     pub(crate) fn wipe(&self) {
         let mut state = self.state();
         state.plug += 1;
         state.swaps += 1;
-        state.media.wipe();
+        let own = self.0.random.one_in(3).then(|| state.media.clone());
+        match state.past.take().or(own) {
+            Some(past) => state.media.begin_as(&past),
+            None => state.media.wipe(),
+        }
         (state.journal, state.hurt, state.lied) = (false, false, false);
         state.condition = Condition::default();
     }

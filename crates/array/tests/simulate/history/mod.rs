@@ -1,5 +1,6 @@
 //! A history from its first boot to its last.
 
+mod elsewhere;
 mod proof;
 
 use std::cell::{Cell, RefCell};
@@ -102,6 +103,7 @@ impl<M: Maker> History<'_, M> {
             Ended::Done(false) | Ended::Cut => End::PowerCut,
         };
         self.ended(end);
+        self.live_elsewhere();
         self.poor_starts();
         self.recover();
         // No drive can be spared beside those that are hurt.
