@@ -11,6 +11,8 @@ use crate::{BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags};
 ///
 /// `at` and `len` count bytes and must be multiples of the logical block; each device has them
 /// judged by [`arguments`](crate::arguments). An empty range inside the device succeeds without effect.
+/// What these words promise is checked by [`testing::check_device`](crate::testing::check_device),
+/// which every device passes.
 ///
 /// **Where it runs.** Devices are shared by all cores. A call must come from a core of the
 /// engine and its future must be polled there, or dropped: a call starts its work at once, but later

@@ -96,7 +96,23 @@ impl BlockDevice for NullDisk {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::testing::{check_null_device, check_read_only};
+
+    fn on_a_core(test: impl Future<Output = ()> + 'static) {
+        ring::block_on(&ring::CoreConfig::default(), test).unwrap();
+    }
+
+    #[test]
+    fn passes_the_device_suite_as_one_that_keeps_nothing() {
+        for (seed, block_bytes) in [(1, 512), (2, 4096)] {
+            let disk = NullDisk::new(block_bytes, (2 << 20) / u64::from(block_bytes));
+            on_a_core(check_null_device(Arc::new(disk), seed));
+        }
+        on_a_core(check_read_only(Arc::new(NullDisk::new_read_only(512, 4096))));
+    }
 
     fn done<T>(future: IoFuture<T>) -> Result<T, BlockError> {
         future.into_ready().expect("a null disk never waits")

@@ -227,19 +227,22 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::testing::check_device;
+    use crate::testing::{check_device, check_read_only};
 
     const BYTES: u64 = 4 << 20;
 
-    fn open(path: &Path) -> VolatileDisk {
-        let options = FileOptions {
+    fn options() -> FileOptions {
+        FileOptions {
             block_bytes: 512,
             read_only: false,
             size_bytes: Some(BYTES),
             write_through: false,
             direct: false,
-        };
-        VolatileDisk::open(path, &options).unwrap()
+        }
+    }
+
+    fn open(path: &Path) -> VolatileDisk {
+        VolatileDisk::open(path, &options()).unwrap()
     }
 
     fn done<T>(future: IoFuture<T>) -> T {
@@ -251,6 +254,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let disk = Arc::new(open(&dir.path().join("disk")));
         ring::block_on(&ring::CoreConfig::default(), check_device(disk, 21)).unwrap();
+        let path = dir.path().join("disk");
+        let written: Vec<u8> = (0..BYTES).map(|at| (at / 4096) as u8).collect();
+        fs::write(&path, written).unwrap();
+        let options = FileOptions { read_only: true, ..options() };
+        let disk = Arc::new(VolatileDisk::open(&path, &options).unwrap());
+        ring::block_on(&ring::CoreConfig::default(), check_read_only(disk)).unwrap();
     }
 
     #[test]
