@@ -79,6 +79,12 @@ impl ModelDisk {
 }
 
 impl BlockDevice for ModelDisk {
+    /// The drive goes on as it is: only what keeps its data is opened anew.
+    fn reopened(&self) -> Option<Arc<dyn BlockDevice>> {
+        let below = self.below.reopened()?;
+        Some(Arc::new(Self { below, geometry: self.geometry, clock: Arc::clone(&self.clock) }))
+    }
+
     fn geometry(&self) -> Geometry {
         self.geometry
     }

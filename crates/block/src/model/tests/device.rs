@@ -44,6 +44,10 @@ fn passes_on_the_faults_of_the_device_below() {
     let below = Arc::new(FaultyDisk::new(Arc::new(RamDisk::new(512, 4096).unwrap())));
     let disk = ModelDisk::new(DriveClass::Nvme, below.clone());
     on_a_core(check_faults(below.clone(), Arc::new(disk), 32));
+    // A device below that is never well again after a failed flush, until it is opened anew.
+    below.remember_failures();
+    let disk = ModelDisk::new(DriveClass::Nvme, below.clone());
+    on_a_core(check_faults(below, Arc::new(disk), 33));
 }
 
 #[test]
