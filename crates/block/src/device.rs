@@ -5,71 +5,14 @@ use std::sync::Arc;
 
 use ring::Data;
 
-use crate::locks::Access;
-use crate::{BlockError, Geometry, IoFuture};
-
-/// How a write is to be done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct WriteFlags {
-    /// Completes only once the data would survive a loss of power (FUA, or a write-through
-    /// volume). A volatile write survives a crash of this process, but is durable only after
-    /// [`BlockDevice::flush`].
-    pub durable: bool,
-    /// Readers and other atomic operations see all of the write or none of it (SBC-4 4.29).
-    /// At most [`Geometry::atomic_bytes_max`] bytes.
-    pub atomic: bool,
-}
-
-impl WriteFlags {
-    /// Neither durable nor atomic.
-    pub const VOLATILE: Self = Self { durable: false, atomic: false };
-    /// Durable when it completes.
-    pub const DURABLE: Self = Self { durable: true, atomic: false };
-
-    /// How such a write holds the stripes it changes.
-    pub(crate) fn access(self) -> Access {
-        if self.atomic { Access::Exclusive } else { Access::Shared }
-    }
-}
-
-/// The answer to a compare-and-write (SBC-4 5.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compared {
-    /// The medium held the compared bytes, and now holds the new ones.
-    Equal,
-    /// Nothing was written.
-    Miscompare {
-        /// First byte that differs, counted from the start of the compared range: what goes to
-        /// the INFORMATION field of the sense data.
-        offset_bytes: usize,
-    },
-}
-
-/// The provisioning state of a range (SBC-4 4.7.4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExtentState {
-    /// Holds space, and possibly data.
-    Mapped,
-    /// Holds no space; reads give zeroes.
-    Deallocated,
-    /// Holds space but no data; reads give zeroes.
-    Anchored,
-}
-
-/// A range of one provisioning state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extent {
-    /// Length in bytes: at least one block, whole blocks, and never past the end. A device may
-    /// cut a long extent, so the next one can have the same state.
-    pub len_bytes: u64,
-    /// State of all of it.
-    pub state: ExtentState,
-}
+use crate::{BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags};
 
 /// A disk.
 ///
-/// `at` and `len` count bytes and must be multiples of the logical block; each device checks
-/// them ([`Geometry::check`]). An empty range succeeds without effect.
+/// `at` and `len` count bytes and must be multiples of the logical block; each device has them
+/// judged by [`arguments`](crate::arguments). An empty range inside the device succeeds without effect.
+/// What these words promise is checked by [`testing::check_device`](crate::testing::check_device),
+/// which every device passes.
 ///
 /// **Where it runs.** Devices are shared by all cores. A call must come from a core of the
 /// engine and its future must be polled there, or dropped: a call starts its work at once, but later
@@ -110,11 +53,12 @@ pub trait BlockDevice: Send + Sync + Debug {
 
     /// Gives the range's space back; later reads give zeroes, also where a piece is smaller
     /// than the device's unit and stays allocated. Volatile until a flush. A remote disk that is
-    /// not [`thin`](Geometry::thin) may leave what was there.
+    /// not [`thin`](Geometry::thin) may leave what was there, or have no such operation.
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()>;
 
     /// Makes the range read as zeroes; `may_unmap` allows giving the space back (WRITE SAME with
-    /// UNMAP), without it the range is mapped afterwards. `flags.atomic` is not supported.
+    /// UNMAP), without it the range is mapped afterwards. `flags.atomic` is not supported, and
+    /// refused.
     fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()>;
 
     /// Writes `write` if the medium holds `compare`, both of the same length, as one atomic step.

@@ -23,7 +23,8 @@ pub struct Geometry {
     pub unmap_granularity_bytes: u32,
     /// Offset of the first unmap unit.
     pub unmap_alignment_bytes: u32,
-    /// Longest atomic write, compare-and-write and or-write.
+    /// Longest atomic write, compare-and-write and or-write; zero where the device has none of
+    /// them.
     pub atomic_bytes_max: u32,
     /// The transfer length that costs the device least per byte.
     pub optimal_transfer_bytes: u32,
@@ -92,9 +93,13 @@ impl Geometry {
     /// As [`check_change`](Self::check_change), for one atomic operation.
     ///
     /// # Errors
-    /// Those of `check_change`, and [`BlockError::TooLong`].
+    /// Those of `check_change`, [`BlockError::TooLong`], and [`BlockError::Unsupported`] where the
+    /// device has no atomic operations.
     pub fn check_atomic(&self, at: u64, len: u64) -> Result<(), BlockError> {
         self.check_change(at, len)?;
+        if self.atomic_bytes_max == 0 {
+            return Err(BlockError::Unsupported);
+        }
         if len > u64::from(self.atomic_bytes_max) {
             return Err(BlockError::TooLong { len, max: self.atomic_bytes_max });
         }

@@ -6,6 +6,7 @@
 //! cores of `ring`. [`testing`] holds the suite that every device passes, and a device that fails on
 //! order.
 
+pub mod arguments;
 mod bytes;
 mod device;
 mod error;
@@ -15,18 +16,20 @@ mod geometry;
 mod locks;
 mod model;
 mod null;
+mod operation;
 mod ram;
 pub mod testing;
 mod volatile;
 mod zero;
 
-pub use device::{BlockDevice, Compared, Extent, ExtentState, WriteFlags};
+pub use device::BlockDevice;
 pub use error::BlockError;
 pub use file::{FileDisk, FileOptions, OpenError};
 pub use future::{Answers, IoFuture};
 pub use geometry::{ATOMIC_BYTES_MAX, Geometry};
 pub use model::{DriveClass, ModelDisk};
 pub use null::NullDisk;
+pub use operation::{Compared, Extent, ExtentState, WriteFlags};
 pub use ram::RamDisk;
 pub use volatile::VolatileDisk;
 pub use zero::zero_range;

@@ -3,7 +3,8 @@
 use ring::{Buf, Data};
 
 use crate::{
-    BlockDevice, BlockError, Compared, Extent, ExtentState, Geometry, IoFuture, WriteFlags, bytes,
+    BlockDevice, BlockError, Compared, Extent, ExtentState, Geometry, IoFuture, WriteFlags,
+    arguments, bytes,
 };
 
 /// Reads give zeroes, writes are checked and dropped: **for measuring only**, since every
@@ -21,13 +22,6 @@ impl NullDisk {
     pub fn new_read_only(block_bytes: u32, blocks: u64) -> Self {
         Self(Geometry { read_only: true, ..Self::new(block_bytes, blocks).0 })
     }
-
-    fn check_write(&self, at: u64, len: usize, flags: WriteFlags) -> Result<(), BlockError> {
-        match flags.atomic {
-            true => self.0.check_atomic(at, len as u64),
-            false => self.0.check_change(at, len as u64),
-        }
-    }
 }
 
 impl BlockDevice for NullDisk {
@@ -36,12 +30,11 @@ impl BlockDevice for NullDisk {
     }
 
     fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
-        IoFuture::ready(self.0.check(at, len as u64).and_then(
-            |()| match bytes::ZEROES.get(..len) {
-                Some(zeroes) => Ok(Data::from(zeroes)),
-                None => Buf::zeroed(len).map(Data::from).ok_or(BlockError::NoMemory),
-            },
-        ))
+        let zeroes = || match bytes::ZEROES.get(..len) {
+            Some(zeroes) => Ok(Data::from(zeroes)),
+            None => Buf::zeroed(len).map(Data::from).ok_or(BlockError::NoMemory),
+        };
+        IoFuture::ready(arguments::read(&self.0, at, len).unwrap_or_else(zeroes))
     }
 
     fn write_now(
@@ -50,11 +43,11 @@ impl BlockDevice for NullDisk {
         bytes: &[u8],
         flags: WriteFlags,
     ) -> Option<Result<(), BlockError>> {
-        Some(self.check_write(at, bytes.len(), flags))
+        Some(arguments::write(&self.0, at, bytes.len(), flags).unwrap_or(Ok(())))
     }
 
     fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
-        IoFuture::ready(self.check_write(at, data.len(), flags))
+        IoFuture::ready(arguments::write(&self.0, at, data.len(), flags).unwrap_or(Ok(())))
     }
 
     fn flush(&self) -> IoFuture<()> {
@@ -62,17 +55,11 @@ impl BlockDevice for NullDisk {
     }
 
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
-        IoFuture::ready(self.0.check_change(at, len))
+        IoFuture::ready(arguments::unmap(&self.0, at, len).unwrap_or(Ok(())))
     }
 
-    fn write_zeroes(
-        &self,
-        at: u64,
-        len: u64,
-        _may_unmap: bool,
-        _flags: WriteFlags,
-    ) -> IoFuture<()> {
-        IoFuture::ready(self.0.check_change(at, len))
+    fn write_zeroes(&self, at: u64, len: u64, _may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
+        IoFuture::ready(arguments::write_zeroes(&self.0, at, len, flags).unwrap_or(Ok(())))
     }
 
     fn compare_and_write(
@@ -82,25 +69,24 @@ impl BlockDevice for NullDisk {
         write: Data,
         _flags: WriteFlags,
     ) -> IoFuture<Compared> {
-        if compare.len() != write.len() {
-            return IoFuture::ready(Err(BlockError::PayloadMismatch));
-        }
-        IoFuture::ready(self.0.check_atomic(at, compare.len() as u64).and_then(|()| {
+        let with_zeroes = || {
             let found = Buf::zeroed(compare.len()).ok_or(BlockError::NoMemory)?;
             Ok(match bytes::first_difference(&found, &compare)? {
                 Some(offset_bytes) => Compared::Miscompare { offset_bytes },
                 None => Compared::Equal,
             })
-        }))
+        };
+        let answer = arguments::compare_and_write(&self.0, at, &compare, &write);
+        IoFuture::ready(answer.unwrap_or_else(with_zeroes))
     }
 
     fn or_write(&self, at: u64, data: Data, _flags: WriteFlags) -> IoFuture<()> {
-        IoFuture::ready(self.0.check_atomic(at, data.len() as u64))
+        IoFuture::ready(arguments::or_write(&self.0, at, data.len()).unwrap_or(Ok(())))
     }
 
     fn extent(&self, at: u64) -> IoFuture<Extent> {
         IoFuture::ready(
-            self.0.check(at, u64::from(self.0.block_bytes)).map(|()| Extent {
+            arguments::extent(&self.0, at).map(|()| Extent {
                 len_bytes: self.0.size_bytes() - at,
                 state: ExtentState::Mapped,
             }),
@@ -110,7 +96,23 @@ impl BlockDevice for NullDisk {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::testing::{check_null_device, check_read_only};
+
+    fn on_a_core(test: impl Future<Output = ()> + 'static) {
+        ring::block_on(&ring::CoreConfig::default(), test).unwrap();
+    }
+
+    #[test]
+    fn passes_the_device_suite_as_one_that_keeps_nothing() {
+        for (seed, block_bytes) in [(1, 512), (2, 4096)] {
+            let disk = NullDisk::new(block_bytes, (2 << 20) / u64::from(block_bytes));
+            on_a_core(check_null_device(Arc::new(disk), seed));
+        }
+        on_a_core(check_read_only(Arc::new(NullDisk::new_read_only(512, 4096))));
+    }
 
     fn done<T>(future: IoFuture<T>) -> Result<T, BlockError> {
         future.into_ready().expect("a null disk never waits")

@@ -11,7 +11,7 @@ use ring::{Buf, Data};
 
 use crate::{
     BlockDevice, BlockError, Compared, Extent, ExtentState, FileDisk, FileOptions, Geometry,
-    IoFuture, OpenError, WriteFlags, bytes,
+    IoFuture, OpenError, WriteFlags, arguments, bytes,
 };
 
 /// What a disk writes as a whole even when its power goes.
@@ -105,15 +105,11 @@ impl VolatileDisk {
     }
 
     fn write_bytes(&self, at: u64, bytes: &[u8], flags: WriteFlags) -> Result<(), BlockError> {
-        match flags.atomic {
-            true => self.geometry.check_atomic(at, bytes.len() as u64)?,
-            false => self.geometry.check_change(at, bytes.len() as u64)?,
-        }
-        self.put(&mut self.cache(), at, bytes, flags)
+        let write = || self.put(&mut self.cache(), at, bytes, flags);
+        arguments::write(&self.geometry, at, bytes.len(), flags).unwrap_or_else(write)
     }
 
     fn zero(&self, at: u64, len: u64, flags: WriteFlags) -> Result<(), BlockError> {
-        self.geometry.check_change(at, len)?;
         let mut cache = self.cache();
         let end = at + len;
         for at in (at..end).step_by(SECTOR_BYTES) {
@@ -145,9 +141,8 @@ impl BlockDevice for VolatileDisk {
     }
 
     fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
-        let checked = self.geometry.check(at, len as u64);
         let read = || self.get(&self.cache(), at, len).map(Buf::freeze);
-        IoFuture::ready(checked.and_then(|()| read()))
+        IoFuture::ready(arguments::read(&self.geometry, at, len).unwrap_or_else(read))
     }
 
     fn write_now(
@@ -178,11 +173,13 @@ impl BlockDevice for VolatileDisk {
     }
 
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
-        IoFuture::ready(self.zero(at, len, WriteFlags::VOLATILE))
+        let zero = || self.zero(at, len, WriteFlags::VOLATILE);
+        IoFuture::ready(arguments::unmap(&self.geometry, at, len).unwrap_or_else(zero))
     }
 
     fn write_zeroes(&self, at: u64, len: u64, _may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
-        IoFuture::ready(self.zero(at, len, flags))
+        let answer = arguments::write_zeroes(&self.geometry, at, len, flags);
+        IoFuture::ready(answer.unwrap_or_else(|| self.zero(at, len, flags)))
     }
 
     fn compare_and_write(
@@ -192,11 +189,7 @@ impl BlockDevice for VolatileDisk {
         write: Data,
         flags: WriteFlags,
     ) -> IoFuture<Compared> {
-        if compare.len() != write.len() {
-            return IoFuture::ready(Err(BlockError::PayloadMismatch));
-        }
         let run = || {
-            self.geometry.check_atomic(at, compare.len() as u64)?;
             let mut cache = self.cache();
             let found = self.get(&cache, at, compare.len())?;
             if let Some(offset_bytes) = bytes::first_difference(&found, &compare)? {
@@ -207,27 +200,25 @@ impl BlockDevice for VolatileDisk {
             self.put(&mut cache, at, &bytes, flags)?;
             Ok(Compared::Equal)
         };
-        IoFuture::ready(run())
+        let answer = arguments::compare_and_write(&self.geometry, at, &compare, &write);
+        IoFuture::ready(answer.unwrap_or_else(run))
     }
 
     fn or_write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
         let run = || {
-            self.geometry.check_atomic(at, data.len() as u64)?;
             let mut cache = self.cache();
             let mut merged = self.get(&cache, at, data.len())?;
             bytes::or_into(&mut merged, &data)?;
             self.put(&mut cache, at, &merged, flags)
         };
-        IoFuture::ready(run())
+        IoFuture::ready(arguments::or_write(&self.geometry, at, data.len()).unwrap_or_else(run))
     }
 
     fn extent(&self, at: u64) -> IoFuture<Extent> {
-        let checked = self.geometry.check(at, u64::from(self.geometry.block_bytes));
-        let all = Extent {
-            len_bytes: self.geometry.size_bytes() - at.min(self.geometry.size_bytes()),
+        IoFuture::ready(arguments::extent(&self.geometry, at).map(|()| Extent {
+            len_bytes: self.geometry.size_bytes() - at,
             state: ExtentState::Mapped,
-        };
-        IoFuture::ready(checked.map(|()| all))
+        }))
     }
 }
 
@@ -236,19 +227,22 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::testing::check_device;
+    use crate::testing::{check_device, check_read_only};
 
     const BYTES: u64 = 4 << 20;
 
-    fn open(path: &Path) -> VolatileDisk {
-        let options = FileOptions {
+    fn options() -> FileOptions {
+        FileOptions {
             block_bytes: 512,
             read_only: false,
             size_bytes: Some(BYTES),
             write_through: false,
             direct: false,
-        };
-        VolatileDisk::open(path, &options).unwrap()
+        }
+    }
+
+    fn open(path: &Path) -> VolatileDisk {
+        VolatileDisk::open(path, &options()).unwrap()
     }
 
     fn done<T>(future: IoFuture<T>) -> T {
@@ -260,6 +254,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let disk = Arc::new(open(&dir.path().join("disk")));
         ring::block_on(&ring::CoreConfig::default(), check_device(disk, 21)).unwrap();
+        let path = dir.path().join("disk");
+        let written: Vec<u8> = (0..BYTES).map(|at| (at / 4096) as u8).collect();
+        fs::write(&path, written).unwrap();
+        let options = FileOptions { read_only: true, ..options() };
+        let disk = Arc::new(VolatileDisk::open(&path, &options).unwrap());
+        ring::block_on(&ring::CoreConfig::default(), check_read_only(disk)).unwrap();
     }
 
     #[test]

@@ -6,8 +6,8 @@ mod common;
 
 use std::sync::Arc;
 
-use block::testing::check_device;
-use block::{BlockDevice, BlockError, RamDisk, WriteFlags};
+use block::testing::{FaultyDisk, check_device, check_faults, check_null_device, check_read_only};
+use block::{BlockDevice, BlockError, NullDisk, RamDisk, WriteFlags};
 use common::{address, bytes, config, data, disk_options, on_core, ram, serve};
 use initiator::{Disk, DiskOptions};
 use iscsi::params::DigestPolicy;
@@ -30,6 +30,50 @@ fn conforms() {
 #[test]
 fn conforms_with_blocks_of_4096_bytes() {
     check(Arc::new(RamDisk::new(4096, 1024).unwrap()), 2, disk_options());
+}
+
+#[test]
+fn conforms_over_a_disk_that_keeps_nothing() {
+    let server = serve(config(Arc::new(NullDisk::new(512, 4096))));
+    on_core(async move {
+        let disk = Disk::attach(&[address(server.portals()[0])], disk_options()).await.unwrap();
+        check_null_device(Arc::new(disk), 7).await;
+    });
+}
+
+#[test]
+fn conforms_as_a_read_only_disk() {
+    let inner = ram(1);
+    on_core({
+        let inner = Arc::clone(&inner);
+        async move {
+            let bytes: Vec<u8> = (0..64 << 10).map(|at| (at / 512) as u8).collect();
+            inner.write(512, data(&bytes), WriteFlags::VOLATILE).await.unwrap();
+        }
+    });
+    let mut config = config(inner);
+    config.targets[0].units[0].read_only = true;
+    let server = serve(config);
+    on_core(async move {
+        let disk = Disk::attach(&[address(server.portals()[0])], disk_options()).await.unwrap();
+        check_read_only(Arc::new(disk)).await;
+    });
+}
+
+/// The unit's own disk fails, hangs and cannot flush; with a write cache what is durable is not so of
+/// itself.
+#[test]
+fn conforms_when_the_disk_of_the_unit_fails() {
+    for write_cache in [false, true] {
+        let below = Arc::new(FaultyDisk::new(ram(2)));
+        let mut config = config(below.clone());
+        config.targets[0].units[0].write_cache = write_cache;
+        let server = serve(config);
+        on_core(async move {
+            let disk = Disk::attach(&[address(server.portals()[0])], disk_options()).await.unwrap();
+            check_faults(below, Arc::new(disk), 8).await;
+        });
+    }
 }
 
 #[test]

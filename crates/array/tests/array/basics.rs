@@ -1,20 +1,31 @@
 //! Volumes: they are disks like any other, and keep what they were told.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use array::api::{Cache, VolumeSpec};
 use array::{Array, Level};
-use block::testing::check_device;
+use block::BlockDevice;
+use block::testing::{check_device_within, check_read_only};
 
 use crate::common::{Shelf, bytes, read, run, sound, spec, write};
+
+/// What an atomic write may be long: one that begins or ends inside a block of 4 KiB is written in records
+/// of 128 blocks, and a reader may see some of them without the others.
+const ATOMIC_BYTES: u32 = 127 * 4096;
+
+async fn conform(device: Arc<dyn BlockDevice>, seed: u64) {
+    check_device_within(device, seed, ATOMIC_BYTES).await;
+}
 
 fn conforms(level: Level, disks: usize) {
     run(async move {
         let shelf = Shelf::new(disks, 32);
         let array = shelf.create(level).await;
         array.create_volume(spec("v", 16)).await.expect("it works");
-        check_device(array.device("v").expect("it works"), 7).await;
+        conform(array.device("v").expect("it works"), 7).await;
         array.checkpoint().await.expect("it works");
-        check_device(array.device("v").expect("it works"), 8).await;
+        conform(array.device("v").expect("it works"), 8).await;
         sound(&array).await;
         array.close().await.expect("it works");
     });
@@ -43,6 +54,51 @@ fn a_raid6_volume_is_a_disk() {
 #[test]
 fn a_raid50_volume_is_a_disk() {
     conforms(Level::Raid50, 6);
+}
+
+#[test]
+fn volumes_of_every_kind_are_disks() {
+    run(async {
+        let shelf = Shelf::new(6, 64);
+        let array = shelf.create(Level::Raid10).await;
+        let kinds = [
+            VolumeSpec { block_bytes: 4096, ..spec("blocks", 4) },
+            VolumeSpec { cache: Cache::Volatile, ..spec("volatile", 4) },
+            VolumeSpec { thick: true, ..spec("thick", 4) },
+        ];
+        for (seed, kind) in (9..).zip(kinds) {
+            let name = kind.name.clone();
+            array.create_volume(kind).await.expect("it works");
+            conform(array.device(&name).expect("it works"), seed).await;
+        }
+        sound(&array).await;
+        array.close().await.expect("it works");
+    });
+}
+
+#[test]
+fn snapshots_views_and_clones_are_disks() {
+    run(async {
+        let shelf = Shelf::new(6, 64);
+        let array = shelf.create(Level::Raid5).await;
+        array.create_volume(spec("v", 4)).await.expect("it works");
+        let volume = array.device("v").expect("it works");
+        write(&volume, 512, &bytes(300 << 10, 1)).await;
+        array.snapshot(&[("v", Some("s"))]).await.expect("it works");
+        write(&volume, 4096, &bytes(300 << 10, 2)).await;
+        check_read_only(array.snapshot_device("v", "s").expect("it works")).await;
+        array.set_snapshot_writable("v", "s", false).await.expect("it works");
+        conform(array.snapshot_view_device("v", "s").expect("it works"), 12).await;
+        array.clone_snapshot("v", "s", "c").await.expect("it works");
+        conform(array.device("c").expect("it works"), 13).await;
+        // What all of them did to each other's clusters: nothing.
+        conform(volume, 14).await;
+        check_read_only(array.snapshot_device("v", "s").expect("it works")).await;
+        let snapshot = array.snapshot_device("v", "s").expect("it works");
+        assert_eq!(read(&snapshot, 512, 300 << 10).await, bytes(300 << 10, 1));
+        sound(&array).await;
+        array.close().await.expect("it works");
+    });
 }
 
 #[test]

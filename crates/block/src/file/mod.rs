@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use ring::{Buf, Data};
 
+use crate::arguments::Answer;
 use crate::locks::{Access, StripeLocks};
 use crate::{
-    BlockDevice, BlockError, Compared, Extent, ExtentState, Geometry, IoFuture, WriteFlags, bytes,
+    BlockDevice, BlockError, Compared, Extent, ExtentState, Geometry, IoFuture, WriteFlags,
+    arguments, bytes,
 };
 
 mod commit;
@@ -136,17 +138,14 @@ impl Store {
         self.commit.join(at, || StoreSync(Arc::clone(self)))
     }
 
-    /// Refuses what [`Geometry`] refuses, and durable writes after a failed flush.
-    fn check_write(&self, at: u64, len: usize, flags: WriteFlags) -> Result<(), BlockError> {
-        match flags.atomic {
-            true => self.geometry.check_atomic(at, len as u64)?,
-            false => self.geometry.check_change(at, len as u64)?,
-        }
-        self.check_durable(flags)
+    /// Refuses durable changes after a failed flush, once their arguments have no `answer`.
+    fn refuse_lost<T>(&self, answer: Answer<T>, flags: WriteFlags) -> Answer<T> {
+        let is_lost = flags.durable && self.commit.has_failed();
+        answer.or_else(|| is_lost.then_some(Err(BlockError::LostWrites)))
     }
 
-    fn check_durable(&self, flags: WriteFlags) -> Result<(), BlockError> {
-        if flags.durable && self.commit.has_failed() { Err(BlockError::LostWrites) } else { Ok(()) }
+    fn answer_write(&self, at: u64, len: usize, flags: WriteFlags) -> Answer<()> {
+        self.refuse_lost(arguments::write(&self.geometry, at, len, flags), flags)
     }
 
     /// Whether more has to be done for a write with these flags than for a volatile one.
@@ -305,11 +304,8 @@ impl BlockDevice for FileDisk {
 
     fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
         let store = &self.0;
-        if let Err(error) = store.geometry.check(at, len as u64) {
-            return IoFuture::ready(Err(error));
-        }
-        if len == 0 {
-            return IoFuture::ready(Ok(Data::default()));
+        if let Some(answer) = arguments::read(&store.geometry, at, len) {
+            return IoFuture::ready(answer);
         }
         let Some(mut buf) = Buf::alloc(len) else {
             return IoFuture::ready(Err(BlockError::NoMemory));
@@ -341,8 +337,8 @@ impl BlockDevice for FileDisk {
         if !store.in_memory {
             return None;
         }
-        if let Err(error) = store.check_write(at, bytes.len(), flags) {
-            return Some(Err(error));
+        if let Some(answer) = store.answer_write(at, bytes.len(), flags) {
+            return Some(answer);
         }
         let _guard = store.locks.try_lock(at, bytes.len() as u64, flags.access())?;
         Some(store.write_inline(at, bytes))
@@ -350,11 +346,8 @@ impl BlockDevice for FileDisk {
 
     fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
         let (store, len) = (&self.0, data.len() as u64);
-        if let Err(error) = store.check_write(at, data.len(), flags) {
-            return IoFuture::ready(Err(error));
-        }
-        if len == 0 {
-            return IoFuture::ready(Ok(()));
+        if let Some(answer) = store.answer_write(at, data.len(), flags) {
+            return IoFuture::ready(answer);
         }
         if let (true, Some(bytes)) = (store.in_memory, data.as_slice())
             && let Some(_guard) = store.locks.try_lock(at, len, flags.access())
@@ -392,8 +385,8 @@ impl BlockDevice for FileDisk {
     }
 
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
-        if let Err(error) = self.0.geometry.check_change(at, len) {
-            return IoFuture::ready(Err(error));
+        if let Some(answer) = arguments::unmap(&self.0.geometry, at, len) {
+            return IoFuture::ready(answer);
         }
         let store = Arc::clone(&self.0);
         IoFuture::detached(async move {
@@ -402,9 +395,9 @@ impl BlockDevice for FileDisk {
     }
 
     fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
-        let checked = self.0.geometry.check_change(at, len);
-        if let Err(error) = checked.and_then(|()| self.0.check_durable(flags)) {
-            return IoFuture::ready(Err(error));
+        let answer = arguments::write_zeroes(&self.0.geometry, at, len, flags);
+        if let Some(answer) = self.0.refuse_lost(answer, flags) {
+            return IoFuture::ready(answer);
         }
         let store = Arc::clone(&self.0);
         IoFuture::detached(async move {
@@ -431,17 +424,11 @@ impl BlockDevice for FileDisk {
         write: Data,
         flags: WriteFlags,
     ) -> IoFuture<Compared> {
-        if compare.len() != write.len() {
-            return IoFuture::ready(Err(BlockError::PayloadMismatch));
-        }
-        let atomic = WriteFlags { atomic: true, ..flags };
-        if let Err(error) = self.0.check_write(at, write.len(), atomic) {
-            return IoFuture::ready(Err(error));
+        let answer = arguments::compare_and_write(&self.0.geometry, at, &compare, &write);
+        if let Some(answer) = self.0.refuse_lost(answer, flags) {
+            return IoFuture::ready(answer);
         }
         let len = write.len() as u64;
-        if len == 0 {
-            return IoFuture::ready(Ok(Compared::Equal));
-        }
         self.0.alone(at, len, flags, move |store| async move {
             let found = store.read_held(at, compare.len()).await?;
             let found = found.as_slice().expect("a file is read into a buffer");
@@ -454,14 +441,11 @@ impl BlockDevice for FileDisk {
     }
 
     fn or_write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
-        let atomic = WriteFlags { atomic: true, ..flags };
-        if let Err(error) = self.0.check_write(at, data.len(), atomic) {
-            return IoFuture::ready(Err(error));
+        let answer = arguments::or_write(&self.0.geometry, at, data.len());
+        if let Some(answer) = self.0.refuse_lost(answer, flags) {
+            return IoFuture::ready(answer);
         }
         let len = data.len() as u64;
-        if len == 0 {
-            return IoFuture::ready(Ok(()));
-        }
         self.0.alone(at, len, flags, move |store| async move {
             let found = store.read_held(at, data.len()).await?;
             let mut merged = found.to_buf().ok_or(BlockError::NoMemory)?;
@@ -472,7 +456,7 @@ impl BlockDevice for FileDisk {
 
     fn extent(&self, at: u64) -> IoFuture<Extent> {
         let geometry = self.0.geometry;
-        if let Err(error) = geometry.check(at, u64::from(geometry.block_bytes)) {
+        if let Err(error) = arguments::extent(&geometry, at) {
             return IoFuture::ready(Err(error));
         }
         if self.0.file.is_block_device() {

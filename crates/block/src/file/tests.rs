@@ -10,7 +10,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use ring::CoreConfig;
 
-use crate::testing::check_device;
+use crate::testing::{check_device, check_read_only};
 
 mod direct;
 
@@ -76,6 +76,19 @@ fn passes_the_device_suite_on_disk_and_in_memory() {
             let disk = FileDisk::open_file(&scratch.file(), &options);
             let disk = Arc::new(disk.unwrap());
             on_a_core(check_device(disk, seed));
+        }
+    }
+}
+
+#[test]
+fn passes_the_read_only_suite_on_disk_and_in_memory() {
+    for scratch in [Scratch::on_disk(), Scratch::in_memory()] {
+        let written: Vec<u8> = (0..2 * MIB).map(|at| (at / 4096) as u8).collect();
+        fs::write(scratch.file(), written).unwrap();
+        for direct in [false, true] {
+            let options = FileOptions { read_only: true, direct, ..options(512, 2 * MIB) };
+            let disk = FileDisk::open_file(&scratch.file(), &options).unwrap();
+            on_a_core(check_read_only(Arc::new(disk)));
         }
     }
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use ring::Data;
 
 use super::{Command, Drive, DriveClass, Kind, Nanos, Ticket};
-use crate::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags};
+use crate::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags, arguments};
 
 /// A disk that takes the time of a class of drives, over another device that keeps its data.
 ///
@@ -44,22 +44,14 @@ impl ModelDisk {
         }
     }
 
-    /// Passes a command to the model. An empty one, or one that the device below refuses without
-    /// a look at its medium, is not the model's business: `checked` says so.
-    fn time(
-        &self,
-        kind: Kind,
-        at: u64,
-        len: u64,
-        checked: Result<(), BlockError>,
-    ) -> Option<Answer> {
-        let asks = checked.is_ok() && (len > 0 || kind == Kind::Flush);
-        asks.then(|| self.clock.submit(Command { kind, at, len }))
+    /// Passes a command to the model. An empty one, or one that is refused without a look at the
+    /// medium, is not the model's business.
+    fn time(&self, kind: Kind, at: u64, len: u64) -> Answer {
+        self.clock.submit(Command { kind, at, len })
     }
 
     /// What `work` answers, when the model has answered too.
-    fn both<T: 'static>(&self, answer: Option<Answer>, work: IoFuture<T>) -> IoFuture<T> {
-        let Some(answer) = answer else { return work };
+    fn both<T: 'static>(answer: Answer, work: IoFuture<T>) -> IoFuture<T> {
         IoFuture::boxed(async move {
             let result = work.await?;
             answer.await;
@@ -75,29 +67,33 @@ impl ModelDisk {
         flags: WriteFlags,
         work: impl FnOnce(&dyn BlockDevice) -> IoFuture<T> + 'static,
     ) -> IoFuture<T> {
-        let checked = self.geometry.check_atomic(at, len);
-        let Some(read) = self.time(Kind::Read, at, len, checked) else {
-            return work(&*self.below);
-        };
+        let read = self.time(Kind::Read, at, len);
         let disk = self.clone();
         IoFuture::boxed(async move {
             read.await;
-            let write = disk.time(Kind::Write { durable: flags.durable }, at, len, Ok(()));
+            let write = disk.time(Kind::Write { durable: flags.durable }, at, len);
             let work = work(&*disk.below);
-            disk.both(write, work).await
+            Self::both(write, work).await
         })
     }
 }
 
 impl BlockDevice for ModelDisk {
+    /// The drive goes on as it is: only what keeps its data is opened anew.
+    fn reopened(&self) -> Option<Arc<dyn BlockDevice>> {
+        let below = self.below.reopened()?;
+        Some(Arc::new(Self { below, geometry: self.geometry, clock: Arc::clone(&self.clock) }))
+    }
+
     fn geometry(&self) -> Geometry {
         self.geometry
     }
 
     fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
-        let checked = self.geometry.check(at, len as u64);
-        let answer = self.time(Kind::Read, at, len as u64, checked);
-        self.both(answer, self.below.read(at, len))
+        if let Some(answer) = arguments::read(&self.geometry, at, len) {
+            return IoFuture::ready(answer);
+        }
+        Self::both(self.time(Kind::Read, at, len as u64), self.below.read(at, len))
     }
 
     fn write_now(
@@ -110,28 +106,34 @@ impl BlockDevice for ModelDisk {
     }
 
     fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
-        let len = data.len() as u64;
-        let checked = self.geometry.check_change(at, len);
-        let answer = self.time(Kind::Write { durable: flags.durable }, at, len, checked);
-        self.both(answer, self.below.write(at, data, flags))
+        if let Some(answer) = arguments::write(&self.geometry, at, data.len(), flags) {
+            return IoFuture::ready(answer);
+        }
+        let time = self.time(Kind::Write { durable: flags.durable }, at, data.len() as u64);
+        Self::both(time, self.below.write(at, data, flags))
     }
 
     fn flush(&self) -> IoFuture<()> {
-        self.both(self.time(Kind::Flush, 0, 0, Ok(())), self.below.flush())
+        Self::both(self.time(Kind::Flush, 0, 0), self.below.flush())
     }
 
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
-        let answer = self.time(Kind::Trim, at, len, self.geometry.check_change(at, len));
-        self.both(answer, self.below.unmap(at, len))
+        if let Some(answer) = arguments::unmap(&self.geometry, at, len) {
+            return IoFuture::ready(answer);
+        }
+        Self::both(self.time(Kind::Trim, at, len), self.below.unmap(at, len))
     }
 
     fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
+        if let Some(answer) = arguments::write_zeroes(&self.geometry, at, len, flags) {
+            return IoFuture::ready(answer);
+        }
         let kind = match may_unmap {
             true => Kind::Trim,
             false => Kind::Write { durable: flags.durable },
         };
-        let answer = self.time(kind, at, len, self.geometry.check_change(at, len));
-        self.both(answer, self.below.write_zeroes(at, len, may_unmap, flags))
+        let time = self.time(kind, at, len);
+        Self::both(time, self.below.write_zeroes(at, len, may_unmap, flags))
     }
 
     fn compare_and_write(
@@ -141,12 +143,19 @@ impl BlockDevice for ModelDisk {
         write: Data,
         flags: WriteFlags,
     ) -> IoFuture<Compared> {
+        let answer = arguments::compare_and_write(&self.geometry, at, &compare, &write);
+        if let Some(answer) = answer {
+            return IoFuture::ready(answer);
+        }
         self.read_then_write(at, write.len() as u64, flags, move |below| {
             below.compare_and_write(at, compare, write, flags)
         })
     }
 
     fn or_write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
+        if let Some(answer) = arguments::or_write(&self.geometry, at, data.len()) {
+            return IoFuture::ready(answer);
+        }
         self.read_then_write(at, data.len() as u64, flags, move |below| {
             below.or_write(at, data, flags)
         })

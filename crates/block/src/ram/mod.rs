@@ -7,7 +7,8 @@ use ring::{Buf, Data, Region};
 
 use crate::locks::{Access, StripeLocks};
 use crate::{
-    BlockDevice, BlockError, Compared, Extent, ExtentState, Geometry, IoFuture, WriteFlags, bytes,
+    BlockDevice, BlockError, Compared, Extent, ExtentState, Geometry, IoFuture, WriteFlags,
+    arguments, bytes,
 };
 
 mod provision;
@@ -87,13 +88,6 @@ impl RamDisk {
 }
 
 impl Ram {
-    fn check_write(&self, at: u64, len: usize, flags: WriteFlags) -> Result<(), BlockError> {
-        match flags.atomic {
-            true => self.geometry.check_atomic(at, len as u64),
-            false => self.geometry.check_change(at, len as u64),
-        }
-    }
-
     fn copy(&self, at: u64, len: usize) -> Result<Buf, BlockError> {
         let mut buf = Buf::alloc(len).ok_or(BlockError::NoMemory)?;
         self.memory.read_into(at as usize, &mut buf);
@@ -171,8 +165,8 @@ impl BlockDevice for RamDisk {
 
     #[inline]
     fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
-        if let Err(error) = self.0.geometry.check(at, len as u64) {
-            return IoFuture::ready(Err(error));
+        if let Some(answer) = arguments::read(&self.0.geometry, at, len) {
+            return IoFuture::ready(answer);
         }
         if !self.0.locks.is_marked(at, len as u64) {
             return IoFuture::ready(Ok(self.0.memory.slice(at as usize, len)));
@@ -187,8 +181,8 @@ impl BlockDevice for RamDisk {
         bytes: &[u8],
         flags: WriteFlags,
     ) -> Option<Result<(), BlockError>> {
-        if let Err(error) = self.0.check_write(at, bytes.len(), flags) {
-            return Some(Err(error));
+        if let Some(answer) = arguments::write(&self.0.geometry, at, bytes.len(), flags) {
+            return Some(answer);
         }
         let _guard = self.0.locks.try_lock(at, bytes.len() as u64, flags.access())?;
         self.0.put(at, bytes);
@@ -196,8 +190,8 @@ impl BlockDevice for RamDisk {
     }
 
     fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
-        if let Err(error) = self.0.check_write(at, data.len(), flags) {
-            return IoFuture::ready(Err(error));
+        if let Some(answer) = arguments::write(&self.0.geometry, at, data.len(), flags) {
+            return IoFuture::ready(answer);
         }
         self.locked(at, data.len() as u64, flags.access(), move |ram| {
             ram.memory.write_data(at as usize, &data);
@@ -211,8 +205,8 @@ impl BlockDevice for RamDisk {
     }
 
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
-        if let Err(error) = self.0.geometry.check_change(at, len) {
-            return IoFuture::ready(Err(error));
+        if let Some(answer) = arguments::unmap(&self.0.geometry, at, len) {
+            return IoFuture::ready(answer);
         }
         let end = at + len;
         match self.0.next_piece(at, end) {
@@ -233,12 +227,12 @@ impl BlockDevice for RamDisk {
         })
     }
 
-    fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, _flags: WriteFlags) -> IoFuture<()> {
+    fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
+        if let Some(answer) = arguments::write_zeroes(&self.0.geometry, at, len, flags) {
+            return IoFuture::ready(answer);
+        }
         if may_unmap {
             return self.unmap(at, len);
-        }
-        if let Err(error) = self.0.geometry.check_change(at, len) {
-            return IoFuture::ready(Err(error));
         }
         if len <= STEP_BYTES {
             return self.locked(at, len, Access::Shared, move |ram| {
@@ -260,13 +254,11 @@ impl BlockDevice for RamDisk {
         write: Data,
         _flags: WriteFlags,
     ) -> IoFuture<Compared> {
-        if compare.len() != write.len() {
-            return IoFuture::ready(Err(BlockError::PayloadMismatch));
+        let answer = arguments::compare_and_write(&self.0.geometry, at, &compare, &write);
+        if let Some(answer) = answer {
+            return IoFuture::ready(answer);
         }
         let len = compare.len();
-        if let Err(error) = self.0.geometry.check_atomic(at, len as u64) {
-            return IoFuture::ready(Err(error));
-        }
         self.locked(at, len as u64, Access::Exclusive, move |ram| {
             let found = ram.copy(at, len)?;
             if let Some(offset_bytes) = bytes::first_difference(&found, &compare)? {
@@ -280,8 +272,8 @@ impl BlockDevice for RamDisk {
 
     fn or_write(&self, at: u64, data: Data, _flags: WriteFlags) -> IoFuture<()> {
         let len = data.len();
-        if let Err(error) = self.0.geometry.check_atomic(at, len as u64) {
-            return IoFuture::ready(Err(error));
+        if let Some(answer) = arguments::or_write(&self.0.geometry, at, len) {
+            return IoFuture::ready(answer);
         }
         self.locked(at, len as u64, Access::Exclusive, move |ram| {
             let mut merged = ram.copy(at, len)?;
@@ -293,7 +285,7 @@ impl BlockDevice for RamDisk {
 
     fn extent(&self, at: u64) -> IoFuture<Extent> {
         let geometry = &self.0.geometry;
-        if let Err(error) = geometry.check(at, u64::from(geometry.block_bytes)) {
+        if let Err(error) = arguments::extent(geometry, at) {
             return IoFuture::ready(Err(error));
         }
         let (mapped, pages) = self.0.provisioned.run(at / PAGE_BYTES);

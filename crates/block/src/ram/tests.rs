@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use ring::CoreConfig;
 
-use crate::testing::check_device;
+use crate::testing::{check_device, check_read_only};
 
 const MIB: u64 = 1 << 20;
 
@@ -36,6 +36,11 @@ fn passes_the_device_suite() {
             check_device(Arc::new(disk), seed).await;
         });
     }
+}
+
+#[test]
+fn passes_the_read_only_suite() {
+    on_a_core(check_read_only(Arc::new(RamDisk::new_read_only(512, 4096).unwrap())));
 }
 
 proptest! {

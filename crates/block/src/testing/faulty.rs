@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ring::Data;
 
-use crate::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags};
+use crate::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags, arguments};
 
 /// How often a held operation looks whether it was let go.
 const HOLD_POLL: Duration = Duration::from_micros(200);
@@ -97,6 +97,8 @@ struct Script {
     /// What it says its capacity is, where that is not that of the device below.
     blocks: Option<u64>,
     remembers: bool,
+    /// Changes since it is watched, with whether each was durable of itself.
+    changes: Option<Vec<(Range<u64>, bool)>>,
     rules: Vec<Rule>,
     held: Vec<u64>,
     next_id: u64,
@@ -117,6 +119,45 @@ impl FaultyDisk {
     /// nothing is durable any more.
     pub fn remember_failures(&self) {
         self.script().remembers = true;
+    }
+
+    /// From now on [`is_durable`](Self::is_durable) can tell.
+    pub fn watch_durability(&self) {
+        self.script().changes = Some(Vec::new());
+    }
+
+    /// Whether all of `bytes` was changed durably, or flushed since, or not changed, since it is
+    /// watched.
+    ///
+    /// # Panics
+    /// When it is not watched.
+    pub fn is_durable(&self, bytes: &Range<u64>) -> bool {
+        let script = self.script();
+        let changes = script.changes.as_ref().expect("it is watched");
+        let block = self.inner.geometry().block_bytes as usize;
+        // The newest change of a block is the one that counts.
+        bytes.clone().step_by(block).all(|at| {
+            let newest = changes.iter().rev().find(|(bytes, _)| bytes.contains(&at));
+            newest.is_none_or(|(_, is_durable)| *is_durable)
+        })
+    }
+
+    fn note_change(&self, bytes: &Range<u64>, is_durable: bool) {
+        if let Some(changes) = &mut self.script().changes {
+            changes.push((bytes.clone(), is_durable));
+        }
+    }
+
+    fn note_flush(&self) {
+        if let Some(changes) = &mut self.script().changes {
+            changes.clear();
+        }
+    }
+
+    /// The shape, where it is not that of the device below, which then cannot judge arguments.
+    fn resized(&self) -> Option<Geometry> {
+        let blocks = self.script().blocks?;
+        Some(Geometry { blocks, ..self.inner.geometry() })
     }
 
     fn check_durable(&self, is_durable: bool) -> Result<(), BlockError> {
@@ -224,11 +265,13 @@ impl BlockDevice for FaultyDisk {
     }
 
     fn geometry(&self) -> Geometry {
-        let geometry = self.inner.geometry();
-        Geometry { blocks: self.script().blocks.unwrap_or(geometry.blocks), ..geometry }
+        self.resized().unwrap_or_else(|| self.inner.geometry())
     }
 
     fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
+        if let Some(answer) = self.resized().and_then(|shape| arguments::read(&shape, at, len)) {
+            return IoFuture::ready(answer);
+        }
         self.run(Operation::Read, &span(at, len as u64), move |disk| disk.read(at, len))
     }
 
@@ -238,19 +281,28 @@ impl BlockDevice for FaultyDisk {
         bytes: &[u8],
         flags: WriteFlags,
     ) -> Option<Result<(), BlockError>> {
-        // A rule is met, and used up, by the `write` that follows.
-        let is_lost = self.check_durable(flags.durable).is_err();
-        if is_lost || self.meets(Operation::Write, &span(at, bytes.len() as u64)) {
+        // A rule is met, and used up, by the `write` that follows, which also refuses.
+        let bad = |shape| arguments::write(&shape, at, bytes.len(), flags).is_some();
+        let is_refused =
+            self.check_durable(flags.durable).is_err() || self.resized().is_some_and(bad);
+        if is_refused || self.meets(Operation::Write, &span(at, bytes.len() as u64)) {
             return None;
         }
+        self.note_change(&span(at, bytes.len() as u64), flags.durable);
         self.inner.write_now(at, bytes, flags)
     }
 
     fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
+        if let Some(answer) =
+            self.resized().and_then(|shape| arguments::write(&shape, at, data.len(), flags))
+        {
+            return IoFuture::ready(answer);
+        }
         if let Err(error) = self.check_durable(flags.durable) {
             return IoFuture::ready(Err(error));
         }
         let bytes = span(at, data.len() as u64);
+        self.note_change(&bytes, flags.durable);
         self.run(Operation::Write, &bytes, move |disk| disk.write(at, data, flags))
     }
 
@@ -258,17 +310,29 @@ impl BlockDevice for FaultyDisk {
         if let Err(error) = self.check_durable(true) {
             return IoFuture::ready(Err(error));
         }
-        if self.meets(Operation::Flush, &(0..0)) && self.script().remembers {
-            self.has_lost.store(true, Ordering::SeqCst);
+        match self.meets(Operation::Flush, &(0..0)) {
+            false => self.note_flush(),
+            true if self.script().remembers => self.has_lost.store(true, Ordering::SeqCst),
+            true => {}
         }
         self.run(Operation::Flush, &(0..0), |disk| disk.flush())
     }
 
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
+        if let Some(answer) = self.resized().and_then(|shape| arguments::unmap(&shape, at, len)) {
+            return IoFuture::ready(answer);
+        }
+        self.note_change(&span(at, len), false);
         self.run(Operation::Unmap, &span(at, len), move |disk| disk.unmap(at, len))
     }
 
     fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
+        if let Some(answer) =
+            self.resized().and_then(|shape| arguments::write_zeroes(&shape, at, len, flags))
+        {
+            return IoFuture::ready(answer);
+        }
+        self.note_change(&span(at, len), flags.durable);
         self.run(Operation::WriteZeroes, &span(at, len), move |disk| {
             disk.write_zeroes(at, len, may_unmap, flags)
         })
@@ -281,20 +345,40 @@ impl BlockDevice for FaultyDisk {
         write: Data,
         flags: WriteFlags,
     ) -> IoFuture<Compared> {
+        let judged = |shape| arguments::compare_and_write(&shape, at, &compare, &write);
+        if let Some(answer) = self.resized().and_then(judged) {
+            return IoFuture::ready(answer);
+        }
         let bytes = span(at, write.len() as u64);
+        self.note_change(&bytes, flags.durable);
         self.run(Operation::ReadModifyWrite, &bytes, move |disk| {
             disk.compare_and_write(at, compare, write, flags)
         })
     }
 
     fn or_write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
+        if let Some(answer) =
+            self.resized().and_then(|shape| arguments::or_write(&shape, at, data.len()))
+        {
+            return IoFuture::ready(answer);
+        }
         let bytes = span(at, data.len() as u64);
+        self.note_change(&bytes, flags.durable);
         self.run(Operation::ReadModifyWrite, &bytes, move |disk| disk.or_write(at, data, flags))
     }
 
     fn extent(&self, at: u64) -> IoFuture<Extent> {
+        let refused = |shape: Geometry| arguments::extent(&shape, at).err();
+        if let Some(error) = self.resized().and_then(refused) {
+            return IoFuture::ready(Err(error));
+        }
         let block = u64::from(self.inner.geometry().block_bytes);
-        self.run(Operation::Extent, &span(at, block), move |disk| disk.extent(at))
+        let found = self.run(Operation::Extent, &span(at, block), move |disk| disk.extent(at));
+        let Some(shape) = self.resized() else { return found };
+        IoFuture::boxed(async move {
+            let Extent { len_bytes, state } = found.await?;
+            Ok(Extent { len_bytes: len_bytes.min(shape.size_bytes() - at), state })
+        })
     }
 }
 

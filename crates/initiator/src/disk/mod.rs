@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
 
-use block::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags};
+use block::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags, arguments};
 use ring::{Data, Remote};
 
 pub use attach::{AttachError, DiskOptions, PathReport, PlanOptions};
@@ -72,11 +72,8 @@ impl BlockDevice for Disk {
     }
 
     fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
-        if let Err(error) = self.geometry().check(at, len as u64) {
-            return IoFuture::ready(Err(error));
-        }
-        if len == 0 {
-            return IoFuture::ready(Ok(Data::default()));
+        if let Some(answer) = arguments::read(&self.geometry(), at, len) {
+            return IoFuture::ready(answer);
         }
         self.home.read(at, len)
     }
@@ -91,12 +88,8 @@ impl BlockDevice for Disk {
     }
 
     fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
-        let checked = match flags.atomic {
-            true => self.geometry().check_atomic(at, data.len() as u64),
-            false => self.geometry().check_change(at, data.len() as u64),
-        };
-        if checked.is_err() || data.is_empty() {
-            return IoFuture::ready(checked);
+        if let Some(answer) = arguments::write(&self.geometry(), at, data.len(), flags) {
+            return IoFuture::ready(answer);
         }
         self.home.send(data, move |core, data| core.write(at, data, flags))
     }
@@ -106,17 +99,15 @@ impl BlockDevice for Disk {
     }
 
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
-        let checked = self.geometry().check_change(at, len);
-        if checked.is_err() || len == 0 {
-            return IoFuture::ready(checked);
+        if let Some(answer) = arguments::unmap(&self.geometry(), at, len) {
+            return IoFuture::ready(answer);
         }
         self.home.call(move |core| core.unmap(at, len))
     }
 
     fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
-        let checked = self.geometry().check_change(at, len);
-        if checked.is_err() || len == 0 {
-            return IoFuture::ready(checked);
+        if let Some(answer) = arguments::write_zeroes(&self.geometry(), at, len, flags) {
+            return IoFuture::ready(answer);
         }
         self.home.call(move |core| core.zero(at, len, may_unmap, flags.durable))
     }
@@ -128,12 +119,9 @@ impl BlockDevice for Disk {
         write: Data,
         flags: WriteFlags,
     ) -> IoFuture<Compared> {
-        if compare.len() != write.len() {
-            return IoFuture::ready(Err(BlockError::PayloadMismatch));
-        }
-        let checked = self.geometry().check_atomic(at, compare.len() as u64);
-        if checked.is_err() || compare.is_empty() {
-            return IoFuture::ready(checked.map(|()| Compared::Equal));
+        let answer = arguments::compare_and_write(&self.geometry(), at, &compare, &write);
+        if let Some(answer) = answer {
+            return IoFuture::ready(answer);
         }
         self.home.send_two(compare, write, move |core, compare, write| {
             core.compare_and_write(at, compare, write, flags.durable)
@@ -141,15 +129,14 @@ impl BlockDevice for Disk {
     }
 
     fn or_write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
-        let checked = self.geometry().check_atomic(at, data.len() as u64);
-        if checked.is_err() || data.is_empty() {
-            return IoFuture::ready(checked);
+        if let Some(answer) = arguments::or_write(&self.geometry(), at, data.len()) {
+            return IoFuture::ready(answer);
         }
         self.home.send(data, move |core, data| core.or_write(at, data, flags.durable))
     }
 
     fn extent(&self, at: u64) -> IoFuture<Extent> {
-        if let Err(error) = self.geometry().check(at, u64::from(self.geometry.block_bytes)) {
+        if let Err(error) = arguments::extent(&self.geometry(), at) {
             return IoFuture::ready(Err(error));
         }
         self.home.call(move |core| core.extent(at))

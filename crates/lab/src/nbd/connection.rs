@@ -12,8 +12,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use attach::nbd::wire::{
-    CHUNK_MAGIC, Command, REPLY_LEN_BYTES, Request, SIMPLE_REPLY_MAGIC, can, parse_simple_reply,
-    take_u32,
+    CHUNK_MAGIC, Command, REPLY_LEN_BYTES, Request, SIMPLE_REPLY_MAGIC, can, flag,
+    parse_simple_reply, take_u32,
 };
 use block::{Answers, BlockError, IoFuture};
 use ring::{Buf, Data, Notify, SendBatch, Stream};
@@ -183,7 +183,9 @@ impl Connection {
         let slot = &mut self.slots.borrow_mut()[index];
         match slot {
             Slot::Waiting { request, waker, .. } => {
-                let is_volatile = request.command == Command::Write && request.flags == 0;
+                let changes = [Command::Write, Command::Trim, Command::WriteZeroes];
+                let is_volatile =
+                    changes.contains(&request.command) && request.flags & flag::FUA == 0;
                 match request.command {
                     // The server keeps it in a cache until somebody asks for more.
                     _ if is_volatile && result.is_ok() => self.unflushed.set(true),

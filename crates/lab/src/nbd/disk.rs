@@ -9,6 +9,7 @@ use std::time::Duration;
 use attach::nbd::wire::{Command, can, flag};
 use block::{
     BlockDevice, BlockError, Compared, Extent, ExtentState, Geometry, IoFuture, WriteFlags,
+    arguments,
 };
 use ring::{Buf, Data};
 
@@ -101,27 +102,35 @@ impl NbdDisk {
         OPEN.try_with(|open| open.borrow().get(self.number)?.as_deref().map(with)).ok().flatten()
     }
 
-    /// Checks a range and gives its length as requests have it.
-    fn len(&self, at: u64, len: u64, is_change: bool) -> Result<u32, BlockError> {
-        match is_change {
-            true => self.geometry.check_change(at, len)?,
-            false => self.geometry.check(at, len)?,
-        }
+    /// A length as requests that carry data have it.
+    fn short(&self, len: usize) -> Result<u32, BlockError> {
         let max = self.export.request_bytes_max;
         let short = u32::try_from(len).ok().filter(|len| *len <= max);
-        short.ok_or(BlockError::TooLong { len, max })
+        short.ok_or(BlockError::TooLong { len: len as u64, max })
     }
 
-    /// A change that sends no bytes of its own.
+    /// A change that sends no bytes of its own, in as many requests as it takes.
     fn change(&self, command: Command, flags: u16, at: u64, len: u64) -> IoFuture<()> {
-        let begun = self.len(at, len, true).and_then(|len| {
-            let request = request(command, flags, at, len);
-            Ok((len > 0).then_some(self.connection()?.begin(request, Data::default(), None)))
-        });
-        match begun {
-            Ok(Some(pending)) => pending,
-            Ok(None) => IoFuture::ready(Ok(())),
-            Err(error) => IoFuture::ready(Err(error)),
+        let connection = match self.connection() {
+            Ok(connection) => connection,
+            Err(error) => return IoFuture::ready(Err(error)),
+        };
+        let begin = move |at: u64, len: u32| {
+            connection.begin(request(command, flags, at, len), Data::default(), None)
+        };
+        let max = self.export.request_bytes_max;
+        let max = max - max % self.geometry.block_bytes;
+        match u32::try_from(len) {
+            Ok(len) if len <= max => begin(at, len),
+            _ => IoFuture::boxed(async move {
+                let (mut at, end) = (at, at + len);
+                while at < end {
+                    let step = u32::try_from(end - at).unwrap_or(max).min(max);
+                    begin(at, step).await?;
+                    at += u64::from(step);
+                }
+                Ok(())
+            }),
         }
     }
 }
@@ -157,7 +166,10 @@ fn geometry(address: &NbdAddress, export: &Export) -> Result<Geometry, NbdError>
     Ok(Geometry {
         read_only: export.can(can::READ_ONLY),
         rotational: export.can(can::ROTATIONAL),
-        thin: export.can(can::TRIM),
+        // TRIM is a wish: what was there may still be read afterwards.
+        thin: false,
+        // The protocol has nothing of the kind.
+        atomic_bytes_max: 0,
         ..Geometry::new(block_bytes, export.size_bytes / u64::from(block_bytes))
     })
 }
@@ -168,19 +180,15 @@ impl BlockDevice for NbdDisk {
     }
 
     fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
-        let begun = self.len(at, len as u64, false).and_then(|short| {
-            if short == 0 {
-                return Ok(None);
-            }
+        if let Some(answer) = arguments::read(&self.geometry, at, len) {
+            return IoFuture::ready(answer);
+        }
+        let begun = self.short(len).and_then(|short| {
             let buf = Buf::alloc(len).ok_or(BlockError::NoMemory)?;
             let request = request(Command::Read, 0, at, short);
-            Ok(Some(self.connection()?.begin(request, Data::default(), Some(buf))))
+            Ok(self.connection()?.begin(request, Data::default(), Some(buf)))
         });
-        match begun {
-            Ok(Some(pending)) => pending,
-            Ok(None) => IoFuture::ready(Ok(Data::default())),
-            Err(error) => IoFuture::ready(Err(error)),
-        }
+        begun.unwrap_or_else(|error| IoFuture::ready(Err(error)))
     }
 
     fn write_now(
@@ -193,25 +201,24 @@ impl BlockDevice for NbdDisk {
     }
 
     fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
-        if flags.atomic {
-            return IoFuture::ready(Err(BlockError::Unsupported));
+        if let Some(answer) = arguments::write(&self.geometry, at, data.len(), flags) {
+            return IoFuture::ready(answer);
         }
-        let begun = self.len(at, data.len() as u64, true).and_then(|len| {
+        let begun = self.short(data.len()).and_then(|len| {
             let is_fua = flags.durable && self.export.can(can::FUA);
             let fua = if is_fua { flag::FUA } else { 0 };
             let request = request(Command::Write, fua, at, len);
             let connection = self.connection()?;
-            Ok((len > 0).then(|| (connection.begin(request, data, None), connection)))
+            Ok((connection.begin(request, data, None), connection))
         });
         let needs_flush = flags.durable && needs_flush(&self.export);
         match begun {
-            Ok(Some((pending, _))) if !needs_flush => pending,
-            Ok(Some((pending, connection))) => IoFuture::boxed(async move {
+            Ok((pending, _)) if !needs_flush => pending,
+            Ok((pending, connection)) => IoFuture::boxed(async move {
                 pending.await?;
                 let flush = request(Command::Flush, 0, 0, 0);
                 connection.begin(flush, Data::default(), None).await
             }),
-            Ok(None) => IoFuture::ready(Ok(())),
             Err(error) => IoFuture::ready(Err(error)),
         }
     }
@@ -236,6 +243,9 @@ impl BlockDevice for NbdDisk {
     }
 
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
+        if let Some(answer) = arguments::unmap(&self.geometry, at, len) {
+            return IoFuture::ready(answer);
+        }
         if !self.export.can(can::TRIM) {
             return IoFuture::ready(Err(BlockError::Unsupported));
         }
@@ -243,8 +253,11 @@ impl BlockDevice for NbdDisk {
     }
 
     fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
+        if let Some(answer) = arguments::write_zeroes(&self.geometry, at, len, flags) {
+            return IoFuture::ready(answer);
+        }
         let can_fua = !flags.durable || self.export.can(can::FUA);
-        if !self.export.can(can::WRITE_ZEROES) || flags.atomic || !can_fua {
+        if !self.export.can(can::WRITE_ZEROES) || !can_fua {
             return IoFuture::ready(Err(BlockError::Unsupported));
         }
         let keep = if may_unmap { 0 } else { flag::NO_HOLE };
@@ -252,16 +265,24 @@ impl BlockDevice for NbdDisk {
         self.change(Command::WriteZeroes, keep | fua, at, len)
     }
 
-    fn compare_and_write(&self, _: u64, _: Data, _: Data, _: WriteFlags) -> IoFuture<Compared> {
-        IoFuture::ready(Err(BlockError::Unsupported))
+    fn compare_and_write(
+        &self,
+        at: u64,
+        compare: Data,
+        write: Data,
+        _: WriteFlags,
+    ) -> IoFuture<Compared> {
+        let answer = arguments::compare_and_write(&self.geometry, at, &compare, &write);
+        IoFuture::ready(answer.unwrap_or(Err(BlockError::Unsupported)))
     }
 
-    fn or_write(&self, _: u64, _: Data, _: WriteFlags) -> IoFuture<()> {
-        IoFuture::ready(Err(BlockError::Unsupported))
+    fn or_write(&self, at: u64, data: Data, _: WriteFlags) -> IoFuture<()> {
+        let answer = arguments::or_write(&self.geometry, at, data.len());
+        IoFuture::ready(answer.unwrap_or(Err(BlockError::Unsupported)))
     }
 
     fn extent(&self, at: u64) -> IoFuture<Extent> {
-        let checked = self.geometry.check(at, u64::from(self.geometry.block_bytes));
+        let checked = arguments::extent(&self.geometry, at);
         let len_bytes = self.geometry.size_bytes().saturating_sub(at);
         IoFuture::ready(checked.map(|()| Extent { len_bytes, state: ExtentState::Mapped }))
     }

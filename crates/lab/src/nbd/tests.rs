@@ -14,6 +14,8 @@ use ring::{Buf, CoreConfig, Data};
 
 use super::*;
 
+mod conform;
+
 const SIZE: u64 = 8 << 20;
 
 fn on_core<F: Future<Output = ()> + 'static>(work: F) {

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use ring::{Buf, CoreConfig, Data};
 
-use crate::testing::{Fault, FaultyDisk, Operation, Rule, check_device};
+use crate::testing::{
+    Fault, FaultyDisk, Operation, Rule, check_device, check_faults, check_read_only,
+};
 use crate::{BlockDevice, BlockError, DriveClass, ModelDisk, RamDisk, WriteFlags};
 
 const MIB: u64 = 1 << 20;
@@ -35,6 +37,23 @@ fn passes_the_device_suite() {
             on_a_core(check_device(Arc::new(disk), 31));
         }
     }
+}
+
+#[test]
+fn passes_on_the_faults_of_the_device_below() {
+    let below = Arc::new(FaultyDisk::new(Arc::new(RamDisk::new(512, 4096).unwrap())));
+    let disk = ModelDisk::new(DriveClass::Nvme, below.clone());
+    on_a_core(check_faults(below.clone(), Arc::new(disk), 32));
+    // A device below that is never well again after a failed flush, until it is opened anew.
+    below.remember_failures();
+    let disk = ModelDisk::new(DriveClass::Nvme, below.clone());
+    on_a_core(check_faults(below, Arc::new(disk), 33));
+}
+
+#[test]
+fn passes_the_read_only_suite() {
+    let below = RamDisk::new_read_only(512, 4096).unwrap();
+    on_a_core(check_read_only(Arc::new(ModelDisk::new(DriveClass::Nvme, Arc::new(below)))));
 }
 
 #[test]

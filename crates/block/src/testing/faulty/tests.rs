@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::RamDisk;
+use crate::testing::{check_device, check_faults};
 
 fn disk() -> FaultyDisk {
     FaultyDisk::new(Arc::new(RamDisk::new(512, 64).unwrap()))
@@ -23,6 +24,21 @@ async fn first_byte(disk: &FaultyDisk, at: u64) -> Result<u8, BlockError> {
     let mut byte = [0];
     disk.read(at, 512).await?.copy_to(0, &mut byte);
     Ok(byte[0])
+}
+
+#[test]
+fn passes_the_device_suite_also_where_it_ends_before_the_device_below() {
+    let ram = || Arc::new(RamDisk::new(512, 8192).unwrap());
+    on_a_core(check_device(Arc::new(FaultyDisk::new(ram())), 41));
+    let resized = FaultyDisk::new(ram());
+    resized.resize(4099);
+    on_a_core(check_device(Arc::new(resized), 42));
+}
+
+#[test]
+fn passes_on_the_faults_of_the_device_below() {
+    let below = Arc::new(FaultyDisk::new(Arc::new(RamDisk::new(512, 4096).unwrap())));
+    on_a_core(check_faults(below.clone(), Arc::new(FaultyDisk::new(below)), 43));
 }
 
 #[test]
