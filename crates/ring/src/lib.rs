@@ -6,6 +6,8 @@
 //! [`File`], [`sleep`]; they stay on their core from start to end. [`Remote::run`] reaches a core
 //! from any thread.
 //!
+//! [`wait`] holds what tasks wait for.
+//!
 //! [`UblkControl`] and [`UblkQueue`] make block devices of the kernel that a core serves.
 //!
 //! Memory for I/O is taken from the core's pool ([`Buf`]) or shared by all cores ([`Region`]) and
@@ -18,9 +20,9 @@ mod file;
 mod mem;
 mod net;
 mod runtime;
-mod sync;
 pub mod testing;
 mod ublk;
+pub mod wait;
 
 pub use file::{BlockLimits, BufIo, DataIo, FallocateMode, File, OpenOptions, UnitIo, blocking};
 pub use mem::{
@@ -32,5 +34,5 @@ pub use runtime::{
     CoreConfig, CoreId, CorePanic, Cores, RecvBuf, Remote, SendBatch, Sleep, SpinPolicy, TurnEnd,
     block_on, core_id, launch, now, remote, set_spin, sleep, sleep_until, spawn, timeout, turn_end,
 };
-pub use sync::{Notify, OneshotReceiver, OneshotSender, oneshot};
 pub use ublk::{UBLK_CONTROL, UBLK_DESCRIPTOR_BYTES, UblkControl, UblkQueue, write_back};
+pub use wait::{Bell as Notify, OneshotReceiver, OneshotSender, oneshot};
