@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
 use block::{BlockDevice, BlockError};
 use ring::Data;
+use ring::wait::Turns;
 use scsi::alua::{AccessState, PortGroup, PortGroups};
 use scsi::copy::CopyRegistry;
 use scsi::unit::{Identity, LogicalUnit, MediumInfo, TargetPort, UnitConfig};
@@ -18,7 +19,6 @@ use thiserror::Error;
 use crate::config::UnitSpec;
 use crate::store::{Place, Record, UnitStore};
 use crate::tokens::UnitTokens;
-use crate::turns::Turns;
 
 use reserving::Reserving;
 
