@@ -24,7 +24,10 @@ pub mod testing;
 mod ublk;
 pub mod wait;
 
-pub use file::{BlockLimits, BufIo, DataIo, FallocateMode, File, OpenOptions, UnitIo, blocking};
+pub use file::{
+    BlockLimits, BufIo, DataIo, FallocateMode, File, OpenOptions, UnitIo, blocking, remove_file,
+    replace_file, sync_parent,
+};
 pub use mem::{
     Buf, Data, PAGE_BYTES, PoolUsage, Region, keep_pool_reserve, pool_reserve, pool_usage,
     refuse_one_in, set_pool_budget, with_reserve,

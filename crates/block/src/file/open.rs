@@ -280,7 +280,7 @@ fn make(handle: &fs::File, path: &Path, options: &FileOptions) -> Result<(), Ope
     handle
         .set_len(size_bytes)
         .and_then(|()| handle.sync_all())
-        .and_then(|()| probe::sync_parent(path))
+        .and_then(|()| ring::sync_parent(path))
         .map_err(system("create", path))
 }
 

@@ -1,9 +1,8 @@
 //! What the system knows about the place where a file lives.
 
 use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Whether the file system of `metadata` keeps its files in memory (tmpfs, ramfs): there a read
 /// or write is a copy that never waits for a disk, and a sync has nothing to do.
@@ -56,15 +55,6 @@ impl Queue {
     pub(super) fn is_rotational(&self) -> bool {
         self.number("rotational") == Some(1)
     }
-}
-
-/// Makes the entry of a new file durable.
-pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    fs::File::open(parent)?.sync_all()
 }
 
 #[cfg(test)]
