@@ -20,6 +20,7 @@ pub mod testing;
 mod volatile;
 mod zero;
 
+pub use bytes::{ZEROES, stable, with_stable, zeroes};
 pub use device::{BlockDevice, Compared, Extent, ExtentState, WriteFlags};
 pub use error::BlockError;
 pub use file::{FileDisk, FileOptions, OpenError};

@@ -151,7 +151,7 @@ impl Work<'_> {
         };
         let _at_work = self.job.begin_at(unit).ok_or(Failure::Stopped)?;
         // Bytes that stand still: a check that follows the read is about these bytes.
-        let data = patiently(|| unit.read_still(at, len as usize)).await;
+        let data = patiently(|| unit.read_stable(at, len as usize)).await;
         let data = data.map_err(|error| Failure::Failed(Side::Source, error))?;
         Ok(Chunk { data, _slot: slot })
     }
