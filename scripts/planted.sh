@@ -14,6 +14,7 @@ KeepAreas      --test=array membership::a_disk_of_another_life
 NoAnchor       --lib        journal::tests::damage::a_disk_that_joins_when_all_was_trimmed
 BlindRun       --lib        upkeep::refresh::tests::a_run_in_which
 UnheardFree    --lib        upkeep::refresh::tests::what_was_freed_since
+HastyLoss      --lib        upkeep::refresh::tests::what_a_disk_has_that_is_silent
 HastyHold      --lib        upkeep::refresh::tests::nothing_is_taken_from_disks
 OldAside       --lib        upkeep::refresh::tests::what_the_journal_has
 OldProof       --lib        upkeep::refresh::tests::a_stripe_is_looked_up_anew

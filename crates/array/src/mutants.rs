@@ -60,6 +60,8 @@ mutants! {
     EarlyTrim,
     /// Take what a rebuild looked up for right, although the stripe was written since.
     OldProof,
+    /// Count as lost what a disk has that does not answer for a moment.
+    HastyLoss,
     /// Do not tell who has walked the maps that something was freed since.
     UnheardFree,
     /// Copy long runs in a rebuild although something in them is somebody's and not known.

@@ -2,19 +2,16 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::{
-    BlockDevice, BlockError, Compared, Extent, ExtentState, Geometry, IoFuture, WriteFlags,
+    BlockDevice, BlockError, Compared, Extent, ExtentState, Geometry, IoFuture, WriteFlags, zeroes,
 };
-use ring::{Buf, Data};
+use ring::Data;
+use ring::wait::{Turn, join_all};
 
 use crate::Stats;
-use crate::pieces::{PIECE_BYTES, Parts, all, pieces};
-
-/// How often a change of part of a block looks whether another one is over.
-const PATCH_PAUSE: Duration = Duration::from_micros(100);
+use crate::pieces::{PIECE_BYTES, Parts, pieces};
 
 /// How zeroes are to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +36,7 @@ pub struct Disk {
     geometry: Geometry,
     stats: Stats,
     /// One change of part of a block is under way. Such changes are rare and take turns.
-    patching: AtomicBool,
+    patching: Turn,
     /// Counts twice for each change: when it begins and when it is over.
     changes: AtomicU64,
     /// What `changes` was before the last flush that did its work.
@@ -71,15 +68,6 @@ impl Drop for Changing<'_> {
     }
 }
 
-/// Ends a turn of changing part of a block.
-struct Turn<'a>(&'a AtomicBool);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
 impl Disk {
     /// The disk over `device`.
     pub fn new(device: Arc<dyn BlockDevice>) -> Disk {
@@ -88,7 +76,7 @@ impl Disk {
             device,
             geometry,
             stats: Stats::default(),
-            patching: AtomicBool::new(false),
+            patching: Turn::default(),
             changes: AtomicU64::new(0),
             flushed: AtomicU64::new(0),
             losses: AtomicU64::new(0),
@@ -144,9 +132,8 @@ impl Disk {
         let whole = at / block * block..end.checked_next_multiple_of(block).unwrap_or(u64::MAX);
         let (skip, mut left) = ((at - whole.start) as usize, len);
         let reads = pieces(whole)
-            .map(|piece| self.device.read(piece.start, (piece.end - piece.start) as usize))
-            .collect();
-        let mut parts = all(reads).await?;
+            .map(|piece| self.device.read(piece.start, (piece.end - piece.start) as usize));
+        let mut parts = join_all::<_, Result<Vec<_>, _>>(reads).await?;
         for (i, part) in parts.iter_mut().enumerate() {
             let start = if i == 0 { skip } else { 0 };
             let end = part.len().min(start + left);
@@ -179,11 +166,11 @@ impl Disk {
             }
             edges.extend([head, tail].iter().filter(|e| !e.is_empty()).map(|e| (e.start, part(e))));
         }
-        let written = all(writes).await;
+        let written: Result<(), _> = join_all(writes).await;
         for (at, data) in edges {
             self.patch(at, &data, flags).await?;
         }
-        written.map(drop)
+        written
     }
 
     /// Writes `data` at `at`.
@@ -291,8 +278,7 @@ impl Disk {
         }
         for edge in [head, tail] {
             if !edge.is_empty() {
-                let zeroes = Buf::zeroed((edge.end - edge.start) as usize);
-                let zeroes = zeroes.ok_or(BlockError::NoMemory)?.freeze();
+                let zeroes = zeroes((edge.end - edge.start) as usize)?;
                 self.patch(edge.start, &zeroes, flags).await?;
             }
         }
@@ -301,7 +287,7 @@ impl Disk {
 
     /// Writes zeroes as data, one piece after the other: the range can be large.
     async fn fill(&self, range: Range<u64>, flags: WriteFlags) -> Result<(), BlockError> {
-        let zeroes = Buf::zeroed(PIECE_BYTES as usize).ok_or(BlockError::NoMemory)?.freeze();
+        let zeroes = zeroes(PIECE_BYTES as usize)?;
         for piece in pieces(range) {
             let data = zeroes.slice(0..(piece.end - piece.start) as usize);
             self.device.write(piece.start, data, flags).await?;
@@ -351,10 +337,7 @@ impl Disk {
         let start = at / block * block;
         let from = (at - start) as usize;
         assert!(from + data.len() <= block as usize, "a patch stays inside of its block");
-        while self.patching.swap(true, Ordering::Acquire) {
-            ring::sleep(PATCH_PAUSE).await;
-        }
-        let _turn = Turn(&self.patching);
+        let _turn = self.patching.take().await;
         loop {
             let found = self.device.read(start, block as usize).await?;
             let found = found.to_buf().ok_or(BlockError::NoMemory)?.freeze();

@@ -1,11 +1,6 @@
-//! Cutting ranges, and waiting for several operations at once.
+//! Cutting ranges.
 
-use std::future::poll_fn;
 use std::ops::Range;
-use std::pin::Pin;
-use std::task::Poll;
-
-use block::{BlockError, IoFuture};
 
 /// The longest single operation on the device: the largest buffer that a core keeps for reuse.
 pub(crate) const PIECE_BYTES: u64 = 1 << 20;
@@ -40,27 +35,6 @@ impl Parts {
         let down = (range.end / block_bytes * block_bytes).max(up);
         Parts { head: range.start..up, body: up..down, tail: down..range.end }
     }
-}
-
-/// The results of all operations, in their order, or the first error among them. All of them run
-/// to their end, so that none is still changing the medium when this returns.
-pub(crate) async fn all<T>(mut futures: Vec<IoFuture<T>>) -> Result<Vec<T>, BlockError> {
-    let mut results: Vec<Option<Result<T, BlockError>>> = Vec::new();
-    results.resize_with(futures.len(), || None);
-    poll_fn(|cx| {
-        let mut waiting = false;
-        for (future, result) in futures.iter_mut().zip(&mut results) {
-            if result.is_none() {
-                match Pin::new(future).poll(cx) {
-                    Poll::Ready(ended) => *result = Some(ended),
-                    Poll::Pending => waiting = true,
-                }
-            }
-        }
-        if waiting { Poll::Pending } else { Poll::Ready(()) }
-    })
-    .await;
-    results.into_iter().map(|result| result.expect("none waits any more")).collect()
 }
 
 #[cfg(test)]

@@ -10,21 +10,42 @@ struct Aligned([u8; 256 << 10]);
 
 static ALIGNED: Aligned = Aligned([0; 256 << 10]);
 
-/// What zeroes are written from, and read from where nothing is stored.
-pub(crate) static ZEROES: &[u8] = &ALIGNED.0;
+/// What zeroes are written from, and read from where nothing is stored: aligned for direct I/O.
+pub static ZEROES: &[u8] = &ALIGNED.0;
 
-/// Runs `f` over the bytes of `data`, which are copied first if they could change meanwhile.
-fn with_bytes<T>(data: &Data, f: impl FnOnce(&[u8]) -> T) -> Result<T, BlockError> {
-    match data.as_slice() {
-        Some(bytes) => Ok(f(bytes)),
-        None => Ok(f(&data.to_buf().ok_or(BlockError::NoMemory)?)),
+/// Data of `len` zeroes, which costs memory only beyond the length of [`ZEROES`].
+///
+/// # Errors
+/// [`BlockError::NoMemory`].
+pub fn zeroes(len: usize) -> Result<Data, BlockError> {
+    match ZEROES.get(..len) {
+        Some(zeroes) => Ok(Data::from(zeroes)),
+        None => Buf::zeroed(len).map(Data::from).ok_or(BlockError::NoMemory),
     }
+}
+
+/// Bytes that do not change any more, as a digest or a comparison needs them: memory that a device lends
+/// may change under a write that runs beside the read.
+///
+/// # Errors
+/// [`BlockError::NoMemory`], where they would have to be copied.
+#[inline]
+pub fn stable(data: Data) -> Result<Data, BlockError> {
+    data.into_stable().ok_or(BlockError::NoMemory)
+}
+
+/// Runs `f` over the bytes of `data`, which do not change meanwhile.
+///
+/// # Errors
+/// [`BlockError::NoMemory`], where they would have to be copied.
+pub fn with_stable<T>(data: &Data, f: impl FnOnce(&[u8]) -> T) -> Result<T, BlockError> {
+    data.with_stable(f).ok_or(BlockError::NoMemory)
 }
 
 /// The first index at which `found` and `wanted` (of equal length) differ.
 pub(crate) fn first_difference(found: &[u8], wanted: &Data) -> Result<Option<usize>, BlockError> {
     debug_assert_eq!(found.len(), wanted.len());
-    with_bytes(wanted, |wanted| {
+    with_stable(wanted, |wanted| {
         // Equality is the common answer and runs at memory speed; only then look for the place.
         if found == wanted {
             return None;
@@ -36,7 +57,7 @@ pub(crate) fn first_difference(found: &[u8], wanted: &Data) -> Result<Option<usi
 /// ORs `data` into `buf` (of equal length).
 pub(crate) fn or_into(buf: &mut Buf, data: &Data) -> Result<(), BlockError> {
     debug_assert_eq!(buf.len(), data.len());
-    with_bytes(data, |bytes| {
+    with_stable(data, |bytes| {
         for (into, byte) in buf.iter_mut().zip(bytes) {
             *into |= byte;
         }

@@ -22,6 +22,7 @@ pub mod testing;
 mod volatile;
 mod zero;
 
+pub use bytes::{ZEROES, stable, with_stable, zeroes};
 pub use device::BlockDevice;
 pub use error::BlockError;
 pub use file::{FileDisk, FileOptions, OpenError};

@@ -30,10 +30,7 @@ impl BlockDevice for NullDisk {
     }
 
     fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
-        let zeroes = || match bytes::ZEROES.get(..len) {
-            Some(zeroes) => Ok(Data::from(zeroes)),
-            None => Buf::zeroed(len).map(Data::from).ok_or(BlockError::NoMemory),
-        };
+        let zeroes = || bytes::zeroes(len);
         IoFuture::ready(arguments::read(&self.0, at, len).unwrap_or_else(zeroes))
     }
 

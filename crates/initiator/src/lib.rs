@@ -8,7 +8,6 @@
 //! Everything of a session, and of a disk with all its sessions, lives on one core.
 
 mod address;
-mod answer;
 mod datamover;
 mod discovery;
 mod disk;

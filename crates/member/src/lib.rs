@@ -24,7 +24,6 @@ mod request;
 mod running;
 mod serving;
 pub mod spec;
-mod turn;
 
 pub use life::{Life, Opening, Shown};
 pub use names::Names;
@@ -32,4 +31,3 @@ pub use reply::{Answer, Snapshot, Volume};
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
 pub use running::{Asker, Member, RequestError};
 pub use serving::GRACE;
-pub use turn::{Guard, Turn};

@@ -10,7 +10,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Instant;
 
-use ring::{CoreConfig, Listener, Notify, Region, SendBatch, SpinPolicy, Stream};
+use ring::wait::Bell;
+use ring::{CoreConfig, Listener, Region, SendBatch, SpinPolicy, Stream};
 
 const REQUEST_BYTES: usize = 48;
 const REGION_BYTES: usize = 1 << 30;
@@ -29,7 +30,7 @@ struct Totals {
 #[derive(Default)]
 struct Connection {
     pending: RefCell<SendBatch>,
-    output: Notify,
+    output: Bell,
     over: Cell<bool>,
 }
 
@@ -59,10 +60,10 @@ async fn receive(stream: Rc<Stream>, connection: Rc<Connection>, totals: Rc<Tota
             batch.push_data(totals.region.slice(at, totals.payload_bytes));
         }
         drop(batch);
-        connection.output.notify();
+        connection.output.ring();
     }
     connection.over.set(true);
-    connection.output.notify();
+    connection.output.ring();
 }
 
 async fn send(stream: Rc<Stream>, connection: Rc<Connection>, totals: Rc<Totals>) {
@@ -72,7 +73,7 @@ async fn send(stream: Rc<Stream>, connection: Rc<Connection>, totals: Rc<Totals>
             if connection.over.get() {
                 break;
             }
-            connection.output.notified().await;
+            connection.output.rung().await;
             continue;
         }
         ring::turn_end().await;

@@ -6,6 +6,8 @@
 //! [`File`], [`sleep`]; they stay on their core from start to end. [`Remote::run`] reaches a core
 //! from any thread.
 //!
+//! [`wait`] holds what tasks wait for.
+//!
 //! [`UblkControl`] and [`UblkQueue`] make block devices of the kernel that a core serves.
 //!
 //! Memory for I/O is taken from the core's pool ([`Buf`]) or shared by all cores ([`Region`]) and
@@ -18,11 +20,14 @@ mod file;
 mod mem;
 mod net;
 mod runtime;
-mod sync;
 pub mod testing;
 mod ublk;
+pub mod wait;
 
-pub use file::{BlockLimits, BufIo, DataIo, FallocateMode, File, OpenOptions, UnitIo, blocking};
+pub use file::{
+    BlockLimits, BufIo, DataIo, FallocateMode, File, OpenOptions, UnitIo, blocking, remove_file,
+    replace_file, sync_parent,
+};
 pub use mem::{
     Buf, Data, PAGE_BYTES, PoolUsage, Region, keep_pool_reserve, pool_reserve, pool_usage,
     refuse_one_in, set_pool_budget, with_reserve,
@@ -32,5 +37,5 @@ pub use runtime::{
     CoreConfig, CoreId, CorePanic, Cores, RecvBuf, Remote, SendBatch, Sleep, SpinPolicy, TurnEnd,
     block_on, core_id, launch, now, remote, set_spin, sleep, sleep_until, spawn, timeout, turn_end,
 };
-pub use sync::{Notify, OneshotReceiver, OneshotSender, oneshot};
 pub use ublk::{UBLK_CONTROL, UBLK_DESCRIPTOR_BYTES, UblkControl, UblkQueue, write_back};
+pub use wait::{OneshotReceiver, OneshotSender, oneshot};

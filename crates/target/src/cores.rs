@@ -4,8 +4,7 @@ use std::future::Future;
 use std::rc::Rc;
 
 use ring::Remote;
-
-use crate::event::Event;
+use ring::wait::Event;
 
 thread_local! {
     static STOP: Rc<Event> = Rc::default();

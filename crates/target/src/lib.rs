@@ -24,7 +24,6 @@ mod copy;
 mod cores;
 mod datamover;
 mod doors;
-mod event;
 mod exec;
 mod ffp;
 mod login;
@@ -44,7 +43,6 @@ mod stopping;
 mod store;
 mod targets;
 mod tokens;
-mod turns;
 mod unit;
 
 pub use config::{Access, AllowRule, Config, Elsewhere, Limits, Redirect, TargetSpec, UnitSpec};

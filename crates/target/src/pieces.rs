@@ -8,9 +8,10 @@ use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use crate::event::Event;
+use ring::wait::{Event, FairQueue};
+
 use crate::mutants::{self, Mutant};
-use crate::share::{self, FairQueue};
+use crate::share;
 
 /// Invariant: nobody waits unless pieces are being dealt out.
 #[derive(Default)]

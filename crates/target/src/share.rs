@@ -1,6 +1,6 @@
 //! How initiators share what there is a fixed number of.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -33,41 +33,6 @@ pub(crate) fn give_back(held: &mut HashMap<Arc<str>, usize>, initiator: &Arc<str
     debug_assert!(left.is_some(), "who gives something back had it");
     if left == Some(0) {
         held.remove(initiator);
-    }
-}
-
-/// Those who wait, by keys that have turns; those at one key stand in the order of asking.
-///
-/// Invariant: no key without somebody who waits.
-#[derive(Debug)]
-pub(crate) struct FairQueue<Key, Waiter>(VecDeque<(Key, VecDeque<Waiter>)>);
-
-impl<Key, Waiter> Default for FairQueue<Key, Waiter> {
-    fn default() -> Self {
-        Self(VecDeque::new())
-    }
-}
-
-impl<Key, Waiter> FairQueue<Key, Waiter> {
-    pub(crate) fn enter(&mut self, key: Key, waiter: Waiter)
-    where
-        Key: Eq,
-    {
-        match self.0.iter_mut().find(|(other, _)| *other == key) {
-            Some((_, waiters)) => waiters.push_back(waiter),
-            None => self.0.push_back((key, VecDeque::from([waiter]))),
-        }
-    }
-
-    /// The next one. Its key goes to the end.
-    pub(crate) fn leave(&mut self) -> Option<Waiter> {
-        let (key, mut waiters) = self.0.pop_front()?;
-        let waiter = waiters.pop_front();
-        debug_assert!(waiter.is_some(), "somebody waits at each key");
-        if !waiters.is_empty() {
-            self.0.push_back((key, waiters));
-        }
-        waiter
     }
 }
 

@@ -4,8 +4,8 @@
 //! them see it; so a save is awaited, not blocked for.
 
 use std::fmt::{self, Debug, Display, Formatter};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
@@ -106,8 +106,9 @@ impl UnitStore for FileStore {
         }
         let path = self.path(serial, record);
         ring::blocking(move || match image {
-            Some(image) => replace_file(&path, &image),
-            None => remove_file(&path),
+            // Two records of one unit may be replaced at the same time: each has its own name.
+            Some(image) => ring::replace_file(&path, &image),
+            None => ring::remove_file(&path),
         })
         .boxed_local()
     }
@@ -127,31 +128,6 @@ fn file_name(serial: &str) -> String {
         }
     }
     name
-}
-
-/// Removes a file so that it does not come back after a crash.
-fn remove_file(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => sync_directory_of(path),
-    }
-}
-
-/// Replaces a file so that after a crash either the old or the new one is there, whole.
-fn replace_file(path: &Path, contents: &[u8]) -> io::Result<()> {
-    // Two files of one unit may be replaced at the same time.
-    let mut fresh = path.as_os_str().to_owned();
-    fresh.push(".new");
-    let mut file = std::fs::File::create(&fresh)?;
-    file.write_all(contents)?;
-    file.sync_all()?;
-    std::fs::rename(&fresh, path)?;
-    sync_directory_of(path)
-}
-
-fn sync_directory_of(path: &Path) -> io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    std::fs::File::open(directory)?.sync_all()
 }
 
 #[cfg(test)]

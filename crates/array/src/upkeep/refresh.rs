@@ -403,6 +403,10 @@ impl Core {
             // What the journal has is not lost, whatever lies beneath it.
             let rows = (refreshed.unproved, &mut newer);
             match self.look_anew(set, stripe, (known, Layer::Newest), rows).await {
+                // What a disk has that gives nothing at all now is not lost: it is waited for.
+                Some(true) if !is(Mutant::HastyLoss) && self.is_any_silent(set).await => {
+                    return Outcome::default();
+                }
                 Some(are_as_before) => is_sure = are_as_before,
                 None => return unsure,
             }

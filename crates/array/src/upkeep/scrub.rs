@@ -11,6 +11,7 @@ use super::refresh::LOOKS_MAX;
 use crate::api::{CheckReport, JobKind};
 use crate::core::{Core, Knowledge, Known, Layer, Live, Met, RETRY, Shapes};
 use crate::error::ArrayError;
+use crate::label::{self, Found as OnDisk};
 use crate::membership::Event;
 use crate::raid::{Contents, ReadError, Scrubbed, Set, is_passing};
 use crate::space::Kind;
@@ -128,15 +129,9 @@ impl Core {
             if disk.access() != crate::raid::Access::Full || !is_member {
                 continue;
             }
-            match crate::label::read(&**disk.device()).await {
-                Ok(crate::label::Found::Label { label, rewrite })
-                    if label.change == change && !rewrite => {}
-                Ok(other) => {
-                    bad.push(format!(
-                        "the labels of {} are not the newest: {other:?}",
-                        disk.name()
-                    ));
-                }
+            match label::read(&**disk.device()).await {
+                Ok(OnDisk::Label { label, rewrite }) if label.change == change && !rewrite => {}
+                Ok(found) => bad.push(format!("disk {}: {}", disk.name(), wrong_label(&found))),
                 Err(error) if is_passing(error) => {}
                 Err(error) => bad.push(format!("{} cannot be read: {error}", disk.name())),
             }
@@ -210,6 +205,8 @@ impl Core {
                 self.rest(&mut pace).await;
             }
         }
+        // A check has counted them already.
+        findings.report.pages = findings.report.pages.max(done.len() as u64);
         Ok(())
     }
 
@@ -381,6 +378,20 @@ impl Core {
             "{} has lost the 4 KiB at byte {at}: no disk holds them",
             self.lock().name_of(known.of)
         )
+    }
+}
+
+/// What is wrong with the labels of a disk that is in.
+fn wrong_label(found: &OnDisk) -> String {
+    match found {
+        OnDisk::Label { rewrite: true, .. } => {
+            "one of its two labels is damaged or older, or cannot be read: was it cut short?".into()
+        }
+        OnDisk::Label { .. } => "its labels are not the newest".into(),
+        OnDisk::Blank => "it has lost its labels, and holds nothing where they were".into(),
+        OnDisk::Foreign(what) => format!("it holds {what} where its labels should be"),
+        OnDisk::Version(version) => format!("it has labels of version {version}"),
+        OnDisk::Damaged(why) => why.clone(),
     }
 }
 

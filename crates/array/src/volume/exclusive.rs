@@ -10,7 +10,7 @@ use super::plan::Of;
 use super::read::Blocks;
 use super::write::{Change, RECORD_BLOCKS_MAX, Waited};
 use crate::core::Core;
-use crate::journal::Ticket;
+use crate::journal::{PAYLOAD_BLOCKS_MAX, Ticket};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, VersionId};
 
 /// Clusters that are held; dropped, they are free again.
@@ -106,17 +106,24 @@ pub(super) async fn write_parts(
     core.journal.answered(ticket, durable).await
 }
 
-/// Writes whole blocks that readers see together.
+/// Writes bytes that readers see together: one record, however long they are and wherever they begin.
 pub(super) async fn write_atomic(
     core: Arc<Core>,
     volume: VersionId,
-    first: u64,
+    at: u64,
     data: Data,
     durable: bool,
 ) -> Result<(), BlockError> {
-    let blocks = Blocks { first, count: data.len() / BLOCK_BYTES, skip: 0 };
+    let blocks = Blocks::covering(at, data.len());
+    assert!(blocks.count as u64 <= PAYLOAD_BLOCKS_MAX, "checked against the longest one");
     let held = hold(&core, volume, blocks).await?;
-    let ticket = held.write(first, data).await?;
+    let ticket = match data.len() == blocks.count * BLOCK_BYTES {
+        true => held.write(blocks.first, data).await?,
+        false => {
+            let old = held.read(blocks).await?;
+            held.patch(blocks, &old, &data).await?
+        }
+    };
     drop(held);
     core.journal.answered(ticket, durable).await
 }

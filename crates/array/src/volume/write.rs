@@ -85,20 +85,15 @@ impl Device {
         }
         self.core.host_ops.fetch_add(1, Ordering::Relaxed);
         let core = Arc::clone(&self.core);
+        if flags.atomic {
+            let writing = exclusive::write_atomic(core, volume, at, data, flags.durable);
+            return IoFuture::boxed(writing);
+        }
         let is_whole = (at | len as u64).is_multiple_of(BLOCK_BYTES as u64);
         if !is_whole {
             return IoFuture::boxed(exclusive::write_parts(core, volume, at, data, flags.durable));
         }
         let first = at / BLOCK_BYTES as u64;
-        if flags.atomic {
-            return IoFuture::boxed(exclusive::write_atomic(
-                core,
-                volume,
-                first,
-                data,
-                flags.durable,
-            ));
-        }
         if len > CLUSTER_BYTES || len == CLUSTER_BYTES && at.is_multiple_of(CLUSTER_BYTES as u64) {
             return self.write_large(volume, first, data, flags.durable);
         }

@@ -1,31 +1,21 @@
 //! Volumes: they are disks like any other, and keep what they were told.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use array::api::{Cache, VolumeSpec};
 use array::{Array, Level};
-use block::BlockDevice;
-use block::testing::{check_device_within, check_read_only};
+use block::testing::{check_device, check_read_only};
 
 use crate::common::{Shelf, bytes, read, run, sound, spec, write};
-
-/// What an atomic write may be long: one that begins or ends inside a block of 4 KiB is written in records
-/// of 128 blocks, and a reader may see some of them without the others.
-const ATOMIC_BYTES: u32 = 127 * 4096;
-
-async fn conform(device: Arc<dyn BlockDevice>, seed: u64) {
-    check_device_within(device, seed, ATOMIC_BYTES).await;
-}
 
 fn conforms(level: Level, disks: usize) {
     run(async move {
         let shelf = Shelf::new(disks, 32);
         let array = shelf.create(level).await;
         array.create_volume(spec("v", 16)).await.expect("it works");
-        conform(array.device("v").expect("it works"), 7).await;
+        check_device(array.device("v").expect("it works"), 7).await;
         array.checkpoint().await.expect("it works");
-        conform(array.device("v").expect("it works"), 8).await;
+        check_device(array.device("v").expect("it works"), 8).await;
         sound(&array).await;
         array.close().await.expect("it works");
     });
@@ -69,7 +59,7 @@ fn volumes_of_every_kind_are_disks() {
         for (seed, kind) in (9..).zip(kinds) {
             let name = kind.name.clone();
             array.create_volume(kind).await.expect("it works");
-            conform(array.device(&name).expect("it works"), seed).await;
+            check_device(array.device(&name).expect("it works"), seed).await;
         }
         sound(&array).await;
         array.close().await.expect("it works");
@@ -88,11 +78,11 @@ fn snapshots_views_and_clones_are_disks() {
         write(&volume, 4096, &bytes(300 << 10, 2)).await;
         check_read_only(array.snapshot_device("v", "s").expect("it works")).await;
         array.set_snapshot_writable("v", "s", false).await.expect("it works");
-        conform(array.snapshot_view_device("v", "s").expect("it works"), 12).await;
+        check_device(array.snapshot_view_device("v", "s").expect("it works"), 12).await;
         array.clone_snapshot("v", "s", "c").await.expect("it works");
-        conform(array.device("c").expect("it works"), 13).await;
+        check_device(array.device("c").expect("it works"), 13).await;
         // What all of them did to each other's clusters: nothing.
-        conform(volume, 14).await;
+        check_device(volume, 14).await;
         check_read_only(array.snapshot_device("v", "s").expect("it works")).await;
         let snapshot = array.snapshot_device("v", "s").expect("it works");
         assert_eq!(read(&snapshot, 512, 300 << 10).await, bytes(300 << 10, 1));

@@ -2,7 +2,7 @@ use super::*;
 use block::RamDisk;
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
 use proptest::prelude::*;
-use ring::{CoreConfig, block_on, spawn};
+use ring::{Buf, CoreConfig, block_on, spawn};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::task::{Context, Waker};

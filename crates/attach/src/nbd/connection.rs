@@ -1,19 +1,18 @@
 //! One client, from its greeting to its end.
 
 use std::io;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
+use ring::wait::{Either, Event, first};
 use ring::{Buf, Data, SendBatch, Stream};
 
 use super::gate::{Charge, Gate};
 use super::handshake::{
     ALLOCATION_ID, Agreed, Export, Handshake, Next, OPTION_BYTES_MAX, greeting,
 };
-use super::input::{Bell, Input};
+use super::input::Input;
 use super::output::Output;
 use super::requests::{Answer, Fault, check, kind, perform, write_flags};
 use super::wire::{self, Command, OPTION_MAGIC, Request};
@@ -34,8 +33,8 @@ pub(crate) struct Connection {
     user: User,
     output: Output,
     gate: Gate,
-    /// Rung when no further request is to be taken.
-    pub(crate) bell: Bell,
+    /// Set when no further request is to be taken.
+    pub(crate) stopping: Event,
 }
 
 /// What makes a client go without an answer.
@@ -53,8 +52,8 @@ impl Connection {
     pub(crate) fn new(stream: Stream, disk: Arc<Disk>) -> Rc<Connection> {
         let stream = Rc::new(stream);
         let output = Output::new(stream.clone());
-        let (user, gate, bell) = (disk.user(), Gate::default(), Bell::default());
-        Rc::new(Connection { stream, disk, user, output, gate, bell })
+        let (user, gate, stopping) = (disk.user(), Gate::default(), Event::default());
+        Rc::new(Connection { stream, disk, user, output, gate, stopping })
     }
 
     /// Breaks it off: what is being sent fails.
@@ -74,15 +73,10 @@ impl Connection {
             ended
         };
         // The sender never ends by itself: it goes when the requests have.
-        let (mut requests, mut sender) = (pin!(requests), pin!(self.output.run(&self.gate)));
-        std::future::poll_fn(|cx| {
-            if let Poll::Ready(ended) = requests.as_mut().poll(cx) {
-                return Poll::Ready(ended);
-            }
-            let _: Poll<()> = sender.as_mut().poll(cx);
-            Poll::Pending
-        })
-        .await
+        match first(requests, self.output.run(&self.gate)).await {
+            Either::Left(ended) => ended,
+            Either::Right(never) => match never {},
+        }
     }
 
     /// The handshake; `None` when the client left or the server stops.
@@ -90,11 +84,11 @@ impl Connection {
         let mut batch = SendBatch::new();
         batch.push_bytes(&greeting());
         let mut batch = self.send(batch).await?;
-        let Some(flags) = input.next(&self.bell).await? else { return Ok(None) };
+        let Some(flags) = input.next(&self.stopping).await? else { return Ok(None) };
         let mut handshake = Handshake::new(export, u32::from_be_bytes(flags))
             .ok_or(Broken::Protocol("it wants what was not offered"))?;
         for _ in 0..OPTIONS_MAX {
-            let Some(head) = input.next::<16>(&self.bell).await? else { return Ok(None) };
+            let Some(head) = input.next::<16>(&self.stopping).await? else { return Ok(None) };
             let mut rest = &head[..];
             if wire::take_u64(&mut rest) != Some(OPTION_MAGIC) {
                 return Err(Broken::Protocol("an option begins with something else"));
@@ -134,7 +128,7 @@ impl Connection {
         agreed: Agreed,
     ) -> Result<(), Broken> {
         while !self.output.is_broken() {
-            let Some(head) = input.next(&self.bell).await? else { return Ok(()) };
+            let Some(head) = input.next(&self.stopping).await? else { return Ok(()) };
             let request = Request::parse(&head)
                 .ok_or(Broken::Protocol("a request begins with something else"))?;
             if request.command == Command::Disconnect {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use ring::Notify;
+use ring::wait::Bell;
 
 /// Requests of one connection from their header to their sent reply.
 pub(crate) const REQUESTS_MAX: usize = 256;
@@ -16,7 +16,7 @@ pub(crate) const BYTES_MAX: usize = 16 << 20;
 pub(crate) struct Gate {
     requests: Cell<usize>,
     bytes: Cell<usize>,
-    left: Notify,
+    left: Bell,
 }
 
 /// What a request takes up.
@@ -45,9 +45,7 @@ impl Gate {
 
     /// Lets a request in, once there is room.
     pub(crate) async fn enter(&self, charge: Charge) {
-        while !self.has_room(charge) {
-            self.left.notified().await;
-        }
+        self.left.until(|| self.has_room(charge)).await;
         self.requests.set(self.requests.get() + charge.requests);
         self.bytes.set(self.bytes.get() + charge.bytes);
     }
@@ -56,14 +54,12 @@ impl Gate {
     pub(crate) fn leave(&self, charge: Charge) {
         self.requests.set(self.requests.get() - charge.requests);
         self.bytes.set(self.bytes.get() - charge.bytes);
-        self.left.notify();
+        self.left.ring();
     }
 
     /// Waits until nothing is inside.
     pub(crate) async fn empty(&self) {
-        while self.requests.get() > 0 {
-            self.left.notified().await;
-        }
+        self.left.until(|| self.requests.get() == 0).await;
     }
 }
 

@@ -1,51 +1,14 @@
 //! The receiving side of a connection.
 
-use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 
+use ring::wait::Event;
 use ring::{Buf, RecvBuf, Stream};
 
 /// From this many missing bytes on, a payload is received straight into its place; fewer come with
 /// the requests behind them in one receive.
 const DIRECT_BYTES_MIN: usize = 32 << 10;
-
-/// Tells one task to stop waiting.
-#[derive(Debug, Default)]
-pub(crate) struct Bell {
-    rung: Cell<bool>,
-    waker: RefCell<Option<Waker>>,
-}
-
-impl Bell {
-    pub(crate) fn ring(&self) {
-        self.rung.set(true);
-        let waker = self.waker.take();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    pub(crate) fn has_rung(&self) -> bool {
-        self.rung.get()
-    }
-
-    /// What `future` gives, or `None` when the bell rings before. One task at a time.
-    pub(crate) async fn or<T>(&self, future: impl Future<Output = T>) -> Option<T> {
-        let mut future = pin!(future);
-        poll_fn(|cx| {
-            if self.rung.get() {
-                return Poll::Ready(None);
-            }
-            self.waker.replace(Some(cx.waker().clone()));
-            future.as_mut().poll(cx).map(Some)
-        })
-        .await
-    }
-}
 
 /// Reads a stream by the byte.
 #[derive(Debug)]
@@ -102,16 +65,13 @@ impl Input {
         Ok(())
     }
 
-    /// The next `N` bytes; `None` at an end of the stream in front of the first, or when the bell
-    /// rings while it waits for the first.
+    /// The next `N` bytes; `None` at an end of the stream in front of the first, or when `stop`
+    /// happens before that.
     pub(crate) async fn next<const N: usize>(
         &mut self,
-        bell: &Bell,
+        stop: &Event,
     ) -> io::Result<Option<[u8; N]>> {
-        if bell.has_rung() {
-            return Ok(None);
-        }
-        match bell.or(self.receive()).await {
+        match stop.or(self.receive()).await {
             None => return Ok(None),
             Some(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             Some(result) => result?,

@@ -1,10 +1,12 @@
 //! The sending side of a connection: replies gather during a turn of the core and leave together.
 
 use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
 use std::mem;
 use std::rc::Rc;
 
-use ring::{Notify, SendBatch, Stream};
+use ring::wait::Bell;
+use ring::{SendBatch, Stream};
 
 use super::gate::{Charge, Gate};
 
@@ -14,7 +16,7 @@ pub(crate) struct Output {
     batch: RefCell<SendBatch>,
     /// What leaves the gate when the batch was sent.
     charge: Cell<Charge>,
-    queued: Notify,
+    queued: Bell,
     broken: Cell<bool>,
 }
 
@@ -24,7 +26,7 @@ impl Output {
             stream,
             batch: RefCell::default(),
             charge: Cell::default(),
-            queued: Notify::new(),
+            queued: Bell::default(),
             broken: Cell::new(false),
         }
     }
@@ -35,7 +37,7 @@ impl Output {
         let mut sum = self.charge.get();
         sum.add(charge);
         self.charge.set(sum);
-        self.queued.notify();
+        self.queued.ring();
     }
 
     /// Whether the client can no longer be reached.
@@ -44,12 +46,10 @@ impl Output {
     }
 
     /// Sends what is queued, for as long as the connection lives.
-    pub(crate) async fn run(&self, gate: &Gate) {
+    pub(crate) async fn run(&self, gate: &Gate) -> Infallible {
         let mut spare = SendBatch::new();
         loop {
-            while self.charge.get() == Charge::default() {
-                self.queued.notified().await;
-            }
+            self.queued.until(|| self.charge.get() != Charge::default()).await;
             // Whatever else this turn produces goes with it.
             ring::turn_end().await;
             let batch = mem::replace(&mut *self.batch.borrow_mut(), spare);

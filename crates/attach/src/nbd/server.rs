@@ -12,13 +12,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ring::{Listener, Notify, Stream, UnixListener};
+use ring::wait::{Bell, Event};
+use ring::{Listener, Stream, UnixListener};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use super::connection::Connection;
 use super::handshake::Export;
-use super::input::Bell;
 use crate::Disk;
 
 /// Connections at once. Each can hold 16 MiB of payload, or one request of 32 MiB, so this bounds
@@ -63,8 +63,8 @@ struct Shared {
     export: Export,
     connections: RefCell<HashMap<u64, Rc<Connection>>>,
     next_id: Cell<u64>,
-    accepting: Bell,
-    changed: Notify,
+    stopping: Event,
+    changed: Bell,
 }
 
 enum Socket {
@@ -99,8 +99,8 @@ impl Server {
             disk,
             connections: RefCell::default(),
             next_id: Cell::new(0),
-            accepting: Bell::default(),
-            changed: Notify::new(),
+            stopping: Event::default(),
+            changed: Bell::default(),
         });
         ring::spawn(shared.clone().accept(socket));
         Ok(Server { shared, address, file })
@@ -119,8 +119,8 @@ impl Server {
     /// Takes no more clients and no more requests, answers what was taken, and closes. Clients that
     /// do not take their answers are cut off after `grace`.
     pub async fn stop(self, grace: Duration) {
-        self.shared.accepting.ring();
-        self.shared.each(|connection| connection.bell.ring());
+        self.shared.stopping.set();
+        self.shared.each(|connection| connection.stopping.set());
         if ring::timeout(grace, self.shared.all_gone()).await.is_none() {
             self.shared.each(Connection::cut);
             self.shared.all_gone().await;
@@ -178,7 +178,7 @@ impl Socket {
 
 impl Shared {
     async fn accept(self: Rc<Self>, socket: Socket) {
-        while let Some(accepted) = self.accepting.or(socket.accept()).await {
+        while let Some(accepted) = self.stopping.or(socket.accept()).await {
             match accepted {
                 Ok(stream) => self.clone().admit(stream),
                 Err(error) => {
@@ -204,7 +204,7 @@ impl Shared {
                 tracing::info!("an NBD client was lost: {error}");
             }
             self.connections.borrow_mut().remove(&id);
-            self.changed.notify();
+            self.changed.ring();
         });
     }
 
@@ -213,8 +213,6 @@ impl Shared {
     }
 
     async fn all_gone(&self) {
-        while !self.connections.borrow().is_empty() {
-            self.changed.notified().await;
-        }
+        self.changed.until(|| self.connections.borrow().is_empty()).await;
     }
 }

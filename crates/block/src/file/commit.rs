@@ -16,7 +16,9 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
+
+use ring::wait::Wakers;
 
 use crate::BlockError;
 
@@ -39,7 +41,7 @@ struct State {
     running: bool,
     /// The first sync that failed, and how.
     failed: Option<(u64, SyncError)>,
-    waiting: Vec<Waker>,
+    waiting: Wakers,
 }
 
 /// Why a sync failed, without a place: that depends on who asks.
@@ -146,9 +148,7 @@ impl Turn {
         }
         state.running = state.wanted > number && state.failed.is_none();
         self.is_over = !state.running;
-        for waker in state.waiting.drain(..) {
-            waker.wake();
-        }
+        state.waiting.wake();
         state.running
     }
 }
@@ -163,9 +163,7 @@ impl Drop for Turn {
         state.running = false;
         let number = state.finished + 1;
         state.failed.get_or_insert((number, SyncError { errno: libc::EIO }));
-        for waker in state.waiting.drain(..) {
-            waker.wake();
-        }
+        state.waiting.wake();
     }
 }
 
@@ -192,9 +190,7 @@ impl Future for Joined {
             _ if state.finished >= self.number => return Poll::Ready(Ok(())),
             _ => {}
         }
-        if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-            state.waiting.push(cx.waker().clone());
-        }
+        state.waiting.enlist(cx.waker());
         Poll::Pending
     }
 }

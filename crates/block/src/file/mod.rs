@@ -67,6 +67,8 @@ struct Store {
     write_through: bool,
     /// The same file for calls that cannot wait; holds the lock against other processes.
     handle: fs::File,
+    /// Holds the lock of what the device lies in.
+    behind: Option<Arc<fs::File>>,
     geometry: Geometry,
     in_memory: bool,
     locks: Arc<StripeLocks>,
@@ -106,6 +108,7 @@ impl Store {
             file,
             direct,
             handle,
+            behind: None,
             geometry,
             in_memory,
             locks: Arc::default(),
@@ -124,6 +127,7 @@ impl Store {
             write_through: self.write_through,
             // The lock against other processes goes on with it.
             handle: self.handle.try_clone()?,
+            behind: self.behind.clone(),
             geometry: self.geometry,
             in_memory: self.in_memory,
             // Operations on the old one may still be under way.

@@ -157,12 +157,13 @@ impl FileDisk {
             rotational: !in_memory && Queue::of(metadata.dev()).is_rotational(),
             ..base_geometry(path, found, options)?
         };
-        Self::assemble(handle, path, geometry, options, in_memory)
+        Self::assemble((handle, None), path, geometry, options, in_memory)
     }
 
     /// Opens a block device. Waits for the disk: for start-up only.
     ///
-    /// The device is claimed (`O_EXCL`), so that it can neither be mounted nor served twice.
+    /// The device is claimed (`O_EXCL`), so that it can neither be mounted nor served twice; of a loop device
+    /// the file behind it is locked too.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -177,6 +178,7 @@ impl FileDisk {
             .open(path)
             .map_err(system("open", path))?;
         lock(&handle, path, options)?;
+        let behind = lock_behind(metadata.rdev(), path, options)?;
         let queue = Queue::of(metadata.rdev());
         let device_block_bytes = queue.number("logical_block_size").unwrap_or(512);
         if device_block_bytes > u64::from(options.block_bytes) {
@@ -203,11 +205,11 @@ impl FileDisk {
             thin: queue.is_thin(),
             ..base
         };
-        Self::assemble(handle, path, geometry, options, false)
+        Self::assemble((handle, behind), path, geometry, options, false)
     }
 
     fn assemble(
-        handle: fs::File,
+        (handle, behind): (fs::File, Option<fs::File>),
         path: &Path,
         geometry: Geometry,
         wanted: &FileOptions,
@@ -231,7 +233,9 @@ impl FileDisk {
             }
             false => None,
         };
-        Ok(Self(Arc::new(Store::new(file, direct, handle, geometry, wanted, in_memory))))
+        let behind = behind.map(Arc::new);
+        let store = Store::new(file, direct, handle, geometry, wanted, in_memory);
+        Ok(Self(Arc::new(Store { behind, ..store })))
     }
 }
 
@@ -280,7 +284,7 @@ fn make(handle: &fs::File, path: &Path, options: &FileOptions) -> Result<(), Ope
     handle
         .set_len(size_bytes)
         .and_then(|()| handle.sync_all())
-        .and_then(|()| probe::sync_parent(path))
+        .and_then(|()| ring::sync_parent(path))
         .map_err(system("create", path))
 }
 
@@ -292,6 +296,20 @@ fn lock(handle: &fs::File, path: &Path, options: &FileOptions) -> Result<(), Ope
             OpenError::System { action: "lock", path: path.to_owned(), source }
         }
     })
+}
+
+/// Locks the file behind a loop device, which may be served as a file at the same time: the two have no
+/// lock in common. One that is not there any more is nobody else's.
+fn lock_behind(
+    device: u64,
+    path: &Path,
+    options: &FileOptions,
+) -> Result<Option<fs::File>, OpenError> {
+    let file = probe::file_behind(device).and_then(|file| fs::File::open(file).ok());
+    if let Some(file) = &file {
+        lock(file, path, options)?;
+    }
+    Ok(file)
 }
 
 fn base_geometry(

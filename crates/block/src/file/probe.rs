@@ -1,9 +1,8 @@
 //! What the system knows about the place where a file lives.
 
 use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Whether the file system of `metadata` keeps its files in memory (tmpfs, ramfs): there a read
 /// or write is a copy that never waits for a disk, and a sync has nothing to do.
@@ -25,6 +24,15 @@ fn mount_type(table: &str, major: u32, minor: u32) -> Option<&str> {
         let (mount, kind) = line.split_once(" - ")?;
         (mount.split(' ').nth(2)? == device).then_some(kind.split(' ').next()?)
     })
+}
+
+/// The file behind a loop device, or behind the one that a partition is of.
+pub(super) fn file_behind(device: u64) -> Option<PathBuf> {
+    let (major, minor) = (libc::major(device), libc::minor(device));
+    let node = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    let read = |file: &str| fs::read_to_string(node.join(file)).ok();
+    let path = read("loop/backing_file").or_else(|| read("../loop/backing_file"))?;
+    Some(PathBuf::from(path.trim_end_matches('\n')))
 }
 
 /// The request queue of a block device, as the kernel describes it in sysfs.
@@ -56,15 +64,6 @@ impl Queue {
     pub(super) fn is_rotational(&self) -> bool {
         self.number("rotational") == Some(1)
     }
-}
-
-/// Makes the entry of a new file durable.
-pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    fs::File::open(parent)?.sync_all()
 }
 
 #[cfg(test)]

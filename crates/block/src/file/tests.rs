@@ -131,6 +131,26 @@ fn passes_the_device_suite_on_a_block_device() {
     }
 }
 
+/// Two servers lost the data of both that way: the file and the loop device over it have no lock in common.
+#[test]
+fn a_file_and_the_loop_device_over_it_are_not_served_at_the_same_time() {
+    let scratch = Scratch::on_disk();
+    fs::File::create(scratch.file()).unwrap().set_len(2 * MIB).unwrap();
+    let Some(made) = Loop::over(&scratch.file()) else {
+        return eprintln!("no loop device can be made here: not tested");
+    };
+    let (file, device) = (scratch.file(), Path::new(&made.0));
+    let options = FileOptions { size_bytes: None, ..options(512, 0) };
+    let is_in_use = |opened| matches!(opened, Err(OpenError::InUse { .. }));
+    let first = FileDisk::open_file(&file, &options).unwrap();
+    assert!(is_in_use(FileDisk::open_disk(device, &options)));
+    drop(first);
+    let first = FileDisk::open_disk(device, &options).unwrap();
+    assert!(is_in_use(FileDisk::open_file(&file, &options)));
+    drop(first);
+    FileDisk::open_file(&file, &options).unwrap();
+}
+
 #[test]
 fn a_write_through_device_needs_no_sync_and_takes_data_at_any_address() {
     let scratch = Scratch::on_disk();

@@ -8,13 +8,11 @@ use attach::Disk;
 use attach::nbd::{Address, Server};
 use block::BlockError;
 use initiator::{AttachError, TargetAddress};
+use ring::wait::{Either, first};
 use ring::{CoreConfig, OneshotReceiver, OneshotSender, Remote};
-use std::future::poll_fn;
 use std::io::{self, ErrorKind};
-use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
-use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -128,14 +126,10 @@ async fn serve(
 /// The result of `work`; `None` when it is to stop first. Nothing has been written by then, and what
 /// sessions it leaves behind are ended by whoever attaches the volume next.
 async fn unless<T>(stopped: &mut OneshotReceiver<()>, work: impl Future<Output = T>) -> Option<T> {
-    let mut work = pin!(work);
-    poll_fn(|cx| {
-        if Pin::new(&mut *stopped).poll(cx).is_ready() {
-            return Poll::Ready(None);
-        }
-        work.as_mut().poll(cx).map(Some)
-    })
-    .await
+    match first(stopped, work).await {
+        Either::Left(_) => None,
+        Either::Right(result) => Some(result),
+    }
 }
 
 async fn open(plan: &Plan) -> anyhow::Result<(Arc<Volume>, Option<Server>)> {

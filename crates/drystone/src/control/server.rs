@@ -6,18 +6,16 @@ use super::frame::Frame;
 use super::line::to_bytes;
 use crate::advice::Advised;
 use array::api::JobInfo;
-use member::{Asker as _, Member, Request, Turn};
+use member::{Asker as _, Member, Request};
+use ring::wait::{Either, Turn, first};
 use ring::{OneshotReceiver, OneshotSender, SendBatch, Stream, UnixListener, oneshot};
 use serde_json::Value;
 use std::cell::Cell;
 use std::fs;
-use std::future::poll_fn;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 use std::time::Duration;
 
 /// The longest request.
@@ -172,12 +170,10 @@ async fn accept_loop(
 
 /// The result of `work`, or `None` if `end` comes first.
 async fn until<T>(end: &mut OneshotReceiver<()>, work: impl Future<Output = T>) -> Option<T> {
-    let (mut end, mut work) = (pin!(end), pin!(work));
-    poll_fn(|cx| match work.as_mut().poll(cx) {
-        Poll::Ready(result) => Poll::Ready(Some(result)),
-        Poll::Pending => end.as_mut().poll(cx).map(|_| None),
-    })
-    .await
+    match first(work, end).await {
+        Either::Left(result) => Some(result),
+        Either::Right(_) => None,
+    }
 }
 
 async fn admit(stream: Stream, answers: &impl Answer, callers: Rc<Callers>) {

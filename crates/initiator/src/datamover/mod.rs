@@ -9,9 +9,8 @@ use std::ops::Range;
 use std::time::Instant;
 
 use iscsi::params::ConnectionParams;
-use ring::{Buf, Notify, RecvBuf, SendBatch, Stream};
-
-pub(crate) use out::still;
+use ring::wait::Bell;
+use ring::{Buf, RecvBuf, SendBatch, Stream};
 
 /// One TCP connection, from its login to its end.
 #[derive(Debug)]
@@ -20,7 +19,7 @@ pub(crate) struct Tcp {
     stream: Stream,
     /// Output that the sender takes at the end of the turn.
     out: RefCell<SendBatch>,
-    out_bell: Notify,
+    out_bell: Bell,
     sending_since: Cell<Option<Instant>>,
     /// When something last came.
     heard_at: Cell<Instant>,
@@ -33,7 +32,7 @@ impl Tcp {
             params,
             stream,
             out: RefCell::new(SendBatch::new()),
-            out_bell: Notify::new(),
+            out_bell: Bell::default(),
             sending_since: Cell::new(None),
             heard_at: Cell::new(ring::now()),
             ended: Cell::new(false),
@@ -84,7 +83,7 @@ impl Tcp {
             false => drop(self.stream.abort()),
         }
         self.ended.set(true);
-        self.out_bell.notify();
+        self.out_bell.ring();
     }
 
     pub(crate) fn is_ending(&self) -> bool {

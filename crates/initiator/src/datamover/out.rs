@@ -7,7 +7,6 @@ use iscsi::pdu::{BHS_LEN_BYTES, Bhs, padded_len_bytes};
 use ring::{Data, SendBatch};
 
 use super::Tcp;
-use crate::answer::until;
 
 impl Tcp {
     /// Bytes queued and not yet handed to the socket.
@@ -15,8 +14,8 @@ impl Tcp {
         self.out.borrow().len_bytes()
     }
 
-    /// Queues a PDU whose data segment goes by reference. With a data digest the data must stand
-    /// still: see [`still`].
+    /// Queues a PDU whose data segment goes by reference. With a data digest the data must not
+    /// change: see [`Data::into_stable`].
     pub(crate) fn put_data(&self, bhs: &Bhs, data: Data) {
         debug_assert_eq!(bhs.data_segment_len_bytes(), data.len(), "the header announces its data");
         let mut out = self.out.borrow_mut();
@@ -28,7 +27,7 @@ impl Tcp {
             let pad = padded_len_bytes(data.len()) - data.len();
             let crc = self.params.data_digest.then(|| {
                 let mut digest = Digest::new();
-                digest.update(data.as_slice().expect("the data stands still"));
+                digest.update(data.as_slice().expect("the data is stable"));
                 digest.finish_padded()
             });
             out.push_data(data);
@@ -38,7 +37,7 @@ impl Tcp {
             }
         }
         drop(out);
-        self.out_bell.notify();
+        self.out_bell.ring();
     }
 
     /// Queues a PDU whose short data segment is copied.
@@ -58,7 +57,7 @@ impl Tcp {
             }
         }
         drop(out);
-        self.out_bell.notify();
+        self.out_bell.ring();
     }
 
     /// Sends what a turn has queued, in one piece at its end, until it ends.
@@ -68,7 +67,7 @@ impl Tcp {
     pub(crate) async fn send_all(&self) -> io::Result<()> {
         let mut spare = SendBatch::new();
         loop {
-            until(&self.out_bell, || self.queued_bytes() > 0 || self.is_ending()).await;
+            self.out_bell.until(|| self.queued_bytes() > 0 || self.is_ending()).await;
             if self.is_ending() {
                 return Ok(());
             }
@@ -80,14 +79,5 @@ impl Tcp {
             spare = batch;
             result?;
         }
-    }
-}
-
-/// The same bytes where they cannot change; `None` without memory. A digest over bytes that another
-/// core changes would not match what is sent.
-pub(crate) fn still(data: Data) -> Option<Data> {
-    match data.as_slice() {
-        Some(_) => Some(data),
-        None => data.to_buf().map(Data::from),
     }
 }

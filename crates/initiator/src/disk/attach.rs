@@ -2,13 +2,11 @@
 
 use std::cell::Cell;
 use std::net::IpAddr;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, join_all, select};
-use ring::Notify;
+use ring::wait::{Bell, Either, first, join_all};
 use scsi::Sense;
 use scsi::param::encode_lun;
 
@@ -23,7 +21,6 @@ use super::planner::{self, Planner};
 use super::remote::Home;
 use super::ways::HostWays;
 use crate::address::{TargetAddress, show};
-use crate::answer::until;
 use crate::identity::{ClaimError, Identities};
 use crate::login::LoginError;
 use crate::options::SessionOptions;
@@ -375,19 +372,19 @@ async fn open_all(
     lun: u64,
     late: Duration,
 ) -> Vec<Result<Opened, AttachError>> {
-    let (works, bell) = (&Cell::new(false), &Notify::new());
+    let (works, bell) = (&Cell::new(false), &Bell::default());
     join_all(slots.iter().map(async |slot| {
-        let over = pin!(async {
-            until(bell, || works.get()).await;
+        let over = async {
+            bell.until(|| works.get()).await;
             ring::sleep(late).await;
-        });
-        match select(pin!(open(slot, lun)), over).await {
-            Either::Left((opened, _)) => {
+        };
+        match first(open(slot, lun), over).await {
+            Either::Left(opened) => {
                 works.set(works.get() || opened.is_ok());
-                bell.notify();
+                bell.ring();
                 opened
             }
-            Either::Right(_) => {
+            Either::Right(()) => {
                 let portal = show(&slot.address.portal);
                 Err(LoginError::TimedOut { portal }.into())
             }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use block::{BlockError, Geometry};
 use iscsi::discovery::PortalAddress;
-use ring::Notify;
+use ring::wait::{Answer, Bell};
 use scsi::alua::AccessState;
 use scsi::param::encode_lun;
 
@@ -44,7 +44,7 @@ pub(super) struct PathSlot {
     pub(super) hold: RefCell<Option<Box<dyn Hold>>>,
     pub(super) session: RefCell<Option<Session>>,
     /// Rings when the path should be looked at.
-    pub(super) bell: Notify,
+    pub(super) bell: Bell,
     /// What its keeper should look at.
     pub(super) news: Cell<News>,
     /// The losses of its session when what is behind it was looked at last: after another one it is
@@ -74,7 +74,7 @@ impl PathSlot {
             is_retired: Cell::new(false),
             hold: RefCell::default(),
             session: RefCell::default(),
-            bell: Notify::new(),
+            bell: Bell::default(),
             news: Cell::new(News::NONE),
             looked_at: Cell::new(None),
             noted: RefCell::default(),
@@ -87,7 +87,7 @@ impl PathSlot {
     /// Tells its keeper to look.
     pub(super) fn hear(&self, news: News) {
         self.news.set(self.news.get().with(news));
-        self.bell.notify();
+        self.bell.ring();
     }
 
     /// Its session, if what is behind it is known to be this disk.
@@ -148,21 +148,6 @@ pub(super) enum Step {
     Fail(Failure),
 }
 
-#[derive(Debug, Default)]
-struct Slot {
-    step: Option<Step>,
-    waker: Option<std::task::Waker>,
-}
-
-impl Slot {
-    fn set(&mut self, step: Step) {
-        self.step = Some(step);
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
-    }
-}
-
 /// A command on its way to the unit.
 #[derive(Debug, Clone)]
 pub(super) struct Command {
@@ -198,18 +183,18 @@ pub(super) struct Core {
     /// By slot; that of a path that has gone holds it until it is used again.
     paths: RefCell<Vec<(PathId, Rc<PathSlot>)>>,
     pub(super) router: RefCell<Router>,
-    slots: RefCell<Vec<Slot>>,
+    slots: RefCell<Vec<Answer<Step>>>,
     started: Instant,
     /// Rings when the router's next deadline may have come nearer, and at the end.
-    timer: Notify,
+    timer: Bell,
     armed: Cell<Option<Duration>>,
     is_closed: Cell<bool>,
     /// The page map may be out of date.
     pub(super) is_map_stale: Cell<bool>,
     /// Rings when it is, and at the end.
-    pub(super) map_bell: Notify,
+    pub(super) map_bell: Bell,
     /// Rings when the plan of sessions should be looked at, and at the end.
-    pub(super) plan_bell: Notify,
+    pub(super) plan_bell: Bell,
     /// What a restart of the target would lose.
     pub(super) cache: WriteBack,
     /// The unit refused WRITE SAME once.
@@ -246,12 +231,12 @@ impl Core {
             router: RefCell::new(router),
             slots: RefCell::default(),
             started: Instant::now(),
-            timer: Notify::new(),
+            timer: Bell::default(),
             armed: Cell::new(None),
             is_closed: Cell::new(false),
             is_map_stale: Cell::new(true),
-            map_bell: Notify::new(),
-            plan_bell: Notify::new(),
+            map_bell: Bell::default(),
+            plan_bell: Bell::default(),
             lacks_write_same: Cell::new(false),
         });
         ring::spawn(watch_time(core.clone()));
@@ -287,7 +272,7 @@ impl Core {
         self.tell(|router, _| router.retire(path));
         let slot = self.path(path);
         slot.is_retired.set(true);
-        slot.bell.notify();
+        slot.bell.ring();
     }
 
     /// The time as the router knows it.
@@ -302,15 +287,15 @@ impl Core {
     /// Ends everything that runs for the disk. Nothing new starts, so the slots can all be failed.
     pub(super) fn close(&self) {
         self.is_closed.set(true);
-        for slot in self.slots.borrow_mut().iter_mut() {
+        for slot in self.slots.borrow().iter() {
             slot.set(Step::Fail(Failure::Unreachable));
         }
-        self.timer.notify();
-        self.map_bell.notify();
-        self.plan_bell.notify();
+        self.timer.ring();
+        self.map_bell.ring();
+        self.plan_bell.ring();
         for (_, slot) in self.all_paths() {
             drop(slot.session.take());
-            slot.bell.notify();
+            slot.bell.ring();
         }
     }
 
@@ -342,7 +327,7 @@ impl Core {
             return;
         }
         self.is_map_stale.set(true);
-        self.map_bell.notify();
+        self.map_bell.ring();
         for (_, slot) in self.all_paths() {
             slot.hear(news);
         }
@@ -396,7 +381,7 @@ impl Core {
         let next = self.router.borrow().next_deadline();
         let is_sooner = |armed: Duration| next.is_some_and(|next| next < armed);
         if self.armed.get().map_or(next.is_some(), is_sooner) {
-            self.timer.notify();
+            self.timer.ring();
         }
     }
 
@@ -405,12 +390,12 @@ impl Core {
     }
 
     /// The slots follow the router's numbers.
-    fn with_slot<T>(&self, op: OpId, what: impl FnOnce(&mut Slot) -> T) -> T {
+    fn with_slot<T>(&self, op: OpId, what: impl FnOnce(&Answer<Step>) -> T) -> T {
         let mut slots = self.slots.borrow_mut();
         if slots.len() <= op.slot {
-            slots.resize_with(op.slot + 1, Slot::default);
+            slots.resize_with(op.slot + 1, Answer::default);
         }
-        what(&mut slots[op.slot])
+        what(&slots[op.slot])
     }
 
     async fn next_step(&self, op: OpId) -> Step {
@@ -418,13 +403,7 @@ impl Core {
     }
 
     pub(super) fn poll_step(&self, op: OpId, cx: &mut Context<'_>) -> Poll<Step> {
-        self.with_slot(op, |slot| match slot.step.take() {
-            Some(step) => Poll::Ready(step),
-            None => {
-                slot.waker = Some(cx.waker().clone());
-                Poll::Pending
-            }
-        })
+        self.with_slot(op, |slot| slot.poll_take(cx))
     }
 
     /// Runs a command to its end, over as many paths and tries as it takes. It must be polled to its
@@ -504,7 +483,7 @@ impl Core {
             Verdict::NotSent | Verdict::InDoubt { .. } | Verdict::Inaccessible { .. }
         );
         if is_path_trouble {
-            slot.bell.notify();
+            slot.bell.ring();
         }
         let is_leaving = || slot.session.borrow().as_ref().is_some_and(Session::is_between_logins);
         if verdict == Verdict::NotSent && is_leaving() {
@@ -543,7 +522,7 @@ impl Core {
     pub(super) fn wake_silent(&self) {
         for (path, slot) in self.all_paths() {
             if self.is_silent(path) {
-                slot.bell.notify();
+                slot.bell.ring();
             }
         }
     }
@@ -564,11 +543,11 @@ async fn watch_time(core: Rc<Core>) {
         let next = core.router.borrow().next_deadline();
         core.armed.set(next);
         match next {
-            None => core.timer.notified().await,
+            None => core.timer.rung().await,
             Some(next) => {
                 let left = next.saturating_sub(core.now());
                 if !left.is_zero() {
-                    ring::timeout(left, core.timer.notified()).await;
+                    ring::timeout(left, core.timer.rung()).await;
                 }
             }
         }

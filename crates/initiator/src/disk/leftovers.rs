@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use futures_util::future::select_ok;
 use iscsi::discovery::PortalAddress;
-use ring::Notify;
+use ring::wait::Bell;
 
 use super::AttachError;
 use super::core::Core;
 use super::planner::Planner;
 use crate::address::TargetAddress;
-use crate::answer::until;
 use crate::identity::Leftover;
 use crate::options::SessionOptions;
 use crate::session::{SETTLE, Session, TaskError};
@@ -49,7 +48,7 @@ async fn end_some(
     planner: &Planner,
     leftovers: Vec<Leftover>,
 ) -> Vec<Leftover> {
-    let (over, bell) = (Rc::new(Cell::new(0)), Rc::new(Notify::new()));
+    let (over, bell) = (Rc::new(Cell::new(0)), Rc::new(Bell::default()));
     let left = Rc::new(RefCell::new(Vec::new()));
     let count = leftovers.len();
     for leftover in leftovers {
@@ -76,10 +75,10 @@ async fn end_some(
                 left.borrow_mut().push(leftover);
             }
             over.set(over.get() + 1);
-            bell.notify();
+            bell.ring();
         });
     }
-    until(&bell, || over.get() == count).await;
+    bell.until(|| over.get() == count).await;
     left.take()
 }
 

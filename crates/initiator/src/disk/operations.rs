@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use block::{BlockError, Compared, Extent, ExtentState, WriteFlags};
+use block::{BlockError, Compared, Extent, ExtentState, WriteFlags, zeroes};
 use ring::{Buf, Data};
 use scsi::{AdditionalSense, SenseKey};
 
@@ -195,11 +195,11 @@ impl Core {
         if self.lacks_write_same.get() {
             return Err(BlockError::Unsupported);
         }
-        let block = Buf::zeroed(self.block_bytes() as usize).ok_or(BlockError::NoMemory)?;
+        let block = zeroes(self.block_bytes() as usize)?;
         let blocks = u32::try_from(len / u64::from(self.block_bytes())).expect("steps are bounded");
         let lba = at / u64::from(self.block_bytes());
         let cdb = cdb::write_same(Blocks { lba, count: blocks }, unmap);
-        let command = Command::asking(cdb, Transfer::Out(block.freeze()), at);
+        let command = Command::asking(cdb, Transfer::Out(block), at);
         let reply = self.run(Command { changes: Some(at..at + len), ..command }).await?;
         let code = reply.sense.map(|sense| sense.additional);
         if code == Some(AdditionalSense::INVALID_COMMAND_OPERATION_CODE) {
@@ -209,7 +209,7 @@ impl Core {
     }
 
     async fn write_zero_data(self: &Rc<Self>, at: u64, end: u64) -> Result<(), BlockError> {
-        let zeroes = Buf::zeroed(ZERO_BYTES).ok_or(BlockError::NoMemory)?.freeze();
+        let zeroes = zeroes(ZERO_BYTES)?;
         let mut here = at;
         while here < end {
             let len = usize::try_from(end - here).unwrap_or(usize::MAX).min(ZERO_BYTES);

@@ -127,7 +127,7 @@ pub(super) async fn keep(core: Rc<Core>, mut planner: Planner) {
     let interval = planner.options.look_interval;
     let mut pause = interval;
     while !core.is_closed() {
-        let has_trouble = ring::timeout(pause, core.plan_bell.notified()).await.is_some();
+        let has_trouble = ring::timeout(pause, core.plan_bell.rung()).await.is_some();
         if has_trouble {
             ring::sleep(GATHER).await;
         }

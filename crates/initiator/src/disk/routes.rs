@@ -13,7 +13,6 @@ use super::core::Core;
 use super::facts::{Facts, owners};
 use super::inspect::Inspection;
 use super::news::News;
-use crate::answer::until;
 use crate::paths::{PageMap, PathState};
 use crate::session::Session;
 
@@ -33,12 +32,12 @@ pub(super) async fn keep_map(core: Rc<Core>) {
         return;
     }
     while !core.is_closed() {
-        until(&core.map_bell, || core.is_map_stale.get() || core.is_closed()).await;
+        core.map_bell.until(|| core.is_map_stale.get() || core.is_closed()).await;
         // Before it is asked for: a change that is told meanwhile makes it stale again.
         core.is_map_stale.set(false);
         let Some(session) = working_session(&core) else {
             core.is_map_stale.set(true);
-            ring::timeout(RETRY_PAUSE, core.map_bell.notified()).await;
+            ring::timeout(RETRY_PAUSE, core.map_bell.rung()).await;
             continue;
         };
         match ask(&core, &session).await {
@@ -46,7 +45,7 @@ pub(super) async fn keep_map(core: Rc<Core>) {
             Err(error) => {
                 tracing::debug!("{}: its page map cannot be had: {error}", core.address);
                 core.is_map_stale.set(true);
-                ring::timeout(RETRY_PAUSE, core.map_bell.notified()).await;
+                ring::timeout(RETRY_PAUSE, core.map_bell.rung()).await;
             }
         }
     }

@@ -1,13 +1,11 @@
 //! The keeper of one path: opens its session, looks at it when it changes, and lets it return.
 
 use std::cell::Cell;
-use std::future::Future;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
 use std::time::Duration;
 
+use ring::wait::first;
 use scsi::alua::AccessState;
 
 use super::AttachError;
@@ -48,7 +46,7 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
         if !session.is_up() {
             note(&slot, session.last_trouble());
             core.tell(|router, _| router.lost(path));
-            core.plan_bell.notify();
+            core.plan_bell.ring();
             change(&slot, &session, seen, None).await;
             continue;
         }
@@ -95,7 +93,7 @@ fn make_way(core: &Core, path: PathId, session: &Session) {
     let mut others = core.all_paths().into_iter().filter(|(other, _)| *other != path);
     match others.any(|(other, slot)| core.works(other) && stays(&slot)) {
         true => session.step_aside(),
-        false => core.plan_bell.notify(),
+        false => core.plan_bell.ring(),
     }
 }
 
@@ -143,7 +141,7 @@ async fn mend(
             slot.looked_at.set(Some(losses));
             admit(core, path, slot, reach);
         } else {
-            slot.bell.notify();
+            slot.bell.ring();
         }
         return Ok(());
     }
@@ -191,7 +189,7 @@ async fn open(core: &Rc<Core>, slot: &PathSlot) {
             note(slot, error.to_string());
             ring::timeout(RETRY_PAUSE, async {
                 while !core.is_closed() && !slot.is_retired.get() {
-                    slot.bell.notified().await;
+                    slot.bell.rung().await;
                 }
             })
             .await;
@@ -216,7 +214,7 @@ async fn look(core: &Rc<Core>, path: PathId, session: &Session) -> Result<Reach,
         tracing::info!("{} has grown to {} bytes", core.address, now.size_bytes());
         core.blocks.store(now.blocks, Ordering::Relaxed);
         core.is_map_stale.set(true);
-        core.map_bell.notify();
+        core.map_bell.ring();
     }
     core.cache.set_volatile(facts.is_volatile);
     Ok(reach)
@@ -277,7 +275,7 @@ fn admit(core: &Rc<Core>, path: PathId, slot: &PathSlot, reach: Reach) {
     slot.is_another_disk.set(false);
     // While there was no nexus, nobody was told of changes.
     core.is_map_stale.set(true);
-    core.map_bell.notify();
+    core.map_bell.ring();
     core.tell(|router, now| {
         router.set_group(path, reach.group);
         router.set_access(path, reach.access, now);
@@ -323,16 +321,10 @@ async fn change(slot: &PathSlot, session: &Session, seen: Seen, limit: Option<Du
     if state(session) != seen {
         return;
     }
-    let mut by_session = pin!(session.changed());
-    let mut by_bell = pin!(slot.bell.notified());
-    let either = std::future::poll_fn(|cx| {
-        let is_ready =
-            by_session.as_mut().poll(cx).is_ready() || by_bell.as_mut().poll(cx).is_ready();
-        if is_ready { Poll::Ready(()) } else { Poll::Pending }
-    });
+    let rung = first(session.changed(), slot.bell.rung());
     match limit.or_else(|| slot.is_retired.get().then_some(QUIET_LOOK)) {
-        Some(limit) => drop(ring::timeout(limit, either).await),
-        None => either.await,
+        Some(limit) => drop(ring::timeout(limit, rung).await),
+        None => drop(rung.await),
     }
 }
 

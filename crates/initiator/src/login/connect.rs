@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use iscsi::discovery::PortalAddress;
 use ring::Stream;
+use ring::wait::join_all;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect as start, socket_with};
 
@@ -104,5 +104,5 @@ fn finished(socket: &OwnedFd) -> io::Result<()> {
 pub(crate) async fn answer_within(ways: &[(IpAddr, SocketAddr)], time: Duration) -> Vec<bool> {
     let attempts = ways.iter().map(|&(local, to)| ring::timeout(time, connect_to(Some(local), to)));
     let is_open = |over: Option<io::Result<OwnedFd>>| over.is_some_and(|socket| socket.is_ok());
-    join_all(attempts).await.into_iter().map(is_open).collect()
+    join_all::<_, Vec<_>>(attempts).await.into_iter().map(is_open).collect()
 }

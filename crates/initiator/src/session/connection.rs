@@ -8,10 +8,9 @@ use std::time::Instant;
 use iscsi::ffp::serial_lt;
 use iscsi::framing::FrameError;
 use iscsi::params::{ConnectionParams, SessionParams};
-use ring::Notify;
+use ring::wait::{Answer, Bell};
 
 use super::Inner;
-use crate::answer::Answer;
 use crate::datamover::Tcp;
 use crate::login::LoggedIn;
 
@@ -64,7 +63,7 @@ pub(crate) struct Connection {
     pub(crate) in_flight: Cell<u32>,
     /// Whether its watch looks often; rings when it should.
     pub(super) is_watched: Cell<bool>,
-    pub(super) busy: Notify,
+    pub(super) busy: Bell,
     /// Nothing is heard although an answer is due.
     pub(crate) is_silent: Cell<bool>,
     pub(crate) mover: Tcp,
@@ -76,10 +75,10 @@ pub(crate) struct Connection {
     pub(crate) ping_since: Cell<Option<Instant>>,
     /// Answers to pings, and a bell for each.
     pub(crate) pongs: Cell<u64>,
-    pub(crate) pong: Notify,
+    pub(crate) pong: Bell,
     pub(crate) logout: Answer<()>,
     ending: RefCell<Option<Ending>>,
-    pub(super) ended: Notify,
+    pub(super) ended: Bell,
     pub(super) drained: Cell<bool>,
 }
 
@@ -97,7 +96,7 @@ impl Connection {
             cid,
             in_flight: Cell::new(0),
             is_watched: Cell::new(true),
-            busy: Notify::new(),
+            busy: Bell::default(),
             is_silent: Cell::new(false),
             mover: Tcp::new(stream, outcome.connection),
             params: outcome.connection,
@@ -105,10 +104,10 @@ impl Connection {
             exp_stat_sn: Cell::new(outcome.exp_stat_sn),
             ping_since: Cell::new(None),
             pongs: Cell::new(0),
-            pong: Notify::new(),
+            pong: Bell::default(),
             logout: Answer::default(),
             ending: RefCell::new(None),
-            ended: Notify::new(),
+            ended: Bell::default(),
             drained: Cell::new(false),
         };
         (Rc::new(conn), early)
@@ -123,15 +122,15 @@ impl Connection {
         // The target has read all there was where it let us log out.
         self.mover.end(why == Ending::LoggedOut);
         *self.ending.borrow_mut() = Some(why);
-        self.ended.notify();
-        self.pong.notify();
+        self.ended.ring();
+        self.pong.ring();
     }
 
     /// One more command is under way.
     pub(crate) fn begin_command(&self) {
         self.in_flight.set(self.in_flight.get() + 1);
         if !self.is_watched.get() {
-            self.busy.notify();
+            self.busy.ring();
         }
     }
 

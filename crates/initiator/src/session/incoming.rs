@@ -140,7 +140,7 @@ fn nop_in(conn: &Connection, bhs: &Bhs, data: &[u8]) -> Result<(), Fault> {
         take_stat_sn(conn, pdu.stat_sn)?;
         conn.ping_since.set(None);
         conn.pongs.set(conn.pongs.get() + 1);
-        conn.pong.notify();
+        conn.pong.ring();
     }
     if pdu.ttt == RESERVED_TAG {
         return Ok(());

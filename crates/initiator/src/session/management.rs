@@ -8,11 +8,11 @@ use iscsi::pdu::{
     LogoutReason, LogoutRequest, NopOut, RESERVED_TAG, TaskFunction, TaskRequest, TaskResult,
 };
 use ring::Data;
+use ring::wait::Answer;
 
 use super::connection::{Connection, Ending};
 use super::task::{Phase, Task};
 use super::{CommandError, Inner, Session};
-use crate::answer::{Answer, until};
 
 /// Sending as often in a row without an acknowledgement takes the kernel 0.6 s and more.
 const SILENT: u8 = 2;
@@ -208,7 +208,7 @@ async fn pong(conn: &Connection) -> Result<(), TaskError> {
     conn.session.ping(conn);
     let has_come = || conn.pongs.get() > before || conn.is_ending();
     let limit = conn.session.options.abort_timeout;
-    match ring::timeout(limit, until(&conn.pong, has_come)).await {
+    match ring::timeout(limit, conn.pong.until(has_come)).await {
         None => Err(TaskError::TimedOut),
         Some(()) if conn.is_ending() => Err(TaskError::NotConnected),
         Some(()) => Ok(()),
@@ -266,10 +266,10 @@ pub(super) async fn leave_as_asked(conn: Rc<Connection>, time: Duration) {
     let session = conn.session.clone();
     let time = time.min(DRAIN_MAX);
     session.is_asked_to_leave.set(true);
-    session.changed.notify();
+    session.changed.ring();
     let is_over = || session.is_leaving.get() || conn.is_ending();
     let patience = (time / 3).min(REPLACE_MAX);
-    ring::timeout(patience, until(&session.changed, is_over)).await;
+    ring::timeout(patience, session.changed.until(is_over)).await;
     leave(conn, time - patience).await;
 }
 
@@ -281,9 +281,9 @@ pub(super) async fn leave(conn: Rc<Connection>, time: Duration) {
         return;
     }
     session.withdraw_queued();
-    session.changed.notify();
+    session.changed.ring();
     let is_idle = || session.tasks.borrow().is_empty() || conn.is_ending();
-    ring::timeout(time.min(DRAIN_MAX) / 2, until(&session.idle, is_idle)).await;
+    ring::timeout(time.min(DRAIN_MAX) / 2, session.idle.until(is_idle)).await;
     let request = LogoutRequest {
         is_immediate: true,
         reason: LogoutReason::CLOSE_SESSION,

@@ -47,11 +47,10 @@ use iscsi::discovery::PortalAddress;
 use iscsi::ffp::{serial_le, serial_lt};
 use iscsi::pdu::{DataOut, Isid, RESERVED_TAG, ScsiCommand, TaskAttribute, TaskResult};
 use iscsi::text::IscsiName;
-use ring::Notify;
+use ring::wait::{Answer, Bell};
 use slab::Slab;
 
 use crate::address::TargetAddress;
-use crate::answer::{Answer, until};
 use crate::login::{FIRST_CMD_SN, LoggedIn, LoginError, Role};
 use crate::options::{SessionOptions, random_isid};
 
@@ -107,9 +106,9 @@ pub(crate) struct Inner {
     isid: Isid,
     state: RefCell<State>,
     /// Rings at each change of `state`, `losses` and `fenced`.
-    changed: Notify,
+    changed: Bell,
     /// Rings when no command is under way any more.
-    idle: Notify,
+    idle: Bell,
     tasks: RefCell<Slab<Rc<Task>>>,
     tag_count: Cell<u32>,
     queue: RefCell<VecDeque<Rc<Task>>>,
@@ -164,8 +163,8 @@ impl Session {
             portal: address.portal.clone(),
             isid,
             state: RefCell::new(State::Down { since: ring::now() }),
-            changed: Notify::new(),
-            idle: Notify::new(),
+            changed: Bell::default(),
+            idle: Bell::default(),
             tasks: RefCell::default(),
             tag_count: Cell::new(0),
             queue: RefCell::default(),
@@ -242,7 +241,7 @@ impl Session {
     /// [`CommandError::Closed`] when the session was closed before that was certain.
     pub async fn until_fenced(&self, loss: u64) -> Result<(), CommandError> {
         let inner = self.inner();
-        until(&inner.changed, || inner.fenced.get() >= loss || inner.is_closed()).await;
+        inner.changed.until(|| inner.fenced.get() >= loss || inner.is_closed()).await;
         if inner.fenced.get() >= loss { Ok(()) } else { Err(CommandError::Closed) }
     }
 
@@ -289,7 +288,7 @@ impl Session {
 
     /// Waits for the next change: a loss, its fencing, a return, the end.
     pub async fn changed(&self) {
-        self.inner().changed.notified().await;
+        self.inner().changed.rung().await;
     }
 
     /// Ends the session without a logout: what was sent on it may yet be done.
@@ -366,7 +365,7 @@ impl Inner {
         if !self.has_moved.get() {
             self.set_fenced(self.losses.get());
         }
-        self.changed.notify();
+        self.changed.ring();
         begun
     }
 
@@ -378,7 +377,7 @@ impl Inner {
             self.losses.set(self.losses.get() + 1);
         }
         self.fail_all();
-        self.changed.notify();
+        self.changed.ring();
     }
 
     fn set_fenced(&self, loss: u64) {
@@ -386,7 +385,7 @@ impl Inner {
         let loss = loss.min(self.losses.get());
         if loss > self.fenced.get() {
             self.fenced.set(loss);
-            self.changed.notify();
+            self.changed.ring();
         }
         if self.fenced.get() == self.losses.get() {
             self.is_doubtful.set(false);
@@ -409,7 +408,7 @@ impl Inner {
         *self.state.borrow_mut() = State::Down { since: ring::now() };
         self.losses.set(self.losses.get() + 1);
         self.fail_all();
-        self.changed.notify();
+        self.changed.ring();
     }
 
     /// Ends every command: none of them will be answered.
@@ -430,7 +429,7 @@ impl Inner {
             waiting.set(TaskResult::REJECTED);
         }
         self.end_texts();
-        self.idle.notify();
+        self.idle.ring();
         // Without any doubt there is nothing to fence.
         if !self.is_doubtful.get() {
             self.set_fenced(loss);
@@ -534,7 +533,7 @@ impl Inner {
         }
         task.answer.set(result);
         if self.tasks.borrow().is_empty() {
-            self.idle.notify();
+            self.idle.ring();
         }
         self.pump();
     }
@@ -558,7 +557,7 @@ impl Inner {
             _ => return,
         };
         self.is_silent.set(conns.iter().any(|conn| conn.is_silent.get()));
-        self.changed.notify();
+        self.changed.ring();
     }
 
     /// How often time must be looked at.

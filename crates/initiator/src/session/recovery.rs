@@ -8,13 +8,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use iscsi::discovery::PortalAddress;
-use ring::Notify;
+use ring::wait::Bell;
 
 use super::connection::{Connection, Ending};
 use super::serve::serve;
 use super::{Inner, management};
 use crate::address::show;
-use crate::answer::until;
 use crate::login::{LoggedIn, LoginError, Role, can_connect, log_in};
 use crate::options::{SessionOptions, random};
 
@@ -91,7 +90,7 @@ pub(super) async fn live(session: Rc<Inner>, begun: Begun) {
 /// Serves all connections until the first of them ends, and with it the others; why it did.
 async fn serve_all(begun: Begun) -> Ending {
     let conns: Rc<[Rc<Connection>]> = begun.iter().map(|(conn, _)| conn.clone()).collect();
-    let (over, bell) = (Rc::new(Cell::new(0)), Rc::new(Notify::new()));
+    let (over, bell) = (Rc::new(Cell::new(0)), Rc::new(Bell::default()));
     let why = Rc::new(RefCell::new(None));
     for (conn, early) in begun {
         let (conns, over) = (conns.clone(), over.clone());
@@ -101,11 +100,11 @@ async fn serve_all(begun: Begun) -> Ending {
             why.borrow_mut().get_or_insert(ending);
             conns.iter().for_each(|other| other.end(Ending::Sibling));
             over.set(over.get() + 1);
-            bell.notify();
+            bell.ring();
         });
     }
     // Only when the last one has ended nothing more of the nexus leaves.
-    until(&bell, || over.get() == conns.len()).await;
+    bell.until(|| over.get() == conns.len()).await;
     why.take().unwrap_or(Ending::Closed)
 }
 
@@ -267,7 +266,7 @@ async fn go_home(session: Rc<Inner>) {
     let look = HOME_LOOK * 2_u32.pow(session.vain_returns.get());
     loop {
         let pause = look + share_of(look / 2);
-        if ring::timeout(pause, until(&session.changed, is_over)).await.is_some() {
+        if ring::timeout(pause, session.changed.until(is_over)).await.is_some() {
             return;
         }
         if can_connect(&session.portal, &session.options).await
@@ -283,7 +282,7 @@ async fn go_home(session: Rc<Inner>) {
 
 fn note(session: &Inner, error: &LoginError) {
     if session.has_left.replace(false) {
-        session.changed.notify();
+        session.changed.ring();
     }
     let text = error.to_string();
     // Once per kind of trouble, not once per attempt.
@@ -294,7 +293,7 @@ fn note(session: &Inner, error: &LoginError) {
 }
 
 async fn is_closed_within(session: &Inner, time: Duration) -> bool {
-    ring::timeout(time, until(&session.changed, || session.is_closed())).await;
+    ring::timeout(time, session.changed.until(|| session.is_closed())).await;
     session.is_closed()
 }
 

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use super::connection::{Connection, Ending};
 use super::receive::{Receiver, Want};
-use crate::answer::until;
 
 /// Looking more often than this costs more than it finds.
 const LOOK_MIN: Duration = Duration::from_millis(20);
@@ -25,7 +24,7 @@ pub(super) async fn serve(conn: &Rc<Connection>, early: &[u8]) -> Ending {
             sending.end(Ending::Closed);
         }
         sending.drained.set(true);
-        sending.ended.notify();
+        sending.ended.ring();
     });
     ring::spawn(watch(conn.clone()));
     let ending = match read_loop(conn, early).await {
@@ -34,7 +33,7 @@ pub(super) async fn serve(conn: &Rc<Connection>, early: &[u8]) -> Ending {
     };
     conn.end(ending);
     // Only then is it certain that nothing more of this connection leaves.
-    until(&conn.ended, || conn.drained.get()).await;
+    conn.ended.until(|| conn.drained.get()).await;
     conn.ending()
 }
 
@@ -72,7 +71,7 @@ async fn watch(conn: Rc<Connection>) {
             ring::sleep(rest.min(session.options.probe_interval / 2)).await;
         } else {
             conn.is_watched.set(false);
-            ring::timeout(rest, conn.busy.notified()).await;
+            ring::timeout(rest, conn.busy.rung()).await;
             conn.is_watched.set(true);
         }
         if conn.is_ending() {

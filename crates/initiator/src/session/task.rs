@@ -5,11 +5,10 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use iscsi::pdu::RESERVED_TAG;
+use ring::wait::Answer;
 use ring::{Buf, Data};
 
 use super::command::{CommandError, Reply, Request, Transfer};
-use crate::answer::Answer;
-use crate::datamover::still;
 
 /// Tasks that are kept to be used again: as many as several busy sessions have under way.
 const SPARE_MAX: usize = 1024;
@@ -84,7 +83,7 @@ impl Task {
             Transfer::None => (0, None, Data::default()),
             Transfer::In(len) => (len, Some(Buf::alloc(len as usize)?), Data::default()),
             Transfer::Out(data) => {
-                let data = if is_digested { still(data)? } else { data };
+                let data = if is_digested { data.into_stable()? } else { data };
                 (u32::try_from(data.len()).ok()?, None, data)
             }
         };

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use iscsi::discovery::{InitiatorText, InitiatorTextStep, PortalAddress, TextPdu, parse_records};
 use iscsi::pdu::{Bhs, TextRequest, TextResponse};
 use iscsi::text::TextWriter;
+use ring::wait::Answer;
 
 use super::connection::Connection;
 use super::{Inner, Session};
-use crate::answer::Answer;
 use crate::discovery::DiscoveryError;
 
 /// The answer to a Text Request and its data, or that there will be none.

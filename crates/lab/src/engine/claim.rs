@@ -3,14 +3,14 @@
 
 use std::cell::{Cell, RefCell};
 
-use ring::Notify;
+use ring::wait::Bell;
 
 /// I/Os under way on one disk.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     held: RefCell<Vec<Claim>>,
     writes: Cell<usize>,
-    freed: Notify,
+    freed: Bell,
     has_waiters: Cell<bool>,
 }
 
@@ -45,14 +45,14 @@ impl Claims {
         held.swap_remove(found.expect("what is released was claimed"));
         self.writes.set(self.writes.get() - usize::from(is_write));
         if self.has_waiters.replace(false) {
-            self.freed.notify();
+            self.freed.ring();
         }
     }
 
     /// Waits until something was released.
     pub(crate) async fn wait(&self) {
         self.has_waiters.set(true);
-        self.freed.notified().await;
+        self.freed.rung().await;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use ring::Notify;
+use ring::wait::Bell;
 
 /// How far ahead of the slowest a flow may be, in I/Os of its own.
 const SLACK: f64 = 64.0;
@@ -12,14 +12,14 @@ const SLACK: f64 = 64.0;
 pub(crate) struct Shares {
     done: RefCell<Vec<f64>>,
     weights: Vec<f64>,
-    moved: Notify,
+    moved: Bell,
 }
 
 impl Shares {
     /// Shares by the weight of each flow.
     pub(crate) fn new(weights: &[f64]) -> Self {
         let done = RefCell::new(vec![0.0; weights.len()]);
-        Self { done, weights: weights.to_vec(), moved: Notify::new() }
+        Self { done, weights: weights.to_vec(), moved: Bell::default() }
     }
 
     /// Whether a flow has done so much that others must come first. The one with the least never has.
@@ -32,16 +32,16 @@ impl Shares {
     /// Counts an I/O of a flow.
     pub(crate) fn count(&self, flow: usize) {
         self.done.borrow_mut()[flow] += 1.0 / self.weights[flow];
-        self.moved.notify();
+        self.moved.ring();
     }
 
     /// Waits until one was counted.
     pub(crate) async fn moved(&self) {
-        self.moved.notified().await;
+        self.moved.rung().await;
     }
 
     /// Lets everything go that waits.
     pub(crate) fn end(&self) {
-        self.moved.notify();
+        self.moved.ring();
     }
 }

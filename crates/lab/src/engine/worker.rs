@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use block::{BlockError, WriteFlags};
+use block::{BlockError, WriteFlags, with_stable};
 use ring::{Buf, Data};
 
 use super::area::Io;
@@ -296,11 +296,7 @@ pub(super) fn compare(
     data: &Data,
 ) -> Result<Compared, BlockError> {
     let volume = u16::try_from(volume).expect("a run has fewer than 65,536 volumes");
-    match data.as_slice() {
-        Some(bytes) => Ok(bench.check(volume, at, bytes)),
-        // Memory of the device itself: it is copied, so that it stands still.
-        None => Ok(bench.check(volume, at, &data.to_buf().ok_or(BlockError::NoMemory)?)),
-    }
+    with_stable(data, |bytes| bench.check(volume, at, bytes))
 }
 
 /// Lets all other tasks of this turn run.

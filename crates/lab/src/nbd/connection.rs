@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use attach::nbd::wire::{
@@ -16,7 +16,8 @@ use attach::nbd::wire::{
     parse_simple_reply, take_u32,
 };
 use block::{Answers, BlockError, IoFuture};
-use ring::{Buf, Data, Notify, SendBatch, Stream};
+use ring::wait::{Bell, OneWaker};
+use ring::{Buf, Data, SendBatch, Stream};
 
 use super::address::{NbdAddress, Place};
 use super::disk::NbdOptions;
@@ -53,7 +54,7 @@ enum Slot {
         request: Request,
         data: Data,
         buf: Option<Buf>,
-        waker: Option<Waker>,
+        waiting: OneWaker,
         since: Instant,
     },
     /// Nobody asks any more; its answer frees it.
@@ -73,7 +74,7 @@ pub(super) struct Connection {
     free: RefCell<Vec<usize>>,
     in_flight: Cell<usize>,
     out: RefCell<SendBatch>,
-    out_bell: Notify,
+    out_bell: Bell,
     state: Cell<State>,
     /// Counts sockets: the sender of an earlier one ends.
     epoch: Cell<u64>,
@@ -106,7 +107,7 @@ impl Connection {
             free: RefCell::default(),
             in_flight: Cell::new(0),
             out: RefCell::new(SendBatch::new()),
-            out_bell: Notify::new(),
+            out_bell: Bell::default(),
             // Until its task has begun: what is asked for before is sent then.
             state: Cell::new(State::Down { since: ring::now() }),
             epoch: Cell::new(0),
@@ -133,7 +134,7 @@ impl Connection {
             self.push(&request(Command::Disconnect, 0, 0, 0), &Data::default(), 0);
         }
         self.state.set(State::Closed);
-        self.out_bell.notify();
+        self.out_bell.ring();
     }
 
     /// A flush on this or another connection of the export is to cover what was written.
@@ -163,7 +164,8 @@ impl Connection {
         if self.state.get() == State::Up {
             self.push(&request, &data, index);
         }
-        let slot = Slot::Waiting { request, data, buf, waker: None, since: ring::now() };
+        let slot =
+            Slot::Waiting { request, data, buf, waiting: OneWaker::default(), since: ring::now() };
         self.slots.borrow_mut()[index] = slot;
         self.in_flight.set(self.in_flight.get() + 1);
         IoFuture::shared(self.clone(), index)
@@ -174,7 +176,7 @@ impl Connection {
         out.push_bytes(&Request { cookie: index as u64, ..*request }.to_bytes());
         out.push_data(data.clone());
         drop(out);
-        self.out_bell.notify();
+        self.out_bell.ring();
     }
 
     /// The answer to a request is known.
@@ -182,7 +184,7 @@ impl Connection {
         self.in_flight.set(self.in_flight.get() - 1);
         let slot = &mut self.slots.borrow_mut()[index];
         match slot {
-            Slot::Waiting { request, waker, .. } => {
+            Slot::Waiting { request, waiting, .. } => {
                 let changes = [Command::Write, Command::Trim, Command::WriteZeroes];
                 let is_volatile =
                     changes.contains(&request.command) && request.flags & flag::FUA == 0;
@@ -192,9 +194,9 @@ impl Connection {
                     Command::Flush if result.is_err() => self.unflushed.set(true),
                     _ => {}
                 }
-                let waker = waker.take();
+                let waiting = std::mem::take(waiting);
                 *slot = Slot::Done(result);
-                waker.into_iter().for_each(Waker::wake);
+                waiting.wake();
             }
             _ => {
                 *slot = Slot::Free;
@@ -246,7 +248,7 @@ impl Connection {
                 if self.state.get() == State::Closed {
                     break;
                 }
-                self.out_bell.notified().await;
+                self.out_bell.rung().await;
             }
             ring::turn_end().await;
             if self.epoch.get() != epoch {
@@ -294,7 +296,7 @@ impl Connection {
     fn lose(&self) -> bool {
         self.epoch.set(self.epoch.get() + 1);
         self.out.borrow_mut().clear();
-        self.out_bell.notify();
+        self.out_bell.ring();
         if self.unflushed.take() {
             self.lost_writes.set(true);
         }
@@ -384,10 +386,8 @@ fn failure(number: u32, request: &Request) -> BlockError {
 impl Answers<Data> for Connection {
     fn poll_answer(&self, place: usize, cx: &mut Context<'_>) -> Poll<Result<Data, BlockError>> {
         match &mut self.slots.borrow_mut()[place] {
-            Slot::Waiting { waker, .. } => {
-                if !waker.as_ref().is_some_and(|old| old.will_wake(cx.waker())) {
-                    *waker = Some(cx.waker().clone());
-                }
+            Slot::Waiting { waiting, .. } => {
+                waiting.enlist(cx.waker());
                 Poll::Pending
             }
             // The slot goes back when it is released.

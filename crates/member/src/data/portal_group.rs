@@ -75,7 +75,7 @@ fn keep(path: &Path, number: u16) -> io::Result<()> {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    ring::sync_parent(path)
 }
 
 #[cfg(test)]

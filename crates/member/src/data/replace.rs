@@ -1,7 +1,5 @@
 //! A small file that is replaced as a whole.
 
-use std::fs;
-use std::io::{self, Write};
 use std::path::Path;
 
 use super::DataError;
@@ -12,13 +10,6 @@ use super::DataError;
 /// # Errors
 /// [`DataError::Write`].
 pub fn replace(path: &Path, text: &str) -> Result<(), DataError> {
-    let written = || -> io::Result<()> {
-        let fresh = path.with_extension("new");
-        let mut file = fs::File::create(&fresh)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&fresh, path)?;
-        fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
-    };
-    written().map_err(|source| DataError::Write { path: path.to_owned(), source })
+    let failed = |source| DataError::Write { path: path.to_owned(), source };
+    ring::replace_file(path, text.as_bytes()).map_err(failed)
 }

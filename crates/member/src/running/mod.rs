@@ -12,12 +12,12 @@ use std::cell::{Cell, RefCell};
 
 use array::Array;
 use array::api::JobInfo;
+use ring::wait::Turn;
 
 use crate::data::remembered::Remembered;
 use crate::reply::Answer;
 use crate::request::Request;
 use crate::serving::Serving;
-use crate::turn::Turn;
 
 pub use error::RequestError;
 

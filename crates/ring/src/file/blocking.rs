@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
-use crate::sync::oneshot;
+use crate::wait::oneshot;
 
 type Job = Box<dyn FnOnce() + Send>;
 

@@ -17,6 +17,7 @@ mod open;
 mod space;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use std::io;
 use std::ops::Range;
@@ -33,6 +34,7 @@ pub use blocking::blocking;
 pub use op::{BufIo, DataIo, UnitIo};
 pub use open::OpenOptions;
 pub use space::{BlockLimits, FallocateMode};
+pub use whole::{remove_file, replace_file, sync_parent};
 
 /// An open file or block device. Any core may use it: an operation runs on the core that starts it
 /// and keeps the file open until it is over, even when its future is dropped.

@@ -246,3 +246,23 @@ fn a_block_device_tells_its_sizes() {
         assert!(limits.physical_block_bytes >= limits.logical_block_bytes);
     }
 }
+
+#[test]
+fn a_file_is_replaced_whole_whatever_a_crash_left_beside_it() {
+    let dir = std::env::temp_dir().join(format!("drystone-ring-{}-whole", std::process::id()));
+    std::fs::create_dir(&dir).unwrap();
+    let (path, beside) = (dir.join("unit.state"), dir.join("unit.state.new"));
+    remove_file(&path).unwrap();
+    std::fs::write(&beside, "half of something that was much longer").unwrap();
+    for contents in ["one", "", "three"] {
+        replace_file(&path, contents.as_bytes()).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), contents);
+        assert!(!beside.exists());
+    }
+    remove_file(&path).unwrap();
+    assert!(!path.exists());
+    std::fs::remove_dir(&dir).unwrap();
+    assert_eq!(replace_file(&path, b"x").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(sync_parent(&path).unwrap_err().kind(), ErrorKind::NotFound);
+    sync_parent(Path::new("without-a-directory")).unwrap();
+}

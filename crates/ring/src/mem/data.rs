@@ -117,6 +117,25 @@ impl Data {
         Some(buf)
     }
 
+    /// The same bytes where they cannot change: these, or a copy of those of a region; `None` when the
+    /// pool's budget is used up. For whatever must fit them later, as a digest must fit what is sent.
+    #[inline]
+    pub fn into_stable(self) -> Option<Self> {
+        match self.as_slice() {
+            Some(_) => Some(self),
+            None => self.to_buf().map(Self::from),
+        }
+    }
+
+    /// What `f` makes of these bytes, which do not change meanwhile: those of a region are copied first;
+    /// `None` when the pool's budget is used up.
+    pub fn with_stable<T>(&self, f: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        match self.as_slice() {
+            Some(bytes) => Some(f(bytes)),
+            None => self.to_buf().map(|copy| f(&copy)),
+        }
+    }
+
     /// Address and length, for the kernel to read from.
     pub(crate) fn raw(&self) -> (*const u8, usize) {
         (self.ptr.as_ptr(), self.len)

@@ -180,6 +180,22 @@ fn a_region_reads_what_was_written_and_zeroes_elsewhere() {
 }
 
 #[test]
+fn what_could_change_is_copied_and_the_rest_is_taken_as_it_is() {
+    let region = Region::new(PAGE_BYTES).unwrap();
+    region.write(0, b"before");
+    let lent = region.slice(0, 6);
+    let stable = lent.clone().into_stable().unwrap();
+    assert_eq!(lent.with_stable(<[u8]>::to_vec).unwrap(), b"before");
+    region.write(0, b"behind");
+    assert_eq!(stable.as_slice(), Some(&b"before"[..]));
+    assert_eq!(lent.with_stable(<[u8]>::to_vec).unwrap(), b"behind");
+    let before = pool_usage().used_bytes;
+    let same = stable.clone().into_stable().unwrap();
+    assert_eq!(pool_usage().used_bytes, before, "nothing is copied twice");
+    assert_eq!(same.raw(), stable.raw());
+}
+
+#[test]
 fn a_buffer_takes_what_its_capacity_says_and_lent_memory_takes_nothing() {
     for len in [0, 1, PAGE_BYTES, PAGE_BYTES + 1, 1 << 20, (1 << 20) + 1] {
         let before = pool_usage().used_bytes;

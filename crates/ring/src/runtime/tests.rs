@@ -7,7 +7,8 @@ use std::task::Waker;
 use std::thread;
 
 use super::*;
-use crate::{Listener, Notify, blocking, oneshot};
+use crate::wait::Bell;
+use crate::{Listener, blocking, oneshot};
 
 /// Processor time of the calling thread.
 pub(crate) fn thread_cpu() -> Duration {
@@ -88,7 +89,7 @@ fn long_timers_share_their_wake_ups() {
 fn turn_end_comes_after_everything_that_is_ready() {
     on_core(async {
         let log = Rc::new(RefCell::new(Vec::new()));
-        let chain = Rc::new(Notify::new());
+        let chain = Rc::new(Bell::default());
         let (log1, log2, chain2) = (log.clone(), log.clone(), chain.clone());
         spawn(async move {
             turn_end().await;
@@ -97,14 +98,14 @@ fn turn_end_comes_after_everything_that_is_ready() {
             log1.borrow_mut().push("next end");
         });
         spawn(async move {
-            chain2.notified().await;
+            chain2.rung().await;
             log2.borrow_mut().push("woken");
         });
         spawn({
             let log = log.clone();
             async move {
                 log.borrow_mut().push("first");
-                chain.notify();
+                chain.ring();
             }
         });
         sleep(Duration::from_millis(2)).await;
@@ -174,13 +175,13 @@ fn cores_run_closures_of_others_in_order_and_report_their_end() {
                 });
             });
             assert_eq!(receiver.await, Some(CoreId::from(0)));
-            remote(CoreId::from(1)).run(|| STOP.with(|stop| stop.notify()));
+            remote(CoreId::from(1)).run(|| STOP.with(|stop| stop.ring()));
         } else {
-            STOP.with(Rc::clone).notified().await;
+            STOP.with(Rc::clone).rung().await;
         }
     })
     .unwrap();
-    thread_local! { static STOP: Rc<Notify> = Rc::new(Notify::new()); }
+    thread_local! { static STOP: Rc<Bell> = Rc::new(Bell::default()); }
     let one = cores.remote(CoreId::from(1));
     assert_eq!(cores.remotes().len(), 2);
     cores.join().unwrap();

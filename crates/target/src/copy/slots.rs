@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::event::Bell;
+use ring::wait::Bell;
+
 use crate::share;
 
 /// Chunks in memory at once per core, of all its copies together. One copy has at most two.

@@ -1,13 +1,12 @@
 //! Moving the data: chunk by chunk, reading the next one while the last one is written.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::future::Future;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use block::{BlockError, WriteFlags};
 use ring::Data;
+use ring::wait::both;
 use scsi::Sense;
 use scsi::cdb::BlockRange;
 use scsi::copy::ROD_TOKEN_BYTES;
@@ -152,7 +151,7 @@ impl Work<'_> {
         };
         let _at_work = self.job.begin_at(unit).ok_or(Failure::Stopped)?;
         // Bytes that stand still: a check that follows the read is about these bytes.
-        let data = patiently(|| unit.read_still(at, len as usize)).await;
+        let data = patiently(|| unit.read_stable(at, len as usize)).await;
         let data = data.map_err(|error| Failure::Failed(Side::Source, error))?;
         Ok(Chunk { data, _slot: slot })
     }
@@ -241,30 +240,4 @@ where
         }
     }
     ask().await
-}
-
-/// Runs two futures beside each other until both are over.
-async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output = B>) -> (A, B) {
-    let (mut first, mut second) = (pin!(first), pin!(second));
-    let (mut a, mut b) = (None, None);
-    poll_fn(|cx| {
-        if a.is_none()
-            && let Poll::Ready(result) = first.as_mut().poll(cx)
-        {
-            a = Some(result);
-        }
-        if b.is_none()
-            && let Poll::Ready(result) = second.as_mut().poll(cx)
-        {
-            b = Some(result);
-        }
-        match (a.take(), b.take()) {
-            (Some(a), Some(b)) => Poll::Ready((a, b)),
-            (left, right) => {
-                (a, b) = (left, right);
-                Poll::Pending
-            }
-        }
-    })
-    .await
 }

@@ -23,9 +23,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use iscsi::params::ConnectionParams;
+use ring::wait::{Bell, Event};
 use ring::{Buf, RecvBuf, SendBatch, Stream};
 
-use crate::event::{Bell, Event};
 use crate::memory::{Claim, Owner, Use};
 
 use window::OutputWindow;

@@ -10,10 +10,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
+
+use ring::wait::{Grant, GrantState};
 
 use super::Tcp;
 
@@ -41,16 +41,7 @@ pub(super) struct OutputWindow {
 #[derive(Debug)]
 struct Waiter {
     bytes: usize,
-    state: Cell<State>,
-    waker: RefCell<Option<Waker>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Waits,
-    Granted,
-    /// Nobody waits for it any more.
-    Gone,
+    grant: Grant,
 }
 
 impl OutputWindow {
@@ -148,13 +139,12 @@ impl OutputWindow {
     fn serve(&self) {
         let mut waiting = self.waiting.borrow_mut();
         while let Some(first) = waiting.front() {
-            if first.state.get() == State::Waits {
+            if first.grant.state() == GrantState::Waited {
                 if !self.fits(first.bytes) {
                     return;
                 }
                 self.add(first.bytes);
-                first.state.set(State::Granted);
-                first.waker.take().into_iter().for_each(Waker::wake);
+                first.grant.give();
             }
             waiting.pop_front();
         }
@@ -180,19 +170,11 @@ impl Promise {
         if mover.window.has_place(bytes) {
             return Self::new(mover, bytes);
         }
-        let waiter =
-            Rc::new(Waiter { bytes, state: Cell::new(State::Waits), waker: RefCell::default() });
+        let waiter = Rc::new(Waiter { bytes, grant: Grant::default() });
         mover.window.waiting.borrow_mut().push_back(waiter.clone());
         let place = Place { mover: mover.clone(), waiter };
-        poll_fn(|context| match place.waiter.state.get() {
-            State::Granted => Poll::Ready(()),
-            _ => {
-                *place.waiter.waker.borrow_mut() = Some(context.waker().clone());
-                Poll::Pending
-            }
-        })
-        .await;
-        place.waiter.state.set(State::Gone);
+        place.waiter.grant.given().await;
+        place.waiter.grant.leave();
         Self { mover: mover.clone(), bytes }
     }
 }
@@ -213,10 +195,10 @@ struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let Self { mover, waiter } = self;
-        match waiter.state.replace(State::Gone) {
-            State::Granted => mover.window.remove(waiter.bytes),
-            State::Waits => mover.window.serve(),
-            State::Gone => {}
+        match waiter.grant.leave() {
+            GrantState::Given => mover.window.remove(waiter.bytes),
+            GrantState::Waited => mover.window.serve(),
+            GrantState::Left => {}
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::rc::Rc;
 
-use futures_util::future::{Either, select};
+use ring::wait::{Either, first};
 
 use crate::datamover::Promise;
 use crate::memory::{self, Claim, Use};
@@ -32,9 +32,9 @@ impl OutputRoom {
 
     /// Waits for it; `None` when nobody wants it any more.
     pub(super) async fn wait(task: &Rc<Task>, of: Use, bytes: usize) -> Option<Self> {
-        match select(pin!(wait(task.conn(), of, bytes)), pin!(task.wait_aborted())).await {
-            Either::Left((room, _)) => Some(room),
-            Either::Right(_) => None,
+        match first(wait(task.conn(), of, bytes), task.wait_aborted()).await {
+            Either::Left(room) => Some(room),
+            Either::Right(()) => None,
         }
     }
 }
@@ -47,9 +47,9 @@ async fn wait(conn: &Rc<Connection>, of: Use, bytes: usize) -> OutputRoom {
 
 /// Waits for memory for something that is read and not sent; `None` when nobody wants it any more.
 pub(super) async fn room_to_read(task: &Task, bytes: usize) -> Option<Claim> {
-    match select(pin!(memory(task.conn(), Use::Read, bytes)), pin!(task.wait_aborted())).await {
-        Either::Left((claim, _)) => Some(claim),
-        Either::Right(_) => None,
+    match first(memory(task.conn(), Use::Read, bytes), task.wait_aborted()).await {
+        Either::Left(claim) => Some(claim),
+        Either::Right(()) => None,
     }
 }
 

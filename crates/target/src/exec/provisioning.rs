@@ -2,11 +2,10 @@
 //! §5.36, §5.49).
 
 use std::net::IpAddr;
-use std::pin::pin;
 use std::rc::Rc;
 
 use block::{BlockError, ExtentState, WriteFlags};
-use futures_util::future::{Either, select};
+use ring::wait::{Either, Guard, Turns, first};
 use ring::{Buf, Data};
 use scsi::cdb::BlockRange;
 use scsi::param::{LbaRun, Provisioning, lba_status, lba_status_runs_max, parse_unmap};
@@ -17,7 +16,6 @@ use crate::outcome::{Doing, Outcome, failed};
 use crate::pieces;
 use crate::session::Task;
 use crate::share;
-use crate::turns::{Turn, Turns};
 use crate::unit::Unit;
 
 /// Long operations go in steps of this, so that an abort ends them.
@@ -59,17 +57,16 @@ pub(super) async fn unmap(task: &Rc<Task>) -> Outcome {
 ///
 /// One step at a time at each unit: a thousand of them at one place would wait for each other at the disk,
 /// where no abort finds them and each holds memory, long after their host has gone.
-async fn turn_of(task: &Task) -> Option<Turn<IpAddr>> {
+async fn turn_of(task: &Task) -> Option<Guard<IpAddr>> {
     let peer = task.conn().peer.ip();
     pieces::next(peer).await;
     let address = share::network(peer);
     if mutants::is(Mutant::AllAtOnce) {
         return Some(Turns::default().take(address).await);
     }
-    let turn = pin!(task.place.unit.long_work.take(address));
-    match select(turn, pin!(task.wait_aborted())).await {
-        Either::Left((turn, _)) => (!task.is_aborted()).then_some(turn),
-        Either::Right(_) => None,
+    match first(task.place.unit.long_work.take(address), task.wait_aborted()).await {
+        Either::Left(turn) => (!task.is_aborted()).then_some(turn),
+        Either::Right(()) => None,
     }
 }
 

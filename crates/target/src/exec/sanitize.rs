@@ -1,14 +1,12 @@
 //! SANITIZE (SBC-4 §4.11, §5.26): all of the medium is overwritten or given back, and until that
 //! has ended well the unit does nothing else, also after a restart.
 
-use std::future::poll_fn;
 use std::net::IpAddr;
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 
 use block::{BlockError, WriteFlags};
 use ring::Data;
+use ring::wait::{Either, first};
 use scsi::param::Overwrite;
 use scsi::unit::SanitizeMethod;
 
@@ -44,18 +42,12 @@ pub(super) async fn sanitize(
     if immediate {
         return Ok(());
     }
-    let mut result = pin!(result);
-    let mut aborted = pin!(task.wait_aborted());
-    let first = poll_fn(|context| {
-        if let Poll::Ready(result) = result.as_mut().poll(context) {
-            return Poll::Ready(result);
+    match first(result, task.wait_aborted()).await {
+        Either::Left(Some(result)) => {
+            result.map_err(|error| failed(&task.place.unit, error, Doing::Writing))
         }
-        aborted.as_mut().poll(context).map(|()| None)
-    });
-    match first.await {
-        Some(result) => result.map_err(|error| failed(&task.place.unit, error, Doing::Writing)),
         // Nobody waits for the answer, or the target ends.
-        None => Err(Outcome::Aborted),
+        Either::Left(None) | Either::Right(()) => Err(Outcome::Aborted),
     }
 }
 

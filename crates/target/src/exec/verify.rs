@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use block::BlockError;
+use block::{BlockError, stable};
 use ring::{Buf, Data};
 use scsi::Sense;
 use scsi::cdb::{BlockRange, ByteCheck};
@@ -12,7 +12,6 @@ use super::{Patience, READ_CHUNK_BYTES};
 use crate::outcome::{Doing, Outcome, failed};
 use crate::pieces;
 use crate::session::Task;
-use crate::unit::still;
 
 /// What the medium should hold.
 pub(super) enum Expect<'a> {
@@ -71,7 +70,7 @@ pub(super) async fn compare(
     Ok(())
 }
 
-/// Reads a piece, into memory that stands still if it is compared with anything. If the disk has none
+/// Reads a piece, into memory that does not change if it is compared with anything. If the disk has none
 /// for it this waits.
 async fn read_piece(
     task: &Task,
@@ -84,7 +83,7 @@ async fn read_piece(
     loop {
         let read = device.read(at, len).await.and_then(|data| match expect {
             Expect::Readable => Ok(data),
-            Expect::Same(_) | Expect::Repeated(_) => still(data),
+            Expect::Same(_) | Expect::Repeated(_) => stable(data),
         });
         match read {
             Err(error) if patience.bears(error, task).await => {}

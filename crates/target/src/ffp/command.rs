@@ -3,14 +3,13 @@
 //! A READ or WRITE that the device can do at once, which memory and page cache can, never becomes
 //! a task: it is answered where it arrived. Everything else is entered into the session.
 
-use std::pin::pin;
 use std::rc::Rc;
 
 use block::{IoFuture, WriteFlags};
-use futures_util::future::{Either, select};
 use iscsi::ffp::{TransferLimits, WriteTransfer};
 use iscsi::pdu::{Bhs, RejectReason, ScsiCommand, TaskAttribute};
 use ring::Data;
+use ring::wait::{Either, first};
 use scsi::Sense;
 use scsi::cdb::{Command, CommandSpec};
 use scsi::reservation::Refusal;
@@ -310,8 +309,7 @@ fn wait_for_room(task: Rc<Task>, wanted: usize) {
     watch_room();
     ring::spawn(async move {
         let room = Held::wait(&task.conn().owner, Use::Pulled, wanted);
-        let (room, aborted) = (pin!(room), pin!(task.wait_aborted()));
-        if let Either::Left((held, _)) = select(room, aborted).await
+        if let Either::Left(held) = first(room, task.wait_aborted()).await
             && !task.ended.has_happened()
         {
             task.set_room(held);

@@ -6,12 +6,11 @@ mod exchange;
 mod place;
 
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use ring::Stream;
+use ring::wait::{Either, first};
 
 use crate::datamover::Ends;
 use crate::doors;
@@ -34,8 +33,8 @@ pub(crate) async fn serve(
     let ends = Ends { peer, local };
     let exchange = exchange::run(shared, &stream, ends, Room::There);
     let exchange = ring::timeout(shared.limits.login_timeout, exchange);
-    let logged_in = match select(pin!(exchange), &mut login.turned_away).await {
-        Either::Left((logged_in, _)) => logged_in,
+    let logged_in = match first(exchange, &mut login.turned_away).await {
+        Either::Left(logged_in) => logged_in,
         Either::Right(_) => {
             quietly!(LOGIN, warn, "closed a connection from {peer}: newer ones want to log in");
             return;

@@ -5,10 +5,10 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use futures_util::future::{Either, select};
 use iscsi::login::{SessionDecision, SessionType};
 use iscsi::pdu::LoginStatus;
 use ring::Stream;
+use ring::wait::{Either, first};
 
 use super::Admission;
 use super::exchange::{self, Accepted, describe};
@@ -85,9 +85,9 @@ async fn discover(
 ) {
     let session = Rc::new(Session::new(shared.clone(), None, &accepted.outcome));
     session::remember_session(&session);
-    let served = pin!(begin(session.clone(), stream, ends, accepted));
-    let over = pin!(ring::timeout(shared.limits.discovery_time, &mut place.turned_away));
-    if let Either::Right((_, served)) = select(served, over).await {
+    let mut served = pin!(begin(session.clone(), stream, ends, accepted));
+    let over = ring::timeout(shared.limits.discovery_time, &mut place.turned_away);
+    if let Either::Right(_) = first(served.as_mut(), over).await {
         session.end(&Ending::SessionEnded);
         served.await;
     }
@@ -156,7 +156,7 @@ async fn while_there<T>(
     rest: &mut Vec<u8>,
     event: impl Future<Output = T>,
 ) -> Waited<T> {
-    let gone = pin!(async {
+    let gone = async {
         if rest.is_empty() {
             match stream.recv().await {
                 Ok(chunk) if !chunk.is_empty() => rest.extend_from_slice(&chunk),
@@ -164,10 +164,10 @@ async fn while_there<T>(
             }
         }
         std::future::pending::<()>().await;
-    });
-    match ring::timeout(shared.limits.login_timeout, select(pin!(event), gone)).await {
-        Some(Either::Left((value, _))) => Waited::Over(value),
-        Some(Either::Right(_)) => Waited::Gone,
+    };
+    match ring::timeout(shared.limits.login_timeout, first(event, gone)).await {
+        Some(Either::Left(value)) => Waited::Over(value),
+        Some(Either::Right(())) => Waited::Gone,
         None => Waited::TooLong,
     }
 }

@@ -11,10 +11,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 
+use ring::wait::{Grant, GrantState};
 use smallvec::SmallVec;
 
 use super::{Account, CORE, Claim, Core, FREE_SHARES, Level, Owner, Use, Way};
@@ -91,16 +90,7 @@ pub(super) struct Waiter {
     pub(super) bytes: usize,
     /// How well its owner was known when they were granted.
     pub(super) level: Cell<Level>,
-    answer: Cell<Answer>,
-    waker: RefCell<Option<Waker>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
-    Waits,
-    Granted,
-    /// Nobody waits for it any more.
-    Gone,
+    grant: Grant,
 }
 
 /// Addresses at which somebody waits for one use, once in each line.
@@ -172,7 +162,7 @@ impl Turns {
         let mut addresses = self.lines[line as usize].borrow_mut();
         while let Some(at) = self.next_at(line, of, &addresses) {
             let mut waiting = addresses[at].waiting[of as usize].lines[line as usize].borrow_mut();
-            while waiting.front().is_some_and(|it| it.answer.get() == Answer::Gone) {
+            while waiting.front().is_some_and(|it| it.grant.state() == GrantState::Left) {
                 waiting.pop_front();
             }
             if let Some(first) = waiting.front().cloned() {
@@ -404,8 +394,7 @@ impl Core {
 
     fn grant(&self, waiter: &Waiter, of: Use) {
         waiter.level.set(self.add(&waiter.owner, of, waiter.bytes));
-        waiter.answer.set(Answer::Granted);
-        waiter.waker.take().into_iter().for_each(Waker::wake);
+        waiter.grant.give();
     }
 }
 
@@ -421,8 +410,7 @@ impl Place {
             owner: owner.clone(),
             bytes,
             level: Cell::new(Level::Stranger),
-            answer: Cell::new(Answer::Waits),
-            waker: RefCell::new(None),
+            grant: Grant::default(),
         });
         CORE.with(|core| {
             let line = core.line(owner, of, bytes);
@@ -435,26 +423,19 @@ impl Place {
 
     /// Waits for what was asked for, as a claim.
     pub(super) async fn granted(self) -> Claim {
-        poll_fn(|context| match self.waiter.answer.get() {
-            Answer::Granted => Poll::Ready(()),
-            _ => {
-                *self.waiter.waker.borrow_mut() = Some(context.waker().clone());
-                Poll::Pending
-            }
-        })
-        .await;
-        self.waiter.answer.set(Answer::Gone);
+        self.waiter.grant.given().await;
+        self.waiter.grant.leave();
         Claim::granted(&self.waiter, self.of)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        match self.waiter.answer.replace(Answer::Gone) {
-            Answer::Granted => drop(Claim::granted(&self.waiter, self.of)),
+        match self.waiter.grant.leave() {
+            GrantState::Given => drop(Claim::granted(&self.waiter, self.of)),
             // Those behind it may have a turn now.
-            Answer::Waits => _ = CORE.try_with(|core| core.serve(self.of)),
-            Answer::Gone => {}
+            GrantState::Waited => _ = CORE.try_with(|core| core.serve(self.of)),
+            GrantState::Left => {}
         }
     }
 }

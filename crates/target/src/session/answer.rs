@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use block::BlockError;
+use block::{BlockError, stable};
 use iscsi::ffp::DataInPlan;
 use iscsi::pdu::{
     BHS_LEN_BYTES, DataIn, RESERVED_TAG, ScsiCommand, ScsiResponse, ServiceResponse,
@@ -13,7 +13,6 @@ use scsi::{Sense, Status};
 
 use super::Connection;
 use crate::outcome::Outcome;
-use crate::unit::still;
 
 /// Lengths that the initiator expects (RFC 7143 §11.3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,10 +60,10 @@ impl Answer {
     }
 
     /// Data that may be sent by reference. A data digest is taken before the bytes leave, so they
-    /// must stand still in between.
+    /// must not change in between.
     #[inline]
     pub(crate) fn sendable(&self, data: Data) -> Result<Data, BlockError> {
-        if self.conn.params().data_digest { still(data) } else { Ok(data) }
+        if self.conn.params().data_digest { stable(data) } else { Ok(data) }
     }
 
     /// A plan for `available` bytes of Data-In, cut to what the initiator has room for.

@@ -20,12 +20,12 @@ use iscsi::ffp::{CommandWindow, Placement};
 use iscsi::login::SessionType;
 use iscsi::params::SessionParams;
 use iscsi::pdu::{Bhs, Isid};
+use ring::wait::{Bell, Event};
 use scsi::nexus::NexusKey;
 use scsi::param::decode_lun;
 use scsi::unit::Nexus;
 use slab::Slab;
 
-use crate::event::{Bell, Event};
 use crate::memory::{self, Owner};
 use crate::order::TaskOrder;
 use crate::registry::SessionKey;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use iscsi::ffp::WriteTransfer;
 use ring::Buf;
+use ring::wait::Event;
 use scsi::cdb::{Command, CommandSpec};
 
 use super::{Answer, Connection, Pace, UnitNexus, shortage};
-use crate::event::Event;
 use crate::memory::{Claim, Held, Level};
 use crate::order::Ticket;
 

@@ -8,8 +8,9 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
-use block::{BlockDevice, BlockError};
+use block::{BlockDevice, BlockError, stable};
 use ring::Data;
+use ring::wait::Turns;
 use scsi::alua::{AccessState, PortGroup, PortGroups};
 use scsi::copy::CopyRegistry;
 use scsi::unit::{Identity, LogicalUnit, MediumInfo, TargetPort, UnitConfig};
@@ -18,7 +19,6 @@ use thiserror::Error;
 use crate::config::UnitSpec;
 use crate::store::{Place, Record, UnitStore};
 use crate::tokens::UnitTokens;
-use crate::turns::Turns;
 
 use reserving::Reserving;
 
@@ -177,8 +177,8 @@ impl Unit {
     }
 
     /// Reads into memory that stands still.
-    pub(crate) async fn read_still(&self, at: u64, len: usize) -> Result<Data, BlockError> {
-        still(self.device.read(at, len).await?)
+    pub(crate) async fn read_stable(&self, at: u64, len: usize) -> Result<Data, BlockError> {
+        stable(self.device.read(at, len).await?)
     }
 
     /// A write must be durable before its answer: FUA, or no write cache.
@@ -203,15 +203,6 @@ impl Unit {
     pub(crate) async fn forget_sanitize(&self) -> io::Result<()> {
         self.store.save(&self.serial, Record::Sanitize, None).await
     }
-}
-
-/// Bytes that stand still, as a digest or a comparison needs them: memory that a disk lends may
-/// change under a write that runs beside the read.
-pub(crate) fn still(data: Data) -> Result<Data, BlockError> {
-    if data.as_slice().is_some() {
-        return Ok(data);
-    }
-    data.to_buf().map(Data::from).ok_or(BlockError::NoMemory)
 }
 
 fn unit_config(spec: &UnitSpec, home: &Home<'_>) -> UnitConfig {

@@ -8,6 +8,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ring::OneshotSender;
+use ring::wait::{Guard, Turn};
 use scsi::Sense;
 use scsi::cdb::Command;
 use scsi::nexus::NexusKey;
@@ -15,12 +16,11 @@ use scsi::unit::{Draft, Outcome as Done};
 
 use super::Unit;
 use crate::mutants::{self, Mutant};
-use crate::turns::{Turn, Turns};
 
 /// Who changes the reservations of a unit, and who waits for that.
 #[derive(Debug, Default)]
 pub(crate) struct Reserving {
-    turns: Turns<()>,
+    turn: Turn,
     /// Invariant: while there are any, somebody waits for the turn to make them.
     waiting: Mutex<Vec<Change>>,
 }
@@ -36,8 +36,8 @@ struct Change {
 
 impl Reserving {
     /// Waits until nobody else changes them.
-    pub(crate) async fn turn(&self) -> Turn<()> {
-        self.turns.take(()).await
+    pub(crate) async fn turn(&self) -> Guard<()> {
+        self.turn.take().await
     }
 
     fn waiting(&self) -> MutexGuard<'_, Vec<Change>> {

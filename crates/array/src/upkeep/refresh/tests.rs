@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use block::{BlockDevice, RamDisk, WriteFlags};
+use block::testing::{Fault, FaultyDisk, Operation, Rule};
+use block::{BlockDevice, BlockError, RamDisk, WriteFlags};
 use ring::Buf;
 
 use super::*;
@@ -219,6 +220,30 @@ fn beside_a_block_that_never_rests_a_lost_one_is_lost() {
         write(&volume, 0, 1).await;
         let outcome = refreshed().await;
         assert!((outcome.lost, outcome.is_unsure) == (1, false), "{outcome:?}");
+    });
+}
+
+/// A disk is restored while the one that it is restored from does not answer for a moment: it had the stripe
+/// for up to date, without what it lacked, and was blamed for that after the next start.
+#[test]
+fn what_a_disk_has_that_is_silent_for_a_moment_is_not_lost() {
+    on_a_core(async {
+        let faulty: Vec<_> = (0..3).map(|_| Arc::new(FaultyDisk::new(disk()))).collect();
+        let disks = faulty.iter().map(|disk| Arc::clone(disk) as Arc<dyn BlockDevice>);
+        let (array, _volume) = filled_on(disks.collect(), Level::Raid5).await;
+        let (core, set) = (&array.core, set_of(&array.core, Some(Level::Raid5)));
+        let known = core.know_work(&[(Arc::clone(&set), 0..set.stripes())]).await.unwrap();
+        let stripe = known.stripes.keys().next().unwrap().1;
+        let behind = set.members()[0].disk;
+        let silent = set.members()[1].disk;
+        let silent =
+            core.disk_name(silent).strip_prefix("disk-").unwrap().parse::<usize>().unwrap();
+        let fault = Fault::Fail(BlockError::Os { errno: libc::EIO });
+        faulty[silent].inject(Rule::always(Operation::Read, fault));
+        set.mark_stale(stripe, behind);
+        let outcome = core.refresh_one(&set, stripe, &known, Layer::Newest).await;
+        assert!((outcome.lost, outcome.refreshed) == (0, 0), "{outcome:?}");
+        assert!(set.stale(stripe) > 0, "it lacks the stripe still");
     });
 }
 

@@ -63,7 +63,7 @@ impl<M: Maker> History<'_, M> {
             let mut data = enough(|| Buf::alloc(len)).expect("a test has memory");
             data.fill(BYTE);
             // A write that fails, or waits for disks that are not there, is as good as any.
-            drop(in_time(&self.env, device.write(at, data.freeze(), WriteFlags::DURABLE)).await);
+            _ = in_time(&self.env, device.write(at, data.freeze(), WriteFlags::DURABLE)).await;
         }
         if self.random.one_in(2) {
             drop(in_time(&self.env, array.close()).await);

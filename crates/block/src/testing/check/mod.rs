@@ -48,17 +48,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// # Panics
 /// Whenever the device does not conform.
 pub async fn check_device(device: Arc<dyn BlockDevice>, seed: u64) {
-    check_device_within(device, seed, u32::MAX).await;
-}
-
-/// As [`check_device`], but operations that overlap are held to be atomic up to `atomic_bytes` only: for
-/// a device that is known to break the promise beyond that.
-///
-/// # Panics
-/// Whenever the device does not conform.
-pub async fn check_device_within(device: Arc<dyn BlockDevice>, seed: u64, atomic_bytes: u32) {
     let mut suite = Suite::new(device, seed, Keeps::Everything).await;
-    suite.atomic_bytes = atomic_bytes.min(suite.geometry.atomic_bytes_max) as usize;
     assert!(!suite.geometry.read_only, "the suite writes");
     stage("arguments", suite.arguments()).await;
     stage("history", suite.history()).await;
@@ -98,8 +88,6 @@ struct Suite {
     /// What the device holds.
     model: Vec<u8>,
     keeps: Keeps,
-    /// The longest operation whose atomicity is looked at.
-    atomic_bytes: usize,
     random: Random,
     seed: u64,
 }
@@ -110,9 +98,8 @@ impl Suite {
         assert!((1 << 20..=64 << 20).contains(&geometry.size_bytes()), "1 to 64 MiB");
         check_geometry(&geometry);
         let random = Random::new(seed);
-        let atomic_bytes = geometry.atomic_bytes_max as usize;
         let model = Vec::new();
-        let mut suite = Self { device, geometry, model, keeps, atomic_bytes, random, seed };
+        let mut suite = Self { device, geometry, model, keeps, random, seed };
         suite.model = match keeps {
             Keeps::Everything => suite.read(0, geometry.size_bytes() as usize).await,
             Keeps::Nothing => vec![0; geometry.size_bytes() as usize],

@@ -117,7 +117,8 @@ impl Suite {
     async fn atomic_writes(&mut self, round: usize) {
         let block = self.block();
         // Not where anything of the device begins, and as long as it may be.
-        let len = self.atomic_bytes.min(self.model.len() / 2);
+        let atomic_bytes = self.geometry.atomic_bytes_max as usize;
+        let len = atomic_bytes.min(self.model.len() / 2);
         let len = len / block * block;
         let range = (1 + round) * block..(1 + round) * block + len;
         let at = range.start as u64;

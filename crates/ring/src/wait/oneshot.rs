@@ -1,54 +1,14 @@
-//! Small things that tasks wait for.
+//! A value from any thread, for one task.
 
-use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Lets tasks of one core wait for a change of something they share. Each `notify` wakes all that
-/// wait at that moment; if none does, the next one to wait passes at once.
-#[derive(Debug, Default)]
-pub struct Notify {
-    pending: Cell<bool>,
-    waiting: RefCell<Vec<Waker>>,
-}
-
-impl Notify {
-    /// Without a notification pending.
-    pub fn new() -> Notify {
-        Notify::default()
-    }
-
-    /// Wakes all that wait.
-    pub fn notify(&self) {
-        self.pending.set(true);
-        // Swapped back below so that its capacity stays: a waker runs no code of ours here.
-        let mut waiting = self.waiting.take();
-        waiting.drain(..).for_each(Waker::wake);
-        let mut new = self.waiting.borrow_mut();
-        if new.is_empty() {
-            *new = waiting;
-        }
-    }
-
-    /// Waits for a notification. Wake-ups are hints: check the shared state and wait again.
-    pub async fn notified(&self) {
-        let mut registered = false;
-        poll_fn(|cx| {
-            if registered || self.pending.replace(false) {
-                self.pending.set(false);
-                return Poll::Ready(());
-            }
-            registered = true;
-            self.waiting.borrow_mut().push(cx.waker().clone());
-            Poll::Pending
-        })
-        .await;
-    }
-}
-
 /// A channel for one value, from any thread to a task.
+///
+/// Invariant: the receiver ends, with a value if one was sent, as soon as the sender is gone, and who
+/// sends never waits.
 pub fn oneshot<T: Send>() -> (OneshotSender<T>, OneshotReceiver<T>) {
     let shared = Arc::new(Mutex::new(Shot { value: None, waker: None, sender_gone: false }));
     (OneshotSender(shared.clone()), OneshotReceiver(shared))
