@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use array::ArrayError;
 use member::RequestError;
 use member::data::DataError;
-use member::opening::{Notice, StartError};
+use member::opening::{Absence, Notice, StartError};
 use member::spec::DiskError;
 
 /// An error about which something can be done from here.
@@ -86,6 +86,20 @@ impl Advised for RequestError {
             | Self::NoResult => return None,
         })
     }
+
+    fn sentence(&self) -> String {
+        match (self, self.advice()) {
+            (Self::SnapshotKept(kept), _) => format!(
+                "{}; delete snapshot '{}' of '{}', which could not be: {}",
+                kept.refusal.sentence(),
+                kept.name,
+                kept.volume,
+                kept.source
+            ),
+            (_, Some(advice)) => format!("{self}: {advice}"),
+            (_, None) => self.to_string(),
+        }
+    }
 }
 
 impl Advised for DiskError {
@@ -95,9 +109,9 @@ impl Advised for DiskError {
             Self::InUse { .. } => "stop that first, or leave the disk out".to_owned(),
             Self::New(_) => "name the disks of an array".to_owned(),
             Self::Twice(_) => "write it once".to_owned(),
-            Self::AddressSpace(_) => "write a smaller size".to_owned(),
+            Self::AddressSpace { .. } => "write a smaller size".to_owned(),
             Self::Blocks { .. } => "take another disk".to_owned(),
-            Self::Missing(_) | Self::Open(_) | Self::Probe(_) => return None,
+            Self::Missing(_) | Self::Open(_) => return None,
         })
     }
 }
@@ -110,7 +124,7 @@ impl Advised for DataError {
                 "name them with --disk, or remove the file if a new array is to be made".to_owned()
             }
             Self::ChapLeftOut(_) => format!("give it with --chap-file PATH, {OPEN}"),
-            Self::RulesLeftOut(_) => format!("give them again with --allow, {OPEN}"),
+            Self::RulesLeftOut(_) => format!("give the rules again with --allow, {OPEN}"),
             Self::PortalGroup(_) => "restore the file, or delete it to draw a new number, after which hosts have to register their persistent reservations again".to_owned(),
             Self::Taken { .. } => {
                 "stop it, or give this one its own --data, --socket and --portal".to_owned()
@@ -163,6 +177,7 @@ impl Advised for StartError {
             {
                 "if they are gone for good, --accept-missing opens it without them ('drystone up --help' says what that costs)".to_owned()
             }
+            Self::Absent { why: Absence::Disk(error), .. } => return error.advice(),
             Self::Absent { .. }
             | Self::Open { .. }
             | Self::Erase { .. }
@@ -191,6 +206,10 @@ impl Advised for Notice {
             Self::NotRemembered(_) => {
                 "after a restart the disks will have to be named with --disk".to_owned()
             }
+            Self::LabelLeft { disk, .. } => {
+                format!("'drystone disk wipe {disk}' takes it off")
+            }
+            Self::Missing { why: Absence::Disk(error), .. } => return error.advice(),
             Self::Missing { .. } | Self::Foreign { .. } => return None,
         })
     }
@@ -226,12 +245,15 @@ mod tests {
 
     #[test]
     fn only_a_file_that_could_be_made_is_proposed() {
-        let absent = |path: &str| StartError::Absent { path: Some(path.into()), why: "no".into() };
+        let absent = |path: &str| {
+            let why = Absence::Disk(DiskError::Missing(path.into()));
+            StartError::Absent { path: Some(path.into()), why }
+        };
         assert_eq!(
             absent("/nonexistent/d").sentence(),
-            "no: add a size to make it, such as /nonexistent/d:100G"
+            "there is no '/nonexistent/d': add a size to make it, such as /nonexistent/d:100G"
         );
-        assert_eq!(absent("/dev/nonexistent").sentence(), "no");
-        assert_eq!(absent("/").sentence(), "no", "it is there");
+        assert_eq!(absent("/dev/nonexistent").sentence(), "there is no '/dev/nonexistent'");
+        assert_eq!(absent("/").sentence(), "there is no '/'", "it is there");
     }
 }

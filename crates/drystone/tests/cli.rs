@@ -238,9 +238,13 @@ fn a_file_that_is_served_cannot_be_served_again() {
     let dir = tempfile::tempdir().unwrap();
     let spec = file_spec(dir.path(), "disk", "1M");
     let first = Export::start(&[&spec], &[]);
+    let end = format!(
+        "is in use by another drystone (pid {}): stop that first, or leave the disk out",
+        first.pid()
+    );
     fails(
         &["export", &spec, "--portal", "127.0.0.1:0", "--state-dir", dir.path().to_str().unwrap()],
-        ": stop that first, or leave the disk out",
+        &end,
     );
     first.stop();
     Export::start(&[&spec], &[]).stop();

@@ -26,8 +26,7 @@ mod serving;
 pub mod spec;
 
 pub use life::{Life, Opening, Shown};
-pub use names::Names;
 pub use reply::{Answer, Snapshot, Volume};
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
-pub use running::{Asker, Member, RequestError};
+pub use running::{Asker, KeptSnapshot, Member, RequestError};
 pub use serving::GRACE;

@@ -8,9 +8,10 @@ use array::ArrayError;
 use array::api::{ArrayInfo, DiskState, VolumeInfo};
 use target::{Server, Targets};
 
+use crate::data::DataError;
 use crate::data::remembered::Remembered;
 use crate::names::Names;
-use crate::opening::{self, Make, Notice, Opened, StartError};
+use crate::opening::{self, Make, Notice, Opened, StartError, Tell};
 use crate::running::{Member, watch};
 use crate::serving::Serving;
 
@@ -23,6 +24,8 @@ pub struct Opening {
     pub make: Make,
     /// How the names of targets begin.
     pub prefix: Option<String>,
+    /// Who hears of what is not as it should be about disks.
+    pub tell: Tell,
 }
 
 /// A member that runs on the first core, seen from the main thread.
@@ -64,16 +67,15 @@ thread_local! {
 }
 
 impl Life {
-    /// Opens the array and prepares its targets, and says what is not as it should be. Nobody can log
-    /// in yet.
+    /// Opens the array and prepares its targets. Nobody can log in yet.
     ///
     /// # Errors
     /// Why no array is opened or made.
-    pub fn start(server: &Server, opening: Opening) -> Result<(Self, Vec<Notice>), StartError> {
+    pub fn start(server: &Server, opening: Opening) -> Result<Self, StartError> {
         let life = Self { core: server.first_core() };
         let targets = server.targets();
-        let notices = life.run(move || begin(opening, targets))??;
-        Ok((life, notices))
+        life.run(move || begin(opening, targets))??;
+        Ok(life)
     }
 
     /// Looks after disks and hosts from now on, and says what there is.
@@ -132,29 +134,29 @@ impl Life {
     }
 }
 
-async fn begin(opening: Opening, targets: Targets) -> Result<Vec<Notice>, StartError> {
-    let Opening { mut remembered, make, prefix } = opening;
-    let opened = opening::open(&make, &mut remembered).await?;
-    let mut notices = opened.notices.clone();
-    notices.extend(note(&opened, &mut remembered));
+async fn begin(opening: Opening, targets: Targets) -> Result<(), StartError> {
+    let Opening { mut remembered, make, prefix, tell } = opening;
+    let opened = opening::open(&make, &mut remembered, tell).await?;
+    if let Err(error) = note(&opened, &mut remembered) {
+        tell(&Notice::NotRemembered(error));
+    }
     let array = opened.array;
     let names = Names::new(&array.info().id, prefix.as_deref());
     let serving = Serving::new(array.clone(), targets, names);
     let member = Rc::new(Member::new(array, serving, remembered));
     member.settle().await;
     HERE.set(Some(member));
-    Ok(notices)
+    Ok(())
 }
 
 /// Remembers the disks of the array that was opened, those that are missing too. That this fails
 /// is no reason not to serve.
-fn note(opened: &Opened, remembered: &mut Remembered) -> Option<Notice> {
+fn note(opened: &Opened, remembered: &mut Remembered) -> Result<(), DataError> {
     let members = opened.array.disks();
     let is_member = |name: &str| members.iter().any(|disk| disk.name == name);
     let is_missing = members.iter().any(|disk| disk.state == DiskState::Missing);
     let here = opened.seen.iter().filter(|seen| is_member(&seen.member.name));
     let here = here.map(|seen| &seen.disk);
     let away = opened.absent.iter().filter(|_| is_missing);
-    let noted = remembered.opened(&opened.array.info().id, here.chain(away));
-    noted.err().map(|error| Notice::NotRemembered(error.to_string()))
+    remembered.opened(&opened.array.info().id, here.chain(away))
 }

@@ -73,7 +73,7 @@ fn lock(file: &mut File, path: &Path) -> Result<(), LockError> {
 }
 
 /// The process that has a lock (flock) on the file or device at `path`.
-pub fn holder(path: &Path) -> Option<u32> {
+pub(crate) fn holder(path: &Path) -> Option<u32> {
     let metadata = fs::metadata(path).ok()?;
     let locks = fs::read_to_string("/proc/locks").ok()?;
     holder_in(&locks, metadata.dev(), metadata.ino())

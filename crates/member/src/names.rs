@@ -11,14 +11,14 @@ const ID_DIGITS: usize = 8;
 
 /// Makes names.
 #[derive(Debug, Clone)]
-pub struct Names {
+pub(crate) struct Names {
     prefix: String,
     array: String,
 }
 
 impl Names {
     /// For the array of this ID; `chosen` is the beginning that the operator wants.
-    pub fn new(array_id: &str, chosen: Option<&str>) -> Names {
+    pub(crate) fn new(array_id: &str, chosen: Option<&str>) -> Names {
         let short = array_id.get(..ID_DIGITS).unwrap_or(array_id);
         let usual = || format!("{PREFIX}:{short}");
         Names {
@@ -28,29 +28,28 @@ impl Names {
     }
 
     /// How the names of all targets begin.
-    #[must_use]
-    pub fn prefix(&self) -> &str {
+    pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
 
     /// The target of a volume.
-    pub fn volume(&self, name: &str) -> String {
+    pub(crate) fn volume(&self, name: &str) -> String {
         format!("{}:{}", self.prefix, in_iqn(name))
     }
 
     /// The target of a snapshot.
-    pub fn snapshot(&self, volume: &str, name: &str) -> String {
+    pub(crate) fn snapshot(&self, volume: &str, name: &str) -> String {
         format!("{}:{}:{}", self.prefix, in_iqn(volume), in_iqn(name))
     }
 
     /// What hosts know the disk by, whatever its name and wherever its array is: made from numbers
     /// that are never used again.
-    pub fn volume_serial(&self, volume: &VolumeInfo) -> String {
+    pub(crate) fn volume_serial(&self, volume: &VolumeInfo) -> String {
         format!("{}-V{:X}", self.array, volume.id)
     }
 
     /// The same for a snapshot.
-    pub fn snapshot_serial(&self, snapshot: &SnapshotInfo) -> String {
+    pub(crate) fn snapshot_serial(&self, snapshot: &SnapshotInfo) -> String {
         format!("{}-S{:X}", self.array, snapshot.id)
     }
 }

@@ -8,6 +8,7 @@ mod crashes;
 mod degraded;
 mod disks;
 mod full;
+mod golden;
 mod halves;
 mod hardship;
 mod journal;

@@ -178,7 +178,7 @@ impl FileDisk {
             .open(path)
             .map_err(system("open", path))?;
         lock(&handle, path, options)?;
-        let behind = lock_behind(metadata.rdev(), path, options)?;
+        let behind = lock_behind(metadata.rdev(), options)?;
         let queue = Queue::of(metadata.rdev());
         let device_block_bytes = queue.number("logical_block_size").unwrap_or(512);
         if device_block_bytes > u64::from(options.block_bytes) {
@@ -300,16 +300,11 @@ fn lock(handle: &fs::File, path: &Path, options: &FileOptions) -> Result<(), Ope
 
 /// Locks the file behind a loop device, which may be served as a file at the same time: the two have no
 /// lock in common. One that is not there any more is nobody else's.
-fn lock_behind(
-    device: u64,
-    path: &Path,
-    options: &FileOptions,
-) -> Result<Option<fs::File>, OpenError> {
-    let file = probe::file_behind(device).and_then(|file| fs::File::open(file).ok());
-    if let Some(file) = &file {
-        lock(file, path, options)?;
-    }
-    Ok(file)
+fn lock_behind(device: u64, options: &FileOptions) -> Result<Option<fs::File>, OpenError> {
+    let Some(path) = probe::file_behind(device) else { return Ok(None) };
+    let Ok(file) = fs::File::open(&path) else { return Ok(None) };
+    lock(&file, &path, options)?;
+    Ok(Some(file))
 }
 
 fn base_geometry(

@@ -18,7 +18,7 @@ pub(crate) enum LocalError {
     Mount(#[from] MountError),
     /// The block device.
     #[error("{}{}", .0, way_out(.0))]
-    Ublk(#[from] UblkError),
+    Ublk(UblkError),
     /// Its users would write what waits in them over what others write meanwhile.
     #[error(
         "'{path}' is of this volume, its process is gone, and what uses it waits: attach the volume with --ublk, which takes it over, or take it away with 'drystone detach {path}'"
@@ -27,6 +27,13 @@ pub(crate) enum LocalError {
         /// The block device.
         path: String,
     },
+}
+
+/// Said whole by the error itself: it is no cause behind it.
+impl From<UblkError> for LocalError {
+    fn from(error: UblkError) -> Self {
+        Self::Ublk(error)
+    }
 }
 
 /// What to do about a block device that cannot be had.

@@ -5,6 +5,7 @@ use crate::os::files;
 use anyhow::Context;
 use member::Life;
 use std::cell::RefCell;
+use std::io;
 use std::path::Path;
 
 thread_local! {
@@ -19,9 +20,10 @@ pub(super) fn answer_at(life: &Life, socket: &Path) -> anyhow::Result<()> {
     let made = life.with(move |member| async move {
         let control = Control::start(&path, member, connections_max)?;
         HERE.set(Some(control));
-        Ok::<(), std::io::Error>(())
-    })?;
-    made.with_context(|| format!("cannot make the control socket '{}'", socket.display()))
+        Ok::<(), io::Error>(())
+    });
+    let failed = || format!("cannot make the control socket '{}'", socket.display());
+    made.with_context(failed)?.with_context(failed)
 }
 
 /// Takes no more requests, and has those under way answered.

@@ -60,9 +60,9 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
             data,
         },
         prefix: args.iqn.clone(),
+        tell: |notice| tracing::warn!("{}", notice.sentence()),
     };
-    let (life, notices) = Life::start(&server, opening).map_err(advised)?;
-    notices.iter().for_each(|notice| tracing::warn!("{}", notice.sentence()));
+    let life = Life::start(&server, opening).map_err(advised)?;
     if let Err(error) = server.listen() {
         drop(life.end());
         return Err(serve::explain(&error).into());

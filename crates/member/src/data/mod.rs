@@ -5,7 +5,7 @@ pub mod doors;
 mod error;
 pub mod portal_group;
 pub mod remembered;
-pub mod replace;
+mod replace;
 
 use std::path::Path;
 

@@ -9,7 +9,7 @@ use super::DataError;
 ///
 /// # Errors
 /// [`DataError::Write`].
-pub fn replace(path: &Path, text: &str) -> Result<(), DataError> {
+pub(super) fn replace(path: &Path, text: &str) -> Result<(), DataError> {
     let failed = |source| DataError::Write { path: path.to_owned(), source };
     ring::replace_file(path, text.as_bytes()).map_err(failed)
 }

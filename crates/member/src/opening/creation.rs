@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::disks::{self, Disks, Holds, Seen};
-use super::{Make, StartError};
+use super::{Make, Notice, StartError, Tell};
 use crate::data::remembered::{Of, Remembered};
 use crate::spec::disk::MemberDisk;
 
@@ -49,7 +49,7 @@ impl Drop for NewFiles {
 pub(crate) async fn make(
     disks: Disks,
     wanted: &[MemberDisk],
-    make: &Make,
+    (make, tell): (&Make, Tell),
     remembered: &mut Remembered,
 ) -> Result<(Array, Vec<Seen>), StartError> {
     let Disks { mut seen, absent, new } = disks;
@@ -76,7 +76,7 @@ pub(crate) async fn make(
             Ok((array, seen))
         }
         Err(error) => {
-            undo(&seen, &mut files, remembered).await;
+            undo(&seen, &mut files, remembered, tell).await;
             Err(error)
         }
     }
@@ -122,10 +122,7 @@ async fn create(seen: &[Seen], make: &Make) -> Result<Array, StartError> {
         );
         assert!(matches!(holds, Holds::Unfinished | Holds::CutOff), "others are refused");
         let erased = erase(&*member.device).await;
-        erased.map_err(|error| StartError::Erase {
-            name: member.name.clone(),
-            error: error.into(),
-        })?;
+        erased.map_err(|error| StartError::Erase { name: member.name.clone(), error })?;
     }
     // Those for the journal were named last. Disks in memory are equal, so only the place tells.
     let (disks, journal) = seen.split_at(seen.len() - make.journals.len());
@@ -137,16 +134,19 @@ async fn create(seen: &[Seen], make: &Make) -> Result<Array, StartError> {
     let usual = if disks.len() == 1 { Level::Raid0 } else { Level::Raid10 };
     let level = make.raid.unwrap_or(usual);
     let options = CreateOptions { level, journal, ..CreateOptions::default() };
-    let count = disks.len();
+    let count = match disks.len() {
+        1 => "1 disk".to_owned(),
+        count => format!("{count} disks"),
+    };
     let array =
         Array::create(Arc::new(RingEnv), disks, options).await.map_err(StartError::Create)?;
-    tracing::info!("made an array, {level}, disks: {count}");
+    tracing::info!("made an array of {count}, {level}");
     Ok(array)
 }
 
 /// Leaves the disks as they were. An array whose making failed when all labels were written is
 /// there all the same: the next start opens it.
-async fn undo(seen: &[Seen], files: &mut NewFiles, remembered: &mut Remembered) {
+async fn undo(seen: &[Seen], files: &mut NewFiles, remembered: &mut Remembered, tell: Tell) {
     let mut labelled = 0;
     for seen in seen {
         let found = probe(&*seen.member.device).await;
@@ -159,15 +159,12 @@ async fn undo(seen: &[Seen], files: &mut NewFiles, remembered: &mut Remembered) 
         files.keep();
         return;
     }
-    for Seen { disk, member, .. } in seen.iter().filter(|seen| !files.holds(&seen.disk)) {
+    for Seen { member, .. } in seen.iter().filter(|seen| !files.holds(&seen.disk)) {
         if matches!(probe(&*member.device).await, Ok(Found::Blank)) {
             continue;
         }
         if let Err(error) = erase(&*member.device).await {
-            tracing::warn!(
-                "{disk} keeps a part of a label, which has to be taken off '{}' before it is used again: {error}",
-                member.name
-            );
+            tell(&Notice::LabelLeft { disk: member.name.clone(), error });
         }
     }
     if let Err(error) = remembered.give_up() {

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::StartError;
+use super::{Absence, StartError};
 use crate::spec::DiskError;
 use crate::spec::disk::MemberDisk;
 
@@ -54,7 +54,7 @@ pub(crate) struct Disks {
     /// Those that are there.
     pub(crate) seen: Vec<Seen>,
     /// Those that are not, and why.
-    pub(crate) absent: Vec<(MemberDisk, String)>,
+    pub(crate) absent: Vec<(MemberDisk, Absence)>,
     /// Files that would have to be made.
     pub(crate) new: Vec<MemberDisk>,
 }
@@ -76,10 +76,10 @@ impl Disks {
             match disk.open() {
                 Ok(device) => match look(disk, device, self.seen.len()).await {
                     Ok(seen) => self.seen.push(seen),
-                    Err(error) => self.absent.push((disk.clone(), error.to_string())),
+                    Err(error) => self.absent.push((disk.clone(), error.into())),
                 },
                 Err(error) if error.is_taken() => return Err(error.into()),
-                Err(error) => self.absent.push((disk.clone(), error.to_string())),
+                Err(error) => self.absent.push((disk.clone(), error.into())),
             }
         }
         Ok(())
@@ -95,7 +95,7 @@ impl Disks {
             let twin = self.seen.iter().find(|seen| is_same_file(&seen.disk, disk));
             match twin.filter(|_| !self.knows(disk)) {
                 Some(twin) => {
-                    let why = format!("it is '{}' under another name", twin.member.name);
+                    let why = Absence::Twin(twin.member.name.clone());
                     self.absent.push((disk.clone(), why));
                 }
                 None => self.look_at(std::slice::from_ref(disk)).await?,
@@ -121,7 +121,7 @@ impl Disks {
         };
         for Seen { disk, holds, .. } in self.seen.extract_if(.., is_other) {
             let Holds::Array(of) = holds else { unreachable!("only those were taken out") };
-            self.absent.push((disk, format!("what is there is of array {of}")));
+            self.absent.push((disk, Absence::OtherArray(of)));
         }
     }
 
@@ -178,7 +178,7 @@ pub(crate) fn member(disk: &MemberDisk, device: Arc<dyn BlockDevice>, number: us
 ///
 /// # Errors
 /// [`DiskError::Twice`].
-pub fn check_distinct(disks: &[MemberDisk]) -> Result<(), DiskError> {
+pub(crate) fn check_distinct(disks: &[MemberDisk]) -> Result<(), DiskError> {
     for (at, disk) in disks.iter().enumerate() {
         let is_same = |other: &MemberDisk| disk.path().is_some() && other.path() == disk.path();
         if disks[..at].iter().any(is_same) {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use array::{ArrayError, Level};
+use block::BlockError;
 use thiserror::Error;
 
 use crate::data::DataError;
@@ -23,7 +24,7 @@ pub enum StartError {
         /// The file, if there could be one.
         path: Option<PathBuf>,
         /// Why it is not there.
-        why: String,
+        why: Absence,
     },
     /// A disk that was named holds something else.
     #[error("'{name}' holds {what}")]
@@ -86,9 +87,9 @@ pub enum StartError {
         /// The disk.
         name: String,
         /// Why.
-        error: ArrayError,
+        error: BlockError,
     },
-    /// A disk cannot be probed.
+    /// A disk cannot be looked at, or the array not be closed.
     #[error(transparent)]
     Array(#[from] ArrayError),
     /// The core of the member is gone.
@@ -97,6 +98,23 @@ pub enum StartError {
     /// The member is gone.
     #[error("the member has ended")]
     Ended,
+}
+
+/// Why a disk is not there.
+#[derive(Debug, Error)]
+pub enum Absence {
+    /// It cannot be opened.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// It cannot be looked at.
+    #[error(transparent)]
+    Unreadable(#[from] ArrayError),
+    /// It was named twice, in other words.
+    #[error("it is '{0}' under another name")]
+    Twin(String),
+    /// What is there is of another array.
+    #[error("what is there is of array {0}")]
+    OtherArray(String),
 }
 
 fn quoted(names: &[String]) -> String {

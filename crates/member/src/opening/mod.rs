@@ -9,12 +9,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use array::{Array, ArrayError, Level, Member, OpenOptions, RingEnv};
+use block::BlockError;
 
+use crate::data::DataError;
 use crate::data::remembered::{Of, Remembered};
 use crate::spec::disk::MemberDisk;
 use disks::{Disks, Holds, Seen, check_distinct, trial_files};
 
-pub use error::StartError;
+pub use error::{Absence, StartError};
+
+/// Who hears of notices.
+pub type Tell = fn(&Notice);
 
 /// How an array is made or opened.
 #[derive(Debug)]
@@ -37,11 +42,10 @@ pub(crate) struct Opened {
     pub(crate) array: Array,
     pub(crate) seen: Vec<Seen>,
     pub(crate) absent: Vec<MemberDisk>,
-    pub(crate) notices: Vec<Notice>,
 }
 
-/// What is not as it should be about a disk, though the array opens.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// What is not as it should be about a disk: told at once, as it may be why the array does not open.
+#[derive(Debug, thiserror::Error)]
 pub enum Notice {
     /// It is not there.
     #[error("disk {disk} is missing: {why}")]
@@ -49,7 +53,7 @@ pub enum Notice {
         /// As it was named.
         disk: String,
         /// Why.
-        why: String,
+        why: Absence,
     },
     /// A file is not there, and is not made anew beside an array.
     #[error("disk {0} is missing; it is not made, as the others are an array")]
@@ -65,13 +69,25 @@ pub enum Notice {
         /// What it holds, in words.
         what: String,
     },
+    /// A making that failed could not take its label off again.
+    #[error("disk {disk} keeps a part of a label: {error}")]
+    LabelLeft {
+        /// Its name.
+        disk: String,
+        /// Why.
+        error: BlockError,
+    },
     /// Which disks the array has could not be written down for the next start.
     #[error("{0}")]
-    NotRemembered(String),
+    NotRemembered(DataError),
 }
 
 /// Opens the array on the disks, or makes one of disks that hold nothing. Runs on a core.
-pub(crate) async fn open(make: &Make, remembered: &mut Remembered) -> Result<Opened, StartError> {
+pub(crate) async fn open(
+    make: &Make,
+    remembered: &mut Remembered,
+    tell: Tell,
+) -> Result<Opened, StartError> {
     let named = [&make.disks[..], &make.journals].concat();
     check_distinct(&named)?;
     let mut disks = Disks::default();
@@ -98,7 +114,7 @@ pub(crate) async fn open(make: &Make, remembered: &mut Remembered) -> Result<Ope
         disks.look_at(&usual).await?;
     }
     if !disks.arrays().is_empty() {
-        return open_found(disks, make).await;
+        return open_found(disks, make, tell).await;
     }
     if let Some(of @ Of::Array(_)) = &of {
         let disks = names(&remembered.disks(of)?);
@@ -108,8 +124,8 @@ pub(crate) async fn open(make: &Make, remembered: &mut Remembered) -> Result<Ope
         true => trial_files(&make.data).into_iter().chain(make.journals.clone()).collect(),
         false => named,
     };
-    let (array, seen) = creation::make(disks, &wanted, make, remembered).await?;
-    Ok(Opened { array, seen, absent: Vec::new(), notices: Vec::new() })
+    let (array, seen) = creation::make(disks, &wanted, (make, tell), remembered).await?;
+    Ok(Opened { array, seen, absent: Vec::new() })
 }
 
 /// What an operator named must not be written over; what was remembered may have changed hands.
@@ -147,32 +163,34 @@ async fn usual_disks(make: &Make, remembered: &Remembered) -> Result<Vec<MemberD
     Ok(files.into_iter().filter(|file| !file.is_new()).collect())
 }
 
-async fn open_found(disks: Disks, make: &Make) -> Result<Opened, StartError> {
+async fn open_found(disks: Disks, make: &Make, tell: Tell) -> Result<Opened, StartError> {
     let Disks { seen, absent, new } = disks;
-    let missing = |(disk, why): &(MemberDisk, String)| Notice::Missing {
-        disk: disk.to_string(),
-        why: why.clone(),
-    };
-    let mut notices: Vec<Notice> = absent.iter().map(missing).collect();
-    notices.extend(new.iter().map(|disk| Notice::NotMade(disk.to_string())));
+    let why_absent = absent.iter().map(|(disk, why)| (disk.name(), why.to_string())).collect();
+    let mut missing = Vec::new();
+    for (disk, why) in absent {
+        tell(&Notice::Missing { disk: disk.to_string(), why });
+        missing.push(disk);
+    }
+    for disk in new {
+        tell(&Notice::NotMade(disk.to_string()));
+        missing.push(disk);
+    }
     let mut members = Vec::new();
     for Seen { member, holds, .. } in &seen {
         match holds {
-            Holds::Nothing => notices.push(Notice::Blank(member.name.clone())),
+            Holds::Nothing => tell(&Notice::Blank(member.name.clone())),
             Holds::Foreign(what) => {
-                notices.push(Notice::Foreign { disk: member.name.clone(), what: what.clone() });
+                tell(&Notice::Foreign { disk: member.name.clone(), what: what.clone() });
             }
             // The array says what is wrong with it.
             _ => members.push(member.clone()),
         }
     }
-    let why_absent = absent.iter().map(|(disk, why)| (disk.name(), why.clone())).collect();
     let options = OpenOptions {
         accept_missing: make.accept_missing,
         absent: why_absent,
         ..OpenOptions::default()
     };
-    let missing: Vec<MemberDisk> = absent.into_iter().map(|(disk, _)| disk).chain(new).collect();
     let array = open_existing(members, options).await.map_err(|error| {
         let said = error.to_string();
         let mut missing = names(&missing);
@@ -181,7 +199,7 @@ async fn open_found(disks: Disks, make: &Make) -> Result<Opened, StartError> {
     })?;
     match (make.raid, array.info().raid) {
         (Some(asked), is) if asked != is => Err(StartError::OtherLevel(is)),
-        _ => Ok(Opened { array, seen, absent: missing, notices }),
+        _ => Ok(Opened { array, seen, absent: missing }),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::reply::Answer;
 use crate::request::Request;
 use crate::serving::Serving;
 
-pub use error::RequestError;
+pub use error::{KeptSnapshot, RequestError};
 
 /// An open array with everything around it.
 #[derive(Debug)]

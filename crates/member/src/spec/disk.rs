@@ -121,7 +121,7 @@ impl MemberDisk {
     }
 
     /// What finds the disk again after a restart; `None` for what does not outlive one.
-    pub fn lasting(&self) -> Option<String> {
+    pub(crate) fn lasting(&self) -> Option<String> {
         let path = self.path()?;
         match &self.medium {
             Medium::File { .. } => Some(format!("file:{}", path.display())),
@@ -144,7 +144,7 @@ impl MemberDisk {
     ///
     /// # Errors
     /// Why it cannot be had.
-    pub fn open_to_look(&self) -> Result<Arc<dyn BlockDevice>, DiskError> {
+    pub(crate) fn open_to_look(&self) -> Result<Arc<dyn BlockDevice>, DiskError> {
         let how = How { block_bytes: None, read_only: true, write_through: false, direct: true };
         open(&self.found(), &self.text, how)
     }

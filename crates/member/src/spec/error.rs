@@ -1,5 +1,6 @@
 //! Why a disk cannot be had.
 
+use std::io;
 use std::path::PathBuf;
 
 use block::OpenError;
@@ -31,8 +32,13 @@ pub enum DiskError {
     #[error("'{0}' is given twice")]
     Twice(String),
     /// There is no address space for a disk in memory.
-    #[error("there is not enough address space for '{0}'")]
-    AddressSpace(String),
+    #[error("there is not enough address space for '{name}': {source}")]
+    AddressSpace {
+        /// As it was written.
+        name: String,
+        /// What the system says.
+        source: io::Error,
+    },
     /// Blocks that no host knows.
     #[error("'{}' has blocks of {block_bytes} bytes, and hosts know 512 and 4096 only", path.display())]
     Blocks {
@@ -44,9 +50,6 @@ pub enum DiskError {
     /// The medium cannot be opened.
     #[error(transparent)]
     Open(OpenError),
-    /// It cannot be looked at.
-    #[error(transparent)]
-    Probe(array::ArrayError),
 }
 
 /// A device that is mounted is held by the kernel, which no process is.

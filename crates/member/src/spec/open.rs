@@ -65,7 +65,7 @@ fn open_ram(
 ) -> Result<RamDisk, DiskError> {
     let open = if read_only { RamDisk::new_read_only } else { RamDisk::new };
     open(block_bytes, size_bytes / u64::from(block_bytes))
-        .map_err(|_| DiskError::AddressSpace(name.to_owned()))
+        .map_err(|source| DiskError::AddressSpace { name: name.to_owned(), source })
 }
 
 /// Opens a block device; one with larger blocks than usual keeps its own unless told otherwise.

@@ -81,7 +81,7 @@ fn unit_shift(text: &str, number: &str, unit: &str) -> Result<u32, SizeError> {
 
 /// Whether `text`, found behind the last colon of a path, was meant as a size. A mistyped size
 /// (`10X`, `5GB`) counts, so that it is refused and does not become part of a file's name.
-pub fn looks_like_size(text: &str) -> bool {
+pub(crate) fn looks_like_size(text: &str) -> bool {
     let digits_end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits_end);
     text.starts_with(|c: char| c.is_ascii_digit())

@@ -71,7 +71,7 @@ impl Tcp {
     }
 
     /// Queues a Data-In PDU whose payload goes by reference. With a data digest the payload must
-    /// stand still (see [`crate::unit::still`]).
+    /// stand still (see [`block::stable`]).
     #[inline]
     pub(crate) fn put_data(&self, header: &DataIn, data: Data) {
         let params = self.params.get();
