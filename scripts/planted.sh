@@ -10,6 +10,9 @@ LateCredit     --lib        raid::tests::writes::a_disk_that_goes_out_beside_a_w
 OldJournal     --lib        journal::tests::damage::an_old_copy_of_a_holder
 OldJournal     --test=array journal::an_old_copy_of_the_journal
 OldDates       --lib        membership::tests::choosing::who_is_out_lacks_all
+HastySlot      --lib        checkpoint::slots::tests::want_of_memory
+KeepUnread     --test=array checkpoints::a_checkpoint_that_a_start
+OldAnchor      --test=array checkpoints::a_newest_checkpoint
 KeepAreas      --test=array membership::a_disk_of_another_life
 NoAnchor       --lib        journal::tests::damage::a_disk_that_joins_when_all_was_trimmed
 BlindRun       --lib        upkeep::refresh::tests::a_run_in_which

@@ -44,6 +44,12 @@ mutants! {
     OldDates,
     /// A disk joins with what it has of another life of the array in its areas.
     KeepAreas,
+    /// An opening takes an older checkpoint when there is no memory to read the newest one.
+    HastySlot,
+    /// A checkpoint that an opening could not read is left where it is.
+    KeepUnread,
+    /// A journal of which nothing is left does not say on its disks that all of it was durable.
+    OldAnchor,
     /// A disk that becomes a holder of an empty journal gets nothing that says so.
     NoAnchor,
     /// Answer a volatile write before it is written.

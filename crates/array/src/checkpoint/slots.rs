@@ -7,6 +7,7 @@ use ring::Region;
 
 use crate::join::join_all;
 use crate::label::{ArrayId, Layout};
+use crate::mutants::{self, Mutant};
 use crate::raid::is_passing;
 use crate::wire::{array_at, put, u32_at, u64_at};
 use crate::{BLOCK_BYTES, crc32c};
@@ -48,6 +49,9 @@ pub struct Slot {
     /// Devices, by their place in the list, that do not hold this record whole: write it again to
     /// them, or leave them out.
     pub lagging: Vec<usize>,
+    /// Devices that did not give one of their slots: it may have a newer record, which must not be found
+    /// when what it refers to has been used again. [Void](void_other) it before.
+    pub unread: Vec<usize>,
 }
 
 /// Why there is no checkpoint to start from.
@@ -166,23 +170,39 @@ async fn write_image(device: &dyn BlockDevice, at: u64, image: &Region) -> Resul
     })
 }
 
+/// Takes back what the slot that has not record `number` may hold, durably.
+///
+/// # Errors
+/// Those of the device.
+pub async fn void_other(
+    device: &dyn BlockDevice,
+    layout: &Layout,
+    number: u64,
+) -> Result<(), BlockError> {
+    let nothing = Region::new(BLOCK_BYTES).map_err(|_| BlockError::NoMemory)?;
+    let at = layout.checkpoint_at((number + 1) % 2);
+    device.write(at, nothing.slice(0, BLOCK_BYTES), WriteFlags::DURABLE).await
+}
+
 /// Finds the newest record of `array` that is whole on any of `devices`.
 ///
 /// # Errors
-/// [`SlotError`] when there is none.
+/// [`SlotError`] when there is none. [`SlotError::NoMemory`] may pass: an older record that happens to be
+/// read is not taken for the newest.
 pub async fn read_slots(
     devices: &[Arc<dyn BlockDevice>],
     layout: &Layout,
     array: ArrayId,
 ) -> Result<Slot, SlotError> {
     let mut failure = None;
+    let mut unread = Vec::new();
     let mut heads = Vec::new();
     for (index, device) in devices.iter().enumerate() {
         for slot in 0..2 {
             match read_head(&**device, layout, array, slot).await {
                 Ok(Some(head)) => heads.push((index, head)),
                 Ok(None) => {}
-                Err(error) => failure = Some(error),
+                Err(error) => note_unread(&mut unread, index, failure.insert(error))?,
             }
         }
     }
@@ -198,18 +218,42 @@ pub async fn read_slots(
             Ok(Some(payload)) => {
                 let all = || (0..devices.len()).collect();
                 let (_, slot) = best.get_or_insert_with(|| {
-                    (head, Slot { number: head.number, payload, lagging: all() })
+                    let (number, lagging, unread) = (head.number, all(), Vec::new());
+                    (head, Slot { number, payload, lagging, unread })
                 });
                 slot.lagging.retain(|lagging| *lagging != index);
             }
             Ok(None) => {}
-            Err(error) => failure = Some(error),
+            Err(error) => note_unread(&mut unread, index, failure.insert(error))?,
         }
     }
     match (best, failure) {
-        (Some((_, slot)), _) => Ok(slot),
+        (Some((_, slot)), _) => Ok(Slot { unread, ..slot }),
         (None, Some(error)) => Err(SlotError::Unreadable { array, error }),
         (None, None) => Err(SlotError::NoneWhole { array }),
+    }
+}
+
+/// A device did not give a slot. That there is no memory says nothing about what it has.
+fn note_unread(unread: &mut Vec<usize>, index: usize, error: &BlockError) -> Result<(), SlotError> {
+    if is_passing(*error) && !mutants::is(Mutant::HastySlot) {
+        return Err(SlotError::NoMemory);
+    }
+    if !unread.contains(&index) {
+        unread.push(index);
+    }
+    Ok(())
+}
+
+/// A read, at the second attempt if need be: one that fails once must not make an older record the newest.
+async fn read_patiently(
+    device: &dyn BlockDevice,
+    at: u64,
+    len: usize,
+) -> Result<ring::Data, BlockError> {
+    match device.read(at, len).await {
+        Err(error) if !is_passing(error) => device.read(at, len).await,
+        read => read,
     }
 }
 
@@ -219,7 +263,7 @@ async fn read_head(
     array: ArrayId,
     slot: u64,
 ) -> Result<Option<Head>, BlockError> {
-    let data = device.read(layout.checkpoint_at(slot), BLOCK_BYTES).await?;
+    let data = read_patiently(device, layout.checkpoint_at(slot), BLOCK_BYTES).await?;
     let mut block = [0; BLOCK_BYTES];
     data.copy_to(0, &mut block);
     Ok(Head::decode(&mut block, array, layout, slot))
@@ -235,7 +279,8 @@ async fn read_payload(
     let len = head.len_bytes as usize;
     let mut payload = vec![0; len.next_multiple_of(BLOCK_BYTES)];
     for (piece, bytes) in payload.chunks_mut(PIECE_BYTES).enumerate() {
-        let data = device.read(at + (piece * PIECE_BYTES) as u64, bytes.len()).await?;
+        let at = at + (piece * PIECE_BYTES) as u64;
+        let data = read_patiently(device, at, bytes.len()).await?;
         data.copy_to(0, bytes);
     }
     let whole = crc32c(&payload) == head.crc;

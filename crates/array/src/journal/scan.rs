@@ -171,6 +171,12 @@ pub async fn scan(
 }
 
 impl Scanned {
+    /// Numbers of this life begin `chance` further on: two lives that go on from one image of the disks do
+    /// not use the same ones, and no batch of the one fits behind one of the other.
+    pub fn stand_apart(&mut self, chance: u64) {
+        self.next_sequence += chance % LIFE;
+    }
+
     /// A journal in which nothing was ever written.
     ///
     /// # Errors

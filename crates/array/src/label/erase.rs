@@ -60,7 +60,11 @@ pub async fn clear_areas(device: &dyn BlockDevice, layout: &Layout) -> Result<()
         }
         at += len;
     }
-    device.flush().await
+    device.flush().await.map_err(|error| match error {
+        // Whatever it fails for, another one does not make up for it.
+        BlockError::NoMemory | BlockError::Busy => BlockError::LostWrites,
+        error => error,
+    })
 }
 
 /// Whether the very first label of this disk was cut off while it was written: label A is one

@@ -436,6 +436,7 @@ impl Core {
         }
         for _ in 1..PASSING_TRIES_MAX {
             match label::clear_areas(&*member.device, &self.layout).await {
+                // Not that of a flush: another one does not make up for it.
                 Err(error) if is_passing(error) => self.env.sleep(RETRY).await,
                 Err(error) => {
                     let what = format!("{} cannot be cleared: {error}", member.name);

@@ -20,7 +20,7 @@ use block::BlockDevice;
 use futures_util::future::join_all;
 
 use crate::DiskId;
-use crate::checkpoint::slots::{Slot, SlotError, read_slots, write_slot};
+use crate::checkpoint::slots::{Slot, SlotError, read_slots, void_other, write_slot};
 use crate::core::{Alarm, Core, RESERVE_BYTES, RETRY, Space, State, Touched};
 use crate::engine::{Payload, Unfinished, is_said_again, sound_for};
 use crate::env::Env;
@@ -32,7 +32,7 @@ use crate::label::{self, Found, Label, MemberKind};
 use crate::manage::Array;
 use crate::membership::{self, Event, OpenRefusal, Opening, SetDisks};
 use crate::mutants::{self, Mutant};
-use crate::raid::{Access, Raid, Set, SetRecord, Update};
+use crate::raid::{Access, PASSING_TRIES_MAX, Raid, Set, SetRecord, Update, is_passing};
 use crate::space::Gives;
 use crate::sync::{Bell, Turn};
 use crate::watch::Beat;
@@ -116,6 +116,8 @@ struct Loaded {
     /// The newest checkpoint, and which of its holders, by number, lack it.
     slot: Slot,
     slot_lagging: Vec<DiskId>,
+    /// Which did not give one of their slots.
+    slot_unread: Vec<DiskId>,
     /// Holders of the journal that lack some of it.
     journal_lagging: Vec<DiskId>,
     /// What a checkpoint that was cut off has half done.
@@ -144,11 +146,12 @@ async fn load(
     let holders = present(disks, opening, &label.holders);
     let devices: Vec<_> = holders.iter().map(|holder| Arc::clone(&holder.device)).collect();
     let damaged = |error: &dyn std::fmt::Display| ArrayError::Damaged(error.to_string());
-    let slot = read_slots(&devices, &label.layout, label.array).await;
-    let slot = slot.map_err(|error| damaged(&error))?;
+    let slot = newest(&*env, &devices, label).await.map_err(|error| damaged(&error))?;
     let payload = Payload::decode(&slot.payload)?;
     let journal_holders = present(disks, opening, &label.journal);
-    let slot_lagging: Vec<DiskId> = slot.lagging.iter().map(|index| holders[*index].disk).collect();
+    let disks_at = |at: &[usize]| at.iter().map(|index| holders[*index].disk).collect();
+    let (slot_lagging, slot_unread): (Vec<DiskId>, Vec<DiskId>) =
+        (disks_at(&slot.lagging), disks_at(&slot.unread));
     let believed = Believed {
         from: payload.mark,
         since: payload.since.position,
@@ -159,8 +162,9 @@ async fn load(
             .filter(|disk| !slot_lagging.contains(disk))
             .collect(),
     };
-    let Read { records, scanned, is_given_up } =
+    let Read { records, mut scanned, is_given_up } =
         read_journal(opening, &journal_holders, &believed).await?;
+    scanned.stand_apart(env.random());
     let journal_lagging = scanned.lagging.clone();
     let alarm = Arc::new(Alarm::default());
     let raid = Raid::new(Arc::clone(&alarm) as Arc<dyn crate::raid::DiskFailed>);
@@ -202,7 +206,22 @@ async fn load(
     let anew = core.replay(&records)?;
     let waves = core.unfinished(&holders, payload.number, &anew).await;
     core.check_disks(opening, &waves)?;
-    Ok(Loaded { core, slot, slot_lagging, journal_lagging, waves, is_given_up })
+    Ok(Loaded { core, slot, slot_lagging, slot_unread, journal_lagging, waves, is_given_up })
+}
+
+/// The newest checkpoint that the holders have. What cannot be read for want of memory is asked for again.
+async fn newest(
+    env: &dyn Env,
+    devices: &[Arc<dyn BlockDevice>],
+    label: &Label,
+) -> Result<Slot, SlotError> {
+    for _ in 1..PASSING_TRIES_MAX {
+        match read_slots(devices, &label.layout, label.array).await {
+            Err(SlotError::NoMemory) => env.sleep(RETRY).await,
+            read => return read,
+        }
+    }
+    Err(SlotError::NoMemory)
 }
 
 /// What the journal has.
@@ -350,7 +369,8 @@ impl Core {
         opening: &Opening,
         loaded: Loaded,
     ) -> Result<(), ArrayError> {
-        let Loaded { slot, slot_lagging, journal_lagging, waves, is_given_up, .. } = loaded;
+        let Loaded { slot, slot_lagging, slot_unread, journal_lagging, waves, is_given_up, .. } =
+            loaded;
         let mut first = opening.first_events(found, self.since());
         if is_given_up {
             self.note_given_up();
@@ -366,6 +386,7 @@ impl Core {
         }
         // After that: who has the checkpoint is believed to have the journal.
         self.renew_slots(&slot, &slot_lagging).await;
+        self.void_unread(&slot, &slot_unread).await;
         self.renew_waves(&waves).await;
         self.redo(&waves).await?;
         if !opening.accepted {
@@ -407,6 +428,29 @@ impl Core {
             if let Ok([Err(error)]) = written.as_deref() {
                 let reason = format!("it does not take the newest checkpoint: {error}");
                 self.disk_refused(*disk, *error);
+                self.disk_failed(*disk, &reason).await;
+            }
+        }
+    }
+
+    /// What a holder did not give may be a newer checkpoint, of a moment before the power went. It is not
+    /// believed any more, also when it can be read again: its pages are about to be used for others.
+    async fn void_unread(self: &Arc<Self>, slot: &Slot, unread: &[DiskId]) {
+        if mutants::is(Mutant::KeepUnread) {
+            return;
+        }
+        for disk in unread {
+            let Some(member) = self.raid.disks().get(*disk) else { continue };
+            let device = Arc::clone(member.device());
+            let voided = loop {
+                match void_other(&*device, &self.layout, slot.number).await {
+                    Err(error) if is_passing(error) => self.env.sleep(RETRY).await,
+                    voided => break voided,
+                }
+            };
+            if let Err(error) = voided {
+                let reason = format!("it does not give up an old checkpoint: {error}");
+                self.disk_refused(*disk, error);
                 self.disk_failed(*disk, &reason).await;
             }
         }

@@ -404,7 +404,15 @@ impl Core {
             let rows = (refreshed.unproved, &mut newer);
             match self.look_anew(set, stripe, (known, Layer::Newest), rows).await {
                 // What a disk has that gives nothing at all now is not lost: it is waited for.
-                Some(true) if !is(Mutant::HastyLoss) && self.is_any_silent(set).await => {
+                // While checkpoints wait nobody is put out: the next look does that.
+                Some(true) if layer == Layer::OnDisks && self.may_be_silent(set).await => {
+                    return unsure;
+                }
+                Some(true)
+                    if layer == Layer::Newest
+                        && !is(Mutant::HastyLoss)
+                        && self.is_any_silent(set).await =>
+                {
                     return Outcome::default();
                 }
                 Some(are_as_before) => is_sure = are_as_before,

@@ -1,7 +1,11 @@
 //! Disks that were away: found again, or given up.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+
+use block::BlockError;
+use futures_util::future::{Either, select};
 
 use crate::core::Core;
 use crate::label::{self, Found, MemberState};
@@ -14,6 +18,8 @@ use crate::{DiskId, SetId};
 
 /// Failed reads after which a disk is asked whether it is there at all.
 const READ_ERRORS_MAX: u64 = 8;
+/// How long disks may take to give their labels while others wait.
+const ANSWER: Duration = Duration::from_millis(100);
 /// A disk that was in for so long has stayed.
 const STAY: Duration = Duration::from_secs(10 * 60);
 /// How often the pause before the next return doubles: to over an hour.
@@ -81,19 +87,32 @@ impl Core {
     /// and is put out. One that has been out for long is not waited for: what it had would keep the volume
     /// from its place, and the journal full, for good.
     pub(crate) async fn is_any_silent(self: &Arc<Self>, set: &Set) -> bool {
-        let mut any = false;
-        for disk in set.members().into_iter().filter_map(|seat| self.raid.disks().get(seat.disk)) {
-            if disk.access() != Access::Full {
-                continue;
+        // One is enough to wait for: whether others are silent too is found out when they are asked.
+        let Some((disk, error)) = self.silent_disk(set).await else { return false };
+        self.disk_failed(disk, &format!("it does not answer: {error}")).await;
+        true
+    }
+
+    /// The first disk of a set, its replacement included, that does not even give its label.
+    async fn silent_disk(&self, set: &Set) -> Option<(DiskId, BlockError)> {
+        for disk in set.seats().into_iter().filter_map(|seat| self.raid.disks().get(seat.disk)) {
+            if disk.access() == Access::Full
+                && let Err(error) = label::read(&**disk.device()).await
+                && !is_passing(error)
+            {
+                return Some((disk.id(), error));
             }
-            let Err(error) = label::read(&**disk.device()).await else { continue };
-            if is_passing(error) {
-                continue;
-            }
-            any = true;
-            self.disk_failed(disk.id(), &format!("it does not answer: {error}")).await;
         }
-        any
+        None
+    }
+
+    /// Whether a disk of a set may be silent, as far as can be said while others wait: who takes long is.
+    pub(super) async fn may_be_silent(&self, set: &Set) -> bool {
+        let silent = pin!(self.silent_disk(set));
+        match select(silent, self.env.sleep(ANSWER)).await {
+            Either::Left((silent, _)) => silent.is_some(),
+            Either::Right(_) => true,
+        }
     }
 
     /// Looks whether disks that failed answer again; whether one did.

@@ -3,6 +3,7 @@
 mod balance;
 mod basics;
 mod beyond;
+mod checkpoints;
 mod common;
 mod crashes;
 mod degraded;

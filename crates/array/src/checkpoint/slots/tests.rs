@@ -28,7 +28,7 @@ fn read(devices: &[Arc<dyn BlockDevice>]) -> Result<Slot, SlotError> {
 }
 
 fn slot(number: u64, payload: &[u8], lagging: &[usize]) -> Slot {
-    Slot { number, payload: payload.to_vec(), lagging: lagging.to_vec() }
+    Slot { number, payload: payload.to_vec(), lagging: lagging.to_vec(), unread: Vec::new() }
 }
 
 #[test]
@@ -92,6 +92,41 @@ fn no_flipped_bit_passes() {
     assert_eq!(read(&devices).unwrap().number, 2);
 }
 
+/// Three refusals in a row on an opening of a machine short of memory made the older record the newest.
+#[test]
+fn want_of_memory_makes_no_older_record_the_newest() {
+    let faulty = FaultyDisk::new(ram_disk(SIZE));
+    let devices: Vec<Arc<dyn BlockDevice>> = vec![Arc::new(faulty.clone())];
+    write(&devices, 1, b"one");
+    write(&devices, 2, b"two");
+    let at = layout().checkpoint_at(0);
+    for part in [at..at + 1, at + 4096..at + 4097] {
+        let fault = Fault::Fail(BlockError::NoMemory);
+        faulty.inject(Rule::always(Operation::Read, fault).at(part));
+        assert_eq!(read(&devices), Err(SlotError::NoMemory));
+        faulty.heal();
+        assert_eq!(read(&devices), Ok(slot(2, b"two", &[])));
+    }
+}
+
+#[test]
+fn a_read_that_fails_once_is_tried_again_and_one_that_fails_is_told() {
+    let error = BlockError::Medium { at: 0 };
+    let faulty = FaultyDisk::new(ram_disk(SIZE));
+    let devices: Vec<Arc<dyn BlockDevice>> = vec![Arc::new(faulty.clone())];
+    write(&devices, 1, b"one");
+    write(&devices, 2, b"two");
+    let at = layout().checkpoint_at(0);
+    let bad = Rule::always(Operation::Read, Fault::Fail(error)).at(at..at + 1);
+    faulty.inject(bad.clone().times(1));
+    assert_eq!(read(&devices), Ok(slot(2, b"two", &[])));
+    faulty.inject(bad);
+    assert_eq!(read(&devices), Ok(Slot { unread: vec![0], ..slot(1, b"one", &[]) }));
+    run(void_other(&*devices[0], &layout(), 1)).unwrap();
+    faulty.heal();
+    assert_eq!(read(&devices), Ok(slot(1, b"one", &[])), "the other is gone for good");
+}
+
 #[test]
 fn each_holder_answers_for_itself() {
     let error = BlockError::Medium { at: 0 };
@@ -103,7 +138,7 @@ fn each_holder_answers_for_itself() {
     assert_eq!(results, [Ok(()), Err(error)]);
     faulty.heal();
     faulty.inject(Rule::always(Operation::Read, Fault::Fail(error)));
-    assert_eq!(read(&devices), Ok(slot(2, b"two", &[1])));
+    assert_eq!(read(&devices), Ok(Slot { unread: vec![1], ..slot(2, b"two", &[1]) }));
     assert_eq!(read(&devices[1..]), Err(SlotError::Unreadable { array: ARRAY, error }));
 }
 
