@@ -1,5 +1,6 @@
 //! An order in which nobody has an advantage from asking more often.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 /// Those who wait, by keys that have turns; those at one key stand in the order of asking.
@@ -42,16 +43,27 @@ impl<Key, Waiter> FairQueue<Key, Waiter> {
         waiter
     }
 
-    /// Those who wait, at one key after the other.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Waiter> {
-        self.0.iter_mut().flat_map(|(_, waiters)| waiters)
+    /// One of those who wait: `order` compares with it, and those at one key stand in that order. Costs
+    /// little however many wait.
+    pub fn find(&mut self, order: impl Fn(&Waiter) -> Ordering) -> Option<&mut Waiter> {
+        self.0.iter_mut().find_map(|(_, waiters)| {
+            let at = waiters.binary_search_by(&order).ok()?;
+            waiters.get_mut(at)
+        })
     }
 
-    /// Lets go of all that are not to be kept. The others stay where they are.
-    pub fn retain(&mut self, is_kept: impl Fn(&Waiter) -> bool) {
-        self.0.retain_mut(|(_, waiters)| {
-            waiters.retain(&is_kept);
-            !waiters.is_empty()
+    /// Lets one of them go, who is found as by [`find`](Self::find). The others stay where they are.
+    pub fn remove(&mut self, order: impl Fn(&Waiter) -> Ordering) -> Option<Waiter> {
+        let mut found = self.0.iter().enumerate().filter_map(|(key, (_, waiters))| {
+            let at = waiters.binary_search_by(&order).ok()?;
+            Some((key, at))
         });
+        let (key, at) = found.next()?;
+        let waiters = &mut self.0[key].1;
+        let waiter = waiters.remove(at);
+        if waiters.is_empty() {
+            self.0.remove(key);
+        }
+        waiter
     }
 }

@@ -101,7 +101,8 @@ impl<Key> Line<Key> {
         if self.held == Some(number) {
             return Poll::Ready(());
         }
-        let asking = self.waiting.iter_mut().find(|asking| asking.number == number);
+        // Numbers grow, so at each key they stand in their order.
+        let asking = self.waiting.find(|asking| asking.number.cmp(&number));
         let asking = asking.expect("who has no turn waits for it");
         asking.waker.clone_from(cx.waker());
         Poll::Pending
@@ -110,7 +111,7 @@ impl<Key> Line<Key> {
     /// An asking is over. If it had the turn the next one has it, and is to be woken.
     fn leave(&mut self, number: u64) -> Option<Waker> {
         if self.held != Some(number) {
-            self.waiting.retain(|asking| asking.number != number);
+            self.waiting.remove(|asking| asking.number.cmp(&number));
             return None;
         }
         let next = self.waiting.leave();

@@ -1,6 +1,7 @@
 //! Turns: one has it, in order, whoever goes.
 
 use std::pin::Pin;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
@@ -53,6 +54,27 @@ fn keys_have_turns_too() {
     drop(other);
     drop(task.poll(&mut third).expect("its turn"));
     assert!(now(turns.take(b)).is_some(), "free again");
+}
+
+/// A host can have a hundred thousand commands wait for one unit, and take them all back at once, while
+/// other cores ask for the same turn.
+#[test]
+fn many_who_wait_and_go_cost_little_each() {
+    let (turns, task) = (Turns::default(), Task::new());
+    let held = now(turns.take(0)).expect("it is free");
+    let begun = Instant::now();
+    let mut all: Vec<_> = (0..200_000).map(|at| Box::pin(turns.take(at % 2))).collect();
+    for waiting in &mut all {
+        assert!(task.poll(waiting).is_none());
+    }
+    let last = all.split_off(199_999);
+    drop(all);
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(5), "each looked at all others: {took:?}");
+    drop(held);
+    for mut waiting in last {
+        assert!(task.poll(&mut waiting).is_some(), "nobody else is left");
+    }
 }
 
 #[test]
