@@ -396,7 +396,7 @@ impl Core {
         let paid = count.min(reserved);
         let pool = &mut state.space.pool;
         let mut places = pool.take(level, paid, Claim::Reserved).unwrap_or_else(|_| {
-            debug_assert!(false, "there are no more promised slots than free ones");
+            debug_assert!(pool.has_closed(), "there are no more promised slots than free ones");
             pool.unreserve(level, paid as u64);
             Vec::new()
         });

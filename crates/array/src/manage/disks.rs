@@ -472,6 +472,8 @@ impl Core {
         });
         let added = added.await;
         let Some(id) = id else {
+            // It has stopped before a number was given.
+            added?;
             let what = format!(
                 "{}: the array has had {MEMBERS_MAX} disks, as many as there may be",
                 member.name

@@ -226,6 +226,12 @@ impl Pool {
         self.groups.get(&kind.into()).map_or(0, |group| group.free)
     }
 
+    /// Whether clusters may not be put into some set now: what is free there counts for nobody until they
+    /// may, also for those who were promised some of it.
+    pub fn has_closed(&self) -> bool {
+        self.sets.values().any(|set| !set.is_open)
+    }
+
     /// Slots that were promised.
     #[must_use]
     pub fn reserved(&self, kind: impl Into<Kind>) -> u64 {

@@ -403,23 +403,30 @@ impl Core {
             // What the journal has is not lost, whatever lies beneath it.
             let rows = (refreshed.unproved, &mut newer);
             match self.look_anew(set, stripe, (known, Layer::Newest), rows).await {
-                // What a disk has that gives nothing at all now is not lost: it is waited for.
-                // While checkpoints wait nobody is put out: the next look does that.
-                Some(true) if layer == Layer::OnDisks && self.may_be_silent(set).await => {
-                    return unsure;
+                Some(are_as_before) => {
+                    if are_as_before && let Some(left) = self.left_to_silence(set, layer).await {
+                        return left;
+                    }
+                    is_sure = are_as_before;
                 }
-                Some(true)
-                    if layer == Layer::Newest
-                        && !is(Mutant::HastyLoss)
-                        && self.is_any_silent(set).await =>
-                {
-                    return Outcome::default();
-                }
-                Some(are_as_before) => is_sure = are_as_before,
                 None => return unsure,
             }
         }
         unsure
+    }
+
+    /// What a disk has that gives nothing at all now is not lost: the stripe is left, and tried again. While
+    /// checkpoints wait nobody is put out: the next look does that.
+    async fn left_to_silence(self: &Arc<Self>, set: &Set, layer: Layer) -> Option<Outcome> {
+        match layer {
+            Layer::OnDisks if self.may_be_silent(set).await => {
+                Some(Outcome { is_unsure: true, ..Outcome::default() })
+            }
+            Layer::Newest if !is(Mutant::HastyLoss) && self.is_any_silent(set).await => {
+                Some(Outcome::default())
+            }
+            _ => None,
+        }
     }
 
     /// Has copies rewritten that turned out to be wrong. Not those that the journal is about to write

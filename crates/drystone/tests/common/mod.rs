@@ -150,10 +150,6 @@ impl Export {
         Export::start_with(specs, options, |_| {})
     }
 
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// As [`start`](Self::start), with a say in the command (environment, network namespace).
     pub(crate) fn start_with(
         specs: &[&str],
