@@ -37,7 +37,7 @@ pub enum Claim {
 /// comes back a checkpoint later. Slots that come free are theirs first.
 ///
 /// Invariants: `free` of a kind is the sum over its open sets; every lane is open and has room;
-/// as long as no set is closed, `reserved` is at most `free`.
+/// as long as no set is closed and nothing was [promised](Self::promise) again, `reserved` is at most `free`.
 #[derive(Debug, Default)]
 pub struct Pool {
     sets: BTreeMap<SetId, Set>,
@@ -224,12 +224,6 @@ impl Pool {
     #[must_use]
     pub fn free_slots(&self, kind: impl Into<Kind>) -> u64 {
         self.groups.get(&kind.into()).map_or(0, |group| group.free)
-    }
-
-    /// Whether clusters may not be put into some set now: what is free there counts for nobody until they
-    /// may, also for those who were promised some of it.
-    pub fn has_closed(&self) -> bool {
-        self.sets.values().any(|set| !set.is_open)
     }
 
     /// Slots that were promised.
