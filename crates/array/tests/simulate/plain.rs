@@ -120,6 +120,11 @@ impl PlainMaker {
 impl Maker for PlainMaker {
     type Subject = Plain;
 
+    /// All there is is in memory.
+    fn keeps_all_on_drives(&self) -> bool {
+        false
+    }
+
     async fn create(&self, env: &SimEnv, drives: &[Drive], _: &Shape) -> Answer<Plain> {
         let plain = self.subject(env);
         let names = drives.iter().map(|drive| (drive.number(), drive.name())).collect();

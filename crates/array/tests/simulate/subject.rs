@@ -45,6 +45,11 @@ pub(crate) trait Maker {
     /// The last `shape.journal_disks` of the drives are for the journal alone.
     async fn create(&self, env: &SimEnv, drives: &[Drive], shape: &Shape) -> Answer<Self::Subject>;
 
+    /// Whether copies of the drives are an array of their own.
+    fn keeps_all_on_drives(&self) -> bool {
+        true
+    }
+
     /// `accepts` that some RAID sets lack more drives than they bear.
     async fn open(&self, env: &SimEnv, drives: &[Drive], accepts: bool) -> Answer<Self::Subject>;
 }

@@ -490,8 +490,9 @@ impl Media {
         assert_eq!(past.real.len, self.real.len, "drives of one make");
         let mut real = past.real.clone();
         real.forget_cache();
-        let last = self.pages() - LABEL_PAGES;
-        for page in (0..HEAD_PAGES).chain(last..self.pages()) {
+        let pages = self.pages();
+        let head = 0..HEAD_PAGES.min(pages);
+        for page in head.chain(pages.saturating_sub(LABEL_PAGES)..pages) {
             *real.get_mut(page) = Page::default();
         }
         self.wipe();

@@ -21,7 +21,7 @@ const BYTE: u8 = 0xe1;
 
 impl<M: Maker> History<'_, M> {
     pub(super) fn live_elsewhere(&self) {
-        if !self.made.get() || !self.random.one_in(4) {
+        if !self.made.get() || !self.maker.keeps_all_on_drives() || !self.random.one_in(4) {
             return;
         }
         let mut copies: Vec<Drive> = self.installed().iter().map(Drive::copy).collect();
