@@ -77,7 +77,6 @@ OneLine        --test=wire  strangers::many_names
 KeepRoom       --test=wire  strangers::who_has_sent_much_and_then_sends
 NoStrangers    --test=wire  strangers::payloads_of_strangers
 ForgetSanitize --test=wire  sanitize::
-NoPieces       --test=wire  heavy::verify
 AllAtOnce      --test=wire  heavy::long_work
 NoAlarm        --test=wire  strangers::names_that_were_trusted
 NoStrangers    --test=wire  strangers::data_that_strangers_ask_for
