@@ -131,6 +131,7 @@ mutants! {
     /// Make a parity anew for one row although another block of its stripe comes out of it alone.
     HastyParity,
     /// Make a parity anew of what is just being written, and nobody can verify yet.
+    /// No test notices it now: no seed that was tried meets it since the histories changed.
     BlindAnew,
     /// Forget that a parity was made without what some column holds.
     ForgetGivenUp,
@@ -143,6 +144,7 @@ mutants! {
     /// Take the maps for right about what the journal has of a volume that is set aside.
     OldAside,
     /// Look for a page on the members of its set alone, not on what replaces one.
+    /// No test notices it now: no seed that was tried meets it since the histories changed.
     MembersAlone,
     /// Ask for ever for a page of a map that no disk can give.
     AskForEver,

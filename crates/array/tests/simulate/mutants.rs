@@ -121,15 +121,3 @@ fn want_of_memory_taken_for_an_error_of_a_disk() {
 fn a_journal_disk_that_nobody_stands_in_for() {
     is_found(Mutant::NoStandIn, &[Theme::Starts], 16);
 }
-
-#[test]
-#[ignore = "no seed of beyond below 3600 meets it since the histories changed (1000359 did): it needs a test of its own"]
-fn a_page_looked_for_on_members_alone() {
-    is_found(Mutant::MembersAlone, &[Theme::Beyond], 1_000_359);
-}
-
-#[test]
-#[ignore = "no seed of pairs below 6100, or from 20000 to 21550, meets it since the histories changed: it needs a test of its own"]
-fn a_parity_made_anew_of_what_is_just_being_written() {
-    is_found(Mutant::BlindAnew, &[Theme::Pairs], 20093);
-}
