@@ -10,6 +10,9 @@ LateCredit     --lib        raid::tests::writes::a_disk_that_goes_out_beside_a_w
 OldJournal     --lib        journal::tests::damage::an_old_copy_of_a_holder
 OldJournal     --test=array journal::an_old_copy_of_the_journal
 OldDates       --lib        membership::tests::choosing::who_is_out_lacks_all
+BlindAnew      --lib        engine::gather::tests::a_column_that_no_map
+MembersAlone   --lib        core::sets::tests::a_page_that_only
+TakeMaps       --test=array full::a_rebuild_on_an_array
 HastySlot      --lib        checkpoint::slots::tests::want_of_memory
 KeepUnread     --test=array checkpoints::a_checkpoint_that_a_start
 OldAnchor      --test=array checkpoints::a_newest_checkpoint

@@ -48,6 +48,8 @@ mutants! {
     HastySlot,
     /// A checkpoint that an opening could not read is left where it is.
     KeepUnread,
+    /// A rebuild of data takes the chunks that are kept for metadata.
+    TakeMaps,
     /// A journal of which nothing is left does not say on its disks that all of it was durable.
     OldAnchor,
     /// A disk that becomes a holder of an empty journal gets nothing that says so.
@@ -66,6 +68,8 @@ mutants! {
     EarlyTrim,
     /// Take what a rebuild looked up for right, although the stripe was written since.
     OldProof,
+    /// Count as lost, once some blocks of a stripe were looked up anew, also others of it that were not.
+    HastySure,
     /// Count as lost what a disk has that does not answer for a moment.
     HastyLoss,
     /// Do not tell who has walked the maps that something was freed since.
@@ -131,7 +135,6 @@ mutants! {
     /// Make a parity anew for one row although another block of its stripe comes out of it alone.
     HastyParity,
     /// Make a parity anew of what is just being written, and nobody can verify yet.
-    /// No test notices it now: no seed that was tried meets it since the histories changed.
     BlindAnew,
     /// Forget that a parity was made without what some column holds.
     ForgetGivenUp,
@@ -144,7 +147,6 @@ mutants! {
     /// Take the maps for right about what the journal has of a volume that is set aside.
     OldAside,
     /// Look for a page on the members of its set alone, not on what replaces one.
-    /// No test notices it now: no seed that was tried meets it since the histories changed.
     MembersAlone,
     /// Ask for ever for a page of a map that no disk can give.
     AskForEver,

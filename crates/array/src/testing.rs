@@ -1,5 +1,7 @@
 //! What the tests of several modules need.
 
+pub(crate) mod arrays;
+
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;

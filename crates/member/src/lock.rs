@@ -72,11 +72,16 @@ fn lock(file: &mut File, path: &Path) -> Result<(), LockError> {
     }
 }
 
+/// How often the list of locks is read: it comes in pieces, and one that another process gives back
+/// meanwhile hides the next.
+const LOOKS: usize = 8;
+
 /// The process that has a lock (flock) on the file or device at `path`.
 pub(crate) fn holder(path: &Path) -> Option<u32> {
     let metadata = fs::metadata(path).ok()?;
-    let locks = fs::read_to_string("/proc/locks").ok()?;
-    holder_in(&locks, metadata.dev(), metadata.ino())
+    let look =
+        || holder_in(&fs::read_to_string("/proc/locks").ok()?, metadata.dev(), metadata.ino());
+    (0..LOOKS).find_map(|_| look())
 }
 
 /// `another drystone (pid 7)`, or what else is known of who holds something.

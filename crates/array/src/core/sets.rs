@@ -190,3 +190,44 @@ impl From<ReadError> for ArrayError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use block::testing::{Fault, FaultyDisk, Operation, Rule};
+    use block::{BlockDevice, BlockError};
+
+    use super::*;
+    use crate::raid::Seat;
+    use crate::testing::arrays::{disk, filled_on, on_a_core, set_of};
+    use crate::{DiskId, Level};
+
+    #[test]
+    fn a_page_that_only_a_replacement_has_is_found() {
+        on_a_core(async {
+            let disks: Vec<_> = (0..4).map(|_| Arc::new(FaultyDisk::new(disk()))).collect();
+            let devices = disks.iter().map(|disk| Arc::clone(disk) as Arc<dyn BlockDevice>);
+            let (array, _volume) = filled_on(devices.collect(), Level::Raid1).await;
+            let (core, set) = (&array.core, set_of(&array.core, None));
+            let page = core.lock().tables.volumes.values().find_map(|volume| volume.head.root);
+            let page = page.expect("a volume has a map");
+            let missing = Missing { page, reader: Arc::clone(core.lock().pages.readers()) };
+            assert_eq!(page.addr.set(), set.id());
+            let members = set.members();
+            let other = (0..4).map(DiskId).find(|id| members.iter().all(|seat| seat.disk != *id));
+            let other = other.expect("metadata lies on three of four");
+            let chunk = core.lock().space.chunks.allocate_on(other).expect("it has room");
+            let seat = Seat { disk: other, chunk };
+            set.set_replacement(0, seat).unwrap();
+            let (slot, block) = page.addr.slot();
+            let at = set.byte_at(seat, slot, block);
+            let copy = core.raid.read_copy(&set, slot, block..block + 1, (0, false)).await.unwrap();
+            let new = &disks[usize::from(other.0)];
+            new.write(at, copy, WriteFlags::DURABLE).await.unwrap();
+            for member in &members {
+                let fault = Fault::Fail(BlockError::Medium { at: 0 });
+                disks[usize::from(member.disk.0)].inject(Rule::always(Operation::Read, fault));
+            }
+            assert!(core.read_page(&missing).await.is_some(), "the replacement has it");
+        });
+    }
+}

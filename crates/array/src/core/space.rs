@@ -224,7 +224,7 @@ impl Space {
         let all: u64 = sizes.iter().map(|size| u64::from(layout.chunks(*size))).sum();
         let copies = width(Kind::Metadata, sizes.len()).unwrap_or(1) as u64;
         let sets = all / METADATA_SHARE + 1;
-        self.chunks.set_spare(rebuild.max(copies * sets));
+        self.chunks.set_spare(rebuild + copies * sets);
         self.chunks.set_spare_sets(sets, copies as usize);
     }
 

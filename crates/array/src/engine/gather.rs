@@ -60,7 +60,8 @@ impl Checkpoint {
     ) -> bool {
         let set = self.core.sets.get(id);
         let state = self.core.lock();
-        let Some(slots) = state.space.pool.slots(id) else { return false };
+        let slots = state.space.pool.slots(id).filter(|_| !mutants::is(Mutant::BlindAnew));
+        let Some(slots) = slots else { return false };
         let is_known = |column: usize| {
             known.columns(id, stripe).iter().any(|(other, _)| *other == column)
                 || writes.changes.iter().any(|change| change.column == column)
@@ -178,9 +179,7 @@ impl Checkpoint {
             until_done(|| core.raid.write_fresh(&set, stripe, &columns, flags), core).await
         });
         all_done(whole).await?;
-        if !mutants::is(Mutant::BlindAnew) {
-            core.lock().note_fresh(fresh);
-        }
+        core.lock().note_fresh(fresh);
         self.update_stripes(updates).await
     }
 }
@@ -221,4 +220,33 @@ where
 {
     let done: Result<(), WriteError> = join_all(writes).await.into_iter().collect();
     Ok(done?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Level;
+    use crate::testing::arrays::{filled, on_a_core, set_of};
+
+    #[test]
+    fn a_column_that_no_map_tells_of_is_unknown_until_it_is_written_here() {
+        on_a_core(async {
+            let (array, _volume) = filled(Level::Raid5, 3).await;
+            let core = &array.core;
+            let set = set_of(core, Some(Level::Raid5));
+            let shapes = [(set.id(), set.shape())].into_iter().collect();
+            let known = core.knowledge(shapes, &|_, _| true).await.unwrap();
+            let (stripe, columns) = known.stripes.first_key_value().expect("something is written");
+            let checkpoint = core.freeze();
+            let (nothing, none) = (Knowledge::default(), Writes::default());
+            assert!(!checkpoint.has_unknown(*stripe, &none, &known));
+            assert!(checkpoint.has_unknown(*stripe, &none, &nothing));
+            let fresh = columns.iter().map(|(column, _)| (*column, [7; CLUSTER_BLOCKS])).collect();
+            core.lock().note_fresh(vec![(*stripe, fresh)]);
+            assert!(
+                !checkpoint.has_unknown(*stripe, &none, &nothing),
+                "this checkpoint put it there"
+            );
+        });
+    }
 }

@@ -85,9 +85,8 @@ impl Checkpoint {
         let known = loop {
             let is_wanted = |set, stripe| stripes.contains(&(set, stripe));
             let known = core.knowledge(shapes.clone(), &is_wanted).await?;
-            let is_unknown = changes.iter().any(|(stripe, writes)| {
-                self.has_unknown(*stripe, writes, &known) && !mutants::is(Mutant::BlindAnew)
-            });
+            let is_unknown =
+                changes.iter().any(|(stripe, writes)| self.has_unknown(*stripe, writes, &known));
             match pauses.next().filter(|_| is_unknown) {
                 Some(pause) => core.env.sleep(pause.max(RETRY)).await,
                 None => break known,

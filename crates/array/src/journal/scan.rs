@@ -335,7 +335,6 @@ impl<'a> Window<'a> {
         let at = layout.journal_at() + offset;
         self.start = position;
         self.bad.clear();
-        self.bytes.clear();
         self.bytes.resize(len as usize, 0);
         if self.read(at, 0..len as usize).await.is_ok() {
             return;
@@ -346,6 +345,7 @@ impl<'a> Window<'a> {
             if let Err(error) = self.read(at + block * BLOCK, from..from + BLOCK_BYTES).await {
                 self.error = error;
                 self.bad.push(block);
+                self.bytes[from..from + BLOCK_BYTES].fill(0);
             }
         }
     }

@@ -49,7 +49,7 @@ pub async fn clear_areas(device: &dyn BlockDevice, layout: &Layout) -> Result<()
             Ok(data) => {
                 let mut bytes = vec![0; len as usize];
                 data.copy_to(0, &mut bytes);
-                bytes.iter().all(|byte| *byte == 0)
+                bytes.chunks_exact(64).all(|piece| *piece == [0; 64])
             }
             Err(BlockError::NoMemory) => return Err(BlockError::NoMemory),
             // What cannot be read now may be read later.

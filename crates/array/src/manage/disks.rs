@@ -419,7 +419,9 @@ impl Core {
         let free = usable.filter_map(|disk| {
             state.space.chunks.counts(disk).map(|(all, used)| (disk, all - used))
         });
-        let free = free.chain(more.map(|chunks| (next_number(&state.label), chunks))).collect();
+        let free = free.chain(more.map(|chunks| (next_number(&state.label), chunks)));
+        let mut free = free.filter(|(disk, _)| !leaving.contains(disk)).collect();
+        state.space.chunks.keep_maps(&mut free);
         let seats = |set: &Arc<Set>| SetSeats {
             members: set.members().iter().map(|seat| seat.disk).collect(),
             replacement: set.replacement().map(|new| (new.member, new.seat.disk)),

@@ -95,6 +95,9 @@ impl Raid {
                 refreshed.left += 1;
             }
         }
+        // A block may keep several strips from being proved.
+        refreshed.unproved.sort_unstable();
+        refreshed.unproved.dedup();
         given.map(|()| refreshed)
     }
 

@@ -511,7 +511,7 @@ impl Set {
     }
 
     /// Where a block of a strip lies on its disk.
-    pub(super) fn byte_at(&self, seat: Seat, stripe: u32, block: usize) -> u64 {
+    pub(crate) fn byte_at(&self, seat: Seat, stripe: u32, block: usize) -> u64 {
         self.layout.at(seat.chunk, stripe, block)
     }
 

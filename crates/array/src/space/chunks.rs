@@ -138,11 +138,9 @@ impl Chunks {
         if sets_possible(&rest, width) + 1 < possible {
             candidates.sort_by(Candidate::by_free);
         }
-        let (spare_sets, spare_width) = self.spare_sets;
-        let spare_width = spare_width.min(self.disks_open());
         let mut rest = candidates.clone();
         rest[..width].iter_mut().for_each(|disk| disk.free -= 1);
-        if spare_sets > 0 && sets_possible(&rest, spare_width) < spare_sets {
+        if !self.keeps_maps(&rest) {
             return None;
         }
         Some(candidates[..width].iter().map(|disk| (disk.id, self.take(disk.id))).collect())
@@ -167,10 +165,8 @@ impl Chunks {
         let mut rest = all.clone();
         let is_chosen = |disk: &&mut Candidate| apart.iter().any(|other| other.id == disk.id);
         rest.iter_mut().filter(is_chosen).for_each(|disk| disk.free -= 1);
-        let (spare_sets, spare_width) = self.spare_sets;
-        let spare_width = spare_width.min(self.disks_open());
         let leaves_over = sets_possible(&rest, width) + 1 < sets_possible(&all, width);
-        if leaves_over || spare_sets > 0 && sets_possible(&rest, spare_width) < spare_sets {
+        if leaves_over || !self.keeps_maps(&rest) {
             return None;
         }
         Some(apart.iter().map(|disk| (disk.id, self.take(disk.id))).collect())
@@ -195,16 +191,23 @@ impl Chunks {
         away.sort_by(Candidate::by_share);
         let mut rest = here.clone();
         rest[..there].iter_mut().for_each(|disk| disk.free -= 1);
-        let (spare_sets, spare_width) = self.spare_sets;
-        let spare_width = spare_width.min(self.disks_open());
-        if !may_spare && spare_sets > 0 && sets_possible(&rest, spare_width) < spare_sets {
+        if !may_spare && !self.keeps_maps(&rest) {
             return None;
         }
         let chosen = here[..there].iter().chain(&away[..seats]);
         Some(chosen.map(|disk| (disk.id, self.take(disk.id))).collect())
     }
 
-    /// A chunk for a rebuild, of no disk in `avoid`; spare space is there for this.
+    /// A chunk for a rebuild of data, of no disk in `avoid`. Spare space is there for this, but not
+    /// what metadata could need: without that no checkpoint ends, and the array stops.
+    pub fn allocate_beside_maps(&mut self, avoid: &[DiskId]) -> Option<(DiskId, u32)> {
+        let mut candidates = self.candidates(avoid);
+        candidates.retain(|disk| self.leaves_maps(disk.id));
+        let id = candidates.into_iter().min_by(Candidate::by_share)?.id;
+        Some((id, self.take(id)))
+    }
+
+    /// A chunk for a rebuild of metadata, of no disk in `avoid`.
     pub fn allocate_one(&mut self, avoid: &[DiskId]) -> Option<(DiskId, u32)> {
         let id = self.candidates(avoid).into_iter().min_by(Candidate::by_share)?.id;
         Some((id, self.take(id)))
@@ -285,11 +288,42 @@ impl Chunks {
         sets_possible(&self.candidates(&[]), width).min(beside_spare)
     }
 
-    /// Disks that would take a chunk.
+    /// Disks that would take a chunk of a rebuild of data.
     #[must_use]
     pub fn takers(&self) -> Vec<DiskId> {
         let free = self.open().filter(|(_, disk)| disk.used.zeros() > 0);
-        free.map(|(id, _)| id).collect()
+        free.map(|(id, _)| id).filter(|id| self.leaves_maps(*id)).collect()
+    }
+
+    /// Takes off what is free, by disk, what is kept there for metadata.
+    pub fn keep_maps(&self, free: &mut BTreeMap<DiskId, u32>) {
+        let (sets, width) = self.spare_sets;
+        let width = width.min(free.len());
+        for _ in 0..sets {
+            let mut most: Vec<&mut u32> = free.values_mut().filter(|left| **left > 0).collect();
+            if most.len() < width {
+                return;
+            }
+            most.sort_unstable_by(|a, b| b.cmp(a));
+            most.into_iter().take(width).for_each(|left| *left -= 1);
+        }
+    }
+
+    /// Whether a chunk of this disk less makes no difference to what is kept for metadata.
+    fn leaves_maps(&self, id: DiskId) -> bool {
+        let before = self.candidates(&[]);
+        let mut after = before.clone();
+        after.iter_mut().filter(|disk| disk.id == id).for_each(|disk| disk.free -= 1);
+        self.keeps_maps(&after) || self.maps_possible(&after) == self.maps_possible(&before)
+    }
+
+    /// Whether what is kept for metadata is there when this is what is free.
+    fn keeps_maps(&self, free: &[Candidate]) -> bool {
+        self.spare_sets.0 == 0 || self.maps_possible(free) >= self.spare_sets.0
+    }
+
+    fn maps_possible(&self, free: &[Candidate]) -> u64 {
+        sets_possible(free, self.spare_sets.1.min(self.disks_open()))
     }
 
     /// How many sets of this width there were room for if `disk` took no new chunks.
@@ -427,6 +461,41 @@ mod tests {
             chunks.allocate_one(&[]).unwrap();
         }
         assert_eq!(chunks.allocate_one(&[]), None);
+    }
+
+    #[test]
+    fn a_rebuild_of_data_leaves_what_metadata_could_need() {
+        let mut full = chunks(&[8, 8, 8]);
+        full.set_spare(3);
+        full.set_spare_sets(1, 3);
+        for _ in 0..9 {
+            full.allocate(2, &[]).unwrap();
+        }
+        full.set_gives(DiskId(0), Gives::Seats);
+        let mut kept = (1..3).map(|id| (DiskId(id), 2)).collect();
+        full.keep_maps(&mut kept);
+        assert_eq!(kept.into_values().collect::<Vec<_>>(), [1, 1]);
+        assert_eq!(full.takers(), [DiskId(1), DiskId(2)]);
+        for _ in 0..2 {
+            assert!(full.allocate_beside_maps(&[DiskId(0)]).is_some());
+        }
+        assert_eq!((full.allocate_beside_maps(&[]), full.takers(), full.free()), (None, vec![], 2));
+        let metadata = full.allocate_one(&[]).unwrap();
+        assert_ne!(full.allocate_one(&[metadata.0]).unwrap().0, metadata.0);
+    }
+
+    #[test]
+    fn what_is_kept_for_metadata_lies_on_as_many_disks_as_it_does() {
+        let mut uneven = chunks(&[12, 2, 12]);
+        uneven.set_spare_sets(1, 3);
+        uneven.set_gives(DiskId(2), Gives::Seats);
+        assert_eq!(uneven.allocate_beside_maps(&[DiskId(0)]), Some((DiskId(1), 0)));
+        assert_eq!(uneven.allocate_beside_maps(&[DiskId(0)]), None, "the pair needs its last one");
+        assert_eq!(uneven.takers(), [DiskId(0)]);
+        assert!(uneven.allocate_beside_maps(&[]).is_some(), "of the large one");
+        // Where none can be had at all, nothing is kept by waiting.
+        uneven.allocate_on(DiskId(1)).unwrap();
+        assert!(uneven.allocate_beside_maps(&[]).is_some());
     }
 
     #[test]

@@ -112,7 +112,10 @@ impl Core {
         for disk in &leaving {
             self.close_disk(&mut self.lock(), *disk);
         }
-        for set in self.sets.all() {
+        let mut sets = self.sets.all();
+        // Metadata first: what is kept for it is not given to data.
+        sets.sort_by_key(|set| set.level());
+        for set in sets {
             // One whose own disk has to go is no replacement any more.
             if set.replacement().is_some_and(|new| leaving.contains(&new.seat.disk))
                 && set.drop_replacement()
@@ -130,7 +133,12 @@ impl Core {
             let state = &mut *self.lock();
             let mut avoid: Vec<DiskId> = members.iter().map(|seat| seat.disk).collect();
             avoid.extend(&leaving);
-            let Some((disk, chunk)) = state.space.chunks.allocate_one(&avoid) else {
+            let chunks = &mut state.space.chunks;
+            let chosen = match set.level() {
+                Some(_) if !is(Mutant::TakeMaps) => chunks.allocate_beside_maps(&avoid),
+                _ => chunks.allocate_one(&avoid),
+            };
+            let Some((disk, chunk)) = chosen else {
                 // Metadata has as many copies as there are disks, and now there is one less.
                 if let Some(old) = set.remove_copy(members[member].disk) {
                     self.leave_chunk(state, &set, old);

@@ -8,7 +8,7 @@ use array::{Array, Level, OpenOptions, RingEnv};
 use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, BlockError, WriteFlags};
 
-use crate::common::{Shelf, all_online, bytes, data, read, run, sound, spec, write};
+use crate::common::{Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -301,4 +301,28 @@ fn an_array_on_a_full_file_system_says_so_at_every_start_and_opens_when_there_is
             sound(&array).await;
         });
     }
+}
+
+#[test]
+fn a_rebuild_on_an_array_that_is_full_leaves_what_maps_need() {
+    run(async {
+        let shelf = Shelf::new(4, 64);
+        let array = Shelf(shelf.0[..3].to_vec()).create(Level::Raid1).await;
+        let mib = (room(&array).await >> 20) * 8 / 10;
+        let thick = array::api::VolumeSpec { thick: true, ..spec("thick", mib) };
+        array.create_volume(thick).await.unwrap();
+        array.create_volume(spec("thin", 64)).await.unwrap();
+        array.fail_disk("disk-0", false).await.unwrap();
+        until(&array, "the disks that are left are full", |array| {
+            array.disks()[1..3].iter().all(|disk| disk.used_bytes >= 55 * MIB)
+        })
+        .await;
+        let (device, clusters) = (array.device("thick").unwrap(), (mib << 20) / CLUSTER);
+        assert_eq!(put(&device, 0..clusters, 1).await, clusters);
+        array.checkpoint().await.expect("there is room for maps");
+        array.add_disk(shelf.members().remove(3)).await.unwrap();
+        all_online(&array).await;
+        sound(&array).await;
+        array.close().await.unwrap();
+    });
 }

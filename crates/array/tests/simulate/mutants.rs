@@ -34,7 +34,7 @@ fn is_found(mutant: Mutant, themes: &[Theme], known: u64) {
 
 #[test]
 fn parity_changed_without_a_redo_record() {
-    is_found(Mutant::NoRedo, &[Theme::Plain], 186);
+    is_found(Mutant::NoRedo, &[Theme::Plain], 1386);
 }
 
 #[test]
@@ -115,6 +115,11 @@ fn a_placed_cluster_that_a_disk_missed_forgotten_when_the_journal_is_replayed() 
 #[test]
 fn want_of_memory_taken_for_an_error_of_a_disk() {
     is_found(Mutant::BlameMemory, &[Theme::Scarcity], 0);
+}
+
+#[test]
+fn blocks_counted_as_lost_that_were_not_looked_up_anew() {
+    is_found(Mutant::HastySure, &[Theme::Beyond], 3619);
 }
 
 #[test]
