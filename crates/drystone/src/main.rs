@@ -93,6 +93,7 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
             up::run(&args, stop()?)
         }
         Command::Status(args) => manage::status::run(&args),
+        Command::Connections(args) => manage::connections::run(&args),
         Command::Volume(args) => manage::volume::run(args),
         Command::Snapshot(args) => manage::snapshot::run(args),
         Command::Disk(args) => manage::disk::run(args),

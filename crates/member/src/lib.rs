@@ -26,7 +26,7 @@ mod serving;
 pub mod spec;
 
 pub use life::{Life, Opening, Shown};
-pub use reply::{Answer, Snapshot, Volume};
+pub use reply::{Answer, Connection, Snapshot, Volume};
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
 pub use running::{Asker, KeptSnapshot, Member, RequestError};
 pub use serving::GRACE;

@@ -1,9 +1,12 @@
 //! What a running member answers.
 
+use std::net::SocketAddr;
+
 use array::api::{
     ArrayInfo, ChangedExtent, CheckReport, DiskInfo, JobInfo, SnapshotInfo, SpaceInfo, VolumeInfo,
 };
 use serde::{Deserialize, Serialize};
+use target::ConnectionInfo;
 
 /// An answer to a request. Written out it is what it holds, and nothing for [`Done`](Self::Done).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -29,6 +32,8 @@ pub enum Answer {
     Array(Box<ArrayInfo>),
     /// What runs in the background.
     Jobs(Vec<JobInfo>),
+    /// Who is connected.
+    Connections(Vec<Connection>),
     /// What a scrub or a check found.
     Report(CheckReport),
 }
@@ -58,4 +63,70 @@ pub struct Snapshot {
     pub iqn: Option<String>,
     /// What it holds, if that was asked for.
     pub space: Option<SpaceInfo>,
+}
+
+/// A connection of a host as an operator sees it. Counts begin when it is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connection {
+    /// What it is to; `None` for what has changed its name meanwhile.
+    pub volume: Option<String>,
+    /// Or to which of its snapshots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+    /// The name of the target.
+    pub iqn: String,
+    /// The name of the host.
+    pub host: String,
+    /// Where it comes from.
+    pub address: SocketAddr,
+    /// Where it arrived.
+    pub portal: SocketAddr,
+    /// Which of the host's ports it is: twelve hexadecimal digits.
+    pub isid: String,
+    /// The number of its session.
+    pub session: u16,
+    /// Its own number in the session.
+    pub connection: u16,
+    /// How long it has been logged in.
+    pub seconds: u64,
+    /// The CHAP user that let it in, where one had to.
+    pub chap_user: Option<String>,
+    /// Whether headers carry digests.
+    pub header_digest: bool,
+    /// Whether data does.
+    pub data_digest: bool,
+    /// SCSI commands that have come.
+    pub commands: u64,
+    /// Bytes of data that were sent for them.
+    pub read_bytes: u64,
+    /// Bytes of data that came for them.
+    pub written_bytes: u64,
+    /// Commands that have not been answered.
+    pub waiting: usize,
+}
+
+impl Connection {
+    /// Of a target that is a volume, or a snapshot of it.
+    pub(crate) fn new(of: Option<(String, Option<String>)>, info: ConnectionInfo) -> Connection {
+        let (volume, snapshot) = of.unzip();
+        Connection {
+            volume,
+            snapshot: snapshot.flatten(),
+            iqn: info.iqn,
+            host: info.initiator,
+            address: info.peer,
+            portal: info.portal,
+            isid: info.isid.iter().map(|byte| format!("{byte:02x}")).collect(),
+            session: info.tsih,
+            connection: info.cid,
+            seconds: info.age.as_secs(),
+            chap_user: info.chap_user,
+            header_digest: info.header_digest,
+            data_digest: info.data_digest,
+            commands: info.commands,
+            read_bytes: info.read_bytes,
+            written_bytes: info.written_bytes,
+            waiting: info.waiting,
+        }
+    }
 }

@@ -15,6 +15,8 @@ pub enum Request {
     Disk(DiskRequest),
     /// About all of it.
     Array(ArrayRequest),
+    /// Who is connected → [`super::reply::Connection`]s.
+    Connections,
     /// Tells of jobs of these kinds until there are none, and none is about to begin.
     Watch {
         /// Which.
@@ -133,6 +135,7 @@ mod tests {
         let resize = VolumeRequest::Resize { name, size_bytes: 1 << 30, shrink: false };
         let cases = [
             (Request::Volume(VolumeRequest::List), r#"{"volume":"list"}"#),
+            (Request::Connections, r#""connections""#),
             (
                 Request::Volume(resize),
                 r#"{"volume":{"resize":{"name":"a","size_bytes":1073741824,"shrink":false}}}"#,

@@ -1,16 +1,17 @@
 //! Keeps the targets in line with the volumes and snapshots that are online.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use array::Array;
 use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeState};
 use block::BlockDevice;
-use target::{TargetError, TargetSpec, Targets, UnitSpec};
+use target::{ConnectionInfo, TargetError, TargetSpec, Targets, UnitSpec};
 
 use crate::names::Names;
+use crate::reply::Connection;
 
 /// How long hosts have to log out once they are told that their target goes.
 pub const GRACE: Duration = Duration::from_secs(5);
@@ -21,6 +22,9 @@ struct Wanted {
     iqn: String,
     unit: UnitSpec,
 }
+
+/// What hosts may know, by the name of its target: a volume, and the snapshot if it is one of it.
+type Known = BTreeMap<String, (String, Option<String>)>;
 
 /// The targets of a member.
 #[derive(Debug)]
@@ -59,6 +63,14 @@ impl Serving {
     /// Sessions by target.
     pub(crate) fn sessions(&self) -> BTreeMap<String, usize> {
         self.targets.list().into_iter().map(|info| (info.iqn, info.sessions)).collect()
+    }
+
+    /// Who is connected to what.
+    pub(crate) async fn connections(&self) -> Vec<Connection> {
+        let all = self.targets.connections().await;
+        let known = self.known();
+        let of = |info: &ConnectionInfo| known.get(&info.iqn).cloned();
+        all.into_iter().map(|info| Connection::new(of(&info), info)).collect()
     }
 
     fn served(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
@@ -101,7 +113,7 @@ impl Serving {
         let known = self.known();
         for iqn in &gone {
             self.served().remove(iqn);
-            let ended = if known.contains(iqn) {
+            let ended = if known.contains_key(iqn) {
                 self.targets.set_offline(iqn, GRACE).await
             } else {
                 self.targets.remove(iqn, GRACE).await
@@ -138,9 +150,9 @@ impl Serving {
 
     /// Hosts of what exists and is not served hear that they should come back later, those of what does not
     /// that there is no such target.
-    async fn close_to_hosts(&self, known: &BTreeSet<String>) {
-        self.targets.retain_names(|iqn| known.contains(iqn));
-        for iqn in known {
+    async fn close_to_hosts(&self, known: &Known) {
+        self.targets.retain_names(|iqn| known.contains_key(iqn));
+        for iqn in known.keys() {
             let is_served = self.served().contains_key(iqn);
             if !is_served && let Err(error) = self.targets.set_offline(iqn, GRACE).await {
                 tracing::debug!("{iqn}: {error}");
@@ -150,15 +162,15 @@ impl Serving {
 
     /// The targets of all volumes that are not in the recycle bin, and of their snapshots that are online,
     /// also while their disks are lost.
-    fn known(&self) -> BTreeSet<String> {
-        let mut known = BTreeSet::new();
+    fn known(&self) -> Known {
+        let mut known = BTreeMap::new();
         for volume in self.array.volumes() {
             if volume.state != VolumeState::Deleted {
-                let online = self.online_snapshots(&volume.name);
-                let name =
-                    |snapshot: SnapshotInfo| self.names.snapshot(&volume.name, &snapshot.name);
-                known.extend(online.map(name));
-                known.insert(self.names.volume(&volume.name));
+                for snapshot in self.online_snapshots(&volume.name) {
+                    let iqn = self.names.snapshot(&volume.name, &snapshot.name);
+                    known.insert(iqn, (volume.name.clone(), Some(snapshot.name)));
+                }
+                known.insert(self.names.volume(&volume.name), (volume.name, None));
             }
         }
         known

@@ -48,7 +48,7 @@ mod unit;
 pub use config::{Access, AllowRule, Config, Elsewhere, Limits, Redirect, TargetSpec, UnitSpec};
 pub use doors::GIVING_WAY_MAX;
 pub use portal::REFUSALS_MAX;
-pub use server::{Server, ShutdownError, StartError, TargetInfo, Targets};
+pub use server::{ConnectionInfo, Server, ShutdownError, StartError, TargetInfo, Targets};
 pub use store::{FileStore, Place, Record, UnitStore};
 pub use targets::TargetError;
 pub use unit::ReservationsError;

@@ -6,6 +6,7 @@
 
 pub(crate) mod array;
 pub(crate) mod attach;
+pub(crate) mod connections;
 pub(crate) mod disk;
 pub(crate) mod export;
 pub(crate) mod generate;
@@ -113,6 +114,14 @@ pub(crate) enum Command {
     /// Exit status 1 if something is not well, or no member answers.
     #[command(after_long_help = STATUS_EXAMPLES)]
     Status(manage::MemberArgs),
+
+    /// Show who is connected to the volumes of a running member, and how busy they are.
+    ///
+    /// One line for each connection of a host; a host with several paths has several. IOPS counts SCSI
+    /// commands of any kind, QUEUE those that have not been answered yet. With --json also the counts since
+    /// the connection was made.
+    #[command(after_long_help = connections::EXAMPLES)]
+    Connections(connections::ConnectionsArgs),
 
     /// Make, show and change the volumes of a running member.
     #[command(after_long_help = volume::EXAMPLES)]

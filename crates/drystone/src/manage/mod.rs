@@ -2,6 +2,7 @@
 
 pub(crate) mod array;
 mod confirm;
+pub(crate) mod connections;
 pub(crate) mod disk;
 mod progress;
 pub(crate) mod snapshot;

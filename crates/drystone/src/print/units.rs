@@ -18,6 +18,17 @@ pub(crate) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{ending}")
 }
 
+/// How long something has lasted, in its two largest units: `5 s`, `1 h 1 min`, `3 d 0 h`.
+pub(crate) fn duration(seconds: u64) -> String {
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{minutes} min {} s", seconds % 60),
+        3600..86_400 => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{} d {} h", hours / 24, hours % 24),
+    }
+}
+
 /// Seconds since 1970 as a date and time in UTC; 0 is "never".
 pub(crate) fn time(unix_seconds: u64) -> String {
     if unix_seconds == 0 {
@@ -49,6 +60,15 @@ fn date(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_have_two_units_at_most() {
+        let cases = [(0, "0 s"), (59, "59 s"), (60, "1 min 0 s"), (3600, "1 h 0 min")];
+        let longer = [(86_399, "23 h 59 min"), (86_400, "1 d 0 h"), (9_000_000, "104 d 4 h")];
+        for (seconds, text) in cases.into_iter().chain(longer) {
+            assert_eq!(duration(seconds), text);
+        }
+    }
 
     #[test]
     fn sizes_have_one_decimal_at_most() {

@@ -64,6 +64,7 @@ impl Member {
             Request::Snapshot(request) => self.snapshot(request).await,
             Request::Disk(request) => self.disk(request).await,
             Request::Array(request) => self.whole(request, asker).await,
+            Request::Connections => Ok(Answer::Connections(self.serving.connections().await)),
             Request::Watch { kinds } => self.watch(&kinds, asker).await,
         };
         answered.map_err(|error| self.explained(error))

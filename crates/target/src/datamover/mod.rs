@@ -74,6 +74,8 @@ pub(crate) struct Tcp {
     /// Memory of the heap that it keeps.
     answers_claim: RefCell<Claim>,
     window: OutputWindow,
+    /// Bytes of Data-In that were queued for its peer, ever.
+    data_in_bytes: Cell<u64>,
     /// What its peer had acknowledged when that was last asked.
     acknowledged_bytes: Cell<u64>,
     /// What its peer had acknowledged when somebody first missed the memory of what it is to take.
@@ -108,6 +110,7 @@ impl Tcp {
             out_claim: RefCell::new(Claim::none(&owner, Use::Read)),
             answers_claim: RefCell::new(Claim::none(&owner, Use::Answer)),
             window: OutputWindow::new(output_bytes_max),
+            data_in_bytes: Cell::new(0),
             acknowledged_bytes: Cell::new(0),
             missed: Cell::new(None),
             stopped: Cell::new(None),

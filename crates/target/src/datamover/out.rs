@@ -15,6 +15,10 @@ impl Tcp {
         self.out.borrow().len_bytes()
     }
 
+    pub(crate) fn data_in_bytes(&self) -> u64 {
+        self.data_in_bytes.get()
+    }
+
     /// Its peer takes enough, and its owner holds little enough, to read and answer more.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
@@ -83,6 +87,7 @@ impl Tcp {
         if params.header_digest {
             out.push_bytes(&digest(&bhs));
         }
+        self.data_in_bytes.set(self.data_in_bytes.get() + data.len() as u64);
         let pad = padded_len_bytes(data.len()) - data.len();
         let pooled_bytes = data.pooled_bytes();
         if pooled_bytes > 0 {

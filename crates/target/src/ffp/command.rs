@@ -35,7 +35,7 @@ pub(super) fn run(
     payload: Payload<'_>,
     numbered: bool,
 ) -> Result<(), Fault> {
-    conn.owner.delivered(payload.len());
+    conn.count_command(payload.len());
     let parsed = ScsiCommand::parse(bhs).and_then(|pdu| Ok((pdu, pdu.parse_ahs(ahs)?)));
     let Ok((pdu, extra)) = parsed else {
         if numbered {

@@ -1,5 +1,6 @@
 //! Starting and stopping a server.
 
+mod connections;
 mod targets;
 
 use std::io;
@@ -19,6 +20,7 @@ use crate::shared::Shared;
 use crate::targets::{Rules, Table, TargetError};
 use crate::{cores, portal, stopping};
 
+pub use connections::ConnectionInfo;
 pub use targets::{TargetInfo, Targets};
 
 /// How long a portal may be in use before somebody else has it: the kernel takes a moment to close

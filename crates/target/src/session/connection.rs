@@ -89,6 +89,10 @@ pub(crate) struct Connection {
     pub(crate) cid: u16,
     pub(crate) peer: SocketAddr,
     pub(crate) local: SocketAddr,
+    /// When it was logged in.
+    pub(crate) since: Instant,
+    /// Who authenticated it, where somebody had to.
+    pub(crate) chap_user: Option<String>,
     pub(crate) session: Rc<Session>,
     /// Whom its memory is counted against.
     pub(crate) owner: Rc<Owner>,
@@ -97,6 +101,10 @@ pub(crate) struct Connection {
     ending: RefCell<Option<Ending>>,
     pub(crate) ping: Cell<Option<Ping>>,
     next_ping: Cell<u32>,
+    /// SCSI commands that have come.
+    commands: Cell<u64>,
+    /// Bytes of data that came with them.
+    immediate_bytes: Cell<u64>,
     /// Bytes of Data-Out that have come for commands.
     pub(super) data_out_bytes: Cell<u64>,
     pub(crate) text: RefCell<TargetText>,
@@ -119,6 +127,8 @@ impl Connection {
             cid: outcome.cid,
             peer: ends.peer,
             local: ends.local,
+            since: ring::now(),
+            chap_user: outcome.chap_user.clone(),
             session,
             owner,
             mover: Rc::new(mover),
@@ -126,6 +136,8 @@ impl Connection {
             ending: RefCell::new(None),
             ping: Cell::new(None),
             next_ping: Cell::new(1),
+            commands: Cell::new(0),
+            immediate_bytes: Cell::new(0),
             data_out_bytes: Cell::new(0),
             text: RefCell::default(),
         }
@@ -135,6 +147,23 @@ impl Connection {
     #[inline]
     pub(crate) fn params(&self) -> ConnectionParams {
         self.mover.params.get()
+    }
+
+    /// A SCSI command has come, with so many bytes of data.
+    #[inline]
+    pub(crate) fn count_command(&self, immediate_bytes: usize) {
+        self.commands.set(self.commands.get() + 1);
+        self.immediate_bytes.set(self.immediate_bytes.get() + immediate_bytes as u64);
+        self.owner.delivered(immediate_bytes);
+    }
+
+    pub(crate) fn commands(&self) -> u64 {
+        self.commands.get()
+    }
+
+    /// Bytes of data that have come for commands.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.immediate_bytes.get() + self.data_out_bytes.get()
     }
 
     /// So many bytes of data have come for a command.

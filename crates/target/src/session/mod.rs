@@ -267,6 +267,12 @@ impl Session {
         }
     }
 
+    /// Commands of this connection that have not been answered.
+    pub(crate) fn waiting_on(&self, conn: &Rc<Connection>) -> usize {
+        let tasks = self.tasks.borrow();
+        tasks.iter().filter(|(_, task)| Rc::ptr_eq(task.conn(), conn)).count()
+    }
+
     pub(crate) fn connections(&self) -> Vec<Rc<Connection>> {
         self.connections.borrow().clone()
     }

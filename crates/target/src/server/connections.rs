@@ -1,0 +1,92 @@
+//! Who is connected to what, and what has gone over it.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use iscsi::pdu::Isid;
+
+use super::Targets;
+use crate::cores::on_cores;
+use crate::session::{Connection, sessions};
+
+/// A connection of a session that is logged in to a target. Counts begin with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionInfo {
+    /// The target's name.
+    pub iqn: String,
+    /// The initiator's name.
+    pub initiator: String,
+    /// Which of the initiator's ports it is.
+    pub isid: Isid,
+    /// The session's number, which it has until it ends.
+    pub tsih: u16,
+    /// The number of the connection in its session.
+    pub cid: u16,
+    /// Where it comes from.
+    pub peer: SocketAddr,
+    /// Where it arrived.
+    pub portal: SocketAddr,
+    /// How long it has been logged in.
+    pub age: Duration,
+    /// Who authenticated it, where somebody had to.
+    pub chap_user: Option<String>,
+    /// Whether headers carry digests.
+    pub header_digest: bool,
+    /// Whether data does.
+    pub data_digest: bool,
+    /// SCSI commands that have come.
+    pub commands: u64,
+    /// Bytes of data that were sent for them.
+    pub read_bytes: u64,
+    /// Bytes of data that came for them.
+    pub written_bytes: u64,
+    /// Commands that have not been answered.
+    pub waiting: usize,
+}
+
+impl ConnectionInfo {
+    fn of(conn: &Rc<Connection>) -> Self {
+        let (session, params) = (&conn.session, conn.params());
+        Self {
+            iqn: session.target().name.as_str().to_owned(),
+            initiator: session.initiator.to_string(),
+            isid: session.isid,
+            tsih: session.tsih,
+            cid: conn.cid,
+            peer: conn.peer,
+            portal: conn.local,
+            age: ring::now() - conn.since,
+            chap_user: conn.chap_user.clone(),
+            header_digest: params.header_digest,
+            data_digest: params.data_digest,
+            commands: conn.commands(),
+            read_bytes: conn.mover.data_in_bytes(),
+            written_bytes: conn.written_bytes(),
+            waiting: session.waiting_on(conn),
+        }
+    }
+}
+
+impl Targets {
+    /// All connections of hosts that are logged in, by target and host; without those of discovery sessions,
+    /// which see no data. Each core is asked: must run on a core of the server.
+    pub async fn connections(&self) -> Vec<ConnectionInfo> {
+        let all = Arc::new(Mutex::new(Vec::new()));
+        let found = all.clone();
+        let look = move || {
+            let conns = sessions().into_iter().flat_map(|session| session.connections());
+            let own: Vec<_> = conns.map(|conn| ConnectionInfo::of(&conn)).collect();
+            found.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
+            std::future::ready(())
+        };
+        on_cores(self.0.cores().to_vec(), look).await;
+        let mut all = std::mem::take(&mut *all.lock().unwrap_or_else(PoisonError::into_inner));
+        all.sort_unstable_by(|a, b| {
+            let key = |info: &ConnectionInfo| (info.isid, info.tsih, info.cid);
+            (&a.iqn, &a.initiator, key(a)).cmp(&(&b.iqn, &b.initiator, key(b)))
+        });
+        all
+    }
+}
