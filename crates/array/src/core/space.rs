@@ -12,7 +12,7 @@ use crate::journal::Record;
 use crate::label::Layout;
 use crate::mutants::{self, Mutant};
 use crate::raid::{Seat, Set};
-use crate::space::{Chunks, Claim, Gives, Kind, Pool, Slots, lanes, width};
+use crate::space::{COPIES_MIN, Chunks, Claim, Gives, Kind, Pool, Slots, lanes, width};
 use crate::tree::PageAddr;
 use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId, Level, Place, SetId};
 
@@ -277,10 +277,11 @@ impl Space {
         }
     }
 
-    /// A disk has left.
-    pub(crate) fn remove_disk(&mut self, disk: DiskId) {
+    /// A disk has left, and data disks of these `sizes` in bytes stay.
+    pub(crate) fn remove_disk(&mut self, disk: DiskId, layout: &Layout, sizes: &[u64]) {
         if self.chunks.counts(disk).is_some() {
             self.chunks.remove_disk(disk);
+            self.set_spare(layout, sizes);
             self.set_lanes();
         }
     }
@@ -453,10 +454,11 @@ impl Core {
             _ => chunks.allocate_seats(width, seats, spare),
         };
         if spare && seats == 0 {
-            chosen = chosen.or_else(|| state.space.allocate_spare(width));
+            chosen = chosen.or_else(|| state.space.allocate_spare(kind, width));
         }
         if spare && kind == Kind::Metadata {
             chosen = chosen.or_else(|| state.space.allocate_beside_away());
+            chosen = chosen.or_else(|| state.space.allocate_narrow(width));
         }
         let Some(chunks) = chosen else { return false };
         let level = match kind {
@@ -511,20 +513,37 @@ impl Space {
         (1..width).find_map(|seats| self.chunks.allocate_seats(width, seats, true))
     }
 
-    /// Chunks of different disks, of those that are kept for rebuilds too.
-    fn allocate_spare(&mut self, width: usize) -> Option<Vec<(DiskId, u32)>> {
+    /// Chunks for metadata where fewer disks than it has copies have one left. It gets the others when
+    /// there is room for them.
+    fn allocate_narrow(&mut self, width: usize) -> Option<Vec<(DiskId, u32)>> {
+        (COPIES_MIN..width).rev().find_map(|width| self.allocate_spare(Kind::Metadata, width))
+    }
+
+    /// Chunks of different disks, of those that are kept for rebuilds too. Data takes what is kept for
+    /// metadata last of all.
+    fn allocate_spare(&mut self, kind: Kind, width: usize) -> Option<Vec<(DiskId, u32)>> {
+        let beside_maps = |chunks: &mut Chunks, taken: &[DiskId]| match kind {
+            Kind::Metadata => None,
+            Kind::Data(_) => chunks.allocate_beside_maps(taken, &[]),
+        };
+        let any = |chunks: &mut Chunks, taken: &[DiskId]| chunks.allocate_one(taken);
+        let first = self.allocate_each(width, beside_maps);
+        first.or_else(|| self.allocate_each(width, any))
+    }
+
+    fn allocate_each(
+        &mut self,
+        width: usize,
+        one: impl Fn(&mut Chunks, &[DiskId]) -> Option<(DiskId, u32)>,
+    ) -> Option<Vec<(DiskId, u32)>> {
         let mut chunks: Vec<(DiskId, u32)> = Vec::with_capacity(width);
         while chunks.len() < width {
             let taken: Vec<_> = chunks.iter().map(|(disk, _)| *disk).collect();
-            match self.chunks.allocate_one(&taken) {
-                Some(chunk) => chunks.push(chunk),
-                None => {
-                    for (disk, chunk) in chunks {
-                        self.chunks.release(disk, chunk);
-                    }
-                    return None;
-                }
-            }
+            let Some(chunk) = one(&mut self.chunks, &taken) else {
+                chunks.into_iter().for_each(|(disk, chunk)| self.chunks.release(disk, chunk));
+                return None;
+            };
+            chunks.push(chunk);
         }
         Some(chunks)
     }

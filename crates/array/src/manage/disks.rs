@@ -1,6 +1,6 @@
 //! Adding, failing, replacing and retiring disks; scrub and check.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use block::BlockError;
@@ -419,16 +419,22 @@ impl Core {
         let free = usable.filter_map(|disk| {
             state.space.chunks.counts(disk).map(|(all, used)| (disk, all - used))
         });
-        let free = free.chain(more.map(|chunks| (next_number(&state.label), chunks)));
-        let mut free = free.filter(|(disk, _)| !leaving.contains(disk)).collect();
-        state.space.chunks.keep_maps(&mut free);
+        let new = next_number(&state.label);
+        let free = free.chain(more.map(|chunks| (new, chunks)));
+        let free = free.filter(|(disk, _)| !leaving.contains(disk)).collect();
+        // A new disk takes all of the one that it replaces.
+        let keep = |free: &mut BTreeMap<DiskId, u32>| {
+            let taken = free.remove_entry(&new);
+            state.space.chunks.keep_maps(free);
+            free.extend(taken);
+        };
         let seats = |set: &Arc<Set>| SetSeats {
             members: set.members().iter().map(|seat| seat.disk).collect(),
             replacement: set.replacement().map(|new| (new.member, new.seat.disk)),
             may_shrink: set.level().is_none(),
         };
         let sets: Vec<SetSeats> = self.sets.all().iter().map(seats).collect();
-        without_place(&sets, leaving, free)
+        without_place(&sets, leaving, free, keep)
     }
 
     /// Nothing is left on a disk of what it may have been before.

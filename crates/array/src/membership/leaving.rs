@@ -15,18 +15,17 @@ pub struct SetSeats {
     pub may_shrink: bool,
 }
 
-/// How many chunks of sets that are on `leaving` disks find no other disk: one that has a chunk
-/// left of `free`, does not leave itself and is not in the set already. Sets that have the least
-/// choice go first, each to the disk with the most room.
-#[must_use]
-pub fn without_place(
-    sets: &[SetSeats],
-    leaving: &[DiskId],
-    mut free: BTreeMap<DiskId, u32>,
-) -> usize {
-    free.retain(|disk, chunks| *chunks > 0 && !leaving.contains(disk));
-    let mut moves: Vec<(Vec<DiskId>, usize)> = Vec::new();
-    for set in sets {
+/// Chunks that a set is to get, and of which disks not: it is on them already.
+struct Move {
+    taken: Vec<DiskId>,
+    count: usize,
+    /// How many of them it must get.
+    needed: usize,
+}
+
+impl Move {
+    /// `None` where nothing of the set is on `leaving` disks, or something takes its place already.
+    fn of(set: &SetSeats, leaving: &[DiskId]) -> Option<Self> {
         let is_served = |(index, disk): &(usize, DiskId)| {
             set.replacement.is_some_and(|(member, on)| member == *index && !leaving.contains(&on))
                 || !leaving.contains(disk)
@@ -34,29 +33,55 @@ pub fn without_place(
         let seats = set.members.iter().copied().enumerate();
         let count = seats.filter(|seat| !is_served(seat)).count();
         let stays = set.members.len() - count;
-        if count > 0 && !(set.may_shrink && stays > 0) {
-            let taken = set.members.iter().copied().chain(set.replacement.map(|(_, on)| on));
-            moves.push((taken.collect(), count));
-        }
+        let needed = if set.may_shrink && stays > 0 { 0 } else { count };
+        let taken = set.members.iter().copied().chain(set.replacement.map(|(_, on)| on));
+        (count > 0).then(|| Self { taken: taken.collect(), count, needed })
     }
-    let choices = |(taken, count): &(Vec<DiskId>, usize), free: &BTreeMap<DiskId, u32>| {
-        free.keys().filter(|disk| !taken.contains(disk)).count().saturating_sub(*count)
-    };
-    moves.sort_by_key(|set| choices(set, &free));
-    let mut homeless = 0;
-    for (mut taken, count) in moves {
-        for _ in 0..count {
-            let usable = free.iter_mut().filter(|(disk, left)| **left > 0 && !taken.contains(disk));
-            match usable.max_by_key(|(_, left)| **left) {
-                Some((disk, left)) => {
-                    *left -= 1;
-                    taken.push(*disk);
-                }
-                None => homeless += 1,
-            }
+
+    /// Takes chunks of the disks with the most room; how many are missing.
+    fn place(mut self, free: &mut BTreeMap<DiskId, u32>) -> usize {
+        for got in 0..self.count {
+            let usable =
+                free.iter_mut().filter(|(disk, left)| **left > 0 && !self.taken.contains(disk));
+            let Some((disk, left)) = usable.max_by_key(|(_, left)| **left) else {
+                return self.needed.saturating_sub(got);
+            };
+            *left -= 1;
+            self.taken.push(*disk);
         }
+        0
     }
-    homeless
+}
+
+/// How many chunks of sets that are on `leaving` disks find no other disk: one that has a chunk
+/// left of `free`, does not leave itself and is not in the set already. Metadata goes first; of what is
+/// then left `keep` takes off what data must not use. Sets that have the least choice go first, each to
+/// the disk with the most room.
+#[must_use]
+pub fn without_place(
+    sets: &[SetSeats],
+    leaving: &[DiskId],
+    mut free: BTreeMap<DiskId, u32>,
+    keep: impl FnOnce(&mut BTreeMap<DiskId, u32>),
+) -> usize {
+    free.retain(|disk, _| !leaving.contains(disk));
+    let (metadata, data): (Vec<_>, Vec<_>) = sets.iter().partition(|set| set.may_shrink);
+    let homeless = all_without_place(&metadata, leaving, &mut free);
+    keep(&mut free);
+    homeless + all_without_place(&data, leaving, &mut free)
+}
+
+fn all_without_place(
+    sets: &[&SetSeats],
+    leaving: &[DiskId],
+    free: &mut BTreeMap<DiskId, u32>,
+) -> usize {
+    let mut moves: Vec<Move> = sets.iter().filter_map(|set| Move::of(set, leaving)).collect();
+    moves.sort_by_key(|set| {
+        let choice = free.iter().filter(|(disk, left)| **left > 0 && !set.taken.contains(disk));
+        choice.count().saturating_sub(set.count)
+    });
+    moves.into_iter().map(|set| set.place(free)).sum()
 }
 
 #[cfg(test)]
@@ -68,7 +93,7 @@ mod tests {
     }
 
     fn homeless(set: &SetSeats, leaving: &[u16], chunks: &[u32]) -> usize {
-        without_place(std::slice::from_ref(set), &ids(leaving), free(chunks))
+        without_place(std::slice::from_ref(set), &ids(leaving), free(chunks), |_| ())
     }
 
     fn set(members: &[u16]) -> SetSeats {
@@ -86,7 +111,11 @@ mod tests {
         assert_eq!(homeless(&three, &[0], &[9, 9, 9, 1]), 0);
         assert_eq!(homeless(&three, &[0, 1], &[9, 9, 9, 9]), 1);
         let two = [three.clone(), three];
-        assert_eq!(without_place(&two, &ids(&[2]), free(&[9, 9, 9, 1])), 1, "one chunk is free");
+        assert_eq!(
+            without_place(&two, &ids(&[2]), free(&[9, 9, 9, 1]), |_| ()),
+            1,
+            "one chunk is free"
+        );
     }
 
     #[test]
@@ -103,6 +132,18 @@ mod tests {
     fn sets_with_the_least_choice_go_first() {
         // Only disk 4 is left for the first, the second can go to 2, 3 or 4.
         let sets = [set(&[0, 1]), set(&[0, 2, 3])];
-        assert_eq!(without_place(&sets, &ids(&[0]), free(&[9, 1, 0, 0, 1])), 0);
+        assert_eq!(without_place(&sets, &ids(&[0]), free(&[9, 1, 0, 0, 1]), |_| ()), 0);
+    }
+
+    #[test]
+    fn metadata_takes_its_chunks_first_and_data_none_of_what_is_kept() {
+        let metadata = SetSeats { may_shrink: true, ..set(&[0, 1]) };
+        let sets = [set(&[0, 1]), metadata];
+        let homeless = |free, keep: fn(&mut BTreeMap<DiskId, u32>)| {
+            without_place(&sets, &ids(&[0]), free, keep)
+        };
+        assert_eq!(homeless(free(&[0, 0, 1]), |_| ()), 1);
+        assert_eq!(homeless(free(&[0, 0, 2]), |_| ()), 0);
+        assert_eq!(homeless(free(&[0, 0, 2]), |free| *free.get_mut(&DiskId(2)).unwrap() -= 1), 1);
     }
 }

@@ -15,7 +15,7 @@ use crate::checksum::mix;
 pub struct Chunks {
     disks: BTreeMap<DiskId, Disk>,
     spare_chunks: u64,
-    /// Of what is kept free: sets for metadata, and their width. It must lie on so many disks.
+    /// Of what is kept free: sets for metadata, and how many copies they have.
     spare_sets: (u64, usize),
 }
 
@@ -47,6 +47,9 @@ struct Candidate {
     lot: u64,
 }
 
+/// Copies that metadata has at least, where there are disks for them: what one disk takes with it when
+/// it fails is not the last one.
+pub const COPIES_MIN: usize = 2;
 /// By how much of its space a disk may be fuller than those that would be next.
 const UNEVEN_PERCENT_MAX: u64 = 5;
 
@@ -97,9 +100,9 @@ impl Chunks {
         self.spare_chunks = chunks;
     }
 
-    /// Keeps room for so many sets of this width, of metadata.
-    pub fn set_spare_sets(&mut self, sets: u64, width: usize) {
-        self.spare_sets = (sets, width);
+    /// Keeps room for so many sets of metadata with so many copies.
+    pub fn set_spare_sets(&mut self, sets: u64, copies: usize) {
+        self.spare_sets = (sets, copies);
     }
 
     /// What is kept free for rebuilds.
@@ -132,15 +135,13 @@ impl Chunks {
             return None;
         }
         candidates.sort_by(Candidate::by_share);
-        let possible = sets_possible(&candidates, width);
-        let mut rest = candidates.clone();
-        rest[..width].iter_mut().for_each(|disk| disk.free -= 1);
-        if sets_possible(&rest, width) + 1 < possible {
+        let possible = self.sets_beside_maps(free_of(&candidates), width);
+        let left = less(&candidates, width);
+        let keeps_maps = self.keeps_maps(&left);
+        if !keeps_maps || self.sets_beside_maps(left, width) + 1 < possible {
             candidates.sort_by(Candidate::by_free);
         }
-        let mut rest = candidates.clone();
-        rest[..width].iter_mut().for_each(|disk| disk.free -= 1);
-        if !self.keeps_maps(&rest) {
+        if !self.keeps_maps(&less(&candidates, width)) {
             return None;
         }
         Some(candidates[..width].iter().map(|disk| (disk.id, self.take(disk.id))).collect())
@@ -162,11 +163,12 @@ impl Chunks {
             return None;
         }
         apart.truncate(width);
-        let mut rest = all.clone();
-        let is_chosen = |disk: &&mut Candidate| apart.iter().any(|other| other.id == disk.id);
-        rest.iter_mut().filter(is_chosen).for_each(|disk| disk.free -= 1);
-        let leaves_over = sets_possible(&rest, width) + 1 < sets_possible(&all, width);
-        if leaves_over || !self.keeps_maps(&rest) {
+        let is_chosen = |disk: &Candidate| apart.iter().any(|other| other.id == disk.id);
+        let rest: Vec<u32> =
+            all.iter().map(|disk| disk.free - u32::from(is_chosen(disk))).collect();
+        let keeps_maps = self.keeps_maps(&rest);
+        let possible = self.sets_beside_maps(free_of(&all), width);
+        if !keeps_maps || self.sets_beside_maps(rest, width) + 1 < possible {
             return None;
         }
         Some(apart.iter().map(|disk| (disk.id, self.take(disk.id))).collect())
@@ -189,20 +191,25 @@ impl Chunks {
         }
         here.sort_by(Candidate::by_share);
         away.sort_by(Candidate::by_share);
-        let mut rest = here.clone();
-        rest[..there].iter_mut().for_each(|disk| disk.free -= 1);
-        if !may_spare && !self.keeps_maps(&rest) {
+        if !self.keeps_maps(&less(&here, there)) {
+            here.sort_by(Candidate::by_free);
+        }
+        if !may_spare && !self.keeps_maps(&less(&here, there)) {
             return None;
         }
         let chosen = here[..there].iter().chain(&away[..seats]);
         Some(chosen.map(|disk| (disk.id, self.take(disk.id))).collect())
     }
 
-    /// A chunk for a rebuild of data, of no disk in `avoid`. Spare space is there for this, but not
-    /// what metadata could need: without that no checkpoint ends, and the array stops.
-    pub fn allocate_beside_maps(&mut self, avoid: &[DiskId]) -> Option<(DiskId, u32)> {
+    /// A chunk for a rebuild of data, of no disk in `avoid` or `leaving`. Spare space is there for this,
+    /// but not what metadata could need.
+    pub fn allocate_beside_maps(
+        &mut self,
+        avoid: &[DiskId],
+        leaving: &[DiskId],
+    ) -> Option<(DiskId, u32)> {
         let mut candidates = self.candidates(avoid);
-        candidates.retain(|disk| self.leaves_maps(disk.id));
+        candidates.retain(|disk| self.leaves_maps(disk.id, leaving));
         let id = candidates.into_iter().min_by(Candidate::by_share)?.id;
         Some((id, self.take(id)))
     }
@@ -276,63 +283,95 @@ impl Chunks {
         let of_others = self.sets_possible(width - seats);
         match seats {
             0 => of_others,
-            _ => of_others.min(sets_possible(&self.candidates_of(Gives::Seats), seats)),
+            _ => of_others.min(sets_possible(&free_of(&self.candidates_of(Gives::Seats)), seats)),
         }
     }
 
     /// How many more sets of this width there is room for beside the spare space.
     #[must_use]
     pub fn sets_possible(&self, width: usize) -> u64 {
-        assert!(width > 0, "a set lies on disks");
-        let beside_spare = self.free().saturating_sub(self.spare_chunks) / width as u64;
-        sets_possible(&self.candidates(&[]), width).min(beside_spare)
-    }
-
-    /// Disks that would take a chunk of a rebuild of data.
-    #[must_use]
-    pub fn takers(&self) -> Vec<DiskId> {
-        let free = self.open().filter(|(_, disk)| disk.used.zeros() > 0);
-        free.map(|(id, _)| id).filter(|id| self.leaves_maps(*id)).collect()
-    }
-
-    /// Takes off what is free, by disk, what is kept there for metadata.
-    pub fn keep_maps(&self, free: &mut BTreeMap<DiskId, u32>) {
-        let (sets, width) = self.spare_sets;
-        let width = width.min(free.len());
-        for _ in 0..sets {
-            let mut most: Vec<&mut u32> = free.values_mut().filter(|left| **left > 0).collect();
-            if most.len() < width {
-                return;
-            }
-            most.sort_unstable_by(|a, b| b.cmp(a));
-            most.into_iter().take(width).for_each(|left| *left -= 1);
-        }
-    }
-
-    /// Whether a chunk of this disk less makes no difference to what is kept for metadata.
-    fn leaves_maps(&self, id: DiskId) -> bool {
-        let before = self.candidates(&[]);
-        let mut after = before.clone();
-        after.iter_mut().filter(|disk| disk.id == id).for_each(|disk| disk.free -= 1);
-        self.keeps_maps(&after) || self.maps_possible(&after) == self.maps_possible(&before)
-    }
-
-    /// Whether what is kept for metadata is there when this is what is free.
-    fn keeps_maps(&self, free: &[Candidate]) -> bool {
-        self.spare_sets.0 == 0 || self.maps_possible(free) >= self.spare_sets.0
-    }
-
-    fn maps_possible(&self, free: &[Candidate]) -> u64 {
-        sets_possible(free, self.spare_sets.1.min(self.disks_open()))
+        self.sets_possible_of(&self.candidates(&[]), width)
     }
 
     /// How many sets of this width there were room for if `disk` took no new chunks.
     #[must_use]
     pub fn sets_possible_without(&self, disk: DiskId, width: usize) -> u64 {
-        let beside_spare = |free: u64| free.saturating_sub(self.spare_chunks) / width as u64;
-        let others = self.candidates(&[disk]);
-        let free = others.iter().map(|disk| u64::from(disk.free)).sum();
-        sets_possible(&others, width).min(beside_spare(free))
+        self.sets_possible_of(&self.candidates(&[disk]), width)
+    }
+
+    fn sets_possible_of(&self, disks: &[Candidate], width: usize) -> u64 {
+        assert!(width > 0, "a set lies on disks");
+        let all = disks.iter().map(|disk| u64::from(disk.free)).sum::<u64>();
+        let beside_spare = all.saturating_sub(self.spare_chunks) / width as u64;
+        self.sets_beside_maps(free_of(disks), width).min(beside_spare)
+    }
+
+    /// How many sets so many free chunks make beside what is kept for metadata.
+    fn sets_beside_maps(&self, mut free: Vec<u32>, width: usize) -> u64 {
+        keep(free.iter_mut().collect(), self.spare_sets.0, self.maps_width());
+        sets_possible(&free, width)
+    }
+
+    /// Whether metadata finds as much room on the disks that take chunks as with this one, which works.
+    #[must_use]
+    pub fn maps_do_without(&self, disk: DiskId) -> bool {
+        let others = self.open().filter(|(id, _)| *id != disk);
+        let mut free: Vec<u32> = others.map(|(_, disk)| disk.used.zeros()).collect();
+        let without = self.maps_possible(&free, free.len());
+        free.extend(self.disks.get(&disk).map(|disk| disk.used.zeros()));
+        without >= self.maps_possible(&free, free.len())
+    }
+
+    /// Disks that would take a chunk of a rebuild of data, if those that are `leaving` take none.
+    #[must_use]
+    pub fn takers(&self, leaving: &[DiskId]) -> Vec<DiskId> {
+        let candidates = self.candidates(leaving).into_iter().map(|disk| disk.id);
+        candidates.filter(|id| self.leaves_maps(*id, leaving)).collect()
+    }
+
+    /// Takes off what is free, by disk, what a rebuild of data leaves there for metadata.
+    pub fn keep_maps(&self, free: &mut BTreeMap<DiskId, u32>) {
+        let chunks: Vec<u32> = free.values().copied().collect();
+        let sets = self.maps_possible(&chunks, chunks.len());
+        keep(free.values_mut().collect(), sets, self.copies_min(chunks.len()));
+    }
+
+    /// Whether as much metadata finds room on the disks that stay when this one has a chunk less: as
+    /// many of the sets kept for it as have room now, with their last copies but one. Without them no
+    /// checkpoint ends, and the array stops. Their other copies follow when there is room for those.
+    fn leaves_maps(&self, id: DiskId, leaving: &[DiskId]) -> bool {
+        let mut staying = self.candidates(&[]);
+        staying.retain(|disk| !leaving.contains(&disk.id));
+        let disks = self.open().filter(|(id, _)| !leaving.contains(id)).count();
+        let less: Vec<u32> =
+            staying.iter().map(|disk| disk.free - u32::from(disk.id == id)).collect();
+        self.maps_possible(&less, disks) == self.maps_possible(&free_of(&staying), disks)
+    }
+
+    /// How many of the sets kept for metadata have room in what is free on so many disks.
+    fn maps_possible(&self, free: &[u32], disks: usize) -> u64 {
+        sets_possible(free, self.copies_min(disks)).min(self.spare_sets.0)
+    }
+
+    /// Copies that metadata must have at least, of so many disks.
+    fn copies_min(&self, disks: usize) -> usize {
+        self.spare_sets.1.min(disks).clamp(1, COPIES_MIN)
+    }
+
+    /// Whether what is kept for metadata is there when this is what is free.
+    fn keeps_maps(&self, free: &[u32]) -> bool {
+        let (sets, _) = self.spare_sets;
+        let kept = free.iter().map(|free| u64::from(*free).min(sets)).sum::<u64>();
+        kept >= sets * self.maps_width() as u64
+    }
+
+    /// On how many disks what is kept for metadata lies: as many as it has copies, if the disks are
+    /// large enough for twice as much.
+    fn maps_width(&self) -> usize {
+        let (sets, copies) = self.spare_sets;
+        let sizes: Vec<u32> = self.open().map(|(_, disk)| disk.used.len()).collect();
+        let widths = (1..=copies.min(sizes.len())).rev();
+        widths.into_iter().find(|width| sets_possible(&sizes, *width) >= 2 * sets).unwrap_or(1)
     }
 
     fn open(&self) -> impl Iterator<Item = (DiskId, &Disk)> {
@@ -376,14 +415,47 @@ impl Chunks {
     }
 }
 
-/// How many sets of this width so many free chunks make: the largest `n` for which `n` chunks of
-/// each disk at most are enough, because no set takes two of the same disk.
-fn sets_possible(disks: &[Candidate], width: usize) -> u64 {
+fn free_of(disks: &[Candidate]) -> Vec<u32> {
+    disks.iter().map(|disk| disk.free).collect()
+}
+
+/// What is free when the first `width` disks have a chunk less.
+fn less(disks: &[Candidate], width: usize) -> Vec<u32> {
+    let taken = |at: usize| u32::from(at < width);
+    disks.iter().enumerate().map(|(at, disk)| disk.free - taken(at)).collect()
+}
+
+/// Takes `sets` sets of this width off what is free, or narrower ones where there are too few disks with
+/// something left: of the disks with the most, down to the same level, at most one for each set.
+fn keep(mut free: Vec<&mut u32>, sets: u64, width: usize) {
+    let most = u32::try_from(sets).unwrap_or(u32::MAX);
+    let above = |free: u32, level: u32| free.saturating_sub(level).min(most);
+    let all = |free: &[&mut u32], level| {
+        free.iter().map(|free| u64::from(above(**free, level))).sum::<u64>()
+    };
+    let wanted = sets * width as u64;
+    let (mut level, mut enough) = (0, free.iter().map(|free| **free).max().unwrap_or(0));
+    while level < enough {
+        let middle = level.midpoint(enough);
+        if all(&free, middle) > wanted { level = middle + 1 } else { enough = middle }
+    }
+    let mut over = wanted - all(&free, level);
+    for free in &mut free {
+        let more =
+            u32::from(over > 0 && above(**free, level) < above(**free, level.saturating_sub(1)));
+        over -= u64::from(more);
+        **free -= above(**free, level) + more;
+    }
+}
+
+/// How many sets of this width so many free chunks of each disk make: the largest `n` for which `n`
+/// chunks of each disk at most are enough, because no set takes two of the same disk.
+fn sets_possible(free: &[u32], width: usize) -> u64 {
     let enough = |sets: u64| {
-        let chunks = disks.iter().map(|disk| u64::from(disk.free).min(sets)).sum::<u64>();
+        let chunks = free.iter().map(|free| u64::from(*free).min(sets)).sum::<u64>();
         chunks >= sets * width as u64
     };
-    let all = disks.iter().map(|disk| u64::from(disk.free)).sum::<u64>();
+    let all = free.iter().map(|free| u64::from(*free)).sum::<u64>();
     let (mut least, mut most) = (0, all / width as u64);
     while least < most {
         let middle = (least + most).div_ceil(2);

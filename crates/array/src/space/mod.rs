@@ -8,7 +8,7 @@ mod chunks;
 mod pool;
 mod slots;
 
-pub use chunks::{Chunks, Gives};
+pub use chunks::{COPIES_MIN, Chunks, Gives};
 pub use pool::{Claim, NeedSet, Pool};
 pub use slots::{BadBitmap, Slots};
 

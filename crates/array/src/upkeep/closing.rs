@@ -42,16 +42,20 @@ impl Core {
         }
     }
 
-    /// Whether every set that lies on a disk has another to go to. Where none has, an operator has
-    /// to do something.
+    /// Whether every set that lies on a disk has another to go to, and metadata finds as much room without
+    /// it. Where not, an operator has to do something.
     pub(crate) fn can_be_emptied(&self, state: &State, disk: DiskId) -> bool {
-        let takers = state.space.chunks.takers();
+        if !state.space.chunks.maps_do_without(disk) {
+            return false;
+        }
+        // As it is once the disk is closed.
+        let takers = state.space.chunks.takers(&[disk]);
         self.sets.all().iter().all(|set| {
             let members = set.members();
             let is_on = members.iter().any(|seat| seat.disk == disk);
             let is_free = |taker: &DiskId| members.iter().all(|seat| seat.disk != *taker);
             let is_served = set.replacement().is_some();
-            !is_on || is_served || takers.iter().any(|taker| *taker != disk && is_free(taker))
+            !is_on || is_served || takers.iter().any(is_free)
         })
     }
 

@@ -135,7 +135,7 @@ impl Core {
             avoid.extend(&leaving);
             let chunks = &mut state.space.chunks;
             let chosen = match set.level() {
-                Some(_) if !is(Mutant::TakeMaps) => chunks.allocate_beside_maps(&avoid),
+                Some(_) if !is(Mutant::TakeMaps) => chunks.allocate_beside_maps(&avoid, &leaving),
                 _ => chunks.allocate_one(&avoid),
             };
             let Some((disk, chunk)) = chosen else {

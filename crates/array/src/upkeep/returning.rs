@@ -281,7 +281,8 @@ impl Core {
                 state.note(self.env.unix_seconds(), text);
                 state.away.remove(&disk);
                 state.going.remove(&disk);
-                state.space.remove_disk(disk);
+                let sizes = state.label.data_sizes();
+                state.space.remove_disk(disk, &self.layout, &sizes);
                 self.want_checkpoint(state);
             }
             self.journal.keep_holders(|holder| holder != disk);

@@ -8,7 +8,7 @@ use array::{Array, Level, OpenOptions, RingEnv};
 use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, BlockError, WriteFlags};
 
-use crate::common::{Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
+use crate::common::{Hasty, Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -324,5 +324,101 @@ fn a_rebuild_on_an_array_that_is_full_leaves_what_maps_need() {
         all_online(&array).await;
         sound(&array).await;
         array.close().await.unwrap();
+    });
+}
+
+/// Fills a thin volume until a write is refused; how many clusters it took.
+async fn fill_up(array: &Array, name: &str) -> u64 {
+    let device = array.device(name).expect("it is there");
+    for cluster in 0.. {
+        let whole = data(&bytes(CLUSTER as usize, 9));
+        if device.write(cluster * CLUSTER, whole, WriteFlags::DURABLE).await.is_err() {
+            return cluster;
+        }
+    }
+    unreachable!("the disks have an end")
+}
+
+fn used_mib(array: &Array) -> Vec<u64> {
+    array.disks().iter().map(|disk| disk.used_bytes >> 20).collect()
+}
+
+#[test]
+fn after_the_largest_disk_has_left_the_others_are_used() {
+    run(async {
+        let mut shelf = Shelf::new(4, 24);
+        shelf.0[0] = Shelf::new(1, 128).0.remove(0);
+        let array = shelf.create(Level::Raid1).await;
+        array.create_volume(spec("v", 256)).await.unwrap();
+        array.retire_disk("disk-0").await.unwrap();
+        until(&array, "the large disk is gone", |array| array.disks().len() == 3).await;
+        let clusters = fill_up(&array, "v").await;
+        assert!(clusters * CLUSTER >= 16 * MIB, "{clusters} clusters, {:?} MiB", used_mib(&array));
+        sound(&array).await;
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_small_disk_is_no_end_for_large_ones() {
+    run(async {
+        let mut shelf = Shelf::new(3, 64);
+        shelf.0[2] = Shelf::new(1, 24).0.remove(0);
+        let array = Shelf(shelf.0[..2].to_vec()).create(Level::Raid1).await;
+        array.create_volume(spec("v", 256)).await.unwrap();
+        array.add_disk(shelf.members().remove(2)).await.unwrap();
+        array.rebalance().await.unwrap();
+        let clusters = fill_up(&array, "v").await;
+        assert!(clusters * CLUSTER >= 50 * MIB, "{clusters} clusters, {:?} MiB", used_mib(&array));
+        sound(&array).await;
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_full_array_has_its_failed_disk_replaced_by_one_as_large() {
+    run(async {
+        for fails in [false, true] {
+            let shelf = Shelf::new(4, 24);
+            let array = Shelf(shelf.0[..3].to_vec()).create(Level::Raid5).await;
+            array.create_volume(spec("v", 256)).await.unwrap();
+            fill_up(&array, "v").await;
+            let new = shelf.members().remove(3);
+            if fails {
+                array.fail_disk("disk-2", false).await.unwrap();
+                array.add_disk(new).await.unwrap();
+            } else {
+                array.replace_disk("disk-2", new).await.unwrap();
+            }
+            all_online(&array).await;
+            assert_eq!(array.disks().len(), 3, "the old one is gone");
+            shelf.pull(1);
+            let volume = array.device("v").unwrap();
+            assert!(read(&volume, 0, CLUSTER as usize).await == bytes(CLUSTER as usize, 9));
+        }
+    });
+}
+
+#[test]
+fn after_a_rebuild_on_a_full_array_and_a_disk_away_maps_find_room() {
+    run(async {
+        let shelf = Shelf::new(5, 24);
+        let array = shelf.create_in(Arc::new(Hasty), Level::Raid1).await;
+        array.create_volume(spec("v", 256)).await.unwrap();
+        let clusters = fill_up(&array, "v").await;
+        array.fail_disk("disk-4", false).await.unwrap();
+        until(&array, "the failed disk is empty", |array| array.disks().len() == 4).await;
+        shelf.pull(3);
+        // Longer than an absent disk is waited for.
+        ring::sleep(std::time::Duration::from_millis(1500)).await;
+        array.snapshot(&[("v", Some("s"))]).await.expect("there is room in the checkpoint");
+        let volume = array.device("v").unwrap();
+        let written = put(&volume, 0..clusters, 3).await;
+        array.checkpoint().await.expect("there is room for maps");
+        drop((volume, array));
+        let mut members = shelf.members();
+        members.remove(3);
+        let opened = Array::open(Arc::new(RingEnv), members, OpenOptions::default()).await;
+        sound(&opened.unwrap_or_else(|error| panic!("after {written} writes: {error}"))).await;
     });
 }

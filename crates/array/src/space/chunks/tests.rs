@@ -78,11 +78,14 @@ fn a_rebuild_of_data_leaves_what_metadata_could_need() {
     let mut kept = (1..3).map(|id| (DiskId(id), 2)).collect();
     full.keep_maps(&mut kept);
     assert_eq!(kept.into_values().collect::<Vec<_>>(), [1, 1]);
-    assert_eq!(full.takers(), [DiskId(1), DiskId(2)]);
+    assert_eq!(full.takers(&[]), [DiskId(1), DiskId(2)]);
     for _ in 0..2 {
-        assert!(full.allocate_beside_maps(&[DiskId(0)]).is_some());
+        assert!(full.allocate_beside_maps(&[DiskId(0)], &[]).is_some());
     }
-    assert_eq!((full.allocate_beside_maps(&[]), full.takers(), full.free()), (None, vec![], 2));
+    assert_eq!(
+        (full.allocate_beside_maps(&[], &[]), full.takers(&[]), full.free()),
+        (None, vec![], 2)
+    );
     let metadata = full.allocate_one(&[]).unwrap();
     assert_ne!(full.allocate_one(&[metadata.0]).unwrap().0, metadata.0);
 }
@@ -92,13 +95,79 @@ fn what_is_kept_for_metadata_lies_on_as_many_disks_as_it_does() {
     let mut uneven = chunks(&[12, 2, 12]);
     uneven.set_spare_sets(1, 3);
     uneven.set_gives(DiskId(2), Gives::Seats);
-    assert_eq!(uneven.allocate_beside_maps(&[DiskId(0)]), Some((DiskId(1), 0)));
-    assert_eq!(uneven.allocate_beside_maps(&[DiskId(0)]), None, "the pair needs its last one");
-    assert_eq!(uneven.takers(), [DiskId(0)]);
-    assert!(uneven.allocate_beside_maps(&[]).is_some(), "of the large one");
+    assert_eq!(uneven.allocate_beside_maps(&[DiskId(0)], &[]), Some((DiskId(1), 0)));
+    assert_eq!(uneven.allocate_beside_maps(&[DiskId(0)], &[]), None, "the pair needs its last one");
+    assert_eq!(uneven.takers(&[]), [DiskId(0)]);
+    assert!(uneven.allocate_beside_maps(&[], &[]).is_some(), "of the large one");
     // Where none can be had at all, nothing is kept by waiting.
     uneven.allocate_on(DiskId(1)).unwrap();
-    assert!(uneven.allocate_beside_maps(&[]).is_some());
+    assert!(uneven.allocate_beside_maps(&[], &[]).is_some());
+}
+
+#[test]
+fn where_metadata_can_have_no_three_copies_data_leaves_it_two() {
+    let mut full = chunks(&[40, 40, 2, 2]);
+    full.set_spare_sets(1, 3);
+    for disk in [2, 2, 3] {
+        full.allocate_on(DiskId(disk)).unwrap();
+    }
+    full.set_gives(DiskId(3), Gives::Seats);
+    let taken = std::iter::from_fn(|| full.allocate_beside_maps(&[], &[])).count();
+    assert_eq!((taken, full.free()), (78, 2), "a chunk of each of two disks");
+    assert_eq!(full.takers(&[]), []);
+    let needed: Vec<bool> = (0..3).map(|disk| !full.maps_do_without(DiskId(disk))).collect();
+    assert_eq!(needed, [true, true, false]);
+    full.set_gives(DiskId(1), Gives::Nothing);
+    assert!(!full.maps_do_without(DiskId(1)), "also when it is closed");
+    full.set_gives(DiskId(1), Gives::Chunks);
+    // Where there is none for two copies, waiting keeps nothing.
+    full.allocate_on(DiskId(0)).unwrap();
+    assert!(full.allocate_beside_maps(&[], &[]).is_some());
+}
+
+#[test]
+fn metadata_that_goes_first_leaves_data_no_more_than_before() {
+    let mut full = chunks(&[1, 1, 1]);
+    full.set_spare_sets(1, 3);
+    full.allocate_one(&[DiskId(0), DiskId(1)]).unwrap();
+    assert_eq!(full.allocate_beside_maps(&[], &[]), None);
+}
+
+#[test]
+fn what_is_kept_for_metadata_is_not_on_disks_that_leave() {
+    let mut full = chunks(&[4, 4, 1, 1]);
+    full.set_spare_sets(1, 3);
+    let leaving = [DiskId(0), DiskId(1)];
+    assert!(full.clone().allocate_beside_maps(&leaving, &[]).is_some());
+    assert_eq!(full.allocate_beside_maps(&leaving, &leaving), None, "they stay with one each");
+}
+
+#[test]
+fn who_takes_over_from_a_disk_does_not_depend_on_whether_it_is_closed() {
+    let mut full = chunks(&[1, 1, 1, 8]);
+    full.set_spare_sets(1, 3);
+    let open = full.takers(&[DiskId(3)]);
+    full.set_gives(DiskId(3), Gives::Nothing);
+    assert_eq!(open, full.takers(&[DiskId(3)]));
+}
+
+#[test]
+fn a_small_disk_does_not_keep_the_large_ones_from_being_used() {
+    for (sizes, width) in [
+        (&[1024, 1024, 32][..], 2),
+        (&[2048, 2048, 16], 2),
+        (&[1024, 32], 1),
+        (&[64, 64, 64, 8], 3),
+    ] {
+        let mut chunks = chunks(sizes);
+        let sets = u64::from(sizes.iter().sum::<u32>()) / 256 + 1;
+        let copies = sizes.len().min(3);
+        chunks.set_spare(sets * copies as u64);
+        chunks.set_spare_sets(sets, copies);
+        while chunks.allocate(width, &[]).is_some() {}
+        let over = chunks.free() - chunks.spare();
+        assert!(over < sets + 2 * width as u64, "{sizes:?}: {over} chunks are left over");
+    }
 }
 
 #[test]
@@ -179,6 +248,24 @@ proptest! {
         // The bound is exact: with one set more, some set would need two chunks of a disk.
         let more: u64 = sizes.iter().map(|size| u64::from(*size).min(sets + 1)).sum();
         prop_assert!(more < (sets + 1) * width as u64);
+    }
+
+    /// What is told to be possible is, and where none is told to be there is none.
+    #[test]
+    fn what_is_kept_for_metadata_is_kept_and_counted(
+        sizes in prop::collection::vec(1..60_u32, 1..8),
+        width in 1..5_usize,
+        reserve in 1..6_u64,
+    ) {
+        let mut chunks = chunks(&sizes);
+        chunks.set_spare_sets(reserve, sizes.len().min(3));
+        let possible = chunks.sets_possible(width);
+        let had_room = chunks.keeps_maps(&sizes);
+        let sets = std::iter::from_fn(|| chunks.allocate(width, &[])).count() as u64;
+        prop_assert!(sets >= possible, "{} of {}", sets, possible);
+        prop_assert_eq!(chunks.sets_possible(width), 0);
+        let free: Vec<u32> = chunks.candidates(&[]).iter().map(|disk| disk.free).collect();
+        prop_assert_eq!(chunks.keeps_maps(&free), had_room);
     }
 
     #[test]
