@@ -86,6 +86,7 @@ NoStrangers    --test=wire  strangers::data_that_strangers_ask_for
 NoTrust        --test=wire  late::names_that_send_just_enough
 LateAreMany    --test=wire  late::names_that_send_what
 NoPieces       --test=wire  heavy::sanitize
+EndlessFlush   --test=wire  targets::a_target_goes_although
 '
 
 # The program of the tests that $1 names, built with the mistakes.
