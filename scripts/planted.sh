@@ -66,6 +66,9 @@ NoStandIn      --lib        membership::recovery::tests::a_data_disk_stands_in
 NoStandIn      --test=array journal::
 TrimKept       --test=array kept::an_array_whose_journal_a_lost_volume_fills
 ForgetChanged  --test=array crashes::what_a_checkpoint_without_its_record_put_in_place_is_known_beside
+KeepWaiting    --lib        raid::revocable::tests::who_waits_for_a_disk
+KeepWaiting    --test=array stalls::a_disk_that_is_declared_failed
+TakeCondemned  --lib        upkeep::returning::tests::a_disk_that_is_being
 BusyThoughRan  --test=wire  scarcity::
 EarlyAbort     --test=wire  management::a_task_at_the_disk_is_over
 LateFence      --test=wire  reservations::preempt_and_abort_ends

@@ -154,6 +154,10 @@ mutants! {
     OldRoots,
     /// Ask for a page without keeping it at its address until it is read.
     LoneReader,
+    /// Let those wait who wait for a disk that is declared failed.
+    KeepWaiting,
+    /// Take a disk back that is being declared failed.
+    TakeCondemned,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.
