@@ -158,6 +158,8 @@ mutants! {
     KeepWaiting,
     /// Take a disk back that is being declared failed.
     TakeCondemned,
+    /// Blame disks for what a deleted volume had, and nobody has any more.
+    BlameAbandoned,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.
