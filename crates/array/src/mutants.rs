@@ -160,6 +160,8 @@ mutants! {
     TakeCondemned,
     /// Blame disks for what a deleted volume had, and nobody has any more.
     BlameAbandoned,
+    /// A life that gives the journal up counts on as any other does.
+    NearLife,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

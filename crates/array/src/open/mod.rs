@@ -257,7 +257,8 @@ async fn read_journal(
     };
     match scanned {
         Err(JournalDamage::Old { .. }) if opening.accepted => {
-            let scanned = journal::given_up(holders, &label.layout, believed.from);
+            let (from, generation) = (believed.from, label.generation);
+            let scanned = journal::given_up(holders, &label.layout, from, generation);
             let scanned = scanned.map_err(damaged)?;
             Ok(Read { records: Vec::new(), scanned, is_given_up: true })
         }
@@ -382,6 +383,8 @@ impl Core {
         if is_given_up {
             self.note_given_up();
             first.insert(0, Event::JournalLost(self.since()));
+            // Should this life be lost too, the next one that gives a journal up is told apart by the label.
+            first.push(Event::Behind);
         }
         self.change_label(|_, _| first).await?;
         ring::keep_pool_reserve(RESERVE_BYTES);
