@@ -71,6 +71,7 @@ KeepWaiting    --test=array stalls::a_disk_that_is_declared_failed
 TakeCondemned  --lib        upkeep::returning::tests::a_disk_that_is_being
 BlameAbandoned --lib        upkeep::refresh::tests::what_a_purged_volume
 NearLife       --lib        journal::tests::damage::a_life_that_gives
+OldRecord      --test=array checkpoints::a_journal_that_names
 BusyThoughRan  --test=wire  scarcity::
 EarlyAbort     --test=wire  management::a_task_at_the_disk_is_over
 LateFence      --test=wire  reservations::preempt_and_abort_ends

@@ -162,6 +162,8 @@ mutants! {
     BlameAbandoned,
     /// A life that gives the journal up counts on as any other does.
     NearLife,
+    /// An opening drops what the journal has of volumes that its checkpoint does not know.
+    OldRecord,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

@@ -37,6 +37,8 @@ use crate::space::Gives;
 use crate::sync::{Bell, Turn};
 use crate::watch::Beat;
 
+use replay::check_newest;
+
 pub use create::CreateOptions;
 pub(crate) use create::random_id;
 
@@ -166,6 +168,7 @@ async fn load(
     };
     let Read { records, mut scanned, is_given_up } =
         read_journal(opening, &journal_holders, &believed).await?;
+    check_newest(&payload, &records, opening.accepted)?;
     scanned.stand_apart(env.random());
     let journal_lagging = scanned.lagging.clone();
     let journal = Journal::new(label.array, &label.layout, journal_holders, payload.mark, scanned);
