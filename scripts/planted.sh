@@ -66,6 +66,12 @@ NoStandIn      --lib        membership::recovery::tests::a_data_disk_stands_in
 NoStandIn      --test=array journal::
 TrimKept       --test=array kept::an_array_whose_journal_a_lost_volume_fills
 ForgetChanged  --test=array crashes::what_a_checkpoint_without_its_record_put_in_place_is_known_beside
+KeepWaiting    --lib        raid::revocable::tests::who_waits_for_a_disk
+KeepWaiting    --test=array stalls::a_disk_that_is_declared_failed
+TakeCondemned  --lib        upkeep::returning::tests::a_disk_that_is_being
+BlameAbandoned --lib        upkeep::refresh::tests::what_a_purged_volume
+NearLife       --lib        journal::tests::damage::a_life_that_gives
+OldRecord      --test=array checkpoints::a_journal_that_names
 BusyThoughRan  --test=wire  scarcity::
 EarlyAbort     --test=wire  management::a_task_at_the_disk_is_over
 LateFence      --test=wire  reservations::preempt_and_abort_ends
@@ -86,6 +92,7 @@ NoStrangers    --test=wire  strangers::data_that_strangers_ask_for
 NoTrust        --test=wire  late::names_that_send_just_enough
 LateAreMany    --test=wire  late::names_that_send_what
 NoPieces       --test=wire  heavy::sanitize
+EndlessFlush   --test=wire  targets::a_target_goes_although
 '
 
 # The program of the tests that $1 names, built with the mistakes.

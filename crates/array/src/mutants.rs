@@ -154,6 +154,16 @@ mutants! {
     OldRoots,
     /// Ask for a page without keeping it at its address until it is read.
     LoneReader,
+    /// Let those wait who wait for a disk that is declared failed.
+    KeepWaiting,
+    /// Take a disk back that is being declared failed.
+    TakeCondemned,
+    /// Blame disks for what a deleted volume had, and nobody has any more.
+    BlameAbandoned,
+    /// A life that gives the journal up counts on as any other does.
+    NearLife,
+    /// An opening drops what the journal has of volumes that its checkpoint does not know.
+    OldRecord,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

@@ -38,6 +38,8 @@ pub(crate) enum Mutant {
     ForgetSanitize,
     /// Do work of many pieces at once.
     NoPieces,
+    /// Wait without end for the flush of a disk whose target goes.
+    EndlessFlush,
     /// Trust others as before when one that was known kept room for nothing.
     NoAlarm,
     /// Let those who are not known have all memory for data.

@@ -4,14 +4,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use block::BlockError;
 use iscsi::pdu::{AsyncEvent, AsyncMessage, BHS_LEN_BYTES, RESERVED_TAG};
+use ring::wait::join_all;
 
 use crate::cores::on_cores;
+use crate::mutants::{self, Mutant};
 use crate::session::{Connection, Ending, Session, all_sessions, sessions};
 use crate::shared::Shared;
 use crate::targets::{Target, TargetError};
+use crate::unit::Unit;
 
-/// How long tasks that a disk works on may take after all connections are gone.
+/// How long tasks that a disk works on may take after all connections are gone, and then its last flush.
 const DISK_WAIT: Duration = Duration::from_secs(10);
 
 /// Ends all sessions and flushes all disks; the targets are gone then. Runs on a core.
@@ -20,11 +24,9 @@ pub(crate) async fn stop(shared: &Arc<Shared>, grace: Duration) -> Result<(), Ta
     let cores = shared.cores().to_vec();
     let end_all = move || end_sessions(all_sessions(), grace);
     on_cores(cores, end_all).await;
-    let mut first_failure = end_copies(shared, &targets, shared.registry.len() > 0).await;
-    for target in targets {
-        first_failure = first_failure.and(flush(&target).await);
-    }
-    first_failure
+    let copied = end_copies(shared, &targets, shared.registry.len() > 0).await;
+    let flushed = flush(&targets).await;
+    copied.and(flushed)
 }
 
 /// Ends the sessions of one target, which takes no new ones any more, and flushes its disks.
@@ -43,7 +45,7 @@ pub(crate) async fn end_target(
     on_cores(shared.cores().to_vec(), end_its_own).await;
     let is_busy = || shared.registry.count(target.name.as_str()) > 0;
     let copied = end_copies(shared, std::slice::from_ref(target), is_busy()).await;
-    let flushed = flush(target).await;
+    let flushed = flush(std::slice::from_ref(target)).await;
     if is_busy() {
         return Err(busy(target));
     }
@@ -77,17 +79,21 @@ async fn end_copies(
     late.map_or(Ok(()), |target| Err(busy(target)))
 }
 
-/// Makes what was written durable. The first failure is returned, all are logged.
-async fn flush(target: &Target) -> Result<(), TargetError> {
-    let mut first_failure = Ok(());
-    for unit in &target.units {
-        if let Err(source) = unit.device.flush().await {
+/// Makes what was written durable, on all disks at once: those that do not answer in time are not waited
+/// for, however many they are. The first failure is returned, all are logged.
+async fn flush(targets: &[Arc<Target>]) -> Result<(), TargetError> {
+    let flush = |unit: Arc<Unit>| async move {
+        // What hosts still had at the disk is over or has had its time: only that it is durable is not known.
+        let patience = if mutants::is(Mutant::EndlessFlush) { Duration::MAX } else { DISK_WAIT };
+        let flushed = ring::timeout(patience, unit.device.flush()).await;
+        flushed.unwrap_or(Err(BlockError::Busy)).map_err(|source| {
             let failure = TargetError::Flush { unit: unit.name.clone(), source };
             tracing::error!("{failure}");
-            first_failure = first_failure.and(Err(failure));
-        }
-    }
-    first_failure
+            failure
+        })
+    };
+    let units = targets.iter().flat_map(|target| target.units.iter().cloned());
+    join_all(units.map(flush)).await
 }
 
 /// Ends these sessions of this core: by request first, by force after `grace`.

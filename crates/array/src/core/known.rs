@@ -25,6 +25,9 @@ use crate::{CLUSTER_BLOCKS, Place, SetId, VersionId};
 /// Pages that are looked at under one lock.
 const STEP_PAGES: usize = 256;
 
+/// Whose a snapshot is that has been deleted, or what a deleted volume left: the first volume is number 1.
+const NO_VOLUME: VersionId = VersionId(0);
+
 /// What is to be looked up in: sets, and how they are built.
 pub(crate) type Shapes = HashMap<SetId, Shape>;
 
@@ -176,6 +179,15 @@ impl State {
         version.is_none_or(|version| version.deleting_from_leaf.is_some())
     }
 
+    /// Whether nobody can ask for a cluster any more: a walk met it in the map of a volume or a snapshot alone
+    /// that had been deleted by then, and from which nothing is made. What lies there is given back, whatever
+    /// it is: a checkpoint may have changed it that set the volume aside, and then its map is of before.
+    pub(crate) fn is_abandoned(&self, known: &Known) -> bool {
+        let is_deleted = matches!(known.of, Of::Snapshot(NO_VOLUME, _));
+        debug_assert!(!is_deleted || self.is_leaving(known.of), "a deletion is not taken back");
+        is_deleted && known.shared_by.is_empty() && !mutants::is(Mutant::BlameAbandoned)
+    }
+
     /// Whether nobody needs what lies in a block of a cluster `here`: all who have it are volumes that are
     /// set aside, and have it in the journal or by now elsewhere.
     pub(crate) fn is_left(&self, known: &Known, here: Place, row: usize) -> bool {
@@ -205,7 +217,7 @@ impl Core {
         let heads = state.tables.volumes.iter();
         let heads = heads.map(|(id, volume)| (Of::Head(*id), volume.head.root, 0));
         let frozen = state.tables.versions.iter().map(|(id, version)| {
-            let volume = version.snapshot.as_ref().map_or(VersionId(0), |s| s.volume);
+            let volume = version.snapshot.as_ref().map_or(NO_VOLUME, |s| s.volume);
             // What a deletion has passed was given back.
             let from = version.deleting_from_leaf.unwrap_or(0);
             (Of::Snapshot(volume, *id), version.contents.root, from)

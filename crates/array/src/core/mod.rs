@@ -67,8 +67,11 @@ pub(crate) struct Core {
     pub(crate) settled: AtomicU64,
     /// One change of the labels at a time.
     pub(crate) labelling: Turn,
-    /// One command about disks at a time: what it found to be right holds until it is done.
+    /// One command about disks at a time: what it found to be right holds until it is done. But for the one
+    /// that declares a disk failed, which may be what the others wait for.
     pub(crate) disk_commands: Turn,
+    /// One decision at a time that a disk has failed.
+    pub(crate) condemning: Mutex<()>,
     /// One attempt at a time to take a disk back.
     pub(crate) taking_back: Mutex<BTreeMap<DiskId, Arc<Turn>>>,
     /// Rings when the checkpointer should look whether there is work.

@@ -382,8 +382,9 @@ impl Core {
     }
 
     /// The waves that were cut off in the middle of the checkpoint after `newest`, in order, as the
-    /// disks that hold that one have them. `anew` are stripes that were written as if they were new since
-    /// then, and where the journal says so.
+    /// `holders` that are there have them. Also one that lacks the newest checkpoint is asked: it is of the
+    /// same history, so its waves are what was put in place, and what is older does not count by its number.
+    /// `anew` are stripes that were written as if they were new since then, and where the journal says so.
     pub(crate) async fn unfinished(
         &self,
         holders: &[Holder],

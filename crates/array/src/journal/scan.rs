@@ -114,15 +114,35 @@ struct Scan<'a> {
 /// its batches fits behind one of this life.
 pub(super) const LIFE: u64 = 1 << 32;
 
+/// So far apart are the numbers of two lives that each gave up a journal under another label: more than those
+/// of a hundred lives that came after the last checkpoint and are lost with the journal.
+const GIVEN_UP: u64 = 1 << 40;
+
+/// No number of a life that gave up a journal is larger for that: two billion lives come after it.
+const GIVEN_UP_MAX: u64 = 1 << 63;
+
 /// A journal that nobody has any more, and that is given up: it begins anew where the last
-/// checkpoint ended. Whoever had it counted on from there, so that must never fit again. What these
-/// `holders` have is not it.
+/// checkpoint ended. Whoever had it counted on from there, in several lives maybe, of which one may have given
+/// up a journal too: none of that must ever fit again, or be taken for something that is missing. Each giving
+/// up changes the labels, so the `generation` of the one that is opened tells them apart. What these `holders`
+/// have is not it.
 ///
 /// # Errors
 /// [`JournalDamage::NoMemory`].
-pub fn given_up(holders: &[Holder], layout: &Layout, from: Mark) -> Result<Scanned, JournalDamage> {
+pub fn given_up(
+    holders: &[Holder],
+    layout: &Layout,
+    from: Mark,
+    generation: u64,
+) -> Result<Scanned, JournalDamage> {
     let image = Region::new(layout.journal_bytes as usize).map_err(|_| JournalDamage::NoMemory)?;
-    let next_sequence = from.sequence + LIFE;
+    let apart = match mutants::is(Mutant::NearLife) {
+        true => LIFE,
+        false => generation.max(1).saturating_mul(GIVEN_UP),
+    };
+    let far = from.sequence.saturating_add(apart).min(GIVEN_UP_MAX);
+    // In no case does it go back.
+    let next_sequence = far.max(from.sequence + LIFE);
     let lagging = holders.iter().map(|holder| holder.disk).collect();
     Ok(Scanned { image, end: from, next_sequence, lagging })
 }

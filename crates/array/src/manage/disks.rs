@@ -1,4 +1,4 @@
-//! Adding, failing, replacing and retiring disks; scrub and check.
+//! Adding, replacing and retiring disks; scrub and check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use block::BlockError;
 use super::Array;
 use crate::DiskId;
 use crate::api::{CheckReport, SettingsChange};
-use crate::core::{CONDEMNED, Core, RETRY, State};
+use crate::core::{Core, RETRY, State};
 use crate::error::ArrayError;
 use crate::label::{self, ChangeId, Found, MemberKind, MemberRecord, MemberState};
 use crate::membership::{Event, SetSeats, may_return, next_label, next_number, without_place};
@@ -69,25 +69,6 @@ impl Array {
                 Ok(id)
             }
         }
-    }
-
-    /// Declares a disk failed: its data is restored on others at once, and it is not used again. With
-    /// `accepts_loss` also when nobody else has some of its data, which is lost then.
-    ///
-    /// # Errors
-    /// [`ArrayError::NoSuchDisk`]; [`ArrayError::DiskNeeded`] when data would be lost.
-    pub async fn fail_disk(&self, disk: &str, accepts_loss: bool) -> Result<(), ArrayError> {
-        let _turn = self.core.disk_commands.take().await;
-        let id = self.core.disk_by_name(disk)?;
-        let check = || if accepts_loss { Ok(()) } else { self.core.check_expendable(id, disk) };
-        check()?;
-        let label = self.core.lock().label.clone();
-        if self.core.is_needed_for_checkpoints(&label, id) {
-            // Others are about to hold them: the next one brings them there.
-            self.core.checkpointed().await?;
-            check()?;
-        }
-        self.core.declare_failed(id).await
     }
 
     /// Empties a disk; it leaves when nothing is on it any more.
@@ -241,7 +222,7 @@ impl Array {
 
 impl Core {
     /// A member by its number or by where it was found.
-    fn disk_by_name(&self, name: &str) -> Result<DiskId, ArrayError> {
+    pub(super) fn disk_by_name(&self, name: &str) -> Result<DiskId, ArrayError> {
         let by_name = self.raid.disks().all().into_iter().find(|disk| disk.name() == name);
         let by_number = name.parse().ok().map(DiskId);
         let state = self.lock();
@@ -251,30 +232,6 @@ impl Core {
         let by_old_name = records.filter(is_member).find(|disk| state.label.name_of(*disk) == name);
         let id = by_name.map(|disk| disk.id()).or(by_number).or(by_old_name);
         id.filter(is_member).ok_or_else(|| ArrayError::NoSuchDisk(name.to_owned()))
-    }
-
-    /// Refuses to give up a disk whose data nobody else has.
-    fn check_expendable(&self, disk: DiskId, name: &str) -> Result<(), ArrayError> {
-        let is_lost = |set: &std::sync::Arc<crate::raid::Set>| {
-            let members = set.members();
-            let is_there = |seat: &crate::raid::Seat| {
-                let member = self.raid.disks().get(seat.disk);
-                member.is_some_and(|member| member.access() != Access::None)
-                    && !set.is_stale_on(seat.disk)
-            };
-            let is_on = members.iter().any(|seat| seat.disk == disk);
-            let left = members.iter().filter(|seat| seat.disk != disk && is_there(seat)).count();
-            is_on && left < members.len() - set.losses_max()
-        };
-        match self.sets.all().iter().find(|set| is_lost(set)) {
-            None => Ok(()),
-            Some(_) => Err(ArrayError::DiskNeeded {
-                disk: name.to_owned(),
-                reason: "data on it has no other copy now: retire it instead, or wait until the \
-                         array is whole; if it is gone for good, accept that what only it has is lost"
-                    .into(),
-            }),
-        }
     }
 
     /// Whether a disk was about to join when that was cut off: nothing is on it.
@@ -306,30 +263,6 @@ impl Core {
             MemberKind::Journal => self.layout.check_journal_disk(size_bytes),
         };
         fits.map_err(|error| ArrayError::BadDisk(format!("{}: {error}", member.name)))
-    }
-
-    /// An operator says that a disk is not to be used again.
-    async fn declare_failed(self: &Arc<Self>, disk: DiskId) -> Result<(), ArrayError> {
-        self.lock().condemned.insert(disk);
-        self.give_up(disk);
-        let mut is_new = false;
-        let changed = self.change_label(|label, state| {
-            state.condemned.remove(&disk);
-            is_new = self.note_away(label, state, disk, CONDEMNED);
-            vec![Event::Failed(disk)]
-        });
-        // Writes go on without it already: what no label says must not be answered.
-        if let Err(error) = changed.await {
-            self.stop(&error);
-            return Err(error);
-        }
-        if is_new {
-            self.tell_out(disk, CONDEMNED);
-        }
-        self.journal.keep_holders(|holder| holder != disk);
-        self.work.ring();
-        self.upkeep.ring();
-        Ok(())
     }
 
     /// A disk begins to be emptied, if that can end.

@@ -1,6 +1,7 @@
 //! What an operator does with an array.
 
 mod disks;
+mod failing;
 mod info;
 mod snapshots;
 mod views;

@@ -27,8 +27,8 @@ pub struct WaveId {
     pub carries: bool,
 }
 
-/// Which of the waves that were `found` on the disks that hold the newest checkpoint are to be
-/// done again, in order: those of the checkpoint that did not end, each once. Those that were written for
+/// Which of the waves that were `found` on the disks that hold the checkpoints, whether or not each has
+/// the newest one, are to be done again, in order: those of the checkpoint that did not end, each once. Those that were written for
 /// the one after it count too, unless that end was never reached and another start has written since.
 #[must_use]
 pub fn waves_to_redo(found: &[WaveId], newest: u64) -> Vec<usize> {

@@ -32,10 +32,12 @@ use crate::label::{self, Found, Label, MemberKind};
 use crate::manage::Array;
 use crate::membership::{self, Event, OpenRefusal, Opening, SetDisks};
 use crate::mutants::{self, Mutant};
-use crate::raid::{Access, PASSING_TRIES_MAX, Raid, Set, SetRecord, Update, is_passing};
+use crate::raid::{Access, Disks, PASSING_TRIES_MAX, Raid, Set, SetRecord, Update, is_passing};
 use crate::space::Gives;
 use crate::sync::{Bell, Turn};
 use crate::watch::Beat;
+
+use replay::check_newest;
 
 pub use create::CreateOptions;
 pub(crate) use create::random_id;
@@ -143,12 +145,14 @@ async fn load(
     options: &OpenOptions,
 ) -> Result<Loaded, ArrayError> {
     let label = &opening.label;
-    let holders = present(disks, opening, &label.holders);
+    let alarm = Arc::new(Alarm::default());
+    let raid = raid_over(disks, opening, &alarm);
+    let holders = present(raid.disks(), opening, &label.holders);
     let devices: Vec<_> = holders.iter().map(|holder| Arc::clone(&holder.device)).collect();
     let damaged = |error: &dyn std::fmt::Display| ArrayError::Damaged(error.to_string());
     let slot = newest(&*env, &devices, label).await.map_err(|error| damaged(&error))?;
     let payload = Payload::decode(&slot.payload)?;
-    let journal_holders = present(disks, opening, &label.journal);
+    let journal_holders = present(raid.disks(), opening, &label.journal);
     let disks_at = |at: &[usize]| at.iter().map(|index| holders[*index].disk).collect();
     let (slot_lagging, slot_unread): (Vec<DiskId>, Vec<DiskId>) =
         (disks_at(&slot.lagging), disks_at(&slot.unread));
@@ -164,14 +168,9 @@ async fn load(
     };
     let Read { records, mut scanned, is_given_up } =
         read_journal(opening, &journal_holders, &believed).await?;
+    check_newest(&payload, &records, opening.accepted)?;
     scanned.stand_apart(env.random());
     let journal_lagging = scanned.lagging.clone();
-    let alarm = Arc::new(Alarm::default());
-    let raid = Raid::new(Arc::clone(&alarm) as Arc<dyn crate::raid::DiskFailed>);
-    for present in opening.current.iter().chain(opening.stale.iter().map(|(p, _)| p)) {
-        let member = &disks[present.index];
-        raid.disks().add(present.disk, &member.name, Arc::clone(&member.device));
-    }
     let journal = Journal::new(label.array, &label.layout, journal_holders, payload.mark, scanned);
     let core = Arc::new(Core {
         env,
@@ -189,6 +188,7 @@ async fn load(
         checkpointing: Turn::default(),
         labelling: Turn::default(),
         disk_commands: Turn::default(),
+        condemning: Mutex::default(),
         taking_back: Mutex::default(),
         work: Bell::default(),
         upkeep: Bell::default(),
@@ -207,6 +207,16 @@ async fn load(
     let waves = core.unfinished(&holders, payload.number, &anew).await;
     core.check_disks(opening, &waves)?;
     Ok(Loaded { core, slot, slot_lagging, slot_unread, journal_lagging, waves, is_given_up })
+}
+
+/// The RAID layer over the disks that are there. All that is asked of them from here on goes through it.
+fn raid_over(disks: &[Member], opening: &Opening, alarm: &Arc<Alarm>) -> Raid {
+    let raid = Raid::new(Arc::clone(alarm) as Arc<dyn crate::raid::DiskFailed>);
+    for present in opening.current.iter().chain(opening.stale.iter().map(|(p, _)| p)) {
+        let member = &disks[present.index];
+        raid.disks().add(present.disk, &member.name, Arc::clone(&member.device));
+    }
+    raid
 }
 
 /// The newest checkpoint that the holders have. What cannot be read for want of memory is asked for again.
@@ -250,7 +260,8 @@ async fn read_journal(
     };
     match scanned {
         Err(JournalDamage::Old { .. }) if opening.accepted => {
-            let scanned = journal::given_up(holders, &label.layout, believed.from);
+            let (from, generation) = (believed.from, label.generation);
+            let scanned = journal::given_up(holders, &label.layout, from, generation);
             let scanned = scanned.map_err(damaged)?;
             Ok(Read { records: Vec::new(), scanned, is_given_up: true })
         }
@@ -265,13 +276,13 @@ async fn read_journal(
     }
 }
 
-/// Those of these members that are there and hold everything.
-fn present(disks: &[Member], opening: &Opening, wanted: &[DiskId]) -> Vec<Holder> {
-    let found = wanted.iter().filter_map(|disk| {
-        let present = opening.current.iter().find(|present| present.disk == *disk)?;
-        Some(Holder { disk: *disk, device: Arc::clone(&disks[present.index].device) })
-    });
-    found.collect()
+/// Those of the `wanted` members that are there and hold everything.
+fn present(disks: &Disks, opening: &Opening, wanted: &[DiskId]) -> Vec<Holder> {
+    let is_current = |disk: &&DiskId| opening.current.iter().any(|present| present.disk == **disk);
+    let holder = |disk: &DiskId| {
+        Some(Holder { disk: *disk, device: Arc::clone(disks.get(*disk)?.device()) })
+    };
+    wanted.iter().filter(is_current).filter_map(holder).collect()
 }
 
 fn fresh_state(
@@ -375,6 +386,8 @@ impl Core {
         if is_given_up {
             self.note_given_up();
             first.insert(0, Event::JournalLost(self.since()));
+            // Should this life be lost too, the next one that gives a journal up is told apart by the label.
+            first.push(Event::Behind);
         }
         self.change_label(|_, _| first).await?;
         ring::keep_pool_reserve(RESERVE_BYTES);

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::core::{Core, State, Stripe};
+use crate::engine::Payload;
 use crate::error::ArrayError;
 use crate::journal::{Placed, Record};
 use crate::membership::has_missed;
@@ -67,6 +68,41 @@ impl Repetitions {
 
 fn is_in(ranges: &HashMap<VersionId, Vec<Range<usize>>>, index: usize, volume: VersionId) -> bool {
     ranges.get(&volume).is_some_and(|ranges| ranges.iter().any(|range| range.contains(&index)))
+}
+
+/// Refuses a journal that names what the checkpoint cannot know: the newest one is on no disk that is there, or
+/// has rotted on all, and an older one would be taken for it. Volumes come with a checkpoint, and are written to
+/// when that is durable; what a checkpoint puts in place is noted under its own number, one beyond the last.
+/// Where an operator accepts what is lost with missing disks it is only told.
+pub(super) fn check_newest(
+    payload: &Payload,
+    records: &[(Record, u64)],
+    is_accepted: bool,
+) -> Result<(), ArrayError> {
+    let is_known = |volume: &VersionId| volume.0 < payload.next_version;
+    let fits = |(record, _): &(Record, u64)| match record {
+        Record::Data { volume, .. }
+        | Record::Zero { volume, .. }
+        | Record::AgainBegins { volume, .. }
+        | Record::AgainEnds { volume }
+        | Record::AgainCut { volume } => is_known(volume),
+        Record::Map { clusters } => clusters.iter().all(|placed| is_known(&placed.volume)),
+        Record::Snapshot { taken, .. } => taken.iter().all(|one| is_known(&one.volume)),
+        Record::Written { checkpoint, .. } => *checkpoint <= payload.number + 1,
+        Record::NewSet { .. } => true,
+    };
+    if records.iter().all(fits) || mutants::is(Mutant::OldRecord) {
+        return Ok(());
+    }
+    let what = "the newest checkpoint is on no disk that is there, and the journal has changes that an older one \
+                cannot take: add the missing disks";
+    if is_accepted {
+        tracing::warn!(
+            "what the journal has beyond the checkpoint is gone, as was accepted: {what}"
+        );
+        return Ok(());
+    }
+    Err(ArrayError::Damaged(what.into()))
 }
 
 impl Core {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use block::{BlockDevice, BlockError};
 
+use super::revocable::{Revocable, Revocation};
 use crate::DiskId;
 use crate::sync::Turn;
 
@@ -121,6 +122,12 @@ impl Disk {
     #[must_use]
     pub fn device(&self) -> &Arc<dyn BlockDevice> {
         &self.device
+    }
+
+    /// The same device for [`Disks::put_back`], opened anew where that makes a difference.
+    #[must_use]
+    pub fn reopened(&self) -> Arc<dyn BlockDevice> {
+        self.device.reopened().unwrap_or_else(|| Arc::clone(&self.device))
     }
 
     /// What it is used for.
@@ -307,37 +314,73 @@ impl Drop for InFlight {
 
 /// The disks that are there, by their number. Shared by all cores.
 #[derive(Debug, Default)]
-pub struct Disks(RwLock<Vec<Option<Arc<Disk>>>>);
+pub struct Disks(RwLock<Vec<Slot>>);
+
+/// One number.
+#[derive(Debug, Default)]
+struct Slot {
+    disk: Option<Arc<Disk>>,
+    /// Of whatever device has had it, or gets it.
+    revocation: Arc<Revocation>,
+}
 
 impl Disks {
-    /// Adds a disk for reads and writes, in place of one with the same number (which came back).
+    /// Adds a disk for reads and writes, in place of one with the same number (which came back). What is
+    /// asked of it through the array ends when it is [revoked](Self::revoke).
     pub fn add(&self, id: DiskId, name: &str, device: Arc<dyn BlockDevice>) -> Arc<Disk> {
-        let disk = Arc::new(Disk::new(id, name, device));
+        self.put(id, name, |revocation| Arc::new(Revocable::new(device, revocation)))
+    }
+
+    /// The same for a disk whose device was [opened anew](Disk::reopened).
+    pub fn put_back(&self, disk: &Disk, reopened: Arc<dyn BlockDevice>) -> Arc<Disk> {
+        self.put(disk.id, &disk.name, |_| reopened)
+    }
+
+    fn put(
+        &self,
+        id: DiskId,
+        name: &str,
+        device: impl FnOnce(Arc<Revocation>) -> Arc<dyn BlockDevice>,
+    ) -> Arc<Disk> {
         let mut disks = self.0.write().expect("no panic under this lock");
         let index = usize::from(id.0);
         if disks.len() <= index {
-            disks.resize(index + 1, None);
+            disks.resize_with(index + 1, Slot::default);
         }
-        disks[index] = Some(Arc::clone(&disk));
+        let device = device(Arc::clone(&disks[index].revocation));
+        let disk = Arc::new(Disk::new(id, name, device));
+        disks[index].disk = Some(Arc::clone(&disk));
         disk
+    }
+
+    /// The disk of this number is never used again: whoever waits for it is let go, and hears that it has
+    /// failed. Not for one that may come back, of which a write that is under way would come over later ones.
+    pub fn revoke(&self, id: DiskId) {
+        let slot = |disks: &Vec<Slot>| {
+            disks.get(usize::from(id.0)).map(|slot| Arc::clone(&slot.revocation))
+        };
+        let revocation = slot(&self.0.read().expect("no panic under this lock"));
+        // Not under the lock: who is woken may run at once.
+        revocation.into_iter().for_each(|revocation| revocation.revoke());
     }
 
     /// Takes a disk out; I/O that runs on it ends as it may.
     pub fn remove(&self, id: DiskId) -> Option<Arc<Disk>> {
         let mut disks = self.0.write().expect("no panic under this lock");
-        disks.get_mut(usize::from(id.0))?.take()
+        disks.get_mut(usize::from(id.0))?.disk.take()
     }
 
     /// The disk of this number.
     #[must_use]
     pub fn get(&self, id: DiskId) -> Option<Arc<Disk>> {
-        self.0.read().expect("no panic under this lock").get(usize::from(id.0))?.clone()
+        self.0.read().expect("no panic under this lock").get(usize::from(id.0))?.disk.clone()
     }
 
     /// All of them, by number.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Disk>> {
-        self.0.read().expect("no panic under this lock").iter().flatten().cloned().collect()
+        let disks = self.0.read().expect("no panic under this lock");
+        disks.iter().filter_map(|slot| slot.disk.clone()).collect()
     }
 }
 
@@ -360,6 +403,23 @@ mod tests {
         disks.remove(DiskId(1)).unwrap().set_access(Access::None);
         assert!(disks.get(DiskId(1)).is_none());
         assert_eq!(disks.add(DiskId(1), "b", null()).access(), Access::Full);
+    }
+
+    #[test]
+    fn a_number_that_was_revoked_stays_so_whatever_device_gets_it() {
+        let disks = Disks::default();
+        let flush = |disk: &Disk| disk.device().flush().into_ready().expect("it waits for nothing");
+        let disk = disks.add(DiskId(1), "a", null());
+        disks.revoke(DiskId(0));
+        disks.revoke(DiskId(7));
+        assert_eq!(flush(&disk), Ok(()));
+        let back = disks.put_back(&disk, disk.reopened());
+        assert_eq!((back.id(), back.name(), flush(&back)), (DiskId(1), "a", Ok(())));
+        disks.revoke(DiskId(1));
+        disks.remove(DiskId(1));
+        for disk in [disk, back, disks.add(DiskId(1), "a", null())] {
+            assert_eq!(flush(&disk), Err(BlockError::LostWrites));
+        }
     }
 
     #[test]

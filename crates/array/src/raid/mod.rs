@@ -26,6 +26,7 @@ mod read;
 mod record;
 pub mod redo;
 mod refresh;
+mod revocable;
 mod rows;
 mod run;
 mod scrub;

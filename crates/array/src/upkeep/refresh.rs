@@ -397,9 +397,13 @@ impl Core {
             }
             self.queue_wrong(set, refreshed.heals, known).await;
             if refreshed.unproved.is_empty() || is_sure {
-                let lost = refreshed.unproved.len() as u64;
+                let mut lost = 0;
                 for (column, row) in refreshed.unproved {
                     let owner = known.column(set, stripe, column);
+                    if owner.is_some_and(|owner| self.lock().is_abandoned(owner)) {
+                        continue;
+                    }
+                    lost += 1;
                     if let Some((owner, crc)) = owner.zip(crc_of(column, row)) {
                         let place = Place::new(set.id(), set.shape().slot(stripe, column));
                         self.mark_lost(owner, row, (place, crc)).await;

@@ -170,7 +170,7 @@ impl Core {
         }
         // One that never forgets a failed flush would take no label any more. What it may have lost
         // then it lacks for the sets, and gets again.
-        let device = member.device().reopened().unwrap_or_else(|| Arc::clone(member.device()));
+        let device = member.reopened();
         let Ok(Found::Label { label, .. }) = label::read(&*device).await else {
             return false;
         };
@@ -191,15 +191,17 @@ impl Core {
         let name = (disk, member.name().to_owned());
         let mut is_taken = false;
         let changed = self.change_label(|label, state| {
-            // It may have been given up meanwhile.
-            if !matches!(state_of(label), Some(MemberState::Stale(_))) {
+            // It may have been given up meanwhile, or its label may be about to say so.
+            let is_condemned =
+                state.condemned.contains(&disk) && !mutants::is(Mutant::TakeCondemned);
+            if is_condemned || !matches!(state_of(label), Some(MemberState::Stale(_))) {
                 return Vec::new();
             }
             // From here on it is written to; what it lacks is known to the sets.
             if member.access() == Access::None {
                 self.sets.all().iter().for_each(|set| set.mark_all_stale(disk));
             }
-            self.raid.disks().add(disk, member.name(), Arc::clone(&device));
+            self.raid.disks().put_back(&member, Arc::clone(&device));
             if let Some((out_since, _)) = state.away.remove(&disk) {
                 let last = state.returns.get(&disk).copied();
                 let now = self.env.now();
@@ -295,7 +297,35 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
+    use block::BlockDevice;
+    use block::testing::{Fault, FaultyDisk, Operation, Rule};
+
     use super::*;
+    use crate::Level;
+    use crate::testing::arrays::{disk, filled_on, on_a_core, write};
+
+    /// An operator says that it has failed while it is being taken back: it was in use then, and its label
+    /// said that it never is again.
+    #[test]
+    fn a_disk_that_is_being_declared_failed_is_not_taken_back() {
+        on_a_core(async {
+            let faulty: Vec<_> = (0..3).map(|_| Arc::new(FaultyDisk::new(disk()))).collect();
+            let disks = faulty.iter().map(|disk| Arc::clone(disk) as Arc<dyn BlockDevice>);
+            let (array, volume) = filled_on(disks.collect(), Level::Raid5).await;
+            let (core, id) = (&array.core, DiskId(0));
+            let fault = Fault::Fail(BlockError::Medium { at: 0 });
+            faulty[0].inject(Rule::always(Operation::Write, fault));
+            write(&volume, 0, 1).await;
+            let access = || core.raid.disks().get(id).map(|disk| disk.access());
+            assert_eq!(access(), Some(Access::ReadOnly), "it is out");
+            core.lock().condemned.insert(id);
+            faulty[0].heal();
+            assert!(!core.take_back_in_turn(id).await);
+            assert_eq!(access(), Some(Access::ReadOnly));
+            core.lock().condemned.remove(&id);
+            assert!(core.take_back_in_turn(id).await, "nobody says so any more");
+        });
+    }
 
     #[test]
     fn a_disk_that_does_not_stay_waits_longer_each_time_and_one_that_stayed_does_not() {

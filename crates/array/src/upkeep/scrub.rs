@@ -335,13 +335,16 @@ impl Core {
 
     /// Where a block lies that did not match and is lost, and its checksum: the map says the same of it now,
     /// and it still cannot be read.
-    async fn is_lost(
+    pub(super) async fn is_lost(
         self: &Arc<Self>,
         set: &Arc<Set>,
         (stripe, column): (u32, usize),
         block: usize,
         known: &Known,
     ) -> Option<(Place, u32)> {
+        if self.lock().is_abandoned(known) {
+            return None;
+        }
         let slot = set.shape().slot(stripe, column);
         let place = Place::new(set.id(), slot);
         loop {

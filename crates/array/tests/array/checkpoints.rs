@@ -93,3 +93,30 @@ fn a_checkpoint_that_a_start_could_not_read_is_not_believed_by_the_next() {
         assert_eq!(newest(&shelf, 0..1).await, number - 1);
     });
 }
+
+/// The record of the newest checkpoint rotted, and the one before it knows nothing of a volume that a host had
+/// written to since: what the journal has of it was dropped without a word.
+#[test]
+fn a_journal_that_names_what_no_checkpoint_knows_is_not_taken_for_less() {
+    run(async {
+        let shelf = Shelf::new(1, 32);
+        let array = shelf.create(Level::Raid0).await;
+        for name in ["a", "b"] {
+            array.create_volume(spec(name, 4)).await.unwrap();
+        }
+        write(&array.device("b").unwrap(), 0, &bytes(4096, 1)).await;
+        process::end();
+        let (label, number) = (label(&shelf).await, newest(&shelf, 0..1).await);
+        let record = label.layout.checkpoint_at(number % 2) + 4096;
+        let device: Arc<dyn BlockDevice> = shelf.0[0].clone();
+        let whole = read(&device, record, 4096).await;
+        spoil(&shelf, 0, record).await;
+        assert_eq!(newest(&shelf, 0..1).await, number - 1, "the one before is whole");
+        let refused = open(&shelf).await.expect_err("volume b is not known").to_string();
+        assert!(refused.contains("newest checkpoint"), "{refused}");
+        // Nothing was written: with the disk that has it all is there.
+        write(&device, record, &whole).await;
+        let array = open(&shelf).await.unwrap();
+        assert_eq!(read(&array.device("b").unwrap(), 0, 4096).await, bytes(4096, 1));
+    });
+}

@@ -8,6 +8,7 @@ use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, BlockError, WriteFlags};
 
 use crate::common::{Hasty, Shelf, bytes, data, read, run, sound, spec, write};
+use crate::process;
 
 /// Ten times as fast as it is.
 #[derive(Debug)]
@@ -176,4 +177,160 @@ async fn rot(shelf: &Shelf, wanted: &[u8]) -> usize {
         }
     }
     home.expect("the block is on a disk")
+}
+
+/// How long it may take until nobody waits any more for a disk that was declared failed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where the checkpoints of a small disk lie.
+const CHECKPOINTS: std::ops::Range<u64> = 64 << 10..(64 << 10) + (2 << 20);
+
+async fn is_over<T>(what: &str, waiting: impl Future<Output = T>) -> T {
+    ring::timeout(PATIENCE, waiting).await.unwrap_or_else(|| panic!("{what} waits still"))
+}
+
+/// A holder of the journal took writes and did not answer any: every durable write of the array waited for it,
+/// also when an operator had declared it failed, and so did that command.
+#[test]
+fn a_disk_that_is_declared_failed_keeps_nobody_waiting() {
+    run(async {
+        let shelf = Shelf::new(4, 64);
+        let array = shelf.create(Level::Raid5).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        write(&volume, 0, &bytes(CLUSTER_BYTES, 1)).await;
+        shelf.0[0].inject(Rule::always(Operation::Write, Fault::Hang));
+        let (answer, answered) = ring::oneshot();
+        let host = Arc::clone(&volume);
+        ring::spawn(async move {
+            answer.send(host.write(4096, data(&bytes(4096, 2)), WriteFlags::DURABLE).await);
+        });
+        ring::sleep(Duration::from_millis(20)).await;
+        assert!(shelf.0[0].held() > 0, "the journal is on it");
+        is_over("the command", array.fail_disk("disk-0", false)).await.expect("others have it all");
+        is_over("the host", answered).await.expect("it is sent").expect("three disks are left");
+        is_over("another host", write(&volume, 65536, &bytes(CLUSTER_BYTES, 3))).await;
+        is_over("a checkpoint", array.checkpoint()).await.unwrap();
+        // What it was asked for reaches it after all: nobody believes it.
+        process::end();
+        shelf.0[0].heal();
+        shelf.0[0].release();
+        ring::sleep(Duration::from_millis(20)).await;
+        drop((volume, array));
+        let array = shelf.open().await;
+        let volume = array.device("v").unwrap();
+        assert_eq!(read(&volume, 4096, 4096).await, bytes(4096, 2));
+        assert_eq!(read(&volume, 65536, CLUSTER_BYTES).await, bytes(CLUSTER_BYTES, 3));
+        let is_used = |disk: &array::api::DiskInfo| {
+            disk.name == "disk-0" && disk.state == array::api::DiskState::Online
+        };
+        assert!(!array.disks().iter().any(is_used), "{:?}", array.disks());
+        array.close().await.unwrap();
+    });
+}
+
+/// The same while another command about disks waits for the checkpoint that waits for the disk.
+#[test]
+fn a_disk_is_declared_failed_although_another_command_waits_for_it() {
+    run(async {
+        let shelf = Shelf::new(5, 64);
+        let array = shelf.create(Level::Raid5).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        write(&array.device("v").unwrap(), 0, &bytes(CLUSTER_BYTES, 1)).await;
+        shelf.0[0].inject(Rule::always(Operation::Write, Fault::Hang));
+        let (told, retired) = ring::oneshot();
+        let asking = array.clone();
+        ring::spawn(async move { told.send(asking.retire_disk("disk-4").await) });
+        ring::sleep(Duration::from_millis(20)).await;
+        assert!(shelf.0[0].held() > 0, "the checkpoint is under way");
+        is_over("the command", array.fail_disk("disk-0", false)).await.expect("others have it all");
+        is_over("the other command", retired).await.expect("it is sent").expect("there is room");
+        array.close().await.unwrap();
+    });
+}
+
+/// Others are about to hold the checkpoints, and the one that is to bring them there waits for the disk.
+#[test]
+fn a_checkpoint_that_waits_for_a_disk_does_not_keep_it_from_being_declared_failed() {
+    run(async {
+        let shelf = Shelf::new(5, 64);
+        // Here ten seconds are a third of one.
+        let array = shelf.create_in(Arc::new(Hasty), Level::Raid6).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        write(&array.device("v").unwrap(), 0, &bytes(CLUSTER_BYTES, 1)).await;
+        array.checkpoint().await.unwrap();
+        shelf.0[0].inject(Rule::always(Operation::Write, Fault::Hang).at(CHECKPOINTS));
+        array.fail_disk("disk-1", false).await.unwrap();
+        ring::sleep(Duration::from_millis(50)).await;
+        assert!(shelf.0[0].held() > 0, "the checkpoint is under way");
+        is_over("the command", array.fail_disk("disk-0", false)).await.expect("others have it all");
+        is_over("a checkpoint", array.checkpoint()).await.unwrap();
+        array.close().await.unwrap();
+    });
+}
+
+/// The labels were being changed, and waited for the disk: so did whoever wanted to change them next. The label
+/// that it takes late says what nothing has relied on.
+#[test]
+fn a_label_that_a_disk_does_not_take_does_not_keep_it_from_being_declared_failed() {
+    run(async {
+        let shelf = Shelf::new(5, 64);
+        let array = shelf.create(Level::Raid6).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        write(&volume, 0, &bytes(CLUSTER_BYTES, 1)).await;
+        array.checkpoint().await.unwrap();
+        shelf.0[0].inject(Rule::always(Operation::Write, Fault::Hang).at(0..64 << 10));
+        let (told, failed) = ring::oneshot();
+        let asking = array.clone();
+        ring::spawn(async move { told.send(asking.fail_disk("disk-3", false).await) });
+        ring::sleep(Duration::from_millis(20)).await;
+        assert!(shelf.0[0].held() > 0, "the labels are being changed");
+        is_over("the command", array.fail_disk("disk-0", false)).await.expect("others have it all");
+        is_over("the other command", failed).await.expect("it is sent").expect("the same");
+        is_over("a host", write(&volume, 0, &bytes(CLUSTER_BYTES, 2))).await;
+        process::end();
+        shelf.0[0].heal();
+        shelf.0[0].release();
+        ring::sleep(Duration::from_millis(20)).await;
+        drop((volume, array));
+        let array = shelf.open().await;
+        assert_eq!(
+            read(&array.device("v").unwrap(), 0, CLUSTER_BYTES).await,
+            bytes(CLUSTER_BYTES, 2)
+        );
+        let online = array.disks().into_iter();
+        let online = online.filter(|disk| disk.state == array::api::DiskState::Online).count();
+        assert_eq!(online, 3, "{:?}", array.disks());
+        array.close().await.unwrap();
+    });
+}
+
+/// A disk alone has the newest checkpoint, and the next one waits for another disk: the command says so.
+#[test]
+fn the_only_disk_with_a_checkpoint_is_kept_when_the_next_one_does_not_end() {
+    run(async {
+        let shelf = Shelf::new(2, 64);
+        let array = shelf.create_in(Arc::new(Hasty), Level::Raid1).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        shelf.pull(1);
+        write(&volume, 0, &bytes(CLUSTER_BYTES, 2)).await;
+        array.checkpoint().await.unwrap();
+        shelf.0[1].heal();
+        shelf.0[1].inject(Rule::always(Operation::Write, Fault::Hang).at(CHECKPOINTS));
+        for _ in 0..1000 {
+            if shelf.0[1].held() > 0 {
+                break;
+            }
+            ring::sleep(Duration::from_millis(5)).await;
+        }
+        let refused = is_over("the command", array.fail_disk("disk-0", false)).await.unwrap_err();
+        assert!(refused.to_string().contains("alone has the newest checkpoint"), "{refused}");
+        shelf.0[1].heal();
+        shelf.0[1].release();
+        is_over("a checkpoint", array.checkpoint()).await.unwrap();
+        is_over("the command", array.fail_disk("disk-0", false)).await.expect("both have it now");
+        array.close().await.unwrap();
+    });
 }

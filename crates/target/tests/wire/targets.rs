@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use block::BlockError;
 use block::testing::{Fault, Operation, Rule};
 use iscsi::pdu::{
     AsyncEvent, AsyncMessage, LoginStatus, LogoutReason, LogoutResult, Opcode, TaskFunction,
@@ -149,6 +150,37 @@ fn a_target_is_not_served_anew_while_a_disk_works_for_its_last_hosts() {
     let mut host = ready(&rig, SECOND);
     host.run(&Command::write(0, &pattern(512, 2)).immediate_data()).good();
     assert!(host.run(&Command::read(0, 1)).good() == pattern(512, 2));
+}
+
+/// A disk that does not answer a flush kept whoever took its target away waiting, and with it all commands that
+/// change volumes, and the stop of the member.
+#[test]
+fn a_target_goes_although_its_disks_answer_no_flush() {
+    let rig = empty();
+    let targets = rig.server().targets();
+    let hung = || {
+        let (disk, device) = faulty();
+        disk.inject(Rule::always(Operation::Flush, Fault::Hang));
+        (disk, device)
+    };
+    let ((one, first), (other, second)) = (hung(), hung());
+    targets.add(target_of(SECOND, [first.clone(), second])).unwrap();
+    ready(&rig, SECOND).run(&Command::write(0, &pattern(512, 1)).immediate_data()).good();
+    let begun = Instant::now();
+    let ended = on_core(rig.server(), |targets| async move {
+        targets.set_offline(SECOND, Duration::ZERO).await
+    });
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    let Err(TargetError::Flush { unit, source: BlockError::Busy }) = ended else {
+        panic!("what may be lost is told: {ended:?}");
+    };
+    assert!(unit.starts_with("disk 0"), "{unit}");
+    assert_eq!((one.held(), other.held()), (1, 1), "both were asked");
+    // No task is at work: it may be served anew at once.
+    targets.add(target_of(SECOND, [first])).unwrap();
+    let mut host = ready(&rig, SECOND);
+    assert!(host.run(&Command::read(0, 1)).good() == pattern(512, 1));
+    one.heal();
 }
 
 /// The image of the moment in which a target is taken away is too old where its hosts went on until they were

@@ -262,6 +262,36 @@ fn what_was_given_up_with_a_disk_is_no_damage_when_that_is_back() {
     }
 }
 
+/// Lives that came after the checkpoint, and were lost with the journal before they made one of their own, had
+/// larger numbers than the life that gave it up: when one of their disks was back, its batches were taken for
+/// what is missing, and nobody could accept that.
+#[test]
+fn a_life_that_gives_the_journal_up_is_beyond_all_that_were_lost() {
+    let from = |sequence| Mark { position: 2 * BLOCK, sequence };
+    let given_up = |from, generation, chance| {
+        let mut scanned = scan::given_up(&[], &layout(), from, generation).unwrap();
+        scanned.stand_apart(chance);
+        scanned.next_sequence
+    };
+    let largest = u64::MAX;
+    for sequence in [0, 7, scan::LIFE * 5] {
+        // Each life counts on from the last batch of the one before.
+        let life = |before: u64| before + 1000 + 2 * scan::LIFE;
+        let two_lives = life(life(sequence));
+        for generation in [0, 1, 30] {
+            assert!(given_up(from(sequence), generation, 0) > two_lives, "{generation}");
+            // It was given up before, and that life was lost as well, with one more.
+            let before = life(given_up(from(sequence), generation.max(1), largest));
+            assert!(given_up(from(sequence), generation.max(1) + 1, 0) > before, "{generation}");
+        }
+    }
+    // However often the labels change, there are numbers for many lives more, and none comes again.
+    for sequence in [0, 1 << 62, (1 << 63) + scan::LIFE] {
+        let next = given_up(from(sequence), u64::MAX, largest);
+        assert!(next > sequence && next < u64::MAX / 2 + (1 << 40), "{next}");
+    }
+}
+
 /// Batches of two blocks that are a lap and four more.
 fn second_lap_batches() -> u64 {
     layout().journal_bytes / (2 * BLOCK) + 4
