@@ -128,6 +128,8 @@ mutants! {
     CreditDisk,
     /// Write labels although the array has stopped.
     LoneLabel,
+    /// Take halves for one history that were changed too often to remember what they came of.
+    FarHalves,
     /// Leave the journal on one disk when the other one that is for it alone is gone.
     NoStandIn,
     /// Make both parities anew in a scrub although they agree on what has rotted.
