@@ -63,6 +63,8 @@ BlameDoubt     --lib        raid::tests::gone::who_was_given_what_the_parity
 CreditDisk     --lib        raid::set::tests::who_took_a_write_in_a_seat
 LoneLabel      --test=array membership::an_array_that_has_stopped
 FarHalves      --lib        membership::tests::choosing::two_halves_that_went_far
+QuietStart     --test=array copies::two_copies
+HastyStart     --test=array copies::two_copies
 NoStandIn      --lib        membership::recovery::tests::a_data_disk_stands_in
 NoStandIn      --test=array journal::
 TrimKept       --test=array kept::an_array_whose_journal_a_lost_volume_fills

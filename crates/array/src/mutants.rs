@@ -130,6 +130,10 @@ mutants! {
     LoneLabel,
     /// Take halves for one history that were changed too often to remember what they came of.
     FarHalves,
+    /// A start at which nothing has changed writes no label of its own.
+    QuietStart,
+    /// Rely on a start whose first label may still pass for one that was cut off.
+    HastyStart,
     /// Leave the journal on one disk when the other one that is for it alone is gone.
     NoStandIn,
     /// Make both parities anew in a scrub although they agree on what has rotted.

@@ -3,6 +3,7 @@
 use super::change::Event;
 use crate::DiskId;
 use crate::label::{self, ArrayId, Found, Label, MemberState, Since};
+use crate::mutants::{self, Mutant};
 
 /// A disk that was given and is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -485,9 +486,11 @@ impl Opening {
         let names = self.current.iter().chain(stale);
         let names = names.map(|present| (present.disk, found[present.index].0.clone())).collect();
         let mut events = vec![Event::Out { disks: away, since }, Event::Found(names)];
-        // A disk that is not there may carry a label that came of this one and was cut off: that
-        // must not pass for the newest when it is back.
-        if !self.rewrite.is_empty() || !self.missing.is_empty() {
+        // Also when all are there and nothing has changed: what is not there, or a copy of it that goes on
+        // elsewhere, may carry a label that came of this one, and that must not pass for the newest, or
+        // for the same, when they meet.
+        if !mutants::is(Mutant::QuietStart) || !self.rewrite.is_empty() || !self.missing.is_empty()
+        {
             events.push(Event::Behind);
         }
         events

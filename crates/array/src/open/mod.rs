@@ -377,6 +377,7 @@ impl Core {
             first.insert(0, Event::JournalLost(self.since()));
         }
         self.change_label(|_, _| first).await?;
+        self.seal_start().await?;
         ring::keep_pool_reserve(RESERVE_BYTES);
         let hook = Arc::clone(&self.alarm) as Arc<dyn HolderFailed>;
         self.journal.begin_life();
@@ -402,6 +403,15 @@ impl Core {
         self.env.spawn(Box::pin(Arc::clone(self).run_watch()));
         self.checkpointed().await?;
         self.upkeep.ring();
+        Ok(())
+    }
+
+    /// One more label, before anything relies on this start. The first one alone is no history: with disks of
+    /// two copies of an array it looks as if it had been cut off, and they pass for one array.
+    async fn seal_start(self: &Arc<Self>) -> Result<(), ArrayError> {
+        if !mutants::is(Mutant::HastyStart) {
+            self.change_label(|_, _| vec![Event::Behind]).await?;
+        }
         Ok(())
     }
 

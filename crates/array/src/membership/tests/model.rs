@@ -89,6 +89,7 @@ pub(super) struct Disk {
 enum After {
     Idle,
     Open,
+    Sealed,
     Ack(Batch),
     Go(Phase),
 }
@@ -580,7 +581,8 @@ impl World {
                 self.acknowledge(label, after);
                 self.run_mut().phase = Phase::Idle;
             }
-            After::Open => self.run_mut().phase = Phase::Renew,
+            After::Open => self.relabel(&label, vec![Event::Behind], After::Sealed, Flaw::None),
+            After::Sealed => self.run_mut().phase = Phase::Renew,
             After::Go(phase) => self.run_mut().phase = phase,
         }
     }
