@@ -128,6 +128,10 @@ mutants! {
     CreditDisk,
     /// Write labels although the array has stopped.
     LoneLabel,
+    /// Take a disk that was cut short and made as large again for what it was.
+    KeepCut,
+    /// Forget at the next start that a disk lacks all that it should have.
+    KeepLack,
     /// Take halves for one history that were changed too often to remember what they came of.
     FarHalves,
     /// A start at which nothing has changed writes no label of its own.

@@ -63,6 +63,19 @@ pub struct Since {
     pub position: u64,
 }
 
+impl Since {
+    /// Before the first checkpoint, which has number 1: nothing that the disk has counts.
+    pub const NEVER: Self = Self { checkpoint: 0, position: 0 };
+}
+
+impl MemberState {
+    /// Whether nothing that it has counts, also what it was given since it went out.
+    #[must_use]
+    pub fn lacks_all(self) -> bool {
+        matches!(self, Self::Stale(since) if since.checkpoint == Since::NEVER.checkpoint)
+    }
+}
+
 /// A change of the label, drawn at random when it is made: tells it from another change of the
 /// same generation that was made elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

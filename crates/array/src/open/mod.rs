@@ -11,6 +11,7 @@
 //! the same state: only then is the array open.
 
 mod create;
+mod lacking;
 mod replay;
 
 use std::sync::atomic::AtomicU64;
@@ -20,7 +21,7 @@ use block::BlockDevice;
 use futures_util::future::join_all;
 
 use crate::DiskId;
-use crate::checkpoint::slots::{Slot, SlotError, read_slots, void_other, write_slot};
+use crate::checkpoint::slots::{Slot, SlotError, void_other, write_slot};
 use crate::core::{Alarm, Core, RESERVE_BYTES, RETRY, Space, State, Touched};
 use crate::engine::{Payload, Unfinished, is_said_again, sound_for};
 use crate::env::Env;
@@ -32,10 +33,11 @@ use crate::label::{self, Found, Label, MemberKind};
 use crate::manage::Array;
 use crate::membership::{self, Event, OpenRefusal, Opening, SetDisks};
 use crate::mutants::{self, Mutant};
-use crate::raid::{Access, PASSING_TRIES_MAX, Raid, Set, SetRecord, Update, is_passing};
+use crate::raid::{Access, Raid, Set, SetRecord, Update, is_passing};
 use crate::space::Gives;
 use crate::sync::{Bell, Turn};
 use crate::watch::Beat;
+use lacking::{Newest, read_newest};
 
 pub use create::CreateOptions;
 pub(crate) use create::random_id;
@@ -90,9 +92,11 @@ impl Array {
         for (index, reason) in &opening.foreign {
             tracing::warn!("{} is not used: {reason}", disks[*index].name);
         }
-        let loaded = load(env, &disks, &opening, &options).await?;
+        let newest = read_newest(&*env, &disks, &opening).await?;
+        let loaded = load(env, &disks, &opening, newest, &options).await?;
         let core = Arc::clone(&loaded.core);
         core.note_missing(&found, &options.absent, &opening);
+        core.mark_lacking(&opening);
         let opened = core.bring_up(&found, &opening, loaded).await;
         if let Err(error) = opened {
             // Whoever runs already must not go on alone.
@@ -113,11 +117,7 @@ fn refuse(refusal: OpenRefusal) -> ArrayError {
 /// What was read, before anything is written.
 struct Loaded {
     core: Arc<Core>,
-    /// The newest checkpoint, and which of its holders, by number, lack it.
-    slot: Slot,
-    slot_lagging: Vec<DiskId>,
-    /// Which did not give one of their slots.
-    slot_unread: Vec<DiskId>,
+    newest: Newest,
     /// Holders of the journal that lack some of it.
     journal_lagging: Vec<DiskId>,
     /// What a checkpoint that was cut off has half done.
@@ -140,27 +140,17 @@ async fn load(
     env: Arc<dyn Env>,
     disks: &[Member],
     opening: &Opening,
+    newest: Newest,
     options: &OpenOptions,
 ) -> Result<Loaded, ArrayError> {
     let label = &opening.label;
     let holders = present(disks, opening, &label.holders);
-    let devices: Vec<_> = holders.iter().map(|holder| Arc::clone(&holder.device)).collect();
-    let damaged = |error: &dyn std::fmt::Display| ArrayError::Damaged(error.to_string());
-    let slot = newest(&*env, &devices, label).await.map_err(|error| damaged(&error))?;
-    let payload = Payload::decode(&slot.payload)?;
+    let payload = Payload::decode(&newest.slot.payload)?;
     let journal_holders = present(disks, opening, &label.journal);
-    let disks_at = |at: &[usize]| at.iter().map(|index| holders[*index].disk).collect();
-    let (slot_lagging, slot_unread): (Vec<DiskId>, Vec<DiskId>) =
-        (disks_at(&slot.lagging), disks_at(&slot.unread));
     let believed = Believed {
         from: payload.mark,
         since: payload.since.position,
-        holders: label
-            .holders
-            .iter()
-            .copied()
-            .filter(|disk| !slot_lagging.contains(disk))
-            .collect(),
+        holders: newest.believed(opening),
     };
     let Read { records, mut scanned, is_given_up } =
         read_journal(opening, &journal_holders, &believed).await?;
@@ -181,7 +171,12 @@ async fn load(
         raid: Arc::new(raid),
         sets: crate::core::Sets::default(),
         journal: Arc::new(journal),
-        state: Mutex::new(fresh_state(label, opening, (&payload, slot.payload.len()), options)),
+        state: Mutex::new(fresh_state(
+            label,
+            opening,
+            (&payload, newest.slot.payload.len()),
+            options,
+        )),
         alarm: Arc::clone(&alarm),
         touched: Touched::default(),
         ahead: crate::volume::Ahead::default(),
@@ -206,22 +201,7 @@ async fn load(
     let anew = core.replay(&records)?;
     let waves = core.unfinished(&holders, payload.number, &anew).await;
     core.check_disks(opening, &waves)?;
-    Ok(Loaded { core, slot, slot_lagging, slot_unread, journal_lagging, waves, is_given_up })
-}
-
-/// The newest checkpoint that the holders have. What cannot be read for want of memory is asked for again.
-async fn newest(
-    env: &dyn Env,
-    devices: &[Arc<dyn BlockDevice>],
-    label: &Label,
-) -> Result<Slot, SlotError> {
-    for _ in 1..PASSING_TRIES_MAX {
-        match read_slots(devices, &label.layout, label.array).await {
-            Err(SlotError::NoMemory) => env.sleep(RETRY).await,
-            read => return read,
-        }
-    }
-    Err(SlotError::NoMemory)
+    Ok(Loaded { core, newest, journal_lagging, waves, is_given_up })
 }
 
 /// What the journal has.
@@ -268,7 +248,8 @@ async fn read_journal(
 /// Those of these members that are there and hold everything.
 fn present(disks: &[Member], opening: &Opening, wanted: &[DiskId]) -> Vec<Holder> {
     let found = wanted.iter().filter_map(|disk| {
-        let present = opening.current.iter().find(|present| present.disk == *disk)?;
+        let mut current = opening.current.iter();
+        let present = current.find(|present| present.disk == *disk && opening.has_all(*disk))?;
         Some(Holder { disk: *disk, device: Arc::clone(&disks[present.index].device) })
     });
     found.collect()
@@ -369,8 +350,7 @@ impl Core {
         opening: &Opening,
         loaded: Loaded,
     ) -> Result<(), ArrayError> {
-        let Loaded { slot, slot_lagging, slot_unread, journal_lagging, waves, is_given_up, .. } =
-            loaded;
+        let Loaded { newest, journal_lagging, waves, is_given_up, .. } = loaded;
         let mut first = opening.first_events(found, self.since());
         if is_given_up {
             self.note_given_up();
@@ -386,8 +366,8 @@ impl Core {
             self.catch_up(disk).await;
         }
         // After that: who has the checkpoint is believed to have the journal.
-        self.renew_slots(&slot, &slot_lagging).await;
-        self.void_unread(&slot, &slot_unread).await;
+        self.renew_slots(&newest.slot, &newest.lagging).await;
+        self.void_unread(&newest.slot, &newest.unread).await;
         self.renew_waves(&waves).await;
         self.redo(&waves).await?;
         if !opening.accepted {

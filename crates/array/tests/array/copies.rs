@@ -1,11 +1,17 @@
-//! Disks that are not what they were: copies of others.
+//! Disks that are not what they were: cut short, or copied.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use array::api::DiskState;
+use array::label::{Found, Label};
 use array::{Array, ArrayError, Level, OpenOptions, RingEnv};
 use block::BlockDevice;
+use block::testing::{Fault, Operation, Rule};
+use futures_util::future::Either;
 
-use crate::common::{Shelf, bytes, data, read, run, spec, write};
+use crate::common::{Shelf, all_online, bytes, data, read, run, spec, until, write};
+use crate::process;
 
 const MIB: usize = 1 << 20;
 
@@ -35,6 +41,157 @@ async fn copy(shelf: &Shelf, mib: usize) -> Shelf {
         put(&copy, disk, 0, &image(shelf, disk).await).await;
     }
     copy
+}
+
+/// A disk loses what lies beyond `mib`, and is as large again.
+async fn cut(shelf: &Shelf, disk: usize, mib: usize) {
+    let size_bytes = shelf.0[disk].geometry().size_bytes() as usize;
+    put(shelf, disk, mib * MIB, &vec![0; size_bytes - mib * MIB]).await;
+}
+
+/// A start that ends when it writes its first checkpoint: the labels say by then that a disk lacks all.
+async fn end_at_checkpoint(shelf: &Shelf, lacking: usize) {
+    let label = label(shelf, lacking).await;
+    let slots = label.layout.checkpoint_at(0)..label.layout.redo_at();
+    for disk in &shelf.0 {
+        disk.inject(Rule::always(Operation::Write, Fault::Hang).at(slots.clone()));
+    }
+    // Nor is anything restored before.
+    let chunks = label.layout.chunks_at()..label.own().size_bytes - label.layout.label_bytes;
+    shelf.0[lacking].inject(Rule::always(Operation::Write, Fault::Hang).at(chunks));
+    let members = shelf.members();
+    let mut open = Box::pin(Array::open(Arc::new(RingEnv), members, OpenOptions::default()));
+    while shelf.0.iter().all(|disk| disk.held() == 0) {
+        let pause = Box::pin(ring::sleep(Duration::from_millis(5)));
+        let Either::Right((_, waits)) = futures_util::future::select(open, pause).await else {
+            panic!("it writes no checkpoint")
+        };
+        open = waits;
+    }
+    process::end();
+    for disk in &shelf.0 {
+        disk.heal();
+    }
+    for disk in 0..shelf.0.len() {
+        let says = self::label(shelf, disk).await;
+        assert!(says.member(label.disk).is_some_and(|record| record.state.lacks_all()));
+    }
+}
+
+/// What is on a disk, as an opening sees it.
+async fn label(shelf: &Shelf, disk: usize) -> Label {
+    match array::probe(&*shelf.0[disk]).await {
+        Ok(Found::Label { label, .. }) => *label,
+        other => panic!("no label: {other:?}"),
+    }
+}
+
+async fn is_told(array: &Array, what: &str) {
+    let (events, _) = array.events(0);
+    assert!(events.iter().any(|event| event.text.contains(what)), "{what}: {events:?}");
+}
+
+/// Every disk has what it should, so that any one may go: nothing was read before.
+async fn gives_all_without(array: &Array, shelf: &Shelf, disk: usize, all: &[u8]) {
+    all_online(array).await;
+    until(array, "it is whole", Array::is_settled).await;
+    shelf.pull(disk);
+    let volume = array.device("v").expect("the volume");
+    for (at, piece) in all.chunks(MIB).enumerate() {
+        assert_eq!(read(&volume, (at * MIB) as u64, piece.len()).await, piece, "MiB {at}");
+    }
+}
+
+/// What lay in the tail read as zeroes, parity too, and counted as good: one more disk that failed, and blocks
+/// were lost.
+#[test]
+fn a_disk_that_was_cut_short_says_so_and_comes_back_when_it_is_as_large_again() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let array = shelf.create(Level::Raid5).await;
+        array.create_volume(spec("v", 24)).await.unwrap();
+        let one = bytes(24 * MIB, 1);
+        write_all(&array, &one).await;
+        array.close().await.unwrap();
+        shelf.0[3].resize(10 * 256);
+        let array = shelf.open().await;
+        let disk = array.disks().swap_remove(3);
+        let reason = "too short, with 10485760 of the 33554432 bytes that it had when it joined";
+        assert_eq!(disk.state, DiskState::Missing);
+        assert!(disk.reason.contains(reason) && disk.reason.contains("as large again"), "{disk:?}");
+        array.close().await.unwrap();
+        shelf.0[3].resize(32 * 256);
+        cut(&shelf, 3, 10).await;
+        let array = shelf.open().await;
+        gives_all_without(&array, &shelf, 0, &one).await;
+        is_told(&array, "cut short").await;
+    });
+}
+
+async fn write_all(array: &Array, all: &[u8]) {
+    let volume = array.device("v").expect("the volume");
+    for (at, piece) in all.chunks(MIB).enumerate() {
+        write(&volume, (at * MIB) as u64, piece).await;
+    }
+}
+
+#[test]
+fn a_disk_that_was_cut_short_between_two_starts_gets_back_what_it_lost() {
+    run(async {
+        for mib in [10, 1] {
+            let shelf = Shelf::new(4, 32);
+            let array = shelf.create(Level::Raid5).await;
+            array.create_volume(spec("v", 24)).await.unwrap();
+            let one = bytes(24 * MIB, 1);
+            write_all(&array, &one).await;
+            // Nothing is left in the journal that would tell.
+            array.checkpoint().await.unwrap();
+            array.close().await.unwrap();
+            cut(&shelf, 1, mib).await;
+            // The first start after it is cut off before a checkpoint says what is lacking: the labels do.
+            end_at_checkpoint(&shelf, 1).await;
+            let array = shelf.open().await;
+            gives_all_without(&array, &shelf, 0, &one).await;
+        }
+    });
+}
+
+#[test]
+fn a_disk_that_was_cut_short_while_it_was_out_gets_back_what_it_lost() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let array = shelf.create(Level::Raid5).await;
+        array.create_volume(spec("v", 24)).await.unwrap();
+        let one = bytes(24 * MIB, 1);
+        write_all(&array, &one).await;
+        array.checkpoint().await.unwrap();
+        shelf.pull(3);
+        write(&array.device("v").unwrap(), 0, &one[..4096]).await;
+        array.checkpoint().await.unwrap();
+        until(&array, "it is out", |a| a.disks()[3].state == DiskState::Missing).await;
+        shelf.0[3].heal();
+        cut(&shelf, 3, 10).await;
+        gives_all_without(&array, &shelf, 0, &one).await;
+        is_told(&array, "cut short").await;
+    });
+}
+
+/// Disks that were made larger, all of them, have lost nothing.
+#[test]
+fn disks_that_have_grown_are_taken_for_what_they_are() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        shelf.0.iter().for_each(|disk| disk.resize(24 * 256));
+        let array = shelf.create(Level::Raid5).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let one = bytes(8 * MIB, 1);
+        write_all(&array, &one).await;
+        array.close().await.unwrap();
+        shelf.0.iter().for_each(|disk| disk.resize(32 * 256));
+        let array = shelf.open().await;
+        assert!(array.disks().iter().all(|disk| disk.state == DiskState::Online));
+        gives_all_without(&array, &shelf, 0, &one).await;
+    });
 }
 
 /// Both copies had changed no label, for all of their disks were there: disks of both passed for one array, and

@@ -318,6 +318,13 @@ impl World {
                             out.push(Err(why));
                             continue;
                         }
+                        if let Some((disk, lack)) = opening.lacking.first() {
+                            out.push(Err(format!(
+                                "disk {} has all, and passes for {lack:?}",
+                                disk.0
+                            )));
+                            continue;
+                        }
                         let mut next = self.clone();
                         let since = Since {
                             checkpoint: run.last.number.into(),
