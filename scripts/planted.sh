@@ -70,6 +70,8 @@ KeepLack       --test=array copies::a_disk_that_was_cut_short_between
 FarHalves      --lib        membership::tests::choosing::two_halves_that_went_far
 QuietStart     --test=array copies::two_copies
 HastyStart     --test=array copies::two_copies
+KeepOldCopy    --test=array copies::an_old_image_of_a_holder
+KeepOldLabel   --test=array copies::an_image_from_before
 NoStandIn      --lib        membership::recovery::tests::a_data_disk_stands_in
 NoStandIn      --test=array journal::
 TrimKept       --test=array kept::an_array_whose_journal_a_lost_volume_fills

@@ -138,6 +138,10 @@ mutants! {
     QuietStart,
     /// Rely on a start whose first label may still pass for one that was cut off.
     HastyStart,
+    /// Take a disk for current by its label, however old that is.
+    KeepOldLabel,
+    /// Take a holder for current that has nothing but old checkpoints.
+    KeepOldCopy,
     /// Leave the journal on one disk when the other one that is for it alone is gone.
     NoStandIn,
     /// Make both parities anew in a scrub although they agree on what has rotted.

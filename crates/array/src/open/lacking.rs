@@ -6,7 +6,7 @@ use block::BlockDevice;
 
 use super::{Member, present};
 use crate::DiskId;
-use crate::checkpoint::slots::{Slot, SlotError, read_slots};
+use crate::checkpoint::slots::{Slot, SlotError, is_old_copy, read_slots};
 use crate::core::{Core, RETRY};
 use crate::env::Env;
 use crate::error::ArrayError;
@@ -34,16 +34,22 @@ impl Newest {
     }
 }
 
-/// Reads it.
+/// Reads it. A holder that has nothing but older ones is no holder: `opening` says so then.
 pub(super) async fn read_newest(
     env: &dyn Env,
     disks: &[Member],
-    opening: &Opening,
+    opening: &mut Opening,
 ) -> Result<Newest, ArrayError> {
     let holders = present(disks, opening, &opening.label.holders);
     let devices: Vec<_> = holders.iter().map(|holder| Arc::clone(&holder.device)).collect();
     let slot = newest_slot(env, &devices, &opening.label).await;
     let slot = slot.map_err(|error| ArrayError::Damaged(error.to_string()))?;
+    for holder in slot.lagging.iter().map(|index| &holders[*index]) {
+        let (layout, array) = (opening.label.layout, opening.label.array);
+        if is_old_copy(&*holder.device, &layout, array, slot.number).await {
+            opening.lacks_all(holder.disk, Lack::Old);
+        }
+    }
     let disks_at = |at: &[usize]| {
         let disks = at.iter().map(|index| holders[*index].disk);
         disks.filter(|disk| opening.has_all(*disk)).collect::<Vec<DiskId>>()

@@ -88,11 +88,11 @@ impl Array {
         options: OpenOptions,
     ) -> Result<Self, ArrayError> {
         let found = find(&disks).await;
-        let opening = membership::choose(&found, options.accept_missing).map_err(refuse)?;
+        let mut opening = membership::choose(&found, options.accept_missing).map_err(refuse)?;
         for (index, reason) in &opening.foreign {
             tracing::warn!("{} is not used: {reason}", disks[*index].name);
         }
-        let newest = read_newest(&*env, &disks, &opening).await?;
+        let newest = read_newest(&*env, &disks, &mut opening).await?;
         let loaded = load(env, &disks, &opening, newest, &options).await?;
         let core = Arc::clone(&loaded.core);
         core.note_missing(&found, &options.absent, &opening);

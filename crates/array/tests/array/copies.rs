@@ -1,4 +1,4 @@
-//! Disks that are not what they were: cut short, or copied.
+//! Disks that are not what they were: cut short, copied, or put back as they were long ago.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -221,5 +221,52 @@ fn two_copies_of_an_array_that_both_went_on_do_not_make_one() {
             assert_eq!(read(&volume, 0, 8192).await, bytes(8192, seed));
             array.close().await.unwrap();
         }
+    });
+}
+
+/// An image of a disk that holds checkpoints, put back when the others had gone on: by its label it had all.
+#[test]
+fn an_old_image_of_a_holder_gets_what_it_lacks() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let array = shelf.create(Level::Raid5).await;
+        array.create_volume(spec("v", 24)).await.unwrap();
+        write_all(&array, &bytes(8 * MIB, 1)).await;
+        array.checkpoint().await.unwrap();
+        let old = image(&shelf, 0).await;
+        let two = bytes(24 * MIB, 2);
+        write_all(&array, &two).await;
+        for at in 0..3 {
+            array.checkpoint().await.unwrap();
+            write(&array.device("v").unwrap(), at * 4096, &two[at as usize * 4096..][..4096]).await;
+        }
+        array.close().await.unwrap();
+        put(&shelf, 0, 0, &old).await;
+        let array = shelf.open().await;
+        gives_all_without(&array, &shelf, 1, &two).await;
+        is_told(&array, "older").await;
+    });
+}
+
+/// The same of a disk that holds data alone: the labels tell.
+#[test]
+fn an_image_from_before_the_last_start_gets_what_it_lacks() {
+    run(async {
+        let shelf = Shelf::new(5, 32);
+        let array = shelf.create(Level::Raid5).await;
+        array.create_volume(spec("v", 24)).await.unwrap();
+        write_all(&array, &bytes(8 * MIB, 1)).await;
+        array.close().await.unwrap();
+        let old = image(&shelf, 4).await;
+        let label = label(&shelf, 4).await;
+        assert!(!label.holders.contains(&label.disk));
+        let array = shelf.open().await;
+        let two = bytes(24 * MIB, 2);
+        write_all(&array, &two).await;
+        array.close().await.unwrap();
+        put(&shelf, 4, 0, &old).await;
+        let array = shelf.open().await;
+        gives_all_without(&array, &shelf, 1, &two).await;
+        is_told(&array, "older").await;
     });
 }
