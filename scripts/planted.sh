@@ -62,6 +62,16 @@ ForgetDoubt    --lib        raid::tests::gone::a_parity_is_not_made_of_what_was_
 BlameDoubt     --lib        raid::tests::gone::who_was_given_what_the_parity
 CreditDisk     --lib        raid::set::tests::who_took_a_write_in_a_seat
 LoneLabel      --test=array membership::an_array_that_has_stopped
+KeepCut        --test=array copies::a_disk_that_was_cut_short_says
+KeepCut        --test=array copies::a_disk_that_was_cut_short_between
+KeepCut        --test=array copies::a_disk_that_was_cut_short_while
+KeepCut        --lib        label::tests::a_disk_that_was_cut_short
+KeepLack       --test=array copies::a_disk_that_was_cut_short_between
+FarHalves      --lib        membership::tests::choosing::two_halves_that_went_far
+QuietStart     --test=array copies::two_copies
+HastyStart     --test=array copies::two_copies
+KeepOldCopy    --test=array copies::an_old_image_of_a_holder
+KeepOldLabel   --test=array copies::an_image_from_before
 NoStandIn      --lib        membership::recovery::tests::a_data_disk_stands_in
 NoStandIn      --test=array journal::
 TrimKept       --test=array kept::an_array_whose_journal_a_lost_volume_fills

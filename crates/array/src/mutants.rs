@@ -128,6 +128,20 @@ mutants! {
     CreditDisk,
     /// Write labels although the array has stopped.
     LoneLabel,
+    /// Take a disk that was cut short and made as large again for what it was.
+    KeepCut,
+    /// Forget at the next start that a disk lacks all that it should have.
+    KeepLack,
+    /// Take halves for one history that were changed too often to remember what they came of.
+    FarHalves,
+    /// A start at which nothing has changed writes no label of its own.
+    QuietStart,
+    /// Rely on a start whose first label may still pass for one that was cut off.
+    HastyStart,
+    /// Take a disk for current by its label, however old that is.
+    KeepOldLabel,
+    /// Take a holder for current that has nothing but old checkpoints.
+    KeepOldCopy,
     /// Leave the journal on one disk when the other one that is for it alone is gone.
     NoStandIn,
     /// Make both parities anew in a scrub although they agree on what has rotted.

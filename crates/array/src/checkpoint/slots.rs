@@ -245,6 +245,29 @@ fn note_unread(unread: &mut Vec<usize>, index: usize, error: &BlockError) -> Res
     Ok(())
 }
 
+/// Whether a device that should have record `newest`, or the one before when it fell behind with this one, has
+/// nothing but older ones: it is an old copy. One with a damaged slot is none.
+pub async fn is_old_copy(
+    device: &dyn BlockDevice,
+    layout: &Layout,
+    array: ArrayId,
+    newest: u64,
+) -> bool {
+    for slot in 0..2 {
+        let Ok(data) = read_patiently(device, layout.checkpoint_at(slot), BLOCK_BYTES).await else {
+            return false;
+        };
+        let mut block = [0; BLOCK_BYTES];
+        data.copy_to(0, &mut block);
+        let is_blank = block.iter().all(|byte| *byte == 0);
+        let head = Head::decode(&mut block, array, layout, slot);
+        if !is_blank && head.is_none_or(|head| head.number + 1 >= newest) {
+            return false;
+        }
+    }
+    !mutants::is(Mutant::KeepOldCopy)
+}
+
 /// A read, at the second attempt if need be: one that fails once must not make an older record the newest.
 async fn read_patiently(
     device: &dyn BlockDevice,

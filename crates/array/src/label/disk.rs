@@ -7,6 +7,7 @@ use super::foreign::name_of;
 use super::format::{Copy, LabelError, decode, encode};
 use super::{LABEL_BYTES, Label, Layout};
 use crate::BLOCK_BYTES;
+use crate::mutants::{self, Mutant};
 
 /// How much of a disk's head must be zero before it counts as blank: file systems leave the
 /// first sectors alone, btrfs even the first 64 KiB.
@@ -23,6 +24,9 @@ pub enum Found {
         label: Box<Label>,
         /// One copy is damaged or older: write both again.
         rewrite: bool,
+        /// Its end is blank where the second copy should be: it was cut short and made as large
+        /// again. Or its very first label was cut off, and nothing is on it yet.
+        is_cut: bool,
     },
     /// Somebody else's; must not be written to. What it looks like, in words.
     Foreign(String),
@@ -51,8 +55,13 @@ pub async fn read(device: &dyn BlockDevice) -> Result<Found, BlockError> {
         Ok(tail) => decode(tail, b_at),
         Err(_) => Copy::Unreadable,
     };
-    if let Some(found) = from_copies(&a, &b, size_bytes) {
-        return Ok(found);
+    match from_copies(&a, &b, size_bytes) {
+        Some(Found::Label { label, rewrite, is_cut: true }) => {
+            let is_cut = !has_grown(device, label.own().size_bytes).await;
+            return Ok(Found::Label { label, rewrite, is_cut });
+        }
+        Some(found) => return Ok(found),
+        None => {}
     }
     // No label at all. A disk that cannot be read must never pass for a blank one.
     let head = read_bytes(device, 0, HEAD_BYTES.min(b_at + LABEL_BYTES)).await?;
@@ -63,6 +72,14 @@ pub async fn read(device: &dyn BlockDevice) -> Result<Found, BlockError> {
     } else {
         Found::Foreign(name_of(&head).unwrap_or("data of unknown kind").to_owned())
     })
+}
+
+/// Whether the second copy is where the end of the disk was when it joined, with `size_bytes`: then it was
+/// made larger since, and all that is used of it is there.
+async fn has_grown(device: &dyn BlockDevice, size_bytes: u64) -> bool {
+    let Some(b_at) = Layout::label_b_at(size_bytes) else { return false };
+    let tail = read_patiently(device, b_at).await;
+    tail.is_ok_and(|tail| matches!(decode(&tail, b_at), Copy::Good(_)))
 }
 
 /// What two copies say together; `None` when neither ever was a label.
@@ -90,7 +107,9 @@ fn from_copies(a: &Copy, b: &Copy, size_bytes: u64) -> Option<Found> {
             );
             return Some(Found::Damaged(text));
         }
-        return Some(Found::Label { label: label.clone(), rewrite: a != b });
+        // Label A is never blank beside a label B: a disk that was cut has its first part.
+        let is_cut = *b == Copy::Blank && !mutants::is(Mutant::KeepCut);
+        return Some(Found::Label { label: label.clone(), rewrite: a != b, is_cut });
     }
     match (a, b) {
         (Copy::Damaged(why), _) | (_, Copy::Damaged(why)) => {

@@ -10,6 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::DiskId;
+use crate::mutants::{self, Mutant};
 
 mod disk;
 mod erase;
@@ -62,13 +63,26 @@ pub struct Since {
     pub position: u64,
 }
 
+impl Since {
+    /// Before the first checkpoint, which has number 1: nothing that the disk has counts.
+    pub const NEVER: Self = Self { checkpoint: 0, position: 0 };
+}
+
+impl MemberState {
+    /// Whether nothing that it has counts, also what it was given since it went out.
+    #[must_use]
+    pub fn lacks_all(self) -> bool {
+        matches!(self, Self::Stale(since) if since.checkpoint == Since::NEVER.checkpoint)
+    }
+}
+
 /// A change of the label, drawn at random when it is made: tells it from another change of the
 /// same generation that was made elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ChangeId(pub u64);
 
-/// Changes that a label remembers. A disk that was away for more of them passes for one that was
-/// away for that many.
+/// Changes that a label remembers. Of a disk that was away for more of them it is told by who stayed in
+/// whether it has the same history ([`Label::led_to`]).
 pub const ANCESTORS_MAX: usize = 512;
 
 /// What a member is for.
@@ -178,24 +192,42 @@ impl Label {
     /// Whether this label is `other`, or `other` came of it.
     #[must_use]
     pub fn led_to(&self, other: &Self) -> bool {
-        other.came_of(self.generation, self.change)
+        other.came_of(self.generation, self.change, self)
     }
 
     /// Whether the change that was relied on when this label was made is `other`, or led to it.
     #[must_use]
     pub fn parent_led_to(&self, other: &Self) -> bool {
         let parent = self.ancestors.first();
-        parent.is_some_and(|change| other.came_of(self.generation - 1, *change))
+        parent.is_some_and(|change| other.came_of(self.generation - 1, *change, self))
     }
 
-    /// Whether this label is the one of that change, or came of it. One that is older than all
-    /// that are remembered passes for one it came of.
-    fn came_of(&self, generation: u64, change: ChangeId) -> bool {
+    /// Whether this label is the one of that change, which `theirs` says or came of, or came of it.
+    fn came_of(&self, generation: u64, change: ChangeId, theirs: &Self) -> bool {
         match self.generation.checked_sub(generation) {
             None => false,
             Some(0) => self.change == change,
-            Some(ago) => self.ancestors.get(ago as usize - 1).is_none_or(|other| *other == change),
+            Some(ago) => match self.ancestors.get(ago as usize - 1) {
+                Some(other) => *other == change,
+                None => self.went_on_with(theirs),
+            },
         }
+    }
+
+    /// Whether this label may have come of one that is older than all that it remembers: somebody who was in
+    /// then is in now. Two parts of an array that went on without each other have nobody in common, and
+    /// a part that starts again and again makes so many changes in days. A disk that has left may
+    /// have been alone with others that left; it is not used.
+    fn went_on_with(&self, older: &Self) -> bool {
+        let same = |disk: DiskId| {
+            let record = self.member(disk)?;
+            older.member(disk).is_some_and(|other| other.uuid == record.uuid).then_some(record)
+        };
+        if !same(older.disk).is_some_and(MemberRecord::is_used) || mutants::is(Mutant::FarHalves) {
+            return true;
+        }
+        let is_in = |record: &MemberRecord| record.state == MemberState::Active;
+        older.active().any(|disk| same(disk).is_some_and(is_in))
     }
 
     /// The member's name for people: where it was found last.

@@ -44,7 +44,7 @@ fn bytes_of(label: &Label, at: u64) -> Vec<u8> {
 }
 
 fn found(label: &Label) -> Found {
-    Found::Label { label: Box::new(label.clone()), rewrite: false }
+    Found::Label { label: Box::new(label.clone()), rewrite: false, is_cut: false }
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_label_torn_at_any_sector_leaves_the_old_or_the_new_one() {
             if sectors > 0 {
                 poke(&*disk, at, &bytes_of(&new, at)[..sectors * 512]);
             }
-            let Found::Label { label, rewrite } = run(read(&*disk)).unwrap() else {
+            let Found::Label { label, rewrite, .. } = run(read(&*disk)).unwrap() else {
                 panic!("{sectors} sectors at {at}")
             };
             assert!(*label == old || *label == new, "{sectors} sectors at {at}");
@@ -98,7 +98,10 @@ fn reads_that_fail_for_a_moment_keep_no_disk_out() {
     let disk = FaultyDisk::new(ram);
     let fault = || Fault::Fail(block::BlockError::Medium { at: 0 });
     disk.inject(Rule::always(Operation::Read, fault()).times(2));
-    assert_eq!(run(read(&disk)), Ok(Found::Label { label: Box::new(label), rewrite: true }));
+    assert_eq!(
+        run(read(&disk)),
+        Ok(Found::Label { label: Box::new(label), rewrite: true, is_cut: false })
+    );
     disk.inject(Rule::always(Operation::Read, fault()));
     assert!(run(read(&disk)).is_err(), "it must not pass for a blank one");
 }
@@ -112,13 +115,35 @@ fn one_good_copy_suffices_and_says_so() {
         run(write(&*disk, &label)).unwrap();
         assert_eq!(run(read(&*disk)), Ok(found(&label)));
         flip(&*disk, bit);
-        let both = Found::Label { label: Box::new(label), rewrite: true };
+        let both = Found::Label { label: Box::new(label), rewrite: true, is_cut: false };
         assert_eq!(run(read(&*disk)), Ok(both));
         // The same bit of the other copy: none is left.
         flip(&*disk, if bit < b_at * 8 { bit + b_at * 8 } else { bit - b_at * 8 });
         let both = run(read(&*disk)).unwrap();
         assert!(matches!(both, Found::Damaged(_) | Found::Foreign(_)), "{both:?}");
     }
+}
+
+#[test]
+fn a_disk_that_was_cut_short_is_told_from_one_that_has_grown() {
+    let label = label(3, 1, ALL_ACTIVE);
+    let b_at = Layout::label_b_at(SIZE).unwrap();
+    let disk = ram_disk(SIZE);
+    run(write(&*disk, &label)).unwrap();
+    poke(&*disk, b_at, &vec![0; LEN]);
+    let cut = Found::Label { label: Box::new(label.clone()), rewrite: true, is_cut: true };
+    assert_eq!(run(read(&*disk)), Ok(cut.clone()));
+    // Once more as large as it was when it joined.
+    let disk = ram_disk(2 * SIZE);
+    poke(&*disk, 0, &bytes_of(&label, 0));
+    assert_eq!(
+        run(read(&*disk)),
+        Ok(cut),
+        "it had grown before, and was cut to less than it had been"
+    );
+    poke(&*disk, b_at, &bytes_of(&label, b_at));
+    let grown = Found::Label { label: Box::new(label), rewrite: true, is_cut: false };
+    assert_eq!(run(read(&*disk)), Ok(grown));
 }
 
 #[test]
@@ -151,7 +176,10 @@ fn a_disk_that_cannot_be_read_is_never_blank() {
         let label = label(3, 1, ALL_ACTIVE);
         run(write(&disk, &label)).unwrap();
         let found = run(read(&disk));
-        assert_eq!(found, Ok(Found::Label { label: Box::new(label), rewrite: true }));
+        assert_eq!(
+            found,
+            Ok(Found::Label { label: Box::new(label), rewrite: true, is_cut: false })
+        );
     }
 }
 

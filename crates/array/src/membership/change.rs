@@ -17,6 +17,8 @@ pub enum Event {
         /// What they have.
         since: Since,
     },
+    /// These lack all that they should have: they were cut short, or are older than their labels say.
+    LacksAll(Vec<DiskId>),
     /// The journal is lost and begins anew where the last checkpoint had it begin: positions since then are
     /// used again, and who went out in between has nothing of what they stand for now.
     JournalLost(Since),
@@ -103,19 +105,14 @@ fn apply(label: &mut Label, event: &Event) -> Result<bool, Refusal> {
             }
             Ok(any)
         }
-        Event::JournalLost(since) => {
+        Event::LacksAll(disks) => {
             let mut any = false;
-            for record in &mut label.members {
-                if let MemberState::Stale(was) = &mut record.state
-                    && was.position > since.position
-                    && !mutants::is(Mutant::OldDates)
-                {
-                    *was = Since { checkpoint: was.checkpoint.min(since.checkpoint), ..*since };
-                    any = true;
-                }
+            for disk in disks {
+                any |= lack_all(label, *disk)?;
             }
             Ok(any)
         }
+        Event::JournalLost(since) => Ok(begin_anew(label, *since)),
         Event::Failed(disk) => {
             let Some(state) = label.member(*disk).map(|record| record.state) else {
                 return Ok(false);
@@ -183,6 +180,30 @@ fn leave(
         holders.retain(|holder| *holder != disk);
     }
     Ok(true)
+}
+
+/// Who went out beyond where the journal begins anew has nothing of what it says from there on.
+fn begin_anew(label: &mut Label, since: Since) -> bool {
+    let mut any = false;
+    for record in &mut label.members {
+        if let MemberState::Stale(was) = &mut record.state
+            && was.position > since.position
+            && !mutants::is(Mutant::OldDates)
+        {
+            *was = Since { checkpoint: was.checkpoint.min(since.checkpoint), ..since };
+            any = true;
+        }
+    }
+    any
+}
+
+/// Nothing that a member has counts any more.
+fn lack_all(label: &mut Label, disk: DiskId) -> Result<bool, Refusal> {
+    let Some(record) = label.member(disk).filter(|record| record.is_used()) else {
+        return Ok(false);
+    };
+    let state = record.state;
+    Ok(!state.lacks_all() && leave(label, disk, state, MemberState::Stale(Since::NEVER))?)
 }
 
 fn active_of(label: &Label, disks: &[DiskId]) -> Vec<DiskId> {

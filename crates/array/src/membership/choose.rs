@@ -1,8 +1,10 @@
 //! Which array is opened, and which of its disks can be relied on.
 
 use super::change::Event;
+use super::lacking::{self, Lack};
 use crate::DiskId;
 use crate::label::{self, ArrayId, Found, Label, MemberState, Since};
+use crate::mutants::{self, Mutant};
 
 /// A disk that was given and is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub struct Opening {
     pub foreign: Vec<(usize, String)>,
     /// Current or stale disks whose labels are not both the newest.
     pub rewrite: Vec<Present>,
+    /// Current or stale disks that lack all that they should have, and why.
+    pub lacking: Vec<(DiskId, Lack)>,
     /// An operator accepts that disks are missing.
     pub accepted: bool,
 }
@@ -224,6 +228,7 @@ struct Carrier<'a> {
     name: &'a str,
     label: &'a Label,
     rewrite: bool,
+    is_cut: bool,
 }
 
 /// Decides which array the disks `found` (name and contents, in any order) make up.
@@ -241,8 +246,9 @@ pub fn choose(found: &[(String, Found)], accept_missing: bool) -> Result<Opening
     let mut foreign = Vec::new();
     for (index, (name, found)) in found.iter().enumerate() {
         match found {
-            Found::Label { label, rewrite } => {
-                carriers.push(Carrier { index, name, label, rewrite: *rewrite });
+            Found::Label { label, rewrite, is_cut } => {
+                let (rewrite, is_cut) = (*rewrite, *is_cut);
+                carriers.push(Carrier { index, name, label, rewrite, is_cut });
             }
             Found::Version(version) => {
                 return Err(OpenRefusal::Version { name: name.clone(), version: *version });
@@ -262,6 +268,11 @@ pub fn choose(found: &[(String, Found)], accept_missing: bool) -> Result<Opening
         return Err(OpenRefusal::HalfMade { name: first.name.to_owned(), array: label.array });
     }
     let mut opening = sort_out(label, &carriers, foreign);
+    for carrier in &carriers {
+        if let Some(lack) = lacking::by_label(carrier.label, carrier.is_cut, label) {
+            opening.lacks_all(carrier.label.disk, lack);
+        }
+    }
     if was_cut_off(label, &carriers) {
         opening.forget_change();
     }
@@ -368,6 +379,7 @@ fn sort_out(label: &Label, carriers: &[Carrier], foreign: Vec<(usize, String)>) 
         missing: Vec::new(),
         foreign,
         rewrite: Vec::new(),
+        lacking: Vec::new(),
         accepted: false,
     };
     for carrier in carriers {
@@ -407,6 +419,28 @@ impl Opening {
     fn uses(&self, disk: DiskId) -> bool {
         let stale = self.stale.iter().map(|(present, _)| present);
         self.current.iter().chain(stale).any(|present| present.disk == disk)
+    }
+
+    /// This disk lacks all that it should have. Not so if nobody else has the checkpoints, or the
+    /// journal: then what it has is all that there is, and checksums tell what of it is right.
+    pub fn lacks_all(&mut self, disk: DiskId, lack: Lack) {
+        if !self.uses(disk) || self.lacking.iter().any(|(other, _)| *other == disk) {
+            return;
+        }
+        self.lacking.push((disk, lack));
+        let has_others = |holders: &[DiskId]| {
+            holders.iter().any(|holder| self.has_all(*holder))
+                || !holders.iter().any(|holder| self.is_current(*holder))
+        };
+        if !has_others(&self.label.holders) || !has_others(&self.label.journal) {
+            self.lacking.pop();
+        }
+    }
+
+    /// Whether a disk is there and has what the labels say.
+    #[must_use]
+    pub fn has_all(&self, disk: DiskId) -> bool {
+        self.is_current(disk) && self.lacking.iter().all(|(other, _)| *other != disk)
     }
 
     /// Whether a disk holds everything it should.
@@ -484,10 +518,14 @@ impl Opening {
         let stale = self.stale.iter().map(|(present, _)| present);
         let names = self.current.iter().chain(stale);
         let names = names.map(|present| (present.disk, found[present.index].0.clone())).collect();
+        let lacking = self.lacking.iter().map(|(disk, _)| *disk).collect();
         let mut events = vec![Event::Out { disks: away, since }, Event::Found(names)];
-        // A disk that is not there may carry a label that came of this one and was cut off: that
-        // must not pass for the newest when it is back.
-        if !self.rewrite.is_empty() || !self.missing.is_empty() {
+        events.push(Event::LacksAll(lacking));
+        // Also when all are there and nothing has changed: what is not there, or a copy of it that goes on
+        // elsewhere, may carry a label that came of this one, and that must not pass for the newest, or
+        // for the same, when they meet.
+        if !mutants::is(Mutant::QuietStart) || !self.rewrite.is_empty() || !self.missing.is_empty()
+        {
             events.push(Event::Behind);
         }
         events

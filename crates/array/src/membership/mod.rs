@@ -7,7 +7,7 @@
 //! ```text
 //!            Event::Out                                     Event::UpToDate
 //!   Active ─────────────▶ Stale(since) ────────────────────────────────────▶ Active
-//!      │                     │
+//!      │ Event::LacksAll     │ ▲ Event::LacksAll: since ever
 //!      │ Event::Failed       │ Event::Failed, Event::Left
 //!      ▼                     ▼
 //!   Failed ──────────────▶ Retired                      (Event::Left; for good)
@@ -29,6 +29,7 @@
 
 mod change;
 mod choose;
+mod lacking;
 mod leaving;
 mod recovery;
 #[cfg(test)]
@@ -36,5 +37,6 @@ mod tests;
 
 pub use change::{Event, LabelChange, Refusal, Step, next_label, next_number};
 pub use choose::{OpenRefusal, Opening, Present, SetDisks, choose, may_return};
+pub use lacking::Lack;
 pub use leaving::{SetSeats, without_place};
 pub use recovery::{WaveId, has_missed, journal_successors, waves_to_redo};

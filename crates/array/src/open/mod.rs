@@ -11,6 +11,7 @@
 //! the same state: only then is the array open.
 
 mod create;
+mod lacking;
 mod replay;
 
 use std::sync::atomic::AtomicU64;
@@ -20,7 +21,7 @@ use block::BlockDevice;
 use futures_util::future::join_all;
 
 use crate::DiskId;
-use crate::checkpoint::slots::{Slot, SlotError, read_slots, void_other, write_slot};
+use crate::checkpoint::slots::{Slot, SlotError, void_other, write_slot};
 use crate::core::{Alarm, Core, RESERVE_BYTES, RETRY, Space, State, Touched};
 use crate::engine::{Payload, Unfinished, is_said_again, sound_for};
 use crate::env::Env;
@@ -32,10 +33,11 @@ use crate::label::{self, Found, Label, MemberKind};
 use crate::manage::Array;
 use crate::membership::{self, Event, OpenRefusal, Opening, SetDisks};
 use crate::mutants::{self, Mutant};
-use crate::raid::{Access, Disks, PASSING_TRIES_MAX, Raid, Set, SetRecord, Update, is_passing};
+use crate::raid::{Access, Disks, Raid, Set, SetRecord, Update, is_passing};
 use crate::space::Gives;
 use crate::sync::{Bell, Turn};
 use crate::watch::Beat;
+use lacking::{Newest, read_newest};
 
 use replay::check_newest;
 
@@ -88,13 +90,17 @@ impl Array {
         options: OpenOptions,
     ) -> Result<Self, ArrayError> {
         let found = find(&disks).await;
-        let opening = membership::choose(&found, options.accept_missing).map_err(refuse)?;
+        let mut opening = membership::choose(&found, options.accept_missing).map_err(refuse)?;
         for (index, reason) in &opening.foreign {
             tracing::warn!("{} is not used: {reason}", disks[*index].name);
         }
-        let loaded = load(env, &disks, &opening, &options).await?;
+        let alarm = Arc::new(Alarm::default());
+        let raid = raid_over(&disks, &opening, &alarm);
+        let newest = read_newest(&*env, raid.disks(), &mut opening).await?;
+        let loaded = load(env, (raid, alarm), &opening, newest, &options).await?;
         let core = Arc::clone(&loaded.core);
         core.note_missing(&found, &options.absent, &opening);
+        core.mark_lacking(&opening);
         let opened = core.bring_up(&found, &opening, loaded).await;
         if let Err(error) = opened {
             // Whoever runs already must not go on alone.
@@ -115,11 +121,7 @@ fn refuse(refusal: OpenRefusal) -> ArrayError {
 /// What was read, before anything is written.
 struct Loaded {
     core: Arc<Core>,
-    /// The newest checkpoint, and which of its holders, by number, lack it.
-    slot: Slot,
-    slot_lagging: Vec<DiskId>,
-    /// Which did not give one of their slots.
-    slot_unread: Vec<DiskId>,
+    newest: Newest,
     /// Holders of the journal that lack some of it.
     journal_lagging: Vec<DiskId>,
     /// What a checkpoint that was cut off has half done.
@@ -140,31 +142,19 @@ async fn find(disks: &[Member]) -> Vec<(String, Found)> {
 
 async fn load(
     env: Arc<dyn Env>,
-    disks: &[Member],
+    (raid, alarm): (Raid, Arc<Alarm>),
     opening: &Opening,
+    newest: Newest,
     options: &OpenOptions,
 ) -> Result<Loaded, ArrayError> {
     let label = &opening.label;
-    let alarm = Arc::new(Alarm::default());
-    let raid = raid_over(disks, opening, &alarm);
     let holders = present(raid.disks(), opening, &label.holders);
-    let devices: Vec<_> = holders.iter().map(|holder| Arc::clone(&holder.device)).collect();
-    let damaged = |error: &dyn std::fmt::Display| ArrayError::Damaged(error.to_string());
-    let slot = newest(&*env, &devices, label).await.map_err(|error| damaged(&error))?;
-    let payload = Payload::decode(&slot.payload)?;
+    let payload = Payload::decode(&newest.slot.payload)?;
     let journal_holders = present(raid.disks(), opening, &label.journal);
-    let disks_at = |at: &[usize]| at.iter().map(|index| holders[*index].disk).collect();
-    let (slot_lagging, slot_unread): (Vec<DiskId>, Vec<DiskId>) =
-        (disks_at(&slot.lagging), disks_at(&slot.unread));
     let believed = Believed {
         from: payload.mark,
         since: payload.since.position,
-        holders: label
-            .holders
-            .iter()
-            .copied()
-            .filter(|disk| !slot_lagging.contains(disk))
-            .collect(),
+        holders: newest.believed(opening),
     };
     let Read { records, mut scanned, is_given_up } =
         read_journal(opening, &journal_holders, &believed).await?;
@@ -180,7 +170,12 @@ async fn load(
         raid: Arc::new(raid),
         sets: crate::core::Sets::default(),
         journal: Arc::new(journal),
-        state: Mutex::new(fresh_state(label, opening, (&payload, slot.payload.len()), options)),
+        state: Mutex::new(fresh_state(
+            label,
+            opening,
+            (&payload, newest.slot.payload.len()),
+            options,
+        )),
         alarm: Arc::clone(&alarm),
         touched: Touched::default(),
         ahead: crate::volume::Ahead::default(),
@@ -206,7 +201,7 @@ async fn load(
     let anew = core.replay(&records)?;
     let waves = core.unfinished(&holders, payload.number, &anew).await;
     core.check_disks(opening, &waves)?;
-    Ok(Loaded { core, slot, slot_lagging, slot_unread, journal_lagging, waves, is_given_up })
+    Ok(Loaded { core, newest, journal_lagging, waves, is_given_up })
 }
 
 /// The RAID layer over the disks that are there. All that is asked of them from here on goes through it.
@@ -217,21 +212,6 @@ fn raid_over(disks: &[Member], opening: &Opening, alarm: &Arc<Alarm>) -> Raid {
         raid.disks().add(present.disk, &member.name, Arc::clone(&member.device));
     }
     raid
-}
-
-/// The newest checkpoint that the holders have. What cannot be read for want of memory is asked for again.
-async fn newest(
-    env: &dyn Env,
-    devices: &[Arc<dyn BlockDevice>],
-    label: &Label,
-) -> Result<Slot, SlotError> {
-    for _ in 1..PASSING_TRIES_MAX {
-        match read_slots(devices, &label.layout, label.array).await {
-            Err(SlotError::NoMemory) => env.sleep(RETRY).await,
-            read => return read,
-        }
-    }
-    Err(SlotError::NoMemory)
 }
 
 /// What the journal has.
@@ -278,11 +258,10 @@ async fn read_journal(
 
 /// Those of the `wanted` members that are there and hold everything.
 fn present(disks: &Disks, opening: &Opening, wanted: &[DiskId]) -> Vec<Holder> {
-    let is_current = |disk: &&DiskId| opening.current.iter().any(|present| present.disk == **disk);
     let holder = |disk: &DiskId| {
         Some(Holder { disk: *disk, device: Arc::clone(disks.get(*disk)?.device()) })
     };
-    wanted.iter().filter(is_current).filter_map(holder).collect()
+    wanted.iter().filter(|disk| opening.has_all(**disk)).filter_map(holder).collect()
 }
 
 fn fresh_state(
@@ -380,8 +359,7 @@ impl Core {
         opening: &Opening,
         loaded: Loaded,
     ) -> Result<(), ArrayError> {
-        let Loaded { slot, slot_lagging, slot_unread, journal_lagging, waves, is_given_up, .. } =
-            loaded;
+        let Loaded { newest, journal_lagging, waves, is_given_up, .. } = loaded;
         let mut first = opening.first_events(found, self.since());
         if is_given_up {
             self.note_given_up();
@@ -390,6 +368,7 @@ impl Core {
             first.push(Event::Behind);
         }
         self.change_label(|_, _| first).await?;
+        self.seal_start().await?;
         ring::keep_pool_reserve(RESERVE_BYTES);
         let hook = Arc::clone(&self.alarm) as Arc<dyn HolderFailed>;
         self.journal.begin_life();
@@ -398,8 +377,8 @@ impl Core {
             self.catch_up(disk).await;
         }
         // After that: who has the checkpoint is believed to have the journal.
-        self.renew_slots(&slot, &slot_lagging).await;
-        self.void_unread(&slot, &slot_unread).await;
+        self.renew_slots(&newest.slot, &newest.lagging).await;
+        self.void_unread(&newest.slot, &newest.unread).await;
         self.renew_waves(&waves).await;
         self.redo(&waves).await?;
         if !opening.accepted {
@@ -415,6 +394,15 @@ impl Core {
         self.env.spawn(Box::pin(Arc::clone(self).run_watch()));
         self.checkpointed().await?;
         self.upkeep.ring();
+        Ok(())
+    }
+
+    /// One more label, before anything relies on this start. The first one alone is no history: with disks of
+    /// two copies of an array it looks as if it had been cut off, and they pass for one array.
+    async fn seal_start(self: &Arc<Self>) -> Result<(), ArrayError> {
+        if !mutants::is(Mutant::HastyStart) {
+            self.change_label(|_, _| vec![Event::Behind]).await?;
+        }
         Ok(())
     }
 

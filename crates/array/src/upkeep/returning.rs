@@ -9,7 +9,7 @@ use futures_util::future::{Either, select};
 
 use crate::core::Core;
 use crate::label::{self, Found, MemberState};
-use crate::membership::{Event, may_return};
+use crate::membership::{Event, Lack, may_return};
 use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Set, is_passing};
 use crate::space::Gives;
@@ -171,10 +171,10 @@ impl Core {
         // One that never forgets a failed flush would take no label any more. What it may have lost
         // then it lacks for the sets, and gets again.
         let device = member.reopened();
-        let Ok(Found::Label { label, .. }) = label::read(&*device).await else {
+        let Ok(Found::Label { label, is_cut, .. }) = label::read(&*device).await else {
             return false;
         };
-        let ours = self.lock().label.clone();
+        let mut ours = self.lock().label.clone();
         let known = ours.member(disk).map(|record| record.uuid);
         if label.array != self.id || label.disk != disk || known != Some(label.own().uuid) {
             return false;
@@ -182,6 +182,16 @@ impl Core {
         if !may_return(&label, &ours) {
             self.refuse_return(disk);
             return false;
+        }
+        let says_so = |label: &label::Label| state_of(label).is_some_and(MemberState::lacks_all);
+        let lacks_all = is_cut || says_so(&label) || says_so(&ours);
+        if lacks_all {
+            // Before its own labels are whole again, and nothing tells.
+            let change = self.change_label(|_, _| vec![Event::LacksAll(vec![disk])]).await;
+            if change.is_err() {
+                return false;
+            }
+            ours = self.lock().label.clone();
         }
         // Whether it takes writes again is tried with the label that says that it was out: it must
         // know that before anything else is written to it.
@@ -198,7 +208,7 @@ impl Core {
                 return Vec::new();
             }
             // From here on it is written to; what it lacks is known to the sets.
-            if member.access() == Access::None {
+            if member.access() == Access::None || lacks_all {
                 self.sets.all().iter().for_each(|set| set.mark_all_stale(disk));
             }
             self.raid.disks().put_back(&member, Arc::clone(&device));
@@ -221,6 +231,9 @@ impl Core {
         let text = format!("disk {} is back", member.name());
         tracing::info!("{text}");
         self.lock().note(self.env.unix_seconds(), text);
+        if is_cut {
+            self.note_lacking(disk, Lack::Cut);
+        }
         true
     }
 

@@ -130,7 +130,7 @@ impl Core {
                 continue;
             }
             match label::read(&**disk.device()).await {
-                Ok(OnDisk::Label { label, rewrite }) if label.change == change && !rewrite => {}
+                Ok(OnDisk::Label { label, rewrite, .. }) if label.change == change && !rewrite => {}
                 Ok(found) => bad.push(format!("disk {}: {}", disk.name(), wrong_label(&found))),
                 Err(error) if is_passing(error) => {}
                 Err(error) => bad.push(format!("{} cannot be read: {error}", disk.name())),

@@ -5,6 +5,7 @@ mod basics;
 mod beyond;
 mod checkpoints;
 mod common;
+mod copies;
 mod crashes;
 mod degraded;
 mod disks;

@@ -323,31 +323,6 @@ fn the_only_journal_disk_retires_and_commands_are_answered() {
     });
 }
 
-#[test]
-fn a_disk_that_was_cut_short_says_so_and_comes_back_when_it_is_as_large_again() {
-    run(async {
-        let shelf = Shelf::new(4, 32);
-        let array = shelf.create(Level::Raid5).await;
-        array.create_volume(spec("v", 8)).await.unwrap();
-        let one = bytes(4 * MIB, 1);
-        write(&array.device("v").unwrap(), 0, &one).await;
-        array.close().await.unwrap();
-        shelf.0[3].resize(20 * 256);
-        let array = shelf.open().await;
-        let disk = array.disks().swap_remove(3);
-        let reason = "too short, with 20971520 of the 33554432 bytes that it had when it joined";
-        assert_eq!(disk.state, DiskState::Missing);
-        assert!(disk.reason.contains(reason) && disk.reason.contains("as large again"), "{disk:?}");
-        assert_eq!(read(&array.device("v").unwrap(), 0, one.len()).await, one);
-        array.close().await.unwrap();
-        shelf.0[3].resize(32 * 256);
-        let array = shelf.open().await;
-        all_online(&array).await;
-        assert_eq!(read(&array.device("v").unwrap(), 0, one.len()).await, one);
-        array.close().await.unwrap();
-    });
-}
-
 /// One disk of a mirror went on alone and far, then the other went on and got the first one back as a blank
 /// disk: what was left of its journal and its checkpoints was newer than anything, and the array did not open
 /// any more, or with what the other had.

@@ -1,6 +1,7 @@
 //! Which label is believed, and whether an array is opened.
 
 use super::*;
+use crate::label::ANCESTORS_MAX;
 use crate::membership::{
     Event, LabelChange, OpenRefusal, Present, SetDisks, Step, choose, has_missed, may_return,
     next_label,
@@ -167,6 +168,31 @@ fn two_halves_that_went_on_alone_are_recognized_however_far_each_went() {
     // Each alone is opened.
     assert!(choose(&given(&carried(&one, &[0])), false).is_ok());
     assert!(choose(&given(&carried(&other, &[1])), false).is_ok());
+}
+
+/// One half went so far that its label does not remember the one that both halves came of: the other one
+/// passed for a part of the same history that was away for long.
+#[test]
+fn two_halves_that_went_far_are_no_one_history() {
+    let both = fresh(2, 0);
+    let other = after(&both, &[out(&[0])], 2);
+    let mut far = after(&both, &[out(&[1])], 3);
+    for change in 0..=ANCESTORS_MAX as u64 {
+        far = after(&far, &[Event::Behind], 10 + change);
+    }
+    assert!(!far.ancestors.contains(&both.change));
+    let halves = [far.for_disk(DiskId(0)), other.for_disk(DiskId(1))];
+    let refusal = choose(&given(&halves), true).unwrap_err();
+    assert!(matches!(refusal, OpenRefusal::TwoHistories { .. }), "{refusal}");
+    assert!(!may_return(&halves[1], &halves[0]));
+    // One that was away all the while, and one that has left.
+    let away = both.for_disk(DiskId(1));
+    assert!(may_return(&away, &halves[0]));
+    let opening = choose(&given(&[halves[0].clone(), away]), false).unwrap();
+    assert_eq!((opening.current.len(), opening.stale.len()), (1, 1));
+    let without = after(&far, &[Event::Left(DiskId(1))], 4);
+    let opening = choose(&given(&[without, halves[1].clone()]), false).unwrap();
+    assert_eq!((opening.current.len(), opening.foreign.len()), (1, 1));
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub(super) fn fresh(disks: u16, journal_disks: u16) -> Label {
 }
 
 pub(super) fn found(label: &Label) -> Found {
-    Found::Label { label: Box::new(label.clone()), rewrite: false }
+    Found::Label { label: Box::new(label.clone()), rewrite: false, is_cut: false }
 }
 
 /// As the disks `numbers` carry it.

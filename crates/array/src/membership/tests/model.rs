@@ -89,6 +89,7 @@ pub(super) struct Disk {
 enum After {
     Idle,
     Open,
+    Sealed,
     Ack(Batch),
     Go(Phase),
 }
@@ -315,6 +316,13 @@ impl World {
                     Ok(mut run) => {
                         if let Err(why) = self.check_opened(&opening, &run, there) {
                             out.push(Err(why));
+                            continue;
+                        }
+                        if let Some((disk, lack)) = opening.lacking.first() {
+                            out.push(Err(format!(
+                                "disk {} has all, and passes for {lack:?}",
+                                disk.0
+                            )));
                             continue;
                         }
                         let mut next = self.clone();
@@ -580,7 +588,8 @@ impl World {
                 self.acknowledge(label, after);
                 self.run_mut().phase = Phase::Idle;
             }
-            After::Open => self.run_mut().phase = Phase::Renew,
+            After::Open => self.relabel(&label, vec![Event::Behind], After::Sealed, Flaw::None),
+            After::Sealed => self.run_mut().phase = Phase::Renew,
             After::Go(phase) => self.run_mut().phase = phase,
         }
     }

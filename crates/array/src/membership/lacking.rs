@@ -1,0 +1,50 @@
+//! Disks that have less than the labels say of them.
+
+use crate::label::{Label, MemberState};
+use crate::mutants::{self, Mutant};
+
+/// Why a disk lacks all that it should have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lack {
+    /// It was cut short and made as large again: what lay in its tail is zeroes.
+    Cut,
+    /// It is as it was long ago: an image of it was put back.
+    Old,
+}
+
+impl Lack {
+    /// What operators are told of the disk.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Cut => "was cut short and is as large again: all that it should hold is restored",
+            Self::Old => {
+                "is older than the others, as an image is that was put back: all that it should hold is restored"
+            }
+        }
+    }
+}
+
+/// What is wrong with a disk that carries `theirs`, if anything is, when `newest` is believed.
+pub(super) fn by_label(theirs: &Label, is_cut: bool, newest: &Label) -> Option<Lack> {
+    let record = newest.member(theirs.disk).filter(|record| record.uuid == theirs.own().uuid)?;
+    // It knows that it lacked all, and was cut off before the others did.
+    let knows = theirs.own().state.lacks_all() && !record.state.lacks_all();
+    if is_cut || knows {
+        return Some(Lack::Cut);
+    }
+    // One that was out carries an older one: it is not asked to take each label before it is in again.
+    let was_in = theirs.own().state == MemberState::Active;
+    let is_in = was_in && record.state == MemberState::Active;
+    (is_in && is_old(theirs, newest)).then_some(Lack::Old)
+}
+
+/// Whether a disk with the label `theirs` cannot be all that `newest` takes it for, which calls it active. A
+/// label is relied on when all carry it that it calls active, and the next one comes of it: who is in carries
+/// the newest, the one before, or one that came of that too and was cut off.
+fn is_old(theirs: &Label, newest: &Label) -> bool {
+    let parent = newest.ancestors.first();
+    let is_sibling = theirs.generation == newest.generation && theirs.ancestors.first() == parent;
+    let is_known = theirs.change == newest.change || parent == Some(&theirs.change) || is_sibling;
+    !is_known && !mutants::is(Mutant::KeepOldLabel)
+}
