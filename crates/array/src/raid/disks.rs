@@ -65,6 +65,7 @@ pub struct Disk {
     id: DiskId,
     name: String,
     device: Arc<dyn BlockDevice>,
+    revocation: Arc<Revocation>,
     access: AtomicU8,
     /// Why writes are no longer done, as long as the rest of the array does not know: until then
     /// no write may be counted as done without this disk.
@@ -85,11 +86,17 @@ pub struct Disk {
 }
 
 impl Disk {
-    fn new(id: DiskId, name: &str, device: Arc<dyn BlockDevice>) -> Self {
+    fn new(
+        id: DiskId,
+        name: &str,
+        device: Arc<dyn BlockDevice>,
+        revocation: Arc<Revocation>,
+    ) -> Self {
         Self {
             id,
             name: name.to_owned(),
             device,
+            revocation,
             access: AtomicU8::new(Access::Full as u8),
             unsettled: Mutex::new(None),
             in_flight: AtomicU32::new(0),
@@ -240,7 +247,9 @@ impl Disk {
     }
 
     pub(super) fn count_read_error(&self) {
-        self.count(&self.read_errors, "reads failed");
+        if !self.revocation.is_revoked() {
+            self.count(&self.read_errors, "reads failed");
+        }
     }
 
     pub(super) fn count_mismatch(&self) {
@@ -278,7 +287,8 @@ impl Disk {
     /// Stops writing to it. `access` is what is left.
     pub(super) fn fail(&self, error: BlockError, access: Access) {
         debug_assert!(access != Access::Full);
-        self.write_errors.fetch_add(1, Ordering::Relaxed);
+        // What a disk that was revoked does not do is no fault of it.
+        self.write_errors.fetch_add(u64::from(!self.revocation.is_revoked()), Ordering::Relaxed);
         // First the reason: who sees the disk as not writable must find that it is not settled.
         self.unsettled.lock().expect("no panic under this lock").get_or_insert(error);
         self.access.fetch_min(access as u8, Ordering::AcqRel);
@@ -347,8 +357,8 @@ impl Disks {
         if disks.len() <= index {
             disks.resize_with(index + 1, Slot::default);
         }
-        let device = device(Arc::clone(&disks[index].revocation));
-        let disk = Arc::new(Disk::new(id, name, device));
+        let revocation = Arc::clone(&disks[index].revocation);
+        let disk = Arc::new(Disk::new(id, name, device(Arc::clone(&revocation)), revocation));
         disks[index].disk = Some(Arc::clone(&disk));
         disk
     }
@@ -419,6 +429,10 @@ mod tests {
         disks.remove(DiskId(1));
         for disk in [disk, back, disks.add(DiskId(1), "a", null())] {
             assert_eq!(flush(&disk), Err(BlockError::LostWrites));
+            disk.fail(BlockError::LostWrites, Access::None);
+            disk.count_read_error();
+            let counts = disk.counts();
+            assert_eq!((counts.read_errors, counts.write_errors), (0, 0), "it did nothing wrong");
         }
     }
 
