@@ -50,6 +50,7 @@ EarlyForget    --test=array halves::a_disk_that_goes_out_again
 EarlyForget    --test=array halves::a_start_that_ends_before
 KeepHalf       --lib        raid::redo::tests::what_is_half_done_is_over
 ForgetUnowned  --lib        raid::tests::gone::what_nobody_owns_on_a_disk
+ZeroBlank      --lib        raid::tests::gone::what_nobody_owns_stays
 HastyParity    --lib        raid::tests::upkeep::a_parity_that_alone_gives_a_block
 OldRoots       --test=array walks::a_walk_beside_writers_calls
 LoneReader     --lib        pages::tests::who_has_to_load_a_page

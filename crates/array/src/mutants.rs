@@ -48,6 +48,8 @@ mutants! {
     HastySlot,
     /// A checkpoint that an opening could not read is left where it is.
     KeepUnread,
+    /// What nobody owns on a disk that lacks something is written over, whatever counts on it.
+    ZeroBlank,
     /// A rebuild of data takes the chunks that are kept for metadata.
     TakeMaps,
     /// A journal of which nothing is left does not say on its disks that all of it was durable.

@@ -483,7 +483,9 @@ impl Raid {
                 found.put(&wanted.rows, *row, block);
             }
         }
-        self.solve_missing(&rows, wanted, found, false);
+        // What comes out of a parity in doubt proves itself, or is no better than what its holder has.
+        let must_prove = wanted.is_in_doubt && !is(Mutant::ZeroBlank);
+        self.solve_missing(&rows, wanted, found, must_prove && strip < set.shape().columns());
         if found.missing != 0 && wanted.may_be_stale && strip < set.shape().columns() {
             self.add_stale(set, &mut rows, hull(found.missing), crcs).await?;
             self.solve_missing(&rows, wanted, found, true);

@@ -264,11 +264,11 @@ impl Raid {
             fetched = self.fetch(&wanted).await.map_err(ReadError::Later)?;
         }
         if set.shape().parity() > 0 && !is_parity && (fetched.missing | fetched.stale) != 0 {
-            // What nobody owns becomes zeroes, and the parity is made anew of what there is.
             let is_blank = |row: &usize| (proof.crcs)(strip, *row).is_none();
-            rows_of(fetched.missing)
-                .filter(is_blank)
-                .for_each(|row| fetched.missing &= !(1 << row));
+            let blank =
+                rows_of(fetched.missing).filter(is_blank).fold(0, |mask, row| mask | 1 << row);
+            self.leave_blank(set, (stripe, seat), blank, &mut fetched).await?;
+            // The parity is made anew of what there is.
             refreshed.doubtful.push(seat);
         }
         if is_parity && fetched.missing != 0 {
@@ -299,6 +299,28 @@ impl Raid {
         } else {
             refreshed.left += 1;
         }
+        Ok(())
+    }
+
+    /// What nobody owns stays as it is, and becomes zeroes where that cannot be read: the parity may count on
+    /// it still, and give what another disk lacks.
+    async fn leave_blank(
+        &self,
+        set: &Set,
+        (stripe, seat): (u32, Seat),
+        blank: u16,
+        fetched: &mut Fetched,
+    ) -> Result<(), ReadError> {
+        let disk = self.disks().get(seat.disk).filter(|_| blank != 0);
+        let disk = disk.filter(|_| !is(Mutant::ZeroBlank) && !is(Mutant::ForgetUnowned));
+        if let Some(disk) = disk {
+            let held = self.load(set, stripe, &Copy { disk, seat }, hull(blank)).await;
+            let held = held.map_err(ReadError::Later)?;
+            for (row, block) in rows_of(blank).filter_map(|row| Some((row, held.block(row)?))) {
+                fetched.bytes[row * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(block);
+            }
+        }
+        fetched.missing &= !blank;
         Ok(())
     }
 

@@ -452,6 +452,38 @@ fn what_nobody_owns_on_a_disk_that_lacks_something_gives_what_another_one_lacks(
     });
 }
 
+/// Three disks lack a stripe. Nobody owns anything on the first, which has something else, and not all on the
+/// second, which has what was written: with that what the third lacks comes out, in whatever order they are.
+#[test]
+fn what_nobody_owns_stays_as_it_is_where_the_parity_counts_on_it() {
+    on_a_core(async {
+        let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+        for ([first, second, third], owned) in orders.into_iter().flat_map(|o| [(o, 0), (o, 9)]) {
+            let rig = Rig::new(Some(Level::Raid6), 5);
+            rig.fill(1, &[0, 1, 2], 10).await;
+            let all = rig.known(1, 10);
+            let is_owned = |column, row| column == third || column == second && row < owned;
+            let known =
+                |column: usize, row: usize| is_owned(column, row).then(|| all(column, row))?;
+            for column in [first, third] {
+                (0..CLUSTER_BLOCKS).for_each(|row| _ = rig.corrupt(1, column, row));
+            }
+            for column in 0..3 {
+                rig.set.mark_stale(1, DiskId(rig.place(1, column, 0).0 as u16));
+            }
+            let mut proof = Proof { crcs: &known, is_sure: false, ..Proof::NOTHING };
+            rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+            proof.is_sure = true;
+            let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+            assert_eq!((done.left, done.unproved), (0, vec![]), "{first} {second} {third} {owned}");
+            rig.expect(1, third, &cluster(10 + third as u64)).await;
+            let third_disk = rig.place(1, third, 0).0 as u16;
+            rig.raid.disks().remove(DiskId(third_disk));
+            rig.expect(1, third, &cluster(10 + third as u64)).await;
+        }
+    });
+}
+
 /// A column changes while its disk and that of the second parity are away, and is freed. They are back,
 /// and the disk of the other column is out: what it has comes out of the two that lack the change, or of
 /// itself when it is back. The three of them.
