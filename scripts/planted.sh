@@ -23,6 +23,7 @@ UnheardFree    --lib        upkeep::refresh::tests::what_was_freed_since
 HastyLoss      --lib        upkeep::refresh::tests::what_a_disk_has_that_is_silent
 HastyHold      --lib        upkeep::refresh::tests::nothing_is_taken_from_disks
 OldAside       --lib        upkeep::refresh::tests::what_the_journal_has
+HastySure      --lib        upkeep::refresh::tests::what_the_journal_got
 OldProof       --lib        upkeep::refresh::tests::a_stripe_is_looked_up_anew
 EarlyPromotion --lib        raid::set::tests::what_a_replacement_misses_while_its_promotion
 ForgetLacking  --lib        raid::set::tests::a_replacement_takes_over_when_it_lacks_nothing

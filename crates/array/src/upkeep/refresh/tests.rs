@@ -114,6 +114,29 @@ fn what_the_journal_has_of_a_volume_that_is_set_aside_is_not_taken_from_its_map(
     });
 }
 
+/// What the journal got since the walk is not as before: what else was not found was asked for beside it, and
+/// is looked for once more.
+#[test]
+fn what_the_journal_got_since_the_walk_is_not_as_before() {
+    on_a_core(async {
+        let (array, volume) = filled(Level::Raid1, 2).await;
+        let (core, set) = (&array.core, set_of(&array.core, Some(Level::Raid1)));
+        let known = core.know_work(&[(Arc::clone(&set), 0..set.stripes())]).await.unwrap();
+        let first = known.stripes.iter().find(|(_, columns)| columns[0].1.cluster == 0);
+        let stripe = first.unwrap().0.1;
+        write(&volume, 0, 1).await;
+        core.lock().live.values_mut().next().unwrap().aside_in = Some(1);
+        let mut newer = Newer::new();
+        let mut looks = Vec::new();
+        for _ in 0..2 {
+            let blocks = (vec![(0, 0), (0, 1)], &mut newer);
+            looks.push(core.look_anew(&set, stripe, (&known, Layer::Newest), blocks).await);
+        }
+        assert_eq!(looks, [Some(false), Some(true)]);
+        assert_eq!(newer[&(0, 0)], None);
+    });
+}
+
 /// A block that hosts write all the time is in the journal whenever anybody looks, and was changed in its
 /// place since the walk.
 #[test]
