@@ -42,7 +42,13 @@ fn begin(place: &Place, name: &str) -> Child {
     let report = place.text(name);
     let args = ["lab", "experiment", "switch-failure", "--seconds", "30", "--report", &report];
     let said = fs::File::create(place.text(&format!("{name}.said"))).expect("works");
-    let child = drystone(&args).stdout(Stdio::null()).stderr(said).spawn().expect("works");
+    // Who runs the tests under `nohup` ignores what ends it here, and so would the experiment.
+    let experiment = drystone(&args);
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP").arg(experiment.get_program()).args(experiment.get_args());
+    experiment.get_envs().for_each(|(name, _)| _ = command.env_remove(name));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
+    let child = command.spawn().expect("works");
     until("its namespaces are there", || namespaces_of(child.id()).len() == 2);
     child
 }
