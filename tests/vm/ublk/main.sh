@@ -131,7 +131,8 @@ die_and_come_back() {
   errors=$(count_errors)
   must mkfs.ext4 -q "${devices[other]}"
   must mount "${devices[other]}" /mnt
-  verify_for 14 "$device" >/tmp/writer.log 2>&1 &
+  # As long as all of it takes also on a machine that is busy.
+  verify_for 30 "$device" >/tmp/writer.log 2>&1 &
   writer=$!
   for kills in 1 2 3; do
     sleep 2
