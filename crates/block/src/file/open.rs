@@ -7,6 +7,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use super::probe::{self, Queue};
 use super::{FileDisk, Store};
@@ -288,8 +290,21 @@ fn make(handle: &fs::File, path: &Path, options: &FileOptions) -> Result<(), Ope
         .map_err(system("create", path))
 }
 
+/// How often a lock is tried again that another process has, and after how long. A process that is just being
+/// started from one that has closed the file has it still for a moment, until it executes its program.
+const LOCK_TRIES_MAX: u32 = 10;
+const LOCK_RETRY: Duration = Duration::from_millis(5);
+
 fn lock(handle: &fs::File, path: &Path, options: &FileOptions) -> Result<(), OpenError> {
-    let locked = if options.read_only { handle.try_lock_shared() } else { handle.try_lock() };
+    let lock = || if options.read_only { handle.try_lock_shared() } else { handle.try_lock() };
+    let mut locked = lock();
+    for _ in 0..LOCK_TRIES_MAX {
+        if !matches!(locked, Err(TryLockError::WouldBlock)) {
+            break;
+        }
+        thread::sleep(LOCK_RETRY);
+        locked = lock();
+    }
     locked.map_err(|error| match error {
         TryLockError::WouldBlock => OpenError::InUse { path: path.to_owned() },
         TryLockError::Error(source) => {

@@ -317,6 +317,22 @@ fn a_failed_flush_is_reported_and_never_forgotten() {
     });
 }
 
+/// As that of a process which is just being started, and has had the files of the one that started it.
+#[test]
+fn a_lock_that_is_given_back_in_a_moment_is_waited_for() {
+    let scratch = Scratch::on_disk();
+    drop(FileDisk::open_file(&scratch.file(), &options(4096, MIB)).unwrap());
+    let held = fs::File::open(scratch.file()).unwrap();
+    held.lock().unwrap();
+    let holder = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(12));
+        drop(held);
+    });
+    let opened = FileDisk::open_file(&scratch.file(), &options(4096, MIB));
+    holder.join().unwrap();
+    assert!(opened.is_ok(), "{opened:?}");
+}
+
 #[test]
 fn a_flush_that_finds_no_space_says_so() {
     let scratch = Scratch::on_disk();
