@@ -43,6 +43,16 @@ async fn copy(shelf: &Shelf, mib: usize) -> Shelf {
     copy
 }
 
+/// RAID 5 on so many disks, and a volume `v` of 24 MiB of which so much is written.
+async fn filled(disks: usize, mib: usize) -> (Shelf, Array, Vec<u8>) {
+    let shelf = Shelf::new(disks, 32);
+    let array = shelf.create(Level::Raid5).await;
+    array.create_volume(spec("v", 24)).await.unwrap();
+    let one = bytes(mib * MIB, 1);
+    write_all(&array, &one).await;
+    (shelf, array, one)
+}
+
 /// A disk loses what lies beyond `mib`, and is as large again.
 async fn cut(shelf: &Shelf, disk: usize, mib: usize) {
     let size_bytes = shelf.0[disk].geometry().size_bytes() as usize;
@@ -107,11 +117,7 @@ async fn gives_all_without(array: &Array, shelf: &Shelf, disk: usize, all: &[u8]
 #[test]
 fn a_disk_that_was_cut_short_says_so_and_comes_back_when_it_is_as_large_again() {
     run(async {
-        let shelf = Shelf::new(4, 32);
-        let array = shelf.create(Level::Raid5).await;
-        array.create_volume(spec("v", 24)).await.unwrap();
-        let one = bytes(24 * MIB, 1);
-        write_all(&array, &one).await;
+        let (shelf, array, one) = filled(4, 24).await;
         array.close().await.unwrap();
         shelf.0[3].resize(10 * 256);
         let array = shelf.open().await;
@@ -139,11 +145,7 @@ async fn write_all(array: &Array, all: &[u8]) {
 fn a_disk_that_was_cut_short_between_two_starts_gets_back_what_it_lost() {
     run(async {
         for mib in [10, 1] {
-            let shelf = Shelf::new(4, 32);
-            let array = shelf.create(Level::Raid5).await;
-            array.create_volume(spec("v", 24)).await.unwrap();
-            let one = bytes(24 * MIB, 1);
-            write_all(&array, &one).await;
+            let (shelf, array, one) = filled(4, 24).await;
             // Nothing is left in the journal that would tell.
             array.checkpoint().await.unwrap();
             array.close().await.unwrap();
@@ -159,11 +161,7 @@ fn a_disk_that_was_cut_short_between_two_starts_gets_back_what_it_lost() {
 #[test]
 fn a_disk_that_was_cut_short_while_it_was_out_gets_back_what_it_lost() {
     run(async {
-        let shelf = Shelf::new(4, 32);
-        let array = shelf.create(Level::Raid5).await;
-        array.create_volume(spec("v", 24)).await.unwrap();
-        let one = bytes(24 * MIB, 1);
-        write_all(&array, &one).await;
+        let (shelf, array, one) = filled(4, 24).await;
         array.checkpoint().await.unwrap();
         shelf.pull(3);
         write(&array.device("v").unwrap(), 0, &one[..4096]).await;
@@ -228,10 +226,7 @@ fn two_copies_of_an_array_that_both_went_on_do_not_make_one() {
 #[test]
 fn an_old_image_of_a_holder_gets_what_it_lacks() {
     run(async {
-        let shelf = Shelf::new(4, 32);
-        let array = shelf.create(Level::Raid5).await;
-        array.create_volume(spec("v", 24)).await.unwrap();
-        write_all(&array, &bytes(8 * MIB, 1)).await;
+        let (shelf, array, _) = filled(4, 8).await;
         array.checkpoint().await.unwrap();
         let old = image(&shelf, 0).await;
         let two = bytes(24 * MIB, 2);
@@ -252,10 +247,7 @@ fn an_old_image_of_a_holder_gets_what_it_lacks() {
 #[test]
 fn an_image_from_before_the_last_start_gets_what_it_lacks() {
     run(async {
-        let shelf = Shelf::new(5, 32);
-        let array = shelf.create(Level::Raid5).await;
-        array.create_volume(spec("v", 24)).await.unwrap();
-        write_all(&array, &bytes(8 * MIB, 1)).await;
+        let (shelf, array, _) = filled(5, 8).await;
         array.close().await.unwrap();
         let old = image(&shelf, 4).await;
         let label = label(&shelf, 4).await;
