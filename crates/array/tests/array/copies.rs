@@ -47,7 +47,7 @@ async fn copy(shelf: &Shelf, mib: usize) -> Shelf {
 async fn filled(disks: usize, mib: usize) -> (Shelf, Array, Vec<u8>) {
     let shelf = Shelf::new(disks, 32);
     let array = shelf.create(Level::Raid5).await;
-    array.create_volume(spec("v", 24)).await.unwrap();
+    array.create_volume(spec("v", 24)).await.expect("a volume");
     let one = bytes(mib * MIB, 1);
     write_all(&array, &one).await;
     (shelf, array, one)
