@@ -1,7 +1,7 @@
 # What a newcomer runs. Each target first installs what it lacks (scripts/setup.sh).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test simulate bench bench-array bench-attach bench-lab bench-ublk fuzz soak lint fmt docs clean
+.PHONY: help run test simulate bench bench-array bench-attach bench-lab bench-ublk fuzz soak package package-test lint fmt docs clean
 MAKEFLAGS += --no-print-directory
 
 # Options of `make bench`, such as BENCH='--quick', seconds for each target of `make fuzz`,
@@ -49,7 +49,7 @@ bench-lab: ## measure what drystone lab costs for each read, beside the bare ini
 bench-ublk: ## measure the block device of drystone attach beside the kernel's own initiator, in a virtual machine
 	@scripts/setup.sh test
 	@cargo build --release --package drystone
-	@DRYSTONE_BIN="$$(cargo metadata --format-version 1 --no-deps | jq --raw-output .target_directory)/release/drystone" \
+	@DRYSTONE_BIN="$$(scripts/target-dir.sh)/release/drystone" \
 	  tests/vm/run.sh --limit 600 bench/ublk
 
 fuzz: ## fuzz what comes from the wire, each target for SECONDS=60
@@ -62,6 +62,16 @@ soak: ## end a loaded target and array ROUNDS=1000 times each by kill -9 and by 
 	@DRYSTONE_NETWORK_ROUNDS=$$(( $(ROUNDS) / 20 + 1 )) cargo test --release --package drystone --test networks -- --nocapture
 	@DRYSTONE_SCARCITY_SEEDS=$(ROUNDS) DRYSTONE_MANY_HOSTS=$(ROUNDS) \
 	  cargo test --release --package drystone-target --test wire -- --nocapture scarcity:: many::
+
+package: ## build the Debian package, as target/package/drystone_VERSION_ARCH.deb
+	@scripts/setup.sh package
+	@cargo build --release --package drystone
+	@mkdir -p target/package
+	@scripts/package.sh "$$(scripts/target-dir.sh)/release/drystone" target/package
+
+package-test: package ## install, use, remove and purge that package in clean roots of Debian 12 and 13; needs root
+	@scripts/setup.sh package-test
+	@scripts/package-test.sh "$$(ls -t target/package/drystone_*.deb | head -n 1)" bookworm trixie
 
 lint: ## check format and lints
 	cargo fmt --all --check

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what `make run`, `make test`, `make bench` or `make fuzz` needs on Debian 12, and says
+# Installs what `make run`, `make test`, `make bench` and the like need on Debian 12, and says
 # what it installs. Does nothing, fast and without root, when all of it is there.
 #
-#   scripts/setup.sh run|test|bench|fuzz
+#   scripts/setup.sh run|test|bench|fuzz|package|package-test
 set -euo pipefail
 
 # What each target needs. A C linker is all that cargo wants besides Rust itself.
@@ -14,9 +14,12 @@ packages_test=("${packages_run[@]}"
   tgt                                                  # a foreign target for our initiator
   qemu-system-x86 iproute2 e2fsprogs xz-utils zstd binutils util-linux  # the machine of tests/vm
   chromium                                             # reports of the lab, as a browser shows them
+  systemd                                              # systemd-analyze looks at the units
   fio jq)
 packages_bench=("${packages_run[@]}" libiscsi-bin qemu-utils qemu-block-extra fio jq tgt istgt
   btrfs-progs util-linux)
+packages_package=("${packages_run[@]}" binutils)
+packages_package_test=("${packages_package[@]}" mmdebstrap)
 packages_fuzz=("${packages_run[@]}" g++)               # libFuzzer is C++
 
 # Daemons among them that Debian starts on install; here each test starts its own.
@@ -111,8 +114,10 @@ case "${1:-}" in
   test) install_packages "${packages_test[@]}" ;;
   bench) install_packages "${packages_bench[@]}" ;;
   fuzz) install_packages "${packages_fuzz[@]}" ;;
+  package) install_packages "${packages_package[@]}" ;;
+  package-test) install_packages "${packages_package_test[@]}" ;;
   *)
-    echo "setup: what for? Write scripts/setup.sh run, test, bench or fuzz" >&2
+    echo "setup: what for? Write scripts/setup.sh run, test, bench, fuzz, package or package-test" >&2
     exit 2
     ;;
 esac

@@ -8,6 +8,7 @@ mod advice;
 mod attach;
 mod cli;
 mod control;
+mod daemon;
 mod export;
 mod lab;
 mod logging;
@@ -76,7 +77,10 @@ fn serves(words: impl Iterator<Item = OsString>) -> bool {
         is_value = !is_value && word == "--log";
         !is_option
     });
-    commands.next().is_some_and(|word| word == "attach" || word == "export" || word == "up")
+    match commands.next() {
+        Some(word) if word == "member" => commands.next().is_some_and(|word| word == "start"),
+        word => word.is_some_and(|word| word == "attach" || word == "export" || word == "up"),
+    }
 }
 
 /// Does what the command line says.
@@ -92,6 +96,7 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
             logging::start(cli.log.as_deref()).map_err(Failure::Usage)?;
             up::run(&args, stop()?)
         }
+        Command::Member(args) => daemon::run(args.command, cli.log.as_deref(), stop),
         Command::Status(args) => manage::status::run(&args),
         Command::Connections(args) => manage::connections::run(&args),
         Command::Volume(args) => manage::volume::run(args),
@@ -127,11 +132,25 @@ mod tests {
     #[test]
     fn what_runs_until_it_is_told_to_stop_is_known_before_the_command_line_is_read() {
         let serves = |line: &str| serves(line.split_whitespace().map(OsString::from));
-        for line in ["up", "export ram:1G", "attach all", "--log debug up", "--log=debug export x"]
-        {
+        for line in [
+            "up",
+            "export ram:1G",
+            "attach all",
+            "--log debug up",
+            "--log=debug export x",
+            "member --log debug start",
+        ] {
             assert!(serves(line), "{line}");
         }
-        for line in ["", "volume create up 1G", "--log up volume list", "status", "--help"] {
+        for line in [
+            "",
+            "volume create up 1G",
+            "--log up volume list",
+            "status",
+            "--help",
+            "member",
+            "member check",
+        ] {
             assert!(!serves(line), "{line}");
         }
     }

@@ -1,20 +1,18 @@
 //! The files of `drystone attach --all`: one volume each, in the words of the command line.
 //!
-//! A key is an option without its dashes, and its value is read by the parser of the command line, so
-//! that there is one set of words, of checks and of help. A secret cannot stand there, only the name of
+//! A secret cannot stand there, only the name of
 //! the file that holds it; the exception is that of a URL, and then the file must be its owner's alone.
 
 use crate::access::secret::{self, SecretError};
 use crate::attach::plan::{Plan, PlanError};
+use crate::cli::Command;
 use crate::cli::attach::AttachArgs;
-use crate::cli::{Cli, Command, refusal};
+use crate::cli::words::{self, Plain, Refused, Words, must_be_regular, read_regular};
 use ::attach::nbd::Address;
-use clap::{CommandFactory, Parser};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use toml_edit::{Document, Item, Value};
 
 /// The key for the volume, which stands without an option on the command line.
 const URL: &str = "url";
@@ -88,21 +86,12 @@ fn read_file(name: &str, path: &Path) -> Result<Entry, String> {
             "'{name}' cannot be a name: call the file by 1 to {NAME_LEN_MAX} letters, digits, dots, dashes or underscores"
         ));
     }
-    let text = must_be_regular(path).and_then(|()| fs::read_to_string(path));
-    let text = text.map_err(|error| error.to_string())?;
-    let args = parse(&text)?;
+    let text = read_regular(path).map_err(|error| error.to_string())?;
+    let args = parse(&text).map_err(|refused| refused.to_string())?;
     if args.volume.as_ref().is_some_and(|volume| volume.login.is_some()) {
         secret::must_be_private(path).map_err(|error| error.to_string())?;
     }
     Ok(Entry { args, text })
-}
-
-/// A pipe would be waited for without an end.
-fn must_be_regular(path: &Path) -> io::Result<()> {
-    match fs::metadata(path)?.is_file() {
-        true => Ok(()),
-        false => Err(io::Error::other("it is no regular file: write one")),
-    }
 }
 
 /// Refuses entries that have a volume or a place in common: after a restart the one might be where the
@@ -142,99 +131,34 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Reads the keys of one volume; a sentence if that cannot be done.
-fn parse(text: &str) -> Result<AttachArgs, String> {
-    let document = Document::parse(text).map_err(|error| {
-        let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
-        let line = line.map_or_else(String::new, |line| format!("line {line}: "));
-        let what = error.message().lines().next().unwrap_or_default();
-        format!("{line}{what}: write KEY = \"TEXT\", KEY = NUMBER, or KEY = true")
-    })?;
-    let cli = Cli::command();
-    let attach = cli.find_subcommand("attach").expect("the command is there");
-    let mut arguments = vec!["drystone".to_owned(), "attach".to_owned()];
-    let (mut volume, mut has_place) = (None, false);
-    for (key, item) in document.as_table() {
-        if NOT_IN_FILES.contains(&key) {
-            return Err(format!("'{key}' is for the command line: {}", instead_of(key)));
-        }
-        let option = attach.get_arguments().find(|argument| argument.get_long() == Some(key));
-        let is_flag = option.is_some_and(|option| !option.get_action().takes_values());
-        let value = value(item);
-        has_place |= PLACES.contains(&key) && !matches!(value, Some(Plain::Switch(false)));
-        match (value, key) {
-            (Some(Plain::Text(text)), URL) => volume = Some(text),
-            // Without the equals sign a value could be taken for an option.
-            (Some(Plain::Text(text)), _) if !is_flag && !text.is_empty() => {
-                arguments.push(format!("--{key}={text}"));
-            }
-            (Some(Plain::Switch(on)), _) if is_flag => {
-                arguments.extend(on.then(|| format!("--{key}")));
-            }
-            _ if is_flag => return Err(format!("'{key}' is true or false: write {key} = true")),
-            _ => return Err(format!("'{key}' needs a text or a number: write {key} = \"...\"")),
-        }
+fn parse(text: &str) -> Result<AttachArgs, Refused> {
+    let words = Words::of("attach", Some(URL), &NOT_IN_FILES);
+    let (entries, mut refused) = words.read(text);
+    if !refused.is_empty() {
+        return Err(refused.swap_remove(0));
     }
-    let volume =
-        volume.ok_or("it names no volume: write url = \"iscsi://HOST[:PORT]/IQN[/LUN]\"")?;
-    if !has_place {
-        return Err("it names no place for the disk: write nbd = \"unix:PATH\", fuse = \"DIR\" or ublk = true".to_owned());
+    if !entries.iter().any(|entry| entry.key == URL) {
+        let what = "it names no volume: write url = \"iscsi://HOST[:PORT]/IQN[/LUN]\"";
+        return Err(what.to_owned().into());
     }
-    // Behind the dashes nothing is an option.
-    arguments.extend(["--".to_owned(), volume]);
-    match Cli::try_parse_from(arguments) {
-        Ok(Cli { command: Command::Attach(args), .. }) => Ok(*args),
-        Ok(_) => Err("it is not about an attachment".to_owned()),
-        Err(error) => Err(in_keys(&refusal::sentence(&error), attach)),
+    let is_place = |entry: &words::Entry| {
+        PLACES.contains(&entry.key.as_str()) && entry.value != Plain::Switch(false)
+    };
+    if !entries.iter().any(is_place) {
+        let what = "it names no place for the disk: write nbd = \"unix:PATH\", fuse = \"DIR\" or ublk = true";
+        return Err(what.to_owned().into());
     }
-}
-
-/// A sentence about options, as one about keys: `--sessions` is `sessions` in a file.
-fn in_keys(sentence: &str, attach: &clap::Command) -> String {
-    const ALL_OPTIONS: &str = ": --help lists them all";
-    const ALL_KEYS: &str = ": the options in drystone attach --help, without dashes, are the keys";
-    let sentence = sentence.replace("there is no option '--", "there is no key '");
-    let mut sentence = sentence.replace(ALL_OPTIONS, ALL_KEYS);
-    let mut options: Vec<&str> = attach.get_arguments().filter_map(|it| it.get_long()).collect();
-    // One may begin as another one does.
-    options.sort_by_key(|option| std::cmp::Reverse(option.len()));
-    for option in options {
-        let dashed = format!("--{option}");
-        // As the parser shows an option that takes a value.
-        if let Some((before, rest)) = sentence.split_once(&format!("{dashed} <"))
-            && let Some((_, after)) = rest.split_once('>')
-        {
-            sentence = format!("{before}{option}{after}");
-        }
-        sentence = sentence.replace(&dashed, option);
-    }
-    sentence
-}
-
-fn instead_of(key: &str) -> String {
-    match key {
-        "chap" | "mutual-chap" => format!("write {key}-file, and the secret to that file"),
-        _ => "leave it out".to_owned(),
-    }
-}
-
-/// What stands behind a key.
-enum Plain {
-    Text(String),
-    Switch(bool),
-}
-
-fn value(item: &Item) -> Option<Plain> {
-    match item.as_value()? {
-        Value::String(text) => Some(Plain::Text(text.value().clone())),
-        Value::Integer(number) => Some(Plain::Text(number.value().to_string())),
-        Value::Boolean(on) => Some(Plain::Switch(*on.value())),
-        _ => None,
+    match words.parse(&entries)?.command {
+        Command::Attach(args) => Ok(*args),
+        _ => Err("it is not about an attachment".to_owned().into()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Cli;
+    use clap::Parser;
     use std::os::unix::fs::PermissionsExt;
 
     const IQN: &str = "iscsi://192.0.2.1/iqn.2026-11.com.example:a";
@@ -290,24 +214,31 @@ mod tests {
             ("all = true", "'all' is for the command line: leave it out"),
             ("policy = --all", "line 2: "),
             ("ublk = true\nublk = true", "line 3: "),
-            ("ublk = true\n[table]\nnbd = 'unix:/x'", "'table' needs a text or a number"),
+            ("ublk = true\n[table]\nnbd = 'unix:/x'", "there is no key 'table'"),
         ];
         for (text, what) in cases {
-            let said = parse(&format!("url = '{IQN}'\n{text}")).unwrap_err();
+            let said = parse(&format!("url = '{IQN}'\n{text}")).unwrap_err().to_string();
             assert!(said.contains(what), "{text}: {said}");
             assert!(!said.contains("sixteen") && !said.contains('\n'), "{text}: {said}");
             let is_of_files = !said.replace("attach --help", "").contains("--");
             assert!(is_of_files, "{text}: {said}");
         }
-        assert!(parse("ublk = true").unwrap_err().starts_with("it names no volume: write url ="));
-        assert!(parse("url = 'http://x'\nublk = true").unwrap_err().contains("iscsi://"));
+        assert!(
+            parse("ublk = true")
+                .unwrap_err()
+                .to_string()
+                .starts_with("it names no volume: write url =")
+        );
+        assert!(
+            parse("url = 'http://x'\nublk = true").unwrap_err().to_string().contains("iscsi://")
+        );
     }
 
     #[test]
     fn a_value_is_never_taken_for_an_option() {
         let text = format!("url = '{IQN}'\nublk = true\ninitiator = '--all'");
-        assert!(parse(&text).unwrap_err().contains("is not an iSCSI name"));
-        assert!(parse("url = '--all'\nublk = true").unwrap_err().contains("iscsi://"));
+        assert!(parse(&text).unwrap_err().to_string().contains("is not an iSCSI name"));
+        assert!(parse("url = '--all'\nublk = true").unwrap_err().to_string().contains("iscsi://"));
     }
 
     #[test]

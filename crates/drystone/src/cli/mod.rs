@@ -12,6 +12,7 @@ pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod lab;
 pub(crate) mod manage;
+pub(crate) mod member;
 mod number;
 pub(crate) mod plan;
 pub(crate) mod refusal;
@@ -21,6 +22,7 @@ pub(crate) mod snapshot;
 mod tests;
 pub(crate) mod up;
 pub(crate) mod volume;
+pub(crate) mod words;
 
 use clap::{Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
@@ -134,6 +136,10 @@ pub(crate) enum Command {
     /// Show, add and replace the disks of a running member.
     #[command(after_long_help = disk::EXAMPLES)]
     Disk(disk::DiskArgs),
+
+    /// Start a member from a file, as a service does, or check the file.
+    #[command(after_long_help = member::EXAMPLES)]
+    Member(member::MemberCommandArgs),
 
     /// Show, verify and repair the array of a running member.
     #[command(after_long_help = array::EXAMPLES)]

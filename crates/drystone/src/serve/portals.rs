@@ -28,7 +28,8 @@ pub(crate) fn probe(portals: &[SocketAddr]) -> Result<(), StartError> {
     portals.iter().try_for_each(probe)
 }
 
-fn try_bind(portal: &SocketAddr) -> io::Result<()> {
+/// Binds a portal for a moment.
+pub(crate) fn try_bind(portal: &SocketAddr) -> io::Result<()> {
     let family = match portal {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,

@@ -2,6 +2,7 @@
 
 mod commands;
 mod ready;
+mod service;
 
 use crate::Failure;
 use crate::advice::{Advised, advised};
@@ -17,9 +18,11 @@ use member::data::{self, RESERVATIONS};
 use member::lock::{LockError, LockFile, somebody};
 use member::opening::Make;
 use member::{GRACE, Life, Opening};
+use service::Service;
 use std::env;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use target::Server;
 
 /// Files that an open disk takes.
@@ -62,7 +65,7 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
         prefix: args.iqn.clone(),
         tell: |notice| tracing::warn!("{}", notice.sentence()),
     };
-    let life = Life::start(&server, opening).map_err(advised)?;
+    let life = Arc::new(Life::start(&server, opening).map_err(advised)?);
     if let Err(error) = server.listen() {
         drop(life.end());
         return Err(serve::explain(&error).into());
@@ -81,8 +84,11 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
         // The volumes are served all the same; nobody reads what is printed any more.
         tracing::warn!("cannot print what is served: {error}");
     }
+    let service = Service::of_process();
+    service.ready(&life, &ready::status(&shown)).context("cannot give signs of life")?;
     // Outside of the event: what a filter leaves out is not evaluated.
     let signal = signals.wait();
+    service.stopping("stopping: hosts are logged out, everything is flushed");
     tracing::info!("stopping on {signal}; a second signal ends at once");
     stop(server, &life)?;
     Ok(())

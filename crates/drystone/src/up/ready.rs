@@ -55,6 +55,17 @@ pub(super) fn text(
     text
 }
 
+/// The same in a few words, for `systemctl status`.
+pub(super) fn status(shown: &Shown) -> String {
+    let Shown { array, volumes, .. } = shown;
+    format!(
+        "serves {} volumes; {} of {} disks are online",
+        volumes.len(),
+        array.disks_online,
+        array.disks
+    )
+}
+
 /// Commands that can be pasted as they are.
 fn next_steps(
     text: &mut String,

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod connections;
+mod daemon;
 #[path = "../crash/host.rs"]
 #[allow(dead_code, reason = "the crash tests use more of it")]
 mod host;

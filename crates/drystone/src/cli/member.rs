@@ -1,0 +1,98 @@
+//! The options of `drystone member`.
+
+use clap::{Args, Subcommand, ValueHint};
+use std::path::PathBuf;
+
+/// Where the file of the member is when nobody says otherwise.
+const CONFIG_DEFAULT: &str = "/etc/drystone/member.toml";
+
+/// What stands above the options of `drystone member start` in the long help.
+const START_ABOUT: &str = "\
+Start the member that a file describes, as drystone.service does at boot.
+
+The keys of the file are the options of drystone up without the dashes:
+
+  data = \"/var/lib/drystone\"
+  socket = \"/run/drystone-member/control.sock\"
+  disk = [\"/dev/disk/by-id/nvme-*\"]
+  portal = [\"192.0.2.10:3260\", \"198.51.100.10:3260\"]
+  chap-file = \"/etc/drystone/chap\"
+  log = \"info\"
+
+A disk may be a pattern: * stands for any text, ? for one character, [ab]
+for one of those. It means all disks that match when the member starts, each
+once, and no partitions. Secrets stand in files of their own.
+
+Under systemd it tells when it serves, and gives signs of life.";
+
+/// Examples at the foot of `drystone member --help`.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  drystone member check
+          Does /etc/drystone/member.toml read, and is all there that it names?
+  drystone member check --config ./member.toml
+  systemctl enable --now drystone
+          Start the member now and at boot
+  drystone member start --config ./member.toml --accept-missing
+          By hand, once, because disks are gone that will not come back";
+
+/// The member as a service.
+#[derive(Debug, Args)]
+pub(crate) struct MemberCommandArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: MemberCommand,
+}
+
+/// What to do with the member as a service.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MemberCommand {
+    /// Start the member that a file describes.
+    #[command(
+        long_about = START_ABOUT,
+        after_long_help = "Examples:\n  drystone member start\n  drystone member start --config ./member.toml"
+    )]
+    Start(StartArgs),
+
+    /// Say what is wrong with the file of a member, line by line.
+    ///
+    /// Nothing is started and no disk is opened. Exit status 1 if the member would not start.
+    #[command(
+        after_long_help = "Examples:\n  drystone member check\n  drystone member check --json | jq '.findings[]'"
+    )]
+    Check {
+        /// Which file.
+        #[command(flatten)]
+        file: FileArgs,
+
+        /// Print JSON instead of lines for people.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Which file.
+#[derive(Debug, Args)]
+pub(crate) struct FileArgs {
+    /// The file that describes the member.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, default_value = CONFIG_DEFAULT)]
+    pub(crate) config: PathBuf,
+}
+
+/// How to start.
+#[derive(Debug, Args)]
+pub(crate) struct StartArgs {
+    /// Which file.
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
+
+    /// Open the array although disks are missing without which it refuses to open; see drystone up
+    /// --help. For one start: it cannot stand in the file.
+    #[arg(long)]
+    pub(crate) accept_missing: bool,
+
+    /// Serve without the CHAP secret or the rules of an earlier start; see drystone up --help. For one
+    /// start: it cannot stand in the file.
+    #[arg(long)]
+    pub(crate) open_access: bool,
+}

@@ -1,0 +1,148 @@
+//! `drystone member check`: whether a file reads, and whether all is there that it names.
+
+use super::config::{self, Config, DISK_KEYS, is_pattern, texts};
+use crate::Failure;
+use crate::access::secret;
+use crate::cli::words::Refused;
+use crate::print;
+use crate::serve::plan::Plan;
+use crate::serve::{self, portals};
+use anyhow::anyhow;
+use member::spec::disk::MemberDisk;
+use serde::Serialize;
+use std::io::ErrorKind;
+use std::path::Path;
+use target::StartError;
+
+/// Whether the member starts in spite of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Severity {
+    /// It does.
+    Warning,
+    /// It does not.
+    Error,
+}
+
+/// Something to look at.
+#[derive(Debug, Serialize)]
+struct Finding {
+    severity: Severity,
+    /// Of the file, counted from 1.
+    line: Option<usize>,
+    text: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    config: &'a Path,
+    findings: Vec<Finding>,
+}
+
+/// Prints what is wrong.
+///
+/// # Errors
+/// The member would not start.
+pub(super) fn run(path: &Path, json: bool) -> Result<(), Failure> {
+    let (findings, summary) = match config::read(path) {
+        Ok(config) => (look(&config), summary(&config)),
+        Err(refused) => (refused.into_iter().map(error).collect(), String::new()),
+    };
+    let errors = findings.iter().filter(|it| it.severity == Severity::Error).count();
+    let shown = path.display();
+    if json {
+        print::json(&Report { config: path, findings })?;
+    } else {
+        for Finding { severity, line, text } in &findings {
+            let line = line.map_or_else(String::new, |line| format!(":{line}"));
+            let severity = if *severity == Severity::Error { "error" } else { "warning" };
+            print::out(&format!("{shown}{line}: {severity}: {text}\n"))?;
+        }
+        if errors == 0 {
+            print::out(&format!("{shown}: the member can start: {summary}\n"))?;
+        }
+    }
+    match errors {
+        0 => Ok(()),
+        1 => {
+            Err(anyhow!("the member does not start with '{shown}': mend what is said above").into())
+        }
+        n => {
+            Err(anyhow!("the member does not start with '{shown}': mend the {n} errors above")
+                .into())
+        }
+    }
+}
+
+fn summary(config: &Config) -> String {
+    let counted = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    format!(
+        "{}, {}",
+        counted(config.up.disks.len() + config.up.journals.len(), "disk"),
+        counted(config.up.serve.portals.len(), "portal")
+    )
+}
+
+fn error(refused: Refused) -> Finding {
+    Finding { severity: Severity::Error, line: refused.line, text: refused.what }
+}
+
+fn warning(refused: Refused) -> Finding {
+    Finding { severity: Severity::Warning, ..error(refused) }
+}
+
+/// What the file names and is not as it should be.
+fn look(config: &Config) -> Vec<Finding> {
+    let at = |key: &str, what: String| {
+        let line = config.entries.iter().find(|entry| entry.key == key).map(|entry| entry.line);
+        Refused { line, what }
+    };
+    let mut findings: Vec<Finding> = config.unmatched.iter().cloned().map(warning).collect();
+    findings.extend(missing_disks(config).into_iter().map(warning));
+    for (key, file) in [
+        ("chap-file", &config.up.serve.chap_file),
+        ("mutual-chap-file", &config.up.serve.mutual_chap_file),
+    ] {
+        // One that is not there is told of below.
+        if let Some(Err(open)) =
+            file.as_ref().filter(|it| it.exists()).map(|it| secret::must_be_private(it))
+        {
+            findings.push(warning(at(key, open.to_string())));
+        }
+    }
+    if let Err(refused) = Plan::of(&config.up.serve, |_| None) {
+        findings.push(error(at("chap-file", refused.to_string())));
+    }
+    findings.extend(config.up.serve.portals.iter().filter_map(|portal| {
+        let refused = portals::try_bind(portal).err()?;
+        let is_in_use = refused.kind() == ErrorKind::AddrInUse;
+        let refused = serve::explain(&StartError::Portal { portal: *portal, source: refused });
+        let refused = at("portal", refused.to_string());
+        // Most likely by the member itself, which runs.
+        Some(if is_in_use { warning(refused) } else { error(refused) })
+    }));
+    if let Some(data) = config.up.data.as_ref().filter(|data| data.exists() && !data.is_dir()) {
+        let what = format!("'{}' is no directory: write another", data.display());
+        findings.push(error(at("data", what)));
+    }
+    findings.sort_by_key(|finding| finding.line);
+    findings
+}
+
+/// Disks that were named and are not there: an array opens without some.
+fn missing_disks(config: &Config) -> Vec<Refused> {
+    let mut missing = Vec::new();
+    for entry in config.entries.iter().filter(|entry| DISK_KEYS.contains(&entry.key.as_str())) {
+        for text in texts(&entry.value).iter().filter(|text| !is_pattern(text)) {
+            let Ok(disk) = text.parse::<MemberDisk>() else { continue };
+            if let Some(path) = disk.path().filter(|path| !disk.is_new() && !path.exists()) {
+                let what = format!(
+                    "disk '{}' is not there: an array opens without it if the others have its data",
+                    path.display()
+                );
+                missing.push(Refused { line: Some(entry.line), what });
+            }
+        }
+    }
+    missing
+}

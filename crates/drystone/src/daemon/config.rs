@@ -1,0 +1,202 @@
+//! The file of a member: the options of `drystone up` as keys, and disks by patterns.
+
+use crate::cli::up::UpArgs;
+use crate::cli::words::{Entry, Plain, Refused, Words, read_regular};
+use crate::cli::{Cli, Command};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Options that are for a command line only: secrets, and what is meant for one start.
+const NOT_IN_FILES: [&str; 6] =
+    ["accept-missing", "open-access", "chap", "mutual-chap", "help", "hints"];
+
+/// The keys whose values are disks.
+pub(super) const DISK_KEYS: [&str; 2] = ["disk", "journal"];
+
+/// What a file says.
+#[derive(Debug)]
+pub(super) struct Config {
+    pub(super) up: UpArgs,
+    pub(super) log: Option<String>,
+    /// The keys, with disks as they were written.
+    pub(super) entries: Vec<Entry>,
+    /// Patterns that match no disk.
+    pub(super) unmatched: Vec<Refused>,
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// All that does not read, in the order of the lines.
+pub(super) fn read(path: &Path) -> Result<Config, Vec<Refused>> {
+    let text = read_regular(path).map_err(|error| {
+        let what = format!(
+            "it cannot be read ({error}): write it, the package brings an example with comments"
+        );
+        vec![what.into()]
+    })?;
+    parse(&text)
+}
+
+fn parse(text: &str) -> Result<Config, Vec<Refused>> {
+    let words = Words::of("up", None, &NOT_IN_FILES);
+    let (entries, mut refused) = words.read(text);
+    // Each on its own, so that all are told at once.
+    let each = entries.iter().filter_map(|entry| words.parse(std::slice::from_ref(entry)).err());
+    refused.extend(each);
+    if refused.is_empty() && !entries.iter().any(|entry| entry.key == DISK_KEYS[0]) {
+        let what = "it names no disk: write disk = [\"/dev/disk/by-id/...\"], ls /dev/disk/by-id shows their names";
+        refused.push(what.to_owned().into());
+    }
+    if !refused.is_empty() {
+        refused.sort_by_key(|refused| refused.line);
+        return Err(refused);
+    }
+    let (found, unmatched) = with_disks(&entries);
+    let Cli { log, command } = words.parse(&found).map_err(|refused| vec![refused])?;
+    let Command::Up(up) = command else {
+        return Err(vec!["it is not about a member".to_owned().into()]);
+    };
+    // Without any it would be a member on trial files.
+    match up.disks.is_empty() {
+        true => Err(unmatched),
+        false => Ok(Config { up: *up, log, entries, unmatched }),
+    }
+}
+
+/// The keys with what their patterns match, and the patterns that match nothing.
+fn with_disks(entries: &[Entry]) -> (Vec<Entry>, Vec<Refused>) {
+    let (mut found, mut unmatched) = (Vec::new(), Vec::new());
+    let mut taken = BTreeSet::new();
+    for entry in entries {
+        if !DISK_KEYS.contains(&entry.key.as_str()) {
+            found.push(entry.clone());
+            continue;
+        }
+        let mut disks = Vec::new();
+        for text in texts(&entry.value) {
+            if !is_pattern(text) {
+                taken.insert(real(Path::new(text)));
+                disks.push(text.clone());
+                continue;
+            }
+            let matching = matching(text, &mut taken);
+            if matching.is_empty() {
+                let what = format!(
+                    "no disk matches '{text}' that is not named before: ls /dev/disk/by-id shows what there is"
+                );
+                unmatched.push(Refused { line: Some(entry.line), what });
+            }
+            disks.extend(matching);
+        }
+        if !disks.is_empty() {
+            found.push(Entry { value: Plain::List(disks), ..entry.clone() });
+        }
+    }
+    (found, unmatched)
+}
+
+/// The texts of a value.
+pub(super) fn texts(value: &Plain) -> &[String] {
+    match value {
+        Plain::Text(text) => std::slice::from_ref(text),
+        Plain::List(texts) => texts,
+        Plain::Switch(_) => &[],
+    }
+}
+
+pub(super) fn is_pattern(text: &str) -> bool {
+    text.starts_with('/') && text.contains(['*', '?', '['])
+}
+
+/// The disks that match and are not `taken`, by their first name each, and no partitions.
+fn matching(pattern: &str, taken: &mut BTreeSet<PathBuf>) -> Vec<String> {
+    let Ok(paths) = glob::glob(pattern) else { return Vec::new() };
+    let names = paths.filter_map(Result::ok).filter_map(|path| path.to_str().map(str::to_owned));
+    let whole = names.filter(|name| !is_partition(name));
+    // Udev gives a disk several names.
+    whole.filter(|name| taken.insert(real(Path::new(name)))).collect()
+}
+
+/// `...-part1`, as udev calls a partition.
+fn is_partition(name: &str) -> bool {
+    let number = name.rsplit_once("-part").map(|(_, number)| number);
+    number.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    fn names(config: &Config) -> Vec<String> {
+        config.up.disks.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_file_says_what_a_command_line_says() {
+        let text = "# a member\ndata = '/srv/d'\ndisk = ['ram:1G', \"/x:2G\"]\nportal = '192.0.2.1'\n\
+                    cores = 2\nraid = 'raid5'\nlog = 'debug'\nallow = ['10.0.0.0/8', '::1']\n";
+        let config = parse(text).unwrap();
+        assert_eq!(names(&config), ["ram:1G", "/x:2G"]);
+        assert_eq!(config.up.serve.portals, ["192.0.2.1:3260".parse().unwrap()]);
+        assert_eq!((config.up.serve.cores, config.up.serve.allow.len()), (Some(2), 2));
+        assert_eq!(config.log.as_deref(), Some("debug"));
+        assert_eq!(config.up.data.as_deref(), Some(Path::new("/srv/d")));
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_with_its_line() {
+        let text = "disk = ['ram:1G', '']\nportl = '1.2.3.4'\n\ncores = 0\nhints = true\nraid = 'raid7'\n\
+                    chap = 'alice:sixteen-bytes-ok'\nfast = true\n[volumes]\na = 1\n";
+        let said: Vec<String> = parse(text).unwrap_err().iter().map(ToString::to_string).collect();
+        let expected = [
+            "line 1: 'disk' needs texts: write disk = \"...\"",
+            "line 2: there is no key 'portl': write 'portal'",
+            "line 4: ",
+            "line 5: 'hints' is for the command line: leave it out",
+            "line 6: ",
+            "line 7: 'chap' is for the command line: write chap-file",
+            "line 8: there is no key 'fast': ",
+            "line 9: there is no key 'volumes'",
+        ];
+        assert_eq!(said.len(), expected.len(), "{said:#?}");
+        for (said, expected) in said.iter().zip(expected) {
+            assert!(said.starts_with(expected), "{said}");
+            assert!(!said.contains("sixteen"), "{said}");
+        }
+        let said = |text: &str| parse(text).unwrap_err()[0].to_string();
+        assert!(said("cores = 1").starts_with("it names no disk: write disk = "));
+        assert!(said("disk = 'ram:1G'\ncores =").starts_with("line 2: "));
+    }
+
+    #[test]
+    fn a_pattern_means_whole_disks_each_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for name in ["sda", "sda1", "sdb", "sdc"] {
+            fs::write(at(name), "").unwrap();
+        }
+        for (link, of) in
+            [("id-a", "sda"), ("id-a-part1", "sda1"), ("id-a-too", "sda"), ("id-b", "sdb")]
+        {
+            symlink(at(of), at(link)).unwrap();
+        }
+        let shown = dir.path().display();
+        let text = format!("journal = '{shown}/sd[c]'\ndisk = ['{shown}/id-*', '{shown}/no-*']\n");
+        let config = parse(&text).unwrap();
+        assert_eq!(names(&config), [format!("{shown}/id-a"), format!("{shown}/id-b")]);
+        assert_eq!(config.up.journals.len(), 1);
+        assert_eq!(config.unmatched.len(), 1);
+        assert!(config.unmatched[0].to_string().starts_with("line 2: no disk matches '"));
+        let named_first = format!("disk = ['{shown}/sda', '{shown}/id-*']");
+        assert_eq!(names(&parse(&named_first).unwrap()).len(), 2);
+        let none = parse(&format!("disk = '{shown}/no-*'")).unwrap_err();
+        assert!(none[0].to_string().contains("no disk matches"), "no trial files: {none:?}");
+    }
+}

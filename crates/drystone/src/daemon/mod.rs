@@ -1,0 +1,42 @@
+//! `drystone member`: the member as a service, from a file that says where its disks and portals are.
+
+mod check;
+mod config;
+
+use crate::cli::member::{MemberCommand, StartArgs};
+use crate::os::signals::StopSignals;
+use crate::{Failure, logging, up};
+use config::Config;
+use std::path::Path;
+
+/// Does what is asked. `filter` is that of `--log`, before which the file gives way.
+pub(crate) fn run(
+    command: MemberCommand,
+    filter: Option<&str>,
+    signals: impl FnOnce() -> anyhow::Result<StopSignals>,
+) -> Result<(), Failure> {
+    match command {
+        MemberCommand::Start(args) => start(&args, filter, signals()?),
+        MemberCommand::Check { file, json } => check::run(&file.config, json),
+    }
+}
+
+fn start(args: &StartArgs, filter: Option<&str>, signals: StopSignals) -> Result<(), Failure> {
+    let Config { mut up, log, unmatched, .. } = read(&args.file.config)?;
+    logging::start(filter.or(log.as_deref())).map_err(Failure::Usage)?;
+    for pattern in &unmatched {
+        tracing::warn!("{}: {pattern}", args.file.config.display());
+    }
+    up.accept_missing = args.accept_missing;
+    up.open_access = args.open_access;
+    up::run(&up, signals)
+}
+
+/// All that is wrong, in one sentence for each line.
+fn read(path: &Path) -> Result<Config, Failure> {
+    config::read(path).map_err(|refused| {
+        let lines: Vec<String> =
+            refused.iter().map(|refused| format!("{}: {refused}", path.display())).collect();
+        Failure::Usage(lines.join("\n"))
+    })
+}

@@ -1,0 +1,150 @@
+//! `drystone member start` and `check`: the member as a service.
+
+use crate::common::member::Home;
+use crate::common::{drystone, finish};
+use crate::{block, log_in, read, write};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// Writes the file of a member that lives in `home`, with two files as its disks.
+fn config(home: &Home, more: &str) -> PathBuf {
+    let shown = |name: &str| home.path(name).display().to_string();
+    let text = format!(
+        "data = '{}'\nsocket = '{}'\ndisk = '{}/disk-*'\nportal = '127.0.0.1:0'\n{more}",
+        shown("data"),
+        shown("run/control.sock"),
+        shown("disks")
+    );
+    let path = home.path("member.toml");
+    fs::write(&path, text).expect("the file can be written");
+    path
+}
+
+fn home_with_disks(count: usize) -> Home {
+    let home = Home::bare();
+    fs::create_dir(home.path("disks")).expect("a directory can be made");
+    for n in 0..count {
+        let file =
+            fs::File::create(home.path(&format!("disks/disk-{n}"))).expect("a file can be made");
+        file.set_len(256 << 20).expect("it can be sparse");
+    }
+    home
+}
+
+fn start(config: &std::path::Path) -> Command {
+    drystone(&["member", "start", "--config", config.to_str().expect("the path is UTF-8")])
+}
+
+#[test]
+fn a_member_starts_from_its_file_and_tells_the_service_manager() {
+    let home = home_with_disks(2);
+    let path = config(&home, "raid = 'raid1'\nlog = 'warn'\n");
+    let manager = UnixDatagram::bind(home.path("notify")).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let heard = || {
+        let mut bytes = [0; 512];
+        let len = manager.recv(&mut bytes).expect("the member speaks");
+        String::from_utf8_lossy(&bytes[..len]).into_owned()
+    };
+    let mut command = start(&path);
+    command.env("NOTIFY_SOCKET", home.path("notify")).env("WATCHDOG_USEC", "300000");
+    let member = home.start_by(command);
+    assert_eq!(heard(), "READY=1\nSTATUS=serves 0 volumes; 2 of 2 disks are online");
+    assert_eq!((heard(), heard()), ("WATCHDOG=1".into(), "WATCHDOG=1".into()));
+    assert!(member.lines[0].contains(" raid=raid1 disks=2 online=2 "), "{:?}", member.lines);
+    assert!(!member.log().contains("INFO"), "the file says what is logged: {}", member.log());
+    member.run(&["volume", "create", "a", "64M"]);
+    write(&mut log_in(&member, "a"), 3, &block(1));
+    member.stop();
+    let last = std::iter::repeat_with(heard).find(|said| said != "WATCHDOG=1").unwrap();
+    assert!(last.starts_with("STOPPING=1\n"), "{last}");
+
+    // A disk that is gone keeps no member from its start.
+    fs::remove_file(home.path("disks/disk-1")).unwrap();
+    let member = home.start_by(start(&path));
+    assert!(member.lines[0].contains(" disks=2 online=1 "), "{:?}", member.lines);
+    assert!(read(&mut log_in(&member, "a"), 3) == block(1));
+    member.stop();
+}
+
+/// A member that hangs gives no sign of life, and its manager ends it.
+#[test]
+fn a_member_that_was_halted_gives_no_sign_of_life() {
+    let home = home_with_disks(1);
+    let path = config(&home, "");
+    let manager = UnixDatagram::bind(home.path("notify")).unwrap();
+    let mut command = start(&path);
+    command.env("NOTIFY_SOCKET", home.path("notify")).env("WATCHDOG_USEC", "300000");
+    let member = home.start_by(command);
+    member.signal(Signal::STOP);
+    manager.set_nonblocking(true).unwrap();
+    let mut bytes = [0; 512];
+    while manager.recv(&mut bytes).is_ok() {}
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(manager.recv(&mut bytes).is_err(), "it is not alive");
+    member.signal(Signal::CONT);
+    manager.set_nonblocking(false).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    manager.recv(&mut bytes).expect("it lives again");
+    member.stop();
+}
+
+#[test]
+fn a_file_that_does_not_read_is_refused_line_by_line() {
+    let home = home_with_disks(1);
+    let path = config(&home, "raed = 'raid1'\ncores = 'many'\n");
+    let output = finish(&mut start(&path));
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    let shown = path.display();
+    assert!(
+        err.contains(&format!("{shown}: line 5: there is no key 'raed': write 'raid'")),
+        "{err}"
+    );
+    assert!(err.contains(&format!("{shown}: line 6: ")), "{err}");
+    assert!(!home.path("data").exists(), "nothing was begun");
+}
+
+fn check(path: &std::path::Path) -> (Option<i32>, Value) {
+    let words =
+        ["member", "check", "--json", "--config", path.to_str().expect("the path is UTF-8")];
+    let output = finish(&mut drystone(&words));
+    (output.status.code(), serde_json::from_slice(&output.stdout).expect("JSON"))
+}
+
+#[test]
+fn a_check_says_what_is_wrong_before_it_matters() {
+    let home = home_with_disks(2);
+    assert_eq!(check(&config(&home, "")).0, Some(0));
+    let secret = home.path("chap");
+    fs::write(&secret, "alice:sixteen-bytes-ok").unwrap();
+    let more = format!("journal = '/nonexistent/sdz'\nchap-file = '{}'\n", secret.display());
+    let (code, report) = check(&config(&home, &more));
+    let said = |report: &Value| -> Vec<(String, u64, String)> {
+        let findings = report["findings"].as_array().expect("a list").iter();
+        let of = |it: &Value| {
+            let text = |key: &str| it[key].as_str().expect("a text").to_owned();
+            (text("severity"), it["line"].as_u64().expect("a line"), text("text"))
+        };
+        findings.map(of).collect()
+    };
+    let findings = said(&report);
+    assert_eq!(code, Some(0), "an array opens without a disk: {findings:?}");
+    assert_eq!(findings.len(), 2, "{findings:?}");
+    assert!(findings[0].2.starts_with("disk '/nonexistent/sdz' is not there"), "{findings:?}");
+    assert!(findings[1].2.contains("chmod 600"), "{findings:?}");
+    assert_eq!((findings[0].1, findings[1].1), (5, 6));
+
+    fs::remove_file(&secret).unwrap();
+    let (code, report) = check(&config(&home, &format!("{more}portal = '192.0.2.1'\n")));
+    assert_eq!(code, Some(1), "{report}");
+    assert!(report["findings"][0]["text"].as_str().unwrap().contains("duplicate key"), "{report}");
+    let (code, report) = check(&config(&home, &more));
+    assert_eq!(code, Some(1), "the secret is gone: {report}");
+    assert_eq!(said(&report).last().unwrap().0, "error");
+}
