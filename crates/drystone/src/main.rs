@@ -9,6 +9,7 @@ mod attach;
 mod cli;
 mod control;
 mod daemon;
+mod doctor;
 mod export;
 mod lab;
 mod logging;
@@ -97,6 +98,7 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
             up::run(&args, stop()?)
         }
         Command::Member(args) => daemon::run(args.command, cli.log.as_deref(), stop),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Status(args) => manage::status::run(&args),
         Command::Connections(args) => manage::connections::run(&args),
         Command::Volume(args) => manage::volume::run(args),

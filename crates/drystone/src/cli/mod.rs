@@ -8,6 +8,7 @@ pub(crate) mod array;
 pub(crate) mod attach;
 pub(crate) mod connections;
 pub(crate) mod disk;
+pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod lab;
@@ -140,6 +141,10 @@ pub(crate) enum Command {
     /// Start a member from a file, as a service does, or check the file.
     #[command(after_long_help = member::EXAMPLES)]
     Member(member::MemberCommandArgs),
+
+    /// Look at this machine as the server of a SAN, and say what to do.
+    #[command(long_about = doctor::ABOUT, after_long_help = doctor::EXAMPLES)]
+    Doctor(doctor::DoctorArgs),
 
     /// Show, verify and repair the array of a running member.
     #[command(after_long_help = array::EXAMPLES)]

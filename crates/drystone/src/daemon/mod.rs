@@ -7,6 +7,7 @@ use crate::cli::member::{MemberCommand, StartArgs};
 use crate::os::signals::StopSignals;
 use crate::{Failure, logging, up};
 use config::Config;
+use std::net::SocketAddr;
 use std::path::Path;
 
 /// Does what is asked. `filter` is that of `--log`, before which the file gives way.
@@ -30,6 +31,14 @@ fn start(args: &StartArgs, filter: Option<&str>, signals: StopSignals) -> Result
     up.accept_missing = args.accept_missing;
     up.open_access = args.open_access;
     up::run(&up, signals)
+}
+
+/// The portals that a file names.
+///
+/// # Errors
+/// It does not read.
+pub(crate) fn portals(path: &Path) -> Result<Vec<SocketAddr>, Failure> {
+    Ok(read(path)?.up.serve.portals)
 }
 
 /// All that is wrong, in one sentence for each line.

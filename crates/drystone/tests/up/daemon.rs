@@ -110,6 +110,30 @@ fn a_file_that_does_not_read_is_refused_line_by_line() {
     assert!(!home.path("data").exists(), "nothing was begun");
 }
 
+#[test]
+fn a_doctor_looks_at_the_portals_of_a_member_and_says_what_is_in_the_way() {
+    let home = home_with_disks(1);
+    let path = config(&home, "");
+    let look = |words: &[&str]| {
+        let output = finish(&mut drystone(&[&["doctor", "--json"], words].concat()));
+        let findings: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
+        (output.status.code(), findings)
+    };
+    let about = |findings: &[Value], what: &str| {
+        let found = findings.iter().find(|it| it["about"] == what);
+        found.unwrap_or_else(|| panic!("nothing about {what}: {findings:?}")).clone()
+    };
+    let (code, findings) = look(&["--config", path.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{findings:?}");
+    assert_eq!(about(&findings, "portal 127.0.0.1:0")["severity"], "good");
+    assert_eq!(about(&findings, "io_uring")["severity"], "good", "other tests of this file use it");
+    let (code, findings) = look(&["--portal", "192.0.2.1:3260"]);
+    assert_eq!(code, Some(1));
+    let portal = about(&findings, "portal 192.0.2.1:3260");
+    assert_eq!(portal["severity"], "error");
+    assert!(portal["advice"].as_str().unwrap().contains("no address 192.0.2.1"), "{portal}");
+}
+
 fn check(path: &std::path::Path) -> (Option<i32>, Value) {
     let words =
         ["member", "check", "--json", "--config", path.to_str().expect("the path is UTF-8")];
