@@ -7,10 +7,12 @@ use iscsi::login::{LoginEnv, SessionDecision, SessionRequest, TargetLookup};
 use iscsi::pdu::LoginStatus;
 use iscsi::text::IscsiName;
 
+use crate::access::Rules;
 use crate::datamover::Ends;
+use crate::mutants::{self, Mutant};
 use crate::registry::SessionKey;
 use crate::shared::Shared;
-use crate::targets::{Found, Rules};
+use crate::targets::Found;
 
 /// Whether there is room for one more session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +33,18 @@ impl Env<'_> {
     fn rules(&self, target: Option<&IscsiName>) -> Option<Arc<Rules>> {
         let Some(name) = target else { return Some(self.shared.rules.clone()) };
         match self.shared.targets.find(name.as_str()) {
-            Found::Served(target) => Some(target.rules.clone()),
+            Found::Served(target) => Some(target.rules()),
             Found::Offline | Found::Unknown => None,
         }
+    }
+
+    /// Whether the rules, as they are now, let in who has proved this.
+    fn is_admitted(&self, request: &SessionRequest<'_>) -> bool {
+        let from = self.ends.peer.ip();
+        mutants::is(Mutant::OldRules)
+            || self
+                .rules(request.target)
+                .is_some_and(|rules| rules.admits(request.initiator.as_str(), from, request.proved))
     }
 
     /// A place in a session that exists: the TSIH must be its own.
@@ -70,17 +81,15 @@ impl LoginEnv for Env<'_> {
         TargetLookup::Found {
             portal_group_tag: self.shared.port_group,
             alias: target.alias.clone(),
-            auth: target.rules.auth.clone(),
         }
     }
 
-    fn discovery_auth(&mut self) -> AuthPolicy {
-        self.shared.rules.auth.clone()
-    }
-
-    fn authorize(&mut self, initiator: &IscsiName, target: Option<&IscsiName>) -> bool {
-        let rules = self.rules(target);
-        rules.is_some_and(|rules| rules.admit(initiator.as_str(), self.ends.peer.ip()))
+    fn authorize(
+        &mut self,
+        initiator: &IscsiName,
+        target: Option<&IscsiName>,
+    ) -> Option<AuthPolicy> {
+        self.rules(target)?.auth(initiator.as_str(), self.ends.peer.ip())
     }
 
     fn session(&mut self, request: &SessionRequest<'_>) -> SessionDecision {
@@ -89,6 +98,10 @@ impl LoginEnv for Env<'_> {
         }
         if self.room == Room::None {
             return SessionDecision::Refuse(LoginStatus::OUT_OF_RESOURCES);
+        }
+        // The rules may be others than those that asked for the proof.
+        if !self.is_admitted(request) {
+            return SessionDecision::NotAuthorized;
         }
         let key = request.target.map(|target| SessionKey {
             target: target.as_str().into(),

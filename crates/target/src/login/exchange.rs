@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use iscsi::framing::{FrameError, FrameHeader, FrameLimits};
-use iscsi::login::{LoginOutcome, LoginRefusal, LoginStep, TargetLogin, TargetLoginConfig};
+use iscsi::login::{
+    LoginClaim, LoginOutcome, LoginRefusal, LoginStep, TargetLogin, TargetLoginConfig,
+};
 use iscsi::params::LocalLimits;
 use iscsi::pdu::{BHS_LEN_BYTES, Bhs, padded_len_bytes};
 use ring::{SendBatch, Stream};
@@ -22,7 +24,7 @@ pub(super) enum Failed {
     /// What came was no login PDU.
     Frame(FrameError),
     /// The login was refused, and the initiator told so.
-    Refused(LoginRefusal),
+    Refused(LoginRefusal, LoginClaim),
 }
 
 impl From<std::io::Error> for Failed {
@@ -66,7 +68,7 @@ pub(super) async fn run(
             LoginStep::Respond { bhs, data } => send(stream, &bhs, &data).await?,
             LoginStep::Fail { bhs, data, refusal } => {
                 send(stream, &bhs, &data).await?;
-                return Err(Failed::Refused(refusal));
+                return Err(Failed::Refused(refusal, machine.claim()));
             }
             LoginStep::Accept { bhs, data, outcome } => {
                 let rest = received;
