@@ -8,7 +8,7 @@ use block::BlockDevice;
 use scsi::referrals::ReferralMap;
 
 use crate::access::Access;
-use crate::audit::Listener;
+use crate::audit::AccessListener;
 use crate::store::UnitStore;
 
 /// Everything [`crate::Server::start`] needs.
@@ -36,7 +36,7 @@ pub struct Config {
     /// Sends initiators elsewhere at login; the group will use it.
     pub redirect: Option<Arc<dyn Redirect>>,
     /// Hears who logs in, who is refused, and whose session ends.
-    pub listener: Option<Arc<dyn Listener>>,
+    pub listener: Option<Arc<dyn AccessListener>>,
 }
 
 /// One target.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use std::{io, thread};
 
 use super::flood::{Flood, Verdict};
-use super::{AccessEvent, Happened, Listener};
+use super::{AccessEvent, AccessListener, Happened};
 
 /// Events that wait for the listener; more are counted.
 pub(super) const QUEUE_LEN_MAX: usize = 4096;
@@ -83,7 +83,7 @@ impl Queue {
         }
     }
 
-    fn tell_all(&self, listener: &dyn Listener) {
+    fn tell_all(&self, listener: &dyn AccessListener) {
         loop {
             let events = self.next();
             if events.is_empty() {
@@ -101,7 +101,7 @@ impl Feed {
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub(crate) fn new(listener: Option<Arc<dyn Listener>>) -> io::Result<Self> {
+    pub(crate) fn new(listener: Option<Arc<dyn AccessListener>>) -> io::Result<Self> {
         let Some(listener) = listener else { return Ok(Self(None)) };
         let queue = Arc::new(Queue::default());
         let told = queue.clone();

@@ -1,7 +1,7 @@
 //! Who logs in, who is refused and whose session ends, for whoever runs the server.
 //!
 //! What happens is put into a queue of bounded length by the cores, which never wait, and told to the
-//! [`Listener`] by a thread of its own. Of what a listener cannot take in time, the count is told.
+//! [`AccessListener`] by a thread of its own. Of what a listener cannot take in time, the count is told.
 
 mod feed;
 mod flood;
@@ -20,7 +20,7 @@ pub(crate) use feed::Feed;
 
 /// Hears of logins. It is called on a thread of its own, one event after the other, while no lock of the
 /// server is held: it may take its time. Events that it is too slow for are dropped and counted.
-pub trait Listener: Send + Sync + fmt::Debug {
+pub trait AccessListener: Send + Sync + fmt::Debug {
     /// Something happened.
     fn hear(&self, event: &AccessEvent);
 }

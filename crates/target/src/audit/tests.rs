@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::feed::{Feed, QUEUE_LEN_MAX};
 use super::flood::{Flood, REFUSALS_TIME, Verdict};
-use super::{AccessEvent, Happened, Listener, REFUSALS_TOLD_MAX, RefusalKind, Who};
+use super::{AccessEvent, AccessListener, Happened, REFUSALS_TOLD_MAX, RefusalKind, Who};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -18,7 +18,7 @@ struct Slow {
     may_go_on: Mutex<Receiver<()>>,
 }
 
-impl Listener for Slow {
+impl AccessListener for Slow {
     fn hear(&self, event: &AccessEvent) {
         self.heard.send(event.what.clone()).ok();
         self.may_go_on.lock().expect("one thread").recv().ok();

@@ -27,6 +27,9 @@ fn outcome(rig: &Rig, login: &Login) -> Result<(), NoLogin> {
     })
 }
 
+/// A host, the last byte of its address, what it proves, and what becomes of it.
+type Row<'a> = (&'a str, u8, Option<Credentials>, &'a Result<(), NoLogin>);
+
 #[test]
 fn who_may_do_what() {
     let rig = ruled(access([
@@ -39,7 +42,7 @@ fn who_may_do_what() {
     ]));
     let guess = |name: &str| Credentials::new(name, "a wrong secret").unwrap();
     let (in_, unproved, unauthorized) = (Ok(()), Err(UNPROVED), Err(UNAUTHORIZED));
-    let table: [(&str, u8, Option<Credentials>, &Result<(), NoLogin>); 22] = [
+    let table: [Row<'_>; 22] = [
         ("free", 1, None, &in_),
         ("free", 1, Some(user("alice")), &in_),
         ("free", 1, Some(user("carol")), &in_),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use iscsi::chap::Credentials;
 use iscsi::pdu::LogoutReason;
 use target::{
-    Access, AccessEvent, AccessRule, Happened, Listener, REFUSALS_TOLD_MAX, RefusalKind, Who,
+    Access, AccessEvent, AccessListener, AccessRule, Happened, REFUSALS_TOLD_MAX, RefusalKind, Who,
 };
 
 use crate::common::{
@@ -17,7 +17,7 @@ use crate::common::{
 #[derive(Debug, Default)]
 struct Record(Mutex<Vec<Happened>>);
 
-impl Listener for Record {
+impl AccessListener for Record {
     fn hear(&self, event: &AccessEvent) {
         assert!(event.at.elapsed().is_ok(), "it was before now");
         self.0.lock().unwrap().push(event.what.clone());
