@@ -64,7 +64,7 @@ pub(super) async fn run(
         let head = frame.header_len_bytes();
         let text = received[head..head + frame.data_len_bytes()].to_vec();
         received.drain(..frame.total_len_bytes());
-        match machine.on_request(&bhs, &text, &mut Env { shared, ends, room }) {
+        match machine.on_request(&bhs, &text, &mut Env::new(shared, ends, room)) {
             LoginStep::Respond { bhs, data } => send(stream, &bhs, &data).await?,
             LoginStep::Fail { bhs, data, refusal } => {
                 send(stream, &bhs, &data).await?;

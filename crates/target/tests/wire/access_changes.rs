@@ -164,6 +164,25 @@ fn a_login_under_way_ends_by_the_rules_that_hold_then() {
     wait_until("nobody is in", || rig.server().sessions() == 0);
 }
 
+/// "Not authorised" makes hosts give up, and a target that is taken away for a moment is no reason for that.
+#[test]
+fn a_target_that_goes_during_a_login_is_not_one_that_may_not_be_used() {
+    let rig = ruled([host("host")]);
+    let mut logins = [ByHand::new(rig.portal()), ByHand::new(rig.portal())];
+    for login in &mut logins {
+        login.request.is_transit = false;
+        assert!(login.status(&[WHO, WHERE]).is_success());
+        login.request.is_transit = true;
+    }
+    let no_grace = Duration::ZERO;
+    on_core(rig.server(), move |targets| async move { targets.set_offline(IQN, no_grace).await })
+        .unwrap();
+    assert_eq!(logins[0].status(&[]), LoginStatus::SERVICE_UNAVAILABLE);
+    on_core(rig.server(), move |targets| async move { targets.remove(IQN, no_grace).await })
+        .unwrap();
+    assert_eq!(logins[1].status(&[]), LoginStatus::NOT_FOUND);
+}
+
 /// A login may have to wait for its session before, or for a connection, long after it was accepted.
 #[test]
 fn a_login_that_waits_for_a_disk_ends_by_the_rules_that_hold_then() {
