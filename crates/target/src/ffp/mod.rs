@@ -1,6 +1,6 @@
 //! Full-feature phase: what each PDU of an initiator does (RFC 7143 §11).
 //!
-//! [`serve`] reads a connection to its end. A PDU passes twice: [`judge`] sees the header and the announced length and refuses what must
+//! [`serve()`] reads a connection to its end. A PDU passes twice: [`judge`] sees the header and the announced length and refuses what must
 //! not take memory; [`arrive`] or [`data_arrived`] act when the payload is there.
 
 mod command;
