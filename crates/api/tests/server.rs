@@ -185,6 +185,37 @@ fn work_that_nobody_follows_any_more_is_told_so() {
 }
 
 #[test]
+fn those_that_follow_work_leave_room_for_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let (server, held) = serve(&socket, 4);
+    let follow = || {
+        let client = Client::new(socket.clone());
+        thread::spawn(move || client.wait_for(&[JobKind::Rebuild], &mut |_| {}))
+    };
+    let following = [follow(), follow()];
+    while held.lock().unwrap().len() < 2 {
+        thread::yield_now();
+    }
+    let refused = follow().join().unwrap().unwrap_err();
+    assert_eq!(code(&refused), Some(Code::TooBusy));
+    Client::new(socket.clone()).jobs().unwrap();
+    for (_, done) in held.lock().unwrap().drain(..) {
+        done(Ok(Answer::Done));
+    }
+    for one in following {
+        one.join().unwrap().unwrap();
+    }
+    let again = follow();
+    while held.lock().unwrap().is_empty() {
+        thread::yield_now();
+    }
+    (held.lock().unwrap().remove(0).1)(Ok(Answer::Done));
+    again.join().unwrap().unwrap();
+    server.stop();
+}
+
+#[test]
 fn a_socket_is_taken_while_somebody_answers_there() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use array::api::JobInfo;
 use member::{Answer, Asker, Request, RequestError};
-use tokio::sync::{RwLock, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
 use super::idempotency::Remembered;
@@ -66,6 +66,7 @@ pub(super) struct App {
     pub(super) remembered: Remembered,
     totals: Mutex<Totals>,
     started: SystemTime,
+    streams: Arc<Semaphore>,
 }
 
 impl fmt::Debug for App {
@@ -75,7 +76,12 @@ impl fmt::Debug for App {
 }
 
 impl App {
-    pub(super) fn new(member: Arc<dyn Ask>, sentence: fn(&RequestError) -> String) -> Self {
+    /// `streams_max` may be followed at once: they take their connections for long.
+    pub(super) fn new(
+        member: Arc<dyn Ask>,
+        sentence: fn(&RequestError) -> String,
+        streams_max: usize,
+    ) -> Self {
         Self {
             member,
             sentence,
@@ -85,6 +91,7 @@ impl App {
             remembered: Remembered::default(),
             totals: Mutex::default(),
             started: SystemTime::now(),
+            streams: Arc::new(Semaphore::new(streams_max)),
         }
     }
 
@@ -152,6 +159,15 @@ impl App {
             Ok(Err(_)) => Err(Problem::new(Code::Failed, "the change ended without a result")),
             Err(_) => Err(still_at_work()),
         }
+    }
+
+    /// A place for one that follows work, for as long as it does.
+    pub(super) fn follows(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        self.streams.clone().try_acquire_owned().map_err(|_| {
+            let sentence = "as much work is followed as can be at once: ask for it now and then instead, or \
+                            try again when others have ended";
+            Problem::new(Code::TooBusy, sentence)
+        })
     }
 
     /// What has gone over connections, with those there are now.

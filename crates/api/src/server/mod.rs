@@ -60,7 +60,8 @@ impl Server {
     /// # Errors
     /// Why the socket or the thread cannot be made.
     pub fn start(config: Config, member: impl Ask) -> io::Result<Self> {
-        let app = Arc::new(App::new(Arc::new(member), config.sentence));
+        let streams_max = config.connections_max.div_ceil(2);
+        let app = Arc::new(App::new(Arc::new(member), config.sentence, streams_max));
         let (is_ending, ending) = watch::channel(false);
         let (ready, is_ready) = mpsc::channel();
         let serving = app.clone();

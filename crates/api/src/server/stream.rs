@@ -12,12 +12,12 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
 use member::Request;
 use serde::Serialize;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
 use super::app::{App, Coming};
 use crate::problem::Problem;
-use crate::types::{Job, JobKind, Nothing, Run, RunState};
+use crate::types::{Job, JobKind, Nothing, RunState};
 
 /// How often a sign of life is passed on.
 const PULSE: Duration = Duration::from_secs(2);
@@ -73,13 +73,16 @@ struct Watched {
     progress: watch::Receiver<Vec<array::api::JobInfo>>,
     coming: Coming,
     told: Told,
+    _place: OwnedSemaphorePermit,
 }
 
 /// Tells of work of these kinds until there is none.
-pub(super) fn jobs(app: Arc<App>, kinds: &[JobKind]) -> Response {
+pub(super) fn jobs(app: Arc<App>, kinds: &[JobKind]) -> Result<Response, Problem> {
+    let _place = app.follows()?;
     let kinds = kinds.iter().map(|kind| (*kind).into()).collect();
     let (progress, coming) = app.begin(Request::Watch { kinds });
-    events(Watched { app, progress, coming, told: Told::nothing() }, Watched::next)
+    let watched = Watched { app, progress, coming, told: Told::nothing(), _place };
+    Ok(events(watched, Watched::next))
 }
 
 impl Watched {
@@ -101,14 +104,15 @@ impl Watched {
 }
 
 /// Tells how a run goes on; `done` and `problem` hold the run and why it failed.
-pub(super) fn run(run: watch::Receiver<Run>) -> Response {
-    events((run, Told::nothing()), |(mut run, mut told)| async move {
+pub(super) fn run(app: &App, id: &str) -> Result<Response, Problem> {
+    let (run, place) = (app.runs.find(id)?, app.follows()?);
+    Ok(events((run, Told::nothing(), place), |(mut run, mut told, place)| async move {
         loop {
             let now = run.borrow_and_update().clone();
             match (now.state, &now.problem) {
                 (RunState::Running, _) => {
                     if let Some(event) = told.event(now.jobs) {
-                        return (event, Some((run, told)));
+                        return (event, Some((run, told, place)));
                     }
                 }
                 (_, Some(problem)) => return (named("problem", problem), None),
@@ -119,5 +123,5 @@ pub(super) fn run(run: watch::Receiver<Run>) -> Response {
                 return (named("problem", &gone), None);
             }
         }
-    })
+    }))
 }

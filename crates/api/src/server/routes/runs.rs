@@ -76,7 +76,7 @@ pub(super) async fn follow_jobs(
     State(app): Shared,
     Asked(query): Asked<KindsQuery>,
 ) -> Result<Response, Problem> {
-    Ok(stream::jobs(app, &query.kinds()?))
+    stream::jobs(app, &query.kinds()?)
 }
 
 /// List the last runs
@@ -118,7 +118,7 @@ pub(super) async fn follow_run(
     State(app): Shared,
     Named(id): Named<String>,
 ) -> Result<Response, Problem> {
-    Ok(stream::run(app.runs.find(&id)?))
+    stream::run(&app, &id)
 }
 
 #[cfg(test)]
