@@ -4,6 +4,7 @@
 use std::fmt::Display;
 
 use anyhow::anyhow;
+use api::client::ClientError;
 use array::ArrayError;
 use member::RequestError;
 use member::data::DataError;
@@ -196,6 +197,23 @@ impl Advised for StartError {
     }
 }
 
+impl Advised for ClientError {
+    fn advice(&self) -> Option<String> {
+        Some(match self {
+            Self::Nobody(_) => "start one with 'drystone up', or write its --socket".to_owned(),
+            Self::Denied(_) => {
+                "become the user that started it, one of the group 'drystone', or root".to_owned()
+            }
+            Self::Problem(_)
+            | Self::Unreachable { .. }
+            | Self::Ended(_)
+            | Self::Silent(_)
+            | Self::Strange { .. }
+            | Self::Request(_) => return None,
+        })
+    }
+}
+
 impl Advised for Notice {
     fn advice(&self) -> Option<String> {
         Some(match self {
@@ -222,7 +240,7 @@ mod tests {
     #[test]
     fn a_sentence_is_what_is_wrong_and_the_way_out() {
         let online = RequestError::SnapshotOnline { volume: "v".into(), name: "s".into() };
-        let cases: [(&dyn Advised, &str); 5] = [
+        let cases: [(&dyn Advised, &str); 7] = [
             (
                 &RequestError::WouldShrink("v".into()),
                 "'v' would lose what lies behind its new end: write --shrink if that is meant",
@@ -231,6 +249,11 @@ mod tests {
                 &online,
                 "snapshot 's' is online: take it offline first ('drystone snapshot offline v s')",
             ),
+            (
+                &ClientError::Nobody("/s".into()),
+                "no member answers at '/s': start one with 'drystone up', or write its --socket",
+            ),
+            (&ClientError::Ended("/s".into()), "the member at '/s' ended before it had answered"),
             (&RequestError::NoResult, "the work ended without a result"),
             (&DiskError::Twice("/a".into()), "'/a' is given twice: write it once"),
             (

@@ -7,7 +7,6 @@ mod access;
 mod advice;
 mod attach;
 mod cli;
-mod control;
 mod daemon;
 mod doctor;
 mod export;

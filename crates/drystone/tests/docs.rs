@@ -125,6 +125,8 @@ fn generated_parts_are_up_to_date() {
         ("docs/disks.md", "spinning drives", block::testing::spinning_markdown()),
         ("docs/disks.md", "flash drives", block::testing::flash_markdown()),
         ("docs/disks.md", "figures", block::testing::figures_markdown()),
+        ("docs/metrics.md", "metrics", api::metrics::table_markdown()),
+        ("docs/api.md", "problems", api::problem::table_markdown()),
     ];
     for (path, name, part) in parts {
         let before = read(path);
@@ -136,6 +138,22 @@ fn generated_parts_are_up_to_date() {
         }
         assert!(before == after, "{path} is not what the code says: run `make docs` and commit it");
     }
+}
+
+#[test]
+fn the_openapi_document_is_up_to_date() {
+    let path = root().join("docs/openapi.json");
+    let document = api::server::document().to_pretty_json().expect("it can be written out");
+    let document = format!("{document}\n");
+    if env::var_os(WRITE).is_some() {
+        fs::write(path, document).expect("it can be written");
+        return;
+    }
+    let before = fs::read_to_string(path).expect("docs/openapi.json is there");
+    assert!(
+        before == document,
+        "docs/openapi.json is not what the code says: run `make docs` and commit it"
+    );
 }
 
 #[test]

@@ -25,7 +25,7 @@ mod running;
 mod serving;
 pub mod spec;
 
-pub use life::{Life, Opening, Shown};
+pub use life::{Life, Opening, Remote, Shown};
 pub use reply::{Answer, Connection, Snapshot, Volume};
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
 pub use running::{Asker, KeptSnapshot, Member, RequestError};

@@ -12,7 +12,9 @@ use crate::data::DataError;
 use crate::data::remembered::Remembered;
 use crate::names::Names;
 use crate::opening::{self, Make, Notice, Opened, StartError, Tell};
-use crate::running::{Member, watch};
+use crate::reply::Answer;
+use crate::request::Request;
+use crate::running::{Asker, Member, RequestError, watch};
 use crate::serving::Serving;
 
 /// What a member is opened with.
@@ -103,6 +105,12 @@ impl Life {
         })?
     }
 
+    /// The way to the member from any thread.
+    #[must_use]
+    pub fn remote(&self) -> Remote {
+        Remote { core: self.core.clone() }
+    }
+
     /// Closes the array. Nobody may use its volumes any more.
     ///
     /// # Errors
@@ -131,6 +139,29 @@ impl Life {
             });
         });
         answer.recv().map_err(|_| StartError::CoreEnded)
+    }
+}
+
+/// The way to a member from any thread, which asks it without waiting.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    core: ring::Remote,
+}
+
+impl Remote {
+    /// Has a request carried out. It runs to its end whoever still waits for it; `done` is told of that on
+    /// the member's core and must not wait for anything. It is dropped untold when the member is gone.
+    pub fn ask(
+        &self,
+        request: Request,
+        asker: impl Asker + Send + 'static,
+        done: impl FnOnce(Result<Answer, RequestError>) + Send + 'static,
+    ) {
+        // A core that has ended drops what it is given.
+        self.core.run(move || {
+            let Some(member) = HERE.with_borrow(Clone::clone) else { return };
+            ring::spawn(async move { done(member.answer(request, &asker).await) });
+        });
     }
 }
 

@@ -3,8 +3,8 @@
 //! One line of JSON each way, then it is closed. The socket is called `attach-PID.sock`; one that
 //! was left by a process that was killed is removed by whoever finds it, the next attachment at last.
 
+use super::line;
 use crate::attach::report::{Listed, Sample};
-use crate::control::line;
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::HashMap;

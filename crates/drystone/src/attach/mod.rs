@@ -5,6 +5,7 @@ mod control;
 pub(crate) mod detach;
 mod host;
 mod keeper;
+mod line;
 pub(crate) mod list;
 mod local;
 mod pauses;

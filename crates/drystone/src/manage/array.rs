@@ -1,7 +1,7 @@
 //! `drystone array`.
 
+use super::Desk;
 use super::disk::state;
-use super::{Desk, progress};
 use crate::Failure;
 use crate::advice::{Advised, advised};
 use crate::cli::array::{ArrayArgs, ArrayCommand};
@@ -11,13 +11,12 @@ use crate::print::table::table;
 use crate::print::units;
 use ::array::OpenOptions;
 use anyhow::{Context, anyhow, bail};
-use array::api::{
-    ArrayInfo, CheckReport, DiskInfo, DiskState, JobInfo, JobKind, SettingsChange, VolumeState,
+use api::client::{Client, ClientError};
+use api::types::{
+    Array, ArrayChange, Disk, DiskState, Job, JobKind, Report, RunKind, Volume, VolumeState,
 };
-use member::Volume;
 use member::opening::{self, StartError, disks};
 use member::spec::disk::MemberDisk;
-use member::{ArrayRequest, DiskRequest, Request, VolumeRequest};
 use serde::Serialize;
 
 /// What restores or moves data.
@@ -30,45 +29,53 @@ pub(crate) fn run(args: ArrayArgs) -> Result<(), Failure> {
 }
 
 fn carry_out(desk: &Desk, command: ArrayCommand) -> anyhow::Result<()> {
-    let show = |request| {
-        let info: ArrayInfo = desk.ask(&Request::Array(request))?;
-        let disks: Vec<DiskInfo> = desk.ask(&Request::Disk(DiskRequest::List))?;
-        let volumes: Vec<Volume> = desk.ask(&Request::Volume(VolumeRequest::List))?;
-        let shown = Shown { health: health(&info, &disks, &volumes), info };
-        desk.show(&shown, |shown| Ok(details(shown)?))
-    };
     match command {
-        ArrayCommand::Show => show(ArrayRequest::Show),
-        ArrayCommand::Scrub => {
-            let report: CheckReport = desk.follow(&Request::Array(ArrayRequest::Scrub))?;
-            let disks: Vec<DiskInfo> = desk.ask(&Request::Disk(DiskRequest::List))?;
-            judge(desk, &with_disks(report, &disks))
-        }
+        ArrayCommand::Show => show(desk, |member| member.array()),
+        ArrayCommand::Scrub => verify(desk, RunKind::Scrub),
         ArrayCommand::Rebalance => {
-            desk.follow::<()>(&Request::Array(ArrayRequest::Rebalance))?;
+            desk.follow(|member, progress| member.run(RunKind::Rebalance, progress))?;
             desk.done("the data is spread over all disks")
         }
         ArrayCommand::RebuildStatus { wait } => {
             if wait {
                 desk.wait_for(&REBUILDS)?;
             }
-            let mut jobs: Vec<JobInfo> = desk.ask(&Request::Array(ArrayRequest::Jobs))?;
+            let mut jobs = desk.ask(|member| member.jobs())?;
             jobs.retain(|job| job.kind != JobKind::Delete);
-            let disks: Vec<DiskInfo> = desk.ask(&Request::Disk(DiskRequest::List))?;
+            let disks = desk.ask(|member| member.disks())?;
             desk.show(&jobs, |jobs| Ok(list(jobs, &disks)))
         }
-        ArrayCommand::Set(args) => show(ArrayRequest::Set(SettingsChange {
-            rebuild_share_percent: args.rebuild_share,
-            scrub_days: args.scrub_every,
-            warn_percents: args.warn_at,
-        })),
-        ArrayCommand::Check { disks } if disks.is_empty() => {
-            let report: CheckReport = desk.follow(&Request::Array(ArrayRequest::Check))?;
-            let disks: Vec<DiskInfo> = desk.ask(&Request::Disk(DiskRequest::List))?;
-            judge(desk, &with_disks(report, &disks))
+        ArrayCommand::Set(args) => {
+            let change = ArrayChange {
+                rebuild_share_percent: args.rebuild_share,
+                scrub_days: args.scrub_every,
+                warn_percents: args.warn_at,
+            };
+            show(desk, |member| member.change_array(&change))
         }
+        ArrayCommand::Check { disks } if disks.is_empty() => verify(desk, RunKind::Check),
         ArrayCommand::Check { disks } => judge(desk, &check_disks(&disks)?),
     }
+}
+
+/// Asks for something that ends with the array, and shows that.
+fn show(
+    desk: &Desk,
+    call: impl FnOnce(&Client) -> Result<Array, ClientError>,
+) -> anyhow::Result<()> {
+    let info = desk.ask(call)?;
+    let disks = desk.ask(|member| member.disks())?;
+    let volumes = desk.ask(|member| member.volumes())?;
+    let shown = Shown { health: health(&info, &disks, &volumes), info };
+    desk.show(&shown, |shown| Ok(details(shown)?))
+}
+
+/// Has everything read by the member, and says what was found.
+fn verify(desk: &Desk, kind: RunKind) -> anyhow::Result<()> {
+    let report = desk.follow(|member, progress| member.run(kind, progress))?;
+    let report = report.context("the member says that it is done, and not what it found")?;
+    let disks = desk.ask(|member| member.disks())?;
+    judge(desk, &with_disks(report, &disks))
 }
 
 /// The array, and how it does in a few words.
@@ -76,12 +83,12 @@ fn carry_out(desk: &Desk, command: ArrayCommand) -> anyhow::Result<()> {
 struct Shown {
     health: String,
     #[serde(flatten)]
-    info: ArrayInfo,
+    info: Array,
 }
 
 /// The worst first: a word that scripts can look for, and what it is about.
-pub(super) fn health(info: &ArrayInfo, disks: &[DiskInfo], volumes: &[Volume]) -> String {
-    let in_state = |state| volumes.iter().filter(|volume| volume.info.state == state).count();
+pub(super) fn health(info: &Array, disks: &[Disk], volumes: &[Volume]) -> String {
+    let in_state = |state| volumes.iter().filter(|volume| volume.state == state).count();
     let (lost, degraded) = (in_state(VolumeState::Lost), in_state(VolumeState::Degraded));
     let closed = volumes.iter().filter(|volume| volume.not_served.is_some()).count();
     let out = disks.iter().filter(|disk| disk.state != DiskState::Online).count();
@@ -112,24 +119,24 @@ pub(super) fn health(info: &ArrayInfo, disks: &[DiskInfo], volumes: &[Volume]) -
 }
 
 /// One sentence for each disk that is not there: what is to become of its data, and what to do.
-pub(super) fn gone(disks: &[DiskInfo]) -> impl Iterator<Item = String> {
-    let is_gone = |disk: &&DiskInfo| matches!(disk.state, DiskState::Missing | DiskState::Failed);
+pub(super) fn gone(disks: &[Disk]) -> impl Iterator<Item = String> {
+    let is_gone = |disk: &&Disk| matches!(disk.state, DiskState::Missing | DiskState::Failed);
     disks.iter().filter(is_gone).map(about)
 }
 
 /// How a disk does, and why.
-pub(super) fn about(disk: &DiskInfo) -> String {
+pub(super) fn about(disk: &Disk) -> String {
     format!("disk {} is {}: {}", disk.name, state(disk.state), disk.reason)
 }
 
 /// What was verified is not all there should be while disks are not there.
-fn with_disks(mut report: CheckReport, disks: &[DiskInfo]) -> CheckReport {
+fn with_disks(mut report: Report, disks: &[Disk]) -> Report {
     report.problems.extend(gone(disks));
     report
 }
 
 /// Prints what was found; what is lost or contradicts itself is a failure.
-fn judge(desk: &Desk, report: &CheckReport) -> anyhow::Result<()> {
+fn judge(desk: &Desk, report: &Report) -> anyhow::Result<()> {
     desk.show(report, |report| {
         let mut text = verdict(report);
         report.problems.iter().for_each(|problem| text.push_str(&format!("{problem}\n")));
@@ -143,10 +150,9 @@ fn judge(desk: &Desk, report: &CheckReport) -> anyhow::Result<()> {
 }
 
 /// What was found, the most important first.
-fn verdict(report: &CheckReport) -> String {
-    let CheckReport {
-        pages, clusters, stripes, wrong_blocks, repaired_blocks, lost_blocks, ..
-    } = report;
+fn verdict(report: &Report) -> String {
+    let Report { pages, clusters, stripes, wrong_blocks, repaired_blocks, lost_blocks, .. } =
+        report;
     let found = match (wrong_blocks, lost_blocks) {
         (0, 0) if report.problems.is_empty() => "all is well".to_owned(),
         (0, 0) => "no block was found to be wrong, but not everything is well or could be verified"
@@ -171,7 +177,7 @@ fn were(count: u64) -> &'static str {
 }
 
 /// Opens the array on these disks, which finishes what a crash left half done, and verifies it.
-fn check_disks(named: &[MemberDisk]) -> anyhow::Result<CheckReport> {
+fn check_disks(named: &[MemberDisk]) -> anyhow::Result<Report> {
     let open = disks::open_all(named).map_err(advised)?;
     let checked = ring::block_on(&ring::CoreConfig::default(), async move {
         let array = opening::open_existing(open, OpenOptions::default()).await;
@@ -179,7 +185,8 @@ fn check_disks(named: &[MemberDisk]) -> anyhow::Result<CheckReport> {
             let missing = Vec::new();
             anyhow!(StartError::Open { error, missing }.sentence())
         })?;
-        let report = with_disks(array.check().await?, &array.disks());
+        let disks: Vec<Disk> = array.disks().into_iter().map(Into::into).collect();
+        let report = with_disks(array.check().await?.into(), &disks);
         array.close().await?;
         anyhow::Ok(report)
     });
@@ -187,7 +194,7 @@ fn check_disks(named: &[MemberDisk]) -> anyhow::Result<CheckReport> {
 }
 
 /// What is under way, and what has to wait for something.
-fn list(jobs: &[JobInfo], disks: &[DiskInfo]) -> String {
+fn list(jobs: &[Job], disks: &[Disk]) -> String {
     let mut text = match jobs.is_empty() {
         true => "nothing is being rebuilt\n".to_owned(),
         false => under_way(jobs),
@@ -196,14 +203,14 @@ fn list(jobs: &[JobInfo], disks: &[DiskInfo]) -> String {
     text
 }
 
-fn under_way(jobs: &[JobInfo]) -> String {
+fn under_way(jobs: &[Job]) -> String {
     let columns =
         [Text("WORK"), Text("OF"), Number("DONE"), Number("OF"), Number("RATE"), Number("LEFT")];
-    let row = |job: &JobInfo| {
+    let row = |job: &Job| {
         let left_bytes = job.total_bytes.saturating_sub(job.done_bytes);
         let left = left_bytes.checked_div(job.rate_bytes);
         [
-            progress::word(job.kind).to_owned(),
+            job.kind.word().to_owned(),
             job.subject.clone(),
             units::bytes(job.done_bytes),
             units::bytes(job.total_bytes),
@@ -224,13 +231,13 @@ mod tests {
 
     #[test]
     fn a_verdict_says_how_much_was_wrong_and_what_became_of_it() {
-        let well = CheckReport { clusters: 7, ..CheckReport::default() };
+        let well = Report { clusters: 7, ..Report::default() };
         assert!(verdict(&well).starts_with("all is well\n0 pages of metadata, 7 clusters"));
-        let repaired = CheckReport { wrong_blocks: 31, repaired_blocks: 31, ..well.clone() };
+        let repaired = Report { wrong_blocks: 31, repaired_blocks: 31, ..well.clone() };
         assert!(
             verdict(&repaired).starts_with("31 blocks of 4 KiB were wrong: 31 repaired, 0 lost\n")
         );
-        let other = CheckReport { problems: vec!["x".into()], ..well };
+        let other = Report { problems: vec!["x".into()], ..well };
         assert!(verdict(&other).starts_with("no block was found to be wrong, but not everything"));
     }
 }

@@ -11,7 +11,7 @@ use crate::print::table::Column::{Number, Text};
 use crate::print::table::{self, Column};
 use crate::print::units;
 use anyhow::bail;
-use member::{Connection, Request, Volume, VolumeRequest};
+use api::types::Connection;
 use serde::Serialize;
 
 const COLUMNS: [Column; 11] = [
@@ -46,13 +46,13 @@ pub(crate) fn run(args: &ConnectionsArgs) -> Result<(), Failure> {
 fn show(args: &ConnectionsArgs) -> anyhow::Result<()> {
     let desk = Desk::new(&args.member)?;
     if let Some(name) = &args.volume {
-        let volumes: Vec<Volume> = desk.ask(&Request::Volume(VolumeRequest::List))?;
-        if volumes.iter().all(|volume| volume.info.name != *name) {
+        let volumes = desk.ask(|member| member.volumes())?;
+        if volumes.iter().all(|volume| volume.name != *name) {
             bail!("there is no volume '{name}': see drystone volume list");
         }
     }
     let look = || -> anyhow::Result<Vec<Connection>> {
-        let mut all: Vec<Connection> = desk.ask(&Request::Connections)?;
+        let mut all = desk.ask(|member| member.connections())?;
         all.retain(|connection| is_meant(connection, args));
         Ok(all)
     };

@@ -8,9 +8,8 @@ use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
 use crate::print::units;
 use anyhow::anyhow;
-use array::api::{DiskInfo, DiskRole, DiskState};
+use api::types::{Disk, DiskRole, DiskState, NewDisk};
 use member::spec::disk::MemberDisk;
-use member::{DiskRequest, Request};
 
 /// Does what the command line says.
 pub(crate) fn run(args: DiskArgs) -> Result<(), Failure> {
@@ -23,36 +22,36 @@ pub(crate) fn run(args: DiskArgs) -> Result<(), Failure> {
 }
 
 fn carry_out(desk: &Desk, command: DiskCommand) -> anyhow::Result<()> {
-    let change = |request| desk.ask::<Vec<DiskInfo>>(&Request::Disk(request));
     let disks = match command {
         DiskCommand::Wipe { .. } => unreachable!("it asks no member"),
-        DiskCommand::List => change(DiskRequest::List)?,
+        DiskCommand::List => desk.ask(|member| member.disks())?,
         DiskCommand::Show { disk } => {
-            let disk: DiskInfo = desk.ask(&Request::Disk(DiskRequest::Show { disk }))?;
+            let disk = desk.ask(|member| member.disk(&disk))?;
             return desk.show(&disk, |disk| Ok(details(disk)?));
         }
         DiskCommand::Add { disk, journal } => {
-            change(DiskRequest::Add { disk: written(&disk), journal })?
+            let new = NewDisk { disk: written(&disk), journal };
+            desk.ask(|member| member.add_disk(&new))?
         }
         DiskCommand::Replace { disk, by, follow } => {
             let done = format!("'{by}' is in the place of '{disk}'");
-            let disks = change(DiskRequest::Replace { disk, by: written(&by) })?;
+            let disks = desk.ask(|member| member.replace_disk(&disk, &written(&by)))?;
             moved(desk, &done, disks, follow.no_wait)?
         }
         DiskCommand::Fail { disk, accept_loss, confirm: asked } => {
             let name = there(desk, &disk)?;
             let price = if accept_loss { ", and give up what nobody else has" } else { "" };
             confirm(&asked, &format!("Never use disk '{name}' again{price}?"))?;
-            change(DiskRequest::Fail { disk, accept_loss })?
+            desk.ask(|member| member.fail_disk(&disk, accept_loss))?
         }
-        DiskCommand::Clear { disk } => change(DiskRequest::Clear { disk })?,
+        DiskCommand::Clear { disk } => desk.ask(|member| member.clear_disk(&disk))?,
         DiskCommand::Retire { disk, cancel: true, .. } => {
-            change(DiskRequest::CancelRetire { disk })?
+            desk.ask(|member| member.cancel_retire(&disk))?
         }
         DiskCommand::Retire { disk, confirm: asked, follow, cancel: false } => {
             let name = there(desk, &disk)?;
             confirm(&asked, &format!("Empty disk '{name}' and let it go?"))?;
-            let disks = change(DiskRequest::Retire { disk })?;
+            let disks = desk.ask(|member| member.retire_disk(&disk))?;
             moved(desk, &format!("'{name}' is being emptied"), disks, follow.no_wait)?
         }
     };
@@ -61,8 +60,7 @@ fn carry_out(desk: &Desk, command: DiskCommand) -> anyhow::Result<()> {
 
 /// The whole name of a disk, which must be there before there is a question about it.
 fn there(desk: &Desk, disk: &str) -> anyhow::Result<String> {
-    let show = DiskRequest::Show { disk: disk.to_owned() };
-    Ok(desk.ask::<DiskInfo>(&Request::Disk(show))?.name)
+    Ok(desk.ask(|member| member.disk(disk))?.name)
 }
 
 /// As the member must read it, whose working directory is another.
@@ -71,21 +69,16 @@ fn written(disk: &MemberDisk) -> String {
 }
 
 /// The disks after all data has moved.
-fn moved(
-    desk: &Desk,
-    done: &str,
-    disks: Vec<DiskInfo>,
-    no_wait: bool,
-) -> anyhow::Result<Vec<DiskInfo>> {
+fn moved(desk: &Desk, done: &str, disks: Vec<Disk>, no_wait: bool) -> anyhow::Result<Vec<Disk>> {
     if no_wait {
         return Ok(disks);
     }
     desk.wait_after(done, &super::array::REBUILDS)?;
-    let listed = desk.ask(&Request::Disk(DiskRequest::List));
+    let listed = desk.ask(|member| member.disks());
     listed.map_err(|error| anyhow!("{done} and all data has moved; but {error:#}"))
 }
 
-fn list(disks: &[DiskInfo]) -> String {
+fn list(disks: &[Disk]) -> String {
     let columns = [
         Number("DISK"),
         Text("ROLE"),
@@ -98,9 +91,9 @@ fn list(disks: &[DiskInfo]) -> String {
         Text("NAME"),
         Text("REASON"),
     ];
-    let row = |disk: &DiskInfo| {
+    let row = |disk: &Disk| {
         [
-            disk.id.0.to_string(),
+            disk.id.to_string(),
             role(disk.role).to_owned(),
             state(disk.state).to_owned(),
             units::bytes(disk.size_bytes),

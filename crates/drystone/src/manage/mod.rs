@@ -10,15 +10,14 @@ pub(crate) mod status;
 pub(crate) mod volume;
 mod wipe;
 
+use crate::advice::advised;
 use crate::cli::manage::MemberArgs;
-use crate::control::client::Client;
 use crate::print;
-use ::array::api::JobKind;
 use anyhow::anyhow;
-use member::Request;
+use api::client::{Client, ClientError, Progress};
+use api::types::JobKind;
 use progress::Bars;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 /// A member to ask, and how to print what it says.
 #[derive(Debug)]
@@ -32,19 +31,22 @@ impl Desk {
         Ok(Desk { client: Client::new(crate::up::socket(&args.socket)?), json: args.json })
     }
 
-    fn ask<T: DeserializeOwned>(&self, request: &Request) -> anyhow::Result<T> {
-        self.client.ask(request)
+    fn ask<T>(&self, call: impl FnOnce(&Client) -> Result<T, ClientError>) -> anyhow::Result<T> {
+        call(&self.client).map_err(advised)
     }
 
     /// Asks for long work, with bars that show how it goes on.
-    fn follow<T: DeserializeOwned>(&self, request: &Request) -> anyhow::Result<T> {
+    fn follow<T>(
+        &self,
+        call: impl FnOnce(&Client, Progress<'_>) -> Result<T, ClientError>,
+    ) -> anyhow::Result<T> {
         let mut bars = Bars::new();
-        self.client.follow(request, |jobs| bars.show(jobs))
+        call(&self.client, &mut |jobs| bars.show(jobs)).map_err(advised)
     }
 
     /// Waits until there is no work of these kinds any more.
     fn wait_for(&self, kinds: &[JobKind]) -> anyhow::Result<()> {
-        self.follow(&Request::Watch { kinds: kinds.to_vec() })
+        self.follow(|member, progress| member.wait_for(kinds, progress))
     }
 
     /// The same after something was `done`, which stays so whatever becomes of the member.

@@ -1,6 +1,6 @@
 //! Bars for long work, with a rate and an estimate; where stderr is no terminal there are none.
 
-use array::api::{JobInfo, JobKind};
+use api::types::Job;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ impl Bars {
     }
 
     /// What runs now.
-    pub(super) fn show(&mut self, jobs: &[JobInfo]) {
+    pub(super) fn show(&mut self, jobs: &[Job]) {
         let running: Vec<String> = jobs.iter().map(name).collect();
         self.bars.retain(|name, bar| {
             let runs = running.contains(name);
@@ -48,27 +48,18 @@ impl Drop for Bars {
     }
 }
 
-fn name(job: &JobInfo) -> String {
-    format!("{} {}", word(job.kind), job.subject)
-}
-
-/// The word for a kind of work.
-pub(super) fn word(kind: JobKind) -> &'static str {
-    match kind {
-        JobKind::Rebuild => "rebuild",
-        JobKind::Scrub => "scrub",
-        JobKind::Delete => "delete",
-        JobKind::Rebalance => "rebalance",
-    }
+fn name(job: &Job) -> String {
+    format!("{} {}", job.kind.word(), job.subject)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::types::JobKind;
 
     #[test]
     fn bars_come_and_go_with_their_jobs() {
-        let job = |kind, done_bytes| JobInfo {
+        let job = |kind, done_bytes| Job {
             kind,
             subject: "a".into(),
             done_bytes,

@@ -1,14 +1,12 @@
 //! `drystone status`: whether all is well, and if not, what to do first.
 
+use super::Desk;
 use super::array::{about, health};
-use super::{Desk, progress};
 use crate::Failure;
 use crate::cli::manage::MemberArgs;
 use crate::print::units;
-use ::array::api::{ArrayInfo, DiskInfo, DiskState, JobInfo, VolumeState};
 use anyhow::bail;
-use member::Volume;
-use member::{ArrayRequest, DiskRequest, Request, VolumeRequest};
+use api::types::{Array, Disk, DiskState, Job, Volume, VolumeState};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -29,7 +27,7 @@ struct Status {
     size_bytes: u64,
     volumes: usize,
     volumes_online: usize,
-    jobs: Vec<JobInfo>,
+    jobs: Vec<Job>,
 }
 
 /// Asks, prints, and fails when something is not well: so that scripts need not read.
@@ -38,10 +36,10 @@ pub(crate) fn run(args: &MemberArgs) -> Result<(), Failure> {
 }
 
 fn show(desk: &Desk) -> anyhow::Result<()> {
-    let info: ArrayInfo = desk.ask(&Request::Array(ArrayRequest::Show))?;
-    let disks: Vec<DiskInfo> = desk.ask(&Request::Disk(DiskRequest::List))?;
-    let volumes: Vec<Volume> = desk.ask(&Request::Volume(VolumeRequest::List))?;
-    let jobs: Vec<JobInfo> = desk.ask(&Request::Array(ArrayRequest::Jobs))?;
+    let info = desk.ask(|member| member.array())?;
+    let disks = desk.ask(|member| member.disks())?;
+    let volumes = desk.ask(|member| member.volumes())?;
+    let jobs = desk.ask(|member| member.jobs())?;
     let status = Status::of(&info, &disks, &volumes, jobs);
     desk.show(&status, |status| Ok(status.text()))?;
     if status.first.is_some() {
@@ -51,13 +49,13 @@ fn show(desk: &Desk) -> anyhow::Result<()> {
 }
 
 impl Status {
-    fn of(info: &ArrayInfo, disks: &[DiskInfo], volumes: &[Volume], jobs: Vec<JobInfo>) -> Status {
+    fn of(info: &Array, disks: &[Disk], volumes: &[Volume], jobs: Vec<Job>) -> Status {
         let health = health(info, disks, volumes);
         let mut problems = problems(info, disks, volumes).into_iter();
         let first = problems.next().or_else(|| (health != HEALTHY).then(|| health.clone()));
-        let kept = volumes.iter().filter(|volume| volume.info.state != VolumeState::Deleted);
+        let kept = volumes.iter().filter(|volume| volume.state != VolumeState::Deleted);
         let is_served = |volume: &&Volume| {
-            let is_open = [VolumeState::Online, VolumeState::Degraded].contains(&volume.info.state);
+            let is_open = [VolumeState::Online, VolumeState::Degraded].contains(&volume.state);
             is_open && volume.not_served.is_none()
         };
         Status {
@@ -88,7 +86,7 @@ impl Status {
         ];
         let work = self.jobs.iter().map(|job| {
             let (done, total) = (units::bytes(job.done_bytes), units::bytes(job.total_bytes));
-            ("work", format!("{} {}: {done} of {total}", progress::word(job.kind), job.subject))
+            ("work", format!("{} {}: {done} of {total}", job.kind.word(), job.subject))
         });
         for (label, fact) in also.chain(facts).chain(work) {
             // A string takes all that is written to it.
@@ -99,18 +97,18 @@ impl Status {
 }
 
 /// What is not well, the most urgent first; what ends by itself last.
-fn problems(info: &ArrayInfo, disks: &[DiskInfo], volumes: &[Volume]) -> Vec<String> {
+fn problems(info: &Array, disks: &[Disk], volumes: &[Volume]) -> Vec<String> {
     let of_volumes = |state| {
-        let those = volumes.iter().filter(move |volume| volume.info.state == state);
+        let those = volumes.iter().filter(move |volume| volume.state == state);
         let word = if state == VolumeState::Lost { "lost" } else { "degraded" };
-        those.map(move |v| format!("volume {} is {word}: {}", v.info.name, v.info.reason))
+        those.map(move |v| format!("volume {} is {word}: {}", v.name, v.reason))
     };
     let of_disks = |states: &'static [DiskState]| {
         disks.iter().filter(|disk| states.contains(&disk.state)).map(about)
     };
     let not_served = volumes.iter().filter_map(|volume| {
         let why = volume.not_served.as_ref()?;
-        Some(format!("volume {} cannot be served: {why}", volume.info.name))
+        Some(format!("volume {} cannot be served: {why}", volume.name))
     });
     // What is said of disks is in the warnings too, in other words.
     let is_of_disk = |text: &&String| {
@@ -135,18 +133,19 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn info(warnings: &[&str]) -> ArrayInfo {
+    fn info(warnings: &[&str]) -> Array {
         let json = json!({
             "id": "", "raid": "raid5", "size_bytes": 4096, "used_bytes": 1024, "free_bytes": 3072,
             "spare_bytes": 0, "chunk_bytes": 1, "disks": 2, "disks_online": 1, "journal_bytes": 0,
             "journal_used_bytes": 0, "checkpoint": 1, "generation": 1,
             "scrubbed_unix_seconds": 100, "warnings": warnings, "rebuild_share_percent": 50,
             "scrub_days": 30, "warn_percents": [80],
+            "free_by_level": [], "promised_bytes": 0, "stalls": [],
         });
         serde_json::from_value(json).unwrap()
     }
 
-    fn disk(name: &str, state: &str, reason: &str) -> DiskInfo {
+    fn disk(name: &str, state: &str, reason: &str) -> Disk {
         let json = json!({
             "id": 0, "name": name, "role": "data", "state": state, "reason": reason,
             "size_bytes": 0, "used_bytes": 0, "errors_read": 0, "errors_write": 0,

@@ -8,9 +8,8 @@ use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
 use crate::print::units;
 use anyhow::bail;
-use array::api::{Cache, JobKind, VolumeSpec, VolumeState};
-use member::Volume;
-use member::{Request, VolumeRequest};
+use api::client::{Client, ClientError};
+use api::types::{Cache, JobKind, NewVolume, Volume, VolumeChange, VolumeState};
 
 /// Does what the command line says.
 pub(crate) fn run(args: VolumeArgs) -> Result<(), Failure> {
@@ -19,38 +18,41 @@ pub(crate) fn run(args: VolumeArgs) -> Result<(), Failure> {
 }
 
 fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
-    let show = |request| {
-        let volume: Volume = desk.ask(&Request::Volume(request))?;
-        desk.show(&volume, |volume| Ok(details(volume)?))
-    };
-    let act = |request| desk.ask::<()>(&Request::Volume(request));
+    let nothing = VolumeChange::default;
     match command {
-        VolumeCommand::Create(args) => show(VolumeRequest::Create(spec(args))),
+        VolumeCommand::Create(args) => {
+            let new = spec(args);
+            show(desk, |member| member.create_volume(&new))
+        }
         VolumeCommand::List => {
-            let volumes: Vec<Volume> = desk.ask(&Request::Volume(VolumeRequest::List))?;
+            let volumes = desk.ask(|member| member.volumes())?;
             desk.show(&volumes, |volumes| Ok(list(volumes)))
         }
-        VolumeCommand::Show { name } => show(VolumeRequest::Show { name }),
+        VolumeCommand::Show { name } => show(desk, |member| member.volume(&name)),
         VolumeCommand::Resize { name, size_bytes, shrink, confirm: asked } => {
             if shrink {
                 let question = format!("Give up what lies behind the new end of '{name}'?");
                 confirm(&asked, &question)?;
             }
-            show(VolumeRequest::Resize { name, size_bytes, shrink })
+            let change = VolumeChange { size_bytes: Some(size_bytes), shrink, ..nothing() };
+            show(desk, |member| member.change_volume(&name, &change))
         }
-        VolumeCommand::Rename { name, to } => show(VolumeRequest::Rename { name, to }),
+        VolumeCommand::Rename { name, to } => {
+            let change = VolumeChange { name: Some(to), ..nothing() };
+            show(desk, |member| member.change_volume(&name, &change))
+        }
         VolumeCommand::Set { name, read_ahead: bytes } => {
-            show(VolumeRequest::SetReadAhead { name, bytes })
+            let change = VolumeChange { read_ahead_bytes: Some(bytes), ..nothing() };
+            show(desk, |member| member.change_volume(&name, &change))
         }
-        VolumeCommand::Online { name } => show(VolumeRequest::SetOnline { name, online: true }),
+        VolumeCommand::Online { name } => serve(desk, &name, true),
         VolumeCommand::Offline { name, confirm: asked } => {
-            let show_it = Request::Volume(VolumeRequest::Show { name: name.clone() });
-            let hosts = desk.ask::<Volume>(&show_it)?.sessions;
+            let hosts = desk.ask(|member| member.volume(&name))?.sessions;
             if hosts > 0 {
                 let hosts = units::count(hosts, "host");
                 confirm(&asked, &format!("Log {hosts} out of '{name}'?"))?;
             }
-            show(VolumeRequest::SetOnline { name, online: false })
+            serve(desk, &name, false)
         }
         VolumeCommand::Delete { name, confirm: asked } => {
             match state_of(desk, &name)? {
@@ -63,12 +65,12 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
                 VolumeState::Offline | VolumeState::Lost => {}
             }
             confirm(&asked, &format!("Put volume '{name}' into the recycle bin?"))?;
-            act(VolumeRequest::Delete { name: name.clone() })?;
+            desk.ask(|member| member.delete_volume(&name))?;
             desk.done(&format!(
                 "'{name}' is in the recycle bin: 'drystone volume undelete {name}' brings it back, until the space is needed"
             ))
         }
-        VolumeCommand::Undelete { name } => show(VolumeRequest::Undelete { name }),
+        VolumeCommand::Undelete { name } => show(desk, |member| member.undelete_volume(&name)),
         VolumeCommand::Purge { name, confirm: asked, follow } => {
             if state_of(desk, &name)? != VolumeState::Deleted {
                 bail!(
@@ -76,7 +78,7 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
                 );
             }
             confirm(&asked, &format!("Give up '{name}' and its snapshots for good?"))?;
-            act(VolumeRequest::Purge { name: name.clone() })?;
+            desk.ask(|member| member.purge_volume(&name))?;
             if !follow.no_wait {
                 desk.wait_after(&format!("'{name}' is gone"), &[JobKind::Delete])?;
             }
@@ -85,17 +87,30 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
     }
 }
 
-/// How a volume does, to refuse what cannot be before there is a question about it.
-fn state_of(desk: &Desk, name: &str) -> anyhow::Result<VolumeState> {
-    let show = Request::Volume(VolumeRequest::Show { name: name.to_owned() });
-    Ok(desk.ask::<Volume>(&show)?.info.state)
+/// Asks for something that ends with a volume, and shows that.
+fn show(
+    desk: &Desk,
+    call: impl FnOnce(&Client) -> Result<Volume, ClientError>,
+) -> anyhow::Result<()> {
+    let volume = desk.ask(call)?;
+    desk.show(&volume, |volume| Ok(details(volume)?))
 }
 
-fn spec(args: CreateArgs) -> VolumeSpec {
-    VolumeSpec {
+fn serve(desk: &Desk, name: &str, online: bool) -> anyhow::Result<()> {
+    let change = VolumeChange { online: Some(online), ..VolumeChange::default() };
+    show(desk, |member| member.change_volume(name, &change))
+}
+
+/// How a volume does, to refuse what cannot be before there is a question about it.
+fn state_of(desk: &Desk, name: &str) -> anyhow::Result<VolumeState> {
+    Ok(desk.ask(|member| member.volume(name))?.state)
+}
+
+fn spec(args: CreateArgs) -> NewVolume {
+    NewVolume {
         name: args.name,
         size_bytes: args.size_bytes,
-        level: args.raid,
+        raid: args.raid.map(Into::into),
         thick: args.thick,
         block_bytes: args.block,
         cache: match args.cache {
@@ -122,13 +137,13 @@ fn list(volumes: &[Volume]) -> String {
     ];
     let row = |volume: &Volume| {
         [
-            volume.info.name.clone(),
-            units::bytes(volume.info.size_bytes),
-            units::bytes(volume.info.used_bytes),
-            volume.info.raid.to_string(),
-            state(volume.info.state).to_owned(),
+            volume.name.clone(),
+            units::bytes(volume.size_bytes),
+            units::bytes(volume.used_bytes),
+            volume.raid.to_string(),
+            state(volume.state).to_owned(),
             volume.sessions.to_string(),
-            volume.info.snapshots.to_string(),
+            volume.snapshots.to_string(),
             volume.iqn.clone(),
         ]
     };

@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 /// Where root's attachments are found.
@@ -32,10 +32,25 @@ pub(crate) fn prepare(dir: &Path) -> io::Result<()> {
     fs::read_dir(dir).map(drop)
 }
 
+/// Whether it is the one of the whole system.
+pub(crate) fn is_of_system(dir: &Path) -> bool {
+    dir == Path::new(SYSTEM_DIR)
+}
+
+/// Lets a group reach sockets in a directory that has been its owner's alone. Each of them says itself
+/// who may use it.
+pub(crate) fn let_in(dir: &Path, group: u32) -> io::Result<()> {
+    if fs::metadata(dir)?.permissions().mode() & 0o777 == 0o700 {
+        chown(dir, None, Some(group))?;
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o710))?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn root_has_the_systems_and_others_their_sessions() {
@@ -53,6 +68,13 @@ mod tests {
         prepare(&dir).unwrap();
         prepare(&dir).unwrap();
         assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+        let group = fs::metadata(&dir).unwrap().gid();
+        let_in(&dir, group).unwrap();
+        assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o710);
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o750)).unwrap();
+        let_in(&dir, group).unwrap();
+        let mode = fs::metadata(&dir).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o750, "what somebody chose stays");
         fs::write(base.path().join("file"), b"").unwrap();
         assert!(prepare(&base.path().join("file")).is_err());
     }

@@ -1,17 +1,18 @@
 //! `drystone up`: an array of disks whose volumes are served until it is told to stop.
 
-mod commands;
+mod interface;
+mod path;
 mod ready;
 mod service;
 
 use crate::Failure;
 use crate::advice::{Advised, advised};
 use crate::cli::up::{SocketArgs, UpArgs};
-use crate::control::client::is_taken;
-use crate::control::path;
 use crate::os::{files, runtime_dir, signals::StopSignals};
 use crate::serve::{self, State, plan::Plan, portals};
 use anyhow::{Context, anyhow};
+use api::client::is_taken;
+use api::server::{Server as Interface, administrators};
 use member::data::doors::Doors;
 use member::data::remembered::Remembered;
 use member::data::{self, RESERVATIONS};
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
         return Err(serve::explain(&error).into());
     }
     let shown = life.watch().map_err(advised)?;
-    let claimed = claimed.and_then(|lock| commands::answer_at(&life, &socket).map(|()| lock));
+    let claimed = claimed.and_then(|lock| Ok((interface::answer_at(&life, &socket)?, lock)));
     if let Err(error) = &claimed {
         tracing::error!(
             "{error:#}: hosts are served, but no command reaches this member until it is started with a \
@@ -90,13 +91,18 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
     let signal = signals.wait();
     service.stopping("stopping: hosts are logged out, everything is flushed");
     tracing::info!("stopping on {signal}; a second signal ends at once");
-    stop(server, &life)?;
+    stop(claimed.ok(), server, &life)?;
     Ok(())
 }
 
 /// From the top down: no requests, no hosts, then the array, then the cores.
-fn stop(server: Server, life: &Life) -> anyhow::Result<()> {
-    commands::hang_up(life);
+fn stop(
+    interface: Option<(Interface, LockFile)>,
+    server: Server,
+    life: &Life,
+) -> anyhow::Result<()> {
+    // The lock is given back when all has ended.
+    let _lock = interface::hang_up(interface, life);
     let ended = server.end_targets(GRACE);
     let closed = life.end();
     let down = server.shutdown(GRACE);
@@ -123,6 +129,12 @@ fn claim(socket: &Path) -> anyhow::Result<anyhow::Result<LockFile>> {
         && let Err(error) = runtime_dir::prepare(dir)
     {
         return Ok(Err(anyhow!("cannot make a control socket in '{}': {error}", dir.display())));
+    }
+    if let Some(group) = administrators()
+        && let Some(dir) = socket.parent().filter(|dir| runtime_dir::is_of_system(dir))
+        && let Err(error) = runtime_dir::let_in(dir, group)
+    {
+        tracing::warn!("only root reaches the sockets in '{}': {error}", dir.display());
     }
     let answers = |pid| {
         anyhow!(

@@ -52,7 +52,7 @@ impl Home {
         self.dir.path().join(name)
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.path("run/control.sock")
     }
 

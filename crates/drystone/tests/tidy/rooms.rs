@@ -4,7 +4,7 @@ use crate::rules::{Finding, without_inline_tests};
 use crate::source::{self, File};
 
 /// Each room (a directory of `crates/`) with the rooms below it that it may use.
-pub(crate) const ROOMS: [(&str, &[&str]); 12] = [
+pub(crate) const ROOMS: [(&str, &[&str]); 13] = [
     ("scsi", &[]),
     ("iscsi", &[]),
     ("ring", &[]),
@@ -16,9 +16,11 @@ pub(crate) const ROOMS: [(&str, &[&str]); 12] = [
     ("attach", &["block", "ring"]),
     ("lab", &["attach", "initiator", "block", "ring", "iscsi"]),
     ("member", &["array", "target", "block", "ring"]),
+    ("api", &["member", "array"]),
     (
         "drystone",
         &[
+            "api",
             "lab",
             "member",
             "array",

@@ -1,6 +1,8 @@
 //! What is asked about volumes. A change takes its target away first where hosts must not see it
 //! happen, and ends with the targets in line again, also when it failed.
 
+use std::collections::BTreeMap;
+
 use array::ArrayError;
 use array::api::{VolumeInfo, VolumeState};
 
@@ -12,8 +14,8 @@ impl Member {
     pub(super) async fn volume(&self, request: VolumeRequest) -> Result<Answer, RequestError> {
         match request {
             VolumeRequest::List => {
-                let volumes = self.array.volumes();
-                let volumes = volumes.into_iter().map(|info| self.shown(info));
+                let (volumes, sessions) = (self.array.volumes(), self.serving.sessions());
+                let volumes = volumes.into_iter().map(|info| self.shown_with(info, &sessions));
                 return Ok(Answer::Volumes(volumes.collect()));
             }
             VolumeRequest::Show { name } => return self.show(&name),
@@ -110,8 +112,13 @@ impl Member {
     }
 
     pub(super) fn shown(&self, info: VolumeInfo) -> Volume {
+        self.shown_with(info, &self.serving.sessions())
+    }
+
+    /// `sessions` has those of all targets: they are counted once for many volumes.
+    fn shown_with(&self, info: VolumeInfo, sessions: &BTreeMap<String, usize>) -> Volume {
         let iqn = self.serving.names().volume(&info.name);
-        let sessions = self.serving.sessions().get(&iqn).copied().unwrap_or(0);
+        let sessions = sessions.get(&iqn).copied().unwrap_or(0);
         let not_served = self.serving.refusal(&iqn);
         Volume { info, iqn, sessions, not_served }
     }

@@ -1,0 +1,123 @@
+//! Server-sent events, up to the last one.
+
+use std::path::Path;
+
+use http_body_util::BodyExt;
+use tokio::time::timeout;
+
+use super::Progress;
+use super::error::{ClientError, SILENCE};
+use super::http::{Sent, begin, block_on, good, while_alive};
+use crate::problem::Problem;
+
+/// The longest line of an event.
+const LINE_BYTES_MAX: usize = 16 << 20;
+
+/// Hears events until `done`, and gives what that holds.
+pub(super) fn follow(
+    socket: &Path,
+    sent: &Sent,
+    progress: Progress<'_>,
+) -> Result<String, ClientError> {
+    block_on(socket, async {
+        let begun = async { good(socket, begin(socket, sent).await?).await };
+        let mut body = while_alive(socket, begun).await?.into_body();
+        let mut lines = Lines::default();
+        loop {
+            let frame = timeout(SILENCE, body.frame()).await;
+            let frame = frame.map_err(|_| ClientError::Silent(socket.to_owned()))?;
+            let frame = frame.ok_or_else(|| ClientError::Ended(socket.to_owned()))?;
+            let frame = frame.map_err(|error| ClientError::hearing(socket, &error))?;
+            let Ok(data) = frame.into_data() else { continue };
+            lines.take(&data);
+            if lines.bytes.len() > LINE_BYTES_MAX {
+                return Err(ClientError::strange(socket, "a line of it has no end"));
+            }
+            while let Some(event) = lines.event() {
+                if let Some(last) = heard(socket, event, &mut *progress)? {
+                    return Ok(last);
+                }
+            }
+        }
+    })
+}
+
+/// What the last event holds; `None` for another one.
+fn heard(
+    socket: &Path,
+    event: Event,
+    progress: Progress<'_>,
+) -> Result<Option<String>, ClientError> {
+    let strange = |error: serde_json::Error| ClientError::strange(socket, &error.to_string());
+    match event.name.as_str() {
+        "jobs" => progress(&serde_json::from_str::<Vec<_>>(&event.data).map_err(strange)?),
+        "problem" => {
+            let problem: Problem = serde_json::from_str(&event.data).map_err(strange)?;
+            return Err(ClientError::Problem(Box::new(problem)));
+        }
+        "done" => return Ok(Some(event.data)),
+        // Of a later version.
+        _ => {}
+    }
+    Ok(None)
+}
+
+/// One event.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Event {
+    name: String,
+    data: String,
+}
+
+/// Events, put together from the pieces in which they come.
+#[derive(Debug, Default)]
+struct Lines {
+    bytes: Vec<u8>,
+    event: Event,
+}
+
+impl Lines {
+    fn take(&mut self, piece: &[u8]) {
+        self.bytes.extend_from_slice(piece);
+    }
+
+    /// The next event that is whole.
+    fn event(&mut self) -> Option<Event> {
+        while let Some(end) = self.bytes.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.bytes.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line);
+            let line = line.trim_end_matches(['\r', '\n']);
+            if line.is_empty() {
+                let event = std::mem::take(&mut self.event);
+                if !event.name.is_empty() {
+                    return Some(event);
+                }
+            } else if let Some(name) = line.strip_prefix("event:") {
+                name.trim_start().clone_into(&mut self.event.name);
+            } else if let Some(data) = line.strip_prefix("data:") {
+                self.event.data.push_str(data.trim_start());
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_put_together_from_pieces() {
+        let text = ": alive\n\nevent: jobs\ndata: []\n\n:\nevent: done\r\ndata: {\"a\":1}\r\n\r\n";
+        for size in 1..text.len() {
+            let mut lines = Lines::default();
+            let mut events = Vec::new();
+            for piece in text.as_bytes().chunks(size) {
+                lines.take(piece);
+                events.extend(std::iter::from_fn(|| lines.event()));
+            }
+            let event = |name: &str, data: &str| Event { name: name.into(), data: data.into() };
+            assert_eq!(events, [event("jobs", "[]"), event("done", "{\"a\":1}")], "{size}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! One request and its answer, over a Unix socket. While an answer is waited for, the member is asked
+//! now and then whether it is there: so one that hangs is told from one that works.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use axum::http::header::{CONTENT_TYPE, HOST, LINK};
+use axum::http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use tokio::time::timeout;
+
+use super::error::{ClientError, SILENCE};
+use crate::problem::Problem;
+
+/// How long an answer is waited for before the member is asked whether it is there.
+const PROBE_AFTER: Duration = Duration::from_secs(5);
+
+/// What is asked for that: it goes to the core of the member, as other requests do.
+const PROBE: &str = "/v1/jobs";
+
+/// What is to be asked.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) body: Option<Vec<u8>>,
+}
+
+impl Sent {
+    pub(super) fn new(method: Method, path: &str) -> Self {
+        Self { method, path: path.to_owned(), body: None }
+    }
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) body: Bytes,
+    /// Where the next page is.
+    pub(super) next: Option<String>,
+}
+
+/// Asks and waits.
+pub(super) fn call(socket: &Path, sent: &Sent) -> Result<Reply, ClientError> {
+    block_on(socket, async {
+        let asked = async {
+            let response = good(socket, begin(socket, sent).await?).await?;
+            let next = next_page(&response);
+            Ok(Reply { body: collected(socket, response).await?, next })
+        };
+        while_alive(socket, asked).await
+    })
+}
+
+/// Runs on a runtime of this thread.
+pub(super) fn block_on<T>(
+    socket: &Path,
+    work: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, ClientError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| ClientError::reaching(socket, error))?.block_on(work)
+}
+
+/// Sends a request: the head of its answer.
+pub(super) async fn begin(socket: &Path, sent: &Sent) -> Result<Response<Incoming>, ClientError> {
+    let stream = reach(socket).map_err(|error| ClientError::reaching(socket, error))?;
+    let ended = |error: hyper::Error| ClientError::hearing(socket, &error);
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(ended)?;
+    // It ends when the answer was heard, or is not waited for any more.
+    tokio::spawn(connection);
+    let mut request =
+        Request::builder().method(&sent.method).uri(&sent.path).header(HOST, "localhost");
+    if sent.body.is_some() {
+        request = request.header(CONTENT_TYPE, "application/json");
+    }
+    let body = Full::new(Bytes::from(sent.body.clone().unwrap_or_default()));
+    let request =
+        request.body(body).map_err(|error| ClientError::strange(socket, &error.to_string()))?;
+    sender.send_request(request).await.map_err(ended)
+}
+
+/// The response, unless it is a problem.
+pub(super) async fn good(
+    socket: &Path,
+    response: Response<Incoming>,
+) -> Result<Response<Incoming>, ClientError> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let body = collected(socket, response).await?;
+    let problem = serde_json::from_slice::<Problem>(&body);
+    Err(match problem {
+        Ok(problem) => ClientError::Problem(Box::new(problem)),
+        Err(_) => ClientError::strange(socket, &format!("it answered {status}")),
+    })
+}
+
+async fn collected(socket: &Path, response: Response<Incoming>) -> Result<Bytes, ClientError> {
+    let body = response.into_body().collect().await;
+    Ok(body.map_err(|error| ClientError::hearing(socket, &error))?.to_bytes())
+}
+
+/// `</v1/volumes?page=...>; rel="next"`, as the server writes it.
+fn next_page(response: &Response<Incoming>) -> Option<String> {
+    let link = response.headers().get(LINK)?.to_str().ok()?;
+    let (path, rest) = link.strip_prefix('<')?.split_once('>')?;
+    rest.contains("rel=\"next\"").then(|| path.to_owned())
+}
+
+/// The outcome of `asked`, for as long as the member is there.
+pub(super) async fn while_alive<T>(
+    socket: &Path,
+    asked: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, ClientError> {
+    tokio::pin!(asked);
+    loop {
+        if let Ok(outcome) = timeout(PROBE_AFTER, &mut asked).await {
+            return outcome;
+        }
+        tokio::select! {
+            outcome = &mut asked => return outcome,
+            is_there = timeout(SILENCE - PROBE_AFTER, probe(socket)) => {
+                if is_there.is_err() {
+                    return Err(ClientError::Silent(socket.to_owned()));
+                }
+            }
+        }
+    }
+}
+
+/// Whatever is answered is a sign of life; one that has ended is told of by the connection that waits.
+async fn probe(socket: &Path) {
+    drop(begin(socket, &Sent::new(Method::GET, PROBE)).await);
+}
+
+/// Connects; waits for as long only as a member may be silent.
+fn reach(path: &Path) -> io::Result<tokio::net::UnixStream> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(SILENCE))?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(true)?;
+    tokio::net::UnixStream::from_std(stream)
+}
+
+/// How long a member that listens may take to say anything.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A member answers at `path`. The socket of one that was killed may accept for a moment until the
+/// kernel has taken its process down, but nobody answers then.
+#[must_use]
+pub fn is_taken(path: &Path) -> bool {
+    let Ok(mut stream) = UnixStream::connect(path) else { return false };
+    let request = format!("GET {PROBE} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    let asked = stream.set_read_timeout(Some(PATIENCE)).is_ok()
+        && stream.write_all(request.as_bytes()).is_ok();
+    if !asked {
+        return false;
+    }
+    match stream.read(&mut [0]) {
+        Ok(count) => count > 0,
+        // It hangs, but it is there.
+        Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+    }
+}

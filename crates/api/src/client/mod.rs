@@ -1,0 +1,312 @@
+//! The asking side: a small client that waits for its answers.
+
+mod error;
+mod events;
+mod http;
+
+use std::path::{Path, PathBuf};
+
+use axum::http::Method;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::types::{
+    Array, ArrayChange, Clone as NewClone, Connection, Disk, DiskFailure, DiskReplacement, Extent,
+    Job, JobKind, NewDisk, NewSnapshots, NewVolume, Report, Run, RunKind, Snapshot, SnapshotChange,
+    Volume, VolumeChange,
+};
+
+pub use error::{ClientError, SILENCE};
+pub use http::is_taken;
+use http::{Reply, Sent};
+
+/// Hears how work goes on.
+pub type Progress<'a> = &'a mut dyn FnMut(&[Job]);
+
+/// The way to a running member. Each call is a connection of its own; what was asked for goes on when
+/// this process ends.
+#[derive(Debug)]
+pub struct Client {
+    socket: PathBuf,
+}
+
+type Result<T> = std::result::Result<T, ClientError>;
+
+impl Client {
+    /// To the member that answers at `socket`.
+    #[must_use]
+    pub fn new(socket: PathBuf) -> Self {
+        Self { socket }
+    }
+
+    /// All volumes, those in the recycle bin too.
+    ///
+    /// # Errors
+    /// As of all calls: the problem that the member told, or why it cannot be heard.
+    pub fn volumes(&self) -> Result<Vec<Volume>> {
+        self.list("/v1/volumes")
+    }
+
+    /// One volume.
+    pub fn volume(&self, name: &str) -> Result<Volume> {
+        self.get(&path(["volumes", name]))
+    }
+
+    /// Makes a volume.
+    pub fn create_volume(&self, new: &NewVolume) -> Result<Volume> {
+        self.send(Method::POST, "/v1/volumes", new)
+    }
+
+    /// Changes a volume in one thing.
+    pub fn change_volume(&self, name: &str, change: &VolumeChange) -> Result<Volume> {
+        self.send(Method::PATCH, &path(["volumes", name]), change)
+    }
+
+    /// Puts a volume into the recycle bin.
+    pub fn delete_volume(&self, name: &str) -> Result<()> {
+        self.call(&Sent::new(Method::DELETE, &path(["volumes", name]))).map(drop)
+    }
+
+    /// Takes a volume out of the recycle bin.
+    pub fn undelete_volume(&self, name: &str) -> Result<Volume> {
+        self.post(&path(["volumes", name, "undelete"]))
+    }
+
+    /// Gives up a volume in the recycle bin for good.
+    pub fn purge_volume(&self, name: &str) -> Result<()> {
+        self.call(&Sent::new(Method::POST, &path(["volumes", name, "purge"]))).map(drop)
+    }
+
+    /// What differs in a volume; `None` is before everything for `from`, and now for `to`.
+    pub fn changes(
+        &self,
+        volume: &str,
+        from: Option<&str>,
+        to: Option<&str>,
+    ) -> Result<Vec<Extent>> {
+        let words = [("from", from), ("to", to)];
+        self.list(&with_query(&path(["volumes", volume, "changes"]), &words))
+    }
+
+    /// Snapshots of one volume or of all; `space` counts what each holds.
+    pub fn snapshots(&self, volume: Option<&str>, space: bool) -> Result<Vec<Snapshot>> {
+        let words = [("volume", volume), ("space", space.then_some("true"))];
+        self.list(&with_query("/v1/snapshots", &words))
+    }
+
+    /// Takes snapshots of one moment.
+    pub fn create_snapshots(&self, new: &NewSnapshots) -> Result<Vec<Snapshot>> {
+        self.send(Method::POST, "/v1/snapshots", new)
+    }
+
+    /// Serves a snapshot, or stops to.
+    pub fn change_snapshot(
+        &self,
+        volume: &str,
+        name: &str,
+        change: &SnapshotChange,
+    ) -> Result<Snapshot> {
+        self.send(Method::PATCH, &path(["snapshots", volume, name]), change)
+    }
+
+    /// Deletes a snapshot.
+    pub fn delete_snapshot(&self, volume: &str, name: &str) -> Result<()> {
+        self.call(&Sent::new(Method::DELETE, &path(["snapshots", volume, name]))).map(drop)
+    }
+
+    /// Gives a volume the contents of a snapshot.
+    pub fn roll_back(&self, volume: &str, name: &str) -> Result<()> {
+        let path = path(["snapshots", volume, name, "rollback"]);
+        self.call(&Sent::new(Method::POST, &path)).map(drop)
+    }
+
+    /// Makes a volume of a snapshot.
+    pub fn clone_snapshot(&self, volume: &str, name: &str, to: &str) -> Result<Volume> {
+        let clone = NewClone { to: to.to_owned() };
+        self.send(Method::POST, &path(["snapshots", volume, name, "clone"]), &clone)
+    }
+
+    /// All disks.
+    pub fn disks(&self) -> Result<Vec<Disk>> {
+        self.list("/v1/disks")
+    }
+
+    /// The disk that a word stands for: its number, its whole name, or the last part of that.
+    pub fn disk(&self, word: &str) -> Result<Disk> {
+        let found: Vec<Disk> = self.list(&with_query("/v1/disks", &[("disk", Some(word))]))?;
+        let found = found.into_iter().next();
+        found.ok_or_else(|| self.strange("it told of no disk"))
+    }
+
+    /// Takes in a disk; then all disks.
+    pub fn add_disk(&self, new: &NewDisk) -> Result<Vec<Disk>> {
+        self.send(Method::POST, "/v1/disks", new)
+    }
+
+    /// Puts a new disk in the place of one; then all disks.
+    pub fn replace_disk(&self, word: &str, by: &str) -> Result<Vec<Disk>> {
+        let by = DiskReplacement { by: by.to_owned() };
+        self.send(Method::POST, &self.of_disk(word, "replace")?, &by)
+    }
+
+    /// Treats a disk as failed; then all disks.
+    pub fn fail_disk(&self, word: &str, accept_loss: bool) -> Result<Vec<Disk>> {
+        let failure = DiskFailure { accept_loss };
+        self.send(Method::POST, &self.of_disk(word, "fail")?, &failure)
+    }
+
+    /// Moves the data of a disk elsewhere and lets it go; then all disks.
+    pub fn retire_disk(&self, word: &str) -> Result<Vec<Disk>> {
+        self.post(&self.of_disk(word, "retire")?)
+    }
+
+    /// Lets a disk that is retiring stay; then all disks.
+    pub fn cancel_retire(&self, word: &str) -> Result<Vec<Disk>> {
+        self.post(&self.of_disk(word, "cancel-retire")?)
+    }
+
+    /// Forgives the errors of a disk; then all disks.
+    pub fn clear_disk(&self, word: &str) -> Result<Vec<Disk>> {
+        self.post(&self.of_disk(word, "clear")?)
+    }
+
+    /// What can be done to a disk. A word may be a path, which no path can hold: the number can.
+    fn of_disk(&self, word: &str, what: &str) -> Result<String> {
+        Ok(path(["disks", &self.disk(word)?.id.to_string(), what]))
+    }
+
+    /// The array.
+    pub fn array(&self) -> Result<Array> {
+        self.get("/v1/array")
+    }
+
+    /// Changes what is set for the whole array.
+    pub fn change_array(&self, change: &ArrayChange) -> Result<Array> {
+        self.send(Method::PATCH, "/v1/array", change)
+    }
+
+    /// Has long work done, and waits for its end; what a scrub or a check found.
+    pub fn run(&self, kind: RunKind, progress: Progress<'_>) -> Result<Option<Report>> {
+        let what = match kind {
+            RunKind::Scrub => "scrub",
+            RunKind::Check => "check",
+            RunKind::Rebalance => "rebalance",
+        };
+        let run: Run = self.post(&path(["array", what]))?;
+        let ended = self.follow(&path(["runs", &run.id, "stream"]), progress)?;
+        let ended: Run = serde_json::from_str(&ended).map_err(|error| self.unread(&error))?;
+        Ok(ended.report)
+    }
+
+    /// What runs in the background.
+    pub fn jobs(&self) -> Result<Vec<Job>> {
+        self.list("/v1/jobs")
+    }
+
+    /// Waits until there are no jobs of these kinds any more.
+    pub fn wait_for(&self, kinds: &[JobKind], progress: Progress<'_>) -> Result<()> {
+        let words: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
+        let path = format!("/v1/jobs/stream?kinds={}", words.join(","));
+        self.follow(&path, progress).map(drop)
+    }
+
+    /// Who is connected.
+    pub fn connections(&self) -> Result<Vec<Connection>> {
+        self.list("/v1/connections")
+    }
+
+    /// All pages of a list.
+    fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>> {
+        let mut all = Vec::new();
+        let mut next = Some(path.to_owned());
+        while let Some(path) = next {
+            let reply = self.call(&Sent::new(Method::GET, &path))?;
+            all.extend(self.read::<Vec<T>>(&reply.body)?);
+            next = reply.next;
+        }
+        Ok(all)
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        self.read(&self.call(&Sent::new(Method::GET, path))?.body)
+    }
+
+    fn post<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        self.read(&self.call(&Sent::new(Method::POST, path))?.body)
+    }
+
+    fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T> {
+        let sent = Sent { body: Some(serde_json::to_vec(body)?), ..Sent::new(method, path) };
+        self.read(&self.call(&sent)?.body)
+    }
+
+    fn call(&self, sent: &Sent) -> Result<Reply> {
+        http::call(&self.socket, sent)
+    }
+
+    /// Hears events to the end, and gives what the last one holds.
+    fn follow(&self, path: &str, progress: Progress<'_>) -> Result<String> {
+        events::follow(&self.socket, &Sent::new(Method::GET, path), progress)
+    }
+
+    fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T> {
+        serde_json::from_slice(body).map_err(|error| self.unread(&error))
+    }
+
+    fn unread(&self, error: &serde_json::Error) -> ClientError {
+        self.strange(&error.to_string())
+    }
+
+    fn strange(&self, what: &str) -> ClientError {
+        ClientError::strange(&self.socket, what)
+    }
+
+    /// Where the member answers.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+}
+
+/// A path of these words, whatever they hold.
+fn path<const N: usize>(words: [&str; N]) -> String {
+    words.iter().fold("/v1".to_owned(), |path, word| format!("{path}/{}", encoded(word)))
+}
+
+/// With the words that there are.
+fn with_query(path: &str, words: &[(&str, Option<&str>)]) -> String {
+    let words = words.iter().filter_map(|(key, word)| Some((key, (*word)?)));
+    let words: Vec<String> = words.map(|(key, word)| format!("{key}={}", encoded(word))).collect();
+    if words.is_empty() { path.to_owned() } else { format!("{path}?{}", words.join("&")) }
+}
+
+/// A word as a URI can hold it (RFC 3986 2.1).
+fn encoded(word: &str) -> String {
+    let mut text = String::new();
+    for byte in word.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                text.push(byte.into());
+            }
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_travel_whatever_they_hold() {
+        assert_eq!(path(["volumes", "a:b c/d"]), "/v1/volumes/a%3Ab%20c%2Fd");
+        assert_eq!(with_query("/v1/x", &[("a", None), ("b", Some("#ä"))]), "/v1/x?b=%23%C3%A4");
+        assert_eq!(with_query("/v1/x", &[("a", None)]), "/v1/x");
+    }
+}

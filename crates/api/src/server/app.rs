@@ -1,0 +1,202 @@
+//! What all requests share: the way to the member.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use array::api::JobInfo;
+use member::{Answer, Asker, Request, RequestError};
+use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
+use tokio::time::timeout;
+
+use super::idempotency::Remembered;
+use super::runs::Runs;
+use super::tags::{Family, Kept, Tag};
+use crate::metrics::Totals;
+use crate::problem::{Code, Problem, code_of};
+use crate::types::{Connection, OfAnswer, Volume};
+
+/// How long a request is waited for. What takes longer goes on.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Who is asked.
+pub trait Ask: Send + Sync + 'static {
+    /// Has a request carried out, to its end whoever waits for it. Returns at once; `done` is called at the
+    /// end, or dropped if there is nobody to ask.
+    fn ask(&self, request: Request, follower: Follower, done: Done);
+}
+
+/// What is called with an answer, from another thread.
+pub type Done = Box<dyn FnOnce(Result<Answer, RequestError>) + Send>;
+
+impl Ask for member::Remote {
+    fn ask(&self, request: Request, follower: Follower, done: Done) {
+        Self::ask(self, request, follower, done);
+    }
+}
+
+/// Hears how long work goes on, and passes on the last of it.
+#[derive(Debug)]
+pub struct Follower {
+    jobs: watch::Sender<Vec<JobInfo>>,
+    is_ending: Arc<AtomicBool>,
+}
+
+impl Asker for Follower {
+    async fn tell(&self, jobs: Vec<JobInfo>) -> bool {
+        self.jobs.send(jobs).is_ok()
+    }
+
+    fn is_to_end(&self) -> bool {
+        self.is_ending.load(Ordering::Relaxed)
+    }
+}
+
+/// The answer to a request, when it comes.
+pub(super) type Coming = oneshot::Receiver<Result<Answer, RequestError>>;
+
+/// What all requests share.
+pub(super) struct App {
+    member: Arc<dyn Ask>,
+    sentence: fn(&RequestError) -> String,
+    is_ending: Arc<AtomicBool>,
+    turns: [RwLock<()>; Family::COUNT],
+    pub(super) runs: Runs,
+    pub(super) remembered: Remembered,
+    totals: Mutex<Totals>,
+    started: SystemTime,
+    streams: Arc<Semaphore>,
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App").field("runs", &self.runs).finish_non_exhaustive()
+    }
+}
+
+impl App {
+    /// `streams_max` may be followed at once: they take their connections for long.
+    pub(super) fn new(
+        member: Arc<dyn Ask>,
+        sentence: fn(&RequestError) -> String,
+        streams_max: usize,
+    ) -> Self {
+        Self {
+            member,
+            sentence,
+            is_ending: Arc::default(),
+            turns: Default::default(),
+            runs: Runs::default(),
+            remembered: Remembered::default(),
+            totals: Mutex::default(),
+            started: SystemTime::now(),
+            streams: Arc::new(Semaphore::new(streams_max)),
+        }
+    }
+
+    /// Nothing more is begun, and long work ends with a word about that.
+    pub(super) fn end(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Refuses what comes too late.
+    pub(super) fn check_not_ending(&self) -> Result<(), Problem> {
+        if self.is_ending.load(Ordering::Relaxed) { Err(stopping()) } else { Ok(()) }
+    }
+
+    /// Has a request carried out: how its work goes on, and the answer.
+    pub(super) fn begin(&self, request: Request) -> (watch::Receiver<Vec<JobInfo>>, Coming) {
+        let (jobs, progress) = watch::channel(Vec::new());
+        let (done, coming) = oneshot::channel();
+        let follower = Follower { jobs, is_ending: self.is_ending.clone() };
+        // Whoever waited may have gone.
+        self.member.ask(request, follower, Box::new(move |answer| drop(done.send(answer))));
+        (progress, coming)
+    }
+
+    /// The answer as what it should be, or the problem.
+    pub(super) async fn outcome<T: OfAnswer>(&self, coming: Coming) -> Result<T, Problem> {
+        match coming.await {
+            Ok(Ok(answer)) => T::of_answer(answer).ok_or_else(|| {
+                Problem::new(Code::Failed, "the member answered something else than it was asked")
+            }),
+            Ok(Err(error)) => Err(self.problem(&error)),
+            Err(_) => Err(stopping()),
+        }
+    }
+
+    /// Asks for what changes nothing, and waits for the answer.
+    pub(super) async fn ask<T: OfAnswer>(&self, request: Request) -> Result<T, Problem> {
+        let (_, coming) = self.begin(request);
+        timeout(PATIENCE, self.outcome(coming)).await.unwrap_or_else(|_| Err(still_at_work()))
+    }
+
+    /// Has something of one family changed, if it is as `tag` says: no other change of the family comes
+    /// between the look and the change. What was begun is ended also when nobody waits any more.
+    pub(super) async fn change<T: OfAnswer + Send + 'static>(
+        self: &Arc<Self>,
+        kept: Kept,
+        tag: Option<Tag>,
+        request: Request,
+    ) -> Result<T, Problem> {
+        let app = self.clone();
+        let changed = tokio::spawn(async move {
+            let turn = &app.turns[kept.family() as usize];
+            let (_alone, _beside);
+            match tag {
+                Some(tag) => {
+                    _alone = turn.write().await;
+                    tag.check(&kept.tag(&app).await?)?;
+                }
+                None => _beside = turn.read().await,
+            }
+            let (_, coming) = app.begin(request);
+            app.outcome(coming).await
+        });
+        match timeout(PATIENCE, changed).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(Problem::new(Code::Failed, "the change ended without a result")),
+            Err(_) => Err(still_at_work()),
+        }
+    }
+
+    /// A place for one that follows work, for as long as it does.
+    pub(super) fn follows(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        self.streams.clone().try_acquire_owned().map_err(|_| {
+            let sentence = "as much work is followed as can be at once: ask for it now and then instead, or \
+                            try again when others have ended";
+            Problem::new(Code::TooBusy, sentence)
+        })
+    }
+
+    /// What has gone over connections, with those there are now.
+    pub(super) fn look(&self, volumes: &[Volume], connections: &[Connection]) -> Totals {
+        // What a look that was cut off has left out is in the next one.
+        let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+        totals.look(volumes, connections);
+        totals.clone()
+    }
+
+    /// When this was started.
+    pub(super) fn started_unix_seconds(&self) -> f64 {
+        self.started.duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
+    }
+
+    /// What is said of a refusal.
+    pub(super) fn problem(&self, error: &RequestError) -> Problem {
+        Problem::new(code_of(error), (self.sentence)(error))
+    }
+}
+
+fn stopping() -> Problem {
+    Problem::new(Code::Stopping, "the member is stopping")
+}
+
+fn still_at_work() -> Problem {
+    let sentence = format!(
+        "the member has worked on it for {} minutes and goes on: look later what came of it",
+        PATIENCE.as_secs() / 60
+    );
+    Problem::new(Code::StillAtWork, sentence)
+}

@@ -1,0 +1,162 @@
+//! What comes with a request: the body, the words of the path and of the query. What does not read is a
+//! problem.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+use tokio::time::timeout;
+
+use crate::problem::{Code, Problem};
+
+/// The longest body.
+pub(super) const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// How long a body may take to come.
+pub(super) const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// Reads a body up to its end.
+pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+    let told = headers.get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
+    if told.is_some_and(|len: usize| len > BODY_BYTES_MAX) {
+        return Err(too_large());
+    }
+    match timeout(BODY_TIME, Limited::new(body, BODY_BYTES_MAX).collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) => {
+            Err(Problem::new(Code::BadRequest, format!("the body breaks off: {error}")))
+        }
+        Err(_) => {
+            let sentence = format!(
+                "the body did not come within {} seconds: send it again",
+                BODY_TIME.as_secs()
+            );
+            Err(Problem::new(Code::BodyTimeout, sentence))
+        }
+    }
+}
+
+fn too_large() -> Problem {
+    Problem::new(Code::BodyTooLarge, "the body has more than 1 MiB: ask for less at a time")
+}
+
+/// A body as JSON; one that is empty is an object without fields.
+#[derive(Debug)]
+pub(super) struct Sent<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Sent<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let bytes = read(&parts.headers, body).await?;
+        if bytes.is_empty() {
+            return parsed(b"{}").map(Self);
+        }
+        let media = parts.headers.get(CONTENT_TYPE).and_then(|media| media.to_str().ok());
+        let media = media.and_then(|media| media.split(';').next()).unwrap_or_default();
+        if !media.trim().eq_ignore_ascii_case("application/json") {
+            return Err(Problem::new(
+                Code::NotJson,
+                "the body is not said to be JSON: send it with Content-Type: application/json",
+            ));
+        }
+        parsed(&bytes).map(Self)
+    }
+}
+
+fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let code = match error.classify() {
+            Category::Data => Code::Invalid,
+            Category::Syntax | Category::Eof | Category::Io => Code::BadRequest,
+        };
+        Problem::new(code, format!("the body does not read: {error}"))
+    })
+}
+
+/// Words of the query.
+#[derive(Debug)]
+pub(super) struct Asked<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        match Query::try_from_uri(&parts.uri) {
+            Ok(Query(words)) => Ok(Self(words)),
+            Err(error) => {
+                let sentence = format!("the query does not read: {}", error.body_text());
+                Err(Problem::new(Code::BadRequest, sentence))
+            }
+        }
+    }
+}
+
+/// Words of the path.
+#[derive(Debug)]
+pub(super) struct Named<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(words)) => Ok(Self(words)),
+            Err(_) => Err(no_such_path(parts.uri.path())),
+        }
+    }
+}
+
+/// There is nothing there.
+pub(super) fn no_such_path(path: &str) -> Problem {
+    let sentence = format!("there is nothing at '{path}': see GET /v1/openapi.json");
+    Problem::new(Code::NoSuchPath, sentence)
+}
+
+/// An answer as JSON.
+pub(super) fn json(value: &impl serde::Serialize) -> Response {
+    Json(value).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Word {
+        _word: Option<String>,
+    }
+
+    #[test]
+    fn what_is_no_json_and_what_is_not_asked_for_are_two_things() {
+        assert!(parsed::<Word>(b"{}").is_ok());
+        let code = |bytes: &[u8]| parsed::<Word>(bytes).unwrap_err().code;
+        assert_eq!(code(b"{"), Code::BadRequest);
+        assert_eq!(code(b"what"), Code::BadRequest);
+        assert_eq!(code(b"{\"other\":1}"), Code::Invalid);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_has_a_limit_and_a_time() {
+        let headers = HeaderMap::new();
+        let read = |body: Body| async { read(&headers, body).await };
+        let code = |outcome: Result<Bytes, Problem>| outcome.unwrap_err().code;
+        assert_eq!(read(Body::from("a")).await.unwrap(), "a");
+        assert_eq!(code(read(Body::from(vec![0; BODY_BYTES_MAX + 1])).await), Code::BodyTooLarge);
+        let never = futures_util::stream::pending::<Result<Bytes, std::io::Error>>();
+        assert_eq!(code(read(Body::from_stream(never)).await), Code::BodyTimeout);
+    }
+}

@@ -1,0 +1,217 @@
+//! Connections: they are taken in, served, and put out when they stand in the way.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::{Request, Response};
+use axum::response::IntoResponse;
+use http_body_util::BodyExt;
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tower::ServiceExt;
+
+use super::callers::{Callers, Seat};
+use super::patient::Patient;
+use super::peer::Peer;
+use crate::problem::{Code, Problem};
+
+/// How long the head of a request may take to come, and a part of an answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bytes of a head, and of what is read ahead.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
+
+/// Lines of a head.
+const HEADERS_MAX: usize = 64;
+
+/// How long the end waits for answers under way.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// How long a connection on which nothing is under way stays at the end.
+const LAST_PIECE: Duration = Duration::from_millis(50);
+
+/// Connections that are told at once that there is no room for them.
+const REFUSED_MAX: usize = 64;
+
+/// How long such a one has to take its answer.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
+
+/// What all connections share.
+struct House {
+    router: Router,
+    callers: Arc<Callers>,
+    is_ending: watch::Receiver<bool>,
+    /// Given back when the last connection has ended.
+    open: mpsc::Sender<()>,
+    refused: Arc<Semaphore>,
+}
+
+/// Takes connections in until the end, then waits a moment for the answers under way: what takes longer
+/// says that it does.
+pub(super) async fn serve(
+    listener: UnixListener,
+    router: Router,
+    connections_max: usize,
+    is_ending: watch::Receiver<bool>,
+) {
+    let callers = Callers::new(connections_max);
+    let (open, mut all_ended) = mpsc::channel(1);
+    let refused = Arc::new(Semaphore::new(REFUSED_MAX));
+    let mut ending = is_ending.clone();
+    let house = House { router, callers: callers.clone(), is_ending, open, refused };
+    let accepting = async {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => house.admit(stream),
+                Err(error) => {
+                    tracing::warn!("cannot accept a connection to the interface: {error}");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = accepting => {}
+        () = has_ended(&mut ending) => {}
+    }
+    drop((house, listener));
+    if tokio::time::timeout(LAST_ANSWERS, all_ended.recv()).await.is_err() {
+        tracing::warn!("{} requests are left without an answer", callers.answering());
+    }
+}
+
+/// Ends when the end has begun, also with whoever would tell of it.
+async fn has_ended(is_ending: &mut watch::Receiver<bool>) {
+    drop(is_ending.wait_for(|is_ending| *is_ending).await);
+}
+
+impl House {
+    fn admit(&self, stream: UnixStream) {
+        let Some(seat) = self.callers.enter() else {
+            // Where even those are too many, the connection is closed without a word.
+            if let Ok(permit) = self.refused.clone().try_acquire_owned() {
+                tokio::spawn(async move {
+                    drop(tokio::time::timeout(REFUSAL_TIME, refuse(stream)).await);
+                    drop(permit);
+                });
+            }
+            return;
+        };
+        let (router, open) = (self.router.clone(), self.open.clone());
+        let is_ending = self.is_ending.clone();
+        tokio::spawn(async move {
+            converse(stream, router, Arc::new(seat), is_ending).await;
+            drop(open);
+        });
+    }
+}
+
+/// Answers the requests of one connection, one after the other.
+async fn converse(
+    stream: UnixStream,
+    router: Router,
+    seat: Arc<Seat>,
+    mut is_ending: watch::Receiver<bool>,
+) {
+    let peer = Peer::of(&stream);
+    let asking = seat.clone();
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        let (router, seat) = (router.clone(), asking.clone());
+        async move {
+            if !seat.asks() {
+                return Ok(full().map(|body| Held { body, seat }));
+            }
+            request.extensions_mut().insert(peer);
+            let answered: Result<_, Infallible> = router.oneshot(request.map(Body::new)).await;
+            answered.map(|response| response.map(|body| Held { body, seat }))
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .max_buf_size(BUFFER_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
+        .serve_connection(TokioIo::new(Patient::new(stream, PATIENCE)), service);
+    tokio::pin!(connection);
+    let outcome = tokio::select! {
+        outcome = &mut connection => outcome,
+        () = seat.is_put_out() => return,
+        () = has_ended(&mut is_ending) => {
+            connection.as_mut().graceful_shutdown();
+            loop {
+                tokio::select! {
+                    outcome = &mut connection => break outcome,
+                    // What was answered a moment ago is on its way.
+                    () = tokio::time::sleep(LAST_PIECE) => if seat.is_silent() { return },
+                }
+            }
+        }
+    };
+    if let Err(error) = outcome {
+        tracing::debug!("{peer}: a connection to the interface ended: {error}");
+    }
+}
+
+/// The body of an answer. Its connection is not put out before it has been passed on.
+struct Held {
+    body: Body,
+    seat: Arc<Seat>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.seat.is_answered();
+    }
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+fn full() -> Response<Body> {
+    let sentence = "too many requests are under way: try again when some have ended";
+    Problem::new(Code::TooBusy, sentence).into_response()
+}
+
+/// Tells one for which there is no room so, whatever it asks.
+async fn refuse(mut stream: UnixStream) -> std::io::Result<()> {
+    let (parts, body) = full().into_parts();
+    let body = body.collect().await.map_or_else(|_| Bytes::new(), |body| body.to_bytes());
+    let mut head = format!("HTTP/1.1 {}\r\nconnection: close\r\n", parts.status);
+    for (name, value) in &parts.headers {
+        head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap_or_default()));
+    }
+    head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
+    stream.write_all(&[head.as_bytes(), &body].concat()).await?;
+    stream.shutdown().await?;
+    // What was asked is read, or the other side would hear of a reset instead of the answer.
+    let mut rest = [0; 4096];
+    while stream.read(&mut rest).await? > 0 {}
+    Ok(())
+}

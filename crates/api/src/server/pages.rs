@@ -1,0 +1,175 @@
+//! Long lists in pages: `limit` and `page`, and the way to the next one in `Link` (RFC 8288).
+
+use axum::http::header::LINK;
+use axum::http::{HeaderValue, Uri};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use super::body::json;
+use super::tags::hash_of;
+use crate::problem::{Code, Problem};
+use crate::types::{Connection, Disk, Extent, Job, Snapshot, Volume};
+
+/// Things on a page, at most, and if nobody says how many.
+const ITEMS_MAX: usize = 1000;
+
+/// Ranges on a page: each page has to be counted out anew.
+const EXTENTS_MAX: usize = 100_000;
+
+/// What a list is made of.
+pub(super) trait Item: Serialize {
+    /// How many a page holds at most.
+    const MAX: usize = ITEMS_MAX;
+
+    /// What tells it from the others.
+    fn key(&self) -> String;
+}
+
+impl Item for Volume {
+    fn key(&self) -> String {
+        self.id.to_string()
+    }
+}
+
+impl Item for Snapshot {
+    fn key(&self) -> String {
+        format!("{}@{}", self.volume, self.id)
+    }
+}
+
+impl Item for Disk {
+    fn key(&self) -> String {
+        self.id.to_string()
+    }
+}
+
+impl Item for Job {
+    fn key(&self) -> String {
+        format!("{} {}", self.kind.word(), self.subject)
+    }
+}
+
+impl Item for Connection {
+    fn key(&self) -> String {
+        format!("{} {} {} {}", self.iqn, self.session, self.connection, self.address)
+    }
+}
+
+impl Item for Extent {
+    const MAX: usize = EXTENTS_MAX;
+
+    fn key(&self) -> String {
+        self.at.to_string()
+    }
+}
+
+/// Which page.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Page<'a> {
+    /// Things on it.
+    pub(super) limit: Option<usize>,
+    /// Where it begins, as `Link` told.
+    pub(super) token: Option<&'a str>,
+}
+
+/// One page of a list, with the way to the next.
+pub(super) fn page<T: Item>(all: &[T], page: Page<'_>, uri: &Uri) -> Result<Response, Problem> {
+    let limit = page.limit.unwrap_or(T::MAX);
+    if !(1..=T::MAX).contains(&limit) {
+        let sentence =
+            format!("a page cannot have {limit} things: write a limit of 1 to {}", T::MAX);
+        return Err(Problem::new(Code::Invalid, sentence));
+    }
+    let from = page.token.map_or(Ok(0), |token| begin(all, token))?;
+    let end = all.len().min(from + limit);
+    let mut response = json(&&all[from..end]);
+    if end < all.len() {
+        let next = format!("{end}-{}", hash_of(all[end - 1].key().as_bytes()));
+        let link = format!("<{}>; rel=\"next\"", with_page(uri, &next));
+        let link = HeaderValue::try_from(link).map_err(|_| bad_token())?;
+        response.headers_mut().insert(LINK, link);
+    }
+    Ok(response.into_response())
+}
+
+/// Where the page behind a token begins: behind the last one of the page before, which may be elsewhere
+/// by now.
+fn begin<T: Item>(all: &[T], token: &str) -> Result<usize, Problem> {
+    let (end, hash) = token.split_once('-').ok_or_else(bad_token)?;
+    let end: usize = end.parse().map_err(|_| bad_token())?;
+    let is_last = |item: &T| hash_of(item.key().as_bytes()) == hash;
+    if end.checked_sub(1).and_then(|last| all.get(last)).is_some_and(is_last) {
+        return Ok(end);
+    }
+    let last = all.iter().position(is_last);
+    last.map(|last| last + 1).ok_or_else(|| {
+        Problem::new(Code::PageGone, "the list has changed: begin again with the first page")
+    })
+}
+
+fn bad_token() -> Problem {
+    Problem::new(Code::BadRequest, "this is no page: take it from the Link of the page before")
+}
+
+/// The same request for another page.
+fn with_page(uri: &Uri, token: &str) -> String {
+    let words = uri.query().unwrap_or_default().split('&');
+    let kept = words.filter(|word| !word.is_empty() && !word.starts_with("page="));
+    let page = format!("page={token}");
+    let words: Vec<&str> = kept.chain([page.as_str()]).collect();
+    format!("{}?{}", uri.path(), words.join("&"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extents(at: impl IntoIterator<Item = u64>) -> Vec<Extent> {
+        at.into_iter().map(|at| Extent { at, len_bytes: 1 }).collect()
+    }
+
+    fn token(response: &Response) -> Option<String> {
+        let link = response.headers().get(LINK)?.to_str().unwrap().to_owned();
+        Some(link.split_once("page=").unwrap().1.split('>').next().unwrap().to_owned())
+    }
+
+    fn ask(all: &[Extent], limit: usize, token: Option<&str>) -> Result<Response, Problem> {
+        page(
+            all,
+            Page { limit: Some(limit), token },
+            &"/v1/x?limit=2&page=old&a=b".parse().unwrap(),
+        )
+    }
+
+    #[test]
+    fn pages_follow_each_other_also_when_the_list_changes() {
+        let all = extents(0..5);
+        let first = ask(&all, 2, None).unwrap();
+        let link = first.headers()[LINK].to_str().unwrap();
+        assert!(
+            link.starts_with("</v1/x?limit=2&a=b&page=2-") && link.ends_with(">; rel=\"next\"")
+        );
+        let next = token(&first).unwrap();
+        assert_eq!(begin(&all, &next).unwrap(), 2);
+        assert_eq!(begin(&extents(1..5), &next).unwrap(), 1, "the first one is gone");
+        let gone = begin(&extents([0, 2, 3]), &next).unwrap_err();
+        assert_eq!(gone.code, Code::PageGone);
+        let last = ask(&all, 3, Some(&next)).unwrap();
+        assert_eq!(token(&last), None);
+        assert_eq!(token(&ask(&all, 5, None).unwrap()), None);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let all = extents(0..5);
+        for (limit, token, code) in [
+            (0, None, Code::Invalid),
+            (EXTENTS_MAX + 1, None, Code::Invalid),
+            (1, Some("x"), Code::BadRequest),
+            (1, Some("-1-x"), Code::BadRequest),
+            (1, Some("9-x"), Code::PageGone),
+        ] {
+            assert_eq!(ask(&all, limit, token).unwrap_err().code, code, "{limit} {token:?}");
+        }
+    }
+}

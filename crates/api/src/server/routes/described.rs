@@ -1,0 +1,189 @@
+//! What the OpenAPI document says of all operations alike.
+
+use std::collections::BTreeMap;
+
+use axum::http::StatusCode;
+use utoipa::openapi::{
+    ContactBuilder, ContentBuilder, InfoBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder,
+    ServerBuilder, Tag,
+};
+use utoipa::{IntoParams, IntoResponses, PartialSchema, ToSchema};
+
+use crate::problem::{Code, PROBLEM_JSON, Problem};
+
+/// What all requests may be refused with.
+const ALWAYS: [Code; 6] = [
+    Code::BadRequest,
+    Code::NoSuchPath,
+    Code::Unavailable,
+    Code::StillAtWork,
+    Code::Failed,
+    Code::MethodNotAllowed,
+];
+
+/// What changes may be refused with besides.
+const CHANGES: [Code; 7] = [
+    Code::BodyTimeout,
+    Code::BodyTooLarge,
+    Code::NotJson,
+    Code::Invalid,
+    Code::InUse,
+    Code::Changed,
+    Code::NoSpace,
+];
+
+/// Problems of requests that change nothing.
+pub(super) struct Refusals;
+
+impl IntoResponses for Refusals {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        problems(ALWAYS.into_iter().chain([Code::Invalid, Code::PageGone, Code::InUse]))
+    }
+}
+
+/// Problems of requests that change something.
+pub(super) struct ChangeRefusals;
+
+impl IntoResponses for ChangeRefusals {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        problems(ALWAYS.into_iter().chain(CHANGES))
+    }
+}
+
+fn problems(codes: impl Iterator<Item = Code>) -> BTreeMap<String, RefOr<Response>> {
+    let statuses = codes.map(Code::status);
+    statuses.map(|status| (status.as_str().to_owned(), problem(status).into())).collect()
+}
+
+/// All kinds of problems that go with a status.
+fn problem(status: StatusCode) -> Response {
+    let of_status = Code::ALL.iter().filter(|code| code.status() == status);
+    let words: Vec<String> =
+        of_status.map(|code| format!("`{}`: {}.", code.word(), code.title())).collect();
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(Problem::name())));
+    let content = content.build();
+    ResponseBuilder::new().description(words.join(" ")).content(PROBLEM_JSON, content).build()
+}
+
+/// `If-Match`.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "only described: it is read by `Wanted`")]
+pub(super) struct IfMatch {
+    /// Only if it is as this `ETag` said; else 412.
+    #[param(rename = "If-Match")]
+    tag: Option<String>,
+}
+
+/// `Idempotency-Key`.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "only described: it is read by `idempotency`")]
+pub(super) struct IdempotencyKey {
+    /// The same key with the same request is done once, and answered as the first time.
+    #[param(rename = "Idempotency-Key", min_length = 1, max_length = 255)]
+    key: Option<String>,
+}
+
+/// Adds what the code of the operations does not say.
+pub(super) fn complete(mut document: OpenApi) -> OpenApi {
+    document.info = InfoBuilder::new()
+        .title("Drystone")
+        .version("1")
+        .description(Some(
+            "What a member of Drystone can be asked. Sizes are in bytes, times in seconds since 1970 \
+             (UTC). What is not done is a problem after RFC 9457 whose `code` programs can rely on and \
+             whose `detail` is a sentence for people. Long lists come in pages: `Link` with \
+             `rel=\"next\"` has the way to the next one.",
+        ))
+        .contact(Some(ContactBuilder::new().name(Some("Drystone")).build()))
+        .license(Some(license()))
+        .build();
+    let socket = "http://localhost";
+    let told = "On the Unix socket of the member; the name of the host does not matter.";
+    document.servers = Some(vec![ServerBuilder::new().url(socket).description(Some(told)).build()]);
+    document.tags = Some(tags());
+    let components = document.components.get_or_insert_default();
+    for (name, schema) in [(Problem::name(), Problem::schema()), (Code::name(), Code::schema())] {
+        components.schemas.insert(name.into_owned(), schema);
+    }
+    document
+}
+
+fn license() -> utoipa::openapi::License {
+    let mut license = utoipa::openapi::License::new("Apache-2.0");
+    license.identifier = Some("Apache-2.0".to_owned());
+    license
+}
+
+fn tags() -> Vec<Tag> {
+    let tag = |(name, told): (&str, &str)| {
+        let mut tag = Tag::new(name);
+        tag.description = Some(told.to_owned());
+        tag
+    };
+    let all = [
+        ("volumes", "What hosts see as disks."),
+        ("snapshots", "What volumes held at a moment."),
+        ("disks", "The disks of the array."),
+        ("array", "The array as a whole."),
+        ("work", "What runs in the background, and what was asked for that takes long."),
+        ("hosts", "Who is connected."),
+        ("figures", "What is measured."),
+    ];
+    all.into_iter().map(tag).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use utoipa::openapi::path::{HttpMethod, Operation};
+
+    use super::*;
+    use crate::server::routes::document;
+
+    /// The operations of a document, with their methods and paths.
+    fn operations(document: &OpenApi) -> Vec<(HttpMethod, String, Operation)> {
+        let mut all = Vec::new();
+        for (path, item) in &document.paths.paths {
+            let methods = [
+                (HttpMethod::Get, &item.get),
+                (HttpMethod::Post, &item.post),
+                (HttpMethod::Patch, &item.patch),
+                (HttpMethod::Put, &item.put),
+                (HttpMethod::Delete, &item.delete),
+            ];
+            for (method, operation) in methods {
+                all.extend(operation.clone().map(|operation| (method, path.clone(), operation)));
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn every_operation_says_what_it_is_called_what_it_does_and_all_answers() {
+        let all = operations(&document());
+        assert!(all.len() > 30, "{}", all.len());
+        let mut names = BTreeSet::new();
+        for (_, path, operation) in all {
+            let name = operation.operation_id.expect("an operation has a name");
+            assert!(names.insert(name.clone()), "{name} is there twice");
+            assert!(operation.summary.is_some_and(|told| told.len() > 5), "{name}");
+            assert!(operation.tags.is_some_and(|tags| tags.len() == 1), "{name}");
+            let answers: BTreeSet<String> = operation.responses.responses.into_keys().collect();
+            assert!(answers.iter().any(|status| status.starts_with('2')), "{name}: {answers:?}");
+            for status in ["400", "500", "503", "504"] {
+                assert!(answers.contains(status), "{name} {path}: {answers:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_kind_of_problem_is_told_of() {
+        let told = serde_json::to_string(&document()).expect("a document can be written out");
+        for code in Code::ALL {
+            assert!(told.contains(&format!("`{}`:", code.word())), "{code:?}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What each path does. An operation is declared once, with its description: the router and the
+//! OpenAPI document both come from [`all`].
+
+mod array;
+mod connections;
+mod described;
+mod disks;
+mod metrics;
+mod runs;
+mod snapshots;
+mod volumes;
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::ETAG;
+use axum::http::{StatusCode, Uri};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::Serialize;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::App;
+use super::body::{json, no_such_path};
+use super::tags::{self, Tagged};
+use super::{idempotency, peer};
+use crate::problem::{Code, Problem};
+
+/// What handlers share.
+type Shared = State<Arc<App>>;
+
+/// All operations.
+fn all() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(volumes::list_volumes, volumes::create_volume))
+        .routes(routes!(volumes::show_volume, volumes::change_volume, volumes::delete_volume))
+        .routes(routes!(volumes::undelete_volume))
+        .routes(routes!(volumes::purge_volume))
+        .routes(routes!(volumes::list_changes))
+        .routes(routes!(snapshots::list_snapshots, snapshots::create_snapshots))
+        .routes(routes!(
+            snapshots::show_snapshot,
+            snapshots::change_snapshot,
+            snapshots::delete_snapshot
+        ))
+        .routes(routes!(snapshots::roll_back))
+        .routes(routes!(snapshots::clone_snapshot))
+        .routes(routes!(disks::list_disks, disks::add_disk))
+        .routes(routes!(disks::show_disk))
+        .routes(routes!(disks::replace_disk))
+        .routes(routes!(disks::fail_disk))
+        .routes(routes!(disks::retire_disk))
+        .routes(routes!(disks::cancel_retire))
+        .routes(routes!(disks::clear_disk))
+        .routes(routes!(array::show_array, array::change_array))
+        .routes(routes!(array::scrub))
+        .routes(routes!(array::check))
+        .routes(routes!(array::rebalance))
+        .routes(routes!(runs::list_jobs))
+        .routes(routes!(runs::follow_jobs))
+        .routes(routes!(runs::list_runs))
+        .routes(routes!(runs::show_run))
+        .routes(routes!(runs::follow_run))
+        .routes(routes!(connections::list_connections))
+        .routes(routes!(metrics::show_metrics))
+}
+
+/// The OpenAPI document of all operations.
+#[must_use]
+pub fn document() -> OpenApi {
+    described::complete(all().into_openapi())
+}
+
+/// Answers all requests.
+pub(crate) fn router(app: Arc<App>) -> Router {
+    let document = document();
+    let shown = move || async move { Json(document) };
+    let (router, _) = all().split_for_parts();
+    router
+        .route("/v1/openapi.json", get(shown))
+        .fallback(|uri: Uri| async move { no_such_path(uri.path()) })
+        .method_not_allowed_fallback(not_allowed)
+        .layer(from_fn_with_state(app.clone(), idempotency::once))
+        .layer(from_fn_with_state(app.clone(), peer::admit))
+        .with_state(app)
+}
+
+async fn not_allowed(request: Request) -> Problem {
+    let (method, path) = (request.method(), request.uri().path());
+    let sentence = format!("'{path}' knows no {method}: see GET /v1/openapi.json");
+    Problem::new(Code::MethodNotAllowed, sentence)
+}
+
+/// One thing, with its tag.
+fn tagged<T: Serialize + Tagged>(status: StatusCode, thing: &T) -> Response {
+    (status, [(ETAG, tags::header(&thing.tag()))], json(thing)).into_response()
+}

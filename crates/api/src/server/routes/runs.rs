@@ -1,0 +1,138 @@
+//! `/v1/jobs`, what runs in the background, and `/v1/runs`, what was asked for that takes long.
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use member::{ArrayRequest, Request};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::Shared;
+use super::described::Refusals;
+use super::volumes::PageQuery;
+use crate::problem::{Code, Problem};
+use crate::server::body::{Asked, Named, json};
+use crate::server::pages::page;
+use crate::server::stream;
+use crate::types::{Job, JobKind, List, Run};
+
+/// List what runs in the background
+#[utoipa::path(
+    get, path = "/v1/jobs", tag = "work", params(PageQuery),
+    responses(
+        (status = 200, description = "The jobs.", body = Vec<Job>,
+         headers(("Link" = String, description = "The next page, if there is one."))),
+        Refusals,
+    ),
+)]
+pub(super) async fn list_jobs(
+    State(app): Shared,
+    Asked(query): Asked<PageQuery>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let List(all) = app.ask::<List<Job>>(Request::Array(ArrayRequest::Jobs)).await?;
+    page(&all, query.page(), &uri)
+}
+
+/// Which jobs.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct KindsQuery {
+    /// Their kinds, with commas between them; all if it is left out.
+    #[param(example = "rebuild,rebalance")]
+    kinds: Option<String>,
+}
+
+impl KindsQuery {
+    fn kinds(&self) -> Result<Vec<JobKind>, Problem> {
+        let Some(words) = &self.kinds else { return Ok(JobKind::ALL.to_vec()) };
+        let kind = |word: &str| JobKind::ALL.into_iter().find(|kind| kind.word() == word);
+        let kinds = words.split(',').map(|word| {
+            kind(word).ok_or_else(|| {
+                let all = JobKind::ALL.map(JobKind::word).join(", ");
+                Problem::new(
+                    Code::Invalid,
+                    format!("'{word}' is no kind of job: write some of {all}"),
+                )
+            })
+        });
+        kinds.collect()
+    }
+}
+
+/// Follow jobs until there are none
+///
+/// Server-sent events: `jobs` with a list of jobs, whenever that changes; at last `done`, or `problem` with
+/// a problem.
+#[utoipa::path(
+    get, path = "/v1/jobs/stream", tag = "work", params(KindsQuery),
+    responses(
+        (status = 200, description = "Events.", body = String, content_type = "text/event-stream"),
+        Refusals,
+    ),
+)]
+pub(super) async fn follow_jobs(
+    State(app): Shared,
+    Asked(query): Asked<KindsQuery>,
+) -> Result<Response, Problem> {
+    stream::jobs(app, &query.kinds()?)
+}
+
+/// List the last runs
+#[utoipa::path(
+    get, path = "/v1/runs", tag = "work",
+    responses((status = 200, description = "The runs, oldest first.", body = Vec<Run>), Refusals),
+)]
+pub(super) async fn list_runs(State(app): Shared) -> Response {
+    json(&app.runs.list())
+}
+
+/// Show a run
+#[utoipa::path(
+    get, path = "/v1/runs/{id}", tag = "work",
+    params(("id" = String, Path, description = "The run.")),
+    responses((status = 200, description = "The run.", body = Run), Refusals),
+)]
+pub(super) async fn show_run(
+    State(app): Shared,
+    Named(id): Named<String>,
+) -> Result<Response, Problem> {
+    let run = app.runs.find(&id)?.borrow().clone();
+    Ok(json(&run))
+}
+
+/// Follow a run to its end
+///
+/// Server-sent events: `jobs` with a list of jobs, whenever that changes; at last `done` with the run, or
+/// `problem` with a problem.
+#[utoipa::path(
+    get, path = "/v1/runs/{id}/stream", tag = "work",
+    params(("id" = String, Path, description = "The run.")),
+    responses(
+        (status = 200, description = "Events.", body = String, content_type = "text/event-stream"),
+        Refusals,
+    ),
+)]
+pub(super) async fn follow_run(
+    State(app): Shared,
+    Named(id): Named<String>,
+) -> Result<Response, Problem> {
+    stream::run(&app, &id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_words_with_commas_between_them() {
+        let kinds = |words: Option<&str>| KindsQuery { kinds: words.map(str::to_owned) }.kinds();
+        assert_eq!(kinds(None).unwrap(), JobKind::ALL);
+        let two = kinds(Some("rebuild,rebalance")).unwrap();
+        assert_eq!(two, [JobKind::Rebuild, JobKind::Rebalance]);
+        for none in ["", "rebuild,", "Rebuild"] {
+            assert_eq!(kinds(Some(none)).unwrap_err().code, Code::Invalid, "{none}");
+        }
+    }
+}

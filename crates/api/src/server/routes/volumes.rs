@@ -1,0 +1,256 @@
+//! `/v1/volumes`.
+
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use member::{Request, SnapshotRequest, VolumeRequest};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::described::{ChangeRefusals, IdempotencyKey, IfMatch, Refusals};
+use super::{Shared, tagged};
+use crate::problem::{Code, Problem};
+use crate::server::body::{Asked, Named, Sent};
+use crate::server::pages::{Page, page};
+use crate::server::tags::{Kept, Wanted};
+use crate::types::{Extent, List, NewVolume, Nothing, Volume, VolumeChange};
+
+/// Which page of a list.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct PageQuery {
+    /// Things on a page, 1 to 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// Where the page begins, from the `Link` of the page before.
+    page: Option<String>,
+}
+
+impl PageQuery {
+    pub(super) fn page(&self) -> Page<'_> {
+        Page { limit: self.limit, token: self.page.as_deref() }
+    }
+}
+
+/// List volumes
+///
+/// Those in the recycle bin too.
+#[utoipa::path(
+    get, path = "/v1/volumes", tag = "volumes", params(PageQuery),
+    responses(
+        (status = 200, description = "The volumes.", body = Vec<Volume>,
+         headers(("Link" = String, description = "The next page, if there is one."))),
+        Refusals,
+    ),
+)]
+pub(super) async fn list_volumes(
+    State(app): Shared,
+    Asked(query): Asked<PageQuery>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let List(all) = app.ask::<List<Volume>>(Request::Volume(VolumeRequest::List)).await?;
+    page(&all, query.page(), &uri)
+}
+
+/// Make a volume
+///
+/// It is served to hosts at once.
+#[utoipa::path(
+    post, path = "/v1/volumes", tag = "volumes", params(IdempotencyKey), request_body = NewVolume,
+    responses(
+        (status = 201, description = "The volume.", body = Volume,
+         headers(("ETag" = String, description = "Its tag."),
+                 ("Location" = String, description = "Its path."))),
+        ChangeRefusals,
+    ),
+)]
+pub(super) async fn create_volume(
+    State(app): Shared,
+    Sent(new): Sent<NewVolume>,
+) -> Result<Response, Problem> {
+    let kept = Kept::Volume(new.name.clone());
+    let request = Request::Volume(VolumeRequest::Create(new.into()));
+    let made: Volume = app.change(kept, None, request).await?;
+    let location = [(LOCATION, format!("/v1/volumes/{}", made.name))];
+    Ok((location, tagged(StatusCode::CREATED, &made)).into_response())
+}
+
+/// Show a volume
+#[utoipa::path(
+    get, path = "/v1/volumes/{name}", tag = "volumes",
+    params(("name" = String, Path, description = "The volume.")),
+    responses(
+        (status = 200, description = "The volume.", body = Volume,
+         headers(("ETag" = String, description = "Its tag."))),
+        Refusals,
+    ),
+)]
+pub(super) async fn show_volume(
+    State(app): Shared,
+    Named(name): Named<String>,
+) -> Result<Response, Problem> {
+    let shown: Volume = app.ask(Request::Volume(VolumeRequest::Show { name })).await?;
+    Ok(tagged(StatusCode::OK, &shown))
+}
+
+/// Change a volume
+///
+/// One thing at a time: its name, its size, whether it is served, or what is read ahead.
+#[utoipa::path(
+    patch, path = "/v1/volumes/{name}", tag = "volumes", request_body = VolumeChange,
+    params(("name" = String, Path, description = "The volume."), IfMatch),
+    responses(
+        (status = 200, description = "The volume after the change.", body = Volume,
+         headers(("ETag" = String, description = "Its tag."))),
+        ChangeRefusals,
+    ),
+)]
+pub(super) async fn change_volume(
+    State(app): Shared,
+    Named(name): Named<String>,
+    Wanted(tag): Wanted,
+    Sent(change): Sent<VolumeChange>,
+) -> Result<Response, Problem> {
+    let kept = Kept::Volume(name.clone());
+    let request = Request::Volume(request_of(name, change)?);
+    let changed: Volume = app.change(kept, tag, request).await?;
+    Ok(tagged(StatusCode::OK, &changed))
+}
+
+/// What a change is to a member.
+fn request_of(name: String, change: VolumeChange) -> Result<VolumeRequest, Problem> {
+    let VolumeChange { name: to, size_bytes, shrink, online, read_ahead_bytes } = change;
+    Ok(match (to, size_bytes, online, read_ahead_bytes, shrink) {
+        (Some(to), None, None, None, false) => VolumeRequest::Rename { name, to },
+        (None, Some(size_bytes), None, None, shrink) => {
+            VolumeRequest::Resize { name, size_bytes, shrink }
+        }
+        (None, None, Some(online), None, false) => VolumeRequest::SetOnline { name, online },
+        (None, None, None, Some(bytes), false) => VolumeRequest::SetReadAhead { name, bytes },
+        _ => {
+            let sentence = "a volume is changed in one thing at a time: send one of name, size_bytes (with \
+                            shrink if that is meant), online and read_ahead_bytes";
+            return Err(Problem::new(Code::Invalid, sentence));
+        }
+    })
+}
+
+/// Put a volume into the recycle bin
+///
+/// It must be offline.
+#[utoipa::path(
+    delete, path = "/v1/volumes/{name}", tag = "volumes",
+    params(("name" = String, Path, description = "The volume."), IfMatch),
+    responses((status = 204, description = "It is in the recycle bin."), ChangeRefusals),
+)]
+pub(super) async fn delete_volume(
+    State(app): Shared,
+    Named(name): Named<String>,
+    Wanted(tag): Wanted,
+) -> Result<StatusCode, Problem> {
+    let kept = Kept::Volume(name.clone());
+    let request = Request::Volume(VolumeRequest::Delete { name });
+    app.change::<Nothing>(kept, tag, request).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Take a volume out of the recycle bin
+#[utoipa::path(
+    post, path = "/v1/volumes/{name}/undelete", tag = "volumes",
+    params(("name" = String, Path, description = "The volume."), IdempotencyKey),
+    responses(
+        (status = 200, description = "The volume.", body = Volume,
+         headers(("ETag" = String, description = "Its tag."))),
+        ChangeRefusals,
+    ),
+)]
+pub(super) async fn undelete_volume(
+    State(app): Shared,
+    Named(name): Named<String>,
+) -> Result<Response, Problem> {
+    let kept = Kept::Volume(name.clone());
+    let request = Request::Volume(VolumeRequest::Undelete { name });
+    let back: Volume = app.change(kept, None, request).await?;
+    Ok(tagged(StatusCode::OK, &back))
+}
+
+/// Give up a volume in the recycle bin for good
+///
+/// Its space comes back in the background: see the jobs of kind `delete`.
+#[utoipa::path(
+    post, path = "/v1/volumes/{name}/purge", tag = "volumes",
+    params(("name" = String, Path, description = "The volume."), IdempotencyKey),
+    responses((status = 204, description = "It is gone."), ChangeRefusals),
+)]
+pub(super) async fn purge_volume(
+    State(app): Shared,
+    Named(name): Named<String>,
+) -> Result<StatusCode, Problem> {
+    let kept = Kept::Volume(name.clone());
+    let request = Request::Volume(VolumeRequest::Purge { name });
+    app.change::<Nothing>(kept, None, request).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Between which moments.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ChangesQuery {
+    /// A snapshot; before everything if it is left out.
+    from: Option<String>,
+    /// A snapshot; now if it is left out.
+    to: Option<String>,
+    /// Ranges on a page, 1 to 100000.
+    #[param(minimum = 1, maximum = 100_000)]
+    limit: Option<usize>,
+    /// Where the page begins, from the `Link` of the page before.
+    page: Option<String>,
+}
+
+/// List the ranges of a volume that differ between two moments
+#[utoipa::path(
+    get, path = "/v1/volumes/{name}/changes", tag = "volumes",
+    params(("name" = String, Path, description = "The volume."), ChangesQuery),
+    responses(
+        (status = 200, description = "The ranges.", body = Vec<Extent>,
+         headers(("Link" = String, description = "The next page, if there is one."))),
+        Refusals,
+    ),
+)]
+pub(super) async fn list_changes(
+    State(app): Shared,
+    Named(volume): Named<String>,
+    Asked(query): Asked<ChangesQuery>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let ChangesQuery { from, to, limit, page: token } = query;
+    let request = Request::Snapshot(SnapshotRequest::Diff { volume, from, to });
+    let List(all) = app.ask::<List<Extent>>(request).await?;
+    page(&all, Page { limit, token: token.as_deref() }, &uri)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_one_thing() {
+        let of = |change| request_of("v".to_owned(), change);
+        let nothing = VolumeChange::default;
+        let offline = VolumeChange { online: Some(false), ..nothing() };
+        assert_eq!(
+            of(offline.clone()).unwrap(),
+            VolumeRequest::SetOnline { name: "v".into(), online: false }
+        );
+        let smaller = VolumeChange { size_bytes: Some(1), shrink: true, ..nothing() };
+        assert!(matches!(of(smaller).unwrap(), VolumeRequest::Resize { shrink: true, .. }));
+        let more = VolumeChange { name: Some("w".into()), ..offline.clone() };
+        let shrunk = VolumeChange { shrink: true, ..offline };
+        for none in [nothing(), more, shrunk] {
+            assert_eq!(of(none).unwrap_err().code, Code::Invalid);
+        }
+    }
+}

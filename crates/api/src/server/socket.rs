@@ -1,0 +1,112 @@
+//! The file of the socket: who may open it is an administrator.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use tokio::net::UnixListener;
+
+/// The group whose members are administrators, where there is one.
+const GROUP: &str = "drystone";
+
+/// A socket that listens, and its file, which goes with this value.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    /// Device and inode: another server may have put its own in the place.
+    made: (u64, u64),
+}
+
+impl SocketFile {
+    /// Makes the socket, for its owner and, of root, for [`GROUP`]. A file in its place is replaced: the
+    /// caller has made sure that nobody listens there.
+    pub(super) fn make(path: &Path) -> io::Result<(Self, UnixListener)> {
+        // Under another name until its mode is set: nobody else gets in between.
+        let fresh = path.with_extension(format!("{}.new", std::process::id()));
+        drop(fs::remove_file(&fresh));
+        let listener = UnixListener::bind(&fresh)?;
+        let made = close_to_others(&fresh).and_then(|()| {
+            let made = identity(&fresh)?;
+            fs::rename(&fresh, path)?;
+            Ok(made)
+        });
+        match made {
+            Ok(made) => Ok((Self { path: path.to_owned(), made }, listener)),
+            Err(error) => {
+                drop(fs::remove_file(&fresh));
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if identity(&self.path).is_ok_and(|found| found == self.made) {
+            // A file that stays is harmless.
+            drop(fs::remove_file(&self.path));
+        }
+    }
+}
+
+fn close_to_others(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    if let Some(group) = administrators() {
+        chown(path, None, Some(group))?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
+    }
+    Ok(())
+}
+
+/// The number of the group of administrators: only root can give a file to it.
+#[must_use]
+pub fn administrators() -> Option<u32> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    group_in(&fs::read_to_string("/etc/group").ok()?, GROUP)
+}
+
+/// Looks for a group in the words of `/etc/group`: name, password, number, members.
+fn group_in(groups: &str, name: &str) -> Option<u32> {
+    groups.lines().find_map(|line| {
+        let mut words = line.split(':');
+        let is_it = words.next() == Some(name);
+        words.nth(1).filter(|_| is_it)?.parse().ok()
+    })
+}
+
+/// Which file a path names now.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let data = fs::symlink_metadata(path)?;
+    Ok((data.dev(), data.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_is_found_by_its_whole_name() {
+        let groups = "root:x:0:\ndrystones:x:7:\ndrystone:x:990:ada,bob\n";
+        assert_eq!(group_in(groups, "drystone"), Some(990));
+        assert_eq!(group_in(groups, "dry"), None);
+        assert_eq!(group_in("drystone:x:what:", "drystone"), None);
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_another_server_made_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("control.sock");
+        let (first, _listens) = SocketFile::make(&path).unwrap();
+        let (second, _listens) = SocketFile::make(&path).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, if administrators().is_some() { 0o660 } else { 0o600 });
+        drop(first);
+        assert!(path.exists(), "it is the second one's");
+        drop(second);
+        assert!(!path.exists());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,127 @@
+//! Server-sent events (HTML, section 9.2): how work goes on, and how it ended.
+//!
+//! Each event has a name and a line of JSON. `jobs` tells how the work does, whenever that changes;
+//! then comes one last event, `done` or `problem`. A comment comes every two seconds while there is
+//! nothing to tell: it is the member that gives this sign of life, not the thread that passes it on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::unfold;
+use member::Request;
+use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::Instant;
+
+use super::app::{App, Coming};
+use crate::problem::Problem;
+use crate::types::{Job, JobKind, Nothing, RunState};
+
+/// How often a sign of life is passed on.
+const PULSE: Duration = Duration::from_secs(2);
+
+/// What has been told.
+struct Told {
+    jobs: Option<Vec<Job>>,
+    at: Instant,
+}
+
+impl Told {
+    fn nothing() -> Self {
+        Self { jobs: None, at: Instant::now() }
+    }
+
+    /// What is to be told of a sign of life.
+    fn event(&mut self, jobs: Vec<Job>) -> Option<Event> {
+        let is_news = self.jobs.as_ref() != Some(&jobs);
+        if !is_news && self.at.elapsed() < PULSE {
+            return None;
+        }
+        self.at = Instant::now();
+        let event = if is_news { named("jobs", &jobs) } else { Event::default().comment("") };
+        self.jobs = Some(jobs);
+        Some(event)
+    }
+}
+
+fn named(name: &str, value: &impl Serialize) -> Event {
+    let text = serde_json::to_string(value).expect("plain values can be written out");
+    Event::default().event(name).data(text)
+}
+
+/// A response of the events that `next` makes of `state`; it ends when there is no state left.
+fn events<S, W>(state: S, mut next: impl FnMut(S) -> W + Send + 'static) -> Response
+where
+    S: Send + 'static,
+    W: Future<Output = (Event, Option<S>)> + Send + 'static,
+{
+    let stream = unfold(Some(state), move |state| {
+        let next = state.map(&mut next);
+        async move {
+            let (event, state) = next?.await;
+            Some((Ok::<_, std::convert::Infallible>(event), state))
+        }
+    });
+    Sse::new(stream).into_response()
+}
+
+/// Work of some kinds, followed until there is none.
+struct Watched {
+    app: Arc<App>,
+    progress: watch::Receiver<Vec<array::api::JobInfo>>,
+    coming: Coming,
+    told: Told,
+    _place: OwnedSemaphorePermit,
+}
+
+/// Tells of work of these kinds until there is none.
+pub(super) fn jobs(app: Arc<App>, kinds: &[JobKind]) -> Result<Response, Problem> {
+    let _place = app.follows()?;
+    let kinds = kinds.iter().map(|kind| (*kind).into()).collect();
+    let (progress, coming) = app.begin(Request::Watch { kinds });
+    let watched = Watched { app, progress, coming, told: Told::nothing(), _place };
+    Ok(events(watched, Watched::next))
+}
+
+impl Watched {
+    async fn next(mut self) -> (Event, Option<Self>) {
+        // It ends when the work does, also while nothing is told.
+        while self.progress.changed().await.is_ok() {
+            let jobs = self.progress.borrow_and_update().iter().cloned().map(Into::into).collect();
+            if let Some(event) = self.told.event(jobs) {
+                return (event, Some(self));
+            }
+        }
+        let ended: Result<Nothing, Problem> = self.app.outcome(self.coming).await;
+        let event = match ended {
+            Ok(Nothing) => named("done", &serde_json::json!({})),
+            Err(problem) => named("problem", &problem),
+        };
+        (event, None)
+    }
+}
+
+/// Tells how a run goes on; `done` and `problem` hold the run and why it failed.
+pub(super) fn run(app: &App, id: &str) -> Result<Response, Problem> {
+    let (run, place) = (app.runs.find(id)?, app.follows()?);
+    Ok(events((run, Told::nothing(), place), |(mut run, mut told, place)| async move {
+        loop {
+            let now = run.borrow_and_update().clone();
+            match (now.state, &now.problem) {
+                (RunState::Running, _) => {
+                    if let Some(event) = told.event(now.jobs) {
+                        return (event, Some((run, told, place)));
+                    }
+                }
+                (_, Some(problem)) => return (named("problem", problem), None),
+                (_, None) => return (named("done", &now), None),
+            }
+            if run.changed().await.is_err() {
+                let gone = Problem::new(crate::problem::Code::Stopping, "the member is stopping");
+                return (named("problem", &gone), None);
+            }
+        }
+    }))
+}

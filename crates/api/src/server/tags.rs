@@ -1,0 +1,208 @@
+//! Entity tags: whether a thing is still as somebody read it (RFC 9110 8.8.3, 13.1.1).
+//!
+//! A tag stands for what can be set and for what a thing is, not for its figures: those change by
+//! themselves, and a change would never be let in.
+
+use axum::extract::FromRequestParts;
+use axum::http::HeaderValue;
+use axum::http::header::IF_MATCH;
+use axum::http::request::Parts;
+use member::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::app::App;
+use crate::problem::{Code, Problem};
+use crate::types::{Array, Disk, List, Snapshot, Volume, VolumeState};
+
+/// Things of one family are changed one after the other where somebody says what they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    /// Volumes and their snapshots.
+    Volumes,
+    /// Disks.
+    Disks,
+    /// What is set for the whole array.
+    Settings,
+}
+
+impl Family {
+    /// How many there are.
+    pub(super) const COUNT: usize = 3;
+}
+
+/// A thing that has a tag.
+#[derive(Debug, Clone)]
+pub(super) enum Kept {
+    /// A volume by its name.
+    Volume(String),
+    /// A snapshot by its volume and its name.
+    Snapshot(String, String),
+    /// All disks: none of their changes asks for a tag.
+    Disks,
+    /// The array.
+    Array,
+}
+
+impl Kept {
+    pub(super) fn family(&self) -> Family {
+        match self {
+            Self::Volume(_) | Self::Snapshot(..) => Family::Volumes,
+            Self::Disks => Family::Disks,
+            Self::Array => Family::Settings,
+        }
+    }
+
+    /// What its tag is now.
+    pub(super) async fn tag(&self, app: &App) -> Result<String, Problem> {
+        match self {
+            Self::Volume(name) => {
+                let request = VolumeRequest::Show { name: name.clone() };
+                Ok(app.ask::<Volume>(Request::Volume(request)).await?.tag())
+            }
+            Self::Snapshot(volume, name) => Ok(find_snapshot(app, volume, name).await?.tag()),
+            Self::Disks => {
+                let disks: List<Disk> = app.ask(Request::Disk(DiskRequest::List)).await?;
+                Ok(hash_of_value(&disks.0.iter().map(Tagged::tag).collect::<Vec<_>>()))
+            }
+            Self::Array => Ok(app.ask::<Array>(Request::Array(ArrayRequest::Show)).await?.tag()),
+        }
+    }
+}
+
+/// A member shows the snapshots of a volume, not one of them.
+pub(super) async fn find_snapshot(
+    app: &App,
+    volume: &str,
+    name: &str,
+) -> Result<Snapshot, Problem> {
+    let list = SnapshotRequest::List { volume: Some(volume.to_owned()), space: false };
+    let List(all) = app.ask::<List<Snapshot>>(Request::Snapshot(list)).await?;
+    all.into_iter().find(|snapshot| snapshot.name == name).ok_or_else(|| {
+        let (volume, name) = (volume.to_owned(), name.to_owned());
+        app.problem(&member::RequestError::NoSuchSnapshot { volume, name })
+    })
+}
+
+/// What has a tag.
+pub(super) trait Tagged {
+    /// Without its quotes.
+    fn tag(&self) -> String;
+}
+
+impl Tagged for Volume {
+    fn tag(&self) -> String {
+        let is_closed = self.state == VolumeState::Offline;
+        let is_deleted = self.state == VolumeState::Deleted;
+        let what = (self.id, &self.name, self.size_bytes, self.raid, self.thick);
+        hash_of_value(&(
+            what,
+            self.block_bytes,
+            self.cache,
+            self.read_ahead_bytes,
+            is_closed,
+            is_deleted,
+        ))
+    }
+}
+
+impl Tagged for Snapshot {
+    fn tag(&self) -> String {
+        let what = (self.id, &self.volume, &self.name);
+        hash_of_value(&(what, self.online, self.access, self.view_id, self.deleting))
+    }
+}
+
+impl Tagged for Disk {
+    fn tag(&self) -> String {
+        hash_of_value(&(self.id, &self.name, self.role, self.state))
+    }
+}
+
+impl Tagged for Array {
+    fn tag(&self) -> String {
+        let set = (self.rebuild_share_percent, self.scrub_days, &self.warn_percents);
+        hash_of_value(&(&self.id, self.raid, set))
+    }
+}
+
+/// A tag as a header has it.
+pub(super) fn header(tag: &str) -> HeaderValue {
+    HeaderValue::try_from(format!("\"{tag}\"")).expect("a hash is hexadecimal")
+}
+
+/// What a request wants a thing to be: `If-Match`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Tag {
+    /// There, whatever it is.
+    Any,
+    /// As one of these says.
+    OneOf(Vec<String>),
+}
+
+impl Tag {
+    /// Strong comparison: weak tags are like none.
+    fn parse(text: &str) -> Self {
+        if text.trim() == "*" {
+            return Self::Any;
+        }
+        let words = text.split(',').map(str::trim);
+        let bare = words.filter_map(|word| word.strip_prefix('"')?.strip_suffix('"'));
+        Self::OneOf(bare.map(str::to_owned).collect())
+    }
+
+    /// Refuses what is not so.
+    pub(super) fn check(&self, now: &str) -> Result<(), Problem> {
+        match self {
+            Self::OneOf(tags) if tags.iter().all(|tag| tag != now) => Err(Problem::new(
+                Code::Changed,
+                "it is not any more as you read it: read it again, then say what is to change",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `If-Match` of a request, if it has one.
+#[derive(Debug)]
+pub(super) struct Wanted(pub(super) Option<Tag>);
+
+impl<S: Sync> FromRequestParts<S> for Wanted {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let mut tags = parts.headers.get_all(IF_MATCH).iter();
+        let Some(first) = tags.next() else { return Ok(Self(None)) };
+        let text = first.to_str().ok().filter(|_| tags.next().is_none());
+        let text = text.ok_or_else(|| {
+            Problem::new(Code::BadRequest, "If-Match does not read: send it once, as ETag gave it")
+        })?;
+        Ok(Self(Some(Tag::parse(text))))
+    }
+}
+
+/// A short hash of what a thing is made of.
+pub(super) fn hash_of(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)[..12].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The same of anything that can be written out.
+pub(super) fn hash_of_value(value: &impl Serialize) -> String {
+    hash_of(&serde_json::to_vec(value).expect("plain values can be written out"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_strong_tag_that_is_the_same_lets_a_change_in() {
+        assert!(Tag::parse("*").check("a").is_ok());
+        assert!(Tag::parse("\"a\"").check("a").is_ok());
+        assert!(Tag::parse("\"b\" , \"a\"").check("a").is_ok());
+        for other in ["\"b\"", "W/\"a\"", "a", "", "\"a"] {
+            let problem = Tag::parse(other).check("a").unwrap_err();
+            assert_eq!(problem.code, Code::Changed, "{other}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What runs in the background.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::same_words;
+
+/// What work does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum JobKind {
+    /// Restores redundancy; also empties disks that are to leave.
+    Rebuild,
+    /// Reads and compares everything.
+    Scrub,
+    /// Gives back the space of a deleted snapshot or volume.
+    Delete,
+    /// Moves data to disks that are emptier than others.
+    Rebalance,
+}
+
+same_words!(JobKind, array::api::JobKind: Rebuild, Scrub, Delete, Rebalance);
+
+impl JobKind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Rebuild, Self::Scrub, Self::Delete, Self::Rebalance];
+
+    /// The word for it, as in JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Rebuild => "rebuild",
+            Self::Scrub => "scrub",
+            Self::Delete => "delete",
+            Self::Rebalance => "rebalance",
+        }
+    }
+}
+
+/// Long work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Job {
+    /// What it does.
+    pub kind: JobKind,
+    /// To what: a disk or volume by name.
+    pub subject: String,
+    /// Bytes done.
+    pub done_bytes: u64,
+    /// Bytes in all.
+    pub total_bytes: u64,
+    /// Bytes per second of late; 0 when not known.
+    pub rate_bytes: u64,
+}
+
+impl From<array::api::JobInfo> for Job {
+    fn from(info: array::api::JobInfo) -> Self {
+        let array::api::JobInfo { kind, subject, done_bytes, total_bytes, rate_bytes } = info;
+        Self { kind: kind.into(), subject, done_bytes, total_bytes, rate_bytes }
+    }
+}

@@ -1,0 +1,85 @@
+//! What travels over the interface, as JSON. Sizes are in bytes, times in seconds since 1970 (UTC).
+//!
+//! Bodies of requests refuse fields that they do not know; readers of answers should not, as fields
+//! may be added.
+
+mod array;
+mod connection;
+mod disk;
+mod job;
+mod run;
+mod snapshot;
+mod volume;
+
+use member::Answer;
+
+pub use array::{Array, ArrayChange, LevelSpace, Report};
+pub use connection::Connection;
+pub use disk::{Disk, DiskFailure, DiskReplacement, DiskRole, DiskState, NewDisk};
+pub use job::{Job, JobKind};
+pub use run::{Run, RunKind, RunState};
+pub use snapshot::{Clone, Extent, NewSnapshots, Snapshot, SnapshotAccess, SnapshotChange, Space};
+pub use volume::{Cache, Level, NewVolume, Volume, VolumeChange, VolumeState};
+
+/// What is made of one kind of answer.
+pub(crate) trait OfAnswer: Sized {
+    /// `None` of an answer of another kind.
+    fn of_answer(answer: Answer) -> Option<Self>;
+}
+
+macro_rules! of_answer {
+    ($ours:ty, $kind:ident($held:ident) => $made:expr) => {
+        impl OfAnswer for $ours {
+            fn of_answer(answer: Answer) -> Option<Self> {
+                match answer {
+                    Answer::$kind($held) => Some($made),
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+/// A list in an answer.
+#[derive(Debug)]
+pub(crate) struct List<T>(pub(crate) Vec<T>);
+
+/// Nothing but that it was done.
+#[derive(Debug)]
+pub(crate) struct Nothing;
+
+of_answer!(Volume, Volume(volume) => (*volume).into());
+of_answer!(List<Volume>, Volumes(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(Snapshot, Snapshot(snapshot) => (*snapshot).into());
+of_answer!(List<Snapshot>, Snapshots(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(List<Extent>, Extents(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(Disk, Disk(disk) => (*disk).into());
+of_answer!(List<Disk>, Disks(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(Array, Array(array) => (*array).into());
+of_answer!(List<Job>, Jobs(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(List<Connection>, Connections(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(Report, Report(report) => report.into());
+
+impl OfAnswer for Nothing {
+    fn of_answer(answer: Answer) -> Option<Self> {
+        (answer == Answer::Done).then_some(Self)
+    }
+}
+
+/// The same words on both sides of the border.
+macro_rules! same_words {
+    ($ours:ident, $theirs:path: $($word:ident),+) => {
+        impl From<$theirs> for $ours {
+            fn from(theirs: $theirs) -> Self {
+                match theirs { $(<$theirs>::$word => Self::$word),+ }
+            }
+        }
+
+        impl From<$ours> for $theirs {
+            fn from(ours: $ours) -> Self {
+                match ours { $($ours::$word => Self::$word),+ }
+            }
+        }
+    };
+}
+use same_words;

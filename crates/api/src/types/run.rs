@@ -1,0 +1,52 @@
+//! Long work that was asked for, and what came of it.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Job, Report};
+use crate::problem::Problem;
+
+/// What a run does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunKind {
+    /// Reads and compares everything, in the background.
+    Scrub,
+    /// Verifies everything.
+    Check,
+    /// Spreads data over all disks.
+    Rebalance,
+}
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunState {
+    /// It goes on, whoever listens.
+    Running,
+    /// It came to its end.
+    Done,
+    /// It did not, and `problem` says why.
+    Failed,
+}
+
+/// A run: kept in memory for as long as the member runs and it is among the last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Run {
+    /// What it goes by.
+    pub id: String,
+    /// What it does.
+    pub kind: RunKind,
+    /// How far it has come.
+    pub state: RunState,
+    /// When it was asked for.
+    pub begun_unix_seconds: u64,
+    /// When it ended; null while it goes on.
+    pub ended_unix_seconds: Option<u64>,
+    /// How its work does, while it goes on.
+    pub jobs: Vec<Job>,
+    /// What a scrub or a check found, when it is done.
+    pub report: Option<Report>,
+    /// Why it failed.
+    pub problem: Option<Problem>,
+}

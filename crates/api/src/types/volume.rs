@@ -1,0 +1,199 @@
+//! Volumes.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::same_words;
+
+/// How the data of a volume is protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Not at all; spread over all disks.
+    Raid0,
+    /// Two copies.
+    Raid1,
+    /// Two copies, spread over all pairs of disks.
+    Raid10,
+    /// One parity.
+    Raid5,
+    /// Two parities.
+    Raid6,
+    /// One parity, over several narrower sets.
+    Raid50,
+}
+
+same_words!(Level, array::Level: Raid0, Raid1, Raid10, Raid5, Raid6, Raid50);
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&array::Level::from(*self), f)
+    }
+}
+
+/// When a write is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Cache {
+    /// When it would survive a loss of power.
+    #[default]
+    Durable,
+    /// When it would survive the end of the process; durable at a flush.
+    Volatile,
+}
+
+same_words!(Cache, array::api::Cache: Durable, Volatile);
+
+/// How a volume does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VolumeState {
+    /// Served, and protected as its level promises.
+    Online,
+    /// Served, with less protection than its level promises.
+    Degraded,
+    /// Not served: an operator said so.
+    Offline,
+    /// Not served: more disks are missing than its level survives.
+    Lost,
+    /// In the recycle bin.
+    Deleted,
+}
+
+same_words!(VolumeState, array::api::VolumeState: Online, Degraded, Offline, Lost, Deleted);
+
+/// A volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Volume {
+    /// Its number, never used again.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// What hosts see.
+    pub size_bytes: u64,
+    /// Its level.
+    pub raid: Level,
+    /// How it does.
+    pub state: VolumeState,
+    /// Why it is not online, in words; empty when it is.
+    pub reason: String,
+    /// Its space is reserved.
+    pub thick: bool,
+    /// Logical block.
+    pub block_bytes: u32,
+    /// When writes are answered.
+    pub cache: Cache,
+    /// What sequential reads fetch ahead.
+    pub read_ahead_bytes: u32,
+    /// What its contents take.
+    pub used_bytes: u64,
+    /// Space set aside beyond that.
+    pub reserved_bytes: u64,
+    /// How many snapshots it has.
+    pub snapshots: u32,
+    /// The snapshot it was cloned from, as `volume@snapshot`.
+    pub origin: Option<String>,
+    /// When it was made.
+    pub created_unix_seconds: u64,
+    /// The name of its iSCSI target.
+    pub iqn: String,
+    /// Hosts that are logged in.
+    pub sessions: usize,
+    /// Why no host gets in, although it is online.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub not_served: Option<String>,
+}
+
+impl From<member::Volume> for Volume {
+    fn from(volume: member::Volume) -> Self {
+        let member::Volume { info, iqn, sessions, not_served } = volume;
+        Self {
+            id: info.id,
+            name: info.name,
+            size_bytes: info.size_bytes,
+            raid: info.raid.into(),
+            state: info.state.into(),
+            reason: info.reason,
+            thick: info.thick,
+            block_bytes: info.block_bytes,
+            cache: info.cache.into(),
+            read_ahead_bytes: info.read_ahead_bytes,
+            used_bytes: info.used_bytes,
+            reserved_bytes: info.reserved_bytes,
+            snapshots: info.snapshots,
+            origin: info.origin,
+            created_unix_seconds: info.created_unix_seconds,
+            iqn,
+            sessions,
+            not_served,
+        }
+    }
+}
+
+/// A volume to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewVolume {
+    /// Unique in the array: 1 to 63 letters, digits, `-`, `.`, `_` or `:`.
+    pub name: String,
+    /// Whole blocks.
+    pub size_bytes: u64,
+    /// The array's level if it is left out.
+    #[serde(default)]
+    pub raid: Option<Level>,
+    /// Reserve its space at once.
+    #[serde(default)]
+    pub thick: bool,
+    /// 512 or 4096.
+    #[serde(default = "block_bytes_usual")]
+    pub block_bytes: u32,
+    /// When writes are answered.
+    #[serde(default)]
+    pub cache: Cache,
+    /// What sequential reads fetch ahead; 0 for none.
+    #[serde(default)]
+    pub read_ahead_bytes: Option<u32>,
+}
+
+/// A block of volumes that name none: all hosts know it.
+fn block_bytes_usual() -> u32 {
+    512
+}
+
+impl From<NewVolume> for array::api::VolumeSpec {
+    fn from(new: NewVolume) -> Self {
+        Self {
+            name: new.name,
+            size_bytes: new.size_bytes,
+            level: new.raid.map(Into::into),
+            thick: new.thick,
+            block_bytes: new.block_bytes,
+            cache: new.cache.into(),
+            read_ahead_bytes: new.read_ahead_bytes,
+        }
+    }
+}
+
+/// One change of a volume. There is no way to make two of them or none, so one is made at a time.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeChange {
+    /// Another name. No host may be logged in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Another size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// With `size_bytes`: give up what lies behind a new end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shrink: bool,
+    /// Serve it, or stop to and log its hosts out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub online: Option<bool>,
+    /// What sequential reads fetch ahead; 0 for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_ahead_bytes: Option<u32>,
+}

@@ -1,0 +1,252 @@
+//! The server and the client with a member that does what a test wants.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use api::client::{Client, ClientError, is_taken};
+use api::problem::Code;
+use api::server::{Ask, Config, Done, Follower, Server};
+use api::types::{JobKind, RunKind};
+use array::api::{CheckReport, JobInfo};
+use futures_util::FutureExt;
+use member::{Answer, ArrayRequest, Asker, Request, RequestError, VolumeRequest};
+
+/// What is left without an answer.
+type Held = Arc<Mutex<Vec<(Follower, Done)>>>;
+
+/// Answers about jobs, scrubs with three steps, fails to show volumes, and holds all else.
+struct Fake(Held);
+
+fn job(done_bytes: u64) -> JobInfo {
+    let (kind, subject) = (array::api::JobKind::Scrub, "all".to_owned());
+    JobInfo { kind, subject, done_bytes, total_bytes: 3, rate_bytes: 0 }
+}
+
+/// A member tells without waiting for anything here.
+fn tell(follower: &Follower, jobs: Vec<JobInfo>) -> bool {
+    follower.tell(jobs).now_or_never().expect("it does not wait")
+}
+
+impl Ask for Fake {
+    fn ask(&self, request: Request, follower: Follower, done: Done) {
+        match request {
+            Request::Array(ArrayRequest::Jobs) => done(Ok(Answer::Jobs(vec![job(1)]))),
+            Request::Array(ArrayRequest::Scrub) => drop(thread::spawn(move || {
+                for step in 1..=3 {
+                    assert!(tell(&follower, vec![job(step)]), "a run listens");
+                    thread::sleep(Duration::from_millis(100));
+                }
+                done(Ok(Answer::Report(CheckReport { pages: 7, ..CheckReport::default() })));
+            })),
+            Request::Array(ArrayRequest::Check) => done(Err(RequestError::NoResult)),
+            Request::Volume(VolumeRequest::Show { name }) => {
+                done(Err(RequestError::NoSuchVolume(name)));
+            }
+            // Of another kind than it should be.
+            Request::Connections => done(Ok(Answer::Done)),
+            _ => self.0.lock().expect("no test has failed").push((follower, done)),
+        }
+    }
+}
+
+/// A server of a fake member, and what it holds.
+fn serve(socket: &Path, connections_max: usize) -> (Server, Held) {
+    let held = Held::default();
+    let sentence: fn(&RequestError) -> String = |error| format!("{error}: see elsewhere");
+    let config = Config { socket: socket.to_owned(), connections_max, sentence };
+    (Server::start(config, Fake(held.clone())).expect("it can be started"), held)
+}
+
+fn code(error: &ClientError) -> Option<Code> {
+    match error {
+        ClientError::Problem(problem) => Some(problem.code),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_run_is_followed_to_its_end_and_tells_what_it_found_or_why_it_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let (server, _held) = serve(&socket, 8);
+    let client = Client::new(socket.clone());
+    let mut seen = Vec::new();
+    let report = client.run(RunKind::Scrub, &mut |jobs| {
+        seen.extend(jobs.iter().map(|job| job.done_bytes));
+    });
+    assert_eq!(report.unwrap().map(|report| report.pages), Some(7));
+    assert_eq!(seen, [1, 2, 3]);
+    let failed = client.run(RunKind::Check, &mut |_| {}).unwrap_err();
+    assert_eq!(code(&failed), Some(Code::Unavailable));
+    assert_eq!(failed.to_string(), "the work ended without a result: see elsewhere");
+    server.stop();
+}
+
+#[test]
+fn refusals_are_the_sentences_of_whoever_started_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let (server, _held) = serve(&socket, 8);
+    let client = Client::new(socket.clone());
+    let refused = client.volume("a/../b").unwrap_err();
+    assert_eq!(refused.to_string(), "there is no volume 'a/../b': see elsewhere");
+    assert_eq!(code(&client.connections().unwrap_err()), Some(Code::Failed));
+    assert_eq!(client.jobs().unwrap()[0].total_bytes, 3);
+    server.stop();
+    assert!(matches!(client.jobs().unwrap_err(), ClientError::Nobody(path) if path == socket));
+}
+
+#[test]
+fn who_has_asked_is_not_put_out_and_the_others_are_told_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let (server, held) = serve(&socket, 2);
+    let waiting: Vec<_> = (0..2)
+        .map(|_| {
+            let client = Client::new(socket.clone());
+            thread::spawn(move || client.volumes())
+        })
+        .collect();
+    while held.lock().unwrap().len() < 2 {
+        thread::yield_now();
+    }
+    let client = Client::new(socket.clone());
+    assert_eq!(code(&client.jobs().unwrap_err()), Some(Code::TooBusy));
+    for (_, done) in held.lock().unwrap().drain(..) {
+        done(Ok(Answer::Volumes(Vec::new())));
+    }
+    for one in waiting {
+        assert_eq!(one.join().unwrap().unwrap(), []);
+    }
+    client.jobs().unwrap();
+    server.stop();
+}
+
+#[test]
+fn a_stop_waits_two_seconds_for_answers_and_long_work_hears_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let (server, held) = serve(&socket, 8);
+    let client = Client::new(socket.clone());
+    let waits = thread::spawn(move || client.wait_for(&[JobKind::Rebuild], &mut |_| {}));
+    let client = Client::new(socket.clone());
+    let asks = thread::spawn(move || client.volumes());
+    while held.lock().unwrap().len() < 2 {
+        thread::yield_now();
+    }
+    let silent = UnixStream::connect(&socket).unwrap();
+    let ending = held.clone();
+    let ends = thread::spawn(move || {
+        // As a member does: what can be ended is, what cannot goes on.
+        let is_ending = || ending.lock().unwrap().iter().any(|(asker, _)| asker.is_to_end());
+        while !is_ending() {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let mut held = ending.lock().unwrap();
+        let at = held.iter().position(|(asker, _)| tell(asker, Vec::new())).expect("it listens");
+        (held.remove(at).1)(Err(RequestError::StoppingWatch));
+    });
+    let begun = Instant::now();
+    server.stop();
+    let took = begun.elapsed();
+    assert!((Duration::from_secs(2)..Duration::from_secs(4)).contains(&took), "{took:?}");
+    ends.join().unwrap();
+    assert_eq!(code(&waits.join().unwrap().unwrap_err()), Some(Code::Stopping));
+    assert!(matches!(asks.join().unwrap().unwrap_err(), ClientError::Ended(_)));
+    assert!(!socket.exists());
+    drop(silent);
+}
+
+#[test]
+fn work_that_nobody_follows_any_more_is_told_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let (server, held) = serve(&socket, 8);
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    stream.write_all(b"GET /v1/jobs/stream HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    while held.lock().unwrap().is_empty() {
+        thread::yield_now();
+    }
+    let listens = || tell(&held.lock().unwrap()[0].0, vec![job(1)]);
+    assert!(listens());
+    let mut head = [0; 256];
+    assert!(stream.read(&mut head).unwrap() > 0);
+    drop(stream);
+    let end = Instant::now() + Duration::from_secs(10);
+    while listens() {
+        assert!(Instant::now() < end, "nobody is there");
+        thread::sleep(Duration::from_millis(10));
+    }
+    server.stop();
+}
+
+#[test]
+fn those_that_follow_work_leave_room_for_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let (server, held) = serve(&socket, 4);
+    let follow = || {
+        let client = Client::new(socket.clone());
+        thread::spawn(move || client.wait_for(&[JobKind::Rebuild], &mut |_| {}))
+    };
+    let following = [follow(), follow()];
+    while held.lock().unwrap().len() < 2 {
+        thread::yield_now();
+    }
+    let refused = follow().join().unwrap().unwrap_err();
+    assert_eq!(code(&refused), Some(Code::TooBusy));
+    Client::new(socket.clone()).jobs().unwrap();
+    for (_, done) in held.lock().unwrap().drain(..) {
+        done(Ok(Answer::Done));
+    }
+    for one in following {
+        one.join().unwrap().unwrap();
+    }
+    let again = follow();
+    while held.lock().unwrap().is_empty() {
+        thread::yield_now();
+    }
+    (held.lock().unwrap().remove(0).1)(Ok(Answer::Done));
+    again.join().unwrap().unwrap();
+    server.stop();
+}
+
+#[test]
+fn a_socket_is_taken_while_somebody_answers_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    assert!(!is_taken(&socket));
+    // Left behind by one that was killed.
+    drop(UnixListener::bind(&socket).unwrap());
+    assert!(!is_taken(&socket));
+    let (server, _held) = serve(&socket, 8);
+    assert!(is_taken(&socket));
+    server.stop();
+    assert!(!is_taken(&socket));
+}
+
+#[test]
+fn what_answers_and_is_no_member_is_told_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let other = thread::spawn(move || {
+        for answer in ["what?\n", "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", ""] {
+            let (mut stream, _) = listener.accept().unwrap();
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let client = Client::new(socket);
+    for _ in 0..2 {
+        let error = client.jobs().unwrap_err();
+        assert!(matches!(error, ClientError::Strange { .. }), "{error}");
+    }
+    let error = client.jobs().unwrap_err();
+    assert!(matches!(error, ClientError::Ended(_)), "{error}");
+    other.join().unwrap();
+}

@@ -1,0 +1,147 @@
+//! Requests that depend on what was before: tags, keys and pages.
+
+use crate::common::member::Home;
+use crate::http::{self, Reply};
+use crate::{ask, make};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::thread;
+
+/// The path and query of the next page.
+fn next(reply: &Reply) -> Option<String> {
+    let link = reply.header("link")?;
+    let (path, rest) = link.strip_prefix('<')?.split_once('>')?;
+    assert_eq!(rest, "; rel=\"next\"");
+    Some(path.to_owned())
+}
+
+#[test]
+fn a_change_is_refused_when_the_thing_has_changed() {
+    let home = Home::files(3, "128M");
+    let member = home.start(&[]);
+    let socket = home.socket();
+    let tag = make(&member, "a").header("etag").expect("a tag").to_owned();
+    let shown = ask(&member, "GET", "/v1/volumes/a", None);
+    assert_eq!(shown.header("etag"), Some(tag.as_str()), "nothing was changed");
+    let grow = |tag: &str, size: u64| {
+        let body = json!({"size_bytes": size});
+        let tag = format!("if-match: {tag}");
+        http::ask(&socket, "PATCH", "/v1/volumes/a", &[&tag], Some(&body))
+    };
+    let grown = grow(&tag, 128 << 20);
+    assert_eq!(grown.status, 200);
+    let refused = grow(&tag, 256 << 20);
+    assert_eq!((refused.status, refused.problem().as_str()), (412, "changed"));
+    assert_eq!(ask(&member, "GET", "/v1/volumes/a", None).json()["size_bytes"], 128 << 20);
+    let newer = grown.header("etag").expect("a tag").to_owned();
+    assert_eq!(grow(&format!("\"other\", {newer}"), 256 << 20).status, 200);
+    assert_eq!(grow("*", 512 << 20).status, 200);
+    let none = http::ask(&socket, "DELETE", "/v1/volumes/none", &["if-match: *"], None);
+    assert_eq!(none.problem(), "no-such-volume");
+
+    // Of many who read the same, one changes it.
+    let tag = ask(&member, "GET", "/v1/array", None).header("etag").expect("a tag").to_owned();
+    let change = |days: u16| {
+        let tag = format!("if-match: {tag}");
+        http::ask(&socket, "PATCH", "/v1/array", &[&tag], Some(&json!({"scrub_days": days}))).status
+    };
+    let statuses: Vec<u16> = thread::scope(|scope| {
+        let all: Vec<_> = (1..=8).map(|days| scope.spawn(move || change(days))).collect();
+        all.into_iter().map(|one| one.join().expect("it asks")).collect()
+    });
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
+    assert_eq!(statuses.iter().filter(|status| **status == 412).count(), 7, "{statuses:?}");
+
+    ask(&member, "POST", "/v1/snapshots", Some(&json!({"volumes": ["a"], "name": "s"})));
+    let stale = ["if-match: \"stale\""];
+    let refused = http::ask(&socket, "DELETE", "/v1/snapshots/a/s", &stale, None);
+    assert_eq!(refused.status, 412);
+    let tag =
+        ask(&member, "GET", "/v1/snapshots/a/s", None).header("etag").expect("one").to_owned();
+    let fitting = [format!("if-match: {tag}")];
+    let fitting: Vec<&str> = fitting.iter().map(String::as_str).collect();
+    let deleted = http::ask(&socket, "DELETE", "/v1/snapshots/a/s", &fitting, None);
+    assert_eq!(deleted.status, 204, "{}", deleted.text());
+    member.stop();
+}
+
+/// Takes snapshots of `a`, under a name that is made from the time unless one is given.
+fn take(socket: &Path, key: &str, name: Option<&str>) -> Reply {
+    let body = json!({"volumes": ["a"], "name": name});
+    let key = format!("idempotency-key: {key}");
+    http::ask(socket, "POST", "/v1/snapshots", &[&key], Some(&body))
+}
+
+#[test]
+fn a_request_that_is_sent_again_is_done_once() {
+    let home = Home::files(3, "128M");
+    let member = home.start(&[]);
+    let socket = home.socket();
+    make(&member, "a");
+    let first = take(&socket, "k1", None);
+    assert_eq!(first.status, 201, "{}", first.text());
+    let again = take(&socket, "k1", None);
+    assert_eq!((again.status, again.json()), (201, first.json()));
+    let other = take(&socket, "k1", Some("other"));
+    assert_eq!((other.status, other.problem().as_str()), (422, "key-reused"));
+    let listed = |count: usize| {
+        let listed = ask(&member, "GET", "/v1/snapshots", None).json();
+        assert_eq!(listed.as_array().map(Vec::len), Some(count), "{listed}");
+    };
+    listed(1);
+    // A refusal is an answer too.
+    let refused = take(&socket, "k2", Some("no name"));
+    assert_eq!(
+        (refused.status, take(&socket, "k2", Some("no name")).json()),
+        (422, refused.json())
+    );
+    // Side by side, the second waits for the answer of the first.
+    let answers: Vec<Value> = thread::scope(|scope| {
+        let socket = &socket;
+        let all: Vec<_> = (0..8).map(|_| scope.spawn(|| take(socket, "k3", Some("s")))).collect();
+        all.into_iter().map(|one| one.join().expect("it asks").json()).collect()
+    });
+    assert!(answers.iter().all(|answer| answer[0]["name"] == "s"), "{answers:?}");
+    listed(2);
+    assert_eq!(take(&socket, "", Some("x")).problem(), "bad-request");
+    listed(2);
+
+    // A run is begun once, and its place is told again.
+    let scrub = || http::ask(&socket, "POST", "/v1/array/scrub", &["idempotency-key: k4"], None);
+    let place = scrub().header("location").expect("a place").to_owned();
+    assert_eq!(scrub().header("location"), Some(place.as_str()));
+    assert_eq!(ask(&member, "GET", "/v1/runs", None).json().as_array().map(Vec::len), Some(1));
+    member.stop();
+}
+
+#[test]
+fn long_lists_come_in_pages() {
+    let home = Home::files(3, "128M");
+    let member = home.start(&[]);
+    for name in ["a", "b", "c", "d", "e"] {
+        make(&member, name);
+    }
+    let mut names = Vec::new();
+    let mut path = Some("/v1/volumes?limit=2".to_owned());
+    while let Some(page) = path {
+        let reply = ask(&member, "GET", &page, None);
+        let all = reply.json();
+        let all = all.as_array().expect("a list");
+        assert!((1..=2).contains(&all.len()), "{all:?}");
+        names.extend(all.iter().map(|one| one["name"].as_str().expect("a name").to_owned()));
+        path = next(&reply);
+    }
+    assert_eq!(names, ["a", "b", "c", "d", "e"]);
+    assert_eq!(next(&ask(&member, "GET", "/v1/volumes", None)), None);
+    for (query, code) in [
+        ("limit=0", "invalid"),
+        ("limit=1001", "invalid"),
+        ("limit=x", "bad-request"),
+        ("page=x", "bad-request"),
+        ("page=3-0", "page-gone"),
+    ] {
+        let refused = ask(&member, "GET", &format!("/v1/volumes?{query}"), None);
+        assert_eq!(refused.problem(), code, "{query}");
+    }
+    member.stop();
+}

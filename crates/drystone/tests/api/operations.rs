@@ -1,0 +1,230 @@
+//! Every operation, done and refused, and each answer is as the document says.
+
+use crate::common::member::{Home, Member, text};
+use crate::document::Document;
+use crate::http::{self, Reply};
+use serde_json::{Value, json};
+
+/// Calls operations one after the other.
+struct Tour<'a> {
+    member: &'a Member<'a>,
+    document: Document,
+}
+
+impl Tour<'_> {
+    /// One call, which must have this status.
+    #[track_caller]
+    #[expect(clippy::needless_pass_by_value, reason = "as `json!` gives it")]
+    fn call(&mut self, method: &str, path: &str, body: Option<Value>, status: u16) -> Reply {
+        let reply = http::ask(&self.member.home.socket(), method, path, &[], body.as_ref());
+        assert_eq!(reply.status, status, "{method} {path}: {}", reply.text());
+        self.document.check(method, path, &reply);
+        reply
+    }
+
+    /// One that must be refused, for this.
+    #[track_caller]
+    fn refused(&mut self, method: &str, path: &str, body: Option<Value>, status: u16, code: &str) {
+        let reply = self.call(method, path, body, status);
+        assert_eq!(reply.problem(), code, "{method} {path}: {}", reply.text());
+    }
+}
+
+#[test]
+fn every_operation_does_what_it_says() {
+    let home = Home::files(4, "256M");
+    let member = home.start(&[]);
+    let shown = crate::ask(&member, "GET", "/v1/openapi.json", None);
+    let mut tour = Tour { member: &member, document: Document::new(shown.json()) };
+    volumes(&mut tour);
+    snapshots(&mut tour);
+    work(&mut tour);
+    disks(&mut tour);
+    assert_eq!(tour.document.left(), [""; 0], "they were not called");
+    member.stop();
+}
+
+fn volumes(tour: &mut Tour<'_>) {
+    let new = json!({"name": "a", "size_bytes": 64 << 20});
+    let made = tour.call("POST", "/v1/volumes", Some(new.clone()), 201);
+    assert_eq!(made.header("location"), Some("/v1/volumes/a"));
+    assert_eq!((&made.json()["name"], &made.json()["block_bytes"]), (&json!("a"), &json!(512)));
+    tour.refused("POST", "/v1/volumes", Some(new), 409, "name-taken");
+    let bad = json!({"name": "no name", "size_bytes": 64 << 20});
+    tour.refused("POST", "/v1/volumes", Some(bad), 422, "invalid");
+    let unknown = json!({"name": "b", "size_bytes": 64 << 20, "colour": "red"});
+    tour.refused("POST", "/v1/volumes", Some(unknown), 422, "invalid");
+    let thick = json!({"name": "b", "size_bytes": 1_u64 << 40, "thick": true});
+    tour.refused("POST", "/v1/volumes", Some(thick), 507, "no-space");
+    assert_eq!(tour.call("GET", "/v1/volumes", None, 200).json().as_array().map(Vec::len), Some(1));
+    tour.refused("GET", "/v1/volumes?colour=red", None, 400, "bad-request");
+    tour.call("GET", "/v1/volumes/a", None, 200);
+    tour.refused("GET", "/v1/volumes/b", None, 404, "no-such-volume");
+
+    let change = |tour: &mut Tour<'_>, body: Value| {
+        tour.call("PATCH", "/v1/volumes/a", Some(body), 200).json()
+    };
+    assert_eq!(change(tour, json!({"size_bytes": 128 << 20}))["size_bytes"], 128 << 20);
+    assert_eq!(change(tour, json!({"read_ahead_bytes": 0}))["read_ahead_bytes"], 0);
+    let smaller = json!({"size_bytes": 64 << 20});
+    tour.refused("PATCH", "/v1/volumes/a", Some(smaller), 409, "would-lose-data");
+    let smaller = json!({"size_bytes": 64 << 20, "shrink": true});
+    tour.refused("PATCH", "/v1/volumes/a", Some(smaller.clone()), 409, "in-use");
+    tour.refused("PATCH", "/v1/volumes/a", Some(json!({})), 422, "invalid");
+    let two = json!({"online": false, "name": "b"});
+    tour.refused("PATCH", "/v1/volumes/a", Some(two), 422, "invalid");
+    let renamed = tour.call("PATCH", "/v1/volumes/a", Some(json!({"name": "b"})), 200);
+    assert_eq!(renamed.json()["name"], "b");
+    tour.call("PATCH", "/v1/volumes/b", Some(json!({"name": "a"})), 200);
+
+    tour.refused("DELETE", "/v1/volumes/a", None, 409, "in-use");
+    tour.refused("POST", "/v1/volumes/a/purge", None, 409, "not-in-recycle-bin");
+    assert_eq!(change(tour, json!({"online": false}))["state"], "offline");
+    assert_eq!(change(tour, smaller)["size_bytes"], 64 << 20);
+    tour.call("DELETE", "/v1/volumes/a", None, 204);
+    let online = json!({"online": true});
+    tour.refused("PATCH", "/v1/volumes/a", Some(online.clone()), 409, "in-recycle-bin");
+    tour.call("POST", "/v1/volumes/a/undelete", None, 200);
+    tour.call("DELETE", "/v1/volumes/a", None, 204);
+    tour.call("POST", "/v1/volumes/a/purge", None, 204);
+    tour.refused("POST", "/v1/volumes/a/undelete", None, 404, "no-such-volume");
+    crate::make(tour.member, "a");
+}
+
+fn snapshots(tour: &mut Tour<'_>) {
+    let new = json!({"volumes": ["a"], "name": "s"});
+    let taken = tour.call("POST", "/v1/snapshots", Some(new.clone()), 201).json();
+    assert_eq!((&taken[0]["volume"], &taken[0]["name"]), (&json!("a"), &json!("s")));
+    tour.refused("POST", "/v1/snapshots", Some(new), 409, "name-taken");
+    tour.refused("POST", "/v1/snapshots", Some(json!({"volumes": []})), 422, "invalid");
+    let twice = json!({"volumes": ["a", "a"]});
+    tour.refused("POST", "/v1/snapshots", Some(twice), 422, "invalid");
+    let of_none = json!({"volumes": ["x"]});
+    tour.refused("POST", "/v1/snapshots", Some(of_none), 404, "no-such-volume");
+    let listed = tour.call("GET", "/v1/snapshots?volume=a&space=true", None, 200).json();
+    assert!(listed[0]["space"]["unique_bytes"].is_u64(), "{listed}");
+    tour.call("GET", "/v1/snapshots", None, 200);
+    tour.refused("GET", "/v1/snapshots?volume=x", None, 404, "no-such-volume");
+    tour.call("GET", "/v1/snapshots/a/s", None, 200);
+    tour.refused("GET", "/v1/snapshots/a/t", None, 404, "no-such-snapshot");
+    tour.call("GET", "/v1/volumes/a/changes?from=s", None, 200);
+    tour.refused("GET", "/v1/volumes/a/changes?from=t", None, 404, "no-such-snapshot");
+
+    let change = |tour: &mut Tour<'_>, body: Value| {
+        tour.call("PATCH", "/v1/snapshots/a/s", Some(body), 200).json()
+    };
+    assert_eq!(change(tour, json!({"online": true}))["access"], "read-only");
+    tour.refused("DELETE", "/v1/snapshots/a/s", None, 409, "in-use");
+    let offline = json!({"online": false});
+    assert_eq!(change(tour, offline.clone())["iqn"], Value::Null);
+    let writable = json!({"online": true, "access": "read-write"});
+    assert_eq!(change(tour, writable)["access"], "read-write");
+    assert_eq!(change(tour, offline)["online"], false);
+    let fresh = json!({"online": false, "fresh": true});
+    tour.refused("PATCH", "/v1/snapshots/a/s", Some(fresh), 422, "invalid");
+
+    let cloned = tour.call("POST", "/v1/snapshots/a/s/clone", Some(json!({"to": "c"})), 201);
+    assert_eq!(cloned.json()["origin"], "a@s");
+    let taken = json!({"to": "c"});
+    tour.refused("POST", "/v1/snapshots/a/s/clone", Some(taken), 409, "name-taken");
+    tour.refused("POST", "/v1/snapshots/a/s/rollback", None, 409, "in-use");
+    tour.call("PATCH", "/v1/volumes/a", Some(json!({"online": false})), 200);
+    tour.call("POST", "/v1/snapshots/a/s/rollback", None, 204);
+    tour.call("PATCH", "/v1/volumes/a", Some(json!({"online": true})), 200);
+    let second = json!({"volumes": ["a", "c"], "name": "t"});
+    tour.call("POST", "/v1/snapshots", Some(second), 201);
+    tour.call("DELETE", "/v1/snapshots/a/t", None, 204);
+    tour.refused("DELETE", "/v1/snapshots/x/t", None, 404, "no-such-volume");
+}
+
+/// The names and the data of events.
+fn events(reply: &Reply) -> Vec<(String, Value)> {
+    let text = reply.text();
+    let event = |part: &str| {
+        let line = |key: &str| part.lines().find_map(|line| line.strip_prefix(key));
+        let data = serde_json::from_str(line("data: ")?).expect("data is JSON");
+        Some((line("event: ")?.to_owned(), data))
+    };
+    text.split("\n\n").filter_map(event).collect()
+}
+
+fn work(tour: &mut Tour<'_>) {
+    tour.call("GET", "/v1/jobs", None, 200);
+    let stream = tour.call("GET", "/v1/jobs/stream?kinds=delete,rebuild", None, 200);
+    assert_eq!(events(&stream).last().expect("an end").0, "done");
+    tour.refused("GET", "/v1/jobs/stream?kinds=other", None, 422, "invalid");
+    for kind in ["scrub", "check", "rebalance"] {
+        let run = tour.call("POST", &format!("/v1/array/{kind}"), None, 202);
+        let place = run.header("location").expect("a place").to_owned();
+        assert_eq!((&run.json()["kind"], &run.json()["state"]), (&json!(kind), &json!("running")));
+        let stream = tour.call("GET", &format!("{place}/stream"), None, 200);
+        let (last, ended) = events(&stream).pop().expect("an end");
+        assert_eq!((last.as_str(), &ended["state"]), ("done", &json!("done")), "{ended}");
+        let shown = tour.call("GET", &place, None, 200).json();
+        assert_eq!(shown, ended);
+        assert!(ended["ended_unix_seconds"].is_u64(), "{ended}");
+        let is_well = ended["report"]["problems"] == json!([]);
+        assert!(is_well || kind == "rebalance" && ended["report"].is_null(), "{ended}");
+    }
+    assert_eq!(tour.call("GET", "/v1/runs", None, 200).json().as_array().map(Vec::len), Some(3));
+    tour.refused("GET", "/v1/runs/7", None, 404, "no-such-run");
+    tour.call("GET", "/v1/connections", None, 200);
+
+    tour.call("GET", "/v1/array", None, 200);
+    let set = tour.call("PATCH", "/v1/array", Some(json!({"scrub_days": 7})), 200).json();
+    assert_eq!(set["scrub_days"], 7);
+    let too_much = json!({"rebuild_share_percent": 101});
+    tour.refused("PATCH", "/v1/array", Some(too_much), 422, "invalid");
+
+    let figures = tour.call("GET", "/metrics", None, 200).text();
+    for line in [
+        "# TYPE drystone_array_size_bytes gauge",
+        "# TYPE drystone_volume_commands_total counter",
+        "drystone_volume_size_bytes{volume=\"a\"} 67108864",
+        "drystone_volume_state{volume=\"a\",state=\"online\"} 1",
+        "drystone_array_disks_online 4",
+        "drystone_jobs{kind=\"scrub\"} 0",
+    ] {
+        assert!(figures.lines().any(|told| told.starts_with(line)), "{line}\n{figures}");
+    }
+}
+
+fn disks(tour: &mut Tour<'_>) {
+    let file = |tour: &Tour<'_>, name: &str| text(&tour.member.home.path(name));
+    tour.call("GET", "/v1/disks", None, 200);
+    let whole = file(tour, "disk-1").replace('/', "%2F");
+    let found = tour.call("GET", &format!("/v1/disks?disk={whole}"), None, 200).json();
+    assert_eq!(found[0]["id"], 1);
+    tour.refused("GET", "/v1/disks?disk=none", None, 404, "no-such-disk");
+    tour.call("GET", "/v1/disks/1", None, 200);
+    tour.call("GET", "/v1/disks/disk-1", None, 200);
+    tour.refused("GET", "/v1/disks/none", None, 404, "no-such-disk");
+    let new = json!({"disk": format!("{}:256M", file(tour, "new"))});
+    assert_eq!(tour.call("POST", "/v1/disks", Some(new.clone()), 201).json()[4]["role"], "data");
+    tour.refused("POST", "/v1/disks", Some(new), 409, "in-use");
+    let missing = json!({"disk": "/nonexistent/disk"});
+    tour.refused("POST", "/v1/disks", Some(missing), 422, "invalid");
+    tour.call("POST", "/v1/disks/new/clear", None, 200);
+    tour.refused("POST", "/v1/disks/new/cancel-retire", None, 409, "wrong-state");
+    tour.refused("POST", "/v1/disks/none/retire", None, 404, "no-such-disk");
+    // A disk that holds little may be gone before it can stay: then the next one is tried.
+    crate::fill(tour.member, "a");
+    let has_stayed = (2..4).any(|number| {
+        tour.call("POST", &format!("/v1/disks/disk-{number}/retire"), None, 200);
+        let path = format!("/v1/disks/disk-{number}/cancel-retire");
+        let reply = http::ask(&tour.member.home.socket(), "POST", &path, &[], None);
+        if reply.status == 200 {
+            tour.document.check("POST", &path, &reply);
+        }
+        reply.status == 200
+    });
+    assert!(has_stayed, "both were empty at once");
+    let by = json!({"by": format!("{}:256M", file(tour, "other"))});
+    tour.call("POST", "/v1/disks/disk-0/replace", Some(by), 200);
+    let rest = tour.call("GET", "/v1/jobs/stream", None, 200);
+    assert_eq!(events(&rest).last().expect("an end").0, "done");
+    let failed = tour.call("POST", "/v1/disks/disk-1/fail", None, 200).json();
+    let state = failed.as_array().into_iter().flatten().find(|disk| disk["id"] == 1);
+    assert_eq!(state.map(|disk| &disk["state"]), Some(&json!("failed")), "{failed}");
+    tour.refused("POST", "/v1/disks/none/fail", Some(json!({})), 404, "no-such-disk");
+}
