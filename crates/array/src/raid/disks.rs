@@ -246,8 +246,13 @@ impl Disk {
         flushed
     }
 
+    /// Whether it is out for good, and nothing of it matters any more.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.revocation.is_revoked()
+    }
+
     pub(super) fn count_read_error(&self) {
-        if !self.revocation.is_revoked() {
+        if !self.is_given_up() {
             self.count(&self.read_errors, "reads failed");
         }
     }
@@ -288,7 +293,7 @@ impl Disk {
     pub(super) fn fail(&self, error: BlockError, access: Access) {
         debug_assert!(access != Access::Full);
         // What a disk that was revoked does not do is no fault of it.
-        self.write_errors.fetch_add(u64::from(!self.revocation.is_revoked()), Ordering::Relaxed);
+        self.write_errors.fetch_add(u64::from(!self.is_given_up()), Ordering::Relaxed);
         // First the reason: who sees the disk as not writable must find that it is not settled.
         self.unsettled.lock().expect("no panic under this lock").get_or_insert(error);
         self.access.fetch_min(access as u8, Ordering::AcqRel);

@@ -8,6 +8,7 @@ use ring::Buf;
 use crate::mutants::{Mutant, is};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, block_checksum};
 
+use super::io::Copy;
 use super::read::{Wanted, lost_block};
 use super::rows::{Crcs, Rows, compute};
 use super::set::Set;
@@ -57,8 +58,14 @@ impl Scrubbed {
         }
     }
 
-    fn count(&mut self, is_repaired: bool) {
-        *(if is_repaired { &mut self.repaired } else { &mut self.refused }) += 1;
+    /// A block of `copy` was to be made right. What a disk that was given up meanwhile did not take, nobody
+    /// misses.
+    fn count(&mut self, copy: Option<&Copy>, is_repaired: bool) {
+        if is_repaired {
+            self.repaired += 1;
+        } else if !copy.is_some_and(|copy| copy.disk.is_given_up()) {
+            self.refused += 1;
+        }
     }
 }
 
@@ -137,7 +144,8 @@ impl Raid {
                     copy.disk.count_mismatch();
                 }
                 let data = fetched.bytes.freeze();
-                found.count(self.repair(set, stripe, &copy, row, data).await?);
+                let is_repaired = self.repair(set, stripe, &copy, row, data).await?;
+                found.count(Some(&copy), is_repaired);
             }
         }
         Ok(())
@@ -177,7 +185,8 @@ impl Raid {
                         rows.blame(column);
                     }
                     found.bad += 1;
-                    found.count(self.mend(set, &rows, (column, row), block).await?);
+                    let is_repaired = self.mend(set, &rows, (column, row), block).await?;
+                    found.count(rows.copies[column].as_ref(), is_repaired);
                 }
             }
         }
@@ -252,10 +261,11 @@ impl Raid {
                     *is_durable = self.make_durable(rows, 0..columns).await;
                 }
                 if !is_all_known && !*is_durable {
-                    found.count(false);
+                    found.count(rows.copies[strip].as_ref(), false);
                     continue;
                 }
-                found.count(self.mend(set, rows, (strip, row), right).await?);
+                let is_repaired = self.mend(set, rows, (strip, row), right).await?;
+                found.count(rows.copies[strip].as_ref(), is_repaired);
             }
         }
         Ok(())
@@ -279,7 +289,8 @@ impl Raid {
             return Ok(false);
         }
         found.bad += 1;
-        found.count(self.mend(set, rows, (column, row), &right).await?);
+        let is_repaired = self.mend(set, rows, (column, row), &right).await?;
+        found.count(rows.copies[column].as_ref(), is_repaired);
         Ok(true)
     }
 

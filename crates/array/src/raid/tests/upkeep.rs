@@ -324,6 +324,37 @@ fn a_scrub_finds_and_repairs_every_strip() {
     });
 }
 
+/// Simulation: rot 2000373. What was wrong on a disk matters no more once an operator gave it up, whenever
+/// that is, and is no finding of a check.
+#[test]
+fn what_a_disk_that_is_given_up_does_not_take_is_no_failed_repair() {
+    on_a_core(async {
+        for (level, members) in redundant() {
+            let mut in_between = 0;
+            for turns in 0..40 {
+                let (rig, _) = filled(level, members).await;
+                let known = rig.known(1, 10);
+                let member = rig.members() - 1;
+                let seat = rig.set.members()[member];
+                rig.disks.iter().for_each(TestDisk::slow_down);
+                rig.disks[usize::from(seat.disk.0)].flip(rig.set.byte_at(seat, 1, 4));
+                let scrub = rig.raid.scrub_stripe(&rig.set, 1, contents(&known));
+                let give_up = async {
+                    for _ in 0..turns {
+                        turn().await;
+                    }
+                    rig.raid.disks().revoke(seat.disk);
+                };
+                let (found, ()) = futures_util::future::join(scrub, give_up).await;
+                let found = found.unwrap();
+                assert_eq!(found.refused, 0, "{level:?} after {turns} turns: {found:?}");
+                in_between += u32::from(found.bad > found.repaired);
+            }
+            assert!(in_between > 0, "{level:?}: the disk never went between the two");
+        }
+    });
+}
+
 #[test]
 fn a_scrub_says_what_is_beyond_repair() {
     on_a_core(async {
