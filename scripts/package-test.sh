@@ -33,7 +33,6 @@ for _ in $(seq 100); do
   sleep 0.1
 done
 grep -q '^socket path=/run/drystone-member/control.sock' /tmp/member.out || { cat /tmp/member.log; exit 1; }
-export DRYSTONE_SOCKET=/run/drystone-member/control.sock
 drystone volume create vm1 64M >/dev/null
 drystone status
 kill "$member"

@@ -59,13 +59,13 @@ fn close_to_others(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The number of the group of administrators: only root can give a file to it.
+/// The number of the group of administrators, if this process can give a file to it: root can, and who is
+/// in it, as the service is.
 #[must_use]
 pub fn administrators() -> Option<u32> {
-    if !rustix::process::geteuid().is_root() {
-        return None;
-    }
-    group_in(&fs::read_to_string("/etc/group").ok()?, GROUP)
+    use rustix::process::{getegid, geteuid};
+    let group = group_in(&fs::read_to_string("/etc/group").ok()?, GROUP)?;
+    (geteuid().is_root() || getegid().as_raw() == group).then_some(group)
 }
 
 /// Looks for a group in the words of `/etc/group`: name, password, number, members.

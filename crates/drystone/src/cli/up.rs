@@ -118,7 +118,8 @@ pub(crate) struct SocketArgs {
     /// The control socket of the member.
     ///
     /// Without this option it is /run/drystone/control.sock for root, else
-    /// $XDG_RUNTIME_DIR/drystone/control.sock.
+    /// $XDG_RUNTIME_DIR/drystone/control.sock. Where nobody serves at that one, commands look for the
+    /// service at /run/drystone-member/control.sock.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     #[arg(env = "DRYSTONE_SOCKET", hide_env_values = true, global = true)]
     pub(crate) socket: Option<PathBuf>,

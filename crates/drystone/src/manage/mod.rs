@@ -28,7 +28,10 @@ struct Desk {
 
 impl Desk {
     fn new(args: &MemberArgs) -> anyhow::Result<Desk> {
-        Ok(Desk { client: Client::new(crate::up::socket(&args.socket)?), json: args.json })
+        Ok(Desk {
+            client: Client::new(crate::up::socket_of_member(&args.socket)?),
+            json: args.json,
+        })
     }
 
     fn ask<T>(&self, call: impl FnOnce(&Client) -> Result<T, ClientError>) -> anyhow::Result<T> {

@@ -113,8 +113,14 @@ fn stop(
     Ok(())
 }
 
+/// The control socket at which a command finds the member that `args` means.
+pub(crate) fn socket_of_member(args: &SocketArgs) -> anyhow::Result<PathBuf> {
+    let root = rustix::process::geteuid().is_root();
+    path::find(args.socket.as_deref(), root, |name| env::var(name).ok(), Path::exists)
+}
+
 /// The control socket that `args` means.
-pub(crate) fn socket(args: &SocketArgs) -> anyhow::Result<PathBuf> {
+fn socket(args: &SocketArgs) -> anyhow::Result<PathBuf> {
     let root = rustix::process::geteuid().is_root();
     path::choose(args.socket.as_deref(), root, |name| env::var(name).ok())
 }

@@ -8,6 +8,9 @@ use crate::os::runtime_dir;
 /// Its name in the directory of sockets.
 const NAME: &str = "control.sock";
 
+/// That of the member that is a service of the system (packaging/drystone.service).
+const SERVICE: &str = "/run/drystone-member/control.sock";
+
 /// The socket that was asked for, or the usual one.
 pub(crate) fn choose(
     asked: Option<&Path>,
@@ -22,9 +25,49 @@ pub(crate) fn choose(
     Ok(dir.join(NAME))
 }
 
+/// Where a command finds the member: at the socket that was asked for, at the usual one if there is one,
+/// else at that of the service, if there is that.
+pub(crate) fn find(
+    asked: Option<&Path>,
+    root: bool,
+    environment: impl Fn(&str) -> Option<String>,
+    is_there: impl Fn(&Path) -> bool,
+) -> anyhow::Result<PathBuf> {
+    let usual = choose(asked, root, environment);
+    let is_used = asked.is_some() || usual.as_ref().is_ok_and(|path| is_there(path));
+    match is_used || !is_there(Path::new(SERVICE)) {
+        true => usual,
+        false => Ok(SERVICE.into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_finds_the_service_where_nobody_started_another_member() {
+        let xdg = |_: &str| Some("/run/user/7".to_owned());
+        let own = "/run/user/7/drystone/control.sock";
+        let found = |asked: Option<&str>, there: &[&str]| {
+            let is_there = |path: &Path| there.iter().any(|it| path == Path::new(it));
+            find(asked.map(Path::new), false, xdg, is_there).unwrap()
+        };
+        assert_eq!(found(None, &[own, SERVICE]), Path::new(own));
+        assert_eq!(found(None, &[SERVICE]), Path::new(SERVICE));
+        assert_eq!(found(None, &[]), Path::new(own));
+        assert_eq!(found(Some("/tmp/a"), &[SERVICE]), Path::new("/tmp/a"));
+        let nowhere = find(None, false, |_| None, |path| path == Path::new(SERVICE));
+        assert_eq!(nowhere.unwrap(), Path::new(SERVICE), "without a session of one's own too");
+    }
+
+    #[test]
+    fn the_unit_makes_the_directory_of_the_socket() {
+        const UNIT: &str = include_str!("../../../../packaging/drystone.service");
+        const CONFIG: &str = include_str!("../../../../packaging/member.toml");
+        assert!(UNIT.contains("\nRuntimeDirectory=drystone-member\n"));
+        assert!(CONFIG.contains(&format!("\nsocket = \"{SERVICE}\"\n")));
+    }
 
     #[test]
     fn the_usual_place_depends_on_who_asks() {
