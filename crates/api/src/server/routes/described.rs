@@ -129,7 +129,7 @@ fn tags() -> Vec<Tag> {
         ("array", "The array as a whole."),
         ("work", "What runs in the background, and what was asked for that takes long."),
         ("hosts", "Who is connected."),
-        ("figures", "What is measured."),
+        ("figures", "What is measured, and this document."),
     ];
     all.into_iter().map(tag).collect()
 }
