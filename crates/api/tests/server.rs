@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use api::client::{Client, ClientError, is_taken};
-use api::problem::Code;
+use api::problem::{Code, Problem};
 use api::server::{Ask, Config, Done, Follower, Server};
 use api::types::{JobKind, RunKind};
 use array::api::{CheckReport, JobInfo};
@@ -227,6 +227,40 @@ fn a_socket_is_taken_while_somebody_answers_there() {
     assert!(is_taken(&socket));
     server.stop();
     assert!(!is_taken(&socket));
+}
+
+#[test]
+fn a_list_that_changes_between_two_pages_is_begun_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let page = |link: &str, jobs: &[JobInfo]| {
+        let jobs: Vec<api::types::Job> = jobs.iter().cloned().map(Into::into).collect();
+        let body = serde_json::to_string(&jobs).unwrap();
+        format!("HTTP/1.1 200 OK\r\n{link}content-length: {}\r\n\r\n{body}", body.len())
+    };
+    let next = "link: </v1/jobs?page=2>; rel=\"next\"\r\n";
+    let gone = serde_json::to_string(&Problem::new(Code::PageGone, "it has changed")).unwrap();
+    let gone = format!("HTTP/1.1 410 Gone\r\ncontent-length: {}\r\n\r\n{gone}", gone.len());
+    let answers = [
+        ("/v1/jobs ", page(next, &[job(1)])),
+        ("/v1/jobs?page=2 ", gone),
+        ("/v1/jobs ", page(next, &[job(2)])),
+        ("/v1/jobs?page=2 ", page("", &[job(3)])),
+    ];
+    let member = thread::spawn(move || {
+        for (path, answer) in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = [0; 4096];
+            let len = stream.read(&mut asked).unwrap();
+            let asked = String::from_utf8_lossy(&asked[..len]).into_owned();
+            assert!(asked.starts_with(&format!("GET {path}")), "{asked}");
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let jobs = Client::new(socket).jobs().unwrap();
+    assert_eq!(jobs.iter().map(|job| job.done_bytes).collect::<Vec<_>>(), [2, 3]);
+    member.join().unwrap();
 }
 
 #[test]

@@ -5,12 +5,10 @@ use std::net::SocketAddr;
 use array::api::{
     ArrayInfo, ChangedExtent, CheckReport, DiskInfo, JobInfo, SnapshotInfo, SpaceInfo, VolumeInfo,
 };
-use serde::{Deserialize, Serialize};
 use target::ConnectionInfo;
 
-/// An answer to a request. Written out it is what it holds, and nothing for [`Done`](Self::Done).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
+/// An answer to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// It was done.
     Done,
@@ -39,25 +37,22 @@ pub enum Answer {
 }
 
 /// A volume as an operator sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volume {
     /// As the array has it.
-    #[serde(flatten)]
     pub info: VolumeInfo,
     /// The name of its target.
     pub iqn: String,
     /// Hosts that are logged in.
     pub sessions: usize,
     /// Why no host gets in, although it is online.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_served: Option<String>,
 }
 
 /// A snapshot as an operator sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     /// As the array has it.
-    #[serde(flatten)]
     pub info: SnapshotInfo,
     /// The name of its target, while it is online.
     pub iqn: Option<String>,
@@ -66,12 +61,11 @@ pub struct Snapshot {
 }
 
 /// A connection of a host as an operator sees it. Counts begin when it is made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connection {
     /// What it is to; `None` for what has changed its name meanwhile.
     pub volume: Option<String>,
     /// Or to which of its snapshots.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
     /// The name of the target.
     pub iqn: String,

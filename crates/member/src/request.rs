@@ -1,11 +1,9 @@
 //! What can be asked of a running member.
 
 use array::api::{JobKind, SettingsChange, VolumeSpec};
-use serde::{Deserialize, Serialize};
 
 /// One request. What each is answered with stands behind the arrow, nothing where there is none.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// About volumes.
     Volume(VolumeRequest),
@@ -25,8 +23,7 @@ pub enum Request {
 }
 
 /// About volumes, which go by their names.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of the fields say what they are")]
 pub enum VolumeRequest {
     /// Make one and serve it → [`super::reply::Volume`].
@@ -52,8 +49,7 @@ pub enum VolumeRequest {
 }
 
 /// About snapshots, which go by their volume and their name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of the fields say what they are")]
 pub enum SnapshotRequest {
     /// Take snapshots of one moment, under one name or one that is made from the time → those.
@@ -75,8 +71,7 @@ pub enum SnapshotRequest {
 }
 
 /// About disks, which go by their number or their name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of the fields say what they are")]
 pub enum DiskRequest {
     /// → all.
@@ -87,17 +82,12 @@ pub enum DiskRequest {
     Add {
         disk: String,
         /// For the journal alone.
-        #[serde(default)]
         journal: bool,
     },
     /// Put a new disk in the place of an old one → all.
     Replace { disk: String, by: String },
     /// Treat it as failed.
-    Fail {
-        disk: String,
-        #[serde(default)]
-        accept_loss: bool,
-    },
+    Fail { disk: String, accept_loss: bool },
     /// Move its data elsewhere, then let it go.
     Retire { disk: String },
     /// Let it stay after all → all.
@@ -107,8 +97,7 @@ pub enum DiskRequest {
 }
 
 /// About all of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArrayRequest {
     /// → the array.
     Show,
@@ -122,39 +111,4 @@ pub enum ArrayRequest {
     Check,
     /// Spread data over all disks; ends when it is done.
     Rebalance,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Other programs may speak this language: the test changes only together with the changelog.
-    #[test]
-    fn requests_keep_their_form() {
-        let name = "a".to_owned();
-        let resize = VolumeRequest::Resize { name, size_bytes: 1 << 30, shrink: false };
-        let cases = [
-            (Request::Volume(VolumeRequest::List), r#"{"volume":"list"}"#),
-            (Request::Connections, r#""connections""#),
-            (
-                Request::Volume(resize),
-                r#"{"volume":{"resize":{"name":"a","size_bytes":1073741824,"shrink":false}}}"#,
-            ),
-            (
-                Request::Array(ArrayRequest::Set(SettingsChange {
-                    scrub_days: Some(7),
-                    ..SettingsChange::default()
-                })),
-                r#"{"array":{"set":{"rebuild_share_percent":null,"scrub_days":7,"warn_percents":null}}}"#,
-            ),
-            (
-                Request::Watch { kinds: vec![JobKind::Rebuild] },
-                r#"{"watch":{"kinds":["rebuild"]}}"#,
-            ),
-        ];
-        for (request, json) in cases {
-            assert_eq!(serde_json::to_string(&request).unwrap(), json);
-            assert_eq!(serde_json::from_str::<Request>(json).unwrap(), request);
-        }
-    }
 }

@@ -10,6 +10,7 @@ use axum::http::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::problem::Code;
 use crate::types::{
     Array, ArrayChange, Clone as NewClone, Connection, Disk, DiskFailure, DiskReplacement, Extent,
     Job, JobKind, NewDisk, NewSnapshots, NewVolume, Report, Run, RunKind, Snapshot, SnapshotChange,
@@ -29,6 +30,9 @@ pub type Progress<'a> = &'a mut dyn FnMut(&[Job]);
 pub struct Client {
     socket: PathBuf,
 }
+
+/// How often a list is begun.
+const LIST_ATTEMPTS: usize = 5;
 
 type Result<T> = std::result::Result<T, ClientError>;
 
@@ -215,8 +219,19 @@ impl Client {
         self.list("/v1/connections")
     }
 
-    /// All pages of a list.
+    /// All pages of a list. One that changes too much meanwhile is begun again.
     fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>> {
+        let is_gone = |error: &ClientError| matches!(error, ClientError::Problem(problem) if problem.code == Code::PageGone);
+        for _ in 1..LIST_ATTEMPTS {
+            match self.pages(path) {
+                Err(error) if is_gone(&error) => {}
+                outcome => return outcome,
+            }
+        }
+        self.pages(path)
+    }
+
+    fn pages<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>> {
         let mut all = Vec::new();
         let mut next = Some(path.to_owned());
         while let Some(path) = next {

@@ -129,6 +129,38 @@ fn slow_and_silent_clients_are_put_out_and_hurt_nobody() {
 }
 
 #[test]
+fn requests_leave_nothing_behind() {
+    let home = Home::files(3, "128M");
+    let member = home.start(&[]);
+    make(&member, "a");
+    let files = || fs::read_dir(format!("/proc/{}/fd", member.pid())).unwrap().count();
+    let memory = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", member.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    let round = |count: usize| {
+        for number in 0..count {
+            for path in ["/v1/volumes", "/v1/volumes/none", "/metrics", "/v1/jobs/stream"] {
+                let reply = ask(&member, "GET", path, None);
+                assert!([200, 404].contains(&reply.status), "{}", reply.text());
+            }
+            let key = format!("idempotency-key: {number}");
+            let none = json!({"volumes": ["none"], "name": "s"});
+            let reply = http::ask(&home.socket(), "POST", "/v1/snapshots", &[&key], Some(&none));
+            assert_eq!(reply.status, 404, "{}", reply.text());
+        }
+    };
+    round(200);
+    let (files_before, kb_before) = (files(), memory());
+    round(400);
+    // The last of them may just be ending.
+    assert!(files() <= files_before + 2, "{} files, {files_before} before", files());
+    assert!(memory() < kb_before + 8192, "{} KiB, {kb_before} before", memory());
+    member.stop();
+}
+
+#[test]
 fn what_was_accepted_is_done_when_the_asker_goes_away() {
     let home = Home::files(3, "128M");
     let member = home.start(&[]);

@@ -102,6 +102,8 @@ pub(super) fn complete(mut document: OpenApi) -> OpenApi {
     let socket = "http://localhost";
     let told = "On the Unix socket of the member; the name of the host does not matter.";
     document.servers = Some(vec![ServerBuilder::new().url(socket).description(Some(told)).build()]);
+    // Nothing is shown: who can open the socket may.
+    document.security = Some(Vec::new());
     document.tags = Some(tags());
     let components = document.components.get_or_insert_default();
     for (name, schema) in [(Problem::name(), Problem::schema()), (Code::name(), Code::schema())] {
@@ -129,7 +131,7 @@ fn tags() -> Vec<Tag> {
         ("array", "The array as a whole."),
         ("work", "What runs in the background, and what was asked for that takes long."),
         ("hosts", "Who is connected."),
-        ("figures", "What is measured."),
+        ("figures", "What is measured, and this document."),
     ];
     all.into_iter().map(tag).collect()
 }

@@ -10,19 +10,20 @@ mod runs;
 mod snapshots;
 mod volumes;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::extract::{Request, State};
 use axum::http::header::ETAG;
 use axum::http::{StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use axum::{Json, Router};
 use serde::Serialize;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+
+use described::Refusals;
 
 use super::app::App;
 use super::body::{json, no_such_path};
@@ -67,6 +68,7 @@ fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(runs::follow_run))
         .routes(routes!(connections::list_connections))
         .routes(routes!(metrics::show_metrics))
+        .routes(routes!(show_document))
 }
 
 /// The OpenAPI document of all operations.
@@ -75,13 +77,20 @@ pub fn document() -> OpenApi {
     described::complete(all().into_openapi())
 }
 
+/// Show the OpenAPI document
+#[utoipa::path(
+    get, path = "/v1/openapi.json", tag = "figures",
+    responses((status = 200, description = "This document.", body = Object), Refusals),
+)]
+async fn show_document() -> Json<&'static OpenApi> {
+    static DOCUMENT: LazyLock<OpenApi> = LazyLock::new(document);
+    Json(&DOCUMENT)
+}
+
 /// Answers all requests.
 pub(crate) fn router(app: Arc<App>) -> Router {
-    let document = document();
-    let shown = move || async move { Json(document) };
     let (router, _) = all().split_for_parts();
     router
-        .route("/v1/openapi.json", get(shown))
         .fallback(|uri: Uri| async move { no_such_path(uri.path()) })
         .method_not_allowed_fallback(not_allowed)
         .layer(from_fn_with_state(app.clone(), idempotency::once))
