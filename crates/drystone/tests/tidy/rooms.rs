@@ -4,12 +4,13 @@ use crate::rules::{Finding, without_inline_tests};
 use crate::source::{self, File};
 
 /// Each room (a directory of `crates/`) with the rooms below it that it may use.
-pub(crate) const ROOMS: [(&str, &[&str]); 12] = [
+pub(crate) const ROOMS: [(&str, &[&str]); 13] = [
     ("scsi", &[]),
     ("iscsi", &[]),
     ("ring", &[]),
     ("block", &["ring"]),
     ("parity", &[]),
+    ("group", &[]),
     ("array", &["block", "parity", "ring"]),
     ("target", &["block", "ring", "iscsi", "scsi"]),
     ("initiator", &["block", "ring", "iscsi", "scsi"]),

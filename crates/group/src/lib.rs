@@ -1,0 +1,11 @@
+//! What a group is set to: the configuration store.
+//!
+//! [`store`] keeps settings with the semantics of etcd: one number for each change of the whole
+//! (the revision), transactions that compare before they change, watches that miss nothing, leases.
+//! A group of one keeps them in its own embedded database ([`store::Embedded`]), which lives on any
+//! device of bytes ([`bytes::Bytes`]).
+//!
+//! This room knows no disk, no PDU and no thread: whoever uses it brings the device and the clock.
+
+pub mod bytes;
+pub mod store;
