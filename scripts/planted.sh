@@ -105,6 +105,12 @@ NoTrust        --test=wire  late::names_that_send_just_enough
 LateAreMany    --test=wire  late::names_that_send_what
 NoPieces       --test=wire  heavy::sanitize
 EndlessFlush   --test=wire  targets::a_target_goes_although
+OldRules       --test=wire  access_changes::a_login_under_way
+OldRules       --test=wire  access_changes::a_login_that_waits
+OthersUser     --test=wire  access::who_may_do_what
+KeepSessions   --test=wire  access_changes::who_is_not_let_in
+OldSecret      --test=wire  access_changes::another_secret
+SecondHost     --test=wire  access::a_second_host
 '
 
 # The program of the tests that $1 names, built with the mistakes.

@@ -79,7 +79,7 @@ impl LoginEnv for Node {
             0 | 1 if name.as_str() != TARGET => TargetLookup::NotFound,
             0 | 1 => {
                 let alias = Some("alias".to_owned());
-                TargetLookup::Found { portal_group_tag: 1, alias, auth: self.auth() }
+                TargetLookup::Found { portal_group_tag: 1, alias }
             }
             2 if name.as_str() == TARGET => TargetLookup::Removed,
             2 => TargetLookup::Offline,
@@ -87,12 +87,8 @@ impl LoginEnv for Node {
         }
     }
 
-    fn discovery_auth(&mut self) -> AuthPolicy {
-        self.auth()
-    }
-
-    fn authorize(&mut self, initiator: &IscsiName, _: Option<&IscsiName>) -> bool {
-        initiator.as_str() == INITIATOR
+    fn authorize(&mut self, initiator: &IscsiName, _: Option<&IscsiName>) -> Option<AuthPolicy> {
+        (initiator.as_str() == INITIATOR).then(|| self.auth())
     }
 
     fn session(&mut self, request: &SessionRequest<'_>) -> SessionDecision {
@@ -160,11 +156,12 @@ fn accepted(node: &Node, response: &LoginResponse, outcome: &LoginOutcome) {
     assert_eq!(outcome.initiator_name.as_str(), INITIATOR);
     assert!(outcome.target_name.as_ref().is_none_or(|name| name.as_str() == TARGET));
     let wants_user = !matches!(node.auth(), AuthPolicy::None);
-    assert_eq!(outcome.chap_user.as_deref(), wants_user.then_some(USER));
+    assert_eq!(outcome.chap_user(), wants_user.then_some(USER));
     assert!(outcome.connection.header_digest || node.flags & 0x40 == 0);
     let decided = match outcome.decision {
         SessionDecision::Start { tsih } | SessionDecision::Reinstate { tsih } => Some(tsih),
         SessionDecision::Join { .. } => None,
+        SessionDecision::NotAuthorized => panic!("accepted although it is not authorised"),
         SessionDecision::Refuse(status) => panic!("accepted although {status}"),
     };
     assert!(decided.is_none_or(|tsih| tsih == outcome.tsih));

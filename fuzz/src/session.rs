@@ -110,7 +110,7 @@ fn target(is_poor: bool) -> &'static Served {
         let config = Config {
             targets: vec![target],
             portals: vec![([127, 0, 0, 1], 0).into()],
-            access: Access::default(),
+            access: Access::everyone(),
             cores: 1,
             core: match is_poor {
                 true => ring::CoreConfig {
@@ -125,6 +125,7 @@ fn target(is_poor: bool) -> &'static Served {
             limits: Limits::default(),
             port_group: 1,
             redirect: None,
+            listener: None,
         };
         let server = Server::start(config).expect("a target on a free port");
         Served { disk, portal: server.portals()[0], _server: Mutex::new(server) }

@@ -69,11 +69,8 @@ fn logs_in_runs_commands_and_logs_out() {
 fn chap_right_wrong_and_mutual() {
     let mut config = config(ram(1));
     let (host, target) = (("ann", "host-secret-123"), ("bob", "target-secret-1"));
-    config.access = Access {
-        chap: Some(credentials(host.0, host.1)),
-        mutual: Some(credentials(target.0, target.1)),
-        allow: Vec::new(),
-    };
+    let user = credentials(host.0, host.1);
+    config.access = Access::uniform(Vec::new(), Some(user), Some(credentials(target.0, target.1)));
     let server = serve(config);
     on_core(async move {
         let open = async |chap: Option<InitiatorChap>| {

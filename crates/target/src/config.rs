@@ -1,13 +1,14 @@
 //! What a target serves, to whom, and within which limits.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use block::BlockDevice;
-use iscsi::chap::Credentials;
 use scsi::referrals::ReferralMap;
 
+use crate::access::Access;
+use crate::audit::AccessListener;
 use crate::store::UnitStore;
 
 /// Everything [`crate::Server::start`] needs.
@@ -34,6 +35,8 @@ pub struct Config {
     pub limits: Limits,
     /// Sends initiators elsewhere at login; the group will use it.
     pub redirect: Option<Arc<dyn Redirect>>,
+    /// Hears who logs in, who is refused, and whose session ends.
+    pub listener: Option<Arc<dyn AccessListener>>,
 }
 
 /// One target.
@@ -45,7 +48,7 @@ pub struct TargetSpec {
     pub alias: Option<String>,
     /// The logical units, in LUN order from 0; at least one.
     pub units: Vec<UnitSpec>,
-    /// Who may log in; `None` takes the server's rules.
+    /// Who may log in; `None` takes the server's rules. [`crate::Targets::set_access`] changes it.
     pub access: Option<Access>,
 }
 
@@ -66,54 +69,6 @@ pub struct UnitSpec {
     pub referrals: Option<Arc<ReferralMap>>,
     /// A word for logs, such as the path.
     pub name: String,
-}
-
-/// Who may log in, and what they must prove.
-#[derive(Debug, Default)]
-pub struct Access {
-    /// Initiators must prove this by CHAP.
-    pub chap: Option<Credentials>,
-    /// What the target proves in return when the initiator asks (needs `chap`).
-    pub mutual: Option<Credentials>,
-    /// Empty: everyone. Otherwise one rule must match.
-    pub allow: Vec<AllowRule>,
-}
-
-/// One `--allow` rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AllowRule {
-    /// This initiator name, compared in lower case.
-    Initiator(String),
-    /// Addresses that share the first `prefix_bits` bits with `address`.
-    Network {
-        /// Network address.
-        address: IpAddr,
-        /// 0 to 32, or 0 to 128 for IPv6.
-        prefix_bits: u8,
-    },
-}
-
-impl AllowRule {
-    /// The rule lets this initiator in.
-    #[must_use]
-    pub fn admits(&self, initiator: &str, from: IpAddr) -> bool {
-        match self {
-            Self::Initiator(name) => name.eq_ignore_ascii_case(initiator),
-            Self::Network { address, prefix_bits } => {
-                same_network(*address, from.to_canonical(), *prefix_bits)
-            }
-        }
-    }
-}
-
-fn same_network(network: IpAddr, address: IpAddr, prefix_bits: u8) -> bool {
-    let (a, b, width) = match (network, address) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => (u128::from(a.to_bits()), u128::from(b.to_bits()), 32),
-        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits(), b.to_bits(), 128),
-        _ => return false,
-    };
-    let shift = width - u32::from(prefix_bits).min(width);
-    a.checked_shr(shift).unwrap_or(0) == b.checked_shr(shift).unwrap_or(0)
 }
 
 /// Where an initiator should log in instead (RFC 7143 §11.13.5, status class 1).
@@ -178,34 +133,5 @@ impl Default for Limits {
             stall_timeout: Duration::from_secs(30),
             output_bytes: 16 << 20,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn network(text: &str, prefix_bits: u8) -> AllowRule {
-        AllowRule::Network { address: text.parse().unwrap(), prefix_bits }
-    }
-
-    #[test]
-    fn networks_match_by_prefix_and_family() {
-        let from = |text: &str| text.parse::<IpAddr>().unwrap();
-        assert!(network("10.1.0.0", 16).admits("iqn.x", from("10.1.255.3")));
-        assert!(!network("10.1.0.0", 16).admits("iqn.x", from("10.2.0.1")));
-        assert!(network("0.0.0.0", 0).admits("iqn.x", from("192.0.2.1")));
-        assert!(network("10.1.2.3", 32).admits("iqn.x", from("::ffff:10.1.2.3")));
-        assert!(network("fd00::", 8).admits("iqn.x", from("fd12::1")));
-        assert!(!network("fd00::", 8).admits("iqn.x", from("10.0.0.1")));
-        assert!(network("::", 0).admits("iqn.x", from("fe80::1")));
-    }
-
-    #[test]
-    fn names_match_in_any_case() {
-        let rule = AllowRule::Initiator("iqn.2026-11.example:host".to_owned());
-        let from = IpAddr::from([127, 0, 0, 1]);
-        assert!(rule.admits("IQN.2026-11.example:HOST", from));
-        assert!(!rule.admits("iqn.2026-11.example:host2", from));
     }
 }

@@ -16,9 +16,12 @@
 //! shared                  what all cores have in common
 //! copy  targets           the copy manager; units by name
 //! unit  outcome           a disk and its SCSI state; how a command ended
+//! access  audit           who may use what; who hears of logins
 //! datamover  doors  registry  memory  tokens  store  ...
 //! ```
 
+mod access;
+mod audit;
 mod config;
 mod copy;
 mod cores;
@@ -45,7 +48,9 @@ mod targets;
 mod tokens;
 mod unit;
 
-pub use config::{Access, AllowRule, Config, Elsewhere, Limits, Redirect, TargetSpec, UnitSpec};
+pub use access::{Access, AccessError, AccessRule, AddressPattern, AddressPatternError};
+pub use audit::{AccessEvent, AccessListener, Happened, REFUSALS_TOLD_MAX, RefusalKind, Who};
+pub use config::{Config, Elsewhere, Limits, Redirect, TargetSpec, UnitSpec};
 pub use doors::GIVING_WAY_MAX;
 pub use portal::REFUSALS_MAX;
 pub use server::{ConnectionInfo, Server, ShutdownError, StartError, TargetInfo, Targets};

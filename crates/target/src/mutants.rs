@@ -46,6 +46,16 @@ pub(crate) enum Mutant {
     NoStrangers,
     /// Trust those who have sent just enough as those who have sent much more.
     NoTrust,
+    /// Let a login end by the rules with which it began.
+    OldRules,
+    /// Let a user in whom another rule names.
+    OthersUser,
+    /// Leave sessions alone that the rules do not let in any more.
+    KeepSessions,
+    /// Let a user stay whose secret is another now.
+    OldSecret,
+    /// Let several hosts use a target that is not shared.
+    SecondHost,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MUTANT=NAME`.

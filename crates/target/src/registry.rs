@@ -7,6 +7,8 @@ use iscsi::params::SessionParams;
 use iscsi::pdu::Isid;
 use ring::{CoreId, OneshotReceiver, OneshotSender};
 
+use crate::mutants::{self, Mutant};
+
 /// What names a session: the target and one initiator port (RFC 7143 §4.4.1; the portal group is
 /// always ours).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +47,19 @@ struct Waiting {
 }
 
 impl Tables {
+    /// A host of another name that has a session of the same target, or waits for its own to end.
+    fn other_host(&self, key: &SessionKey) -> Option<Arc<str>> {
+        let is_other =
+            |other: &&SessionKey| other.target == key.target && other.initiator != key.initiator;
+        let mut keys = self.by_key.keys().chain(self.waiting.keys());
+        keys.find(is_other).map(|other| other.initiator.clone())
+    }
+
+    /// Who keeps this one from a target that one host has at a time.
+    fn in_the_way(&self, key: &SessionKey, is_shared: impl Fn() -> bool) -> Option<Arc<str>> {
+        if is_shared() || mutants::is(Mutant::SecondHost) { None } else { self.other_host(key) }
+    }
+
     fn enter(&mut self, key: &SessionKey, residence: Residence) {
         self.by_tsih.insert(residence.tsih, key.clone());
         self.by_key.insert(key.clone(), residence);
@@ -68,6 +83,18 @@ pub(crate) enum Claim<'a> {
     Waits(Wait<'a>, Residence),
     /// Another session has got its TSIH meanwhile.
     TsihTaken,
+    /// The target is not shared, and a host of this name has it.
+    InUse(Arc<str>),
+}
+
+/// What becomes of a login that has waited for a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Entered,
+    /// A newer login has the place.
+    Replaced,
+    /// The target is not shared any more, and a host of this name has it.
+    InUse(Arc<str>),
 }
 
 /// All sessions of the server, discovery sessions excepted.
@@ -97,9 +124,18 @@ impl Registry {
     }
 
     /// Enters a session, or lets its login wait for the one before it. In either case a login that
-    /// has waited for this place gives way: the newest one counts.
-    pub(crate) fn claim(&self, key: &SessionKey, residence: Residence) -> Claim<'_> {
+    /// has waited for this place gives way: the newest one counts. A target that `is_shared` takes hosts of
+    /// several names; it is asked when nobody else can enter.
+    pub(crate) fn claim(
+        &self,
+        key: &SessionKey,
+        residence: Residence,
+        is_shared: impl Fn() -> bool,
+    ) -> Claim<'_> {
         let mut tables = self.tables();
+        if let Some(other) = tables.in_the_way(key, is_shared) {
+            return Claim::InUse(other);
+        }
         let before = tables.waiting.remove(key);
         let claim = if let Some(old) = tables.by_key.get(key).cloned() {
             let (tell, turn) = ring::oneshot();
@@ -162,16 +198,20 @@ pub(crate) struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    /// Enters its session in the place that has become free, unless a newer login has it.
-    pub(crate) fn enter(self, residence: Residence) -> bool {
+    /// Enters its session in the place that has become free.
+    pub(crate) fn enter(self, residence: Residence, is_shared: impl Fn() -> bool) -> Entry {
         let mut tables = self.registry.tables();
+        if let Some(other) = tables.in_the_way(&self.key, is_shared) {
+            return Entry::InUse(other);
+        }
         let newest = tables.waiting.get(&self.key).is_some_and(|own| own.number == self.number);
         let taken =
             tables.by_key.contains_key(&self.key) || tables.by_tsih.contains_key(&residence.tsih);
-        if newest && !taken {
-            tables.enter(&self.key, residence);
+        if !newest || taken {
+            return Entry::Replaced;
         }
-        newest && !taken
+        tables.enter(&self.key, residence);
+        Entry::Entered
     }
 }
 
@@ -203,14 +243,14 @@ mod tests {
         };
         let (first, second) = (residence(0), residence(1));
         assert_ne!(first.tsih, second.tsih);
-        assert!(matches!(registry.claim(&key("a"), first.clone()), Claim::Entered));
-        let taken = registry.claim(&key("a"), second.clone());
+        assert!(matches!(registry.claim(&key("a"), first.clone(), || true), Claim::Entered));
+        let taken = registry.claim(&key("a"), second.clone(), || true);
         assert!(matches!(taken, Claim::Waits(_, ref old) if *old == first), "the key is taken");
         drop(taken);
-        let taken = registry.claim(&key("b"), first.clone());
+        let taken = registry.claim(&key("b"), first.clone(), || true);
         assert!(matches!(taken, Claim::TsihTaken));
         let elsewhere = SessionKey { target: "u".into(), ..key("a") };
-        let entered = registry.claim(&elsewhere, second.clone());
+        let entered = registry.claim(&elsewhere, second.clone(), || true);
         assert!(matches!(entered, Claim::Entered), "another target, another session");
         assert_eq!((registry.len(), registry.count("t"), registry.count("v")), (2, 1, 0));
         registry.remove(&elsewhere, second.tsih);
@@ -246,21 +286,53 @@ mod tests {
             params: SessionParams::default(),
             cids: vec![0],
         };
-        assert!(matches!(registry.claim(&key("a"), residence(1)), Claim::Entered));
-        let mut second = waits(registry.claim(&key("a"), residence(2)));
-        let mut third = waits(registry.claim(&key("a"), residence(3)));
+        assert!(matches!(registry.claim(&key("a"), residence(1), || true), Claim::Entered));
+        let mut second = waits(registry.claim(&key("a"), residence(2), || true));
+        let mut third = waits(registry.claim(&key("a"), residence(3), || true));
         assert_eq!((told(&mut second), told(&mut third)), (Some(Turn::Replaced), None));
         drop(second);
         registry.remove(&key("a"), 1);
         assert_eq!(told(&mut third), Some(Turn::Free));
         // Before the third gets to it a fourth has come.
-        assert!(matches!(registry.claim(&key("a"), residence(4)), Claim::Entered));
-        assert!(!third.enter(residence(3)));
+        assert!(matches!(registry.claim(&key("a"), residence(4), || true), Claim::Entered));
+        assert_eq!(third.enter(residence(3), || true), Entry::Replaced);
         assert_eq!(registry.find(&key("a")), Some(residence(4)));
-        let mut fifth = waits(registry.claim(&key("a"), residence(5)));
+        let mut fifth = waits(registry.claim(&key("a"), residence(5), || true));
         registry.remove(&key("a"), 4);
         assert_eq!(told(&mut fifth), Some(Turn::Free));
-        assert!(fifth.enter(residence(5)));
+        assert_eq!(fifth.enter(residence(5), || true), Entry::Entered);
         assert!(registry.tables().waiting.is_empty());
+    }
+
+    #[test]
+    fn a_target_that_is_not_shared_has_one_host_at_a_time() {
+        let registry = Registry::default();
+        let residence = |tsih| Residence {
+            tsih,
+            core: CoreId::from(0),
+            params: SessionParams::default(),
+            cids: vec![0],
+        };
+        let claim = |key: &SessionKey, tsih| registry.claim(key, residence(tsih), || false);
+        let port = |name: &str, isid| SessionKey { isid, ..key(name) };
+        assert!(matches!(claim(&key("a"), 1), Claim::Entered));
+        assert!(matches!(claim(&port("a", [1; 6]), 2), Claim::Entered), "a path of the same host");
+        assert!(matches!(claim(&key("b"), 3), Claim::InUse(name) if &*name == "a"));
+        let elsewhere = SessionKey { target: "u".into(), ..key("b") };
+        assert!(matches!(claim(&elsewhere, 3), Claim::Entered), "another target");
+        // While the first one comes back, its place is kept.
+        registry.remove(&port("a", [1; 6]), 2);
+        let mut again = waits(claim(&key("a"), 4));
+        registry.remove(&key("a"), 1);
+        assert_eq!(told(&mut again), Some(Turn::Free));
+        assert!(matches!(claim(&key("b"), 5), Claim::InUse(_)));
+        assert_eq!(again.enter(residence(4), || false), Entry::Entered);
+        registry.remove(&key("a"), 4);
+        assert!(matches!(claim(&key("b"), 6), Claim::Entered), "nobody is there any more");
+        // One that was shared and is not any more lets none of its hosts come back beside others.
+        assert!(matches!(registry.claim(&key("c"), residence(7), || true), Claim::Entered));
+        let late = waits(registry.claim(&key("c"), residence(8), || true));
+        registry.remove(&key("c"), 7);
+        assert_eq!(late.enter(residence(8), || false), Entry::InUse("b".into()));
     }
 }

@@ -6,12 +6,14 @@ use std::sync::{Arc, OnceLock};
 
 use ring::Remote;
 
+use crate::access::Rules;
+use crate::audit::Feed;
 use crate::config::{Limits, Redirect};
 use crate::copy::CopyManager;
 use crate::doors::Doors;
 use crate::registry::Registry;
 use crate::store::UnitStore;
-use crate::targets::{Common, Rules, Table};
+use crate::targets::{Common, Table};
 
 /// One server.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub(crate) struct Shared {
     /// Connections that are being told that they cannot come in.
     pub(crate) refusals: AtomicUsize,
     pub(crate) stopping: AtomicBool,
+    /// To whoever hears of logins.
+    pub(crate) feed: Feed,
 }
 
 impl Shared {

@@ -1,7 +1,9 @@
-//! A clean stop: ask, wait, end, stop the copies of others, flush.
+//! A clean stop: ask, wait, end, stop the copies of others, flush. And the end of those sessions that the
+//! rules of a target do not let in any more.
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use block::BlockError;
@@ -10,7 +12,7 @@ use ring::wait::join_all;
 
 use crate::cores::on_cores;
 use crate::mutants::{self, Mutant};
-use crate::session::{Connection, Ending, Session, all_sessions, sessions};
+use crate::session::{Connection, Ending, Session, abort, all_sessions, sessions};
 use crate::shared::Shared;
 use crate::targets::{Target, TargetError};
 use crate::unit::Unit;
@@ -96,6 +98,64 @@ async fn flush(targets: &[Arc<Target>]) -> Result<(), TargetError> {
     join_all(units.map(flush)).await
 }
 
+/// Ends the sessions of a target, with all of their connections, of which one is not let in any more by the
+/// rules that it has now. Their tasks are aborted, and they are told. Returns how many there were, when
+/// they have ended.
+///
+/// # Errors
+/// A disk did not finish the tasks of one in time; no host is connected that should not be all the same.
+pub(crate) async fn end_unadmitted(
+    shared: &Arc<Shared>,
+    target: &Arc<Target>,
+) -> Result<usize, TargetError> {
+    if mutants::is(Mutant::KeepSessions) {
+        return Ok(0);
+    }
+    let (ended, late) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (counts, ending, is_late) = (ended.clone(), target.clone(), late.clone());
+    let end_its_own = move || {
+        let mut unadmitted = sessions();
+        unadmitted.retain(|session| session.is_of(&ending) && !is_admitted(session));
+        unadmitted.iter().for_each(end_now);
+        counts.fetch_add(unadmitted.len(), Ordering::Relaxed);
+        async move {
+            if !have_ended(&unadmitted, DISK_WAIT).await {
+                is_late.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+    on_cores(shared.cores().to_vec(), end_its_own).await;
+    if late.load(Ordering::Relaxed) {
+        return Err(busy(target));
+    }
+    Ok(ended.load(Ordering::Relaxed))
+}
+
+/// Whether the rules let all connections of a session in.
+fn is_admitted(session: &Rc<Session>) -> bool {
+    let connections = session.connections();
+    connections.iter().all(|conn| conn.is_ending() || conn.is_admitted())
+}
+
+/// Ends a session now: none of its tasks begins any more, and its host is told that it is over.
+fn end_now(session: &Rc<Session>) {
+    session.tasks_where(|_| true).iter().for_each(abort);
+    for conn in session.connections() {
+        notify(&conn, AsyncEvent::SESSION_DROP, 0);
+    }
+    session.end(&Ending::NotAdmitted);
+}
+
+/// Waits until these sessions have ended, for so long.
+async fn have_ended(sessions: &[Rc<Session>], patience: Duration) -> bool {
+    let all = async {
+        for session in sessions {
+            session.wait_ended().await;
+        }
+    };
+    ring::timeout(patience, all).await.is_some()
+}
+
 /// Ends these sessions of this core: by request first, by force after `grace`.
 async fn end_sessions(sessions: Vec<Rc<Session>>, grace: Duration) {
     let grace_s = u16::try_from(grace.as_secs()).unwrap_or(u16::MAX);
@@ -119,12 +179,7 @@ async fn end_sessions(sessions: Vec<Rc<Session>>, grace: Duration) {
             conn.end(Ending::Shutdown);
         }
     }
-    ring::timeout(DISK_WAIT, async {
-        for session in &sessions {
-            session.wait_ended().await;
-        }
-    })
-    .await;
+    have_ended(&sessions, DISK_WAIT).await;
 }
 
 /// Sends an Async Message (RFC 7143 §11.9). For a logout request `parameter3` is the time to do

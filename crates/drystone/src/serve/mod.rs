@@ -20,7 +20,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use target::{Access, AllowRule, Config, FileStore, Limits, StartError, TargetSpec};
+use target::{
+    Access, AccessRule, AddressPattern, Config, FileStore, Limits, StartError, TargetSpec,
+};
 
 /// What stands in for a name with `--congestion`.
 const CONGESTION_SYSTEM: &str = "system";
@@ -86,6 +88,7 @@ pub(crate) fn config(
         store: Arc::new(store),
         limits: limits(args, more_files)?,
         redirect: None,
+        listener: None,
     })
 }
 
@@ -143,16 +146,14 @@ fn access(args: &ServeArgs, plan: &Plan) -> anyhow::Result<Access> {
         made.transpose().context("the CHAP login cannot be used")
     };
     let rule = |allow: &Allow| match allow {
-        Allow::Initiator(name) => AllowRule::Initiator(name.clone()),
+        Allow::Initiator(name) => AccessRule::initiator(name.clone()),
         Allow::Network { address, prefix_bits } => {
-            AllowRule::Network { address: *address, prefix_bits: *prefix_bits }
+            let (address, prefix_bits) = (*address, *prefix_bits);
+            AccessRule::from(AddressPattern::Network { address, prefix_bits })
         }
     };
-    Ok(Access {
-        chap: credentials(&plan.chap)?,
-        mutual: credentials(&plan.mutual)?,
-        allow: args.allow.iter().map(rule).collect(),
-    })
+    let places = args.allow.iter().map(rule).collect();
+    Ok(Access::uniform(places, credentials(&plan.chap)?, credentials(&plan.mutual)?))
 }
 
 /// The congestion control to set. One that was asked for must be there; the default gives way.

@@ -45,7 +45,7 @@ pub(crate) fn config(disk: Arc<dyn BlockDevice>) -> Config {
             access: None,
         }],
         portals: vec![([127, 0, 0, 1], 0).into()],
-        access: Access::default(),
+        access: Access::everyone(),
         cores: 1,
         core: CoreConfig::default(),
         congestion: None,
@@ -53,6 +53,7 @@ pub(crate) fn config(disk: Arc<dyn BlockDevice>) -> Config {
         limits: Limits::default(),
         port_group: 1,
         redirect: None,
+        listener: None,
     }
 }
 

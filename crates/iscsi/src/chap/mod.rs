@@ -192,8 +192,8 @@ impl Challenge {
 /// Who may log in to a target, and how the target proves itself.
 #[derive(Debug, Clone)]
 pub struct ChapPolicy {
-    users: Vec<Credentials>,
-    target: Option<Credentials>,
+    users: Vec<Arc<Credentials>>,
+    target: Option<Arc<Credentials>>,
     algorithms: Vec<Algorithm>,
 }
 
@@ -212,7 +212,21 @@ impl ChapPolicy {
         if target.as_ref().is_some_and(is_shared) {
             return Err(CredentialsError::SameSecret);
         }
-        Ok(Self { users, target, algorithms: Algorithm::ALL.to_vec() })
+        let users = users.into_iter().map(Arc::new).collect();
+        Ok(Self { users, target: target.map(Arc::new), algorithms: Algorithm::ALL.to_vec() })
+    }
+
+    /// The same for some of the users only; the others are then as good as unknown.
+    #[must_use]
+    pub fn only(&self, is_wanted: impl Fn(&str) -> bool) -> Self {
+        let users = self.users.iter().filter(|user| is_wanted(user.user())).cloned().collect();
+        Self { users, target: self.target.clone(), algorithms: self.algorithms.clone() }
+    }
+
+    /// Those who may log in.
+    #[must_use]
+    pub fn users(&self) -> &[Arc<Credentials>] {
+        &self.users
     }
 
     /// Allows only these algorithms.
@@ -230,15 +244,31 @@ impl ChapPolicy {
 
     /// What the target proves itself with.
     #[must_use]
-    pub const fn target(&self) -> Option<&Credentials> {
-        self.target.as_ref()
+    pub fn target(&self) -> Option<&Credentials> {
+        self.target.as_deref()
     }
 
-    /// Whether one of the users answered `challenge`; all are tried, so the time does not tell which.
+    /// The user that answered `challenge`. All are tried, so the time does not tell which there are; where
+    /// there are none, a response is computed all the same.
     #[must_use]
-    pub fn verify(&self, challenge: &Challenge, user: &str, response: &[u8]) -> bool {
-        let verify = |known: &Credentials| known.verify(challenge, user, response);
-        self.users.iter().fold(false, |found, known| found | verify(known))
+    pub fn verify(
+        &self,
+        challenge: &Challenge,
+        user: &str,
+        response: &[u8],
+    ) -> Option<&Arc<Credentials>> {
+        let mut proved = None;
+        for known in &self.users {
+            if known.verify(challenge, user, response) {
+                proved = Some(known);
+            }
+        }
+        if self.users.is_empty() {
+            let nobody =
+                Credentials { user: user.to_owned(), secret: vec![0; SECRET_LEN_BYTES_MIN] };
+            std::hint::black_box(nobody.verify(challenge, user, response));
+        }
+        proved
     }
 }
 
@@ -297,6 +327,8 @@ pub enum AuthPolicy {
     /// Nothing.
     #[default]
     None,
+    /// Nothing; but who offers CHAP before None has to prove itself.
+    Optional(Arc<ChapPolicy>),
     /// CHAP.
     Chap(Arc<ChapPolicy>),
 }

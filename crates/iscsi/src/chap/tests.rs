@@ -49,13 +49,37 @@ fn only_the_right_user_and_secret_pass() {
         )
     };
     let alices = answer("secret-of-alice");
-    assert!(policy.verify(&challenge, "alice", &alices));
-    assert!(policy.verify(&challenge, "bob", &answer("secret-of-bob")));
-    assert!(!policy.verify(&challenge, "bob", &alices));
-    assert!(!policy.verify(&challenge, "Alice", &alices));
-    assert!(!policy.verify(&challenge, "alice", &answer("secret-of-alicf")));
-    assert!(!policy.verify(&challenge, "alice", &alices[..31]));
-    assert!(!policy.verify(&challenge, "alice", &[]));
+    assert!(policy.verify(&challenge, "alice", &alices).is_some());
+    assert!(policy.verify(&challenge, "bob", &answer("secret-of-bob")).is_some());
+    assert!(policy.verify(&challenge, "bob", &alices).is_none());
+    assert!(policy.verify(&challenge, "Alice", &alices).is_none());
+    assert!(policy.verify(&challenge, "alice", &answer("secret-of-alicf")).is_none());
+    assert!(policy.verify(&challenge, "alice", &alices[..31]).is_none());
+    assert!(policy.verify(&challenge, "alice", &[]).is_none());
+    let proved = policy.verify(&challenge, "alice", &alices).unwrap();
+    assert_eq!(**proved, credentials("alice", "secret-of-alice"));
+}
+
+#[test]
+fn who_is_left_out_is_unknown() {
+    let all = vec![credentials("alice", "secret-of-alice"), credentials("bob", "secret-of-bob")];
+    let policy = ChapPolicy::new(all, None).unwrap();
+    let challenge = Challenge::new(Algorithm::Md5, &mut fixed(7));
+    let proves = |policy: &ChapPolicy, user: &str, secret: &str| {
+        let answer = credentials(user, secret).respond(
+            challenge.algorithm,
+            challenge.identifier,
+            &challenge.bytes,
+        );
+        policy.verify(&challenge, user, &answer).is_some()
+    };
+    let bobs = policy.only(|user| user == "bob");
+    assert!(proves(&bobs, "bob", "secret-of-bob"));
+    assert!(!proves(&bobs, "alice", "secret-of-alice"));
+    let nobodys = policy.only(|_| false);
+    assert!(!proves(&nobodys, "bob", "secret-of-bob"));
+    assert!(!proves(&nobodys, "bob", &"\0".repeat(SECRET_LEN_BYTES_MIN)), "not even so");
+    assert_eq!(policy.users().len(), 2, "the policy itself is as it was");
 }
 
 #[test]
@@ -64,9 +88,9 @@ fn a_response_is_good_for_one_challenge_only() {
     let policy = ChapPolicy::new(vec![alice.clone()], None).unwrap();
     let first = Challenge::new(Algorithm::Md5, &mut fixed(1));
     let recorded = alice.respond(first.algorithm, first.identifier, &first.bytes);
-    assert!(policy.verify(&first, "alice", &recorded));
+    assert!(policy.verify(&first, "alice", &recorded).is_some());
     let second = Challenge::new(Algorithm::Md5, &mut fixed(2));
-    assert!(!policy.verify(&second, "alice", &recorded));
+    assert!(policy.verify(&second, "alice", &recorded).is_none());
     assert!(first.is_reflected_by(&first.bytes) && !first.is_reflected_by(&second.bytes));
 }
 

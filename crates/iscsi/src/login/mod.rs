@@ -23,10 +23,11 @@ pub use initiator::{
 pub use refusal::{AuthRefusal, LoginRefusal};
 pub use target::{TargetLogin, TargetLoginConfig};
 
-use crate::chap::AuthPolicy;
+use crate::chap::{AuthPolicy, Credentials};
 use crate::params::{ConnectionParams, SessionParams};
 use crate::pdu::{BHS_LEN_BYTES, Isid, LoginStatus};
 use crate::text::{IscsiName, Pair};
+use std::sync::Arc;
 
 /// Login Requests that one login may take: four are usual, and a text in many pieces takes some more.
 pub const LOGIN_REQUESTS_MAX: u32 = 32;
@@ -55,8 +56,6 @@ pub enum TargetLookup {
         portal_group_tag: u16,
         /// TargetAlias (13.6).
         alias: Option<String>,
-        /// What initiators must prove.
-        auth: AuthPolicy,
     },
     /// There is no such target.
     NotFound,
@@ -82,6 +81,8 @@ pub struct SessionRequest<'a> {
     pub initiator: &'a IscsiName,
     /// The target; `None` in a discovery session.
     pub target: Option<&'a IscsiName>,
+    /// What the initiator authenticated with, if it did.
+    pub proved: Option<&'a Credentials>,
     /// Initiator Session ID.
     pub isid: Isid,
     /// 0 for a new session, otherwise the session to join.
@@ -112,6 +113,8 @@ pub enum SessionDecision {
         /// MaxCmdSN of the session.
         max_cmd_sn: u32,
     },
+    /// No: who may use the target has changed since the login began.
+    NotAuthorized,
     /// No: for example [`LoginStatus::SESSION_DOES_NOT_EXIST`], [`LoginStatus::TOO_MANY_CONNECTIONS`],
     /// [`LoginStatus::CANT_INCLUDE_IN_SESSION`] or [`LoginStatus::OUT_OF_RESOURCES`].
     Refuse(LoginStatus),
@@ -122,11 +125,13 @@ pub trait LoginEnv {
     /// Looks up the target that an initiator names.
     fn find_target(&mut self, name: &IscsiName) -> TargetLookup;
 
-    /// What initiators must prove before discovery.
-    fn discovery_auth(&mut self) -> AuthPolicy;
-
-    /// Whether this initiator may use the target at all; `None` is discovery.
-    fn authorize(&mut self, initiator: &IscsiName, target: Option<&IscsiName>) -> bool;
+    /// What this initiator must prove before it may use the target; a target of `None` is discovery.
+    /// Returns `None` if it may not use it, whatever it proves.
+    fn authorize(
+        &mut self,
+        initiator: &IscsiName,
+        target: Option<&IscsiName>,
+    ) -> Option<AuthPolicy>;
 
     /// Finds the place of a login that is otherwise complete. Whatever this starts or ends is done by
     /// the caller when it gets the [`LoginOutcome`].
@@ -178,7 +183,7 @@ pub struct LoginOutcome {
     /// InitiatorAlias.
     pub initiator_alias: Option<String>,
     /// The CHAP user that authenticated.
-    pub chap_user: Option<String>,
+    pub proved: Option<Arc<Credentials>>,
     /// The target; `None` in a discovery session.
     pub target_name: Option<IscsiName>,
     /// Portal group through which the target was reached; 0 in a discovery session.
@@ -199,6 +204,26 @@ pub struct LoginOutcome {
     pub max_cmd_sn: u32,
     /// The next StatSN of this connection.
     pub next_stat_sn: u32,
+}
+
+impl LoginOutcome {
+    /// The name of the CHAP user that authenticated.
+    #[must_use]
+    pub fn chap_user(&self) -> Option<&str> {
+        self.proved.as_deref().map(Credentials::user)
+    }
+}
+
+/// Who wants what, as the initiator of a login says: all of it is still to be proved. For the record of a
+/// login that is refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoginClaim {
+    /// InitiatorName.
+    pub initiator: Option<IscsiName>,
+    /// TargetName.
+    pub target: Option<IscsiName>,
+    /// CHAP_N.
+    pub chap_user: Option<String>,
 }
 
 /// The value of a key in a text.

@@ -2,11 +2,10 @@
 
 use super::target_auth::TargetAuth;
 use super::{
-    AuthRefusal, LOGIN_REQUESTS_MAX, LOGIN_TEXT_LEN_BYTES_MAX, LoginEnv, LoginOutcome,
+    AuthRefusal, LOGIN_REQUESTS_MAX, LOGIN_TEXT_LEN_BYTES_MAX, LoginClaim, LoginEnv, LoginOutcome,
     LoginRefusal, LoginStep, SessionDecision, SessionRequest, SessionType, TargetLookup, VERSION,
     value_of,
 };
-use crate::chap::AuthPolicy;
 use crate::params::LocalLimits;
 use crate::pdu::{Bhs, LoginRequest, LoginResponse, LoginStatus, Stage};
 use crate::text::{
@@ -35,6 +34,8 @@ pub struct TargetLogin {
     first: Option<LoginRequest>,
     stage: Stage,
     text: Reassembly,
+    /// The names that came first.
+    claim: LoginClaim,
     peer: Option<Peer>,
 }
 
@@ -77,14 +78,16 @@ impl TargetLogin {
             first: None,
             stage: Stage::SECURITY,
             text: Reassembly::new(TEXT_LEN_BYTES_MAX),
+            claim: LoginClaim::default(),
             peer: None,
         }
     }
 
-    /// The name that the initiator gave, once it did; not yet proved.
+    /// Who the initiator says it is and what it wants, as far as it has.
     #[must_use]
-    pub fn initiator_name(&self) -> Option<&IscsiName> {
-        self.peer.as_ref().map(|peer| &peer.initiator)
+    pub fn claim(&self) -> LoginClaim {
+        let user = self.peer.as_ref().and_then(|peer| peer.auth.claimed());
+        LoginClaim { chap_user: user.map(str::to_owned), ..self.claim.clone() }
     }
 
     /// Takes one PDU of the Login Phase, `text` being its data segment without padding, and says what to
@@ -184,7 +187,7 @@ impl TargetLogin {
 
     /// Reads who wants what from the first complete text, and whether that is possible (6.3.1).
     fn meet(
-        &self,
+        &mut self,
         request: &LoginRequest,
         pairs: &[Pair<'_>],
         env: &mut dyn LoginEnv,
@@ -197,24 +200,19 @@ impl TargetLogin {
         };
         let initiator =
             parse_name(pairs, "InitiatorName")?.ok_or(LoginRefusal::Missing("InitiatorName"))?;
+        self.claim.initiator = Some(initiator.clone());
         // A discovery session is with the node, whatever target it names (4.3).
         let target = match session_type {
             SessionType::Normal => parse_name(pairs, "TargetName")?,
             SessionType::Discovery => None,
         };
-        let mut portal_group_tag = 0;
-        let auth = match (session_type, &target) {
-            (SessionType::Discovery, _) => env.discovery_auth(),
+        self.claim.target.clone_from(&target);
+        let portal_group_tag = match (session_type, &target) {
+            (SessionType::Discovery, _) => 0,
             (SessionType::Normal, None) => return Err(LoginRefusal::Missing("TargetName")),
-            (SessionType::Normal, Some(target)) => {
-                let (group, auth) = find(env, target, out)?;
-                portal_group_tag = group;
-                auth
-            }
+            (SessionType::Normal, Some(target)) => find(env, target, out)?,
         };
-        if !env.authorize(&initiator, target.as_ref()) {
-            return Err(LoginRefusal::NotAuthorized);
-        }
+        let auth = env.authorize(&initiator, target.as_ref()).ok_or(LoginRefusal::NotAuthorized)?;
         let is_discovery = session_type == SessionType::Discovery;
         let is_leading = request.tsih == 0;
         let limits = &self.config.limits;
@@ -241,6 +239,7 @@ impl TargetLogin {
             session_type: peer.session_type,
             initiator: &peer.initiator,
             target: peer.target.as_ref(),
+            proved: peer.auth.proved().map(|proved| &**proved),
             isid: request.isid,
             tsih: request.tsih,
             cid: request.cid,
@@ -257,6 +256,7 @@ impl TargetLogin {
                 (session, exp_cmd_sn, max_cmd_sn) = (joined, exp, max);
                 request.tsih
             }
+            SessionDecision::NotAuthorized => return Err(LoginRefusal::NotAuthorized),
             SessionDecision::Refuse(status) => return Err(LoginRefusal::Session(status)),
         };
         Ok(Box::new(LoginOutcome {
@@ -264,7 +264,7 @@ impl TargetLogin {
             decision,
             initiator_name: peer.initiator,
             initiator_alias: peer.initiator_alias,
-            chap_user: peer.auth.into_user(),
+            proved: peer.auth.proved().cloned(),
             target_name: peer.target,
             portal_group_tag: peer.portal_group_tag,
             isid: request.isid,
@@ -308,14 +308,14 @@ fn find(
     env: &mut dyn LoginEnv,
     target: &IscsiName,
     out: &mut TextWriter,
-) -> Result<(u16, AuthPolicy), LoginRefusal> {
+) -> Result<u16, LoginRefusal> {
     match env.find_target(target) {
-        TargetLookup::Found { portal_group_tag, alias, auth } => {
+        TargetLookup::Found { portal_group_tag, alias } => {
             if let Some(alias) = alias {
                 out.push("TargetAlias", alias);
             }
             out.push("TargetPortalGroupTag", portal_group_tag);
-            Ok((portal_group_tag, auth))
+            Ok(portal_group_tag)
         }
         TargetLookup::NotFound => Err(LoginRefusal::TargetNotFound),
         TargetLookup::Removed => Err(LoginRefusal::TargetRemoved),

@@ -11,7 +11,7 @@
 //! ```
 
 use super::{AuthRefusal, value_of};
-use crate::chap::{AuthPolicy, Challenge, ChapPolicy, choose_algorithm};
+use crate::chap::{AuthPolicy, Challenge, ChapPolicy, Credentials, choose_algorithm};
 use crate::text::{
     BINARY_LEN_BYTES_MAX, Pair, TextWriter, decode_binary, encode_hex, parse_number,
 };
@@ -35,18 +35,20 @@ enum State {
 pub(super) struct TargetAuth {
     policy: AuthPolicy,
     state: State,
-    user: Option<String>,
+    /// The user that the initiator says it is.
+    claimed: Option<String>,
+    proved: Option<Arc<Credentials>>,
 }
 
 impl TargetAuth {
     pub(super) const fn new(policy: AuthPolicy) -> Self {
-        Self { policy, state: State::Start, user: None }
+        Self { policy, state: State::Start, claimed: None, proved: None }
     }
 
     /// Whether the login may go on to the next stage.
     pub(super) const fn is_satisfied(&self) -> bool {
         match self.state {
-            State::Start => matches!(self.policy, AuthPolicy::None),
+            State::Start => !matches!(self.policy, AuthPolicy::Chap(_)),
             State::MethodChosen(_) | State::Challenged(..) => false,
             State::Done => true,
         }
@@ -57,9 +59,14 @@ impl TargetAuth {
         matches!(self.state, State::Start)
     }
 
+    /// The user that the initiator said it is, proved or not.
+    pub(super) fn claimed(&self) -> Option<&str> {
+        self.claimed.as_deref()
+    }
+
     /// The user that authenticated.
-    pub(super) fn into_user(self) -> Option<String> {
-        self.user
+    pub(super) const fn proved(&self) -> Option<&Arc<Credentials>> {
+        self.proved.as_ref()
     }
 
     /// Takes the security keys of one text and writes the answers.
@@ -88,13 +95,17 @@ impl TargetAuth {
         if !self.is_untouched() {
             return Err(AuthRefusal::Malformed);
         }
-        let (method, state) = match &self.policy {
-            AuthPolicy::None => ("None", State::Done),
-            AuthPolicy::Chap(policy) => ("CHAP", State::MethodChosen(Arc::clone(policy))),
+        let (may_skip, chap) = match &self.policy {
+            AuthPolicy::None => (true, None),
+            AuthPolicy::Optional(policy) => (true, Some(policy)),
+            AuthPolicy::Chap(policy) => (false, Some(policy)),
         };
-        if !methods.split(',').any(|offer| offer == method) {
-            return Err(AuthRefusal::Method);
-        }
+        let state_of = |offer: &str| match (offer, chap) {
+            ("None", _) if may_skip => Some(("None", State::Done)),
+            ("CHAP", Some(policy)) => Some(("CHAP", State::MethodChosen(Arc::clone(policy)))),
+            _ => None,
+        };
+        let (method, state) = methods.split(',').find_map(state_of).ok_or(AuthRefusal::Method)?;
         out.push("AuthMethod", method);
         self.state = state;
         Ok(())
@@ -126,12 +137,11 @@ impl TargetAuth {
         out: &mut TextWriter,
     ) -> Result<(), AuthRefusal> {
         let user = value_of(pairs, "CHAP_N").ok_or(AuthRefusal::Malformed)?;
+        self.claimed = Some(user.to_owned());
         let response = value_of(pairs, "CHAP_R")
             .and_then(|value| decode_binary(value, BINARY_LEN_BYTES_MAX))
             .ok_or(AuthRefusal::Malformed)?;
-        if !policy.verify(challenge, user, &response) {
-            return Err(AuthRefusal::Response);
-        }
+        let proved = policy.verify(challenge, user, &response).ok_or(AuthRefusal::Response)?;
         match (value_of(pairs, "CHAP_I"), value_of(pairs, "CHAP_C")) {
             (None, None) => {}
             (Some(identifier), Some(theirs)) => {
@@ -142,7 +152,7 @@ impl TargetAuth {
             }
             _ => return Err(AuthRefusal::Malformed),
         }
-        self.user = Some(user.to_owned());
+        self.proved = Some(Arc::clone(proved));
         self.state = State::Done;
         Ok(())
     }

@@ -47,12 +47,13 @@ pub(super) async fn run(task: &Rc<Task>) -> Outcome {
 }
 
 /// The units that a host of `target` may copy from and to: the target's own first, then those of the
-/// other targets with the same rules. One with a secret or allow rules of its own might not have let
-/// that host in.
+/// other targets that have the rules of the server, too. One with rules of its own might not have let that
+/// host in, and one that is not shared may be another's.
 fn reachable(shared: &Shared, target: &Arc<Target>) -> Vec<Arc<Unit>> {
-    let served = shared.targets.served();
+    let (served, rules) = (shared.targets.served(), target.rules());
     let others = served
         .iter()
-        .filter(|other| !Arc::ptr_eq(other, target) && Arc::ptr_eq(&other.rules, &target.rules));
+        .filter(|other| !Arc::ptr_eq(other, target) && Arc::ptr_eq(&other.rules(), &rules))
+        .filter(|_| rules.is_shared);
     std::iter::once(target).chain(others).flat_map(|each| &each.units).cloned().collect()
 }

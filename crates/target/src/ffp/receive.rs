@@ -141,9 +141,10 @@ impl Receiver {
         Ok((chunk.len() - rest.len(), self.want()))
     }
 
-    /// What is complete is handled in any case: no more bytes of it would come.
+    /// What is complete is handled also without room for answers: no more bytes of it would come. Nothing
+    /// is done for a connection that ends, of which the last answers may still be on their way.
     fn goes_on(&self) -> bool {
-        self.assembler.is_complete() || !self.conn.is_ending() && self.conn.mover.has_room()
+        !self.conn.is_ending() && (self.assembler.is_complete() || self.conn.mover.has_room())
     }
 
     /// The common case: header and payload lie in the chunk.

@@ -159,7 +159,9 @@ async fn supervise(conn: Rc<Connection>) {
         if ring::timeout(pause, conn.mover.ended.wait()).await.is_some() {
             // What is still to be sent must go in time, too.
             let patience = match conn.ending() {
-                Some(Ending::Shutdown) => LAST_WORDS.min(limits.stall_timeout),
+                Some(Ending::Shutdown | Ending::NotAdmitted) => {
+                    LAST_WORDS.min(limits.stall_timeout)
+                }
                 _ => limits.stall_timeout,
             };
             if ring::timeout(patience, conn.mover.drained.wait()).await.is_none() {

@@ -6,8 +6,19 @@ use iscsi::discovery::{Portal, SendTargets, TextEnv, TextStep, write_record};
 use iscsi::pdu::{BHS_LEN_BYTES, Bhs, TextRequest, TextResponse};
 use iscsi::text::TextWriter;
 
+use crate::access::Proved;
 use crate::session::Connection;
-use crate::targets::Found;
+use crate::targets::{Found, Target};
+
+/// Whether a host learns of a target: if it may use it, or may after a proof that it was not asked for yet.
+fn is_shown(conn: &Connection, target: &Target) -> bool {
+    let proved = match conn.proved.as_deref() {
+        Some(user) => Proved::User(user),
+        None if conn.session.is_discovery() => Proved::NotAsked,
+        None => Proved::Nothing,
+    };
+    target.rules().shows(&conn.session.initiator, conn.peer.ip(), proved)
+}
 
 /// What one connection may learn.
 struct Env<'a>(&'a Connection);
@@ -35,7 +46,7 @@ impl TextEnv for Env<'_> {
         let portal = |address| Portal { address, group_tag: shared.port_group };
         let portals: Vec<_> = addresses.into_iter().map(portal).collect();
         for target in targets {
-            if target.rules.admit(&session.initiator, conn.peer.ip()) {
+            if is_shown(conn, &target) {
                 write_record(&target.name, &portals, out);
             }
         }

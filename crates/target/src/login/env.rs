@@ -7,10 +7,12 @@ use iscsi::login::{LoginEnv, SessionDecision, SessionRequest, TargetLookup};
 use iscsi::pdu::LoginStatus;
 use iscsi::text::IscsiName;
 
+use crate::access::Rules;
 use crate::datamover::Ends;
+use crate::mutants::{self, Mutant};
 use crate::registry::SessionKey;
 use crate::shared::Shared;
-use crate::targets::{Found, Rules};
+use crate::targets::{Found, Target};
 
 /// Whether there is room for one more session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,19 +23,33 @@ pub(super) enum Room {
 
 /// One login's view of the target.
 pub(super) struct Env<'a> {
-    pub(super) shared: &'a Shared,
-    pub(super) ends: Ends,
-    pub(super) room: Room,
+    shared: &'a Shared,
+    ends: Ends,
+    room: Room,
+    /// The target that was [looked up](LoginEnv::find_target).
+    found: Option<Arc<Target>>,
 }
 
-impl Env<'_> {
-    /// The rules of a target that is served, or those for discovery.
-    fn rules(&self, target: Option<&IscsiName>) -> Option<Arc<Rules>> {
-        let Some(name) = target else { return Some(self.shared.rules.clone()) };
+impl<'a> Env<'a> {
+    pub(super) const fn new(shared: &'a Shared, ends: Ends, room: Room) -> Self {
+        Self { shared, ends, room, found: None }
+    }
+
+    /// The rules of a target as they are now, or those for discovery; or why it is not served any more.
+    fn rules(&self, target: Option<&IscsiName>) -> Result<Arc<Rules>, LoginStatus> {
+        let Some(name) = target else { return Ok(self.shared.rules.clone()) };
         match self.shared.targets.find(name.as_str()) {
-            Found::Served(target) => Some(target.rules.clone()),
-            Found::Offline | Found::Unknown => None,
+            Found::Served(target) => Ok(target.rules()),
+            Found::Offline => Err(LoginStatus::SERVICE_UNAVAILABLE),
+            Found::Unknown => Err(LoginStatus::NOT_FOUND),
         }
+    }
+
+    /// Whether the rules, as they are now, let in who has proved this.
+    fn is_admitted(&self, request: &SessionRequest<'_>) -> Result<bool, LoginStatus> {
+        let (rules, from) = (self.rules(request.target)?, self.ends.peer.ip());
+        let is_admitted = rules.admits(request.initiator.as_str(), from, request.proved);
+        Ok(is_admitted || mutants::is(Mutant::OldRules))
     }
 
     /// A place in a session that exists: the TSIH must be its own.
@@ -69,18 +85,20 @@ impl LoginEnv for Env<'_> {
         }
         TargetLookup::Found {
             portal_group_tag: self.shared.port_group,
-            alias: target.alias.clone(),
-            auth: target.rules.auth.clone(),
+            alias: self.found.insert(target).alias.clone(),
         }
     }
 
-    fn discovery_auth(&mut self) -> AuthPolicy {
-        self.shared.rules.auth.clone()
-    }
-
-    fn authorize(&mut self, initiator: &IscsiName, target: Option<&IscsiName>) -> bool {
-        let rules = self.rules(target);
-        rules.is_some_and(|rules| rules.admit(initiator.as_str(), self.ends.peer.ip()))
+    fn authorize(
+        &mut self,
+        initiator: &IscsiName,
+        target: Option<&IscsiName>,
+    ) -> Option<AuthPolicy> {
+        let rules = match target {
+            None => self.shared.rules.clone(),
+            Some(_) => self.found.take()?.rules(),
+        };
+        rules.auth(initiator.as_str(), self.ends.peer.ip())
     }
 
     fn session(&mut self, request: &SessionRequest<'_>) -> SessionDecision {
@@ -89,6 +107,12 @@ impl LoginEnv for Env<'_> {
         }
         if self.room == Room::None {
             return SessionDecision::Refuse(LoginStatus::OUT_OF_RESOURCES);
+        }
+        // The rules may be others than those that asked for the proof, or the target gone.
+        match self.is_admitted(request) {
+            Ok(true) => {}
+            Ok(false) => return SessionDecision::NotAuthorized,
+            Err(status) => return SessionDecision::Refuse(status),
         }
         let key = request.target.map(|target| SessionKey {
             target: target.as_str().into(),

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use iscsi::framing::{FrameError, FrameHeader, FrameLimits};
-use iscsi::login::{LoginOutcome, LoginRefusal, LoginStep, TargetLogin, TargetLoginConfig};
+use iscsi::login::{
+    LoginClaim, LoginOutcome, LoginRefusal, LoginStep, TargetLogin, TargetLoginConfig,
+};
 use iscsi::params::LocalLimits;
 use iscsi::pdu::{BHS_LEN_BYTES, Bhs, padded_len_bytes};
 use ring::{SendBatch, Stream};
@@ -22,7 +24,7 @@ pub(super) enum Failed {
     /// What came was no login PDU.
     Frame(FrameError),
     /// The login was refused, and the initiator told so.
-    Refused(LoginRefusal),
+    Refused(LoginRefusal, LoginClaim),
 }
 
 impl From<std::io::Error> for Failed {
@@ -62,11 +64,11 @@ pub(super) async fn run(
         let head = frame.header_len_bytes();
         let text = received[head..head + frame.data_len_bytes()].to_vec();
         received.drain(..frame.total_len_bytes());
-        match machine.on_request(&bhs, &text, &mut Env { shared, ends, room }) {
+        match machine.on_request(&bhs, &text, &mut Env::new(shared, ends, room)) {
             LoginStep::Respond { bhs, data } => send(stream, &bhs, &data).await?,
             LoginStep::Fail { bhs, data, refusal } => {
                 send(stream, &bhs, &data).await?;
-                return Err(Failed::Refused(refusal));
+                return Err(Failed::Refused(refusal, machine.claim()));
             }
             LoginStep::Accept { bhs, data, outcome } => {
                 let rest = received;

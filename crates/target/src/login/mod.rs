@@ -9,9 +9,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use iscsi::login::{LoginClaim, LoginRefusal};
 use ring::Stream;
 use ring::wait::{Either, first};
 
+use crate::audit::{Happened, Who};
 use crate::datamover::Ends;
 use crate::doors;
 use crate::quiet::{LOGIN, quietly};
@@ -42,8 +44,9 @@ pub(crate) async fn serve(
     };
     match logged_in {
         Some(Ok(accepted)) => place::settle(shared, stream, ends, admission, login, accepted).await,
-        Some(Err(exchange::Failed::Refused(refusal))) => {
+        Some(Err(exchange::Failed::Refused(refusal, claim))) => {
             quietly!(LOGIN, warn, "refused a login from {peer}: {refusal}");
+            tell_refused(shared, ends, &refusal, claim);
         }
         Some(Err(exchange::Failed::Frame(error))) => {
             quietly!(LOGIN, warn, "closed a connection from {peer} during login: {error}");
@@ -62,7 +65,23 @@ const REFUSAL_TIME: Duration = Duration::from_secs(2);
 /// Answers a login with the word that there is no room.
 pub(crate) async fn refuse(shared: &Arc<Shared>, stream: Stream, peer: SocketAddr) {
     let Ok(local) = stream.local_addr() else { return };
-    let exchange = exchange::run(shared, &stream, Ends { peer, local }, Room::None);
+    let ends = Ends { peer, local };
+    let exchange = exchange::run(shared, &stream, ends, Room::None);
     // Whatever comes of it, the connection ends here.
-    drop(ring::timeout(REFUSAL_TIME, exchange).await);
+    if let Some(Err(exchange::Failed::Refused(refusal, claim))) =
+        ring::timeout(REFUSAL_TIME, exchange).await
+    {
+        tell_refused(shared, ends, &refusal, claim);
+    }
+}
+
+/// For the record. Whoever is sent elsewhere is not refused.
+fn tell_refused(shared: &Shared, ends: Ends, refusal: &LoginRefusal, claim: LoginClaim) {
+    if !matches!(refusal, LoginRefusal::Moved { .. }) {
+        shared.feed.push(|| Happened::Refused {
+            who: Who::claiming(claim, ends),
+            why: refusal.into(),
+            reason: refusal.to_string(),
+        });
+    }
 }

@@ -5,21 +5,24 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use iscsi::login::{SessionDecision, SessionType};
+use iscsi::login::{LoginClaim, LoginOutcome, SessionDecision, SessionType};
 use iscsi::pdu::LoginStatus;
 use ring::Stream;
 use ring::wait::{Either, first};
+use thiserror::Error;
 
 use super::Admission;
 use super::exchange::{self, Accepted, describe};
+use crate::audit::{Happened, RefusalKind, Who};
 use crate::datamover::Ends;
 use crate::doors;
 use crate::ffp;
+use crate::mutants::{self, Mutant};
 use crate::quiet::{LOGIN, SESSION, quietly};
-use crate::registry::{Claim, Residence, SessionKey, Turn};
+use crate::registry::{Claim, Entry, Residence, SessionKey, Turn};
 use crate::session::{self, Connection, Ending, Session};
 use crate::shared::Shared;
-use crate::targets::Found;
+use crate::targets::{Found, Target};
 
 /// Brings an accepted connection to its session and serves it to its end.
 pub(super) async fn settle(
@@ -28,7 +31,7 @@ pub(super) async fn settle(
     ends: Ends,
     admission: Admission,
     login: doors::Passing,
-    mut accepted: Accepted,
+    accepted: Accepted,
 ) {
     let outcome = &accepted.outcome;
     let Some(name) = &outcome.target_name else {
@@ -47,24 +50,7 @@ pub(super) async fn settle(
         isid: outcome.isid,
     };
     if !matches!(outcome.decision, SessionDecision::Join { .. }) {
-        let Found::Served(target) = shared.targets.find(name.as_str()) else { return };
-        let reserved = reserve(shared, &stream, &key, &mut accepted).await;
-        let outcome = &accepted.outcome;
-        if let Err(why) = reserved {
-            let who = describe(outcome, ends.peer);
-            quietly!(LOGIN, warn, "{who} cannot log in: {why}");
-            refuse(&stream, accepted).await;
-        } else {
-            // Who takes the target away marks it first and then ends the sessions of each core: it
-            // finds this one there, or is seen here.
-            if target.is_closing() {
-                return shared.registry.remove(&key, outcome.tsih);
-            }
-            let session = Rc::new(Session::new(shared.clone(), Some(target), outcome));
-            session::remember_session(&session);
-            begin(session, stream, ends, accepted).await;
-        }
-        return;
+        return begin_session(shared, stream, ends, &key, accepted).await;
     }
     let home = shared.registry.find(&key).filter(|residence| residence.tsih == outcome.tsih);
     let Some(home) = home else { return }; // the session has just ended
@@ -72,6 +58,40 @@ pub(super) async fn settle(
         return join(stream, ends, accepted).await;
     }
     move_to(shared, home.core, stream, ends, admission, accepted);
+}
+
+/// Begins a session of a target, when there is a place for it and the target's rules still let it in.
+async fn begin_session(
+    shared: &Arc<Shared>,
+    stream: Stream,
+    ends: Ends,
+    key: &SessionKey,
+    mut accepted: Accepted,
+) {
+    let Found::Served(target) = shared.targets.find(&key.target) else { return };
+    if let Err(why) = reserve(shared, &stream, key, &target, &mut accepted).await {
+        return refuse(shared, &stream, ends, accepted, &why).await;
+    }
+    let tsih = accepted.outcome.tsih;
+    // Who takes the target away, or changes its rules, marks that first and then ends the sessions of each
+    // core: it finds this one there, or is seen here.
+    if target.is_closing() {
+        return shared.registry.remove(key, tsih);
+    }
+    if !is_admitted(&target, ends, &accepted.outcome) {
+        shared.registry.remove(key, tsih);
+        return refuse(shared, &stream, ends, accepted, &NoPlace::NotAdmitted).await;
+    }
+    let session = Rc::new(Session::new(shared.clone(), Some(target), &accepted.outcome));
+    session::remember_session(&session);
+    begin(session, stream, ends, accepted).await;
+}
+
+/// Whether the rules let it in that hold in this moment.
+fn is_admitted(target: &Target, ends: Ends, outcome: &LoginOutcome) -> bool {
+    let (initiator, from) = (outcome.initiator_name.as_str(), ends.peer.ip());
+    mutants::is(Mutant::OldRules)
+        || target.rules().admits(initiator, from, outcome.proved.as_deref())
 }
 
 /// Serves a discovery session, which is there for a few questions: until its time is over, or until
@@ -93,15 +113,63 @@ async fn discover(
     }
 }
 
-/// Answers a login that had been accepted with the word that it cannot be served now (RFC 7143
-/// §11.13.5).
-async fn refuse(stream: &Stream, accepted: Accepted) {
+/// Why a login that had been accepted gets no place after all.
+#[derive(Debug, Error)]
+enum NoPlace {
+    #[error("another session has its number")]
+    TsihTaken,
+    #[error("a newer login takes its place")]
+    Replaced,
+    #[error("it went away while its session before ended")]
+    Gone,
+    #[error("its session before does not end, as a disk does not answer")]
+    Hangs,
+    #[error("the target is not shared, and {0} uses it")]
+    InUse(Arc<str>),
+    #[error("the target's rules, as they are now, do not let it in")]
+    NotAdmitted,
+}
+
+impl NoPlace {
+    /// What it is told (RFC 7143 §11.13.5): whether trying again helps.
+    const fn status(&self) -> LoginStatus {
+        match self {
+            Self::InUse(_) | Self::NotAdmitted => LoginStatus::AUTHORIZATION_FAILURE,
+            Self::TsihTaken | Self::Replaced | Self::Gone | Self::Hangs => {
+                LoginStatus::SERVICE_UNAVAILABLE
+            }
+        }
+    }
+
+    const fn kind(&self) -> RefusalKind {
+        match self {
+            Self::InUse(_) => RefusalKind::InUse,
+            Self::NotAdmitted => RefusalKind::NotAuthorized,
+            Self::TsihTaken | Self::Replaced | Self::Gone | Self::Hangs => RefusalKind::Other,
+        }
+    }
+}
+
+/// Answers a login that had been accepted with the word that it cannot be served (RFC 7143 §11.13.5).
+async fn refuse(shared: &Shared, stream: &Stream, ends: Ends, accepted: Accepted, why: &NoPlace) {
+    let outcome = &accepted.outcome;
+    quietly!(LOGIN, warn, "{} cannot log in: {why}", describe(outcome, ends.peer));
+    let claim = LoginClaim {
+        initiator: Some(outcome.initiator_name.clone()),
+        target: outcome.target_name.clone(),
+        chap_user: outcome.chap_user().map(str::to_owned),
+    };
+    shared.feed.push(|| Happened::Refused {
+        who: Who::claiming(claim, ends),
+        why: why.kind(),
+        reason: why.to_string(),
+    });
     let mut header = accepted.header;
     // No transit and no next stage, no text, no session.
     header[1] &= 0x0c;
     header[5..8].fill(0);
     header[14..16].fill(0);
-    header[36..38].copy_from_slice(&LoginStatus::SERVICE_UNAVAILABLE.0.to_be_bytes());
+    header[36..38].copy_from_slice(&why.status().0.to_be_bytes());
     drop(exchange::send(stream, &header, &[]).await);
 }
 
@@ -111,8 +179,9 @@ async fn reserve(
     shared: &Arc<Shared>,
     stream: &Stream,
     key: &SessionKey,
+    target: &Target,
     accepted: &mut Accepted,
-) -> Result<(), &'static str> {
+) -> Result<(), NoPlace> {
     let outcome = &accepted.outcome;
     let residence = Residence {
         tsih: outcome.tsih,
@@ -120,9 +189,11 @@ async fn reserve(
         params: outcome.session,
         cids: vec![outcome.cid],
     };
-    let (mut wait, old) = match shared.registry.claim(key, residence.clone()) {
+    let is_shared = || target.rules().is_shared;
+    let (mut wait, old) = match shared.registry.claim(key, residence.clone(), is_shared) {
         Claim::Entered => return Ok(()),
-        Claim::TsihTaken => return Err("another session has its number"),
+        Claim::TsihTaken => return Err(NoPlace::TsihTaken),
+        Claim::InUse(other) => return Err(NoPlace::InUse(other)),
         Claim::Waits(wait, old) => (wait, old),
     };
     quietly!(SESSION, info, "{} is reinstated: its session before ends", key.initiator);
@@ -132,10 +203,14 @@ async fn reserve(
         core.run(move || session::end_session(old.tsih, &Ending::SessionEnded));
     }
     match while_there(shared, stream, &mut accepted.rest, &mut wait.turn).await {
-        Waited::Over(Some(Turn::Free)) if wait.enter(residence) => Ok(()),
-        Waited::Over(_) => Err("a newer login takes its place"),
-        Waited::Gone => Err("it went away while its session before ended"),
-        Waited::TooLong => Err("its session before does not end, as a disk does not answer"),
+        Waited::Over(Some(Turn::Free)) => match wait.enter(residence, is_shared) {
+            Entry::Entered => Ok(()),
+            Entry::Replaced => Err(NoPlace::Replaced),
+            Entry::InUse(other) => Err(NoPlace::InUse(other)),
+        },
+        Waited::Over(_) => Err(NoPlace::Replaced),
+        Waited::Gone => Err(NoPlace::Gone),
+        Waited::TooLong => Err(NoPlace::Hangs),
     }
 }
 
@@ -197,20 +272,29 @@ fn move_to(
 /// reinstatement, RFC 7143 §6.3.4).
 async fn join(stream: Stream, ends: Ends, mut accepted: Accepted) {
     let Some(session) = session::session(accepted.outcome.tsih) else { return };
-    if let Some(old) = session.connection(accepted.outcome.cid) {
+    let shared = session.shared.clone();
+    let old = session.connection(accepted.outcome.cid);
+    if let Some(old) = &old {
         old.end(Ending::Replaced);
-        let left = session.wait_without(&old);
+        let left = session.wait_without(old);
         let waited = while_there(&session.shared, &stream, &mut accepted.rest, left).await;
         if !matches!(waited, Waited::Over(())) {
             // The old connection is lost and has no successor: so is its session.
             session.end(&Ending::SessionEnded);
-            return refuse(&stream, accepted).await;
+            return refuse(&shared, &stream, ends, accepted, &NoPlace::Hangs).await;
         }
     }
     // Others may have joined, or the session may have ended, since the login was accepted.
     let connections_max = session.params.max_connections as usize;
     if session.is_closing() || session.connections().len() >= connections_max {
         return;
+    }
+    // Who changes the rules marks that first and then looks at the connections of each core.
+    if !is_admitted(session.target(), ends, &accepted.outcome) {
+        if old.is_some() {
+            session.end(&Ending::NotAdmitted);
+        }
+        return refuse(&shared, &stream, ends, accepted, &NoPlace::NotAdmitted).await;
     }
     begin(session, stream, ends, accepted).await;
 }
@@ -227,6 +311,8 @@ async fn begin(session: Rc<Session>, stream: Stream, ends: Ends, accepted: Accep
     if outcome.session_type == SessionType::Normal {
         let who = describe(&outcome, ends.peer);
         quietly!(SESSION, info, "{who} logged in to session {}", outcome.tsih);
+        let (tsih, cid) = (outcome.tsih, outcome.cid);
+        session.shared.feed.push(|| Happened::LoggedIn { who: conn.who(), tsih, cid });
     }
     conn.mover.send_login_response(&header, &data);
     ffp::serve(conn, rest).await;

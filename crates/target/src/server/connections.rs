@@ -58,7 +58,7 @@ impl ConnectionInfo {
             peer: conn.peer,
             portal: conn.local,
             age: ring::now() - conn.since,
-            chap_user: conn.chap_user.clone(),
+            chap_user: conn.chap_user(),
             header_digest: params.header_digest,
             data_digest: params.data_digest,
             commands: conn.commands(),

@@ -13,11 +13,13 @@ use std::time::{Duration, Instant};
 use ring::{CoreId, Cores, Remote};
 use thiserror::Error;
 
+use crate::access::Rules;
+use crate::audit::Feed;
 use crate::config::Config;
 use crate::doors::Doors;
 use crate::registry::Registry;
 use crate::shared::Shared;
-use crate::targets::{Rules, Table, TargetError};
+use crate::targets::{Table, TargetError};
 use crate::{cores, portal, stopping};
 
 pub use connections::ConnectionInfo;
@@ -83,7 +85,7 @@ impl Server {
         let count = config.cores.max(1);
         let shared = Arc::new(Shared {
             targets: Table::default(),
-            rules: Arc::new(Rules::new(config.access)?),
+            rules: Arc::new(Rules::new(config.access).map_err(TargetError::from)?),
             store: config.store,
             port_group: config.port_group,
             limits: config.limits.clone(),
@@ -97,6 +99,7 @@ impl Server {
             doors: Doors::new(config.limits.clone()),
             refusals: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
+            feed: Feed::new(config.listener).map_err(StartError::Engine)?,
         });
         let targets = Targets(shared.clone());
         config.targets.into_iter().try_for_each(|spec| targets.add(spec))?;
@@ -211,7 +214,9 @@ impl Server {
         for core in cores.remotes() {
             core.run(cores::stop);
         }
-        cores.join().map_err(ShutdownError::Core)
+        let joined = cores.join().map_err(ShutdownError::Core);
+        self.shared.feed.end();
+        joined
     }
 }
 

@@ -8,6 +8,7 @@ use iscsi::text::IscsiName;
 use scsi::AdditionalSense;
 use scsi::referrals::ReferralMap;
 
+use crate::access::{Access, Rules};
 use crate::config::TargetSpec;
 use crate::shared::Shared;
 use crate::stopping;
@@ -49,6 +50,34 @@ impl Targets {
         shared.targets.insert(target).map_err(taken)
     }
 
+    /// Changes who may use a target that is served; `None` takes the server's rules. It holds for every login
+    /// that is not over yet. Sessions that would not be let in now, by name, address or CHAP user of any of
+    /// their connections, or as a user's secret is another, are ended with their tasks; all others
+    /// are left alone, also those of a second host where it is not shared any more. Returns how many sessions
+    /// were ended, when they have. Must run on a core of the server.
+    ///
+    /// # Errors
+    /// [`TargetError::Name`], [`TargetError::Access`] and [`TargetError::Unknown`]: nothing has changed.
+    /// [`TargetError::Busy`]: the rules have, and who must not be connected is not, but a disk still works
+    /// on what such a host asked for.
+    pub async fn set_access(
+        &self,
+        iqn: &str,
+        access: Option<Access>,
+    ) -> Result<usize, TargetError> {
+        let Self(shared) = self;
+        let name = parse(iqn)?;
+        let rules = match access {
+            Some(access) => Arc::new(Rules::new(access)?),
+            None => shared.rules.clone(),
+        };
+        let Found::Served(target) = shared.targets.find(name.as_str()) else {
+            return Err(TargetError::Unknown(iqn.to_owned()));
+        };
+        target.set_rules(rules);
+        stopping::end_unadmitted(shared, &target).await
+    }
+
     /// Takes a target away: its hosts are asked to log out and have `grace` to do so, what is left
     /// is ended, its disks are flushed. Later logins find no such target. One that is not served is
     /// forgotten. Must run on a core of the server.
@@ -78,8 +107,7 @@ impl Targets {
 
     async fn take(&self, iqn: &str, offline: bool, grace: Duration) -> Result<(), TargetError> {
         let Self(shared) = self;
-        let name = IscsiName::parse(iqn)
-            .map_err(|error| TargetError::Name { name: iqn.to_owned(), error })?;
+        let name = parse(iqn)?;
         let Some(target) = shared.targets.take(name.as_str(), offline) else { return Ok(()) };
         let ended = stopping::end_target(shared, &target, grace).await;
         // Where a disk still works for its last hosts, a task that nobody sees any more may write yet.
@@ -136,4 +164,10 @@ impl Targets {
         };
         shared.targets.served().into_iter().map(info).collect()
     }
+}
+
+/// # Errors
+/// [`TargetError::Name`].
+fn parse(iqn: &str) -> Result<IscsiName, TargetError> {
+    IscsiName::parse(iqn).map_err(|error| TargetError::Name { name: iqn.to_owned(), error })
 }

@@ -4,8 +4,10 @@
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use iscsi::chap::Credentials;
 use iscsi::discovery::TargetText;
 use iscsi::framing::FrameError;
 use iscsi::login::LoginOutcome;
@@ -15,6 +17,7 @@ use ring::{Buf, Stream};
 use thiserror::Error;
 
 use super::{Session, shortage};
+use crate::audit::Who;
 use crate::datamover::{Close, Ends, Tcp};
 use crate::memory::{self, Held, Owner, Use, Way};
 
@@ -56,14 +59,30 @@ pub(crate) enum Ending {
     SessionEnded,
     /// The target stops.
     Shutdown,
+    /// The target's rules do not let it in any more.
+    NotAdmitted,
 }
 
 impl Ending {
     fn close(&self) -> Close {
         match self {
-            Self::LoggedOut | Self::Shutdown => Close::Drained,
+            Self::LoggedOut | Self::Shutdown | Self::NotAdmitted => Close::Drained,
             Self::Stalled(_) => Close::Aborted,
             Self::Closed | Self::Fault(_) | Self::Replaced | Self::SessionEnded => Close::Shut,
+        }
+    }
+
+    /// For people: why a session ended.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Closed => "its connection was closed or broke".to_owned(),
+            Self::LoggedOut => "it logged out".to_owned(),
+            Self::Fault(fault) => format!("it broke the protocol: {fault}"),
+            Self::Stalled(what) => (*what).to_owned(),
+            Self::Replaced => "a new connection took the place of its last one".to_owned(),
+            Self::SessionEnded => "a new session took its place, or it was reset".to_owned(),
+            Self::Shutdown => "the target was taken away, or the server stops".to_owned(),
+            Self::NotAdmitted => "the target's rules do not let it in any more".to_owned(),
         }
     }
 }
@@ -92,7 +111,7 @@ pub(crate) struct Connection {
     /// When it was logged in.
     pub(crate) since: Instant,
     /// Who authenticated it, where somebody had to.
-    pub(crate) chap_user: Option<String>,
+    pub(crate) proved: Option<Arc<Credentials>>,
     pub(crate) session: Rc<Session>,
     /// Whom its memory is counted against.
     pub(crate) owner: Rc<Owner>,
@@ -128,7 +147,7 @@ impl Connection {
             peer: ends.peer,
             local: ends.local,
             since: ring::now(),
-            chap_user: outcome.chap_user.clone(),
+            proved: outcome.proved.clone(),
             session,
             owner,
             mover: Rc::new(mover),
@@ -141,6 +160,29 @@ impl Connection {
             data_out_bytes: Cell::new(0),
             text: RefCell::default(),
         }
+    }
+
+    /// The name of who authenticated it.
+    pub(crate) fn chap_user(&self) -> Option<String> {
+        self.proved.as_ref().map(|proved| proved.user().to_owned())
+    }
+
+    /// Who is at its other end, for the record.
+    pub(crate) fn who(&self) -> Who {
+        let session = &self.session;
+        Who {
+            initiator: Some(session.initiator.to_string()),
+            chap_user: self.chap_user(),
+            target: session.target_name().map(str::to_owned),
+            from: self.peer,
+            portal: self.local,
+        }
+    }
+
+    /// Whether the rules of the target, as they are now, let it in.
+    pub(crate) fn is_admitted(&self) -> bool {
+        let rules = self.session.target().rules();
+        rules.admits(&self.session.initiator, self.peer.ip(), self.proved.as_deref())
     }
 
     /// What has been negotiated for it.

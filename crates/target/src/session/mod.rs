@@ -26,6 +26,7 @@ use scsi::param::decode_lun;
 use scsi::unit::Nexus;
 use slab::Slab;
 
+use crate::audit::{Happened, Who};
 use crate::memory::{self, Owner};
 use crate::order::TaskOrder;
 use crate::registry::SessionKey;
@@ -79,6 +80,9 @@ pub(crate) struct Session {
     connection_left: Bell,
     /// It takes no further connections.
     closing: Cell<bool>,
+    /// Why it ends, and whose last connection it was.
+    cause: RefCell<Option<Ending>>,
+    last: RefCell<Option<Who>>,
     winding_up: Cell<bool>,
     ended: Event,
 }
@@ -111,6 +115,8 @@ impl Session {
             functions: Cell::new(0),
             connection_left: Bell::default(),
             closing: Cell::new(false),
+            cause: RefCell::default(),
+            last: RefCell::default(),
             winding_up: Cell::new(false),
             ended: Event::default(),
         }
@@ -130,6 +136,10 @@ impl Session {
     #[inline]
     pub(crate) fn target(&self) -> &Arc<Target> {
         self.target.as_ref().expect("a discovery session takes no commands")
+    }
+
+    pub(crate) fn target_name(&self) -> Option<&str> {
+        self.target.as_ref().map(|target| target.name.as_str())
     }
 
     pub(crate) fn is_of(&self, target: &Arc<Target>) -> bool {
@@ -290,6 +300,10 @@ impl Session {
             abort(&task);
         }
         let stays = matches!(ended.ending(), Some(Ending::LoggedOut | Ending::Replaced));
+        self.last.replace(Some(ended.who()));
+        if !stays || self.connections.borrow().is_empty() {
+            ended.ending().iter().for_each(|why| self.note_cause(why));
+        }
         if !stays {
             self.end(&Ending::SessionEnded);
         }
@@ -317,10 +331,16 @@ impl Session {
     /// Ends all connections; the last one winds the session up.
     pub(crate) fn end(self: &Rc<Self>, why: &Ending) {
         self.closing.set(true);
+        self.note_cause(why);
         for conn in self.connections() {
             conn.end(why.clone());
         }
         self.wind_up_if_left();
+    }
+
+    /// The first reason stays.
+    fn note_cause(&self, why: &Ending) {
+        self.cause.borrow_mut().get_or_insert_with(|| why.clone());
     }
 
     /// Winds the session up, once, when it has no connections.
@@ -348,8 +368,15 @@ impl Session {
         per_core::forget_session(&self);
         if let Some(key) = self.key() {
             self.shared.registry.remove(&key, self.tsih);
+            self.tell_end();
         }
         self.ended.set();
+    }
+
+    fn tell_end(&self) {
+        let Some(who) = self.last.take() else { return };
+        let reason = self.cause.borrow().as_ref().map(Ending::reason).unwrap_or_default();
+        self.shared.feed.push(|| Happened::Ended { who, tsih: self.tsih, reason });
     }
 
     pub(crate) async fn wait_ended(&self) {

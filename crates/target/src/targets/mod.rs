@@ -4,14 +4,14 @@ mod table;
 mod target;
 
 use block::BlockError;
-use iscsi::chap::CredentialsError;
 use iscsi::text::NameError;
 use thiserror::Error;
 
+use crate::access::AccessError;
 use crate::unit::ReservationsError;
 
 pub(crate) use table::{Found, Table};
-pub(crate) use target::{Common, Rules, Target};
+pub(crate) use target::{Common, Target};
 
 /// Why a target cannot be served, or did not end in order.
 #[derive(Debug, Error)]
@@ -33,9 +33,12 @@ pub enum TargetError {
     /// The server is about to end.
     #[error("the server is stopping")]
     Stopping,
-    /// CHAP credentials that must not be used.
+    /// Nothing is served by that name.
+    #[error("the target {0} is not served")]
+    Unknown(String),
+    /// Rules or CHAP credentials that must not be used.
     #[error("{0}")]
-    Credentials(#[from] CredentialsError),
+    Access(#[from] AccessError),
     /// A logical unit's saved reservations cannot be used.
     #[error("{0}")]
     Reservations(#[from] ReservationsError),

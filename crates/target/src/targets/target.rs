@@ -1,49 +1,15 @@
 //! One target: its name, its logical units, and who may use it.
 
-use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use iscsi::chap::{AuthPolicy, ChapPolicy, CredentialsError};
 use iscsi::text::IscsiName;
 
 use super::TargetError;
-use crate::config::{Access, AllowRule, TargetSpec};
+use crate::access::Rules;
+use crate::config::TargetSpec;
 use crate::store::UnitStore;
 use crate::unit::{self, Home, Kept, Unit};
-
-/// Who may log in, as a login asks for it.
-#[derive(Debug)]
-pub(crate) struct Rules {
-    pub(crate) auth: AuthPolicy,
-    allow: Vec<AllowRule>,
-}
-
-impl Rules {
-    /// # Errors
-    /// The same secret for both directions.
-    pub(crate) fn new(access: Access) -> Result<Self, TargetError> {
-        Ok(Self { auth: auth_policy(&access)?, allow: access.allow })
-    }
-
-    pub(crate) fn admit(&self, initiator: &str, from: IpAddr) -> bool {
-        self.allow.is_empty() || self.allow.iter().any(|rule| rule.admits(initiator, from))
-    }
-}
-
-/// What initiators must prove, as the login needs it.
-///
-/// # Errors
-/// The same secret for both directions.
-fn auth_policy(access: &Access) -> Result<AuthPolicy, CredentialsError> {
-    match &access.chap {
-        None => Ok(AuthPolicy::None),
-        Some(user) => {
-            let policy = ChapPolicy::new(vec![user.clone()], access.mutual.clone())?;
-            Ok(AuthPolicy::Chap(Arc::new(policy)))
-        }
-    }
-}
 
 /// What all targets of a server have in common.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +28,8 @@ pub(crate) struct Target {
     pub(crate) name: IscsiName,
     pub(crate) alias: Option<String>,
     pub(crate) units: Vec<Arc<Unit>>,
-    pub(crate) rules: Arc<Rules>,
+    /// Asked at login, at discovery and by copies, never on the way of a command.
+    rules: Mutex<Arc<Rules>>,
     /// It is being taken away: no session may begin. Set before the sessions are told to end.
     closing: AtomicBool,
 }
@@ -87,9 +54,20 @@ impl Target {
             name,
             alias: spec.alias,
             units,
-            rules: own.map_or_else(|| common.rules.clone(), Arc::new),
+            rules: Mutex::new(own.map_or_else(|| common.rules.clone(), Arc::new)),
             closing: AtomicBool::new(false),
         })
+    }
+
+    /// Who may use it now.
+    pub(crate) fn rules(&self) -> Arc<Rules> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Others may use it from now on. Sessions that they do not let in are ended by the caller, who looks for
+    /// them afterwards: a login that has not seen these rules has its session by then.
+    pub(crate) fn set_rules(&self, rules: Arc<Rules>) {
+        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = rules;
     }
 
     /// The LUNs, as they stand in PDUs and in REPORT LUNS.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use block::BlockDevice;
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
 use iscsi::pdu::{LogoutReason, RESERVED_TAG, TaskFunction, TaskResult};
-use target::{Access, AllowRule};
+use target::{Access, AccessRule};
 
 use crate::common::{
     A_MOMENT, Cdb, Command, Connection, IQN, Login, Rig, config, faulty, on_core, pattern,
@@ -143,8 +143,8 @@ fn a_token_of_one_volume_is_good_on_another() {
 
 #[test]
 fn a_target_with_rules_of_its_own_is_not_reached_from_others() {
-    let friend = AllowRule::Initiator("iqn.2026-11.example:host".into());
-    let volumes = Volumes::with(Some(Access { allow: vec![friend], ..Access::default() }));
+    let friend = AccessRule::initiator("iqn.2026-11.example:host");
+    let volumes = Volumes::with(Some(Access::uniform(vec![friend], None, None)));
     let data = pattern(4 * MIB, 4);
     let (mut first, mut second) = volumes.both(&data);
     let names = [naa(&mut first, 0), naa(&mut second, 0)];

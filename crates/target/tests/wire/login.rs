@@ -9,10 +9,10 @@ use block::testing::{Fault, Operation, Rule};
 use iscsi::chap::{Algorithm, Credentials, InitiatorChap};
 use iscsi::login::InitiatorError;
 use iscsi::pdu::{BHS_LEN_BYTES, LoginRequest, LoginResponse, LoginStatus, Stage};
-use target::{AllowRule, Config, Elsewhere, Redirect};
+use target::{Access, AccessRule, AddressPattern, Config, Elsewhere, Redirect};
 
 use crate::common::{
-    Command, Connection, Login, NoLogin, PATIENCE, Rig, config, faulty, ram, wait_until,
+    ByHand, Command, Login, NoLogin, PATIENCE, Rig, WHERE, WHO, config, faulty, ram, wait_until,
 };
 
 fn credentials(user: &str, secret: &str) -> Credentials {
@@ -29,8 +29,7 @@ fn theirs() -> Credentials {
 
 fn guarded(mutual: bool) -> Config {
     let mut config = config([ram()]);
-    config.access.chap = Some(ours());
-    config.access.mutual = mutual.then(theirs);
+    config.access = Access::uniform(Vec::new(), Some(ours()), mutual.then(theirs));
     config
 }
 
@@ -78,59 +77,6 @@ fn a_target_without_a_secret_of_its_own_does_not_pretend() {
     assert_eq!(login.connect(rig.portal()).err().unwrap(), REFUSED);
 }
 
-/// One login PDU by hand.
-struct ByHand {
-    connection: Connection,
-    request: LoginRequest,
-}
-
-impl ByHand {
-    fn new(portal: SocketAddr) -> Self {
-        let stream = TcpStream::connect(portal).unwrap();
-        let request = LoginRequest {
-            is_immediate: true,
-            is_transit: true,
-            is_continued: false,
-            stage: Stage::OPERATIONAL,
-            next_stage: Stage::FULL_FEATURE,
-            version_max: 0,
-            version_min: 0,
-            total_ahs_words: 0,
-            data_segment_len_bytes: 0,
-            isid: [0x80, 0, 0, 9, 0, 9],
-            tsih: 0,
-            itt: 3,
-            cid: 0,
-            cmd_sn: 1,
-            exp_stat_sn: 0,
-        };
-        Self { connection: Connection::over(stream, Arc::default()), request }
-    }
-
-    fn in_security(portal: SocketAddr) -> Self {
-        let mut by_hand = Self::new(portal);
-        by_hand.request.stage = Stage::SECURITY;
-        by_hand.request.next_stage = Stage::OPERATIONAL;
-        by_hand.request.is_transit = false;
-        by_hand
-    }
-
-    fn say(&mut self, pairs: &[&str]) -> (LoginResponse, String) {
-        let text = pairs.iter().map(|pair| format!("{pair}\0")).collect::<String>();
-        self.connection.send(&self.request.to_bhs(), text.as_bytes());
-        let reply = self.connection.receive();
-        let text = String::from_utf8(reply.data).unwrap();
-        (LoginResponse::parse(&reply.bhs).unwrap(), text)
-    }
-
-    fn status(&mut self, pairs: &[&str]) -> LoginStatus {
-        self.say(pairs).0.status
-    }
-}
-
-const WHO: &str = "InitiatorName=iqn.2026-11.example:host";
-const WHERE: &str = "TargetName=iqn.2026-11.dev.drystone:test";
-
 /// RFC 7143 §12.1.3: who sends our own challenge back wants us to answer it for him.
 #[test]
 fn a_reflected_challenge_is_refused() {
@@ -163,10 +109,11 @@ fn an_unknown_target_is_not_found() {
 #[test]
 fn who_is_not_on_the_list_is_not_allowed() {
     let mut config = config([ram()]);
-    config.access.allow = vec![
-        AllowRule::Initiator("iqn.2026-11.example:friend".into()),
-        AllowRule::Network { address: [192, 0, 2, 0].into(), prefix_bits: 24 },
+    let places = vec![
+        AccessRule::initiator("iqn.2026-11.example:friend"),
+        AccessRule::from("192.0.2.0/24".parse::<AddressPattern>().unwrap()),
     ];
+    config.access = Access::uniform(places, None, None);
     let rig = Rig::start(config);
     let stranger = Login::new("stranger").connect(rig.portal());
     assert_eq!(stranger.err(), Some(NoLogin::Refused(LoginStatus::AUTHORIZATION_FAILURE)));

@@ -3,7 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
+mod access;
+mod access_changes;
 mod attentions;
+mod audit;
 mod common;
 mod connections;
 mod copies;

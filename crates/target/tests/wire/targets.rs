@@ -8,7 +8,7 @@ use iscsi::pdu::{
     AsyncEvent, AsyncMessage, LoginStatus, LogoutReason, LogoutResult, Opcode, TaskFunction,
     TaskResult,
 };
-use target::{Access, AllowRule, TargetError};
+use target::{Access, AccessRule, TargetError};
 
 use crate::common::{
     Command, Connection, IQN, Login, NoLogin, Rig, config, faulty, on_core, pattern, ram,
@@ -272,8 +272,8 @@ fn a_target_may_have_rules_of_its_own() {
     let targets = rig.server().targets();
     targets.add(target_of(IQN, [ram()])).unwrap();
     let mut guarded = target_of(SECOND, [ram()]);
-    let friend = AllowRule::Initiator("iqn.2026-11.example:friend".into());
-    guarded.access = Some(Access { allow: vec![friend], ..Access::default() });
+    let friend = AccessRule::initiator("iqn.2026-11.example:friend");
+    guarded.access = Some(Access::uniform(vec![friend], None, None));
     targets.add(guarded).unwrap();
     assert_eq!(discovered(&rig, "host"), [IQN], "what it may not use it does not see");
     assert_eq!(discovered(&rig, "friend"), [SECOND, IQN]);

@@ -76,13 +76,13 @@ proptest! {
         let mut config = initiator_config(&theirs);
         if with_chap {
             let proof = mutual.then(node);
-            env.lookup = found(chap(proof.clone()));
+            env.auth = Some(chap(proof.clone()));
             config.chap = initiator_chap(proof);
         }
         let (initiator, target) = run_done(config, &ours, &mut env);
         prop_assert_eq!(initiator.session, target.session);
         prop_assert_eq!(target.session, expected_session(&ours, &theirs));
-        prop_assert_eq!(target.chap_user.is_some(), with_chap);
+        prop_assert_eq!(target.proved.is_some(), with_chap);
 
         let (there, here) = (initiator.connection, target.connection);
         prop_assert_eq!(here.header_digest, digest_of(theirs.header_digest, ours.header_digest));
@@ -122,7 +122,7 @@ fn the_outcome_tells_who_logged_in_where() {
     assert_eq!(target.initiator_alias.as_deref(), Some("my host"));
     assert_eq!(target.target_name, Some(name(TARGET)));
     assert_eq!((target.isid, target.tsih, target.cid), ([0x80, 1, 2, 3, 4, 5], 7, 9));
-    assert_eq!((target.portal_group_tag, target.chap_user), (3, None));
+    assert_eq!((target.portal_group_tag, target.chap_user()), (3, None));
     assert_eq!((target.exp_cmd_sn, target.max_cmd_sn), (42, 42 + 63));
     assert_eq!(target.next_stat_sn, 102, "two responses were sent");
     assert_eq!(initiator.tsih, 7);

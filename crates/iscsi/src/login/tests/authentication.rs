@@ -9,7 +9,7 @@ fn limits() -> LocalLimits {
 }
 
 fn chap_env(target: Option<Credentials>) -> Env {
-    Env { lookup: found(chap(target)), ..Env::default() }
+    Env { auth: Some(chap(target)), ..Env::default() }
 }
 
 /// A target that was told CHAP and MD5, and has sent its challenge, which is 16 bytes of 2.
@@ -41,7 +41,7 @@ fn every_algorithm_works_in_both_directions() {
             ..initiator_config(&limits())
         };
         let (_, target) = run_done(config, &limits(), &mut env);
-        assert_eq!(target.chap_user.as_deref(), Some("alice"), "{algorithm:?}");
+        assert_eq!(target.chap_user(), Some("alice"), "{algorithm:?}");
     }
 }
 
@@ -195,13 +195,35 @@ fn without_a_method_or_algorithm_in_common_login_fails() {
 fn an_initiator_with_credentials_accepts_an_open_target_unless_it_wants_proof() {
     let config = InitiatorConfig { chap: initiator_chap(None), ..initiator_config(&limits()) };
     let (_, target) = run_done(config, &limits(), &mut Env::default());
-    assert_eq!(target.chap_user, None);
+    assert_eq!(target.chap_user(), None);
     let config =
         InitiatorConfig { chap: initiator_chap(Some(node())), ..initiator_config(&limits()) };
     let End::Refused(refusal, _) = run(config, &limits(), &mut Env::default()) else {
         panic!("the initiator must not offer None");
     };
     assert_eq!(refusal, AuthRefusal::Method.into());
+}
+
+#[test]
+fn who_offers_chap_where_nothing_is_asked_for_has_to_prove_itself() {
+    let policy = ChapPolicy::new(vec![alice()], None).unwrap();
+    let mut env = Env { auth: Some(AuthPolicy::Optional(Arc::new(policy))), ..Env::default() };
+    let (_, target) = run_done(initiator_config(&limits()), &limits(), &mut env);
+    assert_eq!(target.chap_user(), None);
+    let config = InitiatorConfig { chap: initiator_chap(None), ..initiator_config(&limits()) };
+    let (_, target) = run_done(config, &limits(), &mut env);
+    assert_eq!(target.chap_user(), Some("alice"));
+    env.seed = 0;
+    let mut login = challenged(&mut env);
+    let (refusal, _) =
+        refused(&mut login, leaving(), &answer(&credentials("bob", "secret-of-bob")), &mut env);
+    assert_eq!(refusal, AuthRefusal::Response.into());
+    assert_eq!(login.claim().chap_user.as_deref(), Some("bob"), "for the record");
+    // The order of the initiator decides, and a transit without a word is None.
+    let security = request(Stage::SECURITY, None);
+    let first = hello("AuthMethod=None,CHAP\0");
+    let (_, text, _) = send(&mut target_login(&limits()), security, &first, &mut env);
+    assert!(text.ends_with("AuthMethod=None"), "{text}");
 }
 
 #[test]

@@ -22,8 +22,9 @@ pub(super) fn name(text: &str) -> IscsiName {
 /// A target node whose answers are set by the test.
 pub(super) struct Env {
     pub(super) lookup: TargetLookup,
+    /// For a target, and for discovery; `None` is not authorised.
+    pub(super) auth: Option<AuthPolicy>,
     pub(super) discovery_auth: AuthPolicy,
-    pub(super) is_authorized: bool,
     pub(super) decision: SessionDecision,
     pub(super) seed: u8,
 }
@@ -31,17 +32,17 @@ pub(super) struct Env {
 impl Default for Env {
     fn default() -> Self {
         Self {
-            lookup: found(AuthPolicy::None),
+            lookup: found(),
+            auth: Some(AuthPolicy::None),
             discovery_auth: AuthPolicy::None,
-            is_authorized: true,
             decision: SessionDecision::Start { tsih: 7 },
             seed: 0,
         }
     }
 }
 
-pub(super) fn found(auth: AuthPolicy) -> TargetLookup {
-    TargetLookup::Found { portal_group_tag: 3, alias: Some("the alias".to_owned()), auth }
+pub(super) fn found() -> TargetLookup {
+    TargetLookup::Found { portal_group_tag: 3, alias: Some("the alias".to_owned()) }
 }
 
 impl LoginEnv for Env {
@@ -50,13 +51,13 @@ impl LoginEnv for Env {
         self.lookup.clone()
     }
 
-    fn discovery_auth(&mut self) -> AuthPolicy {
-        self.discovery_auth.clone()
-    }
-
-    fn authorize(&mut self, initiator: &IscsiName, _: Option<&IscsiName>) -> bool {
+    fn authorize(
+        &mut self,
+        initiator: &IscsiName,
+        target: Option<&IscsiName>,
+    ) -> Option<AuthPolicy> {
         assert_eq!(initiator.as_str(), INITIATOR);
-        self.is_authorized
+        if target.is_some() { self.auth.clone() } else { Some(self.discovery_auth.clone()) }
     }
 
     fn session(&mut self, request: &SessionRequest<'_>) -> SessionDecision {

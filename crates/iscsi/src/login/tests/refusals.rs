@@ -43,10 +43,10 @@ fn targets_that_are_not_there_or_not_allowed() {
     assert_eq!(status, LoginStatus::TARGET_REMOVED);
     let (_, status) = first(&hello(""), with_lookup(TargetLookup::Offline));
     assert_eq!(status, LoginStatus::SERVICE_UNAVAILABLE, "the initiator tries again later");
-    let env = Env { is_authorized: false, ..Env::default() };
+    let env = Env { auth: None, ..Env::default() };
     let (_, status) = first(&hello(""), env);
     assert_eq!(status, LoginStatus::AUTHORIZATION_FAILURE);
-    let (_, status) = first(&hello(""), with_lookup(found(chap(None))));
+    let (_, status) = first(&hello(""), Env { auth: Some(chap(None)), ..Env::default() });
     assert_eq!(status, LoginStatus::AUTHENTICATION_FAILURE);
 }
 
@@ -78,6 +78,9 @@ fn sessions_that_have_no_place() {
         let env = Env { decision: SessionDecision::Refuse(status), ..Env::default() };
         assert_eq!(first(&hello(""), env), (LoginRefusal::Session(status), status));
     }
+    let env = Env { decision: SessionDecision::NotAuthorized, ..Env::default() };
+    let refused = (LoginRefusal::NotAuthorized, LoginStatus::AUTHORIZATION_FAILURE);
+    assert_eq!(first(&hello(""), env), refused, "it was until a moment ago");
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn only_the_last_response_has_the_tsih_and_each_counts() {
     let leaving = request(Stage::SECURITY, Some(Stage::OPERATIONAL));
     let (response, _, _) = send(&mut target, leaving, &hello("AuthMethod=None\0"), &mut env);
     assert_eq!((response.tsih, response.stat_sn), (0, 100));
-    assert_eq!(target.initiator_name(), Some(&name(INITIATOR)));
+    assert_eq!(target.claim().initiator, Some(name(INITIATOR)));
     let staying = request(Stage::OPERATIONAL, None);
     let (response, text, _) = send(&mut target, staying, "", &mut env);
     assert_eq!((response.tsih, response.stat_sn), (0, 101));

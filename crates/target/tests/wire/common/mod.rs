@@ -1,6 +1,8 @@
 //! What the tests of the target share: a server in this process, and an initiator that is told
 //! every step and checks every PDU it is sent.
 
+mod access;
+mod by_hand;
 mod cdb;
 mod connection;
 mod exchange;
@@ -9,6 +11,8 @@ mod queues;
 mod rig;
 mod store;
 
+pub(crate) use access::{UNAUTHORIZED, UNPROVED, access, as_user, at, host, set_access, user};
+pub(crate) use by_hand::{ByHand, WHERE, WHO};
 pub(crate) use cdb::*;
 pub(crate) use connection::{Broken, Connection, Got, Pdu};
 pub(crate) use exchange::{Command, Done};

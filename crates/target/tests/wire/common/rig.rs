@@ -71,7 +71,7 @@ pub(crate) fn config(disks: impl IntoIterator<Item = Arc<dyn BlockDevice>>) -> C
     Config {
         targets: vec![target_of(IQN, disks)],
         portals: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
-        access: Access::default(),
+        access: Access::everyone(),
         cores: 1,
         core: ring::CoreConfig { spin: ring::SpinPolicy::Efficient, ..Default::default() },
         congestion: None,
@@ -79,6 +79,7 @@ pub(crate) fn config(disks: impl IntoIterator<Item = Arc<dyn BlockDevice>>) -> C
         limits: Limits::default(),
         port_group: 1,
         redirect: None,
+        listener: None,
     }
 }
 
