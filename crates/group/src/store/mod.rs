@@ -75,6 +75,6 @@ pub trait Store: Send + Sync {
 }
 
 #[cfg(test)]
-mod suite;
+pub(crate) mod suite;
 #[cfg(test)]
 mod tests;
