@@ -10,6 +10,7 @@ pub(crate) const ROOMS: [(&str, &[&str]); 13] = [
     ("ring", &[]),
     ("block", &["ring"]),
     ("parity", &[]),
+    ("group", &["iscsi"]),
     ("array", &["block", "parity", "ring"]),
     ("target", &["block", "ring", "iscsi", "scsi"]),
     ("initiator", &["block", "ring", "iscsi", "scsi"]),

@@ -1,0 +1,17 @@
+//! What a group is set to: the configuration store, who may use which volume, and the secrets of hosts.
+//!
+//! [`store`] keeps settings with the semantics of etcd: one number for each change of the whole
+//! (the revision), transactions that compare before they change, watches that miss nothing, leases.
+//! A group of one keeps them in its own embedded database ([`store::Embedded`]), which lives on any
+//! device of bytes ([`bytes::Bytes`]). [`access`] says what access records mean, and [`secrets`]
+//! encrypts what must not be read by whoever reads the store. [`settings`] keeps both in a store, and
+//! [`record`] says how settings lie in it.
+//!
+//! This room knows no disk, no PDU and no thread: whoever uses it brings the device and the clock.
+
+pub mod access;
+pub mod bytes;
+pub mod record;
+pub mod secrets;
+pub mod settings;
+pub mod store;

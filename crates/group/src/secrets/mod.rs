@@ -1,0 +1,125 @@
+//! Secrets in the store, encrypted with a key that lies elsewhere.
+//!
+//! Whoever has the disks, or reads the store, has no secret of a host. The key is in a file of mode 600 or
+//! comes from systemd, and never in the store. A store that is opened without its key works; its
+//! secrets say that they must be set again.
+//!
+//! Each secret is sealed by XChaCha20-Poly1305 under a random nonce of 24 bytes. The version of this
+//! format, the name of the key and the place in the store are authenticated along: a secret that is moved
+//! to the place of another one does not open.
+
+mod hex;
+mod key;
+
+use std::fmt::{self, Debug, Formatter};
+
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use crate::record::Setting;
+
+pub use key::{CREDENTIAL, Key, KeyError, KeySource};
+
+/// A secret in the clear. Not shown, and wiped when it is dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Zeroizing<Vec<u8>>);
+
+impl Secret {
+    /// Takes the bytes over.
+    #[must_use]
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(Zeroizing::new(bytes))
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Debug for Secret {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.write_str("Secret(..)")
+    }
+}
+
+/// A secret as it lies in the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sealed {
+    /// The name of the key, which does not tell the key.
+    key: String,
+    /// In hexadecimal digits, as is the text.
+    nonce: String,
+    text: String,
+}
+
+impl Setting for Sealed {
+    const WHAT: &'static str = "a secret";
+}
+
+/// Why a secret cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// The key that it was sealed with is not here.
+    #[error(
+        "the secret at '{place}' was encrypted with the key {key}, which is not here: set the secret again, or bring the key back and start again"
+    )]
+    NoKey {
+        /// Where it is in the store.
+        place: String,
+        /// The name of the key.
+        key: String,
+    },
+    /// Sealed for another place, or damaged.
+    #[error("the secret at '{place}' is not what was stored there: set it again")]
+    NotIntact {
+        /// Where it is in the store.
+        place: String,
+    },
+}
+
+/// Seals and opens secrets with the key of this machine.
+#[derive(Debug)]
+pub struct Vault {
+    source: KeySource,
+    key: Option<Key>,
+}
+
+impl Vault {
+    /// With the key if it is there; without one it opens nothing, and makes one when it first seals.
+    ///
+    /// # Errors
+    /// A key is there and cannot be used.
+    pub fn open(source: KeySource) -> Result<Self, KeyError> {
+        let key = source.read()?;
+        Ok(Self { source, key })
+    }
+
+    /// Seals a secret for its place in the store.
+    ///
+    /// # Errors
+    /// There was no key yet and none can be made.
+    pub fn seal(&mut self, place: &str, secret: &Secret) -> Result<Sealed, KeyError> {
+        let key = match self.key.take() {
+            Some(key) => key,
+            None => self.source.make()?,
+        };
+        let sealed = key.seal(place, secret);
+        self.key = Some(key);
+        sealed
+    }
+
+    /// Opens the secret of a place in the store.
+    ///
+    /// # Errors
+    /// [`SecretError`]
+    pub fn unseal(&self, place: &str, sealed: &Sealed) -> Result<Secret, SecretError> {
+        let key = self.key.as_ref().filter(|key| key.name() == sealed.key);
+        let missing = || SecretError::NoKey { place: place.to_owned(), key: sealed.key.clone() };
+        key.ok_or_else(missing)?.unseal(place, sealed)
+    }
+}
+
+#[cfg(test)]
+mod tests;

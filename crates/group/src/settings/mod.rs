@@ -1,0 +1,381 @@
+//! What is set for access, kept in a store: records of volumes, policies, CHAP users, mutual CHAP.
+//!
+//! Each change reads all settings, decides, and is committed only if nobody changed any of them
+//! meanwhile, else it begins anew. So what a change relies on (that a policy is there, that no record
+//! names a user that goes) is still so when it is made, whoever else changes settings.
+
+mod state;
+
+use std::sync::Arc;
+
+use iscsi::chap::CredentialsError;
+
+use crate::access::{AccessError, Entry, Policy, Record, check_policy_name, check_user};
+use crate::record::Setting;
+use crate::secrets::{KeyError, Secret, Vault};
+use crate::store::{Compare, Op, Selection, Store, StoreError, Transaction};
+use state::{GUARD, MUTUAL, policy_key, user_key, volume_key};
+
+pub use state::{Known, Mutual, Rule, State, VolumeSettings};
+
+/// How often a change begins anew because of others before it is given up.
+const TRIES: usize = 32;
+
+/// Volumes that are forgotten in one transaction.
+const FORGOTTEN_AT_ONCE: usize = 100;
+
+/// Why a setting is not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The store does not do it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A record or a list says no.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A secret that cannot be one.
+    #[error(transparent)]
+    Secret(#[from] CredentialsError),
+    /// The key of secrets.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// What is there cannot be read, and is not written over.
+    #[error("{0}")]
+    Unreadable(String),
+    /// No policy has this name.
+    #[error("there is no policy '{0}'")]
+    NoSuchPolicy(String),
+    /// A policy has this name.
+    #[error("there is a policy '{0}' already")]
+    PolicyExists(String),
+    /// Volumes name the policy.
+    #[error("policy '{name}' is on the access lists of {volumes} volumes: remove it there first")]
+    PolicyInUse {
+        /// Its name.
+        name: String,
+        /// How many.
+        volumes: usize,
+    },
+    /// No CHAP user has this name.
+    #[error("there is no CHAP user '{0}'")]
+    NoSuchUser(String),
+    /// A CHAP user has this name.
+    #[error("there is a CHAP user '{0}' already")]
+    UserExists(String),
+    /// Records name the user.
+    #[error(
+        "CHAP user '{user}' is named by the access lists of {volumes} volumes and by the policies [{}]: remove those records first",
+        policies.join(", ")
+    )]
+    UserInUse {
+        /// Its name.
+        user: String,
+        /// How many volumes.
+        volumes: usize,
+        /// Which policies.
+        policies: Vec<String>,
+    },
+    /// Others change settings all the time.
+    #[error("others changed settings at the same time: try again")]
+    Contended,
+}
+
+/// Settings in a store, and the key of their secrets.
+pub struct Settings {
+    store: Arc<dyn Store>,
+    vault: Vault,
+}
+
+impl Settings {
+    /// Those of this store, which holds nothing else.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, vault: Vault) -> Self {
+        Self { store, vault }
+    }
+
+    /// Opens secrets that were read.
+    #[must_use]
+    pub const fn vault(&self) -> &Vault {
+        &self.vault
+    }
+
+    /// All settings as they are now.
+    ///
+    /// # Errors
+    /// The store cannot be read. What is in it and cannot be read is said in the state.
+    pub async fn read(&self) -> Result<State, SettingsError> {
+        Ok(State::of(&self.store.range(Selection::prefix("")).await?))
+    }
+
+    /// Makes a change if all that it was decided on is still so when it is made.
+    async fn change<T>(
+        &self,
+        decide: impl Fn(&State) -> Result<(Vec<Op>, T), SettingsError>,
+    ) -> Result<T, SettingsError> {
+        for _ in 0..TRIES {
+            let state = self.read().await?;
+            let (mut ops, answer) = decide(&state)?;
+            if ops.is_empty() {
+                return Ok(answer);
+            }
+            ops.push(Op::put(GUARD, ""));
+            let unchanged = Compare::unchanged(GUARD, state.guard);
+            let transaction = Transaction::when(vec![unchanged], ops);
+            if self.store.commit(transaction).await?.succeeded {
+                return Ok(answer);
+            }
+        }
+        Err(SettingsError::Contended)
+    }
+
+    async fn change_volume<T>(
+        &self,
+        volume: u32,
+        change: impl Fn(&State, &mut VolumeSettings) -> Result<T, SettingsError>,
+    ) -> Result<T, SettingsError> {
+        self.change(|state| {
+            let mut settings = state.volume(volume)?;
+            let answer = change(state, &mut settings)?;
+            Ok((vec![Op::put(volume_key(volume), settings.encode())], answer))
+        })
+        .await
+    }
+
+    /// Adds an entry to the list of a volume, and says its number. From the first one on the volume is
+    /// for those on its list alone.
+    ///
+    /// # Errors
+    /// The list says no, or the policy or the CHAP user that it names is not there.
+    pub async fn add_access(&self, volume: u32, entry: Entry) -> Result<u32, SettingsError> {
+        self.change_volume(volume, |state, settings| {
+            match &entry {
+                Entry::Record(record) => check_record(state, record)?,
+                Entry::Policy { name, .. } => state.policy(name).map(drop)?,
+            }
+            Ok(settings.access.get_or_insert_default().add(entry.clone())?)
+        })
+        .await
+    }
+
+    /// Takes an entry off the list of a volume. A list without entries lets nobody in.
+    ///
+    /// # Errors
+    /// [`AccessError::NoSuchRecord`]
+    pub async fn remove_access(&self, volume: u32, number: u32) -> Result<Entry, SettingsError> {
+        self.change_volume(volume, |_, settings| {
+            let list = settings.access.as_mut().ok_or(AccessError::NoSuchRecord(number))?;
+            Ok(list.remove(number)?)
+        })
+        .await
+    }
+
+    /// Takes the list of a volume away: the rule for volumes without a list holds for it again.
+    ///
+    /// # Errors
+    /// The store does not do it.
+    pub async fn clear_access(&self, volume: u32) -> Result<(), SettingsError> {
+        self.change_volume(volume, |_, settings| {
+            settings.access = None;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Says whether hosts of several names may use a volume at the same time.
+    ///
+    /// # Errors
+    /// The store does not do it.
+    pub async fn set_shared(&self, volume: u32, shared: bool) -> Result<(), SettingsError> {
+        self.change_volume(volume, |_, settings| {
+            settings.shared = shared;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Forgets what is set for volumes that are not among these, which are all that there are.
+    ///
+    /// # Errors
+    /// The store does not do it.
+    pub async fn retain_volumes(
+        &self,
+        is_there: impl Fn(u32) -> bool,
+    ) -> Result<usize, SettingsError> {
+        let mut forgotten = 0;
+        loop {
+            let count = self
+                .change(|state| {
+                    let gone = state.volumes.keys().filter(|volume| !is_there(**volume));
+                    let delete = |volume: &u32| Op::Delete(Selection::key(volume_key(*volume)));
+                    let ops: Vec<Op> = gone.take(FORGOTTEN_AT_ONCE).map(delete).collect();
+                    let count = ops.len();
+                    Ok((ops, count))
+                })
+                .await?;
+            forgotten += count;
+            if count == 0 {
+                return Ok(forgotten);
+            }
+        }
+    }
+
+    /// Makes a policy without records.
+    ///
+    /// # Errors
+    /// The name cannot be one, or is taken.
+    pub async fn create_policy(&self, name: &str) -> Result<(), SettingsError> {
+        check_policy_name(name)?;
+        self.change(|state| match state.policy(name) {
+            Err(SettingsError::NoSuchPolicy(_)) => {
+                Ok((vec![Op::put(policy_key(name), Policy::default().encode())], ()))
+            }
+            Err(error) => Err(error),
+            Ok(_) => Err(SettingsError::PolicyExists(name.to_owned())),
+        })
+        .await
+    }
+
+    /// Adds a record to a policy, and says its number.
+    ///
+    /// # Errors
+    /// There is no such policy, its list says no, or there is no such CHAP user.
+    pub async fn add_to_policy(&self, name: &str, record: Record) -> Result<u32, SettingsError> {
+        self.change(|state| {
+            check_record(state, &record)?;
+            let mut policy = state.policy(name)?.clone();
+            let number = policy.add(record.clone())?;
+            Ok((vec![Op::put(policy_key(name), policy.encode())], number))
+        })
+        .await
+    }
+
+    /// Takes a record off a policy.
+    ///
+    /// # Errors
+    /// There is no such policy or record.
+    pub async fn remove_from_policy(
+        &self,
+        name: &str,
+        number: u32,
+    ) -> Result<Record, SettingsError> {
+        self.change(|state| {
+            let mut policy = state.policy(name)?.clone();
+            let record = policy.remove(number)?;
+            Ok((vec![Op::put(policy_key(name), policy.encode())], record))
+        })
+        .await
+    }
+
+    /// Takes a policy away that no volume names.
+    ///
+    /// # Errors
+    /// There is none, or one that volumes name.
+    pub async fn delete_policy(&self, name: &str) -> Result<(), SettingsError> {
+        self.change(|state| {
+            state.policy(name)?;
+            let volumes = state.uses_of_policy(name);
+            if volumes > 0 {
+                return Err(SettingsError::PolicyInUse { name: name.to_owned(), volumes });
+            }
+            Ok((vec![Op::Delete(Selection::key(policy_key(name)))], ()))
+        })
+        .await
+    }
+
+    /// Adds a CHAP user.
+    ///
+    /// # Errors
+    /// The user is there, or the name or the secret cannot be one.
+    pub async fn add_user(&mut self, user: &str, secret: &Secret) -> Result<(), SettingsError> {
+        check_user(user)?;
+        self.put_user(user, secret, |is_there| {
+            if is_there { Err(SettingsError::UserExists(user.to_owned())) } else { Ok(()) }
+        })
+        .await
+    }
+
+    /// Gives a CHAP user another secret, also one whose secret cannot be read any more.
+    ///
+    /// # Errors
+    /// There is no such user, or the secret cannot be one.
+    pub async fn set_user(&mut self, user: &str, secret: &Secret) -> Result<(), SettingsError> {
+        self.put_user(user, secret, |is_there| {
+            if is_there { Ok(()) } else { Err(SettingsError::NoSuchUser(user.to_owned())) }
+        })
+        .await
+    }
+
+    async fn put_user(
+        &mut self,
+        user: &str,
+        secret: &Secret,
+        check: impl Fn(bool) -> Result<(), SettingsError>,
+    ) -> Result<(), SettingsError> {
+        // Before a key is made for it.
+        let state = self.read().await?;
+        check(state.has_user(user))?;
+        state::check_secret(state.secrets(&self.vault), user, secret, false)?;
+        let key = user_key(user);
+        let sealed = self.vault.seal(&key, secret)?.encode();
+        self.change(|state| {
+            check(state.has_user(user))?;
+            state::check_secret(state.secrets(&self.vault), user, secret, false)?;
+            Ok((vec![Op::put(key.as_str(), sealed.as_slice())], ()))
+        })
+        .await
+    }
+
+    /// Takes a CHAP user away that no record names.
+    ///
+    /// # Errors
+    /// There is none, or one that records name.
+    pub async fn delete_user(&self, user: &str) -> Result<(), SettingsError> {
+        self.change(|state| {
+            if !state.has_user(user) {
+                return Err(SettingsError::NoSuchUser(user.to_owned()));
+            }
+            let (volumes, policies) = state.uses_of_user(user);
+            if volumes > 0 || !policies.is_empty() {
+                return Err(SettingsError::UserInUse { user: user.to_owned(), volumes, policies });
+            }
+            Ok((vec![Op::Delete(Selection::key(user_key(user)))], ()))
+        })
+        .await
+    }
+
+    /// Says what targets prove to hosts that ask for it.
+    ///
+    /// # Errors
+    /// The name or the secret cannot be one, or a CHAP user has the same secret.
+    pub async fn set_mutual(&mut self, user: &str, secret: &Secret) -> Result<(), SettingsError> {
+        check_user(user)?;
+        let known = self.read().await?.secrets(&self.vault);
+        state::check_secret(known, user, secret, true)?;
+        let sealed = self.vault.seal(MUTUAL, secret)?;
+        let mutual = Mutual { user: user.to_owned(), secret: sealed }.encode();
+        self.change(|state| {
+            state::check_secret(state.secrets(&self.vault), user, secret, true)?;
+            Ok((vec![Op::put(MUTUAL, mutual.as_slice())], ()))
+        })
+        .await
+    }
+
+    /// Targets prove nothing any more.
+    ///
+    /// # Errors
+    /// The store does not do it.
+    pub async fn clear_mutual(&self) -> Result<(), SettingsError> {
+        self.change(|_| Ok((vec![Op::Delete(Selection::key(MUTUAL))], ()))).await
+    }
+}
+
+/// A record names a CHAP user that is there.
+fn check_record(state: &State, record: &Record) -> Result<(), SettingsError> {
+    match &record.parts().chap {
+        Some(user) if !state.has_user(user) => Err(SettingsError::NoSuchUser(user.clone())),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

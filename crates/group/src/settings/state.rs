@@ -1,0 +1,243 @@
+//! All settings at one revision, as they are read from the store.
+//!
+//! | key | what |
+//! |---|---|
+//! | `access` | changes with every change of the others: who changes one compares it |
+//! | `volumes/` and the number of a volume | who may use it ([`VolumeSettings`]) |
+//! | `policies/` and a name | a [`Policy`] |
+//! | `chap/users/` and a user | its [`Sealed`] secret |
+//! | `chap/mutual` | what targets prove ([`Mutual`]) |
+
+use std::collections::BTreeMap;
+
+use iscsi::chap::{ChapPolicy, Credentials, CredentialsError};
+use serde::{Deserialize, Serialize};
+
+use super::SettingsError;
+use crate::access::{AccessList, Entry, Policies, Policy, Record};
+use crate::record::{Setting, SettingError};
+use crate::secrets::{Sealed, Secret, SecretError, Vault};
+use crate::store::{Range, Revision};
+
+pub(super) const GUARD: &str = "access";
+pub(super) const MUTUAL: &str = "chap/mutual";
+const VOLUMES: &str = "volumes/";
+const POLICIES: &str = "policies/";
+const USERS: &str = "chap/users/";
+
+pub(super) fn volume_key(volume: u32) -> String {
+    format!("{VOLUMES}{volume:08x}")
+}
+
+pub(super) fn policy_key(name: &str) -> String {
+    format!("{POLICIES}{name}")
+}
+
+pub(super) fn user_key(user: &str) -> String {
+    format!("{USERS}{user}")
+}
+
+/// What is set for one volume.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeSettings {
+    /// Who may use it and its snapshots. Without a list the rule for all such volumes holds; a list
+    /// that is empty lets nobody in, so that taking its last record away never opens a volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<AccessList>,
+    /// Hosts of several names may use it at the same time.
+    #[serde(default)]
+    pub shared: bool,
+}
+
+impl Setting for VolumeSettings {
+    const WHAT: &'static str = "what is set for a volume";
+}
+
+/// What targets prove to hosts that ask for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mutual {
+    /// The name by which they do.
+    pub user: String,
+    pub(super) secret: Sealed,
+}
+
+impl Setting for Mutual {
+    const WHAT: &'static str = "the secret of mutual CHAP";
+}
+
+/// Who may use a volume or its snapshots.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// It has no list: the rule for all such volumes holds.
+    General,
+    /// Those that one of these records lets in; nobody, if there are none.
+    Records {
+        /// The records, with those of policies.
+        records: Vec<Record>,
+        /// Several hosts at the same time.
+        shared: bool,
+    },
+}
+
+/// Secrets as a target needs them. What cannot be opened is left out: who names it is not let in.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// CHAP users that are known.
+    pub users: Vec<Credentials>,
+    /// What targets prove.
+    pub mutual: Option<Credentials>,
+    /// Why others are not.
+    pub missing: Vec<SecretError>,
+}
+
+/// All settings at one revision.
+#[derive(Debug, Default)]
+pub struct State {
+    /// The revision of the store.
+    pub revision: Revision,
+    /// When any of it was changed last; 0 for never.
+    pub(super) guard: Revision,
+    /// By number. What cannot be read lets nobody in, and says why.
+    pub volumes: BTreeMap<u32, Result<VolumeSettings, SettingError>>,
+    /// By name. One that cannot be read is not among them, and lets nobody in.
+    pub policies: Policies,
+    /// By their names.
+    pub users: BTreeMap<String, Sealed>,
+    /// What targets prove.
+    pub mutual: Option<Mutual>,
+    /// What cannot be read, beside volumes, by its key.
+    pub unreadable: BTreeMap<String, SettingError>,
+}
+
+impl State {
+    /// From all keys of the store; keys that mean nothing here are passed over.
+    pub(super) fn of(range: &Range) -> Self {
+        let mut state = Self { revision: range.revision, ..Self::default() };
+        for kv in &range.kvs {
+            let Ok(key) = str::from_utf8(&kv.key) else { continue };
+            if key == GUARD {
+                state.guard = kv.mod_revision;
+            } else if let Some(number) = key.strip_prefix(VOLUMES) {
+                if let Ok(number) = u32::from_str_radix(number, 16) {
+                    state.volumes.insert(number, VolumeSettings::decode(&kv.value));
+                }
+            } else if let Err(error) = state.take(key, &kv.value) {
+                state.unreadable.insert(key.to_owned(), error);
+            }
+        }
+        state
+    }
+
+    /// Takes in what is not of one volume.
+    fn take(&mut self, key: &str, value: &[u8]) -> Result<(), SettingError> {
+        if key == MUTUAL {
+            self.mutual = Some(Mutual::decode(value)?);
+        } else if let Some(name) = key.strip_prefix(POLICIES) {
+            self.policies.insert(name.to_owned(), Policy::decode(value)?);
+        } else if let Some(user) = key.strip_prefix(USERS) {
+            self.users.insert(user.to_owned(), Sealed::decode(value)?);
+        }
+        Ok(())
+    }
+
+    /// Who may use a volume and its snapshots. What cannot be read, and a list of policies that are not
+    /// there, lets nobody in.
+    #[must_use]
+    pub fn rule(&self, volume: u32) -> Rule {
+        match self.volumes.get(&volume) {
+            None | Some(Ok(VolumeSettings { access: None, .. })) => Rule::General,
+            Some(Ok(VolumeSettings { access: Some(list), shared })) => {
+                Rule::Records { records: list.records(&self.policies), shared: *shared }
+            }
+            Some(Err(_)) => Rule::Records { records: Vec::new(), shared: false },
+        }
+    }
+
+    /// Opens what can be opened of the secrets.
+    #[must_use]
+    pub fn secrets(&self, vault: &Vault) -> Known {
+        let mut known = Known::default();
+        for (user, sealed) in &self.users {
+            match opened(vault, &user_key(user), user, sealed) {
+                Ok(credentials) => known.users.push(credentials),
+                Err(error) => known.missing.push(error),
+            }
+        }
+        if let Some(Mutual { user, secret }) = &self.mutual {
+            match opened(vault, MUTUAL, user, secret) {
+                Ok(credentials) => known.mutual = Some(credentials),
+                Err(error) => known.missing.push(error),
+            }
+        }
+        known
+    }
+
+    /// What is set for a volume, to be changed.
+    pub(super) fn volume(&self, volume: u32) -> Result<VolumeSettings, SettingsError> {
+        match self.volumes.get(&volume) {
+            None => Ok(VolumeSettings::default()),
+            Some(Ok(settings)) => Ok(settings.clone()),
+            Some(Err(error)) => Err(SettingsError::Unreadable(error.to_string())),
+        }
+    }
+
+    /// A policy, to be changed.
+    pub(super) fn policy(&self, name: &str) -> Result<&Policy, SettingsError> {
+        if let Some(error) = self.unreadable.get(&policy_key(name)) {
+            return Err(SettingsError::Unreadable(error.to_string()));
+        }
+        self.policies.get(name).ok_or_else(|| SettingsError::NoSuchPolicy(name.to_owned()))
+    }
+
+    /// Whether a CHAP user is there, also one whose secret must be set again.
+    pub(super) fn has_user(&self, user: &str) -> bool {
+        self.users.contains_key(user) || self.unreadable.contains_key(&user_key(user))
+    }
+
+    /// Where a CHAP user is named: in lists of volumes and in policies.
+    pub(super) fn uses_of_user(&self, user: &str) -> (usize, Vec<String>) {
+        let names = |record: &Record| record.parts().chap.as_deref() == Some(user);
+        let in_entry = |entry: &Entry| matches!(entry, Entry::Record(record) if names(record));
+        let has = |(_, policy): &(&String, &Policy)| policy.records().any(|(_, r)| names(r));
+        let policies = self.policies.iter().filter(has).map(|(name, _)| name.clone());
+        (self.volumes_with(in_entry), policies.collect())
+    }
+
+    /// How many volumes name a policy.
+    pub(super) fn uses_of_policy(&self, policy: &str) -> usize {
+        self.volumes_with(|entry| matches!(entry, Entry::Policy { name, .. } if name == policy))
+    }
+
+    fn volumes_with(&self, is_it: impl Fn(&Entry) -> bool) -> usize {
+        let lists = self.volumes.values().flatten().filter_map(|volume| volume.access.as_ref());
+        lists.filter(|list| list.entries().any(|(_, entry)| is_it(entry))).count()
+    }
+}
+
+fn opened(
+    vault: &Vault,
+    place: &str,
+    user: &str,
+    sealed: &Sealed,
+) -> Result<Credentials, SecretError> {
+    let secret = vault.unseal(place, sealed)?;
+    let not_intact = |_| SecretError::NotIntact { place: place.to_owned() };
+    Credentials::new(user, secret.as_bytes()).map_err(not_intact)
+}
+
+/// Refuses a secret that cannot be one, and one for both directions (RFC 7143 §12.1.3).
+pub(super) fn check_secret(
+    known: Known,
+    user: &str,
+    secret: &Secret,
+    is_mutual: bool,
+) -> Result<(), CredentialsError> {
+    let new = Credentials::new(user, secret.as_bytes())?;
+    let policy = if is_mutual {
+        ChapPolicy::new(known.users, Some(new))
+    } else {
+        ChapPolicy::new(vec![new], known.mutual)
+    };
+    policy.map(drop)
+}

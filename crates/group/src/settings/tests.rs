@@ -1,0 +1,211 @@
+//! Settings in a store: what is refused, what nobody else's change can break, and what lets nobody in.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::*;
+use crate::access::Scope;
+use crate::secrets::KeySource;
+use crate::store::suite::wait;
+use crate::store::{Embedded, Options, Place};
+
+fn store() -> Arc<dyn Store> {
+    let clock = Arc::new(|| Duration::ZERO);
+    Arc::new(Embedded::open(Place::Memory, clock, Options::default()).expect("it opens"))
+}
+
+fn settings(store: &Arc<dyn Store>, dir: &Path) -> Settings {
+    let vault = Vault::open(KeySource::File(dir.join("key"))).expect("a key, or none yet");
+    Settings::new(store.clone(), vault)
+}
+
+fn secret(text: &str) -> Secret {
+    Secret::new(text.as_bytes().to_vec())
+}
+
+fn entry(text: &str) -> Entry {
+    Entry::Record(text.parse().expect("a record"))
+}
+
+fn hosts(scope: Scope) -> Entry {
+    Entry::Policy { name: "hosts".into(), scope }
+}
+
+/// The records of a volume, or `None` where the general rule holds.
+fn records(settings: &Settings, volume: u32) -> Option<Vec<String>> {
+    match wait(settings.read()).expect("they are read").rule(volume) {
+        Rule::General => None,
+        Rule::Records { records, .. } => Some(records.iter().map(ToString::to_string).collect()),
+    }
+}
+
+#[test]
+fn a_volume_with_a_list_is_for_those_on_it_until_the_list_is_cleared() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = settings(&store(), dir.path());
+    assert_eq!(records(&settings, 7), None);
+    assert_eq!(wait(settings.add_access(7, entry("ip=10.0.0.1"))).unwrap(), 1);
+    assert_eq!(wait(settings.add_access(7, entry("ip=10.0.0.2"))).unwrap(), 2);
+    assert_eq!(records(&settings, 7).unwrap(), ["ip=10.0.0.1 for=both", "ip=10.0.0.2 for=both"]);
+    assert_eq!(records(&settings, 8), None, "another volume has no list");
+    wait(settings.remove_access(7, 1)).unwrap();
+    wait(settings.remove_access(7, 2)).unwrap();
+    assert_eq!(records(&settings, 7), Some(Vec::new()), "the last that goes opens nothing");
+    let gone = wait(settings.remove_access(7, 2)).unwrap_err().to_string();
+    assert_eq!(gone, "there is no number 2 on the list");
+    wait(settings.clear_access(7)).unwrap();
+    assert_eq!(records(&settings, 7), None);
+}
+
+#[test]
+fn settings_outlive_a_restart_and_those_of_volumes_that_are_purged_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store();
+    let first = settings(&store, dir.path());
+    for volume in 0..250 {
+        wait(first.set_shared(volume, true)).unwrap();
+    }
+    drop(first);
+    let second = settings(&store, dir.path());
+    assert_eq!(wait(second.read()).unwrap().volumes.len(), 250);
+    assert_eq!(wait(second.retain_volumes(|volume| volume == 3)).unwrap(), 249);
+    let left = wait(second.read()).unwrap().volumes;
+    assert_eq!(left.keys().collect::<Vec<_>>(), [&3]);
+    assert!(left[&3].as_ref().unwrap().shared);
+}
+
+#[test]
+fn what_records_name_must_be_there_and_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut settings = settings(&store(), dir.path());
+    let said = |result: Result<u32, SettingsError>| result.unwrap_err().to_string();
+    assert_eq!(said(wait(settings.add_access(1, entry("chap=al")))), "there is no CHAP user 'al'");
+    assert_eq!(
+        said(wait(settings.add_access(1, hosts(Scope::Both)))),
+        "there is no policy 'hosts'"
+    );
+    assert_eq!(records(&settings, 1), None, "a refused change changes nothing");
+    wait(settings.add_user("al", &secret("twelve-bytes-1"))).unwrap();
+    wait(settings.create_policy("hosts")).unwrap();
+    wait(settings.add_to_policy("hosts", "chap=al".parse().unwrap())).unwrap();
+    wait(settings.add_access(1, hosts(Scope::Snapshot))).unwrap();
+    assert_eq!(records(&settings, 1).unwrap(), ["chap=al for=snapshot"]);
+    let used = wait(settings.delete_policy("hosts")).unwrap_err().to_string();
+    assert!(used.contains("lists of 1 volumes"), "{used}");
+    let used = wait(settings.delete_user("al")).unwrap_err().to_string();
+    assert!(used.contains("policies [hosts]"), "{used}");
+    wait(settings.remove_access(1, 1)).unwrap();
+    wait(settings.delete_policy("hosts")).unwrap();
+    wait(settings.delete_user("al")).unwrap();
+    assert!(matches!(wait(settings.delete_user("al")), Err(SettingsError::NoSuchUser(_))));
+}
+
+#[test]
+fn what_is_there_twice_or_cannot_be_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut settings = settings(&store(), dir.path());
+    let good = secret("twelve-bytes-1");
+    let said = |result: Result<(), SettingsError>| result.unwrap_err().to_string();
+    assert!(said(wait(settings.set_user("al", &good))).contains("no CHAP user"));
+    assert!(said(wait(settings.add_user("al", &secret("short")))).contains("at least 12 bytes"));
+    assert!(said(wait(settings.add_user("two words", &good))).contains("without blanks"));
+    assert!(!dir.path().join("key").exists(), "no key is made for what is refused");
+    wait(settings.add_user("al", &good)).unwrap();
+    assert!(said(wait(settings.add_user("al", &good))).contains("already"));
+    assert!(said(wait(settings.set_mutual("disk", &good))).contains("must differ"));
+    wait(settings.set_mutual("disk", &secret("another-secret"))).unwrap();
+    assert!(said(wait(settings.set_user("al", &secret("another-secret")))).contains("must differ"));
+    wait(settings.clear_mutual()).unwrap();
+    wait(settings.set_user("al", &secret("another-secret"))).unwrap();
+    wait(settings.create_policy("hosts")).unwrap();
+    assert!(said(wait(settings.create_policy("hosts"))).contains("already"));
+    assert!(said(wait(settings.create_policy("a/b"))).contains("cannot be the name"));
+}
+
+#[test]
+fn without_the_key_secrets_are_missing_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store();
+    let mut first = settings(&store, dir.path());
+    wait(first.add_user("al", &secret("twelve-bytes-1"))).unwrap();
+    wait(first.set_mutual("disk", &secret("twelve-bytes-2"))).unwrap();
+    wait(first.add_access(1, entry("chap=al"))).unwrap();
+    let known = wait(first.read()).unwrap().secrets(first.vault());
+    assert_eq!((known.users.len(), known.missing.len()), (1, 0));
+    assert_eq!(known.mutual.unwrap().user(), "disk");
+    std::fs::remove_file(dir.path().join("key")).unwrap();
+    let mut moved = settings(&store, dir.path());
+    let state = wait(moved.read()).unwrap();
+    let known = state.secrets(moved.vault());
+    assert!(known.users.is_empty() && known.mutual.is_none());
+    assert_eq!(known.missing.len(), 2);
+    assert_eq!(records(&moved, 1).unwrap(), ["chap=al for=both"], "al is still asked for");
+    wait(moved.set_user("al", &secret("twelve-bytes-3"))).unwrap();
+    let known = wait(moved.read()).unwrap().secrets(moved.vault());
+    assert_eq!((known.users.len(), known.missing.len()), (1, 1));
+}
+
+#[test]
+fn what_cannot_be_read_lets_nobody_in_and_is_not_written_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store();
+    let mut settings = settings(&store, dir.path());
+    wait(settings.create_policy("good")).unwrap();
+    let later = br#"{"version":9,"value":{}}"#;
+    let put = ["volumes/00000005", "policies/hosts", "chap/users/al", "chap/mutual"];
+    let ops = put.map(|key| Op::put(key, &later[..])).to_vec();
+    wait(store.commit(Transaction::always(ops))).unwrap();
+    let state = wait(settings.read()).unwrap();
+    assert_eq!(state.rule(5), Rule::Records { records: Vec::new(), shared: false });
+    assert_eq!(state.unreadable.len(), 3);
+    let kept = |result: Result<(), SettingsError>| match result {
+        Err(SettingsError::Unreadable(why)) => assert!(why.contains("version 9"), "{why}"),
+        other => panic!("{other:?}"),
+    };
+    kept(wait(settings.set_shared(5, true)));
+    kept(wait(settings.create_policy("hosts")));
+    kept(wait(settings.delete_policy("hosts")));
+    let there = wait(settings.add_user("al", &secret("twelve-bytes-1")));
+    assert!(matches!(there, Err(SettingsError::UserExists(_))));
+    wait(settings.set_user("al", &secret("twelve-bytes-1"))).unwrap();
+}
+
+/// A record that names a user and the end of that user cannot both come true.
+#[test]
+fn changes_at_the_same_time_do_not_undo_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store();
+    wait(settings(&store, dir.path()).add_user("al", &secret("twelve-bytes-1"))).unwrap();
+    let insist = |change: &dyn Fn() -> Result<(), SettingsError>| {
+        while let Err(error) = change() {
+            assert!(matches!(error, SettingsError::Contended), "{error}");
+        }
+    };
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let settings = settings(&store, dir.path());
+            scope.spawn(move || {
+                for turn in 0..4 {
+                    let text = format!("chap=al ip=10.0.{writer}.{turn}");
+                    insist(&|| wait(settings.add_access(1, entry(&text))).map(drop));
+                }
+            });
+        }
+        let settings = settings(&store, dir.path());
+        scope.spawn(move || {
+            while records(&settings, 1).is_none() {}
+            for _ in 0..10 {
+                let refused = wait(settings.delete_user("al"));
+                let is_kept = matches!(
+                    refused,
+                    Err(SettingsError::UserInUse { .. } | SettingsError::Contended)
+                );
+                assert!(is_kept, "{refused:?}");
+            }
+        });
+    });
+    let settings = settings(&store, dir.path());
+    assert_eq!(records(&settings, 1).unwrap().len(), 16);
+    let full = wait(settings.add_access(1, entry("ip=10.9.9.9"))).unwrap_err().to_string();
+    assert!(full.contains("16 already"), "{full}");
+}

@@ -1,0 +1,314 @@
+//! The store of a group of one: an embedded database (redb) on a file or on any device of bytes.
+//!
+//! A request does its work, and waits for its device, when it is first polled: let it be polled by a
+//! thread that may block. Leases end by a clock that is given; a store that is opened lets those it finds
+//! begin their time again, since nobody could keep them alive meanwhile.
+
+mod bell;
+mod place;
+mod tables;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug, Formatter};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use redb::{Database, ReadableDatabase};
+
+use super::error::StoreError;
+use super::types::{
+    Answer, Event, LeaseId, Op, Outcome, Range, Revision, Selection, Transaction, check_selection,
+    lease_seconds,
+};
+use super::{Pending, Store, Watch};
+use bell::Bell;
+use tables::{FORMAT, HISTORY, KEYS, LEASES, META, Tables, failed, number};
+
+pub use place::Place;
+
+/// The time since some moment, never less than before. It ends leases.
+pub type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
+
+/// How an embedded store is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How many revisions a watch may be behind: older history is compacted away by itself.
+    pub revisions_kept: u64,
+    /// Memory for pages that were read or wait to be written.
+    pub cache_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { revisions_kept: 10_000, cache_bytes: 4 << 20 }
+    }
+}
+
+/// A store in an embedded database. Dropping it closes it and ends its watches.
+pub struct Embedded {
+    shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    database: Database,
+    clock: Clock,
+    options: Options,
+    bell: Arc<Bell>,
+    /// When each lease ends. Whoever changes the database holds it.
+    leases: Mutex<Leases>,
+}
+
+type Leases = BTreeMap<LeaseId, Duration>;
+
+impl Debug for Embedded {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Embedded").field("options", &self.shared.options).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.shared.bell.close();
+    }
+}
+
+impl Embedded {
+    /// Opens the store at this place, or makes an empty one where there is nothing.
+    ///
+    /// # Errors
+    /// What the place holds is no store, is damaged or of a later format, or it cannot be read or written.
+    pub fn open(place: Place, clock: Clock, options: Options) -> Result<Self, StoreError> {
+        let mut builder = Database::builder();
+        builder.set_cache_size(options.cache_bytes);
+        let database = place.open(&builder)?;
+        let (revision, leases) = prepare(&database, clock())?;
+        let bell = Arc::new(Bell::default());
+        bell.ring(revision);
+        let leases = Mutex::new(leases);
+        Ok(Self { shared: Arc::new(Shared { database, clock, options, bell, leases }) })
+    }
+
+    /// Ends the leases whose time has come, and says how long it is until the next one ends. Each
+    /// request does so too: this is for watches, who shall hear of it even if nobody asks for anything.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn expire(&self) -> Result<Option<Duration>, StoreError> {
+        let mut leases = self.shared.lock_leases();
+        let now = self.shared.end_leases_due(&mut leases)?;
+        Ok(leases.values().min().map(|end| end.saturating_sub(now)))
+    }
+}
+
+/// Makes the tables if there are none, and says where the store is and when its leases end.
+fn prepare(database: &Database, now: Duration) -> Result<(Revision, Leases), StoreError> {
+    let transaction = database.begin_write().map_err(failed)?;
+    let mut tables = Tables::open(&transaction)?;
+    let found = number(&tables.meta, "format")?;
+    if found == 0 {
+        for (name, value) in
+            [("format", FORMAT), ("revision", 1), ("compacted", 0), ("next_lease", 1)]
+        {
+            tables.meta.insert(name, value).map_err(failed)?;
+        }
+    } else if found != FORMAT {
+        return Err(StoreError::Format { found, known: FORMAT });
+    }
+    let mut leases = Leases::new();
+    for entry in redb::ReadableTable::iter(&tables.leases).map_err(failed)? {
+        let (lease, seconds) = entry.map_err(failed)?;
+        leases.insert(LeaseId(lease.value()), now + Duration::from_secs(seconds.value()));
+    }
+    let revision = number(&tables.meta, "revision")?;
+    drop(tables);
+    // An empty database gets its tables here; one that has them is left as it is.
+    if found == 0 {
+        transaction.commit().map_err(failed)?;
+    } else {
+        transaction.abort().map_err(failed)?;
+    }
+    Ok((revision, leases))
+}
+
+impl Shared {
+    fn lock_leases(&self) -> std::sync::MutexGuard<'_, Leases> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `work` on the tables and commits what it changed; nothing of it if it fails.
+    fn change<T>(
+        &self,
+        work: impl FnOnce(&mut Tables<'_>) -> Result<T, StoreError>,
+    ) -> Result<(T, Revision), StoreError> {
+        let transaction = self.database.begin_write().map_err(failed)?;
+        let mut tables = Tables::open(&transaction)?;
+        // What fails leaves here, and redb takes back a transaction that is dropped.
+        let answer = work(&mut tables)?;
+        let revision = tables.finish(self.options.revisions_kept)?;
+        transaction.commit().map_err(failed)?;
+        self.bell.ring(revision);
+        Ok((answer, revision))
+    }
+
+    /// Ends each lease whose time has come in a revision of its own, and says what time it is.
+    fn end_leases_due(&self, leases: &mut Leases) -> Result<Duration, StoreError> {
+        let now = (self.clock)();
+        let due: Vec<LeaseId> =
+            leases.iter().filter(|(_, end)| **end <= now).map(|(lease, _)| *lease).collect();
+        for lease in due {
+            self.change(|tables| tables.end_lease(lease))?;
+            leases.remove(&lease);
+        }
+        Ok(now)
+    }
+
+    fn range(&self, selection: &Selection) -> Result<Range, StoreError> {
+        check_selection(selection)?;
+        self.end_leases_due(&mut self.lock_leases())?;
+        let transaction = self.database.begin_read().map_err(failed)?;
+        let meta = transaction.open_table(META).map_err(failed)?;
+        let keys = transaction.open_table(KEYS).map_err(failed)?;
+        let kvs = tables::select(&keys, selection)?;
+        Ok(Range { revision: number(&meta, "revision")?, kvs })
+    }
+
+    fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
+        transaction.check()?;
+        let mut leases = self.lock_leases();
+        self.end_leases_due(&mut leases)?;
+        let run = |tables: &mut Tables<'_>| {
+            let mut succeeded = true;
+            for compare in &transaction.compares {
+                let found = tables.select(&Selection::key(compare.key.as_slice()))?.pop();
+                succeeded &= compare.holds(found.as_ref());
+            }
+            let ops = if succeeded { &transaction.then } else { &transaction.otherwise };
+            let answers = ops.iter().map(|op| apply(tables, op)).collect::<Result<_, _>>()?;
+            Ok((succeeded, answers))
+        };
+        let ((succeeded, answers), revision) = self.change(run)?;
+        Ok(Outcome { succeeded, revision, answers })
+    }
+
+    fn compact(&self, revision: Revision) -> Result<(), StoreError> {
+        let _turn = self.lock_leases();
+        self.change(|tables| {
+            let (present, compacted) = (tables.revision(), number(&tables.meta, "compacted")?);
+            if revision > present {
+                return Err(StoreError::Future { asked: revision, present });
+            }
+            if revision <= compacted {
+                return Err(StoreError::Compacted { compacted });
+            }
+            tables.compact(revision)
+        })?;
+        Ok(())
+    }
+
+    fn grant(&self, ttl: Duration) -> Result<LeaseId, StoreError> {
+        let seconds = lease_seconds(ttl)?;
+        let mut leases = self.lock_leases();
+        let now = self.end_leases_due(&mut leases)?;
+        let (lease, _) = self.change(|tables| {
+            let lease = number(&tables.meta, "next_lease")?;
+            tables.meta.insert("next_lease", lease + 1).map_err(failed)?;
+            tables.leases.insert(lease, seconds).map_err(failed)?;
+            Ok(LeaseId(lease))
+        })?;
+        leases.insert(lease, now + Duration::from_secs(seconds));
+        Ok(lease)
+    }
+
+    fn keep_alive(&self, lease: LeaseId) -> Result<Duration, StoreError> {
+        let mut leases = self.lock_leases();
+        let now = self.end_leases_due(&mut leases)?;
+        let end = leases.get_mut(&lease).ok_or(StoreError::NoLease(lease))?;
+        let transaction = self.database.begin_read().map_err(failed)?;
+        let table = transaction.open_table(LEASES).map_err(failed)?;
+        let seconds = number_of(&table, lease)?;
+        *end = now + seconds;
+        Ok(seconds)
+    }
+
+    fn revoke(&self, lease: LeaseId) -> Result<(), StoreError> {
+        let mut leases = self.lock_leases();
+        self.end_leases_due(&mut leases)?;
+        self.change(|tables| tables.end_lease(lease))?;
+        leases.remove(&lease);
+        Ok(())
+    }
+
+    /// The changes from `from` on, at least `events` of them if there are, and the revision up to which
+    /// these are all.
+    fn changes(
+        &self,
+        from: Revision,
+        events: usize,
+    ) -> Result<(Vec<(Revision, Event)>, Revision), StoreError> {
+        let transaction = self.database.begin_read().map_err(failed)?;
+        let meta = transaction.open_table(META).map_err(failed)?;
+        let compacted = number(&meta, "compacted")?;
+        if from <= compacted {
+            return Err(StoreError::Compacted { compacted });
+        }
+        let history = transaction.open_table(HISTORY).map_err(failed)?;
+        let found = tables::changes(&history, from, events)?;
+        let reached = match found.last() {
+            Some((last, _)) if found.len() >= events => *last,
+            _ => number(&meta, "revision")?,
+        };
+        Ok((found, reached))
+    }
+}
+
+/// The time of a lease as it was granted.
+fn number_of(
+    table: &impl redb::ReadableTable<u64, u64>,
+    lease: LeaseId,
+) -> Result<Duration, StoreError> {
+    let seconds = table.get(lease.0).map_err(failed)?.ok_or(StoreError::NoLease(lease))?;
+    Ok(Duration::from_secs(seconds.value()))
+}
+
+fn apply(tables: &mut Tables<'_>, op: &Op) -> Result<Answer, StoreError> {
+    Ok(match op {
+        Op::Put { key, value, lease } => {
+            tables.put(key, value, *lease)?;
+            Answer::Put
+        }
+        Op::Delete(selection) => Answer::Deleted(tables.delete(selection)?),
+        Op::Range(selection) => Answer::Found(tables.select(selection)?),
+    })
+}
+
+impl Store for Embedded {
+    fn range(&self, selection: Selection) -> Pending<'_, Range> {
+        async move { self.shared.range(&selection) }.boxed()
+    }
+
+    fn commit(&self, transaction: Transaction) -> Pending<'_, Outcome> {
+        async move { self.shared.commit(&transaction) }.boxed()
+    }
+
+    fn watch(&self, selection: Selection, from: Revision) -> Watch {
+        watch::watch(&self.shared, selection, from)
+    }
+
+    fn compact(&self, revision: Revision) -> Pending<'_, ()> {
+        async move { self.shared.compact(revision) }.boxed()
+    }
+
+    fn grant(&self, ttl: Duration) -> Pending<'_, LeaseId> {
+        async move { self.shared.grant(ttl) }.boxed()
+    }
+
+    fn keep_alive(&self, lease: LeaseId) -> Pending<'_, Duration> {
+        async move { self.shared.keep_alive(lease) }.boxed()
+    }
+
+    fn revoke(&self, lease: LeaseId) -> Pending<'_, ()> {
+        async move { self.shared.revoke(lease) }.boxed()
+    }
+}
