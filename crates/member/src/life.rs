@@ -14,6 +14,7 @@ use crate::names::Names;
 use crate::opening::{self, Make, Notice, Opened, StartError, Tell};
 use crate::running::{Member, watch};
 use crate::serving::Serving;
+use crate::settings::MemberSettings;
 
 /// What a member is opened with.
 #[derive(Debug)]
@@ -55,7 +56,7 @@ impl Shown {
         };
         Self {
             array: member.array().info(),
-            volumes: member.array().volumes().into_iter().map(named).collect(),
+            volumes: member.volumes().into_iter().map(named).collect(),
             prefix: names.prefix().to_owned(),
         }
     }
@@ -111,7 +112,7 @@ impl Life {
         let closed = self.run(|| async {
             let member = HERE.with_borrow_mut(Option::take);
             match member {
-                Some(member) => member.array().close().await,
+                Some(member) => member.close().await,
                 None => Ok::<(), ArrayError>(()),
             }
         });
@@ -142,8 +143,9 @@ async fn begin(opening: Opening, targets: Targets) -> Result<(), StartError> {
     }
     let array = opened.array;
     let names = Names::new(&array.info().id, prefix.as_deref());
-    let serving = Serving::new(array.clone(), targets, names);
-    let member = Rc::new(Member::new(array, serving, remembered));
+    let settings = Rc::new(MemberSettings::open(array.clone(), &make.data).await);
+    let serving = Serving::new(array.clone(), targets, names, settings.clone());
+    let member = Rc::new(Member::new(array, serving, settings, remembered));
     member.settle().await;
     HERE.set(Some(member));
     Ok(())

@@ -8,6 +8,8 @@ use array::api::{
 use serde::{Deserialize, Serialize};
 use target::ConnectionInfo;
 
+use crate::access_request::{ChapUsers, PolicyShown, VolumeAccess};
+
 /// An answer to a request. Written out it is what it holds, and nothing for [`Done`](Self::Done).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
@@ -34,6 +36,14 @@ pub enum Answer {
     Jobs(Vec<JobInfo>),
     /// Who is connected.
     Connections(Vec<Connection>),
+    /// Who may use a volume.
+    Access(VolumeAccess),
+    /// CHAP users.
+    ChapUsers(ChapUsers),
+    /// A policy.
+    Policy(PolicyShown),
+    /// Policies.
+    Policies(Vec<PolicyShown>),
     /// What a scrub or a check found.
     Report(CheckReport),
 }

@@ -1,16 +1,15 @@
 //! `drystone volume`.
 
-use super::{Desk, confirm::confirm};
+use super::{Desk, access, confirm::confirm};
 use crate::Failure;
-use crate::cli::volume::{CacheWord, CreateArgs, VolumeArgs, VolumeCommand};
+use crate::cli::volume::{CacheWord, CreateArgs, Switch, VolumeArgs, VolumeCommand};
 use crate::print::details::details;
 use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
 use crate::print::units;
 use anyhow::bail;
 use array::api::{Cache, JobKind, VolumeSpec, VolumeState};
-use member::Volume;
-use member::{Request, VolumeRequest};
+use member::{AccessRequest, Request, Volume, VolumeAccess, VolumeRequest};
 
 /// Does what the command line says.
 pub(crate) fn run(args: VolumeArgs) -> Result<(), Failure> {
@@ -39,9 +38,8 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
             show(VolumeRequest::Resize { name, size_bytes, shrink })
         }
         VolumeCommand::Rename { name, to } => show(VolumeRequest::Rename { name, to }),
-        VolumeCommand::Set { name, read_ahead: bytes } => {
-            show(VolumeRequest::SetReadAhead { name, bytes })
-        }
+        VolumeCommand::Access(command) => access::carry_out(desk, command),
+        VolumeCommand::Set { name, read_ahead, shared } => set(desk, name, read_ahead, shared),
         VolumeCommand::Online { name } => show(VolumeRequest::SetOnline { name, online: true }),
         VolumeCommand::Offline { name, confirm: asked } => {
             let show_it = Request::Volume(VolumeRequest::Show { name: name.clone() });
@@ -83,6 +81,26 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
             desk.done(&format!("'{name}' is gone"))
         }
     }
+}
+
+/// Changes what is named, and shows what was named last.
+fn set(
+    desk: &Desk,
+    name: String,
+    read_ahead: Option<u32>,
+    shared: Option<Switch>,
+) -> anyhow::Result<()> {
+    if let Some(shared) = shared {
+        let (volume, shared) = (name.clone(), shared == Switch::On);
+        let set = Request::Access(AccessRequest::SetShared { volume, shared });
+        desk.ask::<VolumeAccess>(&set)?;
+    }
+    let Some(bytes) = read_ahead else {
+        return access::show(desk, AccessRequest::List { volume: name });
+    };
+    let set = Request::Volume(VolumeRequest::SetReadAhead { name, bytes });
+    let volume: Volume = desk.ask(&set)?;
+    desk.show(&volume, |volume| Ok(details(volume)?))
 }
 
 /// How a volume does, to refuse what cannot be before there is a question about it.

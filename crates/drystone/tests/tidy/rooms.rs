@@ -16,12 +16,13 @@ pub(crate) const ROOMS: [(&str, &[&str]); 13] = [
     ("initiator", &["block", "ring", "iscsi", "scsi"]),
     ("attach", &["block", "ring"]),
     ("lab", &["attach", "initiator", "block", "ring", "iscsi"]),
-    ("member", &["array", "target", "block", "ring"]),
+    ("member", &["array", "target", "group", "block", "ring"]),
     (
         "drystone",
         &[
             "lab",
             "member",
+            "group",
             "array",
             "parity",
             "target",

@@ -12,7 +12,7 @@ impl Member {
     pub(super) async fn volume(&self, request: VolumeRequest) -> Result<Answer, RequestError> {
         match request {
             VolumeRequest::List => {
-                let volumes = self.array.volumes();
+                let volumes = self.volumes();
                 let volumes = volumes.into_iter().map(|info| self.shown(info));
                 return Ok(Answer::Volumes(volumes.collect()));
             }
@@ -80,6 +80,7 @@ impl Member {
             VolumeRequest::Undelete { name } => Some(array.undelete_volume(&name).await?.name),
             VolumeRequest::Purge { name } => {
                 array.purge_volume(&name).await?;
+                self.settings.forget_purged().await;
                 None
             }
         })
@@ -87,7 +88,7 @@ impl Member {
 
     /// A volume, in the recycle bin or not.
     pub(super) fn find(&self, name: &str) -> Result<VolumeInfo, RequestError> {
-        let found = self.array.volumes().into_iter().find(|volume| volume.name == name);
+        let found = self.volumes().into_iter().find(|volume| volume.name == name);
         found.ok_or_else(|| RequestError::NoSuchVolume(name.to_owned()))
     }
 
@@ -127,7 +128,7 @@ impl Member {
     /// and no underscores.
     pub(super) fn check_free(&self, name: &str, except: Option<&str>) -> Result<(), RequestError> {
         let iqn = self.serving.names().volume(name);
-        let volumes = self.array.volumes();
+        let volumes = self.volumes();
         let mut others = volumes.iter().filter(|other| other.name != name);
         let same = others.find(|other| {
             Some(other.name.as_str()) != except && self.serving.names().volume(&other.name) == iqn
@@ -143,8 +144,7 @@ impl Member {
     /// Refuses the name of a target that a snapshot has.
     pub(super) fn check_target_free(&self, iqn: &str, name: &str) -> Result<(), RequestError> {
         let sessions = self.serving.sessions();
-        let is_volume =
-            self.array.volumes().iter().any(|v| self.serving.names().volume(&v.name) == *iqn);
+        let is_volume = self.volumes().iter().any(|v| self.serving.names().volume(&v.name) == *iqn);
         if sessions.contains_key(iqn) && !is_volume {
             return Err(RequestError::TargetInUse { name: name.to_owned(), iqn: iqn.to_owned() });
         }
