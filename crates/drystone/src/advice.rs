@@ -79,7 +79,10 @@ impl Advised for RequestError {
             Self::NoSuchDisk(_) | Self::DiskIsMember(_) => "see 'drystone disk list'".to_owned(),
             Self::Stopping => "start it again then".to_owned(),
             Self::StoppingWatch => "this work goes on when it runs again".to_owned(),
+            Self::NoSuchPolicy(_) => "see 'drystone policy list'".to_owned(),
+            Self::Reserved(_) => "choose another name".to_owned(),
             Self::Target(_)
+            | Self::Kept(_)
             | Self::Spec(_)
             | Self::SanitizeUnknown { .. }
             | Self::SnapshotKept(_)

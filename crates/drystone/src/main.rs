@@ -101,6 +101,8 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
         Command::Status(args) => manage::status::run(&args),
         Command::Connections(args) => manage::connections::run(&args),
         Command::Volume(args) => manage::volume::run(args),
+        Command::Policy(args) => manage::access::policy(args),
+        Command::Chap(args) => manage::chap::run(args),
         Command::Snapshot(args) => manage::snapshot::run(args),
         Command::Disk(args) => manage::disk::run(args),
         Command::Array(args) => manage::array::run(args),

@@ -14,6 +14,7 @@
 //! Errors say what is wrong. What to do about it is written where people are: this room knows no
 //! commands and no options.
 
+mod access_request;
 pub mod data;
 mod life;
 pub mod lock;
@@ -23,10 +24,16 @@ mod reply;
 mod request;
 mod running;
 mod serving;
+mod settings;
 pub mod spec;
 
+pub use access_request::{
+    AccessRequest, ChapRequest, ChapUser, ChapUsers, Numbered, PolicyRequest, PolicyShown,
+    SecretText, VolumeAccess,
+};
 pub use life::{Life, Opening, Remote, Shown};
 pub use reply::{Answer, Connection, Snapshot, Volume};
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
 pub use running::{Asker, KeptSnapshot, Member, RequestError};
 pub use serving::GRACE;
+pub use settings::KeptError;

@@ -16,6 +16,7 @@ use crate::reply::Answer;
 use crate::request::Request;
 use crate::running::{Asker, Member, RequestError, watch};
 use crate::serving::Serving;
+use crate::settings::MemberSettings;
 
 /// What a member is opened with.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ impl Shown {
         };
         Self {
             array: member.array().info(),
-            volumes: member.array().volumes().into_iter().map(named).collect(),
+            volumes: member.volumes().into_iter().map(named).collect(),
             prefix: names.prefix().to_owned(),
         }
     }
@@ -119,7 +120,7 @@ impl Life {
         let closed = self.run(|| async {
             let member = HERE.with_borrow_mut(Option::take);
             match member {
-                Some(member) => member.array().close().await,
+                Some(member) => member.close().await,
                 None => Ok::<(), ArrayError>(()),
             }
         });
@@ -173,8 +174,9 @@ async fn begin(opening: Opening, targets: Targets) -> Result<(), StartError> {
     }
     let array = opened.array;
     let names = Names::new(&array.info().id, prefix.as_deref());
-    let serving = Serving::new(array.clone(), targets, names);
-    let member = Rc::new(Member::new(array, serving, remembered));
+    let settings = Rc::new(MemberSettings::open(array.clone(), &make.data).await);
+    let serving = Serving::new(array.clone(), targets, names, settings.clone());
+    let member = Rc::new(Member::new(array, serving, settings, remembered));
     member.settle().await;
     HERE.set(Some(member));
     Ok(())

@@ -7,6 +7,8 @@ use array::api::{
 };
 use target::ConnectionInfo;
 
+use crate::access_request::{ChapUsers, PolicyShown, VolumeAccess};
+
 /// An answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
@@ -32,6 +34,14 @@ pub enum Answer {
     Jobs(Vec<JobInfo>),
     /// Who is connected.
     Connections(Vec<Connection>),
+    /// Who may use a volume.
+    Access(VolumeAccess),
+    /// CHAP users.
+    ChapUsers(ChapUsers),
+    /// A policy.
+    Policy(PolicyShown),
+    /// Policies.
+    Policies(Vec<PolicyShown>),
     /// What a scrub or a check found.
     Report(CheckReport),
 }
@@ -47,6 +57,8 @@ pub struct Volume {
     pub sessions: usize,
     /// Why no host gets in, although it is online.
     pub not_served: Option<String>,
+    /// Hosts of several names may use it at the same time; `None` while the settings cannot be read.
+    pub shared: Option<bool>,
 }
 
 /// A snapshot as an operator sees it.

@@ -2,6 +2,8 @@
 
 use array::api::{JobKind, SettingsChange, VolumeSpec};
 
+use crate::access_request::{AccessRequest, ChapRequest, PolicyRequest};
+
 /// One request. What each is answered with stands behind the arrow, nothing where there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
@@ -13,6 +15,12 @@ pub enum Request {
     Disk(DiskRequest),
     /// About all of it.
     Array(ArrayRequest),
+    /// About who may use volumes.
+    Access(AccessRequest),
+    /// About CHAP users.
+    Chap(ChapRequest),
+    /// About policies.
+    Policy(PolicyRequest),
     /// Who is connected → [`super::reply::Connection`]s.
     Connections,
     /// Tells of jobs of these kinds until there are none, and none is about to begin.
@@ -40,6 +48,8 @@ pub enum VolumeRequest {
     SetOnline { name: String, online: bool },
     /// What sequential reads fetch ahead → [`super::reply::Volume`].
     SetReadAhead { name: String, bytes: u32 },
+    /// Let hosts of several names in at the same time, or one → [`super::reply::Volume`].
+    SetShared { name: String, shared: bool },
     /// Put it into the recycle bin.
     Delete { name: String },
     /// Take it out of there → [`super::reply::Volume`].
@@ -111,4 +121,54 @@ pub enum ArrayRequest {
     Check,
     /// Spread data over all disks; ends when it is done.
     Rebalance,
+}
+
+impl Request {
+    /// The volumes that it names, those that are to be made too.
+    pub(crate) fn volumes(&self) -> Vec<&str> {
+        match self {
+            Self::Volume(request) => request.volumes(),
+            Self::Snapshot(request) => request.volumes(),
+            Self::Access(request) => vec![request.volume()],
+            Self::Disk(_)
+            | Self::Array(_)
+            | Self::Chap(_)
+            | Self::Policy(_)
+            | Self::Connections
+            | Self::Watch { .. } => Vec::new(),
+        }
+    }
+}
+
+impl VolumeRequest {
+    fn volumes(&self) -> Vec<&str> {
+        match self {
+            Self::List => Vec::new(),
+            Self::Create(spec) => vec![&spec.name],
+            Self::Rename { name, to } => vec![name, to],
+            Self::Show { name }
+            | Self::Resize { name, .. }
+            | Self::SetOnline { name, .. }
+            | Self::SetReadAhead { name, .. }
+            | Self::SetShared { name, .. }
+            | Self::Delete { name }
+            | Self::Undelete { name }
+            | Self::Purge { name } => vec![name],
+        }
+    }
+}
+
+impl SnapshotRequest {
+    fn volumes(&self) -> Vec<&str> {
+        match self {
+            Self::Create { volumes, .. } => volumes.iter().map(String::as_str).collect(),
+            Self::List { volume, .. } => volume.iter().map(String::as_str).collect(),
+            Self::Clone { volume, to, .. } => vec![volume, to],
+            Self::Rollback { volume, .. }
+            | Self::Delete { volume, .. }
+            | Self::SetOnline { volume, .. }
+            | Self::SetWritable { volume, .. }
+            | Self::Diff { volume, .. } => vec![volume],
+        }
+    }
 }

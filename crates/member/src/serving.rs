@@ -2,16 +2,19 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use array::Array;
 use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeState};
 use block::BlockDevice;
+use group::access::Object;
 use target::{ConnectionInfo, TargetError, TargetSpec, Targets, UnitSpec};
 
 use crate::names::Names;
 use crate::reply::Connection;
+use crate::settings::MemberSettings;
 
 /// How long hosts have to log out once they are told that their target goes.
 pub const GRACE: Duration = Duration::from_secs(5);
@@ -21,6 +24,9 @@ pub const GRACE: Duration = Duration::from_secs(5);
 struct Wanted {
     iqn: String,
     unit: UnitSpec,
+    /// The number of the volume whose settings say who may use it.
+    volume: u32,
+    object: Object,
 }
 
 /// What hosts may know, by the name of its target: a volume, and the snapshot if it is one of it.
@@ -32,6 +38,7 @@ pub(crate) struct Serving {
     array: Array,
     targets: Targets,
     names: Names,
+    settings: Rc<MemberSettings>,
     /// Serial numbers by target: a name may pass from one volume to another.
     served: Mutex<BTreeMap<String, String>>,
     /// Why targets that should be served are not.
@@ -41,11 +48,17 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    pub(crate) fn new(array: Array, targets: Targets, names: Names) -> Serving {
+    pub(crate) fn new(
+        array: Array,
+        targets: Targets,
+        names: Names,
+        settings: Rc<MemberSettings>,
+    ) -> Serving {
         Serving {
             array,
             targets,
             names,
+            settings,
             served: Mutex::default(),
             refused: RefCell::default(),
             is_waiting: Cell::new(false),
@@ -71,6 +84,39 @@ impl Serving {
         let known = self.known();
         let of = |info: &ConnectionInfo| known.get(&info.iqn).cloned();
         all.into_iter().map(|info| Connection::new(of(&info), info)).collect()
+    }
+
+    /// All volumes but the one that the settings lie on.
+    pub(crate) fn volumes(&self) -> Vec<VolumeInfo> {
+        let hidden = self.settings.hidden_volume();
+        let volumes = self.array.volumes().into_iter();
+        volumes.filter(|volume| Some(volume.id) != hidden).collect()
+    }
+
+    /// Gives each target that is served the rules that are set for it now, and ends the sessions that
+    /// these do not let in.
+    pub(crate) async fn apply_access(&self) {
+        for Wanted { iqn, volume, object, .. } in self.wanted() {
+            if !self.served().contains_key(&iqn) {
+                continue;
+            }
+            match self.targets.set_access(&iqn, self.settings.access(volume, object)).await {
+                Ok(0) => {}
+                Ok(ended) => tracing::info!("{ended} sessions of {iqn} ended with their access"),
+                Err(error) => self.shut(&iqn, &error).await,
+            }
+        }
+    }
+
+    /// A target whose rules cannot be what they should is for nobody.
+    async fn shut(&self, iqn: &str, error: &TargetError) {
+        tracing::error!("who may use {iqn} cannot be set, and no host is let in: {error}");
+        if let Err(error) = self.targets.set_access(iqn, Some(target::Access::nobody())).await {
+            tracing::error!("{iqn} is not served any more: {error}");
+            if let Err(error) = self.withdraw(iqn).await {
+                tracing::error!("{iqn} did not end in order: {error}");
+            }
+        }
     }
 
     fn served(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
@@ -125,14 +171,15 @@ impl Serving {
         }
         let was_waiting = self.is_waiting.replace(false);
         self.refused.borrow_mut().clear();
-        for Wanted { iqn, unit } in wanted {
+        for Wanted { iqn, unit, volume, object } in wanted {
             if self.served().contains_key(&iqn) {
                 continue;
             }
             let serial = unit.serial.clone();
             let name = unit.name.clone();
             let alias = Some(name.clone());
-            let spec = TargetSpec { iqn: iqn.clone(), alias, units: vec![unit], access: None };
+            let access = self.settings.access(volume, object);
+            let spec = TargetSpec { iqn: iqn.clone(), alias, units: vec![unit], access };
             let Err(error) = self.targets.add(spec) else {
                 tracing::info!("{name} is served as {iqn}");
                 self.served().insert(iqn, serial);
@@ -164,7 +211,7 @@ impl Serving {
     /// also while their disks are lost.
     fn known(&self) -> Known {
         let mut known = BTreeMap::new();
-        for volume in self.array.volumes() {
+        for volume in self.volumes() {
             if volume.state != VolumeState::Deleted {
                 for snapshot in self.online_snapshots(&volume.name) {
                     let iqn = self.names.snapshot(&volume.name, &snapshot.name);
@@ -184,7 +231,7 @@ impl Serving {
 
     fn wanted(&self) -> Vec<Wanted> {
         let mut wanted = Vec::new();
-        for volume in self.array.volumes() {
+        for volume in self.volumes() {
             if volume.state == VolumeState::Deleted {
                 continue;
             }
@@ -205,6 +252,8 @@ impl Serving {
         let unit = unit(device, self.names.volume_serial(volume), volume.name.clone());
         Some(Wanted {
             iqn,
+            volume: volume.id,
+            object: Object::Volume,
             unit: UnitSpec { write_cache: volume.cache == Cache::Volatile, ..unit },
         })
     }
@@ -218,11 +267,13 @@ impl Serving {
             let device = self.array.snapshot_view_device(&volume.name, &snapshot.name).ok()?;
             let unit = unit(device, self.names.volume_serial(&view), name);
             let write_cache = view.cache == Cache::Volatile;
-            return Some(Wanted { iqn, unit: UnitSpec { write_cache, ..unit } });
+            let unit = UnitSpec { write_cache, ..unit };
+            return Some(Wanted { iqn, unit, volume: volume.id, object: Object::Snapshot });
         }
         let device = self.array.snapshot_device(&volume.name, &snapshot.name).ok()?;
         let unit = unit(device, self.names.snapshot_serial(snapshot), name);
-        Some(Wanted { iqn, unit: UnitSpec { read_only: true, ..unit } })
+        let unit = UnitSpec { read_only: true, ..unit };
+        Some(Wanted { iqn, unit, volume: volume.id, object: Object::Snapshot })
     }
 }
 

@@ -25,8 +25,7 @@ const PROBE_AFTER: Duration = Duration::from_secs(5);
 /// What is asked for that: it goes to the core of the member, as other requests do.
 const PROBE: &str = "/v1/jobs";
 
-/// What is to be asked.
-#[derive(Debug)]
+/// What is to be asked. It is not printed: the body may hold a secret.
 pub(super) struct Sent {
     pub(super) method: Method,
     pub(super) path: String,

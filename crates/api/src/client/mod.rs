@@ -12,9 +12,10 @@ use serde::de::DeserializeOwned;
 
 use crate::problem::Code;
 use crate::types::{
-    Array, ArrayChange, Clone as NewClone, Connection, Disk, DiskFailure, DiskReplacement, Extent,
-    Job, JobKind, NewDisk, NewSnapshots, NewVolume, Report, Run, RunKind, Snapshot, SnapshotChange,
-    Volume, VolumeChange,
+    Access, Array, ArrayChange, ChapUsers, Clone as NewClone, Connection, Disk, DiskFailure,
+    DiskReplacement, Entry, Extent, HostRecord, Job, JobKind, Login, NewDisk, NewPolicy, NewSecret,
+    NewSnapshots, NewVolume, Policy, Report, Run, RunKind, Snapshot, SnapshotChange, Volume,
+    VolumeChange,
 };
 
 pub use error::{ClientError, SILENCE};
@@ -79,6 +80,86 @@ impl Client {
     /// Gives up a volume in the recycle bin for good.
     pub fn purge_volume(&self, name: &str) -> Result<()> {
         self.call(&Sent::new(Method::POST, &path(["volumes", name, "purge"]))).map(drop)
+    }
+
+    /// Who may use a volume.
+    pub fn access(&self, volume: &str) -> Result<Access> {
+        self.get(&path(["volumes", volume, "access"]))
+    }
+
+    /// Lets hosts use a volume.
+    pub fn add_access(&self, volume: &str, entry: &Entry) -> Result<Access> {
+        self.send(Method::POST, &path(["volumes", volume, "access"]), entry)
+    }
+
+    /// Takes an entry off the access list of a volume.
+    pub fn remove_access(&self, volume: &str, number: u32) -> Result<Access> {
+        self.delete(&path(["volumes", volume, "access", &number.to_string()]))
+    }
+
+    /// Takes the access list of a volume away.
+    pub fn clear_access(&self, volume: &str) -> Result<Access> {
+        self.delete(&path(["volumes", volume, "access"]))
+    }
+
+    /// All policies.
+    pub fn policies(&self) -> Result<Vec<Policy>> {
+        self.list("/v1/policies")
+    }
+
+    /// One policy.
+    pub fn policy(&self, name: &str) -> Result<Policy> {
+        self.get(&path(["policies", name]))
+    }
+
+    /// Makes a policy, which lets nobody in at first.
+    pub fn create_policy(&self, name: &str) -> Result<Policy> {
+        self.send(Method::POST, "/v1/policies", &NewPolicy { name: name.to_owned() })
+    }
+
+    /// Adds hosts to a policy.
+    pub fn add_to_policy(&self, name: &str, record: &HostRecord) -> Result<Policy> {
+        self.send(Method::POST, &path(["policies", name, "records"]), record)
+    }
+
+    /// Takes hosts off a policy.
+    pub fn remove_from_policy(&self, name: &str, number: u32) -> Result<Policy> {
+        self.delete(&path(["policies", name, "records", &number.to_string()]))
+    }
+
+    /// Deletes a policy that no volume names.
+    pub fn delete_policy(&self, name: &str) -> Result<()> {
+        self.call(&Sent::new(Method::DELETE, &path(["policies", name]))).map(drop)
+    }
+
+    /// CHAP users, without their secrets.
+    pub fn chap_users(&self) -> Result<ChapUsers> {
+        self.get("/v1/chap")
+    }
+
+    /// Adds a CHAP user.
+    pub fn add_chap_user(&self, login: &Login) -> Result<()> {
+        self.give(Method::POST, "/v1/chap", login)
+    }
+
+    /// Gives a CHAP user another secret.
+    pub fn set_chap_secret(&self, user: &str, new: &NewSecret) -> Result<()> {
+        self.give(Method::PUT, &path(["chap", user]), new)
+    }
+
+    /// Deletes a CHAP user that no record names.
+    pub fn delete_chap_user(&self, user: &str) -> Result<()> {
+        self.call(&Sent::new(Method::DELETE, &path(["chap", user]))).map(drop)
+    }
+
+    /// Sets what volumes with an access list prove.
+    pub fn set_chap_mutual(&self, login: &Login) -> Result<()> {
+        self.give(Method::PUT, "/v1/chap-mutual", login)
+    }
+
+    /// Has them prove nothing any more.
+    pub fn clear_chap_mutual(&self) -> Result<()> {
+        self.call(&Sent::new(Method::DELETE, "/v1/chap-mutual")).map(drop)
     }
 
     /// What differs in a volume; `None` is before everything for `from`, and now for `to`.
@@ -250,6 +331,10 @@ impl Client {
         self.read(&self.call(&Sent::new(Method::POST, path))?.body)
     }
 
+    fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        self.read(&self.call(&Sent::new(Method::DELETE, path))?.body)
+    }
+
     fn send<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -258,6 +343,12 @@ impl Client {
     ) -> Result<T> {
         let sent = Sent { body: Some(serde_json::to_vec(body)?), ..Sent::new(method, path) };
         self.read(&self.call(&sent)?.body)
+    }
+
+    /// The same of what is answered with nothing.
+    fn give(&self, method: Method, path: &str, body: &impl Serialize) -> Result<()> {
+        let sent = Sent { body: Some(serde_json::to_vec(body)?), ..Sent::new(method, path) };
+        self.call(&sent).map(drop)
     }
 
     fn call(&self, sent: &Sent) -> Result<Reply> {

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub(crate) use of_request::code_of;
+pub(crate) use of_request::{code_of, of_access};
 
 /// The media type of problems.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -116,10 +116,18 @@ codes! {
     NoSuchSnapshot = "no-such-snapshot", NOT_FOUND;
     /// There is no such disk
     NoSuchDisk = "no-such-disk", NOT_FOUND;
+    /// There is no such policy
+    NoSuchPolicy = "no-such-policy", NOT_FOUND;
+    /// There is no such CHAP user
+    NoSuchUser = "no-such-user", NOT_FOUND;
+    /// There is no such entry on the list
+    NoSuchEntry = "no-such-entry", NOT_FOUND;
     /// There is no such run
     NoSuchRun = "no-such-run", NOT_FOUND;
     /// The name is taken
     NameTaken = "name-taken", CONFLICT;
+    /// The same is there already
+    AlreadyThere = "already-there", CONFLICT;
     /// It is in the recycle bin
     InRecycleBin = "in-recycle-bin", CONFLICT;
     /// It is not in the recycle bin

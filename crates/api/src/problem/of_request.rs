@@ -1,8 +1,10 @@
 //! Which kind of problem each refusal of a member is: the one place where its errors become statuses.
 
 use array::ArrayError;
-use member::RequestError;
+use group::access::AccessError;
+use group::settings::SettingsError;
 use member::spec::DiskError;
+use member::{KeptError, RequestError};
 
 use super::Code;
 
@@ -12,7 +14,11 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         RequestError::Array(error) => of_array(error),
         RequestError::Disk(error) => of_disk(error),
         RequestError::SnapshotKept(kept) => code_of(&kept.refusal),
-        RequestError::Spec(_) | RequestError::NamedTwice(_) => Code::Invalid,
+        RequestError::Kept(error) => of_kept(error),
+        RequestError::NoSuchPolicy(_) => Code::NoSuchPolicy,
+        RequestError::Spec(_) | RequestError::NamedTwice(_) | RequestError::Reserved(_) => {
+            Code::Invalid
+        }
         RequestError::InRecycleBin(_) => Code::InRecycleBin,
         RequestError::NoSuchVolume(_) => Code::NoSuchVolume,
         RequestError::NoSuchSnapshot { .. } => Code::NoSuchSnapshot,
@@ -63,6 +69,48 @@ fn of_array(error: &ArrayError) -> Code {
     }
 }
 
+fn of_kept(error: &KeptError) -> Code {
+    match error {
+        KeptError::Settings(error) => of_settings(error),
+        KeptError::Volume(error) => of_array(error),
+        KeptError::NameTaken => Code::NameTaken,
+        KeptError::Stopping => Code::Stopping,
+        KeptError::NotAvailable(_) => Code::Unavailable,
+        KeptError::NotMade(_) => Code::Failed,
+    }
+}
+
+fn of_settings(error: &SettingsError) -> Code {
+    match error {
+        SettingsError::Access(error) => of_access(error),
+        SettingsError::Secret(_) => Code::Invalid,
+        SettingsError::NoSuchPolicy(_) => Code::NoSuchPolicy,
+        SettingsError::NoSuchUser(_) => Code::NoSuchUser,
+        SettingsError::PolicyExists(_) | SettingsError::UserExists(_) => Code::NameTaken,
+        SettingsError::PolicyInUse { .. } | SettingsError::UserInUse { .. } => Code::InUse,
+        SettingsError::Contended => Code::TooBusy,
+        SettingsError::Unreadable(_) => Code::Unavailable,
+        SettingsError::Store(_) | SettingsError::Key(_) => Code::Failed,
+    }
+}
+
+/// The kind of what an access list refuses.
+pub(crate) fn of_access(error: &AccessError) -> Code {
+    match error {
+        AccessError::ThereAlready(_) => Code::AlreadyThere,
+        AccessError::Full(_) => Code::LimitReached,
+        AccessError::NoSuchRecord(_) => Code::NoSuchEntry,
+        AccessError::NoPart
+        | AccessError::User
+        | AccessError::Iqn { .. }
+        | AccessError::Address(_)
+        | AccessError::Scope(_)
+        | AccessError::Word(_)
+        | AccessError::Twice(_)
+        | AccessError::PolicyName(_) => Code::Invalid,
+    }
+}
+
 fn of_disk(error: &DiskError) -> Code {
     match error {
         DiskError::OpenHere(_) | DiskError::InUse { .. } => Code::InUse,
@@ -88,6 +136,10 @@ mod tests {
             (ArrayError::NoSpace { free_bytes: 0, asked_bytes: 1 }.into(), 507),
             (ArrayError::Lost.into(), 503),
             (RequestError::Stopping, 503),
+            (KeptError::NotAvailable("x".into()).into(), 503),
+            (KeptError::from(SettingsError::from(AccessError::NoPart)).into(), 422),
+            (KeptError::from(SettingsError::from(AccessError::NoSuchRecord(1))).into(), 404),
+            (KeptError::from(SettingsError::UserExists("al".into())).into(), 409),
             (ArrayError::Damaged("x".into()).into(), 500),
         ];
         for (error, status) in cases {

@@ -11,8 +11,7 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
-use serde_json::error::Category;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::timeout;
 
 use crate::problem::{Code, Problem};
@@ -57,31 +56,68 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Sent<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        let (parts, body) = request.into_parts();
-        let bytes = read(&parts.headers, body).await?;
-        if bytes.is_empty() {
-            return parsed(b"{}").map(Self);
-        }
-        let media = parts.headers.get(CONTENT_TYPE).and_then(|media| media.to_str().ok());
-        let media = media.and_then(|media| media.split(';').next()).unwrap_or_default();
-        if !media.trim().eq_ignore_ascii_case("application/json") {
-            return Err(Problem::new(
-                Code::NotJson,
-                "the body is not said to be JSON: send it with Content-Type: application/json",
-            ));
-        }
-        parsed(&bytes).map(Self)
+        parsed(&json_of(request).await?).map(Self)
     }
+}
+
+/// The same of a body that holds a secret: no refusal repeats any of it.
+#[derive(Debug)]
+pub(super) struct SentSecret<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequest<S> for SentSecret<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        parsed_silently(&json_of(request).await?).map(Self)
+    }
+}
+
+/// The bytes of a body that is said to be JSON.
+async fn json_of(request: Request) -> Result<Bytes, Problem> {
+    let (parts, body) = request.into_parts();
+    let bytes = read(&parts.headers, body).await?;
+    if bytes.is_empty() {
+        return Ok(Bytes::from_static(b"{}"));
+    }
+    let media = parts.headers.get(CONTENT_TYPE).and_then(|media| media.to_str().ok());
+    let media = media.and_then(|media| media.split(';').next()).unwrap_or_default();
+    if !media.trim().eq_ignore_ascii_case("application/json") {
+        return Err(Problem::new(
+            Code::NotJson,
+            "the body is not said to be JSON: send it with Content-Type: application/json",
+        ));
+    }
+    Ok(bytes)
 }
 
 fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(bytes).map_err(|error| {
-        let code = match error.classify() {
-            Category::Data => Code::Invalid,
-            Category::Syntax | Category::Eof | Category::Io => Code::BadRequest,
-        };
-        Problem::new(code, format!("the body does not read: {error}"))
+        let code = unread(&error, bytes);
+        // As of `{}` where one of several words has to be: serde_json takes that for no JSON.
+        let is_empty = code == Code::Invalid && !error.is_data();
+        let what =
+            if is_empty { "something is missing in it".to_owned() } else { error.to_string() };
+        Problem::new(code, format!("the body does not read: {what}"))
     })
+}
+
+/// What is wrong is often told by what is there: here only where it is.
+fn parsed_silently<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let sentence = format!(
+            "the body does not read at line {} column {}: send what GET /v1/openapi.json describes, with \
+             the secret as a text",
+            error.line(),
+            error.column()
+        );
+        Problem::new(unread(&error, bytes), sentence)
+    })
+}
+
+/// Whether a body is no JSON, or JSON of another form than was asked for.
+fn unread(error: &serde_json::Error, bytes: &[u8]) -> Code {
+    let is_json = || serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
+    if error.is_data() || is_json() { Code::Invalid } else { Code::BadRequest }
 }
 
 /// Words of the query.
@@ -147,6 +183,25 @@ mod tests {
         assert_eq!(code(b"{"), Code::BadRequest);
         assert_eq!(code(b"what"), Code::BadRequest);
         assert_eq!(code(b"{\"other\":1}"), Code::Invalid);
+        let nobody = parsed::<crate::types::Entry>(b"{}").unwrap_err();
+        assert_eq!(nobody.code, Code::Invalid, "it is JSON, whatever serde_json says");
+        assert_eq!(nobody.detail, "the body does not read: something is missing in it");
+    }
+
+    #[test]
+    fn what_holds_a_secret_is_refused_without_a_word_of_it() {
+        use crate::types::Login;
+        for body in [
+            &b"\"hush-hush\""[..],
+            b"{\"user\": \"al\", \"secret\": [\"hush-hush\"]}",
+            b"{\"user\": \"al\", \"hush-hush\": 1}",
+            b"{\"user\": \"al\", \"secret\": \"hush-hush",
+        ] {
+            let problem = parsed_silently::<Login>(body).unwrap_err();
+            assert!(!problem.detail.contains("hush"), "{}", problem.detail);
+        }
+        let code = |bytes: &[u8]| parsed_silently::<Login>(bytes).unwrap_err().code;
+        assert_eq!((code(b"{"), code(b"{}")), (Code::BadRequest, Code::Invalid));
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::body::json;
 use super::tags::hash_of;
 use crate::problem::{Code, Problem};
-use crate::types::{Connection, Disk, Extent, Job, Snapshot, Volume};
+use crate::types::{Connection, Disk, Extent, Job, Policy, Snapshot, Volume};
 
 /// Things on a page, at most, and if nobody says how many.
 const ITEMS_MAX: usize = 1000;
@@ -28,6 +28,12 @@ pub(super) trait Item: Serialize {
 impl Item for Volume {
     fn key(&self) -> String {
         self.id.to_string()
+    }
+}
+
+impl Item for Policy {
+    fn key(&self) -> String {
+        self.name.clone()
     }
 }
 

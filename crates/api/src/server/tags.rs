@@ -7,28 +7,33 @@ use axum::extract::FromRequestParts;
 use axum::http::HeaderValue;
 use axum::http::header::IF_MATCH;
 use axum::http::request::Parts;
-use member::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
+use member::{
+    AccessRequest, ArrayRequest, ChapRequest, DiskRequest, PolicyRequest, Request, SnapshotRequest,
+    VolumeRequest,
+};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::app::App;
 use crate::problem::{Code, Problem};
-use crate::types::{Array, Disk, List, Snapshot, Volume, VolumeState};
+use crate::types::{Access, Array, ChapUsers, Disk, List, Policy, Snapshot, Volume, VolumeState};
 
 /// Things of one family are changed one after the other where somebody says what they should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
-    /// Volumes and their snapshots.
+    /// Volumes, their snapshots, and who may use them.
     Volumes,
     /// Disks.
     Disks,
     /// What is set for the whole array.
     Settings,
+    /// Policies and CHAP users.
+    Hosts,
 }
 
 impl Family {
     /// How many there are.
-    pub(super) const COUNT: usize = 3;
+    pub(super) const COUNT: usize = 4;
 }
 
 /// A thing that has a tag.
@@ -38,6 +43,12 @@ pub(super) enum Kept {
     Volume(String),
     /// A snapshot by its volume and its name.
     Snapshot(String, String),
+    /// Who may use a volume, by its name.
+    Access(String),
+    /// A policy by its name.
+    Policy(String),
+    /// All CHAP users: none of their changes asks for a tag.
+    ChapUsers,
     /// All disks: none of their changes asks for a tag.
     Disks,
     /// The array.
@@ -47,7 +58,8 @@ pub(super) enum Kept {
 impl Kept {
     pub(super) fn family(&self) -> Family {
         match self {
-            Self::Volume(_) | Self::Snapshot(..) => Family::Volumes,
+            Self::Volume(_) | Self::Snapshot(..) | Self::Access(_) => Family::Volumes,
+            Self::Policy(_) | Self::ChapUsers => Family::Hosts,
             Self::Disks => Family::Disks,
             Self::Array => Family::Settings,
         }
@@ -61,6 +73,18 @@ impl Kept {
                 Ok(app.ask::<Volume>(Request::Volume(request)).await?.tag())
             }
             Self::Snapshot(volume, name) => Ok(find_snapshot(app, volume, name).await?.tag()),
+            Self::Access(volume) => {
+                let request = AccessRequest::List { volume: volume.clone() };
+                Ok(app.ask::<Access>(Request::Access(request)).await?.tag())
+            }
+            Self::Policy(name) => {
+                let request = PolicyRequest::Show { name: name.clone() };
+                Ok(app.ask::<Policy>(Request::Policy(request)).await?.tag())
+            }
+            Self::ChapUsers => {
+                let users: ChapUsers = app.ask(Request::Chap(ChapRequest::List)).await?;
+                Ok(hash_of_value(&users))
+            }
             Self::Disks => {
                 let disks: List<Disk> = app.ask(Request::Disk(DiskRequest::List)).await?;
                 Ok(hash_of_value(&disks.0.iter().map(Tagged::tag).collect::<Vec<_>>()))
@@ -100,9 +124,22 @@ impl Tagged for Volume {
             self.block_bytes,
             self.cache,
             self.read_ahead_bytes,
+            self.shared,
             is_closed,
             is_deleted,
         ))
+    }
+}
+
+impl Tagged for Access {
+    fn tag(&self) -> String {
+        hash_of_value(self)
+    }
+}
+
+impl Tagged for Policy {
+    fn tag(&self) -> String {
+        hash_of_value(self)
     }
 }
 

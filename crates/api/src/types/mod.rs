@@ -3,6 +3,7 @@
 //! Bodies of requests refuse fields that they do not know; readers of answers should not, as fields
 //! may be added.
 
+mod access;
 mod array;
 mod connection;
 mod disk;
@@ -13,6 +14,10 @@ mod volume;
 
 use member::Answer;
 
+pub use access::{
+    Access, ChapUser, ChapUsers, Entry, HostRecord, Login, NewPolicy, NewSecret, NumberedEntry,
+    Policy, PolicyRecord, PolicyUse, Scope, Secret,
+};
 pub use array::{Array, ArrayChange, LevelSpace, Report};
 pub use connection::Connection;
 pub use disk::{Disk, DiskFailure, DiskReplacement, DiskRole, DiskState, NewDisk};
@@ -58,6 +63,10 @@ of_answer!(List<Disk>, Disks(all) => List(all.into_iter().map(Into::into).collec
 of_answer!(Array, Array(array) => (*array).into());
 of_answer!(List<Job>, Jobs(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(List<Connection>, Connections(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(Access, Access(access) => access.into());
+of_answer!(ChapUsers, ChapUsers(users) => users.into());
+of_answer!(Policy, Policy(policy) => policy.into());
+of_answer!(List<Policy>, Policies(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(Report, Report(report) => report.into());
 
 impl OfAnswer for Nothing {

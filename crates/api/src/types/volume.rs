@@ -105,11 +105,14 @@ pub struct Volume {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub not_served: Option<String>,
+    /// Hosts of several names may use it at the same time; `null` while that cannot be read.
+    #[serde(default)]
+    pub shared: Option<bool>,
 }
 
 impl From<member::Volume> for Volume {
     fn from(volume: member::Volume) -> Self {
-        let member::Volume { info, iqn, sessions, not_served } = volume;
+        let member::Volume { info, iqn, sessions, not_served, shared } = volume;
         Self {
             id: info.id,
             name: info.name,
@@ -129,6 +132,7 @@ impl From<member::Volume> for Volume {
             iqn,
             sessions,
             not_served,
+            shared,
         }
     }
 }
@@ -196,4 +200,7 @@ pub struct VolumeChange {
     /// What sequential reads fetch ahead; 0 for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ahead_bytes: Option<u32>,
+    /// Let hosts of several names use it at the same time, or one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<bool>,
 }

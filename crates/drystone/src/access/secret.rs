@@ -102,6 +102,11 @@ pub(crate) fn parse(text: &str) -> Result<Login, SecretError> {
     let parted = text.split_once('\n').or_else(|| text.rsplit_once(':'));
     let (user, secret) = parted.ok_or(SecretError::Form)?;
     let user = user.strip_suffix('\r').unwrap_or(user);
+    checked(user, secret)
+}
+
+/// A user and a secret that can be one.
+pub(crate) fn checked(user: &str, secret: &str) -> Result<Login, SecretError> {
     if !(1..=USER_LEN_MAX).contains(&user.len()) {
         return Err(SecretError::User(user.len()));
     }

@@ -4,6 +4,7 @@
     reason = "texts of the command line put options in brackets"
 )]
 
+pub(crate) mod access;
 pub(crate) mod array;
 pub(crate) mod attach;
 pub(crate) mod connections;
@@ -129,6 +130,14 @@ pub(crate) enum Command {
     /// Make, show and change the volumes of a running member.
     #[command(after_long_help = volume::EXAMPLES)]
     Volume(volume::VolumeArgs),
+
+    /// Name hosts once that several volumes are for.
+    #[command(after_long_help = access::POLICY_EXAMPLES)]
+    Policy(access::PolicyArgs),
+
+    /// Make and change the CHAP users that access records name.
+    #[command(after_long_help = access::CHAP_EXAMPLES)]
+    Chap(access::ChapArgs),
 
     /// Take, show and use snapshots.
     #[command(after_long_help = snapshot::EXAMPLES)]

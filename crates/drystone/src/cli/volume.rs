@@ -1,5 +1,6 @@
 //! The options of `drystone volume`.
 
+use crate::cli::access::{ACCESS_EXAMPLES, AccessCommand};
 use crate::cli::manage::{Confirm, Follow, MemberArgs};
 use array::Level;
 use clap::{Args, Subcommand, ValueEnum};
@@ -96,7 +97,7 @@ pub(crate) enum VolumeCommand {
 
     /// Change what can be changed of a volume while hosts use it.
     #[command(
-        after_long_help = "Examples:\n  drystone volume set backup --read-ahead 8M\n  drystone volume set db --read-ahead 0"
+        after_long_help = "Examples:\n  drystone volume set backup --read-ahead 8M\n  drystone volume set db --read-ahead 0\n  drystone volume set cluster1 --shared on"
     )]
     Set {
         /// Its name.
@@ -105,8 +106,17 @@ pub(crate) enum VolumeCommand {
 
         /// What sequential reads fetch ahead, 0 for nothing.
         #[arg(long, value_name = "SIZE", value_parser = parse_read_ahead)]
-        read_ahead: u32,
+        #[arg(required_unless_present = "shared")]
+        read_ahead: Option<u32>,
+
+        /// Whether several hosts of its access list may use it at the same time: on or off.
+        #[arg(long, value_enum, value_name = "on|off")]
+        shared: Option<Switch>,
     },
+
+    /// Say who may use a volume and its snapshots.
+    #[command(subcommand, after_long_help = ACCESS_EXAMPLES)]
+    Access(AccessCommand),
 
     /// Serve a volume again.
     #[command(after_long_help = "Examples:\n  drystone volume online vm1")]
@@ -202,6 +212,15 @@ pub(crate) struct CreateArgs {
     /// What sequential reads fetch ahead, 0 for nothing [default: 1M].
     #[arg(long, value_name = "SIZE", value_parser = parse_read_ahead)]
     pub(crate) read_ahead: Option<u32>,
+}
+
+/// Yes or no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    /// Yes
+    On,
+    /// No
+    Off,
 }
 
 /// When a write is answered.

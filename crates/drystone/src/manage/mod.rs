@@ -1,6 +1,8 @@
 //! The commands that ask a running member.
 
+pub(crate) mod access;
 pub(crate) mod array;
+pub(crate) mod chap;
 mod confirm;
 pub(crate) mod connections;
 pub(crate) mod disk;

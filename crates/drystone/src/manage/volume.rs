@@ -1,8 +1,8 @@
 //! `drystone volume`.
 
-use super::{Desk, confirm::confirm};
+use super::{Desk, access, confirm::confirm};
 use crate::Failure;
-use crate::cli::volume::{CacheWord, CreateArgs, VolumeArgs, VolumeCommand};
+use crate::cli::volume::{CacheWord, CreateArgs, Switch, VolumeArgs, VolumeCommand};
 use crate::print::details::details;
 use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
@@ -41,10 +41,8 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
             let change = VolumeChange { name: Some(to), ..nothing() };
             show(desk, |member| member.change_volume(&name, &change))
         }
-        VolumeCommand::Set { name, read_ahead: bytes } => {
-            let change = VolumeChange { read_ahead_bytes: Some(bytes), ..nothing() };
-            show(desk, |member| member.change_volume(&name, &change))
-        }
+        VolumeCommand::Access(command) => access::carry_out(desk, command),
+        VolumeCommand::Set { name, read_ahead, shared } => set(desk, &name, read_ahead, shared),
         VolumeCommand::Online { name } => serve(desk, &name, true),
         VolumeCommand::Offline { name, confirm: asked } => {
             let hosts = desk.ask(|member| member.volume(&name))?.sessions;
@@ -94,6 +92,25 @@ fn show(
 ) -> anyhow::Result<()> {
     let volume = desk.ask(call)?;
     desk.show(&volume, |volume| Ok(details(volume)?))
+}
+
+/// Changes what is named, and shows what was named last.
+fn set(
+    desk: &Desk,
+    name: &str,
+    read_ahead_bytes: Option<u32>,
+    shared: Option<Switch>,
+) -> anyhow::Result<()> {
+    let nothing = VolumeChange::default;
+    if let Some(shared) = shared {
+        let change = VolumeChange { shared: Some(shared == Switch::On), ..nothing() };
+        desk.ask(|member| member.change_volume(name, &change))?;
+    }
+    if read_ahead_bytes.is_none() {
+        return access::show(desk, |member| member.access(name));
+    }
+    let change = VolumeChange { read_ahead_bytes, ..nothing() };
+    show(desk, |member| member.change_volume(name, &change))
 }
 
 fn serve(desk: &Desk, name: &str, online: bool) -> anyhow::Result<()> {

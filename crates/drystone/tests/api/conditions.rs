@@ -65,6 +65,42 @@ fn a_change_is_refused_when_the_thing_has_changed() {
     member.stop();
 }
 
+#[test]
+fn lists_of_hosts_have_tags_and_a_user_is_added_once() {
+    let home = Home::files(3, "128M");
+    let member = home.start(&[]);
+    let socket = home.socket();
+    make(&member, "a");
+    let path = "/v1/volumes/a/access";
+    let add = |tag: &str, iqn: &str| {
+        let body = json!({"record": {"iqn": iqn}});
+        http::ask(&socket, "POST", path, &[&format!("if-match: {tag}")], Some(&body))
+    };
+    let tag = ask(&member, "GET", path, None).header("etag").expect("a tag").to_owned();
+    let added = add(&tag, "iqn.2026-11.com.example:a");
+    assert_eq!(added.status, 201, "{}", added.text());
+    assert_eq!(add(&tag, "iqn.2026-11.com.example:b").problem(), "changed");
+    let newer = added.header("etag").expect("a tag").to_owned();
+    assert_eq!(ask(&member, "GET", path, None).header("etag"), Some(newer.as_str()));
+    let shown = ask(&member, "GET", "/v1/volumes/a", None);
+    let tag = format!("if-match: {}", shown.header("etag").expect("a tag"));
+    let share = json!({"shared": true});
+    let shared = || http::ask(&socket, "PATCH", "/v1/volumes/a", &[&tag], Some(&share)).status;
+    assert_eq!((shared(), shared()), (200, 412), "it is a part of the tag");
+
+    let user = |secret: &str| {
+        let body = json!({"user": "al", "secret": secret});
+        http::ask(&socket, "POST", "/v1/chap", &["idempotency-key: k"], Some(&body))
+    };
+    let first = user("hush-hush-hush");
+    assert_eq!(first.status, 204, "{}", first.text());
+    assert_eq!(user("hush-hush-hush").status, 204, "it is the same request");
+    let other = user("other-hush-hush");
+    assert_eq!(other.problem(), "key-reused");
+    assert!(!other.text().contains("hush") && !member.log().contains("hush"));
+    member.stop();
+}
+
 /// Takes snapshots of `a`, under a name that is made from the time unless one is given.
 fn take(socket: &Path, key: &str, name: Option<&str>) -> Reply {
     let body = json!({"volumes": ["a"], "name": name});

@@ -31,6 +31,7 @@ fn the_examples_of_the_page_work() {
     }
     for told in [
         "\"size_bytes\":134217728",
+        "\"entries\":[{\"number\":2,\"record\":{\"iqn\":\"iqn.1993-08.org.debian:01:web\",\"for\":\"both\"}}]",
         "\"origin\":\"db@before-upgrade\"",
         "\"detail\":\"there is no volume 'nothing': see 'drystone volume list'\"",
         "\"scrub_days\":7",

@@ -38,6 +38,9 @@ fn every_operation_does_what_it_says() {
     let mut tour = Tour { member: &member, document: Document::new(shown.json()) };
     tour.call("GET", "/v1/openapi.json", None, 200);
     volumes(&mut tour);
+    access(&mut tour);
+    policies(&mut tour);
+    chap_users(&mut tour);
     snapshots(&mut tour);
     work(&mut tour);
     disks(&mut tour);
@@ -90,6 +93,103 @@ fn volumes(tour: &mut Tour<'_>) {
     tour.call("POST", "/v1/volumes/a/purge", None, 204);
     tour.refused("POST", "/v1/volumes/a/undelete", None, 404, "no-such-volume");
     crate::make(tour.member, "a");
+}
+
+fn access(tour: &mut Tour<'_>) {
+    let path = "/v1/volumes/a/access";
+    let none = tour.call("GET", path, None, 200).json();
+    assert_eq!(none, json!({"volume": "a", "entries": null, "shared": false}));
+    tour.refused("GET", "/v1/volumes/x/access", None, 404, "no-such-volume");
+    let hosts = |record: Value| Some(json!({"record": record}));
+    let web = json!({"iqn": "iqn.2026-11.com.example:web", "address": "10.1.*.*"});
+    let list = tour.call("POST", path, hosts(web.clone()), 201).json();
+    let told = json!({"iqn": "iqn.2026-11.com.example:web", "address": "10.1.*.*", "for": "both"});
+    assert_eq!(list["entries"], json!([{"number": 1, "record": told}]));
+    tour.refused("POST", path, hosts(web), 409, "already-there");
+    let of_nobody = json!({"chap": "nobody"});
+    tour.refused("POST", path, hosts(of_nobody), 404, "no-such-user");
+    let everybody = json!({"for": "volume"});
+    tour.refused("POST", path, hosts(everybody), 422, "invalid");
+    let unclear = json!({"address": "10.1.2.3/16"});
+    tour.refused("POST", path, hosts(unclear), 422, "invalid");
+    tour.refused("POST", path, Some(json!({})), 422, "invalid");
+    let of_none = json!({"policy": {"name": "rack1"}});
+    tour.refused("POST", path, Some(of_none), 404, "no-such-policy");
+    let other = json!({"iqn": "iqn.2026-11.com.example:db"});
+    tour.refused("POST", "/v1/volumes/x/access", hosts(other), 404, "no-such-volume");
+    tour.refused("GET", "/v1/volumes/.drystone-settings/access", None, 422, "invalid");
+
+    let shared = tour.call("PATCH", "/v1/volumes/a", Some(json!({"shared": true})), 200).json();
+    assert_eq!(shared["shared"], true);
+    assert_eq!(tour.call("GET", path, None, 200).json()["shared"], true);
+    tour.call("PATCH", "/v1/volumes/a", Some(json!({"shared": false})), 200);
+
+    tour.refused("DELETE", &format!("{path}/2"), None, 404, "no-such-entry");
+    tour.refused("DELETE", &format!("{path}/first"), None, 404, "no-such-path");
+    let empty = tour.call("DELETE", &format!("{path}/1"), None, 200).json();
+    assert_eq!(empty["entries"], json!([]), "it lets nobody in");
+    assert_eq!(tour.call("DELETE", path, None, 200).json()["entries"], Value::Null);
+}
+
+fn policies(tour: &mut Tour<'_>) {
+    let new = json!({"name": "rack1"});
+    let made = tour.call("POST", "/v1/policies", Some(new.clone()), 201);
+    assert_eq!(made.header("location"), Some("/v1/policies/rack1"));
+    assert_eq!(made.json(), json!({"name": "rack1", "records": []}));
+    tour.refused("POST", "/v1/policies", Some(new), 409, "name-taken");
+    tour.refused("POST", "/v1/policies", Some(json!({"name": "no name"})), 422, "invalid");
+    let record = json!({"address": "10.1.0.0/24"});
+    let path = "/v1/policies/rack1/records";
+    let added = tour.call("POST", path, Some(record.clone()), 201).json();
+    let told = json!([{"number": 1, "address": "10.1.0.0/24", "for": "both"}]);
+    assert_eq!(added["records"], told);
+    tour.refused("POST", path, Some(record.clone()), 409, "already-there");
+    tour.refused("POST", path, Some(json!({})), 422, "invalid");
+    tour.refused("POST", "/v1/policies/rack2/records", Some(record), 404, "no-such-policy");
+    assert_eq!(tour.call("GET", "/v1/policies", None, 200).json(), json!([added]));
+    assert_eq!(tour.call("GET", "/v1/policies/rack1", None, 200).json(), added);
+    tour.refused("GET", "/v1/policies/rack2", None, 404, "no-such-policy");
+
+    let entry = json!({"policy": {"name": "rack1", "for": "snapshot"}});
+    let list = tour.call("POST", "/v1/volumes/a/access", Some(entry.clone()), 201).json();
+    assert_eq!(list["entries"][0]["policy"], entry["policy"], "{list}");
+    tour.refused("DELETE", "/v1/policies/rack1", None, 409, "in-use");
+    tour.call("DELETE", "/v1/volumes/a/access", None, 200);
+    tour.refused("DELETE", &format!("{path}/7"), None, 404, "no-such-entry");
+    let left = tour.call("DELETE", &format!("{path}/1"), None, 200).json();
+    assert_eq!(left["records"], json!([]));
+    tour.call("DELETE", "/v1/policies/rack1", None, 204);
+    tour.refused("DELETE", "/v1/policies/rack1", None, 404, "no-such-policy");
+}
+
+fn chap_users(tour: &mut Tour<'_>) {
+    let login = |user: &str, secret: &str| Some(json!({"user": user, "secret": secret}));
+    let new = |secret: &str| Some(json!({ "secret": secret }));
+    let long = "hush-hush-hush";
+    tour.call("POST", "/v1/chap", login("al", long), 204);
+    tour.refused("POST", "/v1/chap", login("al", long), 409, "name-taken");
+    tour.refused("POST", "/v1/chap", login("bo", "hush"), 422, "invalid");
+    tour.refused("POST", "/v1/chap", login("no name", long), 422, "invalid");
+    let refused = tour.call("POST", "/v1/chap", Some(json!({"user": "bo", "secret": [long]})), 422);
+    assert!(!refused.text().contains(long), "{}", refused.text());
+    tour.call("PUT", "/v1/chap/al", new("another-secret"), 204);
+    tour.refused("PUT", "/v1/chap/bo", new(long), 404, "no-such-user");
+    tour.refused("PUT", "/v1/chap/al", new("hush"), 422, "invalid");
+    tour.call("PUT", "/v1/chap-mutual", login("array", "one-more-secret"), 204);
+    tour.refused("PUT", "/v1/chap-mutual", login("array", "hush"), 422, "invalid");
+    let known = tour.call("GET", "/v1/chap", None, 200).json();
+    let user = |name: &str| json!({"user": name, "usable": true});
+    assert_eq!(known, json!({"users": [user("al")], "mutual": user("array")}), "and no secret");
+    tour.call("DELETE", "/v1/chap-mutual", None, 204);
+
+    let entry = json!({"record": {"chap": "al"}});
+    tour.call("POST", "/v1/volumes/a/access", Some(entry), 201);
+    tour.refused("DELETE", "/v1/chap/al", None, 409, "in-use");
+    tour.call("DELETE", "/v1/volumes/a/access", None, 200);
+    tour.call("DELETE", "/v1/chap/al", None, 204);
+    tour.refused("DELETE", "/v1/chap/al", None, 404, "no-such-user");
+    let known = tour.call("GET", "/v1/chap", None, 200).json();
+    assert_eq!(known, json!({"users": [], "mutual": null}));
 }
 
 fn snapshots(tour: &mut Tour<'_>) {

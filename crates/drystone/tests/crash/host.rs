@@ -1,5 +1,6 @@
 //! A small blocking initiator: commands with immediate data, several under way.
 
+use iscsi::chap::InitiatorChap;
 use iscsi::login::{InitiatorConfig, InitiatorLogin, InitiatorOutcome, InitiatorStep};
 use iscsi::params::{DigestPolicy, LocalLimits};
 use iscsi::pdu::{
@@ -12,6 +13,9 @@ use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
+
+/// The name that a host has unless it is given another.
+const NAME: &str = "iqn.2026-11.dev.drystone:crash-test";
 
 /// How long an answer may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -60,13 +64,24 @@ impl Host {
         number: u8,
         luns: &[u8],
     ) -> io::Result<Self> {
+        Self::log_in_as(portal, iqn, number, luns, (NAME, None))
+    }
+
+    /// The same by a name, and with what it proves to be, if anything.
+    pub(crate) fn log_in_as(
+        portal: SocketAddr,
+        iqn: &str,
+        number: u8,
+        luns: &[u8],
+        who: (&str, Option<InitiatorChap>),
+    ) -> io::Result<Self> {
         let socket = TcpStream::connect(portal)?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(PATIENCE))?;
         socket.set_write_timeout(Some(PATIENCE))?;
         let mut host =
             Self { socket, cmd_sn: 1, exp_stat_sn: 0, next_itt: 0, data_in: HashMap::new() };
-        host.negotiate(iqn, number)?;
+        host.negotiate(iqn, number, who)?;
         for lun in luns {
             let ready = host.run(*lun, &[0; 6], 0, &[])?;
             assert!(ready.is_good(), "LUN {lun} is not ready: {ready:?}");
@@ -74,7 +89,12 @@ impl Host {
         Ok(host)
     }
 
-    fn negotiate(&mut self, iqn: &str, number: u8) -> io::Result<()> {
+    fn negotiate(
+        &mut self,
+        iqn: &str,
+        number: u8,
+        (initiator, chap): (&str, Option<InitiatorChap>),
+    ) -> io::Result<()> {
         let name = |text: &str| IscsiName::parse(text).expect("a sound name");
         let limits = LocalLimits {
             header_digest: DigestPolicy::Refuse,
@@ -82,7 +102,7 @@ impl Host {
             ..LocalLimits::default()
         };
         let mut login = InitiatorLogin::new(InitiatorConfig {
-            initiator_name: name("iqn.2026-11.dev.drystone:crash-test"),
+            initiator_name: name(initiator),
             initiator_alias: None,
             target_name: Some(name(iqn)),
             isid: [0x80, 0, 0, 0, 0, number],
@@ -91,7 +111,7 @@ impl Host {
             itt: 0,
             cmd_sn: self.cmd_sn,
             limits,
-            chap: None,
+            chap,
         });
         let mut pdu = login.start();
         loop {
@@ -176,6 +196,8 @@ impl Host {
                 return Ok(self.ended(&bhs, pdu.status, &data));
             } else if opcode == Opcode::NOP_IN {
                 self.pong(&bhs, &data)?;
+            } else if opcode == Opcode::ASYNC_MESSAGE {
+                return Err(io::Error::other("the target is about to end the session"));
             } else {
                 panic!("unexpected {bhs:?}");
             }

@@ -4,7 +4,7 @@ use crate::rules::{Finding, without_inline_tests};
 use crate::source::{self, File};
 
 /// Each room (a directory of `crates/`) with the rooms below it that it may use.
-pub(crate) const ROOMS: [(&str, &[&str]); 13] = [
+pub(crate) const ROOMS: [(&str, &[&str]); 14] = [
     ("scsi", &[]),
     ("iscsi", &[]),
     ("ring", &[]),
@@ -16,14 +16,15 @@ pub(crate) const ROOMS: [(&str, &[&str]); 13] = [
     ("initiator", &["block", "ring", "iscsi", "scsi"]),
     ("attach", &["block", "ring"]),
     ("lab", &["attach", "initiator", "block", "ring", "iscsi"]),
-    ("member", &["array", "target", "block", "ring"]),
-    ("api", &["member", "array"]),
+    ("member", &["array", "target", "group", "block", "ring"]),
+    ("api", &["member", "array", "group"]),
     (
         "drystone",
         &[
             "api",
             "lab",
             "member",
+            "group",
             "array",
             "parity",
             "target",

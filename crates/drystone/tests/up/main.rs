@@ -1,5 +1,6 @@
 //! `drystone up` and the commands to it, with the real binary, real files and real iSCSI sessions.
 
+mod access;
 #[path = "../common/mod.rs"]
 mod common;
 mod connections;

@@ -5,7 +5,7 @@ mod resizable;
 use std::fmt::Debug;
 use std::io;
 
-pub use resizable::{Resizable, SizeError};
+pub use resizable::{Contents, Resizable, SizeError, contents};
 
 /// A device of a fixed number of bytes. Its calls may block, and come from any thread.
 pub trait Bytes: Debug + Send + Sync {

@@ -22,6 +22,9 @@ use super::Bytes;
 const MAGIC: [u8; 16] = *b"drystone-sized1\n";
 const SLOT_BYTES: u64 = 4096;
 const DATA_OFFSET: u64 = 2 * SLOT_BYTES;
+/// What must be zero before a device is taken: the slots, and where data begins.
+const BEGIN_BYTES: usize = 64 * 1024;
+const SIZE_BYTES_MIN: u64 = BEGIN_BYTES as u64;
 /// What of a slot is written and checked.
 const LABEL_BYTES: usize = 36;
 
@@ -120,7 +123,7 @@ impl Resizable {
     /// # Errors
     /// [`SizeError::TooSmall`] or [`SizeError::Foreign`], or it cannot be read or written.
     pub fn open(bytes: Box<dyn Bytes>) -> io::Result<Self> {
-        if bytes.len_bytes() < DATA_OFFSET + 56 * 1024 {
+        if bytes.len_bytes() < SIZE_BYTES_MIN {
             return Err(SizeError::TooSmall(bytes.len_bytes()).into());
         }
         let slots = [read_label(&*bytes, 0)?, read_label(&*bytes, SLOT_BYTES)?];
@@ -156,11 +159,37 @@ fn read_label(bytes: &dyn Bytes, offset: u64) -> io::Result<Option<Label>> {
     Ok(Label::parse(&found).filter(|label| label.offset() == offset))
 }
 
+/// What a device holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contents {
+    /// Zeroes, where a store would begin.
+    Nothing,
+    /// A label of a store that is whole.
+    Store,
+    /// Something else.
+    Other,
+}
+
+/// Looks at what a device holds, and changes nothing.
+///
+/// # Errors
+/// It cannot be read.
+pub fn contents(bytes: &dyn Bytes) -> io::Result<Contents> {
+    if bytes.len_bytes() < SIZE_BYTES_MIN {
+        return Ok(Contents::Other);
+    }
+    if read_label(bytes, 0)?.is_some() || read_label(bytes, SLOT_BYTES)?.is_some() {
+        return Ok(Contents::Store);
+    }
+    let mut start = vec![0; BEGIN_BYTES];
+    bytes.read_at(0, &mut start)?;
+    let is_zero = start.iter().all(|byte| *byte == 0);
+    Ok(if is_zero { Contents::Nothing } else { Contents::Other })
+}
+
 /// Writes the first label, if there is nothing in front of the data and where they begin.
 fn format(bytes: &dyn Bytes) -> io::Result<Label> {
-    let mut start = vec![0; 64 * 1024];
-    bytes.read_at(0, &mut start)?;
-    if start.iter().any(|byte| *byte != 0) {
+    if contents(bytes)? != Contents::Nothing {
         return Err(SizeError::Foreign.into());
     }
     let label = Label { sequence: 0, len: 0 };

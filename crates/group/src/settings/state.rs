@@ -129,6 +129,18 @@ impl State {
         state
     }
 
+    /// Whether it says no more than a store in which nothing was ever set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let nothing = VolumeSettings::default();
+        let says_nothing = |volume: &Result<_, _>| volume.as_ref().is_ok_and(|is| *is == nothing);
+        self.volumes.values().all(says_nothing)
+            && self.policies.is_empty()
+            && self.users.is_empty()
+            && self.mutual.is_none()
+            && self.unreadable.is_empty()
+    }
+
     /// Takes in what is not of one volume.
     fn take(&mut self, key: &str, value: &[u8]) -> Result<(), SettingError> {
         if key == MUTUAL {

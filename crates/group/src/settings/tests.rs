@@ -44,7 +44,9 @@ fn a_volume_with_a_list_is_for_those_on_it_until_the_list_is_cleared() {
     let dir = tempfile::tempdir().unwrap();
     let settings = settings(&store(), dir.path());
     assert_eq!(records(&settings, 7), None);
+    assert!(wait(settings.read()).unwrap().is_empty());
     assert_eq!(wait(settings.add_access(7, entry("ip=10.0.0.1"))).unwrap(), 1);
+    assert!(!wait(settings.read()).unwrap().is_empty());
     assert_eq!(wait(settings.add_access(7, entry("ip=10.0.0.2"))).unwrap(), 2);
     assert_eq!(records(&settings, 7).unwrap(), ["ip=10.0.0.1 for=both", "ip=10.0.0.2 for=both"]);
     assert_eq!(records(&settings, 8), None, "another volume has no list");
@@ -55,6 +57,7 @@ fn a_volume_with_a_list_is_for_those_on_it_until_the_list_is_cleared() {
     assert_eq!(gone, "there is no number 2 on the list");
     wait(settings.clear_access(7)).unwrap();
     assert_eq!(records(&settings, 7), None);
+    assert!(wait(settings.read()).unwrap().is_empty());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use target::TargetError;
 use thiserror::Error;
 
 use crate::data::DataError;
+use crate::settings::KeptError;
 use crate::spec::DiskError;
 use crate::spec::disk::MemberDiskError;
 
@@ -25,6 +26,15 @@ pub enum RequestError {
     /// A disk cannot be opened.
     #[error(transparent)]
     Disk(#[from] DiskError),
+    /// Settings are not there, or say no.
+    #[error(transparent)]
+    Kept(#[from] KeptError),
+    /// No policy has this name.
+    #[error("there is no policy '{0}'")]
+    NoSuchPolicy(String),
+    /// The name of the volume of settings.
+    #[error("'{0}' is the name of the volume that the settings of the member are kept on")]
+    Reserved(String),
     /// The volume waits in the recycle bin.
     #[error("'{0}' is in the recycle bin")]
     InRecycleBin(String),

@@ -1,5 +1,6 @@
 //! A member that runs, and carries out what is asked of it. Lives on the first core.
 
+mod access;
 mod disks;
 mod error;
 mod events;
@@ -9,15 +10,17 @@ mod volumes;
 pub(crate) mod watch;
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use array::Array;
-use array::api::JobInfo;
+use array::api::{JobInfo, VolumeInfo};
 use ring::wait::Turn;
 
 use crate::data::remembered::Remembered;
 use crate::reply::Answer;
 use crate::request::Request;
 use crate::serving::Serving;
+use crate::settings::MemberSettings;
 
 pub use error::{KeptSnapshot, RequestError};
 
@@ -26,6 +29,7 @@ pub use error::{KeptSnapshot, RequestError};
 pub struct Member {
     array: Array,
     serving: Serving,
+    settings: Rc<MemberSettings>,
     remembered: RefCell<Remembered>,
     /// Changes of what is served come one after the other.
     turn: Turn,
@@ -44,10 +48,15 @@ pub trait Asker {
 }
 
 impl Member {
-    pub(crate) fn new(array: Array, serving: Serving, remembered: Remembered) -> Self {
+    pub(crate) fn new(
+        array: Array,
+        serving: Serving,
+        settings: Rc<MemberSettings>,
+        remembered: Remembered,
+    ) -> Self {
         let remembered = RefCell::new(remembered);
         let (turn, joining) = (Turn::default(), Turn::default());
-        Self { array, serving, remembered, turn, joining, is_stopping: Cell::new(false) }
+        Self { array, serving, settings, remembered, turn, joining, is_stopping: Cell::new(false) }
     }
 
     /// Carries a request out. It runs to its end also when the asker goes away.
@@ -59,11 +68,18 @@ impl Member {
         request: Request,
         asker: &impl Asker,
     ) -> Result<Answer, RequestError> {
+        if let Some(name) = request.volumes().into_iter().find(|name| self.settings.reserves(name))
+        {
+            return Err(RequestError::Reserved(name.to_owned()));
+        }
         let answered = match request {
             Request::Volume(request) => self.volume(request).await,
             Request::Snapshot(request) => self.snapshot(request).await,
             Request::Disk(request) => self.disk(request).await,
             Request::Array(request) => self.whole(request, asker).await,
+            Request::Access(request) => self.access(request).await,
+            Request::Chap(request) => self.chap(request).await,
+            Request::Policy(request) => self.policy(request).await,
             Request::Connections => Ok(Answer::Connections(self.serving.connections().await)),
             Request::Watch { kinds } => self.watch(&kinds, asker).await,
         };
@@ -72,6 +88,20 @@ impl Member {
 
     pub(crate) fn array(&self) -> &Array {
         &self.array
+    }
+
+    /// The volumes that there are for operators.
+    pub(crate) fn volumes(&self) -> Vec<VolumeInfo> {
+        self.serving.volumes()
+    }
+
+    /// Closes the store of the settings, and then the array. Nobody may use its volumes any more.
+    ///
+    /// # Errors
+    /// What the array did not bring to its disks.
+    pub(crate) async fn close(&self) -> Result<(), array::ArrayError> {
+        self.settings.close().await;
+        self.array.close().await
     }
 
     pub(crate) fn serving(&self) -> &Serving {
@@ -90,6 +120,9 @@ impl Member {
     /// Brings the targets in line with the array.
     pub(crate) async fn settle(&self) {
         let _turn = self.turn.take().await;
+        if self.settings.recover().await {
+            self.serving.apply_access().await;
+        }
         self.serving.settle().await;
     }
 }

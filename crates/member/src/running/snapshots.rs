@@ -119,7 +119,7 @@ impl Member {
     async fn list(&self, volume: Option<&str>, space: bool) -> Result<Vec<Snapshot>, RequestError> {
         let volumes = match volume {
             Some(name) => vec![self.find(name)?],
-            None => self.array.volumes(),
+            None => self.volumes(),
         };
         let mut all = Vec::new();
         for volume in volumes.iter().filter(|volume| volume.state != VolumeState::Deleted) {

@@ -14,7 +14,7 @@ impl Member {
     pub(super) async fn volume(&self, request: VolumeRequest) -> Result<Answer, RequestError> {
         match request {
             VolumeRequest::List => {
-                let (volumes, sessions) = (self.array.volumes(), self.serving.sessions());
+                let (volumes, sessions) = (self.volumes(), self.serving.sessions());
                 let volumes = volumes.into_iter().map(|info| self.shown_with(info, &sessions));
                 return Ok(Answer::Volumes(volumes.collect()));
             }
@@ -67,6 +67,10 @@ impl Member {
             VolumeRequest::SetReadAhead { name, bytes } => {
                 Some(array.set_read_ahead(&name, bytes).await?.name)
             }
+            VolumeRequest::SetShared { name, shared } => {
+                self.set_shared(&name, shared).await?;
+                Some(name)
+            }
             VolumeRequest::SetOnline { name, online } => {
                 if !online {
                     self.find(&name)?;
@@ -82,6 +86,7 @@ impl Member {
             VolumeRequest::Undelete { name } => Some(array.undelete_volume(&name).await?.name),
             VolumeRequest::Purge { name } => {
                 array.purge_volume(&name).await?;
+                self.settings.forget_purged().await;
                 None
             }
         })
@@ -89,7 +94,7 @@ impl Member {
 
     /// A volume, in the recycle bin or not.
     pub(super) fn find(&self, name: &str) -> Result<VolumeInfo, RequestError> {
-        let found = self.array.volumes().into_iter().find(|volume| volume.name == name);
+        let found = self.volumes().into_iter().find(|volume| volume.name == name);
         found.ok_or_else(|| RequestError::NoSuchVolume(name.to_owned()))
     }
 
@@ -120,7 +125,8 @@ impl Member {
         let iqn = self.serving.names().volume(&info.name);
         let sessions = sessions.get(&iqn).copied().unwrap_or(0);
         let not_served = self.serving.refusal(&iqn);
-        Volume { info, iqn, sessions, not_served }
+        let shared = self.is_shared(info.id);
+        Volume { info, iqn, sessions, not_served, shared }
     }
 
     fn check_served(&self, name: &str, iqn: &str) -> Result<(), RequestError> {
@@ -134,7 +140,7 @@ impl Member {
     /// and no underscores.
     pub(super) fn check_free(&self, name: &str, except: Option<&str>) -> Result<(), RequestError> {
         let iqn = self.serving.names().volume(name);
-        let volumes = self.array.volumes();
+        let volumes = self.volumes();
         let mut others = volumes.iter().filter(|other| other.name != name);
         let same = others.find(|other| {
             Some(other.name.as_str()) != except && self.serving.names().volume(&other.name) == iqn
@@ -150,8 +156,7 @@ impl Member {
     /// Refuses the name of a target that a snapshot has.
     pub(super) fn check_target_free(&self, iqn: &str, name: &str) -> Result<(), RequestError> {
         let sessions = self.serving.sessions();
-        let is_volume =
-            self.array.volumes().iter().any(|v| self.serving.names().volume(&v.name) == *iqn);
+        let is_volume = self.volumes().iter().any(|v| self.serving.names().volume(&v.name) == *iqn);
         if sessions.contains_key(iqn) && !is_volume {
             return Err(RequestError::TargetInUse { name: name.to_owned(), iqn: iqn.to_owned() });
         }

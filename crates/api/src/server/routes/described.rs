@@ -127,6 +127,7 @@ fn tags() -> Vec<Tag> {
     let all = [
         ("volumes", "What hosts see as disks."),
         ("snapshots", "What volumes held at a moment."),
+        ("access", "Who may use which volume."),
         ("disks", "The disks of the array."),
         ("array", "The array as a whole."),
         ("work", "What runs in the background, and what was asked for that takes long."),

@@ -1,11 +1,14 @@
 //! What each path does. An operation is declared once, with its description: the router and the
 //! OpenAPI document both come from [`all`].
 
+mod access;
 mod array;
+mod chap;
 mod connections;
 mod described;
 mod disks;
 mod metrics;
+mod policies;
 mod runs;
 mod snapshots;
 mod volumes;
@@ -24,12 +27,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use described::Refusals;
+use group::access::AccessError;
 
 use super::app::App;
 use super::body::{json, no_such_path};
 use super::tags::{self, Tagged};
 use super::{idempotency, peer};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, of_access};
 
 /// What handlers share.
 type Shared = State<Arc<App>>;
@@ -42,6 +46,15 @@ fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(volumes::undelete_volume))
         .routes(routes!(volumes::purge_volume))
         .routes(routes!(volumes::list_changes))
+        .routes(routes!(access::show_access, access::add_access, access::clear_access))
+        .routes(routes!(access::remove_access))
+        .routes(routes!(policies::list_policies, policies::create_policy))
+        .routes(routes!(policies::show_policy, policies::delete_policy))
+        .routes(routes!(policies::add_policy_record))
+        .routes(routes!(policies::remove_policy_record))
+        .routes(routes!(chap::list_chap_users, chap::add_chap_user))
+        .routes(routes!(chap::set_chap_secret, chap::delete_chap_user))
+        .routes(routes!(chap::set_chap_mutual, chap::clear_chap_mutual))
         .routes(routes!(snapshots::list_snapshots, snapshots::create_snapshots))
         .routes(routes!(
             snapshots::show_snapshot,
@@ -102,6 +115,12 @@ async fn not_allowed(request: Request) -> Problem {
     let (method, path) = (request.method(), request.uri().path());
     let sentence = format!("'{path}' knows no {method}: see GET /v1/openapi.json");
     Problem::new(Code::MethodNotAllowed, sentence)
+}
+
+/// What is asked for cannot be part of an access list.
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
+fn refused(error: AccessError) -> Problem {
+    Problem::new(of_access(&error), error.to_string())
 }
 
 /// One thing, with its tag.

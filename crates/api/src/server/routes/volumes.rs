@@ -97,7 +97,8 @@ pub(super) async fn show_volume(
 
 /// Change a volume
 ///
-/// One thing at a time: its name, its size, whether it is served, or what is read ahead.
+/// One thing at a time: its name, its size, whether it is served, what is read ahead, or whether several hosts
+/// may use it at the same time.
 #[utoipa::path(
     patch, path = "/v1/volumes/{name}", tag = "volumes", request_body = VolumeChange,
     params(("name" = String, Path, description = "The volume."), IfMatch),
@@ -121,17 +122,18 @@ pub(super) async fn change_volume(
 
 /// What a change is to a member.
 fn request_of(name: String, change: VolumeChange) -> Result<VolumeRequest, Problem> {
-    let VolumeChange { name: to, size_bytes, shrink, online, read_ahead_bytes } = change;
-    Ok(match (to, size_bytes, online, read_ahead_bytes, shrink) {
-        (Some(to), None, None, None, false) => VolumeRequest::Rename { name, to },
-        (None, Some(size_bytes), None, None, shrink) => {
+    let VolumeChange { name: to, size_bytes, shrink, online, read_ahead_bytes, shared } = change;
+    Ok(match (to, size_bytes, online, read_ahead_bytes, shared, shrink) {
+        (Some(to), None, None, None, None, false) => VolumeRequest::Rename { name, to },
+        (None, Some(size_bytes), None, None, None, shrink) => {
             VolumeRequest::Resize { name, size_bytes, shrink }
         }
-        (None, None, Some(online), None, false) => VolumeRequest::SetOnline { name, online },
-        (None, None, None, Some(bytes), false) => VolumeRequest::SetReadAhead { name, bytes },
+        (None, None, Some(online), None, None, false) => VolumeRequest::SetOnline { name, online },
+        (None, None, None, Some(bytes), None, false) => VolumeRequest::SetReadAhead { name, bytes },
+        (None, None, None, None, Some(shared), false) => VolumeRequest::SetShared { name, shared },
         _ => {
             let sentence = "a volume is changed in one thing at a time: send one of name, size_bytes (with \
-                            shrink if that is meant), online and read_ahead_bytes";
+                            shrink if that is meant), online, read_ahead_bytes and shared";
             return Err(Problem::new(Code::Invalid, sentence));
         }
     })
@@ -247,9 +249,12 @@ mod tests {
         );
         let smaller = VolumeChange { size_bytes: Some(1), shrink: true, ..nothing() };
         assert!(matches!(of(smaller).unwrap(), VolumeRequest::Resize { shrink: true, .. }));
+        let shared = VolumeChange { shared: Some(true), ..nothing() };
+        assert!(matches!(of(shared).unwrap(), VolumeRequest::SetShared { shared: true, .. }));
         let more = VolumeChange { name: Some("w".into()), ..offline.clone() };
+        let both = VolumeChange { shared: Some(true), ..offline.clone() };
         let shrunk = VolumeChange { shrink: true, ..offline };
-        for none in [nothing(), more, shrunk] {
+        for none in [nothing(), more, both, shrunk] {
             assert_eq!(of(none).unwrap_err().code, Code::Invalid);
         }
     }

@@ -56,6 +56,21 @@ fn what_is_not_right_is_refused_and_left_alone() {
 }
 
 #[test]
+fn what_a_device_holds_is_told_and_left_as_it_is() {
+    let disk = Disk::new(SIZE);
+    assert_eq!(contents(&disk).unwrap(), Contents::Nothing);
+    open(&disk).unwrap().set_len(10).unwrap();
+    let steps = disk.steps();
+    assert_eq!(contents(&disk).unwrap(), Contents::Store);
+    assert_eq!(disk.steps(), steps);
+    let mut image = disk.cut(steps, Unsynced::Kept);
+    image[..8192].fill(0);
+    image[60_000] = 1;
+    assert_eq!(contents(&Disk::with(image)).unwrap(), Contents::Other);
+    assert_eq!(contents(&Disk::new(4096)).unwrap(), Contents::Other);
+}
+
+#[test]
 fn a_device_that_shrank_is_refused() {
     let disk = Disk::new(SIZE);
     open(&disk).unwrap().set_len(200_000).unwrap();

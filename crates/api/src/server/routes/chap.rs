@@ -1,0 +1,101 @@
+//! `/v1/chap` and `/v1/chap-mutual`. Secrets come in here and never go out.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use member::{ChapRequest, Request};
+
+use super::Shared;
+use super::described::{ChangeRefusals, IdempotencyKey, Refusals};
+use crate::problem::Problem;
+use crate::server::body::{Named, SentSecret, json};
+use crate::server::tags::Kept;
+use crate::types::{ChapUsers, Login, NewSecret, Nothing};
+
+/// List CHAP users
+///
+/// Without their secrets, which are never shown.
+#[utoipa::path(
+    get, path = "/v1/chap", tag = "access",
+    responses((status = 200, description = "The users.", body = ChapUsers), Refusals),
+)]
+pub(super) async fn list_chap_users(State(app): Shared) -> Result<Response, Problem> {
+    let users: ChapUsers = app.ask(Request::Chap(ChapRequest::List)).await?;
+    Ok(json(&users))
+}
+
+/// Add a CHAP user
+#[utoipa::path(
+    post, path = "/v1/chap", tag = "access", params(IdempotencyKey), request_body = Login,
+    responses((status = 204, description = "It is there."), ChangeRefusals),
+)]
+pub(super) async fn add_chap_user(
+    State(app): Shared,
+    SentSecret(Login { user, secret }): SentSecret<Login>,
+) -> Result<StatusCode, Problem> {
+    let request = Request::Chap(ChapRequest::Add { user, secret: secret.into() });
+    app.change::<Nothing>(Kept::ChapUsers, None, request).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Give a CHAP user another secret
+///
+/// Sessions that it had logged in end.
+#[utoipa::path(
+    put, path = "/v1/chap/{user}", tag = "access", request_body = NewSecret,
+    params(("user" = String, Path, description = "The user.")),
+    responses((status = 204, description = "It has the new secret."), ChangeRefusals),
+)]
+pub(super) async fn set_chap_secret(
+    State(app): Shared,
+    Named(user): Named<String>,
+    SentSecret(NewSecret { secret }): SentSecret<NewSecret>,
+) -> Result<StatusCode, Problem> {
+    let request = Request::Chap(ChapRequest::Set { user, secret: secret.into() });
+    app.change::<Nothing>(Kept::ChapUsers, None, request).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Delete a CHAP user
+///
+/// No access record may name it.
+#[utoipa::path(
+    delete, path = "/v1/chap/{user}", tag = "access",
+    params(("user" = String, Path, description = "The user.")),
+    responses((status = 204, description = "It is gone."), ChangeRefusals),
+)]
+pub(super) async fn delete_chap_user(
+    State(app): Shared,
+    Named(user): Named<String>,
+) -> Result<StatusCode, Problem> {
+    let request = Request::Chap(ChapRequest::Delete { user });
+    app.change::<Nothing>(Kept::ChapUsers, None, request).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Set what volumes prove
+///
+/// Volumes with an access list prove it to hosts that ask for it (mutual CHAP).
+#[utoipa::path(
+    put, path = "/v1/chap-mutual", tag = "access", request_body = Login,
+    responses((status = 204, description = "They prove it."), ChangeRefusals),
+)]
+pub(super) async fn set_chap_mutual(
+    State(app): Shared,
+    SentSecret(Login { user, secret }): SentSecret<Login>,
+) -> Result<StatusCode, Problem> {
+    let request = Request::Chap(ChapRequest::SetMutual { user, secret: secret.into() });
+    app.change::<Nothing>(Kept::ChapUsers, None, request).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Have volumes prove nothing any more
+#[utoipa::path(
+    delete, path = "/v1/chap-mutual", tag = "access",
+    responses((status = 204, description = "They prove nothing."), ChangeRefusals),
+)]
+pub(super) async fn clear_chap_mutual(State(app): Shared) -> Result<StatusCode, Problem> {
+    let request = Request::Chap(ChapRequest::ClearMutual);
+    app.change::<Nothing>(Kept::ChapUsers, None, request).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,128 @@
+//! Who may use which volume: commands, and hosts that log in or are kept out.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use iscsi::chap::{Credentials, InitiatorChap};
+
+use crate::common::member::{Home, Member, text};
+use crate::host::Host;
+use crate::{block, read, write};
+
+const WEB: &str = "iqn.2026-11.com.example:web";
+const DB: &str = "iqn.2026-11.com.example:db";
+const SECRET: &str = "sixteen-bytes-ok";
+
+fn log_in(member: &Member<'_>, volume: &str, name: &str) -> std::io::Result<Host> {
+    Host::log_in_as(member.portal(), &member.iqn(volume), 1, &[0], (name, None))
+}
+
+/// As the CHAP user `al`, with this secret.
+fn prove(member: &Member<'_>, volume: &str, secret: &str) -> std::io::Result<Host> {
+    let al = Credentials::new("al", secret).expect("good credentials");
+    let chap = InitiatorChap::new(al, None).expect("one direction");
+    Host::log_in_as(member.portal(), &member.iqn(volume), 1, &[0], (DB, Some(chap)))
+}
+
+fn is_ended(host: &mut Host) -> bool {
+    host.run(0, &[0; 6], 0, &[]).is_err()
+}
+
+/// A file of mode 600 in the home of a member.
+fn secret_file(home: &Home, secret: &str) -> String {
+    let path = home.path("secret");
+    fs::write(&path, format!("{secret}\n")).expect("it is written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode is set");
+    text(&path)
+}
+
+#[test]
+fn a_list_is_for_those_on_it_and_taking_one_off_ends_its_sessions() {
+    let home = Home::files(4, "256M");
+    let member = home.start(&[]);
+    for name in ["vm", "open"] {
+        member.run(&["volume", "create", name, "64M"]);
+    }
+    let none = member.run(&["volume", "access", "list", "vm"]);
+    assert!(none.contains("--chap and --allow"), "{none}");
+    let mut before = log_in(&member, "vm", DB).expect("everybody may");
+    let mut beside = log_in(&member, "open", DB).expect("everybody may");
+    member.run(&["volume", "access", "add", "vm", "--iqn", WEB, "--ip", "127.*.*.*"]);
+    assert!(is_ended(&mut before), "who is not on the list is out");
+    assert!(!is_ended(&mut beside), "another volume is as it was");
+    assert!(log_in(&member, "vm", DB).is_err());
+    let mut web = log_in(&member, "vm", WEB).expect("it is on the list");
+    write(&mut web, 3, &block(3));
+    member.run(&["volume", "access", "add", "vm", "--iqn", DB]);
+    assert!(log_in(&member, "vm", DB).is_err(), "one host at a time");
+    member.run(&["volume", "set", "vm", "--shared", "on"]);
+    let mut db = log_in(&member, "vm", DB).expect("it is shared");
+    let list = member.json(&["volume", "access", "list", "vm"]);
+    assert_eq!((&list["shared"], &list["entries"][1]["number"]), (&true.into(), &2.into()));
+    member.run(&["volume", "access", "remove", "vm", "1"]);
+    assert!(is_ended(&mut web), "it is off the list");
+    assert!(read(&mut db, 3) == block(3), "the other one goes on");
+    member.run(&["volume", "access", "remove", "vm", "2"]);
+    assert!(is_ended(&mut db) && log_in(&member, "vm", DB).is_err(), "an empty list opens nothing");
+    let twice = member.refused(&["volume", "access", "remove", "vm", "2"]);
+    assert_eq!(twice, "there is no number 2 on the list");
+    member.run(&["volume", "access", "clear", "vm", "--yes"]);
+    log_in(&member, "vm", DB).expect("everybody may again");
+    member.stop();
+}
+
+#[test]
+fn settings_come_along_with_the_disks_and_nobody_sees_where_they_are() {
+    let home = Home::files(4, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "vm", "64M"]);
+    let used = member.json(&["array", "show"])["used_bytes"].clone();
+    let refused = member.refused(&["volume", "access", "add", "vm", "--chap", "nobody"]);
+    assert_eq!(refused, "there is no CHAP user 'nobody'");
+    assert_eq!(member.json(&["array", "show"])["used_bytes"], used, "nothing is made for that");
+    member.run(&["chap", "add", "al", "--secret-file", &secret_file(&home, SECRET)]);
+    member.run(&["policy", "create", "hosts"]);
+    member.run(&["policy", "add", "hosts", "--chap", "al"]);
+    member.run(&["volume", "access", "add", "vm", "--policy", "hosts"]);
+    member.run(&["volume", "rename", "vm", "disk"]);
+    for hidden in [
+        &["volume", "show", ".drystone-settings"][..],
+        &["volume", "create", ".drystone-settings", "64M"],
+        &["snapshot", "create", ".drystone-settings"],
+        &["volume", "rename", "disk", ".drystone-settings"],
+    ] {
+        let said = member.refused(hidden);
+        assert!(said.contains("is the name of the volume that the settings"), "{said}");
+    }
+    let names = |member: &Member<'_>| {
+        let list = member.json(&["volume", "list"]);
+        list.as_array().expect("a list").iter().map(|v| v["name"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&member), ["disk"]);
+    member.crash();
+
+    let member = home.start(&[]);
+    assert!(log_in(&member, "disk", DB).is_err(), "a proof is asked for");
+    assert!(prove(&member, "disk", "another-secret-1").is_err());
+    prove(&member, "disk", SECRET).expect("al may");
+    member.stop();
+
+    // On another machine: without the data directory, and so without the key.
+    fs::rename(home.path("data"), home.path("old")).expect("it moves");
+    let member = home.start(&[]);
+    assert_eq!(names(&member), ["disk"]);
+    let users = member.json(&["chap", "list"]);
+    assert_eq!(users["users"][0]["usable"], false, "{users}");
+    assert!(prove(&member, "disk", SECRET).is_err() && log_in(&member, "disk", DB).is_err());
+    member.run(&["chap", "set", "al", "--secret-file", &secret_file(&home, "another-secret-1")]);
+    let mut host = prove(&member, "disk", "another-secret-1").expect("al may again");
+    member.run(&["policy", "remove", "hosts", "1"]);
+    assert!(is_ended(&mut host), "a policy that lets nobody in ends what it had let in");
+    let kept = member.refused(&["policy", "delete", "hosts"]);
+    assert!(kept.contains("access lists of 1 volumes"), "{kept}");
+    member.run(&["volume", "offline", "disk", "--yes"]);
+    member.run(&["volume", "delete", "disk", "--yes"]);
+    member.run(&["volume", "purge", "disk", "--yes"]);
+    member.run(&["policy", "delete", "hosts"]);
+    member.stop();
+}

@@ -1,0 +1,165 @@
+//! What is asked about access. A change is stored, then the targets get their rules, and sessions that
+//! these do not let in are ended, before it is answered.
+
+use std::cell::Ref;
+
+use group::access::Record;
+use group::secrets::Secret;
+use group::settings::{Settings, SettingsError, State, VolumeSettings};
+
+use super::{Member, RequestError};
+use crate::access_request::{
+    AccessRequest, ChapRequest, ChapUser, ChapUsers, Numbered, PolicyRequest, PolicyShown,
+    SecretText, VolumeAccess,
+};
+use crate::reply::Answer;
+use crate::settings::KeptError;
+
+impl Member {
+    pub(super) async fn access(&self, request: AccessRequest) -> Result<Answer, RequestError> {
+        let name = request.volume().to_owned();
+        if matches!(request, AccessRequest::List { .. }) {
+            return self.shown_access(&name);
+        }
+        let _turn = self.turn.take().await;
+        let id = self.find(&name)?.id;
+        let change = async move |settings: &mut Settings| match request {
+            AccessRequest::List { .. } => Ok(()),
+            AccessRequest::Add { entry, .. } => settings.add_access(id, entry).await.map(drop),
+            AccessRequest::Remove { number, .. } => {
+                settings.remove_access(id, number).await.map(drop)
+            }
+            AccessRequest::Clear { .. } => settings.clear_access(id).await,
+        };
+        self.set(change).await?;
+        self.shown_access(&name)
+    }
+
+    /// Lets hosts of several names use a volume at the same time, or one.
+    pub(super) async fn set_shared(&self, name: &str, shared: bool) -> Result<(), RequestError> {
+        let id = self.find(name)?.id;
+        self.set(async move |settings: &mut Settings| settings.set_shared(id, shared).await).await
+    }
+
+    pub(super) async fn chap(&self, request: ChapRequest) -> Result<Answer, RequestError> {
+        if request == ChapRequest::List {
+            return self.shown_users();
+        }
+        let _turn = self.turn.take().await;
+        let change = async move |settings: &mut Settings| match request {
+            ChapRequest::List => Ok(()),
+            ChapRequest::Add { user, secret } => settings.add_user(&user, &bytes(secret)).await,
+            ChapRequest::Set { user, secret } => settings.set_user(&user, &bytes(secret)).await,
+            ChapRequest::Delete { user } => settings.delete_user(&user).await,
+            ChapRequest::SetMutual { user, secret } => {
+                settings.set_mutual(&user, &bytes(secret)).await
+            }
+            ChapRequest::ClearMutual => settings.clear_mutual().await,
+        };
+        self.set(change).await?;
+        Ok(Answer::Done)
+    }
+
+    pub(super) async fn policy(&self, request: PolicyRequest) -> Result<Answer, RequestError> {
+        let name = match &request {
+            PolicyRequest::List => return self.shown_policies(),
+            PolicyRequest::Show { name } => return self.shown_policy(name),
+            PolicyRequest::Create { name }
+            | PolicyRequest::Add { name, .. }
+            | PolicyRequest::Remove { name, .. }
+            | PolicyRequest::Delete { name } => name.clone(),
+        };
+        let is_deleted = matches!(request, PolicyRequest::Delete { .. });
+        let _turn = self.turn.take().await;
+        let change = async move |settings: &mut Settings| match request {
+            PolicyRequest::List | PolicyRequest::Show { .. } => Ok(()),
+            PolicyRequest::Create { name } => settings.create_policy(&name).await,
+            PolicyRequest::Add { name, record } => {
+                settings.add_to_policy(&name, Record::new(record)?).await.map(drop)
+            }
+            PolicyRequest::Remove { name, number } => {
+                settings.remove_from_policy(&name, number).await.map(drop)
+            }
+            PolicyRequest::Delete { name } => settings.delete_policy(&name).await,
+        };
+        self.set(change).await?;
+        if is_deleted { Ok(Answer::Done) } else { self.shown_policy(&name) }
+    }
+
+    /// Stores a change, and has the targets keep to it.
+    async fn set(
+        &self,
+        change: impl AsyncFnOnce(&mut Settings) -> Result<(), SettingsError> + Clone + Send + 'static,
+    ) -> Result<(), RequestError> {
+        let changed = self.settings.change(change).await;
+        // Also after a failure: part of it may have come true.
+        self.serving.apply_access().await;
+        Ok(changed?)
+    }
+
+    /// What is set for a volume; `None` where nothing is.
+    fn set_for(state: &State, id: u32) -> Result<Option<&VolumeSettings>, RequestError> {
+        match state.volumes.get(&id) {
+            None => Ok(None),
+            Some(Ok(settings)) => Ok(Some(settings)),
+            Some(Err(error)) => Err(KeptError::NotAvailable(error.to_string()).into()),
+        }
+    }
+
+    /// Whether hosts of several names may use a volume at the same time; `None` if that cannot be read.
+    pub(super) fn is_shared(&self, id: u32) -> Option<bool> {
+        let state = self.settings.state().ok()?;
+        let settings = Self::set_for(&state, id).ok()?;
+        Some(settings.is_some_and(|settings| settings.shared))
+    }
+
+    fn shown_access(&self, name: &str) -> Result<Answer, RequestError> {
+        let id = self.find(name)?.id;
+        let state = self.settings.state()?;
+        let settings = Self::set_for(&state, id)?;
+        let entries = settings.and_then(|settings| settings.access.as_ref()).map(|list| {
+            let numbered =
+                |(number, entry): (u32, &_)| Numbered { number, item: Clone::clone(entry) };
+            list.entries().map(numbered).collect()
+        });
+        let volume = name.to_owned();
+        let shared = settings.is_some_and(|settings| settings.shared);
+        Ok(Answer::Access(VolumeAccess { volume, entries, shared }))
+    }
+
+    fn shown_users(&self) -> Result<Answer, RequestError> {
+        let state = self.settings.state()?;
+        let known = self.settings.known();
+        let usable = |user: &String| known.users.iter().any(|known| known.user() == user);
+        let all = state.users.keys();
+        let users = all.map(|user| ChapUser { user: user.clone(), usable: usable(user) }).collect();
+        let mutual = state.mutual.as_ref();
+        let mutual = mutual
+            .map(|mutual| ChapUser { user: mutual.user.clone(), usable: known.mutual.is_some() });
+        Ok(Answer::ChapUsers(ChapUsers { users, mutual }))
+    }
+
+    fn shown_policies(&self) -> Result<Answer, RequestError> {
+        let state = self.settings.state()?;
+        let all = state.policies.keys();
+        Ok(Answer::Policies(all.filter_map(|name| policy_of(&state, name)).collect()))
+    }
+
+    fn shown_policy(&self, name: &str) -> Result<Answer, RequestError> {
+        let found = policy_of(&self.settings.state()?, name);
+        found.map(Answer::Policy).ok_or_else(|| RequestError::NoSuchPolicy(name.to_owned()))
+    }
+}
+
+fn bytes(SecretText(text): SecretText) -> Secret {
+    Secret::new(text.into_bytes())
+}
+
+fn policy_of(state: &Ref<'_, State>, name: &str) -> Option<PolicyShown> {
+    let records = state.policies.get(name)?.records();
+    let numbered = |(number, record): (u32, &Record)| {
+        let item = record.parts().clone();
+        Numbered { number, item }
+    };
+    Some(PolicyShown { name: name.to_owned(), records: records.map(numbered).collect() })
+}

@@ -1,0 +1,357 @@
+//! What operators have set for access, kept on the array itself: so it comes along with the disks.
+//!
+//! It lies in a store ([`group::store`]) on a small hidden volume ([`hidden`]), which is made with the
+//! first setting: an array without settings stays as it is. The store works on a thread of its own
+//! ([`thread`]), and what it said last is kept here as targets need it.
+
+mod device;
+mod hidden;
+mod thread;
+
+use std::cell::{Cell, Ref, RefCell};
+use std::env;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use array::Array;
+use group::access::{Object, Record};
+use group::bytes::{Contents, contents};
+use group::secrets::{KeyError, KeySource, Vault};
+use group::settings::{Known, Rule, Settings, SettingsError, State};
+use group::store::{Embedded, Options, Place, StoreError};
+use target::{Access, AccessRule};
+
+use device::VolumeBytes;
+use thread::StoreThread;
+
+/// The key of secrets, in the data directory of the member.
+const KEY_FILE: &str = "store.key";
+
+/// Why settings are not there, or not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptError {
+    /// What the settings say.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// They cannot be kept.
+    #[error("no settings can be stored: {0}")]
+    NotMade(String),
+    /// The volume for them cannot be made.
+    #[error("no settings can be stored, as no volume can be made for them: {0}")]
+    Volume(#[from] array::ArrayError),
+    /// A volume of the operator has the name.
+    #[error(
+        "no settings can be stored, as there is a volume '{}' that is not one of settings: rename it",
+        hidden::NAME
+    )]
+    NameTaken,
+    /// The store is closed.
+    #[error("the member is stopping")]
+    Stopping,
+    /// They cannot be read: nobody is let in.
+    #[error("the settings on the array are not available, and no host is let in: {0}")]
+    NotAvailable(String),
+}
+
+/// How the settings are.
+#[derive(Debug)]
+enum Kept {
+    /// Nothing was ever set.
+    Nothing,
+    /// A volume of the operator has the name of theirs.
+    NameTaken,
+    /// They are there.
+    Open(StoreThread),
+    /// They are there and cannot be read.
+    Broken(String),
+    /// The member stops.
+    Closed,
+}
+
+/// The settings of a member.
+#[derive(Debug)]
+pub(crate) struct MemberSettings {
+    array: Array,
+    key: KeySource,
+    kept: RefCell<Arc<Kept>>,
+    /// The hidden volume.
+    volume: Cell<Option<u32>>,
+    state: RefCell<State>,
+    known: RefCell<Known>,
+}
+
+impl MemberSettings {
+    /// Opens what the array has. Whatever is wrong is told by the log: without its settings a member
+    /// serves, and lets nobody in that they might keep out.
+    pub(crate) async fn open(array: Array, data: &Path) -> Self {
+        let credentials = env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+        let key = KeySource::find(credentials.as_deref(), data.join(KEY_FILE));
+        let settings = Self {
+            array,
+            key,
+            kept: RefCell::new(Arc::new(Kept::Nothing)),
+            volume: Cell::new(None),
+            state: RefCell::default(),
+            known: RefCell::default(),
+        };
+        let kept = settings.look().await;
+        if let Kept::Broken(why) = &kept {
+            tracing::error!(
+                "the settings on the array are not available, and no host is let in: {why}"
+            );
+        }
+        settings.kept.replace(Arc::new(kept));
+        if let Err(error) = settings.refresh().await {
+            tracing::error!("{error}");
+        }
+        settings
+    }
+
+    /// What the array has.
+    async fn look(&self) -> Kept {
+        let Some(volume) = hidden::find(&self.array) else { return Kept::Nothing };
+        let device = match self.array.device(hidden::NAME) {
+            Ok(device) => device,
+            Err(error) => {
+                // Its disks are lost, or it is in the recycle bin: what it says is not known.
+                self.volume.set(Some(volume.id));
+                return Kept::Broken(error.to_string());
+            }
+        };
+        let core = ring::remote(ring::core_id());
+        let bytes = VolumeBytes::new(core, device);
+        let is_fresh = hidden::is_fresh(&volume);
+        let key = self.key.clone();
+        let opened = StoreThread::start(move || open_store(bytes, is_fresh, key)).await;
+        match opened {
+            Ok(Ok(thread)) => {
+                self.volume.set(Some(volume.id));
+                Kept::Open(thread)
+            }
+            Ok(Err(OpenError::Foreign)) => Kept::NameTaken,
+            Ok(Err(error)) => {
+                self.volume.set(Some(volume.id));
+                Kept::Broken(error.to_string())
+            }
+            Err(error) => {
+                self.volume.set(Some(volume.id));
+                Kept::Broken(error.to_string())
+            }
+        }
+    }
+
+    /// The volume that is not to be seen.
+    pub(crate) fn hidden_volume(&self) -> Option<u32> {
+        self.volume.get()
+    }
+
+    /// Whether no volume of an operator may have this name.
+    pub(crate) fn reserves(&self, name: &str) -> bool {
+        name == hidden::NAME && !matches!(**self.kept.borrow(), Kept::NameTaken)
+    }
+
+    /// Reads what there is, for [`Self::access`].
+    async fn refresh(&self) -> Result<(), KeptError> {
+        let kept = self.kept.borrow().clone();
+        let Kept::Open(thread) = &*kept else { return Ok(()) };
+        let read = thread.run(async |settings: &mut Settings| {
+            let state = settings.read().await?;
+            let known = state.secrets(settings.vault());
+            Ok::<_, SettingsError>((state, known))
+        });
+        let read = read.await.unwrap_or_else(|| Err(gone()));
+        drop(kept);
+        match read {
+            Ok((state, known)) => {
+                self.take(state, known);
+                Ok(())
+            }
+            Err(error) => {
+                let why = error.to_string();
+                self.leave(Kept::Broken(why.clone())).await;
+                Err(KeptError::NotAvailable(why))
+            }
+        }
+    }
+
+    /// Takes over what was read, and tells what of it cannot be used.
+    fn take(&self, state: State, known: Known) {
+        let before = self.known.replace(known);
+        let known = self.known.borrow();
+        for missing in known.missing.iter().filter(|error| !before.missing.contains(error)) {
+            tracing::warn!("{missing}");
+        }
+        for error in state.unreadable.values() {
+            tracing::error!("{error}");
+        }
+        self.state.replace(state);
+    }
+
+    /// Closes the store, if it is open, and is `kept` from now on. Only what is closed is opened again:
+    /// a volume has one store at a time.
+    async fn leave(&self, kept: Kept) {
+        let kept = self.kept.replace(Arc::new(kept));
+        // Changes come one after the other, so nobody else holds it.
+        if let Some(Kept::Open(thread)) = Arc::into_inner(kept) {
+            thread.end().await;
+        }
+    }
+
+    /// All settings as they were read last.
+    pub(crate) fn state(&self) -> Result<Ref<'_, State>, KeptError> {
+        match &**self.kept.borrow() {
+            Kept::Broken(why) => Err(KeptError::NotAvailable(why.clone())),
+            Kept::Closed => Err(KeptError::Stopping),
+            Kept::Nothing | Kept::NameTaken | Kept::Open(_) => Ok(self.state.borrow()),
+        }
+    }
+
+    /// Secrets as they were opened last.
+    pub(crate) fn known(&self) -> Ref<'_, Known> {
+        self.known.borrow()
+    }
+
+    /// Tries again what could not be read, as after disks have come back. Says whether it can be now.
+    pub(crate) async fn recover(&self) -> bool {
+        if !matches!(**self.kept.borrow(), Kept::Broken(_)) {
+            return false;
+        }
+        let kept = self.look().await;
+        self.kept.replace(Arc::new(kept));
+        self.refresh().await.is_ok() && !matches!(**self.kept.borrow(), Kept::Broken(_))
+    }
+
+    /// Who may use a volume, or its snapshots; `None` where the rule of the server holds.
+    pub(crate) fn access(&self, volume: u32, object: Object) -> Option<Access> {
+        if matches!(**self.kept.borrow(), Kept::Broken(_) | Kept::Closed) {
+            return Some(Access::nobody());
+        }
+        match self.state.borrow().rule(volume) {
+            Rule::General => None,
+            Rule::Records { records, shared } => {
+                Some(access_of(&records, object, shared, &self.known.borrow()))
+            }
+        }
+    }
+
+    /// Changes something, and makes the volume for it if it is the first that is set.
+    pub(crate) async fn change<T: Send + 'static>(
+        &self,
+        work: impl AsyncFnOnce(&mut Settings) -> Result<T, SettingsError> + Clone + Send + 'static,
+    ) -> Result<T, KeptError> {
+        if matches!(**self.kept.borrow(), Kept::Nothing) {
+            let (answer, sets_nothing) = self.try_out(work.clone()).await?;
+            if sets_nothing {
+                return Ok(answer);
+            }
+            let volume = hidden::create(&self.array).await?;
+            self.volume.set(Some(volume.id));
+            let kept = self.look().await;
+            self.kept.replace(Arc::new(kept));
+        }
+        let kept = self.kept.borrow().clone();
+        let answer = match &*kept {
+            Kept::Nothing | Kept::NameTaken => return Err(KeptError::NameTaken),
+            Kept::Broken(why) => return Err(KeptError::NotAvailable(why.clone())),
+            Kept::Closed => return Err(KeptError::Stopping),
+            Kept::Open(thread) => thread.run(work).await.unwrap_or_else(|| Err(gone())),
+        };
+        drop(kept);
+        if let Err(SettingsError::Store(StoreError::Failed(error))) = &answer {
+            // What could not be written once is written by no store until it is opened again.
+            self.leave(Kept::Broken(error.to_string())).await;
+            self.recover().await;
+        } else {
+            self.refresh().await?;
+        }
+        Ok(answer?)
+    }
+
+    /// What a change answers where nothing is set yet, and whether nothing is afterwards: no volume is
+    /// made for what is refused or changes nothing.
+    async fn try_out<T: Send + 'static>(
+        &self,
+        work: impl AsyncFnOnce(&mut Settings) -> Result<T, SettingsError> + Send + 'static,
+    ) -> Result<(T, bool), KeptError> {
+        let key = self.key.clone();
+        let opened = StoreThread::start(move || open_settings(Place::Memory, key)).await;
+        let failed = |error: &dyn std::error::Error| KeptError::NotMade(error.to_string());
+        let thread = opened.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+        let tried = thread.run(async move |settings: &mut Settings| {
+            let answer = work(settings).await?;
+            Ok::<_, SettingsError>((answer, settings.read().await?.is_empty()))
+        });
+        let tried = tried.await.unwrap_or_else(|| Err(gone()));
+        thread.end().await;
+        Ok(tried?)
+    }
+
+    /// Forgets what is set for volumes that are no more.
+    pub(crate) async fn forget_purged(&self) {
+        let there: Vec<u32> = self.array.volumes().into_iter().map(|volume| volume.id).collect();
+        let is_gone = self.state.borrow().volumes.keys().any(|volume| !there.contains(volume));
+        if !is_gone {
+            return;
+        }
+        let forget = async move |settings: &mut Settings| {
+            settings.retain_volumes(|volume| there.contains(&volume)).await
+        };
+        if let Err(error) = self.change(forget).await {
+            tracing::warn!("what was set for volumes that are purged is kept for now: {error}");
+        }
+    }
+
+    /// Closes the store. Nothing can be set any more.
+    pub(crate) async fn close(&self) {
+        self.leave(Kept::Closed).await;
+    }
+}
+
+fn gone() -> SettingsError {
+    StoreError::from(std::io::Error::other("its thread is gone")).into()
+}
+
+/// Why no store is opened.
+#[derive(Debug, thiserror::Error)]
+enum OpenError {
+    #[error("it is a volume of somebody else")]
+    Foreign,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+}
+
+fn open_store(volume: VolumeBytes, is_fresh: bool, key: KeySource) -> Result<Settings, OpenError> {
+    match contents(&volume).map_err(StoreError::from)? {
+        Contents::Store => {}
+        Contents::Nothing if is_fresh => {}
+        Contents::Nothing | Contents::Other => return Err(OpenError::Foreign),
+    }
+    open_settings(Place::Device(Box::new(volume)), key)
+}
+
+fn open_settings(place: Place, key: KeySource) -> Result<Settings, OpenError> {
+    let begun = Instant::now();
+    let clock = Arc::new(move || begun.elapsed());
+    let store = Embedded::open(place, clock, Options::default())?;
+    Ok(Settings::new(Arc::new(store), Vault::open(key)?))
+}
+
+/// Records as a target asks them.
+fn access_of(records: &[Record], object: Object, shared: bool, known: &Known) -> Access {
+    let parts = records.iter().map(Record::parts).filter(|parts| parts.scope.includes(object));
+    let rule = |parts: &group::access::Parts| AccessRule {
+        chap_user: parts.chap.clone(),
+        initiator: parts.iqn.clone(),
+        from: parts
+            .address
+            .as_ref()
+            .map(|pattern| pattern.to_string().parse().expect("both rooms write addresses alike")),
+    };
+    let rules: Vec<AccessRule> = parts.map(rule).collect();
+    let is_named = |user: &str| rules.iter().any(|rule| rule.chap_user.as_deref() == Some(user));
+    let users = known.users.iter().filter(|user| is_named(user.user())).cloned().collect();
+    Access { rules, users, mutual: known.mutual.clone(), shared }
+}
