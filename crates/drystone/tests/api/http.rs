@@ -112,7 +112,7 @@ pub(crate) fn raw(socket: &Path, bytes: &[u8]) -> Reply {
 
 /// All that comes.
 #[track_caller]
-pub(crate) fn hear(stream: &mut UnixStream) -> Reply {
+pub(crate) fn hear(stream: &mut impl Read) -> Reply {
     let mut bytes = Vec::new();
     if let Err(error) = stream.read_to_end(&mut bytes) {
         assert!(!bytes.is_empty(), "nothing was answered: {error}");
