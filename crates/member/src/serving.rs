@@ -14,7 +14,7 @@ use target::{ConnectionInfo, TargetError, TargetSpec, Targets, UnitSpec};
 
 use crate::names::Names;
 use crate::reply::Connection;
-use crate::settings::MemberSettings;
+use crate::settings::{MemberSettings, hidden};
 
 /// How long hosts have to log out once they are told that their target goes.
 pub const GRACE: Duration = Duration::from_secs(5);
@@ -88,9 +88,13 @@ impl Serving {
 
     /// All volumes but the one that the settings lie on.
     pub(crate) fn volumes(&self) -> Vec<VolumeInfo> {
-        let hidden = self.settings.hidden_volume();
-        let volumes = self.array.volumes().into_iter();
-        volumes.filter(|volume| Some(volume.id) != hidden).collect()
+        let is_seen = |volume: &VolumeInfo| !self.settings.reserves(&volume.name);
+        self.array.volumes().into_iter().filter(is_seen).collect()
+    }
+
+    /// Those that may be targets. What has the name of the settings is none, whoever made it.
+    fn servable(&self) -> impl Iterator<Item = VolumeInfo> {
+        self.array.volumes().into_iter().filter(|volume| !hidden::is(volume))
     }
 
     /// Gives each target that is served the rules that are set for it now, and ends the sessions that
@@ -211,7 +215,7 @@ impl Serving {
     /// also while their disks are lost.
     fn known(&self) -> Known {
         let mut known = BTreeMap::new();
-        for volume in self.volumes() {
+        for volume in self.servable() {
             if volume.state != VolumeState::Deleted {
                 for snapshot in self.online_snapshots(&volume.name) {
                     let iqn = self.names.snapshot(&volume.name, &snapshot.name);
@@ -231,7 +235,7 @@ impl Serving {
 
     fn wanted(&self) -> Vec<Wanted> {
         let mut wanted = Vec::new();
-        for volume in self.volumes() {
+        for volume in self.servable() {
             if volume.state == VolumeState::Deleted {
                 continue;
             }

@@ -4,6 +4,8 @@ use crate::cli::up::UpArgs;
 use crate::cli::words::{Entry, Plain, Refused, Words, read_regular};
 use crate::cli::{Cli, Command};
 use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Options that are for a command line only: secrets, and what is meant for one start.
@@ -115,13 +117,28 @@ fn matching(pattern: &str, taken: &mut BTreeSet<PathBuf>) -> Vec<String> {
     let names = paths.filter_map(Result::ok).filter_map(|path| path.to_str().map(str::to_owned));
     let whole = names.filter(|name| !is_partition(name));
     // Udev gives a disk several names.
-    whole.filter(|name| taken.insert(real(Path::new(name)))).collect()
+    let once = whole.filter(|name| taken.insert(real(Path::new(name))));
+    once.filter_map(|name| written(&name)).collect()
 }
 
-/// `...-part1`, as udev calls a partition.
+/// As a disk is written whose name may hold a colon, which parts a file from its size. Files with one are
+/// not meant by patterns.
+fn written(name: &str) -> Option<String> {
+    let is_device = fs::metadata(name).is_ok_and(|found| found.file_type().is_block_device());
+    match (is_device, name.contains(':')) {
+        (true, _) => Some(format!("disk:{name}")),
+        (false, false) => Some(name.to_owned()),
+        (false, true) => None,
+    }
+}
+
+/// What udev calls `...-part1`, or the kernel knows as a partition.
 fn is_partition(name: &str) -> bool {
     let number = name.rsplit_once("-part").map(|(_, number)| number);
-    number.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
+    let is_called =
+        number.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()));
+    let known = real(Path::new(name)).file_name().map(|it| Path::new("/sys/class/block").join(it));
+    is_called || known.is_some_and(|known| known.join("partition").exists())
 }
 
 fn real(path: &Path) -> PathBuf {
@@ -131,7 +148,6 @@ fn real(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
     use std::os::unix::fs::symlink;
 
     fn names(config: &Config) -> Vec<String> {
@@ -179,7 +195,7 @@ mod tests {
     fn a_pattern_means_whole_disks_each_once() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        for name in ["sda", "sda1", "sdb", "sdc"] {
+        for name in ["sda", "sda1", "sdb", "sdc", "id-y:12M"] {
             fs::write(at(name), "").unwrap();
         }
         for (link, of) in

@@ -27,7 +27,12 @@ impl Notifier {
         let Some(name) = environment("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else {
             return Notifier::default();
         };
-        let manager = || Ok((UnixDatagram::unbound()?, address(&name)?));
+        let manager = || {
+            let socket = UnixDatagram::unbound()?;
+            // A manager that does not listen holds up nothing.
+            socket.set_nonblocking(true)?;
+            Ok((socket, address(&name)?))
+        };
         let manager: io::Result<_> = manager();
         match manager {
             Ok(manager) => Notifier { manager: Some(manager), watchdog: watchdog(&environment) },

@@ -126,3 +126,87 @@ fn settings_come_along_with_the_disks_and_nobody_sees_where_they_are() {
     member.run(&["policy", "delete", "hosts"]);
     member.stop();
 }
+
+/// What is stored first takes its space when it is made: on a full array it is refused, and nobody is out.
+#[test]
+fn a_first_setting_that_finds_no_space_changes_nothing() {
+    let home = Home::files(2, "96M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "f", "600M"]);
+    let mut host = log_in(&member, "f", WEB).expect("everybody may");
+    let is_taken = |host: &mut Host, at: u32| {
+        let [a, b, c, d] = (at * 128).to_be_bytes();
+        let cdb = [0x2a, 0, a, b, c, d, 0, 0, 128, 0];
+        host.run(0, &cdb, 0, &vec![at as u8 | 1; 64 << 10]).expect("an answer").is_good()
+    };
+    let full = (0..2000).find(|at| !is_taken(&mut host, *at)).expect("the array is full");
+    assert!(full > 100, "{full} clusters fitted");
+    let refused = member.refused(&["policy", "create", "p"]);
+    assert!(refused.starts_with("no settings can be stored"), "{refused}");
+    assert!(!is_ended(&mut host), "nobody is out");
+    member.crash();
+    let member = home.start(&[]);
+    log_in(&member, "f", WEB).expect("everybody may");
+    member.stop();
+}
+
+/// On a full array access can be taken away, as the settings have their space.
+#[test]
+fn a_host_is_shut_out_of_a_full_array() {
+    let home = Home::files(2, "128M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "f", "600M"]);
+    member.run(&["volume", "access", "add", "f", "--iqn", WEB]);
+    let mut host = log_in(&member, "f", WEB).expect("it is on the list");
+    for at in 0..2000_u32 {
+        let [a, b, c, d] = (at * 128).to_be_bytes();
+        let cdb = [0x2a, 0, a, b, c, d, 0, 0, 128, 0];
+        if !host.run(0, &cdb, 0, &vec![at as u8 | 1; 64 << 10]).expect("an answer").is_good() {
+            break;
+        }
+    }
+    member.crash();
+    let member = home.start(&[]);
+    let mut host = log_in(&member, "f", WEB).expect("it is on the list");
+    member.run(&["volume", "access", "remove", "f", "1"]);
+    assert!(is_ended(&mut host) && log_in(&member, "f", WEB).is_err());
+    member.stop();
+}
+
+#[test]
+fn a_clone_is_for_those_that_its_source_is_for() {
+    let home = Home::files(4, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "vm", "64M"]);
+    member.run(&["volume", "access", "add", "vm", "--iqn", WEB]);
+    member.run(&["snapshot", "create", "vm", "s"]);
+    member.run(&["snapshot", "clone", "vm", "s", "copy"]);
+    assert!(log_in(&member, "copy", DB).is_err(), "it is not on the list");
+    log_in(&member, "copy", WEB).expect("it is");
+    member.run(&["volume", "access", "clear", "vm", "--yes"]);
+    assert!(log_in(&member, "copy", DB).is_err(), "the list is the clone's own");
+    member.stop();
+}
+
+/// The first setting, cut off at any moment, leaves nothing that a host could write, and the next one works.
+#[test]
+fn a_first_setting_that_is_cut_off_serves_nothing() {
+    let home = Home::files(2, "128M");
+    for ms in [0_u64, 2, 4, 6, 8, 12, 20, 40] {
+        let member = home.start(&[]);
+        let socket = home.path("run/control.sock");
+        let asked = std::thread::spawn(move || {
+            let mut command = crate::common::drystone(&["policy", "create", "p"]);
+            drop(command.env("DRYSTONE_SOCKET", socket).output());
+        });
+        std::thread::sleep(std::time::Duration::from_millis(30 + ms));
+        member.crash();
+        asked.join().expect("the command ends");
+        let member = home.start(&[]);
+        let served: Vec<_> =
+            member.lines.iter().filter(|line| line.starts_with("volume ")).collect();
+        assert_eq!(served.len(), 0, "{served:?}");
+        member.run(&["policy", "create", &format!("q{ms}")]);
+        member.stop();
+    }
+}

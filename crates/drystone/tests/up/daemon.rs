@@ -82,6 +82,8 @@ fn a_member_that_was_halted_gives_no_sign_of_life() {
     command.env("NOTIFY_SOCKET", home.path("notify")).env("WATCHDOG_USEC", "300000");
     let member = home.start_by(command);
     member.signal(Signal::STOP);
+    // All of its threads stand still before long.
+    std::thread::sleep(Duration::from_millis(500));
     manager.set_nonblocking(true).unwrap();
     let mut bytes = [0; 512];
     while manager.recv(&mut bytes).is_ok() {}

@@ -20,6 +20,9 @@ pub const CREDENTIAL: &str = "drystone-store-key";
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 
+/// A file that is longer holds no key.
+const FILE_BYTES_MAX: u64 = 4096;
+
 /// The bits of a file's mode that let others than its owner read or change it.
 const MODE_OTHERS: u32 = 0o077;
 
@@ -80,6 +83,10 @@ impl KeySource {
     /// There is one that cannot be used.
     pub fn read(&self) -> Result<Option<Key>, KeyError> {
         let path = self.path();
+        // A pipe would be waited for, and a device never ends.
+        if fs::metadata(path).is_ok_and(|found| !found.is_file() || found.len() > FILE_BYTES_MAX) {
+            return Err(KeyError::Malformed(path.to_owned()));
+        }
         let text = match fs::read_to_string(path) {
             Ok(text) => Zeroizing::new(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

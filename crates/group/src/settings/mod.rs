@@ -193,6 +193,18 @@ impl Settings {
         .await
     }
 
+    /// Sets for a volume what is set for another one.
+    ///
+    /// # Errors
+    /// The store does not do it.
+    pub async fn copy(&self, from: u32, to: u32) -> Result<(), SettingsError> {
+        self.change_volume(to, |state, settings| {
+            *settings = state.volume(from)?;
+            Ok(())
+        })
+        .await
+    }
+
     /// Forgets what is set for volumes that are not among these, which are all that there are.
     ///
     /// # Errors

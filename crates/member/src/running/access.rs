@@ -3,6 +3,7 @@
 
 use std::cell::Ref;
 
+use array::api::VolumeInfo;
 use group::access::Record;
 use group::secrets::Secret;
 use group::settings::{Settings, SettingsError, State, VolumeSettings};
@@ -33,6 +34,27 @@ impl Member {
         };
         self.set(change).await?;
         self.shown_access(&name)
+    }
+
+    /// Whether anything is set for a volume.
+    pub(super) fn has_settings(&self, id: u32) -> Result<bool, RequestError> {
+        Ok(self.settings.state()?.volumes.contains_key(&id))
+    }
+
+    /// A clone is for those that its source is for, before any host sees it. If that cannot be stored it stays
+    /// offline.
+    pub(super) async fn give_access(
+        &self,
+        source: u32,
+        clone: &VolumeInfo,
+    ) -> Result<(), RequestError> {
+        let id = clone.id;
+        let copy = async move |settings: &mut Settings| settings.copy(source, id).await;
+        let given = self.settings.change(copy).await;
+        if given.is_err() {
+            self.array.set_volume_online(&clone.name, false).await?;
+        }
+        Ok(given?)
     }
 
     /// Lets hosts of several names use a volume at the same time, or one.

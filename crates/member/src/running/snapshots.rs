@@ -83,7 +83,12 @@ impl Member {
             }
             SnapshotRequest::Clone { volume, name, to } => {
                 self.check_free(&to, None)?;
+                let source = self.find(&volume)?.id;
+                let has_list = self.has_settings(source)?;
                 let clone = array.clone_snapshot(&volume, &name, &to).await?;
+                if has_list {
+                    self.give_access(source, &clone).await?;
+                }
                 Ok(Answer::Volume(Box::new(self.shown(clone))))
             }
             SnapshotRequest::Delete { volume, name } => {

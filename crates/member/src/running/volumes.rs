@@ -124,7 +124,7 @@ impl Member {
     fn shown_with(&self, info: VolumeInfo, sessions: &BTreeMap<String, usize>) -> Volume {
         let iqn = self.serving.names().volume(&info.name);
         let sessions = sessions.get(&iqn).copied().unwrap_or(0);
-        let not_served = self.serving.refusal(&iqn);
+        let not_served = self.serving.refusal(&iqn).or_else(|| self.settings.fault());
         let shared = self.is_shared(info.id);
         Volume { info, iqn, sessions, not_served, shared }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  absent ─ create ─▶ made (online) ─ set offline ─▶ offline, zero ─ the store opens ─▶ ours
-//!                       └──────────── cut off here: the next start leaves it alone and says so
+//!                       └──────────── cut off here: the next start goes on
 //! ```
 
 use array::api::{Cache, VolumeInfo, VolumeSpec, VolumeState};
@@ -11,17 +11,35 @@ use array::{Array, ArrayError, Level};
 /// Its name, which no other volume may have.
 pub(crate) const NAME: &str = ".drystone-settings";
 
-/// Its size: room for a thousand volumes with all their records, many times over. It takes what is written.
-const SIZE_BYTES: u64 = 64 << 20;
+/// Its size: room for a thousand volumes with all their records, several times over. All of it is taken when it
+/// is made: on a full array access can still be taken from a host.
+const SIZE_BYTES: u64 = 32 << 20;
 
 /// The volume, if there is one of that name.
 pub(super) fn find(array: &Array) -> Option<VolumeInfo> {
-    array.volumes().into_iter().find(|volume| volume.name == NAME)
+    array.volumes().into_iter().find(is)
 }
 
-/// Whether a volume without contents was made to be this one.
-pub(super) fn is_fresh(volume: &VolumeInfo) -> bool {
-    volume.size_bytes == SIZE_BYTES && volume.state == VolumeState::Offline
+/// Whether it is that. It is never served: what is on it nobody but the member has written.
+pub(crate) fn is(volume: &VolumeInfo) -> bool {
+    volume.name == NAME
+}
+
+/// Whether a volume without contents was made to be this one. It goes offline if that was cut off.
+pub(super) async fn is_fresh(array: &Array, volume: &VolumeInfo) -> Result<bool, ArrayError> {
+    if volume.size_bytes != SIZE_BYTES {
+        return Ok(false);
+    }
+    if volume.state != VolumeState::Offline {
+        array.set_volume_online(NAME, false).await?;
+    }
+    Ok(true)
+}
+
+/// Takes it away again, before anything was ever stored on it.
+pub(super) async fn discard(array: &Array) -> Result<(), ArrayError> {
+    array.delete_volume(NAME).await?;
+    array.purge_volume(NAME).await
 }
 
 /// Makes it, offline: its state is then never that of what hosts may have.
@@ -30,7 +48,7 @@ pub(super) async fn create(array: &Array) -> Result<VolumeInfo, ArrayError> {
         name: NAME.to_owned(),
         size_bytes: SIZE_BYTES,
         level: level(array),
-        thick: false,
+        thick: true,
         block_bytes: 4096,
         cache: Cache::Durable,
         read_ahead_bytes: Some(0),

@@ -5,10 +5,10 @@
 //! ([`thread`]), and what it said last is kept here as targets need it.
 
 mod device;
-mod hidden;
+pub(crate) mod hidden;
 mod thread;
 
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Ref, RefCell};
 use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,8 +75,6 @@ pub(crate) struct MemberSettings {
     array: Array,
     key: KeySource,
     kept: RefCell<Arc<Kept>>,
-    /// The hidden volume.
-    volume: Cell<Option<u32>>,
     state: RefCell<State>,
     known: RefCell<Known>,
 }
@@ -91,7 +89,6 @@ impl MemberSettings {
             array,
             key,
             kept: RefCell::new(Arc::new(Kept::Nothing)),
-            volume: Cell::new(None),
             state: RefCell::default(),
             known: RefCell::default(),
         };
@@ -113,37 +110,31 @@ impl MemberSettings {
         let Some(volume) = hidden::find(&self.array) else { return Kept::Nothing };
         let device = match self.array.device(hidden::NAME) {
             Ok(device) => device,
-            Err(error) => {
-                // Its disks are lost, or it is in the recycle bin: what it says is not known.
-                self.volume.set(Some(volume.id));
-                return Kept::Broken(error.to_string());
-            }
+            // Its disks are lost, or it is in the recycle bin: what it says is not known.
+            Err(error) => return Kept::Broken(error.to_string()),
         };
         let core = ring::remote(ring::core_id());
         let bytes = VolumeBytes::new(core, device);
-        let is_fresh = hidden::is_fresh(&volume);
+        let is_fresh = match hidden::is_fresh(&self.array, &volume).await {
+            Ok(is_fresh) => is_fresh,
+            Err(error) => return Kept::Broken(error.to_string()),
+        };
         let key = self.key.clone();
         let opened = StoreThread::start(move || open_store(bytes, is_fresh, key)).await;
         match opened {
-            Ok(Ok(thread)) => {
-                self.volume.set(Some(volume.id));
-                Kept::Open(thread)
-            }
+            Ok(Ok(thread)) => Kept::Open(thread),
             Ok(Err(OpenError::Foreign)) => Kept::NameTaken,
-            Ok(Err(error)) => {
-                self.volume.set(Some(volume.id));
-                Kept::Broken(error.to_string())
-            }
-            Err(error) => {
-                self.volume.set(Some(volume.id));
-                Kept::Broken(error.to_string())
-            }
+            Ok(Err(error)) => Kept::Broken(error.to_string()),
+            Err(error) => Kept::Broken(error.to_string()),
         }
     }
 
-    /// The volume that is not to be seen.
-    pub(crate) fn hidden_volume(&self) -> Option<u32> {
-        self.volume.get()
+    /// Why no host is let in, if that is so for all volumes.
+    pub(crate) fn fault(&self) -> Option<String> {
+        match &**self.kept.borrow() {
+            Kept::Broken(why) => Some(KeptError::NotAvailable(why.clone()).to_string()),
+            _ => None,
+        }
     }
 
     /// Whether no volume of an operator may have this name.
@@ -240,15 +231,17 @@ impl MemberSettings {
         &self,
         work: impl AsyncFnOnce(&mut Settings) -> Result<T, SettingsError> + Clone + Send + 'static,
     ) -> Result<T, KeptError> {
+        if matches!(**self.kept.borrow(), Kept::NameTaken) {
+            // It may have been renamed.
+            let kept = self.look().await;
+            self.kept.replace(Arc::new(kept));
+        }
         if matches!(**self.kept.borrow(), Kept::Nothing) {
             let (answer, sets_nothing) = self.try_out(work.clone()).await?;
             if sets_nothing {
                 return Ok(answer);
             }
-            let volume = hidden::create(&self.array).await?;
-            self.volume.set(Some(volume.id));
-            let kept = self.look().await;
-            self.kept.replace(Arc::new(kept));
+            self.make().await?;
         }
         let kept = self.kept.borrow().clone();
         let answer = match &*kept {
@@ -266,6 +259,24 @@ impl MemberSettings {
             self.refresh().await?;
         }
         Ok(answer?)
+    }
+
+    /// Makes the volume and opens a store on it. If that fails there are no settings, as before.
+    async fn make(&self) -> Result<(), KeptError> {
+        if hidden::find(&self.array).is_none() {
+            hidden::create(&self.array).await?;
+        }
+        match self.look().await {
+            Kept::Broken(why) => {
+                // Else its next start could not tell it from settings that cannot be read.
+                hidden::discard(&self.array).await?;
+                Err(KeptError::NotMade(why))
+            }
+            kept => {
+                self.kept.replace(Arc::new(kept));
+                Ok(())
+            }
+        }
     }
 
     /// What a change answers where nothing is set yet, and whether nothing is afterwards: no volume is

@@ -104,6 +104,11 @@ impl CopyManager {
         self.jobs().stop_at(std::slice::from_ref(unit), |_| true)
     }
 
+    /// Stops the copies that touch a unit of a target and were sent to another target.
+    pub(crate) fn keep_out(&self, target: &[Arc<Unit>]) -> Ends {
+        self.jobs().stop_at(target, |job| !job.is_sent_to(target))
+    }
+
     /// Logical unit reset: stops all copies that touch the unit, waits until the unit is idle, and
     /// forgets what became of those that were sent to it. Tokens stay: their blocks do too.
     pub(crate) async fn reset(&self, unit: &Arc<Unit>) {

@@ -15,6 +15,9 @@ use crate::stopping;
 use crate::store::Record;
 use crate::targets::{Found, Target, TargetError};
 
+/// How long copies may take to end that must not go on.
+const COPIES_END: Duration = Duration::from_secs(10);
+
 /// A target as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetInfo {
@@ -74,7 +77,15 @@ impl Targets {
         let Found::Served(target) = shared.targets.find(name.as_str()) else {
             return Err(TargetError::Unknown(iqn.to_owned()));
         };
+        let is_general = |target: &Target| Arc::ptr_eq(&target.rules(), &shared.rules);
+        let was_general = is_general(&target);
         target.set_rules(rules);
+        if was_general && !is_general(&target) {
+            // Hosts of others with the server's rules could have sent copies that read and write here.
+            let stopped = shared.copies.keep_out(&target.units);
+            let busy = || TargetError::Busy(iqn.to_owned());
+            ring::timeout(COPIES_END, stopped.wait()).await.ok_or_else(busy)?;
+        }
         stopping::end_unadmitted(shared, &target).await
     }
 

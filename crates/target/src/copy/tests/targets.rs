@@ -68,6 +68,20 @@ fn a_preempted_host_writes_nothing_more_through_another_target() {
     });
 }
 
+/// A target gets rules of its own: what hosts of another one had sent to read and write there ends.
+#[test]
+fn copies_of_hosts_that_are_kept_out_end() {
+    on_core(|| async {
+        let held = Held::start().await; // from unit 0 to unit 1, sent to unit 2
+        let (copies, units) = (&held.bench.copies, &held.bench.units);
+        assert!(copies.keep_out(&units[2..]).is_empty(), "its own hosts are let in");
+        let mut ends = pin!(copies.keep_out(&units[..2]).wait());
+        assert!(waits(&mut ends).await);
+        assert_eq!(sense_of(held.release().await).key, SenseKey::CopyAborted);
+        ends.await;
+    });
+}
+
 /// What is fenced is the destination: a disk that hangs elsewhere is no reason to wait.
 #[test]
 fn a_source_that_hangs_keeps_no_fence_of_the_destination_waiting() {
