@@ -56,6 +56,7 @@ HastyParity    --lib        raid::tests::upkeep::a_parity_that_alone_gives_a_blo
 OldRoots       --test=array walks::a_walk_beside_writers_calls
 LoneReader     --lib        pages::tests::who_has_to_load_a_page
 AskForEver     --test=array stalls::a_write_whose_map_nobody_can_read
+KeepSound      --lib        raid::tests::gone::a_disk_that_lost_all
 ForgetGivenUp  --lib        raid::tests::gone::a_parity_that_was_made_without
 BlindParity    --lib        raid::tests::gone::a_parity_that_alone_gives_what
 BlameMemory    --lib        journal::tests::a_holder_is_not_dropped

@@ -152,6 +152,8 @@ mutants! {
     HastyParity,
     /// Make a parity anew of what is just being written, and nobody can verify yet.
     BlindAnew,
+    /// What a disk had before an update that was half done counts, although it has lost all since.
+    KeepSound,
     /// Forget that a parity was made without what some column holds.
     ForgetGivenUp,
     /// Count a disk as up to date that was given what the parity need not agree with.

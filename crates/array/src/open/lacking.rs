@@ -85,6 +85,7 @@ impl Core {
         let lacking = opening.lacking.iter().map(|(disk, _)| *disk);
         for disk in lacking.chain(known.filter(knows)) {
             self.sets.all().iter().for_each(|set| set.mark_all_stale(disk));
+            self.raid.disks().set_lacks_all(disk, true);
         }
         for (disk, lack) in &opening.lacking {
             self.note_lacking(*disk, *lack);

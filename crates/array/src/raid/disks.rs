@@ -9,6 +9,7 @@ use block::{BlockDevice, BlockError};
 
 use super::revocable::{Revocable, Revocation};
 use crate::DiskId;
+use crate::mutants::{Mutant, is};
 use crate::sync::Turn;
 
 /// What a disk is used for.
@@ -337,6 +338,8 @@ struct Slot {
     disk: Option<Arc<Disk>>,
     /// Of whatever device has had it, or gets it.
     revocation: Arc<Revocation>,
+    /// It is to be given everything, and is not up to date since.
+    lacks_all: bool,
 }
 
 impl Disks {
@@ -377,6 +380,22 @@ impl Disks {
         let revocation = slot(&self.0.read().expect("no panic under this lock"));
         // Not under the lock: who is woken may run at once.
         revocation.into_iter().for_each(|revocation| revocation.revoke());
+    }
+
+    /// Whether a disk has lost all that it should have: what it is known to have had before counts for nothing
+    /// until it is up to date again.
+    pub fn set_lacks_all(&self, id: DiskId, lacks_all: bool) {
+        let mut disks = self.0.write().expect("no panic under this lock");
+        let index = usize::from(id.0);
+        if disks.len() <= index {
+            disks.resize_with(index + 1, Slot::default);
+        }
+        disks[index].lacks_all = lacks_all && !is(Mutant::KeepSound);
+    }
+
+    pub(super) fn lacks_all(&self, id: DiskId) -> bool {
+        let disks = self.0.read().expect("no panic under this lock");
+        disks.get(usize::from(id.0)).is_some_and(|slot| slot.lacks_all)
     }
 
     /// Takes a disk out; I/O that runs on it ends as it may.

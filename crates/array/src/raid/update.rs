@@ -185,7 +185,7 @@ impl Raid {
     ) -> Coverage {
         let mut coverage = coverage_of(puts);
         let stale = set.stale_holders(stripe).into_iter();
-        for (strip, seat) in stale.filter(|(_, seat)| sound.contains(seat)) {
+        for (strip, seat) in stale.filter(|(_, seat)| self.is_sound(sound, *seat)) {
             match (coverage[strip], self.disks().get(seat.disk).filter(|disk| disk.is_writable())) {
                 (_, None) => {}
                 (0, Some(disk)) => self.credit(set, stripe, seat, &disk),
@@ -193,6 +193,11 @@ impl Raid {
             }
         }
         coverage
+    }
+
+    /// Whether a seat was `sound` before something began, and has what it had then.
+    pub(super) fn is_sound(&self, sound: &[Seat], seat: Seat) -> bool {
+        sound.contains(&seat) && !self.disks().lacks_all(seat.disk)
     }
 
     /// Writes what an update says to everybody who is there. Call it under the stripe's lock.
@@ -270,7 +275,8 @@ impl Raid {
         };
         let mut coverage = coverage_of(&update.puts);
         let stale = set.stale_holders(update.stripe).into_iter();
-        for (strip, _) in stale.filter(|(_, seat)| sound.contains(seat) && is_in(seat.disk)) {
+        for (strip, _) in stale.filter(|(_, seat)| self.is_sound(sound, *seat) && is_in(seat.disk))
+        {
             coverage[strip] = u16::MAX;
         }
         update.puts.iter().all(takes)

@@ -142,7 +142,7 @@ impl Raid {
             for holder in set.holders(stripe, put.strip) {
                 let at = set.byte_at(holder.seat, stripe, put.first_block);
                 targets.push(Target { seat: holder.seat, at, data: put.data.clone() });
-                covered.push(coverage[put.strip] == u16::MAX || sound.contains(&holder.seat));
+                covered.push(coverage[put.strip] == u16::MAX || self.is_sound(sound, holder.seat));
             }
         }
         let done = self.write_targets(set, stripe, &targets, flags).await?;

@@ -496,6 +496,7 @@ impl Core {
                 if is_back { vec![Event::UpToDate(disk)] } else { Vec::new() }
             });
             if changed.await == Ok(true) {
+                self.raid.disks().set_lacks_all(disk, false);
                 let text = format!("disk {} is up to date again", self.disk_name(disk));
                 tracing::info!("{text}");
                 let state = &mut *self.lock();

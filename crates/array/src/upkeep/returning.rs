@@ -210,6 +210,7 @@ impl Core {
             // From here on it is written to; what it lacks is known to the sets.
             if member.access() == Access::None || lacks_all {
                 self.sets.all().iter().for_each(|set| set.mark_all_stale(disk));
+                self.raid.disks().set_lacks_all(disk, true);
             }
             self.raid.disks().put_back(&member, Arc::clone(&device));
             if let Some((out_since, _)) = state.away.remove(&disk) {

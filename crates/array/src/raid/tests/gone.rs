@@ -389,6 +389,41 @@ async fn half_done(rig: &Rig, refusing: usize) -> usize {
     refuses
 }
 
+/// The disk that is to get its part of an update has lost all that it had when it is back: that part makes
+/// nothing whole of it, and the stripe waits for the dead one.
+#[test]
+fn a_disk_that_lost_all_is_not_made_whole_by_what_was_half_done() {
+    on_a_core(async {
+        for refusing in [0, 2] {
+            let rig = Rig::new(Some(Level::Raid5), 3);
+            let lost = half_done(&rig, refusing).await;
+            let (slot, old) = (rig.set.shape().slot(1, 0), rig.known(1, 10));
+            let new = crcs(slot, 4, &[4711])[0];
+            let all =
+                |column, row| if (column, row) == (0, 4) { Some(new) } else { old(column, row) };
+            (0..CLUSTER_BLOCKS).for_each(|row| _ = rig.corrupt(1, refusing, row));
+            rig.bring_back(lost);
+            rig.set.mark_all_stale(DiskId(lost as u16));
+            rig.raid.disks().set_lacks_all(DiskId(lost as u16), true);
+            let proof = Proof { crcs: &all, is_sure: true, ..Proof::NOTHING };
+            let waits = rig.raid.refresh_stripe(&rig.set, 1, proof).await;
+            let lacks =
+                |disk| rig.set.stale_seats(1).iter().any(|seat| seat.disk == DiskId(disk as u16));
+            assert!(lacks(lost), "{refusing}: {waits:?}");
+            rig.bring_back(rig.place(1, 1, 0).0);
+            let done = rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
+            assert_eq!((done.left, done.unproved), (0, vec![]), "{refusing}");
+            let mut seeds = cluster(10);
+            seeds[4] = 4711;
+            rig.expect(1, 0, &seeds).await;
+            rig.expect(1, 1, &cluster(11)).await;
+            // And the parity agrees with them.
+            let found = rig.raid.scrub_stripe(&rig.set, 1, contents(&all)).await.unwrap();
+            assert_eq!((found.bad, found.parity_rows), (0, 16), "{refusing}: {found:?}");
+        }
+    });
+}
+
 /// An update was not begun, because one disk was dead and another one went out beside it: that one counts
 /// as having lost what it took, and it took nothing.
 #[test]
