@@ -210,3 +210,32 @@ fn a_first_setting_that_is_cut_off_serves_nothing() {
         member.stop();
     }
 }
+
+/// Only who needs a secret is kept out by a key that cannot be used.
+#[test]
+fn a_key_that_cannot_be_used_is_as_none() {
+    let home = Home::files(2, "128M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "vm", "16M"]);
+    member.run(&["volume", "create", "disk", "16M"]);
+    member.run(&["chap", "add", "al", "--secret-file", &secret_file(&home, SECRET)]);
+    member.run(&["volume", "access", "add", "vm", "--iqn", WEB]);
+    member.run(&["volume", "access", "add", "disk", "--chap", "al"]);
+    member.stop();
+    let key = home.path("data/store.key");
+    let set_mode = |mode| {
+        fs::set_permissions(&key, fs::Permissions::from_mode(mode)).expect("its mode is set");
+    };
+    set_mode(0o644);
+    let member = home.start(&[]);
+    log_in(&member, "vm", WEB).expect("its name lets it in");
+    assert!(log_in(&member, "vm", DB).is_err() && prove(&member, "disk", SECRET).is_err());
+    let refused =
+        member.refused(&["chap", "set", "al", "--secret-file", &secret_file(&home, SECRET)]);
+    assert!(refused.contains("run chmod 600"), "{refused}");
+    member.stop();
+    set_mode(0o600);
+    let member = home.start(&[]);
+    prove(&member, "disk", SECRET).expect("the key is there again");
+    member.stop();
+}

@@ -96,14 +96,23 @@ impl Vault {
         Ok(Self { source, key })
     }
 
+    /// Without a key, as there is one that cannot be used: it opens nothing.
+    #[must_use]
+    pub const fn without_key(source: KeySource) -> Self {
+        Self { source, key: None }
+    }
+
     /// Seals a secret for its place in the store.
     ///
     /// # Errors
-    /// There was no key yet and none can be made.
+    /// There is a key that cannot be used, or none and none can be made.
     pub fn seal(&mut self, place: &str, secret: &Secret) -> Result<Sealed, KeyError> {
         let key = match self.key.take() {
             Some(key) => key,
-            None => self.source.make()?,
+            None => match self.source.read()? {
+                Some(key) => key,
+                None => self.source.make()?,
+            },
         };
         let sealed = key.seal(place, secret);
         self.key = Some(key);

@@ -103,6 +103,25 @@ fn a_key_that_is_none_or_no_secret_is_refused() {
 }
 
 #[test]
+fn a_key_that_cannot_be_used_stays_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("key");
+    let source = KeySource::File(path.clone());
+    let sealed = Vault::open(source.clone()).unwrap().seal(PLACE, &secret()).unwrap();
+    let set_mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(0o644);
+    let mut vault = Vault::without_key(source);
+    assert!(matches!(vault.unseal(PLACE, &sealed), Err(SecretError::NoKey { .. })));
+    let before = fs::read(&path).unwrap();
+    let refused = vault.seal(PLACE, &secret()).unwrap_err().to_string();
+    assert!(refused.contains("run chmod 600"), "{refused}");
+    assert_eq!(fs::read(&path).unwrap(), before);
+    set_mode(0o600);
+    vault.seal(PLACE, &secret()).unwrap();
+    assert_eq!(vault.unseal(PLACE, &sealed), Ok(secret()), "it is the same key");
+}
+
+#[test]
 fn the_credential_of_systemd_comes_first() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("key");

@@ -17,7 +17,7 @@ use std::time::Instant;
 use array::Array;
 use group::access::{Object, Record};
 use group::bytes::{Contents, contents};
-use group::secrets::{KeyError, KeySource, Vault};
+use group::secrets::{KeySource, Vault};
 use group::settings::{Known, Rule, Settings, SettingsError, State};
 use group::store::{Embedded, Options, Place, StoreError};
 use target::{Access, AccessRule};
@@ -330,8 +330,6 @@ enum OpenError {
     Foreign,
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(transparent)]
-    Key(#[from] KeyError),
 }
 
 fn open_store(volume: VolumeBytes, is_fresh: bool, key: KeySource) -> Result<Settings, OpenError> {
@@ -347,7 +345,14 @@ fn open_settings(place: Place, key: KeySource) -> Result<Settings, OpenError> {
     let begun = Instant::now();
     let clock = Arc::new(move || begun.elapsed());
     let store = Embedded::open(place, clock, Options::default())?;
-    Ok(Settings::new(Arc::new(store), Vault::open(key)?))
+    // As without one: who is let in by name or address is let in.
+    let vault = Vault::open(key.clone()).unwrap_or_else(|error| {
+        tracing::error!(
+            "{error}; hosts that CHAP users of access lists let in are kept out until the member is started with it"
+        );
+        Vault::without_key(key)
+    });
+    Ok(Settings::new(Arc::new(store), vault))
 }
 
 /// Records as a target asks them.
