@@ -27,6 +27,8 @@ pub struct Opening {
     pub make: Make,
     /// How the names of targets begin.
     pub prefix: Option<String>,
+    /// Settings on the array that cannot be read are thrown away.
+    pub gives_up_settings: bool,
     /// Who hears of what is not as it should be about disks.
     pub tell: Tell,
 }
@@ -167,14 +169,15 @@ impl Remote {
 }
 
 async fn begin(opening: Opening, targets: Targets) -> Result<(), StartError> {
-    let Opening { mut remembered, make, prefix, tell } = opening;
+    let Opening { mut remembered, make, prefix, gives_up_settings, tell } = opening;
     let opened = opening::open(&make, &mut remembered, tell).await?;
     if let Err(error) = note(&opened, &mut remembered) {
         tell(&Notice::NotRemembered(error));
     }
     let array = opened.array;
     let names = Names::new(&array.info().id, prefix.as_deref());
-    let settings = Rc::new(MemberSettings::open(array.clone(), &make.data).await);
+    let settings =
+        Rc::new(MemberSettings::open(array.clone(), &make.data, gives_up_settings).await);
     let serving = Serving::new(array.clone(), targets, names, settings.clone());
     let member = Rc::new(Member::new(array, serving, settings, remembered));
     member.settle().await;

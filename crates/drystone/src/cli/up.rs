@@ -90,7 +90,8 @@ pub(crate) struct UpArgs {
     /// Serve without the CHAP secret or the rules (--allow) of an earlier start.
     ///
     /// The member remembers that there were some, and refuses to start without them: no restart opens
-    /// it to more hosts by mistake. This option makes it forget those that are not given now.
+    /// it to more hosts by mistake. This option makes it forget those that are not given now, and throws
+    /// away access lists, policies and CHAP users on the array if they cannot be read.
     #[arg(long, help_heading = "Access")]
     pub(crate) open_access: bool,
 

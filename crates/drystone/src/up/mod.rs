@@ -64,6 +64,7 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
             data,
         },
         prefix: args.iqn.clone(),
+        gives_up_settings: args.open_access,
         tell: |notice| tracing::warn!("{}", notice.sentence()),
     };
     let life = Arc::new(Life::start(&server, opening).map_err(advised)?);

@@ -239,3 +239,38 @@ fn a_key_that_cannot_be_used_is_as_none() {
     prove(&member, "disk", SECRET).expect("the key is there again");
     member.stop();
 }
+
+/// Settings that nobody can read keep all out, and are given up where an operator says so.
+#[test]
+fn settings_that_are_lost_keep_all_out_until_they_are_given_up() {
+    let home = Home::files(2, "128M");
+    let member = home.start(&[]);
+    for name in ["vm", "free"] {
+        member.run(&["volume", "create", name, "16M"]);
+    }
+    member.run(&["volume", "access", "add", "vm", "--iqn", WEB]);
+    member.stop();
+    let mut found = 0;
+    for disk in ["disk-0", "disk-1"] {
+        let path = home.path(disk);
+        let mut bytes = fs::read(&path).expect("it is a file");
+        let mark = b"drystone-sized1";
+        let places = bytes.windows(mark.len()).enumerate();
+        let places: Vec<usize> = places.filter(|(_, it)| *it == mark).map(|(at, _)| at).collect();
+        found += places.len();
+        places.iter().for_each(|at| bytes[*at..at + 36].fill(0xa5));
+        fs::write(&path, bytes).expect("it can be written");
+    }
+    assert!(found > 1, "the store has a label in each copy");
+    let member = home.start(&[]);
+    assert!(log_in(&member, "vm", WEB).is_err() && log_in(&member, "free", WEB).is_err());
+    let (_, status, _) = home.ask(&["status"]);
+    assert!(status.contains("no host is let in"), "{status}");
+    member.stop();
+    let member = home.start(&["--open-access"]);
+    log_in(&member, "vm", DB).expect("there is no list any more");
+    member.run(&["volume", "access", "add", "vm", "--iqn", WEB]);
+    assert!(log_in(&member, "vm", DB).is_err(), "lists can be made again");
+    log_in(&member, "vm", WEB).expect("it is on the list");
+    member.stop();
+}

@@ -81,8 +81,8 @@ pub(crate) struct MemberSettings {
 
 impl MemberSettings {
     /// Opens what the array has. Whatever is wrong is told by the log: without its settings a member
-    /// serves, and lets nobody in that they might keep out.
-    pub(crate) async fn open(array: Array, data: &Path) -> Self {
+    /// serves, and lets nobody in that they might keep out; with `gives_up` they are thrown away then.
+    pub(crate) async fn open(array: Array, data: &Path, gives_up: bool) -> Self {
         let credentials = env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         let key = KeySource::find(credentials.as_deref(), data.join(KEY_FILE));
         let settings = Self {
@@ -102,7 +102,22 @@ impl MemberSettings {
         if let Err(error) = settings.refresh().await {
             tracing::error!("{error}");
         }
+        if gives_up {
+            settings.give_up_unreadable().await;
+        }
         settings
+    }
+
+    /// Throws settings away that cannot be read, for good.
+    async fn give_up_unreadable(&self) {
+        let Some(why) = self.fault() else { return };
+        match hidden::discard(&self.array).await {
+            Ok(()) => {
+                tracing::warn!("{why}: they are given up, as was asked");
+                self.kept.replace(Arc::new(Kept::Nothing));
+            }
+            Err(error) => tracing::error!("{why}, and they cannot be given up: {error}"),
+        }
     }
 
     /// What the array has.
