@@ -15,6 +15,7 @@ packages_test=("${packages_run[@]}"
   qemu-system-x86 iproute2 e2fsprogs xz-utils zstd binutils util-linux  # the machine of tests/vm
   chromium                                             # reports of the lab, as a browser shows them
   systemd                                              # systemd-analyze looks at the units
+  curl                                                 # the examples of docs/api.md
   fio jq)
 packages_bench=("${packages_run[@]}" libiscsi-bin qemu-utils qemu-block-extra fio jq tgt istgt
   btrfs-progs util-linux)
