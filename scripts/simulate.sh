@@ -17,5 +17,5 @@ if [[ -n ${SEED:-} && -z ${THEME:-} ]]; then
   exit 2
 fi
 RUST_BACKTRACE=${RUST_BACKTRACE:-0} \
-  exec cargo test --quiet --package drystone-array --test simulate -- \
+  exec cargo test --quiet --profile simulate --package drystone-array --test simulate -- \
   --nocapture --skip one_seed_is_one_history themes::
