@@ -13,7 +13,7 @@ use api::server::{Ask, Config, Done, Follower, Server};
 use api::types::{JobKind, RunKind};
 use array::api::{CheckReport, JobInfo};
 use futures_util::FutureExt;
-use member::{Answer, ArrayRequest, Asker, Request, RequestError, VolumeRequest};
+use member::{Answer, ArrayRequest, Asker, Logs, Request, RequestError, VolumeRequest};
 
 /// What is left without an answer.
 type Held = Arc<Mutex<Vec<(Follower, Done)>>>;
@@ -57,7 +57,14 @@ impl Ask for Fake {
 fn serve(socket: &Path, connections_max: usize) -> (Server, Held) {
     let held = Held::default();
     let sentence: fn(&RequestError) -> String = |error| format!("{error}: see elsewhere");
-    let config = Config { socket: socket.to_owned(), connections_max, sentence };
+    let logs = Logs::open(socket.parent().expect("it lies in a directory")).expect("threads");
+    let config = Config {
+        socket: socket.to_owned(),
+        connections_max,
+        sentence,
+        logs,
+        advice: |_| String::new(),
+    };
     (Server::start(config, Fake(held.clone())).expect("it can be started"), held)
 }
 

@@ -100,6 +100,8 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Status(args) => manage::status::run(&args),
         Command::Connections(args) => manage::connections::run(&args),
+        Command::Events(args) => manage::events::run(&args),
+        Command::Audit(args) => manage::audit::run(&args),
         Command::Volume(args) => manage::volume::run(args),
         Command::Policy(args) => manage::access::policy(args),
         Command::Chap(args) => manage::chap::run(args),

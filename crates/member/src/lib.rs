@@ -15,11 +15,15 @@
 //! commands and no options.
 
 mod access_request;
+pub mod audit;
 pub mod data;
+pub mod events;
 mod life;
 pub mod lock;
+mod logs;
 mod names;
 pub mod opening;
+mod records;
 mod reply;
 mod request;
 mod running;
@@ -32,6 +36,8 @@ pub use access_request::{
     SecretText, VolumeAccess,
 };
 pub use life::{Life, Opening, Remote, Shown};
+pub use logs::Logs;
+pub use records::{Log, Record};
 pub use reply::{Answer, Connection, Snapshot, Volume};
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
 pub use running::{Asker, KeptSnapshot, Member, RequestError};

@@ -10,6 +10,7 @@ use target::{Server, Targets};
 
 use crate::data::DataError;
 use crate::data::remembered::Remembered;
+use crate::events::{Event, EventLog, Kind, ObjectKind};
 use crate::names::Names;
 use crate::opening::{self, Make, Notice, Opened, StartError, Tell};
 use crate::reply::Answer;
@@ -31,6 +32,8 @@ pub struct Opening {
     pub gives_up_settings: bool,
     /// Who hears of what is not as it should be about disks.
     pub tell: Tell,
+    /// Where it is recorded, with all that happens later.
+    pub events: EventLog,
 }
 
 /// A member that runs on the first core, seen from the main thread.
@@ -169,20 +172,40 @@ impl Remote {
 }
 
 async fn begin(opening: Opening, targets: Targets) -> Result<(), StartError> {
-    let Opening { mut remembered, make, prefix, gives_up_settings, tell } = opening;
-    let opened = opening::open(&make, &mut remembered, tell).await?;
+    let Opening { mut remembered, make, prefix, gives_up_settings, tell, events } = opening;
+    let tell = |notice: &Notice| {
+        tell(notice);
+        events.hear(of_notice(notice));
+    };
+    let opened = opening::open(&make, &mut remembered, &tell).await?;
     if let Err(error) = note(&opened, &mut remembered) {
         tell(&Notice::NotRemembered(error));
     }
     let array = opened.array;
     let names = Names::new(&array.info().id, prefix.as_deref());
-    let settings =
-        Rc::new(MemberSettings::open(array.clone(), &make.data, gives_up_settings).await);
-    let serving = Serving::new(array.clone(), targets, names, settings.clone());
-    let member = Rc::new(Member::new(array, serving, settings, remembered));
+    let settings = Rc::new(
+        MemberSettings::open(array.clone(), &make.data, gives_up_settings, events.clone()).await,
+    );
+    let serving = Serving::new(array.clone(), targets, names, settings.clone(), events.clone());
+    let member = Rc::new(Member::new(array, serving, settings, remembered, events));
     member.settle().await;
     HERE.set(Some(member));
     Ok(())
+}
+
+/// What is recorded of a notice.
+fn of_notice(notice: &Notice) -> Event {
+    let disk = match notice {
+        Notice::Missing { disk, .. }
+        | Notice::NotMade(disk)
+        | Notice::Blank(disk)
+        | Notice::Foreign { disk, .. }
+        | Notice::LabelLeft { disk, .. } => disk,
+        Notice::NotRemembered(_) => {
+            return Event::of_member(Kind::DisksNotRemembered, notice.to_string());
+        }
+    };
+    Event::about(Kind::DiskNotUsed, ObjectKind::Disk, disk, notice.to_string())
 }
 
 /// Remembers the disks of the array that was opened, those that are missing too. That this fails

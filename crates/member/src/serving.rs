@@ -12,6 +12,7 @@ use block::BlockDevice;
 use group::access::Object;
 use target::{ConnectionInfo, TargetError, TargetSpec, Targets, UnitSpec};
 
+use crate::events::{Event, EventLog, Kind, ObjectKind};
 use crate::names::Names;
 use crate::reply::Connection;
 use crate::settings::{MemberSettings, hidden};
@@ -45,6 +46,7 @@ pub(crate) struct Serving {
     refused: RefCell<BTreeMap<String, String>>,
     /// One of them is not because a disk still works for its last hosts.
     is_waiting: Cell<bool>,
+    events: EventLog,
 }
 
 impl Serving {
@@ -53,6 +55,7 @@ impl Serving {
         targets: Targets,
         names: Names,
         settings: Rc<MemberSettings>,
+        events: EventLog,
     ) -> Serving {
         Serving {
             array,
@@ -62,6 +65,7 @@ impl Serving {
             served: Mutex::default(),
             refused: RefCell::default(),
             is_waiting: Cell::new(false),
+            events,
         }
     }
 
@@ -106,7 +110,10 @@ impl Serving {
             }
             match self.targets.set_access(&iqn, self.settings.access(volume, object)).await {
                 Ok(0) => {}
-                Ok(ended) => tracing::info!("{ended} sessions of {iqn} ended with their access"),
+                Ok(ended) => {
+                    let text = format!("{ended} sessions of {iqn} ended with their access");
+                    self.tell(Kind::SessionsEnded, &iqn, text);
+                }
                 Err(error) => self.shut(&iqn, &error).await,
             }
         }
@@ -114,13 +121,18 @@ impl Serving {
 
     /// A target whose rules cannot be what they should is for nobody.
     async fn shut(&self, iqn: &str, error: &TargetError) {
-        tracing::error!("who may use {iqn} cannot be set, and no host is let in: {error}");
+        let text = format!("who may use {iqn} cannot be set, and no host is let in: {error}");
+        self.tell(Kind::VolumeNotServed, iqn, text);
         if let Err(error) = self.targets.set_access(iqn, Some(target::Access::nobody())).await {
             tracing::error!("{iqn} is not served any more: {error}");
             if let Err(error) = self.withdraw(iqn).await {
                 tracing::error!("{iqn} did not end in order: {error}");
             }
         }
+    }
+
+    fn tell(&self, kind: Kind, iqn: &str, text: String) {
+        self.events.tell(Event::about(kind, ObjectKind::Target, iqn, text));
     }
 
     fn served(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
@@ -190,9 +202,11 @@ impl Serving {
                 continue;
             };
             if !matches!(error, TargetError::Busy(_)) {
-                tracing::error!("{name} cannot be served: {error}");
+                let text = format!("{name} cannot be served: {error}");
+                self.tell(Kind::VolumeNotServed, &iqn, text);
             } else if !self.is_waiting.replace(true) && !was_waiting {
-                tracing::warn!("{name} is not served until its disks answer: {error}");
+                let text = format!("{name} is not served until its disks answer: {error}");
+                self.tell(Kind::VolumeNotServed, &iqn, text);
             }
             self.refused.borrow_mut().insert(iqn, error.to_string());
         }

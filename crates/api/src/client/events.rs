@@ -5,7 +5,6 @@ use std::path::Path;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
-use super::Progress;
 use super::error::{ClientError, SILENCE};
 use super::http::{Sent, begin, block_on, good, while_alive};
 use crate::problem::Problem;
@@ -13,12 +12,11 @@ use crate::problem::Problem;
 /// The longest line of an event.
 const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// Hears events until `done`, and gives what that holds.
-pub(super) fn follow(
-    socket: &Path,
-    sent: &Sent,
-    progress: Progress<'_>,
-) -> Result<String, ClientError> {
+/// Hears one event, its name and what it holds. Says whether to go on.
+pub(super) type Hear<'a> = &'a mut dyn FnMut(&str, &str) -> serde_json::Result<bool>;
+
+/// Hears events until `done`, and gives what that holds; nothing if it was not to go on.
+pub(super) fn follow(socket: &Path, sent: &Sent, hear: Hear<'_>) -> Result<String, ClientError> {
     block_on(socket, async {
         let begun = async { good(socket, begin(socket, sent).await?).await };
         let mut body = while_alive(socket, begun).await?.into_body();
@@ -34,7 +32,7 @@ pub(super) fn follow(
                 return Err(ClientError::strange(socket, "a line of it has no end"));
             }
             while let Some(event) = lines.event() {
-                if let Some(last) = heard(socket, event, &mut *progress)? {
+                if let Some(last) = heard(socket, event, &mut *hear)? {
                     return Ok(last);
                 }
             }
@@ -43,23 +41,19 @@ pub(super) fn follow(
 }
 
 /// What the last event holds; `None` for another one.
-fn heard(
-    socket: &Path,
-    event: Event,
-    progress: Progress<'_>,
-) -> Result<Option<String>, ClientError> {
+fn heard(socket: &Path, event: Event, hear: Hear<'_>) -> Result<Option<String>, ClientError> {
     let strange = |error: serde_json::Error| ClientError::strange(socket, &error.to_string());
     match event.name.as_str() {
-        "jobs" => progress(&serde_json::from_str::<Vec<_>>(&event.data).map_err(strange)?),
         "problem" => {
             let problem: Problem = serde_json::from_str(&event.data).map_err(strange)?;
-            return Err(ClientError::Problem(Box::new(problem)));
+            Err(ClientError::Problem(Box::new(problem)))
         }
-        "done" => return Ok(Some(event.data)),
-        // Of a later version.
-        _ => {}
+        "done" => Ok(Some(event.data)),
+        name => {
+            let goes_on = hear(name, &event.data).map_err(strange)?;
+            Ok((!goes_on).then(String::new))
+        }
     }
-    Ok(None)
 }
 
 /// One event.

@@ -12,10 +12,10 @@ use serde::de::DeserializeOwned;
 
 use crate::problem::Code;
 use crate::types::{
-    Access, Array, ArrayChange, ChapUsers, Clone as NewClone, Connection, Disk, DiskFailure,
-    DiskReplacement, Entry, Extent, HostRecord, Job, JobKind, Login, NewDisk, NewPolicy, NewSecret,
-    NewSnapshots, NewVolume, Policy, Report, Run, RunKind, Snapshot, SnapshotChange, Volume,
-    VolumeChange,
+    Access, Array, ArrayChange, AuditEntry, ChapUsers, Clone as NewClone, Connection, Disk,
+    DiskFailure, DiskReplacement, Entry, Event, Extent, HostRecord, Job, JobKind, Login, NewDisk,
+    NewPolicy, NewSecret, NewSnapshots, NewVolume, Policy, Report, Run, RunKind, Severity,
+    Snapshot, SnapshotChange, Volume, VolumeChange,
 };
 
 pub use error::{ClientError, SILENCE};
@@ -24,6 +24,19 @@ use http::{Reply, Sent};
 
 /// Hears how work goes on.
 pub type Progress<'a> = &'a mut dyn FnMut(&[Job]);
+
+/// Which events are asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WhichEvents<'a> {
+    /// Those since then; not for those that are followed.
+    pub since_unix_seconds: Option<u64>,
+    /// Those that matter at least as much.
+    pub severity: Option<Severity>,
+    /// Those about things whose name has this text in it.
+    pub object: Option<&'a str>,
+    /// Of those, so many of the last; not for those that are followed.
+    pub last: Option<usize>,
+}
 
 /// The way to a running member. Each call is a connection of its own; what was asked for goes on when
 /// this process ends.
@@ -300,6 +313,56 @@ impl Client {
         self.list("/v1/connections")
     }
 
+    /// What happened, oldest first.
+    pub fn events(&self, which: &WhichEvents<'_>) -> Result<Vec<Event>> {
+        let since = which.since_unix_seconds.map(|since| since.to_string());
+        let last = which.last.map(|last| last.to_string());
+        let words = [
+            ("since", since.as_deref()),
+            ("last", last.as_deref()),
+            ("severity", which.severity.map(Severity::word)),
+            ("object", which.object),
+        ];
+        self.list(&with_query("/v1/events", &words))
+    }
+
+    /// Hears of events from this number on, for as long as `hear` says so. That the member stops is an error.
+    pub fn follow_events(
+        &self,
+        from: u64,
+        which: &WhichEvents<'_>,
+        hear: &mut dyn FnMut(Event) -> bool,
+    ) -> Result<()> {
+        let from = from.to_string();
+        let words = [
+            ("from", Some(from.as_str())),
+            ("severity", which.severity.map(Severity::word)),
+            ("object", which.object),
+        ];
+        let path = with_query("/v1/events/stream", &words);
+        let mut each = |name: &str, data: &str| {
+            if name == "event" {
+                return serde_json::from_str(data).map(&mut *hear);
+            }
+            Ok(true)
+        };
+        events::follow(&self.socket, &Sent::new(Method::GET, &path), &mut each).map(drop)
+    }
+
+    /// Who did what, oldest first; `done` leaves what was done, or what was refused or failed.
+    pub fn audit(
+        &self,
+        since_unix_seconds: Option<u64>,
+        done: Option<bool>,
+        last: Option<usize>,
+    ) -> Result<Vec<AuditEntry>> {
+        let since = since_unix_seconds.map(|since| since.to_string());
+        let (done, last) = (done.map(|done| done.to_string()), last.map(|last| last.to_string()));
+        let words =
+            [("since", since.as_deref()), ("done", done.as_deref()), ("last", last.as_deref())];
+        self.list(&with_query("/v1/audit", &words))
+    }
+
     /// All pages of a list. One that changes too much meanwhile is begun again.
     fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>> {
         let is_gone = |error: &ClientError| matches!(error, ClientError::Problem(problem) if problem.code == Code::PageGone);
@@ -355,9 +418,16 @@ impl Client {
         http::call(&self.socket, sent)
     }
 
-    /// Hears events to the end, and gives what the last one holds.
+    /// Follows work to its end, and gives what the last event holds.
     fn follow(&self, path: &str, progress: Progress<'_>) -> Result<String> {
-        events::follow(&self.socket, &Sent::new(Method::GET, path), progress)
+        let mut hear = |name: &str, data: &str| {
+            if name == "jobs" {
+                progress(&serde_json::from_str::<Vec<_>>(data)?);
+            }
+            // Others are of a later version.
+            Ok(true)
+        };
+        events::follow(&self.socket, &Sent::new(Method::GET, path), &mut hear)
     }
 
     fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T> {

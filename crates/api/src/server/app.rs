@@ -6,16 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use array::api::JobInfo;
-use member::{Answer, Asker, Request, RequestError};
+use member::{Answer, Asker, Logs, Request, RequestError, events};
 use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
+use super::Config;
 use super::idempotency::Remembered;
 use super::runs::Runs;
 use super::tags::{Family, Kept, Tag};
 use crate::metrics::Totals;
 use crate::problem::{Code, Problem, code_of};
-use crate::types::{Connection, OfAnswer, Volume};
+use crate::types::{Connection, Event, OfAnswer, Volume};
 
 /// How long a request is waited for. What takes longer goes on.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -67,6 +68,8 @@ pub(super) struct App {
     totals: Mutex<Totals>,
     started: SystemTime,
     streams: Arc<Semaphore>,
+    pub(super) logs: Logs,
+    advice: fn(&events::Event) -> String,
 }
 
 impl fmt::Debug for App {
@@ -77,14 +80,10 @@ impl fmt::Debug for App {
 
 impl App {
     /// `streams_max` may be followed at once: they take their connections for long.
-    pub(super) fn new(
-        member: Arc<dyn Ask>,
-        sentence: fn(&RequestError) -> String,
-        streams_max: usize,
-    ) -> Self {
+    pub(super) fn new(member: Arc<dyn Ask>, config: &Config, streams_max: usize) -> Self {
         Self {
             member,
-            sentence,
+            sentence: config.sentence,
             is_ending: Arc::default(),
             turns: Default::default(),
             runs: Runs::default(),
@@ -92,6 +91,8 @@ impl App {
             totals: Mutex::default(),
             started: SystemTime::now(),
             streams: Arc::new(Semaphore::new(streams_max)),
+            logs: config.logs.clone(),
+            advice: config.advice,
         }
     }
 
@@ -168,6 +169,17 @@ impl App {
                             try again when others have ended";
             Problem::new(Code::TooBusy, sentence)
         })
+    }
+
+    /// Events behind this number, oldest first.
+    pub(super) fn events_after(&self, number: u64) -> Vec<Event> {
+        let records = self.logs.events.after(number);
+        records.iter().map(|record| Event::new(record, (self.advice)(&record.what))).collect()
+    }
+
+    /// The number of the last event.
+    pub(super) fn last_event(&self) -> u64 {
+        self.logs.events.last_number()
     }
 
     /// What has gone over connections, with those there are now.

@@ -23,7 +23,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
-use member::RequestError;
+use member::events::Event;
+use member::{Logs, RequestError};
 use tokio::sync::watch;
 
 use app::App;
@@ -44,6 +45,10 @@ pub struct Config {
     pub connections_max: usize,
     /// What is said of a refusal: what is wrong and what to do.
     pub sentence: fn(&RequestError) -> String,
+    /// What happened, and where it is recorded who changes what.
+    pub logs: Logs,
+    /// What to do about an event.
+    pub advice: fn(&Event) -> String,
 }
 
 /// A running server. It is to be stopped: what is dropped goes on for as long as the process.
@@ -61,7 +66,7 @@ impl Server {
     /// Why the socket or the thread cannot be made.
     pub fn start(config: Config, member: impl Ask) -> io::Result<Self> {
         let streams_max = config.connections_max.div_ceil(2);
-        let app = Arc::new(App::new(Arc::new(member), config.sentence, streams_max));
+        let app = Arc::new(App::new(Arc::new(member), &config, streams_max));
         let (is_ending, ending) = watch::channel(false);
         let (ready, is_ready) = mpsc::channel();
         let serving = app.clone();

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::body::json;
 use super::tags::hash_of;
 use crate::problem::{Code, Problem};
-use crate::types::{Connection, Disk, Extent, Job, Policy, Snapshot, Volume};
+use crate::types::{AuditEntry, Connection, Disk, Event, Extent, Job, Policy, Snapshot, Volume};
 
 /// Things on a page, at most, and if nobody says how many.
 const ITEMS_MAX: usize = 1000;
@@ -58,6 +58,18 @@ impl Item for Job {
 impl Item for Connection {
     fn key(&self) -> String {
         format!("{} {} {} {}", self.iqn, self.session, self.connection, self.address)
+    }
+}
+
+impl Item for Event {
+    fn key(&self) -> String {
+        self.number.to_string()
+    }
+}
+
+impl Item for AuditEntry {
+    fn key(&self) -> String {
+        self.number.to_string()
     }
 }
 

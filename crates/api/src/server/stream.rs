@@ -4,6 +4,7 @@
 //! then comes one last event, `done` or `problem`. A comment comes every two seconds while there is
 //! nothing to tell: it is the member that gives this sign of life, not the thread that passes it on.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 
 use super::app::{App, Coming};
 use crate::problem::Problem;
-use crate::types::{Job, JobKind, Nothing, RunState};
+use crate::types::{Event as Happened, Job, JobKind, Nothing, RunState};
 
 /// How often a sign of life is passed on.
 const PULSE: Duration = Duration::from_secs(2);
@@ -100,6 +101,55 @@ impl Watched {
             Err(problem) => named("problem", &problem),
         };
         (event, None)
+    }
+}
+
+/// How often it is looked whether there are new events.
+const EVENTS_PAUSE: Duration = Duration::from_millis(250);
+
+/// Tells of events behind this number that are `wanted`, those to come too.
+pub(super) fn events_after(
+    app: Arc<App>,
+    number: u64,
+    wanted: impl Fn(&Happened) -> bool + Send + Sync + 'static,
+) -> Result<Response, Problem> {
+    let place = app.follows()?;
+    let wanted = Arc::new(wanted);
+    let followed = Followed { app, wanted, number, due: VecDeque::new(), _place: place };
+    Ok(events(followed, Followed::next))
+}
+
+/// Events that somebody follows.
+struct Followed<W> {
+    app: Arc<App>,
+    wanted: Arc<W>,
+    /// The last one that was looked at.
+    number: u64,
+    /// What is to be told of them.
+    due: VecDeque<Happened>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl<W: Fn(&Happened) -> bool> Followed<W> {
+    async fn next(mut self) -> (Event, Option<Self>) {
+        let begun = Instant::now();
+        loop {
+            if let Some(next) = self.due.pop_front() {
+                return (named("event", &next).id(next.number.to_string()), Some(self));
+            }
+            if let Err(problem) = self.app.check_not_ending() {
+                return (named("problem", &problem), None);
+            }
+            if self.app.last_event() > self.number {
+                let news = self.app.events_after(self.number);
+                self.number = news.last().map_or(self.number, |event| event.number);
+                self.due = news.into_iter().filter(|event| (self.wanted)(event)).collect();
+            } else if begun.elapsed() >= PULSE {
+                return (Event::default().comment(""), Some(self));
+            } else {
+                tokio::time::sleep(EVENTS_PAUSE).await;
+            }
+        }
     }
 }
 

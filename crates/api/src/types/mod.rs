@@ -5,8 +5,10 @@
 
 mod access;
 mod array;
+mod audit;
 mod connection;
 mod disk;
+mod event;
 mod job;
 mod run;
 mod snapshot;
@@ -19,8 +21,10 @@ pub use access::{
     Policy, PolicyRecord, PolicyUse, Scope, Secret,
 };
 pub use array::{Array, ArrayChange, LevelSpace, Report};
+pub use audit::{AuditAction, AuditActor, AuditEntry};
 pub use connection::Connection;
 pub use disk::{Disk, DiskFailure, DiskReplacement, DiskRole, DiskState, NewDisk};
+pub use event::{Event, EventObject, Severity};
 pub use job::{Job, JobKind};
 pub use run::{Run, RunKind, RunState};
 pub use snapshot::{Clone, Extent, NewSnapshots, Snapshot, SnapshotAccess, SnapshotChange, Space};

@@ -10,6 +10,7 @@ pub(crate) mod attach;
 pub(crate) mod connections;
 pub(crate) mod disk;
 pub(crate) mod doctor;
+pub(crate) mod events;
 pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod lab;
@@ -19,6 +20,7 @@ mod number;
 pub(crate) mod plan;
 pub(crate) mod refusal;
 pub(crate) mod serve;
+mod since;
 pub(crate) mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -126,6 +128,22 @@ pub(crate) enum Command {
     /// the connection was made.
     #[command(after_long_help = connections::EXAMPLES)]
     Connections(connections::ConnectionsArgs),
+
+    /// Show what happened to a running member, and what to do about it.
+    ///
+    /// Disks that fail and come back, rebuilds, scrubs, space that runs short, volumes that are lost, sessions
+    /// that were ended, starts and stops: kept over restarts, the oldest given up when two files of 4 MiB are
+    /// full. Repeats within a minute are counted.
+    #[command(after_long_help = events::EXAMPLES)]
+    Events(events::EventsArgs),
+
+    /// Show who logged in, who was refused, and who changed what.
+    ///
+    /// Logins of hosts, refused logins, ends of sessions, and every change that was asked of the member, with
+    /// the user and the process that asked. It cannot be changed. Refused logins of one address and for one
+    /// reason are counted.
+    #[command(after_long_help = events::AUDIT_EXAMPLES)]
+    Audit(events::AuditArgs),
 
     /// Make, show and change the volumes of a running member.
     #[command(after_long_help = volume::EXAMPLES)]

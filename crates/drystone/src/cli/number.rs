@@ -75,6 +75,11 @@ pub(crate) fn milliseconds(text: &str) -> Result<Duration, NumberError> {
     parse(text, "milliseconds", 1, 600_000).map(Duration::from_millis)
 }
 
+/// `--limit` of `drystone events`.
+pub(crate) fn records(text: &str) -> Result<usize, NumberError> {
+    parse(text, "records", 1, 1_000_000).map(|n| n as usize)
+}
+
 /// `--wrong-blocks` of `drystone lab`.
 pub(crate) fn blocks(text: &str) -> Result<u64, NumberError> {
     parse(text, "blocks", 1, 1_000_000_000)

@@ -14,7 +14,7 @@ pub(crate) fn start(args: &ExportArgs, plan: &Plan) -> anyhow::Result<(Server, V
     let target =
         TargetSpec { iqn: args.iqn.clone(), alias: args.alias.clone(), units, access: None };
     let state = State::of(&state_dir, state_dir.clone(), Keeps::All)?;
-    let config = serve::config(&args.serve, plan, vec![target], state, 0)?;
+    let config = serve::config(&args.serve, plan, vec![target], state, 0, None)?;
     let server = Server::start(config).map_err(|error| serve::explain(&error))?;
     Ok((server, luns))
 }

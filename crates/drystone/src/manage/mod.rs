@@ -2,10 +2,12 @@
 
 pub(crate) mod access;
 pub(crate) mod array;
+pub(crate) mod audit;
 pub(crate) mod chap;
 mod confirm;
 pub(crate) mod connections;
 pub(crate) mod disk;
+pub(crate) mod events;
 mod progress;
 pub(crate) mod snapshot;
 pub(crate) mod status;

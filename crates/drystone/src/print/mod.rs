@@ -1,5 +1,6 @@
 //! Text for people: tables, sizes, times; and the way to stdout.
 
+pub(crate) mod colour;
 pub(crate) mod details;
 pub(crate) mod table;
 pub(crate) mod units;
@@ -10,10 +11,15 @@ use std::io::{self, ErrorKind, Write};
 
 /// Writes to stdout; a reader that has seen enough (`| head`) is no error.
 pub(crate) fn out(text: &str) -> anyhow::Result<()> {
+    is_taken(text).map(drop)
+}
+
+/// The same, and whether somebody reads it.
+pub(crate) fn is_taken(text: &str) -> anyhow::Result<bool> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        outcome => outcome.context("cannot print"),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        outcome => outcome.map(|()| true).context("cannot print"),
     }
 }
 

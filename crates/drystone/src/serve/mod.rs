@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use target::{
-    Access, AccessRule, AddressPattern, Config, FileStore, Limits, StartError, TargetSpec,
+    Access, AccessListener, AccessRule, AddressPattern, Config, FileStore, Limits, StartError,
+    TargetSpec,
 };
 
 /// What stands in for a name with `--congestion`.
@@ -55,13 +56,15 @@ impl State {
     }
 }
 
-/// What [`target::Server`] is to be started with; `more_files` are about to be opened.
+/// What [`target::Server`] is to be started with; `more_files` are about to be opened, and `listener` hears of
+/// logins.
 pub(crate) fn config(
     args: &ServeArgs,
     plan: &Plan,
     targets: Vec<TargetSpec>,
     state: State,
     more_files: usize,
+    listener: Option<Arc<dyn AccessListener>>,
 ) -> anyhow::Result<Config> {
     memory::check(cores(args)).map_err(|(limit, needed)| {
         anyhow!(
@@ -88,7 +91,7 @@ pub(crate) fn config(
         store: Arc::new(store),
         limits: limits(args, more_files)?,
         redirect: None,
-        listener: None,
+        listener,
     })
 }
 

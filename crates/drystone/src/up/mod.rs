@@ -5,20 +5,21 @@ mod path;
 mod ready;
 mod service;
 
-use crate::Failure;
 use crate::advice::{Advised, advised};
 use crate::cli::up::{SocketArgs, UpArgs};
 use crate::os::{files, runtime_dir, signals::StopSignals};
 use crate::serve::{self, State, plan::Plan, portals};
+use crate::{Failure, logging};
 use anyhow::{Context, anyhow};
 use api::client::is_taken;
 use api::server::{Server as Interface, administrators};
 use member::data::doors::Doors;
 use member::data::remembered::Remembered;
-use member::data::{self, RESERVATIONS};
+use member::data::{self, Keeps, RESERVATIONS};
+use member::events::{Event, Kind};
 use member::lock::{LockError, LockFile, somebody};
 use member::opening::Make;
-use member::{GRACE, Life, Opening};
+use member::{GRACE, Life, Logs, Opening, Shown};
 use service::Service;
 use std::env;
 use std::io::{self, Write};
@@ -40,6 +41,45 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
     let claimed = claim(&socket)?;
     let (data, keeps) = serve::state_dir_to_open(args.data.as_ref(), "--data")?;
     let _data_is_ours = data::lock(&data, keeps).map_err(advised)?;
+    let logs = Logs::open(&data).context("cannot keep what happens")?;
+    logging::tell(&logs.events);
+    let started = start(args, &plan, (data, keeps), &logs, &mut signals);
+    let outcome = match started {
+        Ok(None) => Ok(()),
+        Ok(Some(running)) => {
+            logs.started(env!("CARGO_PKG_VERSION"));
+            let ended = running.serve((claimed, &socket), args.hints, &logs, signals);
+            logs.events.hear(match &ended {
+                Ok(()) => Event::of_member(Kind::MemberStopped, "the member has stopped"),
+                Err(error) => Event::of_member(Kind::MemberNotStopped, format!("{error:#}")),
+            });
+            ended.map_err(Failure::from)
+        }
+        Err(failure) => {
+            let text = format!("the member has not started: {failure}");
+            logs.events.hear(Event::of_member(Kind::MemberNotStarted, text));
+            Err(failure)
+        }
+    };
+    logs.end();
+    outcome
+}
+
+/// A member whose volumes hosts can use.
+struct Running {
+    server: Server,
+    life: Arc<Life>,
+    shown: Shown,
+}
+
+/// Opens the array and listens; `None` if a signal came first.
+fn start(
+    args: &UpArgs,
+    plan: &Plan,
+    (data, keeps): (PathBuf, Keeps),
+    logs: &Logs,
+    signals: &mut StopSignals,
+) -> Result<Option<Running>, Failure> {
     // What can be refused is refused before a disk is written to.
     portals::probe(&args.serve.portals).map_err(|error| serve::explain(&error))?;
     let doors = Doors { chap: plan.chap.is_some(), allow: !args.serve.allow.is_empty() };
@@ -48,10 +88,11 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
     let more_files =
         (args.disks.len() + args.journals.len() + remembered.count() + DISKS_MORE) * DISK_FILES;
     let state = State::of(&data, data.join(RESERVATIONS), keeps)?;
-    let config = serve::config(&args.serve, &plan, Vec::new(), state, more_files)?;
+    let listener = Some(logs.listener());
+    let config = serve::config(&args.serve, plan, Vec::new(), state, more_files, listener)?;
     if let Some(signal) = signals.came() {
         tracing::info!("stopping on {signal}, before the array was opened");
-        return Ok(());
+        return Ok(None);
     }
     let mut server = Server::launch(config).map_err(|error| serve::explain(&error))?;
     let opening = Opening {
@@ -66,6 +107,7 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
         prefix: args.iqn.clone(),
         gives_up_settings: args.open_access,
         tell: |notice| tracing::warn!("{}", notice.sentence()),
+        events: logs.events.clone(),
     };
     let life = Arc::new(Life::start(&server, opening).map_err(advised)?);
     if let Err(error) = server.listen() {
@@ -73,27 +115,41 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
         return Err(serve::explain(&error).into());
     }
     let shown = life.watch().map_err(advised)?;
-    let claimed = claimed.and_then(|lock| Ok((interface::answer_at(&life, &socket)?, lock)));
-    if let Err(error) = &claimed {
-        tracing::error!(
-            "{error:#}: hosts are served, but no command reaches this member until it is started with a \
-             --socket that can be made"
-        );
+    Ok(Some(Running { server, life, shown }))
+}
+
+impl Running {
+    /// Answers at the socket, says what is served, and stops when it is told to.
+    fn serve(
+        self,
+        (claimed, socket): (anyhow::Result<LockFile>, &Path),
+        hints: bool,
+        logs: &Logs,
+        mut signals: StopSignals,
+    ) -> anyhow::Result<()> {
+        let Self { server, life, shown } = self;
+        let claimed =
+            claimed.and_then(|lock| Ok((interface::answer_at(&life, socket, logs)?, lock)));
+        if let Err(error) = &claimed {
+            tracing::error!(
+                "{error:#}: hosts are served, but no command reaches this member until it is started with a \
+                 --socket that can be made"
+            );
+        }
+        let answers_at = claimed.as_ref().ok().map(|_| socket);
+        let text = ready::text(&shown, server.portals(), answers_at, hints);
+        if let Err(error) = print(&text) {
+            // The volumes are served all the same; nobody reads what is printed any more.
+            tracing::warn!("cannot print what is served: {error}");
+        }
+        let service = Service::of_process();
+        service.ready(&life, &ready::status(&shown)).context("cannot give signs of life")?;
+        // Outside of the event: what a filter leaves out is not evaluated.
+        let signal = signals.wait();
+        service.stopping("stopping: hosts are logged out, everything is flushed");
+        tracing::info!("stopping on {signal}; a second signal ends at once");
+        stop(claimed.ok(), server, &life)
     }
-    let answers_at = claimed.as_ref().ok().map(|_| &*socket);
-    let text = ready::text(&shown, server.portals(), answers_at, args.hints);
-    if let Err(error) = print(&text) {
-        // The volumes are served all the same; nobody reads what is printed any more.
-        tracing::warn!("cannot print what is served: {error}");
-    }
-    let service = Service::of_process();
-    service.ready(&life, &ready::status(&shown)).context("cannot give signs of life")?;
-    // Outside of the event: what a filter leaves out is not evaluated.
-    let signal = signals.wait();
-    service.stopping("stopping: hosts are logged out, everything is flushed");
-    tracing::info!("stopping on {signal}; a second signal ends at once");
-    stop(claimed.ok(), server, &life)?;
-    Ok(())
 }
 
 /// From the top down: no requests, no hosts, then the array, then the cores.

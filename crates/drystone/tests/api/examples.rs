@@ -36,6 +36,9 @@ fn the_examples_of_the_page_work() {
         "\"detail\":\"there is no volume 'nothing': see 'drystone volume list'\"",
         "\"scrub_days\":7",
         "event: done\ndata: {\"id\":",
+        "\"kind\":\"member_started\"",
+        "event: event\ndata: {\"number\":1,",
+        "\"operation\":\"POST /v1/volumes\"",
         "drystone_volume_size_bytes{volume=\"db\"} 134217728",
     ] {
         assert!(said.contains(told), "{told}\n{said}");

@@ -35,6 +35,14 @@ impl Reply {
         reply
     }
 
+    /// Of a head, and what has come of a body so far.
+    #[track_caller]
+    pub(crate) fn of(head: &str, body: &str) -> Reply {
+        let mut reply = Reply::parse(format!("{head}\r\n\r\n0\r\n\r\n").as_bytes());
+        reply.body = body.as_bytes().to_vec();
+        reply
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }

@@ -4,6 +4,7 @@ use crate::common::member::{Home, Member, text};
 use crate::document::Document;
 use crate::http::{self, Reply};
 use serde_json::{Value, json};
+use std::io::{Read, Write};
 
 /// Calls operations one after the other.
 struct Tour<'a> {
@@ -44,6 +45,7 @@ fn every_operation_does_what_it_says() {
     snapshots(&mut tour);
     work(&mut tour);
     disks(&mut tour);
+    records(&mut tour);
     assert_eq!(tour.document.left(), [""; 0], "they were not called");
     member.stop();
 }
@@ -288,6 +290,57 @@ fn work(tour: &mut Tour<'_>) {
     ] {
         assert!(figures.lines().any(|told| told.starts_with(line)), "{line}\n{figures}");
     }
+}
+
+/// What happened, and who did what.
+fn records(tour: &mut Tour<'_>) {
+    let all = tour.call("GET", "/v1/events", None, 200).json();
+    let all = all.as_array().expect("a list");
+    assert!(all.iter().any(|event| event["kind"] == "disk_failed"), "{all:#?}");
+    let errors = tour.call("GET", "/v1/events?severity=error&object=disk-1", None, 200).json();
+    assert_eq!(errors[0]["kind"], "disk_failed", "{errors}");
+    assert_eq!(tour.call("GET", "/v1/events?since=9999999999", None, 200).json(), json!([]));
+    let page = tour.call("GET", "/v1/events?limit=2", None, 200);
+    assert!(page.json().as_array().map(Vec::len) == Some(2) && page.header("link").is_some());
+    tour.refused("GET", "/v1/events?severity=loud", None, 422, "invalid");
+    tour.refused("GET", "/v1/events?last=0", None, 422, "invalid");
+    tour.refused("GET", "/v1/events?since=yesterday", None, 400, "bad-request");
+    tour.refused("GET", "/v1/events/stream?severity=loud", None, 422, "invalid");
+    follow(tour, &all[1..]);
+
+    let entries = tour.call("GET", "/v1/audit", None, 200).json();
+    let entries = entries.as_array().expect("a list");
+    let mine = |entry: &&Value| entry["who"]["pid"] == std::process::id();
+    let made = entries.iter().filter(mine).find(|entry| entry["operation"] == "POST /v1/volumes");
+    assert_eq!(made.map(|entry| &entry["done"]), Some(&json!(true)), "{entries:#?}");
+    let refused = tour.call("GET", "/v1/audit?done=false&last=1", None, 200).json();
+    assert!(refused[0]["outcome"].as_str().expect("a text").starts_with('4'), "{refused}");
+    for method in ["POST", "PUT", "PATCH", "DELETE"] {
+        let reply = http::ask(&tour.member.home.socket(), method, "/v1/audit", &[], None);
+        assert_eq!(reply.problem(), "method-not-allowed");
+    }
+}
+
+/// Events from a number on, as far as they are there; then the connection is closed.
+fn follow(tour: &mut Tour<'_>, wanted: &[Value]) {
+    let path = format!("/v1/events/stream?from={}", wanted[0]["number"]);
+    let mut stream = http::connect(&tour.member.home.socket());
+    let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("it is taken");
+    let mut heard = String::new();
+    let ids = |heard: &str| heard.lines().filter(|line| line.starts_with("id: ")).count();
+    let mut bytes = [0; 4096];
+    while ids(&heard) < wanted.len() {
+        let len = stream.read(&mut bytes).expect("it goes on");
+        assert!(len > 0, "it has ended: {heard}");
+        heard.push_str(&String::from_utf8_lossy(&bytes[..len]));
+    }
+    for event in wanted {
+        assert!(heard.contains(&format!("\nid: {}\n", event["number"])), "{event} {heard}");
+    }
+    let (head, body) = heard.split_once("\r\n\r\n").expect("a head");
+    let reply = http::Reply::of(head, body);
+    tour.document.check("GET", &path, &reply);
 }
 
 fn disks(tour: &mut Tour<'_>) {

@@ -5,6 +5,7 @@ mod access;
 mod common;
 mod connections;
 mod daemon;
+mod events;
 #[path = "../crash/host.rs"]
 #[allow(dead_code, reason = "the crash tests use more of it")]
 mod host;

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::disks::{self, Disks, Holds, Seen};
-use super::{Make, Notice, StartError, Tell};
+use super::{Make, Notice, StartError, Tells};
 use crate::data::remembered::{Of, Remembered};
 use crate::spec::disk::MemberDisk;
 
@@ -49,7 +49,7 @@ impl Drop for NewFiles {
 pub(crate) async fn make(
     disks: Disks,
     wanted: &[MemberDisk],
-    (make, tell): (&Make, Tell),
+    (make, tell): (&Make, Tells<'_>),
     remembered: &mut Remembered,
 ) -> Result<(Array, Vec<Seen>), StartError> {
     let Disks { mut seen, absent, new } = disks;
@@ -146,7 +146,7 @@ async fn create(seen: &[Seen], make: &Make) -> Result<Array, StartError> {
 
 /// Leaves the disks as they were. An array whose making failed when all labels were written is
 /// there all the same: the next start opens it.
-async fn undo(seen: &[Seen], files: &mut NewFiles, remembered: &mut Remembered, tell: Tell) {
+async fn undo(seen: &[Seen], files: &mut NewFiles, remembered: &mut Remembered, tell: Tells<'_>) {
     let mut labelled = 0;
     for seen in seen {
         let found = probe(&*seen.member.device).await;

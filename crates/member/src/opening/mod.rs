@@ -21,6 +21,9 @@ pub use error::{Absence, StartError};
 /// Who hears of notices.
 pub type Tell = fn(&Notice);
 
+/// The same inside of this room.
+pub(crate) type Tells<'a> = &'a dyn Fn(&Notice);
+
 /// How an array is made or opened.
 #[derive(Debug)]
 pub struct Make {
@@ -86,7 +89,7 @@ pub enum Notice {
 pub(crate) async fn open(
     make: &Make,
     remembered: &mut Remembered,
-    tell: Tell,
+    tell: Tells<'_>,
 ) -> Result<Opened, StartError> {
     let named = [&make.disks[..], &make.journals].concat();
     check_distinct(&named)?;
@@ -163,7 +166,7 @@ async fn usual_disks(make: &Make, remembered: &Remembered) -> Result<Vec<MemberD
     Ok(files.into_iter().filter(|file| !file.is_new()).collect())
 }
 
-async fn open_found(disks: Disks, make: &Make, tell: Tell) -> Result<Opened, StartError> {
+async fn open_found(disks: Disks, make: &Make, tell: Tells<'_>) -> Result<Opened, StartError> {
     let Disks { seen, absent, new } = disks;
     let why_absent = absent.iter().map(|(disk, why)| (disk.name(), why.to_string())).collect();
     let mut missing = Vec::new();

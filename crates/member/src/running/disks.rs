@@ -30,6 +30,7 @@ impl Member {
             }
             DiskRequest::Fail { disk, accept_loss } => {
                 self.array.fail_disk(&self.meant(&disk)?, accept_loss).await?;
+                self.tell_changes();
                 self.settle().await;
             }
             DiskRequest::Retire { disk } => {
@@ -42,6 +43,8 @@ impl Member {
                 self.array.clear_disk(&self.meant(&disk)?).await?;
             }
         }
+        // A disk that nothing lies on may have left before the next look.
+        self.tell_changes();
         Ok(Answer::Disks(self.array.disks()))
     }
 

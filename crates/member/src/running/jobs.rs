@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use array::api::{JobInfo, JobKind};
+use array::ArrayError;
+use array::api::{CheckReport, JobInfo, JobKind};
 
 use super::{Asker, Member, RequestError};
+use crate::events::{Event, EventLog, Kind, Severity};
 use crate::reply::Answer;
 use crate::request::ArrayRequest;
 
@@ -26,7 +28,13 @@ impl Member {
                 Ok(self.shown_array())
             }
             ArrayRequest::Scrub => {
-                let work = async move { array.scrub().await };
+                let events = self.events.clone();
+                events.tell(Event::of_array(Kind::ScrubBegun, "a scrub begins, as was asked for"));
+                let work = async move {
+                    let scrubbed = array.scrub().await;
+                    tell_of_scrub(&events, "scrub", scrubbed.as_ref());
+                    scrubbed
+                };
                 let report = self.with_progress(&[JobKind::Scrub], work, asker).await??;
                 Ok(Answer::Report(report))
             }
@@ -36,7 +44,12 @@ impl Member {
                 Ok(Answer::Done)
             }
             ArrayRequest::Check => {
-                let work = async move { array.check().await };
+                let events = self.events.clone();
+                let work = async move {
+                    let checked = array.check().await;
+                    tell_of_scrub(&events, "check", checked.as_ref());
+                    checked
+                };
                 let report = self.with_progress(&[JobKind::Scrub], work, asker).await??;
                 Ok(Answer::Report(report))
             }
@@ -95,4 +108,36 @@ impl Member {
         jobs.retain(|job| kinds.contains(&job.kind));
         jobs
     }
+}
+
+/// Problems that are events of their own; the array logs more of them.
+const PROBLEMS_TOLD_MAX: usize = 20;
+
+/// Records what a scrub or check has found.
+pub(super) fn tell_of_scrub(
+    events: &EventLog,
+    what: &str,
+    ended: Result<&CheckReport, &ArrayError>,
+) {
+    let report = match ended {
+        Ok(report) => report,
+        Err(error) => {
+            let text = format!("the {what} could not end: {error}");
+            return events.tell(Event::of_array(Kind::ScrubFailed, text));
+        }
+    };
+    for problem in report.problems.iter().take(PROBLEMS_TOLD_MAX) {
+        events.tell(Event::of_array(Kind::ScrubFound, format!("{what}: {problem}")));
+    }
+    let text = format!(
+        "the {what} has ended: {} clusters verified, {} blocks were wrong, {} repaired, {} lost, {} problems",
+        report.clusters,
+        report.wrong_blocks,
+        report.repaired_blocks,
+        report.lost_blocks,
+        report.problems.len()
+    );
+    let ended = Event::of_array(Kind::ScrubEnded, text);
+    let is_well = report.problems.is_empty() && report.lost_blocks == 0;
+    events.tell(if is_well { ended } else { ended.with_severity(Severity::Error) });
 }

@@ -3,7 +3,6 @@
 mod access;
 mod disks;
 mod error;
-mod events;
 mod jobs;
 mod snapshots;
 mod volumes;
@@ -17,6 +16,7 @@ use array::api::{JobInfo, VolumeInfo};
 use ring::wait::Turn;
 
 use crate::data::remembered::Remembered;
+use crate::events::{EventLog, Look};
 use crate::reply::Answer;
 use crate::request::Request;
 use crate::serving::Serving;
@@ -36,6 +36,9 @@ pub struct Member {
     /// So do disks that join.
     joining: Turn,
     is_stopping: Cell<bool>,
+    events: EventLog,
+    /// The array as it was when its changes were told last; `None` before the first look.
+    looked: RefCell<Option<Look>>,
 }
 
 /// Who asked: told how long work goes on.
@@ -53,10 +56,12 @@ impl Member {
         serving: Serving,
         settings: Rc<MemberSettings>,
         remembered: Remembered,
+        events: EventLog,
     ) -> Self {
         let remembered = RefCell::new(remembered);
         let (turn, joining) = (Turn::default(), Turn::default());
-        Self { array, serving, settings, remembered, turn, joining, is_stopping: Cell::new(false) }
+        let (is_stopping, looked) = (Cell::new(false), RefCell::default());
+        Self { array, serving, settings, remembered, turn, joining, is_stopping, events, looked }
     }
 
     /// Carries a request out. It runs to its end also when the asker goes away.
@@ -111,6 +116,19 @@ impl Member {
     /// The end has begun: what is seen from now on is a part of it.
     pub fn stops(&self) {
         self.is_stopping.set(true);
+    }
+
+    /// Looks at the array, and records what has changed since the last look.
+    pub(crate) fn tell_changes(&self) {
+        let array = &self.array;
+        let now = Look::of(&array.info(), array.disks(), self.volumes(), array.jobs());
+        let before = self.looked.replace(Some(now.clone()));
+        let before = before.unwrap_or_else(|| now.all_well());
+        now.changes(&before).into_iter().for_each(|event| self.events.tell(event));
+    }
+
+    pub(crate) fn events(&self) -> &EventLog {
+        &self.events
     }
 
     fn is_stopping(&self) -> bool {

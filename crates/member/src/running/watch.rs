@@ -1,45 +1,44 @@
-//! What happens by itself: events of the array go to the log, volumes whose disks are lost are not
+//! What happens by itself: what changes about the array becomes events, volumes whose disks are lost are not
 //! served until they are back, hosts are warned when space runs short, scrubs begin when they are
 //! due.
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use array::api::{ArrayInfo, DiskState, JobKind, VolumeState};
 
 use super::Member;
-use super::events::Folded;
+use super::jobs::tell_of_scrub;
+use crate::events::{Event, Kind};
 
 /// How often the array is looked at. One that is asked answers from memory.
 const PAUSE: Duration = Duration::from_secs(1);
 
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
+/// At most so long after it has logged something, the array notes it.
+const NOTED_AFTER_SECONDS: u64 = 2;
+
 /// Before a scrub that is due but could not end is begun again.
 const SCRUB_PAUSE: Duration = Duration::from_secs(60 * 60);
 
 /// Looks for as long as the core runs.
 pub(crate) async fn run(member: Rc<Member>) {
-    let (_, mut next_event) = member.array().events(u64::MAX);
+    let mut next_note = 0;
+    member.tell_changes();
     let mut states = states_of(&member);
     let mut disks = names_of(&member);
-    let mut folded = Folded::default();
-    let mut warned = BTreeSet::new();
     let mut levels_before = 0;
     let mut scrub_from = UNIX_EPOCH;
     loop {
+        next_note = tell_notes(&member, next_note);
         ring::sleep(PAUSE).await;
         if member.is_stopping() {
             // What is seen from now on is the end.
             return;
         }
-        let (events, next) = member.array().events(next_event);
-        next_event = next;
-        let at = Instant::now();
-        let said = events.into_iter().filter_map(|event| folded.take(event.text, at));
-        said.for_each(|text| tracing::warn!("{text}"));
-        folded.due(at).iter().for_each(|text| tracing::warn!("{text}"));
+        member.tell_changes();
+        let info = member.array().info();
         let now = states_of(&member);
         if now != states || member.serving().is_waiting() {
             states = now;
@@ -50,7 +49,6 @@ pub(crate) async fn run(member: Rc<Member>) {
             disks = now;
             member.forget_what_left();
         }
-        let info = member.array().info();
         let levels = levels_reached(&info);
         if levels > levels_before {
             member.serving().targets().warn_of_space();
@@ -62,12 +60,21 @@ pub(crate) async fn run(member: Rc<Member>) {
             scrub_from = now + SCRUB_PAUSE;
             ring::spawn(scrub(member.clone()));
         }
-        let warnings: BTreeSet<String> = info.warnings.into_iter().collect();
-        for warning in warnings.difference(&warned) {
-            tracing::warn!("{warning}");
-        }
-        warned = warnings;
     }
+}
+
+/// Records what the array has noted from this number on, unless it is there in the same words already: most
+/// of it the array has logged too.
+fn tell_notes(member: &Member, from: u64) -> u64 {
+    let (notes, next) = member.array().events(from);
+    for note in notes {
+        // It is logged a moment before it is noted.
+        let since = note.unix_seconds.saturating_sub(NOTED_AFTER_SECONDS);
+        if !member.events().has_said(&note.text, since) {
+            member.events().tell(Event::of_array(Kind::ArrayNoted, note.text));
+        }
+    }
+    next
 }
 
 /// How many of the warning levels the space in use has reached.
@@ -84,7 +91,8 @@ fn is_scrub_due(info: &ArrayInfo, now: SystemTime) -> bool {
 }
 
 async fn scrub(member: Rc<Member>) {
-    tracing::info!("a scrub begins, as it is due");
+    let begun = Event::of_array(Kind::ScrubBegun, "a scrub begins, as it is due");
+    member.events().tell(begun);
     let scrubbed = member.array().scrub().await;
     if member.is_stopping() {
         tracing::info!(
@@ -92,18 +100,7 @@ async fn scrub(member: Rc<Member>) {
         );
         return;
     }
-    match scrubbed {
-        Ok(report) if report.problems.is_empty() => {
-            tracing::info!(
-                "the scrub verified {} clusters: {} blocks were wrong, {} repaired",
-                report.clusters,
-                report.wrong_blocks,
-                report.repaired_blocks
-            );
-        }
-        Ok(report) => report.problems.iter().for_each(|text| tracing::error!("scrub: {text}")),
-        Err(error) => tracing::error!("the scrub could not end: {error}"),
-    }
+    tell_of_scrub(member.events(), "scrub", scrubbed.as_ref());
 }
 
 /// The disks, and whether each may come back.

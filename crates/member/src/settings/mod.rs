@@ -22,6 +22,7 @@ use group::settings::{Known, Rule, Settings, SettingsError, State};
 use group::store::{Embedded, Options, Place, StoreError};
 use target::{Access, AccessRule};
 
+use crate::events::{Event, EventLog, Kind};
 use device::VolumeBytes;
 use thread::StoreThread;
 
@@ -77,12 +78,13 @@ pub(crate) struct MemberSettings {
     kept: RefCell<Arc<Kept>>,
     state: RefCell<State>,
     known: RefCell<Known>,
+    events: EventLog,
 }
 
 impl MemberSettings {
     /// Opens what the array has. Whatever is wrong is told by the log: without its settings a member
     /// serves, and lets nobody in that they might keep out; with `gives_up` they are thrown away then.
-    pub(crate) async fn open(array: Array, data: &Path, gives_up: bool) -> Self {
+    pub(crate) async fn open(array: Array, data: &Path, gives_up: bool, events: EventLog) -> Self {
         let credentials = env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         let key = KeySource::find(credentials.as_deref(), data.join(KEY_FILE));
         let settings = Self {
@@ -91,16 +93,15 @@ impl MemberSettings {
             kept: RefCell::new(Arc::new(Kept::Nothing)),
             state: RefCell::default(),
             known: RefCell::default(),
+            events,
         };
         let kept = settings.look().await;
         if let Kept::Broken(why) = &kept {
-            tracing::error!(
-                "the settings on the array are not available, and no host is let in: {why}"
-            );
+            settings.tell(Kind::SettingsUnavailable, &KeptError::NotAvailable(why.clone()));
         }
         settings.kept.replace(Arc::new(kept));
         if let Err(error) = settings.refresh().await {
-            tracing::error!("{error}");
+            settings.tell(Kind::SettingsUnavailable, &error);
         }
         if gives_up {
             settings.give_up_unreadable().await;
@@ -108,15 +109,25 @@ impl MemberSettings {
         settings
     }
 
+    fn tell(&self, kind: Kind, text: &dyn std::fmt::Display) {
+        self.events.tell(Event::of_member(kind, text.to_string()));
+    }
+
     /// Throws settings away that cannot be read, for good.
     async fn give_up_unreadable(&self) {
         let Some(why) = self.fault() else { return };
         match hidden::discard(&self.array).await {
             Ok(()) => {
-                tracing::warn!("{why}: they are given up, as was asked");
+                self.tell(
+                    Kind::SettingsGivenUp,
+                    &format!("{why}: they are given up, as was asked"),
+                );
                 self.kept.replace(Arc::new(Kept::Nothing));
             }
-            Err(error) => tracing::error!("{why}, and they cannot be given up: {error}"),
+            Err(error) => self.tell(
+                Kind::SettingsUnavailable,
+                &format!("{why}, and they cannot be given up: {error}"),
+            ),
         }
     }
 
@@ -186,10 +197,10 @@ impl MemberSettings {
         let before = self.known.replace(known);
         let known = self.known.borrow();
         for missing in known.missing.iter().filter(|error| !before.missing.contains(error)) {
-            tracing::warn!("{missing}");
+            self.tell(Kind::SettingsIncomplete, missing);
         }
         for error in state.unreadable.values() {
-            tracing::error!("{error}");
+            self.tell(Kind::SettingsIncomplete, error);
         }
         self.state.replace(state);
     }
@@ -225,7 +236,13 @@ impl MemberSettings {
         }
         let kept = self.look().await;
         self.kept.replace(Arc::new(kept));
-        self.refresh().await.is_ok() && !matches!(**self.kept.borrow(), Kept::Broken(_))
+        let is_back =
+            self.refresh().await.is_ok() && !matches!(**self.kept.borrow(), Kept::Broken(_));
+        if is_back {
+            let text = "the settings on the array are available again";
+            self.tell(Kind::SettingsAvailable, &text);
+        }
+        is_back
     }
 
     /// Who may use a volume, or its snapshots; `None` where the rule of the server holds.

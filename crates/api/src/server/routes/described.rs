@@ -132,6 +132,7 @@ fn tags() -> Vec<Tag> {
         ("array", "The array as a whole."),
         ("work", "What runs in the background, and what was asked for that takes long."),
         ("hosts", "Who is connected."),
+        ("events", "What happened, and who did what."),
         ("figures", "What is measured, and this document."),
     ];
     all.into_iter().map(tag).collect()

@@ -1,8 +1,14 @@
-//! Logs: to stderr, filtered as with `RUST_LOG`.
+//! Logs: to stderr, filtered as with `RUST_LOG`; and what rooms warn of, to the events of a member.
+
+mod rooms;
 
 use std::env;
 use std::io::{self, IsTerminal};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+pub(crate) use rooms::tell;
 
 /// What is logged unless the user says otherwise.
 const FILTER_DEFAULT: &str = "info";
@@ -44,13 +50,13 @@ fn start_at(filter: Option<&str>, default: &str) -> Result<(), String> {
         (None, None) => parse(OPTION, default)?,
     };
     // A second start would be a slip in this program; the first one's filter stays in force.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         // A line that cannot be written is lost: to say so on the same stderr would end the process.
         .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal())
-        .try_init();
+        .with_filter(filter);
+    let _ = tracing_subscriber::registry().with(lines).with(rooms::layer()).try_init();
     Ok(())
 }
 

@@ -1,0 +1,68 @@
+//! What to do about events.
+
+use member::events::{Event, Kind, ObjectKind};
+
+/// What to do about an event; empty where nothing is to be done.
+pub(crate) fn advice(event: &Event) -> String {
+    let name = match event.object.kind {
+        ObjectKind::Disk | ObjectKind::Volume => event.object.name.as_str(),
+        ObjectKind::Member | ObjectKind::Array | ObjectKind::Target => "",
+    };
+    Kind::from_word(&event.kind).map_or_else(String::new, |kind| of_kind(kind, name))
+}
+
+fn of_kind(kind: Kind, name: &str) -> String {
+    match kind {
+        Kind::DiskFailed => format!("put another disk in its place: 'drystone disk replace {name} NEW'"),
+        Kind::DiskMissing => format!(
+            "connect it again, or put another disk in its place: 'drystone disk replace {name} NEW'"
+        ),
+        Kind::DiskSuspect => format!(
+            "look at its errors ('drystone disk show {name}') and have another disk at hand; 'drystone disk \
+             clear {name}' forgives them"
+        ),
+        Kind::DiskNotUsed => {
+            "see 'drystone disk list'; 'drystone disk add' takes a blank disk in".to_owned()
+        }
+        Kind::DisksNotRemembered | Kind::LogNotWritten => {
+            "make room in the data directory of the member, or make it writable".to_owned()
+        }
+        Kind::VolumeLost => "connect its disks again: see 'drystone disk list' for those that are missing".to_owned(),
+        Kind::VolumeDegraded | Kind::ArrayWarning => "see 'drystone status'".to_owned(),
+        Kind::VolumeNotServed => "see 'drystone volume list' and 'drystone status'".to_owned(),
+        Kind::SpaceLow => "add a disk ('drystone disk add'), or delete volumes and snapshots".to_owned(),
+        Kind::ScrubFound => {
+            "see 'drystone array check' for all of it, and restore what is lost from a backup".to_owned()
+        }
+        Kind::SettingsUnavailable => "see 'drystone status', and the chapter on bad days of the manual".to_owned(),
+        Kind::SettingsIncomplete => {
+            "start the member with the key that was used before, or set the secrets again ('drystone chap set')"
+                .to_owned()
+        }
+        Kind::SecondHostRefused => {
+            "if several hosts are meant to use the volume at once: 'drystone volume set VOLUME --shared on'".to_owned()
+        }
+        Kind::MemberNotStarted | Kind::MemberNotStopped => "see the log of the member".to_owned(),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use member::events::Severity;
+
+    #[test]
+    fn what_is_an_error_has_a_way_out() {
+        // What another room has logged says itself what to do, if anything.
+        let is_said =
+            |kind: Kind| matches!(kind, Kind::ArraySaid | Kind::DeviceSaid | Kind::TargetSaid);
+        let bad = |kind: &Kind| kind.severity() >= Severity::Error && !is_said(*kind);
+        for kind in Kind::ALL.into_iter().filter(bad) {
+            let event = Event::about(kind, ObjectKind::Disk, "/dev/sdb", "it is bad");
+            assert_ne!(advice(&event), "", "{kind:?}");
+        }
+        let event = Event::about(Kind::DiskFailed, ObjectKind::Disk, "/dev/sdb", "it has failed");
+        assert!(advice(&event).ends_with("'drystone disk replace /dev/sdb NEW'"));
+    }
+}

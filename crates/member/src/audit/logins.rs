@@ -1,0 +1,94 @@
+//! Hosts that log in or are refused, as the target tells of them.
+
+use target::{AccessEvent, AccessListener, Happened, RefusalKind, Who};
+
+use super::{Action, Actor, AuditLog, Entry};
+use crate::events::{Event, EventLog, Kind, ObjectKind};
+use crate::records::clipped;
+
+/// Hears of logins, and records them.
+#[derive(Debug)]
+pub(crate) struct Logins {
+    pub(crate) audit: AuditLog,
+    pub(crate) events: EventLog,
+}
+
+impl AccessListener for Logins {
+    fn hear(&self, event: &AccessEvent) {
+        if let Happened::Refused { who, why: RefusalKind::InUse, reason } = &event.what {
+            self.events.hear(second_host(who, reason));
+        }
+        if let Happened::Missed { count } = &event.what {
+            let text = format!("{count} logins came too fast to be told of one by one");
+            self.events.tell(Event::of_member(Kind::EventsMissed, text));
+        }
+        let (entry, times) = entry(&event.what);
+        self.audit.record(entry, times);
+    }
+}
+
+fn second_host(who: &Who, reason: &str) -> Event {
+    let target = who.target.as_deref().unwrap_or_default();
+    let host = who.initiator.as_deref().unwrap_or("a host");
+    let text = format!("{host} at {} was refused at {target}: {reason}", who.from);
+    Event::about(Kind::SecondHostRefused, ObjectKind::Target, target, text)
+}
+
+/// What is recorded of it, and how often it happened.
+fn entry(what: &Happened) -> (Entry, u64) {
+    match what {
+        Happened::LoggedIn { who, .. } => (of(who, Action::Login, "logged in"), 1),
+        Happened::Refused { who, why, reason } => {
+            let entry = of(who, Action::LoginRefused, reason);
+            (Entry { reason: word_of(*why).to_owned(), ..entry }, 1)
+        }
+        Happened::Ended { who, reason, .. } => (of(who, Action::SessionEnded, reason), 1),
+        Happened::RefusedMore { from, count } => {
+            let outcome = "refused, as often before".to_owned();
+            (Entry { from: from.to_string(), outcome, ..nobody(Action::LoginRefused) }, *count)
+        }
+        Happened::Missed { count } => {
+            let outcome = "logins and ends of sessions came too fast to be told of".to_owned();
+            (Entry { outcome, ..nobody(Action::Missed) }, *count)
+        }
+    }
+}
+
+const fn word_of(why: RefusalKind) -> &'static str {
+    match why {
+        RefusalKind::NotAuthorized => "not_authorized",
+        RefusalKind::Authentication => "authentication",
+        RefusalKind::InUse => "in_use",
+        RefusalKind::NoTarget => "no_target",
+        RefusalKind::Other => "other",
+    }
+}
+
+fn of(who: &Who, action: Action, outcome: &str) -> Entry {
+    let text = |text: &Option<String>| text.as_deref().map(clipped);
+    Entry {
+        who: Actor {
+            host: text(&who.initiator),
+            chap_user: text(&who.chap_user),
+            ..Actor::default()
+        },
+        from: who.from.to_string(),
+        object: who.target.as_deref().map(clipped).unwrap_or_default(),
+        done: action != Action::LoginRefused,
+        outcome: clipped(outcome),
+        ..nobody(action)
+    }
+}
+
+fn nobody(action: Action) -> Entry {
+    Entry {
+        action,
+        who: Actor::default(),
+        from: String::new(),
+        object: String::new(),
+        operation: String::new(),
+        done: false,
+        reason: String::new(),
+        outcome: String::new(),
+    }
+}

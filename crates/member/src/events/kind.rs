@@ -1,0 +1,154 @@
+//! The kinds of events: words that programs can rely on.
+
+use super::Severity;
+
+/// Declares the kinds, each with its word and its usual severity.
+macro_rules! kinds {
+    ($($(#[$about:meta])* $kind:ident = $word:literal, $severity:ident;)+) => {
+        /// What kind of event it is.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Kind {
+            $($(#[$about])* $kind,)+
+        }
+
+        impl Kind {
+            /// All of them.
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$kind),+];
+
+            /// The word that stays.
+            #[must_use]
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$kind => $word),+ }
+            }
+
+            /// How much it usually matters.
+            #[must_use]
+            pub const fn severity(self) -> Severity {
+                match self { $(Self::$kind => Severity::$severity),+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// The member serves, after a stop in order or for the first time.
+    MemberStarted = "member_started", Info;
+    /// The member serves, and did not stop in order before.
+    MemberStartedUnclean = "member_started_unclean", Warning;
+    /// The member could not start.
+    MemberNotStarted = "member_not_started", Error;
+    /// The member stops, as it was told to.
+    MemberStopped = "member_stopped", Info;
+    /// The member has ended, and not everything in order.
+    MemberNotStopped = "member_not_stopped", Error;
+    /// Events or the audit log cannot be written to the disk.
+    LogNotWritten = "log_not_written", Warning;
+    /// They are written again.
+    LogWritten = "log_written", Info;
+    /// More happened at once than could be told of.
+    EventsMissed = "events_missed", Warning;
+    /// A disk was looked at when the member started, and is not used.
+    DiskNotUsed = "disk_not_used", Warning;
+    /// Which disks the array has could not be written down for the next start.
+    DisksNotRemembered = "disks_not_remembered", Warning;
+    /// A disk has joined the array.
+    DiskAdded = "disk_added", Info;
+    /// A disk has left the array.
+    DiskLeft = "disk_left", Info;
+    /// A disk is in use, and all is well with it again.
+    DiskOnline = "disk_online", Info;
+    /// A disk has too many errors.
+    DiskSuspect = "disk_suspect", Warning;
+    /// The data of a disk is moving to others, as was asked for.
+    DiskRetiring = "disk_retiring", Info;
+    /// A disk is back and is given what it missed.
+    DiskReturned = "disk_returned", Info;
+    /// A disk is not there.
+    DiskMissing = "disk_missing", Error;
+    /// A disk has failed.
+    DiskFailed = "disk_failed", Error;
+    /// Work for redundancy has begun.
+    RebuildBegun = "rebuild_begun", Info;
+    /// It has ended.
+    RebuildEnded = "rebuild_ended", Info;
+    /// A scrub has begun.
+    ScrubBegun = "scrub_begun", Info;
+    /// A scrub or check has ended; what it found is in the text.
+    ScrubEnded = "scrub_ended", Info;
+    /// A scrub or check has found what is wrong, or lost.
+    ScrubFound = "scrub_found", Error;
+    /// A scrub could not end.
+    ScrubFailed = "scrub_failed", Warning;
+    /// A volume has less redundancy than it should.
+    VolumeDegraded = "volume_degraded", Warning;
+    /// A volume is not available: its disks are lost.
+    VolumeLost = "volume_lost", Critical;
+    /// A volume has all its redundancy again.
+    VolumeRecovered = "volume_recovered", Info;
+    /// A volume cannot be served although its disks are there.
+    VolumeNotServed = "volume_not_served", Error;
+    /// Space has reached a level that operators want to hear of.
+    SpaceLow = "space_low", Warning;
+    /// Something about the array needs an operator.
+    ArrayWarning = "array_warning", Warning;
+    /// The array has noted something.
+    ArrayNoted = "array_noted", Info;
+    /// The array has logged something.
+    ArraySaid = "array_said", Warning;
+    /// The devices below the array have logged something.
+    DeviceSaid = "device_said", Warning;
+    /// The iSCSI target has logged something.
+    TargetSaid = "target_said", Warning;
+    /// The settings on the array cannot be read.
+    SettingsUnavailable = "settings_unavailable", Critical;
+    /// They can be again.
+    SettingsAvailable = "settings_available", Info;
+    /// They were thrown away, as was asked for.
+    SettingsGivenUp = "settings_given_up", Warning;
+    /// A part of the settings cannot be used.
+    SettingsIncomplete = "settings_incomplete", Error;
+    /// Sessions were ended because access was changed.
+    SessionsEnded = "sessions_ended", Warning;
+    /// A second host was refused at a volume that is not shared.
+    SecondHostRefused = "second_host_refused", Warning;
+}
+
+impl Kind {
+    /// The kind of this word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+
+    /// Whether each of them is told of, however soon it comes again.
+    pub(super) const fn is_once(self) -> bool {
+        matches!(
+            self,
+            Self::MemberStarted
+                | Self::MemberStartedUnclean
+                | Self::MemberNotStarted
+                | Self::MemberStopped
+                | Self::MemberNotStopped
+                | Self::ScrubBegun
+                | Self::ScrubEnded
+                | Self::ScrubFailed
+        )
+    }
+
+    /// Whether many different things are of this kind.
+    pub(super) const fn is_said(self) -> bool {
+        matches!(
+            self,
+            Self::LogNotWritten
+                | Self::LogWritten
+                | Self::ArrayWarning
+                | Self::ArrayNoted
+                | Self::ArraySaid
+                | Self::DeviceSaid
+                | Self::TargetSaid
+                | Self::DiskNotUsed
+                | Self::ScrubFound
+                | Self::SettingsIncomplete
+        )
+    }
+}

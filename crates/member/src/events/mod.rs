@@ -1,0 +1,214 @@
+//! Events: what operators should know of, with severity, object and text, kept over restarts.
+
+mod changes;
+mod kind;
+
+use serde::{Deserialize, Serialize};
+
+use crate::records::{Fold, Log, Recorded, clipped};
+
+pub(crate) use changes::Look;
+pub use kind::Kind;
+
+/// How much an event matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// As it should be.
+    Info,
+    /// Somebody should look at it.
+    Warning,
+    /// Something does not work, or has lost its redundancy.
+    Error,
+    /// Hosts do not reach their data, or data is lost.
+    Critical,
+}
+
+impl Severity {
+    /// All, from the least to the most.
+    pub const ALL: [Self; 4] = [Self::Info, Self::Warning, Self::Error, Self::Critical];
+
+    /// How it is written.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// What kind of thing an event is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ObjectKind {
+    /// The member as a whole.
+    Member,
+    /// Its array.
+    Array,
+    /// A disk of the array.
+    Disk,
+    /// A volume.
+    Volume,
+    /// A target, by its iSCSI name.
+    Target,
+}
+
+impl ObjectKind {
+    /// How it is written.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Member => "member",
+            Self::Array => "array",
+            Self::Disk => "disk",
+            Self::Volume => "volume",
+            Self::Target => "target",
+        }
+    }
+}
+
+/// What an event is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Object {
+    /// What it is.
+    pub kind: ObjectKind,
+    /// Its name; empty for what there is one of.
+    #[serde(default)]
+    pub name: String,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// How much it matters.
+    pub severity: Severity,
+    /// A word that stays: that of a [`Kind`], or one of another version.
+    pub kind: String,
+    /// What it is about.
+    pub object: Object,
+    /// What happened, in one sentence.
+    pub text: String,
+}
+
+/// The events of a member.
+pub type EventLog = Log<Event>;
+
+impl Event {
+    /// About something that has a name.
+    #[must_use]
+    pub fn about(kind: Kind, object: ObjectKind, name: &str, text: impl AsRef<str>) -> Self {
+        let object = Object { kind: object, name: clipped(name) };
+        let text = clipped(text.as_ref());
+        Self { severity: kind.severity(), kind: kind.word().to_owned(), object, text }
+    }
+
+    /// About the member.
+    #[must_use]
+    pub fn of_member(kind: Kind, text: impl AsRef<str>) -> Self {
+        Self::about(kind, ObjectKind::Member, "", text)
+    }
+
+    /// About the array.
+    #[must_use]
+    pub fn of_array(kind: Kind, text: impl AsRef<str>) -> Self {
+        Self::about(kind, ObjectKind::Array, "", text)
+    }
+
+    /// The same, with another severity than is usual for its kind.
+    #[must_use]
+    pub fn with_severity(self, severity: Severity) -> Self {
+        Self { severity, ..self }
+    }
+}
+
+impl Recorded for Event {
+    const FOLDS_MAX: usize = 1024;
+
+    fn fold(&self) -> Fold {
+        let Object { kind, name } = &self.object;
+        let key = format!("{} {} {name}", self.kind, kind.word());
+        match Kind::from_word(&self.kind) {
+            Some(kind) if kind.is_once() => Fold::Never,
+            // What is said in many words is the same only if the words are.
+            Some(kind) if kind.is_said() => Fold::By(format!("{key} {}", self.text)),
+            _ => Fold::By(key),
+        }
+    }
+
+    /// So many things that go wrong in a minute are all told of.
+    fn others(&self) -> Option<Self> {
+        None
+    }
+}
+
+impl EventLog {
+    /// Records an event, and logs it, unless it repeats itself.
+    pub fn tell(&self, event: Event) {
+        let (severity, text) = (event.severity, event.text.clone());
+        if self.record(event, 1) {
+            match severity {
+                Severity::Info => tracing::info!("{text}"),
+                Severity::Warning => tracing::warn!("{text}"),
+                Severity::Error | Severity::Critical => tracing::error!("{text}"),
+            }
+        }
+    }
+
+    /// Records what a room below has logged itself.
+    pub fn hear(&self, event: Event) {
+        self.record(event, 1);
+    }
+
+    /// Whether an event of this text was recorded since then.
+    pub(crate) fn has_said(&self, text: &str, since_unix_seconds: u64) -> bool {
+        let all = self.after(0);
+        let lately = all.iter().rev().take_while(|it| it.unix_seconds >= since_unix_seconds);
+        lately.into_iter().any(|record| record.what.text == text)
+    }
+
+    /// Whether the last start was followed by a stop in order. So it is where there was none.
+    pub(crate) fn ended_in_order(&self) -> bool {
+        let is = |event: &Event, kind: Kind| event.kind == kind.word();
+        let all = self.after(0);
+        let last = all.iter().rev().map(|record| &record.what).find(|event| {
+            is(event, Kind::MemberStopped)
+                || is(event, Kind::MemberStarted)
+                || is(event, Kind::MemberStartedUnclean)
+        });
+        last.is_none_or(|event| is(event, Kind::MemberStopped))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_kinds_lead_back_to_them_and_none_is_there_twice() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::from_word(kind.word()), Some(kind));
+        }
+        assert_eq!(Kind::from_word("of-tomorrow"), None);
+    }
+
+    #[test]
+    fn what_rooms_say_is_the_same_only_in_the_same_words() {
+        let said = |text: &str| Event::about(Kind::ArraySaid, ObjectKind::Disk, "sda", text).fold();
+        assert_ne!(said("reads failed"), said("a write failed"));
+        let lost =
+            |text: &str| Event::about(Kind::DiskMissing, ObjectKind::Disk, "sda", text).fold();
+        assert_eq!(lost("one reason"), lost("another"));
+        assert_eq!(Event::of_member(Kind::MemberStarted, "it has").fold(), Fold::Never);
+    }
+
+    #[test]
+    fn names_of_others_are_kept_as_one_line_that_ends() {
+        let event = Event::about(Kind::SecondHostRefused, ObjectKind::Target, "a\x1b[2Jb", "x\ny");
+        assert_eq!((event.object.name.as_str(), event.text.as_str()), ("a [2Jb", "x y"));
+        let long = Event::of_member(Kind::TargetSaid, "ä".repeat(10_000));
+        assert!(long.text.len() < 1300 && long.text.ends_with("..."));
+    }
+}

@@ -1,0 +1,87 @@
+//! What is kept of what happened: events and the audit log, in the data directory of a member.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use target::AccessListener;
+
+use crate::audit::{AuditLog, Logins};
+use crate::events::{Event, EventLog, Kind};
+use crate::records::{Files, Log};
+
+/// The names of the files, each with `.0` and `.1`.
+const EVENTS: &str = "events";
+const AUDIT: &str = "audit";
+
+/// The logs of a member.
+#[derive(Debug, Clone)]
+pub struct Logs {
+    /// What operators should know of.
+    pub events: EventLog,
+    /// Who did what.
+    pub audit: AuditLog,
+}
+
+impl Logs {
+    /// Reads what there is in the directory `data`, and goes on there. Where nothing can be written, memory
+    /// keeps what it can.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn open(data: &Path) -> io::Result<Self> {
+        let about = Arc::new(std::sync::OnceLock::<EventLog>::new());
+        let hears = |what: &'static str| {
+            let about = about.clone();
+            Box::new(move |error: Option<&io::Error>| {
+                let Some(events) = about.get() else { return };
+                events.hear(match error {
+                    Some(error) => {
+                        let text = format!(
+                            "the {what} cannot be written to the data directory and is kept in memory: {error}"
+                        );
+                        Event::of_member(Kind::LogNotWritten, text)
+                    }
+                    None => {
+                        let text = format!("the {what} is written to the data directory again");
+                        Event::of_member(Kind::LogWritten, text)
+                    }
+                });
+            })
+        };
+        let events = Log::start("event log", Files::new(data, EVENTS), hears("event log"))?;
+        about.get_or_init(|| events.clone());
+        let audit = Log::start("audit log", Files::new(data, AUDIT), hears("audit log"))?;
+        Ok(Self { events, audit })
+    }
+
+    /// Who is to hear of the logins of hosts.
+    #[must_use]
+    pub fn listener(&self) -> Arc<dyn AccessListener> {
+        Arc::new(Logins { audit: self.audit.clone(), events: self.events.clone() })
+    }
+
+    /// Notes that the member serves, and whether it stopped in order before.
+    pub fn started(&self, version: &str) {
+        let event = match self.events.ended_in_order() {
+            true => {
+                let text = format!("the member has started, version {version}");
+                Event::of_member(Kind::MemberStarted, text)
+            }
+            false => {
+                let text = format!(
+                    "the member has started, version {version}, and did not stop in order before: what \
+                     was acknowledged is there"
+                );
+                Event::of_member(Kind::MemberStartedUnclean, text)
+            }
+        };
+        self.events.hear(event);
+    }
+
+    /// Nothing happens any more: waits a moment until all is on the disk.
+    pub fn end(&self) {
+        self.audit.end();
+        self.events.end();
+    }
+}

@@ -1,0 +1,83 @@
+//! Repeats are counted: one bad disk, or one host that tries again and again, must not push out the rest.
+//! It reads no clock: the time is given to it.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::Recorded;
+
+/// How long what was recorded is only counted when it happens again.
+pub(super) const PAUSE: Duration = Duration::from_secs(60);
+
+/// How repeats of something are recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fold {
+    /// Each by itself.
+    Never,
+    /// What has the same text here is one thing that repeats itself.
+    By(String),
+}
+
+/// What was recorded lately.
+#[derive(Debug)]
+pub(super) struct Folds<T> {
+    by_key: HashMap<String, Counted<T>>,
+}
+
+#[derive(Debug)]
+struct Counted<T> {
+    since: Instant,
+    /// How often it happened since.
+    more: u64,
+    /// What happened last.
+    last: T,
+}
+
+impl<T: Recorded> Folds<T> {
+    pub(super) fn new() -> Self {
+        Self { by_key: HashMap::new() }
+    }
+
+    /// Something happened so many `times`; what is to be recorded of it now, if anything.
+    pub(super) fn take(&mut self, what: T, times: u64, now: Instant) -> Option<T> {
+        let Fold::By(key) = what.fold() else { return Some(what) };
+        if let Some(counted) = self.by_key.get_mut(&key) {
+            counted.more += times;
+            counted.last = what;
+            return None;
+        }
+        if self.by_key.len() < T::FOLDS_MAX {
+            self.by_key.insert(key, Counted { since: now, more: 0, last: what.clone() });
+            return Some(what);
+        }
+        let Some(others) = what.others() else { return Some(what) };
+        let Fold::By(key) = others.fold() else { return Some(others) };
+        let new = Counted { since: now, more: 0, last: others.clone() };
+        let counted = self.by_key.entry(key).or_insert(new);
+        counted.more += times;
+        None
+    }
+
+    /// What was only counted for long enough, and how often it happened. Of what goes on the next is due a
+    /// minute later.
+    pub(super) fn due(&mut self, now: Instant, is_end: bool) -> Vec<(T, u64)> {
+        let mut due = Vec::new();
+        self.by_key.retain(|_, counted| {
+            if !is_end && now.saturating_duration_since(counted.since) < PAUSE {
+                return true;
+            }
+            let is_again = counted.more > 0;
+            if is_again {
+                due.push((counted.last.clone(), counted.more));
+                (counted.since, counted.more) = (now, 0);
+            }
+            is_again && !is_end
+        });
+        due
+    }
+
+    /// When to ask for what is [due](Self::due) next.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.by_key.values().map(|counted| counted.since + PAUSE).min()
+    }
+}

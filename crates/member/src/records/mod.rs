@@ -1,0 +1,77 @@
+//! Records that stay: what happened, one line each, in two files of the data directory that take turns.
+//!
+//! ```text
+//!  NAME.0   9c41e0d2 {"number":1,"unix_seconds":1795262400,"count":1,...}
+//!           ^ CRC-32C of the rest of the line, eight hexadecimal digits
+//!  NAME.1   the same; whichever holds the highest number is written to
+//! ```
+//!
+//! 1. A line counts if its checksum is right: of a crash in the middle of a write the torn last line is dropped.
+//! 2. Numbers grow by one with each record, over restarts too.
+//! 3. A file holds at most [`FILE_LINES_MAX`] lines and [`FILE_BYTES_MAX`] bytes; then the other one is
+//!    emptied and written to.
+//! 4. All that the files can hold is in memory too. So whoever records something waits for no disk, and
+//!    whoever reads asks none. A thread of its own writes; while it cannot, memory keeps what it can.
+
+mod files;
+mod fold;
+mod line;
+mod log;
+#[cfg(test)]
+mod tests;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use files::Files;
+pub(crate) use fold::Fold;
+pub use log::Log;
+
+/// Lines of a file.
+const FILE_LINES_MAX: usize = 4096;
+
+/// Bytes of a file. A record of usual size is a tenth of what this leaves for each line.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// Records in memory: what two files can hold.
+const KEPT_MAX: usize = 2 * FILE_LINES_MAX;
+
+/// What is recorded, with its number and time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record<T> {
+    /// Its number: one more than that of the record before.
+    pub number: u64,
+    /// When it was recorded, in seconds since 1970 (UTC).
+    pub unix_seconds: u64,
+    /// How often it happened: more than 1 for repeats that were counted.
+    pub count: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: T,
+}
+
+/// What can be recorded.
+pub(crate) trait Recorded:
+    Clone + Serialize + DeserializeOwned + Send + Sync + 'static
+{
+    /// How many kinds of repeats are told apart in a minute.
+    const FOLDS_MAX: usize;
+
+    /// How its repeats are recorded.
+    fn fold(&self) -> Fold;
+
+    /// What is counted in its place, where too many kinds of repeats are told apart already; `None` if it
+    /// is recorded by itself all the same.
+    fn others(&self) -> Option<Self>;
+}
+
+/// A text of somebody else's as it can be kept and shown: of bounded length, without control characters.
+pub(crate) fn clipped(text: &str) -> String {
+    /// More than any name or sentence of this program.
+    const CHARS_MAX: usize = 600;
+    let mut clipped: String = text.chars().take(CHARS_MAX).collect();
+    if clipped.len() < text.len() {
+        clipped.push_str("...");
+    }
+    clipped.replace(char::is_control, " ")
+}

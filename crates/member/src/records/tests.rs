@@ -1,0 +1,205 @@
+//! That nothing that was recorded is lost while there is room, that torn lines are told apart, and that nothing
+//! grows without bound.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::fold::Folds;
+use super::{FILE_BYTES_MAX, FILE_LINES_MAX, Files, Fold, KEPT_MAX, Log, Record, Recorded, line};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Note {
+    text: String,
+    key: Option<String>,
+}
+
+impl Recorded for Note {
+    const FOLDS_MAX: usize = 3;
+
+    fn fold(&self) -> Fold {
+        self.key.clone().map_or(Fold::Never, Fold::By)
+    }
+
+    fn others(&self) -> Option<Self> {
+        (self.text != "always").then(|| note("others", "others"))
+    }
+}
+
+fn note(text: &str, key: &str) -> Note {
+    Note { text: text.to_owned(), key: (!key.is_empty()).then(|| key.to_owned()) }
+}
+
+fn open(dir: &Path) -> Log<Note> {
+    Log::start("notes", Files::new(dir, "notes"), Box::new(|_| {})).expect("a thread")
+}
+
+fn texts(log: &Log<Note>) -> Vec<(u64, String)> {
+    log.after(0).iter().map(|record| (record.number, record.what.text.clone())).collect()
+}
+
+fn files(dir: &Path) -> [PathBuf; 2] {
+    ["notes.0", "notes.1"].map(|name| dir.join(name))
+}
+
+#[test]
+fn what_was_recorded_is_there_after_a_restart_and_numbers_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..3 {
+        let log = open(dir.path());
+        let wanted: Vec<(u64, String)> =
+            (1..=2 * round).map(|n| (n, format!("note {n}"))).collect();
+        assert_eq!(texts(&log), wanted);
+        for n in [2 * round + 1, 2 * round + 2] {
+            assert!(log.record(note(&format!("note {n}"), ""), 1));
+        }
+        assert_eq!(log.last_number(), 2 * round + 2);
+        log.end();
+    }
+}
+
+#[test]
+fn a_line_that_a_crash_has_torn_is_dropped_wherever_it_is_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = open(dir.path());
+    log.record(note("whole", ""), 1);
+    log.record(note("torn", ""), 1);
+    log.end();
+    let [file, _] = files(dir.path());
+    let bytes = fs::read(&file).unwrap();
+    let first = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    for cut in first..bytes.len() {
+        fs::write(&file, &bytes[..cut]).unwrap();
+        let log = open(dir.path());
+        assert_eq!(texts(&log), [(1, "whole".to_owned())], "cut at {cut}");
+        log.record(note("after", ""), 1);
+        log.end();
+        let log = open(dir.path());
+        assert_eq!(texts(&log), [(1, "whole".to_owned()), (2, "after".to_owned())], "cut at {cut}");
+        log.end();
+    }
+}
+
+#[test]
+fn a_line_that_has_rotted_takes_none_of_the_others_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = open(dir.path());
+    for n in 1..=3 {
+        log.record(note(&format!("note {n}"), ""), 1);
+    }
+    log.end();
+    let [file, _] = files(dir.path());
+    let text = fs::read_to_string(&file).unwrap().replace("note 2", "nope 2");
+    fs::write(&file, text + "no line of ours\n").unwrap();
+    let log = open(dir.path());
+    let numbers: Vec<u64> = log.after(0).iter().map(|record| record.number).collect();
+    assert_eq!(numbers, [1, 3]);
+    log.record(note("note 4", ""), 1);
+    log.end();
+    let log = open(dir.path());
+    let numbers: Vec<u64> = log.after(0).iter().map(|record| record.number).collect();
+    assert_eq!(numbers, [1, 3, 4]);
+    log.end();
+}
+
+#[test]
+fn two_files_take_turns_and_neither_memory_nor_disk_grows() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut all = Files::new(dir.path(), "notes");
+    drop(all.read::<Note>());
+    let line = |number: u64, text: &str| {
+        let what = note(text, "");
+        line::encode(&Record { number, unix_seconds: 1, count: 1, what })
+    };
+    let count = 3 * FILE_LINES_MAX as u64 + 10;
+    let lines: Vec<Vec<u8>> = (1..=count).map(|number| line(number, "x")).collect();
+    for some in lines.chunks(1000) {
+        all.append(some).unwrap();
+    }
+    let (kept, _) = Files::new(dir.path(), "notes").read::<Note>();
+    assert_eq!(kept.last().map(|record| record.number), Some(count));
+    assert!((FILE_LINES_MAX..=2 * FILE_LINES_MAX).contains(&kept.len()), "{}", kept.len());
+    assert!(kept.is_sorted_by_key(|record| record.number));
+    // Long ones count by their bytes.
+    let long = "y".repeat(100_000);
+    for number in 0..200 {
+        all.append(&[line(count + 1 + number, &long)]).unwrap();
+    }
+    let sizes = files(dir.path()).map(|file| fs::metadata(file).unwrap().len());
+    assert!(sizes.iter().all(|size| *size <= FILE_BYTES_MAX), "{sizes:?}");
+
+    let log = open(dir.path());
+    for _ in 0..KEPT_MAX + 5 {
+        log.record(note("x", ""), 1);
+    }
+    assert_eq!(log.after(0).len(), KEPT_MAX);
+    log.end();
+}
+
+/// Waits for what is told of the disk.
+fn hears(dir: &Path) -> (Log<Note>, Receiver<bool>) {
+    let (tell, told) = channel();
+    let hears =
+        Box::new(move |error: Option<&std::io::Error>| tell.send(error.is_none()).unwrap_or(()));
+    (Log::start("notes", Files::new(dir, "notes"), hears).expect("a thread"), told)
+}
+
+#[test]
+fn where_nothing_can_be_written_memory_keeps_it_and_it_is_written_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let [file, _] = files(dir.path());
+    // A directory stands where the file should be.
+    fs::create_dir(&file).unwrap();
+    let (log, told) = hears(dir.path());
+    let begun = Instant::now();
+    for n in 0..10_000 {
+        log.record(note(&n.to_string(), ""), 1);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5), "it waits for no disk");
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(false));
+    assert_eq!(log.after(0).len(), KEPT_MAX);
+    fs::remove_dir(&file).unwrap();
+    log.record(note("last", ""), 1);
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(true), "it is tried again");
+    assert!(told.try_recv().is_err(), "each is said once");
+    log.end();
+    let log = open(dir.path());
+    assert_eq!(texts(&log).last(), Some(&(10_001, "last".to_owned())));
+    log.end();
+}
+
+#[test]
+fn repeats_are_counted_and_told_once_a_minute() {
+    let begun = Instant::now();
+    let at = |seconds| begun + Duration::from_secs(seconds);
+    let mut folds = Folds::new();
+    let rot = || note("rot", "rot");
+    let told = (0..30_000).filter_map(|n| folds.take(rot(), 1, at(n / 1000))).count();
+    assert_eq!(told, 1);
+    assert_eq!(folds.take(note("other", "other"), 1, at(30)), Some(note("other", "other")));
+    assert_eq!(folds.due(at(59), false), []);
+    assert_eq!(folds.due(at(60), false), [(rot(), 29_999)]);
+    assert_eq!(folds.take(rot(), 5, at(61)), None);
+    assert_eq!(folds.next(), Some(at(90)));
+    assert_eq!(folds.due(at(120), false), [(rot(), 5)]);
+    assert_eq!(folds.due(at(180), false), [], "it is over");
+    assert_eq!(folds.take(rot(), 1, at(181)), Some(rot()));
+    assert_eq!(folds.take(rot(), 1, at(182)), None);
+    assert_eq!(folds.due(at(183), true), [(rot(), 1)], "at the end nothing is held back");
+}
+
+#[test]
+fn more_kinds_of_repeats_than_are_told_apart_are_one() {
+    let now = Instant::now();
+    let mut folds = Folds::new();
+    let each = |n: u64| note("each", &n.to_string());
+    let told = (0..10_000).filter_map(|n| folds.take(each(n), 1, now)).count();
+    assert_eq!(told, Note::FOLDS_MAX);
+    assert_eq!(folds.take(note("always", "a"), 1, now), Some(note("always", "a")));
+    assert_eq!(folds.due(now, true), [(note("others", "others"), 10_000 - 3)]);
+}
