@@ -124,6 +124,7 @@ fn target(is_poor: bool) -> &'static Served {
             store: Arc::new(store),
             limits: Limits::default(),
             port_group: 1,
+            discovery: None,
             redirect: None,
             listener: None,
         };

@@ -1,6 +1,7 @@
 //! What to do about what went wrong, for people at the command line: the rooms below say what is wrong
 //! and know none of its commands. A sentence is what is wrong, a colon, and the way out.
 
+pub(crate) mod access;
 pub(crate) mod events;
 
 use std::fmt::Display;

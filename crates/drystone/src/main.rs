@@ -22,6 +22,7 @@ mod up;
 use anyhow::Context;
 use clap::Parser;
 use cli::{Cli, Command, refusal};
+use member::Unlisted;
 use os::signals::StopSignals;
 use std::env;
 use std::ffi::OsString;
@@ -94,7 +95,7 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
         }
         Command::Up(args) => {
             logging::start(cli.log.as_deref()).map_err(Failure::Usage)?;
-            up::run(&args, stop()?)
+            up::run(&args, Unlisted::Loopback, stop()?)
         }
         Command::Member(args) => daemon::run(args.command, cli.log.as_deref(), stop),
         Command::Doctor(args) => doctor::run(&args),

@@ -4,6 +4,8 @@ use std::fmt::{self, Debug, Formatter};
 
 use group::access::{Entry, Parts};
 
+use crate::settings::Hosts;
+
 /// About who may use a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of the fields say what they are")]
@@ -85,6 +87,8 @@ pub struct VolumeAccess {
     pub entries: Option<Vec<Numbered<Entry>>>,
     /// Hosts of several names at the same time.
     pub shared: bool,
+    /// Which hosts that are.
+    pub hosts: Hosts,
 }
 
 /// Something on a list, with the number that it goes by.

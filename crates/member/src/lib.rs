@@ -35,11 +35,11 @@ pub use access_request::{
     AccessRequest, ChapRequest, ChapUser, ChapUsers, Numbered, PolicyRequest, PolicyShown,
     SecretText, VolumeAccess,
 };
-pub use life::{Life, Opening, Remote, Shown};
+pub use life::{Life, Opening, Remote, Shown, ShownVolume};
 pub use logs::Logs;
 pub use records::{Log, Record};
 pub use reply::{Answer, Connection, Snapshot, Volume};
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
 pub use running::{Asker, KeptSnapshot, Member, RequestError};
 pub use serving::GRACE;
-pub use settings::KeptError;
+pub use settings::{Hosts, KeptError, Unlisted};

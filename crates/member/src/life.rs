@@ -17,7 +17,7 @@ use crate::reply::Answer;
 use crate::request::Request;
 use crate::running::{Asker, Member, RequestError, watch};
 use crate::serving::Serving;
-use crate::settings::MemberSettings;
+use crate::settings::{Hosts, MemberSettings, Unlisted};
 
 /// What a member is opened with.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub struct Opening {
     pub make: Make,
     /// How the names of targets begin.
     pub prefix: Option<String>,
+    /// Whom the rule of the server lets in, which holds for volumes without an access list.
+    pub unlisted: Unlisted,
     /// Settings on the array that cannot be read are thrown away.
     pub gives_up_settings: bool,
     /// Who hears of what is not as it should be about disks.
@@ -47,10 +49,23 @@ pub struct Life {
 pub struct Shown {
     /// The array.
     pub array: ArrayInfo,
-    /// With the names of their targets, and whether these cannot be served.
-    pub volumes: Vec<(VolumeInfo, String, bool)>,
+    /// In the order of their names.
+    pub volumes: Vec<ShownVolume>,
     /// How all those names begin.
     pub prefix: String,
+}
+
+/// A volume of a member that is ready.
+#[derive(Debug)]
+pub struct ShownVolume {
+    /// As the array has it.
+    pub info: VolumeInfo,
+    /// The name of its target.
+    pub iqn: String,
+    /// Its target cannot be served.
+    pub is_refused: bool,
+    /// Which hosts may use it.
+    pub hosts: Hosts,
 }
 
 impl Shown {
@@ -59,7 +74,8 @@ impl Shown {
         let named = |volume: VolumeInfo| {
             let iqn = names.volume(&volume.name);
             let is_refused = member.serving().refusal(&iqn).is_some();
-            (volume, iqn, is_refused)
+            let hosts = member.hosts(volume.id);
+            ShownVolume { info: volume, iqn, is_refused, hosts }
         };
         Self {
             array: member.array().info(),
@@ -172,7 +188,8 @@ impl Remote {
 }
 
 async fn begin(opening: Opening, targets: Targets) -> Result<(), StartError> {
-    let Opening { mut remembered, make, prefix, gives_up_settings, tell, events } = opening;
+    let Opening { mut remembered, make, prefix, unlisted, gives_up_settings, tell, events } =
+        opening;
     let tell = |notice: &Notice| {
         tell(notice);
         events.hear(of_notice(notice));
@@ -187,7 +204,7 @@ async fn begin(opening: Opening, targets: Targets) -> Result<(), StartError> {
         MemberSettings::open(array.clone(), &make.data, gives_up_settings, events.clone()).await,
     );
     let serving = Serving::new(array.clone(), targets, names, settings.clone(), events.clone());
-    let member = Rc::new(Member::new(array, serving, settings, remembered, events));
+    let member = Rc::new(Member::new(array, serving, (settings, unlisted), remembered, events));
     member.settle().await;
     HERE.set(Some(member));
     Ok(())

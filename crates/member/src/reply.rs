@@ -8,6 +8,7 @@ use array::api::{
 use target::ConnectionInfo;
 
 use crate::access_request::{ChapUsers, PolicyShown, VolumeAccess};
+use crate::settings::Hosts;
 
 /// An answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +60,8 @@ pub struct Volume {
     pub not_served: Option<String>,
     /// Hosts of several names may use it at the same time; `None` while the settings cannot be read.
     pub shared: Option<bool>,
+    /// Which hosts may use it.
+    pub hosts: Hosts,
 }
 
 /// A snapshot as an operator sees it.

@@ -21,8 +21,11 @@ pub struct Config {
     /// The number of that portal group, and so of the SCSI target port and of its target port
     /// group, not 0. Servers that serve one disk together differ in it: it is part of a nexus.
     pub port_group: u16,
-    /// Who may discover targets, and log in to those that have no rules of their own.
+    /// Who may log in to targets that have no rules of their own.
     pub access: Access,
+    /// Who may ask for targets by discovery; `None` takes `access`. Of targets each sees only those that it may
+    /// use.
+    pub discovery: Option<Access>,
     /// Cores (threads) that serve sessions, at least 1.
     pub cores: u16,
     /// How each core runs.

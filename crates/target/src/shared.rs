@@ -22,8 +22,10 @@ pub(crate) struct Shared {
     /// All portals are one portal group (RFC 7143 §4.4.1) and so one SCSI target port, with this
     /// relative target port identifier (SPC-5 §3.1).
     pub(crate) port_group: u16,
-    /// For discovery, and for targets without rules of their own.
+    /// For targets without rules of their own.
     pub(crate) rules: Arc<Rules>,
+    /// For discovery.
+    pub(crate) discovery: Arc<Rules>,
     pub(crate) store: Arc<dyn UnitStore>,
     pub(crate) limits: Limits,
     pub(crate) congestion: Option<String>,

@@ -6,7 +6,7 @@ use group::access::{AccessError, AddressPattern, Parts, Record};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::same_words;
+use super::{Hosts, same_words};
 
 /// What hosts are let in to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -117,22 +117,24 @@ pub struct NumberedEntry {
 pub struct Access {
     /// Its name.
     pub volume: String,
-    /// Its access list: hosts that are not on it are kept out. `null` where there is none: then what the
-    /// member was started with says who may use the volume.
+    /// Its access list: hosts that are not on it are kept out. `null` where there is none: then `hosts` tells who
+    /// may use the volume.
     pub entries: Option<Vec<NumberedEntry>>,
     /// Hosts of several names may use it at the same time.
     pub shared: bool,
+    /// Which hosts may use it.
+    pub hosts: Hosts,
 }
 
 impl From<member::VolumeAccess> for Access {
     fn from(access: member::VolumeAccess) -> Self {
-        let member::VolumeAccess { volume, entries, shared } = access;
+        let member::VolumeAccess { volume, entries, shared, hosts } = access;
         let numbered = |member::Numbered::<group::access::Entry> { number, item }| NumberedEntry {
             number,
             entry: item.into(),
         };
         let entries = entries.map(|all| all.into_iter().map(numbered).collect());
-        Self { volume, entries, shared }
+        Self { volume, entries, shared, hosts: hosts.into() }
     }
 }
 

@@ -28,7 +28,7 @@ pub use event::{Event, EventObject, Severity};
 pub use job::{Job, JobKind};
 pub use run::{Run, RunKind, RunState};
 pub use snapshot::{Clone, Extent, NewSnapshots, Snapshot, SnapshotAccess, SnapshotChange, Space};
-pub use volume::{Cache, Level, NewVolume, Volume, VolumeChange, VolumeState};
+pub use volume::{Cache, Hosts, Level, NewVolume, Volume, VolumeChange, VolumeState};
 
 /// What is made of one kind of answer.
 pub(crate) trait OfAnswer: Sized {

@@ -64,6 +64,23 @@ pub enum VolumeState {
 
 same_words!(VolumeState, array::api::VolumeState: Online, Degraded, Offline, Lost, Deleted);
 
+/// Which hosts may use a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Hosts {
+    /// Those on its access list.
+    #[default]
+    Listed,
+    /// It has no list: those that rules or a secret of the start let in, or everybody if that was said.
+    Rule,
+    /// It has no list: those on the machine of the member.
+    Loopback,
+    /// None.
+    Nobody,
+}
+
+same_words!(Hosts, member::Hosts: Listed, Rule, Loopback, Nobody);
+
 /// A volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
@@ -108,11 +125,14 @@ pub struct Volume {
     /// Hosts of several names may use it at the same time; `null` while that cannot be read.
     #[serde(default)]
     pub shared: Option<bool>,
+    /// Which hosts may use it.
+    #[serde(default)]
+    pub hosts: Hosts,
 }
 
 impl From<member::Volume> for Volume {
     fn from(volume: member::Volume) -> Self {
-        let member::Volume { info, iqn, sessions, not_served, shared } = volume;
+        let member::Volume { info, iqn, sessions, not_served, shared, hosts } = volume;
         Self {
             id: info.id,
             name: info.name,
@@ -133,6 +153,7 @@ impl From<member::Volume> for Volume {
             sessions,
             not_served,
             shared,
+            hosts: hosts.into(),
         }
     }
 }

@@ -23,6 +23,9 @@ A disk may be a pattern: * stands for any text, ? for one character, [ab]
 for one of those. It means all disks that match when the member starts, each
 once, and no partitions. Secrets stand in files of their own.
 
+Nobody may use a volume until it has an access list (drystone volume
+access), unless allow or chap-file say who may.
+
 Under systemd it tells when it serves, and gives signs of life.";
 
 /// Examples at the foot of `drystone member --help`.
@@ -91,8 +94,8 @@ pub(crate) struct StartArgs {
     #[arg(long)]
     pub(crate) accept_missing: bool,
 
-    /// Serve without the CHAP secret or the rules of an earlier start; see drystone up --help. For one
-    /// start: it cannot stand in the file.
+    /// Serve volumes without an access list to everybody, also without the CHAP secret or the rules of
+    /// an earlier start; see drystone up --help. For one start: it cannot stand in the file.
     #[arg(long)]
     pub(crate) open_access: bool,
 }

@@ -57,7 +57,9 @@ pub(crate) struct ServeArgs {
     /// once.
     ///
     /// One rule must match. Without this option everyone may log in who can reach a portal and
-    /// knows the secret, if there is one.
+    /// knows the secret, if there is one; but where there is no secret either, volumes of drystone up
+    /// are for hosts on this machine alone, and those of drystone member start for nobody, until they
+    /// have an access list (drystone volume access). 0.0.0.0/0 and ::/0 are all addresses.
     #[arg(long = "allow", value_name = "IQN|CIDR", value_parser = allow::parse)]
     #[arg(help_heading = "Access")]
     pub(crate) allow: Vec<allow::Allow>,

@@ -19,6 +19,10 @@ whatever order they are named. Each volume is a target of its own with
 LUN 0. Volumes, snapshots and disks are managed while it runs: see
 drystone volume, snapshot, disk and array.
 
+Hosts on this machine may use all volumes. Others may use those that
+they are let in to: by drystone volume access, or by --allow and --chap
+for all volumes without an access list.
+
 Each --disk is one of:
 
   PATH              a block device, or a file that exists
@@ -43,7 +47,7 @@ Examples:
   drystone up
           An array of six files, to try it
   drystone up --disk /dev/sdb --disk /dev/sdc --disk /dev/sdd \\
-          --raid raid5 --portal 192.0.2.10:3260
+          --raid raid5 --portal 192.0.2.10:3260 --allow 192.0.2.0/24
           Three disks for hosts of the network
   drystone volume create vm1 100G
           A volume, from another terminal
@@ -87,7 +91,10 @@ pub(crate) struct UpArgs {
     #[arg(env = "DRYSTONE_DATA", hide_env_values = true, help_heading = "Array")]
     pub(crate) data: Option<PathBuf>,
 
-    /// Serve without the CHAP secret or the rules (--allow) of an earlier start.
+    /// Serve volumes without an access list to everybody who reaches a portal, also without the CHAP
+    /// secret or the rules (--allow) of an earlier start.
+    ///
+    /// If a secret or rules are given now, these hold, and only others that were given before are left out.
     ///
     /// The member remembers that there were some, and refuses to start without them: no restart opens
     /// it to more hosts by mistake. This option makes it forget those that are not given now, and throws

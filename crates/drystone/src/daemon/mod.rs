@@ -7,6 +7,7 @@ use crate::cli::member::{MemberCommand, StartArgs};
 use crate::os::signals::StopSignals;
 use crate::{Failure, logging, up};
 use config::Config;
+use member::Unlisted;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -30,7 +31,7 @@ fn start(args: &StartArgs, filter: Option<&str>, signals: StopSignals) -> Result
     }
     up.accept_missing = args.accept_missing;
     up.open_access = args.open_access;
-    up::run(&up, signals)
+    up::run(&up, Unlisted::Nobody, signals)
 }
 
 /// The portals that a file names.

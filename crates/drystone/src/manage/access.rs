@@ -2,12 +2,13 @@
 
 use super::{Desk, confirm::confirm};
 use crate::Failure;
+use crate::advice::access::for_nobody;
 use crate::cli::access::{AccessCommand, PolicyArgs, PolicyCommand};
 use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
 use api::client::{Client, ClientError};
 use api::types::{
-    Access, Entry, HostRecord, NumberedEntry, Policy, PolicyRecord, PolicyUse, Scope,
+    Access, Entry, HostRecord, Hosts, NumberedEntry, Policy, PolicyRecord, PolicyUse, Scope,
 };
 
 /// Does what `drystone volume access` says.
@@ -25,7 +26,9 @@ pub(super) fn carry_out(desk: &Desk, command: AccessCommand) -> anyhow::Result<(
             show(desk, |member| member.remove_access(&volume, number))
         }
         AccessCommand::Clear { volume, confirm: asked } => {
-            let question = format!("Let all hosts use '{volume}' that --chap and --allow let in?");
+            let question = format!(
+                "Take the list of '{volume}' away, so that it is for the hosts that the member lets in without one?"
+            );
             confirm(&asked, &question)?;
             show(desk, |member| member.clear_access(&volume))
         }
@@ -42,11 +45,17 @@ pub(super) fn show(
 }
 
 fn list(access: &Access) -> String {
-    let Access { volume, entries, shared } = access;
+    let Access { volume, entries, shared, hosts } = access;
     let Some(entries) = entries else {
-        return format!(
-            "'{volume}' has no list: --chap and --allow of the member say who may use it\n"
-        );
+        return match hosts {
+            Hosts::Nobody => format!("{}\n", for_nobody(&[volume])),
+            Hosts::Loopback => format!(
+                "'{volume}' has no list: hosts on the machine of the member may use it, and no others\n"
+            ),
+            Hosts::Rule | Hosts::Listed => format!(
+                "'{volume}' has no list: --chap, --allow and --open-access of the member say who may use it\n"
+            ),
+        };
     };
     if entries.is_empty() {
         return format!("nobody may use '{volume}': its list is empty\n");

@@ -3,10 +3,11 @@
 use super::Desk;
 use super::array::{about, health};
 use crate::Failure;
+use crate::advice::access::for_nobody;
 use crate::cli::manage::MemberArgs;
 use crate::print::units;
 use anyhow::bail;
-use api::types::{Array, Disk, DiskState, Job, Volume, VolumeState};
+use api::types::{Array, Disk, DiskState, Hosts, Job, Volume, VolumeState};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -27,6 +28,8 @@ struct Status {
     size_bytes: u64,
     volumes: usize,
     volumes_online: usize,
+    /// Volumes that are served, and that no host may use yet.
+    volumes_for_nobody: Vec<String>,
     jobs: Vec<Job>,
 }
 
@@ -66,7 +69,12 @@ impl Status {
             used_bytes: info.used_bytes,
             size_bytes: info.size_bytes,
             volumes: kept.clone().count(),
-            volumes_online: kept.filter(is_served).count(),
+            volumes_online: kept.clone().filter(is_served).count(),
+            volumes_for_nobody: kept
+                .filter(is_served)
+                .filter(|volume| volume.hosts == Hosts::Nobody)
+                .map(|volume| volume.name.clone())
+                .collect(),
             health,
             jobs,
         }
@@ -88,7 +96,9 @@ impl Status {
             let (done, total) = (units::bytes(job.done_bytes), units::bytes(job.total_bytes));
             ("work", format!("{} {}: {done} of {total}", job.kind.word(), job.subject))
         });
-        for (label, fact) in also.chain(facts).chain(work) {
+        let nobody: Vec<&str> = self.volumes_for_nobody.iter().map(String::as_str).collect();
+        let nobody = (!nobody.is_empty()).then(|| ("hosts", for_nobody(&nobody)));
+        for (label, fact) in also.chain(facts).chain(nobody).chain(work) {
             // A string takes all that is written to it.
             _ = writeln!(text, "{label:<7}  {fact}");
         }

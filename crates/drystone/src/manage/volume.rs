@@ -2,6 +2,7 @@
 
 use super::{Desk, access, confirm::confirm};
 use crate::Failure;
+use crate::advice::access::for_nobody;
 use crate::cli::volume::{CacheWord, CreateArgs, Switch, VolumeArgs, VolumeCommand};
 use crate::print::details::details;
 use crate::print::table::Column::{Number, Text};
@@ -9,7 +10,7 @@ use crate::print::table::table;
 use crate::print::units;
 use anyhow::bail;
 use api::client::{Client, ClientError};
-use api::types::{Cache, JobKind, NewVolume, Volume, VolumeChange, VolumeState};
+use api::types::{Cache, Hosts, JobKind, NewVolume, Volume, VolumeChange, VolumeState};
 
 /// Does what the command line says.
 pub(crate) fn run(args: VolumeArgs) -> Result<(), Failure> {
@@ -91,7 +92,14 @@ fn show(
     call: impl FnOnce(&Client) -> Result<Volume, ClientError>,
 ) -> anyhow::Result<()> {
     let volume = desk.ask(call)?;
-    desk.show(&volume, |volume| Ok(details(volume)?))
+    desk.show(&volume, |volume| {
+        let is_open = [VolumeState::Online, VolumeState::Degraded].contains(&volume.state);
+        let nobody = match volume.hosts == Hosts::Nobody && is_open {
+            true => format!("\n{}\n", for_nobody(&[&volume.name])),
+            false => String::new(),
+        };
+        Ok(details(volume)? + &nobody)
+    })
 }
 
 /// Changes what is named, and shows what was named last.

@@ -85,6 +85,7 @@ pub(crate) fn config(
         portals: args.portals.clone(),
         port_group,
         access: access(args, plan)?,
+        discovery: None,
         cores: cores(args),
         core: core(args),
         congestion: congestion(&args.congestion)?,

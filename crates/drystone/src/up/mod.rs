@@ -1,5 +1,6 @@
 //! `drystone up`: an array of disks whose volumes are served until it is told to stop.
 
+mod hosts;
 mod interface;
 mod path;
 mod ready;
@@ -19,7 +20,7 @@ use member::data::{self, Keeps, RESERVATIONS};
 use member::events::{Event, Kind};
 use member::lock::{LockError, LockFile, somebody};
 use member::opening::Make;
-use member::{GRACE, Life, Logs, Opening, Shown};
+use member::{GRACE, Life, Logs, Opening, Shown, Unlisted};
 use service::Service;
 use std::env;
 use std::io::{self, Write};
@@ -33,7 +34,12 @@ const DISK_FILES: usize = 4;
 const DISKS_MORE: usize = 8;
 
 /// Serves until a signal.
-pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure> {
+/// Volumes that have no access list and for which the command line names no hosts are for `unlisted`.
+pub(crate) fn run(
+    args: &UpArgs,
+    unlisted: Unlisted,
+    mut signals: StopSignals,
+) -> Result<(), Failure> {
     let plan = Plan::of(&args.serve, |name| env::var(name).ok())
         .map_err(|error| Failure::Usage(error.to_string()))?;
     files::raise_limit();
@@ -43,7 +49,8 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
     let _data_is_ours = data::lock(&data, keeps).map_err(advised)?;
     let logs = Logs::open(&data).context("cannot keep what happens")?;
     logging::tell(&logs.events);
-    let started = start(args, &plan, (data, keeps), &logs, &mut signals);
+    let unlisted = hosts::named(args, &plan).unwrap_or(unlisted);
+    let started = start(args, &plan, (data, keeps), unlisted, &logs, &mut signals);
     let outcome = match started {
         Ok(None) => Ok(()),
         Ok(Some(running)) => {
@@ -77,6 +84,7 @@ fn start(
     args: &UpArgs,
     plan: &Plan,
     (data, keeps): (PathBuf, Keeps),
+    unlisted: Unlisted,
     logs: &Logs,
     signals: &mut StopSignals,
 ) -> Result<Option<Running>, Failure> {
@@ -89,7 +97,8 @@ fn start(
         (args.disks.len() + args.journals.len() + remembered.count() + DISKS_MORE) * DISK_FILES;
     let state = State::of(&data, data.join(RESERVATIONS), keeps)?;
     let listener = Some(logs.listener());
-    let config = serve::config(&args.serve, plan, Vec::new(), state, more_files, listener)?;
+    let mut config = serve::config(&args.serve, plan, Vec::new(), state, more_files, listener)?;
+    hosts::let_in(unlisted, &mut config);
     if let Some(signal) = signals.came() {
         tracing::info!("stopping on {signal}, before the array was opened");
         return Ok(None);
@@ -105,6 +114,7 @@ fn start(
             data,
         },
         prefix: args.iqn.clone(),
+        unlisted,
         gives_up_settings: args.open_access,
         tell: |notice| tracing::warn!("{}", notice.sentence()),
         events: logs.events.clone(),
@@ -136,6 +146,7 @@ impl Running {
                  --socket that can be made"
             );
         }
+        hosts::warn(&shown, server.portals());
         let answers_at = claimed.as_ref().ok().map(|_| socket);
         let text = ready::text(&shown, server.portals(), answers_at, hints);
         if let Err(error) = print(&text) {

@@ -5,9 +5,8 @@
 //! others; the `socket` line is the last, with `path=none` if no socket could be made.
 
 use crate::export::hints::Hints;
-use array::api::VolumeInfo;
-use member::Shown;
 use member::spec::size;
+use member::{Hosts, Shown, ShownVolume};
 use std::env;
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -34,14 +33,15 @@ pub(super) fn text(
         array.disks_online,
         size::short(array.size_bytes)
     ));
-    for (volume, iqn, is_refused) in volumes {
+    for ShownVolume { info: volume, iqn, is_refused, hosts } in volumes {
         let state = serde_json::to_value(volume.state).unwrap_or_default();
         let state = if *is_refused { "not_served" } else { state.as_str().unwrap_or_default() };
         line(format!(
-            "volume size={} raid={} state={} iqn={iqn} name={}",
+            "volume size={} raid={} state={} iqn={iqn} hosts={} name={}",
             size::short(volume.size_bytes),
             volume.raid,
             state,
+            word(*hosts),
             volume.name
         ));
     }
@@ -53,6 +53,15 @@ pub(super) fn text(
         next_steps(&mut text, volumes, *portal, socket);
     }
     text
+}
+
+const fn word(hosts: Hosts) -> &'static str {
+    match hosts {
+        Hosts::Listed => "listed",
+        Hosts::Rule => "rule",
+        Hosts::Loopback => "loopback",
+        Hosts::Nobody => "nobody",
+    }
 }
 
 /// The same in a few words, for `systemctl status`.
@@ -67,12 +76,7 @@ pub(super) fn status(shown: &Shown) -> String {
 }
 
 /// Commands that can be pasted as they are.
-fn next_steps(
-    text: &mut String,
-    volumes: &[(VolumeInfo, String, bool)],
-    portal: SocketAddr,
-    socket: &Path,
-) {
+fn next_steps(text: &mut String, volumes: &[ShownVolume], portal: SocketAddr, socket: &Path) {
     // A write to a String cannot fail.
     let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
     let program = env::current_exe().unwrap_or_else(|_| "drystone".into());
@@ -93,7 +97,7 @@ fn next_steps(
                  drystone array show"
             );
         }
-        Some((_, iqn, _)) => {
+        Some(ShownVolume { iqn, .. }) => {
             let _ = writeln!(text, "drystone volume list\n");
             text.push_str(&Hints { portal, iqn, chap_user: None }.text());
         }

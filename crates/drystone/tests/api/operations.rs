@@ -100,7 +100,7 @@ fn volumes(tour: &mut Tour<'_>) {
 fn access(tour: &mut Tour<'_>) {
     let path = "/v1/volumes/a/access";
     let none = tour.call("GET", path, None, 200).json();
-    assert_eq!(none, json!({"volume": "a", "entries": null, "shared": false}));
+    assert_eq!(none, json!({"volume": "a", "entries": null, "shared": false, "hosts": "loopback"}));
     tour.refused("GET", "/v1/volumes/x/access", None, 404, "no-such-volume");
     let hosts = |record: Value| Some(json!({"record": record}));
     let web = json!({"iqn": "iqn.2026-11.com.example:web", "address": "10.1.*.*"});

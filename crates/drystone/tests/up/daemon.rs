@@ -1,11 +1,13 @@
 //! `drystone member start` and `check`: the member as a service.
 
-use crate::common::member::Home;
+use crate::common::member::{Home, Member};
 use crate::common::{drystone, finish};
+use crate::host::Host;
 use crate::{block, log_in, read, write};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::Command;
@@ -43,7 +45,7 @@ fn start(config: &std::path::Path) -> Command {
 #[test]
 fn a_member_starts_from_its_file_and_tells_the_service_manager() {
     let home = home_with_disks(2);
-    let path = config(&home, "raid = 'raid1'\nlog = 'warn'\n");
+    let path = config(&home, "raid = 'raid1'\nlog = 'warn'\nallow = '127.0.0.0/8'\n");
     let manager = UnixDatagram::bind(home.path("notify")).unwrap();
     manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let heard = || {
@@ -69,6 +71,115 @@ fn a_member_starts_from_its_file_and_tells_the_service_manager() {
     let member = home.start_by(start(&path));
     assert!(member.lines[0].contains(" disks=2 online=1 "), "{:?}", member.lines);
     assert!(read(&mut log_in(&member, "a"), 3) == block(1));
+    member.stop();
+}
+
+/// What a foreign initiator sees of a member.
+fn discovered(member: &Member<'_>) -> String {
+    discovered_at(member.portal())
+}
+
+fn discovered_at(portal: SocketAddr) -> String {
+    let url = format!("iscsi://{portal}");
+    let output = finish(Command::new("iscsi-ls").arg(&url));
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "everybody may ask: {err}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_service_lets_nobody_use_a_volume_until_somebody_says_who() {
+    const HOST: &str = "iqn.2026-11.com.example:web";
+    let home = home_with_disks(2);
+    let path = config(&home, "");
+    let member = home.start_by(start(&path));
+    let made = member.run(&["volume", "create", "vm", "64M"]);
+    let says = |said: &str| {
+        let sentence = "nobody may use vm yet: 'drystone volume access add vm --iqn NAME-OF-HOST' lets a host in";
+        assert!(said.contains(sentence), "{said}");
+    };
+    says(&made);
+    says(&member.run(&["volume", "show", "vm"]));
+    says(&member.run(&["volume", "access", "list", "vm"]));
+    let status = member.run(&["status"]);
+    assert!(status.starts_with("all is well\n"), "{status}");
+    says(&status);
+    let log_in = |member: &Member<'_>| {
+        Host::log_in_as(member.portal(), &member.iqn("vm"), 1, &[0], (HOST, None))
+    };
+    assert!(log_in(&member).is_err(), "nobody was let in");
+    assert_eq!(discovered(&member), "");
+    let audit = member.json(&["audit", "--refused"]);
+    let host = &audit[0]["who"]["host"];
+    assert_eq!((host, &audit[0]["reason"]), (&HOST.into(), &"not_authorized".into()), "{audit}");
+    member.stop();
+
+    let member = home.start_by(start(&path));
+    says(&member.log());
+    assert!(member.lines[1].contains(" hosts=nobody name=vm"), "{:?}", member.lines);
+    member.run(&["volume", "access", "add", "vm", "--iqn", HOST]);
+    write(&mut log_in(&member).expect("it was let in"), 3, &block(1));
+    assert_eq!(discovered(&member), "", "it goes by another name");
+    member.run(&["volume", "access", "add", "vm", "--ip", "127.0.0.1"]);
+    assert!(discovered(&member).contains(&member.iqn("vm")));
+    assert!(!member.run(&["status"]).contains("nobody"));
+    member.run(&["volume", "access", "clear", "vm", "--yes"]);
+    assert!(log_in(&member).is_err(), "without a list it is for nobody again");
+    member.stop();
+
+    // For one start.
+    let mut open = start(&path);
+    open.arg("--open-access");
+    let member = home.start_by(open);
+    assert!(member.lines[1].contains(" hosts=rule name=vm"), "{:?}", member.lines);
+    assert!(read(&mut log_in(&member).expect("everybody may"), 3) == block(1));
+    assert!(discovered(&member).contains(&member.iqn("vm")));
+    member.stop();
+    let member = home.start_by(start(&path));
+    assert!(log_in(&member).is_err());
+    member.stop();
+}
+
+/// `drystone up` is for trying: this machine may, wherever the portal is.
+#[test]
+fn a_member_by_hand_is_for_hosts_on_its_machine() {
+    let home = Home::files(2, "256M");
+    let member = home.start(&["--portal", "[::1]:0"]);
+    member.run(&["volume", "create", "vm", "64M"]);
+    assert_eq!(member.json(&["volume", "show", "vm"])["hosts"], "loopback");
+    for portal in member.portals() {
+        Host::log_in(portal, &member.iqn("vm"), 1, &[0]).expect("it comes from this machine");
+    }
+    assert!(discovered(&member).contains(&member.iqn("vm")));
+    member.stop();
+}
+
+/// An address of this machine that is not of loopback. Nothing is sent.
+fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("198.51.100.1:9").ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+#[test]
+fn a_host_that_comes_from_elsewhere_is_let_in_to_a_member_by_hand_first() {
+    let Some(own) = own_address() else {
+        eprintln!("skipped: this machine has no address but loopback");
+        return;
+    };
+    let home = Home::files(2, "256M");
+    let member = home.start(&["--portal", "0.0.0.0:0"]);
+    member.run(&["volume", "create", "vm", "64M"]);
+    member.stop();
+    let member = home.start(&["--portal", "0.0.0.0:0"]);
+    assert!(member.log().contains("only hosts on this machine may use vm: "), "{}", member.log());
+    let elsewhere = SocketAddr::new(own, member.portals()[1].port());
+    let log_in = || Host::log_in(elsewhere, &member.iqn("vm"), 1, &[0]);
+    assert!(log_in().is_err(), "it comes from {own}");
+    assert_eq!(discovered_at(elsewhere), "");
+    member.run(&["volume", "access", "add", "vm", "--ip", &own.to_string()]);
+    log_in().expect("it was let in");
+    assert!(discovered_at(elsewhere).contains(&member.iqn("vm")));
     member.stop();
 }
 

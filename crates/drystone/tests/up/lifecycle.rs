@@ -44,7 +44,7 @@ fn everything_is_there_after_a_stop_and_disks_need_not_be_named_again() {
     home.forget();
     let member = home.start(&[]);
     assert!(member.lines[0].contains(" raid=raid5 disks=3 online=3 "), "{:?}", member.lines);
-    assert!(member.lines[1].ends_with(&format!("state=online iqn={iqn} name=a")));
+    assert!(member.lines[1].ends_with(&format!("state=online iqn={iqn} hosts=loopback name=a")));
     assert!(member.lines[2].contains(" state=offline "), "{:?}", member.lines);
     assert!(read(&mut log_in(&member, "a"), 3) == block(1));
     member.stop();

@@ -52,6 +52,7 @@ pub(crate) fn config(disk: Arc<dyn BlockDevice>) -> Config {
         store: Arc::new(FileStore::new(state_dir()).expect("it is there")),
         limits: Limits::default(),
         port_group: 1,
+        discovery: None,
         redirect: None,
         listener: None,
     }

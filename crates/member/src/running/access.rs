@@ -146,7 +146,7 @@ impl Member {
         });
         let volume = name.to_owned();
         let shared = settings.is_some_and(|settings| settings.shared);
-        Ok(Answer::Access(VolumeAccess { volume, entries, shared }))
+        Ok(Answer::Access(VolumeAccess { volume, entries, shared, hosts: self.hosts(id) }))
     }
 
     fn shown_users(&self) -> Result<Answer, RequestError> {

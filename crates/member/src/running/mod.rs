@@ -20,7 +20,7 @@ use crate::events::{EventLog, Look};
 use crate::reply::Answer;
 use crate::request::Request;
 use crate::serving::Serving;
-use crate::settings::MemberSettings;
+use crate::settings::{Hosts, MemberSettings, Unlisted};
 
 pub use error::{KeptSnapshot, RequestError};
 
@@ -30,6 +30,7 @@ pub struct Member {
     array: Array,
     serving: Serving,
     settings: Rc<MemberSettings>,
+    unlisted: Unlisted,
     remembered: RefCell<Remembered>,
     /// Changes of what is served come one after the other.
     turn: Turn,
@@ -54,14 +55,25 @@ impl Member {
     pub(crate) fn new(
         array: Array,
         serving: Serving,
-        settings: Rc<MemberSettings>,
+        (settings, unlisted): (Rc<MemberSettings>, Unlisted),
         remembered: Remembered,
         events: EventLog,
     ) -> Self {
         let remembered = RefCell::new(remembered);
         let (turn, joining) = (Turn::default(), Turn::default());
         let (is_stopping, looked) = (Cell::new(false), RefCell::default());
-        Self { array, serving, settings, remembered, turn, joining, is_stopping, events, looked }
+        Self {
+            array,
+            serving,
+            settings,
+            unlisted,
+            remembered,
+            turn,
+            joining,
+            is_stopping,
+            events,
+            looked,
+        }
     }
 
     /// Carries a request out. It runs to its end also when the asker goes away.
@@ -93,6 +105,11 @@ impl Member {
 
     pub(crate) fn array(&self) -> &Array {
         &self.array
+    }
+
+    /// Which hosts may use a volume.
+    pub(crate) fn hosts(&self, id: u32) -> Hosts {
+        self.settings.hosts(id, self.unlisted)
     }
 
     /// The volumes that there are for operators.

@@ -126,7 +126,8 @@ impl Member {
         let sessions = sessions.get(&iqn).copied().unwrap_or(0);
         let not_served = self.serving.refusal(&iqn).or_else(|| self.settings.fault());
         let shared = self.is_shared(info.id);
-        Volume { info, iqn, sessions, not_served, shared }
+        let hosts = self.hosts(info.id);
+        Volume { info, iqn, sessions, not_served, shared, hosts }
     }
 
     fn check_served(&self, name: &str, iqn: &str) -> Result<(), RequestError> {

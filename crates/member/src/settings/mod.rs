@@ -6,6 +6,7 @@
 
 mod device;
 pub(crate) mod hidden;
+mod hosts;
 mod thread;
 
 use std::cell::{Ref, RefCell};
@@ -24,6 +25,7 @@ use target::{Access, AccessRule};
 
 use crate::events::{Event, EventLog, Kind};
 use device::VolumeBytes;
+pub use hosts::{Hosts, Unlisted};
 use thread::StoreThread;
 
 /// The key of secrets, in the data directory of the member.
@@ -255,6 +257,18 @@ impl MemberSettings {
             Rule::Records { records, shared } => {
                 Some(access_of(&records, object, shared, &self.known.borrow()))
             }
+        }
+    }
+
+    /// Which hosts may use a volume, where those without a list are for `unlisted`.
+    pub(crate) fn hosts(&self, volume: u32, unlisted: Unlisted) -> Hosts {
+        if self.fault().is_some() {
+            return Hosts::Nobody;
+        }
+        match self.state.borrow().rule(volume) {
+            Rule::General => unlisted.into(),
+            Rule::Records { records, .. } if records.is_empty() => Hosts::Nobody,
+            Rule::Records { .. } => Hosts::Listed,
         }
     }
 

@@ -37,7 +37,7 @@ impl<'a> Env<'a> {
 
     /// The rules of a target as they are now, or those for discovery; or why it is not served any more.
     fn rules(&self, target: Option<&IscsiName>) -> Result<Arc<Rules>, LoginStatus> {
-        let Some(name) = target else { return Ok(self.shared.rules.clone()) };
+        let Some(name) = target else { return Ok(self.shared.discovery.clone()) };
         match self.shared.targets.find(name.as_str()) {
             Found::Served(target) => Ok(target.rules()),
             Found::Offline => Err(LoginStatus::SERVICE_UNAVAILABLE),
@@ -95,7 +95,7 @@ impl LoginEnv for Env<'_> {
         target: Option<&IscsiName>,
     ) -> Option<AuthPolicy> {
         let rules = match target {
-            None => self.shared.rules.clone(),
+            None => self.shared.discovery.clone(),
             Some(_) => self.found.take()?.rules(),
         };
         rules.auth(initiator.as_str(), self.ends.peer.ip())

@@ -83,9 +83,15 @@ impl Server {
             return Err(StartError::NoPortal);
         }
         let count = config.cores.max(1);
+        let rules = Arc::new(Rules::new(config.access).map_err(TargetError::from)?);
+        let discovery = match config.discovery {
+            None => rules.clone(),
+            Some(access) => Arc::new(Rules::new(access).map_err(TargetError::from)?),
+        };
         let shared = Arc::new(Shared {
             targets: Table::default(),
-            rules: Arc::new(Rules::new(config.access).map_err(TargetError::from)?),
+            rules,
+            discovery,
             store: config.store,
             port_group: config.port_group,
             limits: config.limits.clone(),

@@ -78,6 +78,7 @@ pub(crate) fn config(disks: impl IntoIterator<Item = Arc<dyn BlockDevice>>) -> C
         store: Arc::new(HeldStore::default()),
         limits: Limits::default(),
         port_group: 1,
+        discovery: None,
         redirect: None,
         listener: None,
     }

@@ -1,0 +1,12 @@
+//! What to do so that hosts can use a volume.
+
+/// Which command lets a host in.
+pub(crate) fn let_in_by(volume: &str) -> String {
+    format!("'drystone volume access add {volume} --iqn NAME-OF-HOST' lets a host in")
+}
+
+/// That nobody may use volumes, and what to do.
+pub(crate) fn for_nobody(volumes: &[&str]) -> String {
+    let first = volumes.first().copied().unwrap_or("VOLUME");
+    format!("nobody may use {} yet: {}", volumes.join(", "), let_in_by(first))
+}
