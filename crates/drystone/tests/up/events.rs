@@ -86,11 +86,21 @@ fn events_stay_over_a_kill_and_a_stop_and_say_what_to_do() {
     assert_eq!(last.as_array().map(Vec::len), Some(1));
     member.stop();
 
+    let refused = crate::start_refused(&home, &["--raid", "raid6"]);
     let member = home.start(&[]);
     let after = until(&member, &["events"], is("member_stopped"));
+    let not_started = after.iter().find(|event| is("member_not_started")(event));
+    let told = not_started.expect("it is told")["text"].as_str().expect("a text");
+    assert!(told.ends_with(&refused), "{told}");
     let of_member = |kind: &&str| kind.starts_with("member_");
     let starts: Vec<&str> = kinds(&after).into_iter().filter(of_member).collect();
-    let wanted = ["member_started", "member_started_unclean", "member_stopped", "member_started"];
+    let wanted = [
+        "member_started",
+        "member_started_unclean",
+        "member_stopped",
+        "member_not_started",
+        "member_started",
+    ];
     assert_eq!(starts, wanted);
     member.stop();
 }

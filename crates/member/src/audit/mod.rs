@@ -4,6 +4,8 @@
 //! ([`Logins`]), changes from whoever asks the member for them ([`AuditLog::change`]).
 
 mod logins;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 

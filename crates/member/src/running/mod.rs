@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use array::Array;
-use array::api::{JobInfo, VolumeInfo};
+use array::api::{ArrayInfo, JobInfo, VolumeInfo};
 use ring::wait::Turn;
 
 use crate::data::remembered::Remembered;
@@ -136,12 +136,14 @@ impl Member {
     }
 
     /// Looks at the array, and records what has changed since the last look.
-    pub(crate) fn tell_changes(&self) {
+    pub(crate) fn tell_changes(&self) -> ArrayInfo {
         let array = &self.array;
-        let now = Look::of(&array.info(), array.disks(), self.volumes(), array.jobs());
+        let info = array.info();
+        let now = Look::of(&info, array.disks(), self.volumes(), array.jobs());
         let before = self.looked.replace(Some(now.clone()));
         let before = before.unwrap_or_else(|| now.all_well());
         now.changes(&before).into_iter().for_each(|event| self.events.tell(event));
+        info
     }
 
     pub(crate) fn events(&self) -> &EventLog {

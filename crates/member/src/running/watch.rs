@@ -37,8 +37,7 @@ pub(crate) async fn run(member: Rc<Member>) {
             // What is seen from now on is the end.
             return;
         }
-        member.tell_changes();
-        let info = member.array().info();
+        let info = member.tell_changes();
         let now = states_of(&member);
         if now != states || member.serving().is_waiting() {
             states = now;
