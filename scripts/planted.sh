@@ -112,6 +112,7 @@ OthersUser     --test=wire  access::who_may_do_what
 KeepSessions   --test=wire  access_changes::who_is_not_let_in
 OldSecret      --test=wire  access_changes::another_secret
 SecondHost     --test=wire  access::a_second_host
+ForgetFigures  --test=wire  figures::what_a_session_did
 '
 
 # The program of the tests that $1 names, built with the mistakes.

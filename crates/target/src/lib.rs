@@ -17,7 +17,7 @@
 //! copy  targets           the copy manager; units by name
 //! unit  outcome           a disk and its SCSI state; how a command ended
 //! access  audit           who may use what; who hears of logins
-//! datamover  doors  registry  memory  tokens  store  ...
+//! datamover  doors  figures  registry  memory  tokens  store  ...
 //! ```
 
 mod access;
@@ -29,6 +29,7 @@ mod datamover;
 mod doors;
 mod exec;
 mod ffp;
+mod figures;
 mod login;
 mod memory;
 mod mutants;
@@ -52,8 +53,12 @@ pub use access::{Access, AccessError, AccessRule, AddressPattern, AddressPattern
 pub use audit::{AccessEvent, AccessListener, Happened, REFUSALS_TOLD_MAX, RefusalKind, Who};
 pub use config::{Config, Elsewhere, Limits, Redirect, TargetSpec, UnitSpec};
 pub use doors::GIVING_WAY_MAX;
+pub use figures::{LATENCY_BOUNDS, Latency, UnitFigures, WorkFigures};
 pub use portal::REFUSALS_MAX;
-pub use server::{ConnectionInfo, Server, ShutdownError, StartError, TargetInfo, Targets};
+pub use server::{
+    ConnectionInfo, CoreFigures, Figures, PortalFigures, Server, ShutdownError, StartError,
+    TargetInfo, Targets, UnitInfo,
+};
 pub use store::{FileStore, Place, Record, UnitStore};
 pub use targets::TargetError;
 pub use unit::ReservationsError;

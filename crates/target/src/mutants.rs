@@ -56,6 +56,8 @@ pub(crate) enum Mutant {
     OldSecret,
     /// Let several hosts use a target that is not shared.
     SecondHost,
+    /// Lose what a session has counted when it ends.
+    ForgetFigures,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MUTANT=NAME`.

@@ -4,6 +4,7 @@
 //! a task: it is answered where it arrived. Everything else is entered into the session.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use block::{IoFuture, WriteFlags};
 use iscsi::ffp::{TransferLimits, WriteTransfer};
@@ -17,6 +18,7 @@ use scsi::reservation::Refusal;
 use super::data_out;
 use super::receive::Payload;
 use crate::exec::{self, OutputRoom, READ_CHUNK_BYTES};
+use crate::figures::Direction;
 use crate::memory::{self, Held, Use};
 use crate::mutants::{self, Mutant};
 use crate::outcome::{Doing, Outcome, failed, refused};
@@ -53,26 +55,27 @@ pub(super) fn run(
         numbered,
     };
     let Some(place) = conn.session.unit(pdu.lun) else {
-        refuse(&answer, &pdu, exec::absent_unit(&answer, &pdu.cdb));
+        refuse(&answer, &pdu, None, exec::absent_unit(&answer, &pdu.cdb));
         return Ok(());
     };
     let logical = &place.unit.logical;
     let (spec, command) = match scsi::cdb::decode(&pdu.cdb) {
         Ok(decoded) => decoded,
         Err(sense) => {
-            refuse(&answer, &pdu, Outcome::Check(sense));
+            refuse(&answer, &pdu, Some((place, Direction::Other)), Outcome::Check(sense));
             return Ok(());
         }
     };
+    let known = Some((&**place, Direction::of(&command)));
     if let Some(reset) = place.hear(conn, bhs, spec) {
-        refuse(&answer, &pdu, Outcome::Check(reset));
+        refuse(&answer, &pdu, known, Outcome::Check(reset));
         return Ok(());
     }
     if let Err(refusal) = logical.admit(&place.nexus, spec, &command) {
         if let Refusal::Check(sense) = &refusal {
             place.tell(conn, sense);
         }
-        refuse(&answer, &pdu, refused(refusal));
+        refuse(&answer, &pdu, known, refused(refusal));
         return Ok(());
     }
     let mut begun = None;
@@ -88,12 +91,21 @@ pub(super) fn run(
     enter(answer, &pdu, place.clone(), (spec, command), payload, begun)
 }
 
-/// Answers a command that is not run. Data that is still under way for it is dropped.
-fn refuse(answer: &Answer, pdu: &ScsiCommand, outcome: Outcome) {
+/// Answers a command that is not run, and counts it at its unit, if it is known which. Data that is still
+/// under way for it is dropped.
+fn refuse(
+    answer: &Answer,
+    pdu: &ScsiCommand,
+    known: Option<(&UnitNexus, Direction)>,
+    outcome: Outcome,
+) {
     if !pdu.is_final {
         answer.conn.session.expect_stray(pdu.itt);
     }
     answer.release();
+    if let Some((place, direction)) = known {
+        place.count(answer, direction, &outcome, Duration::ZERO);
+    }
     answer.send(outcome);
 }
 
@@ -141,8 +153,16 @@ fn quick(
                 Ok(result) => {
                     answer.release();
                     match result.and_then(|data| answer.sendable(data)) {
-                        Ok(data) => answer.data_and_good(data),
-                        Err(error) => answer.send(failed(unit, error, Doing::Reading)),
+                        Ok(data) => {
+                            let bytes = data.len().min(answer.expected.read as usize) as u64;
+                            place.count_answer(answer, Direction::Read, bytes, Duration::ZERO);
+                            answer.data_and_good(data);
+                        }
+                        Err(error) => {
+                            let outcome = failed(unit, error, Doing::Reading);
+                            place.count(answer, Direction::Read, &outcome, Duration::ZERO);
+                            answer.send(outcome);
+                        }
                     }
                     Quick::Done
                 }
@@ -161,10 +181,12 @@ fn quick(
                 Some(Err(error)) if exec::passes(error) => Quick::No,
                 Some(result) => {
                     answer.release();
-                    match result {
-                        Ok(()) => answer.send(Outcome::Good { moved: len }),
-                        Err(error) => answer.send(failed(unit, error, Doing::Writing)),
-                    }
+                    let outcome = match result {
+                        Ok(()) => Outcome::Good { moved: len },
+                        Err(error) => failed(unit, error, Doing::Writing),
+                    };
+                    place.count(answer, Direction::Write, &outcome, Duration::ZERO);
+                    answer.send(outcome);
                     Quick::Done
                 }
             }
@@ -194,7 +216,7 @@ fn enter(
     let inbound = match inbound(&answer, pdu, &place, (spec, &command), payload)? {
         Ok(inbound) => inbound,
         Err(outcome) => {
-            refuse(&answer, pdu, outcome);
+            refuse(&answer, pdu, Some((&place, Direction::of(&command))), outcome);
             return Ok(());
         }
     };

@@ -4,7 +4,7 @@ mod failure;
 
 use ring::Data;
 use scsi::reservation::Refusal;
-use scsi::{Sense, Status};
+use scsi::{Sense, SenseKey, Status};
 
 pub(crate) use failure::{Doing, failed};
 
@@ -27,6 +27,31 @@ pub(crate) enum Outcome {
     Status(Status),
     /// No answer.
     Aborted,
+}
+
+impl Outcome {
+    /// Bytes of data that were moved, or would have been if as many had been announced.
+    pub(crate) fn moved_bytes(&self) -> u64 {
+        match self {
+            Self::Good { moved } | Self::Streamed { moved, .. } => *moved,
+            Self::Parameters(bytes) => bytes.len() as u64,
+            Self::Data(data) => data.len() as u64,
+            Self::Check(_) | Self::Short { .. } | Self::Status(_) | Self::Aborted => 0,
+        }
+    }
+
+    /// The command has failed. A unit attention is no failure: the host hears news and asks again.
+    pub(crate) fn is_error(&self) -> bool {
+        match self {
+            Self::Check(sense) => sense.key != SenseKey::UnitAttention,
+            Self::Short { .. } | Self::Status(_) => true,
+            Self::Good { .. }
+            | Self::Parameters(_)
+            | Self::Data(_)
+            | Self::Streamed { .. }
+            | Self::Aborted => false,
+        }
+    }
 }
 
 /// A command that may not run.

@@ -9,6 +9,7 @@ use iscsi::pdu::Isid;
 
 use super::Targets;
 use crate::cores::on_cores;
+use crate::figures::Latency;
 use crate::session::{Connection, sessions};
 
 /// A connection of a session that is logged in to a target. Counts begin with it.
@@ -44,6 +45,8 @@ pub struct ConnectionInfo {
     pub written_bytes: u64,
     /// Commands that have not been answered.
     pub waiting: usize,
+    /// How long those took that were answered over it.
+    pub latency: Latency,
 }
 
 impl ConnectionInfo {
@@ -65,6 +68,7 @@ impl ConnectionInfo {
             read_bytes: conn.mover.data_in_bytes(),
             written_bytes: conn.written_bytes(),
             waiting: session.waiting_on(conn),
+            latency: conn.latency.figures(),
         }
     }
 }

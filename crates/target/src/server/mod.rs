@@ -1,6 +1,7 @@
 //! Starting and stopping a server.
 
 mod connections;
+mod figures;
 mod targets;
 
 use std::io;
@@ -23,6 +24,7 @@ use crate::targets::{Table, TargetError};
 use crate::{cores, portal, stopping};
 
 pub use connections::ConnectionInfo;
+pub use figures::{CoreFigures, Figures, PortalFigures, UnitInfo};
 pub use targets::{TargetInfo, Targets};
 
 /// How long a portal may be in use before somebody else has it: the kernel takes a moment to close

@@ -19,6 +19,7 @@ use thiserror::Error;
 use super::{Session, shortage};
 use crate::audit::Who;
 use crate::datamover::{Close, Ends, Tcp};
+use crate::figures::LatencyTally;
 use crate::memory::{self, Held, Owner, Use, Way};
 
 /// What is queued for a peer that has not even said what it wants to use.
@@ -126,6 +127,8 @@ pub(crate) struct Connection {
     immediate_bytes: Cell<u64>,
     /// Bytes of Data-Out that have come for commands.
     pub(super) data_out_bytes: Cell<u64>,
+    /// How long commands took that were answered over it.
+    pub(crate) latency: LatencyTally,
     pub(crate) text: RefCell<TargetText>,
 }
 
@@ -158,6 +161,7 @@ impl Connection {
             commands: Cell::new(0),
             immediate_bytes: Cell::new(0),
             data_out_bytes: Cell::new(0),
+            latency: LatencyTally::default(),
             text: RefCell::default(),
         }
     }

@@ -10,6 +10,7 @@ use scsi::nexus::NexusKey;
 use super::per_core::sessions;
 use super::task::{Aborted, Task};
 use crate::cores::on_cores;
+use crate::figures::Direction;
 use crate::mutants::{self, Mutant};
 use crate::outcome::Outcome;
 use crate::shared::Shared;
@@ -30,6 +31,12 @@ pub(crate) fn finish(task: &Rc<Task>, outcome: Outcome) {
         }
     }
     answer.release();
+    let direction = Direction::of(&task.command);
+    if task.aborted().is_some() {
+        task.place.count_aborted(direction);
+    } else {
+        task.place.count(answer, direction, &outcome, ring::now() - task.since);
+    }
     match task.aborted() {
         None => answer.send(outcome),
         Some(Aborted::Silently) => {}

@@ -3,6 +3,7 @@
 
 mod answer;
 mod connection;
+mod counting;
 mod early;
 mod ends;
 mod hearing;
@@ -27,7 +28,9 @@ use scsi::unit::Nexus;
 use slab::Slab;
 
 use crate::audit::{Happened, Who};
+use crate::figures::UnitTally;
 use crate::memory::{self, Owner};
+use crate::mutants::{self, Mutant};
 use crate::order::TaskOrder;
 use crate::registry::SessionKey;
 use crate::shared::Shared;
@@ -41,7 +44,9 @@ pub(crate) use connection::{Connection, Ending, Fault};
 pub(crate) use early::{Due, EarlyPdu, EarlyPdus};
 pub(crate) use ends::{Scope, abort, abort_everywhere, abort_tasks, all_ended, finish, tasks_in};
 pub(crate) use pace::Pace;
-pub(crate) use per_core::{all_sessions, end_session, remember_session, session, sessions};
+pub(crate) use per_core::{
+    all_sessions, end_session, ended_work, remember_session, session, sessions,
+};
 pub(crate) use shortage::watch as watch_room;
 pub(crate) use task::{Inbound, Room, Task};
 
@@ -56,6 +61,7 @@ pub(crate) struct UnitNexus {
     pub(crate) nexus: Arc<Nexus>,
     pub(crate) order: RefCell<TaskOrder<Rc<Task>>>,
     hearing: Hearing,
+    pub(crate) tally: UnitTally,
 }
 
 /// See the module's page.
@@ -176,13 +182,19 @@ impl Session {
             let unit = self.target().units[index].clone();
             let nexus = unit.logical.attach(self.nexus_key());
             let order = RefCell::new(TaskOrder::new());
-            Rc::new(UnitNexus { unit, nexus, order, hearing: Hearing::default() })
+            let (hearing, tally) = Default::default();
+            Rc::new(UnitNexus { unit, nexus, order, hearing, tally })
         }))
     }
 
     /// A request that is no command has come: it acknowledges what its sender was told, too.
     pub(crate) fn hear(&self, conn: &Connection, bhs: &Bhs) {
-        self.units.iter().filter_map(OnceCell::get).for_each(|place| place.acknowledge(conn, bhs));
+        self.places().for_each(|place| place.acknowledge(conn, bhs));
+    }
+
+    /// The units that it has used.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Rc<UnitNexus>> {
+        self.units.iter().filter_map(OnceCell::get)
     }
 
     pub(crate) fn nexus_key(&self) -> NexusKey {
@@ -295,6 +307,9 @@ impl Session {
     /// (RFC 7143 §7.1.4.2), a logout of this connection alone does not.
     pub(crate) fn connection_ended(self: &Rc<Self>, ended: &Rc<Connection>) {
         self.connections.borrow_mut().retain(|conn| !Rc::ptr_eq(conn, ended));
+        if !self.is_discovery() {
+            per_core::count_ended(ended.local, ended.work());
+        }
         self.count_connections();
         for task in self.tasks_of(ended) {
             abort(&task);
@@ -362,10 +377,14 @@ impl Session {
         if let Some(target) = &self.target {
             self.shared.copies.nexus_lost(&target.units, &self.nexus_key()).await;
         }
-        for place in self.units.iter().filter_map(OnceCell::get) {
+        for place in self.places() {
             place.unit.logical.detach(&place.nexus);
         }
+        // In one step: what is counted is either that of a session that lives or of one that has ended.
         per_core::forget_session(&self);
+        for place in self.places().filter(|_| !mutants::is(Mutant::ForgetFigures)) {
+            place.unit.ended.add(ring::core_id(), place.tally.figures());
+        }
         if let Some(key) = self.key() {
             self.shared.registry.remove(&key, self.tsih);
             self.tell_end();

@@ -1,16 +1,20 @@
 //! The sessions that live on one core.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use super::{Ending, Session};
+use crate::figures::PortalWork;
 
 #[derive(Default)]
 struct Sessions {
     sessions: RefCell<HashMap<u16, Rc<Session>>>,
     /// Discovery sessions: they have no place in the registry, but end with the target too.
     discoveries: RefCell<Vec<Rc<Session>>>,
+    /// What had gone over connections that have ended, by the portal at which they arrived.
+    ended: RefCell<BTreeMap<SocketAddr, PortalWork>>,
 }
 
 thread_local! {
@@ -52,6 +56,16 @@ pub(crate) fn all_sessions() -> Vec<Rc<Session>> {
     let mut all = sessions();
     CORE.with(|core| all.extend(core.discoveries.borrow().iter().cloned()));
     all
+}
+
+/// A connection of a session to a target has left its session.
+pub(super) fn count_ended(portal: SocketAddr, work: PortalWork) {
+    CORE.with(|core| *core.ended.borrow_mut().entry(portal).or_default() += work);
+}
+
+/// What had gone over connections of this core that have ended, by portal.
+pub(crate) fn ended_work() -> BTreeMap<SocketAddr, PortalWork> {
+    CORE.with(|core| core.ended.borrow().clone())
 }
 
 /// Ends a session that lives on this core.

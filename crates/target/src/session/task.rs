@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use iscsi::ffp::WriteTransfer;
 use ring::Buf;
@@ -75,6 +75,8 @@ pub(crate) struct Task {
     pub(crate) place: Rc<UnitNexus>,
     pub(crate) spec: &'static CommandSpec,
     pub(crate) command: Command,
+    /// When its command came.
+    pub(crate) since: Instant,
     pub(crate) inbound: RefCell<Inbound>,
     /// To memory for data that execution has taken.
     claim: RefCell<Option<Claim>>,
@@ -105,6 +107,7 @@ impl Task {
             place,
             spec,
             command,
+            since: ring::now(),
             inbound: RefCell::new(inbound),
             claim: RefCell::default(),
             ttt: Cell::new(0),

@@ -39,7 +39,7 @@ pub(crate) struct Table(Mutex<Inner>);
 struct Inner {
     /// By their normalised names.
     entries: BTreeMap<String, Entry>,
-    /// Reservations of units of offline targets: nobody who was fenced off gets in because the target was
+    /// Reservations and figures of units of offline targets: nobody who was fenced off gets in because the target was
     /// away. They go with the unit, not with the name: a volume that was renamed keeps them, and what it
     /// was under an old name never comes back.
     kept: Kept,
@@ -131,14 +131,14 @@ impl Table {
         for unit in target.units.iter().filter(|_| !is_busy) {
             inner.leaving.remove(&unit.serial);
         }
-        for (serial, image) in target.keep() {
+        for (serial, now) in target.keep() {
             if let Some(kept) = inner.kept.get_mut(&serial) {
-                *kept = image;
+                *kept = now;
             }
         }
     }
 
-    /// The reservations of units with these serial numbers that are not served, and whether one of them is
+    /// What is kept of units with these serial numbers that are not served, and whether one of them is
     /// still at work for its last hosts.
     pub(crate) fn kept<'a>(&self, serials: impl Iterator<Item = &'a str>) -> (Kept, bool) {
         let mut inner = self.inner();
@@ -146,7 +146,7 @@ impl Table {
         let mut kept = Kept::new();
         for serial in serials {
             is_leaving |= inner.is_leaving(serial);
-            kept.extend(inner.kept.get(serial).map(|image| (serial.to_owned(), image.clone())));
+            kept.extend(inner.kept.get(serial).map(|unit| (serial.to_owned(), unit.clone())));
         }
         (kept, is_leaving)
     }

@@ -35,7 +35,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Reads the reservations that were saved for its units, but for those that were `kept`.
+    /// Reads the reservations that were saved for its units, but for those of units that were `kept`.
     pub(crate) fn new(
         spec: TargetSpec,
         common: &Common<'_>,
@@ -76,9 +76,9 @@ impl Target {
         indices.filter_map(scsi::param::encode_lun).collect()
     }
 
-    /// The reservations of its units, for the time when it is served again.
+    /// What its units keep for the time when they are served again.
     pub(crate) fn keep(&self) -> Kept {
-        let image = |unit: &Arc<Unit>| (unit.serial.clone(), unit.logical.reservations_image());
+        let image = |unit: &Arc<Unit>| (unit.serial.clone(), unit.keep());
         self.units.iter().map(image).collect()
     }
 

@@ -17,6 +17,7 @@ use scsi::unit::{Identity, LogicalUnit, MediumInfo, TargetPort, UnitConfig};
 use thiserror::Error;
 
 use crate::config::UnitSpec;
+use crate::figures::EndedSessions;
 use crate::store::{Place, Record, UnitStore};
 use crate::tokens::UnitTokens;
 
@@ -62,6 +63,8 @@ pub(crate) struct Unit {
     records: StdMutex<CopyRegistry>,
     /// It is taken away: no copy may begin that touches it.
     gone: AtomicBool,
+    /// What sessions that have ended had done by it.
+    pub(crate) ended: Arc<EndedSessions>,
 }
 
 /// Saved reservations that cannot be used. Serving the unit without them would let in hosts that
@@ -96,8 +99,16 @@ pub(crate) struct Home<'a> {
     pub(crate) kept: &'a Kept,
 }
 
-/// Images of the reservations of units that are not served for now, by their serial numbers.
-pub(crate) type Kept = BTreeMap<String, Vec<u8>>;
+/// What is kept of units that are not served for now, by their serial numbers.
+pub(crate) type Kept = BTreeMap<String, KeptUnit>;
+
+/// What is kept of a unit that is not served for now.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptUnit {
+    /// An image of its reservations.
+    reservations: Vec<u8>,
+    ended: Arc<EndedSessions>,
+}
 
 /// Makes the units of a target, with the reservations that outlived its last run.
 pub(crate) fn make_all(
@@ -124,7 +135,7 @@ impl Unit {
             LogicalUnit::new(unit_config(spec, home), image.as_deref()).map_err(damaged)?;
         if let Some(kept) = kept {
             // It was away without a loss of power: no reservation has ended (SPC-4 5.13.5).
-            logical.restore_reservations(kept).map_err(damaged)?;
+            logical.restore_reservations(&kept.reservations).map_err(damaged)?;
         }
         if let Some(image) = load(Record::Sanitize)? {
             // Whatever else it holds, the medium stays closed.
@@ -142,7 +153,13 @@ impl Unit {
             tokens: Arc::default(),
             records: StdMutex::default(),
             gone: AtomicBool::new(false),
+            ended: kept.map(|kept| kept.ended.clone()).unwrap_or_default(),
         })
+    }
+
+    /// What it takes along to where it is served next.
+    pub(crate) fn keep(&self) -> KeptUnit {
+        KeptUnit { reservations: self.logical.reservations_image(), ended: self.ended.clone() }
     }
 
     /// Does something with the records of the copies that were sent to it.

@@ -16,6 +16,7 @@ mod digests;
 mod discovery;
 mod doors;
 mod failures;
+mod figures;
 mod heavy;
 mod late;
 mod login;
