@@ -75,6 +75,15 @@ QuietStart     --test=array copies::two_copies
 HastyStart     --test=array copies::two_copies
 KeepOldCopy    --test=array copies::an_old_image_of_a_holder
 KeepOldLabel   --test=array copies::an_image_from_before
+KeepOldImage   --test=array copies::an_old_image_of_a_disk_that_was_out
+KeepOldImage   --lib        membership::tests::choosing::a_disk_that_is_older
+BlindLabel     --test=array copies::a_disk_that_was_cut_short_while_it_is_in_use
+BlameGrown     --lib        label::tests::a_disk_that_has_grown
+BlindToCut     --test=array copies::a_disk_that_was_cut_short_gives_the_checkpoint
+BlindToCut     --test=array copies::a_disk_that_was_cut_short_gives_the_journal
+ForgetWaived   --test=array copies::a_disk_that_was_cut_short_and_ran_alone
+HastyRecord    --test=array copies::a_disk_that_was_cut_short_between
+FailLast       --test=array stalls::the_only_disk_with_a_checkpoint_is_kept_before
 NoStandIn      --lib        membership::recovery::tests::a_data_disk_stands_in
 NoStandIn      --test=array journal::
 TrimKept       --test=array kept::an_array_whose_journal_a_lost_volume_fills

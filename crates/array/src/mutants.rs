@@ -182,6 +182,20 @@ mutants! {
     NearLife,
     /// An opening drops what the journal has of volumes that its checkpoint does not know.
     OldRecord,
+    /// Declare the last disk with the checkpoints failed.
+    FailLast,
+    /// Take back what is older than the disk was when it went out.
+    KeepOldImage,
+    /// Take a disk that was made larger for one that was cut short when a read of it fails.
+    BlameGrown,
+    /// Do not ask a disk that was cut short for the checkpoint and the journal that nobody else has.
+    BlindToCut,
+    /// Forget that a disk was cut short that was the only one with the checkpoints.
+    ForgetWaived,
+    /// Say of a disk that lacked all that what it lacks is recorded, before it is.
+    HastyRecord,
+    /// Write labels over the blank end of a disk that was cut short.
+    BlindLabel,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

@@ -78,6 +78,12 @@ pub enum BlockError {
 }
 
 impl BlockError {
+    /// Whether it says nothing about the device: the same request can work a moment later.
+    #[must_use]
+    pub fn is_passing(self) -> bool {
+        matches!(self, Self::NoMemory | Self::Busy)
+    }
+
     /// Sorts the result of a system call on bytes from `at` on.
     ///
     /// Errors that speak of the medium or of the path to it become [`BlockError::Medium`], so that

@@ -195,6 +195,12 @@ impl Core {
         self.sets.all().iter().for_each(|set| set.mark_all_stale(disk));
     }
 
+    /// Nothing that a disk has counts, whatever is known of what it had.
+    pub(crate) fn mark_lacking_all(&self, disk: DiskId) {
+        self.sets.all().iter().for_each(|set| set.mark_all_stale(disk));
+        self.raid.disks().set_lacks_all(disk, true);
+    }
+
     /// Whether a disk that is put out was in until now; then it is away.
     pub(crate) fn note_away(
         &self,
@@ -322,7 +328,7 @@ impl Core {
     /// get what they missed. Who did not take it, and why.
     async fn write_label(&self, change: &LabelChange) -> Vec<(DiskId, String)> {
         let (label, required) = (change.label(), change.writes());
-        let is_joining = required.iter().any(|disk| self.lock().label.member(*disk).is_none());
+        let is_joining = change.is_joining();
         if mutants::is(Mutant::NoGeneration) && !is_joining {
             return Vec::new();
         }
@@ -333,7 +339,11 @@ impl Core {
         };
         let disks = self.raid.disks().all();
         let writes = disks.iter().filter(is_meant).map(|disk| async move {
-            let written = label::write(&**disk.device(), &label.for_disk(disk.id())).await;
+            let (device, own) = (&**disk.device(), label.for_disk(disk.id()));
+            let written = match self.is_renewed(&own) {
+                true => label::renew(device, &own).await,
+                false => label::write(device, &own).await,
+            };
             if let Err(error) = &written {
                 tracing::warn!(disk = disk.name(), %error, "its label could not be written");
                 if let LabelError::Disk(error) = error {
@@ -349,6 +359,14 @@ impl Core {
             unasked.map(|disk| (disk, "it does not take its label".into())).collect();
         let refused = written.into_iter().filter_map(|(disk, why)| Some((disk, why?)));
         refused.chain(unasked).collect()
+    }
+
+    /// Whether a disk must have a whole label before it gets this one: not if it joins with it, or is known
+    /// to have lost its tail.
+    fn is_renewed(&self, own: &Label) -> bool {
+        let state = self.lock();
+        let is_known = own.own().state.lacks_all() || state.waived.contains_key(&own.disk);
+        state.label.member(own.disk).is_some() && !is_known
     }
 
     /// Others than `failed` get all of the journal, which is in memory.
@@ -398,18 +416,41 @@ impl Core {
     }
 
     fn journal_successors(&self, failed: &[DiskId]) -> Vec<Holder> {
+        let label = self.lock().label.clone();
+        self.journal_successors_in(&label, failed)
+    }
+
+    fn journal_successors_in(&self, label: &Label, failed: &[DiskId]) -> Vec<Holder> {
         let disks = self.raid.disks().all();
         let is_usable =
             |disk: &&Arc<Disk>| disk.access() == Access::Full && !failed.contains(&disk.id());
         let usable: Vec<DiskId> = disks.iter().filter(is_usable).map(|disk| disk.id()).collect();
-        let label = self.lock().label.clone();
-        let chosen = journal_successors(&label, &usable, HOLDERS);
+        let chosen = journal_successors(label, &usable, HOLDERS);
         chosen.into_iter().filter_map(|disk| self.holder(disk)).collect()
     }
 
     fn holder(&self, disk: DiskId) -> Option<Holder> {
         let member = self.raid.disks().get(disk)?;
         Some(Holder { disk, device: Arc::clone(member.device()) })
+    }
+
+    /// What nobody has who is in but this disk, and nobody can take over from it, in words: the newest
+    /// checkpoint, or the journal.
+    pub(crate) fn held_alone(&self, label: &Label, disk: DiskId) -> Option<&'static str> {
+        let is_last =
+            |holders: &[DiskId]| holders.contains(&disk) && !self.is_any_left(holders, disk);
+        if is_last(&label.holders) {
+            return Some("the newest checkpoint");
+        }
+        let has_heirs = || !self.journal_successors_in(label, &[disk]).is_empty();
+        (is_last(&label.journal) && !has_heirs()).then_some("the journal")
+    }
+
+    /// Whether another one of these disks is in.
+    pub(crate) fn is_any_left(&self, holders: &[DiskId], without: DiskId) -> bool {
+        let others = holders.iter().filter(|other| **other != without);
+        let mut others = others.filter_map(|other| self.raid.disks().get(*other));
+        others.any(|other| other.access() == Access::Full)
     }
 
     /// The disks that hold checkpoints, as the label says.

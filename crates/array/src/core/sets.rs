@@ -9,9 +9,9 @@ use ring::Data;
 use super::{Core, RETRY};
 use crate::error::ArrayError;
 use crate::mutants::{self, Mutant};
-use crate::raid::{Layout, Read, ReadError, Set, WriteError};
+use crate::raid::{Access, Disks, Layout, Read, ReadError, Seat, Set, WriteError};
 use crate::tree::{Missing, Page, PageAddr};
-use crate::{BLOCK_BYTES, Place, SetId};
+use crate::{BLOCK_BYTES, DiskId, Place, SetId};
 
 /// All sets by number. Shared by all cores.
 #[derive(Debug, Default)]
@@ -55,6 +55,22 @@ impl Sets {
         let mut all: Vec<_> = sets.values().cloned().collect();
         all.sort_by_key(|set| set.id());
         all
+    }
+
+    /// Whether others than `disk` give all that every set has.
+    pub(crate) fn bear_without(&self, disk: DiskId, disks: &Disks) -> bool {
+        let bears = |set: &Arc<Set>| {
+            let members = set.members();
+            let is_there = |seat: &Seat| {
+                let member = disks.get(seat.disk);
+                member.is_some_and(|member| member.access() != Access::None)
+                    && !set.is_stale_on(seat.disk)
+            };
+            let is_on = members.iter().any(|seat| seat.disk == disk);
+            let left = members.iter().filter(|seat| seat.disk != disk && is_there(seat)).count();
+            !is_on || left >= members.len() - set.losses_max()
+        };
+        self.all().iter().all(bears)
     }
 }
 

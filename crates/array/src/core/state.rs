@@ -11,6 +11,7 @@ use crate::engine::{CLOSED, Kept, Payload};
 use crate::error::ArrayError;
 use crate::journal::Mark;
 use crate::label::{Label, MemberKind};
+use crate::membership::Lack;
 use crate::mutants::{self, Mutant};
 use crate::overlay::{Overlay, Room};
 use crate::pages::PageCache;
@@ -154,6 +155,8 @@ pub(crate) struct State {
     pub(crate) label: Label,
     /// Disks that are out: since when, and why.
     pub(crate) away: BTreeMap<DiskId, (Duration, String)>,
+    /// Disks that lack all and count as having it until others have the checkpoints and the journal too.
+    pub(crate) waived: BTreeMap<DiskId, Lack>,
     /// Disks that an operator is declaring failed.
     pub(crate) condemned: BTreeSet<DiskId>,
     /// Disks that are empty and whose labels say in a moment that they have left: nothing may come
@@ -229,6 +232,7 @@ impl State {
             limbo: Vec::new(),
             label: label.clone(),
             away: BTreeMap::new(),
+            waived: BTreeMap::new(),
             condemned: BTreeSet::new(),
             going: BTreeSet::new(),
             returns: BTreeMap::new(),

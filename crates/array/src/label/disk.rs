@@ -57,7 +57,7 @@ pub async fn read(device: &dyn BlockDevice) -> Result<Found, BlockError> {
     };
     match from_copies(&a, &b, size_bytes) {
         Some(Found::Label { label, rewrite, is_cut: true }) => {
-            let is_cut = !has_grown(device, label.own().size_bytes).await;
+            let is_cut = !has_grown(device, label.own().size_bytes).await?;
             return Ok(Found::Label { label, rewrite, is_cut });
         }
         Some(found) => return Ok(found),
@@ -75,18 +75,27 @@ pub async fn read(device: &dyn BlockDevice) -> Result<Found, BlockError> {
 }
 
 /// Whether the second copy is where the end of the disk was when it joined, with `size_bytes`: then it was
-/// made larger since, and all that is used of it is there.
-async fn has_grown(device: &dyn BlockDevice, size_bytes: u64) -> bool {
-    let Some(b_at) = Layout::label_b_at(size_bytes) else { return false };
-    let tail = read_patiently(device, b_at).await;
-    tail.is_ok_and(|tail| matches!(decode(&tail, b_at), Copy::Good(_)))
+/// made larger since, and all that is used of it is there. So it is believed to be when that place cannot
+/// be read: what was cut off there reads as zeroes.
+///
+/// # Errors
+/// Such as say nothing about the disk.
+async fn has_grown(device: &dyn BlockDevice, size_bytes: u64) -> Result<bool, BlockError> {
+    let is_larger = device.geometry().size_bytes() > size_bytes;
+    let Some(b_at) = Layout::label_b_at(size_bytes).filter(|_| is_larger) else { return Ok(false) };
+    match read_patiently(device, b_at).await {
+        Ok(tail) => Ok(matches!(decode(&tail, b_at), Copy::Good(_))),
+        Err(error) if error.is_passing() => Err(error),
+        Err(_) => Ok(!mutants::is(Mutant::BlameGrown)),
+    }
 }
 
 /// What two copies say together; `None` when neither ever was a label.
 fn from_copies(a: &Copy, b: &Copy, size_bytes: u64) -> Option<Found> {
     let newest = match (a, b) {
         (Copy::Good(a), Copy::Good(b)) if (a.array, a.disk) != (b.array, b.disk) => {
-            let text = "its two labels are of different disks; it was copied or cut short";
+            let text = "its two labels are of different disks, as after a copy or a cut: wipe it when \
+                        nothing on it is needed";
             return Some(Found::Damaged(text.to_owned()));
         }
         (Copy::Good(a), Copy::Good(b)) => Some(if b.generation > a.generation { b } else { a }),
@@ -113,7 +122,9 @@ fn from_copies(a: &Copy, b: &Copy, size_bytes: u64) -> Option<Found> {
     }
     match (a, b) {
         (Copy::Damaged(why), _) | (_, Copy::Damaged(why)) => {
-            Some(Found::Damaged(format!("no label of it is whole: {why}")))
+            let text =
+                format!("no label of it is whole ({why}): wipe it when nothing on it is needed");
+            Some(Found::Damaged(text))
         }
         _ => None,
     }
@@ -138,7 +149,32 @@ pub(super) async fn read_bytes(
     Ok(bytes)
 }
 
-/// Writes both copies of `label`, each durable before the next step.
+/// Writes both copies of `label` over those that a member has. Not over the blank end of one that was cut short:
+/// its own labels would make it as long as it was, and nothing would tell any more.
+///
+/// # Errors
+/// [`LabelError`]; the disk may then hold the old or the new label.
+pub async fn renew(device: &dyn BlockDevice, label: &Label) -> Result<(), LabelError> {
+    let is_cut = is_cut_short(device, label.own().size_bytes).await;
+    if is_cut && !mutants::is(Mutant::BlindLabel) {
+        return Err(LabelError::CutShort);
+    }
+    write(device, label).await
+}
+
+/// Whether a member is shorter than when it joined, with `size_bytes`, or blank where its second label should
+/// be. A place that cannot be read may be a bad sector, which the next label mends.
+async fn is_cut_short(device: &dyn BlockDevice, size_bytes: u64) -> bool {
+    let now_bytes = device.geometry().size_bytes();
+    let Some(b_at) = Layout::label_b_at(now_bytes).filter(|_| now_bytes >= size_bytes) else {
+        return true;
+    };
+    let tail = ring::with_reserve(read_patiently(device, b_at)).await;
+    tail.is_ok_and(|tail| decode(&tail, b_at) == Copy::Blank)
+        && !has_grown(device, size_bytes).await.unwrap_or(true)
+}
+
+/// Writes both copies of `label`, each durable before the next step, whatever is there.
 ///
 /// # Errors
 /// [`LabelError`]; the disk may then hold the old or the new label.

@@ -23,6 +23,9 @@ pub enum LabelError {
         /// How many there are.
         members: usize,
     },
+    /// The disk lost its tail since it had its last label.
+    #[error("the disk was cut short: make it as large again, and what it lost is restored")]
+    CutShort,
     /// The disk failed.
     #[error("the label cannot be written: {0}")]
     Disk(#[from] block::BlockError),
@@ -73,6 +76,7 @@ pub(super) fn encode(label: &Label, at: u64, to: &mut [u8]) -> Result<(), LabelE
     }
     to.fill(0);
     put(to, HEAD_BYTES, &body);
+    put_went_out(&label.went_out, &mut to[HEAD_BYTES + body.len()..]);
     let body_crc = crc32c(&to[HEAD_BYTES..]);
     put(to, 0, &MAGIC);
     put(to, 8, &FORMAT_VERSION.to_le_bytes());
@@ -85,6 +89,24 @@ pub(super) fn encode(label: &Label, at: u64, to: &mut [u8]) -> Result<(), LabelE
     let head_crc = crc32c(&to[..HEAD_CRC_AT]);
     put(to, HEAD_CRC_AT, &head_crc.to_le_bytes());
     Ok(())
+}
+
+/// What follows the body. It is left out where there is no room: without it some disks are believed that
+/// are older than they seem, and nothing else.
+fn put_went_out(went_out: &[(DiskId, u64)], to: &mut [u8]) {
+    let bytes = postcard::to_allocvec(went_out).expect("plain numbers always have a postcard form");
+    if !went_out.is_empty() && 4 + bytes.len() <= to.len() {
+        put(to, 0, &(bytes.len() as u32).to_le_bytes());
+        put(to, 4, &bytes);
+    }
+}
+
+fn went_out_of(rest: &[u8]) -> Option<Vec<(DiskId, u64)>> {
+    let Some((len, rest)) = rest.split_first_chunk::<4>() else { return Some(Vec::new()) };
+    match u32::from_le_bytes(*len) as usize {
+        0 => Some(Vec::new()),
+        len => postcard::from_bytes(rest.get(..len)?).ok(),
+    }
 }
 
 /// Reads the 64 KiB found at byte `at` of a disk, whatever they are.
@@ -115,7 +137,8 @@ pub(super) fn decode(bytes: &[u8], at: u64) -> Copy {
 
 fn decode_body(bytes: &[u8]) -> Option<Label> {
     let len = u32_at(bytes, 12) as usize;
-    let body = bytes[HEAD_BYTES..].get(..len)?;
+    let (body, behind) = bytes[HEAD_BYTES..].split_at_checked(len)?;
+    let went_out = went_out_of(behind)?;
     let (body, rest) = postcard::take_from_bytes::<Body>(body).ok()?;
     rest.is_empty().then(|| Label {
         array: ArrayId(array_at(bytes, 16)),
@@ -127,6 +150,7 @@ fn decode_body(bytes: &[u8]) -> Option<Label> {
         members: body.members,
         holders: body.holders,
         journal: body.journal,
+        went_out,
     })
 }
 

@@ -1,7 +1,7 @@
 //! The two labels that say what a disk is: of which array, which disk of it, and what that disk
 //! last knew about all others.
 //!
-//! [`read`] and [`write`](fn@write) are the only ones that touch a disk. What a label says after
+//! [`read`], [`renew`] and [`write`](fn@write) are the only ones that touch a disk. What a label says after
 //! something has happened, and which of several labels is believed, is decided in
 //! [`membership`](crate::membership).
 
@@ -20,7 +20,7 @@ mod layout;
 #[cfg(test)]
 mod tests;
 
-pub use disk::{Found, read, write};
+pub use disk::{Found, read, renew, write};
 pub use erase::{clear_areas, erase, is_cut_off};
 pub use format::{FORMAT_VERSION, LabelError};
 pub use layout::{LABEL_BYTES, Layout, LayoutError};
@@ -138,6 +138,8 @@ impl MemberRecord {
 ///    one of them is whole at any time.
 /// 5. Each change makes a new label of the next generation, which names the changes before it. So of
 ///    two labels it can be told whether one came of the other, or both went their own ways.
+///    Beside members that are out it names the change that put them out, in postcard form behind the body,
+///    after its length in four bytes: programs that do not know it see no more than the body.
 /// 6. A label is relied on only when all members that it calls active carry it. A disk that does not
 ///    take it is out, by one more change, before anything goes on.
 /// 7. The array never gives up its last holder: the label keeps the last disk with the journal,
@@ -164,6 +166,9 @@ pub struct Label {
     pub holders: Vec<DiskId>,
     /// The members that hold the journal: all that was acknowledged is on each of them.
     pub journal: Vec<DiskId>,
+    /// Members that are out, and the generation of the label that put each out. Older builds say nothing
+    /// of it.
+    pub went_out: Vec<(DiskId, u64)>,
 }
 
 impl Label {
@@ -180,6 +185,12 @@ impl Label {
     #[must_use]
     pub fn own(&self) -> &MemberRecord {
         self.member(self.disk).expect("a label's own disk is among its members")
+    }
+
+    /// The generation of the label that put `disk` out, if it is out and that is known.
+    #[must_use]
+    pub fn went_out_in(&self, disk: DiskId) -> Option<u64> {
+        self.went_out.iter().find(|(other, _)| *other == disk).map(|(_, generation)| *generation)
     }
 
     /// The same label for another member.

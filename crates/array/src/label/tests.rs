@@ -31,6 +31,7 @@ fn label(generation: u64, disk: u16, states: &[MemberState]) -> Label {
         members: members.collect(),
         journal: holders.clone(),
         holders,
+        went_out: Vec::new(),
     }
 }
 
@@ -125,6 +126,39 @@ fn one_good_copy_suffices_and_says_so() {
 }
 
 #[test]
+fn who_went_out_when_stands_behind_what_older_builds_read() {
+    let plain = label(4, 1, &[MemberState::Active, MemberState::Active, STALE]);
+    let says = Label { went_out: vec![(DiskId(2), 300)], ..plain.clone() };
+    let (old, new) = (bytes_of(&plain, 0), bytes_of(&says, 0));
+    assert_eq!(decode(&new, 0), Copy::Good(Box::new(says)));
+    assert_eq!(decode(&old, 0), Copy::Good(Box::new(plain)));
+    let len = |label: &[u8]| u32::from_le_bytes(label[12..16].try_into().unwrap()) as usize;
+    assert_eq!(len(&old), len(&new));
+    assert_eq!(old[64..64 + len(&old)], new[64..64 + len(&old)]);
+}
+
+/// A label over the blank end of a disk that was cut would be all that it needs to pass for whole.
+#[test]
+fn a_label_is_not_renewed_over_the_blank_end_of_a_disk_that_was_cut() {
+    let label = label(3, 1, ALL_ACTIVE);
+    let b_at = Layout::label_b_at(SIZE).unwrap();
+    let disk = ram_disk(SIZE);
+    run(write(&*disk, &label)).unwrap();
+    run(renew(&*disk, &label)).unwrap();
+    flip(&*disk, b_at * 8 + 5);
+    run(renew(&*disk, &label)).expect("a bad copy is mended");
+    poke(&*disk, b_at, &vec![0; LEN]);
+    assert_eq!(run(renew(&*disk, &label)), Err(LabelError::CutShort));
+    let half = ram_disk(SIZE / 2);
+    assert_eq!(run(renew(&*half, &label)), Err(LabelError::CutShort));
+    let grown = ram_disk(2 * SIZE);
+    poke(&*grown, 0, &bytes_of(&label, 0));
+    poke(&*grown, b_at, &bytes_of(&label, b_at));
+    run(renew(&*grown, &label)).expect("its new end is blank, and nothing is lost");
+    assert_eq!(run(read(&*grown)), Ok(found(&label)));
+}
+
+#[test]
 fn a_disk_that_was_cut_short_is_told_from_one_that_has_grown() {
     let label = label(3, 1, ALL_ACTIVE);
     let b_at = Layout::label_b_at(SIZE).unwrap();
@@ -144,6 +178,28 @@ fn a_disk_that_was_cut_short_is_told_from_one_that_has_grown() {
     poke(&*disk, b_at, &bytes_of(&label, b_at));
     let grown = Found::Label { label: Box::new(label), rewrite: true, is_cut: false };
     assert_eq!(run(read(&*disk)), Ok(grown));
+}
+
+/// A read that failed once too often, and a healthy disk counted as one that had lost all.
+#[test]
+fn a_disk_that_has_grown_is_not_blamed_for_a_read_that_fails() {
+    use block::testing::{Fault, FaultyDisk, Operation, Rule};
+    let label = label(3, 1, ALL_ACTIVE);
+    let b_at = Layout::label_b_at(SIZE).unwrap();
+    let ram = ram_disk(2 * SIZE);
+    poke(&*ram, 0, &bytes_of(&label, 0));
+    poke(&*ram, b_at, &bytes_of(&label, b_at));
+    let disk = FaultyDisk::new(ram);
+    let fails = |error| {
+        disk.heal();
+        disk.inject(Rule::always(Operation::Read, Fault::Fail(error)).at(b_at..b_at + 1));
+        run(read(&disk))
+    };
+    let grown = Found::Label { label: Box::new(label), rewrite: true, is_cut: false };
+    assert_eq!(fails(block::BlockError::Medium { at: b_at }), Ok(grown));
+    for passing in [block::BlockError::NoMemory, block::BlockError::Busy] {
+        assert_eq!(fails(passing), Err(passing), "it says nothing about the disk");
+    }
 }
 
 #[test]

@@ -249,9 +249,12 @@ impl Core {
             Found::Label { label, .. } if label.array == self.id => return Ok(()),
             Found::Label { label, .. } => format!("belongs to array {}", label.array),
             Found::Foreign(what) => format!("holds {what}: give a blank disk"),
-            Found::Version(_) | Found::Damaged(_) => {
-                "was a disk of an array and is damaged: wipe it first".into()
-            }
+            Found::Version(version) => format!(
+                "is a disk of an array of format version {version}, and this program reads version {}: \
+                 use the program that wrote it, or wipe it when nothing on it is needed",
+                label::FORMAT_VERSION
+            ),
+            Found::Damaged(why) => format!("was a disk of an array, and is not used: {why}"),
         };
         Err(ArrayError::BadDisk(format!("{} {what}", member.name)))
     }
@@ -422,7 +425,7 @@ impl Core {
             return Err(ArrayError::BadDisk(what));
         };
         if let Err(error) = added {
-            self.raid.disks().remove(id);
+            self.raid.disks().forget(id);
             return Err(match error {
                 ArrayError::BadDisk(_) => {
                     ArrayError::BadDisk(format!("{} does not take its label", member.name))

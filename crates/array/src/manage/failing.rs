@@ -15,7 +15,8 @@ use crate::DiskId;
 use crate::core::{CONDEMNED, Core};
 use crate::error::ArrayError;
 use crate::membership::Event;
-use crate::raid::{Access, Disk, Seat, Set};
+use crate::mutants::{self, Mutant};
+use crate::raid::Disk;
 
 /// How long the checkpoint may take that is to bring the checkpoints to other disks than the one that failed.
 const HANDOVER: Duration = Duration::from_secs(10);
@@ -25,14 +26,19 @@ impl Array {
     /// waits for an answer of it waits no longer. With `accepts_loss` also when nobody else has some of its
     /// data, which is lost then.
     ///
+    /// A disk that is just being added and does not take its label is let go: it does not join then.
+    ///
     /// It does not wait for other commands about disks: those may wait for this one.
     ///
     /// # Errors
-    /// [`ArrayError::NoSuchDisk`]; [`ArrayError::DiskNeeded`] when data would be lost, or it alone has the
-    /// newest checkpoint.
+    /// [`ArrayError::NoSuchDisk`]; [`ArrayError::DiskNeeded`] when data would be lost, or, whatever is
+    /// accepted, it alone has the newest checkpoint or the journal: without those there is no array.
     pub async fn fail_disk(&self, disk: &str, accepts_loss: bool) -> Result<(), ArrayError> {
         let core = &self.core;
-        let id = core.disk_by_name(disk)?;
+        let id = match core.disk_by_name(disk) {
+            Err(ArrayError::NoSuchDisk(_)) if core.give_up_joining(disk) => return Ok(()),
+            id => id?,
+        };
         let check = || if accepts_loss { Ok(()) } else { core.check_expendable(id, disk) };
         check()?;
         let label = core.lock().label.clone();
@@ -43,6 +49,7 @@ impl Array {
             // What one of two commands has found to be right is not changed by the other until it is done.
             let _one = core.condemning.lock().unwrap_or_else(PoisonError::into_inner);
             check()?;
+            core.check_others_hold(id, disk)?;
             core.condemn(id);
         }
         core.declare_failed(id).await
@@ -50,28 +57,36 @@ impl Array {
 }
 
 impl Core {
+    /// Lets a disk go that is about to join, and of which no label says so yet; whether there is one.
+    fn give_up_joining(&self, name: &str) -> bool {
+        let is_it =
+            |disk: &Arc<Disk>| disk.name() == name && self.lock().label.member(disk.id()).is_none();
+        let joining = self.raid.disks().all().into_iter().find(is_it);
+        joining.iter().for_each(|disk| self.raid.disks().revoke(disk.id()));
+        joining.is_some()
+    }
+
     /// Refuses to give up a disk whose data nobody else has.
     fn check_expendable(&self, disk: DiskId, name: &str) -> Result<(), ArrayError> {
-        let is_lost = |set: &Arc<Set>| {
-            let members = set.members();
-            let is_there = |seat: &Seat| {
-                let member = self.raid.disks().get(seat.disk);
-                member.is_some_and(|member| member.access() != Access::None)
-                    && !set.is_stale_on(seat.disk)
-            };
-            let is_on = members.iter().any(|seat| seat.disk == disk);
-            let left = members.iter().filter(|seat| seat.disk != disk && is_there(seat)).count();
-            is_on && left < members.len() - set.losses_max()
-        };
-        match self.sets.all().iter().find(|set| is_lost(set)) {
-            None => Ok(()),
-            Some(_) => Err(ArrayError::DiskNeeded {
-                disk: name.to_owned(),
-                reason: "data on it has no other copy now: retire it instead, or wait until the \
-                         array is whole; if it is gone for good, accept that what only it has is lost"
-                    .into(),
-            }),
+        if self.sets.bear_without(disk, self.raid.disks()) {
+            return Ok(());
         }
+        let reason = "data on it has no other copy now: retire it instead, or wait until the array is \
+                      whole; if it is gone for good, accept that what only it has is lost";
+        Err(ArrayError::DiskNeeded { disk: name.to_owned(), reason: reason.into() })
+    }
+
+    /// Refuses to give up the last disk with the checkpoints or the journal: no label could say it, and the
+    /// array would stop.
+    fn check_others_hold(&self, disk: DiskId, name: &str) -> Result<(), ArrayError> {
+        let label = self.lock().label.clone();
+        let Some(what) = self.held_alone(&label, disk).filter(|_| !mutants::is(Mutant::FailLast))
+        else {
+            return Ok(());
+        };
+        let reason =
+            format!("it alone has {what}: wait until another disk is up to date, or add one");
+        Err(ArrayError::DiskNeeded { disk: name.to_owned(), reason })
     }
 
     /// Others are about to hold the checkpoints: the next one brings them there, unless it waits for the disk
@@ -86,8 +101,8 @@ impl Core {
             Either::Left((checkpointed, _)) => return checkpointed,
             Either::Right(_) => {}
         }
-        let is_left = |other: &Arc<Disk>| other.id() != disk && other.access() == Access::Full;
-        match self.holders().iter().any(is_left) {
+        let label = self.lock().label.clone();
+        match self.is_any_left(&label.holders, disk) {
             true => Ok(()),
             false => Err(ArrayError::DiskNeeded {
                 disk: name.to_owned(),

@@ -19,6 +19,14 @@ pub enum Event {
     },
     /// These lack all that they should have: they were cut short, or are older than their labels say.
     LacksAll(Vec<DiskId>),
+    /// What a disk lacks that lacked all is recorded by a checkpoint, and the journal says the rest: from here on
+    /// it is one that was out since then, and what it is given counts.
+    Recorded {
+        /// The disk.
+        disk: DiskId,
+        /// The checkpoint, and where it had the journal begin.
+        since: Since,
+    },
     /// The journal is lost and begins anew where the last checkpoint had it begin: positions since then are
     /// used again, and who went out in between has nothing of what they stand for now.
     JournalLost(Since),
@@ -83,11 +91,22 @@ pub fn next_label(
         return Ok(None);
     }
     next.generation += 1;
+    next.went_out = went_out(label, &next);
     next.change = change;
     next.ancestors.insert(0, label.change);
     next.ancestors.truncate(ANCESTORS_MAX);
     assert!(label.led_to(&next), "a label comes of the one before");
     Ok(Some(next))
+}
+
+/// Who is out by the label `next`, and since which one.
+fn went_out(label: &Label, next: &Label) -> Vec<(DiskId, u64)> {
+    let out = next.members.iter().filter(|record| matches!(record.state, MemberState::Stale(_)));
+    let since = |disk: DiskId| {
+        let was_in = label.member(disk).is_some_and(|was| was.state == MemberState::Active);
+        if was_in { Some(next.generation) } else { label.went_out_in(disk) }
+    };
+    out.filter_map(|record| Some((record.disk, since(record.disk)?))).collect()
 }
 
 /// The number of the next disk that joins: none is used twice.
@@ -111,6 +130,12 @@ fn apply(label: &mut Label, event: &Event) -> Result<bool, Refusal> {
                 any |= lack_all(label, *disk)?;
             }
             Ok(any)
+        }
+        Event::Recorded { disk, since } => {
+            assert!(*since > Since::NEVER, "a checkpoint has recorded it");
+            let record = label.members.iter_mut().find(|record| record.disk == *disk);
+            let lacking = record.filter(|record| record.state.lacks_all());
+            Ok(lacking.map(|record| record.state = MemberState::Stale(*since)).is_some())
         }
         Event::JournalLost(since) => Ok(begin_anew(label, *since)),
         Event::Failed(disk) => {
@@ -276,6 +301,12 @@ impl LabelChange {
     #[must_use]
     pub fn label(&self) -> &Label {
         &self.next
+    }
+
+    /// Whether those that join are to take it, and nobody else yet.
+    #[must_use]
+    pub fn is_joining(&self) -> bool {
+        !self.joining.is_empty()
     }
 
     /// The disks that must take it now; others may.

@@ -32,6 +32,8 @@ pub struct Opening {
     pub rewrite: Vec<Present>,
     /// Current or stale disks that lack all that they should have, and why.
     pub lacking: Vec<(DiskId, Lack)>,
+    /// Those that count as having all the same, until others have the checkpoints and the journal too.
+    pub waived: Vec<(DiskId, Lack)>,
     /// An operator accepts that disks are missing.
     pub accepted: bool,
 }
@@ -269,7 +271,7 @@ pub fn choose(found: &[(String, Found)], accept_missing: bool) -> Result<Opening
     }
     let mut opening = sort_out(label, &carriers, foreign);
     for carrier in &carriers {
-        if let Some(lack) = lacking::by_label(carrier.label, carrier.is_cut, label) {
+        if let Some(lack) = lacking::lack_of(carrier.label, carrier.is_cut, label) {
             opening.lacks_all(carrier.label.disk, lack);
         }
     }
@@ -380,6 +382,7 @@ fn sort_out(label: &Label, carriers: &[Carrier], foreign: Vec<(usize, String)>) 
         foreign,
         rewrite: Vec::new(),
         lacking: Vec::new(),
+        waived: Vec::new(),
         accepted: false,
     };
     for carrier in carriers {
@@ -421,10 +424,10 @@ impl Opening {
         self.current.iter().chain(stale).any(|present| present.disk == disk)
     }
 
-    /// This disk lacks all that it should have. Not so if nobody else has the checkpoints, or the
-    /// journal: then what it has is all that there is, and checksums tell what of it is right.
+    /// This disk lacks all that it should have. That is [waived](Self::waive) if nobody else has the
+    /// checkpoints, or the journal.
     pub fn lacks_all(&mut self, disk: DiskId, lack: Lack) {
-        if !self.uses(disk) || self.lacking.iter().any(|(other, _)| *other == disk) {
+        if !self.uses(disk) || self.lack(disk).is_some() {
             return;
         }
         self.lacking.push((disk, lack));
@@ -433,8 +436,27 @@ impl Opening {
                 || !holders.iter().any(|holder| self.is_current(*holder))
         };
         if !has_others(&self.label.holders) || !has_others(&self.label.journal) {
-            self.lacking.pop();
+            self.waive(disk);
         }
+    }
+
+    /// Nobody else gives what this disk has of checkpoints or journal: what it has is all that there is, and
+    /// checksums tell what of its data is right.
+    pub fn waive(&mut self, disk: DiskId) {
+        self.waived.extend(self.lacking.extract_if(.., |(other, _)| *other == disk));
+    }
+
+    /// What is wrong with a disk.
+    fn lack(&self, disk: DiskId) -> Option<Lack> {
+        let mut all = self.lacking.iter().chain(&self.waived);
+        all.find(|(other, _)| *other == disk).map(|(_, lack)| *lack)
+    }
+
+    /// Whether what a disk has of checkpoints and journal can be the newest: those lie in its head, which a
+    /// disk that was cut short still has.
+    #[must_use]
+    pub fn may_give(&self, disk: DiskId) -> bool {
+        self.has_all(disk) || self.is_current(disk) && self.lack(disk) == Some(Lack::Cut)
     }
 
     /// Whether a disk is there and has what the labels say.

@@ -13,30 +13,39 @@ pub enum Lack {
 }
 
 impl Lack {
-    /// What operators are told of the disk.
+    /// What has happened to the disk, for operators.
     #[must_use]
-    pub fn text(self) -> &'static str {
+    pub fn what(self) -> &'static str {
         match self {
-            Self::Cut => "was cut short and is as large again: all that it should hold is restored",
-            Self::Old => {
-                "is older than the others, as an image is that was put back: all that it should hold is restored"
-            }
+            Self::Cut => "was cut short and is as large again",
+            Self::Old => "is older than the others, as an image is that was put back",
         }
     }
 }
 
 /// What is wrong with a disk that carries `theirs`, if anything is, when `newest` is believed.
-pub(super) fn by_label(theirs: &Label, is_cut: bool, newest: &Label) -> Option<Lack> {
+#[must_use]
+pub fn lack_of(theirs: &Label, is_cut: bool, newest: &Label) -> Option<Lack> {
     let record = newest.member(theirs.disk).filter(|record| record.uuid == theirs.own().uuid)?;
     // It knows that it lacked all, and was cut off before the others did.
     let knows = theirs.own().state.lacks_all() && !record.state.lacks_all();
     if is_cut || knows {
         return Some(Lack::Cut);
     }
-    // One that was out carries an older one: it is not asked to take each label before it is in again.
-    let was_in = theirs.own().state == MemberState::Active;
-    let is_in = was_in && record.state == MemberState::Active;
-    (is_in && is_old(theirs, newest)).then_some(Lack::Old)
+    let is_old = match record.state {
+        MemberState::Active => is_old(theirs, newest),
+        MemberState::Stale(_) => was_old(theirs, newest),
+        MemberState::Failed | MemberState::Retired => false,
+    };
+    is_old.then_some(Lack::Old)
+}
+
+/// Whether a disk with the label `theirs` is not even what it was when `newest`, or one before it, put it out. It
+/// carried the one before that then. Or the one before: what puts it out in a start may come of a change that
+/// was cut off, of which the disks that are there cannot tell.
+fn was_old(theirs: &Label, newest: &Label) -> bool {
+    let is_old = |out: u64| theirs.generation + 2 < out;
+    newest.went_out_in(theirs.disk).is_some_and(is_old) && !mutants::is(Mutant::KeepOldImage)
 }
 
 /// Whether a disk with the label `theirs` cannot be all that `newest` takes it for, which calls it active. A

@@ -37,6 +37,6 @@ mod tests;
 
 pub use change::{Event, LabelChange, Refusal, Step, next_label, next_number};
 pub use choose::{OpenRefusal, Opening, Present, SetDisks, choose, may_return};
-pub use lacking::Lack;
+pub use lacking::{Lack, lack_of};
 pub use leaving::{SetSeats, without_place};
 pub use recovery::{WaveId, has_missed, journal_successors, waves_to_redo};

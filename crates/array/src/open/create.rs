@@ -58,7 +58,7 @@ impl Array {
     ) -> Result<Self, ArrayError> {
         let data = disks.len();
         let disks: Vec<Member> = disks.into_iter().chain(options.journal).collect();
-        for (name, found) in find(&disks).await {
+        for (name, found) in find(&*env, &disks).await {
             check_blank(&name, &found)?;
         }
         check_count(data, options.level)?;
@@ -142,6 +142,7 @@ fn new_label(env: &dyn Env, layout: Layout, sizes: &[u64], data: usize, names: &
         generation: 0,
         change: ChangeId(env.random()),
         ancestors: Vec::new(),
+        went_out: Vec::new(),
         disk: DiskId(0),
         layout,
         members: members.collect(),

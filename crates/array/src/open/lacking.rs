@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 
-use super::present;
+use super::holders_of;
 use crate::DiskId;
 use crate::checkpoint::slots::{Slot, SlotError, is_old_copy, read_slots};
 use crate::core::{Core, RETRY};
@@ -18,7 +18,7 @@ use crate::raid::{Disks, PASSING_TRIES_MAX};
 /// The newest checkpoint.
 pub(super) struct Newest {
     pub(super) slot: Slot,
-    /// Holders that lack it.
+    /// Holders that lack it; some of them may lack everything.
     pub(super) lagging: Vec<DiskId>,
     /// Holders that did not give one of their slots.
     pub(super) unread: Vec<DiskId>,
@@ -34,13 +34,18 @@ impl Newest {
     }
 }
 
-/// Reads it. A holder that has nothing but older ones is no holder: `opening` says so then.
+/// Reads it. A holder that has nothing but older ones is no holder: `opening` says so then. One that lacks all
+/// its data is one if nobody else has the newest.
 pub(super) async fn read_newest(
     env: &dyn Env,
     disks: &Disks,
     opening: &mut Opening,
 ) -> Result<Newest, ArrayError> {
-    let holders = present(disks, opening, &opening.label.holders);
+    let is_asked = |disk: DiskId| match mutants::is(Mutant::BlindToCut) {
+        true => opening.has_all(disk),
+        false => opening.may_give(disk),
+    };
+    let holders = holders_of(disks, &opening.label.holders, is_asked);
     let devices: Vec<_> = holders.iter().map(|holder| Arc::clone(&holder.device)).collect();
     let slot = newest_slot(env, &devices, &opening.label).await;
     let slot = slot.map_err(|error| ArrayError::Damaged(error.to_string()))?;
@@ -50,10 +55,12 @@ pub(super) async fn read_newest(
             opening.lacks_all(holder.disk, Lack::Old);
         }
     }
-    let disks_at = |at: &[usize]| {
-        let disks = at.iter().map(|index| holders[*index].disk);
-        disks.filter(|disk| opening.has_all(*disk)).collect::<Vec<DiskId>>()
-    };
+    let has_it = (0..holders.len()).filter(|index| !slot.lagging.contains(index));
+    let has_it: Vec<DiskId> = has_it.map(|index| holders[index].disk).collect();
+    if !has_it.iter().any(|disk| opening.has_all(*disk)) {
+        has_it.into_iter().for_each(|disk| opening.waive(disk));
+    }
+    let disks_at = |at: &[usize]| at.iter().map(|index| holders[*index].disk).collect();
     let (lagging, unread) = (disks_at(&slot.lagging), disks_at(&slot.unread));
     Ok(Newest { slot, lagging, unread })
 }
@@ -74,8 +81,8 @@ async fn newest_slot(
 }
 
 impl Core {
-    /// What lacks all that it should have is restored. Only now, when it is known that the array can be opened:
-    /// of a set that lacks more than it survives checksums tell what is right.
+    /// What lacks all that it should have is to be restored, and nothing of it counts when it is decided whether
+    /// the array can be opened.
     pub(super) fn mark_lacking(&self, opening: &Opening) {
         let known = opening.stale.iter().map(|(present, _)| present.disk);
         let knows = |disk: &DiskId| {
@@ -83,18 +90,31 @@ impl Core {
             opening.label.member(*disk).is_some_and(lacks_all) && !mutants::is(Mutant::KeepLack)
         };
         let lacking = opening.lacking.iter().map(|(disk, _)| *disk);
-        for disk in lacking.chain(known.filter(knows)) {
-            self.sets.all().iter().for_each(|set| set.mark_all_stale(disk));
-            self.raid.disks().set_lacks_all(disk, true);
-        }
+        lacking.chain(known.filter(knows)).for_each(|disk| self.mark_lacking_all(disk));
+        self.lock().waived.extend(opening.waived.iter().copied());
+    }
+
+    /// Tells operators of all that lack something, when the array can be opened.
+    pub(super) fn note_lacking_all(&self, opening: &Opening) {
         for (disk, lack) in &opening.lacking {
             self.note_lacking(*disk, *lack);
+        }
+        for (disk, lack) in &opening.waived {
+            let text = format!(
+                "disk {} {}: it is used nevertheless, as no other disk has the checkpoints and the journal; \
+                 all that it should hold is restored when one has",
+                self.disk_name(*disk),
+                lack.what()
+            );
+            tracing::warn!("{text}");
+            self.lock().note(self.env.unix_seconds(), text);
         }
     }
 
     /// Tells operators of it.
     pub(crate) fn note_lacking(&self, disk: DiskId, lack: Lack) {
-        let text = format!("disk {} {}", self.disk_name(disk), lack.text());
+        let (name, what) = (self.disk_name(disk), lack.what());
+        let text = format!("disk {name} {what}: all that it should hold is restored");
         tracing::warn!("{text}");
         self.lock().note(self.env.unix_seconds(), text);
     }

@@ -17,7 +17,7 @@ mod replay;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use block::BlockDevice;
+use block::{BlockDevice, BlockError};
 use futures_util::future::join_all;
 
 use crate::DiskId;
@@ -33,7 +33,7 @@ use crate::label::{self, Found, Label, MemberKind};
 use crate::manage::Array;
 use crate::membership::{self, Event, OpenRefusal, Opening, SetDisks};
 use crate::mutants::{self, Mutant};
-use crate::raid::{Access, Disks, Raid, Set, SetRecord, Update, is_passing};
+use crate::raid::{Access, Disks, PASSING_TRIES_MAX, Raid, Set, SetRecord, Update, is_passing};
 use crate::space::Gives;
 use crate::sync::{Bell, Turn};
 use crate::watch::Beat;
@@ -89,7 +89,7 @@ impl Array {
         disks: Vec<Member>,
         options: OpenOptions,
     ) -> Result<Self, ArrayError> {
-        let found = find(&disks).await;
+        let found = find(&*env, &disks).await;
         let mut opening = membership::choose(&found, options.accept_missing).map_err(refuse)?;
         for (index, reason) in &opening.foreign {
             tracing::warn!("{} is not used: {reason}", disks[*index].name);
@@ -97,10 +97,9 @@ impl Array {
         let alarm = Arc::new(Alarm::default());
         let raid = raid_over(&disks, &opening, &alarm);
         let newest = read_newest(&*env, raid.disks(), &mut opening).await?;
-        let loaded = load(env, (raid, alarm), &opening, newest, &options).await?;
+        let loaded = load(env, (raid, alarm), &mut opening, newest, &options).await?;
         let core = Arc::clone(&loaded.core);
         core.note_missing(&found, &options.absent, &opening);
-        core.mark_lacking(&opening);
         let opened = core.bring_up(&found, &opening, loaded).await;
         if let Err(error) = opened {
             // Whoever runs already must not go on alone.
@@ -130,9 +129,17 @@ struct Loaded {
     is_given_up: bool,
 }
 
-/// What the disks are. One that cannot be read is as good as not there.
-async fn find(disks: &[Member]) -> Vec<(String, Found)> {
-    let reads = disks.iter().map(|disk| label::read(&*disk.device));
+/// What the disks are. One that cannot be read is as good as not there; want of memory says nothing about it.
+async fn find(env: &dyn Env, disks: &[Member]) -> Vec<(String, Found)> {
+    let reads = disks.iter().map(|disk| async move {
+        for _ in 1..PASSING_TRIES_MAX {
+            match label::read(&*disk.device).await {
+                Err(error) if is_passing(error) => env.sleep(RETRY).await,
+                read => return read,
+            }
+        }
+        Err(BlockError::NoMemory)
+    });
     let names = disks.iter().map(|disk| disk.name.clone());
     let found = join_all(reads).await.into_iter().map(|found| {
         found.unwrap_or_else(|error| Found::Foreign(format!("a disk that cannot be read: {error}")))
@@ -143,21 +150,16 @@ async fn find(disks: &[Member]) -> Vec<(String, Found)> {
 async fn load(
     env: Arc<dyn Env>,
     (raid, alarm): (Raid, Arc<Alarm>),
-    opening: &Opening,
+    opening: &mut Opening,
     newest: Newest,
     options: &OpenOptions,
 ) -> Result<Loaded, ArrayError> {
-    let label = &opening.label;
-    let holders = present(raid.disks(), opening, &label.holders);
     let payload = Payload::decode(&newest.slot.payload)?;
-    let journal_holders = present(raid.disks(), opening, &label.journal);
-    let believed = Believed {
-        from: payload.mark,
-        since: payload.since.position,
-        holders: newest.believed(opening),
-    };
     let Read { records, mut scanned, is_given_up } =
-        read_journal(opening, &journal_holders, &believed).await?;
+        read_journal(raid.disks(), opening, &newest, &payload).await?;
+    let (opening, label) = (&*opening, &opening.label);
+    let holders = present(raid.disks(), opening, &label.holders);
+    let journal_holders = present(raid.disks(), opening, &label.journal);
     check_newest(&payload, &records, opening.accepted)?;
     scanned.stand_apart(env.random());
     let journal_lagging = scanned.lagging.clone();
@@ -200,7 +202,9 @@ async fn load(
     // The redo area may be about sets that only the journal knows.
     let anew = core.replay(&records)?;
     let waves = core.unfinished(&holders, payload.number, &anew).await;
+    core.mark_lacking(opening);
     core.check_disks(opening, &waves)?;
+    core.note_lacking_all(opening);
     Ok(Loaded { core, newest, journal_lagging, waves, is_given_up })
 }
 
@@ -223,45 +227,73 @@ struct Read {
     is_given_up: bool,
 }
 
+/// Reads the journal of those that have all, or also of those that were cut short if they do not give it: then
+/// `opening` counts those as having all.
 async fn read_journal(
-    opening: &Opening,
-    holders: &[Holder],
-    believed: &Believed,
+    disks: &Disks,
+    opening: &mut Opening,
+    newest: &Newest,
+    payload: &Payload,
 ) -> Result<Read, ArrayError> {
-    let damaged = |error: JournalDamage| ArrayError::Damaged(error.to_string());
-    let label = &opening.label;
-    let mut records = Vec::new();
-    let scanned = match opening.accepted && holders.is_empty() {
-        true => Err(JournalDamage::Old { position: believed.from.position }),
-        false => {
-            let mut each = |record, position| records.push((record, position));
-            journal::scan(holders, &label.layout, label.array, believed, &mut each).await
+    let (read, found) = scan_journal(disks, opening, newest, payload).await;
+    let mut wider = opening.clone();
+    let cut = opening.label.journal.iter().filter(|disk| opening.may_give(**disk));
+    cut.for_each(|disk| wider.waive(*disk));
+    if found.is_err() && wider != *opening && !mutants::is(Mutant::BlindToCut) {
+        let (read, found) = scan_journal(disks, &wider, newest, payload).await;
+        if let Ok(scanned) = found {
+            *opening = wider;
+            return Ok(Read { records: read, scanned, is_given_up: false });
         }
-    };
-    match scanned {
+    }
+    let (label, from) = (&opening.label, payload.mark);
+    let holders = present(disks, opening, &label.journal);
+    match found {
         Err(JournalDamage::Old { .. }) if opening.accepted => {
-            let (from, generation) = (believed.from, label.generation);
-            let scanned = journal::given_up(holders, &label.layout, from, generation);
-            let scanned = scanned.map_err(damaged)?;
+            let scanned = journal::given_up(&holders, &label.layout, from, label.generation);
+            let scanned = scanned.map_err(|error| ArrayError::Damaged(error.to_string()))?;
             Ok(Read { records: Vec::new(), scanned, is_given_up: true })
         }
         Err(JournalDamage::Old { .. }) => {
             let disks = opening.names(holders.iter().map(|holder| holder.disk));
             Err(refuse(OpenRefusal::OldJournal { array: label.array, disks }))
         }
-        scanned => {
-            let scanned = scanned.map_err(damaged)?;
-            Ok(Read { records, scanned, is_given_up: false })
-        }
+        Err(error) => Err(ArrayError::Damaged(error.to_string())),
+        Ok(scanned) => Ok(Read { records: read, scanned, is_given_up: false }),
     }
+}
+
+/// What those have of the journal that have all, with its records.
+async fn scan_journal(
+    disks: &Disks,
+    opening: &Opening,
+    newest: &Newest,
+    payload: &Payload,
+) -> (Vec<(Record, u64)>, Result<Scanned, JournalDamage>) {
+    let (label, from) = (&opening.label, payload.mark);
+    let holders = present(disks, opening, &label.journal);
+    if opening.accepted && holders.is_empty() {
+        return (Vec::new(), Err(JournalDamage::Old { position: from.position }));
+    }
+    let since = payload.since.position;
+    let believed = Believed { from, since, holders: newest.believed(opening) };
+    let mut records = Vec::new();
+    let mut each = |record, position| records.push((record, position));
+    let scanned = journal::scan(&holders, &label.layout, label.array, &believed, &mut each).await;
+    (records, scanned)
 }
 
 /// Those of the `wanted` members that are there and hold everything.
 fn present(disks: &Disks, opening: &Opening, wanted: &[DiskId]) -> Vec<Holder> {
+    holders_of(disks, wanted, |disk| opening.has_all(disk))
+}
+
+/// Those of the `wanted` members that are to be asked.
+fn holders_of(disks: &Disks, wanted: &[DiskId], is_asked: impl Fn(DiskId) -> bool) -> Vec<Holder> {
     let holder = |disk: &DiskId| {
         Some(Holder { disk: *disk, device: Arc::clone(disks.get(*disk)?.device()) })
     };
-    wanted.iter().filter(|disk| opening.has_all(**disk)).filter_map(holder).collect()
+    wanted.iter().filter(|disk| is_asked(**disk)).filter_map(holder).collect()
 }
 
 fn fresh_state(
@@ -377,8 +409,9 @@ impl Core {
             self.catch_up(disk).await;
         }
         // After that: who has the checkpoint is believed to have the journal.
-        self.renew_slots(&newest.slot, &newest.lagging).await;
-        self.void_unread(&newest.slot, &newest.unread).await;
+        let has_all = |disk: &&DiskId| opening.has_all(**disk);
+        self.renew_slots(&newest.slot, newest.lagging.iter().filter(has_all)).await;
+        self.void_unread(&newest.slot, newest.unread.iter().filter(has_all)).await;
         self.renew_waves(&waves).await;
         self.redo(&waves).await?;
         if !opening.accepted {
@@ -415,7 +448,11 @@ impl Core {
 
     /// Holders that lack the newest checkpoint get it: it must not hang on one disk while the next
     /// one is written.
-    async fn renew_slots(self: &Arc<Self>, slot: &Slot, lagging: &[DiskId]) {
+    async fn renew_slots<'a>(
+        self: &Arc<Self>,
+        slot: &Slot,
+        lagging: impl Iterator<Item = &'a DiskId>,
+    ) {
         for disk in lagging {
             let Some(member) = self.raid.disks().get(*disk) else { continue };
             let devices = [Arc::clone(member.device())];
@@ -436,7 +473,11 @@ impl Core {
 
     /// What a holder did not give may be a newer checkpoint, of a moment before the power went. It is not
     /// believed any more, also when it can be read again: its pages are about to be used for others.
-    async fn void_unread(self: &Arc<Self>, slot: &Slot, unread: &[DiskId]) {
+    async fn void_unread<'a>(
+        self: &Arc<Self>,
+        slot: &Slot,
+        unread: impl Iterator<Item = &'a DiskId>,
+    ) {
         if mutants::is(Mutant::KeepUnread) {
             return;
         }

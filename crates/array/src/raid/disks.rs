@@ -9,7 +9,6 @@ use block::{BlockDevice, BlockError};
 
 use super::revocable::{Revocable, Revocation};
 use crate::DiskId;
-use crate::mutants::{Mutant, is};
 use crate::sync::Turn;
 
 /// What a disk is used for.
@@ -390,10 +389,11 @@ impl Disks {
         if disks.len() <= index {
             disks.resize_with(index + 1, Slot::default);
         }
-        disks[index].lacks_all = lacks_all && !is(Mutant::KeepSound);
+        disks[index].lacks_all = lacks_all;
     }
 
-    pub(super) fn lacks_all(&self, id: DiskId) -> bool {
+    /// Whether it has: see [`set_lacks_all`](Self::set_lacks_all).
+    pub fn lacks_all(&self, id: DiskId) -> bool {
         let disks = self.0.read().expect("no panic under this lock");
         disks.get(usize::from(id.0)).is_some_and(|slot| slot.lacks_all)
     }
@@ -402,6 +402,12 @@ impl Disks {
     pub fn remove(&self, id: DiskId) -> Option<Arc<Disk>> {
         let mut disks = self.0.write().expect("no panic under this lock");
         disks.get_mut(usize::from(id.0))?.disk.take()
+    }
+
+    /// Takes out a disk that has not joined: another one gets its number.
+    pub fn forget(&self, id: DiskId) {
+        let mut disks = self.0.write().expect("no panic under this lock");
+        disks.get_mut(usize::from(id.0)).into_iter().for_each(|slot| *slot = Slot::default());
     }
 
     /// The disk of this number.

@@ -100,6 +100,11 @@ impl Raid {
         self.half.lock().get(&(set, stripe)).is_some_and(|kept| !kept.is_given)
     }
 
+    /// Whether anything is kept, also what was given.
+    pub fn has_halves(&self) -> bool {
+        !self.half.lock().is_empty()
+    }
+
     /// All that is kept.
     pub fn halves(&self) -> Vec<Half> {
         self.half.lock().iter().map(|(stripe, kept)| kept.half(*stripe)).collect()

@@ -35,7 +35,7 @@ pub(crate) const PASSING_TRIES_MAX: u32 = 10_000;
 
 /// Whether an error says nothing about the disk.
 pub(crate) fn is_passing(error: BlockError) -> bool {
-    matches!(error, BlockError::NoMemory | BlockError::Busy) && !mutants::is(Mutant::BlameMemory)
+    error.is_passing() && !mutants::is(Mutant::BlameMemory)
 }
 
 /// The same bytes in memory that stands still.

@@ -197,7 +197,8 @@ impl Raid {
 
     /// Whether a seat was `sound` before something began, and has what it had then.
     pub(super) fn is_sound(&self, sound: &[Seat], seat: Seat) -> bool {
-        sound.contains(&seat) && !self.disks().lacks_all(seat.disk)
+        let has_lost = self.disks().lacks_all(seat.disk) && !is(Mutant::KeepSound);
+        sound.contains(&seat) && !has_lost
     }
 
     /// Writes what an update says to everybody who is there. Call it under the stripe's lock.

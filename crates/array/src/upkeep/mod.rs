@@ -8,9 +8,11 @@ mod jobs;
 mod lost;
 mod pace;
 mod rebalance;
+mod recorded;
 mod refresh;
 mod returning;
 mod scrub;
+mod waived;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -117,8 +119,9 @@ impl Core {
         }
     }
 
-    /// Whether no disk is away.
+    /// Whether no disk is away, or has less than it counts as having.
     fn is_whole(&self) -> bool {
-        self.lock().away.is_empty()
+        let state = self.lock();
+        state.away.is_empty() && state.waived.is_empty()
     }
 }

@@ -78,13 +78,14 @@ impl Core {
     pub(super) async fn restore(self: &Arc<Self>) -> bool {
         self.appoint_replacements();
         self.widen_metadata();
+        self.record_lacking().await;
         let work = self.stale_work();
         let has_gained = !work.is_empty() && self.refresh_all(work).await;
         let is_more_there = self.promote_replacements().await | self.welcome_back().await;
         if is_more_there {
             self.lock().lost.look_again(self.env.now());
         }
-        is_more_there | self.dismiss().await | has_gained
+        is_more_there | self.restore_waived().await | self.dismiss().await | has_gained
     }
 
     /// Disks whose chunks have to go to others.

@@ -4,12 +4,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::BlockError;
+use block::{BlockDevice, BlockError};
 use futures_util::future::{Either, select};
 
 use crate::core::Core;
-use crate::label::{self, Found, MemberState};
-use crate::membership::{Event, Lack, may_return};
+use crate::label::{self, Found, Label, MemberState};
+use crate::membership::{Event, lack_of, may_return};
 use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Set, is_passing};
 use crate::space::Gives;
@@ -163,7 +163,7 @@ impl Core {
     /// [turn](Self::turn_to_take_back).
     pub(crate) async fn take_back_in_turn(self: &Arc<Self>, disk: DiskId) -> bool {
         let Some(member) = self.raid.disks().get(disk) else { return false };
-        let state_of = |label: &label::Label| label.member(disk).map(|record| record.state);
+        let state_of = |label: &Label| label.member(disk).map(|record| record.state);
         let is_welcome = matches!(state_of(&self.lock().label), Some(MemberState::Stale(_)));
         if !is_welcome || member.access() == Access::Full {
             return false;
@@ -171,20 +171,12 @@ impl Core {
         // One that never forgets a failed flush would take no label any more. What it may have lost
         // then it lacks for the sets, and gets again.
         let device = member.reopened();
-        let Ok(Found::Label { label, is_cut, .. }) = label::read(&*device).await else {
-            return false;
-        };
+        let Some((label, is_cut)) = self.read_returning(disk, &*device).await else { return false };
         let mut ours = self.lock().label.clone();
-        let known = ours.member(disk).map(|record| record.uuid);
-        if label.array != self.id || label.disk != disk || known != Some(label.own().uuid) {
-            return false;
-        }
-        if !may_return(&label, &ours) {
-            self.refuse_return(disk);
-            return false;
-        }
-        let says_so = |label: &label::Label| state_of(label).is_some_and(MemberState::lacks_all);
-        let lacks_all = is_cut || says_so(&label) || says_so(&ours);
+        // Or that was known, and it went out before it could be given all.
+        let waived = self.lock().waived.get(&disk).copied();
+        let lack = lack_of(&label, is_cut, &ours).or(waived);
+        let lacks_all = lack.is_some() || state_of(&ours).is_some_and(MemberState::lacks_all);
         if lacks_all {
             // Before its own labels are whole again, and nothing tells.
             let change = self.change_label(|_, _| vec![Event::LacksAll(vec![disk])]).await;
@@ -195,7 +187,12 @@ impl Core {
         }
         // Whether it takes writes again is tried with the label that says that it was out: it must
         // know that before anything else is written to it.
-        if label::write(&*device, &ours.for_disk(disk)).await.is_err() {
+        let own = ours.for_disk(disk);
+        let written = match lacks_all {
+            true => label::write(&*device, &own).await,
+            false => label::renew(&*device, &own).await,
+        };
+        if written.is_err() {
             return false;
         }
         let name = (disk, member.name().to_owned());
@@ -209,8 +206,8 @@ impl Core {
             }
             // From here on it is written to; what it lacks is known to the sets.
             if member.access() == Access::None || lacks_all {
-                self.sets.all().iter().for_each(|set| set.mark_all_stale(disk));
-                self.raid.disks().set_lacks_all(disk, true);
+                self.mark_lacking_all(disk);
+                state.waived.remove(&disk);
             }
             self.raid.disks().put_back(&member, Arc::clone(&device));
             if let Some((out_since, _)) = state.away.remove(&disk) {
@@ -232,21 +229,46 @@ impl Core {
         let text = format!("disk {} is back", member.name());
         tracing::info!("{text}");
         self.lock().note(self.env.unix_seconds(), text);
-        if is_cut {
-            self.note_lacking(disk, Lack::Cut);
-        }
+        lack.into_iter().for_each(|lack| self.note_lacking(disk, lack));
         true
     }
 
-    /// Somebody used the disk without the rest: what it holds may be needed.
-    fn refuse_return(&self, disk: DiskId) {
-        let reason = "it was used without the others: take it in as a blank disk when nothing that \
-                      was written to it meanwhile is needed";
+    /// The label of a disk that may be back, and whether it was cut short, if it is that disk and nobody used it
+    /// without the others.
+    async fn read_returning(
+        &self,
+        disk: DiskId,
+        device: &dyn BlockDevice,
+    ) -> Option<(Box<Label>, bool)> {
+        let (label, is_cut) = match label::read(device).await {
+            Ok(Found::Label { label, is_cut, .. }) => (label, is_cut),
+            Ok(Found::Damaged(why)) => {
+                self.stays_out(disk, &why);
+                return None;
+            }
+            _ => return None,
+        };
+        let ours = self.lock().label.clone();
+        let known = ours.member(disk).map(|record| record.uuid);
+        if label.array != self.id || label.disk != disk || known != Some(label.own().uuid) {
+            return None;
+        }
+        if !may_return(&label, &ours) {
+            let why = "it was used without the others: take it in as a blank disk when nothing that \
+                       was written to it meanwhile is needed";
+            self.stays_out(disk, why);
+            return None;
+        }
+        Some((label, is_cut))
+    }
+
+    /// A disk answers and is not taken back: operators are told why, once.
+    fn stays_out(&self, disk: DiskId, why: &str) {
         let state = &mut *self.lock();
         let Some((_, known)) = state.away.get_mut(&disk) else { return };
-        if known != reason {
-            reason.clone_into(known);
-            let text = format!("disk {} stays out: {reason}", state.label.name_of(disk));
+        if known != why {
+            why.clone_into(known);
+            let text = format!("disk {} stays out: {why}", state.label.name_of(disk));
             tracing::warn!("{text}");
             state.note(self.env.unix_seconds(), text);
         }
@@ -311,7 +333,6 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use block::BlockDevice;
     use block::testing::{Fault, FaultyDisk, Operation, Rule};
 
     use super::*;

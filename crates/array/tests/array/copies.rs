@@ -1,13 +1,14 @@
 //! Disks that are not what they were: cut short, copied, or put back as they were long ago.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use array::api::DiskState;
-use array::label::{Found, Label};
-use array::{Array, ArrayError, Level, OpenOptions, RingEnv};
-use block::BlockDevice;
-use block::testing::{Fault, Operation, Rule};
+use array::label::{Found, Label, MemberState};
+use array::{Array, ArrayError, Level, Member, OpenOptions, RingEnv, crc32c};
+use block::testing::{Fault, FaultyDisk, Operation, Rule};
+use block::{BlockDevice, BlockError, FileDisk, FileOptions};
 use futures_util::future::Either;
 
 use crate::common::{Shelf, all_online, bytes, data, read, run, spec, until, write};
@@ -134,6 +135,37 @@ fn a_disk_that_was_cut_short_says_so_and_comes_back_when_it_is_as_large_again() 
     });
 }
 
+/// Who followed the advice to wipe it destroyed a good copy.
+#[test]
+fn a_disk_that_is_too_short_or_newer_is_refused_for_what_it_is() {
+    run(async {
+        let (shelf, array, one) = filled(4, 8).await;
+        shelf.pull(3);
+        write(&array.device("v").unwrap(), 0, &one[..4096]).await;
+        until(&array, "it is out", |a| a.disks()[3].state == DiskState::Missing).await;
+        shelf.0[3].heal();
+        let refusal = async |member| array.add_disk(member).await.unwrap_err().to_string();
+        shelf.0[3].resize(10 * 256);
+        let refused = refusal(shelf.members().remove(3)).await;
+        assert!(refused.contains("10485760 of the 33554432 bytes"), "{refused}");
+        assert!(!refused.contains("wipe"), "{refused}");
+        shelf.0[3].resize(32 * 256);
+        let newer = Shelf::new(1, 32);
+        put(&newer, 0, 0, &of_version(&image(&shelf, 3).await[..4096], 3)).await;
+        let refused = refusal(newer.members().remove(0)).await;
+        assert!(refused.contains("format version 3"), "{refused}");
+    });
+}
+
+/// The head of a label, as a program of another format would write it.
+fn of_version(head: &[u8], version: u32) -> Vec<u8> {
+    let mut head = head.to_vec();
+    head[8..12].copy_from_slice(&version.to_le_bytes());
+    let crc = crc32c(&head[..60]);
+    head[60..64].copy_from_slice(&crc.to_le_bytes());
+    head
+}
+
 async fn write_all(array: &Array, all: &[u8]) {
     let volume = array.device("v").expect("the volume");
     for (at, piece) in all.chunks(MIB).enumerate() {
@@ -169,6 +201,98 @@ fn a_disk_that_was_cut_short_while_it_was_out_gets_back_what_it_lost() {
         until(&array, "it is out", |a| a.disks()[3].state == DiskState::Missing).await;
         shelf.0[3].heal();
         cut(&shelf, 3, 10).await;
+        gives_all_without(&array, &shelf, 0, &one).await;
+        is_told(&array, "cut short").await;
+    });
+}
+
+/// Files that go with the test.
+struct Files(PathBuf);
+
+impl Files {
+    fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("drystone-array-{name}-{}", std::process::id()));
+        std::fs::create_dir(&path).expect("a directory");
+        Self(path)
+    }
+
+    fn path(&self, disk: usize) -> PathBuf {
+        self.0.join(format!("disk-{disk}"))
+    }
+
+    /// Disks on them, as an array has those of `file:`.
+    fn shelf(&self, disks: usize, mib: u64) -> Shelf {
+        let options = FileOptions {
+            block_bytes: 4096,
+            read_only: false,
+            size_bytes: Some(mib << 20),
+            write_through: false,
+            direct: true,
+        };
+        let open = |disk| FileDisk::open_file(&self.path(disk), &options).expect("a file");
+        Shelf((0..disks).map(|disk| Arc::new(FaultyDisk::new(Arc::new(open(disk))))).collect())
+    }
+
+    fn resize(&self, disk: usize, mib: u64) {
+        let file = std::fs::OpenOptions::new().write(true).open(self.path(disk));
+        file.expect("a file").set_len(mib << 20).expect("it can be resized");
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The next label, or whoever took it back, made the file as long as it had been, with a hole for a tail.
+#[test]
+fn a_file_that_is_cut_short_stays_so_until_an_operator_makes_it_as_large_again() {
+    run(async {
+        for is_out in [false, true] {
+            let files = Files::new("cut");
+            let shelf = files.shelf(4, 32);
+            let array = shelf.create(Level::Raid5).await;
+            array.create_volume(spec("v", 24)).await.expect("a volume");
+            let one = bytes(24 * MIB, 1);
+            write_all(&array, &one).await;
+            array.checkpoint().await.unwrap();
+            let is_missing = |array: &Array| array.disks()[3].state == DiskState::Missing;
+            if is_out {
+                shelf.pull(3);
+                write(&array.device("v").unwrap(), 0, &one[..4096]).await;
+                until(&array, "it is out", is_missing).await;
+                files.resize(3, 10);
+                shelf.0[3].heal();
+            } else {
+                files.resize(3, 10);
+                array.add_disk(another()).await.expect("it is blank");
+            }
+            let is_told = |array: &Array| {
+                is_missing(array) && array.disks()[3].reason.contains("too short, with 10485760")
+            };
+            until(&array, "it is too short", is_told).await;
+            files.resize(3, 32);
+            gives_all_without(&array, &shelf, 0, &one).await;
+            self::is_told(&array, "cut short").await;
+        }
+    });
+}
+
+/// A blank disk. The labels change when it is taken in.
+fn another() -> Member {
+    Member { name: "another".into(), ..Shelf::new(1, 32).members().remove(0) }
+}
+
+/// A file that is as large again by the time when somebody looks: the end of it is blank.
+#[test]
+fn a_disk_that_was_cut_short_while_it_is_in_use_gets_back_what_it_lost() {
+    run(async {
+        let (shelf, array, one) = filled(4, 24).await;
+        array.checkpoint().await.unwrap();
+        cut(&shelf, 3, 10).await;
+        array.add_disk(another()).await.expect("it is blank");
         gives_all_without(&array, &shelf, 0, &one).await;
         is_told(&array, "cut short").await;
     });
@@ -260,5 +384,163 @@ fn an_image_from_before_the_last_start_gets_what_it_lacks() {
         let array = shelf.open().await;
         gives_all_without(&array, &shelf, 1, &two).await;
         is_told(&array, "older").await;
+    });
+}
+
+/// A disk had failed, and an older image of it was put back: it was given what had changed since it went out, and
+/// nothing of what had changed between the image and that.
+#[test]
+fn an_old_image_of_a_disk_that_was_out_gets_what_it_lacks() {
+    run(async {
+        for is_started_anew in [false, true] {
+            let (shelf, array, _) = filled(5, 8).await;
+            array.close().await.unwrap();
+            let old = image(&shelf, 4).await;
+            let array = shelf.open().await;
+            let two = bytes(24 * MIB, 2);
+            write_all(&array, &two).await;
+            array.checkpoint().await.unwrap();
+            shelf.pull(4);
+            for at in (0..24).map(|mib| mib * MIB) {
+                write(&array.device("v").unwrap(), at as u64, &two[at..][..4096]).await;
+            }
+            array.checkpoint().await.unwrap();
+            until(&array, "it is out", |a| a.disks()[4].state == DiskState::Missing).await;
+            if is_started_anew {
+                array.close().await.unwrap();
+            }
+            shelf.0[4].heal();
+            put(&shelf, 4, 0, &old).await;
+            let array = if is_started_anew { shelf.open().await } else { array };
+            gives_all_without(&array, &shelf, 1, &two).await;
+            is_told(&array, "older").await;
+        }
+    });
+}
+
+/// Until a disk is given all that it lost, which was waived at first.
+async fn until_restored(array: &Array) {
+    until(array, "what was lost is restored", |array| {
+        let is_it =
+            |text: &str| text.contains("as large again: all that it should hold is restored");
+        array.events(0).0.iter().any(|event| is_it(&event.text))
+    })
+    .await;
+}
+
+/// What a disk that was cut short has of checkpoint and journal was not even asked for, though nobody else gave it.
+#[test]
+fn a_disk_that_was_cut_short_gives_the_checkpoint_that_has_rotted_elsewhere() {
+    run(async {
+        let (shelf, array, one) = mirrored().await;
+        array.checkpoint().await.unwrap();
+        write_all(&array, &one).await;
+        array.checkpoint().await.unwrap();
+        array.close().await.unwrap();
+        cut(&shelf, 1, 20).await;
+        let layout = label(&shelf, 0).await.layout;
+        // Both of its slots: no checkpoint is left there.
+        for slot in 0..2 {
+            put(&shelf, 0, layout.checkpoint_at(slot) as usize, &bytes(4096, 9)).await;
+        }
+        let array = shelf.open().await;
+        is_told(&array, "no other disk has the checkpoints").await;
+        until_restored(&array).await;
+        gives_all_without(&array, &shelf, 0, &one).await;
+    });
+}
+
+/// A mirror of two with 24 MiB to be written to `v`.
+async fn mirrored() -> (Shelf, Array, Vec<u8>) {
+    let shelf = Shelf::new(2, 64);
+    let array = shelf.create(Level::Raid1).await;
+    array.create_volume(spec("v", 24)).await.expect("a volume");
+    (shelf, array, bytes(24 * MIB, 1))
+}
+
+#[test]
+fn a_disk_that_was_cut_short_gives_the_journal_that_cannot_be_read_elsewhere() {
+    run(async {
+        let (shelf, array, mut one) = mirrored().await;
+        write_all(&array, &one).await;
+        array.checkpoint().await.unwrap();
+        one[..4096].copy_from_slice(&bytes(4096, 5));
+        write(&array.device("v").unwrap(), 0, &one[..4096]).await;
+        process::end();
+        cut(&shelf, 1, 20).await;
+        let layout = label(&shelf, 0).await.layout;
+        let journal = layout.journal_at()..layout.chunks_at();
+        let fault = Fault::Fail(BlockError::Medium { at: layout.journal_at() });
+        shelf.0[0].inject(Rule::always(Operation::Read, fault).at(journal));
+        let array = shelf.open().await;
+        shelf.0[0].heal();
+        until_restored(&array).await;
+        gives_all_without(&array, &shelf, 0, &one).await;
+    });
+}
+
+/// It was the only one that was there. When the other one was back nothing told any more that it had lost
+/// its tail, and that was redundant no more.
+#[test]
+fn a_disk_that_was_cut_short_and_ran_alone_gets_back_what_it_lost() {
+    run(async {
+        let (shelf, array, mut one) = mirrored().await;
+        write_all(&array, &one).await;
+        array.checkpoint().await.unwrap();
+        array.close().await.unwrap();
+        cut(&shelf, 1, 20).await;
+        shelf.pull(0);
+        let array = shelf.open().await;
+        is_told(&array, "it is used nevertheless").await;
+        one[..4096].copy_from_slice(&bytes(4096, 5));
+        write(&array.device("v").unwrap(), 0, &one[..4096]).await;
+        array.checkpoint().await.unwrap();
+        shelf.0[0].heal();
+        array.add_disk(shelf.members().remove(0)).await.expect("it is back");
+        until_restored(&array).await;
+        gives_all_without(&array, &shelf, 0, &one).await;
+    });
+}
+
+/// All of it was given anew when the disk had been away for a moment, or after a start: a resync of many hours
+/// never ended.
+#[test]
+fn what_a_disk_was_given_that_lacked_all_is_not_given_again() {
+    run(async {
+        let (shelf, array, one) = filled(4, 24).await;
+        array.close().await.unwrap();
+        cut(&shelf, 1, 1).await;
+        let layout = label(&shelf, 0).await.layout;
+        let chunks = layout.chunks_at();
+        let given = |from: u64| shelf.0[1].written_bytes() - from;
+        let begin = shelf.0[1].written_bytes();
+        let array = shelf.open().await;
+        all_online(&array).await;
+        let all = given(begin);
+        array.close().await.unwrap();
+        cut(&shelf, 1, 1).await;
+        // A part of it is given, and no more.
+        let rest = chunks + 5 * layout.chunk_bytes..shelf.0[1].geometry().size_bytes() - (64 << 10);
+        shelf.0[1].inject(Rule::always(Operation::Write, Fault::Hang).at(rest));
+        let begin = shelf.0[1].written_bytes();
+        let array = shelf.open().await;
+        for _ in 0..1000 {
+            let own = label(&shelf, 1).await.own().state;
+            if shelf.0[1].held() > 0 && !own.lacks_all() {
+                break;
+            }
+            assert!(matches!(own, MemberState::Stale(_)));
+            ring::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(!label(&shelf, 1).await.own().state.lacks_all(), "it is recorded what it lacks");
+        array.checkpoint().await.unwrap();
+        assert!(given(begin) > all / 3, "{} of {all}", given(begin));
+        process::end();
+        shelf.0[1].heal();
+        let begin = shelf.0[1].written_bytes();
+        let array = shelf.open().await;
+        all_online(&array).await;
+        assert!(given(begin) < all * 3 / 4, "{} of {all}", given(begin));
+        gives_all_without(&array, &shelf, 0, &one).await;
     });
 }

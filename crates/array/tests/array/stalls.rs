@@ -7,7 +7,7 @@ use array::{Array, BLOCK_BYTES, CLUSTER_BYTES, CreateOptions, Env, Level, RingEn
 use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, BlockError, WriteFlags};
 
-use crate::common::{Hasty, Shelf, bytes, data, read, run, sound, spec, write};
+use crate::common::{Hasty, Shelf, all_online, bytes, data, read, run, sound, spec, write};
 use crate::process;
 
 /// Ten times as fast as it is.
@@ -331,6 +331,75 @@ fn the_only_disk_with_a_checkpoint_is_kept_when_the_next_one_does_not_end() {
         shelf.0[1].release();
         is_over("a checkpoint", array.checkpoint()).await.unwrap();
         is_over("the command", array.fail_disk("disk-0", false)).await.expect("both have it now");
+        array.close().await.unwrap();
+    });
+}
+
+/// Another disk has just been given all that it missed, and no label says so yet. To give up the only one that
+/// counts stopped the array, where the command should be refused.
+#[test]
+fn the_only_disk_with_a_checkpoint_is_kept_before_another_one_is_up_to_date() {
+    run(async {
+        let shelf = Shelf::new(2, 64);
+        let array = shelf.create_in(Arc::new(Hasty), Level::Raid1).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        shelf.pull(1);
+        write(&volume, 0, &bytes(CLUSTER_BYTES, 2)).await;
+        array.checkpoint().await.unwrap();
+        shelf.0[0].inject(Rule::always(Operation::Write, Fault::Hang).at(CHECKPOINTS));
+        shelf.0[1].heal();
+        for accepts_loss in [false, true] {
+            let refused = ring::timeout(PATIENCE, async {
+                loop {
+                    let refused = array.fail_disk("disk-0", accepts_loss).await.unwrap_err();
+                    if !refused.to_string().contains("no other copy") {
+                        return refused;
+                    }
+                    ring::sleep(Duration::from_millis(5)).await;
+                }
+            });
+            let refused = refused.await.expect("disk 1 is given what it missed");
+            assert!(refused.to_string().contains("alone has the newest checkpoint"), "{refused}");
+        }
+        shelf.0[0].heal();
+        shelf.0[0].release();
+        all_online(&array).await;
+        array.checkpoint().await.unwrap();
+        is_over("the command", array.fail_disk("disk-0", false)).await.expect("both have it now");
+        assert_eq!(read(&volume, 0, CLUSTER_BYTES).await, bytes(CLUSTER_BYTES, 2));
+        array.close().await.unwrap();
+    });
+}
+
+/// A disk that is being added takes no label. All labels wait for it, and so did every disk that failed meanwhile;
+/// to declare it failed was refused, as no label knew it.
+#[test]
+fn a_disk_that_does_not_join_is_let_go() {
+    run(async {
+        let shelf = Shelf::new(4, 64);
+        let array = shelf.create(Level::Raid5).await;
+        let new = Shelf::new(2, 64);
+        let member = |at: usize| array::Member {
+            name: format!("new-{at}"),
+            ..new.members().swap_remove(at)
+        };
+        new.0[0].inject(Rule::always(Operation::Write, Fault::Hang).at(0..4096));
+        let (told, added) = ring::oneshot();
+        let (asking, first) = (array.clone(), member(0));
+        ring::spawn(async move { told.send(asking.add_disk(first).await) });
+        for _ in 0..1000 {
+            if new.0[0].held() > 1 || array.fail_disk("new-0", false).await.is_ok() {
+                break;
+            }
+            ring::sleep(Duration::from_millis(5)).await;
+        }
+        let refused = is_over("who adds it", added).await.expect("it is sent").unwrap_err();
+        assert!(refused.to_string().contains("does not take its label"), "{refused}");
+        // Another one gets its number.
+        is_over("another one", array.add_disk(member(1))).await.expect("it joins");
+        all_online(&array).await;
+        assert_eq!(array.disks().len(), 5);
         array.close().await.unwrap();
     });
 }

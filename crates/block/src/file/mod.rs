@@ -5,6 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ring::{Buf, Data};
 
@@ -50,6 +51,9 @@ const UNMAP_STEP_BYTES: u64 = 1 << 30;
 ///   in time. The two kinds are never mixed on one device: a cached write to one sector
 ///   of a page could carry the old contents of another sector over a direct write.
 ///
+/// A regular file that was cut behind the back of the device stays as short as it is: once a read has met its
+/// end, writes beyond it fail, as those of a block device do.
+///
 /// After a failed `fdatasync` durable writes and flushes fail with [`BlockError::LostWrites`]
 /// until the device is opened anew, as by [`BlockDevice::reopened`]; reads and volatile writes go on.
 #[derive(Debug, Clone)]
@@ -70,6 +74,8 @@ struct Store {
     /// Holds the lock of what the device lies in.
     behind: Option<Arc<fs::File>>,
     geometry: Geometry,
+    /// A read met the end of the file before that of the device.
+    is_cut: AtomicBool,
     in_memory: bool,
     locks: Arc<StripeLocks>,
     commit: Arc<Commit>,
@@ -110,6 +116,7 @@ impl Store {
             handle,
             behind: None,
             geometry,
+            is_cut: AtomicBool::new(false),
             in_memory,
             locks: Arc::default(),
             commit: Arc::default(),
@@ -118,7 +125,8 @@ impl Store {
         }
     }
 
-    /// The same file with a commit of its own: what failed before is not remembered.
+    /// The same file with a commit of its own: what failed before is not remembered. One that is shorter by
+    /// now is a smaller device.
     fn reopened(&self) -> io::Result<Self> {
         Ok(Self {
             file: self.file.clone(),
@@ -128,13 +136,30 @@ impl Store {
             // The lock against other processes goes on with it.
             handle: self.handle.try_clone()?,
             behind: self.behind.clone(),
-            geometry: self.geometry,
+            geometry: self.measured()?,
+            is_cut: AtomicBool::new(false),
             in_memory: self.in_memory,
             // Operations on the old one may still be under way.
             locks: Arc::clone(&self.locks),
             commit: Arc::default(),
             #[cfg(test)]
             sync_errno: Default::default(),
+        })
+    }
+
+    /// The shape of the device as it is now, if it was cut; it has one block at least.
+    fn measured(&self) -> io::Result<Geometry> {
+        let blocks = open::size_of(&self.handle)? / u64::from(self.geometry.block_bytes);
+        Ok(Geometry { blocks: blocks.clamp(1, self.geometry.blocks), ..self.geometry })
+    }
+
+    /// Refuses what would make a file longer that was cut, once its arguments have no `answer`: who looks at its
+    /// end must find that it was.
+    fn refuse_beyond_end<T>(&self, answer: Answer<T>, at: u64, len: u64) -> Answer<T> {
+        answer.or_else(|| {
+            let is_beyond =
+                || open::size_of(&self.handle).is_ok_and(|size_bytes| at + len > size_bytes);
+            (self.is_cut.load(Relaxed) && is_beyond()).then_some(Err(BlockError::Medium { at }))
         })
     }
 
@@ -149,7 +174,8 @@ impl Store {
     }
 
     fn answer_write(&self, at: u64, len: usize, flags: WriteFlags) -> Answer<()> {
-        self.refuse_lost(arguments::write(&self.geometry, at, len, flags), flags)
+        let answer = self.refuse_lost(arguments::write(&self.geometry, at, len, flags), flags);
+        self.refuse_beyond_end(answer, at, len as u64)
     }
 
     /// Whether more has to be done for a write with these flags than for a volatile one.
@@ -400,7 +426,8 @@ impl BlockDevice for FileDisk {
 
     fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
         let answer = arguments::write_zeroes(&self.0.geometry, at, len, flags);
-        if let Some(answer) = self.0.refuse_lost(answer, flags) {
+        let answer = self.0.refuse_lost(answer, flags);
+        if let Some(answer) = self.0.refuse_beyond_end(answer, at, len) {
             return IoFuture::ready(answer);
         }
         let store = Arc::clone(&self.0);

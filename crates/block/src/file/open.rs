@@ -186,8 +186,7 @@ impl FileDisk {
         if device_block_bytes > u64::from(options.block_bytes) {
             return Err(OpenError::BlockTooSmall { path: path.to_owned(), device_block_bytes });
         }
-        let size_bytes =
-            io::Seek::seek(&mut &handle, io::SeekFrom::End(0)).map_err(system("measure", path))?;
+        let size_bytes = size_of(&handle).map_err(system("measure", path))?;
         // A tail that is no whole block is out of reach, as on any disk.
         let size_bytes = size_bytes - size_bytes % u64::from(options.block_bytes);
         let bytes = |name| queue.number(name).and_then(|bytes| u32::try_from(bytes).ok());
@@ -238,6 +237,15 @@ impl FileDisk {
         let behind = behind.map(Arc::new);
         let store = Store::new(file, direct, handle, geometry, wanted, in_memory);
         Ok(Self(Arc::new(Store { behind, ..store })))
+    }
+}
+
+/// The size in bytes of a file or a block device, as it is now.
+pub(super) fn size_of(handle: &fs::File) -> io::Result<u64> {
+    let metadata = handle.metadata()?;
+    match metadata.file_type().is_block_device() {
+        true => io::Seek::seek(&mut &*handle, io::SeekFrom::End(0)),
+        false => Ok(metadata.len()),
     }
 }
 

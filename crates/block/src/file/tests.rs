@@ -247,6 +247,36 @@ fn a_file_that_was_cut_behind_our_back_is_a_medium_error_with_its_place() {
     }
 }
 
+/// A write beyond its end made it as long as it had been, and nothing told any more that its tail was lost.
+#[test]
+fn a_file_that_was_cut_behind_our_back_is_not_made_longer() {
+    for scratch in [Scratch::on_disk(), Scratch::in_memory()] {
+        on_a_core(async move {
+            let (path, direct) =
+                (scratch.file(), FileOptions { direct: true, ..options(4096, MIB) });
+            let disk = FileDisk::open_file(&path, &direct).unwrap();
+            let resize = |len| fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(len);
+            let len = || fs::metadata(&path).unwrap().len();
+            resize(64 << 10).unwrap();
+            assert!(disk.read(MIB - 4096, 4096).await.is_err(), "nothing is there");
+            let at = MIB - 4096;
+            let refused = Err(BlockError::Medium { at });
+            assert_eq!(disk.write(at, buf(4096, 1), WriteFlags::DURABLE).await, refused);
+            assert_eq!(disk.write_zeroes(at, 4096, false, WriteFlags::DURABLE).await, refused);
+            assert_ne!(disk.write_now(at, &[1; 4096], WriteFlags::DURABLE), Some(Ok(())));
+            assert_eq!(disk.write(0, buf(4096, 1), WriteFlags::DURABLE).await, Ok(()));
+            assert_eq!(len(), 64 << 10);
+            let size_bytes = |disk: &FileDisk| disk.reopened().unwrap().geometry().size_bytes();
+            assert_eq!(size_bytes(&disk), 64 << 10, "it is a smaller device");
+            resize(0).unwrap();
+            assert_eq!(size_bytes(&disk), 4096, "of one block at least");
+            resize(2 * MIB).unwrap();
+            assert_eq!(size_bytes(&disk), MIB);
+            assert_eq!(disk.write(at, buf(4096, 1), WriteFlags::DURABLE).await, Ok(()));
+        });
+    }
+}
+
 #[test]
 fn an_aborted_write_still_happens_and_frees_its_stripes_only_then() {
     let scratch = Scratch::on_disk();
@@ -258,6 +288,27 @@ fn an_aborted_write_still_happens_and_frees_its_stripes_only_then() {
         let read = disk.compare_and_write(0, buf(4096, 5), buf(4096, 6), WriteFlags::VOLATILE);
         assert_eq!(read.await, Ok(Compared::Equal), "waits for the write, then sees it");
     });
+}
+
+/// A disk that was given up was wiped and taken in anew while a write to it was still under way, which would have
+/// come over what was written then.
+#[test]
+fn a_file_is_locked_until_writes_that_were_given_up_have_ended() {
+    for direct in [false, true] {
+        let scratch = Scratch::on_disk();
+        on_a_core(async move {
+            let options = FileOptions { direct, ..options(4096, MIB) };
+            let open = || FileDisk::open_file(&scratch.file(), &options);
+            let disk = open().unwrap();
+            drop(disk.write(0, buf(4096, 5), WriteFlags::DURABLE).into_ready().unwrap_err());
+            drop(disk);
+            // The core looks for no answer of the kernel meanwhile.
+            assert!(matches!(open(), Err(OpenError::InUse { .. })));
+            ring::sleep(Duration::from_millis(100)).await;
+            let disk = open().unwrap();
+            assert_eq!(disk.read(0, 4096).await.unwrap().as_slice().unwrap(), [5; 4096]);
+        });
+    }
 }
 
 #[test]

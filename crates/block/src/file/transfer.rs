@@ -5,6 +5,7 @@ use std::io;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 
 use ring::{Buf, BufIo, Data, DataIo};
@@ -83,11 +84,16 @@ impl Transfer {
         BlockError::from_io(error, place - place % block_bytes)
     }
 
+    /// Somebody cut the file behind our back.
+    fn ends_early(&self, done: usize) -> BlockError {
+        self.store.is_cut.store(true, Relaxed);
+        self.error(&io::ErrorKind::UnexpectedEof.into(), done)
+    }
+
     /// Takes the count of one operation: how many bytes are done now, or why there are no more.
     fn progress(&self, moved: io::Result<usize>, done: usize) -> Result<usize, BlockError> {
         match moved {
-            // The file ends early: somebody cut it behind our back.
-            Ok(0) => Err(self.error(&io::ErrorKind::UnexpectedEof.into(), done)),
+            Ok(0) => Err(self.ends_early(done)),
             Ok(count) => Ok(done + count),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(done),
             Err(error) => Err(self.error(&error, done)),
@@ -129,7 +135,7 @@ impl Transfer {
         if !(done as u64).is_multiple_of(u64::from(self.store.geometry.block_bytes)) {
             // Only the end of a file that was cut lies inside a block, and direct I/O cannot even
             // ask from there.
-            return Err(self.error(&io::ErrorKind::UnexpectedEof.into(), done));
+            return Err(self.ends_early(done));
         }
         let io = self.store.start_read(buf, done..len, self.at + done as u64);
         self.step = Step::Read { io, done, len };
@@ -186,7 +192,8 @@ impl Drop for Transfer {
     fn drop(&mut self) {
         let step = mem::replace(&mut self.step, Step::Over);
         let Step::Write { mut io, .. } = step else { return };
-        let held = self.held.take();
+        // The locks of the file go with the last of these: nobody opens it anew while the kernel still writes.
+        let held = (self.held.take(), Arc::clone(&self.store));
         // One operation is left in the kernel; a rest after a short write is not begun any more.
         // The task owns no `Transfer`, so a core that ends and drops it starts nothing new.
         ring::spawn(async move {

@@ -97,6 +97,7 @@ struct Script {
     /// What it says its capacity is, where that is not that of the device below.
     blocks: Option<u64>,
     remembers: bool,
+    written_bytes: u64,
     /// Changes since it is watched, with whether each was durable of itself.
     changes: Option<Vec<(Range<u64>, bool)>>,
     rules: Vec<Rule>,
@@ -142,7 +143,13 @@ impl FaultyDisk {
         })
     }
 
+    /// How much was to be written so far, zeroes and what was unmapped included.
+    pub fn written_bytes(&self) -> u64 {
+        self.script().written_bytes
+    }
+
     fn note_change(&self, bytes: &Range<u64>, is_durable: bool) {
+        self.script().written_bytes += bytes.end - bytes.start;
         if let Some(changes) = &mut self.script().changes {
             changes.push((bytes.clone(), is_durable));
         }

@@ -3,8 +3,8 @@
 use super::*;
 use crate::label::ANCESTORS_MAX;
 use crate::membership::{
-    Event, LabelChange, OpenRefusal, Present, SetDisks, Step, choose, has_missed, may_return,
-    next_label,
+    Event, LabelChange, Lack, OpenRefusal, Present, SetDisks, Step, choose, has_missed, lack_of,
+    may_return, next_label,
 };
 
 fn given(labels: &[Label]) -> Vec<(String, Found)> {
@@ -76,6 +76,49 @@ fn who_is_out_lacks_all_of_a_journal_that_begins_anew() {
     assert!(has_missed(state, 600));
     let later = Event::JournalLost(Since { checkpoint: 8, position: 700 });
     assert_eq!(next_label(&now, &[later], ChangeId(4)), Ok(None), "it was out before");
+}
+
+/// An old image of a disk that was out was given what had changed since it went out, and passed for whole.
+#[test]
+fn a_disk_that_is_older_than_it_was_when_it_went_out_lacks_all() {
+    let image = fresh(4, 0);
+    let first = after(&image, &[Event::Behind], 2);
+    let second = after(&first, &[Event::Behind], 3);
+    let went = after(&second, &[out(&[3])], 4);
+    let now = after(&went, &[Event::Behind], 5);
+    assert_eq!(now.went_out, [(DiskId(3), went.generation)]);
+    let lack = |theirs: &Label| {
+        let others = [carried(&now, &[0, 1, 2]), carried(theirs, &[3])].concat();
+        let lacking = choose(&given(&others), false).unwrap().lacking;
+        let own = lack_of(&theirs.for_disk(DiskId(3)), false, &now);
+        assert_eq!(lacking.first().map(|(_, lack)| *lack), own);
+        own
+    };
+    assert_eq!(lack(&image), Some(Lack::Old));
+    for known in [&first, &second, &went, &now] {
+        assert_eq!(lack(known), None, "it went out with one like this");
+    }
+    // It was up to date since, and the image is of when it was not.
+    let back = after(&now, &[Event::UpToDate(DiskId(3))], 6);
+    assert_eq!(back.went_out, []);
+    let later = after(&after(&back, &[Event::Behind], 7), &[Event::Behind], 8);
+    assert_eq!(lack_of(&now.for_disk(DiskId(3)), false, &later), Some(Lack::Old));
+    assert_eq!(lack_of(&back.for_disk(DiskId(3)), false, &later), Some(Lack::Old));
+}
+
+/// What a disk lacks that lacked all is known from the checkpoint on that recorded it.
+#[test]
+fn a_disk_that_lacks_all_is_one_that_was_out_once_that_is_recorded() {
+    let label = after(&fresh(3, 0), &[Event::LacksAll(vec![DiskId(2)])], 2);
+    let state = |label: &Label| label.member(DiskId(2)).unwrap().state;
+    assert!(state(&label).lacks_all());
+    let recorded = [Event::Recorded { disk: DiskId(2), since: SINCE }];
+    let now = after(&label, &recorded, 3);
+    assert_eq!(state(&now), MemberState::Stale(SINCE));
+    assert_eq!(next_label(&now, &recorded, ChangeId(4)), Ok(None), "nobody else is meant");
+    assert_eq!(lack_of(&now.for_disk(DiskId(2)), false, &now), None);
+    // It did not take that label: nothing that it has counts still.
+    assert_eq!(lack_of(&label.for_disk(DiskId(2)), false, &now), Some(Lack::Cut));
 }
 
 #[test]

@@ -33,6 +33,7 @@ pub(super) fn fresh(disks: u16, journal_disks: u16) -> Label {
         members: members.collect(),
         journal: if own.is_empty() { holders.clone() } else { own },
         holders,
+        went_out: Vec::new(),
     }
 }
 

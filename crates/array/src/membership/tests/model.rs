@@ -13,8 +13,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::*;
 use crate::membership::{
-    Event, LabelChange, Opening, Refusal, SetDisks, Step, WaveId, choose, has_missed,
-    journal_successors, may_return, waves_to_redo,
+    Event, LabelChange, Lack, Opening, Refusal, SetDisks, Step, WaveId, choose, has_missed,
+    journal_successors, lack_of, may_return, waves_to_redo,
 };
 
 /// A mistake to plant; the names are those of the review that found them in the array.
@@ -45,6 +45,8 @@ pub(super) enum Flaw {
     LateLabels,
     /// Memory follows a label before it is durable.
     EarlyLabel,
+    /// What a disk lacks that was cut short counts as recorded before it is.
+    HastyRecord,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -77,6 +79,8 @@ pub(super) struct Record {
 pub(super) struct Disk {
     pub(super) label: Option<Label>,
     pub(super) refuses: bool,
+    /// It was cut short, and its end is blank.
+    is_cut: bool,
     ring: Vec<Batch>,
     slots: [Option<Record>; 2],
     waves: [Option<(WaveId, u8)>; 2],
@@ -138,6 +142,7 @@ pub(super) struct World {
     pub(super) crashes: u8,
     pub(super) faults: u8,
     pub(super) orders: u8,
+    cuts: u8,
     writes: u8,
     next_change: u64,
     /// What was answered, under which label.
@@ -156,9 +161,28 @@ pub(super) struct Limits {
     pub(super) crashes: u8,
     pub(super) faults: u8,
     pub(super) orders: u8,
+    /// Disks that are cut short while the machine is off.
+    pub(super) cuts: u8,
     pub(super) writes: u8,
     /// Remember the way, to show it.
     pub(super) trace: bool,
+}
+
+impl Record {
+    /// Nothing that a disk has counts.
+    fn lack_all(&mut self, disk: u8) {
+        if self.seats.contains(&disk) {
+            self.stale |= bit(disk);
+        }
+        self.lacks[usize::from(disk)] = self.whole;
+    }
+}
+
+/// What a disk has of the stripe that lost it.
+const GARBAGE: u8 = 99;
+
+fn found_cut(label: &Label, is_cut: bool) -> Found {
+    Found::Label { label: Box::new(label.clone()), rewrite: is_cut, is_cut }
 }
 
 pub(super) type Next = Result<World, String>;
@@ -195,6 +219,7 @@ impl World {
         let disk = |number: u8| Disk {
             label: (number < all).then(|| label.for_disk(DiskId(number.into()))),
             refuses: false,
+            is_cut: false,
             ring: Vec::new(),
             slots: match label.holders.contains(&DiskId(number.into())) {
                 true => [None, Some(record.clone())],
@@ -211,6 +236,7 @@ impl World {
             crashes: 0,
             faults: 0,
             orders: 0,
+            cuts: 0,
             writes: 0,
             next_change: 10,
             acks: Vec::new(),
@@ -271,7 +297,10 @@ impl World {
             }
         }
         match &self.run {
-            None => self.start(limits, flaw, &mut out),
+            None => {
+                self.cut(limits, &mut out);
+                self.start(limits, flaw, &mut out);
+            }
             Some(run) => {
                 self.fault(limits, &mut out);
                 match run.phase.clone() {
@@ -295,6 +324,37 @@ impl World {
         }
     }
 
+    /// A disk loses what lies in its tail, and keeps its head: labels, checkpoints, redo, journal.
+    fn cut(&self, limits: &Limits, out: &mut Vec<Next>) {
+        for disk in (0..self.disks.len()).filter(|disk| self.disks[*disk].label.is_some()) {
+            if self.cuts < limits.cuts {
+                let mut next = self.clone();
+                next.cuts += 1;
+                let disk = &mut next.disks[disk];
+                (disk.is_cut, disk.version, disk.whole) = (true, GARBAGE, 0);
+                out.push(Ok(next));
+            }
+        }
+    }
+
+    /// Whether disks that have lost all, and no others, are known to have.
+    fn check_lacking(&self, opening: &Opening, there: u8) -> Result<(), String> {
+        for number in ids(there) {
+            let disk = &self.disks[usize::from(number.0)];
+            let is_known = opening.lacking.iter().any(|(other, _)| *other == number);
+            let own = disk.label.as_ref().and_then(|label| label.member(number));
+            let knows = own.is_some_and(|own| own.state.lacks_all());
+            let is_used = opening.label.member(number).is_some_and(MemberRecord::is_used);
+            if is_known && !disk.is_cut && !knows {
+                return Err(format!("disk {} has all, and passes for one that lacks it", number.0));
+            }
+            if is_used && disk.is_cut && !is_known {
+                return Err(format!("disk {} was cut short, and nobody knows", number.0));
+            }
+        }
+        Ok(())
+    }
+
     /// A start with some of the disks.
     fn start(&self, limits: &Limits, flaw: Flaw, out: &mut Vec<Next>) {
         let labelled =
@@ -306,7 +366,8 @@ impl World {
                 .iter()
                 .map(|disk| {
                     let label = self.disks[usize::from(disk.0)].label.as_ref().expect("labelled");
-                    (format!("d{}", disk.0), found(label))
+                    let is_cut = self.disks[usize::from(disk.0)].is_cut;
+                    (format!("d{}", disk.0), found_cut(label, is_cut))
                 })
                 .collect();
             match choose(&found, false).map_err(|refusal| refusal.to_string()) {
@@ -318,11 +379,12 @@ impl World {
                             out.push(Err(why));
                             continue;
                         }
-                        if let Some((disk, lack)) = opening.lacking.first() {
-                            out.push(Err(format!(
-                                "disk {} has all, and passes for {lack:?}",
-                                disk.0
-                            )));
+                        // What has nobody else is used as it is: that is no loss of the rules.
+                        if !opening.waived.is_empty() {
+                            continue;
+                        }
+                        if let Err(why) = self.check_lacking(&opening, there) {
+                            out.push(Err(why));
                             continue;
                         }
                         let mut next = self.clone();
@@ -356,7 +418,7 @@ impl World {
         let label = opening.label.clone();
         let disk = |id: &DiskId| &self.disks[usize::from(id.0)];
         let current = |wanted: &[DiskId]| -> Vec<DiskId> {
-            wanted.iter().copied().filter(|disk| opening.is_current(*disk)).collect()
+            wanted.iter().copied().filter(|disk| opening.has_all(*disk)).collect()
         };
         let holders = current(&label.holders);
         let records = holders.iter().flat_map(|holder| disk(holder).slots.iter().flatten());
@@ -403,6 +465,14 @@ impl World {
         let redo: Vec<u8> = waves.iter().map(|(_, version)| *version).filter(|v| *v > 0).collect();
         let full = opening.current.iter().chain(opening.stale.iter().map(|(p, _)| p));
         let full = full.fold(0, |mask, present| mask | bit(present.disk.0 as u8));
+        let knows = opening
+            .stale
+            .iter()
+            .map(|(present, _)| present.disk)
+            .filter(|disk| label.member(*disk).is_some_and(|record| record.state.lacks_all()));
+        for disk in opening.lacking.iter().map(|(disk, _)| *disk).chain(knows) {
+            now.lack_all(disk.0 as u8);
+        }
         let lacks = |seat: &u8| now.stale & bit(*seat) != 0 || now.lacks[usize::from(*seat)] != 0;
         let members = now.seats.iter().map(|seat| (DiskId((*seat).into()), lacks(seat)));
         let set = SetDisks { members: members.collect(), losses_max: self.losses };
@@ -438,8 +508,10 @@ impl World {
             return Ok(());
         };
         let active = mask(&tip.active().collect::<Vec<_>>());
-        let missing = active & !there;
-        let holds = |holders: &[DiskId]| mask(holders) & there != 0;
+        let cut = (0..self.disks.len() as u8).filter(|disk| self.disks[usize::from(*disk)].is_cut);
+        let whole = there & !cut.fold(0, |mask, disk| mask | bit(disk));
+        let missing = active & !whole;
+        let holds = |holders: &[DiskId]| mask(holders) & whole != 0;
         let is_whole = active.count_ones() as usize == self.disks_of(tip);
         let few = missing.count_ones() as usize <= self.losses.min(1) && is_whole;
         // One that carries a change which was cut off may have been relied on with those missing.
@@ -836,12 +908,27 @@ impl World {
         }
         // Disks that were given everything before this record are members like others.
         let up = ids(std::mem::take(&mut run.joined) & run.full);
+        events.extend(
+            self.recorded(&self.run().last).into_iter().filter(
+                |event| !matches!(event, Event::Recorded { disk, .. } if up.contains(disk)),
+            ),
+        );
         events.extend(up.into_iter().map(Event::UpToDate));
         self.relabel(&label, events, After::Idle, flaw);
         out.push(match &self.run {
             Some(run) if run.phase == Phase::Idle => self.check_believed().map(|()| self),
             _ => Ok(self),
         });
+    }
+
+    /// What a disk lacks that lacks all is known by this record.
+    fn recorded(&self, record: &Record) -> Vec<Event> {
+        let since = Since { checkpoint: record.number.into(), position: record.mark as u64 };
+        let run = self.run();
+        let lacks_all =
+            |disk: &DiskId| run.label.member(*disk).is_some_and(|record| record.state.lacks_all());
+        let lacking = ids(run.full).into_iter().filter(lacks_all);
+        lacking.map(|disk| Event::Recorded { disk, since }).collect()
     }
 
     fn then(&mut self, failed: u8, phase: Phase, flaw: Flaw) {
@@ -862,11 +949,14 @@ impl World {
         let label = change.label().clone();
         let required = mask(&change.writes());
         let others = ids(self.run().full).into_iter().filter(|d| label.member(*d).is_some());
-        let is_joining = change.writes().iter().any(|d| self.run().label.member(*d).is_none());
-        let to = if is_joining { required } else { required | mask(&others.collect::<Vec<_>>()) };
-        let not_there = required & !(self.run().full | if is_joining { required } else { 0 });
+        let is_new = |disk: &DiskId| self.run().label.member(*disk).is_none();
+        let new = mask(&change.writes().into_iter().filter(is_new).collect::<Vec<_>>());
+        let others = mask(&others.collect::<Vec<_>>());
+        let to = if change.is_joining() { required } else { required | others };
+        let not_there = required & !(self.run().full | new);
         let written = self.write(to & !not_there, limits, out, |disk, number| {
             disk.label = Some(label.for_disk(DiskId(number.into())));
+            disk.is_cut = false;
         });
         let failed = ids((written | not_there) & required);
         let run = self.run_mut();
@@ -1024,13 +1114,31 @@ impl World {
                 if !may_return(theirs, &run.label) {
                     continue;
                 }
+                let lack = lack_of(theirs, disk.is_cut, &run.label);
+                if lack == Some(Lack::Old) {
+                    out.push(Err(format!("disk {number} is what it was, and passes for {lack:?}")));
+                    continue;
+                }
+                if lack.is_some() && !record.state.lacks_all() {
+                    let label = run.label.clone();
+                    let lacks = vec![Event::LacksAll(vec![DiskId(number.into())])];
+                    next.relabel(&label, lacks, After::Idle, flaw);
+                    out.push(Ok(next));
+                    continue;
+                }
+                if record.state.lacks_all() {
+                    next.run_mut().now.lack_all(number);
+                }
                 next.run_mut().full |= bit(number);
                 let label = run.label.clone();
                 if flaw != Flaw::LaxReturn {
                     next.disks[usize::from(number)].label =
                         Some(label.for_disk(DiskId(number.into())));
+                    next.disks[usize::from(number)].is_cut = false;
                 }
-                next.relabel(&label, vec![Event::Behind], After::Idle, flaw);
+                let hasty = (flaw == Flaw::HastyRecord).then(|| next.recorded(&run.last));
+                let events = [vec![Event::Behind], hasty.unwrap_or_default()].concat();
+                next.relabel(&label, events, After::Idle, flaw);
                 out.push(Ok(next));
                 continue;
             }
@@ -1116,6 +1224,7 @@ impl World {
             label.change = ChangeId(number as u64);
             label.generation = 0;
             label.ancestors.clear();
+            label.went_out.iter_mut().for_each(|(_, generation)| *generation = 0);
         });
         world.next_change = 0;
         let mut hasher = DefaultHasher::new();
@@ -1124,6 +1233,11 @@ impl World {
             for other in &known {
                 let order = one.generation.cmp(&other.generation);
                 (one.led_to(other), one.parent_led_to(other), order).hash(&mut hasher);
+                // How much older than its going out a disk may pass for.
+                for (disk, generation) in &one.went_out {
+                    let ago = generation.saturating_sub(other.generation).min(4);
+                    (disk, ago).hash(&mut hasher);
+                }
                 // Of two of one generation the lower number is preferred.
                 (one.change < other.change).hash(&mut hasher);
             }

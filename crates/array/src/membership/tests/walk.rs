@@ -50,6 +50,7 @@ const SMALL: Limits = Limits {
     crashes: 1,
     faults: 1,
     orders: 0,
+    cuts: 0,
     writes: 1,
     trace: false,
 };
@@ -172,4 +173,19 @@ fn an_answer_before_its_label_is_durable() {
 #[test]
 fn a_disk_that_does_not_know_that_it_was_out() {
     is_found(Flaw::LaxReturn, Limits { crashes: 1, faults: 1, ..SMALL });
+}
+
+#[test]
+fn a_disk_that_is_cut_short_and_a_crash() {
+    is_sound(Limits { cuts: 1, faults: 0, ..SMALL });
+}
+
+#[test]
+fn a_disk_of_three_that_is_cut_short() {
+    is_sound(Limits { disks: 3, cuts: 1, crashes: 0, faults: 0, ..SMALL });
+}
+
+#[test]
+fn what_a_disk_lacks_that_counts_as_recorded_too_early() {
+    is_found(Flaw::HastyRecord, Limits { cuts: 1, crashes: 2, faults: 0, ..SMALL });
 }
