@@ -32,8 +32,9 @@ pub use access_request::{
     SecretText, VolumeAccess,
 };
 pub use life::{Life, Opening, Remote, Shown};
-pub use reply::{Answer, Connection, Snapshot, Volume};
+pub use reply::{Answer, Connection, Figures, Snapshot, Volume, VolumeFigures};
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
 pub use running::{Asker, KeptSnapshot, Member, RequestError};
 pub use serving::GRACE;
 pub use settings::KeptError;
+pub use target::{CoreFigures, LATENCY_BOUNDS, Latency, PortalFigures, UnitFigures, WorkFigures};

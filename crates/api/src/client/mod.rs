@@ -13,9 +13,9 @@ use serde::de::DeserializeOwned;
 use crate::problem::Code;
 use crate::types::{
     Access, Array, ArrayChange, ChapUsers, Clone as NewClone, Connection, Disk, DiskFailure,
-    DiskReplacement, Entry, Extent, HostRecord, Job, JobKind, Login, NewDisk, NewPolicy, NewSecret,
-    NewSnapshots, NewVolume, Policy, Report, Run, RunKind, Snapshot, SnapshotChange, Volume,
-    VolumeChange,
+    DiskReplacement, Entry, Extent, Figures, HostRecord, Job, JobKind, Login, NewDisk, NewPolicy,
+    NewSecret, NewSnapshots, NewVolume, Policy, Report, Run, RunKind, Snapshot, SnapshotChange,
+    Volume, VolumeChange,
 };
 
 pub use error::{ClientError, SILENCE};
@@ -298,6 +298,11 @@ impl Client {
     /// Who is connected.
     pub fn connections(&self) -> Result<Vec<Connection>> {
         self.list("/v1/connections")
+    }
+
+    /// What hosts have had done.
+    pub fn figures(&self) -> Result<Figures> {
+        self.get("/v1/figures")
     }
 
     /// All pages of a list. One that changes too much meanwhile is begun again.

@@ -7,6 +7,7 @@ mod access;
 mod array;
 mod connection;
 mod disk;
+mod figures;
 mod job;
 mod run;
 mod snapshot;
@@ -21,6 +22,7 @@ pub use access::{
 pub use array::{Array, ArrayChange, LevelSpace, Report};
 pub use connection::Connection;
 pub use disk::{Disk, DiskFailure, DiskReplacement, DiskRole, DiskState, NewDisk};
+pub use figures::{CoreFigures, Figures, Latency, PortalFigures, VolumeFigures, Work};
 pub use job::{Job, JobKind};
 pub use run::{Run, RunKind, RunState};
 pub use snapshot::{Clone, Extent, NewSnapshots, Snapshot, SnapshotAccess, SnapshotChange, Space};
@@ -63,6 +65,7 @@ of_answer!(List<Disk>, Disks(all) => List(all.into_iter().map(Into::into).collec
 of_answer!(Array, Array(array) => (*array).into());
 of_answer!(List<Job>, Jobs(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(List<Connection>, Connections(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(Figures, Figures(figures) => (*figures).into());
 of_answer!(Access, Access(access) => access.into());
 of_answer!(ChapUsers, ChapUsers(users) => users.into());
 of_answer!(Policy, Policy(policy) => policy.into());

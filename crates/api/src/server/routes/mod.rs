@@ -7,6 +7,7 @@ mod chap;
 mod connections;
 mod described;
 mod disks;
+mod figures;
 mod metrics;
 mod policies;
 mod runs;
@@ -80,6 +81,7 @@ fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(runs::show_run))
         .routes(routes!(runs::follow_run))
         .routes(routes!(connections::list_connections))
+        .routes(routes!(figures::show_figures))
         .routes(routes!(metrics::show_metrics))
         .routes(routes!(show_document))
 }
