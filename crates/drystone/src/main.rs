@@ -100,6 +100,7 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Status(args) => manage::status::run(&args),
         Command::Connections(args) => manage::connections::run(&args),
+        Command::Top(args) => manage::top::run(&args),
         Command::Volume(args) => manage::volume::run(args),
         Command::Policy(args) => manage::access::policy(args),
         Command::Chap(args) => manage::chap::run(args),

@@ -9,6 +9,7 @@ pub(crate) mod disk;
 mod progress;
 pub(crate) mod snapshot;
 pub(crate) mod status;
+pub(crate) mod top;
 pub(crate) mod volume;
 mod wipe;
 
