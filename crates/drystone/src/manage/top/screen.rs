@@ -14,8 +14,8 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 /// The keys, below the lines.
 const KEYS: &str = "Tab v h o d view  i b l 9 u n sort  / filter  p pause  arrows scroll  q quit";
 
-/// Columns of numbers are as wide as this.
-const NUMBER_WIDTH: u16 = 12;
+/// All columns but the first one are as wide as this, which is what the longest size needs.
+const WIDTH: u16 = 10;
 
 /// Draws one screen. `trouble` is why there are no newer figures.
 pub(super) fn draw(frame: &mut Frame<'_>, rates: &Rates, state: &State, trouble: Option<&str>) {
@@ -26,11 +26,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, rates: &Rates, state: &State, trouble:
     let (columns, rows) = (state.columns(), state.rows(rates));
     let room = usize::from(body.height.saturating_sub(1));
     let first = state.first.min(rows.len().saturating_sub(room.max(1)));
-    let widths = columns.map(|column| match is_number(column) {
-        true => Constraint::Length(NUMBER_WIDTH),
-        false => Constraint::Fill(1),
+    let mut widths = [Constraint::Length(WIDTH); 7];
+    widths[0] = Constraint::Fill(1);
+    let name_width = usize::from(body.width.saturating_sub(6 * (WIDTH + 1)));
+    let lines = rows.into_iter().skip(first).take(room).map(|mut row| {
+        row[0] = shortened(&row[0], name_width);
+        line(columns, row)
     });
-    let lines = rows.into_iter().skip(first).take(room).map(|row| line(columns, row));
     let headings = columns.map(|column| match column {
         Column::Text(name) | Column::Number(name) => name.to_owned(),
     });
@@ -44,6 +46,16 @@ pub(super) fn draw(frame: &mut Frame<'_>, rates: &Rates, state: &State, trouble:
         None => Paragraph::new(KEYS),
     };
     frame.render_widget(below, foot);
+}
+
+/// What fits of a name: its end, which tells names of hosts apart.
+fn shortened(name: &str, width: usize) -> String {
+    let len = name.chars().count();
+    if len <= width {
+        return name.to_owned();
+    }
+    let end = name.chars().skip(len - width.saturating_sub(2));
+    "..".chars().chain(end).collect()
 }
 
 fn bold() -> Style {
@@ -146,6 +158,13 @@ mod tests {
         state.is_filtering = true;
         assert!(screen(&state, None)[5].starts_with("filter: log_"));
         assert_eq!(screen(&state, Some("nobody answers"))[5], "nobody answers");
+    }
+
+    #[test]
+    fn of_names_that_do_not_fit_the_end_is_shown() {
+        assert_eq!(shortened("iqn.2026-11.x:a", 15), "iqn.2026-11.x:a");
+        assert_eq!(shortened("iqn.2026-11.x:a", 6), "...x:a");
+        assert_eq!(shortened("abc", 0), "..");
     }
 
     #[test]

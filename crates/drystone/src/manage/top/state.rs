@@ -13,8 +13,8 @@ const DISK_COLUMNS: [Column; 7] = [
     Text("STATE"),
     Number("SIZE"),
     Number("USED"),
-    Number("READ ERRORS"),
-    Number("WRITE ERRORS"),
+    Number("READ ERR"),
+    Number("WRITE ERR"),
     Number("HEALED"),
 ];
 
