@@ -22,6 +22,8 @@ put 644 packaging/drystone.service /usr/lib/systemd/system/drystone.service
 install -D --mode=644 /dev/stdin "$stage/usr/lib/systemd/system/drystone-attach.service" < <(
   sed 's|/usr/local/bin/|/usr/bin/|; /^#   cp /d; /^#   systemctl daemon-reload/d' packaging/drystone-attach.service)
 put 644 packaging/60-drystone.rules /usr/lib/udev/rules.d/60-drystone.rules
+put 644 packaging/grafana/drystone.json /usr/share/drystone/grafana/drystone.json
+put 644 packaging/prometheus/alerts.yml /usr/share/drystone/prometheus/alerts.yml
 put 644 packaging/sysusers.conf /usr/lib/sysusers.d/drystone.conf
 
 doc=/usr/share/doc/drystone

@@ -103,6 +103,7 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
         Command::Connections(args) => manage::connections::run(&args),
         Command::Events(args) => manage::events::run(&args),
         Command::Audit(args) => manage::audit::run(&args),
+        Command::Top(args) => manage::top::run(&args),
         Command::Volume(args) => manage::volume::run(args),
         Command::Policy(args) => manage::access::policy(args),
         Command::Chap(args) => manage::chap::run(args),

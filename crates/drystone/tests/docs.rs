@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// With this variable set (`make docs`), generated parts are written instead of compared.
 const WRITE: &str = "DRYSTONE_DOCS_WRITE";
@@ -154,6 +155,46 @@ fn the_openapi_document_is_up_to_date() {
         before == document,
         "docs/openapi.json is not what the code says: run `make docs` and commit it"
     );
+}
+
+/// The words of a text that look like names of our metrics.
+fn metrics_in(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|c: char| !is_word_char(c));
+    let is_ours = |word: &&str| word.starts_with("drystone_") || word.starts_with("process_");
+    words.filter(is_ours).collect()
+}
+
+/// What dashboard and rules ask for, and what is left of it without the series that there are.
+fn unknown_metrics(texts: &[String]) -> (usize, Vec<&str>) {
+    let series = api::metrics::series();
+    let asked: BTreeSet<&str> = texts.iter().flat_map(|text| metrics_in(text)).collect();
+    let is_there = |name: &str| series.iter().any(|series| series == name);
+    (asked.len(), asked.into_iter().filter(|name| !is_there(name)).collect())
+}
+
+#[test]
+fn dashboard_and_alerts_ask_for_metrics_that_there_are() {
+    let dashboard: serde_json::Value =
+        serde_json::from_str(&read("packaging/grafana/drystone.json")).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
+    let mut texts: Vec<String> =
+        targets.map(|target| target["expr"].as_str().expect("an expression").to_owned()).collect();
+    assert!(texts.len() > 20, "{}", texts.len());
+    let rules = "packaging/prometheus/alerts.yml";
+    texts.push(read(rules));
+    let (asked, unknown) = unknown_metrics(&texts);
+    assert!(
+        asked > 25 && unknown.is_empty(),
+        "{asked} metrics, of which there are not: {unknown:?}"
+    );
+    assert_eq!(unknown_metrics(&["rate(drystone_nothing_total[1m])".to_owned()]).1.len(), 1);
+
+    // Where Prometheus is installed.
+    let check = Command::new("promtool").args(["check", "rules"]).arg(root().join(rules)).output();
+    if let Ok(output) = check {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]

@@ -49,6 +49,8 @@ fn the_package_brings_all_that_a_server_needs() {
         "usr/lib/sysusers.d/drystone.conf",
         "usr/share/doc/drystone/copyright",
         "etc/multipath/conf.d/drystone.conf",
+        "usr/share/drystone/grafana/drystone.json",
+        "usr/share/drystone/prometheus/alerts.yml",
     ] {
         assert!(tree.join(path).is_file(), "{path}");
     }

@@ -38,8 +38,9 @@ pub use access_request::{
 pub use life::{Life, Opening, Remote, Shown, ShownVolume};
 pub use logs::Logs;
 pub use records::{Log, Record};
-pub use reply::{Answer, Connection, Snapshot, Volume};
+pub use reply::{Answer, Connection, Figures, Snapshot, Volume, VolumeFigures};
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
 pub use running::{Asker, KeptSnapshot, Member, RequestError};
 pub use serving::GRACE;
 pub use settings::{Hosts, KeptError, Unlisted};
+pub use target::{CoreFigures, LATENCY_BOUNDS, Latency, PortalFigures, UnitFigures, WorkFigures};

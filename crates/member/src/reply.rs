@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use array::api::{
     ArrayInfo, ChangedExtent, CheckReport, DiskInfo, JobInfo, SnapshotInfo, SpaceInfo, VolumeInfo,
 };
-use target::ConnectionInfo;
+use target::{ConnectionInfo, CoreFigures, Latency, PortalFigures, UnitFigures, UnitInfo};
 
 use crate::access_request::{ChapUsers, PolicyShown, VolumeAccess};
 use crate::settings::Hosts;
@@ -35,6 +35,8 @@ pub enum Answer {
     Jobs(Vec<JobInfo>),
     /// Who is connected.
     Connections(Vec<Connection>),
+    /// What hosts have had done.
+    Figures(Box<Figures>),
     /// Who may use a volume.
     Access(VolumeAccess),
     /// CHAP users.
@@ -112,6 +114,8 @@ pub struct Connection {
     pub written_bytes: u64,
     /// Commands that have not been answered.
     pub waiting: usize,
+    /// How long those took that were answered over it.
+    pub latency: Latency,
 }
 
 impl Connection {
@@ -136,6 +140,40 @@ impl Connection {
             read_bytes: info.read_bytes,
             written_bytes: info.written_bytes,
             waiting: info.waiting,
+            latency: info.latency,
         }
     }
+}
+
+/// What hosts have had done by a volume, or by a snapshot that is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeFigures {
+    /// The volume.
+    pub volume: String,
+    /// Or which of its snapshots.
+    pub snapshot: Option<String>,
+    /// The name of the target.
+    pub iqn: String,
+    /// Commands that have not been answered.
+    pub waiting: usize,
+    /// Since it was first served by this process.
+    pub figures: UnitFigures,
+}
+
+impl VolumeFigures {
+    pub(crate) fn new((volume, snapshot): (String, Option<String>), info: UnitInfo) -> Self {
+        let UnitInfo { iqn, waiting, figures, .. } = info;
+        Self { volume, snapshot, iqn, waiting, figures }
+    }
+}
+
+/// What hosts have had done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// By volume and snapshot, of those that are served.
+    pub volumes: Vec<VolumeFigures>,
+    /// By the address at which hosts arrived.
+    pub portals: Vec<PortalFigures>,
+    /// By core.
+    pub cores: Vec<CoreFigures>,
 }

@@ -23,6 +23,8 @@ pub enum Request {
     Policy(PolicyRequest),
     /// Who is connected → [`super::reply::Connection`]s.
     Connections,
+    /// What hosts have had done → [`super::reply::Figures`].
+    Figures,
     /// Tells of jobs of these kinds until there are none, and none is about to begin.
     Watch {
         /// Which.
@@ -135,6 +137,7 @@ impl Request {
             | Self::Chap(_)
             | Self::Policy(_)
             | Self::Connections
+            | Self::Figures
             | Self::Watch { .. } => Vec::new(),
         }
     }

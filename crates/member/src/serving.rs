@@ -10,11 +10,11 @@ use array::Array;
 use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeState};
 use block::BlockDevice;
 use group::access::Object;
-use target::{ConnectionInfo, TargetError, TargetSpec, Targets, UnitSpec};
+use target::{ConnectionInfo, TargetError, TargetSpec, Targets, UnitInfo, UnitSpec};
 
 use crate::events::{Event, EventLog, Kind, ObjectKind};
 use crate::names::Names;
-use crate::reply::Connection;
+use crate::reply::{Connection, Figures, VolumeFigures};
 use crate::settings::{MemberSettings, hidden};
 
 /// How long hosts have to log out once they are told that their target goes.
@@ -88,6 +88,14 @@ impl Serving {
         let known = self.known();
         let of = |info: &ConnectionInfo| known.get(&info.iqn).cloned();
         all.into_iter().map(|info| Connection::new(of(&info), info)).collect()
+    }
+
+    /// What hosts have had done. What changes its name meanwhile is left out.
+    pub(crate) async fn figures(&self) -> Figures {
+        let target::Figures { units, portals, cores } = self.targets.figures().await;
+        let known = self.known();
+        let of = |info: UnitInfo| Some(VolumeFigures::new(known.get(&info.iqn)?.clone(), info));
+        Figures { volumes: units.into_iter().filter_map(of).collect(), portals, cores }
     }
 
     /// All volumes but the one that the settings lie on.

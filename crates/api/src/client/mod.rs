@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::problem::Code;
 use crate::types::{
     Access, Array, ArrayChange, AuditEntry, ChapUsers, Clone as NewClone, Connection, Disk,
-    DiskFailure, DiskReplacement, Entry, Event, Extent, HostRecord, Job, JobKind, Login, NewDisk,
+    DiskFailure, DiskReplacement, Entry, Event, Extent, Figures, HostRecord, Job, JobKind, Login, NewDisk,
     NewPolicy, NewSecret, NewSnapshots, NewVolume, Policy, Report, Run, RunKind, Severity,
     Snapshot, SnapshotChange, Volume, VolumeChange,
 };
@@ -361,6 +361,11 @@ impl Client {
         let words =
             [("since", since.as_deref()), ("done", done.as_deref()), ("last", last.as_deref())];
         self.list(&with_query("/v1/audit", &words))
+    }
+
+    /// What hosts have had done.
+    pub fn figures(&self) -> Result<Figures> {
+        self.get("/v1/figures")
     }
 
     /// All pages of a list. One that changes too much meanwhile is begun again.

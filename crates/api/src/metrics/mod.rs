@@ -4,7 +4,6 @@
 //! are made. Each label has few values: volumes up to [`VOLUMES_MAX`], disks, and words.
 
 mod table;
-mod totals;
 
 use std::fmt;
 
@@ -13,13 +12,17 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, prometheus_text
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::types::{Array, Connection, Disk, Job, Volume};
+use crate::types::{Array, Connection, Disk, Figures as Done, Job, Latency, Volume};
+
+use table::Source;
 
 pub use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
-pub use totals::Totals;
 
 /// Volumes that have figures of their own: the first ones, if there are more.
 pub const VOLUMES_MAX: usize = 4096;
+
+/// Volumes that have histograms: the first ones, too.
+pub const HISTOGRAMS_MAX: usize = 512;
 
 /// What there is to tell at a moment.
 #[derive(Debug, Clone)]
@@ -34,8 +37,8 @@ pub struct Figures {
     pub jobs: Vec<Job>,
     /// Who is connected.
     pub connections: Vec<Connection>,
-    /// What has gone over connections to each volume.
-    pub totals: Totals,
+    /// What hosts have had done.
+    pub done: Done,
     /// When the interface was started, which is when the member was.
     pub started_unix_seconds: f64,
 }
@@ -53,21 +56,44 @@ impl Figures {
         prometheus_text::encode(&mut text, &registry).expect("a string takes what is written");
         text
     }
+
+    /// Upper bounds in seconds, and the commands between them.
+    fn classes(&self, latency: &Latency) -> Vec<(f64, u64)> {
+        let bounds = self.done.latency_bounds_us.iter().map(|bound| *bound as f64 / 1e6);
+        bounds.chain([f64::INFINITY]).zip(latency.counts.iter().copied()).collect()
+    }
 }
 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         for metric in table::METRICS {
-            let kind = if metric.is_counter { MetricType::Counter } else { MetricType::Gauge };
-            let mut encoder = encoder.encode_descriptor(metric.name, metric.help, None, kind)?;
-            for (values, number) in (metric.of)(self) {
-                let labels: Vec<(&str, String)> =
-                    metric.labels.iter().copied().zip(values).collect();
-                assert_eq!(labels.len(), metric.labels.len(), "each label has a value");
-                let mut one = encoder.encode_family(&labels)?;
-                match metric.is_counter {
-                    true => one.encode_counter::<NoLabelSet, f64, u64>(&number, None)?,
-                    false => one.encode_gauge(&number)?,
+            let mut encoder =
+                encoder.encode_descriptor(metric.name, metric.help, None, metric.of.kind())?;
+            let labelled = |values: Vec<String>| -> Vec<(&str, String)> {
+                assert_eq!(values.len(), metric.labels.len(), "each label has a value");
+                metric.labels.iter().copied().zip(values).collect()
+            };
+            match metric.of {
+                Source::Gauge(of) => {
+                    for (values, number) in of(self) {
+                        encoder.encode_family(&labelled(values))?.encode_gauge(&number)?;
+                    }
+                }
+                Source::Counter(of) => {
+                    for (values, number) in of(self) {
+                        encoder
+                            .encode_family(&labelled(values))?
+                            .encode_counter::<NoLabelSet, f64, u64>(&number, None)?;
+                    }
+                }
+                Source::Histogram(of) => {
+                    for (values, latency) in of(self) {
+                        let (sum, count) = (latency.sum_us as f64 / 1e6, latency.count());
+                        let classes = self.classes(latency);
+                        encoder
+                            .encode_family(&labelled(values))?
+                            .encode_histogram::<NoLabelSet>(sum, count, &classes, None)?;
+                    }
                 }
             }
         }
@@ -75,12 +101,30 @@ impl Collector for Figures {
     }
 }
 
+/// The names under which Prometheus stores all that there is, in the order of the table.
+#[must_use]
+pub fn series() -> Vec<String> {
+    let names = |metric: &table::Metric| -> Vec<String> {
+        let ends: &[&str] = match metric.of.kind() {
+            MetricType::Counter => &["_total"],
+            MetricType::Histogram => &["_bucket", "_sum", "_count"],
+            _ => &[""],
+        };
+        ends.iter().map(|end| format!("{}{end}", metric.name)).collect()
+    };
+    table::METRICS.iter().flat_map(names).collect()
+}
+
 /// The table of docs/metrics.md.
 #[must_use]
 pub fn table_markdown() -> String {
     let mut text = "| metric | type | labels | what it is |\n|---|---|---|---|\n".to_owned();
     for metric in table::METRICS {
-        let (kind, end) = if metric.is_counter { ("counter", "_total") } else { ("gauge", "") };
+        let (kind, end) = match metric.of.kind() {
+            MetricType::Counter => ("counter", "_total"),
+            MetricType::Histogram => ("histogram", ""),
+            _ => ("gauge", ""),
+        };
         let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
         let row = format!(
             "| `{}{end}` | {kind} | {} | {}. |\n",

@@ -3,8 +3,12 @@
 use std::collections::HashMap;
 use std::fs;
 
-use super::{Figures, VOLUMES_MAX};
-use crate::types::{Disk, JobKind, Volume};
+use prometheus_client::metrics::MetricType;
+
+use super::{Figures, HISTOGRAMS_MAX, VOLUMES_MAX};
+use crate::types::{
+    CoreFigures, Disk, JobKind, Latency, PortalFigures, Volume, VolumeFigures, Work,
+};
 
 /// One metric.
 pub(super) struct Metric {
@@ -14,14 +18,36 @@ pub(super) struct Metric {
     pub(super) help: &'static str,
     /// Its labels.
     pub(super) labels: &'static [&'static str],
-    /// It only grows, and begins anew with the member.
-    pub(super) is_counter: bool,
     /// The values of its labels, and its own.
-    pub(super) of: fn(&Figures) -> Vec<Sample>,
+    pub(super) of: Source,
+}
+
+/// What kind of metric it is, and where its numbers come from.
+#[derive(Clone, Copy)]
+pub(super) enum Source {
+    /// It goes up and down.
+    Gauge(fn(&Figures) -> Vec<Sample>),
+    /// It only grows, and begins anew with the member.
+    Counter(fn(&Figures) -> Vec<Sample>),
+    /// So do its classes.
+    Histogram(fn(&Figures) -> Vec<Timed<'_>>),
+}
+
+impl Source {
+    pub(super) fn kind(self) -> MetricType {
+        match self {
+            Self::Gauge(_) => MetricType::Gauge,
+            Self::Counter(_) => MetricType::Counter,
+            Self::Histogram(_) => MetricType::Histogram,
+        }
+    }
 }
 
 /// Values of labels, and a number.
 type Sample = (Vec<String>, f64);
+
+/// Values of labels, and how long commands took.
+type Timed<'a> = (Vec<String>, &'a Latency);
 
 const fn gauge(
     name: &'static str,
@@ -29,7 +55,7 @@ const fn gauge(
     help: &'static str,
     of: fn(&Figures) -> Vec<Sample>,
 ) -> Metric {
-    Metric { name, help, labels, is_counter: false, of }
+    Metric { name, help, labels, of: Source::Gauge(of) }
 }
 
 const fn counter(
@@ -38,11 +64,13 @@ const fn counter(
     help: &'static str,
     of: fn(&Figures) -> Vec<Sample>,
 ) -> Metric {
-    Metric { name, help, labels, is_counter: true, of }
+    Metric { name, help, labels, of: Source::Counter(of) }
 }
 
 const NONE: &[&str] = &[];
 const VOLUME: &[&str] = &["volume"];
+const DIRECTION: &[&str] = &["volume", "direction"];
+const CORE: &[&str] = &["core"];
 const DISK: &[&str] = &["disk", "name"];
 const KIND: &[&str] = &["kind"];
 
@@ -142,34 +170,70 @@ pub(super) const METRICS: &[Metric] = &[
         "How a volume does: 1 for the state it is in",
         |f| labelled(f).map(|v| (vec![v.name.clone(), word(&v.state)], 1.0)).collect(),
     ),
-    gauge("drystone_volume_connections", VOLUME, "Connections of hosts to a volume", |f| {
-        of_connections(f, |_| 1.0)
-    }),
+    gauge(
+        "drystone_volume_connections",
+        VOLUME,
+        "Connections of hosts to a volume and its snapshots",
+        of_connections,
+    ),
     gauge(
         "drystone_volume_commands_waiting",
         VOLUME,
-        "SCSI commands to a volume that have not been answered",
-        |f| of_connections(f, |c| c.waiting as f64),
+        "SCSI commands that have not been answered: the queue depth",
+        |f| served(f).map(|v| (vec![v.name()], v.waiting as f64)).collect(),
+    ),
+    counter("drystone_volume_commands", DIRECTION, "SCSI commands that were answered", |f| {
+        of_work(f, |work| work.latency.count())
+    }),
+    counter("drystone_volume_bytes", DIRECTION, "Bytes that these moved", |f| {
+        of_work(f, |work| work.bytes)
+    }),
+    counter(
+        "drystone_volume_errors",
+        DIRECTION,
+        "How many of them were answered with another status than GOOD, unit attentions excepted",
+        |f| of_work(f, |work| work.errors),
     ),
     counter(
-        "drystone_volume_commands",
-        VOLUME,
-        "SCSI commands to a volume; those that came after the last look at a connection that has ended are \
-         not counted",
-        |f| of_totals(f, |total| total.commands),
+        "drystone_volume_aborted",
+        DIRECTION,
+        "SCSI commands that were aborted, by hosts or with their connection; they are not among the others",
+        |f| of_work(f, |work| work.aborted),
     ),
+    Metric {
+        name: "drystone_volume_latency_seconds",
+        help: "How long commands took that were answered, from their turn in their session to their answer",
+        labels: DIRECTION,
+        of: Source::Histogram(latencies),
+    },
+    gauge(
+        "drystone_portal_connections",
+        &["portal"],
+        "Connections of hosts that are logged in at an address of the member",
+        |f| of_portals(f, |portal| portal.connections as f64),
+    ),
+    counter("drystone_portal_commands", &["portal"], "SCSI commands that came there", |f| {
+        of_portals(f, |portal| portal.commands as f64)
+    }),
+    counter("drystone_portal_read_bytes", &["portal"], "Bytes of data that were sent there", |f| {
+        of_portals(f, |portal| portal.read_bytes as f64)
+    }),
+    counter("drystone_portal_written_bytes", &["portal"], "Bytes of data that came there", |f| {
+        of_portals(f, |portal| portal.written_bytes as f64)
+    }),
     counter(
-        "drystone_volume_read_bytes",
-        VOLUME,
-        "Bytes that hosts read, counted the same way",
-        |f| of_totals(f, |total| total.read_bytes),
+        "drystone_core_cpu_seconds",
+        CORE,
+        "Processor time of a core's thread; one that waits a moment for the next event without sleeping \
+         takes some, too",
+        |f| of_cores(f, |core| core.cpu_us as f64 / 1e6),
     ),
-    counter(
-        "drystone_volume_written_bytes",
-        VOLUME,
-        "Bytes that hosts wrote, counted the same way",
-        |f| of_totals(f, |total| total.written_bytes),
-    ),
+    gauge("drystone_core_connections", CORE, "Connections of hosts that live on a core", |f| {
+        of_cores(f, |core| core.connections as f64)
+    }),
+    gauge("drystone_core_buffer_bytes", CORE, "Memory of a core in I/O buffers in use", |f| {
+        of_cores(f, |core| core.buffer_bytes as f64)
+    }),
     gauge("drystone_disk_size_bytes", DISK, "A disk", |f| of_disks(f, |d| d.size_bytes as f64)),
     gauge("drystone_disk_used_bytes", DISK, "What of a disk is in RAID sets", |f| {
         of_disks(f, |d| d.used_bytes as f64)
@@ -220,20 +284,47 @@ fn of_volumes(figures: &Figures, number: fn(&Volume) -> f64) -> Vec<Sample> {
     labelled(figures).map(|volume| (vec![volume.name.clone()], number(volume))).collect()
 }
 
-fn of_connections(figures: &Figures, number: fn(&crate::types::Connection) -> f64) -> Vec<Sample> {
-    let mut sums: HashMap<&str, f64> = HashMap::new();
-    for connection in &figures.connections {
-        if let Some(volume) = &connection.volume {
-            *sums.entry(volume).or_default() += number(connection);
-        }
+fn of_connections(figures: &Figures) -> Vec<Sample> {
+    let mut counts: HashMap<&str, f64> = HashMap::new();
+    for volume in figures.connections.iter().filter_map(|connection| connection.volume.as_ref()) {
+        *counts.entry(volume).or_default() += 1.0;
     }
-    let to = |volume: &Volume| sums.get(volume.name.as_str()).copied().unwrap_or(0.0);
+    let to = |volume: &Volume| counts.get(volume.name.as_str()).copied().unwrap_or(0.0);
     labelled(figures).map(|volume| (vec![volume.name.clone()], to(volume))).collect()
 }
 
-fn of_totals(figures: &Figures, number: fn(&super::totals::Total) -> u64) -> Vec<Sample> {
-    let of = |volume: &Volume| number(&figures.totals.of(&volume.name)) as f64;
-    labelled(figures).map(|volume| (vec![volume.name.clone()], of(volume))).collect()
+/// Volumes that are served, and behind them their snapshots that are, as far as they have figures of their own.
+/// Nothing is summed up: a sum would fall, and so be taken for one that begins anew, when a part of it goes.
+fn served(figures: &Figures) -> impl Iterator<Item = &VolumeFigures> {
+    let all = &figures.done.volumes;
+    let volumes = all.iter().filter(|one| one.snapshot.is_none());
+    volumes.chain(all.iter().filter(|one| one.snapshot.is_some())).take(VOLUMES_MAX)
+}
+
+/// The work of a volume by its direction.
+fn by_direction(volume: &VolumeFigures) -> [(Vec<String>, &Work); 3] {
+    let all = [("read", &volume.reads), ("write", &volume.writes), ("other", &volume.others)];
+    all.map(|(direction, work)| (vec![volume.name(), direction.to_owned()], work))
+}
+
+fn of_work(figures: &Figures, number: fn(&Work) -> u64) -> Vec<Sample> {
+    let all = served(figures).flat_map(by_direction);
+    all.map(|(labels, work)| (labels, number(work) as f64)).collect()
+}
+
+fn latencies(figures: &Figures) -> Vec<Timed<'_>> {
+    let all = served(figures).take(HISTOGRAMS_MAX).flat_map(by_direction);
+    all.map(|(labels, work)| (labels, &work.latency)).collect()
+}
+
+fn of_portals(figures: &Figures, number: fn(&PortalFigures) -> f64) -> Vec<Sample> {
+    let one = |portal: &PortalFigures| (vec![portal.portal.to_string()], number(portal));
+    figures.done.portals.iter().map(one).collect()
+}
+
+fn of_cores(figures: &Figures, number: fn(&CoreFigures) -> f64) -> Vec<Sample> {
+    let one = |core: &CoreFigures| (vec![core.core.to_string()], number(core));
+    figures.done.cores.iter().map(one).collect()
 }
 
 fn of_disks(figures: &Figures, number: fn(&Disk) -> f64) -> Vec<Sample> {

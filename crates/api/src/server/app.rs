@@ -1,8 +1,8 @@
 //! What all requests share: the way to the member.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use array::api::JobInfo;
@@ -14,9 +14,8 @@ use super::Config;
 use super::idempotency::Remembered;
 use super::runs::Runs;
 use super::tags::{Family, Kept, Tag};
-use crate::metrics::Totals;
 use crate::problem::{Code, Problem, code_of};
-use crate::types::{Connection, Event, OfAnswer, Volume};
+use crate::types::{Event, OfAnswer};
 
 /// How long a request is waited for. What takes longer goes on.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -65,7 +64,6 @@ pub(super) struct App {
     turns: [RwLock<()>; Family::COUNT],
     pub(super) runs: Runs,
     pub(super) remembered: Remembered,
-    totals: Mutex<Totals>,
     started: SystemTime,
     streams: Arc<Semaphore>,
     pub(super) logs: Logs,
@@ -88,7 +86,6 @@ impl App {
             turns: Default::default(),
             runs: Runs::default(),
             remembered: Remembered::default(),
-            totals: Mutex::default(),
             started: SystemTime::now(),
             streams: Arc::new(Semaphore::new(streams_max)),
             logs: config.logs.clone(),
@@ -180,14 +177,6 @@ impl App {
     /// The number of the last event.
     pub(super) fn last_event(&self) -> u64 {
         self.logs.events.last_number()
-    }
-
-    /// What has gone over connections, with those there are now.
-    pub(super) fn look(&self, volumes: &[Volume], connections: &[Connection]) -> Totals {
-        // What a look that was cut off has left out is in the next one.
-        let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
-        totals.look(volumes, connections);
-        totals.clone()
     }
 
     /// When this was started.

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::Latency;
+
 /// A connection of a host. Counts begin when it is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Connection {
@@ -46,6 +48,9 @@ pub struct Connection {
     pub written_bytes: u64,
     /// Commands that have not been answered.
     pub waiting: usize,
+    /// How long those took that were answered over it.
+    #[serde(default)]
+    pub latency: Latency,
 }
 
 impl From<member::Connection> for Connection {
@@ -68,6 +73,7 @@ impl From<member::Connection> for Connection {
             read_bytes: theirs.read_bytes,
             written_bytes: theirs.written_bytes,
             waiting: theirs.waiting,
+            latency: theirs.latency.into(),
         }
     }
 }

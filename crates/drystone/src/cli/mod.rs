@@ -24,6 +24,7 @@ mod since;
 pub(crate) mod snapshot;
 #[cfg(test)]
 mod tests;
+pub(crate) mod top;
 pub(crate) mod up;
 pub(crate) mod volume;
 pub(crate) mod words;
@@ -124,8 +125,8 @@ pub(crate) enum Command {
     /// Show who is connected to the volumes of a running member, and how busy they are.
     ///
     /// One line for each connection of a host; a host with several paths has several. IOPS counts SCSI
-    /// commands of any kind, QUEUE those that have not been answered yet. With --json also the counts since
-    /// the connection was made.
+    /// commands of any kind, LATENCY is their mean, from arrival to answer, and QUEUE those that have not been
+    /// answered yet. With --json also the counts since the connection was made.
     #[command(after_long_help = connections::EXAMPLES)]
     Connections(connections::ConnectionsArgs),
 
@@ -144,6 +145,15 @@ pub(crate) enum Command {
     /// reason are counted.
     #[command(after_long_help = events::AUDIT_EXAMPLES)]
     Audit(events::AuditArgs),
+
+    /// Show live what a running member is busy with, by volume, host, portal or disk.
+    ///
+    /// Keys: Tab, or v, h, o and d, for volumes, hosts, portals and disks; i, b, l, 9, u and n to sort by IOPS,
+    /// bytes, latency, p99, queue and name; / to filter by name, Esc to end that; p to pause; q to quit. IOPS
+    /// counts SCSI commands of any kind. LATENCY is their mean and P99 what 99 % of them did not exceed, from
+    /// arrival to answer, as far as the classes tell in which they are counted. Disks tell of no speed yet.
+    #[command(after_long_help = top::EXAMPLES)]
+    Top(top::TopArgs),
 
     /// Make, show and change the volumes of a running member.
     #[command(after_long_help = volume::EXAMPLES)]

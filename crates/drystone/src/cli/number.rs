@@ -65,6 +65,11 @@ pub(crate) fn days(text: &str) -> Result<u16, NumberError> {
     parse(text, "days", 0, 3650).map(|n| n as u16)
 }
 
+/// `--count` of `drystone top`.
+pub(crate) fn lines(text: &str) -> Result<u64, NumberError> {
+    parse(text, "lines", 1, 1_000_000_000)
+}
+
 /// Any time-out, in seconds.
 pub(crate) fn seconds(text: &str) -> Result<Duration, NumberError> {
     parse(text, "seconds", 1, 3600).map(Duration::from_secs)

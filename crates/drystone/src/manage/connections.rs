@@ -1,6 +1,7 @@
 //! `drystone connections`: who is connected to what, and what goes over it.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use anyhow::bail;
 use api::types::Connection;
 use serde::Serialize;
 
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 12] = [
     Text("VOLUME"),
     Text("HOST"),
     Text("ADDRESS"),
@@ -25,6 +26,7 @@ const COLUMNS: [Column; 11] = [
     Number("IOPS"),
     Number("READ/S"),
     Number("WRITE/S"),
+    Number("LATENCY"),
     Number("QUEUE"),
 ];
 
@@ -36,6 +38,8 @@ struct Shown {
     commands_per_second: f64,
     read_bytes_per_second: f64,
     written_bytes_per_second: f64,
+    /// The mean of those that were answered meanwhile, if there were any.
+    latency_mean_us: Option<f64>,
 }
 
 /// Looks twice and prints.
@@ -81,10 +85,14 @@ fn is_meant(connection: &Connection, args: &ConnectionsArgs) -> bool {
         && args.host.as_ref().is_none_or(is_of_host)
 }
 
+/// What tells a connection from others, also of those that come in its place.
+pub(super) fn key(connection: &Connection) -> (String, u16, u16, SocketAddr) {
+    (connection.iqn.clone(), connection.session, connection.connection, connection.address)
+}
+
 /// What has gone over each connection that is there `now` since it was seen `before`; of one that was made
 /// meanwhile all of it.
 fn between(before: &[Connection], now: Vec<Connection>, time: Duration) -> Vec<Shown> {
-    let key = |c: &Connection| (c.iqn.clone(), c.session, c.connection, c.address);
     let before: HashMap<_, _> =
         before.iter().map(|connection| (key(connection), connection)).collect();
     let seconds = time.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -99,13 +107,17 @@ fn between(before: &[Connection], now: Vec<Connection>, time: Duration) -> Vec<S
             commands_per_second: rate(connection.commands, old.map(|c| c.commands)),
             read_bytes_per_second: rate(connection.read_bytes, old.map(|c| c.read_bytes)),
             written_bytes_per_second: rate(connection.written_bytes, old.map(|c| c.written_bytes)),
+            latency_mean_us: match old {
+                Some(old) => connection.latency.since(&old.latency).mean_us(),
+                None => connection.latency.mean_us(),
+            },
             connection,
         }
     };
     now.into_iter().map(shown).collect()
 }
 
-fn row(shown: &Shown) -> [String; 11] {
+fn row(shown: &Shown) -> [String; 12] {
     let Shown { connection: c, .. } = shown;
     let name = match (&c.volume, &c.snapshot) {
         (Some(volume), Some(snapshot)) => format!("{volume}@{snapshot}"),
@@ -129,6 +141,7 @@ fn row(shown: &Shown) -> [String; 11] {
         format!("{:.0}", shown.commands_per_second),
         units::bytes(shown.read_bytes_per_second as u64),
         units::bytes(shown.written_bytes_per_second as u64),
+        shown.latency_mean_us.map_or_else(|| "-".into(), units::latency),
         c.waiting.to_string(),
     ]
 }
@@ -145,6 +158,7 @@ mod tests {
             "session": session, "connection": 0, "seconds": 3700, "chap_user": null,
             "header_digest": true, "data_digest": false, "commands": commands,
             "read_bytes": commands * 4096, "written_bytes": 0, "waiting": 2,
+            "latency": { "counts": [0, commands, 0], "sum_us": commands * 90 },
         });
         serde_json::from_value(json).unwrap()
     }
@@ -157,6 +171,9 @@ mod tests {
         let rates: Vec<f64> = shown.iter().map(|shown| shown.commands_per_second).collect();
         assert_eq!(rates, [100.0, 5.0, 20.0], "counted on, begun anew, and made meanwhile");
         assert_eq!(shown[0].read_bytes_per_second, 100.0 * 4096.0);
+        assert_eq!(shown[0].latency_mean_us, Some(90.0));
+        let idle = between(&before[..1], vec![connection(1, 100)], Duration::from_secs(2));
+        assert_eq!((idle[0].commands_per_second, idle[0].latency_mean_us), (0.0, None));
     }
 
     #[test]
@@ -174,6 +191,7 @@ mod tests {
             "200",
             "800 KiB",
             "0 B",
+            "90 us",
             "2",
         ];
         assert_eq!(row(&shown[0]), wanted.map(str::to_owned));

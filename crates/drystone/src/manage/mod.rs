@@ -11,6 +11,7 @@ pub(crate) mod events;
 mod progress;
 pub(crate) mod snapshot;
 pub(crate) mod status;
+pub(crate) mod top;
 pub(crate) mod volume;
 mod wipe;
 

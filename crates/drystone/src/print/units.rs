@@ -12,6 +12,19 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
+/// What a member does not tell apart: how long commands took that were answered in the turn in which they came.
+const LATENCY_MIN_US: f64 = 50.0;
+
+/// How long commands have taken: `< 50 us`, `90 us`, `2.5 ms`, `1.2 s`.
+pub(crate) fn latency(us: f64) -> String {
+    match us {
+        ..LATENCY_MIN_US => format!("< {LATENCY_MIN_US} us"),
+        ..999.5 => format!("{us:.0} us"),
+        ..999_950.0 => format!("{:.1} ms", us / 1000.0),
+        _ => format!("{:.1} s", us / 1_000_000.0),
+    }
+}
+
 /// A number of things: `1 disk`, `2 disks`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
@@ -67,6 +80,20 @@ mod tests {
         let longer = [(86_399, "23 h 59 min"), (86_400, "1 d 0 h"), (9_000_000, "104 d 4 h")];
         for (seconds, text) in cases.into_iter().chain(longer) {
             assert_eq!(duration(seconds), text);
+        }
+    }
+
+    #[test]
+    fn latencies_have_the_unit_that_leaves_few_digits() {
+        let cases = [
+            (0.0, "< 50 us"),
+            (50.0, "50 us"),
+            (999.4, "999 us"),
+            (999.6, "1.0 ms"),
+            (2_500_000.0, "2.5 s"),
+        ];
+        for (us, text) in cases {
+            assert_eq!(latency(us), text);
         }
     }
 

@@ -5,6 +5,7 @@ mod common;
 mod conditions;
 mod document;
 mod examples;
+mod figures;
 #[path = "../crash/host.rs"]
 #[allow(dead_code, reason = "the crash tests use more of it")]
 mod host;

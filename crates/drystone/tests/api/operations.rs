@@ -279,10 +279,12 @@ fn work(tour: &mut Tour<'_>) {
     let too_much = json!({"rebuild_share_percent": 101});
     tour.refused("PATCH", "/v1/array", Some(too_much), 422, "invalid");
 
+    tour.call("GET", "/v1/figures", None, 200);
     let figures = tour.call("GET", "/metrics", None, 200).text();
     for line in [
         "# TYPE drystone_array_size_bytes gauge",
         "# TYPE drystone_volume_commands_total counter",
+        "# TYPE drystone_volume_latency_seconds histogram",
         "drystone_volume_size_bytes{volume=\"a\"} 67108864",
         "drystone_volume_state{volume=\"a\",state=\"online\"} 1",
         "drystone_array_disks_online 4",

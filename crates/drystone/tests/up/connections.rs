@@ -44,6 +44,9 @@ fn who_is_connected_is_told_with_what_went_over_it() {
         assert_eq!(now["portal"], member.portal().to_string());
         assert!(now["address"].as_str().unwrap().starts_with("127.0.0.1:"), "{now}");
         assert!(now["chap_user"].is_null() && now["snapshot"].is_null(), "{now}");
+        let answered = now["latency"]["counts"].as_array().expect("a list");
+        let answered: u64 = answered.iter().filter_map(Value::as_u64).sum();
+        assert_eq!(Some(answered), now["commands"].as_u64(), "all have been answered: {now}");
         let (before, now) = (numbers(before), numbers(now));
         done.push([0, 1, 2, 3].map(|at| now[at] - before[at]));
     }
@@ -54,6 +57,7 @@ fn who_is_connected_is_told_with_what_went_over_it() {
     let host = now[0]["address"].as_str().unwrap();
     assert_eq!(of_db(&["--host", host]).len(), 1);
     assert_eq!(of_db(&["--host", "10.9.8.7"]).len(), 0);
+    assert!(now[0]["latency_mean_us"].is_null(), "nothing came while it was looked: {}", now[0]);
     let table = member.run(&["connections", "--volume", "logs"]);
     let lines: Vec<&str> = table.lines().collect();
     assert!(

@@ -14,6 +14,7 @@ mod limits;
 mod needs;
 mod refusals;
 mod starts;
+mod top;
 mod volumes;
 
 use common::member::{Home, Member};

@@ -98,6 +98,7 @@ impl Member {
             Request::Chap(request) => self.chap(request).await,
             Request::Policy(request) => self.policy(request).await,
             Request::Connections => Ok(Answer::Connections(self.serving.connections().await)),
+            Request::Figures => Ok(Answer::Figures(Box::new(self.serving.figures().await))),
             Request::Watch { kinds } => self.watch(&kinds, asker).await,
         };
         answered.map_err(|error| self.explained(error))

@@ -9,7 +9,7 @@ use super::Shared;
 use super::described::Refusals;
 use crate::metrics::{self, Figures};
 use crate::problem::Problem;
-use crate::types::{Array, Connection, Disk, Job, List, Volume};
+use crate::types::{Array, Connection, Disk, Figures as Done, Job, List, Volume};
 
 /// Tell the figures of the member
 ///
@@ -27,9 +27,8 @@ pub(super) async fn show_metrics(State(app): Shared) -> Result<Response, Problem
     let List(volumes) = app.ask::<List<Volume>>(Request::Volume(VolumeRequest::List)).await?;
     let List(jobs) = app.ask::<List<Job>>(Request::Array(ArrayRequest::Jobs)).await?;
     let List(connections) = app.ask::<List<Connection>>(Request::Connections).await?;
-    let totals = app.look(&volumes, &connections);
+    let done: Done = app.ask(Request::Figures).await?;
     let started_unix_seconds = app.started_unix_seconds();
-    let figures =
-        Figures { array, disks, volumes, jobs, connections, totals, started_unix_seconds };
+    let figures = Figures { array, disks, volumes, jobs, connections, done, started_unix_seconds };
     Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], figures.text()).into_response())
 }

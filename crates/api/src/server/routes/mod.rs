@@ -8,6 +8,7 @@ mod connections;
 mod described;
 mod disks;
 mod events;
+mod figures;
 mod metrics;
 mod policies;
 mod runs;
@@ -84,6 +85,7 @@ fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(events::list_events))
         .routes(routes!(events::follow_events))
         .routes(routes!(events::list_audit))
+        .routes(routes!(figures::show_figures))
         .routes(routes!(metrics::show_metrics))
         .routes(routes!(show_document))
 }

@@ -1,0 +1,81 @@
+//! What is counted is told, after the session that did it has ended, too.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::common::member::{Home, Member};
+use crate::{ask, fill, make};
+
+/// The value of a series.
+fn value(text: &str, series: &str) -> f64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    let number = line.unwrap_or_else(|| panic!("{series} is not there:\n{text}"));
+    number.parse().unwrap_or_else(|error| panic!("{series}: {number}: {error}"))
+}
+
+fn metrics(member: &Member<'_>) -> String {
+    ask(member, "GET", "/metrics", None).text()
+}
+
+/// What `promtool check metrics` has to say, where it is installed.
+fn check(text: &str) {
+    let promtool =
+        Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).spawn();
+    let Ok(mut promtool) = promtool else { return };
+    let mut stdin = promtool.stdin.take().expect("stdin is a pipe");
+    stdin.write_all(text.as_bytes()).expect("it reads");
+    drop(stdin);
+    assert!(promtool.wait().expect("it ends").success(), "{text}");
+}
+
+#[test]
+fn figures_outlive_the_sessions_that_made_them() {
+    let home = Home::files(4, "256M");
+    let member = home.start(&["--cores", "2"]);
+    make(&member, "a");
+    make(&member, "b");
+    for round in 1..=2 {
+        fill(&member, "a");
+        while ask(&member, "GET", "/v1/connections", None).json() != Value::Array(Vec::new()) {
+            std::thread::yield_now();
+        }
+        let text = metrics(&member);
+        let of = |name: &str, labels: &str| value(&text, &format!("drystone_{name}{{{labels}}}"));
+        let written = f64::from(round * 1024);
+        assert_eq!(of("volume_commands_total", "volume=\"a\",direction=\"write\""), written);
+        assert_eq!(of("volume_bytes_total", "volume=\"a\",direction=\"write\""), written * 4096.0);
+        assert_eq!(of("volume_latency_seconds_count", "volume=\"a\",direction=\"write\""), written);
+        let all = "volume=\"a\",direction=\"write\",le=\"+Inf\"";
+        assert_eq!(of("volume_latency_seconds_bucket", all), written);
+        let few =
+            of("volume_latency_seconds_bucket", "volume=\"a\",direction=\"write\",le=\"5e-05\"");
+        assert!(few <= written, "{few}");
+        assert_eq!(of("volume_errors_total", "volume=\"a\",direction=\"write\""), 0.0);
+        assert_eq!(of("volume_commands_total", "volume=\"b\",direction=\"write\""), 0.0);
+        let portal = format!("portal=\"{}\"", member.portal());
+        assert_eq!(of("portal_written_bytes_total", &portal), written * 4096.0);
+        assert_eq!(of("portal_connections", &portal), 0.0);
+        let cores = ["core=\"0\"", "core=\"1\""].map(|core| of("core_cpu_seconds_total", core));
+        assert!(cores.iter().all(|seconds| *seconds > 0.0), "{cores:?}");
+        check(&text);
+
+        let figures = ask(&member, "GET", "/v1/figures", None).json();
+        let a = &figures["volumes"][0];
+        assert_eq!((&a["volume"], a["waiting"].as_u64()), (&"a".into(), Some(0)), "{a}");
+        assert_eq!(a["writes"]["bytes"].as_f64(), Some(written * 4096.0));
+        let counts = a["writes"]["latency"]["counts"].as_array().expect("a list");
+        let bounds = figures["latency_bounds_us"].as_array().expect("a list");
+        assert_eq!(counts.len(), bounds.len() + 1);
+        assert_eq!(counts.iter().filter_map(Value::as_f64).sum::<f64>(), written);
+    }
+    // Offline and online again it counts on.
+    for online in [false, true] {
+        let change = serde_json::json!({ "online": online });
+        assert_eq!(ask(&member, "PATCH", "/v1/volumes/a", Some(&change)).status, 200);
+    }
+    let series = "drystone_volume_commands_total{volume=\"a\",direction=\"write\"}";
+    assert_eq!(value(&metrics(&member), series), 2048.0);
+    member.stop();
+}
