@@ -18,6 +18,7 @@ mod access_request;
 pub mod data;
 mod life;
 pub mod lock;
+mod login_request;
 mod names;
 pub mod opening;
 mod reply;
@@ -32,6 +33,7 @@ pub use access_request::{
     SecretText, VolumeAccess,
 };
 pub use life::{Life, Opening, Remote, Shown};
+pub use login_request::{AccountRequest, AccountShown, CurrentLogins, TokenRequest, TokenShown};
 pub use reply::{Answer, Connection, Snapshot, Volume};
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
 pub use running::{Asker, KeptSnapshot, Member, RequestError};

@@ -8,6 +8,7 @@ use array::api::{
 use target::ConnectionInfo;
 
 use crate::access_request::{ChapUsers, PolicyShown, VolumeAccess};
+use crate::login_request::{AccountShown, TokenShown};
 
 /// An answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +43,14 @@ pub enum Answer {
     Policy(PolicyShown),
     /// Policies.
     Policies(Vec<PolicyShown>),
+    /// An account.
+    Account(AccountShown),
+    /// Accounts.
+    Accounts(Vec<AccountShown>),
+    /// A token.
+    Token(TokenShown),
+    /// Tokens.
+    Tokens(Vec<TokenShown>),
     /// What a scrub or a check found.
     Report(CheckReport),
 }

@@ -6,16 +6,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use array::api::JobInfo;
+use group::accounts::Logins;
 use member::{Answer, Asker, Request, RequestError};
 use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
 use super::idempotency::Remembered;
+use super::login::Doorkeeper;
 use super::runs::Runs;
 use super::tags::{Family, Kept, Tag};
 use crate::metrics::Totals;
 use crate::problem::{Code, Problem, code_of};
-use crate::types::{Connection, OfAnswer, Volume};
+use crate::types::{Connection, Interface, OfAnswer, Volume};
 
 /// How long a request is waited for. What takes longer goes on.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -25,6 +27,9 @@ pub trait Ask: Send + Sync + 'static {
     /// Has a request carried out, to its end whoever waits for it. Returns at once; `done` is called at the
     /// end, or dropped if there is nobody to ask.
     fn ask(&self, request: Request, follower: Follower, done: Done);
+
+    /// Who may ask from afar, as it is set now. Waits for nobody.
+    fn logins(&self) -> Arc<Logins>;
 }
 
 /// What is called with an answer, from another thread.
@@ -33,6 +38,10 @@ pub type Done = Box<dyn FnOnce(Result<Answer, RequestError>) + Send>;
 impl Ask for member::Remote {
     fn ask(&self, request: Request, follower: Follower, done: Done) {
         Self::ask(self, request, follower, done);
+    }
+
+    fn logins(&self) -> Arc<Logins> {
+        Self::logins(self)
     }
 }
 
@@ -64,6 +73,9 @@ pub(super) struct App {
     turns: [RwLock<()>; Family::COUNT],
     pub(super) runs: Runs,
     pub(super) remembered: Remembered,
+    pub(super) doorkeeper: Doorkeeper,
+    /// Where it is asked from afar.
+    pub(super) interface: Interface,
     totals: Mutex<Totals>,
     started: SystemTime,
     streams: Arc<Semaphore>,
@@ -81,6 +93,7 @@ impl App {
         member: Arc<dyn Ask>,
         sentence: fn(&RequestError) -> String,
         streams_max: usize,
+        interface: Interface,
     ) -> Self {
         Self {
             member,
@@ -89,10 +102,17 @@ impl App {
             turns: Default::default(),
             runs: Runs::default(),
             remembered: Remembered::default(),
+            doorkeeper: Doorkeeper::default(),
+            interface,
             totals: Mutex::default(),
             started: SystemTime::now(),
             streams: Arc::new(Semaphore::new(streams_max)),
         }
+    }
+
+    /// Who may ask from afar, as it is set now.
+    pub(super) fn logins(&self) -> Arc<Logins> {
+        self.member.logins()
     }
 
     /// Nothing more is begun, and long work ends with a word about that.

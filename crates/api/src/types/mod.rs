@@ -8,6 +8,7 @@ mod array;
 mod connection;
 mod disk;
 mod job;
+mod login;
 mod run;
 mod snapshot;
 mod volume;
@@ -22,6 +23,9 @@ pub use array::{Array, ArrayChange, LevelSpace, Report};
 pub use connection::Connection;
 pub use disk::{Disk, DiskFailure, DiskReplacement, DiskRole, DiskState, NewDisk};
 pub use job::{Job, JobKind};
+pub use login::{
+    Account, AccountChange, CreatedToken, Interface, NewAccount, NewToken, Password, Role, Token,
+};
 pub use run::{Run, RunKind, RunState};
 pub use snapshot::{Clone, Extent, NewSnapshots, Snapshot, SnapshotAccess, SnapshotChange, Space};
 pub use volume::{Cache, Level, NewVolume, Volume, VolumeChange, VolumeState};
@@ -67,6 +71,10 @@ of_answer!(Access, Access(access) => access.into());
 of_answer!(ChapUsers, ChapUsers(users) => users.into());
 of_answer!(Policy, Policy(policy) => policy.into());
 of_answer!(List<Policy>, Policies(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(Account, Account(account) => account.into());
+of_answer!(List<Account>, Accounts(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(Token, Token(token) => token.into());
+of_answer!(List<Token>, Tokens(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(Report, Report(report) => report.into());
 
 impl OfAnswer for Nothing {

@@ -12,13 +12,14 @@ use crate::os::{files, runtime_dir, signals::StopSignals};
 use crate::serve::{self, State, plan::Plan, portals};
 use anyhow::{Context, anyhow};
 use api::client::is_taken;
-use api::server::{Server as Interface, administrators};
+use api::server::{CONNECTIONS_MAX, Server as Interface, administrators};
 use member::data::doors::Doors;
 use member::data::remembered::Remembered;
 use member::data::{self, RESERVATIONS};
 use member::lock::{LockError, LockFile, somebody};
 use member::opening::Make;
 use member::{GRACE, Life, Opening};
+use ready::Managed;
 use service::Service;
 use std::env;
 use std::io::{self, Write};
@@ -35,6 +36,7 @@ const DISKS_MORE: usize = 8;
 pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure> {
     let plan = Plan::of(&args.serve, |name| env::var(name).ok())
         .map_err(|error| Failure::Usage(error.to_string()))?;
+    args.api.check().map_err(Failure::Usage)?;
     files::raise_limit();
     let socket = socket(&args.socket)?;
     let claimed = claim(&socket)?;
@@ -45,8 +47,14 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
     let doors = Doors { chap: plan.chap.is_some(), allow: !args.serve.allow.is_empty() };
     doors.keep(&data, args.open_access, keeps).map_err(advised)?;
     let remembered = Remembered::read(&data).map_err(advised)?;
-    let more_files =
-        (args.disks.len() + args.journals.len() + remembered.count() + DISKS_MORE) * DISK_FILES;
+    let tls = interface::tls(&args.api, &data).unwrap_or_else(|error| {
+        tracing::error!(
+            "{error:#}: hosts are served, but the member is not managed over TLS until it is started again \
+             with what is right"
+        );
+        None
+    });
+    let more_files = files_of(args, remembered.count());
     let state = State::of(&data, data.join(RESERVATIONS), keeps)?;
     let config = serve::config(&args.serve, &plan, Vec::new(), state, more_files)?;
     if let Some(signal) = signals.came() {
@@ -73,15 +81,18 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
         return Err(serve::explain(&error).into());
     }
     let shown = life.watch().map_err(advised)?;
-    let claimed = claimed.and_then(|lock| Ok((interface::answer_at(&life, &socket)?, lock)));
+    let claimed = claimed.and_then(|lock| Ok((interface::answer_at(&life, &socket, tls)?, lock)));
     if let Err(error) = &claimed {
         tracing::error!(
             "{error:#}: hosts are served, but no command reaches this member until it is started with a \
              --socket that can be made"
         );
     }
-    let answers_at = claimed.as_ref().ok().map(|_| &*socket);
-    let text = ready::text(&shown, server.portals(), answers_at, args.hints);
+    let managed = Managed {
+        socket: claimed.as_ref().ok().map(|_| &*socket),
+        interface: claimed.as_ref().ok().map(|(interface, _)| interface.shown()),
+    };
+    let text = ready::text(&shown, server.portals(), &managed, args.hints);
     if let Err(error) = print(&text) {
         // The volumes are served all the same; nobody reads what is printed any more.
         tracing::warn!("cannot print what is served: {error}");
@@ -94,6 +105,15 @@ pub(crate) fn run(args: &UpArgs, mut signals: StopSignals) -> Result<(), Failure
     tracing::info!("stopping on {signal}; a second signal ends at once");
     stop(claimed.ok(), server, &life)?;
     Ok(())
+}
+
+/// Files that the member is about to open beside the connections of hosts: its disks, and those who manage
+/// it over TLS.
+fn files_of(args: &UpArgs, remembered: usize) -> usize {
+    let disks = args.disks.len() + args.journals.len() + remembered + DISKS_MORE;
+    let is_remote = !args.api.api_listen.is_empty();
+    let remote = if is_remote { files::control_connections(CONNECTIONS_MAX) } else { 0 };
+    disks * DISK_FILES + args.api.api_listen.len() + remote
 }
 
 /// From the top down: no requests, no hosts, then the array, then the cores.

@@ -11,6 +11,7 @@ mod host;
 mod http;
 mod limits;
 mod operations;
+mod remote;
 
 use common::member::Member;
 use http::Reply;

@@ -5,6 +5,7 @@ mod disks;
 mod error;
 mod events;
 mod jobs;
+mod logins;
 mod snapshots;
 mod volumes;
 pub(crate) mod watch;
@@ -80,6 +81,8 @@ impl Member {
             Request::Access(request) => self.access(request).await,
             Request::Chap(request) => self.chap(request).await,
             Request::Policy(request) => self.policy(request).await,
+            Request::Account(request) => self.accounts(request).await,
+            Request::Token(request) => self.tokens(request).await,
             Request::Connections => Ok(Answer::Connections(self.serving.connections().await)),
             Request::Watch { kinds } => self.watch(&kinds, asker).await,
         };
