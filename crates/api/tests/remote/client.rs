@@ -24,7 +24,7 @@ fn own(served: &Served) -> Trust {
     Trust::Authorities(pem.expect("it was made"))
 }
 
-fn is_untrusted<T: std::fmt::Debug>(outcome: Result<T, ClientError>) -> bool {
+fn is_untrusted<T: std::fmt::Debug>(outcome: &Result<T, ClientError>) -> bool {
     matches!(outcome, Err(ClientError::Untrusted { .. }))
 }
 
@@ -40,16 +40,16 @@ fn a_certificate_is_trusted_for_a_reason_only() {
     for text in [served.fingerprint.clone(), colons.join(":").to_uppercase()] {
         client(&served, "127.0.0.1", fingerprint(&text)).jobs().unwrap();
     }
-    assert!(is_untrusted(client(&served, "127.0.0.1", fingerprint(&"ab".repeat(32))).jobs()));
+    assert!(is_untrusted(&client(&served, "127.0.0.1", fingerprint(&"ab".repeat(32))).jobs()));
     if let Ok(by_system) = Client::remote(Remote {
         url: format!("https://localhost:{}", served.address.port()).parse().unwrap(),
         token: token(Role::Operator).into(),
         trust: Trust::System,
     }) {
-        assert!(is_untrusted(by_system.jobs()));
+        assert!(is_untrusted(&by_system.jobs()));
     }
     let other = Served::begin();
-    assert!(is_untrusted(client(&served, "localhost", own(&other)).jobs()));
+    assert!(is_untrusted(&client(&served, "localhost", own(&other)).jobs()));
     other.server.stop();
     served.server.stop();
 }
@@ -74,7 +74,7 @@ fn a_certificate_that_an_authority_vouches_for_is_trusted() {
     let served = Served::with(dir, identity, 8);
     let trust = || Trust::Authorities(ca_pem.clone().into_bytes());
     client(&served, "localhost", trust()).jobs().unwrap();
-    assert!(is_untrusted(client(&served, "127.0.0.1", trust()).jobs()), "another name");
+    assert!(is_untrusted(&client(&served, "127.0.0.1", trust()).jobs()), "another name");
     served.server.stop();
 }
 
@@ -94,7 +94,7 @@ fn one_that_vouches_for_itself_as_an_authority_is_trusted_by_its_file() {
     let served = Served::with(dir, Identity::load(&at("cert"), &at("key")).unwrap(), 8);
     let trust = || Trust::Authorities(pem.clone().into_bytes());
     client(&served, "localhost", trust()).jobs().unwrap();
-    assert!(is_untrusted(client(&served, "127.0.0.1", trust()).jobs()), "another name");
+    assert!(is_untrusted(&client(&served, "127.0.0.1", trust()).jobs()), "another name");
     served.server.stop();
 }
 

@@ -184,8 +184,7 @@ fn a_check_says_what_keeps_a_member_from_being_managed_over_tls() {
     assert_eq!(code, Some(1), "{report}");
     let text = report.to_string();
     assert!(text.contains("write api-key FILE beside api-certificate"), "{text}");
-    let (code, report) =
-        check(&config(&home, &format!("{alone}api-key = '/nonexistent/k'\n")));
+    let (code, report) = check(&config(&home, &format!("{alone}api-key = '/nonexistent/k'\n")));
     assert_eq!(code, Some(0), "hosts are served all the same: {report}");
     let text = report.to_string();
     assert!(text.contains("'/nonexistent/c' cannot be used for TLS"), "{text}");
