@@ -13,6 +13,7 @@ use api::server::{Ask, Config, Done, Follower, Server};
 use api::types::{JobKind, RunKind};
 use array::api::{CheckReport, JobInfo};
 use futures_util::FutureExt;
+use group::accounts::Logins;
 use member::{Answer, ArrayRequest, Asker, Logs, Request, RequestError, VolumeRequest};
 
 /// What is left without an answer.
@@ -51,6 +52,10 @@ impl Ask for Fake {
             _ => self.0.lock().expect("no test has failed").push((follower, done)),
         }
     }
+
+    fn logins(&self) -> Arc<Logins> {
+        Arc::default()
+    }
 }
 
 /// A server of a fake member, and what it holds.
@@ -64,6 +69,7 @@ fn serve(socket: &Path, connections_max: usize) -> (Server, Held) {
         sentence,
         logs,
         advice: |_| String::new(),
+        tls: None,
     };
     (Server::start(config, Fake(held.clone())).expect("it can be started"), held)
 }
@@ -104,7 +110,9 @@ fn refusals_are_the_sentences_of_whoever_started_it() {
     assert_eq!(code(&client.connections().unwrap_err()), Some(Code::Failed));
     assert_eq!(client.jobs().unwrap()[0].total_bytes, 3);
     server.stop();
-    assert!(matches!(client.jobs().unwrap_err(), ClientError::Nobody(path) if path == socket));
+    assert!(
+        matches!(client.jobs().unwrap_err(), ClientError::Nobody(place) if place == socket.to_string_lossy())
+    );
 }
 
 #[test]

@@ -9,10 +9,12 @@ use std::fmt::Display;
 use anyhow::anyhow;
 use api::client::ClientError;
 use array::ArrayError;
-use member::RequestError;
+use group::accounts::AccountError;
+use group::settings::SettingsError;
 use member::data::DataError;
 use member::opening::{Absence, Notice, StartError};
 use member::spec::DiskError;
+use member::{KeptError, RequestError};
 
 /// An error about which something can be done from here.
 pub(crate) trait Advised: Display {
@@ -84,6 +86,14 @@ impl Advised for RequestError {
             Self::StoppingWatch => "this work goes on when it runs again".to_owned(),
             Self::NoSuchPolicy(_) => "see 'drystone policy list'".to_owned(),
             Self::Reserved(_) => "choose another name".to_owned(),
+            Self::Kept(KeptError::Settings(SettingsError::Account(error))) => match error {
+                AccountError::NoSuchAccount(_) => "see 'drystone account list'".to_owned(),
+                AccountError::NoSuchToken(_) => "see 'drystone token list'".to_owned(),
+                AccountError::AccountExists(_) => {
+                    "choose another name, or change it with 'drystone account set'".to_owned()
+                }
+                _ => return None,
+            },
             Self::Target(_)
             | Self::Kept(_)
             | Self::Spec(_)
@@ -210,6 +220,13 @@ impl Advised for ClientError {
             Self::Denied(_) => {
                 "become the user that started it, one of the group 'drystone', or root".to_owned()
             }
+            Self::Untrusted { .. } => {
+                "write --ca-file FILE with the certificate or who vouches for it, or --fingerprint with what 'drystone member show' says over there".to_owned()
+            }
+            Self::Unreachable { place, .. } if place.starts_with("https:") => {
+                "look whether it listens there ('drystone member show' over there) and whether a firewall lets it through".to_owned()
+            }
+            Self::Token => "write the file anew, with what 'drystone token create' printed".to_owned(),
             Self::Problem(_)
             | Self::Unreachable { .. }
             | Self::Ended(_)

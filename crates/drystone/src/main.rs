@@ -107,6 +107,8 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
         Command::Volume(args) => manage::volume::run(args),
         Command::Policy(args) => manage::access::policy(args),
         Command::Chap(args) => manage::chap::run(args),
+        Command::Account(args) => manage::logins::account(args),
+        Command::Token(args) => manage::logins::token(args),
         Command::Snapshot(args) => manage::snapshot::run(args),
         Command::Disk(args) => manage::disk::run(args),
         Command::Array(args) => manage::array::run(args),

@@ -4,12 +4,13 @@
 //! (the revision), transactions that compare before they change, watches that miss nothing, leases.
 //! A group of one keeps them in its own embedded database ([`store::Embedded`]), which lives on any
 //! device of bytes ([`bytes::Bytes`]). [`access`] says what access records mean, and [`secrets`]
-//! encrypts what must not be read by whoever reads the store. [`settings`] keeps both in a store, and
-//! [`record`] says how settings lie in it.
+//! encrypts what must not be read by whoever reads the store. [`accounts`] says who manages the group from
+//! afar. [`settings`] keeps all of them in a store, and [`record`] says how settings lie in it.
 //!
 //! This room knows no disk, no PDU and no thread: whoever uses it brings the device and the clock.
 
 pub mod access;
+pub mod accounts;
 pub mod bytes;
 pub mod record;
 pub mod secrets;

@@ -20,6 +20,7 @@ pub mod data;
 pub mod events;
 mod life;
 pub mod lock;
+mod login_request;
 mod logs;
 mod names;
 pub mod opening;
@@ -36,6 +37,7 @@ pub use access_request::{
     SecretText, VolumeAccess,
 };
 pub use life::{Life, Opening, Remote, Shown, ShownVolume};
+pub use login_request::{AccountRequest, AccountShown, CurrentLogins, TokenRequest, TokenShown};
 pub use logs::Logs;
 pub use records::{Log, Record};
 pub use reply::{Answer, Connection, Figures, Snapshot, Volume, VolumeFigures};

@@ -2,15 +2,17 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use array::ArrayError;
 use array::api::{ArrayInfo, DiskState, VolumeInfo};
+use group::accounts::Logins;
 use target::{Server, Targets};
 
 use crate::data::DataError;
 use crate::data::remembered::Remembered;
 use crate::events::{Event, EventLog, Kind, ObjectKind};
+use crate::login_request::CurrentLogins;
 use crate::names::Names;
 use crate::opening::{self, Make, Notice, Opened, StartError, Tell};
 use crate::reply::Answer;
@@ -42,6 +44,7 @@ pub struct Opening {
 #[derive(Debug)]
 pub struct Life {
     core: ring::Remote,
+    logins: CurrentLogins,
 }
 
 /// What a member has when it is ready.
@@ -96,9 +99,9 @@ impl Life {
     /// # Errors
     /// Why no array is opened or made.
     pub fn start(server: &Server, opening: Opening) -> Result<Self, StartError> {
-        let life = Self { core: server.first_core() };
-        let targets = server.targets();
-        life.run(move || begin(opening, targets))??;
+        let life = Self { core: server.first_core(), logins: CurrentLogins::default() };
+        let (targets, logins) = (server.targets(), life.logins.clone());
+        life.run(move || begin(opening, targets, logins))??;
         Ok(life)
     }
 
@@ -130,7 +133,7 @@ impl Life {
     /// The way to the member from any thread.
     #[must_use]
     pub fn remote(&self) -> Remote {
-        Remote { core: self.core.clone() }
+        Remote { core: self.core.clone(), logins: self.logins.clone() }
     }
 
     /// Closes the array. Nobody may use its volumes any more.
@@ -168,9 +171,16 @@ impl Life {
 #[derive(Debug, Clone)]
 pub struct Remote {
     core: ring::Remote,
+    logins: CurrentLogins,
 }
 
 impl Remote {
+    /// Who may manage the member from afar, as it is set now. Asks no core.
+    #[must_use]
+    pub fn logins(&self) -> Arc<Logins> {
+        self.logins.now()
+    }
+
     /// Has a request carried out. It runs to its end whoever still waits for it; `done` is told of that on
     /// the member's core and must not wait for anything. It is dropped untold when the member is gone.
     pub fn ask(
@@ -187,7 +197,11 @@ impl Remote {
     }
 }
 
-async fn begin(opening: Opening, targets: Targets) -> Result<(), StartError> {
+async fn begin(
+    opening: Opening,
+    targets: Targets,
+    logins: CurrentLogins,
+) -> Result<(), StartError> {
     let Opening { mut remembered, make, prefix, unlisted, gives_up_settings, tell, events } =
         opening;
     let tell = |notice: &Notice| {
@@ -200,9 +214,10 @@ async fn begin(opening: Opening, targets: Targets) -> Result<(), StartError> {
     }
     let array = opened.array;
     let names = Names::new(&array.info().id, prefix.as_deref());
-    let settings = Rc::new(
-        MemberSettings::open(array.clone(), &make.data, gives_up_settings, events.clone()).await,
-    );
+    let (data, heard) = (&make.data, events.clone());
+    let settings =
+        MemberSettings::open(array.clone(), data, gives_up_settings, logins, heard).await;
+    let settings = Rc::new(settings);
     let serving = Serving::new(array.clone(), targets, names, settings.clone(), events.clone());
     let member = Rc::new(Member::new(array, serving, (settings, unlisted), remembered, events));
     member.settle().await;

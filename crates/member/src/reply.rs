@@ -8,6 +8,7 @@ use array::api::{
 use target::{ConnectionInfo, CoreFigures, Latency, PortalFigures, UnitFigures, UnitInfo};
 
 use crate::access_request::{ChapUsers, PolicyShown, VolumeAccess};
+use crate::login_request::{AccountShown, TokenShown};
 use crate::settings::Hosts;
 
 /// An answer to a request.
@@ -45,6 +46,14 @@ pub enum Answer {
     Policy(PolicyShown),
     /// Policies.
     Policies(Vec<PolicyShown>),
+    /// An account.
+    Account(AccountShown),
+    /// Accounts.
+    Accounts(Vec<AccountShown>),
+    /// A token.
+    Token(TokenShown),
+    /// Tokens.
+    Tokens(Vec<TokenShown>),
     /// What a scrub or a check found.
     Report(CheckReport),
 }

@@ -3,6 +3,7 @@
 use array::api::{JobKind, SettingsChange, VolumeSpec};
 
 use crate::access_request::{AccessRequest, ChapRequest, PolicyRequest};
+use crate::login_request::{AccountRequest, TokenRequest};
 
 /// One request. What each is answered with stands behind the arrow, nothing where there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +22,10 @@ pub enum Request {
     Chap(ChapRequest),
     /// About policies.
     Policy(PolicyRequest),
+    /// About accounts.
+    Account(AccountRequest),
+    /// About tokens.
+    Token(TokenRequest),
     /// Who is connected → [`super::reply::Connection`]s.
     Connections,
     /// What hosts have had done → [`super::reply::Figures`].
@@ -136,6 +141,8 @@ impl Request {
             | Self::Array(_)
             | Self::Chap(_)
             | Self::Policy(_)
+            | Self::Account(_)
+            | Self::Token(_)
             | Self::Connections
             | Self::Figures
             | Self::Watch { .. } => Vec::new(),

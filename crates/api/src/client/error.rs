@@ -1,50 +1,61 @@
 //! Why there is no answer.
 
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thiserror::Error;
 
+use super::way::Way;
 use crate::problem::Problem;
 
 /// How long a member may give no sign of life.
 pub const SILENCE: Duration = Duration::from_secs(20);
 
-/// Why a call has no answer.
+/// Why a call has no answer. Places are paths of sockets, or URLs.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// The member refused it, or failed: its own sentence.
     #[error(transparent)]
     Problem(Box<Problem>),
     /// Nobody listens.
-    #[error("no member answers at '{}'", .0.display())]
-    Nobody(PathBuf),
+    #[error("no member answers at '{0}'")]
+    Nobody(String),
     /// The socket is not for this user.
-    #[error("you may not use the member at '{}'", .0.display())]
-    Denied(PathBuf),
-    /// The socket cannot be used.
-    #[error("cannot reach a member at '{}': {source}", path.display())]
+    #[error("you may not use the member at '{0}'")]
+    Denied(String),
+    /// It cannot be connected to.
+    #[error("cannot reach a member at '{place}': {source}")]
     Unreachable {
         /// Where.
-        path: PathBuf,
+        place: String,
         /// What the system says.
         source: io::Error,
     },
+    /// It cannot be told from somebody else who answers in its place.
+    #[error("the certificate of the member at '{place}' is not trusted: {why}")]
+    Untrusted {
+        /// Where.
+        place: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// What should be a token holds what cannot be sent.
+    #[error("the token cannot be one: it holds more than letters, digits and '_'")]
+    Token,
     /// It hung up.
-    #[error("the member at '{}' ended before it had answered", .0.display())]
-    Ended(PathBuf),
+    #[error("the member at '{0}' ended before it had answered")]
+    Ended(String),
     /// It says nothing.
     #[error(
         "the member at '{}' has said nothing for {} seconds: it hangs or was halted, its log may say why",
-        .0.display(), SILENCE.as_secs()
+        .0, SILENCE.as_secs()
     )]
-    Silent(PathBuf),
+    Silent(String),
     /// It says something else than it should.
-    #[error("the member at '{}' cannot be understood: {what}", path.display())]
+    #[error("the member at '{place}' cannot be understood: {what}")]
     Strange {
         /// Where.
-        path: PathBuf,
+        place: String,
         /// What was heard.
         what: String,
     },
@@ -54,26 +65,26 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Why nobody could be reached.
-    pub(super) fn reaching(path: &Path, source: io::Error) -> Self {
-        let path = path.to_owned();
+    /// Why nobody could be reached at a socket.
+    pub(super) fn reaching(way: &Way, source: io::Error) -> Self {
+        let place = way.to_string();
         match source.kind() {
-            ErrorKind::NotFound | ErrorKind::ConnectionRefused => Self::Nobody(path),
-            ErrorKind::PermissionDenied => Self::Denied(path),
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => Self::Silent(path),
-            _ => Self::Unreachable { path, source },
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => Self::Nobody(place),
+            ErrorKind::PermissionDenied => Self::Denied(place),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => Self::Silent(place),
+            _ => Self::Unreachable { place, source },
         }
     }
 
-    pub(super) fn strange(path: &Path, what: &str) -> Self {
-        Self::Strange { path: path.to_owned(), what: what.to_owned() }
+    pub(super) fn strange(way: &Way, what: &str) -> Self {
+        Self::Strange { place: way.to_string(), what: what.to_owned() }
     }
 
     /// Why an answer broke off.
-    pub(super) fn hearing(path: &Path, error: &hyper::Error) -> Self {
+    pub(super) fn hearing(way: &Way, error: &hyper::Error) -> Self {
         if error.is_parse() {
-            return Self::strange(path, &error.to_string());
+            return Self::strange(way, &error.to_string());
         }
-        Self::Ended(path.to_owned())
+        Self::Ended(way.to_string())
     }
 }

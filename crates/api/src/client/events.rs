@@ -1,12 +1,11 @@
 //! Server-sent events, up to the last one.
 
-use std::path::Path;
-
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
 use super::error::{ClientError, SILENCE};
 use super::http::{Sent, begin, block_on, good, while_alive};
+use super::way::Way;
 use crate::problem::Problem;
 
 /// The longest line of an event.
@@ -16,23 +15,23 @@ const LINE_BYTES_MAX: usize = 16 << 20;
 pub(super) type Hear<'a> = &'a mut dyn FnMut(&str, &str) -> serde_json::Result<bool>;
 
 /// Hears events until `done`, and gives what that holds; nothing if it was not to go on.
-pub(super) fn follow(socket: &Path, sent: &Sent, hear: Hear<'_>) -> Result<String, ClientError> {
-    block_on(socket, async {
-        let begun = async { good(socket, begin(socket, sent).await?).await };
-        let mut body = while_alive(socket, begun).await?.into_body();
+pub(super) fn follow(way: &Way, sent: &Sent, hear: Hear<'_>) -> Result<String, ClientError> {
+    block_on(way, async {
+        let begun = async { good(way, begin(way, sent).await?).await };
+        let mut body = while_alive(way, begun).await?.into_body();
         let mut lines = Lines::default();
         loop {
             let frame = timeout(SILENCE, body.frame()).await;
-            let frame = frame.map_err(|_| ClientError::Silent(socket.to_owned()))?;
-            let frame = frame.ok_or_else(|| ClientError::Ended(socket.to_owned()))?;
-            let frame = frame.map_err(|error| ClientError::hearing(socket, &error))?;
+            let frame = frame.map_err(|_| ClientError::Silent(way.to_string()))?;
+            let frame = frame.ok_or_else(|| ClientError::Ended(way.to_string()))?;
+            let frame = frame.map_err(|error| ClientError::hearing(way, &error))?;
             let Ok(data) = frame.into_data() else { continue };
             lines.take(&data);
             if lines.bytes.len() > LINE_BYTES_MAX {
-                return Err(ClientError::strange(socket, "a line of it has no end"));
+                return Err(ClientError::strange(way, "a line of it has no end"));
             }
             while let Some(event) = lines.event() {
-                if let Some(last) = heard(socket, event, &mut *hear)? {
+                if let Some(last) = heard(way, event, &mut *hear)? {
                     return Ok(last);
                 }
             }
@@ -41,8 +40,8 @@ pub(super) fn follow(socket: &Path, sent: &Sent, hear: Hear<'_>) -> Result<Strin
 }
 
 /// What the last event holds; `None` for another one.
-fn heard(socket: &Path, event: Event, hear: Hear<'_>) -> Result<Option<String>, ClientError> {
-    let strange = |error: serde_json::Error| ClientError::strange(socket, &error.to_string());
+fn heard(way: &Way, event: Event, hear: Hear<'_>) -> Result<Option<String>, ClientError> {
+    let strange = |error: serde_json::Error| ClientError::strange(way, &error.to_string());
     match event.name.as_str() {
         "problem" => {
             let problem: Problem = serde_json::from_str(&event.data).map_err(strange)?;

@@ -1,22 +1,21 @@
-//! One request and its answer, over a Unix socket. While an answer is waited for, the member is asked
+//! One request and its answer, over a connection of its own. While an answer is waited for, the member is asked
 //! now and then whether it is there: so one that hangs is told from one that works.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use axum::http::header::{CONTENT_TYPE, HOST, LINK};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, LINK};
 use axum::http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use tokio::time::timeout;
 
 use super::error::{ClientError, SILENCE};
+use super::way::Way;
 use crate::problem::Problem;
 
 /// How long an answer is waited for before the member is asked whether it is there.
@@ -47,64 +46,67 @@ pub(super) struct Reply {
 }
 
 /// Asks and waits.
-pub(super) fn call(socket: &Path, sent: &Sent) -> Result<Reply, ClientError> {
-    block_on(socket, async {
+pub(super) fn call(way: &Way, sent: &Sent) -> Result<Reply, ClientError> {
+    block_on(way, async {
         let asked = async {
-            let response = good(socket, begin(socket, sent).await?).await?;
+            let response = good(way, begin(way, sent).await?).await?;
             let next = next_page(&response);
-            Ok(Reply { body: collected(socket, response).await?, next })
+            Ok(Reply { body: collected(way, response).await?, next })
         };
-        while_alive(socket, asked).await
+        while_alive(way, asked).await
     })
 }
 
 /// Runs on a runtime of this thread.
 pub(super) fn block_on<T>(
-    socket: &Path,
+    way: &Way,
     work: impl Future<Output = Result<T, ClientError>>,
 ) -> Result<T, ClientError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| ClientError::reaching(socket, error))?.block_on(work)
+    runtime.map_err(|error| ClientError::reaching(way, error))?.block_on(work)
 }
 
 /// Sends a request: the head of its answer.
-pub(super) async fn begin(socket: &Path, sent: &Sent) -> Result<Response<Incoming>, ClientError> {
-    let stream = reach(socket).map_err(|error| ClientError::reaching(socket, error))?;
-    let ended = |error: hyper::Error| ClientError::hearing(socket, &error);
+pub(super) async fn begin(way: &Way, sent: &Sent) -> Result<Response<Incoming>, ClientError> {
+    let stream = way.connect().await?;
+    let ended = |error: hyper::Error| ClientError::hearing(way, &error);
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(ended)?;
     // It ends when the answer was heard, or is not waited for any more.
     tokio::spawn(connection);
     let mut request =
-        Request::builder().method(&sent.method).uri(&sent.path).header(HOST, "localhost");
+        Request::builder().method(&sent.method).uri(&sent.path).header(HOST, way.host());
+    if let Some(login) = way.login() {
+        request = request.header(AUTHORIZATION, login);
+    }
     if sent.body.is_some() {
         request = request.header(CONTENT_TYPE, "application/json");
     }
     let body = Full::new(Bytes::from(sent.body.clone().unwrap_or_default()));
     let request =
-        request.body(body).map_err(|error| ClientError::strange(socket, &error.to_string()))?;
+        request.body(body).map_err(|error| ClientError::strange(way, &error.to_string()))?;
     sender.send_request(request).await.map_err(ended)
 }
 
 /// The response, unless it is a problem.
 pub(super) async fn good(
-    socket: &Path,
+    way: &Way,
     response: Response<Incoming>,
 ) -> Result<Response<Incoming>, ClientError> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
     }
-    let body = collected(socket, response).await?;
+    let body = collected(way, response).await?;
     let problem = serde_json::from_slice::<Problem>(&body);
     Err(match problem {
         Ok(problem) => ClientError::Problem(Box::new(problem)),
-        Err(_) => ClientError::strange(socket, &format!("it answered {status}")),
+        Err(_) => ClientError::strange(way, &format!("it answered {status}")),
     })
 }
 
-async fn collected(socket: &Path, response: Response<Incoming>) -> Result<Bytes, ClientError> {
+async fn collected(way: &Way, response: Response<Incoming>) -> Result<Bytes, ClientError> {
     let body = response.into_body().collect().await;
-    Ok(body.map_err(|error| ClientError::hearing(socket, &error))?.to_bytes())
+    Ok(body.map_err(|error| ClientError::hearing(way, &error))?.to_bytes())
 }
 
 /// `</v1/volumes?page=...>; rel="next"`, as the server writes it.
@@ -116,7 +118,7 @@ fn next_page(response: &Response<Incoming>) -> Option<String> {
 
 /// The outcome of `asked`, for as long as the member is there.
 pub(super) async fn while_alive<T>(
-    socket: &Path,
+    way: &Way,
     asked: impl Future<Output = Result<T, ClientError>>,
 ) -> Result<T, ClientError> {
     tokio::pin!(asked);
@@ -126,9 +128,9 @@ pub(super) async fn while_alive<T>(
         }
         tokio::select! {
             outcome = &mut asked => return outcome,
-            is_there = timeout(SILENCE - PROBE_AFTER, probe(socket)) => {
+            is_there = timeout(SILENCE - PROBE_AFTER, probe(way)) => {
                 if is_there.is_err() {
-                    return Err(ClientError::Silent(socket.to_owned()));
+                    return Err(ClientError::Silent(way.to_string()));
                 }
             }
         }
@@ -136,18 +138,8 @@ pub(super) async fn while_alive<T>(
 }
 
 /// Whatever is answered is a sign of life; one that has ended is told of by the connection that waits.
-async fn probe(socket: &Path) {
-    drop(begin(socket, &Sent::new(Method::GET, PROBE)).await);
-}
-
-/// Connects; waits for as long only as a member may be silent.
-fn reach(path: &Path) -> io::Result<tokio::net::UnixStream> {
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    set_socket_timeout(&socket, Timeout::Send, Some(SILENCE))?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
-    let stream = UnixStream::from(socket);
-    stream.set_nonblocking(true)?;
-    tokio::net::UnixStream::from_std(stream)
+async fn probe(way: &Way) {
+    drop(begin(way, &Sent::new(Method::GET, PROBE)).await);
 }
 
 /// How long a member that listens may take to say anything.

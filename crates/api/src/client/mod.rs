@@ -3,8 +3,10 @@
 mod error;
 mod events;
 mod http;
+mod trust;
+mod way;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use axum::http::Method;
 use serde::Serialize;
@@ -12,15 +14,19 @@ use serde::de::DeserializeOwned;
 
 use crate::problem::Code;
 use crate::types::{
-    Access, Array, ArrayChange, AuditEntry, ChapUsers, Clone as NewClone, Connection, Disk,
-    DiskFailure, DiskReplacement, Entry, Event, Extent, Figures, HostRecord, Job, JobKind, Login, NewDisk,
-    NewPolicy, NewSecret, NewSnapshots, NewVolume, Policy, Report, Run, RunKind, Severity,
-    Snapshot, SnapshotChange, Volume, VolumeChange,
+    Access, Account, AccountChange, Array, ArrayChange, AuditEntry, ChapUsers, Clone as NewClone,
+    Connection, CreatedToken, Disk, DiskFailure, DiskReplacement, Entry, Event, Extent, Figures,
+    HostRecord, Interface, Job, JobKind, Login, NewAccount, NewDisk, NewPolicy, NewSecret,
+    NewSnapshots, NewToken, NewVolume, Policy, Report, Run, RunKind, Severity, Snapshot,
+    SnapshotChange, Token, Volume, VolumeChange,
 };
 
 pub use error::{ClientError, SILENCE};
 pub use http::is_taken;
 use http::{Reply, Sent};
+pub use trust::{Fingerprint, FingerprintError, Trust};
+use way::Way;
+pub use way::{Remote, ServerUrl, UrlError};
 
 /// Hears how work goes on.
 pub type Progress<'a> = &'a mut dyn FnMut(&[Job]);
@@ -42,7 +48,7 @@ pub struct WhichEvents<'a> {
 /// this process ends.
 #[derive(Debug)]
 pub struct Client {
-    socket: PathBuf,
+    way: Way,
 }
 
 /// How often a list is begun.
@@ -54,7 +60,15 @@ impl Client {
     /// To the member that answers at `socket`.
     #[must_use]
     pub fn new(socket: PathBuf) -> Self {
-        Self { socket }
+        Self { way: Way::Socket(socket) }
+    }
+
+    /// To a member over TLS.
+    ///
+    /// # Errors
+    /// There is nothing to check its certificate by, or the token cannot be one.
+    pub fn remote(remote: Remote) -> Result<Self> {
+        Ok(Self { way: Way::remote(remote)? })
     }
 
     /// All volumes, those in the recycle bin too.
@@ -173,6 +187,46 @@ impl Client {
     /// Has them prove nothing any more.
     pub fn clear_chap_mutual(&self) -> Result<()> {
         self.call(&Sent::new(Method::DELETE, "/v1/chap-mutual")).map(drop)
+    }
+
+    /// All accounts.
+    pub fn accounts(&self) -> Result<Vec<Account>> {
+        self.list("/v1/accounts")
+    }
+
+    /// Adds an account.
+    pub fn add_account(&self, new: &NewAccount) -> Result<Account> {
+        self.send(Method::POST, "/v1/accounts", new)
+    }
+
+    /// Changes an account.
+    pub fn change_account(&self, name: &str, change: &AccountChange) -> Result<Account> {
+        self.send(Method::PATCH, &path(["accounts", name]), change)
+    }
+
+    /// Removes an account.
+    pub fn remove_account(&self, name: &str) -> Result<()> {
+        self.call(&Sent::new(Method::DELETE, &path(["accounts", name]))).map(drop)
+    }
+
+    /// All tokens, without what they are.
+    pub fn tokens(&self) -> Result<Vec<Token>> {
+        self.list("/v1/tokens")
+    }
+
+    /// Makes a token, and says what it is this once.
+    pub fn create_token(&self, new: &NewToken) -> Result<CreatedToken> {
+        self.send(Method::POST, "/v1/tokens", new)
+    }
+
+    /// Revokes a token.
+    pub fn revoke_token(&self, name: &str) -> Result<()> {
+        self.call(&Sent::new(Method::DELETE, &path(["tokens", name]))).map(drop)
+    }
+
+    /// Where the member is managed from afar.
+    pub fn interface(&self) -> Result<Interface> {
+        self.get("/v1/interface")
     }
 
     /// What differs in a volume; `None` is before everything for `from`, and now for `to`.
@@ -346,7 +400,7 @@ impl Client {
             }
             Ok(true)
         };
-        events::follow(&self.socket, &Sent::new(Method::GET, &path), &mut each).map(drop)
+        events::follow(&self.way, &Sent::new(Method::GET, &path), &mut each).map(drop)
     }
 
     /// Who did what, oldest first; `done` leaves what was done, or what was refused or failed.
@@ -420,7 +474,7 @@ impl Client {
     }
 
     fn call(&self, sent: &Sent) -> Result<Reply> {
-        http::call(&self.socket, sent)
+        http::call(&self.way, sent)
     }
 
     /// Follows work to its end, and gives what the last event holds.
@@ -432,7 +486,7 @@ impl Client {
             // Others are of a later version.
             Ok(true)
         };
-        events::follow(&self.socket, &Sent::new(Method::GET, path), &mut hear)
+        events::follow(&self.way, &Sent::new(Method::GET, path), &mut hear)
     }
 
     fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T> {
@@ -444,13 +498,7 @@ impl Client {
     }
 
     fn strange(&self, what: &str) -> ClientError {
-        ClientError::strange(&self.socket, what)
-    }
-
-    /// Where the member answers.
-    #[must_use]
-    pub fn socket(&self) -> &Path {
-        &self.socket
+        ClientError::strange(&self.way, what)
     }
 }
 

@@ -2,8 +2,8 @@
 
 mod of_request;
 
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -15,6 +15,10 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// What the URIs of all types of problems begin with; the code follows.
 const TYPE_PREFIX: &str = "urn:drystone:problem:";
+
+/// How somebody may log in (RFC 9110 11.6.1).
+const LOGINS: [&str; 2] =
+    ["Bearer realm=\"drystone\"", "Basic realm=\"drystone\", charset=\"UTF-8\""];
 
 /// A problem. It is always about one request, and there is one for each that was not done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema, thiserror::Error)]
@@ -50,7 +54,14 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let body = serde_json::to_vec(&self).expect("a problem is plain text and numbers");
-        (self.code.status(), [(CONTENT_TYPE, PROBLEM_JSON)], body).into_response()
+        let mut response =
+            (self.code.status(), [(CONTENT_TYPE, PROBLEM_JSON)], body).into_response();
+        if self.code == Code::NotLoggedIn {
+            for way in LOGINS {
+                response.headers_mut().append(WWW_AUTHENTICATE, HeaderValue::from_static(way));
+            }
+        }
+        response
     }
 }
 
@@ -92,6 +103,12 @@ macro_rules! codes {
 codes! {
     /// The request does not read
     BadRequest = "bad-request", BAD_REQUEST;
+    /// Nobody has logged in, or not rightly
+    NotLoggedIn = "not-logged-in", UNAUTHORIZED;
+    /// Who asks may not do this
+    Forbidden = "forbidden", FORBIDDEN;
+    /// Too many logins have failed
+    TooManyTries = "too-many-tries", TOO_MANY_REQUESTS;
     /// There is nothing at this path
     NoSuchPath = "no-such-path", NOT_FOUND;
     /// This cannot be done with what is at this path
@@ -120,6 +137,10 @@ codes! {
     NoSuchPolicy = "no-such-policy", NOT_FOUND;
     /// There is no such CHAP user
     NoSuchUser = "no-such-user", NOT_FOUND;
+    /// There is no such account
+    NoSuchAccount = "no-such-account", NOT_FOUND;
+    /// There is no such token
+    NoSuchToken = "no-such-token", NOT_FOUND;
     /// There is no such entry on the list
     NoSuchEntry = "no-such-entry", NOT_FOUND;
     /// There is no such run
@@ -191,6 +212,8 @@ mod tests {
         let response = Problem::new(Code::NoSuchVolume, "there is no volume 'a'").into_response();
         assert_eq!(response.status(), 404);
         assert_eq!(response.headers()[CONTENT_TYPE], PROBLEM_JSON);
+        let unknown = Problem::new(Code::NotLoggedIn, "who are you?").into_response();
+        assert_eq!(unknown.headers().get_all(WWW_AUTHENTICATE).iter().count(), 2);
         let problem = serde_json::to_value(Problem::new(Code::NoSuchVolume, "x")).unwrap();
         let wanted = serde_json::json!({
             "type": "urn:drystone:problem:no-such-volume", "title": "There is no such volume",

@@ -2,6 +2,7 @@
 
 use array::ArrayError;
 use group::access::AccessError;
+use group::accounts::AccountError;
 use group::settings::SettingsError;
 use member::spec::DiskError;
 use member::{KeptError, RequestError};
@@ -83,6 +84,7 @@ fn of_kept(error: &KeptError) -> Code {
 fn of_settings(error: &SettingsError) -> Code {
     match error {
         SettingsError::Access(error) => of_access(error),
+        SettingsError::Account(error) => of_account(error),
         SettingsError::Secret(_) => Code::Invalid,
         SettingsError::NoSuchPolicy(_) => Code::NoSuchPolicy,
         SettingsError::NoSuchUser(_) => Code::NoSuchUser,
@@ -91,6 +93,16 @@ fn of_settings(error: &SettingsError) -> Code {
         SettingsError::Contended => Code::TooBusy,
         SettingsError::Unreadable(_) => Code::Unavailable,
         SettingsError::Store(_) | SettingsError::Key(_) => Code::Failed,
+    }
+}
+
+fn of_account(error: &AccountError) -> Code {
+    match error {
+        AccountError::Name(_) | AccountError::Expired => Code::Invalid,
+        AccountError::NoSuchAccount(_) => Code::NoSuchAccount,
+        AccountError::NoSuchToken(_) => Code::NoSuchToken,
+        AccountError::AccountExists(_) | AccountError::TokenExists(_) => Code::NameTaken,
+        AccountError::TooManyAccounts | AccountError::TooManyTokens => Code::LimitReached,
     }
 }
 

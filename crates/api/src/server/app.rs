@@ -6,16 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use array::api::JobInfo;
+use group::accounts::Logins;
 use member::{Answer, Asker, Logs, Request, RequestError, events};
 use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
 use super::Config;
 use super::idempotency::Remembered;
+use super::login::Doorkeeper;
 use super::runs::Runs;
 use super::tags::{Family, Kept, Tag};
 use crate::problem::{Code, Problem, code_of};
-use crate::types::{Event, OfAnswer};
+use crate::types::{Event, Interface, OfAnswer};
 
 /// How long a request is waited for. What takes longer goes on.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -25,6 +27,9 @@ pub trait Ask: Send + Sync + 'static {
     /// Has a request carried out, to its end whoever waits for it. Returns at once; `done` is called at the
     /// end, or dropped if there is nobody to ask.
     fn ask(&self, request: Request, follower: Follower, done: Done);
+
+    /// Who may ask from afar, as it is set now. Waits for nobody.
+    fn logins(&self) -> Arc<Logins>;
 }
 
 /// What is called with an answer, from another thread.
@@ -33,6 +38,10 @@ pub type Done = Box<dyn FnOnce(Result<Answer, RequestError>) + Send>;
 impl Ask for member::Remote {
     fn ask(&self, request: Request, follower: Follower, done: Done) {
         Self::ask(self, request, follower, done);
+    }
+
+    fn logins(&self) -> Arc<Logins> {
+        Self::logins(self)
     }
 }
 
@@ -64,6 +73,9 @@ pub(super) struct App {
     turns: [RwLock<()>; Family::COUNT],
     pub(super) runs: Runs,
     pub(super) remembered: Remembered,
+    pub(super) doorkeeper: Doorkeeper,
+    /// Where it is asked from afar.
+    pub(super) interface: Interface,
     started: SystemTime,
     streams: Arc<Semaphore>,
     pub(super) logs: Logs,
@@ -78,7 +90,12 @@ impl fmt::Debug for App {
 
 impl App {
     /// `streams_max` may be followed at once: they take their connections for long.
-    pub(super) fn new(member: Arc<dyn Ask>, config: &Config, streams_max: usize) -> Self {
+    pub(super) fn new(
+        member: Arc<dyn Ask>,
+        config: &Config,
+        streams_max: usize,
+        interface: Interface,
+    ) -> Self {
         Self {
             member,
             sentence: config.sentence,
@@ -86,11 +103,18 @@ impl App {
             turns: Default::default(),
             runs: Runs::default(),
             remembered: Remembered::default(),
+            doorkeeper: Doorkeeper::default(),
+            interface,
             started: SystemTime::now(),
             streams: Arc::new(Semaphore::new(streams_max)),
             logs: config.logs.clone(),
             advice: config.advice,
         }
+    }
+
+    /// Who may ask from afar, as it is set now.
+    pub(super) fn logins(&self) -> Arc<Logins> {
+        self.member.logins()
     }
 
     /// Nothing more is begun, and long work ends with a word about that.

@@ -1,25 +1,37 @@
 //! Who is connected: so many that others find room, and none without limit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// The connections of one socket. Of those above the limit, the one that has been silent for longest makes
+use super::throttle::Place;
+
+/// The connections of one door. Of those above the limit, the one that has been silent for longest makes
 /// room; one whose request is being answered is never put out.
 #[derive(Debug)]
 pub(super) struct Callers {
     max: usize,
+    /// Those from one place, where places are told apart.
+    max_of_place: usize,
     seats: Mutex<Seats>,
 }
 
-/// Invariant: `silent` and `answering` together are all that are open.
+/// Invariant: `silent` and `answering` together are all that are open, and `by_place` counts those of them
+/// that come from a place.
 #[derive(Debug, Default)]
 struct Seats {
     next: u64,
     /// Those of which no request is under way, in the order in which they fell silent.
-    silent: BTreeMap<u64, Arc<Notify>>,
+    silent: BTreeMap<u64, Silent>,
     answering: usize,
+    by_place: HashMap<Place, usize>,
+}
+
+#[derive(Debug)]
+struct Silent {
+    out: Arc<Notify>,
+    place: Option<Place>,
 }
 
 /// How a connection does.
@@ -36,13 +48,14 @@ enum State {
 pub(super) struct Seat {
     callers: Arc<Callers>,
     out: Arc<Notify>,
+    place: Option<Place>,
     state: Mutex<State>,
 }
 
 impl Callers {
-    pub(super) fn new(max: usize) -> Arc<Self> {
-        assert!(max > 0, "somebody must be able to ask");
-        Arc::new(Self { max, seats: Mutex::default() })
+    pub(super) fn new(max: usize, max_of_place: usize) -> Arc<Self> {
+        assert!(max > 0 && max_of_place > 0, "somebody must be able to ask");
+        Arc::new(Self { max, max_of_place, seats: Mutex::default() })
     }
 
     fn seats(&self) -> MutexGuard<'_, Seats> {
@@ -50,16 +63,26 @@ impl Callers {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets one in, and puts out another if there is no room. `None` if all others are being answered.
-    pub(super) fn enter(self: &Arc<Self>) -> Option<Seat> {
+    /// Lets one in, and puts out another if there is no room: one from the same place if that has its share.
+    /// `None` if all others are being answered.
+    pub(super) fn enter(self: &Arc<Self>, place: Option<Place>) -> Option<Seat> {
         let mut seats = self.seats();
+        let of_place = place.and_then(|place| seats.by_place.get(&place)).copied().unwrap_or(0);
+        if of_place >= self.max_of_place {
+            let oldest = seats.silent.iter().find(|(_, silent)| silent.place == place);
+            let number = oldest.map(|(number, _)| *number)?;
+            seats.put_out(number);
+        }
         if seats.silent.len() + seats.answering >= self.max {
-            let (_, oldest) = seats.silent.pop_first()?;
-            oldest.notify_one();
+            let number = seats.silent.first_key_value().map(|(number, _)| *number)?;
+            seats.put_out(number);
+        }
+        if let Some(place) = place {
+            *seats.by_place.entry(place).or_default() += 1;
         }
         let out = Arc::new(Notify::new());
-        let state = Mutex::new(State::Silent(seats.fall_silent(&out)));
-        Some(Seat { callers: self.clone(), out, state })
+        let state = Mutex::new(State::Silent(seats.fall_silent(&out, place)));
+        Some(Seat { callers: self.clone(), out, place, state })
     }
 
     /// How many requests are under way.
@@ -69,11 +92,29 @@ impl Callers {
 }
 
 impl Seats {
-    fn fall_silent(&mut self, out: &Arc<Notify>) -> u64 {
+    fn fall_silent(&mut self, out: &Arc<Notify>, place: Option<Place>) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.silent.insert(number, out.clone());
+        self.silent.insert(number, Silent { out: out.clone(), place });
         number
+    }
+
+    fn put_out(&mut self, number: u64) {
+        if let Some(Silent { out, place }) = self.silent.remove(&number) {
+            self.leave(place);
+            out.notify_one();
+        }
+    }
+
+    /// One less comes from there.
+    fn leave(&mut self, place: Option<Place>) {
+        let Some(place) = place else { return };
+        if let Some(count) = self.by_place.get_mut(&place) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_place.remove(&place);
+            }
+        }
     }
 }
 
@@ -111,7 +152,7 @@ impl Seat {
         if *state == State::Answering {
             let mut seats = self.callers.seats();
             seats.answering -= 1;
-            *state = State::Silent(seats.fall_silent(&self.out));
+            *state = State::Silent(seats.fall_silent(&self.out, self.place));
         }
     }
 }
@@ -120,9 +161,16 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let state = *self.state();
         let mut seats = self.callers.seats();
-        match state {
-            State::Silent(number) => drop(seats.silent.remove(&number)),
-            State::Answering => seats.answering -= 1,
+        let was_in = match state {
+            // One that was put out has left.
+            State::Silent(number) => seats.silent.remove(&number).is_some(),
+            State::Answering => {
+                seats.answering -= 1;
+                true
+            }
+        };
+        if was_in {
+            seats.leave(self.place);
         }
     }
 }
@@ -133,28 +181,50 @@ mod tests {
 
     use super::*;
 
+    fn place(last: u8) -> Option<Place> {
+        Some(std::net::IpAddr::from([192, 0, 2, last]).into())
+    }
+
     fn is_out(seat: &Seat) -> bool {
         seat.is_put_out().now_or_never().is_some()
     }
 
     #[test]
     fn who_is_silent_for_longest_makes_room_and_no_other() {
-        let callers = Callers::new(3);
-        let [first, second, third] = [0; 3].map(|_| callers.enter().unwrap());
+        let callers = Callers::new(3, 3);
+        let [first, second, third] = [0; 3].map(|_| callers.enter(None).unwrap());
         assert!(first.asks());
-        let fourth = callers.enter().unwrap();
+        let fourth = callers.enter(None).unwrap();
         assert!(is_out(&second) && !is_out(&third) && !is_out(&first));
         assert!(!second.asks(), "it was put out");
         drop(second);
         first.is_answered();
         // First fell silent after third and fourth.
-        let fifth = callers.enter().unwrap();
+        let fifth = callers.enter(None).unwrap();
         assert!(is_out(&third) && !is_out(&first));
         assert!(first.asks() && fourth.asks() && fifth.asks());
         assert_eq!(callers.answering(), 3);
-        assert!(callers.enter().is_none(), "all are being answered");
+        assert!(callers.enter(None).is_none(), "all are being answered");
         drop(fourth);
         assert_eq!(callers.answering(), 2);
-        assert!(callers.enter().is_some());
+        assert!(callers.enter(None).is_some());
+    }
+
+    #[test]
+    fn a_place_that_has_its_share_makes_room_for_itself_only() {
+        let callers = Callers::new(4, 2);
+        let other = callers.enter(place(9)).unwrap();
+        let [first, second] = [0; 2].map(|_| callers.enter(place(1)).unwrap());
+        let third = callers.enter(place(1)).unwrap();
+        assert!(is_out(&first) && !is_out(&second) && !is_out(&other));
+        drop(first);
+        assert!(second.asks() && third.asks());
+        assert!(callers.enter(place(1)).is_none(), "both of its connections are being answered");
+        let more = callers.enter(place(2)).unwrap();
+        let last = callers.enter(place(3)).unwrap();
+        assert!(is_out(&other) && !is_out(&more), "there is no room for a fifth");
+        drop((second, third, other, more, last));
+        let seats = callers.seats();
+        assert!(seats.by_place.is_empty() && seats.silent.is_empty() && seats.answering == 0);
     }
 }

@@ -1,6 +1,8 @@
 //! Connections: they are taken in, served, and put out when they stand in the way.
 
 use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,14 +12,17 @@ use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{Request, Response};
 use axum::response::IntoResponse;
+use futures_util::future::select_all;
 use http_body_util::BodyExt;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tower::ServiceExt;
 
 use super::callers::{Callers, Seat};
@@ -46,6 +51,37 @@ const REFUSED_MAX: usize = 64;
 /// How long such a one has to take its answer.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
 
+/// Where connections come in.
+pub(super) enum Door {
+    /// At the socket of this machine.
+    Socket(UnixListener),
+    /// Over TLS, at one address or several.
+    Tls(Vec<TcpListener>, TlsAcceptor),
+}
+
+/// One that came in.
+enum Arrival {
+    Process(UnixStream),
+    Remote(TcpStream, SocketAddr),
+}
+
+impl Door {
+    /// The next that comes in.
+    async fn accept(&self) -> io::Result<Arrival> {
+        match self {
+            Self::Socket(listener) => {
+                listener.accept().await.map(|(stream, _)| Arrival::Process(stream))
+            }
+            Self::Tls(listeners, _) => {
+                let all = listeners.iter().map(|listener| Box::pin(listener.accept()));
+                // None is lost: one that is not taken now is there the next time.
+                let (accepted, _, _) = select_all(all).await;
+                accepted.map(|(stream, from)| Arrival::Remote(stream, from))
+            }
+        }
+    }
+}
+
 /// What all connections share.
 struct House {
     router: Router,
@@ -59,21 +95,25 @@ struct House {
 /// Takes connections in until the end, then waits a moment for the answers under way: what takes longer
 /// says that it does.
 pub(super) async fn serve(
-    listener: UnixListener,
+    door: Door,
     router: Router,
-    connections_max: usize,
+    callers: Arc<Callers>,
     is_ending: watch::Receiver<bool>,
 ) {
-    let callers = Callers::new(connections_max);
     let (open, mut all_ended) = mpsc::channel(1);
     let refused = Arc::new(Semaphore::new(REFUSED_MAX));
     let mut ending = is_ending.clone();
     let house = House { router, callers: callers.clone(), is_ending, open, refused };
     let accepting = async {
         loop {
-            match listener.accept().await {
-                Ok((stream, _)) => house.admit(stream),
-                Err(error) => {
+            match (door.accept().await, &door) {
+                (Ok(Arrival::Process(stream)), _) => house.admit(stream),
+                (Ok(Arrival::Remote(stream, from)), Door::Tls(_, acceptor)) => {
+                    house.admit_remote(stream, from, acceptor.clone());
+                }
+                // The socket has none of these.
+                (Ok(Arrival::Remote(..)), Door::Socket(_)) => {}
+                (Err(error), _) => {
                     tracing::warn!("cannot accept a connection to the interface: {error}");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
@@ -84,7 +124,7 @@ pub(super) async fn serve(
         () = accepting => {}
         () = has_ended(&mut ending) => {}
     }
-    drop((house, listener));
+    drop((house, door));
     if tokio::time::timeout(LAST_ANSWERS, all_ended.recv()).await.is_err() {
         tracing::warn!("{} requests are left without an answer", callers.answering());
     }
@@ -97,7 +137,7 @@ async fn has_ended(is_ending: &mut watch::Receiver<bool>) {
 
 impl House {
     fn admit(&self, stream: UnixStream) {
-        let Some(seat) = self.callers.enter() else {
+        let Some(seat) = self.callers.enter(None) else {
             // Where even those are too many, the connection is closed without a word.
             if let Ok(permit) = self.refused.clone().try_acquire_owned() {
                 tokio::spawn(async move {
@@ -110,20 +150,67 @@ impl House {
         let (router, open) = (self.router.clone(), self.open.clone());
         let is_ending = self.is_ending.clone();
         tokio::spawn(async move {
-            converse(stream, router, Arc::new(seat), is_ending).await;
+            let peer = Peer::of(&stream);
+            converse(stream, peer, router, Arc::new(seat), is_ending).await;
+            drop(open);
+        });
+    }
+
+    /// Without room the connection is closed without a word: to say one over TLS takes more than it is worth.
+    fn admit_remote(&self, stream: TcpStream, from: SocketAddr, acceptor: TlsAcceptor) {
+        let Some(seat) = self.callers.enter(Some(from.ip().into())) else { return };
+        let (router, open) = (self.router.clone(), self.open.clone());
+        let mut is_ending = self.is_ending.clone();
+        tokio::spawn(async move {
+            let peer = Peer::Remote(from);
+            let greeted = tokio::select! {
+                greeted = tokio::time::timeout(PATIENCE, greet(stream, acceptor)) => greeted,
+                () = seat.is_put_out() => return,
+                () = has_ended(&mut is_ending) => return,
+            };
+            match greeted {
+                Ok(Ok(Some(stream))) => {
+                    converse(stream, peer, router, Arc::new(seat), is_ending).await;
+                }
+                Ok(Ok(None)) => {}
+                Ok(Err(error)) => tracing::debug!("{peer}: no TLS came about: {error}"),
+                Err(_) => tracing::debug!("{peer}: no TLS came about in time"),
+            }
             drop(open);
         });
     }
 }
 
+/// The first byte of TLS (RFC 8446 5.1, a record of a handshake).
+const HANDSHAKE: u8 = 22;
+
+/// Shakes hands. `None` for one that speaks something else than TLS, which is told so.
+async fn greet(
+    mut stream: TcpStream,
+    acceptor: TlsAcceptor,
+) -> io::Result<Option<TlsStream<TcpStream>>> {
+    stream.set_nodelay(true)?;
+    let mut first = [0];
+    if stream.peek(&mut first).await? == 0 {
+        return Ok(None);
+    }
+    if first[0] == HANDSHAKE {
+        return acceptor.accept(stream).await.map(Some);
+    }
+    let sentence = "this port speaks TLS: ask with https:// instead of http://";
+    let response = Problem::new(Code::BadRequest, sentence).into_response();
+    say(&mut stream, response).await?;
+    Ok(None)
+}
+
 /// Answers the requests of one connection, one after the other.
-async fn converse(
-    stream: UnixStream,
+async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    peer: Peer,
     router: Router,
     seat: Arc<Seat>,
     mut is_ending: watch::Receiver<bool>,
 ) {
-    let peer = Peer::of(&stream);
     let asking = seat.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (router, seat) = (router.clone(), asking.clone());
@@ -200,8 +287,16 @@ fn full() -> Response<Body> {
 }
 
 /// Tells one for which there is no room so, whatever it asks.
-async fn refuse(mut stream: UnixStream) -> std::io::Result<()> {
-    let (parts, body) = full().into_parts();
+async fn refuse(mut stream: UnixStream) -> io::Result<()> {
+    say(&mut stream, full()).await
+}
+
+/// Gives this as the answer to whatever is asked, and closes the connection.
+async fn say<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    response: Response<Body>,
+) -> io::Result<()> {
+    let (parts, body) = response.into_parts();
     let body = body.collect().await.map_or_else(|_| Bytes::new(), |body| body.to_bytes());
     let mut head = format!("HTTP/1.1 {}\r\nconnection: close\r\n", parts.status);
     for (name, value) in &parts.headers {

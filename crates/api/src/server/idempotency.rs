@@ -1,23 +1,24 @@
 //! `Idempotency-Key`: a request that is sent again because its answer was lost is not done again.
 //!
-//! A key belongs to one user and one request. The answer is kept in memory, among the last
+//! A key belongs to one user, account or token, and to one request. The answer is kept in memory, among the last
 //! [`KEYS_MAX`], and given again; who asks while the first one is still at work waits for the same
-//! answer. What failed through no fault of the request (5xx) is not kept, so that it can be tried again.
+//! answer. What failed through no fault of the request (5xx) is not kept, so that it can be tried again, and
+//! neither is an answer with a secret (`no-store`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::header::HeaderName;
+use axum::http::header::{CACHE_CONTROL, HeaderName};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::sync::watch;
 
+use super::admit::Caller;
 use super::app::App;
 use super::body;
-use super::peer::Peer;
 use super::tags::hash_of;
 use crate::problem::{Code, Problem};
 
@@ -47,8 +48,8 @@ impl IntoResponse for Answer {
     }
 }
 
-/// Who used a key: the number of the user, and the key.
-type Key = (u32, String);
+/// Who used a key, and the key.
+type Key = (String, String);
 
 /// One request.
 #[derive(Debug)]
@@ -124,7 +125,9 @@ impl Keys {
 
     /// There is an answer.
     fn settle(&mut self, key: &Key, answer: Answer, sender: &watch::Sender<Option<Answer>>) {
-        let is_kept = !answer.status.is_server_error() && answer.body.len() <= ANSWERS_BYTES_MAX;
+        let is_secret = answer.headers.get(CACHE_CONTROL).is_some_and(|value| value == "no-store");
+        let is_small = answer.body.len() <= ANSWERS_BYTES_MAX;
+        let is_kept = !answer.status.is_server_error() && !is_secret && is_small;
         if !is_kept {
             self.forget(key);
             sender.send_replace(Some(answer));
@@ -163,8 +166,8 @@ pub(super) async fn once(
     if request.method() != Method::POST || !request.headers().contains_key(IDEMPOTENCY_KEY) {
         return Ok(next.run(request).await);
     }
-    let uid = request.extensions().get::<Peer>().map_or(u32::MAX, |peer| peer.uid);
-    let key = (uid, key_of(request.headers())?);
+    let owner = request.extensions().get::<Caller>().map(Caller::owner).unwrap_or_default();
+    let key = (owner, key_of(request.headers())?);
     let (parts, sent) = request.into_parts();
     let sent = body::read(&parts.headers, sent).await?;
     let head = format!("{} {}\n", parts.method, parts.uri);
@@ -227,7 +230,7 @@ mod tests {
     }
 
     fn key(name: usize) -> Key {
-        (0, name.to_string())
+        ("user 0".to_owned(), name.to_string())
     }
 
     fn first(keys: &mut Keys, name: usize) -> watch::Sender<Option<Answer>> {
@@ -247,7 +250,7 @@ mod tests {
         assert_eq!(again.borrow().as_ref().map(|one| one.status), Some(StatusCode::CREATED));
         let refused = keys.enter(&key(1), "other").err().map(|problem| problem.code);
         assert_eq!(refused, Some(Code::KeyReused));
-        assert!(matches!(keys.enter(&(7, "1".into()), "other"), Ok(Place::First(_))));
+        assert!(matches!(keys.enter(&("user 7".into(), "1".into()), "other"), Ok(Place::First(_))));
     }
 
     #[test]

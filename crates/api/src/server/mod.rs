@@ -1,24 +1,34 @@
-//! The serving side: HTTP/1.1 on a Unix socket, in a thread of its own beside the data path.
+//! The serving side: HTTP/1.1 on a Unix socket, and over TLS where that is asked for, in threads of its own
+//! beside the data path.
 //!
-//! From the top: [`Server`]; `connections`, who is taken in; `routes`, what each path does; `peer`, who
-//! may; `idempotency`, `runs` and `stream`, how work is asked for and followed; `pages`, `tags` and
-//! `body`, what requests and answers are made of; and `app`, the way to the member.
+//! From the top: [`Server`]; `connections`, who is taken in; `routes`, what each path does; `admit`, who
+//! may, by the `roles` of the routes; `idempotency`, `runs` and `stream`, how work is asked for and followed;
+//! `pages`, `tags` and `body`, what requests and answers are made of; `app`, the way to the member; and
+//! `login`, who it is that asks over TLS.
 
+mod admit;
 mod app;
 mod body;
 mod callers;
 mod connections;
+mod held;
 mod idempotency;
+mod login;
 mod pages;
+mod passwords;
 mod patient;
 mod peer;
+mod roles;
 mod routes;
 mod runs;
 mod socket;
 mod stream;
 mod tags;
+mod throttle;
+mod tls;
 
 use std::io;
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
@@ -26,22 +36,32 @@ use std::thread::{self, JoinHandle};
 use member::events::Event;
 use member::{Logs, RequestError};
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 
 use app::App;
 pub use app::{Ask, Done, Follower};
+use callers::Callers;
+use connections::Door;
 pub use routes::document;
 use socket::SocketFile;
 pub use socket::administrators;
+pub(crate) use tls::fingerprint;
+pub use tls::{Identity, IdentityError};
 
-/// Connections at once, where the limit on open files does not ask for fewer.
+use crate::types::Interface;
+
+/// Connections at once at each door, where the limit on open files does not ask for fewer.
 pub const CONNECTIONS_MAX: usize = 256;
+
+/// Connections from one place over TLS.
+const CONNECTIONS_OF_PLACE_MAX: usize = 64;
 
 /// How the interface is served.
 #[derive(Debug)]
 pub struct Config {
     /// Where the socket is made. Whoever asks for this has made sure that nobody listens there.
     pub socket: PathBuf,
-    /// Connections at once.
+    /// Connections at once, at each door.
     pub connections_max: usize,
     /// What is said of a refusal: what is wrong and what to do.
     pub sentence: fn(&RequestError) -> String,
@@ -49,6 +69,29 @@ pub struct Config {
     pub logs: Logs,
     /// What to do about an event.
     pub advice: fn(&Event) -> String,
+    /// Where it is served over TLS as well.
+    pub tls: Option<Tls>,
+}
+
+/// How the interface is served over TLS.
+#[derive(Debug)]
+pub struct Tls {
+    /// Where connections come in: at least one.
+    pub listeners: Vec<TcpListener>,
+    /// What is proved to who comes.
+    pub identity: Identity,
+}
+
+impl Tls {
+    /// What is told of it.
+    fn shown(&self) -> io::Result<Interface> {
+        let addresses = self.listeners.iter().map(TcpListener::local_addr);
+        let addresses = addresses.map(|address| address.map(|it| it.to_string()));
+        Ok(Interface {
+            addresses: addresses.collect::<io::Result<_>>()?,
+            certificate_sha256: Some(self.identity.fingerprint().to_owned()),
+        })
+    }
 }
 
 /// A running server. It is to be stopped: what is dropped goes on for as long as the process.
@@ -56,48 +99,96 @@ pub struct Config {
 pub struct Server {
     app: Arc<App>,
     is_ending: watch::Sender<bool>,
-    thread: JoinHandle<()>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Server {
-    /// Makes the socket and answers there.
+    /// Makes the socket and answers there, and over TLS if that is asked for. Each door has a thread of its
+    /// own: however busy the one is, the other answers.
     ///
     /// # Errors
-    /// Why the socket or the thread cannot be made.
+    /// Why the socket or a thread cannot be made.
     pub fn start(config: Config, member: impl Ask) -> io::Result<Self> {
         let streams_max = config.connections_max.div_ceil(2);
-        let app = Arc::new(App::new(Arc::new(member), &config, streams_max));
+        let interface = config.tls.as_ref().map_or_else(|| Ok(Interface::default()), Tls::shown)?;
+        let app = Arc::new(App::new(Arc::new(member), &config, streams_max, interface));
+        let Config { socket, connections_max, tls, .. } = config;
         let (is_ending, ending) = watch::channel(false);
-        let (ready, is_ready) = mpsc::channel();
-        let serving = app.clone();
-        let thread = thread::Builder::new().name("api".to_owned()).spawn(move || {
-            // Whoever started it waits for this.
-            let told = |outcome| drop(ready.send(outcome));
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = match runtime {
-                Ok(runtime) => runtime,
+        let (router, is_over) = (routes::router(app.clone()), ending.clone());
+        let mut threads = vec![thread_of("api", move |told| async move {
+            let (_file, listener) = match SocketFile::make(&socket) {
+                Ok(made) => made,
                 Err(error) => return told(Err(error)),
             };
-            runtime.block_on(async move {
-                let (_file, listener) = match SocketFile::make(&config.socket) {
-                    Ok(made) => made,
+            told(Ok(()));
+            let callers = Callers::new(connections_max, connections_max);
+            connections::serve(Door::Socket(listener), router, callers, is_over).await;
+        })?];
+        if let Some(tls) = tls {
+            let serving = app.clone();
+            threads.push(thread_of("api-tls", move |told| async move {
+                let door = match tls_door(&serving, tls) {
+                    Ok(door) => door,
                     Err(error) => return told(Err(error)),
                 };
                 told(Ok(()));
                 let router = routes::router(serving);
-                connections::serve(listener, router, config.connections_max, ending).await;
-            });
-        })?;
-        is_ready.recv().map_err(|_| io::Error::other("its thread ended"))??;
-        Ok(Self { app, is_ending, thread })
+                let callers = Callers::new(connections_max, CONNECTIONS_OF_PLACE_MAX);
+                connections::serve(door, router, callers, ending).await;
+            })?);
+        }
+        Ok(Self { app, is_ending, threads })
+    }
+
+    /// Where it is managed over TLS.
+    #[must_use]
+    pub fn shown(&self) -> &Interface {
+        &self.app.interface
     }
 
     /// Takes no more requests, and waits a moment for the answers under way. The socket is gone then.
     pub fn stop(self) {
         self.app.end();
         self.is_ending.send_replace(true);
-        if self.thread.join().is_err() {
-            tracing::error!("the interface did not end in order");
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("the interface did not end in order");
+            }
         }
     }
+}
+
+fn tls_door(app: &App, tls: Tls) -> io::Result<Door> {
+    app.doorkeeper.passwords.prepare().map_err(io::Error::other)?;
+    let listen = |listener: TcpListener| {
+        listener.set_nonblocking(true)?;
+        tokio::net::TcpListener::from_std(listener)
+    };
+    let listeners = tls.listeners.into_iter().map(listen).collect::<io::Result<Vec<_>>>()?;
+    if listeners.is_empty() {
+        return Err(io::Error::other("no address to listen on"));
+    }
+    Ok(Door::Tls(listeners, TlsAcceptor::from(tls.identity.config())))
+}
+
+/// What tells whoever started a thread how its work began.
+type Told = Box<dyn FnOnce(io::Result<()>) + Send>;
+
+/// Runs something on a runtime and a thread of its own, and waits until it has said how it began.
+fn thread_of<Work: Future<Output = ()>>(
+    name: &str,
+    work: impl FnOnce(Told) -> Work + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    let (ready, is_ready) = mpsc::channel();
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+        // Whoever started it waits for this.
+        let told = move |outcome| drop(ready.send(outcome));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        match runtime {
+            Ok(runtime) => runtime.block_on(work(Box::new(told))),
+            Err(error) => told(Err(error)),
+        }
+    })?;
+    is_ready.recv().map_err(|_| io::Error::other("its thread ended"))??;
+    Ok(thread)
 }

@@ -8,7 +8,9 @@ use serde::Serialize;
 use super::body::json;
 use super::tags::hash_of;
 use crate::problem::{Code, Problem};
-use crate::types::{AuditEntry, Connection, Disk, Event, Extent, Job, Policy, Snapshot, Volume};
+use crate::types::{
+    Account, AuditEntry, Connection, Disk, Event, Extent, Job, Policy, Snapshot, Token, Volume,
+};
 
 /// Things on a page, at most, and if nobody says how many.
 const ITEMS_MAX: usize = 1000;
@@ -32,6 +34,18 @@ impl Item for Volume {
 }
 
 impl Item for Policy {
+    fn key(&self) -> String {
+        self.name.clone()
+    }
+}
+
+impl Item for Account {
+    fn key(&self) -> String {
+        self.name.clone()
+    }
+}
+
+impl Item for Token {
     fn key(&self) -> String {
         self.name.clone()
     }

@@ -8,15 +8,17 @@ use axum::http::HeaderValue;
 use axum::http::header::IF_MATCH;
 use axum::http::request::Parts;
 use member::{
-    AccessRequest, ArrayRequest, ChapRequest, DiskRequest, PolicyRequest, Request, SnapshotRequest,
-    VolumeRequest,
+    AccessRequest, AccountRequest, ArrayRequest, ChapRequest, DiskRequest, PolicyRequest, Request,
+    SnapshotRequest, TokenRequest, VolumeRequest,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::app::App;
 use crate::problem::{Code, Problem};
-use crate::types::{Access, Array, ChapUsers, Disk, List, Policy, Snapshot, Volume, VolumeState};
+use crate::types::{
+    Access, Account, Array, ChapUsers, Disk, List, Policy, Snapshot, Token, Volume, VolumeState,
+};
 
 /// Things of one family are changed one after the other where somebody says what they should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,11 +31,13 @@ pub(super) enum Family {
     Settings,
     /// Policies and CHAP users.
     Hosts,
+    /// Accounts and tokens.
+    Logins,
 }
 
 impl Family {
     /// How many there are.
-    pub(super) const COUNT: usize = 4;
+    pub(super) const COUNT: usize = 5;
 }
 
 /// A thing that has a tag.
@@ -51,6 +55,8 @@ pub(super) enum Kept {
     ChapUsers,
     /// All disks: none of their changes asks for a tag.
     Disks,
+    /// All accounts and tokens: none of their changes asks for a tag.
+    Logins,
     /// The array.
     Array,
 }
@@ -61,6 +67,7 @@ impl Kept {
             Self::Volume(_) | Self::Snapshot(..) | Self::Access(_) => Family::Volumes,
             Self::Policy(_) | Self::ChapUsers => Family::Hosts,
             Self::Disks => Family::Disks,
+            Self::Logins => Family::Logins,
             Self::Array => Family::Settings,
         }
     }
@@ -88,6 +95,12 @@ impl Kept {
             Self::Disks => {
                 let disks: List<Disk> = app.ask(Request::Disk(DiskRequest::List)).await?;
                 Ok(hash_of_value(&disks.0.iter().map(Tagged::tag).collect::<Vec<_>>()))
+            }
+            Self::Logins => {
+                let accounts: List<Account> =
+                    app.ask(Request::Account(AccountRequest::List)).await?;
+                let tokens: List<Token> = app.ask(Request::Token(TokenRequest::List)).await?;
+                Ok(hash_of_value(&(&accounts.0, &tokens.0)))
             }
             Self::Array => Ok(app.ask::<Array>(Request::Array(ArrayRequest::Show)).await?.tag()),
         }

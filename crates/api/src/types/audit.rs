@@ -46,7 +46,7 @@ pub struct AuditActor {
     pub host: Option<String>,
     /// The CHAP user that it named.
     pub chap_user: Option<String>,
-    /// The account of a person or program.
+    /// The account or token of a person or program that asked from afar.
     pub account: Option<String>,
     /// The user of the member's machine, by its number.
     pub uid: Option<u32>,

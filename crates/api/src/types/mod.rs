@@ -11,6 +11,7 @@ mod disk;
 mod event;
 mod figures;
 mod job;
+mod login;
 mod run;
 mod snapshot;
 mod volume;
@@ -28,6 +29,9 @@ pub use disk::{Disk, DiskFailure, DiskReplacement, DiskRole, DiskState, NewDisk}
 pub use event::{Event, EventObject, Severity};
 pub use figures::{CoreFigures, Figures, Latency, PortalFigures, VolumeFigures, Work};
 pub use job::{Job, JobKind};
+pub use login::{
+    Account, AccountChange, CreatedToken, Interface, NewAccount, NewToken, Password, Role, Token,
+};
 pub use run::{Run, RunKind, RunState};
 pub use snapshot::{Clone, Extent, NewSnapshots, Snapshot, SnapshotAccess, SnapshotChange, Space};
 pub use volume::{Cache, Hosts, Level, NewVolume, Volume, VolumeChange, VolumeState};
@@ -74,6 +78,10 @@ of_answer!(Access, Access(access) => access.into());
 of_answer!(ChapUsers, ChapUsers(users) => users.into());
 of_answer!(Policy, Policy(policy) => policy.into());
 of_answer!(List<Policy>, Policies(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(Account, Account(account) => account.into());
+of_answer!(List<Account>, Accounts(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(Token, Token(token) => token.into());
+of_answer!(List<Token>, Tokens(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(Report, Report(report) => report.into());
 
 impl OfAnswer for Nothing {

@@ -80,9 +80,17 @@ pub(crate) enum SecretError {
         /// What the system said.
         error: std::io::Error,
     },
+    /// A file that may not be there.
+    #[error("cannot read '{}': {error}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
     /// A secret that is none.
     #[error(
-        "others than its owner may read or change '{}', which holds a CHAP secret: run chmod 600 on it",
+        "others than its owner may read or change '{}', which holds a secret: run chmod 600 on it",
         .0.display()
     )]
     Exposed(PathBuf),
@@ -154,8 +162,8 @@ impl Sources<'_> {
 /// Refuses a file that others than its owner, and root, can read or change. What is no file, such as the
 /// end of a pipe, is passed.
 pub(crate) fn must_be_private(path: &Path) -> Result<(), SecretError> {
-    let metadata =
-        fs::metadata(path).map_err(|error| SecretError::File { path: path.to_owned(), error })?;
+    let metadata = fs::metadata(path)
+        .map_err(|error| SecretError::Unreadable { path: path.to_owned(), error })?;
     if metadata.is_file() && metadata.permissions().mode() & MODE_OTHERS != 0 {
         return Err(SecretError::Exposed(path.to_owned()));
     }

@@ -1,7 +1,9 @@
 //! What all commands to a running member have in common.
 
 use crate::cli::up::SocketArgs;
-use clap::Args;
+use api::client::{Fingerprint, ServerUrl};
+use clap::{Args, ValueHint};
+use std::path::PathBuf;
 
 /// Which member, and how to print.
 #[derive(Debug, Args)]
@@ -13,6 +15,41 @@ pub(crate) struct MemberArgs {
     /// Where the member is reached.
     #[command(flatten)]
     pub(crate) socket: SocketArgs,
+
+    /// Or where it is managed from afar.
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+/// How a member on another machine is reached.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    /// The member on another machine: where it listens with --api-listen.
+    ///
+    /// Its certificate is checked: by what this system trusts, by --ca-file or by --fingerprint. The
+    /// environment variable DRYSTONE_SERVER stands in for this option.
+    #[arg(long, value_name = "https://HOST:PORT", global = true, help_heading = "Another machine")]
+    pub(crate) server: Option<ServerUrl>,
+
+    /// A file of mode 600 that holds the token to log in with; 'drystone token create' makes one.
+    ///
+    /// The environment variable DRYSTONE_TOKEN_FILE stands in for this option.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, global = true)]
+    #[arg(help_heading = "Another machine")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Trust the certificates in this file (PEM): authorities, or the certificate of the member itself.
+    ///
+    /// The environment variable DRYSTONE_CA_FILE stands in for this option.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, global = true)]
+    #[arg(help_heading = "Another machine", conflicts_with = "fingerprint")]
+    pub(crate) ca_file: Option<PathBuf>,
+
+    /// Trust the certificate with this SHA-256 and no other; 'drystone member show' tells it.
+    ///
+    /// The environment variable DRYSTONE_FINGERPRINT stands in for this option.
+    #[arg(long, value_name = "SHA256", global = true, help_heading = "Another machine")]
+    pub(crate) fingerprint: Option<Fingerprint>,
 }
 
 /// Whether to ask before something is lost.

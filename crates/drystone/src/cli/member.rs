@@ -1,5 +1,6 @@
 //! The options of `drystone member`.
 
+use crate::cli::manage::MemberArgs;
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ The keys of the file are the options of drystone up without the dashes:
   disk = [\"/dev/disk/by-id/nvme-*\"]
   portal = [\"192.0.2.10:3260\", \"198.51.100.10:3260\"]
   chap-file = \"/etc/drystone/chap\"
+  api-listen = \"192.0.2.10:8443\"
   log = \"info\"
 
 A disk may be a pattern: * stands for any text, ? for one character, [ab]
@@ -34,6 +36,8 @@ Examples:
   drystone member check
           Does /etc/drystone/member.toml read, and is all there that it names?
   drystone member check --config ./member.toml
+  drystone member show
+          Where is it managed from afar, and what is the fingerprint of its certificate?
   systemctl enable --now drystone
           Start the member now and at boot
   drystone member start --config ./member.toml --accept-missing
@@ -56,6 +60,10 @@ pub(crate) enum MemberCommand {
         after_long_help = "Examples:\n  drystone member start\n  drystone member start --config ./member.toml"
     )]
     Start(StartArgs),
+
+    /// Show where a running member is managed from afar, and the SHA-256 of its certificate.
+    #[command(after_long_help = "Examples:\n  drystone member show\n  drystone member show --json")]
+    Show(MemberArgs),
 
     /// Say what is wrong with the file of a member, line by line.
     ///

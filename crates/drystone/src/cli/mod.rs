@@ -14,6 +14,7 @@ pub(crate) mod events;
 pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod lab;
+pub(crate) mod logins;
 pub(crate) mod manage;
 pub(crate) mod member;
 mod number;
@@ -166,6 +167,14 @@ pub(crate) enum Command {
     /// Make and change the CHAP users that access records name.
     #[command(after_long_help = access::CHAP_EXAMPLES)]
     Chap(access::ChapArgs),
+
+    /// Make and change the accounts that manage a member from afar.
+    #[command(after_long_help = logins::ACCOUNT_EXAMPLES)]
+    Account(logins::AccountArgs),
+
+    /// Make and revoke the tokens with which programs manage a member from afar.
+    #[command(after_long_help = logins::TOKEN_EXAMPLES)]
+    Token(logins::TokenArgs),
 
     /// Take, show and use snapshots.
     #[command(after_long_help = snapshot::EXAMPLES)]

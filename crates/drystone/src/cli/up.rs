@@ -5,6 +5,7 @@ use crate::cli::serve::ServeArgs;
 use array::Level;
 use clap::{Args, ValueHint};
 use member::spec::disk::MemberDisk;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// The longest beginning of names: a volume and a snapshot must fit behind it.
@@ -37,7 +38,8 @@ Without --disk, and if none were used in DIR before, six sparse files of
 remembered in DIR: they need not be named again.
 
 Once it serves, it prints one line each for the array, its volumes, the
-portals and the control socket to stdout. SIGINT and SIGTERM stop it
+portals, the addresses where it is managed over TLS, and the control socket
+to stdout. SIGINT and SIGTERM stop it
 cleanly. A second signal ends it at once; nothing that was acknowledged
 is lost then either.";
 
@@ -51,6 +53,8 @@ Examples:
           Three disks for hosts of the network
   drystone volume create vm1 100G
           A volume, from another terminal
+  drystone up --api-listen 192.0.2.10:8443
+          Manage it from other machines too, with accounts and tokens
   drystone up --disk ram:4G --disk ram:4G --data /tmp/try \\
           --socket /tmp/try/control.sock
           All in memory, beside another member";
@@ -115,9 +119,59 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) socket: SocketArgs,
 
+    /// Where it is managed from afar.
+    #[command(flatten)]
+    pub(crate) api: ApiArgs,
+
     /// Where to listen, who may log in, and how the engine runs.
     #[command(flatten)]
     pub(crate) serve: ServeArgs,
+}
+
+/// Where a member is managed from afar.
+#[derive(Debug, Args)]
+pub(crate) struct ApiArgs {
+    /// An address at which the member is managed over TLS; may be given more than once.
+    ///
+    /// Who asks there needs an account or a token: see drystone account and token. Without this option
+    /// commands reach the member by its socket alone.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_api, help_heading = "Management")]
+    pub(crate) api_listen: Vec<SocketAddr>,
+
+    /// The certificate that it proves itself with there, in PEM, with those that vouch for it behind it.
+    ///
+    /// Without this option one is made at the first start, in DIR of --data. Who connects checks its
+    /// SHA-256, which is printed at the start and by drystone member show.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(help_heading = "Management")]
+    pub(crate) api_certificate: Option<PathBuf>,
+
+    /// The key of that certificate, in PEM, in a file that not everybody may read.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(help_heading = "Management")]
+    pub(crate) api_key: Option<PathBuf>,
+}
+
+impl ApiArgs {
+    /// Refuses options that say nothing without others.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Self { api_listen, api_certificate, api_key } = self;
+        match (api_listen.is_empty(), api_certificate, api_key) {
+            (_, Some(_), None) => {
+                Err("a certificate needs its key: write --api-key FILE beside --api-certificate"
+                    .to_owned())
+            }
+            (_, None, Some(_)) => {
+                Err("a key needs its certificate: write --api-certificate FILE beside --api-key"
+                    .to_owned())
+            }
+            (true, Some(_), Some(_)) => Err(
+                "nothing is served over TLS: write --api-listen ADDR:PORT beside --api-certificate"
+                    .to_owned(),
+            ),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Where a member is reached.
@@ -133,6 +187,14 @@ pub(crate) struct SocketArgs {
     pub(crate) socket: Option<PathBuf>,
 }
 
+fn parse_api(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "'{text}' is no address with a port: write ADDRESS:PORT, such as 192.0.2.10:8443 or [2001:db8::10]:8443"
+        )
+    })
+}
+
 fn parse_prefix(text: &str) -> Result<String, String> {
     let iqn = name::parse(text).map_err(|error| error.to_string())?;
     if iqn.len() > IQN_BYTES_MAX {
@@ -141,4 +203,28 @@ fn parse_prefix(text: &str) -> Result<String, String> {
         ));
     }
     Ok(iqn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_tls_that_say_nothing_alone_are_refused() {
+        let check = |listens: &[&str], certificate: Option<&str>, key: Option<&str>| {
+            let api_listen = listens.iter().map(|text| parse_api(text).expect("one")).collect();
+            let (certificate, key) = (certificate.map(Into::into), key.map(Into::into));
+            ApiArgs { api_listen, api_certificate: certificate, api_key: key }.check()
+        };
+        let listens = ["192.0.2.1:8443", "[::1]:8443"];
+        assert!(check(&[], None, None).is_ok() && check(&listens, None, None).is_ok());
+        assert!(check(&listens, Some("c"), Some("k")).is_ok());
+        let said = |listens: &[&str], c, k| check(listens, c, k).unwrap_err();
+        assert!(said(&listens, Some("c"), None).contains("write --api-key"));
+        assert!(said(&listens, None, Some("k")).contains("write --api-certificate"));
+        assert!(said(&[], Some("c"), Some("k")).contains("write --api-listen"));
+        for wrong in ["192.0.2.1", "host:8443", "::1:8443", ":8443", ""] {
+            assert!(parse_api(wrong).is_err(), "{wrong}");
+        }
+    }
 }

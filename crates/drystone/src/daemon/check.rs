@@ -3,11 +3,13 @@
 use super::config::{self, Config, DISK_KEYS, is_pattern, texts};
 use crate::Failure;
 use crate::access::secret;
-use crate::cli::words::Refused;
+use crate::cli::up::ApiArgs;
+use crate::cli::words::{Refused, Words};
 use crate::print;
 use crate::serve::plan::Plan;
 use crate::serve::{self, portals};
 use anyhow::anyhow;
+use api::server::Identity;
 use member::spec::disk::MemberDisk;
 use serde::Serialize;
 use std::io::ErrorKind;
@@ -121,11 +123,33 @@ fn look(config: &Config) -> Vec<Finding> {
         // Most likely by the member itself, which runs.
         Some(if is_in_use { warning(refused) } else { error(refused) })
     }));
+    findings.extend(look_at_interface(&config.up.api, at));
     if let Some(data) = config.up.data.as_ref().filter(|data| data.exists() && !data.is_dir()) {
         let what = format!("'{}' is no directory: write another", data.display());
         findings.push(error(at("data", what)));
     }
     findings.sort_by_key(|finding| finding.line);
+    findings
+}
+
+/// What keeps the member from being managed over TLS, and from nothing else.
+fn look_at_interface(args: &ApiArgs, at: impl Fn(&str, String) -> Refused) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Err(what) = args.check() {
+        let key = if args.api_certificate.is_some() { "api-certificate" } else { "api-key" };
+        findings.push(error(at(key, Words::of("up", None, &[]).in_keys(&what))));
+    }
+    if let Some((certificate, key)) = args.api_certificate.as_ref().zip(args.api_key.as_ref())
+        && let Err(refused) = Identity::load(certificate, key)
+    {
+        findings.push(warning(at("api-certificate", refused.to_string())));
+    }
+    for address in &args.api_listen {
+        if let Err(refused) = portals::try_bind(address) {
+            let what = format!("cannot listen on {address} to be managed over TLS: {refused}");
+            findings.push(warning(at("api-listen", what)));
+        }
+    }
     findings
 }
 

@@ -5,7 +5,7 @@ mod config;
 
 use crate::cli::member::{MemberCommand, StartArgs};
 use crate::os::signals::StopSignals;
-use crate::{Failure, logging, up};
+use crate::{Failure, logging, manage, up};
 use config::Config;
 use member::Unlisted;
 use std::net::SocketAddr;
@@ -19,6 +19,7 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     match command {
         MemberCommand::Start(args) => start(&args, filter, signals()?),
+        MemberCommand::Show(args) => manage::interface::run(&args),
         MemberCommand::Check { file, json } => check::run(&file.config, json),
     }
 }

@@ -55,7 +55,7 @@ fn who(who: &AuditActor) -> String {
         (None, uid) => uid.map(|uid| format!("user {uid}")),
     };
     let parts = [
-        who.account.as_ref().map(|account| format!("account {account}")),
+        who.account.clone(),
         user,
         who.pid.map(|pid| format!("process {pid}")),
         who.host.clone(),

@@ -1,6 +1,6 @@
 //! `drystone disk`.
 
-use super::{Desk, confirm::confirm, wipe};
+use super::{Desk, confirm::confirm, server, wipe};
 use crate::Failure;
 use crate::cli::disk::{DiskArgs, DiskCommand};
 use crate::print::details::details;
@@ -15,6 +15,7 @@ use member::spec::disk::MemberDisk;
 pub(crate) fn run(args: DiskArgs) -> Result<(), Failure> {
     match args.command {
         DiskCommand::Wipe { disk, foreign, confirm } => {
+            server::none(&args.member)?;
             Ok(wipe::run(&disk, foreign, &confirm, args.member.json)?)
         }
         command => Ok(carry_out(&Desk::new(&args.member)?, command)?),

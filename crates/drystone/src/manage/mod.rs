@@ -8,7 +8,11 @@ mod confirm;
 pub(crate) mod connections;
 pub(crate) mod disk;
 pub(crate) mod events;
+pub(crate) mod interface;
+pub(crate) mod logins;
+mod password;
 mod progress;
+mod server;
 pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod top;
@@ -33,10 +37,7 @@ struct Desk {
 
 impl Desk {
     fn new(args: &MemberArgs) -> anyhow::Result<Desk> {
-        Ok(Desk {
-            client: Client::new(crate::up::socket_of_member(&args.socket)?),
-            json: args.json,
-        })
+        Ok(Desk { client: server::client(args)?, json: args.json })
     }
 
     fn ask<T>(&self, call: impl FnOnce(&Client) -> Result<T, ClientError>) -> anyhow::Result<T> {

@@ -1,21 +1,52 @@
-//! The interface of a member, at its socket.
+//! The interface of a member, at its socket and over TLS.
 
 use crate::advice::{Advised, events};
+use crate::cli::up::ApiArgs;
 use crate::os::files;
 use anyhow::Context;
-use api::server::{CONNECTIONS_MAX, Config, Server};
+use api::server::{CONNECTIONS_MAX, Config, Identity, Server, Tls};
 use member::lock::LockFile;
 use member::{Life, Logs};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::Path;
 
-/// Takes requests at `socket`.
-pub(super) fn answer_at(life: &Life, socket: &Path, logs: &Logs) -> anyhow::Result<Server> {
+/// What the member needs to be managed over TLS; `None` if that was not asked for.
+///
+/// # Errors
+/// An address cannot be had, or the certificate cannot be used or made.
+pub(super) fn tls(args: &ApiArgs, data: &Path) -> anyhow::Result<Option<Tls>> {
+    if args.api_listen.is_empty() {
+        return Ok(None);
+    }
+    let identity = match args.api_certificate.as_ref().zip(args.api_key.as_ref()) {
+        Some((certificate, key)) => Identity::load(certificate, key)?,
+        None => {
+            let listens: Vec<IpAddr> = args.api_listen.iter().map(SocketAddr::ip).collect();
+            Identity::load_or_make(data, &listens)?
+        }
+    };
+    let listen = |address: &SocketAddr| {
+        TcpListener::bind(address)
+            .with_context(|| format!("cannot listen on {address}, write another with --api-listen"))
+    };
+    let listeners = args.api_listen.iter().map(listen).collect::<anyhow::Result<_>>()?;
+    Ok(Some(Tls { listeners, identity }))
+}
+
+/// Takes requests at `socket`, and over TLS.
+pub(super) fn answer_at(
+    life: &Life,
+    socket: &Path,
+    logs: &Logs,
+    tls: Option<Tls>,
+) -> anyhow::Result<Server> {
     let config = Config {
         socket: socket.to_owned(),
         connections_max: files::control_connections(CONNECTIONS_MAX),
         sentence: |error| error.sentence(),
         logs: logs.clone(),
         advice: events::advice,
+        tls,
     };
     Server::start(config, life.remote())
         .with_context(|| format!("cannot make the control socket '{}'", socket.display()))

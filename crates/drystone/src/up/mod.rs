@@ -13,7 +13,7 @@ use crate::serve::{self, State, plan::Plan, portals};
 use crate::{Failure, logging};
 use anyhow::{Context, anyhow};
 use api::client::is_taken;
-use api::server::{Server as Interface, administrators};
+use api::server::{CONNECTIONS_MAX, Server as Interface, Tls, administrators};
 use member::data::doors::Doors;
 use member::data::remembered::Remembered;
 use member::data::{self, Keeps, RESERVATIONS};
@@ -21,6 +21,7 @@ use member::events::{Event, Kind};
 use member::lock::{LockError, LockFile, somebody};
 use member::opening::Make;
 use member::{GRACE, Life, Logs, Opening, Shown, Unlisted};
+use ready::Managed;
 use service::Service;
 use std::env;
 use std::io::{self, Write};
@@ -42,6 +43,7 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     let plan = Plan::of(&args.serve, |name| env::var(name).ok())
         .map_err(|error| Failure::Usage(error.to_string()))?;
+    args.api.check().map_err(Failure::Usage)?;
     files::raise_limit();
     let socket = socket(&args.socket)?;
     let claimed = claim(&socket)?;
@@ -77,6 +79,8 @@ struct Running {
     server: Server,
     life: Arc<Life>,
     shown: Shown,
+    /// For whoever manages it from afar.
+    tls: Option<Tls>,
 }
 
 /// Opens the array and listens; `None` if a signal came first.
@@ -93,8 +97,14 @@ fn start(
     let doors = Doors { chap: plan.chap.is_some(), allow: !args.serve.allow.is_empty() };
     doors.keep(&data, args.open_access, keeps).map_err(advised)?;
     let remembered = Remembered::read(&data).map_err(advised)?;
-    let more_files =
-        (args.disks.len() + args.journals.len() + remembered.count() + DISKS_MORE) * DISK_FILES;
+    let tls = interface::tls(&args.api, &data).unwrap_or_else(|error| {
+        tracing::error!(
+            "{error:#}: hosts are served, but the member is not managed over TLS until it is started again \
+             with what is right"
+        );
+        None
+    });
+    let more_files = files_of(args, remembered.count());
     let state = State::of(&data, data.join(RESERVATIONS), keeps)?;
     let listener = Some(logs.listener());
     let mut config = serve::config(&args.serve, plan, Vec::new(), state, more_files, listener)?;
@@ -125,7 +135,7 @@ fn start(
         return Err(serve::explain(&error).into());
     }
     let shown = life.watch().map_err(advised)?;
-    Ok(Some(Running { server, life, shown }))
+    Ok(Some(Running { server, life, shown, tls }))
 }
 
 impl Running {
@@ -137,9 +147,9 @@ impl Running {
         logs: &Logs,
         mut signals: StopSignals,
     ) -> anyhow::Result<()> {
-        let Self { server, life, shown } = self;
+        let Self { server, life, shown, tls } = self;
         let claimed =
-            claimed.and_then(|lock| Ok((interface::answer_at(&life, socket, logs)?, lock)));
+            claimed.and_then(|lock| Ok((interface::answer_at(&life, socket, logs, tls)?, lock)));
         if let Err(error) = &claimed {
             tracing::error!(
                 "{error:#}: hosts are served, but no command reaches this member until it is started with a \
@@ -147,8 +157,11 @@ impl Running {
             );
         }
         hosts::warn(&shown, server.portals());
-        let answers_at = claimed.as_ref().ok().map(|_| socket);
-        let text = ready::text(&shown, server.portals(), answers_at, hints);
+        let managed = Managed {
+            socket: claimed.as_ref().ok().map(|_| socket),
+            interface: claimed.as_ref().ok().map(|(interface, _)| interface.shown()),
+        };
+        let text = ready::text(&shown, server.portals(), &managed, hints);
         if let Err(error) = print(&text) {
             // The volumes are served all the same; nobody reads what is printed any more.
             tracing::warn!("cannot print what is served: {error}");
@@ -161,6 +174,15 @@ impl Running {
         tracing::info!("stopping on {signal}; a second signal ends at once");
         stop(claimed.ok(), server, &life)
     }
+}
+
+/// Files that the member is about to open beside the connections of hosts: its disks, and those who manage
+/// it over TLS.
+fn files_of(args: &UpArgs, remembered: usize) -> usize {
+    let disks = args.disks.len() + args.journals.len() + remembered + DISKS_MORE;
+    let is_remote = !args.api.api_listen.is_empty();
+    let remote = if is_remote { files::control_connections(CONNECTIONS_MAX) } else { 0 };
+    disks * DISK_FILES + args.api.api_listen.len() + remote
 }
 
 /// From the top down: no requests, no hosts, then the array, then the cores.

@@ -5,6 +5,7 @@
 //! others; the `socket` line is the last, with `path=none` if no socket could be made.
 
 use crate::export::hints::Hints;
+use api::types::Interface;
 use member::spec::size;
 use member::{Hosts, Shown, ShownVolume};
 use std::env;
@@ -12,13 +13,22 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 
+/// Where a member is managed.
+pub(super) struct Managed<'a> {
+    /// Its control socket, if one could be made.
+    pub(super) socket: Option<&'a Path>,
+    /// Where it listens for TLS.
+    pub(super) interface: Option<&'a Interface>,
+}
+
 /// All that is printed; without a control socket no commands are named.
 pub(super) fn text(
     shown: &Shown,
     portals: &[SocketAddr],
-    socket: Option<&Path>,
+    managed: &Managed<'_>,
     hints: bool,
 ) -> String {
+    let Managed { socket, interface } = *managed;
     let Shown { array, volumes, prefix } = shown;
     let mut text = String::new();
     let mut line = |line: String| {
@@ -47,6 +57,11 @@ pub(super) fn text(
     }
     for address in portals {
         line(format!("portal address={address} prefix={prefix}"));
+    }
+    if let Some(Interface { addresses, certificate_sha256: Some(sha256) }) = interface {
+        for address in addresses {
+            line(format!("api address={address} sha256={sha256}"));
+        }
     }
     line(format!("socket path={}", socket.unwrap_or(Path::new("none")).display()));
     if let (true, Some(portal), Some(socket)) = (hints, portals.first(), socket) {

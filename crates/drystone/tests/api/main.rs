@@ -12,6 +12,7 @@ mod host;
 mod http;
 mod limits;
 mod operations;
+mod remote;
 
 use common::member::Member;
 use http::Reply;

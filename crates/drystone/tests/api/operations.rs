@@ -42,6 +42,7 @@ fn every_operation_does_what_it_says() {
     access(&mut tour);
     policies(&mut tour);
     chap_users(&mut tour);
+    logins(&mut tour);
     snapshots(&mut tour);
     work(&mut tour);
     disks(&mut tour);
@@ -192,6 +193,39 @@ fn chap_users(tour: &mut Tour<'_>) {
     tour.refused("DELETE", "/v1/chap/al", None, 404, "no-such-user");
     let known = tour.call("GET", "/v1/chap", None, 200).json();
     assert_eq!(known, json!({"users": [], "mutual": null}));
+}
+
+fn logins(tour: &mut Tour<'_>) {
+    let shown = tour.call("GET", "/v1/interface", None, 200);
+    assert_eq!(shown.json(), json!({"addresses": [], "certificate_sha256": null}));
+    let password = "correct horse battery";
+    let ada = json!({"name": "ada", "role": "read-only", "password": password});
+    let made = tour.call("POST", "/v1/accounts", Some(ada.clone()), 201);
+    assert_eq!(made.header("location"), Some("/v1/accounts/ada"));
+    assert!(!made.text().contains("horse"), "{}", made.text());
+    tour.refused("POST", "/v1/accounts", Some(ada), 409, "name-taken");
+    let short = json!({"name": "bob", "role": "operator", "password": "hush-hush"});
+    tour.refused("POST", "/v1/accounts", Some(short), 422, "invalid");
+    let unread = json!({"name": "bob", "role": "root", "password": password});
+    tour.refused("POST", "/v1/accounts", Some(unread), 422, "invalid");
+    let off = json!({"disabled": true, "password": "another horse battery"});
+    let changed = tour.call("PATCH", "/v1/accounts/ada", Some(off.clone()), 200).json();
+    assert_eq!((&changed["disabled"], &changed["role"]), (&json!(true), &json!("read-only")));
+    tour.refused("PATCH", "/v1/accounts/bob", Some(off), 404, "no-such-account");
+    assert_eq!(tour.call("GET", "/v1/accounts", None, 200).json()[0]["name"], "ada");
+    tour.call("DELETE", "/v1/accounts/ada", None, 204);
+    tour.refused("DELETE", "/v1/accounts/ada", None, 404, "no-such-account");
+    let ci = json!({"name": "ci", "role": "operator"});
+    let made = tour.call("POST", "/v1/tokens", Some(ci.clone()), 201);
+    assert_eq!(made.header("cache-control"), Some("no-store"));
+    let token = made.json()["token"].as_str().expect("what it is").to_owned();
+    tour.refused("POST", "/v1/tokens", Some(ci), 409, "name-taken");
+    let late = json!({"name": "late", "role": "operator", "expires_unix_seconds": 5});
+    tour.refused("POST", "/v1/tokens", Some(late), 422, "invalid");
+    let listed = tour.call("GET", "/v1/tokens", None, 200);
+    assert!(listed.text().contains("ci") && !listed.text().contains(&token), "{}", listed.text());
+    tour.call("DELETE", "/v1/tokens/ci", None, 204);
+    tour.refused("DELETE", "/v1/tokens/ci", None, 404, "no-such-token");
 }
 
 fn snapshots(tour: &mut Tour<'_>) {

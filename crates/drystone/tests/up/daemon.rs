@@ -285,3 +285,20 @@ fn a_check_says_what_is_wrong_before_it_matters() {
     assert_eq!(code, Some(1), "the secret is gone: {report}");
     assert_eq!(said(&report).last().unwrap().0, "error");
 }
+
+#[test]
+fn a_check_says_what_keeps_a_member_from_being_managed_over_tls() {
+    let home = home_with_disks(2);
+    let listens = "api-listen = ['127.0.0.1:0', '192.0.2.1:8443']\n";
+    let alone = format!("{listens}api-certificate = '/nonexistent/c'\n");
+    let (code, report) = check(&config(&home, &alone));
+    assert_eq!(code, Some(1), "{report}");
+    let text = report.to_string();
+    assert!(text.contains("write api-key FILE beside api-certificate"), "{text}");
+    let (code, report) = check(&config(&home, &format!("{alone}api-key = '/nonexistent/k'\n")));
+    assert_eq!(code, Some(0), "hosts are served all the same: {report}");
+    let text = report.to_string();
+    assert!(text.contains("'/nonexistent/c' cannot be used for TLS"), "{text}");
+    assert!(text.contains("cannot listen on 192.0.2.1:8443 to be managed over TLS"), "{text}");
+    assert_eq!(report["findings"].as_array().map(Vec::len), Some(2), "{text}");
+}

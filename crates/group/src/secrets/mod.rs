@@ -8,7 +8,7 @@
 //! format, the name of the key and the place in the store are authenticated along: a secret that is moved
 //! to the place of another one does not open.
 
-mod hex;
+pub(crate) mod hex;
 mod key;
 
 use std::fmt::{self, Debug, Formatter};

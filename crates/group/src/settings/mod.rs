@@ -1,9 +1,11 @@
-//! What is set for access, kept in a store: records of volumes, policies, CHAP users, mutual CHAP.
+//! What is set for access, kept in a store: records of volumes, policies, CHAP users, mutual CHAP, and who
+//! manages the group from afar.
 //!
 //! Each change reads all settings, decides, and is committed only if nobody changed any of them
 //! meanwhile, else it begins anew. So what a change relies on (that a policy is there, that no record
 //! names a user that goes) is still so when it is made, whoever else changes settings.
 
+mod logins;
 mod state;
 
 use std::sync::Arc;
@@ -11,11 +13,13 @@ use std::sync::Arc;
 use iscsi::chap::CredentialsError;
 
 use crate::access::{AccessError, Entry, Policy, Record, check_policy_name, check_user};
+use crate::accounts::AccountError;
 use crate::record::Setting;
 use crate::secrets::{KeyError, Secret, Vault};
 use crate::store::{Compare, Op, Selection, Store, StoreError, Transaction};
 use state::{GUARD, MUTUAL, policy_key, user_key, volume_key};
 
+pub use logins::AccountChange;
 pub use state::{Known, Mutual, Rule, State, VolumeSettings};
 
 /// How often a change begins anew because of others before it is given up.
@@ -33,6 +37,9 @@ pub enum SettingsError {
     /// A record or a list says no.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// An account or a token that cannot be, is not there, or is there.
+    #[error(transparent)]
+    Account(#[from] AccountError),
     /// A secret that cannot be one.
     #[error(transparent)]
     Secret(#[from] CredentialsError),

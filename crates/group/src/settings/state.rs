@@ -7,6 +7,8 @@
 //! | `policies/` and a name | a [`Policy`] |
 //! | `chap/users/` and a user | its [`Sealed`] secret |
 //! | `chap/mutual` | what targets prove ([`Mutual`]) |
+//! | `accounts/` and a name | an [`Account`] |
+//! | `tokens/` and a name | a [`Token`] |
 
 use std::collections::BTreeMap;
 
@@ -15,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SettingsError;
 use crate::access::{AccessList, Entry, Policies, Policy, Record};
+use crate::accounts::{Account, Logins, Token};
 use crate::record::{Setting, SettingError};
 use crate::secrets::{Sealed, Secret, SecretError, Vault};
 use crate::store::{Range, Revision};
@@ -24,6 +27,8 @@ pub(super) const MUTUAL: &str = "chap/mutual";
 const VOLUMES: &str = "volumes/";
 const POLICIES: &str = "policies/";
 const USERS: &str = "chap/users/";
+const ACCOUNTS: &str = "accounts/";
+const TOKENS: &str = "tokens/";
 
 pub(super) fn volume_key(volume: u32) -> String {
     format!("{VOLUMES}{volume:08x}")
@@ -35,6 +40,14 @@ pub(super) fn policy_key(name: &str) -> String {
 
 pub(super) fn user_key(user: &str) -> String {
     format!("{USERS}{user}")
+}
+
+pub(super) fn account_key(name: &str) -> String {
+    format!("{ACCOUNTS}{name}")
+}
+
+pub(super) fn token_key(name: &str) -> String {
+    format!("{TOKENS}{name}")
 }
 
 /// What is set for one volume.
@@ -106,6 +119,8 @@ pub struct State {
     pub users: BTreeMap<String, Sealed>,
     /// What targets prove.
     pub mutual: Option<Mutual>,
+    /// Who manages the group from afar. Who cannot be read does not.
+    pub logins: Logins,
     /// What cannot be read, beside volumes, by its key.
     pub unreadable: BTreeMap<String, SettingError>,
 }
@@ -138,6 +153,7 @@ impl State {
             && self.policies.is_empty()
             && self.users.is_empty()
             && self.mutual.is_none()
+            && self.logins.is_empty()
             && self.unreadable.is_empty()
     }
 
@@ -149,6 +165,10 @@ impl State {
             self.policies.insert(name.to_owned(), Policy::decode(value)?);
         } else if let Some(user) = key.strip_prefix(USERS) {
             self.users.insert(user.to_owned(), Sealed::decode(value)?);
+        } else if let Some(name) = key.strip_prefix(ACCOUNTS) {
+            self.logins.accounts.insert(name.to_owned(), Account::decode(value)?);
+        } else if let Some(name) = key.strip_prefix(TOKENS) {
+            self.logins.tokens.insert(name.to_owned(), Token::decode(value)?);
         }
         Ok(())
     }

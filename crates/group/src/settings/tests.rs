@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::access::Scope;
+use crate::accounts::{Account, PasswordHash, Role, Token, TokenHash, TokenText};
 use crate::secrets::KeySource;
 use crate::store::suite::wait;
 use crate::store::{Embedded, Options, Place};
@@ -171,6 +172,75 @@ fn what_cannot_be_read_lets_nobody_in_and_is_not_written_over() {
     let there = wait(settings.add_user("al", &secret("twelve-bytes-1")));
     assert!(matches!(there, Err(SettingsError::UserExists(_))));
     wait(settings.set_user("al", &secret("twelve-bytes-1"))).unwrap();
+}
+
+fn account(role: Role) -> Account {
+    let password = PasswordHash::of_nobody().expect("it is hashed");
+    Account { role, password, disabled: false, created_unix_seconds: 1 }
+}
+
+#[test]
+fn accounts_and_tokens_come_change_and_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store();
+    let settings = settings(&store, dir.path());
+    let said = |result: Result<(), SettingsError>| result.unwrap_err().to_string();
+    let ada = account(Role::Operator);
+    assert!(said(wait(settings.add_account("a:b", ada.clone()))).contains("cannot be the name"));
+    wait(settings.add_account("ada", ada.clone())).unwrap();
+    assert!(!wait(settings.read()).unwrap().is_empty());
+    assert!(said(wait(settings.add_account("ada", ada.clone()))).contains("already"));
+    let lower = AccountChange { role: Some(Role::ReadOnly), disabled: Some(true), password: None };
+    wait(settings.set_account("ada", lower.clone())).unwrap();
+    assert!(said(wait(settings.set_account("bob", lower))).contains("no account 'bob'"));
+    let text = TokenText::draw().unwrap();
+    let token = Token {
+        role: Role::ReadOnly,
+        hash: TokenHash::of(text.as_str()),
+        created_unix_seconds: 5,
+        expires_unix_seconds: None,
+        used_unix_seconds: None,
+    };
+    let late = Token { expires_unix_seconds: Some(5), ..token.clone() };
+    assert!(said(wait(settings.add_token("ci", late))).contains("would have expired"));
+    wait(settings.add_token("ci", token.clone())).unwrap();
+    assert!(said(wait(settings.add_token("ci", token.clone()))).contains("revoke it first"));
+    wait(settings.note_use("ci", 7)).unwrap();
+    wait(settings.note_use("gone", 7)).unwrap();
+    let logins = wait(settings.read()).unwrap().logins;
+    let lowered = Account { role: Role::ReadOnly, disabled: true, ..ada };
+    assert_eq!(logins.accounts, [("ada".to_owned(), lowered)].into());
+    let used = Token { used_unix_seconds: Some(7), ..token };
+    assert_eq!(logins.tokens, [("ci".to_owned(), used)].into());
+    wait(settings.remove_account("ada")).unwrap();
+    wait(settings.revoke_token("ci")).unwrap();
+    assert!(said(wait(settings.remove_account("ada"))).contains("no account"));
+    assert!(said(wait(settings.revoke_token("ci"))).contains("no token"));
+    assert!(wait(settings.read()).unwrap().is_empty());
+}
+
+#[test]
+fn who_cannot_be_read_does_not_get_in_and_can_be_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store();
+    let settings = settings(&store, dir.path());
+    // Of a later version, and with a field that may mean less than it says here.
+    let more = account(Role::Administrator).encode();
+    let more = String::from_utf8(more).unwrap().replace("\"disabled\"", "\"only_on_mondays\"");
+    let ops = vec![
+        Op::put("accounts/ada", more.as_bytes()),
+        Op::put("tokens/ci", &br#"{"version":9,"value":{}}"#[..]),
+    ];
+    wait(store.commit(Transaction::always(ops))).unwrap();
+    let state = wait(settings.read()).unwrap();
+    assert!(state.logins.is_empty() && !state.is_empty() && state.unreadable.len() == 2);
+    let there = wait(settings.add_account("ada", account(Role::ReadOnly)));
+    assert!(matches!(there, Err(SettingsError::Account(AccountError::AccountExists(_)))));
+    let kept = wait(settings.set_account("ada", AccountChange::default()));
+    assert!(matches!(kept, Err(SettingsError::Unreadable(_))), "{kept:?}");
+    wait(settings.remove_account("ada")).unwrap();
+    wait(settings.revoke_token("ci")).unwrap();
+    assert!(wait(settings.read()).unwrap().is_empty());
 }
 
 /// A record that names a user and the end of that user cannot both come true.

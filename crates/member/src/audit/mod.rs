@@ -19,7 +19,7 @@ pub(crate) use logins::Logins;
 pub enum Action {
     /// A host logged in to a target.
     Login,
-    /// A host was refused.
+    /// A host was refused, or somebody at the interface.
     LoginRefused,
     /// A session of a host ended.
     SessionEnded,
@@ -37,7 +37,7 @@ pub struct Actor {
     pub host: Option<String>,
     /// The CHAP user that it named.
     pub chap_user: Option<String>,
-    /// The account of a person or program.
+    /// The account or token of a person or program that asked from afar.
     pub account: Option<String>,
     /// The user of this machine, by its number.
     pub uid: Option<u32>,
@@ -105,7 +105,26 @@ impl AuditLog {
         };
         self.record(entry, 1);
     }
+
+    /// Records that somebody who asked for something from afar was refused, and the sentence that said so.
+    /// Repeats from one address are counted.
+    pub fn refused(&self, from: &str, path: &str, sentence: &str) {
+        let entry = Entry {
+            action: Action::LoginRefused,
+            who: Actor::default(),
+            from: clipped(from),
+            object: clipped(path),
+            operation: String::new(),
+            done: false,
+            reason: INTERFACE.to_owned(),
+            outcome: clipped(sentence),
+        };
+        self.record(entry, 1);
+    }
 }
+
+/// The reason of those who were refused at the interface.
+const INTERFACE: &str = "interface";
 
 /// Where refused logins come from that are not told apart.
 const ELSEWHERE: &str = "other addresses";

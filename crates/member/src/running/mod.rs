@@ -4,6 +4,7 @@ mod access;
 mod disks;
 mod error;
 mod jobs;
+mod logins;
 mod snapshots;
 mod volumes;
 pub(crate) mod watch;
@@ -97,6 +98,8 @@ impl Member {
             Request::Access(request) => self.access(request).await,
             Request::Chap(request) => self.chap(request).await,
             Request::Policy(request) => self.policy(request).await,
+            Request::Account(request) => self.accounts(request).await,
+            Request::Token(request) => self.tokens(request).await,
             Request::Connections => Ok(Answer::Connections(self.serving.connections().await)),
             Request::Figures => Ok(Answer::Figures(Box::new(self.serving.figures().await))),
             Request::Watch { kinds } => self.watch(&kinds, asker).await,

@@ -17,6 +17,7 @@ use std::time::Instant;
 
 use array::Array;
 use group::access::{Object, Record};
+use group::accounts::Logins;
 use group::bytes::{Contents, contents};
 use group::secrets::{KeySource, Vault};
 use group::settings::{Known, Rule, Settings, SettingsError, State};
@@ -24,6 +25,7 @@ use group::store::{Embedded, Options, Place, StoreError};
 use target::{Access, AccessRule};
 
 use crate::events::{Event, EventLog, Kind};
+use crate::login_request::CurrentLogins;
 use device::VolumeBytes;
 pub use hosts::{Hosts, Unlisted};
 use thread::StoreThread;
@@ -81,12 +83,20 @@ pub(crate) struct MemberSettings {
     state: RefCell<State>,
     known: RefCell<Known>,
     events: EventLog,
+    /// Who manages the member from afar, for the threads that ask.
+    logins: CurrentLogins,
 }
 
 impl MemberSettings {
     /// Opens what the array has. Whatever is wrong is told by the log: without its settings a member
     /// serves, and lets nobody in that they might keep out; with `gives_up` they are thrown away then.
-    pub(crate) async fn open(array: Array, data: &Path, gives_up: bool, events: EventLog) -> Self {
+    pub(crate) async fn open(
+        array: Array,
+        data: &Path,
+        gives_up: bool,
+        logins: CurrentLogins,
+        events: EventLog,
+    ) -> Self {
         let credentials = env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         let key = KeySource::find(credentials.as_deref(), data.join(KEY_FILE));
         let settings = Self {
@@ -95,6 +105,7 @@ impl MemberSettings {
             kept: RefCell::new(Arc::new(Kept::Nothing)),
             state: RefCell::default(),
             known: RefCell::default(),
+            logins,
             events,
         };
         let kept = settings.look().await;
@@ -204,12 +215,14 @@ impl MemberSettings {
         for error in state.unreadable.values() {
             self.tell(Kind::SettingsIncomplete, error);
         }
+        self.logins.replace(state.logins.clone());
         self.state.replace(state);
     }
 
     /// Closes the store, if it is open, and is `kept` from now on. Only what is closed is opened again:
     /// a volume has one store at a time.
     async fn leave(&self, kept: Kept) {
+        self.logins.replace(Logins::default());
         let kept = self.kept.replace(Arc::new(kept));
         // Changes come one after the other, so nobody else holds it.
         if let Some(Kept::Open(thread)) = Arc::into_inner(kept) {

@@ -2,23 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
+use utoipa::openapi::extensions::Extensions;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
-    ContactBuilder, ContentBuilder, InfoBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder,
-    ServerBuilder, Tag,
+    ContactBuilder, ContentBuilder, InfoBuilder, OpenApi, PathItem, Ref, RefOr, Response,
+    ResponseBuilder, ServerBuilder, Tag,
 };
 use utoipa::{IntoParams, IntoResponses, PartialSchema, ToSchema};
 
 use crate::problem::{Code, PROBLEM_JSON, Problem};
+use crate::server::roles;
 
 /// What all requests may be refused with.
-const ALWAYS: [Code; 6] = [
+const ALWAYS: [Code; 9] = [
     Code::BadRequest,
     Code::NoSuchPath,
     Code::Unavailable,
     Code::StillAtWork,
     Code::Failed,
     Code::MethodNotAllowed,
+    Code::NotLoggedIn,
+    Code::Forbidden,
+    Code::TooManyTries,
 ];
 
 /// What changes may be refused with besides.
@@ -99,17 +105,60 @@ pub(super) fn complete(mut document: OpenApi) -> OpenApi {
         .contact(Some(ContactBuilder::new().name(Some("Drystone")).build()))
         .license(Some(license()))
         .build();
-    let socket = "http://localhost";
-    let told = "On the Unix socket of the member; the name of the host does not matter.";
-    document.servers = Some(vec![ServerBuilder::new().url(socket).description(Some(told)).build()]);
-    // Nothing is shown: who can open the socket may.
-    document.security = Some(Vec::new());
+    let server = |url: &str, told| ServerBuilder::new().url(url).description(Some(told)).build();
+    document.servers = Some(vec![
+        server(
+            "http://localhost",
+            "On the Unix socket of the member, without a login; the name of the host does not matter.",
+        ),
+        server("https://member.example.com:8443", "Over TLS, where the member listens for it."),
+    ]);
+    document.security = Some(vec![
+        SecurityRequirement::new(TOKEN, NOTHING),
+        SecurityRequirement::new(ACCOUNT, NOTHING),
+    ]);
     document.tags = Some(tags());
+    for (path, item) in &mut document.paths.paths {
+        tell_roles(path, item);
+    }
     let components = document.components.get_or_insert_default();
+    for (name, scheme, told) in [
+        (TOKEN, HttpAuthScheme::Bearer, "A token: see `POST /v1/tokens`."),
+        (ACCOUNT, HttpAuthScheme::Basic, "An account and its password: see `POST /v1/accounts`."),
+    ] {
+        let mut scheme = Http::new(scheme);
+        scheme.description = Some(told.to_owned());
+        components.add_security_scheme(name, SecurityScheme::Http(scheme));
+    }
     for (name, schema) in [(Problem::name(), Problem::schema()), (Code::name(), Code::schema())] {
         components.schemas.insert(name.into_owned(), schema);
     }
     document
+}
+
+/// The names of the ways to log in.
+const TOKEN: &str = "token";
+const ACCOUNT: &str = "account";
+
+/// Neither has scopes: roles say who may.
+const NOTHING: [&str; 0] = [];
+
+/// Says of each operation of a path which role it needs over TLS.
+fn tell_roles(path: &str, item: &mut PathItem) {
+    let operations = [
+        (Method::GET, &mut item.get),
+        (Method::POST, &mut item.post),
+        (Method::PUT, &mut item.put),
+        (Method::PATCH, &mut item.patch),
+        (Method::DELETE, &mut item.delete),
+    ];
+    for (method, operation) in operations {
+        let Some(operation) = operation else { continue };
+        let role = roles::least(&method, path).word();
+        operation.extensions = Some(Extensions::builder().add("x-role", role).build());
+        let told = operation.description.take().map_or(String::new(), |told| format!("{told}\n\n"));
+        operation.description = Some(format!("{told}Over TLS this needs the role `{role}`."));
+    }
 }
 
 fn license() -> utoipa::openapi::License {
@@ -133,6 +182,7 @@ fn tags() -> Vec<Tag> {
         ("work", "What runs in the background, and what was asked for that takes long."),
         ("hosts", "Who is connected."),
         ("events", "What happened, and who did what."),
+        ("logins", "Who manages the member from afar, and where."),
         ("figures", "What is measured, and this document."),
     ];
     all.into_iter().map(tag).collect()
@@ -181,6 +231,22 @@ mod tests {
                 assert!(answers.contains(status), "{name} {path}: {answers:?}");
             }
         }
+    }
+
+    #[test]
+    fn no_operation_is_without_a_role_and_no_role_without_an_operation() {
+        let all = operations(&document());
+        let count = all.len();
+        for (method, path, operation) in all {
+            let word = serde_json::to_value(method).expect("a method is a word");
+            let word = word.as_str().expect("a method is a word").to_uppercase();
+            let method = Method::from_bytes(word.as_bytes()).expect("a method");
+            let stated = roles::stated(&method, &path);
+            let role = stated.unwrap_or_else(|| panic!("{method} {path} has no row in roles.rs"));
+            let told = operation.extensions.expect("x-role");
+            assert_eq!(serde_json::to_value(&told).expect("plain")["x-role"], role.word());
+        }
+        assert_eq!(roles::count(), count, "roles.rs states what there is not");
     }
 
     #[test]

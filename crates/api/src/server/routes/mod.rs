@@ -1,7 +1,8 @@
 //! What each path does. An operation is declared once, with its description: the router and the
-//! OpenAPI document both come from [`all`].
+//! OpenAPI document both come from [`all`]. Who may ask for it stands in [`roles`](super::roles).
 
 mod access;
+mod accounts;
 mod array;
 mod chap;
 mod connections;
@@ -9,10 +10,12 @@ mod described;
 mod disks;
 mod events;
 mod figures;
+mod interface;
 mod metrics;
 mod policies;
 mod runs;
 mod snapshots;
+mod tokens;
 mod volumes;
 
 use std::sync::{Arc, LazyLock};
@@ -34,7 +37,7 @@ use group::access::AccessError;
 use super::app::App;
 use super::body::{json, no_such_path};
 use super::tags::{self, Tagged};
-use super::{idempotency, peer};
+use super::{admit, idempotency};
 use crate::problem::{Code, Problem, of_access};
 
 /// What handlers share.
@@ -86,6 +89,11 @@ fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(events::follow_events))
         .routes(routes!(events::list_audit))
         .routes(routes!(figures::show_figures))
+        .routes(routes!(accounts::list_accounts, accounts::add_account))
+        .routes(routes!(accounts::change_account, accounts::remove_account))
+        .routes(routes!(tokens::list_tokens, tokens::create_token))
+        .routes(routes!(tokens::revoke_token))
+        .routes(routes!(interface::show_interface))
         .routes(routes!(metrics::show_metrics))
         .routes(routes!(show_document))
 }
@@ -113,7 +121,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .fallback(|uri: Uri| async move { no_such_path(uri.path()) })
         .method_not_allowed_fallback(not_allowed)
         .layer(from_fn_with_state(app.clone(), idempotency::once))
-        .layer(from_fn_with_state(app.clone(), peer::admit))
+        .layer(from_fn_with_state(app.clone(), admit::admit))
         .with_state(app)
 }
 

@@ -1,0 +1,192 @@
+//! How the certificate of a member is checked. There is no way to leave that out.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
+
+use crate::server::fingerprint;
+
+/// By what the certificate of a member is trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trust {
+    /// By the authorities that this system trusts.
+    System,
+    /// By those of a file in PEM, or because it is one of the certificates in there.
+    Authorities(Vec<u8>),
+    /// Because it is the one with this fingerprint.
+    Fingerprint(Fingerprint),
+}
+
+/// The SHA-256 of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fingerprint(String);
+
+/// What is no fingerprint.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no SHA-256 of a certificate: write its 64 hexadecimal digits")]
+pub struct FingerprintError(String);
+
+impl FromStr for Fingerprint {
+    type Err = FingerprintError;
+
+    /// With colons between its bytes, as other programs print it, or without.
+    fn from_str(text: &str) -> Result<Self, FingerprintError> {
+        let digits: String = text.chars().filter(|c| *c != ':').collect();
+        let digits = digits.to_ascii_lowercase();
+        if digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Ok(Self(digits));
+        }
+        Err(FingerprintError(text.to_owned()))
+    }
+}
+
+/// A client of TLS that trusts so; why it can trust nobody.
+pub(super) fn client_config(trust: Trust) -> Result<ClientConfig, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let (authorities, exactly) = match trust {
+        Trust::System => (Some(of_system(&provider)?), Exactly::OneOf(Vec::new())),
+        Trust::Authorities(pem) => {
+            let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+            let all =
+                all.map_err(|error| format!("the file of authorities does not read: {error}"))?;
+            if all.is_empty() {
+                return Err("the file of authorities holds no certificate in PEM".to_owned());
+            }
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(all.iter().cloned());
+            let authorities = verifier(roots, &provider).ok();
+            (authorities, Exactly::OneOf(all))
+        }
+        Trust::Fingerprint(fingerprint) => (None, Exactly::Fingerprint(fingerprint)),
+    };
+    let verifier = Verifier { authorities, exactly, provider };
+    let mut config = config
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+fn of_system(provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, String> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    verifier(roots, provider)
+        .map_err(|_| "this system knows no authorities (package ca-certificates)".to_owned())
+}
+
+fn verifier(
+    roots: RootCertStore,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, String> {
+    let builder =
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
+    builder.map_err(|error| error.to_string())
+}
+
+/// Certificates that are trusted for being what they are.
+#[derive(Debug)]
+enum Exactly {
+    OneOf(Vec<CertificateDer<'static>>),
+    Fingerprint(Fingerprint),
+}
+
+/// Trusts by authorities, or for being one of some certificates. That who presents a certificate has its key
+/// is checked in either case.
+#[derive(Debug)]
+struct Verifier {
+    authorities: Option<Arc<WebPkiServerVerifier>>,
+    exactly: Exactly,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match &self.exactly {
+            // Whatever name it was made for: it is this one.
+            Exactly::Fingerprint(Fingerprint(digits)) if *digits == fingerprint(end_entity) => {
+                return Ok(ServerCertVerified::assertion());
+            }
+            Exactly::Fingerprint(_) => return Err(unknown()),
+            // One that vouches for itself, which no chain of authorities leads to.
+            Exactly::OneOf(all) if all.iter().any(|known| known == end_entity) => {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                return Ok(ServerCertVerified::assertion());
+            }
+            Exactly::OneOf(_) => {}
+        }
+        let authorities = self.authorities.as_ref().ok_or_else(unknown)?;
+        authorities.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+fn unknown() -> Error {
+    Error::InvalidCertificate(CertificateError::UnknownIssuer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_is_written_as_others_print_it() {
+        let plain = "ab".repeat(32);
+        let colons = vec!["AB"; 32].join(":");
+        assert_eq!(plain.parse::<Fingerprint>(), colons.parse());
+        for wrong in ["", "ab", &"g0".repeat(32), &plain[1..]] {
+            let error = wrong.parse::<Fingerprint>().unwrap_err().to_string();
+            assert!(error.contains("64 hexadecimal digits"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_certificates_is_trusted_by_nobody() {
+        for pem in [&b""[..], b"-----BEGIN NOTHING-----\n", b"plain"] {
+            assert!(client_config(Trust::Authorities(pem.to_vec())).is_err());
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A password, from a file, the terminal or standard input, and never from the command line.
+
+use crate::access::secret;
+use anyhow::{Context, bail};
+use api::types::Password;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use std::fs::File;
+use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::path::Path;
+
+/// What is read: more than the longest password.
+const INPUT_BYTES_MAX: u64 = 4096;
+
+/// The password of an account; one line end at its end is not a part of it.
+pub(super) fn read(file: Option<&Path>, account: &str) -> anyhow::Result<Password> {
+    let text = match file {
+        Some(path) => {
+            secret::must_be_private(path)?;
+            let read = || bounded(File::open(path)?);
+            read().with_context(|| format!("cannot read the password from '{}'", path.display()))?
+        }
+        None if io::stdin().is_terminal() => return ask(account),
+        None => bounded(io::stdin()).context("cannot read the password from standard input")?,
+    };
+    Ok(Password(without_line_end(&text).to_owned()))
+}
+
+fn bounded(from: impl Read) -> io::Result<String> {
+    let mut text = String::new();
+    from.take(INPUT_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn without_line_end(text: &str) -> &str {
+    text.strip_suffix('\n').map_or(text, |text| text.strip_suffix('\r').unwrap_or(text))
+}
+
+/// Asks twice, as nobody sees what is typed.
+fn ask(account: &str) -> anyhow::Result<Password> {
+    let password = hidden(&format!("Password of {account}: "))?;
+    if hidden("The same again: ")? != password {
+        bail!("the two passwords differ: nothing was changed, try again");
+    }
+    Ok(Password(password))
+}
+
+/// One line, which the terminal does not show.
+fn hidden(question: &str) -> anyhow::Result<String> {
+    let mut stderr = io::stderr();
+    write!(stderr, "{question}").and_then(|()| stderr.flush()).context("cannot ask")?;
+    let quiet = Quiet::begin().context("the terminal cannot be kept from showing the password")?;
+    let mut line = String::new();
+    let read = io::stdin().lock().take(INPUT_BYTES_MAX).read_line(&mut line);
+    drop(quiet);
+    // The line end was not shown either.
+    drop(writeln!(stderr));
+    if read.context("cannot read the password")? == 0 {
+        bail!("no password was typed: nothing was changed");
+    }
+    Ok(without_line_end(&line).to_owned())
+}
+
+/// A terminal that does not show what is typed, until this is dropped.
+struct Quiet(Termios);
+
+impl Quiet {
+    fn begin() -> io::Result<Self> {
+        let before = tcgetattr(io::stdin())?;
+        let mut quiet = before.clone();
+        quiet.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(io::stdin(), OptionalActions::Flush, &quiet)?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_file_that_others_may_read_is_refused_and_one_line_end_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("password");
+        fs::write(&path, " two words \r\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let refused = read(Some(&path), "ada").unwrap_err().to_string();
+        assert!(refused.contains("run chmod 600"), "{refused}");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(read(Some(&path), "ada").unwrap(), Password(" two words ".to_owned()));
+        assert!(read(Some(&dir.path().join("none")), "ada").is_err());
+    }
+}

@@ -1,0 +1,120 @@
+//! What is asked about accounts and tokens. A change is in force for the next request of theirs when it is
+//! answered.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use group::accounts::{Account, AccountError, Token};
+use group::settings::{Settings, SettingsError};
+
+use super::{Member, RequestError};
+use crate::login_request::{AccountRequest, AccountShown, TokenRequest, TokenShown};
+use crate::reply::Answer;
+use crate::settings::KeptError;
+
+impl Member {
+    pub(super) async fn accounts(&self, request: AccountRequest) -> Result<Answer, RequestError> {
+        let name = match &request {
+            AccountRequest::List => {
+                let state = self.settings.state()?;
+                let all = state.logins.accounts.iter();
+                return Ok(Answer::Accounts(all.map(account_of).collect()));
+            }
+            AccountRequest::Add { name, .. }
+            | AccountRequest::Set { name, .. }
+            | AccountRequest::Remove { name } => name.clone(),
+        };
+        let is_removed = matches!(request, AccountRequest::Remove { .. });
+        let change = async move |settings: &mut Settings| match request {
+            AccountRequest::List => Ok(()),
+            AccountRequest::Add { name, role, password } => {
+                let created_unix_seconds = unix_seconds();
+                let account = Account { role, password, disabled: false, created_unix_seconds };
+                settings.add_account(&name, account).await
+            }
+            AccountRequest::Set { name, change } => settings.set_account(&name, change).await,
+            AccountRequest::Remove { name } => settings.remove_account(&name).await,
+        };
+        self.set_logins(change).await?;
+        if is_removed {
+            return Ok(Answer::Done);
+        }
+        let state = self.settings.state()?;
+        let gone =
+            || KeptError::from(SettingsError::from(AccountError::NoSuchAccount(name.clone())));
+        let account = state.logins.accounts.get_key_value(&name).ok_or_else(gone)?;
+        Ok(Answer::Account(account_of(account)))
+    }
+
+    pub(super) async fn tokens(&self, request: TokenRequest) -> Result<Answer, RequestError> {
+        let name = match &request {
+            TokenRequest::List => {
+                let state = self.settings.state()?;
+                let all = state.logins.tokens.iter();
+                return Ok(Answer::Tokens(all.map(token_of).collect()));
+            }
+            TokenRequest::Create { name, .. }
+            | TokenRequest::Revoke { name }
+            | TokenRequest::Used { name } => name.clone(),
+        };
+        let is_created = matches!(request, TokenRequest::Create { .. });
+        let change = async move |settings: &mut Settings| match request {
+            TokenRequest::List => Ok(()),
+            TokenRequest::Create { name, role, hash, expires_unix_seconds } => {
+                let created_unix_seconds = unix_seconds();
+                let used_unix_seconds = None;
+                let token = Token {
+                    role,
+                    hash,
+                    created_unix_seconds,
+                    expires_unix_seconds,
+                    used_unix_seconds,
+                };
+                settings.add_token(&name, token).await
+            }
+            TokenRequest::Revoke { name } => settings.revoke_token(&name).await,
+            TokenRequest::Used { name } => settings.note_use(&name, unix_seconds()).await,
+        };
+        self.set_logins(change).await?;
+        if !is_created {
+            return Ok(Answer::Done);
+        }
+        let state = self.settings.state()?;
+        let gone = || KeptError::from(SettingsError::from(AccountError::NoSuchToken(name.clone())));
+        let token = state.logins.tokens.get_key_value(&name).ok_or_else(gone)?;
+        Ok(Answer::Token(token_of(token)))
+    }
+
+    /// Stores a change that no host sees.
+    async fn set_logins(
+        &self,
+        change: impl AsyncFnOnce(&mut Settings) -> Result<(), SettingsError> + Clone + Send + 'static,
+    ) -> Result<(), RequestError> {
+        let _turn = self.turn.take().await;
+        let changed = self.settings.change(change).await;
+        if changed.is_err() {
+            // The settings may have become unreadable meanwhile: then no host is let in either.
+            self.serving.apply_access().await;
+        }
+        Ok(changed?)
+    }
+}
+
+fn account_of((name, account): (&String, &Account)) -> AccountShown {
+    let Account { role, disabled, created_unix_seconds, .. } = *account;
+    AccountShown { name: name.clone(), role, disabled, created_unix_seconds }
+}
+
+fn token_of((name, token): (&String, &Token)) -> TokenShown {
+    let Token { role, created_unix_seconds, expires_unix_seconds, used_unix_seconds, .. } = *token;
+    TokenShown {
+        name: name.clone(),
+        role,
+        created_unix_seconds,
+        expires_unix_seconds,
+        used_unix_seconds,
+    }
+}
+
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
