@@ -10,8 +10,8 @@ use std::sync::Arc;
 use axum::http::HeaderValue;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use rustls::{CertificateError, ClientConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -182,10 +182,29 @@ fn refused(way: &Way, error: io::Error) -> ClientError {
     let place = way.to_string();
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidCertificate(why)) => {
-            ClientError::Untrusted { place, why: why.to_string() }
+            ClientError::Untrusted { place, why: wrong_with(why) }
         }
         Some(other) => ClientError::Strange { place, what: other.to_string() },
         None => ClientError::Unreachable { place, source: error },
+    }
+}
+
+/// What is wrong with a certificate, for people.
+fn wrong_with(error: &CertificateError) -> String {
+    match error {
+        CertificateError::UnknownIssuer => {
+            "it is none that is trusted here, and nobody who is vouches for it".to_owned()
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "it was made for other names than this one".to_owned()
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "it has expired".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "it is not valid yet: is the clock right?".to_owned()
+        }
+        other => other.to_string(),
     }
 }
 

@@ -112,14 +112,21 @@ pub(crate) fn ask(to: SocketAddr, last: u8, request: &str) -> String {
 
 /// Hears until the head of an answer is there.
 pub(crate) fn head(stream: &mut impl Read) -> String {
+    try_head(stream).expect("an answer")
+}
+
+/// The same of one that may hang up before what it was sent is read.
+pub(crate) fn try_head(stream: &mut impl Read) -> io::Result<String> {
     let mut text = Vec::new();
     while !text.windows(4).any(|four| four == b"\r\n\r\n") {
         let mut piece = [0; 4096];
-        let len = stream.read(&mut piece).expect("an answer");
-        assert!(len > 0, "it hung up: {}", String::from_utf8_lossy(&text));
+        let len = stream.read(&mut piece)?;
+        if len == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         text.extend_from_slice(&piece[..len]);
     }
-    String::from_utf8_lossy(&text).to_lowercase()
+    Ok(String::from_utf8_lossy(&text).to_lowercase())
 }
 
 /// The status in the head of an answer.
