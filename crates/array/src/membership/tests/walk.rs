@@ -182,7 +182,7 @@ fn a_disk_that_is_cut_short_and_a_crash() {
 
 #[test]
 fn a_disk_of_three_that_is_cut_short() {
-    is_sound(Limits { disks: 3, cuts: 1, crashes: 0, faults: 0, ..SMALL });
+    is_sound(Limits { disks: 3, cuts: 1, faults: 0, ..SMALL });
 }
 
 #[test]

@@ -487,14 +487,19 @@ impl Media {
 
     /// What `past` has that is durable, but for its labels: zeroes where `erase` puts them.
     pub(crate) fn begin_as(&mut self, past: &Self) {
-        assert_eq!(past.real.len, self.real.len, "drives of one make");
-        let mut real = past.real.clone();
-        real.forget_cache();
+        self.restore(past);
         let pages = self.pages();
         let head = 0..HEAD_PAGES.min(pages);
         for page in head.chain(pages.saturating_sub(LABEL_PAGES)..pages) {
-            *real.get_mut(page) = Page::default();
+            *self.real.get_mut(page) = Page::default();
         }
+    }
+
+    /// What `past` has that is durable: an image of it is put back.
+    pub(crate) fn restore(&mut self, past: &Self) {
+        assert_eq!(past.real.len, self.real.len, "drives of one make");
+        let mut real = past.real.clone();
+        real.forget_cache();
         self.wipe();
         self.real = real;
     }

@@ -72,6 +72,8 @@ struct State {
     lied: bool,
     /// What the drive that comes in its place was: a disk of another life of the array.
     past: Option<Media>,
+    /// What it was when the machine started, if nothing was wrong with it.
+    image: Option<Media>,
 }
 
 impl State {
@@ -88,6 +90,7 @@ impl State {
             hurt: false,
             lied: false,
             past: None,
+            image: None,
         }
     }
 }
@@ -181,6 +184,7 @@ impl Drive {
         let media = &state.media;
         let is_damaged = media.damaged() > 0 || media.is_armed();
         state.hurt = is_damaged || state.lied || !state.condition.is_well() || state.absent;
+        state.image = (!is_damaged && !state.lied).then(|| state.media.clone());
     }
 
     pub(crate) fn set_installed(&self, installed: bool) {
@@ -215,6 +219,15 @@ impl Drive {
         self.0.env.note(format!("{self:?} is unplugged"));
         self.state().hurt = true;
         self.unplug();
+    }
+
+    /// What it holds is from now on what it held when the machine started. It must be pulled.
+    pub(crate) fn turn_back(&self) {
+        let state = &mut *self.state();
+        if let Some(image) = state.image.take() {
+            self.0.env.note(format!("{self:?} is an old image of itself"));
+            state.media.restore(&image);
+        }
     }
 
     /// The process that used the drive ends; the drive keeps its power and its cache.
@@ -339,6 +352,7 @@ impl Drive {
             None => state.media.wipe(),
         }
         (state.journal, state.hurt, state.lied) = (false, false, false);
+        state.image = None;
         state.condition = Condition::default();
     }
 }

@@ -136,7 +136,15 @@ impl<S: Subject> Saboteur<'_, S> {
             return self.repair(&drive).await;
         }
         match self.0.random.below(6) {
-            0..2 => self.pull(&drive),
+            0 => self.pull(&drive),
+            1 => {
+                self.pull(&drive);
+                // Whoever brings it back has restored it from a backup. The array had it in since it was
+                // made, so that the labels tell.
+                if self.0.scenario.theme == Theme::Disks {
+                    drive.turn_back();
+                }
+            }
             2 => self.fail(&drive).await,
             3 => self.replace(&drive).await,
             4 => self.heal_now().await,
