@@ -1,7 +1,7 @@
 //! The audit log: who logged in, who was refused, and who changed what, from where and when.
 //!
 //! It can be read and never changed by what a member is asked. Hosts come from the target
-//! ([`Logins`]), changes from whoever asks the member for them ([`AuditLog::change`]).
+//! (`Logins`), changes from whoever asks the member for them ([`AuditLog::change`]).
 
 mod logins;
 #[cfg(test)]
