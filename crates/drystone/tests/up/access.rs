@@ -240,15 +240,30 @@ fn a_key_that_cannot_be_used_is_as_none() {
     member.stop();
 }
 
+const LISTEN: &str = "--api-listen=127.0.0.1:0";
+
+/// Lists volumes over TLS with the token in a file: the code, and what is said.
+fn afar(member: &Member<'_>, token: &str) -> (i32, String) {
+    let line = member.lines.iter().find_map(|line| line.strip_prefix("api address="));
+    let (address, sha256) = line.and_then(|it| it.split_once(" sha256=")).expect("it listens");
+    let server = format!("https://{address}");
+    let way = ["--server", &server, "--token-file", token, "--fingerprint", sha256];
+    let (code, _, said) = member.home.ask(&[&["volume", "list"][..], &way].concat());
+    (code, said)
+}
+
 /// Settings that nobody can read keep all out, and are given up where an operator says so.
 #[test]
 fn settings_that_are_lost_keep_all_out_until_they_are_given_up() {
     let home = Home::files(2, "128M");
-    let member = home.start(&[]);
+    let member = home.start(&[LISTEN]);
     for name in ["vm", "free"] {
         member.run(&["volume", "create", name, "16M"]);
     }
     member.run(&["volume", "access", "add", "vm", "--iqn", WEB]);
+    let token = member.run(&["token", "create", "ci", "--role", "administrator"]);
+    let token = secret_file(&home, &token);
+    assert_eq!(afar(&member, &token), (0, String::new()));
     member.stop();
     let mut found = 0;
     for disk in ["disk-0", "disk-1"] {
@@ -262,7 +277,9 @@ fn settings_that_are_lost_keep_all_out_until_they_are_given_up() {
         fs::write(&path, bytes).expect("it can be written");
     }
     assert!(found > 1, "the store has a label in each copy");
-    let member = home.start(&[]);
+    let member = home.start(&[LISTEN]);
+    let (code, said) = afar(&member, &token);
+    assert!(code == 1 && said.contains("the login is not right"), "{said}");
     assert!(log_in(&member, "vm", WEB).is_err() && log_in(&member, "free", WEB).is_err());
     let (_, status, _) = home.ask(&["status"]);
     assert!(status.contains("no host is let in"), "{status}");
