@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use api::server::{Ask, Config, Done, Follower, Identity, Server, Tls};
 use array::api::JobInfo;
 use group::accounts::{Account, Logins, PasswordHash, Role, Token, TokenHash};
-use member::{Answer, ArrayRequest, Request, RequestError};
+use member::{Answer, ArrayRequest, Logs, Request, RequestError};
 use tempfile::TempDir;
 
 /// What is left without an answer.
@@ -107,6 +107,8 @@ impl Served {
             socket: dir.path().join("s"),
             connections_max,
             sentence: ToString::to_string,
+            logs: Logs::open(dir.path()).expect("threads"),
+            advice: |_| String::new(),
             tls: Some(Tls { listeners: vec![listener], identity }),
         };
         let fake = Fake { logins: logins.clone(), held: Held::default() };
