@@ -1,8 +1,8 @@
 //! The least role that each operation needs. This is the one place that says so: requests are held against
 //! it, and the OpenAPI document tells it.
 //!
-//! The rule: who looks needs `read-only`; who changes what is stored, `operator`; who says who may do what,
-//! or which devices and files of the machine are taken, `administrator`. What is not in the table is for
+//! The rule: who looks needs `read-only`; who changes what is stored, `operator`; who says who may do what, or
+//! looks at who did, or says which devices and files of the machine are taken, `administrator`. What is not in the table is for
 //! administrators; a test fails then.
 
 use axum::http::Method;
@@ -22,6 +22,7 @@ const LEAST: &[(&str, &str, Role)] = &[
     ("POST", "/v1/array/check", Operator),
     ("POST", "/v1/array/rebalance", Operator),
     ("POST", "/v1/array/scrub", Operator),
+    ("GET", "/v1/audit", Administrator),
     ("GET", "/v1/chap", ReadOnly),
     ("POST", "/v1/chap", Administrator),
     ("PUT", "/v1/chap-mutual", Administrator),
@@ -37,6 +38,9 @@ const LEAST: &[(&str, &str, Role)] = &[
     ("POST", "/v1/disks/{disk}/fail", Operator),
     ("POST", "/v1/disks/{disk}/replace", Administrator),
     ("POST", "/v1/disks/{disk}/retire", Operator),
+    ("GET", "/v1/events", ReadOnly),
+    ("GET", "/v1/events/stream", ReadOnly),
+    ("GET", "/v1/figures", ReadOnly),
     ("GET", "/v1/interface", ReadOnly),
     ("GET", "/v1/jobs", ReadOnly),
     ("GET", "/v1/jobs/stream", ReadOnly),
