@@ -48,6 +48,7 @@ fn first_label() -> Label {
         members: (0..DISKS).map(member).collect(),
         holders: vec![DiskId(0), DiskId(1), DiskId(2)],
         journal: vec![DiskId(0), DiskId(1), DiskId(2)],
+        went_out: Vec::new(),
     }
 }
 

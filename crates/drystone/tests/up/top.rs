@@ -5,6 +5,7 @@ use crate::common::member::{Home, Member};
 use crate::host::Host;
 use crate::{block, log_in, write};
 use serde_json::Value;
+use std::fs;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -168,5 +169,28 @@ fn in_a_terminal_it_draws_hears_keys_and_leaves_the_terminal_as_it_was() {
     assert!(terminal.child.wait().expect("it ends").success());
     stop.store(true, Ordering::Relaxed);
     writes.join().expect("all was written");
+    member.stop();
+}
+
+#[test]
+fn it_ends_with_its_terminal() {
+    let home = Home::files(4, "256M");
+    let member = member(&home);
+    let mut terminal = Terminal::start(&home);
+    terminal.wait_for("busy");
+    let parent = terminal.child.id();
+    let children = format!("/proc/{parent}/task/{parent}/children");
+    let children = fs::read_to_string(children).expect("the kernel tells of children");
+    let top: u32 = children.trim().parse().expect("one child");
+    terminal.child.kill().expect("it runs");
+    let end = Instant::now() + PATIENCE;
+    let is_there = || {
+        let line = fs::read_to_string(format!("/proc/{top}/cmdline")).unwrap_or_default();
+        line.contains("drystone")
+    };
+    while is_there() {
+        assert!(Instant::now() < end, "it goes on without a terminal");
+        thread::sleep(Duration::from_millis(20));
+    }
     member.stop();
 }

@@ -14,6 +14,8 @@ use crate::manage::Desk;
 use anyhow::Context;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
 /// How soon after a signal it ends.
@@ -91,8 +93,10 @@ fn show(
         is_drawn = true;
         let wait = looker.due.saturating_duration_since(Instant::now());
         let wait = if state.is_paused { SIGNAL_PAUSE } else { wait.min(SIGNAL_PAUSE) };
-        if !event::poll(wait)? {
-            continue;
+        match heard_within(wait)? {
+            Heard::Gone => return Ok(()),
+            Heard::Nothing => continue,
+            Heard::Something => {}
         }
         is_drawn = false;
         if let Event::Key(key) = event::read()?
@@ -103,4 +107,27 @@ fn show(
         }
     }
     Ok(())
+}
+
+enum Heard {
+    Nothing,
+    Something,
+    /// There is no terminal any more.
+    Gone,
+}
+
+/// Waits for a key or another size. A terminal that is gone is told apart before it is read: that would never end.
+fn heard_within(wait: Duration) -> io::Result<Heard> {
+    let stdin = io::stdin();
+    let mut keys = [PollFd::new(&stdin, PollFlags::IN)];
+    let wait = Timespec::try_from(wait).map_err(io::Error::other)?;
+    match rustix::event::poll(&mut keys, Some(&wait)) {
+        // A signal, maybe that of another size.
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    if keys[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        return Ok(Heard::Gone);
+    }
+    Ok(if event::poll(Duration::ZERO)? { Heard::Something } else { Heard::Nothing })
 }
