@@ -264,7 +264,7 @@ pub(crate) struct LoginArgs {
     pub(crate) user: String,
 
     /// A file of mode 600 that holds the secret, 12 to 255 bytes (Windows takes at most 16). Without it the
-    /// secret is read from standard input.
+    /// secret is read from standard input, or asked for at a terminal, which does not show it.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) secret_file: Option<PathBuf>,
 }

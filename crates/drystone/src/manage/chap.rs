@@ -1,18 +1,12 @@
 //! `drystone chap`.
 
-use super::Desk;
+use super::{Desk, password};
 use crate::Failure;
 use crate::access::secret;
 use crate::cli::access::{ChapArgs, ChapCommand, LoginArgs, MutualCommand};
 use crate::print::table::Column::Text;
 use crate::print::table::table;
-use anyhow::{Context, bail};
 use api::types::{ChapUser, ChapUsers, Login, NewSecret, Secret};
-use std::fs;
-use std::io::{self, IsTerminal, Read};
-
-/// What is read of standard input: more than the longest secret.
-const INPUT_BYTES_MAX: u64 = 4096;
 
 /// Does what the command line says.
 pub(crate) fn run(args: ChapArgs) -> Result<(), Failure> {
@@ -53,23 +47,8 @@ fn carry_out(desk: &Desk, command: ChapCommand) -> anyhow::Result<()> {
 /// A user with its secret, from its file or from standard input; one line end at its end is not a part of
 /// it.
 fn read(login: LoginArgs) -> anyhow::Result<Login> {
-    let text = if let Some(path) = &login.secret_file {
-        secret::must_be_private(path)?;
-        fs::read_to_string(path)
-            .with_context(|| format!("cannot read the secret from '{}'", path.display()))?
-    } else {
-        if io::stdin().is_terminal() {
-            bail!(
-                "a secret is not typed where it can be seen: write --secret-file FILE, or pipe it in"
-            );
-        }
-        let mut text = String::new();
-        let mut input = io::stdin().lock().take(INPUT_BYTES_MAX);
-        input.read_to_string(&mut text).context("cannot read the secret from standard input")?;
-        text
-    };
-    let text = text.strip_suffix('\n').map_or(text.as_str(), |text| text.trim_end_matches('\r'));
-    let secret = Secret(secret::checked(&login.user, text)?.secret);
+    let text = password::read(login.secret_file.as_deref(), "secret", &login.user)?;
+    let secret = Secret(secret::checked(&login.user, &text)?.secret);
     Ok(Login { user: login.user, secret })
 }
 

@@ -9,7 +9,10 @@ use crate::print::table::Column::Text;
 use crate::print::table::table;
 use crate::print::units;
 use anyhow::bail;
-use api::types::{Account, AccountChange, CreatedToken, NewAccount, NewToken, Role, Token};
+use api::types::{
+    Account, AccountChange, CreatedToken, NewAccount, NewToken, Password, Role, Token,
+};
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Does what `drystone account` says.
@@ -25,7 +28,7 @@ fn carry_out_account(desk: &Desk, command: AccountCommand) -> anyhow::Result<()>
             desk.show(&accounts, |accounts| Ok(accounts_text(accounts)))
         }
         AccountCommand::Add { name, role, password } => {
-            let password = password::read(password.password_file.as_deref(), &name)?;
+            let password = typed(password.password_file.as_deref(), &name)?;
             let new = NewAccount { name, role: role.into(), password };
             let account = desk.ask(|member| member.add_account(&new))?;
             desk.show(&account, |account| Ok(accounts_text(std::slice::from_ref(account))))
@@ -35,7 +38,7 @@ fn carry_out_account(desk: &Desk, command: AccountCommand) -> anyhow::Result<()>
             let change = AccountChange {
                 role: role.map(Into::into),
                 password: is_new
-                    .then(|| password::read(file.password_file.as_deref(), &name))
+                    .then(|| typed(file.password_file.as_deref(), &name))
                     .transpose()?,
                 disabled: (disable || enable).then_some(disable),
             };
@@ -53,6 +56,10 @@ fn carry_out_account(desk: &Desk, command: AccountCommand) -> anyhow::Result<()>
             desk.done(&format!("account '{name}' is gone"))
         }
     }
+}
+
+fn typed(file: Option<&Path>, account: &str) -> anyhow::Result<Password> {
+    password::read(file, "password", account).map(Password)
 }
 
 fn accounts_text(accounts: &[Account]) -> String {

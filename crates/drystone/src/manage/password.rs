@@ -1,28 +1,28 @@
-//! A password, from a file, the terminal or standard input, and never from the command line.
+//! A password or a secret, from a file, the terminal or standard input, and never from the command line.
 
 use crate::access::secret;
 use anyhow::{Context, bail};
-use api::types::Password;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::fs::File;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::Path;
 
-/// What is read: more than the longest password.
+/// What is read: more than the longest of them.
 const INPUT_BYTES_MAX: u64 = 4096;
 
-/// The password of an account; one line end at its end is not a part of it.
-pub(super) fn read(file: Option<&Path>, account: &str) -> anyhow::Result<Password> {
+/// The `what`, such as a password, of `whose`; one line end at its end is not a part of it.
+pub(super) fn read(file: Option<&Path>, what: &str, whose: &str) -> anyhow::Result<String> {
     let text = match file {
         Some(path) => {
             secret::must_be_private(path)?;
             let read = || bounded(File::open(path)?);
-            read().with_context(|| format!("cannot read the password from '{}'", path.display()))?
+            read().with_context(|| format!("cannot read the {what} from '{}'", path.display()))?
         }
-        None if io::stdin().is_terminal() => return ask(account),
-        None => bounded(io::stdin()).context("cannot read the password from standard input")?,
+        None if io::stdin().is_terminal() => return ask(what, whose),
+        None => bounded(io::stdin())
+            .with_context(|| format!("cannot read the {what} from standard input"))?,
     };
-    Ok(Password(without_line_end(&text).to_owned()))
+    Ok(without_line_end(&text).to_owned())
 }
 
 fn bounded(from: impl Read) -> io::Result<String> {
@@ -36,26 +36,26 @@ fn without_line_end(text: &str) -> &str {
 }
 
 /// Asks twice, as nobody sees what is typed.
-fn ask(account: &str) -> anyhow::Result<Password> {
-    let password = hidden(&format!("Password of {account}: "))?;
-    if hidden("The same again: ")? != password {
-        bail!("the two passwords differ: nothing was changed, try again");
+fn ask(what: &str, whose: &str) -> anyhow::Result<String> {
+    let typed = hidden(&format!("The {what} of {whose}: "))?;
+    if hidden("The same again: ")? != typed {
+        bail!("the two differ: nothing was changed, try again");
     }
-    Ok(Password(password))
+    Ok(typed)
 }
 
 /// One line, which the terminal does not show.
 fn hidden(question: &str) -> anyhow::Result<String> {
     let mut stderr = io::stderr();
     write!(stderr, "{question}").and_then(|()| stderr.flush()).context("cannot ask")?;
-    let quiet = Quiet::begin().context("the terminal cannot be kept from showing the password")?;
+    let quiet = Quiet::begin().context("the terminal cannot be kept from showing it")?;
     let mut line = String::new();
     let read = io::stdin().lock().take(INPUT_BYTES_MAX).read_line(&mut line);
     drop(quiet);
     // The line end was not shown either.
     drop(writeln!(stderr));
-    if read.context("cannot read the password")? == 0 {
-        bail!("no password was typed: nothing was changed");
+    if read.context("cannot read it")? == 0 {
+        bail!("nothing was typed, and nothing was changed");
     }
     Ok(without_line_end(&line).to_owned())
 }
@@ -91,10 +91,10 @@ mod tests {
         let path = dir.path().join("password");
         fs::write(&path, " two words \r\n").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        let refused = read(Some(&path), "ada").unwrap_err().to_string();
+        let refused = read(Some(&path), "password", "ada").unwrap_err().to_string();
         assert!(refused.contains("run chmod 600"), "{refused}");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(read(Some(&path), "ada").unwrap(), Password(" two words ".to_owned()));
-        assert!(read(Some(&dir.path().join("none")), "ada").is_err());
+        assert_eq!(read(Some(&path), "password", "ada").unwrap(), " two words ");
+        assert!(read(Some(&dir.path().join("none")), "password", "ada").is_err());
     }
 }
