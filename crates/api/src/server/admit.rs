@@ -9,16 +9,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use group::accounts::Role;
 use member::TokenRequest;
-use member::audit::{Actor, AuditLog, Change};
+use member::audit::{Actor, AuditLog, Change, Refused};
 
 use super::app::App;
+use super::body;
 use super::held::UntilRevoked;
 use super::login::Login;
 use super::peer::Peer;
@@ -60,40 +62,77 @@ impl fmt::Display for Caller {
 }
 
 /// Lets in who may ask, and notes what was changed, by whom and how it ended.
-pub(super) async fn admit(
-    State(app): State<Arc<App>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+pub(super) async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     if let Err(problem) = app.check_not_ending() {
         return problem.into_response();
     }
     let least = least_role(&request);
-    let peer = request.extensions().get::<Peer>().copied();
-    let (method, headers) = (request.method(), request.headers());
-    let caller = match identify(&app, peer, method, headers, least).await {
-        Ok(caller) => caller,
-        Err(problem) => {
-            let from = peer.map(Peer::place).unwrap_or_default();
-            app.logs.audit.refused(&from, request.uri().path(), &problem.detail);
-            return problem.into_response();
-        }
+    let (caller, mut request) = match let_in(&app, request, least).await {
+        Ok(let_in) => let_in,
+        Err(problem) => return problem.into_response(),
     };
     request.extensions_mut().insert(caller.clone());
-    let response = if is_change(request.method()) {
-        let mut noted = Noted::new(&caller, &request, app.logs.audit.clone());
-        let response = next.run(request).await;
-        noted.status = Some(response.status().as_u16());
-        response
+    let has_route = request.extensions().get::<MatchedPath>().is_some();
+    let response = if has_route && is_change(request.method()) {
+        let noted = Noted::new(&caller, &request, app.logs.audit.clone());
+        // To its end, also when nobody waits any more: how it ends is noted.
+        let work = tokio::spawn(async move {
+            let response = next.run(request).await;
+            noted.ended(response.status());
+            response
+        });
+        let ended = Problem::new(Code::Failed, "the change ended without a result");
+        work.await.unwrap_or_else(|_| ended.into_response())
     } else {
         next.run(request).await
     };
     match caller.login {
-        Some(login) if is_stream(response.headers()) => {
-            response.map(|body| UntilRevoked::body(body, app, login, least))
-        }
+        Some(login) if is_stream(response.headers()) => match app.follows_from_afar() {
+            Ok(place) => response.map(|body| UntilRevoked::body(body, app, (login, least), place)),
+            Err(problem) => problem.into_response(),
+        },
         _ => response,
     }
+}
+
+/// Who asks, with the request to go on with. Who is refused is in the audit log.
+async fn let_in(app: &App, request: Request, least: Role) -> Result<(Caller, Request), Problem> {
+    let peer = request.extensions().get::<Peer>().copied();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let named = Login::named(&app.logins(), request.headers());
+    let let_in = match identify(app, peer, &method, request.headers(), least).await {
+        Ok(caller) => still_admitted(app, caller, request, least).await,
+        Err(problem) => Err(problem),
+    };
+    if let Err(problem) = &let_in {
+        app.logs.audit.refused(Refused {
+            who: Actor { account: named, ..Actor::default() },
+            from: peer.map(Peer::place).unwrap_or_default(),
+            operation: format!("{method} {path}"),
+            reason: problem.code.word().to_owned(),
+            sentence: problem.detail.clone(),
+        });
+    }
+    let_in
+}
+
+/// What a change holds may come long after its head: whoever sent it is judged once more when it is here.
+async fn still_admitted(
+    app: &App,
+    caller: Caller,
+    request: Request,
+    least: Role,
+) -> Result<(Caller, Request), Problem> {
+    let Some(login) = caller.login.as_ref().filter(|_| is_change(request.method())) else {
+        return Ok((caller, request));
+    };
+    let (parts, sent) = request.into_parts();
+    let sent = body::read(&parts.headers, sent).await?;
+    if login.role(&app.logins()).is_none_or(|role| role < least) {
+        let sentence = format!("{login} may not do this any more: log in again");
+        return Err(Problem::new(Code::NotLoggedIn, sentence));
+    }
+    Ok((caller, Request::from_parts(parts, Body::from(sent))))
 }
 
 fn is_change(method: &Method) -> bool {
@@ -157,8 +196,8 @@ fn check_origin(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
 struct Noted {
     what: String,
     begun: Instant,
-    /// What was answered; nothing to one that has gone away.
-    status: Option<u16>,
+    /// What was answered; nothing where the work broke off.
+    status: Option<StatusCode>,
     change: Change,
     audit: AuditLog,
 }
@@ -177,17 +216,21 @@ impl Noted {
         let what = format!("{caller}: {} {}", request.method(), request.uri().path());
         Self { what, begun: Instant::now(), status: None, change, audit }
     }
+
+    fn ended(mut self, status: StatusCode) {
+        self.status = Some(status);
+    }
 }
 
 impl Drop for Noted {
     fn drop(&mut self) {
         let (what, ms) = (&self.what, self.begun.elapsed().as_millis());
         let outcome = match self.status {
-            Some(status) => format!("{status} after {ms} ms"),
-            None => format!("the asker went away after {ms} ms"),
+            Some(status) => format!("{} after {ms} ms", status.as_u16()),
+            None => format!("it has no end after {ms} ms"),
         };
         tracing::info!("{what}: {outcome}");
-        let done = self.status.is_some_and(|status| (200..300).contains(&status));
+        let done = self.status.is_some_and(|status| status.is_success());
         self.audit.change(Change { done, outcome, ..self.change.clone() });
     }
 }

@@ -78,6 +78,8 @@ pub(super) struct App {
     pub(super) interface: Interface,
     started: SystemTime,
     streams: Arc<Semaphore>,
+    /// Of these, those of who asks from afar: the socket keeps the rest.
+    streams_from_afar: Arc<Semaphore>,
     pub(super) logs: Logs,
     advice: fn(&events::Event) -> String,
 }
@@ -107,6 +109,7 @@ impl App {
             interface,
             started: SystemTime::now(),
             streams: Arc::new(Semaphore::new(streams_max)),
+            streams_from_afar: Arc::new(Semaphore::new(streams_max.div_ceil(2))),
             logs: config.logs.clone(),
             advice: config.advice,
         }
@@ -185,11 +188,12 @@ impl App {
 
     /// A place for one that follows work, for as long as it does.
     pub(super) fn follows(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        self.streams.clone().try_acquire_owned().map_err(|_| {
-            let sentence = "as much work is followed as can be at once: ask for it now and then instead, or \
-                            try again when others have ended";
-            Problem::new(Code::TooBusy, sentence)
-        })
+        self.streams.clone().try_acquire_owned().map_err(|_| too_many_follow())
+    }
+
+    /// One more that whoever follows from afar takes.
+    pub(super) fn follows_from_afar(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        self.streams_from_afar.clone().try_acquire_owned().map_err(|_| too_many_follow())
     }
 
     /// Events behind this number, oldest first.
@@ -224,4 +228,10 @@ fn still_at_work() -> Problem {
         PATIENCE.as_secs() / 60
     );
     Problem::new(Code::StillAtWork, sentence)
+}
+
+fn too_many_follow() -> Problem {
+    let sentence = "as much work is followed as can be at once: ask for it now and then instead, or try again \
+                    when others have ended";
+    Problem::new(Code::TooBusy, sentence)
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes, HttpBody};
 use group::accounts::Role;
 use hyper::body::Frame;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::app::App;
@@ -25,14 +26,20 @@ pub(super) struct UntilRevoked {
     least: Role,
     asks: Interval,
     is_over: bool,
+    _place: OwnedSemaphorePermit,
 }
 
 impl UntilRevoked {
-    /// `body`, for as long as `login` has the role `least`.
-    pub(super) fn body(body: Body, app: Arc<App>, login: Login, least: Role) -> Body {
+    /// `body`, for as long as `login` has the role `least`; it takes a `place` for so long.
+    pub(super) fn body(
+        body: Body,
+        app: Arc<App>,
+        (login, least): (Login, Role),
+        place: OwnedSemaphorePermit,
+    ) -> Body {
         let mut asks = interval(PAUSE);
         asks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Body::new(Self { body, app, login, least, asks, is_over: false })
+        Body::new(Self { body, app, login, least, asks, is_over: false, _place: place })
     }
 
     /// The last event.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, HeaderName};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
@@ -163,7 +163,10 @@ pub(super) async fn once(
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    if request.method() != Method::POST || !request.headers().contains_key(IDEMPOTENCY_KEY) {
+    // What has no route does nothing once or twice, and pushes out no key.
+    let has_route = request.extensions().get::<MatchedPath>().is_some();
+    let is_meant = has_route && request.method() == Method::POST;
+    if !is_meant || !request.headers().contains_key(IDEMPOTENCY_KEY) {
         return Ok(next.run(request).await);
     }
     let owner = request.extensions().get::<Caller>().map(Caller::owner).unwrap_or_default();

@@ -31,6 +31,17 @@ pub(super) enum Login {
 }
 
 impl Login {
+    /// Who a request says it comes from: an account, which nothing has proved, or a token that there is.
+    pub(super) fn named(logins: &Logins, headers: &HeaderMap) -> Option<String> {
+        match Presented::of(headers) {
+            Ok(Some(Presented::Password { account, .. })) => Some(format!("account '{account}'")),
+            Ok(Some(Presented::Token(hash))) => {
+                logins.token(&hash).map(|(name, _)| format!("token '{name}'"))
+            }
+            _ => None,
+        }
+    }
+
     /// What it may do now; `None` if it may not log in any more.
     pub(super) fn role(&self, logins: &Logins) -> Option<Role> {
         match self {

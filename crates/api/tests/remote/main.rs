@@ -1,5 +1,6 @@
 //! The interface over TLS, with a member that does what a test wants.
 
+mod audit;
 mod client;
 mod limits;
 mod roles;
@@ -12,8 +13,11 @@ use std::sync::{Arc, Mutex};
 use api::server::{Ask, Config, Done, Follower, Identity, Server, Tls};
 use array::api::JobInfo;
 use group::accounts::{Account, Logins, PasswordHash, Role, Token, TokenHash};
-use member::{Answer, ArrayRequest, Logs, Request, RequestError};
+use member::{Answer, ArrayRequest, Logs, Request, RequestError, TokenRequest};
 use tempfile::TempDir;
+
+/// The token whose revocation is left without an answer.
+const HELD: &str = "held";
 
 /// What is left without an answer.
 type Held = Arc<Mutex<Vec<(Follower, Done)>>>;
@@ -28,7 +32,7 @@ impl Changing {
     }
 }
 
-/// Answers about jobs, follows them without an end, and does nothing else.
+/// Answers about jobs, follows them without an end, leaves the revocation of one token to a test, and does nothing else.
 struct Fake {
     logins: Changing,
     held: Held,
@@ -41,6 +45,9 @@ impl Ask for Fake {
                 let (kind, subject) = (array::api::JobKind::Scrub, "all".to_owned());
                 let job = JobInfo { kind, subject, done_bytes: 1, total_bytes: 3, rate_bytes: 0 };
                 done(Ok(Answer::Jobs(vec![job])));
+            }
+            Request::Token(TokenRequest::Revoke { ref name }) if name == HELD => {
+                self.held.lock().expect("no test has failed").push((follower, done));
             }
             Request::Watch { .. } => {
                 self.held.lock().expect("no test has failed").push((follower, done));
@@ -86,6 +93,8 @@ struct Served {
     dir: TempDir,
     server: Server,
     logins: Changing,
+    logs: Logs,
+    held: Held,
     address: SocketAddr,
     fingerprint: String,
 }
@@ -103,17 +112,19 @@ impl Served {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let fingerprint = identity.fingerprint().to_owned();
+        let logs = Logs::open(dir.path()).expect("threads");
         let config = Config {
             socket: dir.path().join("s"),
             connections_max,
             sentence: ToString::to_string,
-            logs: Logs::open(dir.path()).expect("threads"),
+            logs: logs.clone(),
             advice: |_| String::new(),
             tls: Some(Tls { listeners: vec![listener], identity }),
         };
-        let fake = Fake { logins: logins.clone(), held: Held::default() };
+        let held = Held::default();
+        let fake = Fake { logins: logins.clone(), held: held.clone() };
         let server = Server::start(config, fake).expect("it can be started");
-        Self { dir, server, logins, address, fingerprint }
+        Self { dir, server, logins, logs, held, address, fingerprint }
     }
 
     fn socket(&self) -> PathBuf {

@@ -91,7 +91,7 @@ pub struct Change {
 }
 
 impl AuditLog {
-    /// Records a change. Each is recorded by itself.
+    /// Records a change. Each that was done is recorded by itself; of those that failed, repeats are counted.
     pub fn change(&self, change: Change) {
         let entry = Entry {
             action: Action::Change,
@@ -106,25 +106,40 @@ impl AuditLog {
         self.record(entry, 1);
     }
 
-    /// Records that somebody who asked for something from afar was refused, and the sentence that said so.
-    /// Repeats from one address are counted.
-    pub fn refused(&self, from: &str, path: &str, sentence: &str) {
+    /// Records that somebody was refused who asked for something from afar. Repeats are counted.
+    pub fn refused(&self, refused: Refused) {
+        let Refused { who, from, operation, reason, sentence } = refused;
         let entry = Entry {
             action: Action::LoginRefused,
-            who: Actor::default(),
-            from: clipped(from),
-            object: clipped(path),
-            operation: String::new(),
+            who: Actor { account: who.account.as_deref().map(clipped), ..who },
+            from: clipped(&from),
+            object: INTERFACE.to_owned(),
+            operation: clipped(&operation),
             done: false,
-            reason: INTERFACE.to_owned(),
-            outcome: clipped(sentence),
+            reason: clipped(&reason),
+            outcome: clipped(&sentence),
         };
         self.record(entry, 1);
     }
 }
 
-/// The reason of those who were refused at the interface.
+/// What somebody was refused at who asked over TLS.
 const INTERFACE: &str = "interface";
+
+/// Somebody who asked from afar and was refused.
+#[derive(Debug, Clone)]
+pub struct Refused {
+    /// Who it was, or said to be.
+    pub who: Actor,
+    /// From where.
+    pub from: String,
+    /// Method and path, without a query.
+    pub operation: String,
+    /// Why, as a word that stays.
+    pub reason: String,
+    /// The sentence that said so.
+    pub sentence: String,
+}
 
 /// Where refused logins come from that are not told apart.
 const ELSEWHERE: &str = "other addresses";
@@ -136,9 +151,17 @@ impl Recorded for Entry {
 
     fn fold(&self) -> Fold {
         match self.action {
-            Action::Change => Fold::Never,
+            Action::Change if self.done => Fold::Never,
+            Action::Change => {
+                let Actor { account, uid, .. } = &self.who;
+                Fold::By(format!("change {account:?} {uid:?} {}", self.operation))
+            }
             Action::Missed => Fold::By("missed".to_owned()),
-            Action::LoginRefused => Fold::By(format!("{} {}", self.address(), self.reason)),
+            Action::LoginRefused => {
+                let (reason, operation) = (&self.reason, &self.operation);
+                let account = self.who.account.as_deref().unwrap_or_default();
+                Fold::By(format!("{} {reason} {operation} {account}", self.address()))
+            }
             Action::Login | Action::SessionEnded => {
                 let host = self.who.host.as_deref().unwrap_or_default();
                 Fold::By(format!("{:?} {} {host} {}", self.action, self.address(), self.object))
@@ -147,12 +170,15 @@ impl Recorded for Entry {
     }
 
     fn others(&self) -> Option<Self> {
-        (self.action == Action::LoginRefused).then(|| Self {
+        let is_refused = matches!(self.action, Action::LoginRefused)
+            || self.action == Action::Change && !self.done;
+        is_refused.then(|| Self {
             who: Actor::default(),
             from: ELSEWHERE.to_owned(),
             object: String::new(),
+            operation: String::new(),
             reason: String::new(),
-            outcome: "refused".to_owned(),
+            outcome: "refused or failed".to_owned(),
             ..self.clone()
         })
     }
