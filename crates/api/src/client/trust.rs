@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
@@ -13,6 +14,11 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
+use x509_cert::ext::pkix::BasicConstraints;
+use x509_cert::time::Validity;
+
 use crate::server::fingerprint;
 
 /// By what the certificate of a member is trusted.
@@ -20,7 +26,7 @@ use crate::server::fingerprint;
 pub enum Trust {
     /// By the authorities that this system trusts.
     System,
-    /// By those of a file in PEM, or because it is one of the certificates in there.
+    /// By the authorities among those of a file in PEM, or because it is one of the certificates in there.
     Authorities(Vec<u8>),
     /// Because it is the one with this fingerprint.
     Fingerprint(Fingerprint),
@@ -65,7 +71,15 @@ pub(super) fn client_config(trust: Trust) -> Result<ClientConfig, String> {
                 return Err("the file of authorities holds no certificate in PEM".to_owned());
             }
             let mut roots = RootCertStore::empty();
-            roots.add_parsable_certificates(all.iter().cloned());
+            for one in &all {
+                let read = Certificate::from_der(one);
+                let read = read
+                    .map_err(|error| format!("a certificate in the file does not read: {error}"))?;
+                // Others vouch for themselves alone: who has the key of one member is not all of them.
+                if is_authority(&read) {
+                    roots.add_parsable_certificates([one.clone()]);
+                }
+            }
             let authorities = verifier(roots, &provider).ok();
             (authorities, Exactly::OneOf(all))
         }
@@ -86,6 +100,27 @@ fn of_system(provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>
     roots.add_parsable_certificates(found.certs);
     verifier(roots, provider)
         .map_err(|_| "this system knows no authorities (package ca-certificates)".to_owned())
+}
+
+/// Whether it may sign others (RFC 5280 4.2.1.9).
+fn is_authority(certificate: &Certificate) -> bool {
+    let constraints = certificate.tbs_certificate.get::<BasicConstraints>();
+    constraints.is_ok_and(|found| found.is_some_and(|(_, constraints)| constraints.ca))
+}
+
+/// Refuses one whose time is not now (RFC 5280 4.1.2.5).
+fn check_time(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
+    let read = Certificate::from_der(certificate)
+        .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
+    let Validity { not_before, not_after } = read.tbs_certificate.validity;
+    let now = Duration::from_secs(now.as_secs());
+    if now < not_before.to_unix_duration() {
+        return Err(Error::InvalidCertificate(CertificateError::NotValidYet));
+    }
+    if now > not_after.to_unix_duration() {
+        return Err(Error::InvalidCertificate(CertificateError::Expired));
+    }
+    Ok(())
 }
 
 fn verifier(
@@ -131,6 +166,7 @@ impl ServerCertVerifier for Verifier {
             // One that vouches for itself, which no chain of authorities leads to.
             Exactly::OneOf(all) if all.iter().any(|known| known == end_entity) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                check_time(end_entity, now)?;
                 return Ok(ServerCertVerified::assertion());
             }
             Exactly::OneOf(_) => {}

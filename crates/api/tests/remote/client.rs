@@ -122,3 +122,40 @@ fn refusals_are_the_sentences_of_the_member_and_a_silent_port_has_its_own() {
     };
     assert!(matches!(Client::remote(strange), Err(ClientError::Token)));
 }
+
+/// Serves with a certificate.
+fn serving(pem: &str, key: &KeyPair) -> Served {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("cert"), pem).unwrap();
+    fs::write(at("key"), key.serialize_pem()).unwrap();
+    fs::set_permissions(at("key"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let identity = Identity::load(&at("cert"), &at("key")).unwrap();
+    Served::with(dir, identity, 8)
+}
+
+#[test]
+fn who_has_the_key_of_one_member_is_no_other_one() {
+    let stolen = KeyPair::generate().unwrap();
+    let member = CertificateParams::new(vec!["one".to_owned()]).unwrap();
+    let pem = member.self_signed(&stolen).unwrap().pem();
+    let key = KeyPair::generate().unwrap();
+    let forged = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let forged = forged.signed_by(&key, &Issuer::new(member, &stolen)).unwrap();
+    let served = serving(&forged.pem(), &key);
+    let trust = Trust::Authorities(pem.into_bytes());
+    assert!(is_untrusted(&client(&served, "localhost", trust).jobs()));
+    served.server.stop();
+}
+
+#[test]
+fn a_certificate_whose_time_is_over_is_not_trusted_by_its_file() {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let pem = params.self_signed(&key).unwrap().pem();
+    let served = serving(&pem, &key);
+    let trust = Trust::Authorities(pem.into_bytes());
+    assert!(is_untrusted(&client(&served, "localhost", trust).jobs()));
+    served.server.stop();
+}
