@@ -73,7 +73,8 @@ KeepLack       --test=array copies::a_disk_that_was_cut_short_between
 FarHalves      --lib        membership::tests::choosing::two_halves_that_went_far
 QuietStart     --test=array copies::two_copies
 HastyStart     --test=array copies::two_copies
-KeepOldCopy    --test=array copies::an_old_image_of_a_holder
+KeepOldCopy    --test=array copies::an_old_image_of_a_holder_gets
+KeepOldCopy    --test=array copies::an_old_image_of_a_holder_that_was_out
 KeepOldLabel   --test=array copies::an_image_from_before
 KeepOldImage   --test=array copies::an_old_image_of_a_disk_that_was_out
 KeepOldImage   --lib        membership::tests::choosing::a_disk_that_is_older

@@ -118,30 +118,31 @@ fn refusals_are_the_sentences_of_the_member_and_a_silent_port_has_its_own() {
     let strange = Remote {
         url: "https://localhost:1".parse().unwrap(),
         token: "two\nlines".to_owned().into(),
-        trust: Trust::Fingerprint("ab".repeat(32).parse().unwrap()),
+        trust: Trust::Fingerprint("ab".repeat(32).parse().expect("it works")),
     };
     assert!(matches!(Client::remote(strange), Err(ClientError::Token)));
 }
 
 /// Serves with a certificate.
 fn serving(pem: &str, key: &KeyPair) -> Served {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("it works");
     let at = |name: &str| dir.path().join(name);
-    fs::write(at("cert"), pem).unwrap();
-    fs::write(at("key"), key.serialize_pem()).unwrap();
-    fs::set_permissions(at("key"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    let identity = Identity::load(&at("cert"), &at("key")).unwrap();
+    fs::write(at("cert"), pem).expect("it works");
+    fs::write(at("key"), key.serialize_pem()).expect("it works");
+    fs::set_permissions(at("key"), std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .expect("it works");
+    let identity = Identity::load(&at("cert"), &at("key")).expect("it works");
     Served::with(dir, identity, 8)
 }
 
 #[test]
 fn who_has_the_key_of_one_member_is_no_other_one() {
-    let stolen = KeyPair::generate().unwrap();
-    let member = CertificateParams::new(vec!["one".to_owned()]).unwrap();
-    let pem = member.self_signed(&stolen).unwrap().pem();
-    let key = KeyPair::generate().unwrap();
-    let forged = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-    let forged = forged.signed_by(&key, &Issuer::new(member, &stolen)).unwrap();
+    let stolen = KeyPair::generate().expect("it works");
+    let member = CertificateParams::new(vec!["one".to_owned()]).expect("it works");
+    let pem = member.self_signed(&stolen).expect("it works").pem();
+    let key = KeyPair::generate().expect("it works");
+    let forged = CertificateParams::new(vec!["localhost".to_owned()]).expect("it works");
+    let forged = forged.signed_by(&key, &Issuer::new(member, &stolen)).expect("it works");
     let served = serving(&forged.pem(), &key);
     let trust = Trust::Authorities(pem.into_bytes());
     assert!(is_untrusted(&client(&served, "localhost", trust).jobs()));
@@ -150,10 +151,10 @@ fn who_has_the_key_of_one_member_is_no_other_one() {
 
 #[test]
 fn a_certificate_whose_time_is_over_is_not_trusted_by_its_file() {
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let key = KeyPair::generate().expect("it works");
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("it works");
     params.not_after = rcgen::date_time_ymd(2020, 1, 1);
-    let pem = params.self_signed(&key).unwrap().pem();
+    let pem = params.self_signed(&key).expect("it works").pem();
     let served = serving(&pem, &key);
     let trust = Trust::Authorities(pem.into_bytes());
     assert!(is_untrusted(&client(&served, "localhost", trust).jobs()));

@@ -6,7 +6,7 @@ use block::{BlockDevice, BlockError, WriteFlags};
 use ring::Region;
 
 use crate::join::join_all;
-use crate::label::{ArrayId, Layout};
+use crate::label::{ArrayId, Label, Layout, MemberState};
 use crate::mutants::{self, Mutant};
 use crate::raid::is_passing;
 use crate::wire::{array_at, put, u32_at, u64_at};
@@ -266,6 +266,16 @@ pub async fn is_old_copy(
         }
     }
     !mutants::is(Mutant::KeepOldCopy)
+}
+
+/// Whether a disk that is out in `newest` is not even what it was when it went out: it holds checkpoints by its own
+/// label `theirs`, and has none of that time.
+pub async fn is_older_than_out(device: &dyn BlockDevice, theirs: &Label, newest: &Label) -> bool {
+    let record = newest.member(theirs.disk).filter(|record| record.uuid == theirs.own().uuid);
+    let Some(MemberState::Stale(since)) = record.map(|record| record.state) else { return false };
+    let was_holder =
+        theirs.own().state == MemberState::Active && theirs.holders.contains(&theirs.disk);
+    was_holder && is_old_copy(device, &newest.layout, newest.array, since.checkpoint).await
 }
 
 /// A read, at the second attempt if need be: one that fails once must not make an older record the newest.

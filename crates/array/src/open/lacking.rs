@@ -6,11 +6,11 @@ use block::BlockDevice;
 
 use super::holders_of;
 use crate::DiskId;
-use crate::checkpoint::slots::{Slot, SlotError, is_old_copy, read_slots};
+use crate::checkpoint::slots::{Slot, SlotError, is_old_copy, is_older_than_out, read_slots};
 use crate::core::{Core, RETRY};
 use crate::env::Env;
 use crate::error::ArrayError;
-use crate::label::{Label, MemberRecord};
+use crate::label::{self, Found, Label, MemberRecord};
 use crate::membership::{Lack, Opening};
 use crate::mutants::{self, Mutant};
 use crate::raid::{Disks, PASSING_TRIES_MAX};
@@ -53,6 +53,15 @@ pub(super) async fn read_newest(
         let (layout, array) = (opening.label.layout, opening.label.array);
         if is_old_copy(&*holder.device, &layout, array, slot.number).await {
             opening.lacks_all(holder.disk, Lack::Old);
+        }
+    }
+    let out: Vec<DiskId> = opening.stale.iter().map(|(present, _)| present.disk).collect();
+    for disk in out {
+        let Some(device) = disks.get(disk).map(|disk| Arc::clone(disk.device())) else { continue };
+        if let Ok(Found::Label { label, .. }) = label::read(&*device).await
+            && is_older_than_out(&*device, &label, &opening.label).await
+        {
+            opening.lacks_all(disk, Lack::Old);
         }
     }
     let has_it = (0..holders.len()).filter(|index| !slot.lagging.contains(index));

@@ -7,9 +7,10 @@ use std::time::Duration;
 use block::{BlockDevice, BlockError};
 use futures_util::future::{Either, select};
 
+use crate::checkpoint::slots::is_older_than_out;
 use crate::core::Core;
 use crate::label::{self, Found, Label, MemberState};
-use crate::membership::{Event, lack_of, may_return};
+use crate::membership::{Event, Lack, lack_of, may_return};
 use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Set, is_passing};
 use crate::space::Gives;
@@ -175,7 +176,10 @@ impl Core {
         let mut ours = self.lock().label.clone();
         // Or that was known, and it went out before it could be given all.
         let waived = self.lock().waived.get(&disk).copied();
-        let lack = lack_of(&label, is_cut, &ours).or(waived);
+        let lack = match lack_of(&label, is_cut, &ours).or(waived) {
+            None if is_older_than_out(&*device, &label, &ours).await => Some(Lack::Old),
+            lack => lack,
+        };
         let lacks_all = lack.is_some() || state_of(&ours).is_some_and(MemberState::lacks_all);
         if lacks_all {
             // Before its own labels are whole again, and nothing tells.

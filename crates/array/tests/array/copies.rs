@@ -418,6 +418,35 @@ fn an_old_image_of_a_disk_that_was_out_gets_what_it_lacks() {
     });
 }
 
+/// Its label is what it was when the disk went out; the checkpoints are not.
+#[test]
+fn an_old_image_of_a_holder_that_was_out_gets_what_it_lacks() {
+    run(async {
+        for is_started_anew in [false, true] {
+            let (shelf, array, _) = filled(3, 8).await;
+            array.checkpoint().await.unwrap();
+            let old = image(&shelf, 2).await;
+            let two = bytes(24 * MIB, 2);
+            for _ in 0..3 {
+                write_all(&array, &two).await;
+                array.checkpoint().await.unwrap();
+            }
+            shelf.pull(2);
+            write(&array.device("v").unwrap(), 0, &two[..4096]).await;
+            array.checkpoint().await.unwrap();
+            until(&array, "it is out", |a| a.disks()[2].state == DiskState::Missing).await;
+            if is_started_anew {
+                array.close().await.unwrap();
+            }
+            shelf.0[2].heal();
+            put(&shelf, 2, 0, &old).await;
+            let array = if is_started_anew { shelf.open().await } else { array };
+            gives_all_without(&array, &shelf, 1, &two).await;
+            is_told(&array, "older").await;
+        }
+    });
+}
+
 /// Until a disk is given all that it lost, which was waived at first.
 async fn until_restored(array: &Array) {
     until(array, "what was lost is restored", |array| {

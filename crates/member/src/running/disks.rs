@@ -110,8 +110,11 @@ impl Member {
         Ok(())
     }
 
+    /// Whether a disk of this name is in use. Another one may come in the place of one that is missing or failed.
     fn is_member(&self, name: &str) -> bool {
-        let is_here = |disk: &DiskInfo| disk.name == name && disk.state != DiskState::Missing;
+        let is_gone =
+            |disk: &DiskInfo| matches!(disk.state, DiskState::Missing | DiskState::Failed);
+        let is_here = |disk: &DiskInfo| disk.name == name && !is_gone(disk);
         self.array.disks().iter().any(is_here)
     }
 
