@@ -149,8 +149,10 @@ impl FaultyDisk {
     }
 
     fn note_change(&self, bytes: &Range<u64>, is_durable: bool) {
-        self.script().written_bytes += bytes.end - bytes.start;
-        if let Some(changes) = &mut self.script().changes {
+        let script = &mut self.script();
+        // What the device below is about to refuse may be as long as a number.
+        script.written_bytes = script.written_bytes.saturating_add(bytes.end - bytes.start);
+        if let Some(changes) = &mut script.changes {
             changes.push((bytes.clone(), is_durable));
         }
     }
