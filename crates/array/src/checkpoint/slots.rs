@@ -13,6 +13,7 @@ use crate::wire::{array_at, put, u32_at, u64_at};
 use crate::{BLOCK_BYTES, crc32c};
 
 const MAGIC: [u8; 8] = *b"DRYSCKPT";
+const MARK_MAGIC: [u8; 8] = *b"DRYSMARK";
 const HEAD_CRC_AT: usize = 60;
 /// Slots are transferred in pieces of this size, so that records of any size need little memory.
 const PIECE_BYTES: usize = 1 << 20;
@@ -31,6 +32,8 @@ const PIECE_BYTES: usize = 1 << 20;
 /// 2. Record `n` lies in slot `n % 2`, so record `n - 1` stays whole while `n` is written.
 /// 3. A record is whole on every holder that [`write_slot`] did not fail on, before anything that
 ///    only record `n - 1` refers to is used again.
+/// 4. A disk that is no holder may have a [mark](super::marks) in that place: the same block, with another
+///    magic and no payload. It is never taken for a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Head {
     array: ArrayId,
@@ -85,10 +88,10 @@ pub enum SlotError {
 }
 
 impl Head {
-    fn encode(&self, block: &mut [u8]) {
+    fn encode(&self, magic: &[u8; 8], block: &mut [u8]) {
         assert_eq!(block.len(), BLOCK_BYTES, "a header is a block");
         block.fill(0);
-        put(block, 0, &MAGIC);
+        put(block, 0, magic);
         put(block, 8, &self.array.0);
         put(block, 24, &self.number.to_le_bytes());
         put(block, 32, &self.len_bytes.to_le_bytes());
@@ -97,11 +100,18 @@ impl Head {
         put(block, HEAD_CRC_AT, &crc.to_le_bytes());
     }
 
-    /// The header of a whole record of `array` that can lie in slot `slot` of `layout`.
-    fn decode(block: &mut [u8], array: ArrayId, layout: &Layout, slot: u64) -> Option<Self> {
-        let crc = u32_at(block, HEAD_CRC_AT);
-        put(block, HEAD_CRC_AT, &[0; 4]);
-        if block[..8] != MAGIC || crc32c(block) != crc {
+    /// The header of a whole record of `array`, or a mark by the other magic, that can lie in slot `slot` of
+    /// `layout`.
+    fn decode(
+        magic: &[u8; 8],
+        block: &[u8],
+        array: ArrayId,
+        layout: &Layout,
+        slot: u64,
+    ) -> Option<Self> {
+        let mut covered = block.to_vec();
+        put(&mut covered, HEAD_CRC_AT, &[0; 4]);
+        if block[..8] != *magic || crc32c(&covered) != u32_at(block, HEAD_CRC_AT) {
             return None;
         }
         let head = Self {
@@ -141,7 +151,7 @@ pub async fn write_slot(
     let mut bytes = vec![0; BLOCK_BYTES + payload.len().next_multiple_of(BLOCK_BYTES)];
     put(&mut bytes, BLOCK_BYTES, payload);
     let crc = crc32c(&bytes[BLOCK_BYTES..]);
-    Head { array, number, len_bytes, crc }.encode(&mut bytes[..BLOCK_BYTES]);
+    Head { array, number, len_bytes, crc }.encode(&MAGIC, &mut bytes[..BLOCK_BYTES]);
     let at = layout.checkpoint_at(number % 2);
     assert!(bytes.len() as u64 <= layout.checkpoint_bytes, "a record fits its slot");
     // Memory of its own, once for all devices: hosts may have used up the pool.
@@ -245,6 +255,40 @@ fn note_unread(unread: &mut Vec<usize>, index: usize, error: &BlockError) -> Res
     Ok(())
 }
 
+/// The block that a disk that holds no checkpoints gets from checkpoint `number`.
+pub(super) fn encode_mark(array: ArrayId, number: u64, block: &mut [u8]) {
+    Head { array, number, len_bytes: 0, crc: 0 }.encode(&MARK_MAGIC, block);
+}
+
+/// What a disk knows of checkpoints, by one of its slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    /// The slot is blank.
+    Nothing,
+    /// The number of a record, or of a mark.
+    Number(u64),
+    /// It is damaged, or cannot be read.
+    Unclear,
+}
+
+pub(super) async fn number_in(
+    device: &dyn BlockDevice,
+    layout: &Layout,
+    array: ArrayId,
+    slot: u64,
+) -> Known {
+    let Ok(data) = read_patiently(device, layout.checkpoint_at(slot), BLOCK_BYTES).await else {
+        return Known::Unclear;
+    };
+    let mut block = [0; BLOCK_BYTES];
+    data.copy_to(0, &mut block);
+    if block.iter().all(|byte| *byte == 0) {
+        return Known::Nothing;
+    }
+    let head = |magic| Head::decode(magic, &block, array, layout, slot);
+    head(&MAGIC).or_else(|| head(&MARK_MAGIC)).map_or(Known::Unclear, |h| Known::Number(h.number))
+}
+
 /// Whether a device that should have record `newest`, or the one before when it fell behind with this one, has
 /// nothing but older ones: it is an old copy. One with a damaged slot is none.
 pub async fn is_old_copy(
@@ -254,15 +298,10 @@ pub async fn is_old_copy(
     newest: u64,
 ) -> bool {
     for slot in 0..2 {
-        let Ok(data) = read_patiently(device, layout.checkpoint_at(slot), BLOCK_BYTES).await else {
-            return false;
-        };
-        let mut block = [0; BLOCK_BYTES];
-        data.copy_to(0, &mut block);
-        let is_blank = block.iter().all(|byte| *byte == 0);
-        let head = Head::decode(&mut block, array, layout, slot);
-        if !is_blank && head.is_none_or(|head| head.number + 1 >= newest) {
-            return false;
+        match number_in(device, layout, array, slot).await {
+            Known::Nothing => {}
+            Known::Number(number) if number + 1 < newest => {}
+            Known::Number(_) | Known::Unclear => return false,
         }
     }
     !mutants::is(Mutant::KeepOldCopy)
@@ -299,7 +338,7 @@ async fn read_head(
     let data = read_patiently(device, layout.checkpoint_at(slot), BLOCK_BYTES).await?;
     let mut block = [0; BLOCK_BYTES];
     data.copy_to(0, &mut block);
-    Ok(Head::decode(&mut block, array, layout, slot))
+    Ok(Head::decode(&MAGIC, &block, array, layout, slot))
 }
 
 /// The payload that belongs to `head`; `None` when it is not whole.

@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 
 use super::touched::Stripe;
 use super::{Core, RETRY};
+use crate::checkpoint::marks;
 use crate::checkpoint::slots::{SlotError, write_slot};
 use crate::error::ArrayError;
 use crate::label::Label;
@@ -37,6 +38,18 @@ impl Core {
     /// [`ArrayError::Unflushed`] when some of it may be lost on more disks than a level survives:
     /// the journal must keep it, and the redo area too.
     pub(crate) async fn flush_disks(&self) -> Result<(), ArrayError> {
+        self.flush_marking(None).await.map(|_| ())
+    }
+
+    /// The same, and with it the number of the checkpoint that is about to be made on each disk that was written
+    /// to and holds no checkpoints: these disks.
+    ///
+    /// # Errors
+    /// As for [`flush_disks`](Self::flush_disks).
+    pub(crate) async fn flush_marking(
+        &self,
+        number: Option<u64>,
+    ) -> Result<Vec<DiskId>, ArrayError> {
         let before = self.touched.of_checkpoint();
         let sets = self.sets.all();
         // A set that has lost too many already was not written to.
@@ -45,6 +58,10 @@ impl Core {
         let whole: Vec<&Arc<Set>> = sets.iter().filter(was_whole).collect();
         let mut disks = self.raid.disks().all();
         disks.retain(|disk| self.raid.is_in_use(disk));
+        let mut marked = match number {
+            Some(number) => self.mark_disks(number).await,
+            None => Vec::new(),
+        };
         sets.iter().for_each(|set| set.flush_begins());
         self.raid.flush().await;
         sets.iter().for_each(|set| set.flush_ends());
@@ -61,7 +78,25 @@ impl Core {
             return Err(ArrayError::Unflushed);
         }
         self.touched.flushed(&before);
-        Ok(())
+        marked.retain(|disk| self.raid.is_in_use(disk));
+        Ok(marked.iter().map(|disk| disk.id()).collect())
+    }
+
+    async fn mark_disks(&self, number: u64) -> Vec<Arc<Disk>> {
+        let holders = self.lock().label.holders.clone();
+        match marks::mark(&self.layout, self.id, number) {
+            Some((at, mark)) => self.raid.mark(at, &mark, &holders).await,
+            None => Vec::new(),
+        }
+    }
+
+    /// Whether `device` is older than what the last checkpoint says of this disk.
+    pub(crate) async fn is_behind(&self, disk: DiskId, device: &dyn BlockDevice) -> bool {
+        let mark = self.lock().marks.get(&disk).copied();
+        match mark {
+            Some(number) => marks::is_behind(device, &self.layout, self.id, number).await,
+            None => false,
+        }
     }
 
     /// What was written to these stripes is where their level wants it, flushed.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::api::Event;
 
 use super::{RecordRoom, Space};
+use crate::checkpoint::marks::Marks;
 use crate::engine::{CLOSED, Kept, Payload};
 use crate::error::ArrayError;
 use crate::journal::Mark;
@@ -137,6 +138,8 @@ pub(crate) struct State {
     pub(crate) has_settled: bool,
     /// Where that one had the journal begin, but for what it keeps.
     pub(crate) since: Mark,
+    /// What it says of disks that hold no checkpoints.
+    pub(crate) marks: Marks,
     pub(crate) requests: Vec<Request>,
     /// What the checkpoint that runs keeps for thick volumes that it makes.
     pub(crate) promised: Vec<(Level, u64)>,
@@ -223,6 +226,7 @@ impl State {
             checkpoint: payload.number,
             has_settled: false,
             since: payload.since,
+            marks: payload.marks.clone(),
             requests: Vec::new(),
             promised: Vec::new(),
             replaced: Vec::new(),

@@ -11,6 +11,7 @@ use super::payload::{Kept, Payload};
 use crate::VersionId;
 use crate::core::{Limbo, Live, Request, State};
 use crate::error::ArrayError;
+use crate::label::MemberRecord;
 use crate::mutants::{self, Mutant};
 use crate::raid::Left;
 use crate::tree::{Draft, Root};
@@ -74,7 +75,7 @@ impl Checkpoint {
             core.checkpoint_beat.tick();
         }
         if !mutants::is(Mutant::NoFlush) {
-            core.flush_disks().await?;
+            self.marked = core.flush_marking(Some(self.number)).await?;
             // Their disks may have gone before the flush, with what they had taken.
             core.check_flushed(&self.written)?;
         }
@@ -94,12 +95,16 @@ impl Checkpoint {
         let kept = state.live.iter().filter_map(|(id, live)| Some((*id, live.kept?)));
         let kept: BTreeMap<VersionId, Kept> =
             kept.filter(|(id, _)| self.next.volumes.contains_key(id) && !is_trimmed).collect();
+        let mut marks = state.marks.clone();
+        marks.extend(self.marked.iter().map(|disk| (*disk, self.number)));
+        marks.retain(|disk, _| state.label.member(*disk).is_some_and(MemberRecord::is_used));
         let oldest = kept.values().map(|kept| kept.from).min_by_key(|from| from.position);
         Payload {
             number: self.number,
             mark: oldest.unwrap_or(self.mark),
             since: self.mark,
             kept,
+            marks,
             epoch: self.epoch,
             next_version: state.next_version,
             next_set: state.space.next_set,
@@ -116,6 +121,7 @@ impl Checkpoint {
         let state = &mut *core.lock();
         (state.checkpoint, state.has_settled) = (self.number, true);
         state.since = payload.since;
+        state.marks = payload.marks;
         state.record.settle(tables_bytes);
         state.redone.clear();
         core.raid.forget_given(&self.given);

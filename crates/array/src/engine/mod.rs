@@ -41,7 +41,7 @@ use crate::overlay::Segment;
 use crate::raid::Seat;
 use crate::tables::Tables;
 use crate::tree::{Page, PageAddr, PageRef};
-use crate::{Epoch, Place, VersionId};
+use crate::{DiskId, Epoch, Place, VersionId};
 
 /// One checkpoint on its way.
 struct Checkpoint {
@@ -80,6 +80,8 @@ struct Checkpoint {
     given: Vec<Stripe>,
     /// Pages to be written.
     pages: Vec<(PageRef, Arc<Page>)>,
+    /// Disks that have its number.
+    marked: Vec<DiskId>,
 }
 
 impl Core {
@@ -135,6 +137,7 @@ impl Core {
             dissolved: Vec::new(),
             given: Vec::new(),
             pages: Vec::new(),
+            marked: Vec::new(),
         }
     }
 }

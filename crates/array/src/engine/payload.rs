@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::marks::Marks;
 use crate::core::Image;
 use crate::error::ArrayError;
 use crate::journal::Mark;
@@ -31,6 +32,9 @@ pub(crate) struct Payload {
     /// Volumes that the journal has to keep for.
     #[serde(skip)]
     pub(crate) kept: BTreeMap<VersionId, Kept>,
+    /// What tells old images of disks. Older builds say nothing of it.
+    #[serde(skip)]
+    pub(crate) marks: Marks,
     /// Of what is written after it.
     pub(crate) epoch: Epoch,
     pub(crate) next_version: u32,
@@ -48,8 +52,12 @@ impl Payload {
     pub(crate) fn encode(&self) -> Vec<u8> {
         const PLAIN: &str = "plain data in memory can be encoded";
         let mut bytes = postcard::to_stdvec(self).expect(PLAIN);
-        if !self.kept.is_empty() {
+        let has_marks = !self.marks.is_empty();
+        if !self.kept.is_empty() || has_marks {
             bytes.extend(postcard::to_stdvec(&(self.since, &self.kept)).expect(PLAIN));
+        }
+        if has_marks {
+            bytes.extend(postcard::to_stdvec(&self.marks).expect(PLAIN));
         }
         bytes
     }
@@ -67,10 +75,14 @@ impl Payload {
             ArrayError::Damaged("its checkpoint was written by another version of Drystone".into())
         };
         let (payload, rest) = postcard::take_from_bytes::<Self>(bytes).map_err(other)?;
-        let (since, kept) = match rest {
-            [] => (payload.mark, BTreeMap::new()),
+        let ((since, kept), rest) = match rest {
+            [] => ((payload.mark, BTreeMap::new()), rest),
+            rest => postcard::take_from_bytes(rest).map_err(other)?,
+        };
+        let marks = match rest {
+            [] => Marks::new(),
             rest => postcard::from_bytes(rest).map_err(other)?,
         };
-        Ok(Self { since, kept, ..payload })
+        Ok(Self { since, kept, marks, ..payload })
     }
 }

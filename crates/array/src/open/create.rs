@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 
 use super::{Member, OpenOptions, find};
 use crate::DiskId;
+use crate::checkpoint::marks::Marks;
 use crate::checkpoint::slots::write_slot;
 use crate::core::{HOLDERS, Image};
 use crate::engine::Payload;
@@ -78,6 +79,7 @@ impl Array {
             mark: Mark::default(),
             since: Mark::default(),
             kept: BTreeMap::new(),
+            marks: Marks::new(),
             epoch: Epoch(1),
             next_version: 1,
             next_set: 1,

@@ -6,6 +6,7 @@ use block::BlockDevice;
 
 use super::holders_of;
 use crate::DiskId;
+use crate::checkpoint::marks::{Marks, is_behind};
 use crate::checkpoint::slots::{Slot, SlotError, is_old_copy, is_older_than_out, read_slots};
 use crate::core::{Core, RETRY};
 use crate::env::Env;
@@ -72,6 +73,17 @@ pub(super) async fn read_newest(
     let disks_at = |at: &[usize]| at.iter().map(|index| holders[*index].disk).collect();
     let (lagging, unread) = (disks_at(&slot.lagging), disks_at(&slot.unread));
     Ok(Newest { slot, lagging, unread })
+}
+
+/// Disks that are older than the newest checkpoint says lack everything.
+pub(super) async fn leave_old_ones(disks: &Disks, opening: &mut Opening, marks: &Marks) {
+    let (layout, array) = (opening.label.layout, opening.label.array);
+    for (disk, number) in marks {
+        let Some(device) = disks.get(*disk).map(|disk| Arc::clone(disk.device())) else { continue };
+        if is_behind(&*device, &layout, array, *number).await {
+            opening.lacks_all(*disk, Lack::Old);
+        }
+    }
 }
 
 /// The newest checkpoint that the holders have. What cannot be read for want of memory is asked for again.

@@ -37,7 +37,7 @@ use crate::raid::{Access, Disks, PASSING_TRIES_MAX, Raid, Set, SetRecord, Update
 use crate::space::Gives;
 use crate::sync::{Bell, Turn};
 use crate::watch::Beat;
-use lacking::{Newest, read_newest};
+use lacking::{Newest, leave_old_ones, read_newest};
 
 use replay::check_newest;
 
@@ -155,6 +155,7 @@ async fn load(
     options: &OpenOptions,
 ) -> Result<Loaded, ArrayError> {
     let payload = Payload::decode(&newest.slot.payload)?;
+    leave_old_ones(raid.disks(), opening, &payload.marks).await;
     let Read { records, mut scanned, is_given_up } =
         read_journal(raid.disks(), opening, &newest, &payload).await?;
     let (opening, label) = (&*opening, &opening.label);

@@ -77,6 +77,8 @@ pub struct Disk {
     is_full: AtomicBool,
     /// It took something that is not durable.
     is_dirty: AtomicBool,
+    /// It was written to since a checkpoint marked it.
+    is_changed: AtomicBool,
     flushing: Turn,
     read_errors: AtomicU64,
     write_errors: AtomicU64,
@@ -104,6 +106,7 @@ impl Disk {
             is_full: AtomicBool::new(false),
             // A process before may have left it so.
             is_dirty: AtomicBool::new(true),
+            is_changed: AtomicBool::new(true),
             flushing: Turn::default(),
             read_errors: AtomicU64::new(0),
             write_errors: AtomicU64::new(0),
@@ -221,6 +224,16 @@ impl Disk {
     pub(super) fn start(self: &Arc<Self>) -> InFlight {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         InFlight(Arc::clone(self))
+    }
+
+    /// A write to it begins.
+    pub(super) fn changes(&self) {
+        self.is_changed.store(true, Ordering::Release);
+    }
+
+    /// Whether it may have been written to since this was asked last.
+    pub(super) fn take_changed(&self) -> bool {
+        self.is_changed.swap(false, Ordering::AcqRel)
     }
 
     /// A write that was not durable has ended.

@@ -178,6 +178,7 @@ impl Core {
         let waived = self.lock().waived.get(&disk).copied();
         let lack = match lack_of(&label, is_cut, &ours).or(waived) {
             None if is_older_than_out(&*device, &label, &ours).await => Some(Lack::Old),
+            None if self.is_behind(disk, &*device).await => Some(Lack::Old),
             lack => lack,
         };
         let lacks_all = lack.is_some() || state_of(&ours).is_some_and(MemberState::lacks_all);

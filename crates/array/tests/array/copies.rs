@@ -387,6 +387,62 @@ fn an_image_from_before_the_last_start_gets_what_it_lacks() {
     });
 }
 
+/// The same of one that was made since the last start, when all disks have the label that they have today: the
+/// number of the last checkpoint before which the disk was written to tells, whether the disk was out or not.
+#[test]
+fn an_image_of_this_life_gets_what_it_lacks() {
+    run(async {
+        for was_out in [None, Some(false), Some(true)] {
+            let (shelf, array, _) = filled(5, 8).await;
+            array.checkpoint().await.unwrap();
+            let label = label(&shelf, 4).await;
+            assert!(!label.holders.contains(&label.disk));
+            let old = image(&shelf, 4).await;
+            let two = bytes(24 * MIB, 2);
+            write_all(&array, &two).await;
+            array.checkpoint().await.unwrap();
+            if was_out.is_some() {
+                shelf.pull(4);
+                write(&array.device("v").unwrap(), 0, &two[..4096]).await;
+                array.checkpoint().await.unwrap();
+                until(&array, "it is out", |a| a.disks()[4].state == DiskState::Missing).await;
+            }
+            let array = if was_out == Some(true) {
+                shelf.0[4].heal();
+                put(&shelf, 4, 0, &old).await;
+                array
+            } else {
+                array.close().await.unwrap();
+                shelf.0[4].heal();
+                put(&shelf, 4, 0, &old).await;
+                shelf.open().await
+            };
+            gives_all_without(&array, &shelf, 1, &two).await;
+            is_told(&array, "older").await;
+        }
+    });
+}
+
+/// A disk that nothing was written to for long is as new as the others, and so is each after an end without a stop.
+#[test]
+fn a_disk_that_was_idle_or_cut_off_is_not_taken_for_an_image() {
+    run(async {
+        let (shelf, array, _) = filled(6, 8).await;
+        for at in 0..20 {
+            write(&array.device("v").unwrap(), 0, &bytes(4096, at)).await;
+            array.checkpoint().await.unwrap();
+        }
+        drop(array);
+        for _ in 0..2 {
+            let array = shelf.open().await;
+            all_online(&array).await;
+            let events = array.events(0).0;
+            assert!(events.iter().all(|event| !event.text.contains("older")), "{events:?}");
+            array.close().await.unwrap();
+        }
+    });
+}
+
 /// A disk had failed, and an older image of it was put back: it was given what had changed since it went out, and
 /// nothing of what had changed between the image and that.
 #[test]

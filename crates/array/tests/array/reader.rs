@@ -129,8 +129,14 @@ fn a_checkpoint_with_more_waves_than_it_can_note_ends_and_the_array_opens() {
     });
 }
 
-/// Where checkpoints lie on the disks of a shelf.
-const CHECKPOINTS: Range<u64> = 64 << 10..(64 << 10) + 2 * MIB;
+/// What records of checkpoints write on this disk, and marks of disks that hold none do not.
+async fn records(shelf: &Shelf, disk: usize) -> [Range<u64>; 2] {
+    let found = array::probe(&*shelf.members()[disk].device).await.expect("it can be read");
+    let array::label::Found::Label { label, .. } = found else { panic!("{found:?}") };
+    let block = BLOCK as u64;
+    let payload_at = |slot| label.layout.checkpoint_at(slot) + block;
+    [0, 1].map(|slot| payload_at(slot)..payload_at(slot) + block)
+}
 
 /// A mirror whose second disk lacks nothing any more, but holds no checkpoint yet.
 #[test]
@@ -144,7 +150,9 @@ fn the_only_disk_with_a_checkpoint_is_not_declared_failed_before_another_has_one
         write(&volume, 0, &bytes(MIB as usize, 2)).await;
         array.checkpoint().await.unwrap();
         shelf.0[1].heal();
-        shelf.0[1].inject(Rule::always(Operation::Write, Fault::Hang).at(CHECKPOINTS));
+        for record in records(&shelf, 1).await {
+            shelf.0[1].inject(Rule::always(Operation::Write, Fault::Hang).at(record));
+        }
         until(&array, "about to have one", |_| shelf.0[1].held() > 0).await;
         let released = async {
             ring::sleep(Duration::from_millis(200)).await;

@@ -176,7 +176,7 @@ proptest! {
         poke(&*devices[0], layout().checkpoint_at(0), &bytes);
         prop_assert!(read(&devices).is_err());
         let mut block = [0; BLOCK_BYTES];
-        Head { array: ARRAY, number: 2, len_bytes, crc: 1 }.encode(&mut block);
+        Head { array: ARRAY, number: 2, len_bytes, crc: 1 }.encode(&MAGIC, &mut block);
         poke(&*devices[0], layout().checkpoint_at(0), &block);
         prop_assert!(read(&devices).is_err());
     }

@@ -1,0 +1,93 @@
+//! What a disk that holds no checkpoints knows of them: the number of the last one before which it was written to.
+//!
+//! A disk alone does not tell whether it is what it was, or an image of an hour ago that was put back: its label is
+//! the same as long as no disk goes or comes. So a checkpoint writes its number to each disk that was written to
+//! since the one before, with what it flushes, and its record says which number each disk was given last. A disk
+//! with a smaller one is older than that.
+
+use std::collections::BTreeMap;
+
+use block::BlockDevice;
+use ring::{Buf, Data};
+
+use super::slots::{Known, number_in};
+use crate::label::{ArrayId, Layout};
+use crate::mutants::{self, Mutant};
+use crate::{BLOCK_BYTES, DiskId};
+
+/// The last number that disks were given, of those that were given any.
+pub type Marks = BTreeMap<DiskId, u64>;
+
+/// Where checkpoint `number` marks a disk, and with what; `None` when there is no memory for it. It lies where a
+/// holder has the head of that record.
+#[must_use]
+pub fn mark(layout: &Layout, array: ArrayId, number: u64) -> Option<(u64, Data)> {
+    let mut block = Buf::alloc(BLOCK_BYTES)?;
+    super::slots::encode_mark(array, number, &mut block);
+    Some((layout.checkpoint_at(number % 2), block.freeze()))
+}
+
+/// Whether a disk that was given `number` has only older ones, or none: it is an old copy. One that does not give
+/// what it has there, or something else, cannot tell.
+pub async fn is_behind(
+    device: &dyn BlockDevice,
+    layout: &Layout,
+    array: ArrayId,
+    number: u64,
+) -> bool {
+    for slot in 0..2 {
+        match number_in(device, layout, array, slot).await {
+            Known::Nothing => {}
+            Known::Number(known) if known < number => {}
+            Known::Number(_) | Known::Unclear => return false,
+        }
+    }
+    !mutants::is(Mutant::BlindToMarks)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::checkpoint::slots::{read_slots, write_slot};
+    use crate::testing::{flip, poke, ram_disk, run};
+
+    const ARRAY: ArrayId = ArrayId([3; 16]);
+
+    fn give(device: &dyn BlockDevice, layout: &Layout, number: u64) {
+        let (at, data) = mark(layout, ARRAY, number).unwrap();
+        let mut block = vec![0; BLOCK_BYTES];
+        data.copy_to(0, &mut block);
+        poke(device, at, &block);
+    }
+
+    #[test]
+    fn a_disk_with_smaller_numbers_or_none_is_behind() {
+        let layout = Layout::choose(&[16 << 20], None).unwrap();
+        let disk = ram_disk(16 << 20);
+        let is_behind = |number| run(is_behind(&*disk, &layout, ARRAY, number));
+        assert!(is_behind(1), "nothing is on it");
+        give(&*disk, &layout, 7);
+        assert_eq!([6, 7, 8].map(is_behind), [false, false, true]);
+        give(&*disk, &layout, 12);
+        assert_eq!([7, 12, 13].map(is_behind), [false, false, true]);
+        let other = run(super::is_behind(&*disk, &layout, ArrayId([4; 16]), 99));
+        assert!(!other, "what is not of this array tells nothing");
+        flip(&*disk, (layout.checkpoint_at(0) + 30) * 8);
+        assert!(!is_behind(99), "one that is damaged tells nothing");
+    }
+
+    #[test]
+    fn the_records_of_a_holder_count_and_a_mark_is_none() {
+        let layout = Layout::choose(&[16 << 20], None).unwrap();
+        let disks: Vec<Arc<dyn BlockDevice>> = vec![ram_disk(16 << 20)];
+        let written = run(write_slot(&disks, &layout, ARRAY, (4, b"four"), &|_, _| {})).unwrap();
+        assert!(written.iter().all(Result::is_ok));
+        assert!(!run(is_behind(&*disks[0], &layout, ARRAY, 4)));
+        assert!(run(is_behind(&*disks[0], &layout, ARRAY, 5)));
+        give(&*disks[0], &layout, 9);
+        let found = run(read_slots(&disks, &layout, ARRAY)).unwrap();
+        assert_eq!((found.number, found.payload.as_slice()), (4, &b"four"[..]));
+    }
+}
