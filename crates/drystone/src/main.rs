@@ -110,6 +110,7 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
         Command::Account(args) => manage::logins::account(args),
         Command::Token(args) => manage::logins::token(args),
         Command::Snapshot(args) => manage::snapshot::run(args),
+        Command::Schedule(args) => manage::schedule::run(args),
         Command::Disk(args) => manage::disk::run(args),
         Command::Array(args) => manage::array::run(args),
         Command::Attach(args) => {

@@ -44,6 +44,7 @@ const HELP: &[(&[&str], &[&str])] = &[
             "policy",
             "chap",
             "snapshot",
+            "schedule",
             "disk",
             "array",
             "attach",
@@ -98,6 +99,16 @@ const HELP: &[(&[&str], &[&str])] = &[
             "--chap <USER:SECRET>",
             "DRYSTONE_CHAP",
             "--runtime-dir <DIR>",
+            "Examples:",
+        ],
+    ),
+    (
+        &["schedule", "create", "--help"],
+        &[
+            "--volume <VOLUME>",
+            "--every <TIME>",
+            "--daily <HH:MM>",
+            "--weekly <DAY> <HH:MM>",
             "Examples:",
         ],
     ),
@@ -172,7 +183,7 @@ fn bad_command_lines_get_one_sentence_and_code_2() {
     refuses(
         &["man", "nope"],
         2,
-        "there is no man page 'nope': write one of export, up, status, connections, events, audit, top, volume, policy, chap, account, token, snapshot, disk, member, doctor, array, attach, attached, detach, lab, plan, help, completions, man",
+        "there is no man page 'nope': write one of export, up, status, connections, events, audit, top, volume, policy, chap, account, token, snapshot, schedule, disk, member, doctor, array, attach, attached, detach, lab, plan, help, completions, man",
     );
 }
 

@@ -20,6 +20,7 @@ pub(crate) mod member;
 mod number;
 pub(crate) mod plan;
 pub(crate) mod refusal;
+pub(crate) mod schedule;
 pub(crate) mod serve;
 mod since;
 pub(crate) mod snapshot;
@@ -41,6 +42,8 @@ Examples:
           An array of six files on 127.0.0.1:3260, to try it
   drystone volume create vm1 100G
           A volume of a member that runs
+  drystone schedule create nightly --volume vm1 --daily 03:00 --keep 7
+          A snapshot each night
   drystone status
           Is all well, and if not, what to do first
   drystone export ram:1G
@@ -179,6 +182,10 @@ pub(crate) enum Command {
     /// Take, show and use snapshots.
     #[command(after_long_help = snapshot::EXAMPLES)]
     Snapshot(snapshot::SnapshotArgs),
+
+    /// Have snapshots taken by themselves, and the oldest deleted.
+    #[command(after_long_help = schedule::EXAMPLES)]
+    Schedule(schedule::ScheduleArgs),
 
     /// Show, add and replace the disks of a running member.
     #[command(after_long_help = disk::EXAMPLES)]

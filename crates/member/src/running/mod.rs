@@ -5,6 +5,7 @@ mod disks;
 mod error;
 mod jobs;
 mod logins;
+mod schedules;
 mod snapshots;
 mod volumes;
 pub(crate) mod watch;
@@ -14,7 +15,7 @@ use std::rc::Rc;
 
 use array::Array;
 use array::api::{ArrayInfo, JobInfo, VolumeInfo};
-use ring::wait::Turn;
+use ring::wait::{Bell, Turn};
 
 use crate::data::remembered::Remembered;
 use crate::events::{EventLog, Look};
@@ -37,6 +38,10 @@ pub struct Member {
     turn: Turn,
     /// So do disks that join.
     joining: Turn,
+    /// So do snapshots, and changes of schedules. Who has this may take `turn` too, not the other way round.
+    taking: Turn,
+    /// Rings when schedules have changed.
+    schedules_changed: Bell,
     is_stopping: Cell<bool>,
     events: EventLog,
     /// The array as it was when its changes were told last; `None` before the first look.
@@ -61,7 +66,7 @@ impl Member {
         events: EventLog,
     ) -> Self {
         let remembered = RefCell::new(remembered);
-        let (turn, joining) = (Turn::default(), Turn::default());
+        let (turn, joining, taking) = (Turn::default(), Turn::default(), Turn::default());
         let (is_stopping, looked) = (Cell::new(false), RefCell::default());
         Self {
             array,
@@ -71,6 +76,8 @@ impl Member {
             remembered,
             turn,
             joining,
+            taking,
+            schedules_changed: Bell::default(),
             is_stopping,
             events,
             looked,
@@ -100,6 +107,7 @@ impl Member {
             Request::Policy(request) => self.policy(request).await,
             Request::Account(request) => self.accounts(request).await,
             Request::Token(request) => self.tokens(request).await,
+            Request::Schedule(request) => self.schedule(request).await,
             Request::Connections => Ok(Answer::Connections(self.serving.connections().await)),
             Request::Figures => Ok(Answer::Figures(Box::new(self.serving.figures().await))),
             Request::Watch { kinds } => self.watch(&kinds, asker).await,
@@ -163,6 +171,7 @@ impl Member {
         let _turn = self.turn.take().await;
         if self.settings.recover().await {
             self.serving.apply_access().await;
+            self.schedules_changed.ring();
         }
         self.serving.settle().await;
     }
