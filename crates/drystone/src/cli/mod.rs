@@ -20,6 +20,7 @@ pub(crate) mod member;
 mod number;
 pub(crate) mod plan;
 pub(crate) mod refusal;
+pub(crate) mod san;
 pub(crate) mod schedule;
 pub(crate) mod serve;
 mod since;
@@ -186,6 +187,20 @@ pub(crate) enum Command {
     /// Have snapshots taken by themselves, and the oldest deleted.
     #[command(after_long_help = schedule::EXAMPLES)]
     Schedule(schedule::ScheduleArgs),
+
+    /// Print what a running member is set to, as a file.
+    ///
+    /// Volumes, access lists, policies, schedules, and the names of CHAP users and accounts. Secrets, passwords and
+    /// tokens are not in it, and neither are contents of volumes, disks, snapshots and what the array is set to.
+    #[command(after_long_help = san::EXPORT_EXAMPLES)]
+    ExportConfig(manage::MemberArgs),
+
+    /// Show where a running member and a file of its settings differ.
+    ///
+    /// The file is as 'drystone export-config' writes it. A section that only one of both has is a difference; a key
+    /// that the file does not have is not compared, and neither are secrets. Nothing is changed.
+    #[command(after_long_help = san::DIFF_EXAMPLES)]
+    Diff(san::DiffArgs),
 
     /// Show, add and replace the disks of a running member.
     #[command(after_long_help = disk::EXAMPLES)]

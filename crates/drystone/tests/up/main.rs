@@ -13,6 +13,7 @@ mod lifecycle;
 mod limits;
 mod needs;
 mod refusals;
+mod san;
 mod schedules;
 mod starts;
 mod top;
