@@ -12,6 +12,7 @@ pub(crate) mod watch;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 
 use array::Array;
 use array::api::{ArrayInfo, JobInfo, VolumeInfo};
@@ -25,6 +26,9 @@ use crate::serving::Serving;
 use crate::settings::{Hosts, MemberSettings, Unlisted};
 
 pub use error::{KeptSnapshot, RequestError};
+
+/// How long the end waits for a run of a schedule.
+const RUN_GRACE: Duration = Duration::from_secs(5);
 
 /// An open array with everything around it.
 #[derive(Debug)]
@@ -134,6 +138,11 @@ impl Member {
     /// # Errors
     /// What the array did not bring to its disks.
     pub(crate) async fn close(&self) -> Result<(), array::ArrayError> {
+        // A run of a schedule ends before: what it has taken is stored. One that waits for disks is not waited
+        // for; the next start finds what it took.
+        let at_rest =
+            ring::timeout(RUN_GRACE, async { (self.taking.take().await, self.turn.take().await) });
+        let _at_rest = at_rest.await;
         self.settings.close().await;
         self.array.close().await
     }
