@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plants mistakes in the array and the target, one at a time, and sees that the test meant for it fails.
+# Plants mistakes in the array, the target and the member, one at a time, and sees that the test meant for it fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -124,13 +124,17 @@ KeepSessions   --test=wire  access_changes::who_is_not_let_in
 OldSecret      --test=wire  access_changes::another_secret
 SecondHost     --test=wire  access::a_second_host
 ForgetFigures  --test=wire  figures::what_a_session_did
+LateBegin      --member     schedules::tests::no_moment_runs_twice
+OwnByName      --member     schedules::tests::no_moment_runs_twice
+CatchUp        --member     schedules::tests::no_moment_runs_twice
 '
 
-# The program of the tests that $1 names, built with the mistakes.
+# The program of the tests that $1 names, built with the mistakes; `--member` is the library of that room.
 built() {
-  local package=drystone-array
+  local package=drystone-array tests=$1
   [[ $1 == --test=wire ]] && package=drystone-target
-  cargo test --quiet --package "$package" --features mutants "$1" --no-run --message-format=json |
+  [[ $1 == --member ]] && package=drystone-member tests=--lib
+  cargo test --quiet --package "$package" --features mutants "$tests" --no-run --message-format=json |
     jq --raw-output 'select(.executable != null) | .executable' | tail --lines=1
 }
 
@@ -141,8 +145,8 @@ fails() {
   failed=$((failed + 1))
 }
 
-declare -A program=([--lib]=$(built --lib) [--test=array]=$(built --test=array) [--test=wire]=$(built --test=wire))
-declare -A room=([--lib]=array [--test=array]=array [--test=wire]=target)
+declare -A program=([--lib]=$(built --lib) [--test=array]=$(built --test=array) [--test=wire]=$(built --test=wire) [--member]=$(built --member))
+declare -A room=([--lib]=array [--test=array]=array [--test=wire]=target [--member]=member)
 passed=0 failed=0 unnoticed=''
 # What fails by itself notices nothing.
 for where in "${!program[@]}"; do

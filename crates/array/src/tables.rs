@@ -146,6 +146,21 @@ impl Tables {
         children.map(|contents| contents.root).collect()
     }
 
+    /// Whether another volume was made of a snapshot of this one, and is there still: itself, or what was
+    /// frozen of it later.
+    pub(crate) fn has_clones(&self, volume: VersionId, snapshot: VersionId) -> bool {
+        let is_child = |contents: &Contents| contents.parent == Some(snapshot);
+        let mut heads = self.volumes.iter().filter(|(id, head)| {
+            // What hosts wrote to the snapshot goes with it.
+            **id != volume && head.view_of.is_none() && is_child(&head.head)
+        });
+        let mut frozen = self.versions.values().filter(|version| {
+            let of_another = version.snapshot.as_ref().is_some_and(|s| s.volume != volume);
+            of_another && is_child(&version.contents)
+        });
+        heads.next().is_some() || frozen.next().is_some()
+    }
+
     /// Takes out a version whose space is given back; its children become its parent's.
     pub(crate) fn forget(&mut self, id: VersionId) {
         let gone = self.versions.remove(&id).expect("it is there until it is forgotten");

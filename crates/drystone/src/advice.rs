@@ -10,6 +10,7 @@ use anyhow::anyhow;
 use api::client::ClientError;
 use array::ArrayError;
 use group::accounts::AccountError;
+use group::schedules::ScheduleError;
 use group::settings::SettingsError;
 use member::data::DataError;
 use member::opening::{Absence, Notice, StartError};
@@ -94,6 +95,10 @@ impl Advised for RequestError {
                 }
                 _ => return None,
             },
+            Self::Kept(KeptError::Settings(SettingsError::Schedule(
+                ScheduleError::NoSuchSchedule(_),
+            ))) => "see 'drystone schedule list'".to_owned(),
+            Self::NameOfRun(_) => "choose another name".to_owned(),
             Self::Target(_)
             | Self::Kept(_)
             | Self::Spec(_)

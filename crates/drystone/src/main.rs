@@ -16,6 +16,7 @@ mod manage;
 mod os;
 mod plan;
 mod print;
+mod san;
 mod serve;
 mod up;
 
@@ -110,6 +111,9 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
         Command::Account(args) => manage::logins::account(args),
         Command::Token(args) => manage::logins::token(args),
         Command::Snapshot(args) => manage::snapshot::run(args),
+        Command::Schedule(args) => manage::schedule::run(args),
+        Command::ExportConfig(args) => manage::san::export(&args),
+        Command::Diff(args) => manage::san::diff(&args),
         Command::Disk(args) => manage::disk::run(args),
         Command::Array(args) => manage::array::run(args),
         Command::Attach(args) => {

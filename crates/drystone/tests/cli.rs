@@ -44,6 +44,7 @@ const HELP: &[(&[&str], &[&str])] = &[
             "policy",
             "chap",
             "snapshot",
+            "schedule",
             "disk",
             "array",
             "attach",
@@ -101,6 +102,17 @@ const HELP: &[(&[&str], &[&str])] = &[
             "Examples:",
         ],
     ),
+    (
+        &["schedule", "create", "--help"],
+        &[
+            "--volume <VOLUME>",
+            "--every <TIME>",
+            "--daily <HH:MM>",
+            "--weekly <DAY> <HH:MM>",
+            "Examples:",
+        ],
+    ),
+    (&["diff", "--help"], &["--file <FILE>", "--json", "Exit status:", "Examples:"]),
     (&["attached", "--help"], &["--json", "--interval <SECONDS>", "Examples:"]),
     (&["detach", "--help"], &["<WHICH>", "Examples:"]),
     (&["export", "-h"], &["--portal <ADDR:PORT>", "--allow <IQN|CIDR>"]),
@@ -172,7 +184,7 @@ fn bad_command_lines_get_one_sentence_and_code_2() {
     refuses(
         &["man", "nope"],
         2,
-        "there is no man page 'nope': write one of export, up, status, connections, events, audit, top, volume, policy, chap, account, token, snapshot, disk, member, doctor, array, attach, attached, detach, lab, plan, help, completions, man",
+        "there is no man page 'nope': write one of export, up, status, connections, events, audit, top, volume, policy, chap, account, token, snapshot, schedule, export-config, diff, disk, member, doctor, array, attach, attached, detach, lab, plan, help, completions, man",
     );
 }
 

@@ -22,12 +22,15 @@ mod life;
 pub mod lock;
 mod login_request;
 mod logs;
+mod mutants;
 mod names;
 pub mod opening;
 mod records;
 mod reply;
 mod request;
 mod running;
+mod schedule_request;
+mod schedules;
 mod serving;
 mod settings;
 pub mod spec;
@@ -43,6 +46,9 @@ pub use records::{Log, Record};
 pub use reply::{Answer, Connection, Figures, Snapshot, Volume, VolumeFigures};
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
 pub use running::{Asker, KeptSnapshot, Member, RequestError};
+pub use schedule_request::{
+    LastRun, NewSchedule, ScheduleChange, ScheduleRequest, ScheduleShown, VolumeShown,
+};
 pub use serving::GRACE;
 pub use settings::{Hosts, KeptError, Unlisted};
 pub use target::{CoreFigures, LATENCY_BOUNDS, Latency, PortalFigures, UnitFigures, WorkFigures};

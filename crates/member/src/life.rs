@@ -18,6 +18,7 @@ use crate::opening::{self, Make, Notice, Opened, StartError, Tell};
 use crate::reply::Answer;
 use crate::request::Request;
 use crate::running::{Asker, Member, RequestError, watch};
+use crate::schedules::{self, Runner};
 use crate::serving::Serving;
 use crate::settings::{Hosts, MemberSettings, Unlisted};
 
@@ -105,13 +106,14 @@ impl Life {
         Ok(life)
     }
 
-    /// Looks after disks and hosts from now on, and says what there is.
+    /// Looks after disks, hosts and schedules from now on, and says what there is.
     ///
     /// # Errors
     /// The member is gone.
     pub fn watch(&self) -> Result<Shown, StartError> {
         self.with(|member| async move {
             ring::spawn(watch::run(member.clone()));
+            ring::spawn(Runner::new(member.clone()).run());
             Shown::of(&member)
         })
     }
@@ -221,6 +223,7 @@ async fn begin(
     let serving = Serving::new(array.clone(), targets, names, settings.clone(), events.clone());
     let member = Rc::new(Member::new(array, serving, (settings, unlisted), remembered, events));
     member.settle().await;
+    schedules::adopt(&member).await;
     HERE.set(Some(member));
     Ok(())
 }

@@ -9,6 +9,7 @@ use target::{ConnectionInfo, CoreFigures, Latency, PortalFigures, UnitFigures, U
 
 use crate::access_request::{ChapUsers, PolicyShown, VolumeAccess};
 use crate::login_request::{AccountShown, TokenShown};
+use crate::schedule_request::ScheduleShown;
 use crate::settings::Hosts;
 
 /// An answer to a request.
@@ -54,6 +55,10 @@ pub enum Answer {
     Token(TokenShown),
     /// Tokens.
     Tokens(Vec<TokenShown>),
+    /// A snapshot schedule.
+    Schedule(Box<ScheduleShown>),
+    /// Snapshot schedules.
+    Schedules(Vec<ScheduleShown>),
     /// What a scrub or a check found.
     Report(CheckReport),
 }

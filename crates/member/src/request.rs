@@ -4,6 +4,7 @@ use array::api::{JobKind, SettingsChange, VolumeSpec};
 
 use crate::access_request::{AccessRequest, ChapRequest, PolicyRequest};
 use crate::login_request::{AccountRequest, TokenRequest};
+use crate::schedule_request::ScheduleRequest;
 
 /// One request. What each is answered with stands behind the arrow, nothing where there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub enum Request {
     Account(AccountRequest),
     /// About tokens.
     Token(TokenRequest),
+    /// About snapshot schedules.
+    Schedule(ScheduleRequest),
     /// Who is connected → [`super::reply::Connection`]s.
     Connections,
     /// What hosts have had done → [`super::reply::Figures`].
@@ -137,6 +140,7 @@ impl Request {
             Self::Volume(request) => request.volumes(),
             Self::Snapshot(request) => request.volumes(),
             Self::Access(request) => vec![request.volume()],
+            Self::Schedule(request) => request.volumes(),
             Self::Disk(_)
             | Self::Array(_)
             | Self::Chap(_)

@@ -16,9 +16,9 @@ use crate::problem::Code;
 use crate::types::{
     Access, Account, AccountChange, Array, ArrayChange, AuditEntry, ChapUsers, Clone as NewClone,
     Connection, CreatedToken, Disk, DiskFailure, DiskReplacement, Entry, Event, Extent, Figures,
-    HostRecord, Interface, Job, JobKind, Login, NewAccount, NewDisk, NewPolicy, NewSecret,
-    NewSnapshots, NewToken, NewVolume, Policy, Report, Run, RunKind, Severity, Snapshot,
-    SnapshotChange, Token, Volume, VolumeChange,
+    HostRecord, Interface, Job, JobKind, Login, NewAccount, NewDisk, NewPolicy, NewSchedule,
+    NewSecret, NewSnapshots, NewToken, NewVolume, Policy, Report, Run, RunKind, Schedule,
+    ScheduleChange, Severity, Snapshot, SnapshotChange, Token, Volume, VolumeChange,
 };
 
 pub use error::{ClientError, SILENCE};
@@ -127,6 +127,31 @@ impl Client {
     /// Takes the access list of a volume away.
     pub fn clear_access(&self, volume: &str) -> Result<Access> {
         self.delete(&path(["volumes", volume, "access"]))
+    }
+
+    /// All snapshot schedules.
+    pub fn schedules(&self) -> Result<Vec<Schedule>> {
+        self.list("/v1/schedules")
+    }
+
+    /// One snapshot schedule.
+    pub fn schedule(&self, name: &str) -> Result<Schedule> {
+        self.get(&path(["schedules", name]))
+    }
+
+    /// Makes a snapshot schedule.
+    pub fn create_schedule(&self, new: &NewSchedule) -> Result<Schedule> {
+        self.send(Method::POST, "/v1/schedules", new)
+    }
+
+    /// Changes a snapshot schedule.
+    pub fn change_schedule(&self, name: &str, change: &ScheduleChange) -> Result<Schedule> {
+        self.send(Method::PATCH, &path(["schedules", name]), change)
+    }
+
+    /// Deletes a snapshot schedule; its snapshots stay.
+    pub fn delete_schedule(&self, name: &str) -> Result<()> {
+        self.call(&Sent::new(Method::DELETE, &path(["schedules", name]))).map(drop)
     }
 
     /// All policies.

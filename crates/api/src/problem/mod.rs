@@ -141,6 +141,8 @@ codes! {
     NoSuchAccount = "no-such-account", NOT_FOUND;
     /// There is no such token
     NoSuchToken = "no-such-token", NOT_FOUND;
+    /// There is no such schedule
+    NoSuchSchedule = "no-such-schedule", NOT_FOUND;
     /// There is no such entry on the list
     NoSuchEntry = "no-such-entry", NOT_FOUND;
     /// There is no such run

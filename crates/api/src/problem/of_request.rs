@@ -3,6 +3,7 @@
 use array::ArrayError;
 use group::access::AccessError;
 use group::accounts::AccountError;
+use group::schedules::ScheduleError;
 use group::settings::SettingsError;
 use member::spec::DiskError;
 use member::{KeptError, RequestError};
@@ -31,7 +32,9 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         | RequestError::HostsLoggedIn { .. }
         | RequestError::SnapshotInUse { .. }
         | RequestError::DiskIsMember(_) => Code::InUse,
-        RequestError::SameTarget { .. } | RequestError::TargetInUse { .. } => Code::NameTaken,
+        RequestError::SameTarget { .. }
+        | RequestError::TargetInUse { .. }
+        | RequestError::NameOfRun(_) => Code::NameTaken,
         RequestError::NotServed { .. } => Code::NotServed,
         RequestError::Stopping | RequestError::StoppingWatch => Code::Stopping,
         RequestError::Target(_) | RequestError::NoResult => Code::Unavailable,
@@ -85,6 +88,7 @@ fn of_settings(error: &SettingsError) -> Code {
     match error {
         SettingsError::Access(error) => of_access(error),
         SettingsError::Account(error) => of_account(error),
+        SettingsError::Schedule(error) => of_schedule(error),
         SettingsError::Secret(_) => Code::Invalid,
         SettingsError::NoSuchPolicy(_) => Code::NoSuchPolicy,
         SettingsError::NoSuchUser(_) => Code::NoSuchUser,
@@ -103,6 +107,18 @@ fn of_account(error: &AccountError) -> Code {
         AccountError::NoSuchToken(_) => Code::NoSuchToken,
         AccountError::AccountExists(_) | AccountError::TokenExists(_) => Code::NameTaken,
         AccountError::TooManyAccounts | AccountError::TooManyTokens => Code::LimitReached,
+    }
+}
+
+fn of_schedule(error: &ScheduleError) -> Code {
+    match error {
+        ScheduleError::NoSuchSchedule(_) => Code::NoSuchSchedule,
+        ScheduleError::ScheduleExists(_) => Code::NameTaken,
+        ScheduleError::TooManySchedules => Code::LimitReached,
+        ScheduleError::Name(_)
+        | ScheduleError::Every
+        | ScheduleError::Keep(_)
+        | ScheduleError::Volumes(_) => Code::Invalid,
     }
 }
 

@@ -9,7 +9,8 @@ use super::body::json;
 use super::tags::hash_of;
 use crate::problem::{Code, Problem};
 use crate::types::{
-    Account, AuditEntry, Connection, Disk, Event, Extent, Job, Policy, Snapshot, Token, Volume,
+    Account, AuditEntry, Connection, Disk, Event, Extent, Job, Policy, Schedule, Snapshot, Token,
+    Volume,
 };
 
 /// Things on a page, at most, and if nobody says how many.
@@ -34,6 +35,12 @@ impl Item for Volume {
 }
 
 impl Item for Policy {
+    fn key(&self) -> String {
+        self.name.clone()
+    }
+}
+
+impl Item for Schedule {
     fn key(&self) -> String {
         self.name.clone()
     }

@@ -9,7 +9,7 @@ use axum::http::header::IF_MATCH;
 use axum::http::request::Parts;
 use member::{
     AccessRequest, AccountRequest, ArrayRequest, ChapRequest, DiskRequest, PolicyRequest, Request,
-    SnapshotRequest, TokenRequest, VolumeRequest,
+    ScheduleRequest, SnapshotRequest, TokenRequest, VolumeRequest,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -17,7 +17,8 @@ use sha2::{Digest, Sha256};
 use super::app::App;
 use crate::problem::{Code, Problem};
 use crate::types::{
-    Access, Account, Array, ChapUsers, Disk, List, Policy, Snapshot, Token, Volume, VolumeState,
+    Access, Account, Array, ChapUsers, Disk, List, Policy, Schedule, Snapshot, Token, Volume,
+    VolumeState,
 };
 
 /// Things of one family are changed one after the other where somebody says what they should be.
@@ -33,11 +34,13 @@ pub(super) enum Family {
     Hosts,
     /// Accounts and tokens.
     Logins,
+    /// Snapshot schedules.
+    Schedules,
 }
 
 impl Family {
     /// How many there are.
-    pub(super) const COUNT: usize = 5;
+    pub(super) const COUNT: usize = 6;
 }
 
 /// A thing that has a tag.
@@ -51,6 +54,8 @@ pub(super) enum Kept {
     Access(String),
     /// A policy by its name.
     Policy(String),
+    /// A snapshot schedule by its name.
+    Schedule(String),
     /// All CHAP users: none of their changes asks for a tag.
     ChapUsers,
     /// All disks: none of their changes asks for a tag.
@@ -66,6 +71,7 @@ impl Kept {
         match self {
             Self::Volume(_) | Self::Snapshot(..) | Self::Access(_) => Family::Volumes,
             Self::Policy(_) | Self::ChapUsers => Family::Hosts,
+            Self::Schedule(_) => Family::Schedules,
             Self::Disks => Family::Disks,
             Self::Logins => Family::Logins,
             Self::Array => Family::Settings,
@@ -87,6 +93,10 @@ impl Kept {
             Self::Policy(name) => {
                 let request = PolicyRequest::Show { name: name.clone() };
                 Ok(app.ask::<Policy>(Request::Policy(request)).await?.tag())
+            }
+            Self::Schedule(name) => {
+                let request = ScheduleRequest::Show { name: name.clone() };
+                Ok(app.ask::<Schedule>(Request::Schedule(request)).await?.tag())
             }
             Self::ChapUsers => {
                 let users: ChapUsers = app.ask(Request::Chap(ChapRequest::List)).await?;
@@ -153,6 +163,13 @@ impl Tagged for Access {
 impl Tagged for Policy {
     fn tag(&self) -> String {
         hash_of_value(self)
+    }
+}
+
+impl Tagged for Schedule {
+    fn tag(&self) -> String {
+        let what = (&self.name, self.created_unix_seconds, &self.volumes);
+        hash_of_value(&(what, &self.when, self.keep, self.paused))
     }
 }
 

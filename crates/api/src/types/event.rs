@@ -46,7 +46,7 @@ impl Severity {
 /// What an event is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EventObject {
-    /// What it is: `member`, `array`, `disk`, `volume` or `target`; others may come.
+    /// What it is: `member`, `array`, `disk`, `volume`, `target` or `schedule`; others may come.
     #[schema(example = "disk")]
     pub kind: String,
     /// Its name; empty for what there is one of.

@@ -13,6 +13,7 @@ mod figures;
 mod job;
 mod login;
 mod run;
+mod schedule;
 mod snapshot;
 mod volume;
 
@@ -33,6 +34,9 @@ pub use login::{
     Account, AccountChange, CreatedToken, Interface, NewAccount, NewToken, Password, Role, Token,
 };
 pub use run::{Run, RunKind, RunState};
+pub use schedule::{
+    LastRun, NewSchedule, RunOutcome, Schedule, ScheduleChange, ScheduledVolume, Weekday, When,
+};
 pub use snapshot::{Clone, Extent, NewSnapshots, Snapshot, SnapshotAccess, SnapshotChange, Space};
 pub use volume::{Cache, Hosts, Level, NewVolume, Volume, VolumeChange, VolumeState};
 
@@ -82,6 +86,8 @@ of_answer!(Account, Account(account) => account.into());
 of_answer!(List<Account>, Accounts(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(Token, Token(token) => token.into());
 of_answer!(List<Token>, Tokens(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(Schedule, Schedule(schedule) => (*schedule).into());
+of_answer!(List<Schedule>, Schedules(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(Report, Report(report) => report.into());
 
 impl OfAnswer for Nothing {

@@ -59,6 +59,17 @@ impl Array {
         Ok(durable.chain(waiting.map(|taken| state.waiting_info(id, taken))).collect())
     }
 
+    /// Whether volumes that are there were made of this snapshot, which goes by its number. Deleted, it
+    /// would hold its space and its name until they are gone.
+    ///
+    /// # Errors
+    /// [`ArrayError::NoSuchVolume`].
+    pub fn has_clones(&self, volume: &str, snapshot_id: u32) -> Result<bool, ArrayError> {
+        let state = self.core.lock();
+        let (id, _) = state.volume(volume)?;
+        Ok(state.tables.has_clones(id, VersionId(snapshot_id)))
+    }
+
     /// All disks, also those that have failed; not those that have left.
     #[must_use]
     pub fn disks(&self) -> Vec<DiskInfo> {

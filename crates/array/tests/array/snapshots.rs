@@ -93,7 +93,14 @@ fn clones_and_rollback_begin_with_what_the_snapshot_holds() {
         write(&volume, 0, &one).await;
         take(&array, "base").await;
         write(&volume, 0, &two).await;
+        let id = array.snapshots("v").unwrap()[0].id;
+        assert!(!array.has_clones("v", id).unwrap(), "what came later of the volume is no clone");
         array.clone_snapshot("v", "base", "copy").await.unwrap();
+        assert!(array.has_clones("v", id).unwrap());
+        // Also where what the clone has of it was frozen since.
+        array.snapshot(&[("copy", Some("later"))]).await.unwrap();
+        array.checkpoint().await.unwrap();
+        assert!(array.has_clones("v", id).unwrap());
         let copy = array.device("copy").unwrap();
         assert_eq!(read(&copy, 0, one.len()).await, one);
         write(&copy, CLUSTER, &two).await;
@@ -260,6 +267,8 @@ fn a_snapshot_that_is_written_to_keeps_its_moment_and_what_was_written() {
         assert_eq!(read(&volume, 4096, 8192).await, three);
         assert_eq!(read(&moment.unwrap(), 0, one.len()).await, one);
         assert_eq!(read(&view, 4096, 8192).await, two);
+        let id = array.snapshots("v").unwrap()[0].id;
+        assert!(!array.has_clones("v", id).unwrap(), "what hosts wrote to it goes with it");
         // A clone and a rollback begin with the moment.
         array.clone_snapshot("v", "s", "c").await.unwrap();
         assert_eq!(read(&array.device("c").unwrap(), 0, one.len()).await, one);

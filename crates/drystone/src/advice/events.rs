@@ -5,7 +5,7 @@ use member::events::{Event, Kind, ObjectKind};
 /// What to do about an event; empty where nothing is to be done.
 pub(crate) fn advice(event: &Event) -> String {
     let name = match event.object.kind {
-        ObjectKind::Disk | ObjectKind::Volume => event.object.name.as_str(),
+        ObjectKind::Disk | ObjectKind::Volume | ObjectKind::Schedule => event.object.name.as_str(),
         ObjectKind::Member | ObjectKind::Array | ObjectKind::Target => "",
     };
     Kind::from_word(&event.kind).map_or_else(String::new, |kind| of_kind(kind, name))
@@ -41,6 +41,18 @@ fn of_kind(kind: Kind, name: &str) -> String {
         }
         Kind::SecondHostRefused => {
             "if several hosts are meant to use the volume at once: 'drystone volume set VOLUME --shared on'".to_owned()
+        }
+        Kind::ScheduleFailed => format!(
+            "see 'drystone schedule show {name}' and 'drystone status'; until it works, take one by hand: 'drystone snapshot create VOLUME'"
+        ),
+        Kind::ScheduleIncomplete => format!(
+            "bring those volumes back, or leave them out: 'drystone schedule set {name} --volume VOLUME'"
+        ),
+        Kind::ScheduleMissed => {
+            "if a snapshot is wanted before the next run: 'drystone snapshot create VOLUME'".to_owned()
+        }
+        Kind::SnapshotKept => {
+            "nothing, if it is needed; else take it offline or purge its clones, and the schedule deletes it at its next run".to_owned()
         }
         Kind::MemberNotStarted | Kind::MemberNotStopped => "see the log of the member".to_owned(),
         _ => String::new(),

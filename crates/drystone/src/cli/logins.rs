@@ -165,7 +165,7 @@ pub(crate) enum TokenCommand {
 }
 
 /// `90d`: a number and a unit.
-fn parse_time(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     let read = || {
         let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
         let seconds = match unit {

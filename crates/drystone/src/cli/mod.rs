@@ -20,6 +20,8 @@ pub(crate) mod member;
 mod number;
 pub(crate) mod plan;
 pub(crate) mod refusal;
+pub(crate) mod san;
+pub(crate) mod schedule;
 pub(crate) mod serve;
 mod since;
 pub(crate) mod snapshot;
@@ -41,6 +43,8 @@ Examples:
           An array of six files on 127.0.0.1:3260, to try it
   drystone volume create vm1 100G
           A volume of a member that runs
+  drystone schedule create nightly --volume vm1 --daily 03:00 --keep 7
+          A snapshot each night
   drystone status
           Is all well, and if not, what to do first
   drystone export ram:1G
@@ -179,6 +183,24 @@ pub(crate) enum Command {
     /// Take, show and use snapshots.
     #[command(after_long_help = snapshot::EXAMPLES)]
     Snapshot(snapshot::SnapshotArgs),
+
+    /// Have snapshots taken by themselves, and the oldest deleted.
+    #[command(after_long_help = schedule::EXAMPLES)]
+    Schedule(schedule::ScheduleArgs),
+
+    /// Print what a running member is set to, as a file.
+    ///
+    /// Volumes, access lists, policies, schedules, and the names of CHAP users and accounts. Secrets, passwords and
+    /// tokens are not in it, and neither are contents of volumes, disks, snapshots and what the array is set to.
+    #[command(after_long_help = san::EXPORT_EXAMPLES)]
+    ExportConfig(manage::MemberArgs),
+
+    /// Show where a running member and a file of its settings differ.
+    ///
+    /// The file is as 'drystone export-config' writes it. A section that only one of both has is a difference; a key
+    /// that the file does not have is not compared, and neither are secrets. Nothing is changed.
+    #[command(after_long_help = san::DIFF_EXAMPLES)]
+    Diff(san::DiffArgs),
 
     /// Show, add and replace the disks of a running member.
     #[command(after_long_help = disk::EXAMPLES)]

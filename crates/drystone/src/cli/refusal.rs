@@ -38,7 +38,8 @@ pub(crate) fn sentence(error: &clap::Error) -> String {
         ErrorKind::InvalidSubcommand => {
             let name = texts(error, ContextKind::InvalidSubcommand).join(" ");
             let meant = texts(error, ContextKind::SuggestedSubcommand);
-            let instead = meant.first().map_or("drystone --help lists them all", String::as_str);
+            // The parser puts what is most alike last.
+            let instead = meant.last().map_or("drystone --help lists them all", String::as_str);
             if meant.is_empty() {
                 format!("there is no command '{name}': {instead}")
             } else {

@@ -195,7 +195,8 @@ impl Words {
     }
 }
 
-fn line_at(text: &str, byte: usize) -> usize {
+/// The line of a byte, counted from 1.
+pub(crate) fn line_at(text: &str, byte: usize) -> usize {
     text[..byte].matches('\n').count() + 1
 }
 

@@ -12,6 +12,8 @@ pub(crate) mod interface;
 pub(crate) mod logins;
 mod password;
 mod progress;
+pub(crate) mod san;
+pub(crate) mod schedule;
 mod server;
 pub(crate) mod snapshot;
 pub(crate) mod status;

@@ -7,7 +7,7 @@ use crate::advice::access::for_nobody;
 use crate::cli::manage::MemberArgs;
 use crate::print::units;
 use anyhow::bail;
-use api::types::{Array, Disk, DiskState, Hosts, Job, Volume, VolumeState};
+use api::types::{Array, Disk, DiskState, Hosts, Job, RunOutcome, Schedule, Volume, VolumeState};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -43,7 +43,9 @@ fn show(desk: &Desk) -> anyhow::Result<()> {
     let disks = desk.ask(|member| member.disks())?;
     let volumes = desk.ask(|member| member.volumes())?;
     let jobs = desk.ask(|member| member.jobs())?;
-    let status = Status::of(&info, &disks, &volumes, jobs);
+    // Settings that cannot be read are told of by the volumes that nobody may use then.
+    let schedules = desk.client.schedules().unwrap_or_default();
+    let status = Status::of(&info, &disks, &volumes, &schedules, jobs);
     desk.show(&status, |status| Ok(status.text()))?;
     if status.first.is_some() {
         bail!("not all is well: {}", status.health);
@@ -52,9 +54,19 @@ fn show(desk: &Desk) -> anyhow::Result<()> {
 }
 
 impl Status {
-    fn of(info: &Array, disks: &[Disk], volumes: &[Volume], jobs: Vec<Job>) -> Status {
-        let health = health(info, disks, volumes);
-        let mut problems = problems(info, disks, volumes).into_iter();
+    fn of(
+        info: &Array,
+        disks: &[Disk],
+        volumes: &[Volume],
+        schedules: &[Schedule],
+        jobs: Vec<Job>,
+    ) -> Status {
+        let failed: Vec<String> = schedules.iter().filter_map(failed).collect();
+        let mut health = health(info, disks, volumes);
+        if health == HEALTHY && !failed.is_empty() {
+            "needs attention".clone_into(&mut health);
+        }
+        let mut problems = problems(info, disks, volumes).into_iter().chain(failed);
         let first = problems.next().or_else(|| (health != HEALTHY).then(|| health.clone()));
         let kept = volumes.iter().filter(|volume| volume.state != VolumeState::Deleted);
         let is_served = |volume: &&Volume| {
@@ -138,10 +150,49 @@ fn problems(info: &Array, disks: &[Disk], volumes: &[Volume]) -> Vec<String> {
         .collect()
 }
 
+/// What is wrong with the last run of a schedule. One that was missed is not: the next is as planned.
+fn failed(schedule: &Schedule) -> Option<String> {
+    let Schedule { name, last, paused: false, .. } = schedule else { return None };
+    let of_some = match last.as_ref()?.outcome {
+        RunOutcome::Failed => "no snapshot",
+        RunOutcome::InPart => "snapshots of some of its volumes only",
+        RunOutcome::Taken | RunOutcome::Missed => return None,
+    };
+    Some(format!(
+        "schedule {name} took {of_some} at its last run: 'drystone events --object {name}' says why"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    fn schedule(outcome: &str, paused: bool) -> Schedule {
+        let json = json!({
+            "name": "nightly", "volumes": [], "when": {"every": {"seconds": 60}}, "keep": 1,
+            "paused": paused, "created_unix_seconds": 1, "next_unix_seconds": null, "snapshots": 0,
+            "last": {"planned_unix_seconds": 60, "outcome": outcome},
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn a_schedule_that_fails_is_not_well() {
+        let of = |schedule| {
+            let disks = [disk("a", "online", "")];
+            Status::of(&info(&[]), &disks, &[], &[schedule], Vec::new())
+        };
+        for well in [schedule("taken", false), schedule("missed", false), schedule("failed", true)]
+        {
+            assert_eq!(of(well).first, None);
+        }
+        let wanted =
+            "needs attention\nfirst:   schedule nightly took no snapshot at its last run: ";
+        assert!(of(schedule("failed", false)).text().starts_with(wanted));
+        let part = of(schedule("in-part", false)).first.expect("a sentence");
+        assert!(part.contains("took snapshots of some of its volumes only"), "{part}");
+    }
 
     fn info(warnings: &[&str]) -> Array {
         let json = json!({
@@ -166,7 +217,7 @@ mod tests {
 
     #[test]
     fn all_is_well_in_a_few_lines() {
-        let status = Status::of(&info(&[]), &[disk("a", "online", "")], &[], Vec::new());
+        let status = Status::of(&info(&[]), &[disk("a", "online", "")], &[], &[], Vec::new());
         let wanted = "all is well\ndisks    1 of 2 online\nvolumes  0 of 0 served\n\
                       space    1 KiB of 4 KiB in use\n";
         assert_eq!((status.text().as_str(), status.first), (wanted, None));
@@ -179,7 +230,7 @@ mod tests {
             disk("b", "missing", "it was pulled; connect it again"),
         ];
         let warnings = ["disk b: it was pulled; connect it again", "90 % is in use"];
-        let status = Status::of(&info(&warnings), &disks, &[], Vec::new());
+        let status = Status::of(&info(&warnings), &disks, &[], &[], Vec::new());
         assert_eq!(
             status.first.as_deref(),
             Some("disk b is missing: it was pulled; connect it again")

@@ -8,6 +8,8 @@ use std::io::{self, IsTerminal};
 pub(crate) enum Colour {
     /// As it should be.
     Plain,
+    /// It is new.
+    Green,
     /// Somebody should look at it.
     Yellow,
     /// It is bad.
@@ -27,6 +29,7 @@ impl Colour {
     pub(crate) fn paint(self, text: &str) -> String {
         match self {
             Self::Plain => text.to_owned(),
+            Self::Green => format!("\x1b[32m{text}\x1b[0m"),
             Self::Yellow => format!("\x1b[33m{text}\x1b[0m"),
             Self::Red => format!("\x1b[31m{text}\x1b[0m"),
             Self::BoldRed => format!("\x1b[1;31m{text}\x1b[0m"),

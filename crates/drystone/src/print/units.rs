@@ -1,5 +1,7 @@
 //! Sizes and times as people read them.
 
+use group::calendar::Moment;
+
 /// Bytes in the unit that leaves one to three digits in front of the point.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -47,27 +49,7 @@ pub(crate) fn time(unix_seconds: u64) -> String {
     if unix_seconds == 0 {
         return "never".to_owned();
     }
-    let (days, seconds) = (unix_seconds / 86_400, unix_seconds % 86_400);
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
-}
-
-/// The date that is this many days after 1970-01-01. Years begin in March here, so that the day
-/// that some years have more is the last one.
-fn date(days: u64) -> (u64, u64, u64) {
-    const DAYS_OF_400_YEARS: u64 = 146_097;
-    /// From 0000-03-01 to 1970-01-01.
-    const DAYS_BEFORE_1970: u64 = 719_468;
-    let days = days + DAYS_BEFORE_1970;
-    let (era, day_of_era) = (days / DAYS_OF_400_YEARS, days % DAYS_OF_400_YEARS);
-    let leap_days = day_of_era / 1460 + day_of_era / (DAYS_OF_400_YEARS - 1);
-    let year_of_era = (day_of_era + day_of_era / 36_524 - leap_days) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+    Moment::of(unix_seconds).to_string()
 }
 
 #[cfg(test)]

@@ -66,6 +66,49 @@ fn a_change_is_refused_when_the_thing_has_changed() {
 }
 
 #[test]
+fn a_schedule_is_made_once_and_changed_as_it_was_read() {
+    let home = Home::files(3, "128M");
+    let member = home.start(&[]);
+    let socket = home.socket();
+    make(&member, "a");
+    let create = |name: &str| {
+        let when = json!({"every": {"seconds": 86_400}});
+        let body = json!({"name": name, "volumes": ["a"], "when": when, "keep": 2});
+        http::ask(&socket, "POST", "/v1/schedules", &["idempotency-key: k"], Some(&body))
+    };
+    let first = create("one");
+    assert_eq!(first.status, 201, "{}", first.text());
+    assert_eq!(create("one").text(), first.text(), "it is the same request");
+    assert_eq!(create("two").problem(), "key-reused");
+    let set = |tag: &str, keep: u32| {
+        let tag = format!("if-match: {tag}");
+        http::ask(&socket, "PATCH", "/v1/schedules/one", &[&tag], Some(&json!({"keep": keep})))
+    };
+    let tag = first.header("etag").expect("a tag").to_owned();
+    let shown = ask(&member, "GET", "/v1/schedules/one", None);
+    assert_eq!(shown.header("etag"), Some(tag.as_str()));
+    let changed = set(&tag, 3);
+    assert_eq!(changed.status, 200, "{}", changed.text());
+    assert_eq!(set(&tag, 4).problem(), "changed");
+    let stale = [format!("if-match: {tag}")];
+    let stale: Vec<&str> = stale.iter().map(String::as_str).collect();
+    let refused = http::ask(&socket, "DELETE", "/v1/schedules/one", &stale, None);
+    assert_eq!(refused.problem(), "changed");
+    make_schedule(&socket, "two");
+    let page = ask(&member, "GET", "/v1/schedules?limit=1", None);
+    assert_eq!(page.json()[0]["name"], "one");
+    let rest = ask(&member, "GET", &next(&page).expect("there is more"), None);
+    assert_eq!((rest.json()[0]["name"].as_str(), next(&rest)), (Some("two"), None));
+    member.stop();
+}
+
+fn make_schedule(socket: &Path, name: &str) {
+    let when = json!({"daily": {"at": "03:00"}});
+    let body = json!({"name": name, "volumes": ["a"], "when": when, "keep": 2});
+    assert_eq!(http::ask(socket, "POST", "/v1/schedules", &[], Some(&body)).status, 201);
+}
+
+#[test]
 fn lists_of_hosts_have_tags_and_a_user_is_added_once() {
     let home = Home::files(3, "128M");
     let member = home.start(&[]);

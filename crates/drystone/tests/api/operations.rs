@@ -44,6 +44,7 @@ fn every_operation_does_what_it_says() {
     chap_users(&mut tour);
     logins(&mut tour);
     snapshots(&mut tour);
+    schedules(&mut tour);
     work(&mut tour);
     disks(&mut tour);
     records(&mut tour);
@@ -272,6 +273,48 @@ fn snapshots(tour: &mut Tour<'_>) {
     tour.call("POST", "/v1/snapshots", Some(second), 201);
     tour.call("DELETE", "/v1/snapshots/a/t", None, 204);
     tour.refused("DELETE", "/v1/snapshots/x/t", None, 404, "no-such-volume");
+}
+
+fn schedules(tour: &mut Tour<'_>) {
+    let path = "/v1/schedules";
+    let daily = json!({"daily": {"at": "03:00"}});
+    let new = |name: &str, volumes: Value, keep: u32| {
+        Some(json!({"name": name, "volumes": volumes, "when": daily, "keep": keep}))
+    };
+    assert_eq!(tour.call("GET", path, None, 200).json(), json!([]));
+    let made = tour.call("POST", path, new("nightly", json!(["a", "c"]), 7), 201);
+    assert_eq!(made.header("location"), Some("/v1/schedules/nightly"));
+    let shown = made.json();
+    let volumes = json!([{"name": "a", "gone": false}, {"name": "c", "gone": false}]);
+    assert_eq!((&shown["volumes"], &shown["when"]), (&volumes, &daily), "{shown}");
+    let next = shown["next_unix_seconds"].as_u64().expect("it is due");
+    assert_eq!(next % 86_400, 3 * 3600);
+    assert_eq!((&shown["last"], &shown["snapshots"]), (&Value::Null, &json!(0)));
+    tour.refused("POST", path, new("nightly", json!(["a"]), 7), 409, "name-taken");
+    tour.refused("POST", path, new("no name", json!(["a"]), 7), 422, "invalid");
+    tour.refused("POST", path, new("x", json!(["a", "a"]), 7), 422, "invalid");
+    tour.refused("POST", path, new("x", json!([]), 7), 422, "invalid");
+    tour.refused("POST", path, new("x", json!(["a"]), 0), 422, "invalid");
+    tour.refused("POST", path, new("x", json!(["x"]), 7), 404, "no-such-volume");
+    let wrong =
+        json!({"name": "x", "volumes": ["a"], "when": {"daily": {"at": "24:00"}}, "keep": 7});
+    tour.refused("POST", path, Some(wrong), 422, "invalid");
+
+    let path = "/v1/schedules/nightly";
+    tour.call("GET", path, None, 200);
+    tour.refused("GET", "/v1/schedules/x", None, 404, "no-such-schedule");
+    let weekly = json!({"weekly": {"day": "sunday", "at": "04:30"}});
+    let change = json!({"when": weekly, "keep": 3, "paused": true, "volumes": ["a"]});
+    let changed = tour.call("PATCH", path, Some(change), 200).json();
+    assert_eq!((&changed["when"], &changed["keep"]), (&weekly, &json!(3)), "{changed}");
+    assert_eq!((&changed["next_unix_seconds"], &changed["paused"]), (&Value::Null, &json!(true)));
+    tour.refused("PATCH", path, Some(json!({})), 422, "invalid");
+    let often = json!({"when": {"every": {"seconds": 5}}});
+    tour.refused("PATCH", path, Some(often), 422, "invalid");
+    let paused = Some(json!({"paused": true}));
+    tour.refused("PATCH", "/v1/schedules/x", paused, 404, "no-such-schedule");
+    tour.call("DELETE", path, None, 204);
+    tour.refused("DELETE", path, None, 404, "no-such-schedule");
 }
 
 /// The names and the data of events.

@@ -71,8 +71,12 @@ fn drystone_manages_a_member_over_tls_as_at_its_socket() {
     let (code, out, err) = run(&["volume", "create", "a", "64M", "--json"]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     assert!(out.contains("\"name\": \"a\""), "{out}");
-    fill(&member, "a");
     assert_eq!(run(&["volume", "list", "--json"]).1, member.run(&["volume", "list", "--json"]));
+    let nightly = ["schedule", "create", "s", "--volume", "a", "--daily", "03:00", "--keep", "2"];
+    assert_eq!(run(&nightly).0, 0);
+    assert_eq!(run(&["schedule", "list", "--json"]).1, member.run(&["schedule", "list", "--json"]));
+    // What the space of a volume is changes for a while afterwards.
+    fill(&member, "a");
     // Work that is followed to its end, and what came of it.
     let (code, out, err) = run(&["array", "scrub", "--json"]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");

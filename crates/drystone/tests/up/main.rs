@@ -13,6 +13,8 @@ mod lifecycle;
 mod limits;
 mod needs;
 mod refusals;
+mod san;
+mod schedules;
 mod starts;
 mod top;
 mod volumes;

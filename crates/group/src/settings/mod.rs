@@ -1,11 +1,12 @@
-//! What is set for access, kept in a store: records of volumes, policies, CHAP users, mutual CHAP, and who
-//! manages the group from afar.
+//! What is set for access, kept in a store: records of volumes, policies, CHAP users, mutual CHAP, who
+//! manages the group from afar, and when snapshots are taken.
 //!
 //! Each change reads all settings, decides, and is committed only if nobody changed any of them
 //! meanwhile, else it begins anew. So what a change relies on (that a policy is there, that no record
 //! names a user that goes) is still so when it is made, whoever else changes settings.
 
 mod logins;
+mod schedules;
 mod state;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use iscsi::chap::CredentialsError;
 use crate::access::{AccessError, Entry, Policy, Record, check_policy_name, check_user};
 use crate::accounts::AccountError;
 use crate::record::Setting;
+use crate::schedules::ScheduleError;
 use crate::secrets::{KeyError, Secret, Vault};
 use crate::store::{Compare, Op, Selection, Store, StoreError, Transaction};
 use state::{GUARD, MUTUAL, policy_key, user_key, volume_key};
@@ -40,6 +42,9 @@ pub enum SettingsError {
     /// An account or a token that cannot be, is not there, or is there.
     #[error(transparent)]
     Account(#[from] AccountError),
+    /// A schedule that cannot be, is not there, or is there.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
     /// A secret that cannot be one.
     #[error(transparent)]
     Secret(#[from] CredentialsError),

@@ -9,6 +9,7 @@
 //! | `chap/mutual` | what targets prove ([`Mutual`]) |
 //! | `accounts/` and a name | an [`Account`] |
 //! | `tokens/` and a name | a [`Token`] |
+//! | `schedules/` and a name | a [`Schedule`] |
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ use super::SettingsError;
 use crate::access::{AccessList, Entry, Policies, Policy, Record};
 use crate::accounts::{Account, Logins, Token};
 use crate::record::{Setting, SettingError};
+use crate::schedules::Schedule;
 use crate::secrets::{Sealed, Secret, SecretError, Vault};
 use crate::store::{Range, Revision};
 
@@ -29,6 +31,7 @@ const POLICIES: &str = "policies/";
 const USERS: &str = "chap/users/";
 const ACCOUNTS: &str = "accounts/";
 const TOKENS: &str = "tokens/";
+const SCHEDULES: &str = "schedules/";
 
 pub(super) fn volume_key(volume: u32) -> String {
     format!("{VOLUMES}{volume:08x}")
@@ -48,6 +51,10 @@ pub(super) fn account_key(name: &str) -> String {
 
 pub(super) fn token_key(name: &str) -> String {
     format!("{TOKENS}{name}")
+}
+
+pub(super) fn schedule_key(name: &str) -> String {
+    format!("{SCHEDULES}{name}")
 }
 
 /// What is set for one volume.
@@ -121,6 +128,8 @@ pub struct State {
     pub mutual: Option<Mutual>,
     /// Who manages the group from afar. Who cannot be read does not.
     pub logins: Logins,
+    /// Snapshots that are taken by themselves, by name. What cannot be read takes none.
+    pub schedules: BTreeMap<String, Schedule>,
     /// What cannot be read, beside volumes, by its key.
     pub unreadable: BTreeMap<String, SettingError>,
 }
@@ -154,6 +163,7 @@ impl State {
             && self.users.is_empty()
             && self.mutual.is_none()
             && self.logins.is_empty()
+            && self.schedules.is_empty()
             && self.unreadable.is_empty()
     }
 
@@ -169,6 +179,8 @@ impl State {
             self.logins.accounts.insert(name.to_owned(), Account::decode(value)?);
         } else if let Some(name) = key.strip_prefix(TOKENS) {
             self.logins.tokens.insert(name.to_owned(), Token::decode(value)?);
+        } else if let Some(name) = key.strip_prefix(SCHEDULES) {
+            self.schedules.insert(name.to_owned(), Schedule::decode(value)?);
         }
         Ok(())
     }

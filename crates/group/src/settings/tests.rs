@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::access::Scope;
 use crate::accounts::{Account, PasswordHash, Role, Token, TokenHash, TokenText};
+use crate::schedules::{Plan, PlanChange, Schedule, ScheduledVolume, Step, Timing};
 use crate::secrets::KeySource;
 use crate::store::suite::wait;
 use crate::store::{Embedded, Options, Place};
@@ -281,4 +282,36 @@ fn changes_at_the_same_time_do_not_undo_each_other() {
     assert_eq!(records(&settings, 1).unwrap().len(), 16);
     let full = wait(settings.add_access(1, entry("ip=10.9.9.9"))).unwrap_err().to_string();
     assert!(full.contains("16 already"), "{full}");
+}
+
+#[test]
+fn schedules_are_kept_with_what_came_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store();
+    let settings = settings(&store, dir.path());
+    let volumes = vec![ScheduledVolume { id: 7, name: "vm".into() }];
+    let timing = Timing::Every { seconds: 3600 };
+    let plan = Plan { volumes, timing, keep: 2, paused: false };
+    wait(settings.add_schedule("hourly", Schedule::new(plan.clone(), 100))).unwrap();
+    let again = wait(settings.add_schedule("hourly", Schedule::new(plan.clone(), 100)));
+    assert!(again.unwrap_err().to_string().starts_with("there is a schedule 'hourly' already"));
+    let none = wait(settings.add_schedule("x", Schedule::new(Plan { keep: 0, ..plan }, 100)));
+    assert!(none.is_err());
+    wait(settings.step_schedule("hourly", Step::Miss { planned: 3600 })).unwrap();
+    let paused = PlanChange { paused: Some(true), ..PlanChange::default() };
+    wait(settings.change_schedule("hourly", paused, 3700)).unwrap();
+    let state = wait(settings.read()).unwrap();
+    assert!(!state.is_empty());
+    let read = &state.schedules["hourly"];
+    assert!(read.plan.paused && read.last().is_some(), "{read:?}");
+
+    let later = br#"{"version":2,"value":{}}"#.to_vec();
+    let write = Transaction::when(vec![], vec![Op::put("schedules/hourly", later)]);
+    wait(store.commit(write)).unwrap();
+    let unread = wait(settings.step_schedule("hourly", Step::Miss { planned: 7200 }));
+    assert!(unread.unwrap_err().to_string().contains("was stored in version 2"));
+    wait(settings.delete_schedule("hourly")).unwrap();
+    assert!(wait(settings.read()).unwrap().is_empty());
+    let gone = wait(settings.delete_schedule("hourly")).unwrap_err().to_string();
+    assert_eq!(gone, "there is no schedule 'hourly'");
 }

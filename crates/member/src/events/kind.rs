@@ -107,6 +107,14 @@ kinds! {
     SettingsGivenUp = "settings_given_up", Warning;
     /// A part of the settings cannot be used.
     SettingsIncomplete = "settings_incomplete", Error;
+    /// A schedule took no snapshot when it was due, or could not note or delete one.
+    ScheduleFailed = "schedule_failed", Error;
+    /// A schedule took snapshots of some of its volumes.
+    ScheduleIncomplete = "schedule_incomplete", Warning;
+    /// Moments at which a schedule was due have passed while it could not run.
+    ScheduleMissed = "schedule_missed", Warning;
+    /// A snapshot that a schedule would delete is in use.
+    SnapshotKept = "snapshot_kept", Info;
     /// Sessions were ended because access was changed.
     SessionsEnded = "sessions_ended", Warning;
     /// A second host was refused at a volume that is not shared.
@@ -149,6 +157,10 @@ impl Kind {
                 | Self::DiskNotUsed
                 | Self::ScrubFound
                 | Self::SettingsIncomplete
+                | Self::ScheduleFailed
+                | Self::ScheduleIncomplete
+                | Self::ScheduleMissed
+                | Self::SnapshotKept
         )
     }
 }

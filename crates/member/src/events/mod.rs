@@ -54,6 +54,8 @@ pub enum ObjectKind {
     Volume,
     /// A target, by its iSCSI name.
     Target,
+    /// A snapshot schedule.
+    Schedule,
 }
 
 impl ObjectKind {
@@ -66,6 +68,7 @@ impl ObjectKind {
             Self::Disk => "disk",
             Self::Volume => "volume",
             Self::Target => "target",
+            Self::Schedule => "schedule",
         }
     }
 }

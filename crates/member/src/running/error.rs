@@ -55,6 +55,9 @@ pub enum RequestError {
     /// One volume is named twice.
     #[error("'{0}' is named twice")]
     NamedTwice(String),
+    /// A schedule may have taken a snapshot of this name, and not noted it yet.
+    #[error("'{0}' is the name of a snapshot that a schedule may have begun to take")]
+    NameOfRun(String),
     /// A host erases the volume.
     #[error(
         "a SANITIZE of '{0}' has not ended well yet, and a snapshot would keep what it is to erase"

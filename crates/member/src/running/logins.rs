@@ -34,7 +34,7 @@ impl Member {
             AccountRequest::Set { name, change } => settings.set_account(&name, change).await,
             AccountRequest::Remove { name } => settings.remove_account(&name).await,
         };
-        self.set_logins(change).await?;
+        self.set_unseen(change).await?;
         if is_removed {
             return Ok(Answer::Done);
         }
@@ -74,7 +74,7 @@ impl Member {
             TokenRequest::Revoke { name } => settings.revoke_token(&name).await,
             TokenRequest::Used { name } => settings.note_use(&name, unix_seconds()).await,
         };
-        self.set_logins(change).await?;
+        self.set_unseen(change).await?;
         if !is_created {
             return Ok(Answer::Done);
         }
@@ -85,7 +85,7 @@ impl Member {
     }
 
     /// Stores a change that no host sees.
-    async fn set_logins(
+    pub(super) async fn set_unseen(
         &self,
         change: impl AsyncFnOnce(&mut Settings) -> Result<(), SettingsError> + Clone + Send + 'static,
     ) -> Result<(), RequestError> {
@@ -115,6 +115,6 @@ fn token_of((name, token): (&String, &Token)) -> TokenShown {
     }
 }
 
-fn unix_seconds() -> u64 {
+pub(super) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

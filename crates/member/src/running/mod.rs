@@ -5,16 +5,18 @@ mod disks;
 mod error;
 mod jobs;
 mod logins;
+mod schedules;
 mod snapshots;
 mod volumes;
 pub(crate) mod watch;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 
 use array::Array;
 use array::api::{ArrayInfo, JobInfo, VolumeInfo};
-use ring::wait::Turn;
+use ring::wait::{Bell, Turn};
 
 use crate::data::remembered::Remembered;
 use crate::events::{EventLog, Look};
@@ -24,6 +26,9 @@ use crate::serving::Serving;
 use crate::settings::{Hosts, MemberSettings, Unlisted};
 
 pub use error::{KeptSnapshot, RequestError};
+
+/// How long the end waits for a run of a schedule.
+const RUN_GRACE: Duration = Duration::from_secs(5);
 
 /// An open array with everything around it.
 #[derive(Debug)]
@@ -37,6 +42,10 @@ pub struct Member {
     turn: Turn,
     /// So do disks that join.
     joining: Turn,
+    /// So do snapshots, and changes of schedules. Who has this may take `turn` too, not the other way round.
+    taking: Turn,
+    /// Rings when schedules have changed.
+    schedules_changed: Bell,
     is_stopping: Cell<bool>,
     events: EventLog,
     /// The array as it was when its changes were told last; `None` before the first look.
@@ -61,7 +70,7 @@ impl Member {
         events: EventLog,
     ) -> Self {
         let remembered = RefCell::new(remembered);
-        let (turn, joining) = (Turn::default(), Turn::default());
+        let (turn, joining, taking) = (Turn::default(), Turn::default(), Turn::default());
         let (is_stopping, looked) = (Cell::new(false), RefCell::default());
         Self {
             array,
@@ -71,6 +80,8 @@ impl Member {
             remembered,
             turn,
             joining,
+            taking,
+            schedules_changed: Bell::default(),
             is_stopping,
             events,
             looked,
@@ -100,6 +111,7 @@ impl Member {
             Request::Policy(request) => self.policy(request).await,
             Request::Account(request) => self.accounts(request).await,
             Request::Token(request) => self.tokens(request).await,
+            Request::Schedule(request) => self.schedule(request).await,
             Request::Connections => Ok(Answer::Connections(self.serving.connections().await)),
             Request::Figures => Ok(Answer::Figures(Box::new(self.serving.figures().await))),
             Request::Watch { kinds } => self.watch(&kinds, asker).await,
@@ -126,6 +138,11 @@ impl Member {
     /// # Errors
     /// What the array did not bring to its disks.
     pub(crate) async fn close(&self) -> Result<(), array::ArrayError> {
+        // A run of a schedule ends before: what it has taken is stored. One that waits for disks is not waited
+        // for; the next start finds what it took.
+        let at_rest =
+            ring::timeout(RUN_GRACE, async { (self.taking.take().await, self.turn.take().await) });
+        let _at_rest = at_rest.await;
         self.settings.close().await;
         self.array.close().await
     }
@@ -163,6 +180,7 @@ impl Member {
         let _turn = self.turn.take().await;
         if self.settings.recover().await {
             self.serving.apply_access().await;
+            self.schedules_changed.ring();
         }
         self.serving.settle().await;
     }

@@ -24,6 +24,8 @@ impl Member {
                 if let Some(twice) = (0..volumes.len()).find(is_twice) {
                     return Err(RequestError::NamedTwice(volumes[twice].clone()));
                 }
+                let _alone = self.taking.take().await;
+                self.check_name_of_run(&volumes, name.as_deref())?;
                 let taken = self.take_snapshots(&volumes, name.as_deref()).await?.into_iter();
                 let taken = taken.map(|info| self.shown_snapshot(info)).collect();
                 return Ok(Answer::Snapshots(taken));
@@ -38,7 +40,7 @@ impl Member {
 
     /// Snapshots of one moment. None is left that may hold what a SANITIZE has still to erase: it would
     /// keep that for good, and so would its clones.
-    async fn take_snapshots(
+    pub(super) async fn take_snapshots(
         &self,
         volumes: &[String],
         name: Option<&str>,

@@ -14,6 +14,7 @@ mod interface;
 mod metrics;
 mod policies;
 mod runs;
+mod schedules;
 mod snapshots;
 mod tokens;
 mod volumes;
@@ -68,6 +69,12 @@ fn all() -> OpenApiRouter<Arc<App>> {
         ))
         .routes(routes!(snapshots::roll_back))
         .routes(routes!(snapshots::clone_snapshot))
+        .routes(routes!(schedules::list_schedules, schedules::create_schedule))
+        .routes(routes!(
+            schedules::show_schedule,
+            schedules::change_schedule,
+            schedules::delete_schedule
+        ))
         .routes(routes!(disks::list_disks, disks::add_disk))
         .routes(routes!(disks::show_disk))
         .routes(routes!(disks::replace_disk))

@@ -1,0 +1,46 @@
+//! The configuration of a member as a file: what it is set to, whole, and where the two differ.
+//!
+//! ```text
+//!   a member ─▶ of_member ─▶ San ─▶ write ─▶ text
+//!                             │
+//!       text ─▶ read ─▶ San ─┴─▶ diff ─▶ differences
+//! ```
+//!
+//! A [`San`] has sections, each with a kind and a name, and keys whose values are as the [`schema`] says. What the
+//! sentences of a member say stands there once, in its normal form, so that equal means the same.
+
+pub(crate) mod diff;
+pub(crate) mod of_member;
+pub(crate) mod read;
+pub(crate) mod schema;
+pub(crate) mod write;
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What stands behind a key, in its normal form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Value {
+    Switch(bool),
+    Number(u64),
+    Text(String),
+    Texts(Vec<String>),
+}
+
+/// The keys of a section. What is not there is not said.
+pub(crate) type Keys = BTreeMap<&'static str, Value>;
+
+/// All sections, by their kinds and names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct San(pub(crate) BTreeMap<&'static str, BTreeMap<String, Keys>>);
+
+impl San {
+    /// Puts a section in the place of one of the same kind and name.
+    pub(crate) fn put(&mut self, kind: &'static str, name: String, keys: Keys) {
+        self.0.entry(kind).or_default().insert(name, keys);
+    }
+}
+
+#[cfg(test)]
+mod tests;
