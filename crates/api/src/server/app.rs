@@ -28,8 +28,8 @@ pub trait Ask: Send + Sync + 'static {
     /// end, or dropped if there is nobody to ask.
     fn ask(&self, request: Request, follower: Follower, done: Done);
 
-    /// Who may ask from afar, as it is set now. Waits for nobody.
-    fn logins(&self) -> Arc<Logins>;
+    /// Who may ask from afar, as it is set now; `None` while that is not known. Waits for nobody.
+    fn logins(&self) -> Option<Arc<Logins>>;
 }
 
 /// What is called with an answer, from another thread.
@@ -40,7 +40,7 @@ impl Ask for member::Remote {
         Self::ask(self, request, follower, done);
     }
 
-    fn logins(&self) -> Arc<Logins> {
+    fn logins(&self) -> Option<Arc<Logins>> {
         Self::logins(self)
     }
 }
@@ -116,8 +116,12 @@ impl App {
     }
 
     /// Who may ask from afar, as it is set now.
-    pub(super) fn logins(&self) -> Arc<Logins> {
-        self.member.logins()
+    pub(super) fn logins(&self) -> Result<Arc<Logins>, Problem> {
+        self.member.logins().ok_or_else(|| {
+            let sentence = "nobody can log in for now, as the settings of the member cannot be read: ask at \
+                            its own machine, where its status says what to do";
+            Problem::new(Code::Unavailable, sentence)
+        })
     }
 
     /// Nothing more is begun, and long work ends with a word about that.

@@ -219,6 +219,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
                 return Ok(full().map(|body| Held { body, seat }));
             }
             request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(seat.clone());
             let answered: Result<_, Infallible> = router.oneshot(request.map(Body::new)).await;
             answered.map(|response| response.map(|body| Held { body, seat }))
         }
@@ -257,7 +258,7 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.seat.is_answered();
+        self.seat.falls_silent();
     }
 }
 
@@ -282,8 +283,13 @@ impl HttpBody for Held {
 }
 
 fn full() -> Response<Body> {
+    put_out().into_response()
+}
+
+/// What one hears for which there is no room.
+pub(super) fn put_out() -> Problem {
     let sentence = "too many requests are under way: try again when some have ended";
-    Problem::new(Code::TooBusy, sentence).into_response()
+    Problem::new(Code::TooBusy, sentence)
 }
 
 /// Tells one for which there is no room so, whatever it asks.
