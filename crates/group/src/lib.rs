@@ -13,6 +13,7 @@ pub mod access;
 pub mod accounts;
 pub mod bytes;
 pub mod record;
+pub mod regular;
 pub mod secrets;
 pub mod settings;
 pub mod store;

@@ -24,6 +24,7 @@ mod login_request;
 mod logs;
 mod names;
 pub mod opening;
+pub mod printable;
 mod records;
 mod reply;
 mod request;

@@ -18,6 +18,7 @@ use axum::response::{IntoResponse, Response};
 use group::accounts::Role;
 use member::TokenRequest;
 use member::audit::{Actor, AuditLog, Change, Refused};
+use member::printable::printable;
 
 use super::app::App;
 use super::body;
@@ -239,7 +240,8 @@ impl Noted {
             done: false,
             outcome: String::new(),
         };
-        let what = format!("{caller}: {} {}", request.method(), request.uri().path());
+        let path = printable(request.uri().path());
+        let what = format!("{caller}: {} {path}", request.method());
         Self { what, begun: Instant::now(), status: None, change, audit }
     }
 

@@ -56,8 +56,11 @@ pub(super) enum Door {
     /// At the socket of this machine.
     Socket(UnixListener),
     /// Over TLS, at one address or several.
-    Tls(Vec<TcpListener>, TlsAcceptor),
+    Tls(Vec<TcpListener>, TlsAcceptor, Renew),
 }
+
+/// Takes the certificate anew if it has changed.
+pub(super) type Renew = Box<dyn Fn() + Send + Sync>;
 
 /// One that came in.
 enum Arrival {
@@ -72,7 +75,7 @@ impl Door {
             Self::Socket(listener) => {
                 listener.accept().await.map(|(stream, _)| Arrival::Process(stream))
             }
-            Self::Tls(listeners, _) => {
+            Self::Tls(listeners, ..) => {
                 let all = listeners.iter().map(|listener| Box::pin(listener.accept()));
                 // None is lost: one that is not taken now is there the next time.
                 let (accepted, _, _) = select_all(all).await;
@@ -108,7 +111,8 @@ pub(super) async fn serve(
         loop {
             match (door.accept().await, &door) {
                 (Ok(Arrival::Process(stream)), _) => house.admit(stream),
-                (Ok(Arrival::Remote(stream, from)), Door::Tls(_, acceptor)) => {
+                (Ok(Arrival::Remote(stream, from)), Door::Tls(_, acceptor, renew)) => {
+                    renew();
                     house.admit_remote(stream, from, acceptor.clone());
                 }
                 // The socket has none of these.

@@ -163,7 +163,7 @@ impl Served {
         let logins = Changing(Arc::new(Mutex::new(Some(self::logins()))));
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
-        let fingerprint = identity.fingerprint().to_owned();
+        let fingerprint = identity.fingerprint();
         let logs = Logs::open(dir.path()).expect("threads");
         let config = Config {
             socket: dir.path().join("s"),

@@ -107,6 +107,10 @@ kinds! {
     SettingsGivenUp = "settings_given_up", Warning;
     /// A part of the settings cannot be used.
     SettingsIncomplete = "settings_incomplete", Error;
+    /// The certificate for management over TLS was renewed and is in use.
+    CertificateRenewed = "certificate_renewed", Info;
+    /// It was changed and cannot be used; the one before is.
+    CertificateNotUsed = "certificate_not_used", Error;
     /// Sessions were ended because access was changed.
     SessionsEnded = "sessions_ended", Warning;
     /// A second host was refused at a volume that is not shared.
@@ -149,6 +153,7 @@ impl Kind {
                 | Self::DiskNotUsed
                 | Self::ScrubFound
                 | Self::SettingsIncomplete
+                | Self::CertificateNotUsed
         )
     }
 }
