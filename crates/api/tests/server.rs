@@ -53,8 +53,8 @@ impl Ask for Fake {
         }
     }
 
-    fn logins(&self) -> Arc<Logins> {
-        Arc::default()
+    fn logins(&self) -> Option<Arc<Logins>> {
+        Some(Arc::default())
     }
 }
 

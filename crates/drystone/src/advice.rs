@@ -140,13 +140,17 @@ impl Advised for DiskError {
 
 impl Advised for DataError {
     fn advice(&self) -> Option<String> {
+        const CLOSED: &str = "or keep all out that no access list of a volume lets in ('drystone member start' with \
+                              neither allow nor chap-file does that)";
         const OPEN: &str = "or open the member to all who can reach it with --open-access";
         Some(match self {
             Self::ListLost(_) => {
                 "name them with --disk, or remove the file if a new array is to be made".to_owned()
             }
-            Self::ChapLeftOut(_) => format!("give it with --chap-file PATH, {OPEN}"),
-            Self::RulesLeftOut(_) => format!("give the rules again with --allow, {OPEN}"),
+            Self::ChapLeftOut(_) => format!("give it with --chap-file PATH, {CLOSED}, {OPEN}"),
+            Self::RulesLeftOut(_) => {
+                format!("give the rules again with --allow, {CLOSED}, {OPEN}")
+            }
             Self::PortalGroup(_) => "restore the file, or delete it to draw a new number, after which hosts have to register their persistent reservations again".to_owned(),
             Self::Taken { .. } => {
                 "stop it, or give this one its own --data, --socket and --portal".to_owned()

@@ -24,6 +24,7 @@ use anyhow::Context;
 use clap::Parser;
 use cli::{Cli, Command, refusal};
 use member::Unlisted;
+use member::printable::printable;
 use os::signals::StopSignals;
 use std::env;
 use std::ffi::OsString;
@@ -135,7 +136,9 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
 
 /// Tells the user one sentence on stderr; when that is closed there is nobody to tell.
 fn say(sentence: &str) {
-    let _ = writeln!(io::stderr(), "drystone: {sentence}");
+    // Each line by itself: what others have said is in there.
+    let lines: Vec<_> = sentence.split('\n').map(printable).collect();
+    let _ = writeln!(io::stderr(), "drystone: {}", lines.join("\n"));
 }
 
 #[cfg(test)]

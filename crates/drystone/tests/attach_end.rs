@@ -8,7 +8,6 @@ use common::{Export, drystone, file_spec, finish};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -97,22 +96,18 @@ fn what_is_being_detached_is_listed_and_can_be_asked_for_twice() {
     assert!(fs::read(dir.join("disk")).unwrap()[..65536].iter().all(|&byte| byte == 7));
 }
 
-/// A signal ended the process with 143 until it had read its options and its directory. The file with the
-/// secret is a pipe here: it waits in the midst of that.
+/// A signal ended the process with 143 until it had read its options and its directory. The secret comes on
+/// standard input here: it waits in the midst of that.
 #[test]
 fn a_signal_in_the_first_moments_is_a_clean_stop() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let export = Export::start(&["ram:32M"], &[]);
-    let secret = dir.join("chap");
-    let made = Command::new("mkfifo").arg(&secret).status().unwrap();
-    assert!(made.success());
-    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
-    let options = ["--chap-file", secret.to_str().unwrap()];
-    let mut command = attach(dir, &export.url(0), &options);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Opening it waits for the reader, which is in the midst of its start then.
-    let mut pipe = fs::OpenOptions::new().write(true).open(&secret).unwrap();
+    let mut command = attach(dir, &export.url(0), &["--chap-file", "-"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(500));
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     pipe.write_all(b"alice:sixteen-bytes-ok").unwrap();
     drop(pipe);

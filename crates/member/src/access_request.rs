@@ -3,6 +3,7 @@
 use std::fmt::{self, Debug, Formatter};
 
 use group::access::{Entry, Parts};
+use group::store::Revision;
 
 use crate::settings::Hosts;
 
@@ -117,6 +118,8 @@ pub struct ChapUser {
     /// The secret can be used. Otherwise it must be set again, as the key that it was encrypted with is
     /// not here.
     pub usable: bool,
+    /// When it was set, in the numbers of the store.
+    pub changed: Revision,
 }
 
 /// A policy.

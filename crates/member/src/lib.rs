@@ -25,6 +25,7 @@ mod logs;
 mod mutants;
 mod names;
 pub mod opening;
+pub mod printable;
 mod records;
 mod reply;
 mod request;

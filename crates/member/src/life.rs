@@ -177,9 +177,10 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Who may manage the member from afar, as it is set now. Asks no core.
+    /// Who may manage the member from afar, as it is set now; `None` while its settings cannot be read. Asks
+    /// no core.
     #[must_use]
-    pub fn logins(&self) -> Arc<Logins> {
+    pub fn logins(&self) -> Option<Arc<Logins>> {
         self.logins.now()
     }
 

@@ -1,8 +1,8 @@
 //! What can be asked of a running member about who manages it from afar, and what it answers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use group::accounts::{Logins, PasswordHash, Role, TokenHash};
+use group::accounts::{Logins, PasswordHash, Role, TokenHash, Written};
 use group::settings::AccountChange;
 
 /// About accounts. Passwords come hashed: that takes long, and no core does it.
@@ -44,6 +44,8 @@ pub struct AccountShown {
     pub disabled: bool,
     /// When it was made, in seconds since 1970 (UTC).
     pub created_unix_seconds: u64,
+    /// When it was written, in the numbers of the store.
+    pub written: Written,
 }
 
 /// A token, without what it is.
@@ -59,22 +61,36 @@ pub struct TokenShown {
     pub expires_unix_seconds: Option<u64>,
     /// When it was used last, to the hour.
     pub used_unix_seconds: Option<u64>,
+    /// When it was written, in the numbers of the store.
+    pub written: Written,
 }
 
-/// Who may log in, as it is set now, for any thread. While the settings of a member cannot be read this is
-/// nobody.
-#[derive(Debug, Clone, Default)]
-pub struct CurrentLogins(Arc<Mutex<Arc<Logins>>>);
+/// Who may log in, as it is set now, for any thread; `None` while the settings of a member cannot be read, and
+/// when it stops.
+#[derive(Debug, Clone)]
+pub struct CurrentLogins(Arc<Mutex<Option<Arc<Logins>>>>);
+
+impl Default for CurrentLogins {
+    /// Nobody.
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Some(Arc::default()))))
+    }
+}
 
 impl CurrentLogins {
-    /// As it is at this moment.
-    #[must_use]
-    pub fn now(&self) -> Arc<Logins> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn held(&self) -> MutexGuard<'_, Option<Arc<Logins>>> {
+        // Each change is one assignment.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on it is these.
-    pub fn replace(&self, logins: Logins) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(logins);
+    /// As it is at this moment.
+    #[must_use]
+    pub fn now(&self) -> Option<Arc<Logins>> {
+        self.held().clone()
+    }
+
+    /// From now on it is these; with `None` it is not known.
+    pub fn replace(&self, logins: Option<Logins>) {
+        *self.held() = logins.map(Arc::new);
     }
 }

@@ -8,7 +8,7 @@ use target::AccessListener;
 
 use crate::audit::{AuditLog, Logins};
 use crate::events::{Event, EventLog, Kind};
-use crate::records::{Files, Log};
+use crate::records::{Files, Log, not_written};
 
 /// The names of the files, each with `.0` and `.1`.
 const EVENTS: &str = "events";
@@ -37,9 +37,7 @@ impl Logs {
                 let Some(events) = about.get() else { return };
                 events.hear(match error {
                     Some(error) => {
-                        let text = format!(
-                            "the {what} cannot be written to the data directory and is kept in memory: {error}"
-                        );
+                        let text = not_written(what, &error.to_string());
                         Event::of_member(Kind::LogNotWritten, text)
                     }
                     None => {
@@ -77,6 +75,12 @@ impl Logs {
             }
         };
         self.events.hear(event);
+    }
+
+    /// Which of them are in memory only, and why, one sentence each.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        self.audit.fault().into_iter().chain(self.events.fault()).collect()
     }
 
     /// Nothing happens any more: waits a moment until all is on the disk.

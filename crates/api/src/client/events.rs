@@ -5,6 +5,7 @@ use tokio::time::timeout;
 
 use super::error::{ClientError, SILENCE};
 use super::http::{Sent, begin, block_on, good, while_alive};
+use super::printed::printed;
 use super::way::Way;
 use crate::problem::Problem;
 
@@ -44,7 +45,7 @@ fn heard(way: &Way, event: Event, hear: Hear<'_>) -> Result<Option<String>, Clie
     let strange = |error: serde_json::Error| ClientError::strange(way, &error.to_string());
     match event.name.as_str() {
         "problem" => {
-            let problem: Problem = serde_json::from_str(&event.data).map_err(strange)?;
+            let problem: Problem = printed(event.data.as_bytes()).map_err(strange)?;
             Err(ClientError::Problem(Box::new(problem)))
         }
         "done" => Ok(Some(event.data)),

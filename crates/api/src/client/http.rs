@@ -15,6 +15,7 @@ use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 
 use super::error::{ClientError, SILENCE};
+use super::printed::printed;
 use super::way::Way;
 use crate::problem::Problem;
 
@@ -97,7 +98,7 @@ pub(super) async fn good(
         return Ok(response);
     }
     let body = collected(way, response).await?;
-    let problem = serde_json::from_slice::<Problem>(&body);
+    let problem = printed::<Problem>(&body);
     Err(match problem {
         Ok(problem) => ClientError::Problem(Box::new(problem)),
         Err(_) => ClientError::strange(way, &format!("it answered {status}")),

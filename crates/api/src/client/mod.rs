@@ -3,6 +3,7 @@
 mod error;
 mod events;
 mod http;
+mod printed;
 mod trust;
 mod way;
 
@@ -24,6 +25,7 @@ use crate::types::{
 pub use error::{ClientError, SILENCE};
 pub use http::is_taken;
 use http::{Reply, Sent};
+use printed::printed;
 pub use trust::{Fingerprint, FingerprintError, Trust};
 use way::Way;
 pub use way::{Remote, ServerUrl, UrlError};
@@ -371,7 +373,7 @@ impl Client {
         };
         let run: Run = self.post(&path(["array", what]))?;
         let ended = self.follow(&path(["runs", &run.id, "stream"]), progress)?;
-        let ended: Run = serde_json::from_str(&ended).map_err(|error| self.unread(&error))?;
+        let ended: Run = self.read(ended.as_bytes())?;
         Ok(ended.report)
     }
 
@@ -421,7 +423,7 @@ impl Client {
         let path = with_query("/v1/events/stream", &words);
         let mut each = |name: &str, data: &str| {
             if name == "event" {
-                return serde_json::from_str(data).map(&mut *hear);
+                return printed(data.as_bytes()).map(&mut *hear);
             }
             Ok(true)
         };
@@ -506,7 +508,7 @@ impl Client {
     fn follow(&self, path: &str, progress: Progress<'_>) -> Result<String> {
         let mut hear = |name: &str, data: &str| {
             if name == "jobs" {
-                progress(&serde_json::from_str::<Vec<_>>(data)?);
+                progress(&printed::<Vec<_>>(data.as_bytes())?);
             }
             // Others are of a later version.
             Ok(true)
@@ -515,11 +517,7 @@ impl Client {
     }
 
     fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T> {
-        serde_json::from_slice(body).map_err(|error| self.unread(&error))
-    }
-
-    fn unread(&self, error: &serde_json::Error) -> ClientError {
-        self.strange(&error.to_string())
+        printed(body).map_err(|error| self.strange(&error.to_string()))
     }
 
     fn strange(&self, what: &str) -> ClientError {

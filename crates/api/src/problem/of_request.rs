@@ -5,7 +5,7 @@ use group::access::AccessError;
 use group::accounts::AccountError;
 use group::schedules::ScheduleError;
 use group::settings::SettingsError;
-use member::spec::DiskError;
+use member::spec::{DiskError, OpenError};
 use member::{KeptError, RequestError};
 
 use super::Code;
@@ -147,16 +147,25 @@ fn of_disk(error: &DiskError) -> Code {
         | DiskError::Twice(_)
         | DiskError::Blocks { .. } => Code::Invalid,
         DiskError::AddressSpace { .. } => Code::NoSpace,
-        DiskError::Open(_) => Code::Failed,
+        DiskError::Open(OpenError::InUse { .. }) => Code::InUse,
+        DiskError::Open(_) if error.is_of_system() => Code::Failed,
+        DiskError::Open(_) => Code::Invalid,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]
     fn refusals_have_the_status_that_fits() {
+        let path = PathBuf::from("/x");
+        let not_blocks =
+            OpenError::NotBlocks { path: path.clone(), size_bytes: 5, block_bytes: 512 };
+        let source = std::io::Error::from_raw_os_error(5);
+        let system = OpenError::System { action: "open", path, source };
         let cases = [
             (RequestError::NoSuchVolume("a".into()), 404),
             (RequestError::WouldShrink("a".into()), 409),
@@ -168,6 +177,8 @@ mod tests {
             (KeptError::from(SettingsError::from(AccessError::NoPart)).into(), 422),
             (KeptError::from(SettingsError::from(AccessError::NoSuchRecord(1))).into(), 404),
             (KeptError::from(SettingsError::UserExists("al".into())).into(), 409),
+            (RequestError::from(DiskError::Open(not_blocks)), 422),
+            (RequestError::from(DiskError::Open(system)), 500),
             (ArrayError::Damaged("x".into()).into(), 500),
         ];
         for (error, status) in cases {

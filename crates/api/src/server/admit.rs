@@ -18,9 +18,12 @@ use axum::response::{IntoResponse, Response};
 use group::accounts::Role;
 use member::TokenRequest;
 use member::audit::{Actor, AuditLog, Change, Refused};
+use member::printable::printable;
 
 use super::app::App;
 use super::body;
+use super::callers::Seat;
+use super::connections::put_out;
 use super::held::UntilRevoked;
 use super::login::Login;
 use super::peer::Peer;
@@ -39,7 +42,7 @@ impl Caller {
     /// What tells one that asks from another, whatever connection it uses.
     pub(super) fn owner(&self) -> String {
         match (&self.login, self.peer) {
-            (Some(login), _) => login.to_string(),
+            (Some(login), _) => login.identity(),
             (None, Peer::Process { uid, .. }) => format!("user {uid}"),
             (None, Peer::Remote(_)) => self.peer.to_string(),
         }
@@ -99,12 +102,14 @@ pub(super) async fn admit(State(app): State<Arc<App>>, request: Request, next: N
 async fn let_in(app: &App, request: Request, least: Role) -> Result<(Caller, Request), Problem> {
     let peer = request.extensions().get::<Peer>().copied();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let named = Login::named(&app.logins(), request.headers());
+    let named = app.logins().ok().and_then(|it| Login::named(&it, request.headers()));
     let let_in = match identify(app, peer, &method, request.headers(), least).await {
         Ok(caller) => still_admitted(app, caller, request, least).await,
         Err(problem) => Err(problem),
     };
-    if let Err(problem) = &let_in {
+    if let Err(problem) = &let_in
+        && is_refusal(problem.code)
+    {
         app.logs.audit.refused(Refused {
             who: Actor { account: named, ..Actor::default() },
             from: peer.map(Peer::place).unwrap_or_default(),
@@ -116,23 +121,43 @@ async fn let_in(app: &App, request: Request, least: Role) -> Result<(Caller, Req
     let_in
 }
 
-/// What a change holds may come long after its head: whoever sent it is judged once more when it is here.
+/// Whether it is about who asks: what did not come, or in no form that reads, is another matter.
+fn is_refusal(code: Code) -> bool {
+    matches!(code, Code::NotLoggedIn | Code::Forbidden | Code::TooManyTries)
+}
+
+/// What a change holds may come long after its head: whoever sent it is judged once more when it is here, and
+/// makes room for others as long as it is not.
 async fn still_admitted(
     app: &App,
     caller: Caller,
     request: Request,
     least: Role,
 ) -> Result<(Caller, Request), Problem> {
-    let Some(login) = caller.login.as_ref().filter(|_| is_change(request.method())) else {
-        return Ok((caller, request));
+    let (mut parts, mut sent) = request.into_parts();
+    let seat = parts.extensions.remove::<Arc<Seat>>();
+    let Some(login) = &caller.login else {
+        return Ok((caller, Request::from_parts(parts, sent)));
     };
-    let (parts, sent) = request.into_parts();
-    let sent = body::read(&parts.headers, sent).await?;
-    if login.role(&app.logins()).is_none_or(|role| role < least) {
-        let sentence = format!("{login} may not do this any more: log in again");
-        return Err(Problem::new(Code::NotLoggedIn, sentence));
+    let has_route = parts.extensions.get::<MatchedPath>().is_some();
+    if has_route && is_change(&parts.method) {
+        seat.iter().for_each(|seat| seat.falls_silent());
+        sent = Body::from(body::read(&parts.headers, sent).await?);
+        if !seat.iter().all(|seat| seat.asks()) {
+            return Err(put_out());
+        }
+        if login.role(&*app.logins()?).is_none_or(|role| role < least) {
+            let sentence = format!("{login} may not do this any more: log in again");
+            return Err(Problem::new(Code::NotLoggedIn, sentence));
+        }
     }
-    Ok((caller, Request::from_parts(parts, Body::from(sent))))
+    if !seat.iter().all(|seat| seat.asks_as(&login.identity())) {
+        let sentence = format!(
+            "{login} has as many requests under way as one may have at once: try again when some have ended"
+        );
+        return Err(Problem::new(Code::TooBusy, sentence));
+    }
+    Ok((caller, Request::from_parts(parts, sent)))
 }
 
 fn is_change(method: &Method) -> bool {
@@ -160,13 +185,15 @@ async fn identify(
 ) -> Result<Caller, Problem> {
     let peer = peer.ok_or_else(|| Problem::new(Code::Failed, "nobody knows who asks"))?;
     let Peer::Remote(from) = peer else { return Ok(Caller { peer, login: None }) };
-    let logins = app.logins();
+    let logins = app.logins()?;
     let (login, role) = app.doorkeeper.identify(&logins, from, headers).await?;
-    if let Login::Token(name, _) = &login
-        && app.doorkeeper.is_to_note(&logins, name)
-    {
+    if let Some(name) = app.doorkeeper.to_note(&logins, &login) {
         // Whether that could be stored is in the log of the member.
-        drop(app.begin(member::Request::Token(TokenRequest::Used { name: name.clone() })));
+        drop(app.begin(member::Request::Token(TokenRequest::Used { name: name.to_owned() })));
+    }
+    if app.doorkeeper.is_to_record(&login, from) {
+        let who = Actor { account: Some(login.to_string()), ..Actor::default() };
+        app.logs.audit.logged_in(who, &peer.place(), role.word());
     }
     if role < least {
         let sentence = format!(
@@ -213,7 +240,8 @@ impl Noted {
             done: false,
             outcome: String::new(),
         };
-        let what = format!("{caller}: {} {}", request.method(), request.uri().path());
+        let path = printable(request.uri().path());
+        let what = format!("{caller}: {} {path}", request.method());
         Self { what, begun: Instant::now(), status: None, change, audit }
     }
 

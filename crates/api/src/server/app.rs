@@ -7,15 +7,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use array::api::JobInfo;
 use group::accounts::Logins;
+use member::events::Kind;
 use member::{Answer, Asker, Logs, Request, RequestError, events};
 use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
-use super::Config;
 use super::idempotency::Remembered;
 use super::login::Doorkeeper;
 use super::runs::Runs;
 use super::tags::{Family, Kept, Tag};
+use super::{Config, Identity};
 use crate::problem::{Code, Problem, code_of};
 use crate::types::{Event, Interface, OfAnswer};
 
@@ -28,8 +29,8 @@ pub trait Ask: Send + Sync + 'static {
     /// end, or dropped if there is nobody to ask.
     fn ask(&self, request: Request, follower: Follower, done: Done);
 
-    /// Who may ask from afar, as it is set now. Waits for nobody.
-    fn logins(&self) -> Arc<Logins>;
+    /// Who may ask from afar, as it is set now; `None` while that is not known. Waits for nobody.
+    fn logins(&self) -> Option<Arc<Logins>>;
 }
 
 /// What is called with an answer, from another thread.
@@ -40,7 +41,7 @@ impl Ask for member::Remote {
         Self::ask(self, request, follower, done);
     }
 
-    fn logins(&self) -> Arc<Logins> {
+    fn logins(&self) -> Option<Arc<Logins>> {
         Self::logins(self)
     }
 }
@@ -76,6 +77,8 @@ pub(super) struct App {
     pub(super) doorkeeper: Doorkeeper,
     /// Where it is asked from afar.
     pub(super) interface: Interface,
+    /// What is proved there.
+    pub(super) identity: Option<Identity>,
     started: SystemTime,
     streams: Arc<Semaphore>,
     /// Of these, those of who asks from afar: the socket keeps the rest.
@@ -107,6 +110,7 @@ impl App {
             remembered: Remembered::default(),
             doorkeeper: Doorkeeper::default(),
             interface,
+            identity: None,
             started: SystemTime::now(),
             streams: Arc::new(Semaphore::new(streams_max)),
             streams_from_afar: Arc::new(Semaphore::new(streams_max.div_ceil(2))),
@@ -115,9 +119,41 @@ impl App {
         }
     }
 
+    /// Where it is asked from afar, as it is now.
+    pub(super) fn interface_now(&self) -> Interface {
+        Interface {
+            certificate_sha256: self.identity.as_ref().map(Identity::fingerprint),
+            logs_not_written: self.logs.faults(),
+            ..self.interface.clone()
+        }
+    }
+
+    /// Takes the certificate anew if it was renewed, and tells of it.
+    pub(super) fn renew_identity(&self) {
+        let Some(identity) = &self.identity else { return };
+        let event = match identity.renew() {
+            None => return,
+            Some(Ok(())) => {
+                let sha256 = identity.fingerprint();
+                let text =
+                    format!("another certificate for TLS is in use, with the SHA-256 {sha256}");
+                (Kind::CertificateRenewed, text)
+            }
+            Some(Err(error)) => {
+                let text = format!("{error}: the certificate from before stays in use");
+                (Kind::CertificateNotUsed, text)
+            }
+        };
+        self.logs.events.tell(events::Event::of_member(event.0, event.1));
+    }
+
     /// Who may ask from afar, as it is set now.
-    pub(super) fn logins(&self) -> Arc<Logins> {
-        self.member.logins()
+    pub(super) fn logins(&self) -> Result<Arc<Logins>, Problem> {
+        self.member.logins().ok_or_else(|| {
+            let sentence = "nobody can log in for now, as the settings of the member cannot be read: ask at \
+                            its own machine, where its status says what to do";
+            Problem::new(Code::Unavailable, sentence)
+        })
     }
 
     /// Nothing more is begun, and long work ends with a word about that.

@@ -1,5 +1,6 @@
 //! Who is connected: so many that others find room, and none without limit.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,25 +8,30 @@ use tokio::sync::Notify;
 
 use super::throttle::Place;
 
-/// The connections of one door. Of those above the limit, the one that has been silent for longest makes
-/// room; one whose request is being answered is never put out.
+/// The connections of one door. Above the limit one makes room that is silent or whose request has not come
+/// in whole: of the place that has most, the one that has been so for longest. So whoever has few keeps
+/// them, however many others come. One whose request is being answered is never put out; of these each login
+/// has its share.
 #[derive(Debug)]
 pub(super) struct Callers {
     max: usize,
     /// Those from one place, where places are told apart.
     max_of_place: usize,
+    /// Requests of one login that are answered at once.
+    max_of_login: usize,
     seats: Mutex<Seats>,
 }
 
-/// Invariant: `silent` and `answering` together are all that are open, and `by_place` counts those of them
-/// that come from a place.
+/// Invariant: `silent` and `answering` together are all that are open, `by_place` counts those of them that
+/// come from a place, and `by_login` those of `answering` that are of a login.
 #[derive(Debug, Default)]
 struct Seats {
     next: u64,
-    /// Those of which no request is under way, in the order in which they fell silent.
+    /// Those of which no whole request is under way, in the order in which they fell silent.
     silent: BTreeMap<u64, Silent>,
     answering: usize,
     by_place: HashMap<Place, usize>,
+    by_login: HashMap<String, usize>,
 }
 
 #[derive(Debug)]
@@ -35,12 +41,12 @@ struct Silent {
 }
 
 /// How a connection does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
-    /// It is silent, under this number.
+    /// It is silent, or the rest of its request is waited for, under this number.
     Silent(u64),
-    /// Its request is under way.
-    Answering,
+    /// Its request is under way, of this login if it has one.
+    Answering(Option<String>),
 }
 
 /// The place of one connection, which it gives back with this value.
@@ -55,7 +61,9 @@ pub(super) struct Seat {
 impl Callers {
     pub(super) fn new(max: usize, max_of_place: usize) -> Arc<Self> {
         assert!(max > 0 && max_of_place > 0, "somebody must be able to ask");
-        Arc::new(Self { max, max_of_place, seats: Mutex::default() })
+        // So four that have run wild leave no room, and three do.
+        let max_of_login = max.div_ceil(4);
+        Arc::new(Self { max, max_of_place, max_of_login, seats: Mutex::default() })
     }
 
     fn seats(&self) -> MutexGuard<'_, Seats> {
@@ -63,7 +71,8 @@ impl Callers {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets one in, and puts out another if there is no room: one from the same place if that has its share.
+    /// Lets one in, and puts out another if there is no room: one from the same place if that has its share,
+    /// else one from the place that has most.
     /// `None` if all others are being answered.
     pub(super) fn enter(self: &Arc<Self>, place: Option<Place>) -> Option<Seat> {
         let mut seats = self.seats();
@@ -74,7 +83,7 @@ impl Callers {
             seats.put_out(number);
         }
         if seats.silent.len() + seats.answering >= self.max {
-            let number = seats.silent.first_key_value().map(|(number, _)| *number)?;
+            let number = seats.crowding()?;
             seats.put_out(number);
         }
         if let Some(place) = place {
@@ -92,6 +101,13 @@ impl Callers {
 }
 
 impl Seats {
+    /// Which one makes room for a newcomer.
+    fn crowding(&self) -> Option<u64> {
+        let of_place = |place: Option<Place>| place.and_then(|place| self.by_place.get(&place));
+        let all = self.silent.iter().map(|(number, silent)| (of_place(silent.place), *number));
+        all.max_by_key(|(count, number)| (*count, Reverse(*number))).map(|(_, number)| number)
+    }
+
     fn fall_silent(&mut self, out: &Arc<Notify>, place: Option<Place>) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -103,6 +119,18 @@ impl Seats {
         if let Some(Silent { out, place }) = self.silent.remove(&number) {
             self.leave(place);
             out.notify_one();
+        }
+    }
+
+    /// One less is answered, of this login.
+    fn end(&mut self, login: Option<&str>) {
+        self.answering -= 1;
+        let Some(login) = login else { return };
+        if let Some(count) = self.by_login.get_mut(login) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_login.remove(login);
+            }
         }
     }
 
@@ -133,7 +161,7 @@ impl Seat {
         matches!(*self.state(), State::Silent(_))
     }
 
-    /// A request has come; false if this one was put out just now.
+    /// A request has come, or the rest of it; false if this one was put out just now.
     pub(super) fn asks(&self) -> bool {
         let mut state = self.state();
         let State::Silent(number) = *state else { return true };
@@ -141,17 +169,31 @@ impl Seat {
         let is_in = seats.silent.remove(&number).is_some();
         if is_in {
             seats.answering += 1;
-            *state = State::Answering;
+            *state = State::Answering(None);
         }
         is_in
     }
 
-    /// The answer is on its way.
-    pub(super) fn is_answered(&self) {
+    /// It is this login that asks; false if as many requests of it are answered as may be at once.
+    pub(super) fn asks_as(&self, login: &str) -> bool {
         let mut state = self.state();
-        if *state == State::Answering {
+        let State::Answering(of @ None) = &mut *state else { return true };
+        let mut seats = self.callers.seats();
+        let count = seats.by_login.entry(login.to_owned()).or_default();
+        let has_room = *count < self.callers.max_of_login;
+        if has_room {
+            *count += 1;
+            *of = Some(login.to_owned());
+        }
+        has_room
+    }
+
+    /// The answer is on its way, or the rest of the request is waited for.
+    pub(super) fn falls_silent(&self) {
+        let mut state = self.state();
+        if let State::Answering(login) = &*state {
             let mut seats = self.callers.seats();
-            seats.answering -= 1;
+            seats.end(login.as_deref());
             *state = State::Silent(seats.fall_silent(&self.out, self.place));
         }
     }
@@ -159,13 +201,13 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let state = *self.state();
+        let state = self.state();
         let mut seats = self.callers.seats();
-        let was_in = match state {
+        let was_in = match &*state {
             // One that was put out has left.
-            State::Silent(number) => seats.silent.remove(&number).is_some(),
-            State::Answering => {
-                seats.answering -= 1;
+            State::Silent(number) => seats.silent.remove(number).is_some(),
+            State::Answering(login) => {
+                seats.end(login.as_deref());
                 true
             }
         };
@@ -198,7 +240,7 @@ mod tests {
         assert!(is_out(&second) && !is_out(&third) && !is_out(&first));
         assert!(!second.asks(), "it was put out");
         drop(second);
-        first.is_answered();
+        first.falls_silent();
         // First fell silent after third and fourth.
         let fifth = callers.enter(None).unwrap();
         assert!(is_out(&third) && !is_out(&first));
@@ -224,7 +266,38 @@ mod tests {
         let last = callers.enter(place(3)).unwrap();
         assert!(is_out(&other) && !is_out(&more), "there is no room for a fifth");
         drop((second, third, other, more, last));
+        is_empty(&callers);
+    }
+
+    fn is_empty(callers: &Callers) {
         let seats = callers.seats();
-        assert!(seats.by_place.is_empty() && seats.silent.is_empty() && seats.answering == 0);
+        assert!(seats.by_place.is_empty() && seats.by_login.is_empty());
+        assert!(seats.silent.is_empty() && seats.answering == 0);
+    }
+
+    #[test]
+    fn a_place_with_few_keeps_them_however_many_come_from_others() {
+        let callers = Callers::new(8, 4);
+        let few = callers.enter(place(1)).unwrap();
+        let many: Vec<_> = (0..64).map(|n| callers.enter(place(2 + n % 2)).unwrap()).collect();
+        assert!(!is_out(&few));
+        assert_eq!(many.iter().filter(|seat| is_out(seat)).count(), 64 - 7);
+        drop((few, many));
+        is_empty(&callers);
+    }
+
+    #[test]
+    fn who_waits_for_the_rest_of_a_request_may_be_put_out_and_a_login_has_its_share() {
+        let callers = Callers::new(4, 4);
+        let seats: Vec<_> = (0..4).map(|_| callers.enter(None).unwrap()).collect();
+        assert!(seats.iter().all(Seat::asks) && callers.enter(None).is_none());
+        assert!(seats[0].asks_as("ci") && seats[0].asks_as("ci"), "it is counted once");
+        assert!(!seats[1].asks_as("ci") && seats[1].asks_as("ada"));
+        seats[0].falls_silent();
+        let fifth = callers.enter(None).unwrap();
+        assert!(is_out(&seats[0]) && !seats[0].asks());
+        assert!(fifth.asks() && fifth.asks_as("ci"), "it was given back");
+        drop((seats, fifth));
+        is_empty(&callers);
     }
 }

@@ -56,8 +56,11 @@ pub(super) enum Door {
     /// At the socket of this machine.
     Socket(UnixListener),
     /// Over TLS, at one address or several.
-    Tls(Vec<TcpListener>, TlsAcceptor),
+    Tls(Vec<TcpListener>, TlsAcceptor, Renew),
 }
+
+/// Takes the certificate anew if it has changed.
+pub(super) type Renew = Box<dyn Fn() + Send + Sync>;
 
 /// One that came in.
 enum Arrival {
@@ -72,7 +75,7 @@ impl Door {
             Self::Socket(listener) => {
                 listener.accept().await.map(|(stream, _)| Arrival::Process(stream))
             }
-            Self::Tls(listeners, _) => {
+            Self::Tls(listeners, ..) => {
                 let all = listeners.iter().map(|listener| Box::pin(listener.accept()));
                 // None is lost: one that is not taken now is there the next time.
                 let (accepted, _, _) = select_all(all).await;
@@ -108,7 +111,8 @@ pub(super) async fn serve(
         loop {
             match (door.accept().await, &door) {
                 (Ok(Arrival::Process(stream)), _) => house.admit(stream),
-                (Ok(Arrival::Remote(stream, from)), Door::Tls(_, acceptor)) => {
+                (Ok(Arrival::Remote(stream, from)), Door::Tls(_, acceptor, renew)) => {
+                    renew();
                     house.admit_remote(stream, from, acceptor.clone());
                 }
                 // The socket has none of these.
@@ -219,6 +223,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
                 return Ok(full().map(|body| Held { body, seat }));
             }
             request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(seat.clone());
             let answered: Result<_, Infallible> = router.oneshot(request.map(Body::new)).await;
             answered.map(|response| response.map(|body| Held { body, seat }))
         }
@@ -257,7 +262,7 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.seat.is_answered();
+        self.seat.falls_silent();
     }
 }
 
@@ -282,8 +287,13 @@ impl HttpBody for Held {
 }
 
 fn full() -> Response<Body> {
+    put_out().into_response()
+}
+
+/// What one hears for which there is no room.
+pub(super) fn put_out() -> Problem {
     let sentence = "too many requests are under way: try again when some have ended";
-    Problem::new(Code::TooBusy, sentence).into_response()
+    Problem::new(Code::TooBusy, sentence)
 }
 
 /// Tells one for which there is no room so, whatever it asks.

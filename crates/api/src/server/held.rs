@@ -42,11 +42,22 @@ impl UntilRevoked {
         Body::new(Self { body, app, login, least, asks, is_over: false, _place: place })
     }
 
+    /// Why it may not be followed any more.
+    fn end(&self) -> Option<Problem> {
+        let logins = match self.app.logins() {
+            Ok(logins) => logins,
+            Err(problem) => return Some(problem),
+        };
+        let role = self.login.role(&logins);
+        role.is_none_or(|role| role < self.least).then(|| {
+            let sentence = format!("{} may not follow this any more: log in again", self.login);
+            Problem::new(Code::NotLoggedIn, sentence)
+        })
+    }
+
     /// The last event.
-    fn word(&self) -> Bytes {
-        let sentence = format!("{} may not follow this any more: log in again", self.login);
-        let problem = Problem::new(Code::NotLoggedIn, sentence);
-        let text = serde_json::to_string(&problem).expect("a problem is plain text and numbers");
+    fn word(problem: &Problem) -> Bytes {
+        let text = serde_json::to_string(problem).expect("a problem is plain text and numbers");
         format!("event: problem\ndata: {text}\n\n").into()
     }
 }
@@ -63,10 +74,9 @@ impl HttpBody for UntilRevoked {
             return Poll::Ready(None);
         }
         while self.asks.poll_tick(cx).is_ready() {
-            let role = self.login.role(&self.app.logins());
-            if role.is_none_or(|role| role < self.least) {
+            if let Some(problem) = self.end() {
                 self.is_over = true;
-                return Poll::Ready(Some(Ok(Frame::data(self.word()))));
+                return Poll::Ready(Some(Ok(Frame::data(Self::word(&problem)))));
             }
         }
         Pin::new(&mut self.body).poll_frame(cx)

@@ -1,6 +1,7 @@
 //! Who somebody is that asks over TLS: a token or an account, proved with every request.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -8,29 +9,51 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use base64ct::{Base64, Encoding};
-use group::accounts::{Logins, PasswordHash, Role, TOKENS_MAX, TokenHash};
+use group::accounts::{Logins, PasswordHash, Role, TokenHash};
+use group::store::Revision;
 use zeroize::Zeroizing;
 
 use super::passwords::Passwords;
 use super::throttle::{Place, Throttle};
 use crate::problem::{Code, Problem};
 
-/// How coarse the last use of a token is kept.
+/// How coarse the last use of a token is kept, and logins are recorded.
 const USE_SECONDS: u64 = 60 * 60;
+
+/// Uses within the hour that are remembered: more than there can be tokens.
+const LATELY_MAX: usize = 4096;
 
 /// The longest value of `Authorization` that is read: the longest name and password, and then some.
 const HEADER_BYTES_MAX: usize = 1024;
 
 /// Who asks, and what proves it. It is asked again whether that is still so.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Login {
-    /// An account whose password was this.
-    Account(String, PasswordHash),
-    /// A token.
-    Token(String, TokenHash),
+pub(super) struct Login {
+    name: String,
+    /// When it was made: whoever has the same name later is somebody else.
+    made: Revision,
+    proof: Proof,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Proof {
+    /// It is an account whose password was this.
+    Password(PasswordHash),
+    /// It is this token.
+    Token(TokenHash),
 }
 
 impl Login {
+    fn account(logins: &Logins, name: &str, password: PasswordHash) -> Self {
+        let made = logins.accounts_written.get(name).map_or(0, |written| written.made);
+        Self { name: name.to_owned(), made, proof: Proof::Password(password) }
+    }
+
+    fn token(logins: &Logins, name: &str, hash: TokenHash) -> Self {
+        let made = logins.tokens_written.get(name).map_or(0, |written| written.made);
+        Self { name: name.to_owned(), made, proof: Proof::Token(hash) }
+    }
+
     /// Who a request says it comes from: an account, which nothing has proved, or a token that there is.
     pub(super) fn named(logins: &Logins, headers: &HeaderMap) -> Option<String> {
         match Presented::of(headers) {
@@ -44,27 +67,38 @@ impl Login {
 
     /// What it may do now; `None` if it may not log in any more.
     pub(super) fn role(&self, logins: &Logins) -> Option<Role> {
-        match self {
-            Self::Account(name, password) => {
-                let account = logins.accounts.get(name);
+        match &self.proof {
+            Proof::Password(password) => {
+                let account = logins.accounts.get(&self.name);
                 let is_same = account.filter(|it| !it.disabled && it.password == *password);
                 is_same.map(|account| account.role)
             }
-            Self::Token(name, hash) => {
-                let token = logins.tokens.get(name);
+            Proof::Token(hash) => {
+                let token = logins.tokens.get(&self.name);
                 let is_same = token.filter(|it| !it.is_expired(unix_seconds()) && it.hash.is(hash));
                 is_same.map(|token| token.role)
             }
         }
     }
+
+    /// The token that it is, by its name.
+    pub(super) fn as_token(&self) -> Option<&str> {
+        matches!(self.proof, Proof::Token(_)).then_some(&self.name)
+    }
+
+    /// What no other account or token ever has, also not one of the same name.
+    pub(super) fn identity(&self) -> String {
+        format!("{self} of {}", self.made)
+    }
 }
 
 impl std::fmt::Display for Login {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Account(name, _) => write!(f, "account '{name}'"),
-            Self::Token(name, _) => write!(f, "token '{name}'"),
-        }
+        let kind = match self.proof {
+            Proof::Password(_) => "account",
+            Proof::Token(_) => "token",
+        };
+        write!(f, "{kind} '{}'", self.name)
     }
 }
 
@@ -102,8 +136,39 @@ impl Presented {
 pub(super) struct Doorkeeper {
     pub(super) passwords: Passwords,
     throttle: Throttle,
-    /// When the use of a token was noted last, by its name.
-    noted: Mutex<HashMap<String, u64>>,
+    /// When the use of a token was noted last, by its identity.
+    noted: Lately<String>,
+    /// When a login from a place was recorded last.
+    recorded: Lately<(String, Place)>,
+}
+
+/// What happened within the hour.
+#[derive(Debug)]
+struct Lately<K>(Mutex<HashMap<K, u64>>);
+
+impl<K> Default for Lately<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash + Clone> Lately<K> {
+    /// Whether it is the first time within the hour.
+    fn is_first(&self, key: K) -> bool {
+        let now = unix_seconds();
+        // Each change is one call.
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.get(&key).is_some_and(|at| now < at.saturating_add(USE_SECONDS)) {
+            return false;
+        }
+        if all.len() >= LATELY_MAX {
+            all.retain(|_, at| now < at.saturating_add(USE_SECONDS));
+            let oldest = all.iter().min_by_key(|(_, at)| **at).map(|(key, _)| key.clone());
+            oldest.filter(|_| all.len() >= LATELY_MAX).and_then(|key| all.remove(&key));
+        }
+        all.insert(key, now);
+        true
+    }
 }
 
 impl Doorkeeper {
@@ -123,7 +188,7 @@ impl Doorkeeper {
             }
             Some(Presented::Token(hash)) => {
                 let found = logins.token(&hash);
-                found.map(|(name, _)| Login::Token(name.to_owned(), hash))
+                found.map(|(name, _)| Login::token(logins, name, hash))
             }
             Some(Presented::Password { account, password }) => {
                 self.account(logins, place, account, password).await?
@@ -156,7 +221,7 @@ impl Doorkeeper {
         let is_right = self.passwords.is_right(place, hash.clone(), password, is_heard).await?;
         if let Some(hash) = hash.filter(|_| is_right) {
             self.throttle.got_in(place, &name);
-            return Ok(Some(Login::Account(name, hash)));
+            return Ok(Some(Login::account(logins, &name, hash)));
         }
         self.throttle.failed(place, Some(&name), Instant::now());
         let shown: String = name.chars().take(64).collect();
@@ -174,22 +239,17 @@ impl Doorkeeper {
         })
     }
 
-    /// Whether the use of a token is to be noted now: the first time, and once an hour.
-    pub(super) fn is_to_note(&self, logins: &Logins, token: &str) -> bool {
-        let now = unix_seconds();
-        let used = logins.tokens.get(token).and_then(|token| token.used_unix_seconds);
-        if used.is_some_and(|used| now < used.saturating_add(USE_SECONDS)) {
-            return false;
-        }
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        if noted.get(token).is_some_and(|at| now < at.saturating_add(USE_SECONDS)) {
-            return false;
-        }
-        if noted.len() >= 2 * TOKENS_MAX {
-            noted.retain(|name, _| logins.tokens.contains_key(name));
-        }
-        noted.insert(token.to_owned(), now);
-        true
+    /// The token whose use is to be noted now: the first time, and once an hour.
+    pub(super) fn to_note<'a>(&self, logins: &Logins, login: &'a Login) -> Option<&'a str> {
+        let name = login.as_token()?;
+        let used = logins.tokens.get(name).and_then(|token| token.used_unix_seconds);
+        let is_noted = used.is_some_and(|at| unix_seconds() < at.saturating_add(USE_SECONDS));
+        (!is_noted && self.noted.is_first(login.identity())).then_some(name)
+    }
+
+    /// Whether a login from there is to be recorded: the first time, and once an hour.
+    pub(super) fn is_to_record(&self, login: &Login, from: SocketAddr) -> bool {
+        self.recorded.is_first((login.identity(), from.ip().into()))
     }
 }
 
@@ -213,7 +273,7 @@ fn unix_seconds() -> u64 {
 #[cfg(test)]
 mod tests {
     use axum::http::HeaderValue;
-    use group::accounts::{Account, Token, TokenText};
+    use group::accounts::{Account, Token, TokenText, Written};
 
     use super::*;
 
@@ -234,6 +294,7 @@ mod tests {
         Logins {
             accounts: [("ada".to_owned(), ada), ("gone".to_owned(), gone)].into(),
             tokens: [("ci".to_owned(), ci)].into(),
+            ..Logins::default()
         }
     }
 
@@ -276,13 +337,29 @@ mod tests {
             let problem = keeper.identify(&logins, from, &headers(unread)).await.unwrap_err();
             assert_eq!(problem.code, Code::NotLoggedIn, "{unread}");
         }
-        assert!(keeper.is_to_note(&logins, "ci") && !keeper.is_to_note(&logins, "ci"));
+        assert_eq!(keeper.to_note(&logins, &login), Some("ci"));
+        assert_eq!((keeper.to_note(&logins, &login), keeper.to_note(&logins, &ada)), (None, None));
+        assert!(keeper.is_to_record(&ada, from) && !keeper.is_to_record(&ada, from));
+        assert!(keeper.is_to_record(&ada, "192.0.2.2:7".parse().unwrap()));
+        // Another one of the same name.
+        logins.tokens_written.insert("ci".to_owned(), Written { made: 9, changed: 9 });
+        let (again, _) = keeper.identify(&logins, from, &bearer).await.unwrap();
+        assert_eq!(keeper.to_note(&logins, &again), Some("ci"));
+        assert!(keeper.is_to_record(&again, from) && again.identity() != login.identity());
         // What changes later is asked for again.
         logins.accounts.get_mut("ada").unwrap().role = Role::ReadOnly;
         assert_eq!(ada.role(&logins), Some(Role::ReadOnly));
         logins.accounts.get_mut("ada").unwrap().password = PasswordHash::of_nobody().unwrap();
         logins.tokens.get_mut("ci").unwrap().expires_unix_seconds = Some(5);
         assert_eq!((ada.role(&logins), login.role(&logins)), (None, None));
+    }
+
+    #[test]
+    fn what_happened_lately_is_bounded() {
+        let lately = Lately::default();
+        assert!((0..2 * LATELY_MAX).all(|number| lately.is_first(number)));
+        assert_eq!(lately.0.lock().unwrap().len(), LATELY_MAX);
+        assert!(!lately.is_first(2 * LATELY_MAX - 1));
     }
 
     #[tokio::test]

@@ -89,7 +89,8 @@ impl Tls {
         let addresses = addresses.map(|address| address.map(|it| it.to_string()));
         Ok(Interface {
             addresses: addresses.collect::<io::Result<_>>()?,
-            certificate_sha256: Some(self.identity.fingerprint().to_owned()),
+            certificate_sha256: Some(self.identity.fingerprint()),
+            logs_not_written: Vec::new(),
         })
     }
 }
@@ -111,7 +112,9 @@ impl Server {
     pub fn start(config: Config, member: impl Ask) -> io::Result<Self> {
         let streams_max = config.connections_max.div_ceil(2);
         let interface = config.tls.as_ref().map_or_else(|| Ok(Interface::default()), Tls::shown)?;
-        let app = Arc::new(App::new(Arc::new(member), &config, streams_max, interface));
+        let mut app = App::new(Arc::new(member), &config, streams_max, interface);
+        app.identity = config.tls.as_ref().map(|tls| tls.identity.clone());
+        let app = Arc::new(app);
         let Config { socket, connections_max, tls, .. } = config;
         let (is_ending, ending) = watch::channel(false);
         let (router, is_over) = (routes::router(app.clone()), ending.clone());
@@ -158,7 +161,7 @@ impl Server {
     }
 }
 
-fn tls_door(app: &App, tls: Tls) -> io::Result<Door> {
+fn tls_door(app: &Arc<App>, tls: Tls) -> io::Result<Door> {
     app.doorkeeper.passwords.prepare().map_err(io::Error::other)?;
     let listen = |listener: TcpListener| {
         listener.set_nonblocking(true)?;
@@ -168,7 +171,8 @@ fn tls_door(app: &App, tls: Tls) -> io::Result<Door> {
     if listeners.is_empty() {
         return Err(io::Error::other("no address to listen on"));
     }
-    Ok(Door::Tls(listeners, TlsAcceptor::from(tls.identity.config())))
+    let (acceptor, app) = (TlsAcceptor::from(tls.identity.config()), app.clone());
+    Ok(Door::Tls(listeners, acceptor, Box::new(move || app.renew_identity())))
 }
 
 /// What tells whoever started a thread how its work began.

@@ -1,10 +1,12 @@
-//! The work of hashing passwords: few at once, on threads that wait for nothing else.
+//! The work of hashing passwords: few at once, on two threads that do nothing else. What is freed on a thread
+//! stays with it, so each thread more would hold the memory of its hashes for good.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::thread;
 
 use group::accounts::{PasswordError, PasswordHash};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use zeroize::Zeroizing;
 
 use super::throttle::Place;
@@ -21,6 +23,7 @@ const WAITING_OF_PLACE_MAX: usize = 8;
 #[derive(Debug)]
 pub(super) struct Passwords {
     places: Arc<Semaphore>,
+    workers: Workers,
     /// Logins that wait or are at work, by where they come from.
     waiting: Mutex<HashMap<Place, usize>>,
     /// What is held against the password of an account that is not there.
@@ -30,8 +33,46 @@ pub(super) struct Passwords {
 impl Default for Passwords {
     fn default() -> Self {
         let places = Arc::new(Semaphore::new(AT_ONCE));
-        Self { places, waiting: Mutex::default(), nobody: OnceLock::new() }
+        let workers = Workers::default();
+        Self { places, workers, waiting: Mutex::default(), nobody: OnceLock::new() }
     }
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The threads that hash, which begin with the first work and end when this is dropped.
+#[derive(Debug, Default)]
+struct Workers(Mutex<Option<mpsc::Sender<Job>>>);
+
+impl Workers {
+    /// Has something done; `None` where no thread can do it.
+    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let (done, outcome) = oneshot::channel();
+        // Who waited may have gone.
+        let job: Job = Box::new(move || drop(done.send(work())));
+        self.sender()?.send(job).ok()?;
+        outcome.await.ok()
+    }
+
+    fn sender(&self) -> Option<mpsc::Sender<Job>> {
+        let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if jobs.is_none() {
+            let (sender, receiver) = mpsc::channel();
+            let receiver = Arc::new(Mutex::new(receiver));
+            for _ in 0..AT_ONCE {
+                let receiver = receiver.clone();
+                let thread = thread::Builder::new().name("passwords".to_owned());
+                thread.spawn(move || while next(&receiver).map(|job| job()).is_some() {}).ok()?;
+            }
+            *jobs = Some(sender);
+        }
+        jobs.clone()
+    }
+}
+
+/// The next job, taken by one thread at a time.
+fn next(jobs: &Mutex<mpsc::Receiver<Job>>) -> Option<Job> {
+    jobs.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
 /// A login that waits.
@@ -91,14 +132,13 @@ impl Passwords {
         let _waits = self.wait(place)?;
         let permit = self.places.clone().acquire_owned().await.map_err(|_| failed())?;
         is_heard()?;
-        let held = tokio::task::spawn_blocking(move || {
+        let held = self.workers.run(move || {
             let is_right = against.is_of(&password);
             // Not before it is done, whoever has stopped to wait for it.
             drop(permit);
             is_right
         });
-        let is_right = held.await.map_err(|_| failed())?;
-        Ok(is_right && is_there)
+        Ok(held.await.ok_or_else(failed)? && is_there)
     }
 
     fn wait(&self, place: Place) -> Result<Waits<'_>, Problem> {
@@ -118,12 +158,12 @@ impl Passwords {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Problem> {
         let permit = self.places.clone().acquire_owned().await.map_err(|_| failed())?;
-        let done = tokio::task::spawn_blocking(move || {
+        let done = self.workers.run(move || {
             let done = work();
             drop(permit);
             done
         });
-        done.await.map_err(|_| failed())
+        done.await.ok_or_else(failed)
     }
 }
 
@@ -162,6 +202,27 @@ mod tests {
         let short = passwords.hash("short".to_owned()).await.unwrap_err();
         assert_eq!((short.code, short.detail.contains("12 to 255")), (Code::Invalid, true));
         assert!(passwords.waiting().is_empty());
+    }
+
+    #[tokio::test]
+    async fn all_work_is_done_on_two_threads_which_end_with_it() {
+        let passwords = Arc::new(Passwords::default());
+        let work = (0..32).map(|_| {
+            let passwords = passwords.clone();
+            let sleeps = || {
+                thread::sleep(std::time::Duration::from_millis(5));
+                (thread::current().id(), thread::current().name().map(str::to_owned))
+            };
+            tokio::spawn(async move { passwords.at_work(sleeps).await.unwrap() })
+        });
+        let mut threads = Vec::new();
+        for done in work.collect::<Vec<_>>() {
+            threads.push(done.await.unwrap());
+        }
+        assert!(threads.iter().all(|(_, name)| name.as_deref() == Some("passwords")));
+        threads.sort_by_key(|(id, _)| format!("{id:?}"));
+        threads.dedup();
+        assert_eq!(threads.len(), AT_ONCE);
     }
 
     #[test]

@@ -7,6 +7,8 @@ use axum::extract::FromRequestParts;
 use axum::http::HeaderValue;
 use axum::http::header::IF_MATCH;
 use axum::http::request::Parts;
+use group::accounts::AccountError;
+use group::settings::SettingsError;
 use member::{
     AccessRequest, AccountRequest, ArrayRequest, ChapRequest, DiskRequest, PolicyRequest, Request,
     ScheduleRequest, SnapshotRequest, TokenRequest, VolumeRequest,
@@ -17,8 +19,8 @@ use sha2::{Digest, Sha256};
 use super::app::App;
 use crate::problem::{Code, Problem};
 use crate::types::{
-    Access, Account, Array, ChapUsers, Disk, List, Policy, Schedule, Snapshot, Token, Volume,
-    VolumeState,
+    Access, Account, Array, ChapUser, ChapUsers, Disk, List, Policy, Schedule, Snapshot, Token,
+    Volume, VolumeState,
 };
 
 /// Things of one family are changed one after the other where somebody says what they should be.
@@ -56,12 +58,16 @@ pub(super) enum Kept {
     Policy(String),
     /// A snapshot schedule by its name.
     Schedule(String),
-    /// All CHAP users: none of their changes asks for a tag.
+    /// All CHAP users, and what volumes prove.
     ChapUsers,
+    /// A CHAP user by its name.
+    ChapUser(String),
     /// All disks: none of their changes asks for a tag.
     Disks,
-    /// All accounts and tokens: none of their changes asks for a tag.
-    Logins,
+    /// An account by its name.
+    Account(String),
+    /// A token by its name.
+    Token(String),
     /// The array.
     Array,
 }
@@ -70,10 +76,10 @@ impl Kept {
     pub(super) fn family(&self) -> Family {
         match self {
             Self::Volume(_) | Self::Snapshot(..) | Self::Access(_) => Family::Volumes,
-            Self::Policy(_) | Self::ChapUsers => Family::Hosts,
+            Self::Policy(_) | Self::ChapUsers | Self::ChapUser(_) => Family::Hosts,
             Self::Schedule(_) => Family::Schedules,
             Self::Disks => Family::Disks,
-            Self::Logins => Family::Logins,
+            Self::Account(_) | Self::Token(_) => Family::Logins,
             Self::Array => Family::Settings,
         }
     }
@@ -99,19 +105,15 @@ impl Kept {
                 Ok(app.ask::<Schedule>(Request::Schedule(request)).await?.tag())
             }
             Self::ChapUsers => {
-                let users: ChapUsers = app.ask(Request::Chap(ChapRequest::List)).await?;
-                Ok(hash_of_value(&users))
+                Ok(app.ask::<ChapUsers>(Request::Chap(ChapRequest::List)).await?.tag())
             }
+            Self::ChapUser(user) => Ok(find_user(app, user).await?.tag()),
             Self::Disks => {
                 let disks: List<Disk> = app.ask(Request::Disk(DiskRequest::List)).await?;
                 Ok(hash_of_value(&disks.0.iter().map(Tagged::tag).collect::<Vec<_>>()))
             }
-            Self::Logins => {
-                let accounts: List<Account> =
-                    app.ask(Request::Account(AccountRequest::List)).await?;
-                let tokens: List<Token> = app.ask(Request::Token(TokenRequest::List)).await?;
-                Ok(hash_of_value(&(&accounts.0, &tokens.0)))
-            }
+            Self::Account(name) => Ok(find_account(app, name).await?.tag()),
+            Self::Token(name) => Ok(find_token(app, name).await?.tag()),
             Self::Array => Ok(app.ask::<Array>(Request::Array(ArrayRequest::Show)).await?.tag()),
         }
     }
@@ -129,6 +131,32 @@ pub(super) async fn find_snapshot(
         let (volume, name) = (volume.to_owned(), name.to_owned());
         app.problem(&member::RequestError::NoSuchSnapshot { volume, name })
     })
+}
+
+/// A member shows all its accounts, not one of them.
+pub(super) async fn find_account(app: &App, name: &str) -> Result<Account, Problem> {
+    let request = Request::Account(AccountRequest::List);
+    let List(all) = app.ask::<List<Account>>(request).await?;
+    let found = all.into_iter().find(|account| account.name == name);
+    found.ok_or_else(|| no_such(Code::NoSuchAccount, &AccountError::NoSuchAccount(name.to_owned())))
+}
+
+/// The same of tokens.
+pub(super) async fn find_token(app: &App, name: &str) -> Result<Token, Problem> {
+    let List(all) = app.ask::<List<Token>>(Request::Token(TokenRequest::List)).await?;
+    let found = all.into_iter().find(|token| token.name == name);
+    found.ok_or_else(|| no_such(Code::NoSuchToken, &AccountError::NoSuchToken(name.to_owned())))
+}
+
+/// The same of CHAP users.
+pub(super) async fn find_user(app: &App, user: &str) -> Result<ChapUser, Problem> {
+    let all: ChapUsers = app.ask(Request::Chap(ChapRequest::List)).await?;
+    let found = all.users.into_iter().find(|known| known.user == user);
+    found.ok_or_else(|| no_such(Code::NoSuchUser, &SettingsError::NoSuchUser(user.to_owned())))
+}
+
+fn no_such(code: Code, error: &dyn std::error::Error) -> Problem {
+    Problem::new(code, error.to_string())
 }
 
 /// What has a tag.
@@ -170,6 +198,33 @@ impl Tagged for Schedule {
     fn tag(&self) -> String {
         let what = (&self.name, self.created_unix_seconds, &self.volumes);
         hash_of_value(&(what, &self.when, self.keep, self.paused))
+    }
+}
+
+impl Tagged for ChapUser {
+    fn tag(&self) -> String {
+        hash_of_value(&(&self.user, self.changed))
+    }
+}
+
+impl Tagged for ChapUsers {
+    fn tag(&self) -> String {
+        let all = self.users.iter().map(|user| (&user.user, user.changed));
+        let mutual = self.mutual.as_ref().map(|mutual| (&mutual.user, mutual.changed));
+        hash_of_value(&(all.collect::<Vec<_>>(), mutual))
+    }
+}
+
+impl Tagged for Account {
+    fn tag(&self) -> String {
+        hash_of_value(&(&self.name, self.changed))
+    }
+}
+
+impl Tagged for Token {
+    /// Nothing of it is ever changed; that it is used is none of its tag.
+    fn tag(&self) -> String {
+        hash_of_value(&(&self.name, self.made))
     }
 }
 

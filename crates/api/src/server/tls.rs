@@ -1,16 +1,20 @@
 //! What a member proves to who comes over TLS: its certificate and key, given or made.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::IpAddr;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
+use group::regular;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
@@ -20,6 +24,9 @@ const KEY_FILE: &str = "api-key.pem";
 
 /// A file that is longer holds neither.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// How long a file has not been written to when it is taken anew: of two files one is written first.
+const SETTLED: Duration = Duration::from_secs(2);
 
 /// The bits of a file's mode that let anybody read or change it.
 const MODE_ANYBODY: u32 = 0o007;
@@ -49,7 +56,7 @@ pub enum IdentityError {
     #[error("anybody may read or change '{}', the key for TLS: run chmod 600 on it", .0.display())]
     Exposed(PathBuf),
     /// They do not go together, or are of a kind that is not known.
-    #[error("the certificate '{}' and its key cannot be used: {why}", path.display())]
+    #[error("the certificate or key '{}' cannot be used: {why}", path.display())]
     Unusable {
         /// The certificate.
         path: PathBuf,
@@ -58,11 +65,11 @@ pub enum IdentityError {
     },
 }
 
-/// A certificate with its key, ready for use.
+/// A certificate with its key, ready for use, and taken anew when it was renewed. All copies are one.
 #[derive(Debug, Clone)]
 pub struct Identity {
     config: Arc<ServerConfig>,
-    fingerprint: String,
+    current: Arc<Current>,
 }
 
 impl Identity {
@@ -71,25 +78,23 @@ impl Identity {
     /// # Errors
     /// [`IdentityError`]
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, IdentityError> {
-        let text = read(certificate)?;
-        let malformed = |why: String| IdentityError::Malformed {
-            path: certificate.to_owned(),
-            what: "certificate",
-            why,
-        };
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-        let chain = chain.map_err(|error| malformed(error.to_string()))?;
-        let own = chain.first().ok_or_else(|| malformed("there is none".to_owned()))?;
-        let fingerprint = fingerprint(own);
-        let config = server_config(chain, private_key(key)?);
-        let unusable = |error: rustls::Error| IdentityError::Unusable {
+        let looked = stamps(certificate, key);
+        let proof = Proof::load(certificate, key)?;
+        let current = Arc::new(Current {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            proof: Mutex::new(proof),
+            looked: Mutex::new(looked),
+        });
+        let config = server_config(current.clone()).map_err(|error| IdentityError::Unusable {
             path: certificate.to_owned(),
             why: error.to_string(),
-        };
-        Ok(Self { config: Arc::new(config.map_err(unusable)?), fingerprint })
+        })?;
+        Ok(Self { config: Arc::new(config), current })
     }
 
-    /// From the data directory of a member; made there if there is none yet, for these names.
+    /// From the data directory of a member; made there if there is none yet, for these names. A key that is
+    /// there is kept: it gets another certificate.
     ///
     /// # Errors
     /// [`IdentityError`]
@@ -104,8 +109,30 @@ impl Identity {
 
     /// The SHA-256 of the certificate, in hexadecimal digits.
     #[must_use]
-    pub fn fingerprint(&self) -> &str {
-        &self.fingerprint
+    pub fn fingerprint(&self) -> String {
+        self.current.proof().fingerprint.clone()
+    }
+
+    /// Takes the certificate and the key anew if their files have changed; `None` if they have not. What cannot
+    /// be used is told once, and the one before stays. Who calls this before each handshake needs no clock that
+    /// wakes an idle member.
+    pub(super) fn renew(&self) -> Option<Result<(), IdentityError>> {
+        let Current { certificate, key, proof, looked } = &*self.current;
+        // Files that are not there are about to come, or were taken away.
+        let now = stamps(certificate, key)?;
+        if *held(looked) == Some(now) || !now.iter().all(Stamp::is_settled) {
+            return None;
+        }
+        *held(looked) = Some(now);
+        match Proof::load(certificate, key) {
+            Ok(renewed) => {
+                let mut proof = held(proof);
+                let is_another = renewed.fingerprint != proof.fingerprint;
+                *proof = renewed;
+                is_another.then_some(Ok(()))
+            }
+            Err(error) => Some(Err(error)),
+        }
     }
 
     pub(super) fn config(&self) -> Arc<ServerConfig> {
@@ -113,16 +140,101 @@ impl Identity {
     }
 }
 
+/// What is proved at this moment, and from which files.
+#[derive(Debug)]
+struct Current {
+    certificate: PathBuf,
+    key: PathBuf,
+    proof: Mutex<Proof>,
+    /// How the files were when they were read last.
+    looked: Mutex<Option<[Stamp; 2]>>,
+}
+
+impl Current {
+    fn proof(&self) -> MutexGuard<'_, Proof> {
+        held(&self.proof)
+    }
+}
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Each change is one assignment.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ResolvesServerCert for Current {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.proof().certified.clone())
+    }
+}
+
+/// A certificate and its key.
+#[derive(Debug)]
+struct Proof {
+    certified: Arc<CertifiedKey>,
+    fingerprint: String,
+}
+
+impl Proof {
+    fn load(certificate: &Path, key: &Path) -> Result<Self, IdentityError> {
+        let text = read(certificate)?;
+        let malformed = |why: String| IdentityError::Malformed {
+            path: certificate.to_owned(),
+            what: "certificate",
+            why,
+        };
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+        let chain = chain.map_err(|error| malformed(error.to_string()))?;
+        let own = chain.first().ok_or_else(|| malformed("there is none".to_owned()))?;
+        let fingerprint = fingerprint(own);
+        let provider = rustls::crypto::ring::default_provider();
+        let certified = CertifiedKey::from_der(chain, private_key(key)?, &provider);
+        let certified = certified.map_err(|error| IdentityError::Unusable {
+            path: certificate.to_owned(),
+            why: error.to_string(),
+        })?;
+        Ok(Self { certified: Arc::new(certified), fingerprint })
+    }
+}
+
+/// What tells one version of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    bytes: u64,
+    written: SystemTime,
+    /// When anything about it changed, its mode too: seconds and nanoseconds.
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    /// Whether nobody writes it at this moment, or the other file of the two.
+    fn is_settled(&self) -> bool {
+        // One that is to come was not written now.
+        SystemTime::now().duration_since(self.written).map_or(true, |age| age >= SETTLED)
+    }
+}
+
+/// How the certificate and the key are.
+fn stamps(certificate: &Path, key: &Path) -> Option<[Stamp; 2]> {
+    let stamp = |path: &Path| {
+        let found = fs::metadata(path).ok()?;
+        Some(Stamp {
+            inode: found.ino(),
+            bytes: found.len(),
+            written: found.modified().ok()?,
+            changed: (found.ctime(), found.ctime_nsec()),
+        })
+    };
+    Some([stamp(certificate)?, stamp(key)?])
+}
+
 /// TLS 1.3, or 1.2 for those that know no better.
-fn server_config(
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-) -> Result<ServerConfig, rustls::Error> {
+fn server_config(proves: Arc<dyn ResolvesServerCert>) -> Result<ServerConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_no_client_auth();
-    let mut config = config.with_single_cert(chain, key)?;
+    let mut config = config.with_cert_resolver(proves);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
 }
@@ -134,14 +246,7 @@ pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> String {
 
 fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, IdentityError> {
     let failed = |error| IdentityError::System { path: path.to_owned(), error };
-    // A pipe would be waited for.
-    if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(failed(io::Error::other("it is no regular file")));
-    }
-    let mut bytes = Zeroizing::new(Vec::new());
-    let file = File::open(path).map_err(failed)?;
-    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
-    Ok(bytes)
+    regular::read(path, FILE_BYTES_MAX).map_err(failed)
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, IdentityError> {
@@ -154,6 +259,15 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, IdentityError> {
         path: path.to_owned(),
         what: "private key",
         why: error.to_string(),
+    })
+}
+
+/// The key that is there.
+fn pair_of(path: &Path) -> Result<KeyPair, IdentityError> {
+    let key = private_key(path)?;
+    KeyPair::try_from(&key).map_err(|error| IdentityError::Unusable {
+        path: path.to_owned(),
+        why: format!("{error}: move it away, and both are made anew"),
     })
 }
 
@@ -177,10 +291,20 @@ fn make(certificate: &Path, key: &Path, listens: &[IpAddr]) -> Result<(), Identi
     let mut params = CertificateParams::new(names).map_err(failed)?;
     params.distinguished_name.push(DnType::CommonName, format!("drystone on {host}"));
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let pair = KeyPair::generate().map_err(failed)?;
+    let pair = if fs::symlink_metadata(key).is_ok() {
+        tracing::warn!(
+            "there is a key for TLS and no certificate '{}': another one is made for it, and its fingerprint is \
+             another one too",
+            certificate.display()
+        );
+        pair_of(key)?
+    } else {
+        let pair = KeyPair::generate().map_err(failed)?;
+        let secret = Zeroizing::new(pair.serialize_pem());
+        write_whole(key, secret.as_bytes(), 0o600)?;
+        pair
+    };
     let made = params.self_signed(&pair).map_err(failed)?;
-    let secret = Zeroizing::new(pair.serialize_pem());
-    write_whole(key, secret.as_bytes(), 0o600)?;
     write_whole(certificate, made.pem().as_bytes(), 0o644)
 }
 
@@ -226,8 +350,47 @@ mod tests {
         assert_eq!(again.fingerprint(), first.fingerprint());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "nothing else is left");
         fs::remove_file(dir.path().join(CERTIFICATE_FILE)).unwrap();
+        let key = fs::read(dir.path().join(KEY_FILE)).unwrap();
         let other = Identity::load_or_make(dir.path(), &listens).unwrap();
         assert_ne!(other.fingerprint(), first.fingerprint());
+        assert_eq!(fs::read(dir.path().join(KEY_FILE)).unwrap(), key, "the key is kept");
+        fs::remove_file(dir.path().join(CERTIFICATE_FILE)).unwrap();
+        fs::write(dir.path().join(KEY_FILE), "no key").unwrap();
+        let refused = Identity::load_or_make(dir.path(), &listens).unwrap_err().to_string();
+        assert!(refused.contains("holds no private key"), "{refused}");
+        assert_eq!(fs::read(dir.path().join(KEY_FILE)).unwrap(), b"no key");
+    }
+
+    #[test]
+    fn what_was_renewed_is_taken_and_what_cannot_be_used_is_told_once() {
+        let (dir, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let identity = Identity::load_or_make(dir.path(), &[]).unwrap();
+        let first = identity.fingerprint();
+        let second = Identity::load_or_make(new.path(), &[]).unwrap().fingerprint();
+        let aged = |file: &str| {
+            let path = dir.path().join(file);
+            File::options().append(true).open(path).unwrap().set_modified(SystemTime::UNIX_EPOCH)
+        };
+        let bring = |file: &str| {
+            fs::remove_file(dir.path().join(file)).unwrap();
+            fs::copy(new.path().join(file), dir.path().join(file)).unwrap();
+        };
+        assert!(identity.renew().is_none(), "nothing has changed");
+        aged(KEY_FILE).unwrap();
+        aged(CERTIFICATE_FILE).unwrap();
+        assert!(identity.renew().is_none(), "it is the same as before");
+        bring(CERTIFICATE_FILE);
+        assert!(identity.renew().is_none(), "the other one may be written now");
+        aged(CERTIFICATE_FILE).unwrap();
+        assert!(matches!(identity.renew(), Some(Err(IdentityError::Unusable { .. }))));
+        assert!(identity.renew().is_none(), "it was told");
+        assert_eq!(identity.fingerprint(), first, "the one before stays");
+        bring(KEY_FILE);
+        aged(KEY_FILE).unwrap();
+        assert!(matches!(identity.renew(), Some(Ok(()))));
+        assert_eq!(identity.fingerprint(), second);
+        fs::remove_file(dir.path().join(CERTIFICATE_FILE)).unwrap();
+        assert!(identity.renew().is_none());
     }
 
     #[test]
@@ -240,9 +403,7 @@ mod tests {
         let said = |certificate: &Path, key: &Path| {
             Identity::load(certificate, key).unwrap_err().to_string()
         };
-        assert!(
-            said(&certificate, &elsewhere.path().join(KEY_FILE)).contains("and its key cannot")
-        );
+        assert!(said(&certificate, &elsewhere.path().join(KEY_FILE)).contains("cannot be used: "));
         assert!(said(&key, &key).contains("holds no certificate"));
         assert!(said(&certificate, &certificate).contains("anybody may read"));
         assert!(said(&dir.path().join("none"), &key).contains("cannot be used for TLS"));

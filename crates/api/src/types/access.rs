@@ -232,12 +232,15 @@ pub struct ChapUser {
     /// Its secret can be used. Otherwise it must be set again, as the key that it was encrypted with is not
     /// here.
     pub usable: bool,
+    /// The number of its last change, which its tag is made of and which does not travel.
+    #[serde(skip)]
+    pub(crate) changed: u64,
 }
 
 impl From<member::ChapUser> for ChapUser {
     fn from(known: member::ChapUser) -> Self {
-        let member::ChapUser { user, usable } = known;
-        Self { user, usable }
+        let member::ChapUser { user, usable, changed } = known;
+        Self { user, usable, changed }
     }
 }
 

@@ -11,7 +11,7 @@ use super::same_words;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditAction {
-    /// A host logged in to a target.
+    /// A host logged in to a target, or somebody at the interface from an address, told once an hour.
     Login,
     /// A host was refused.
     LoginRefused,

@@ -71,12 +71,16 @@ pub struct Account {
     pub disabled: bool,
     /// When it was made.
     pub created_unix_seconds: u64,
+    /// The number of its last change, which its tag is made of and which does not travel.
+    #[serde(skip)]
+    pub(crate) changed: u64,
 }
 
 impl From<member::AccountShown> for Account {
     fn from(shown: member::AccountShown) -> Self {
-        let member::AccountShown { name, role, disabled, created_unix_seconds } = shown;
-        Self { name, role: role.into(), disabled, created_unix_seconds }
+        let member::AccountShown { name, role, disabled, created_unix_seconds, written } = shown;
+        let changed = written.changed;
+        Self { name, role: role.into(), disabled, created_unix_seconds, changed }
     }
 }
 
@@ -106,6 +110,9 @@ pub struct Token {
     pub expires_unix_seconds: Option<u64>,
     /// When it was used last, to the hour; null if it never was.
     pub used_unix_seconds: Option<u64>,
+    /// The number of the change that made it, which its tag is made of and which does not travel.
+    #[serde(skip)]
+    pub(crate) made: u64,
 }
 
 impl From<member::TokenShown> for Token {
@@ -116,9 +123,10 @@ impl From<member::TokenShown> for Token {
             created_unix_seconds,
             expires_unix_seconds,
             used_unix_seconds,
+            written,
         } = shown;
-        let role = role.into();
-        Self { name, role, created_unix_seconds, expires_unix_seconds, used_unix_seconds }
+        let (role, made) = (role.into(), written.made);
+        Self { name, role, created_unix_seconds, expires_unix_seconds, used_unix_seconds, made }
     }
 }
 
@@ -148,6 +156,9 @@ pub struct Interface {
     pub addresses: Vec<String>,
     /// The SHA-256 of its certificate, in hexadecimal digits; null if it does not listen.
     pub certificate_sha256: Option<String>,
+    /// Which of its logs are not written to the disk, and why: a sentence each.
+    #[serde(default)]
+    pub logs_not_written: Vec<String>,
 }
 
 #[cfg(test)]

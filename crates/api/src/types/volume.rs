@@ -71,15 +71,17 @@ pub enum Hosts {
     /// Those on its access list.
     #[default]
     Listed,
-    /// It has no list: those that rules or a secret of the start let in, or everybody if that was said.
+    /// It has no list: those that rules or a secret of the start let in.
     Rule,
+    /// It has no list: all that reach the member, as was said at its start.
+    Everybody,
     /// It has no list: those on the machine of the member.
     Loopback,
     /// None.
     Nobody,
 }
 
-same_words!(Hosts, member::Hosts: Listed, Rule, Loopback, Nobody);
+same_words!(Hosts, member::Hosts: Listed, Rule, Everybody, Loopback, Nobody);
 
 /// A volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

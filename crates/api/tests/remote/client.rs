@@ -55,6 +55,38 @@ fn a_certificate_is_trusted_for_a_reason_only() {
 }
 
 #[test]
+fn a_renewed_certificate_is_proved_to_the_next_that_comes_and_a_bad_one_to_nobody() {
+    let (served, new) = (Served::begin(), tempfile::tempdir().unwrap());
+    let renewed = Identity::load_or_make(new.path(), &[]).unwrap().fingerprint();
+    let client = |text: &str| {
+        let trust = Trust::Fingerprint(text.parse().expect("a fingerprint"));
+        client(&served, "127.0.0.1", trust)
+    };
+    let bring = |file: &str, bytes: &[u8]| {
+        let path = served.dir.path().join(file);
+        fs::write(&path, bytes).unwrap();
+        let long_ago = std::time::SystemTime::UNIX_EPOCH;
+        fs::File::options().append(true).open(path).unwrap().set_modified(long_ago).unwrap();
+    };
+    let kinds = || -> Vec<String> {
+        served.logs.events.after(0).iter().map(|event| event.what.kind.clone()).collect()
+    };
+    let of_new = |file: &str| fs::read(new.path().join(file)).unwrap();
+    bring("api-key.pem", &of_new("api-key.pem"));
+    bring("api-certificate.pem", b"half of it");
+    for _ in 0..2 {
+        client(&served.fingerprint).jobs().unwrap();
+    }
+    assert_eq!(kinds(), ["certificate_not_used"]);
+    bring("api-certificate.pem", &of_new("api-certificate.pem"));
+    let shown = client(&renewed).interface().unwrap();
+    assert_eq!(shown.certificate_sha256, Some(renewed));
+    assert!(is_untrusted(&client(&served.fingerprint).jobs()));
+    assert_eq!(kinds(), ["certificate_not_used", "certificate_renewed"]);
+    served.server.stop();
+}
+
+#[test]
 fn a_certificate_that_an_authority_vouches_for_is_trusted() {
     let dir = tempfile::tempdir().unwrap();
     let ca_key = KeyPair::generate().unwrap();

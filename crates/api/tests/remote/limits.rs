@@ -9,7 +9,7 @@ use api::client::Client;
 use group::accounts::Role;
 
 use crate::tls::{ask, basic, bearer, head, request, rest, status, tcp, tls, tls_of, try_head};
-use crate::{PASSWORD, Served, token};
+use crate::{HELD, PASSWORD, SECOND, Served, token};
 
 #[test]
 fn idle_connections_stop_neither_the_socket_nor_other_places_nor_their_own() {
@@ -25,6 +25,54 @@ fn idle_connections_stop_neither_the_socket_nor_other_places_nor_their_own() {
     }
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     drop(idle);
+    served.server.stop();
+}
+
+#[test]
+fn requests_that_are_sent_by_half_keep_nobody_else_out() {
+    let served = Served::begin();
+    let operator = bearer(&token(Role::Operator));
+    let whole = request("POST", "/v1/array/scrub", &[&operator], "{}");
+    let jobs = request("GET", "/v1/jobs", &[&bearer(SECOND)], "");
+    let mut half = Vec::new();
+    for _ in 0..2 {
+        // As many as there are places, from four addresses, and again.
+        for number in 0..32 {
+            let mut stream = tls(served.address, 2 + number % 4);
+            stream.write_all(&whole.as_bytes()[..whole.len() - 2]).unwrap();
+            half.push(stream);
+        }
+        thread::sleep(Duration::from_millis(300));
+        let begun = Instant::now();
+        assert_eq!(status(&ask(served.address, 1, &jobs)), 200);
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+    // What comes in whole after all is done.
+    let mut last = half.pop().unwrap();
+    last.write_all(b"{}").unwrap();
+    assert_eq!(status(&head(&mut last)), 202);
+    drop(half);
+    served.server.stop();
+}
+
+#[test]
+fn a_login_with_much_under_way_leaves_room_for_others() {
+    let served = Served::begin();
+    let path = format!("/v1/tokens/{HELD}");
+    let delete = |last| {
+        let mut stream = tls(served.address, last);
+        let login = bearer(&token(Role::Administrator));
+        stream.write_all(request("DELETE", &path, &[&login], "").as_bytes()).unwrap();
+        stream
+    };
+    let mut many: Vec<_> = (0..40).map(|number| delete(2 + number % 5)).collect();
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(served.held.lock().unwrap().len(), 8);
+    let mut refused = many.pop().unwrap();
+    assert_eq!(status(&head(&mut refused)), 503);
+    let jobs = request("GET", "/v1/jobs", &[&bearer(SECOND)], "");
+    assert_eq!(status(&ask(served.address, 1, &jobs)), 200);
+    served.held.lock().unwrap().clear();
     served.server.stop();
 }
 

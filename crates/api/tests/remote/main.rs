@@ -2,6 +2,7 @@
 
 mod audit;
 mod client;
+mod conditions;
 mod limits;
 mod roles;
 mod tls;
@@ -13,29 +14,67 @@ use std::sync::{Arc, Mutex};
 use api::server::{Ask, Config, Done, Follower, Identity, Server, Tls};
 use array::api::JobInfo;
 use group::accounts::{Account, Logins, PasswordHash, Role, Token, TokenHash};
-use member::{Answer, ArrayRequest, Logs, Request, RequestError, TokenRequest};
+use member::{
+    AccountRequest, AccountShown, Answer, ArrayRequest, ChapRequest, ChapUser, ChapUsers, Logs,
+    Request, RequestError, TokenRequest, TokenShown,
+};
 use tempfile::TempDir;
 
 /// The token whose revocation is left without an answer.
 const HELD: &str = "held";
 
+/// Another administrator.
+const SECOND: &str = "second";
+
 /// What is left without an answer.
 type Held = Arc<Mutex<Vec<(Follower, Done)>>>;
 
-/// Who may log in, to be changed by a test.
-#[derive(Clone, Default)]
-struct Changing(Arc<Mutex<Logins>>);
+/// Who may log in, to be changed by a test; `None` for settings that cannot be read.
+#[derive(Clone)]
+struct Changing(Arc<Mutex<Option<Logins>>>);
 
 impl Changing {
     fn change(&self, change: impl FnOnce(&mut Logins)) {
-        change(&mut self.0.lock().expect("no test has failed"));
+        self.0.lock().expect("no test has failed").as_mut().map(change).expect("they can be read");
+    }
+
+    fn now(&self) -> Option<Logins> {
+        self.0.lock().expect("no test has failed").clone()
     }
 }
 
-/// Answers about jobs, follows them without an end, leaves the revocation of one token to a test, and does nothing else.
+/// Answers about jobs, follows them without an end, leaves the revocation of one token to a test, shows accounts,
+/// tokens and a CHAP user, says that changes of those are done, and does nothing else.
 struct Fake {
     logins: Changing,
     held: Held,
+}
+
+impl Fake {
+    fn accounts(&self) -> Vec<AccountShown> {
+        let logins = self.logins.now().expect("they can be read");
+        let shown = |(name, account): (&String, &Account)| AccountShown {
+            name: name.clone(),
+            role: account.role,
+            disabled: account.disabled,
+            created_unix_seconds: account.created_unix_seconds,
+            written: logins.accounts_written.get(name).copied().unwrap_or_default(),
+        };
+        logins.accounts.iter().map(shown).collect()
+    }
+
+    fn tokens(&self) -> Vec<TokenShown> {
+        let logins = self.logins.now().expect("they can be read");
+        let shown = |(name, token): (&String, &Token)| TokenShown {
+            name: name.clone(),
+            role: token.role,
+            created_unix_seconds: token.created_unix_seconds,
+            expires_unix_seconds: token.expires_unix_seconds,
+            used_unix_seconds: token.used_unix_seconds,
+            written: logins.tokens_written.get(name).copied().unwrap_or_default(),
+        };
+        logins.tokens.iter().map(shown).collect()
+    }
 }
 
 impl Ask for Fake {
@@ -52,12 +91,24 @@ impl Ask for Fake {
             Request::Watch { .. } => {
                 self.held.lock().expect("no test has failed").push((follower, done));
             }
+            Request::Account(AccountRequest::List) => done(Ok(Answer::Accounts(self.accounts()))),
+            Request::Account(AccountRequest::Set { .. }) => {
+                done(Ok(Answer::Account(self.accounts().remove(0))));
+            }
+            Request::Token(TokenRequest::List) => done(Ok(Answer::Tokens(self.tokens()))),
+            Request::Chap(ChapRequest::List) => {
+                let al = ChapUser { user: "al".to_owned(), usable: true, changed: 7 };
+                done(Ok(Answer::ChapUsers(ChapUsers { users: vec![al], mutual: None })));
+            }
+            Request::Account(AccountRequest::Remove { .. })
+            | Request::Token(TokenRequest::Revoke { .. } | TokenRequest::Used { .. })
+            | Request::Chap(_) => done(Ok(Answer::Done)),
             _ => done(Err(RequestError::NoResult)),
         }
     }
 
-    fn logins(&self) -> Arc<Logins> {
-        Arc::new(self.logins.0.lock().expect("no test has failed").clone())
+    fn logins(&self) -> Option<Arc<Logins>> {
+        self.logins.now().map(Arc::new)
     }
 }
 
@@ -71,16 +122,18 @@ const PASSWORD: &str = "correct horse battery";
 /// One token of each role, and the account `ada`, which is an operator.
 fn logins() -> Logins {
     let mut logins = Logins::default();
-    for role in Role::ALL {
+    let mut add = |name: &str, role: Role, text: &str| {
         let token = Token {
             role,
-            hash: TokenHash::of(&token(role)),
+            hash: TokenHash::of(text),
             created_unix_seconds: 1,
             expires_unix_seconds: None,
             used_unix_seconds: None,
         };
-        logins.tokens.insert(role.to_string(), token);
-    }
+        logins.tokens.insert(name.to_owned(), token);
+    };
+    Role::ALL.into_iter().for_each(|role| add(role.word(), role, &token(role)));
+    add(SECOND, Role::Administrator, SECOND);
     let password = PasswordHash::of(PASSWORD).expect("it is hashed");
     let (role, disabled) = (Role::Operator, false);
     let ada = Account { role, password, disabled, created_unix_seconds: 1 };
@@ -107,11 +160,10 @@ impl Served {
     }
 
     fn with(dir: TempDir, identity: Identity, connections_max: usize) -> Self {
-        let logins = Changing::default();
-        logins.change(|all| *all = self::logins());
+        let logins = Changing(Arc::new(Mutex::new(Some(self::logins()))));
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
-        let fingerprint = identity.fingerprint().to_owned();
+        let fingerprint = identity.fingerprint();
         let logs = Logs::open(dir.path()).expect("threads");
         let config = Config {
             socket: dir.path().join("s"),

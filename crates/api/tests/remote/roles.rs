@@ -103,9 +103,35 @@ fn what_changes_about_a_login_holds_for_its_next_request() {
         all.tokens.get_mut("operator").unwrap().expires_unix_seconds = Some(5);
     });
     assert_eq!([jobs(&ada), jobs(&ci)], [401, 401]);
-    // Nobody is let in while the settings of the member cannot be read.
-    served.logins.change(|all| *all = Default::default());
-    assert_eq!(jobs(&bearer(&token(Role::Administrator))), 401);
+    served.server.stop();
+}
+
+#[test]
+fn while_the_settings_cannot_be_read_nobody_is_let_in_and_nobody_is_punished() {
+    let served = Served::begin();
+    let get = |path: &str| {
+        let request = request("GET", path, &[&bearer(&token(Role::Administrator))], "");
+        let mut stream = tls(served.address, 1);
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    };
+    let mut followed = get("/v1/jobs/stream");
+    assert_eq!(status(&head(&mut followed)), 200);
+    let before = served.logins.0.lock().unwrap().take();
+    // More than may fail from one place.
+    for _ in 0..30 {
+        let (answer, _) = rest(&mut get("/v1/jobs"));
+        assert_eq!(status(&answer), 503);
+        assert!(answer.contains("the settings of the member cannot be read"), "{answer}");
+    }
+    let (text, _) = rest(&mut followed);
+    assert!(text.contains("\"code\":\"unavailable\""), "{text}");
+    *served.logins.0.lock().unwrap() = before;
+    assert_eq!(status(&rest(&mut get("/v1/jobs")).0), 200);
+    let password = request("GET", "/v1/jobs", &[&basic("ada", PASSWORD)], "");
+    assert_eq!(status(&ask(served.address, 1, &password)), 200);
+    let refused = served.logs.audit.after(0).iter().filter(|entry| !entry.what.done).count();
+    assert_eq!(refused, 0);
     served.server.stop();
 }
 

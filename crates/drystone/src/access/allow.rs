@@ -1,6 +1,8 @@
 //! Allow rules: which initiators may log in, by name or by address.
 
 use crate::access::name::{self, NameError};
+use group::access::canonical;
+use ipnet::IpNet;
 use std::net::IpAddr;
 use thiserror::Error;
 
@@ -79,7 +81,8 @@ pub(crate) fn parse(text: &str) -> Result<Allow, AllowError> {
         let network = format!("{network}/{prefix_bits}");
         return Err(AllowError::HostBits { text: text.to_owned(), network, address });
     }
-    Ok(Allow::Network { address, prefix_bits })
+    let network = IpNet::new(address, prefix_bits).map_or_else(|_| address.into(), canonical);
+    Ok(Allow::Network { address: network.addr(), prefix_bits: network.prefix_len() })
 }
 
 /// `address` with the bits behind the prefix cleared.
@@ -118,6 +121,9 @@ mod tests {
             ("2001:db8::/32", network("2001:db8::", 32)),
             ("::/0", network("::", 0)),
             ("::1", network("::1", 128)),
+            ("::ffff:192.0.2.7", network("192.0.2.7", 32)),
+            ("::ffff:192.0.2.0/120", network("192.0.2.0", 24)),
+            ("::ffff:0:0/96", network("0.0.0.0", 0)),
         ];
         for (text, rule) in cases {
             assert_eq!(parse(text), Ok(rule), "{text}");

@@ -2,11 +2,14 @@
 //!
 //! No message in here repeats what was written: it may be the secret.
 
+use group::regular;
 use std::fmt;
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+use zeroize::Zeroizing;
 
 /// The shortest secret: 96 bits (RFC 7143 9.2.1 asks for that much outside IPsec).
 const SECRET_LEN_MIN: usize = 12;
@@ -16,6 +19,9 @@ const SECRET_LEN_MAX: usize = 255;
 
 /// The longest user name that every digest and peer handles.
 const USER_LEN_MAX: usize = 255;
+
+/// What is read of a file: more than the longest login.
+const FILE_BYTES_MAX: u64 = 4096;
 
 /// The bits of a file's mode that let others than its owner read or change it.
 const MODE_OTHERS: u32 = 0o077;
@@ -78,7 +84,7 @@ pub(crate) enum SecretError {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        error: std::io::Error,
+        error: io::Error,
     },
     /// A file that may not be there.
     #[error("cannot read '{}': {error}", path.display())]
@@ -86,7 +92,28 @@ pub(crate) enum SecretError {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        error: std::io::Error,
+        error: io::Error,
+    },
+    /// A file that does not read.
+    #[error("cannot read the {what} from '{}': {error}", path.display())]
+    Unread {
+        /// What should be in it.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: io::Error,
+    },
+    /// A pipe or a device, which might never end.
+    #[error(
+        "'{}' is no regular file: write the {what} to one, or write - and give it on standard input",
+        path.display()
+    )]
+    NoFile {
+        /// What should be in it.
+        what: &'static str,
+        /// What is there instead.
+        path: PathBuf,
     },
     /// A secret that is none.
     #[error(
@@ -149,7 +176,7 @@ impl Sources<'_> {
     /// Reads a login from a file; line ends at its end do not belong to the secret.
     fn read_file(&self, path: &Path) -> Result<Login, SecretError> {
         let failed = |error| SecretError::File { path: path.to_owned(), error };
-        let text = fs::read_to_string(path).map_err(failed)?;
+        let text = read(path, FILE_BYTES_MAX).map_err(failed)?;
         if let Err(exposed @ SecretError::Exposed(_)) = must_be_private(path) {
             tracing::warn!("{exposed}");
         }
@@ -159,9 +186,39 @@ impl Sources<'_> {
     }
 }
 
-/// Refuses a file that others than its owner, and root, can read or change. What is no file, such as the
-/// end of a pipe, is passed.
+/// What stands for standard input in place of a file.
+pub(crate) const STDIN: &str = "-";
+
+/// What is in a regular file, or comes from standard input, of at most so many bytes.
+fn read(path: &Path, bytes_max: u64) -> io::Result<Zeroizing<String>> {
+    if path == Path::new(STDIN) {
+        return regular::read_stream(io::stdin(), bytes_max);
+    }
+    regular::read_text(path, bytes_max)
+}
+
+/// The same of a file that only its owner can read and change; `what` is in it.
+pub(crate) fn read_private(
+    path: &Path,
+    bytes_max: u64,
+    what: &'static str,
+) -> Result<Zeroizing<String>, SecretError> {
+    must_be_private(path)?;
+    read(path, bytes_max).map_err(|error| {
+        let is_file = path == Path::new(STDIN) || regular::check(path).is_ok();
+        match is_file {
+            true => SecretError::Unread { what, path: path.to_owned(), error },
+            false => SecretError::NoFile { what, path: path.to_owned() },
+        }
+    })
+}
+
+/// Refuses a file that others than its owner, and root, can read or change. Standard input and what is no file
+/// are passed.
 pub(crate) fn must_be_private(path: &Path) -> Result<(), SecretError> {
+    if path == Path::new(STDIN) {
+        return Ok(());
+    }
     let metadata = fs::metadata(path)
         .map_err(|error| SecretError::Unreadable { path: path.to_owned(), error })?;
     if metadata.is_file() && metadata.permissions().mode() & MODE_OTHERS != 0 {

@@ -5,6 +5,17 @@ pub(crate) fn let_in_by(volume: &str) -> String {
     format!("'drystone volume access add {volume} --iqn NAME-OF-HOST' lets a host in")
 }
 
+/// That all hosts may use volumes, and what to do.
+pub(crate) fn for_everybody(volumes: &[&str]) -> String {
+    let first = volumes.first().copied().unwrap_or("VOLUME");
+    format!(
+        "any host that reaches the member may use {}: {} and keeps all others out, or start the member without \
+         --open-access",
+        volumes.join(", "),
+        let_in_by(first)
+    )
+}
+
 /// That nobody may use volumes, and what to do.
 pub(crate) fn for_nobody(volumes: &[&str]) -> String {
     let first = volumes.first().copied().unwrap_or("VOLUME");

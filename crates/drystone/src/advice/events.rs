@@ -39,6 +39,11 @@ fn of_kind(kind: Kind, name: &str) -> String {
             "start the member with the key that was used before, or set the secrets again ('drystone chap set')"
                 .to_owned()
         }
+        Kind::CertificateNotUsed => {
+            "write a certificate and its key that go together into their files: they are taken with the next \
+             connection"
+                .to_owned()
+        }
         Kind::SecondHostRefused => {
             "if several hosts are meant to use the volume at once: 'drystone volume set VOLUME --shared on'".to_owned()
         }

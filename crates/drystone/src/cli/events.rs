@@ -5,6 +5,7 @@ use crate::cli::number;
 use crate::cli::since::{self, Since};
 use api::types::Severity;
 use clap::Args;
+use std::time::Duration;
 
 /// Examples at the foot of `drystone events --help`.
 pub(crate) const EXAMPLES: &str = "\
@@ -13,7 +14,7 @@ Examples:
   drystone events --severity warning --since 7d
           What somebody should have looked at in the last week
   drystone events --follow
-          The last ones, and those to come, until Ctrl-C
+          The last ones, and those to come, also over restarts of the member, until Ctrl-C
   drystone events --since '2026-11-26 08:00' --object sdb
           About a disk, since a time in UTC
   drystone events --json | jq -r '.[] | select(.kind == \"disk_failed\") | .object.name'";
@@ -35,6 +36,11 @@ pub(crate) struct EventsArgs {
     /// Go on with those to come, until it is interrupted; with --json a line for each.
     #[arg(long, short)]
     pub(crate) follow: bool,
+
+    /// With --follow: how long to wait for a member that has ended until it answers again; else it is waited
+    /// for until Ctrl-C.
+    #[arg(long, value_name = "SECONDS", requires = "follow", value_parser = number::seconds)]
+    pub(crate) timeout: Option<Duration>,
 
     /// Only those since a time, such as 30m, 12h, 7d, 2026-11-26 or '2026-11-26 08:00' (UTC).
     #[arg(long, value_name = "TIME", value_parser = since::parse)]

@@ -33,7 +33,8 @@ pub(crate) struct ServerArgs {
 
     /// A file of mode 600 that holds the token to log in with; 'drystone token create' makes one.
     ///
-    /// The environment variable DRYSTONE_TOKEN_FILE stands in for this option.
+    /// With - it comes on standard input. The environment variable DRYSTONE_TOKEN_FILE stands in for this
+    /// option.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, global = true)]
     #[arg(help_heading = "Another machine")]
     pub(crate) token_file: Option<PathBuf>,

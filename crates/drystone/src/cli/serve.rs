@@ -37,7 +37,7 @@ pub(crate) struct ServeArgs {
     /// Like --chap, read from a file.
     ///
     /// It holds USER:SECRET on one line, or user and secret on two, and should be readable by
-    /// its owner alone (chmod 600).
+    /// its owner alone (chmod 600). With - it comes on standard input.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = "Access")]
     pub(crate) chap_file: Option<PathBuf>,
 

@@ -2,7 +2,7 @@
 
 use super::{Desk, confirm::confirm};
 use crate::Failure;
-use crate::advice::access::for_nobody;
+use crate::advice::access::{for_everybody, for_nobody};
 use crate::cli::access::{AccessCommand, PolicyArgs, PolicyCommand};
 use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
@@ -52,6 +52,7 @@ fn list(access: &Access) -> String {
             Hosts::Loopback => format!(
                 "'{volume}' has no list: hosts on the machine of the member may use it, and no others\n"
             ),
+            Hosts::Everybody => format!("{}\n", for_everybody(&[volume])),
             Hosts::Rule | Hosts::Listed => format!(
                 "'{volume}' has no list: --chap, --allow and --open-access of the member say who may use it\n"
             ),

@@ -6,12 +6,18 @@ use crate::advice::advised;
 use crate::cli::events::EventsArgs;
 use crate::print::colour::{self, Colour};
 use crate::print::{self, units};
-use anyhow::Context;
-use api::client::WhichEvents;
+use anyhow::{Context, bail};
+use api::client::{ClientError, WhichEvents};
+use api::problem::Code;
 use api::types::{Event, Severity};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Columns of the longest severity.
 const SEVERITY_WIDTH: usize = 8;
+
+/// Before a member that is away is asked again.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// Prints what happened, and what happens.
 pub(crate) fn run(args: &EventsArgs) -> Result<(), Failure> {
@@ -27,7 +33,7 @@ fn show(args: &EventsArgs) -> anyhow::Result<()> {
         last: Some(args.limit),
     };
     if args.follow {
-        return follow(&desk, &which);
+        return follow(&desk, &which, args.timeout);
     }
     let before = desk.ask(|member| member.events(&which))?;
     let colours = colour::is_wanted();
@@ -39,7 +45,7 @@ fn show(args: &EventsArgs) -> anyhow::Result<()> {
     })
 }
 
-fn follow(desk: &Desk, which: &WhichEvents<'_>) -> anyhow::Result<()> {
+fn follow(desk: &Desk, which: &WhichEvents<'_>, timeout: Option<Duration>) -> anyhow::Result<()> {
     let colours = colour::is_wanted();
     let print = |event: &Event| -> anyhow::Result<bool> {
         let text = match desk.json {
@@ -58,13 +64,59 @@ fn follow(desk: &Desk, which: &WhichEvents<'_>) -> anyhow::Result<()> {
         }
     }
     let last = newest.last().into_iter().chain(before.last()).map(|event| event.number).max();
-    let mut printed = Ok(true);
-    let followed = desk.client.follow_events(last.unwrap_or(0) + 1, which, &mut |event| {
-        printed = print(&event);
-        matches!(printed, Ok(true))
-    });
-    printed?;
-    followed.map_err(advised)
+    let mut last = last.unwrap_or(0);
+    loop {
+        let mut printed = Ok(true);
+        let followed = desk.client.follow_events(last + 1, which, &mut |event| {
+            last = event.number;
+            printed = print(&event);
+            matches!(printed, Ok(true))
+        });
+        printed?;
+        match followed {
+            Ok(()) => return Ok(()),
+            Err(error) if is_away(&error) => last = wait_for_return(desk, last, timeout)?,
+            Err(error) => return Err(advised(error)),
+        }
+    }
+}
+
+/// Whether the member may answer again, as after it was started anew.
+fn is_away(error: &ClientError) -> bool {
+    match error {
+        ClientError::Nobody(_)
+        | ClientError::Ended(_)
+        | ClientError::Silent(_)
+        | ClientError::Unreachable { .. } => true,
+        ClientError::Problem(problem) => {
+            matches!(problem.code, Code::Stopping | Code::Unavailable)
+        }
+        _ => false,
+    }
+}
+
+/// Waits until a member that is away answers again; the number behind which its events are to come. One that
+/// has lost all its events begins anew.
+fn wait_for_return(desk: &Desk, last: u64, timeout: Option<Duration>) -> anyhow::Result<u64> {
+    let begun = Instant::now();
+    crate::say("the member has ended or hangs: its events go on here when it answers again");
+    loop {
+        thread::sleep(RETRY_PAUSE);
+        let newest = WhichEvents { last: Some(1), ..WhichEvents::default() };
+        match desk.client.events(&newest) {
+            Ok(newest) => {
+                let newest = newest.last().map_or(0, |event| event.number);
+                return Ok(if newest < last { 0 } else { last });
+            }
+            Err(error) if !is_away(&error) => return Err(advised(error)),
+            Err(error) => {
+                if let Some(timeout) = timeout.filter(|timeout| begun.elapsed() >= *timeout) {
+                    let error = advised(error);
+                    bail!("the member did not come back within {} s: {error:#}", timeout.as_secs());
+                }
+            }
+        }
+    }
 }
 
 /// An event for people: when, how bad, what it is about and what happened; below that what to do.

@@ -3,7 +3,6 @@
 use crate::access::secret;
 use anyhow::{Context, bail};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use std::fs::File;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::Path;
 
@@ -11,24 +10,19 @@ use std::path::Path;
 const INPUT_BYTES_MAX: u64 = 4096;
 
 /// The `what`, such as a password, of `whose`; one line end at its end is not a part of it.
-pub(super) fn read(file: Option<&Path>, what: &str, whose: &str) -> anyhow::Result<String> {
+pub(super) fn read(file: Option<&Path>, what: &'static str, whose: &str) -> anyhow::Result<String> {
     let text = match file {
-        Some(path) => {
-            secret::must_be_private(path)?;
-            let read = || bounded(File::open(path)?);
-            read().with_context(|| format!("cannot read the {what} from '{}'", path.display()))?
+        file if is_stdin(file) && io::stdin().is_terminal() => return ask(what, whose),
+        file => {
+            let file = file.unwrap_or(Path::new(secret::STDIN));
+            secret::read_private(file, INPUT_BYTES_MAX, what)?
         }
-        None if io::stdin().is_terminal() => return ask(what, whose),
-        None => bounded(io::stdin())
-            .with_context(|| format!("cannot read the {what} from standard input"))?,
     };
     Ok(without_line_end(&text).to_owned())
 }
 
-fn bounded(from: impl Read) -> io::Result<String> {
-    let mut text = String::new();
-    from.take(INPUT_BYTES_MAX).read_to_string(&mut text)?;
-    Ok(text)
+fn is_stdin(file: Option<&Path>) -> bool {
+    file.is_none_or(|file| file == Path::new(secret::STDIN))
 }
 
 fn without_line_end(text: &str) -> &str {
@@ -96,5 +90,7 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(read(Some(&path), "password", "ada").unwrap(), " two words ");
         assert!(read(Some(&dir.path().join("none")), "password", "ada").is_err());
+        let device = read(Some(Path::new("/dev/zero")), "password", "ada").unwrap_err().to_string();
+        assert!(device.contains("write the password to one, or write - and give it"), "{device}");
     }
 }

@@ -5,10 +5,10 @@ use crate::advice::advised;
 use crate::cli::manage::{MemberArgs, ServerArgs};
 use anyhow::{Context, anyhow, bail};
 use api::client::{Client, Fingerprint, Remote, ServerUrl, Trust};
+use group::regular;
 use std::env;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
 
 /// What is read of a file with a token, or with certificates.
 const TOKEN_BYTES_MAX: u64 = 4096;
@@ -128,29 +128,32 @@ impl Asked {
     /// With what is in the files.
     fn remote(self) -> anyhow::Result<Remote> {
         let Self { url, token_file, trust } = self;
-        secret::must_be_private(&token_file)?;
-        let shown = token_file.display();
-        let token = bounded(&token_file, TOKEN_BYTES_MAX)
-            .with_context(|| format!("cannot read the token from '{shown}'"))?;
-        let token = String::from_utf8(token).unwrap_or_default().trim().to_owned().into();
+        let token = secret::read_private(&token_file, TOKEN_BYTES_MAX, "token")?;
+        let token = token_of(&token).with_context(|| {
+            format!(
+                "'{}' holds no token: write what 'drystone token create' printed into it",
+                token_file.display()
+            )
+        })?;
         let trust = match trust {
             TrustAsked::System => Trust::System,
             TrustAsked::Fingerprint(fingerprint) => Trust::Fingerprint(fingerprint),
             TrustAsked::Authorities(file) => {
                 let shown = file.display();
-                let pem = bounded(&file, CERTIFICATES_BYTES_MAX)
+                let pem = regular::read(&file, CERTIFICATES_BYTES_MAX)
                     .with_context(|| format!("cannot read the authorities from '{shown}'"))?;
-                Trust::Authorities(pem)
+                Trust::Authorities(pem.to_vec())
             }
         };
         Ok(Remote { url, token, trust })
     }
 }
 
-fn bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(bytes_max).read_to_end(&mut bytes)?;
-    Ok(bytes)
+/// The token of a file: one word.
+fn token_of(text: &str) -> Option<Zeroizing<String>> {
+    let text = text.trim();
+    let is_word = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+    is_word.then(|| Zeroizing::new(text.to_owned()))
 }
 
 #[cfg(test)]

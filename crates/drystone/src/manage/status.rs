@@ -3,7 +3,7 @@
 use super::Desk;
 use super::array::{about, health};
 use crate::Failure;
-use crate::advice::access::for_nobody;
+use crate::advice::access::{for_everybody, for_nobody};
 use crate::cli::manage::MemberArgs;
 use crate::print::units;
 use anyhow::bail;
@@ -45,12 +45,14 @@ fn show(desk: &Desk) -> anyhow::Result<()> {
     let jobs = desk.ask(|member| member.jobs())?;
     // Settings that cannot be read are told of by the volumes that nobody may use then.
     let schedules = desk.client.schedules().unwrap_or_default();
-    let status = Status::of(&info, &disks, &volumes, &schedules, jobs);
+    let logs = desk.ask(|member| member.interface())?.logs_not_written;
+    let status = Status::of(&info, &disks, &volumes, &schedules, &logs, jobs);
     desk.show(&status, |status| Ok(status.text()))?;
-    if status.first.is_some() {
-        bail!("not all is well: {}", status.health);
+    match &status.first {
+        None => Ok(()),
+        Some(_) if status.health == HEALTHY => bail!("not all is well beside the array"),
+        Some(_) => bail!("not all is well: {}", status.health),
     }
-    Ok(())
 }
 
 impl Status {
@@ -59,15 +61,17 @@ impl Status {
         disks: &[Disk],
         volumes: &[Volume],
         schedules: &[Schedule],
+        logs: &[String],
         jobs: Vec<Job>,
     ) -> Status {
-        let failed: Vec<String> = schedules.iter().filter_map(failed).collect();
-        let mut health = health(info, disks, volumes);
-        if health == HEALTHY && !failed.is_empty() {
-            "needs attention".clone_into(&mut health);
+        let health = health(info, disks, volumes);
+        let mut of_array = problems(info, disks, volumes);
+        if of_array.is_empty() && health != HEALTHY {
+            of_array.push(health.clone());
         }
-        let mut problems = problems(info, disks, volumes).into_iter().chain(failed);
-        let first = problems.next().or_else(|| (health != HEALTHY).then(|| health.clone()));
+        let beside = schedules.iter().filter_map(failed).chain(beside_the_array(volumes, logs));
+        let mut problems = of_array.into_iter().chain(beside);
+        let first = problems.next();
         let kept = volumes.iter().filter(|volume| volume.state != VolumeState::Deleted);
         let is_served = |volume: &&Volume| {
             let is_open = [VolumeState::Online, VolumeState::Degraded].contains(&volume.state);
@@ -95,6 +99,9 @@ impl Status {
     fn text(&self) -> String {
         let mut text = match &self.first {
             None => "all is well\n".to_owned(),
+            Some(first) if self.health == HEALTHY => {
+                format!("the array is healthy, but not all is well\nfirst:   {first}\n")
+            }
             Some(first) => format!("{}\nfirst:   {first}\n", self.health),
         };
         let also = self.also.iter().map(|problem| ("also:", problem.clone()));
@@ -163,6 +170,17 @@ fn failed(schedule: &Schedule) -> Option<String> {
     ))
 }
 
+/// What is not well although the array is: who gets in, and whether that can be told later.
+fn beside_the_array(volumes: &[Volume], logs: &[String]) -> Vec<String> {
+    let open = volumes
+        .iter()
+        .filter(|volume| volume.hosts == Hosts::Everybody && volume.state != VolumeState::Deleted);
+    let open: Vec<&str> = open.map(|volume| volume.name.as_str()).collect();
+    let open = (!open.is_empty()).then(|| for_everybody(&open));
+    let to_do = "make room in that directory, or make it writable";
+    open.into_iter().chain(logs.iter().map(|fault| format!("{fault}: {to_do}"))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,14 +199,13 @@ mod tests {
     fn a_schedule_that_fails_is_not_well() {
         let of = |schedule| {
             let disks = [disk("a", "online", "")];
-            Status::of(&info(&[]), &disks, &[], &[schedule], Vec::new())
+            Status::of(&info(&[]), &disks, &[], &[schedule], &[], Vec::new())
         };
         for well in [schedule("taken", false), schedule("missed", false), schedule("failed", true)]
         {
             assert_eq!(of(well).first, None);
         }
-        let wanted =
-            "needs attention\nfirst:   schedule nightly took no snapshot at its last run: ";
+        let wanted = "the array is healthy, but not all is well\nfirst:   schedule nightly took no snapshot at its last run: ";
         assert!(of(schedule("failed", false)).text().starts_with(wanted));
         let part = of(schedule("in-part", false)).first.expect("a sentence");
         assert!(part.contains("took snapshots of some of its volumes only"), "{part}");
@@ -217,10 +234,31 @@ mod tests {
 
     #[test]
     fn all_is_well_in_a_few_lines() {
-        let status = Status::of(&info(&[]), &[disk("a", "online", "")], &[], &[], Vec::new());
+        let status = Status::of(&info(&[]), &[disk("a", "online", "")], &[], &[], &[], Vec::new());
         let wanted = "all is well\ndisks    1 of 2 online\nvolumes  0 of 0 served\n\
                       space    1 KiB of 4 KiB in use\n";
         assert_eq!((status.text().as_str(), status.first), (wanted, None));
+    }
+
+    #[test]
+    fn who_gets_in_and_what_is_not_kept_is_told_of_a_healthy_array() {
+        let volume: Volume = serde_json::from_value(json!({
+            "id": 1, "name": "vm", "size_bytes": 4096, "used_bytes": 0, "raid": "raid5", "thick": false,
+            "block_bytes": 4096, "cache": "durable", "read_ahead_bytes": 0, "state": "online", "reason": "",
+            "created_unix_seconds": 1, "reserved_bytes": 0, "origin": null, "snapshots": 0,
+            "iqn": "iqn.x:vm",
+            "sessions": 0, "not_served": null, "shared": false, "hosts": "everybody",
+        }))
+        .unwrap();
+        let logs = ["the audit log cannot be written".to_owned()];
+        let status = Status::of(&info(&[]), &[], &[volume], &[], &logs, Vec::new());
+        let first = status.first.as_deref().unwrap();
+        assert!(first.starts_with("any host that reaches the member may use vm: "), "{first}");
+        assert_eq!(status.also.len(), 1);
+        assert!(status.also[0].starts_with("the audit log cannot be written: make room"));
+        assert!(
+            status.text().starts_with("the array is healthy, but not all is well\nfirst:   any")
+        );
     }
 
     #[test]
@@ -230,7 +268,7 @@ mod tests {
             disk("b", "missing", "it was pulled; connect it again"),
         ];
         let warnings = ["disk b: it was pulled; connect it again", "90 % is in use"];
-        let status = Status::of(&info(&warnings), &disks, &[], &[], Vec::new());
+        let status = Status::of(&info(&warnings), &disks, &[], &[], &[], Vec::new());
         assert_eq!(
             status.first.as_deref(),
             Some("disk b is missing: it was pulled; connect it again")

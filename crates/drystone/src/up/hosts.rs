@@ -12,14 +12,16 @@ const LOOPBACK_BITS: u8 = 8;
 
 /// Whom the command line, or the file, names; `None` if it names nobody.
 pub(super) fn named(args: &UpArgs, plan: &Plan) -> Option<Unlisted> {
-    let is_named = plan.chap.is_some() || !args.serve.allow.is_empty() || args.open_access;
-    is_named.then_some(Unlisted::Rule)
+    if plan.chap.is_some() || !args.serve.allow.is_empty() {
+        return Some(Unlisted::Rule);
+    }
+    args.open_access.then_some(Unlisted::Everybody)
 }
 
 /// Makes that the rule of the server. Everybody may ask for targets then, and sees those that it may use.
 pub(super) fn let_in(unlisted: Unlisted, config: &mut Config) {
     let access = match unlisted {
-        Unlisted::Rule => return,
+        Unlisted::Rule | Unlisted::Everybody => return,
         Unlisted::Loopback => Access::uniform(loopback(), None, None),
         Unlisted::Nobody => Access::nobody(),
     };

@@ -95,7 +95,10 @@ fn start(
     // What can be refused is refused before a disk is written to.
     portals::probe(&args.serve.portals).map_err(|error| serve::explain(&error))?;
     let doors = Doors { chap: plan.chap.is_some(), allow: !args.serve.allow.is_empty() };
-    doors.keep(&data, args.open_access, keeps).map_err(advised)?;
+    // A start that lets nobody in opens nothing that was closed before; what was is remembered for others.
+    if unlisted != Unlisted::Nobody {
+        doors.keep(&data, args.open_access, keeps).map_err(advised)?;
+    }
     let remembered = Remembered::read(&data).map_err(advised)?;
     let tls = interface::tls(&args.api, &data).unwrap_or_else(|error| {
         tracing::error!(

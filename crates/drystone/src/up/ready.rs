@@ -58,7 +58,7 @@ pub(super) fn text(
     for address in portals {
         line(format!("portal address={address} prefix={prefix}"));
     }
-    if let Some(Interface { addresses, certificate_sha256: Some(sha256) }) = interface {
+    if let Some(Interface { addresses, certificate_sha256: Some(sha256), .. }) = interface {
         for address in addresses {
             line(format!("api address={address} sha256={sha256}"));
         }
@@ -74,6 +74,7 @@ const fn word(hosts: Hosts) -> &'static str {
     match hosts {
         Hosts::Listed => "listed",
         Hosts::Rule => "rule",
+        Hosts::Everybody => "everybody",
         Hosts::Loopback => "loopback",
         Hosts::Nobody => "nobody",
     }

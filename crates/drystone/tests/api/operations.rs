@@ -184,6 +184,8 @@ fn chap_users(tour: &mut Tour<'_>) {
     let known = tour.call("GET", "/v1/chap", None, 200).json();
     let user = |name: &str| json!({"user": name, "usable": true});
     assert_eq!(known, json!({"users": [user("al")], "mutual": user("array")}), "and no secret");
+    assert_eq!(tour.call("GET", "/v1/chap/al", None, 200).json(), user("al"));
+    tour.refused("GET", "/v1/chap/bo", None, 404, "no-such-user");
     tour.call("DELETE", "/v1/chap-mutual", None, 204);
 
     let entry = json!({"record": {"chap": "al"}});
@@ -198,7 +200,10 @@ fn chap_users(tour: &mut Tour<'_>) {
 
 fn logins(tour: &mut Tour<'_>) {
     let shown = tour.call("GET", "/v1/interface", None, 200);
-    assert_eq!(shown.json(), json!({"addresses": [], "certificate_sha256": null}));
+    assert_eq!(
+        shown.json(),
+        json!({"addresses": [], "certificate_sha256": null, "logs_not_written": []})
+    );
     let password = "correct horse battery";
     let ada = json!({"name": "ada", "role": "read-only", "password": password});
     let made = tour.call("POST", "/v1/accounts", Some(ada.clone()), 201);
@@ -214,6 +219,9 @@ fn logins(tour: &mut Tour<'_>) {
     assert_eq!((&changed["disabled"], &changed["role"]), (&json!(true), &json!("read-only")));
     tour.refused("PATCH", "/v1/accounts/bob", Some(off), 404, "no-such-account");
     assert_eq!(tour.call("GET", "/v1/accounts", None, 200).json()[0]["name"], "ada");
+    let shown = tour.call("GET", "/v1/accounts/ada", None, 200);
+    assert!(shown.json() == changed && shown.header("etag").is_some());
+    tour.refused("GET", "/v1/accounts/bob", None, 404, "no-such-account");
     tour.call("DELETE", "/v1/accounts/ada", None, 204);
     tour.refused("DELETE", "/v1/accounts/ada", None, 404, "no-such-account");
     let ci = json!({"name": "ci", "role": "operator"});
@@ -225,7 +233,10 @@ fn logins(tour: &mut Tour<'_>) {
     tour.refused("POST", "/v1/tokens", Some(late), 422, "invalid");
     let listed = tour.call("GET", "/v1/tokens", None, 200);
     assert!(listed.text().contains("ci") && !listed.text().contains(&token), "{}", listed.text());
+    let shown = tour.call("GET", "/v1/tokens/ci", None, 200);
+    assert!(shown.json() == listed.json()[0] && shown.header("etag").is_some());
     tour.call("DELETE", "/v1/tokens/ci", None, 204);
+    tour.refused("GET", "/v1/tokens/ci", None, 404, "no-such-token");
     tour.refused("DELETE", "/v1/tokens/ci", None, 404, "no-such-token");
 }
 

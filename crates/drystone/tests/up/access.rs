@@ -279,7 +279,7 @@ fn settings_that_are_lost_keep_all_out_until_they_are_given_up() {
     assert!(found > 1, "the store has a label in each copy");
     let member = home.start(&[LISTEN]);
     let (code, said) = afar(&member, &token);
-    assert!(code == 1 && said.contains("the login is not right"), "{said}");
+    assert!(code == 1 && said.contains("the settings of the member cannot be read"), "{said}");
     assert!(log_in(&member, "vm", WEB).is_err() && log_in(&member, "free", WEB).is_err());
     let (_, status, _) = home.ask(&["status"]);
     assert!(status.contains("no host is let in"), "{status}");

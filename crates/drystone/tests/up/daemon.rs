@@ -131,13 +131,52 @@ fn a_service_lets_nobody_use_a_volume_until_somebody_says_who() {
     let mut open = start(&path);
     open.arg("--open-access");
     let member = home.start_by(open);
-    assert!(member.lines[1].contains(" hosts=rule name=vm"), "{:?}", member.lines);
+    assert!(member.lines[1].contains(" hosts=everybody name=vm"), "{:?}", member.lines);
+    let (_, status, _) = home.ask(&["status"]);
+    assert!(status.contains("first:   any host that reaches the member may use vm"), "{status}");
     assert!(read(&mut log_in(&member).expect("everybody may"), 3) == block(1));
     assert!(discovered(&member).contains(&member.iqn("vm")));
     member.stop();
     let member = home.start_by(start(&path));
     assert!(log_in(&member).is_err());
     member.stop();
+}
+
+#[test]
+fn rules_that_are_taken_out_of_the_file_open_nothing_and_keep_no_member_from_its_start() {
+    let home = home_with_disks(2);
+    let member = home.start_by(start(&config(&home, "allow = '127.0.0.0/8'\n")));
+    member.run(&["volume", "create", "vm", "64M"]);
+    write(&mut log_in(&member, "vm"), 3, &block(1));
+    member.stop();
+    // What cannot be written is told too.
+    for log in ["audit", "events"] {
+        for number in [0, 1] {
+            let path = home.path(&format!("data/{log}.{number}"));
+            drop(fs::remove_file(&path));
+            fs::create_dir(&path).unwrap();
+        }
+    }
+    let member = home.start_by(start(&config(&home, "")));
+    assert!(member.lines[1].contains(" hosts=nobody name=vm"), "{:?}", member.lines);
+    let name = "iqn.2026-11.com.example:web";
+    let refused = Host::log_in_as(member.portal(), &member.iqn("vm"), 1, &[0], (name, None));
+    assert!(refused.is_err(), "it was let in");
+    let (_, status, _) = home.ask(&["status"]);
+    for log in ["audit log", "event log"] {
+        let sentence = format!("the {log} cannot be written to the data directory");
+        assert!(status.contains(&sentence), "{status}");
+    }
+    member.stop();
+    // By hand it would be opened to this machine.
+    let mut by_hand = drystone(&["up", "--portal", "127.0.0.1:0"]);
+    by_hand.arg("--data").arg(home.path("data")).arg("--socket").arg(home.path("run/control.sock"));
+    let refused = finish(&mut by_hand);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        !refused.status.success() && said.contains("no access list of a volume lets in"),
+        "{said}"
+    );
 }
 
 /// `drystone up` is for trying: this machine may, wherever the portal is.

@@ -106,21 +106,26 @@ fn events_stay_over_a_kill_and_a_stop_and_say_what_to_do() {
 }
 
 #[test]
-fn who_follows_hears_of_each_event_until_the_member_stops() {
+fn who_follows_hears_of_each_event_also_of_a_member_that_was_started_anew() {
     let home = Home::files(4, "256M");
     let member = home.start(&[]);
     member.run(&["volume", "create", "vm", "64M"]);
-    let mut child = drystone(&["events", "--follow", "--json", "--severity", "warning"])
+    let words = ["events", "--follow", "--json", "--severity", "warning", "--timeout", "20"];
+    let mut child = drystone(&words)
         .env("DRYSTONE_SOCKET", home.socket())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("drystone can be started");
     let mut lines = BufReader::new(child.stdout.take().expect("stdout is a pipe")).lines();
+    let mut last = 0;
     let mut next = |kind: &str| {
         loop {
             let line = lines.next().expect("it goes on").expect("it can be read");
             let event: Value = serde_json::from_str(&line).expect("a line is an event");
+            let number = event["number"].as_u64().expect("a number");
+            assert!(number > last, "each is told once: {event}");
+            last = number;
             if event["kind"] == kind {
                 return event;
             }
@@ -140,9 +145,18 @@ fn who_follows_hears_of_each_event_until_the_member_stops() {
     let text = refused["text"].as_str().unwrap();
     assert!(text.contains(DB) && text.contains(WEB), "who was refused, and for whom: {text}");
     member.stop();
+    let member = home.start(&[]);
+    let _first = log_in(&member, "vm", WEB).expect("it is on the list");
+    assert!(log_in(&member, "vm", DB).is_err(), "one host at a time");
+    let again = next("second_host_refused");
+    assert!(again["number"].as_u64() > refused["number"].as_u64(), "{again}");
+    member.stop();
     let output = child.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!((output.status.code(), lines.len()), (Some(1), 3), "{said}");
+    assert!(lines[0].ends_with("its events go on here when it answers again"), "{said}");
+    assert!(lines[2].contains("did not come back within 20 s"), "{said}");
 }
 
 #[test]

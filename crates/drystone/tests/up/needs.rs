@@ -7,6 +7,7 @@ use crate::{block, log_in, read, start_refused, write};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -145,39 +146,62 @@ fn a_directory_that_cannot_be_written_does_not_keep_the_array_from_being_opened(
     member.stop();
 }
 
-/// Ends a process that reads its CHAP secret from a pipe in which there is none yet.
-fn stopped_early(mut command: Command, pipe: &std::path::Path) -> (Option<i32>, String) {
-    let mut child: Child =
-        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it can be started");
+/// Ends a process that reads its CHAP secret from standard input on which there is none yet.
+fn stopped_early(mut command: Command) -> (Option<i32>, String) {
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child: Child = command.spawn().expect("it can be started");
     std::thread::sleep(Duration::from_millis(500));
     kill_process(Pid::from_child(&child), Signal::TERM).expect("it is there");
     std::thread::sleep(Duration::from_millis(100));
     if child.try_wait().expect("it can be asked").is_none() {
-        fs::write(pipe, "alice:a-secret-of-16-b\n").expect("it is read");
+        let mut stdin = child.stdin.take().expect("it is a pipe");
+        stdin.write_all(b"alice:a-secret-of-16-b\n").expect("it is read");
     }
     let output = child.wait_with_output().expect("it ends");
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Whoever names a pipe or a device where a file should be hears so, and waits for nothing.
+#[test]
+fn a_secret_that_is_no_regular_file_is_refused_and_not_waited_for() {
+    let home = Home::files(3, "256M");
+    let pipe = home.path("secret");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
+    let pipe = pipe.to_str().expect("the path is UTF-8");
+    let refused = |words: &[&str]| {
+        let output = finish(&mut drystone(words));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.lines().count() == 1, "{said}");
+        said
+    };
+    let words = home.command_line(&["--chap-file", pipe]);
+    let said = refused(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(said.contains("it is no regular file"), "{said}");
+    let token = home.path("token");
+    fs::write(&token, "drystone_00\n").unwrap();
+    fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let token = token.to_str().expect("the path is UTF-8");
+    let status = ["status", "--server", "https://127.0.0.1:9"];
+    let by = |more: &[&str]| refused(&[&status[..], more].concat());
+    assert!(by(&["--token-file", pipe]).contains("write the token to one"));
+    assert!(by(&["--token-file", "/dev/zero"]).contains("write the token to one"));
+    let ca = by(&["--token-file", token, "--ca-file", pipe]);
+    assert!(ca.contains("cannot read the authorities") && ca.contains("no regular file"), "{ca}");
+    fs::write(token, "two words\n").unwrap();
+    assert!(by(&["--token-file", token]).contains("holds no token"));
 }
 
 /// Status 143 looks to a supervisor as if it had failed.
 #[test]
 fn a_signal_before_anything_is_served_is_a_clean_stop() {
     let home = Home::files(3, "256M");
-    let pipe = home.path("secret");
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        &pipe,
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::from_raw_mode(0o600),
-        0,
-    )
-    .unwrap();
-    let chap = format!("--chap-file={}", pipe.display());
-    let words = home.command_line(&[&chap]);
+    let chap = "--chap-file=-";
+    let words = home.command_line(&[chap]);
     let up = drystone(&words.iter().map(String::as_str).collect::<Vec<_>>());
-    let export = drystone(&["export", "ram:16M", "--portal", "127.0.0.1:0", &chap]);
+    let export = drystone(&["export", "ram:16M", "--portal", "127.0.0.1:0", chap]);
     for command in [up, export] {
-        let (code, log) = stopped_early(command, &pipe);
+        let (code, log) = stopped_early(command);
         assert!(code == Some(0) && log.contains("stopping on SIGTERM"), "{code:?} {log}");
     }
     assert!(!fs::exists(home.path("disk-0")).unwrap(), "nothing was made");

@@ -76,6 +76,7 @@ fn a_restart_does_not_open_a_member_to_others() {
     assert!(said.contains("only some hosts may log in") && said.contains("--allow"), "{said}");
     let said = start_refused(&home, &allow);
     assert!(said.contains("log in by CHAP") && said.contains("--open-access"), "{said}");
+    assert!(said.contains("keep all out that no access list of a volume lets in"), "{said}");
     // Other rules and another secret are what an operator wants.
     home.start(&["--chap", "bob:another-secret-16", "--allow", "192.0.2.0/24"]).stop();
     home.start(&[&allow[..], &["--open-access"]].concat()).stop();

@@ -4,6 +4,7 @@ use crate::common::drystone;
 use crate::common::member::{Home, Member};
 use crate::host::Host;
 use crate::{block, log_in, write};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
@@ -169,6 +170,23 @@ fn in_a_terminal_it_draws_hears_keys_and_leaves_the_terminal_as_it_was() {
     assert!(terminal.child.wait().expect("it ends").success());
     stop.store(true, Ordering::Relaxed);
     writes.join().expect("all was written");
+    member.stop();
+}
+
+#[test]
+fn it_hears_keys_while_the_member_is_halted() {
+    let home = Home::files(4, "256M");
+    let member = member(&home);
+    let mut terminal = Terminal::start(&home);
+    terminal.wait_for("busy");
+    member.signal(Signal::STOP);
+    terminal.wait_for("slow to answer");
+    let begun = Instant::now();
+    terminal.press("q");
+    terminal.wait_for("\u{1b}[?1049l");
+    assert!(terminal.child.wait().expect("it ends").success());
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    member.signal(Signal::CONT);
     member.stop();
 }
 

@@ -67,7 +67,7 @@ impl FromStr for AddressPattern {
             return octets(text).map(Self::Octets).ok_or_else(wrong);
         }
         if let Ok(address) = text.parse::<IpAddr>() {
-            return Ok(Self::Network(address.to_canonical().into()));
+            return Ok(Self::Network(canonical(address.into())));
         }
         // What `u8` would take beside digits is no prefix.
         let prefix = text.split_once('/').map(|(_, prefix)| prefix);
@@ -78,7 +78,23 @@ impl FromStr for AddressPattern {
             let (address, network) = (network.addr(), network.trunc());
             return Err(AddressError::HostBits { text: text.to_owned(), network, address });
         }
-        Ok(Self::Network(network))
+        Ok(Self::Network(canonical(network)))
+    }
+}
+
+/// IPv4 in the clothes of IPv6 (RFC 4291 2.5.5.2) as IPv4: hosts that come over IPv4 are compared as such.
+#[must_use]
+pub fn canonical(network: IpNet) -> IpNet {
+    /// The bits of such an address in front of the IPv4 address.
+    const MAPPED_BITS: u8 = 96;
+    let IpAddr::V4(address) = network.addr().to_canonical() else { return network };
+    match network {
+        IpNet::V6(v6) => v6
+            .prefix_len()
+            .checked_sub(MAPPED_BITS)
+            .and_then(|bits| IpNet::new(address.into(), bits).ok())
+            .unwrap_or(network),
+        IpNet::V4(_) => network,
     }
 }
 

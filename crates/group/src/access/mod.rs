@@ -8,7 +8,7 @@ mod address;
 mod list;
 mod record;
 
-pub use address::{AddressError, AddressPattern};
+pub use address::{AddressError, AddressPattern, canonical};
 pub use list::{
     AccessList, ENTRIES_MAX, Entry, POLICY_NAME_BYTES_MAX, POLICY_RECORDS_MAX, Policies, Policy,
     check_policy_name,

@@ -106,6 +106,9 @@ fn patterns_of_addresses() {
         ("2001:db8::/32", "2001:db8:ffff::1", true),
         ("2001:db8::/32", "2001:db9::1", false),
         ("::ffff:10.1.2.3", "10.1.2.3", true),
+        ("::ffff:10.1.0.0/112", "10.1.2.3", true),
+        ("::ffff:10.1.0.0/112", "10.2.2.3", false),
+        ("::ffff:0:0/96", "10.2.2.3", true),
         ("::1", "::1", true),
     ];
     for (pattern, address, is_in) in cases {

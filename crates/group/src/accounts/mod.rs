@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::record::Setting;
+use crate::store::Revision;
 
 pub use password::{PASSWORD_BYTES_MAX, PASSWORD_BYTES_MIN, PasswordError, PasswordHash};
 pub use role::Role;
@@ -31,7 +32,7 @@ const NAME_BYTES_MAX: usize = 63;
 pub enum AccountError {
     /// A name that neither can have.
     #[error(
-        "'{0}' cannot be the name of an account or a token: write 1 to {NAME_BYTES_MAX} letters, digits, '-', '.', '_' and '@'"
+        "'{0}' cannot be the name of an account or a token: write 1 to {NAME_BYTES_MAX} letters, digits, '-', '.', '_' and '@', and more than dots"
     )]
     Name(String),
     /// No account has this name.
@@ -106,6 +107,16 @@ impl Token {
     }
 }
 
+/// When something was written, as the store numbers its changes: no number comes twice, so two accounts that
+/// had one name, one after the other, are told apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Written {
+    /// It was made.
+    pub made: Revision,
+    /// It was changed last.
+    pub changed: Revision,
+}
+
 /// All accounts and tokens at one moment, by their names. What cannot be read is not among them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Logins {
@@ -113,6 +124,10 @@ pub struct Logins {
     pub accounts: BTreeMap<String, Account>,
     /// For programs.
     pub tokens: BTreeMap<String, Token>,
+    /// When accounts were written.
+    pub accounts_written: BTreeMap<String, Written>,
+    /// When tokens were; to note a use of one is a change too.
+    pub tokens_written: BTreeMap<String, Written>,
 }
 
 impl Logins {
@@ -142,7 +157,9 @@ impl Logins {
 /// [`AccountError::Name`]
 pub fn check_name(name: &str) -> Result<(), AccountError> {
     let belongs = |byte: u8| byte.is_ascii_alphanumeric() || b"-._@".contains(&byte);
-    if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(belongs) {
+    // Nobody could ask for a path that ends in those.
+    let is_path = name == "." || name == "..";
+    if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(belongs) && !is_path {
         return Ok(());
     }
     Err(AccountError::Name(name.to_owned()))
@@ -182,7 +199,7 @@ mod tests {
         for good in ["a", "ops.berlin", "ada@example.com", "ci-7_x"] {
             check_name(good).unwrap();
         }
-        for bad in ["", "a b", "a:b", "a/b", "ä", &"a".repeat(64)] {
+        for bad in ["", "a b", "a:b", "a/b", "ä", ".", "..", &"a".repeat(64)] {
             assert_eq!(check_name(bad), Err(AccountError::Name(bad.to_owned())));
         }
     }

@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use super::SettingsError;
 use crate::access::{AccessList, Entry, Policies, Policy, Record};
-use crate::accounts::{Account, Logins, Token};
+use crate::accounts::{Account, Logins, Token, Written};
 use crate::record::{Setting, SettingError};
 use crate::schedules::Schedule;
 use crate::secrets::{Sealed, Secret, SecretError, Vault};
-use crate::store::{Range, Revision};
+use crate::store::{KeyValue, Range, Revision};
 
 pub(super) const GUARD: &str = "access";
 pub(super) const MUTUAL: &str = "chap/mutual";
@@ -124,8 +124,12 @@ pub struct State {
     pub policies: Policies,
     /// By their names.
     pub users: BTreeMap<String, Sealed>,
+    /// When each was given its secret.
+    pub users_changed: BTreeMap<String, Revision>,
     /// What targets prove.
     pub mutual: Option<Mutual>,
+    /// Since when.
+    pub mutual_changed: Revision,
     /// Who manages the group from afar. Who cannot be read does not.
     pub logins: Logins,
     /// Snapshots that are taken by themselves, by name. What cannot be read takes none.
@@ -146,7 +150,7 @@ impl State {
                 if let Ok(number) = u32::from_str_radix(number, 16) {
                     state.volumes.insert(number, VolumeSettings::decode(&kv.value));
                 }
-            } else if let Err(error) = state.take(key, &kv.value) {
+            } else if let Err(error) = state.take(key, kv) {
                 state.unreadable.insert(key.to_owned(), error);
             }
         }
@@ -168,17 +172,23 @@ impl State {
     }
 
     /// Takes in what is not of one volume.
-    fn take(&mut self, key: &str, value: &[u8]) -> Result<(), SettingError> {
+    fn take(&mut self, key: &str, kv: &KeyValue) -> Result<(), SettingError> {
+        let value = &kv.value;
+        let written = Written { made: kv.create_revision, changed: kv.mod_revision };
         if key == MUTUAL {
             self.mutual = Some(Mutual::decode(value)?);
+            self.mutual_changed = kv.mod_revision;
         } else if let Some(name) = key.strip_prefix(POLICIES) {
             self.policies.insert(name.to_owned(), Policy::decode(value)?);
         } else if let Some(user) = key.strip_prefix(USERS) {
             self.users.insert(user.to_owned(), Sealed::decode(value)?);
+            self.users_changed.insert(user.to_owned(), kv.mod_revision);
         } else if let Some(name) = key.strip_prefix(ACCOUNTS) {
             self.logins.accounts.insert(name.to_owned(), Account::decode(value)?);
+            self.logins.accounts_written.insert(name.to_owned(), written);
         } else if let Some(name) = key.strip_prefix(TOKENS) {
             self.logins.tokens.insert(name.to_owned(), Token::decode(value)?);
+            self.logins.tokens_written.insert(name.to_owned(), written);
         } else if let Some(name) = key.strip_prefix(SCHEDULES) {
             self.schedules.insert(name.to_owned(), Schedule::decode(value)?);
         }

@@ -215,6 +215,10 @@ fn accounts_and_tokens_come_change_and_go() {
     assert_eq!(logins.tokens, [("ci".to_owned(), used)].into());
     wait(settings.remove_account("ada")).unwrap();
     wait(settings.revoke_token("ci")).unwrap();
+    wait(settings.add_account("ada", account(Role::Operator))).unwrap();
+    let again = wait(settings.read()).unwrap().logins;
+    assert!(again.accounts_written["ada"].made > logins.accounts_written["ada"].changed);
+    wait(settings.remove_account("ada")).unwrap();
     assert!(said(wait(settings.remove_account("ada"))).contains("no account"));
     assert!(said(wait(settings.revoke_token("ci"))).contains("no token"));
     assert!(wait(settings.read()).unwrap().is_empty());

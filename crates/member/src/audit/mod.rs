@@ -17,7 +17,7 @@ pub(crate) use logins::Logins;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// A host logged in to a target.
+    /// A host logged in to a target, or somebody at the interface from an address.
     Login,
     /// A host was refused, or somebody at the interface.
     LoginRefused,
@@ -121,9 +121,25 @@ impl AuditLog {
         };
         self.record(entry, 1);
     }
+
+    /// Records that an account or a token was used from there, and what it may do. Who calls this does not do
+    /// so for each request.
+    pub fn logged_in(&self, who: Actor, from: &str, role: &str) {
+        let entry = Entry {
+            action: Action::Login,
+            who,
+            from: clipped(from),
+            object: INTERFACE.to_owned(),
+            operation: String::new(),
+            done: true,
+            reason: String::new(),
+            outcome: format!("let in as {role}"),
+        };
+        self.record(entry, 1);
+    }
 }
 
-/// What somebody was refused at who asked over TLS.
+/// What somebody was let in or refused at who asked over TLS.
 const INTERFACE: &str = "interface";
 
 /// Somebody who asked from afar and was refused.
@@ -163,8 +179,9 @@ impl Recorded for Entry {
                 Fold::By(format!("{} {reason} {operation} {account}", self.address()))
             }
             Action::Login | Action::SessionEnded => {
-                let host = self.who.host.as_deref().unwrap_or_default();
-                Fold::By(format!("{:?} {} {host} {}", self.action, self.address(), self.object))
+                let Actor { host, account, .. } = &self.who;
+                let who = host.as_deref().or(account.as_deref()).unwrap_or_default();
+                Fold::By(format!("{:?} {} {who} {}", self.action, self.address(), self.object))
             }
         }
     }
@@ -172,13 +189,16 @@ impl Recorded for Entry {
     fn others(&self) -> Option<Self> {
         let is_refused = matches!(self.action, Action::LoginRefused)
             || self.action == Action::Change && !self.done;
-        is_refused.then(|| Self {
+        // Of a token that has leaked, from addresses without end.
+        let is_managed = self.action == Action::Login && self.object == INTERFACE;
+        let outcome = if is_managed { "let in" } else { "refused or failed" };
+        (is_refused || is_managed).then(|| Self {
             who: Actor::default(),
             from: ELSEWHERE.to_owned(),
             object: String::new(),
             operation: String::new(),
             reason: String::new(),
-            outcome: "refused or failed".to_owned(),
+            outcome: outcome.to_owned(),
             ..self.clone()
         })
     }

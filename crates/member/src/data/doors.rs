@@ -7,12 +7,13 @@
 //! allow
 //! ```
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use group::regular;
+
 use super::replace::replace;
-use super::{DataError, Keeps};
+use super::{DataError, FILE_BYTES_MAX, Keeps};
 
 const FILE: &str = "access";
 const CHAP: &str = "chap";
@@ -62,8 +63,8 @@ impl Doors {
     }
 
     fn read(path: &Path) -> Result<Self, DataError> {
-        let text = match fs::read_to_string(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        let text = match regular::read_text(path, FILE_BYTES_MAX) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Default::default(),
             read => read.map_err(|source| DataError::Read { path: path.to_owned(), source })?,
         };
         let mut doors = Self { chap: false, allow: false };
@@ -90,6 +91,8 @@ impl Doors {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const OPEN: Doors = Doors { chap: false, allow: false };

@@ -58,7 +58,7 @@ pub enum DataError {
     #[error("'{}' remembers that hosts log in by CHAP, and no secret is given", .0.display())]
     ChapLeftOut(PathBuf),
     /// Only some hosts were allowed, and now all would be.
-    #[error("'{}' remembers that only some hosts may log in, and no rule is given", .0.display())]
+    #[error("'{}' remembers that only some hosts may log in, and no rule of allowed hosts is given", .0.display())]
     RulesLeftOut(PathBuf),
     /// The number of the portal group does not read.
     #[error("'{}' holds no number of a portal group (1 to 65535)", .0.display())]

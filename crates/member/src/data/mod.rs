@@ -19,6 +19,9 @@ pub const RESERVATIONS: &str = "reservations";
 /// The lock of a directory lies in it.
 const LOCK: &str = "lock";
 
+/// A file that is longer was written by nobody here.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
 /// Whether the directory of a member takes what is to be remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeps {

@@ -8,7 +8,9 @@ use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
-use super::{DataError, Keeps};
+use group::regular;
+
+use super::{DataError, FILE_BYTES_MAX, Keeps};
 
 const FILE: &str = "portal-group";
 
@@ -37,7 +39,7 @@ pub fn number(dir: &Path, reservations: &Path, keeps: Keeps) -> Result<u16, Data
 }
 
 fn read(path: &Path) -> Result<Option<u16>, DataError> {
-    let text = match fs::read_to_string(path) {
+    let text = match regular::read_text(path, FILE_BYTES_MAX) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         read => read.map_err(|source| DataError::Read { path: path.to_owned(), source })?,
     };

@@ -18,8 +18,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::DataError;
+use group::regular;
+
 use super::replace::replace;
+use super::{DataError, FILE_BYTES_MAX};
 use crate::spec::disk::MemberDisk;
 
 /// Where the names of disks are kept.
@@ -55,8 +57,8 @@ impl Remembered {
     /// What is remembered in `data`.
     pub fn read(data: &Path) -> Result<Self, DataError> {
         let path = data.join(FILE);
-        let (text, is_there) = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => (String::new(), false),
+        let (text, is_there) = match regular::read_text(&path, FILE_BYTES_MAX) {
+            Err(error) if error.kind() == ErrorKind::NotFound => (Default::default(), false),
             read => (read.map_err(|source| DataError::Read { path: path.clone(), source })?, true),
         };
         let sections = parse(&text);

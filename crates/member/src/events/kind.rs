@@ -115,6 +115,10 @@ kinds! {
     ScheduleMissed = "schedule_missed", Warning;
     /// A snapshot that a schedule would delete is in use.
     SnapshotKept = "snapshot_kept", Info;
+    /// The certificate for management over TLS was renewed and is in use.
+    CertificateRenewed = "certificate_renewed", Info;
+    /// It was changed and cannot be used; the one before is.
+    CertificateNotUsed = "certificate_not_used", Error;
     /// Sessions were ended because access was changed.
     SessionsEnded = "sessions_ended", Warning;
     /// A second host was refused at a volume that is not shared.
@@ -161,6 +165,7 @@ impl Kind {
                 | Self::ScheduleIncomplete
                 | Self::ScheduleMissed
                 | Self::SnapshotKept
+                | Self::CertificateNotUsed
         )
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use group::regular;
 use serde::de::DeserializeOwned;
 
 use super::{FILE_BYTES_MAX, FILE_LINES_MAX, Record, line};
@@ -119,12 +120,16 @@ impl Files {
 
 /// For its owner alone: what hosts and people are called is nobody else's business.
 fn open(path: &Path) -> io::Result<File> {
+    match regular::check(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Left<T>> {
     let mut bytes = Vec::new();
-    match File::open(path) {
+    match regular::check(path).and_then(|()| File::open(path)) {
         // No file of this program is longer.
         Ok(file) => drop(file.take(2 * FILE_BYTES_MAX).read_to_end(&mut bytes)?),
         Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -45,6 +45,8 @@ struct State<T> {
     next: u64,
     written: u64,
     folds: Folds<T>,
+    /// Why the last write failed.
+    fault: Option<String>,
     ends: bool,
     is_done: bool,
 }
@@ -94,6 +96,7 @@ impl<T: Recorded> Log<T> {
             next: last + 1,
             written: last,
             folds: Folds::new(),
+            fault: None,
             ends: false,
             is_done: false,
         };
@@ -135,6 +138,13 @@ impl<T: Recorded> Log<T> {
         self.0.state().next - 1
     }
 
+    /// That it is in memory only, and why, if that is so.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        let state = self.0.state();
+        state.fault.as_ref().map(|why| not_written(self.0.what, why))
+    }
+
     /// Nothing is recorded any more: waits a moment until all is on the disk.
     pub fn end(&self) {
         let mut state = self.0.state();
@@ -156,18 +166,18 @@ impl<T: Recorded> Shared<T> {
             let lines: Vec<Vec<u8>> = batch.iter().map(|record| line::encode(record)).collect();
             match files.append(&lines) {
                 Ok(()) => {
-                    self.state().written = last;
+                    let mut state = self.state();
+                    (state.written, state.fault) = (last, None);
+                    drop(state);
                     if failed_at.take().is_some() {
                         tracing::info!("the {} is written to the disk again", self.what);
                         hears(None);
                     }
                 }
                 Err(error) => {
+                    self.state().fault = Some(error.to_string());
                     if failed_at.replace(Instant::now()).is_none() {
-                        tracing::warn!(
-                            "the {} cannot be written to the disk and is kept in memory: {error}",
-                            self.what
-                        );
+                        tracing::warn!("{}", not_written(self.what, &error.to_string()));
                         hears(Some(&error));
                     }
                 }
@@ -204,4 +214,9 @@ impl<T: Recorded> Shared<T> {
             };
         }
     }
+}
+
+/// What is told of a log that is in memory only.
+pub(crate) fn not_written(what: &str, why: &str) -> String {
+    format!("the {what} cannot be written to the data directory and is kept in memory: {why}")
 }

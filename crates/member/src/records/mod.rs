@@ -26,6 +26,9 @@ use serde::{Deserialize, Serialize};
 pub(crate) use files::Files;
 pub(crate) use fold::Fold;
 pub use log::Log;
+pub(crate) use log::not_written;
+
+use crate::printable::is_obeyed;
 
 /// Lines of a file.
 const FILE_LINES_MAX: usize = 4096;
@@ -65,7 +68,7 @@ pub(crate) trait Recorded:
     fn others(&self) -> Option<Self>;
 }
 
-/// A text of somebody else's as it can be kept and shown: of bounded length, without control characters.
+/// A text of somebody else's as it can be kept and shown: of bounded length, without what a terminal obeys.
 pub(crate) fn clipped(text: &str) -> String {
     /// More than any name or sentence of this program.
     const CHARS_MAX: usize = 600;
@@ -73,5 +76,5 @@ pub(crate) fn clipped(text: &str) -> String {
     if clipped.len() < text.len() {
         clipped.push_str("...");
     }
-    clipped.replace(char::is_control, " ")
+    clipped.replace(is_obeyed, " ")
 }

@@ -108,6 +108,38 @@ fn a_line_that_has_rotted_takes_none_of_the_others_along() {
 }
 
 #[test]
+fn a_number_that_no_member_counts_to_is_not_believed() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines = [(1, "one"), (u64::MAX, "forged"), (u64::MAX - 1, "forged too")];
+    let lines = lines.map(|(number, text)| {
+        line::encode(&Record { number, unix_seconds: 1, count: 1, what: note(text, "") })
+    });
+    fs::write(&files(dir.path())[0], lines.concat()).unwrap();
+    let log = open(dir.path());
+    log.record(note("two", ""), 1);
+    assert_eq!(texts(&log), [(1, "one".to_owned()), (2, "two".to_owned())]);
+    log.end();
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let [file, _] = files(dir.path());
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &file, mode).unwrap();
+    let (opened, is_open) = channel();
+    let at = dir.path().to_owned();
+    std::thread::spawn(move || {
+        let log = open(&at);
+        log.record(note("x", ""), 1);
+        log.end();
+        opened.send(texts(&log)).unwrap();
+    });
+    let found = is_open.recv_timeout(PATIENCE / 3).expect("it does not hang");
+    assert_eq!(found, [(1, "x".to_owned())], "it is kept in memory");
+}
+
+#[test]
 fn two_files_take_turns_and_neither_memory_nor_disk_grows() {
     let dir = tempfile::tempdir().unwrap();
     let mut all = Files::new(dir.path(), "notes");
@@ -163,10 +195,13 @@ fn where_nothing_can_be_written_memory_keeps_it_and_it_is_written_later() {
     assert!(begun.elapsed() < Duration::from_secs(5), "it waits for no disk");
     assert_eq!(told.recv_timeout(PATIENCE), Ok(false));
     assert_eq!(log.after(0).len(), KEPT_MAX);
+    let fault = log.fault().expect("it is told");
+    assert!(fault.starts_with("the notes cannot be written to the data directory"), "{fault}");
     fs::remove_dir(&file).unwrap();
     log.record(note("last", ""), 1);
     assert_eq!(told.recv_timeout(PATIENCE), Ok(true), "it is tried again");
     assert!(told.try_recv().is_err(), "each is said once");
+    assert_eq!(log.fault(), None);
     log.end();
     let log = open(dir.path());
     assert_eq!(texts(&log).last(), Some(&(10_001, "last".to_owned())));

@@ -154,10 +154,16 @@ impl Member {
         let known = self.settings.known();
         let usable = |user: &String| known.users.iter().any(|known| known.user() == user);
         let all = state.users.keys();
-        let users = all.map(|user| ChapUser { user: user.clone(), usable: usable(user) }).collect();
-        let mutual = state.mutual.as_ref();
-        let mutual = mutual
-            .map(|mutual| ChapUser { user: mutual.user.clone(), usable: known.mutual.is_some() });
+        let users = all.map(|user| {
+            let changed = state.users_changed.get(user).copied().unwrap_or_default();
+            ChapUser { user: user.clone(), usable: usable(user), changed }
+        });
+        let users = users.collect();
+        let mutual = state.mutual.as_ref().map(|mutual| ChapUser {
+            user: mutual.user.clone(),
+            usable: known.mutual.is_some(),
+            changed: state.mutual_changed,
+        });
         Ok(Answer::ChapUsers(ChapUsers { users, mutual }))
     }
 

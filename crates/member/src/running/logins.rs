@@ -3,7 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use group::accounts::{Account, AccountError, Token};
+use group::accounts::{Account, AccountError, Logins, Token};
 use group::settings::{Settings, SettingsError};
 
 use super::{Member, RequestError};
@@ -17,7 +17,8 @@ impl Member {
             AccountRequest::List => {
                 let state = self.settings.state()?;
                 let all = state.logins.accounts.iter();
-                return Ok(Answer::Accounts(all.map(account_of).collect()));
+                let shown = all.map(|account| account_of(account, &state.logins));
+                return Ok(Answer::Accounts(shown.collect()));
             }
             AccountRequest::Add { name, .. }
             | AccountRequest::Set { name, .. }
@@ -42,7 +43,7 @@ impl Member {
         let gone =
             || KeptError::from(SettingsError::from(AccountError::NoSuchAccount(name.clone())));
         let account = state.logins.accounts.get_key_value(&name).ok_or_else(gone)?;
-        Ok(Answer::Account(account_of(account)))
+        Ok(Answer::Account(account_of(account, &state.logins)))
     }
 
     pub(super) async fn tokens(&self, request: TokenRequest) -> Result<Answer, RequestError> {
@@ -50,7 +51,8 @@ impl Member {
             TokenRequest::List => {
                 let state = self.settings.state()?;
                 let all = state.logins.tokens.iter();
-                return Ok(Answer::Tokens(all.map(token_of).collect()));
+                let shown = all.map(|token| token_of(token, &state.logins));
+                return Ok(Answer::Tokens(shown.collect()));
             }
             TokenRequest::Create { name, .. }
             | TokenRequest::Revoke { name }
@@ -81,7 +83,7 @@ impl Member {
         let state = self.settings.state()?;
         let gone = || KeptError::from(SettingsError::from(AccountError::NoSuchToken(name.clone())));
         let token = state.logins.tokens.get_key_value(&name).ok_or_else(gone)?;
-        Ok(Answer::Token(token_of(token)))
+        Ok(Answer::Token(token_of(token, &state.logins)))
     }
 
     /// Stores a change that no host sees.
@@ -99,12 +101,13 @@ impl Member {
     }
 }
 
-fn account_of((name, account): (&String, &Account)) -> AccountShown {
+fn account_of((name, account): (&String, &Account), logins: &Logins) -> AccountShown {
     let Account { role, disabled, created_unix_seconds, .. } = *account;
-    AccountShown { name: name.clone(), role, disabled, created_unix_seconds }
+    let written = logins.accounts_written.get(name).copied().unwrap_or_default();
+    AccountShown { name: name.clone(), role, disabled, created_unix_seconds, written }
 }
 
-fn token_of((name, token): (&String, &Token)) -> TokenShown {
+fn token_of((name, token): (&String, &Token), logins: &Logins) -> TokenShown {
     let Token { role, created_unix_seconds, expires_unix_seconds, used_unix_seconds, .. } = *token;
     TokenShown {
         name: name.clone(),
@@ -112,6 +115,7 @@ fn token_of((name, token): (&String, &Token)) -> TokenShown {
         created_unix_seconds,
         expires_unix_seconds,
         used_unix_seconds,
+        written: logins.tokens_written.get(name).copied().unwrap_or_default(),
     }
 }
 

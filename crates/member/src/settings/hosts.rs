@@ -3,8 +3,10 @@
 /// Whom volumes without an access list are for: what the server of the member was started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unlisted {
-    /// Those that rules or a secret of the start let in, or everybody if that was said.
+    /// Those that rules or a secret of the start let in.
     Rule,
+    /// All that reach the member, as was said at its start.
+    Everybody,
     /// Those on the machine of the member.
     Loopback,
     /// Nobody.
@@ -16,8 +18,10 @@ pub enum Unlisted {
 pub enum Hosts {
     /// Those on its access list.
     Listed,
-    /// It has no list: those that rules or a secret of the start let in, or everybody if that was said.
+    /// It has no list: those that rules or a secret of the start let in.
     Rule,
+    /// It has no list: all that reach the member, as was said at its start.
+    Everybody,
     /// It has no list: those on the machine of the member.
     Loopback,
     /// None.
@@ -28,6 +32,7 @@ impl From<Unlisted> for Hosts {
     fn from(unlisted: Unlisted) -> Self {
         match unlisted {
             Unlisted::Rule => Self::Rule,
+            Unlisted::Everybody => Self::Everybody,
             Unlisted::Loopback => Self::Loopback,
             Unlisted::Nobody => Self::Nobody,
         }

@@ -9,7 +9,7 @@ pub(crate) mod hidden;
 mod hosts;
 mod thread;
 
-use std::cell::{Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,6 +83,8 @@ pub(crate) struct MemberSettings {
     state: RefCell<State>,
     known: RefCell<Known>,
     events: EventLog,
+    /// It was told that they cannot be read, and not yet that they can be again.
+    is_fault_told: Cell<bool>,
     /// Who manages the member from afar, for the threads that ask.
     logins: CurrentLogins,
 }
@@ -107,15 +109,12 @@ impl MemberSettings {
             known: RefCell::default(),
             logins,
             events,
+            is_fault_told: Cell::default(),
         };
         let kept = settings.look().await;
-        if let Kept::Broken(why) = &kept {
-            settings.tell(Kind::SettingsUnavailable, &KeptError::NotAvailable(why.clone()));
-        }
         settings.kept.replace(Arc::new(kept));
-        if let Err(error) = settings.refresh().await {
-            settings.tell(Kind::SettingsUnavailable, &error);
-        }
+        // What is wrong is told.
+        drop(settings.refresh().await);
         if gives_up {
             settings.give_up_unreadable().await;
         }
@@ -124,6 +123,14 @@ impl MemberSettings {
 
     fn tell(&self, kind: Kind, text: &dyn std::fmt::Display) {
         self.events.tell(Event::of_member(kind, text.to_string()));
+    }
+
+    /// Tells that they cannot be read, once until they can be again.
+    fn tell_fault(&self, why: &str) {
+        if !self.is_fault_told.replace(true) {
+            let fault = KeptError::NotAvailable(why.to_owned());
+            self.tell(Kind::SettingsUnavailable, &fault);
+        }
     }
 
     /// Throws settings away that cannot be read, for good.
@@ -136,6 +143,8 @@ impl MemberSettings {
                     &format!("{why}: they are given up, as was asked"),
                 );
                 self.kept.replace(Arc::new(Kept::Nothing));
+                self.logins.replace(Some(Logins::default()));
+                self.is_fault_told.set(false);
             }
             Err(error) => self.tell(
                 Kind::SettingsUnavailable,
@@ -184,7 +193,19 @@ impl MemberSettings {
     /// Reads what there is, for [`Self::access`].
     async fn refresh(&self) -> Result<(), KeptError> {
         let kept = self.kept.borrow().clone();
-        let Kept::Open(thread) = &*kept else { return Ok(()) };
+        let thread = match &*kept {
+            Kept::Open(thread) => thread,
+            Kept::Nothing | Kept::NameTaken => {
+                self.logins.replace(Some(Logins::default()));
+                return Ok(());
+            }
+            Kept::Broken(why) => {
+                self.logins.replace(None);
+                self.tell_fault(why);
+                return Ok(());
+            }
+            Kept::Closed => return Ok(()),
+        };
         let read = thread.run(async |settings: &mut Settings| {
             let state = settings.read().await?;
             let known = state.secrets(settings.vault());
@@ -200,6 +221,7 @@ impl MemberSettings {
             Err(error) => {
                 let why = error.to_string();
                 self.leave(Kept::Broken(why.clone())).await;
+                self.tell_fault(&why);
                 Err(KeptError::NotAvailable(why))
             }
         }
@@ -215,14 +237,14 @@ impl MemberSettings {
         for error in state.unreadable.values() {
             self.tell(Kind::SettingsIncomplete, error);
         }
-        self.logins.replace(state.logins.clone());
+        self.logins.replace(Some(state.logins.clone()));
         self.state.replace(state);
     }
 
     /// Closes the store, if it is open, and is `kept` from now on. Only what is closed is opened again:
     /// a volume has one store at a time.
     async fn leave(&self, kept: Kept) {
-        self.logins.replace(Logins::default());
+        self.logins.replace(None);
         let kept = self.kept.replace(Arc::new(kept));
         // Changes come one after the other, so nobody else holds it.
         if let Some(Kept::Open(thread)) = Arc::into_inner(kept) {
@@ -253,7 +275,7 @@ impl MemberSettings {
         self.kept.replace(Arc::new(kept));
         let is_back =
             self.refresh().await.is_ok() && !matches!(**self.kept.borrow(), Kept::Broken(_));
-        if is_back {
+        if is_back && self.is_fault_told.replace(false) {
             let text = "the settings on the array are available again";
             self.tell(Kind::SettingsAvailable, &text);
         }
@@ -313,6 +335,7 @@ impl MemberSettings {
         if let Err(SettingsError::Store(StoreError::Failed(error))) = &answer {
             // What could not be written once is written by no store until it is opened again.
             self.leave(Kept::Broken(error.to_string())).await;
+            // It may be there again at once; if it is not, that is told.
             self.recover().await;
         } else {
             self.refresh().await?;

@@ -52,6 +52,14 @@ pub enum DiskError {
     Open(OpenError),
 }
 
+impl DiskError {
+    /// Whether the system failed, and another disk or path would not help.
+    #[must_use]
+    pub const fn is_of_system(&self) -> bool {
+        matches!(self, Self::Open(OpenError::System { .. }))
+    }
+}
+
 /// A device that is mounted is held by the kernel, which no process is.
 fn user(holder: Option<u32>) -> String {
     holder.map_or_else(|| "another process, or mounted".to_owned(), |pid| somebody(Some(pid)))

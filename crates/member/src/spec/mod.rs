@@ -12,6 +12,7 @@ use size::SizeError;
 use std::path::PathBuf;
 use thiserror::Error;
 
+pub use block::OpenError;
 pub use error::DiskError;
 
 /// The longest serial number that `target` carries in its VPD pages (SPC-5 7.7.15).

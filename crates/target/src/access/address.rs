@@ -87,9 +87,19 @@ impl FromStr for AddressPattern {
         let is_number = !prefix.is_empty() && prefix.bytes().all(|digit| digit.is_ascii_digit());
         let prefix_bits = prefix.parse().ok().filter(|bits| *bits <= width_bits(address));
         match prefix_bits.filter(|_| is_number) {
-            Some(prefix_bits) => Ok(Self::Network { address, prefix_bits }),
+            Some(prefix_bits) => Ok(canonical(address, prefix_bits)),
             None => Err(AddressPatternError),
         }
+    }
+}
+
+/// IPv4 in the clothes of IPv6 (RFC 4291 2.5.5.2) as IPv4: it is compared as such.
+fn canonical(address: IpAddr, prefix_bits: u8) -> AddressPattern {
+    let bare = address.to_canonical();
+    let dressed_bits = width_bits(address) - width_bits(bare);
+    match prefix_bits.checked_sub(dressed_bits) {
+        Some(prefix_bits) => AddressPattern::Network { address: bare, prefix_bits },
+        None => AddressPattern::Network { address, prefix_bits },
     }
 }
 
@@ -140,6 +150,11 @@ mod tests {
         assert!(!matches("10.1.0.0/16", "10.2.0.1"));
         assert!(matches("0.0.0.0/0", "192.0.2.1"));
         assert!(matches("10.1.2.3", "::ffff:10.1.2.3"));
+        assert!(
+            matches("::ffff:10.1.2.3", "10.1.2.3") && matches("::ffff:10.1.0.0/112", "10.1.9.9")
+        );
+        assert!(matches("::ffff:0:0/96", "10.1.2.3") && !matches("::ffff:0:0/96", "fd12::1"));
+        assert!(!matches("::ffff:10.1.0.0/112", "10.2.0.1"));
         assert!(!matches("10.1.2.3", "10.1.2.4"));
         assert!(matches("fd00::/8", "fd12::1"));
         assert!(!matches("fd00::/8", "10.0.0.1"));

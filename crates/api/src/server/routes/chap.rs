@@ -5,23 +5,46 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use member::{ChapRequest, Request};
 
-use super::Shared;
-use super::described::{ChangeRefusals, IdempotencyKey, Refusals};
+use super::described::{ChangeRefusals, IdempotencyKey, IfMatch, Refusals};
+use super::{Shared, tagged};
 use crate::problem::Problem;
-use crate::server::body::{Named, SentSecret, json};
-use crate::server::tags::Kept;
-use crate::types::{ChapUsers, Login, NewSecret, Nothing};
+use crate::server::body::{Named, SentSecret};
+use crate::server::tags::{Kept, Wanted, find_user};
+use crate::types::{ChapUser, ChapUsers, Login, NewSecret, Nothing};
 
 /// List CHAP users
 ///
 /// Without their secrets, which are never shown.
 #[utoipa::path(
     get, path = "/v1/chap", tag = "access",
-    responses((status = 200, description = "The users.", body = ChapUsers), Refusals),
+    responses(
+        (status = 200, description = "The users.", body = ChapUsers,
+         headers(("ETag" = String, description = "Their tag, and that of what volumes prove."))),
+        Refusals,
+    ),
 )]
 pub(super) async fn list_chap_users(State(app): Shared) -> Result<Response, Problem> {
     let users: ChapUsers = app.ask(Request::Chap(ChapRequest::List)).await?;
-    Ok(json(&users))
+    Ok(tagged(StatusCode::OK, &users))
+}
+
+/// Show a CHAP user
+///
+/// Without its secret, which is never shown.
+#[utoipa::path(
+    get, path = "/v1/chap/{user}", tag = "access",
+    params(("user" = String, Path, description = "The user.")),
+    responses(
+        (status = 200, description = "The user.", body = ChapUser,
+         headers(("ETag" = String, description = "Its tag."))),
+        Refusals,
+    ),
+)]
+pub(super) async fn show_chap_user(
+    State(app): Shared,
+    Named(user): Named<String>,
+) -> Result<Response, Problem> {
+    Ok(tagged(StatusCode::OK, &find_user(&app, &user).await?))
 }
 
 /// Add a CHAP user
@@ -43,16 +66,18 @@ pub(super) async fn add_chap_user(
 /// Sessions that it had logged in end.
 #[utoipa::path(
     put, path = "/v1/chap/{user}", tag = "access", request_body = NewSecret,
-    params(("user" = String, Path, description = "The user.")),
+    params(("user" = String, Path, description = "The user."), IfMatch),
     responses((status = 204, description = "It has the new secret."), ChangeRefusals),
 )]
 pub(super) async fn set_chap_secret(
     State(app): Shared,
     Named(user): Named<String>,
+    Wanted(tag): Wanted,
     SentSecret(NewSecret { secret }): SentSecret<NewSecret>,
 ) -> Result<StatusCode, Problem> {
+    let kept = Kept::ChapUser(user.clone());
     let request = Request::Chap(ChapRequest::Set { user, secret: secret.into() });
-    app.change::<Nothing>(Kept::ChapUsers, None, request).await?;
+    app.change::<Nothing>(kept, tag, request).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -61,41 +86,48 @@ pub(super) async fn set_chap_secret(
 /// No access record may name it.
 #[utoipa::path(
     delete, path = "/v1/chap/{user}", tag = "access",
-    params(("user" = String, Path, description = "The user.")),
+    params(("user" = String, Path, description = "The user."), IfMatch),
     responses((status = 204, description = "It is gone."), ChangeRefusals),
 )]
 pub(super) async fn delete_chap_user(
     State(app): Shared,
     Named(user): Named<String>,
+    Wanted(tag): Wanted,
 ) -> Result<StatusCode, Problem> {
+    let kept = Kept::ChapUser(user.clone());
     let request = Request::Chap(ChapRequest::Delete { user });
-    app.change::<Nothing>(Kept::ChapUsers, None, request).await?;
+    app.change::<Nothing>(kept, tag, request).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Set what volumes prove
 ///
-/// Volumes with an access list prove it to hosts that ask for it (mutual CHAP).
+/// Volumes with an access list prove it to hosts that ask for it (mutual CHAP). Its tag is that of
+/// `GET /v1/chap`.
 #[utoipa::path(
-    put, path = "/v1/chap-mutual", tag = "access", request_body = Login,
+    put, path = "/v1/chap-mutual", tag = "access", request_body = Login, params(IfMatch),
     responses((status = 204, description = "They prove it."), ChangeRefusals),
 )]
 pub(super) async fn set_chap_mutual(
     State(app): Shared,
+    Wanted(tag): Wanted,
     SentSecret(Login { user, secret }): SentSecret<Login>,
 ) -> Result<StatusCode, Problem> {
     let request = Request::Chap(ChapRequest::SetMutual { user, secret: secret.into() });
-    app.change::<Nothing>(Kept::ChapUsers, None, request).await?;
+    app.change::<Nothing>(Kept::ChapUsers, tag, request).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Have volumes prove nothing any more
 #[utoipa::path(
-    delete, path = "/v1/chap-mutual", tag = "access",
+    delete, path = "/v1/chap-mutual", tag = "access", params(IfMatch),
     responses((status = 204, description = "They prove nothing."), ChangeRefusals),
 )]
-pub(super) async fn clear_chap_mutual(State(app): Shared) -> Result<StatusCode, Problem> {
+pub(super) async fn clear_chap_mutual(
+    State(app): Shared,
+    Wanted(tag): Wanted,
+) -> Result<StatusCode, Problem> {
     let request = Request::Chap(ChapRequest::ClearMutual);
-    app.change::<Nothing>(Kept::ChapUsers, None, request).await?;
+    app.change::<Nothing>(Kept::ChapUsers, tag, request).await?;
     Ok(StatusCode::NO_CONTENT)
 }

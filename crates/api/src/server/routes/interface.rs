@@ -10,11 +10,11 @@ use crate::types::Interface;
 
 /// Show where the member is managed from afar
 ///
-/// The fingerprint of its certificate is what who connects compares.
+/// And whether it can write down who does. The fingerprint of its certificate is what who connects compares.
 #[utoipa::path(
     get, path = "/v1/interface", tag = "logins",
     responses((status = 200, description = "Its addresses.", body = Interface), Refusals),
 )]
 pub(super) async fn show_interface(State(app): Shared) -> Response {
-    json(&app.interface)
+    json(&app.interface_now())
 }

@@ -7,13 +7,13 @@ use axum::response::{IntoResponse, Response};
 use group::accounts::{TokenHash, TokenText};
 use member::{Request, TokenRequest};
 
-use super::Shared;
-use super::described::{ChangeRefusals, Refusals};
+use super::described::{ChangeRefusals, IfMatch, Refusals};
 use super::volumes::PageQuery;
+use super::{Shared, tagged};
 use crate::problem::{Code, Problem};
 use crate::server::body::{Asked, Named, Sent, json};
 use crate::server::pages::page;
-use crate::server::tags::Kept;
+use crate::server::tags::{Kept, Wanted, find_token};
 use crate::types::{CreatedToken, List, NewToken, Nothing, Token};
 
 /// List tokens
@@ -32,6 +32,25 @@ pub(super) async fn list_tokens(
 ) -> Result<Response, Problem> {
     let List(all) = app.ask::<List<Token>>(Request::Token(TokenRequest::List)).await?;
     page(&all, query.page(), &uri)
+}
+
+/// Show a token
+///
+/// Not what it is: that is not kept.
+#[utoipa::path(
+    get, path = "/v1/tokens/{name}", tag = "logins",
+    params(("name" = String, Path, description = "The token.")),
+    responses(
+        (status = 200, description = "The token.", body = Token,
+         headers(("ETag" = String, description = "Its tag."))),
+        Refusals,
+    ),
+)]
+pub(super) async fn show_token(
+    State(app): Shared,
+    Named(name): Named<String>,
+) -> Result<Response, Problem> {
+    Ok(tagged(StatusCode::OK, &find_token(&app, &name).await?))
 }
 
 /// Make a token
@@ -54,9 +73,10 @@ pub(super) async fn create_token(
     let text = TokenText::draw().map_err(|error| {
         Problem::new(Code::Failed, format!("no token can be drawn, try again: {error}"))
     })?;
+    let kept = Kept::Token(name.clone());
     let (role, hash) = (role.into(), TokenHash::of(text.as_str()));
     let create = TokenRequest::Create { name, role, hash, expires_unix_seconds };
-    let made: Token = app.change(Kept::Logins, None, Request::Token(create)).await?;
+    let made: Token = app.change(kept, None, Request::Token(create)).await?;
     let Token { name, role, expires_unix_seconds, .. } = made;
     let headers =
         [(LOCATION, format!("/v1/tokens/{name}")), (CACHE_CONTROL, "no-store".to_owned())];
@@ -70,14 +90,16 @@ pub(super) async fn create_token(
 /// Its next request is refused, and what it follows ends.
 #[utoipa::path(
     delete, path = "/v1/tokens/{name}", tag = "logins",
-    params(("name" = String, Path, description = "The token.")),
+    params(("name" = String, Path, description = "The token."), IfMatch),
     responses((status = 204, description = "It is worth nothing."), ChangeRefusals),
 )]
 pub(super) async fn revoke_token(
     State(app): Shared,
     Named(name): Named<String>,
+    Wanted(tag): Wanted,
 ) -> Result<StatusCode, Problem> {
+    let kept = Kept::Token(name.clone());
     let request = Request::Token(TokenRequest::Revoke { name });
-    app.change::<Nothing>(Kept::Logins, None, request).await?;
+    app.change::<Nothing>(kept, tag, request).await?;
     Ok(StatusCode::NO_CONTENT)
 }

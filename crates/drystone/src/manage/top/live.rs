@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::rates::Rates;
@@ -21,20 +23,29 @@ use signal_hook::consts::{SIGHUP, SIGTERM};
 /// How soon after a signal it ends.
 const SIGNAL_PAUSE: Duration = Duration::from_millis(200);
 
+/// How soon after an answer it is shown.
+const ANSWER_PAUSE: Duration = Duration::from_millis(20);
+
+/// After how long it is told that an answer is waited for.
+const SLOW: Duration = Duration::from_secs(2);
+
 /// Shows what the member is busy with until the operator has seen enough.
 ///
 /// # Errors
 /// The member does not answer at the start, or the terminal cannot be used.
-pub(super) fn run(args: &TopArgs, desk: &Desk) -> anyhow::Result<()> {
-    let first = Sample::take(desk)?;
+pub(super) fn run(args: &TopArgs, desk: Desk) -> anyhow::Result<()> {
+    let first = Sample::take(&desk)?;
     let is_ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, is_ended.clone())
             .context("cannot watch for signals")?;
     }
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
+    let (ask, answers) = begin_looking(desk).context("cannot look at the member")?;
     let mut looker = Looker {
-        desk,
+        ask,
+        answers,
+        asked: None,
         rates: Rates::between(&first, &first),
         due: first.at + args.interval,
         before: first,
@@ -46,9 +57,27 @@ pub(super) fn run(args: &TopArgs, desk: &Desk) -> anyhow::Result<()> {
     shown.context("cannot use the terminal")
 }
 
+/// Looks when it is asked to, on a thread of its own: a member that does not answer keeps no key from being
+/// heard. The thread is left when this is done.
+fn begin_looking(desk: Desk) -> io::Result<(Sender<()>, Receiver<anyhow::Result<Sample>>)> {
+    let (ask, asked) = channel();
+    let (answer, answers) = channel();
+    thread::Builder::new().name("looks".to_owned()).spawn(move || {
+        for () in asked {
+            if answer.send(Sample::take(&desk)).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok((ask, answers))
+}
+
 /// Looks at the member again and again.
-struct Looker<'a> {
-    desk: &'a Desk,
+struct Looker {
+    ask: Sender<()>,
+    answers: Receiver<anyhow::Result<Sample>>,
+    /// Since when an answer is waited for.
+    asked: Option<Instant>,
     before: Sample,
     rates: Rates,
     /// When the next look is due.
@@ -58,29 +87,49 @@ struct Looker<'a> {
     trouble: Option<String>,
 }
 
-impl Looker<'_> {
-    /// Looks, if it is time; whether it was. A member that does not answer, as while it is started anew, is
-    /// asked again.
+impl Looker {
+    /// Looks, if it is time, and takes what has come of it; whether there is anything new. A member that does
+    /// not answer, as while it is started anew, is asked again.
     fn look(&mut self) -> bool {
-        let begun = Instant::now();
-        if begun < self.due {
-            return false;
-        }
-        match Sample::take(self.desk) {
-            Ok(now) => {
-                self.rates = Rates::between(&self.before, &now);
-                (self.before, self.trouble) = (now, None);
+        let now = Instant::now();
+        match self.answers.try_recv() {
+            Ok(Ok(sample)) => {
+                self.rates = Rates::between(&self.before, &sample);
+                (self.before, self.trouble, self.asked) = (sample, None, None);
+                return true;
             }
-            Err(error) => self.trouble = Some(format!("{error:#}")),
+            Ok(Err(error)) => {
+                (self.trouble, self.asked) = (Some(format!("{error:#}")), None);
+                return true;
+            }
+            Err(_) => {}
         }
-        self.due = begun + self.interval;
-        true
+        match self.asked {
+            // It is on its way, or the thread is gone.
+            Some(since) if now - since >= SLOW && self.trouble.is_none() => {
+                self.trouble = Some("the member is slow to answer: q ends this".to_owned());
+                true
+            }
+            None if now >= self.due && self.ask.send(()).is_ok() => {
+                (self.asked, self.due) = (Some(now), now + self.interval);
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// How soon there may be something new.
+    fn pause(&self) -> Duration {
+        match self.asked {
+            Some(_) => ANSWER_PAUSE,
+            None => self.due.saturating_duration_since(Instant::now()).min(SIGNAL_PAUSE),
+        }
     }
 }
 
 fn show(
     terminal: &mut DefaultTerminal,
-    looker: &mut Looker<'_>,
+    looker: &mut Looker,
     state: &mut State,
     is_ended: &AtomicBool,
 ) -> io::Result<()> {
@@ -91,8 +140,7 @@ fn show(
             terminal.draw(|frame| draw(frame, &looker.rates, state, looker.trouble.as_deref()))?;
         }
         is_drawn = true;
-        let wait = looker.due.saturating_duration_since(Instant::now());
-        let wait = if state.is_paused { SIGNAL_PAUSE } else { wait.min(SIGNAL_PAUSE) };
+        let wait = if state.is_paused { SIGNAL_PAUSE } else { looker.pause() };
         match heard_within(wait)? {
             Heard::Gone => return Ok(()),
             Heard::Nothing => continue,

@@ -47,7 +47,7 @@ fn show(args: &TopArgs) -> anyhow::Result<()> {
     if args.once || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return once(args, &desk);
     }
-    live::run(args, &desk)
+    live::run(args, desk)
 }
 
 /// One line of JSON for each interval.
