@@ -79,6 +79,7 @@ KeepOldLabel   --test=array copies::an_image_from_before
 KeepOldImage   --test=array copies::an_old_image_of_a_disk_that_was_out
 KeepOldImage   --lib        membership::tests::choosing::a_disk_that_is_older
 BlindToMarks   --test=array copies::an_image_of_this_life
+BlindToMarks   --test=array copies::an_image_of_a_holder
 BlindLabel     --test=array copies::a_disk_that_was_cut_short_while_it_is_in_use
 BlameGrown     --lib        label::tests::a_disk_that_has_grown
 BlindToCut     --test=array copies::a_disk_that_was_cut_short_gives_the_checkpoint

@@ -1,4 +1,4 @@
-//! What a disk that holds no checkpoints knows of them: the number of the last one before which it was written to.
+//! What a disk knows of checkpoints: the number of the last one before which it was written to.
 //!
 //! A disk alone does not tell whether it is what it was, or an image of an hour ago that was put back: its label is
 //! the same as long as no disk goes or comes. So a checkpoint writes its number to each disk that was written to
@@ -19,7 +19,7 @@ use crate::{BLOCK_BYTES, DiskId};
 pub type Marks = BTreeMap<DiskId, u64>;
 
 /// Where checkpoint `number` marks a disk, and with what; `None` when there is no memory for it. It lies where a
-/// holder has the head of that record.
+/// holder gets the head of that record next, and has the record before the last one.
 #[must_use]
 pub fn mark(layout: &Layout, array: ArrayId, number: u64) -> Option<(u64, Data)> {
     let mut block = Buf::alloc(BLOCK_BYTES)?;
@@ -27,22 +27,26 @@ pub fn mark(layout: &Layout, array: ArrayId, number: u64) -> Option<(u64, Data)>
     Some((layout.checkpoint_at(number % 2), block.freeze()))
 }
 
-/// Whether a disk that was given `number` has only older ones, or none: it is an old copy. One that does not give
-/// what it has there, or something else, cannot tell.
+/// Whether a disk that was given `number` has only older ones, or none: it is an old copy. In the slot of that number
+/// it never has a smaller one again, and nothing only if the other slot has a larger one. One that does not give what
+/// it has there, or something else, cannot tell.
 pub async fn is_behind(
     device: &dyn BlockDevice,
     layout: &Layout,
     array: ArrayId,
     number: u64,
 ) -> bool {
-    for slot in 0..2 {
-        match number_in(device, layout, array, slot).await {
-            Known::Nothing => {}
-            Known::Number(known) if known < number => {}
-            Known::Number(_) | Known::Unclear => return false,
-        }
-    }
-    !mutants::is(Mutant::BlindToMarks)
+    let own = number_in(device, layout, array, number % 2).await;
+    let is_behind = match own {
+        Known::Number(known) => known < number,
+        Known::Unclear => false,
+        Known::Nothing => match number_in(device, layout, array, (number + 1) % 2).await {
+            Known::Number(known) => known < number,
+            Known::Nothing => true,
+            Known::Unclear => false,
+        },
+    };
+    is_behind && !mutants::is(Mutant::BlindToMarks)
 }
 
 #[cfg(test)]
@@ -74,6 +78,8 @@ mod tests {
         assert_eq!([7, 12, 13].map(is_behind), [false, false, true]);
         let other = run(super::is_behind(&*disk, &layout, ArrayId([4; 16]), 99));
         assert!(!other, "what is not of this array tells nothing");
+        flip(&*disk, (layout.checkpoint_at(1) + 30) * 8);
+        assert!(is_behind(14), "its own slot tells, whatever is in the other");
         flip(&*disk, (layout.checkpoint_at(0) + 30) * 8);
         assert!(!is_behind(99), "one that is damaged tells nothing");
     }

@@ -32,7 +32,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// 2. Record `n` lies in slot `n % 2`, so record `n - 1` stays whole while `n` is written.
 /// 3. A record is whole on every holder that [`write_slot`] did not fail on, before anything that
 ///    only record `n - 1` refers to is used again.
-/// 4. A disk that is no holder may have a [mark](super::marks) in that place: the same block, with another
+/// 4. Before record `n` is written, disks get a [mark](super::marks) in that place: the same block, with another
 ///    magic and no payload. It is never taken for a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Head {
@@ -255,7 +255,7 @@ fn note_unread(unread: &mut Vec<usize>, index: usize, error: &BlockError) -> Res
     Ok(())
 }
 
-/// The block that a disk that holds no checkpoints gets from checkpoint `number`.
+/// The block that marks a disk before record `number` is written.
 pub(super) fn encode_mark(array: ArrayId, number: u64, block: &mut [u8]) {
     Head { array, number, len_bytes: 0, crc: 0 }.encode(&MARK_MAGIC, block);
 }

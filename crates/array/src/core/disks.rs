@@ -42,7 +42,7 @@ impl Core {
     }
 
     /// The same, and with it the number of the checkpoint that is about to be made on each disk that was written
-    /// to and holds no checkpoints: these disks.
+    /// to: these disks.
     ///
     /// # Errors
     /// As for [`flush_disks`](Self::flush_disks).
@@ -83,9 +83,8 @@ impl Core {
     }
 
     async fn mark_disks(&self, number: u64) -> Vec<Arc<Disk>> {
-        let holders = self.lock().label.holders.clone();
         match marks::mark(&self.layout, self.id, number) {
-            Some((at, mark)) => self.raid.mark(at, &mark, &holders).await,
+            Some((at, mark)) => self.raid.mark(at, &mark).await,
             None => Vec::new(),
         }
     }

@@ -31,7 +31,7 @@ pub(crate) use layers::Layer;
 pub(crate) use membership::{Alarm, CONDEMNED, HOLDERS};
 pub(crate) use memory::{RESERVE_BYTES, batch_clusters};
 pub(crate) use record::{RecordRoom, VERSION_BYTES, VOLUME_BYTES, taken_bytes};
-pub(crate) use sets::{Sets, until_done};
+pub(crate) use sets::{Sets, set_layout, until_done};
 pub(crate) use space::{Image, Space};
 pub(crate) use state::{Asker, Limbo, Live, Redone, Request, State, Wanted};
 pub(crate) use touched::{Stripe, Touched, Witness};

@@ -8,6 +8,7 @@ use ring::Data;
 
 use super::{Core, RETRY};
 use crate::error::ArrayError;
+use crate::label;
 use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Disks, Layout, Read, ReadError, Seat, Set, WriteError};
 use crate::tree::{Missing, Page, PageAddr};
@@ -74,9 +75,14 @@ impl Sets {
     }
 }
 
+/// Where chunks lie on disks of this layout.
+pub(crate) fn set_layout(layout: &label::Layout) -> Layout {
+    Layout { data_start: layout.chunks_at(), chunk_bytes: layout.chunk_bytes }
+}
+
 impl Core {
     pub(crate) fn set_layout(&self) -> Layout {
-        Layout { data_start: self.layout.chunks_at(), chunk_bytes: self.layout.chunk_bytes }
+        set_layout(&self.layout)
     }
 
     /// Reads blocks of a cluster.

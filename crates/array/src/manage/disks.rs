@@ -482,9 +482,7 @@ impl Core {
                  to it meanwhile is needed",
             );
         }
-        let disk = self.raid.disks().add(label.disk, &member.name, member.device);
-        // Until it has been tried it is not written to.
-        disk.set_access(Access::ReadOnly);
+        self.raid.disks().add_shut(label.disk, &member.name, member.device);
         if self.take_back_in_turn(label.disk).await {
             self.upkeep.ring();
             Ok(label.disk)

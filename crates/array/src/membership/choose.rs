@@ -532,6 +532,17 @@ impl Opening {
         set.members.len() - set.members.iter().filter(has_all).count() <= set.losses_max
     }
 
+    /// Whether a set that can be read can be read without these disks too, which are there.
+    #[must_use]
+    pub fn bears_without(&self, set: &SetDisks, disks: &[DiskId]) -> bool {
+        let lacks_all = |disk: DiskId| self.lacking.iter().any(|(other, _)| *other == disk);
+        let mut now = set.clone();
+        now.members.iter_mut().for_each(|(disk, lacks)| *lacks |= lacks_all(*disk));
+        let mut without = now.clone();
+        without.members.iter_mut().for_each(|(disk, lacks)| *lacks |= disks.contains(disk));
+        self.bears(&without) || !self.bears(&now)
+    }
+
     /// What has to be durable before the opening changes anything else: who is not there, and
     /// where the others are. `since` is what a disk that was there at the end has.
     #[must_use]

@@ -12,7 +12,7 @@ use crate::core::{Core, RETRY};
 use crate::env::Env;
 use crate::error::ArrayError;
 use crate::label::{self, Found, Label, MemberRecord};
-use crate::membership::{Lack, Opening};
+use crate::membership::{Lack, Opening, SetDisks};
 use crate::mutants::{self, Mutant};
 use crate::raid::{Disks, PASSING_TRIES_MAX};
 
@@ -75,15 +75,29 @@ pub(super) async fn read_newest(
     Ok(Newest { slot, lagging, unread })
 }
 
-/// Disks that are older than the newest checkpoint says lack everything.
-pub(super) async fn leave_old_ones(disks: &Disks, opening: &mut Opening, marks: &Marks) {
+/// Disks that are older than the newest checkpoint says lack everything. Not those that the RAID sets need all the
+/// same, which are given back: what such a disk lacks is found block by block.
+pub(super) async fn leave_old_ones(
+    disks: &Disks,
+    opening: &mut Opening,
+    marks: &Marks,
+    sets: &[SetDisks],
+) -> Vec<DiskId> {
     let (layout, array) = (opening.label.layout, opening.label.array);
+    let (mut old, mut needed) = (Vec::new(), Vec::new());
     for (disk, number) in marks {
         let Some(device) = disks.get(*disk).map(|disk| Arc::clone(disk.device())) else { continue };
         if is_behind(&*device, &layout, array, *number).await {
-            opening.lacks_all(*disk, Lack::Old);
+            old.push(*disk);
+            if !sets.iter().all(|set| opening.bears_without(set, &old)) {
+                needed.extend(old.pop());
+            }
         }
     }
+    for disk in old {
+        opening.lacks_all(disk, Lack::Old);
+    }
+    needed
 }
 
 /// The newest checkpoint that the holders have. What cannot be read for want of memory is asked for again.
@@ -126,6 +140,20 @@ impl Core {
                  all that it should hold is restored when one has",
                 self.disk_name(*disk),
                 lack.what()
+            );
+            tracing::warn!("{text}");
+            self.lock().note(self.env.unix_seconds(), text);
+        }
+    }
+
+    /// Tells operators of disks that are old and that nothing is left without.
+    pub(super) fn note_needed(&self, disks: &[DiskId]) {
+        for disk in disks {
+            let text = format!(
+                "disk {} {}: it is used nevertheless, as there is data that the others cannot restore; start a \
+                 scrub, which finds what it lacks",
+                self.disk_name(*disk),
+                Lack::Old.what()
             );
             tracing::warn!("{text}");
             self.lock().note(self.env.unix_seconds(), text);

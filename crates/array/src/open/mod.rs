@@ -22,7 +22,7 @@ use futures_util::future::join_all;
 
 use crate::DiskId;
 use crate::checkpoint::slots::{Slot, SlotError, void_other, write_slot};
-use crate::core::{Alarm, Core, RESERVE_BYTES, RETRY, Space, State, Touched};
+use crate::core::{Alarm, Core, RESERVE_BYTES, RETRY, Space, State, Touched, set_layout};
 use crate::engine::{Payload, Unfinished, is_said_again, sound_for};
 use crate::env::Env;
 use crate::error::ArrayError;
@@ -33,7 +33,9 @@ use crate::label::{self, Found, Label, MemberKind};
 use crate::manage::Array;
 use crate::membership::{self, Event, OpenRefusal, Opening, SetDisks};
 use crate::mutants::{self, Mutant};
-use crate::raid::{Access, Disks, PASSING_TRIES_MAX, Raid, Set, SetRecord, Update, is_passing};
+use crate::raid::{
+    Access, Disks, Layout as SetLayout, PASSING_TRIES_MAX, Raid, Set, SetRecord, Update, is_passing,
+};
 use crate::space::Gives;
 use crate::sync::{Bell, Turn};
 use crate::watch::Beat;
@@ -155,7 +157,9 @@ async fn load(
     options: &OpenOptions,
 ) -> Result<Loaded, ArrayError> {
     let payload = Payload::decode(&newest.slot.payload)?;
-    leave_old_ones(raid.disks(), opening, &payload.marks).await;
+    let sets = sets_of(&payload, set_layout(&opening.label.layout))?;
+    let their_disks: Vec<SetDisks> = sets.iter().map(set_disks).collect();
+    let needed = leave_old_ones(raid.disks(), opening, &payload.marks, &their_disks).await;
     let Read { records, mut scanned, is_given_up } =
         read_journal(raid.disks(), opening, &newest, &payload).await?;
     let (opening, label) = (&*opening, &opening.label);
@@ -199,13 +203,14 @@ async fn load(
         watch: Mutex::default(),
     });
     alarm.connect(&core);
-    core.load_sets(&payload)?;
+    core.load_sets(&payload, sets)?;
     // The redo area may be about sets that only the journal knows.
     let anew = core.replay(&records)?;
     let waves = core.unfinished(&holders, payload.number, &anew).await;
     core.mark_lacking(opening);
     core.check_disks(opening, &waves)?;
     core.note_lacking_all(opening);
+    core.note_needed(&needed);
     Ok(Loaded { core, newest, journal_lagging, waves, is_given_up })
 }
 
@@ -325,12 +330,8 @@ fn fresh_state(
 }
 
 impl Core {
-    fn load_sets(self: &Arc<Self>, payload: &Payload) -> Result<(), ArrayError> {
-        let damaged = |what: &dyn std::fmt::Display| ArrayError::Damaged(what.to_string());
-        let mut bytes = &payload.sets[..];
-        while !bytes.is_empty() {
-            let record = SetRecord::decode(&mut bytes).map_err(|error| damaged(&error))?;
-            let set = Set::new(record, self.set_layout()).map_err(|error| damaged(&error))?;
+    fn load_sets(self: &Arc<Self>, payload: &Payload, sets: Vec<Set>) -> Result<(), ArrayError> {
+        for set in sets {
             let set = Arc::new(set);
             let state = &mut *self.lock();
             for seat in set.seats() {
@@ -547,6 +548,17 @@ impl Core {
         let is_data = |id| label.member(id).is_some_and(|record| record.kind == MemberKind::Data);
         all.iter().filter(|disk| disk.access() == Access::Full && is_data(disk.id())).count()
     }
+}
+
+/// The RAID sets that a checkpoint has.
+fn sets_of(payload: &Payload, layout: SetLayout) -> Result<Vec<Set>, ArrayError> {
+    let damaged = |what: &dyn std::fmt::Display| ArrayError::Damaged(what.to_string());
+    let (mut bytes, mut sets) = (&payload.sets[..], Vec::new());
+    while !bytes.is_empty() {
+        let record = SetRecord::decode(&mut bytes).map_err(|error| damaged(&error))?;
+        sets.push(Set::new(record, layout).map_err(|error| damaged(&error))?);
+    }
+    Ok(sets)
 }
 
 fn set_disks(set: &Set) -> SetDisks {

@@ -358,18 +358,26 @@ impl Disks {
     /// Adds a disk for reads and writes, in place of one with the same number (which came back). What is
     /// asked of it through the array ends when it is [revoked](Self::revoke).
     pub fn add(&self, id: DiskId, name: &str, device: Arc<dyn BlockDevice>) -> Arc<Disk> {
-        self.put(id, name, |revocation| Arc::new(Revocable::new(device, revocation)))
+        self.put(id, name, Access::Full, |revocation| Arc::new(Revocable::new(device, revocation)))
+    }
+
+    /// The same for one that is not written to until it has been tried.
+    pub fn add_shut(&self, id: DiskId, name: &str, device: Arc<dyn BlockDevice>) -> Arc<Disk> {
+        let revocable =
+            |revocation| Arc::new(Revocable::new(device, revocation)) as Arc<dyn BlockDevice>;
+        self.put(id, name, Access::ReadOnly, revocable)
     }
 
     /// The same for a disk whose device was [opened anew](Disk::reopened).
     pub fn put_back(&self, disk: &Disk, reopened: Arc<dyn BlockDevice>) -> Arc<Disk> {
-        self.put(disk.id, &disk.name, |_| reopened)
+        self.put(disk.id, &disk.name, Access::Full, |_| reopened)
     }
 
     fn put(
         &self,
         id: DiskId,
         name: &str,
+        access: Access,
         device: impl FnOnce(Arc<Revocation>) -> Arc<dyn BlockDevice>,
     ) -> Arc<Disk> {
         let mut disks = self.0.write().expect("no panic under this lock");
@@ -379,6 +387,7 @@ impl Disks {
         }
         let revocation = Arc::clone(&disks[index].revocation);
         let disk = Arc::new(Disk::new(id, name, device(Arc::clone(&revocation)), revocation));
+        disk.set_access(access);
         disks[index].disk = Some(Arc::clone(&disk));
         disk
     }

@@ -333,22 +333,20 @@ impl Raid {
         let disk = self.disks().get(target.seat.disk).filter(|disk| disk.is_writable())?;
         disk.changes();
         let result = self.write_disk(&disk, target.at, &target.data, flags).await;
+        // Also at its end: a checkpoint may have marked the disk meanwhile.
+        disk.changes();
         if !flags.durable {
             disk.took_volatile();
         }
         Some((disk, result))
     }
 
-    /// Writes `data` at `at` of each disk that is in use and was written to since this was done last, but for
-    /// these; durable with the next flush. Those that took it; one that refused is out when this returns.
-    pub async fn mark(&self, at: u64, data: &Data, without: &[DiskId]) -> Vec<Arc<Disk>> {
+    /// Writes `data` at `at` of each disk that is in use and was written to since this was done last; durable with
+    /// the next flush. Those that took it. One that refused is none the worse for it: nothing relies on what the
+    /// others have there, and the next one tries again.
+    pub async fn mark(&self, at: u64, data: &Data) -> Vec<Arc<Disk>> {
         let mut disks = self.disks().all();
-        disks.retain(|disk| {
-            disk.is_writable()
-                && !disk.is_silent()
-                && !without.contains(&disk.id())
-                && disk.take_changed()
-        });
+        disks.retain(|disk| disk.is_writable() && !disk.is_silent() && disk.take_changed());
         let write = |disk| Box::pin(self.write_disk(disk, at, data, WriteFlags::VOLATILE));
         let results = join_all(disks.iter().map(write).collect()).await;
         let mut marked = Vec::new();
@@ -356,12 +354,9 @@ impl Raid {
             disk.took_volatile();
             match result {
                 Ok(()) => marked.push(disk),
-                // With the next checkpoint.
-                Err(error) if is_passing(error) => disk.changes(),
                 Err(error) => {
-                    disk.fail(error, Access::ReadOnly);
-                    self.failed.disk_failed(disk.id(), error).await;
-                    disk.settle();
+                    tracing::debug!(disk = disk.name(), %error, "a checkpoint could not mark it");
+                    disk.changes();
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use array::api::VolumeSpec;
 use array::{Array, ArrayError, Level, Member, OpenOptions, RingEnv};
-use block::testing::{Fault, Operation, Rule};
+use block::testing::Fault;
 use block::{BlockDevice, WriteFlags};
 
 use crate::common::{Shelf, bytes, data, read, run, sound, spec};
@@ -105,10 +105,7 @@ fn chunks_of_a_dissolved_set_are_free_only_when_its_record_is_gone() {
         let (mut number, mut answered) = (0, 0);
         for _ in 0..8 {
             // The record of this checkpoint does not get to any disk before the power goes.
-            for disk in &shelf.0 {
-                let slots = 64 << 10..(64 << 10) + (2 << 20);
-                disk.inject(Rule::always(Operation::Write, Fault::Hang).at(slots));
-            }
+            (0..shelf.0.len()).for_each(|disk| shelf.at_records(disk, Fault::Hang));
             let asking = array.clone();
             let (done, ended) = ring::oneshot();
             ring::spawn(async move { done.send(asking.checkpoint().await) });

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use array::api::{Cache, DiskState, VolumeSpec};
+use array::label::Layout;
 use array::{Array, CreateOptions, Env, Level, Member, OpenOptions, RingEnv, Task};
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
 use block::{BlockDevice, BlockError, RamDisk, WriteFlags};
@@ -35,6 +36,17 @@ impl Shelf {
             device: Arc::new(Held::new(disk)) as Arc<dyn BlockDevice>,
         };
         self.0.iter().enumerate().map(member).collect()
+    }
+
+    /// Writes of checkpoint records end so on this disk from now on; those of marks, which lie where a record
+    /// has its head, do not.
+    pub(crate) fn at_records(&self, disk: usize, fault: Fault) {
+        let sizes: Vec<u64> = self.0.iter().map(|disk| disk.geometry().size_bytes()).collect();
+        let layout = Layout::choose(&sizes, Some(1 << 20)).expect("an array fits");
+        for slot in 0..2 {
+            let at = layout.checkpoint_at(slot) + 4096;
+            self.0[disk].inject(Rule::always(Operation::Write, fault).at(at..at + 4096));
+        }
     }
 
     pub(crate) async fn create(&self, level: Level) -> Array {

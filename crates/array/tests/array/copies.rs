@@ -423,6 +423,72 @@ fn an_image_of_this_life_gets_what_it_lacks() {
     });
 }
 
+/// The holders too, though they lack but one checkpoint, and no disk of three is anything else.
+#[test]
+fn an_image_of_a_holder_from_before_the_last_checkpoint_gets_what_it_lacks() {
+    run(async {
+        let (shelf, array, _) = filled(3, 8).await;
+        array.checkpoint().await.unwrap();
+        let old = image(&shelf, 2).await;
+        let two = bytes(24 * MIB, 2);
+        write_all(&array, &two[..4 * MIB]).await;
+        array.checkpoint().await.unwrap();
+        drop(array);
+        put(&shelf, 2, 0, &old).await;
+        let array = shelf.open().await;
+        gives_all_without(&array, &shelf, 1, &two[..4 * MIB]).await;
+        is_told(&array, "older").await;
+    });
+}
+
+/// Of two old images in one set one is used as it is: volumes stay online, and a scrub finds what it lacks.
+#[test]
+fn old_images_of_more_disks_than_a_set_bears_are_used_block_by_block() {
+    run(async {
+        let (shelf, array, one) = filled(6, 8).await;
+        array.checkpoint().await.unwrap();
+        let old = [image(&shelf, 4).await, image(&shelf, 5).await];
+        write(&array.device("v").unwrap(), 0, &bytes(MIB, 2)).await;
+        array.checkpoint().await.unwrap();
+        array.close().await.unwrap();
+        for (disk, old) in [4, 5].into_iter().zip(old) {
+            put(&shelf, disk, 0, &old).await;
+        }
+        let array = shelf.open().await;
+        is_told(&array, "start a scrub").await;
+        let volume = array.device("v").unwrap();
+        let rest = read(&volume, 4 * MIB as u64, 4 * MIB).await;
+        assert!(rest == one[4 * MIB..], "what neither lacks is there");
+        write(&volume, 6 * MIB as u64, &bytes(MIB, 3)).await;
+        array.checkpoint().await.unwrap();
+        assert_eq!(array.volumes()[0].state, array::api::VolumeState::Online);
+    });
+}
+
+/// A disk that cannot be marked has lost nothing: it stays, and with it all that needs it.
+#[test]
+fn a_disk_whose_mark_cannot_be_written_stays_in() {
+    run(async {
+        let (shelf, array, _) = filled(5, 8).await;
+        array.checkpoint().await.unwrap();
+        let layout = label(&shelf, 4).await.layout;
+        for slot in 0..2 {
+            let at = layout.checkpoint_at(slot);
+            let bad = Fault::Fail(BlockError::Medium { at });
+            shelf.0[4].inject(Rule::always(Operation::Write, bad).at(at..at + 4096));
+        }
+        let two = bytes(24 * MIB, 2);
+        write_all(&array, &two).await;
+        array.checkpoint().await.unwrap();
+        all_online(&array).await;
+        array.close().await.unwrap();
+        let array = shelf.open().await;
+        all_online(&array).await;
+        let events = array.events(0).0;
+        assert!(events.iter().all(|event| !event.text.contains("older")), "{events:?}");
+    });
+}
+
 /// A disk that nothing was written to for long is as new as the others, and so is each after an end without a stop.
 #[test]
 fn a_disk_that_was_idle_or_cut_off_is_not_taken_for_an_image() {

@@ -16,8 +16,6 @@ const COLUMNS: u64 = 4;
 const MIB: usize = 1 << 20;
 /// Most of a cluster, so that it is changed where it lies.
 const CHANGED: usize = 48 << 10;
-/// Labels, and then the two records of checkpoints, which end before the redo area.
-const RECORDS: std::ops::Range<u64> = 64 << 10..2 << 20;
 
 fn old(cluster: u64) -> Vec<u8> {
     bytes(CLUSTER as usize, cluster as u8)
@@ -29,8 +27,7 @@ fn new(cluster: u64) -> Vec<u8> {
 
 /// Nobody's record of a checkpoint comes onto its disk.
 fn hold_records(shelf: &Shelf) {
-    let rule = || Rule::always(Operation::Write, Fault::Hang).at(RECORDS);
-    shelf.0.iter().for_each(|disk| disk.inject(rule()));
+    (0..shelf.0.len()).for_each(|disk| shelf.at_records(disk, Fault::Hang));
 }
 
 /// Begins a checkpoint and waits until it has done all but its record.

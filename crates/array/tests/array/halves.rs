@@ -12,8 +12,7 @@ use crate::beyond::{has, is_served_degraded, one_gone_and_one_that_refuses};
 use crate::common::{Hasty, Shelf, bytes, run, spec, until, write};
 
 const MIB: usize = 1 << 20;
-/// Where the areas of checkpoints are, and of chunks.
-const RECORDS: std::ops::Range<u64> = 64 << 10..2 << 20;
+/// Where the area of chunks is.
 const CHUNKS: std::ops::Range<u64> = 7 << 20..u64::MAX;
 /// Half of the redo area.
 const WAVE_BYTES_MAX: u32 = 768 << 10;
@@ -51,9 +50,7 @@ fn a_start_that_ends_before_its_first_record_takes_nothing_away() {
             drop(one_gone_and_one_that_refuses(&shelf, refuses).await);
             shelf.0[refuses].heal();
             let image = copied(&shelf).await;
-            for disk in &image.0 {
-                disk.inject(Rule::always(Operation::Write, Fault::Hang).at(RECORDS));
-            }
+            (0..image.0.len()).for_each(|disk| image.at_records(disk, Fault::Hang));
             let (members, options) = (image.members(), OpenOptions::default());
             ring::spawn(async move {
                 drop(Array::open(Arc::new(Hasty), members, options).await);
@@ -189,9 +186,7 @@ fn a_disk_that_was_out_when_a_crash_came_lacks_only_what_it_was_to_get() {
                 write(&volumes[2], cluster << 16, &bytes(8192, 4)).await;
             }
             shelf.0[refuses].inject(Rule::always(Operation::Write, refusal()).at(CHUNKS));
-            for disk in &shelf.0 {
-                disk.inject(Rule::always(Operation::Write, Fault::Hang).at(RECORDS));
-            }
+            (0..shelf.0.len()).for_each(|disk| shelf.at_records(disk, Fault::Hang));
             let asking = array.clone();
             ring::spawn(async move { drop(asking.checkpoint().await) });
             let is_held = |_: &Array| shelf.0.iter().any(|disk| disk.held() > 0);

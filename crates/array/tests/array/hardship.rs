@@ -163,9 +163,8 @@ fn a_disk_whose_flush_fails_is_out_before_the_others_have_answered() {
         let volume = array.device("v").unwrap();
         write(&volume, 0, &bytes(1 << 20, 1)).await;
         // The record of a checkpoint: one holder is slow, and its flush fails; another one hangs.
-        let record = |fault| Rule::always(Operation::Write, fault).at(64 << 10..2 << 20);
-        shelf.0[0].inject(record(Fault::Delay(Duration::from_millis(300))));
-        shelf.0[2].inject(record(Fault::Hang));
+        shelf.at_records(0, Fault::Delay(Duration::from_millis(300)));
+        shelf.at_records(2, Fault::Hang);
         let asking = array.clone();
         ring::spawn(async move { drop(asking.checkpoint().await) });
         until(&array, "the record", |_| shelf.0[2].held() > 0).await;

@@ -129,15 +129,6 @@ fn a_checkpoint_with_more_waves_than_it_can_note_ends_and_the_array_opens() {
     });
 }
 
-/// What records of checkpoints write on this disk, and marks of disks that hold none do not.
-async fn records(shelf: &Shelf, disk: usize) -> [Range<u64>; 2] {
-    let found = array::probe(&*shelf.members()[disk].device).await.expect("it can be read");
-    let array::label::Found::Label { label, .. } = found else { panic!("{found:?}") };
-    let block = BLOCK as u64;
-    let payload_at = |slot| label.layout.checkpoint_at(slot) + block;
-    [0, 1].map(|slot| payload_at(slot)..payload_at(slot) + block)
-}
-
 /// A mirror whose second disk lacks nothing any more, but holds no checkpoint yet.
 #[test]
 fn the_only_disk_with_a_checkpoint_is_not_declared_failed_before_another_has_one() {
@@ -150,9 +141,7 @@ fn the_only_disk_with_a_checkpoint_is_not_declared_failed_before_another_has_one
         write(&volume, 0, &bytes(MIB as usize, 2)).await;
         array.checkpoint().await.unwrap();
         shelf.0[1].heal();
-        for record in records(&shelf, 1).await {
-            shelf.0[1].inject(Rule::always(Operation::Write, Fault::Hang).at(record));
-        }
+        shelf.at_records(1, Fault::Hang);
         until(&array, "about to have one", |_| shelf.0[1].held() > 0).await;
         let released = async {
             ring::sleep(Duration::from_millis(200)).await;

@@ -182,9 +182,6 @@ async fn rot(shelf: &Shelf, wanted: &[u8]) -> usize {
 /// How long it may take until nobody waits any more for a disk that was declared failed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the checkpoints of a small disk lie.
-const CHECKPOINTS: std::ops::Range<u64> = 64 << 10..(64 << 10) + (2 << 20);
-
 async fn is_over<T>(what: &str, waiting: impl Future<Output = T>) -> T {
     ring::timeout(PATIENCE, waiting).await.unwrap_or_else(|| panic!("{what} waits still"))
 }
@@ -259,7 +256,7 @@ fn a_checkpoint_that_waits_for_a_disk_does_not_keep_it_from_being_declared_faile
         array.create_volume(spec("v", 8)).await.unwrap();
         write(&array.device("v").unwrap(), 0, &bytes(CLUSTER_BYTES, 1)).await;
         array.checkpoint().await.unwrap();
-        shelf.0[0].inject(Rule::always(Operation::Write, Fault::Hang).at(CHECKPOINTS));
+        shelf.at_records(0, Fault::Hang);
         array.fail_disk("disk-1", false).await.unwrap();
         ring::sleep(Duration::from_millis(50)).await;
         assert!(shelf.0[0].held() > 0, "the checkpoint is under way");
@@ -318,7 +315,7 @@ fn the_only_disk_with_a_checkpoint_is_kept_when_the_next_one_does_not_end() {
         write(&volume, 0, &bytes(CLUSTER_BYTES, 2)).await;
         array.checkpoint().await.unwrap();
         shelf.0[1].heal();
-        shelf.0[1].inject(Rule::always(Operation::Write, Fault::Hang).at(CHECKPOINTS));
+        shelf.at_records(1, Fault::Hang);
         for _ in 0..1000 {
             if shelf.0[1].held() > 0 {
                 break;
@@ -347,7 +344,7 @@ fn the_only_disk_with_a_checkpoint_is_kept_before_another_one_is_up_to_date() {
         shelf.pull(1);
         write(&volume, 0, &bytes(CLUSTER_BYTES, 2)).await;
         array.checkpoint().await.unwrap();
-        shelf.0[0].inject(Rule::always(Operation::Write, Fault::Hang).at(CHECKPOINTS));
+        shelf.at_records(0, Fault::Hang);
         shelf.0[1].heal();
         for accepts_loss in [false, true] {
             let refused = ring::timeout(PATIENCE, async {
