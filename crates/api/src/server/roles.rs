@@ -29,6 +29,8 @@ const LEAST: &[(&str, &str, Role)] = &[
     ("DELETE", "/v1/chap-mutual", Administrator),
     ("PUT", "/v1/chap/{user}", Administrator),
     ("DELETE", "/v1/chap/{user}", Administrator),
+    ("GET", "/v1/configuration", Administrator),
+    ("PATCH", "/v1/configuration", Administrator),
     ("GET", "/v1/connections", ReadOnly),
     ("GET", "/v1/disks", ReadOnly),
     ("POST", "/v1/disks", Administrator),

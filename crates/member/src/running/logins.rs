@@ -14,11 +14,7 @@ use crate::settings::KeptError;
 impl Member {
     pub(super) async fn accounts(&self, request: AccountRequest) -> Result<Answer, RequestError> {
         let name = match &request {
-            AccountRequest::List => {
-                let state = self.settings.state()?;
-                let all = state.logins.accounts.iter();
-                return Ok(Answer::Accounts(all.map(account_of).collect()));
-            }
+            AccountRequest::List => return Ok(Answer::Accounts(self.all_accounts()?)),
             AccountRequest::Add { name, .. }
             | AccountRequest::Set { name, .. }
             | AccountRequest::Remove { name } => name.clone(),
@@ -82,6 +78,10 @@ impl Member {
         let gone = || KeptError::from(SettingsError::from(AccountError::NoSuchToken(name.clone())));
         let token = state.logins.tokens.get_key_value(&name).ok_or_else(gone)?;
         Ok(Answer::Token(token_of(token)))
+    }
+
+    pub(super) fn all_accounts(&self) -> Result<Vec<AccountShown>, RequestError> {
+        Ok(self.settings.state()?.logins.accounts.iter().map(account_of).collect())
     }
 
     /// Stores a change that no host sees.
