@@ -13,6 +13,7 @@ use api::types::{
     NewSchedule, NewVolume, Password, PolicyUse, Role, ScheduleChange, Secret, VolumeSetChange,
     When,
 };
+use array::CLUSTER_BYTES;
 use group::access::Record;
 use member::spec::size;
 use serde::de::DeserializeOwned;
@@ -205,7 +206,7 @@ impl Planner<'_> {
             let KeyDifference { key, file, member } = difference;
             match (*key, file) {
                 ("size", wanted) => {
-                    let wanted = bytes(wanted)?;
+                    let wanted = volume_bytes(wanted)?;
                     if member.as_ref().map(bytes).transpose()? > Some(wanted) {
                         return Err(format!(
                             "it would lose what lies behind its new end, and apply makes no volume smaller: 'drystone volume resize {name} {wanted} --shrink' does"
@@ -265,7 +266,7 @@ fn new_volume(name: &str, keys: &Keys) -> Result<NewConfiguredVolume, String> {
     let block_bytes = keys.get("block").map(number).transpose()?.unwrap_or(BLOCK_BYTES_USUAL);
     let volume = NewVolume {
         name: name.to_owned(),
-        size_bytes: bytes(needed(keys, "size")?)?,
+        size_bytes: volume_bytes(needed(keys, "size")?)?,
         raid: keys.get("raid").map(word::<Level>).transpose()?,
         thick: is_on("thick"),
         block_bytes,
@@ -336,6 +337,20 @@ fn bytes(value: &Value) -> Result<u64, String> {
         return Ok(0);
     }
     size::parse(text).map_err(|error| error.to_string())
+}
+
+/// The size of a volume. A member rounds others up: then it would never be as the file says.
+fn volume_bytes(value: &Value) -> Result<u64, String> {
+    let wanted = bytes(value)?;
+    let unit = CLUSTER_BYTES as u64;
+    match wanted.checked_next_multiple_of(unit) {
+        Some(whole) if whole != wanted => Err(format!(
+            "volumes have whole multiples of {}: write size = \"{}\"",
+            size::short(unit),
+            size::short(whole)
+        )),
+        _ => Ok(wanted),
+    }
 }
 
 fn small(value: &Value) -> Result<u32, String> {
@@ -489,8 +504,13 @@ mod tests {
                 keys.remove("size");
             }
         }
-        let volumes = file.0.entry("volume").or_default().values_mut();
-        volumes.for_each(|keys| drop(keys.insert("read-ahead", Value::Text("1M".to_owned()))));
+        for keys in file.0.entry("volume").or_default().values_mut() {
+            keys.insert("read-ahead", Value::Text("1M".to_owned()));
+            let whole = |size: &Value| bytes(size).map(|bytes| bytes.next_multiple_of(1 << 16));
+            if let Some(Ok(size)) = keys.get("size").map(whole) {
+                keys.insert("size", size_text(size));
+            }
+        }
         if let Some(all) = file.0.get_mut("mutual-chap") {
             while all.len() > 1 {
                 all.pop_last();

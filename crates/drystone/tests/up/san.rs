@@ -196,6 +196,7 @@ fn what_cannot_be_applied_changes_nothing() {
     );
     refused(&exported.replace("raid1", "raid0"), "raid is \"raid1\" and cannot become \"raid0\"");
     refused("", "apply deletes no volume");
+    refused(&with("[volume.new]\nsize = \"1000K\"\n"), "multiples of 64K: write size = \"1M\"");
     refused(&with("[volume.new]\n"), "it is new: write size too");
     refused(&with("[chap.al]\n"), "it is new: write secret-file");
     refused(&with("[chap.al]\nsecret-file = \"none\""), "none");
@@ -208,5 +209,39 @@ fn what_cannot_be_applied_changes_nothing() {
     refused(&with(&no_volume), "there is no volume 'gone'");
     let no_space = format!("{new}[volume.zzz]\nsize = \"1T\"\nthick = true");
     refused(&with(&no_space), "there is room for");
+    member.stop();
+}
+
+/// What is stored comes before what cannot be taken back, and the message says so.
+#[test]
+fn what_is_left_is_told_and_done_the_next_time() {
+    let home = Home::files(3, "256M");
+    let member = home.start(&[]);
+    for words in
+        [&["volume", "create", "a", "64M"][..], &["volume", "create", "vm", "64M", "--thick"]]
+    {
+        member.run(words);
+    }
+    let file = home.path("san.toml");
+    let san = |size: &str, read_ahead: &str| {
+        let san = format!(
+            "[volume.a]\nread-ahead = \"{read_ahead}\"\n[volume.vm]\nsize = \"{size}\"\naccess = [\"ip=10.0.0.0/8\"]\n"
+        );
+        fs::write(&file, san).expect("it can be written");
+        home.ask(&["apply", "--yes", "-f", &text(&file)])
+    };
+    let _host = crate::log_in(&member, "vm");
+    let (code, _, err) = san("1T", "2M");
+    let wanted = "all is set but for volume 'vm' and those after it, which are not as they should be yet: there is room";
+    assert!(code == 1 && err.contains(wanted) && err.contains("then apply it again"), "{err}");
+    let access = member.json(&["volume", "access", "list", "vm"]);
+    assert_eq!(access["entries"].as_array().map(Vec::len), Some(1), "{access}");
+    let sessions = &member.json(&["volume", "show", "vm"])["sessions"];
+    assert_eq!(sessions, 0, "who is not on the list has been logged out");
+    assert_eq!(member.json(&["volume", "show", "a"])["read_ahead_bytes"], 2 << 20);
+    assert_eq!(member.json(&["volume", "show", "vm"])["size_bytes"], 64 << 20);
+    let (code, _, err) = san("96M", "2M");
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(member.json(&["volume", "show", "vm"])["size_bytes"], 96 << 20);
     member.stop();
 }
