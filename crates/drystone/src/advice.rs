@@ -99,6 +99,10 @@ impl Advised for RequestError {
                 ScheduleError::NoSuchSchedule(_),
             ))) => "see 'drystone schedule list'".to_owned(),
             Self::NameOfRun(_) => "choose another name".to_owned(),
+            Self::Unfinished { .. } => "mend that, then apply it again".to_owned(),
+            Self::NotTakenBack { volume, .. } => format!(
+                "delete it ('drystone volume offline {volume}', then 'drystone volume delete {volume}')"
+            ),
             Self::Target(_)
             | Self::Kept(_)
             | Self::Spec(_)

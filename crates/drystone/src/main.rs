@@ -115,6 +115,7 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
         Command::Schedule(args) => manage::schedule::run(args),
         Command::ExportConfig(args) => manage::san::export(&args),
         Command::Diff(args) => manage::san::diff(&args),
+        Command::Apply(args) => manage::san::apply(&args),
         Command::Disk(args) => manage::disk::run(args),
         Command::Array(args) => manage::array::run(args),
         Command::Attach(args) => {

@@ -16,6 +16,7 @@
 
 mod access_request;
 pub mod audit;
+mod configuration_request;
 pub mod data;
 pub mod events;
 mod life;
@@ -40,11 +41,15 @@ pub use access_request::{
     AccessRequest, ChapRequest, ChapUser, ChapUsers, Numbered, PolicyRequest, PolicyShown,
     SecretText, VolumeAccess,
 };
+pub use configuration_request::{
+    AccountToDo, ConfigurationChange, ConfigurationRequest, NewVolume as NewConfiguredVolume,
+    ScheduleToDo, VolumeChange as ConfiguredVolumeChange, VolumeSet,
+};
 pub use life::{Life, Opening, Remote, Shown, ShownVolume};
 pub use login_request::{AccountRequest, AccountShown, CurrentLogins, TokenRequest, TokenShown};
 pub use logs::Logs;
 pub use records::{Log, Record};
-pub use reply::{Answer, Connection, Figures, Snapshot, Volume, VolumeFigures};
+pub use reply::{Answer, ConfigurationShown, Connection, Figures, Snapshot, Volume, VolumeFigures};
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
 pub use running::{Asker, KeptSnapshot, Member, RequestError};
 pub use schedule_request::{

@@ -59,6 +59,8 @@ pub enum Answer {
     Schedule(Box<ScheduleShown>),
     /// Snapshot schedules.
     Schedules(Vec<ScheduleShown>),
+    /// All that is set.
+    Configuration(Box<ConfigurationShown>),
     /// What a scrub or a check found.
     Report(CheckReport),
 }
@@ -78,6 +80,23 @@ pub struct Volume {
     pub shared: Option<bool>,
     /// Which hosts may use it.
     pub hosts: Hosts,
+}
+
+/// All that operators have set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigurationShown {
+    /// Volumes, those in the recycle bin too.
+    pub volumes: Vec<Volume>,
+    /// Who may use each of them.
+    pub access: Vec<VolumeAccess>,
+    /// Policies.
+    pub policies: Vec<PolicyShown>,
+    /// CHAP users.
+    pub chap: ChapUsers,
+    /// Accounts.
+    pub accounts: Vec<AccountShown>,
+    /// Snapshot schedules.
+    pub schedules: Vec<ScheduleShown>,
 }
 
 /// A snapshot as an operator sees it.

@@ -3,6 +3,7 @@
 use array::api::{JobKind, SettingsChange, VolumeSpec};
 
 use crate::access_request::{AccessRequest, ChapRequest, PolicyRequest};
+use crate::configuration_request::ConfigurationRequest;
 use crate::login_request::{AccountRequest, TokenRequest};
 use crate::schedule_request::ScheduleRequest;
 
@@ -29,6 +30,8 @@ pub enum Request {
     Token(TokenRequest),
     /// About snapshot schedules.
     Schedule(ScheduleRequest),
+    /// About all that is set at once.
+    Configuration(ConfigurationRequest),
     /// Who is connected → [`super::reply::Connection`]s.
     Connections,
     /// What hosts have had done → [`super::reply::Figures`].
@@ -141,6 +144,7 @@ impl Request {
             Self::Snapshot(request) => request.volumes(),
             Self::Access(request) => vec![request.volume()],
             Self::Schedule(request) => request.volumes(),
+            Self::Configuration(request) => request.volumes(),
             Self::Disk(_)
             | Self::Array(_)
             | Self::Chap(_)

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, LINK};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH, LINK};
 use axum::http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -30,11 +30,13 @@ pub(super) struct Sent {
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) body: Option<Vec<u8>>,
+    /// The tag that what is changed must have.
+    pub(super) tag: Option<String>,
 }
 
 impl Sent {
     pub(super) fn new(method: Method, path: &str) -> Self {
-        Self { method, path: path.to_owned(), body: None }
+        Self { method, path: path.to_owned(), body: None, tag: None }
     }
 }
 
@@ -44,6 +46,8 @@ pub(super) struct Reply {
     pub(super) body: Bytes,
     /// Where the next page is.
     pub(super) next: Option<String>,
+    /// Its tag.
+    pub(super) tag: Option<String>,
 }
 
 /// Asks and waits.
@@ -52,7 +56,9 @@ pub(super) fn call(way: &Way, sent: &Sent) -> Result<Reply, ClientError> {
         let asked = async {
             let response = good(way, begin(way, sent).await?).await?;
             let next = next_page(&response);
-            Ok(Reply { body: collected(way, response).await?, next })
+            let tag = response.headers().get(ETAG).and_then(|tag| tag.to_str().ok());
+            let tag = tag.map(str::to_owned);
+            Ok(Reply { body: collected(way, response).await?, next, tag })
         };
         while_alive(way, asked).await
     })
@@ -81,6 +87,9 @@ pub(super) async fn begin(way: &Way, sent: &Sent) -> Result<Response<Incoming>, 
     }
     if sent.body.is_some() {
         request = request.header(CONTENT_TYPE, "application/json");
+    }
+    if let Some(tag) = &sent.tag {
+        request = request.header(IF_MATCH, tag);
     }
     let body = Full::new(Bytes::from(sent.body.clone().unwrap_or_default()));
     let request =

@@ -16,10 +16,11 @@ use serde::de::DeserializeOwned;
 use crate::problem::Code;
 use crate::types::{
     Access, Account, AccountChange, Array, ArrayChange, AuditEntry, ChapUsers, Clone as NewClone,
-    Connection, CreatedToken, Disk, DiskFailure, DiskReplacement, Entry, Event, Extent, Figures,
-    HostRecord, Interface, Job, JobKind, Login, NewAccount, NewDisk, NewPolicy, NewSchedule,
-    NewSecret, NewSnapshots, NewToken, NewVolume, Policy, Report, Run, RunKind, Schedule,
-    ScheduleChange, Severity, Snapshot, SnapshotChange, Token, Volume, VolumeChange,
+    Configuration, ConfigurationChange, Connection, CreatedToken, Disk, DiskFailure,
+    DiskReplacement, Entry, Event, Extent, Figures, HostRecord, Interface, Job, JobKind, Login,
+    NewAccount, NewDisk, NewPolicy, NewSchedule, NewSecret, NewSnapshots, NewToken, NewVolume,
+    Policy, Report, Run, RunKind, Schedule, ScheduleChange, Severity, Snapshot, SnapshotChange,
+    Token, Volume, VolumeChange,
 };
 
 pub use error::{ClientError, SILENCE};
@@ -249,6 +250,20 @@ impl Client {
     /// Revokes a token.
     pub fn revoke_token(&self, name: &str) -> Result<()> {
         self.call(&Sent::new(Method::DELETE, &path(["tokens", name]))).map(drop)
+    }
+
+    /// All that operators have set, and its tag.
+    pub fn configuration(&self) -> Result<(Configuration, String)> {
+        let reply = self.call(&Sent::new(Method::GET, "/v1/configuration"))?;
+        let tag = reply.tag.clone().ok_or_else(|| self.strange("it told no tag"))?;
+        Ok((self.read(&reply.body)?, tag))
+    }
+
+    /// Changes what is set, if it has this tag.
+    pub fn change_configuration(&self, change: &ConfigurationChange, tag: String) -> Result<()> {
+        let sent = Sent::new(Method::PATCH, "/v1/configuration");
+        let sent = Sent { body: Some(serde_json::to_vec(change)?), tag: Some(tag), ..sent };
+        self.call(&sent).map(drop)
     }
 
     /// Where the member is managed from afar.

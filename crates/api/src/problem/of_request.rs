@@ -17,6 +17,8 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         RequestError::Disk(error) => of_disk(error),
         RequestError::SnapshotKept(kept) => code_of(&kept.refusal),
         RequestError::Kept(error) => of_kept(error),
+        RequestError::Unfinished { source, .. } => code_of(source),
+        RequestError::NotTakenBack { refusal, .. } => code_of(refusal),
         RequestError::NoSuchPolicy(_) => Code::NoSuchPolicy,
         RequestError::Spec(_) | RequestError::NamedTwice(_) | RequestError::Reserved(_) => {
             Code::Invalid

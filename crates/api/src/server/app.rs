@@ -71,7 +71,7 @@ pub(super) struct App {
     member: Arc<dyn Ask>,
     sentence: fn(&RequestError) -> String,
     is_ending: Arc<AtomicBool>,
-    turns: [RwLock<()>; Family::COUNT],
+    turns: [RwLock<()>; Family::ALL.len()],
     pub(super) runs: Runs,
     pub(super) remembered: Remembered,
     pub(super) doorkeeper: Doorkeeper,
@@ -203,14 +203,16 @@ impl App {
     ) -> Result<T, Problem> {
         let app = self.clone();
         let changed = tokio::spawn(async move {
-            let turn = &app.turns[kept.family() as usize];
-            let (_alone, _beside);
-            match tag {
-                Some(tag) => {
-                    _alone = turn.write().await;
-                    tag.check(&kept.tag(&app).await?)?;
+            let (mut alone, mut beside) = (Vec::new(), Vec::new());
+            for family in kept.families() {
+                let turn = &app.turns[*family as usize];
+                match tag {
+                    Some(_) => alone.push(turn.write().await),
+                    None => beside.push(turn.read().await),
                 }
-                None => _beside = turn.read().await,
+            }
+            if let Some(tag) = tag {
+                tag.check(&kept.tag(&app).await?)?;
             }
             let (_, coming) = app.begin(request);
             app.outcome(coming).await

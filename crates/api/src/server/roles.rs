@@ -31,6 +31,8 @@ const LEAST: &[(&str, &str, Role)] = &[
     ("GET", "/v1/chap/{user}", ReadOnly),
     ("PUT", "/v1/chap/{user}", Administrator),
     ("DELETE", "/v1/chap/{user}", Administrator),
+    ("GET", "/v1/configuration", Administrator),
+    ("PATCH", "/v1/configuration", Administrator),
     ("GET", "/v1/connections", ReadOnly),
     ("GET", "/v1/disks", ReadOnly),
     ("POST", "/v1/disks", Administrator),

@@ -10,8 +10,8 @@ use axum::http::request::Parts;
 use group::accounts::AccountError;
 use group::settings::SettingsError;
 use member::{
-    AccessRequest, AccountRequest, ArrayRequest, ChapRequest, DiskRequest, PolicyRequest, Request,
-    ScheduleRequest, SnapshotRequest, TokenRequest, VolumeRequest,
+    AccessRequest, AccountRequest, ArrayRequest, ChapRequest, ConfigurationRequest, DiskRequest,
+    PolicyRequest, Request, ScheduleRequest, SnapshotRequest, TokenRequest, VolumeRequest,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -19,8 +19,8 @@ use sha2::{Digest, Sha256};
 use super::app::App;
 use crate::problem::{Code, Problem};
 use crate::types::{
-    Access, Account, Array, ChapUser, ChapUsers, Disk, List, Policy, Schedule, Snapshot, Token,
-    Volume, VolumeState,
+    Access, Account, Array, ChapUser, ChapUsers, Configuration, Disk, List, Policy, Schedule,
+    Snapshot, Token, Volume, VolumeState,
 };
 
 /// Things of one family are changed one after the other where somebody says what they should be.
@@ -41,8 +41,9 @@ pub(super) enum Family {
 }
 
 impl Family {
-    /// How many there are.
-    pub(super) const COUNT: usize = 6;
+    /// All of them, in the order of their numbers: who needs several takes them in this order.
+    pub(super) const ALL: [Self; 6] =
+        [Self::Volumes, Self::Disks, Self::Settings, Self::Hosts, Self::Logins, Self::Schedules];
 }
 
 /// A thing that has a tag.
@@ -70,17 +71,21 @@ pub(super) enum Kept {
     Token(String),
     /// The array.
     Array,
+    /// All that operators have set.
+    Configuration,
 }
 
 impl Kept {
-    pub(super) fn family(&self) -> Family {
+    /// The families that it is a part of, in the order of [`Family::ALL`].
+    pub(super) fn families(&self) -> &'static [Family] {
         match self {
-            Self::Volume(_) | Self::Snapshot(..) | Self::Access(_) => Family::Volumes,
-            Self::Policy(_) | Self::ChapUsers | Self::ChapUser(_) => Family::Hosts,
-            Self::Schedule(_) => Family::Schedules,
-            Self::Disks => Family::Disks,
-            Self::Account(_) | Self::Token(_) => Family::Logins,
-            Self::Array => Family::Settings,
+            Self::Volume(_) | Self::Snapshot(..) | Self::Access(_) => &[Family::Volumes],
+            Self::Policy(_) | Self::ChapUsers | Self::ChapUser(_) => &[Family::Hosts],
+            Self::Schedule(_) => &[Family::Schedules],
+            Self::Disks => &[Family::Disks],
+            Self::Account(_) | Self::Token(_) => &[Family::Logins],
+            Self::Array => &[Family::Settings],
+            Self::Configuration => &Family::ALL,
         }
     }
 
@@ -114,6 +119,10 @@ impl Kept {
             }
             Self::Account(name) => Ok(find_account(app, name).await?.tag()),
             Self::Token(name) => Ok(find_token(app, name).await?.tag()),
+            Self::Configuration => {
+                let request = Request::Configuration(ConfigurationRequest::Show);
+                Ok(app.ask::<Configuration>(request).await?.tag())
+            }
             Self::Array => Ok(app.ask::<Array>(Request::Array(ArrayRequest::Show)).await?.tag()),
         }
     }
@@ -238,6 +247,15 @@ impl Tagged for Snapshot {
 impl Tagged for Disk {
     fn tag(&self) -> String {
         hash_of_value(&(self.id, &self.name, self.role, self.state))
+    }
+}
+
+impl Tagged for Configuration {
+    fn tag(&self) -> String {
+        let volumes: Vec<_> = self.volumes.iter().map(Tagged::tag).collect();
+        let schedules: Vec<_> = self.schedules.iter().map(Tagged::tag).collect();
+        let who = (&self.access, &self.policies, &self.chap, &self.accounts);
+        hash_of_value(&(volumes, schedules, who))
     }
 }
 

@@ -6,6 +6,7 @@
 mod access;
 mod array;
 mod audit;
+mod configuration;
 mod connection;
 mod disk;
 mod event;
@@ -25,6 +26,10 @@ pub use access::{
 };
 pub use array::{Array, ArrayChange, LevelSpace, Report};
 pub use audit::{AuditAction, AuditActor, AuditEntry};
+pub use configuration::{
+    AccessChange, Configuration, ConfigurationChange, NamedAccountChange, NamedHosts,
+    NamedScheduleChange, NewConfiguredVolume, VolumeSetChange,
+};
 pub use connection::Connection;
 pub use disk::{Disk, DiskFailure, DiskReplacement, DiskRole, DiskState, NewDisk};
 pub use event::{Event, EventObject, Severity};
@@ -88,6 +93,7 @@ of_answer!(Token, Token(token) => token.into());
 of_answer!(List<Token>, Tokens(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(Schedule, Schedule(schedule) => (*schedule).into());
 of_answer!(List<Schedule>, Schedules(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(Configuration, Configuration(all) => (*all).into());
 of_answer!(Report, Report(report) => report.into());
 
 impl OfAnswer for Nothing {

@@ -202,6 +202,14 @@ pub(crate) enum Command {
     #[command(after_long_help = san::DIFF_EXAMPLES)]
     Diff(san::DiffArgs),
 
+    /// Change a running member to be as a file of its settings says.
+    ///
+    /// The differences are shown first, and a question is asked before anything is destroyed or anybody loses access.
+    /// Volumes are made, never deleted or made smaller. Access, policies, CHAP users, accounts and schedules are
+    /// changed all or not at all. Sizes, read-ahead and what is online follow, and are not taken back.
+    #[command(after_long_help = san::APPLY_EXAMPLES)]
+    Apply(san::ApplyArgs),
+
     /// Show, add and replace the disks of a running member.
     #[command(after_long_help = disk::EXAMPLES)]
     Disk(disk::DiskArgs),

@@ -1,6 +1,6 @@
-//! The options of `drystone export-config` and `drystone diff`.
+//! The options of `drystone export-config`, `drystone diff` and `drystone apply`.
 
-use crate::cli::manage::MemberArgs;
+use crate::cli::manage::{Confirm, MemberArgs};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
@@ -27,6 +27,31 @@ pub(crate) struct DiffArgs {
     /// The file.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
+
+    /// Which member, and how to print.
+    #[command(flatten)]
+    pub(crate) member: MemberArgs,
+}
+
+/// Examples at the foot of `drystone apply --help`.
+pub(crate) const APPLY_EXAMPLES: &str = "\
+Examples:
+  drystone apply -f san.toml
+  drystone apply -f san.toml --yes --json | jq -r '.changed[].name'
+
+Exit status:
+  0  the member is as the file says
+  1  it is not: nothing was changed, unless the message says what was";
+
+/// Which file is applied.
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArgs {
+    /// The file.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) confirm: Confirm,
 
     /// Which member, and how to print.
     #[command(flatten)]

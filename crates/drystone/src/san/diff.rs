@@ -10,28 +10,28 @@ use std::collections::{BTreeMap, BTreeSet};
 /// One section that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Difference {
-    kind: &'static str,
-    name: String,
-    how: How,
+    pub(super) kind: &'static str,
+    pub(super) name: String,
+    pub(super) how: How,
     /// The keys that differ, where both have the section.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    keys: Vec<KeyDifference>,
+    pub(super) keys: Vec<KeyDifference>,
 }
 
 /// How it differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum How {
+pub(super) enum How {
     OnlyInFile,
     OnlyOnMember,
     Differs,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct KeyDifference {
-    key: &'static str,
-    member: Option<Value>,
-    file: Value,
+pub(super) struct KeyDifference {
+    pub(super) key: &'static str,
+    pub(super) member: Option<Value>,
+    pub(super) file: Value,
 }
 
 /// All sections that differ. A key that the file does not have is not compared.

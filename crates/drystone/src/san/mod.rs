@@ -3,7 +3,7 @@
 //! ```text
 //!   a member ─▶ of_member ─▶ San ─▶ write ─▶ text
 //!                             │
-//!       text ─▶ read ─▶ San ─┴─▶ diff ─▶ differences
+//!       text ─▶ read ─▶ San ─┴─▶ diff ─▶ differences ─▶ plan ─▶ a change of the member
 //! ```
 //!
 //! A [`San`] has sections, each with a kind and a name, and keys whose values are as the [`schema`] says. What the
@@ -11,6 +11,7 @@
 
 pub(crate) mod diff;
 pub(crate) mod of_member;
+pub(crate) mod plan;
 pub(crate) mod read;
 pub(crate) mod schema;
 pub(crate) mod write;

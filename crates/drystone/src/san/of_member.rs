@@ -1,14 +1,16 @@
-//! What a member is set to. It is read list by list: what changes meanwhile may be in it or not.
+//! What a member is set to.
 
 use super::schema::{UNLISTED, in_order, policy_text};
 use super::{Keys, San, Value};
 use api::client::{Client, ClientError};
 use api::types::{
-    Access, Account, Cache, Entry, HostRecord, Policy, PolicyRecord, Schedule, Volume, VolumeState,
+    Access, Account, Cache, Configuration, Entry, HostRecord, Policy, PolicyRecord, Schedule,
+    Volume, VolumeState,
 };
 use group::access::{AccessError, Record};
 use group::schedules::Timing;
 use member::spec::size;
+use std::collections::BTreeMap;
 
 /// Why the settings of a member are not known.
 #[derive(Debug, thiserror::Error)]
@@ -26,30 +28,37 @@ impl From<AccessError> for MemberError {
     }
 }
 
-/// Asks a member for all of it.
-pub(crate) fn of_member(client: &Client) -> Result<San, MemberError> {
+/// Asks a member for all of it, as it is at one moment, and for the tag of that.
+pub(crate) fn of_member(client: &Client) -> Result<(San, String), MemberError> {
+    let (configuration, tag) = client.configuration()?;
+    Ok((of_configuration(configuration)?, tag))
+}
+
+fn of_configuration(configuration: Configuration) -> Result<San, MemberError> {
+    let Configuration { volumes, access, policies, chap, accounts, schedules } = configuration;
     let mut san = San::default();
-    let there = client.volumes()?.into_iter().filter(|it| it.state != VolumeState::Deleted);
-    for volume in there {
-        let keys = of_volume(&volume, &client.access(&volume.name)?)?;
-        san.put("volume", volume.name, keys);
+    let access: BTreeMap<&str, &Access> =
+        access.iter().map(|access| (access.volume.as_str(), access)).collect();
+    for volume in volumes.iter().filter(|it| it.state != VolumeState::Deleted) {
+        let access = access.get(volume.name.as_str()).copied();
+        let missing = || MemberError::Strange(format!("'{}' has no access list", volume.name));
+        san.put("volume", volume.name.clone(), of_volume(volume, access.ok_or_else(missing)?)?);
     }
-    for schedule in client.schedules()? {
+    for schedule in schedules {
         let keys = of_schedule(&schedule)?;
         san.put("schedule", schedule.name, keys);
     }
-    for policy in client.policies()? {
+    for policy in policies {
         let keys = of_policy(&policy)?;
         san.put("policy", policy.name, keys);
     }
-    let chap = client.chap_users()?;
     for user in chap.users {
         san.put("chap", user.user, Keys::new());
     }
     if let Some(mutual) = chap.mutual {
         san.put("mutual-chap", mutual.user, Keys::new());
     }
-    for account in client.accounts()? {
+    for account in accounts {
         let keys = of_account(&account);
         san.put("account", account.name, keys);
     }
@@ -85,14 +94,14 @@ fn of_volume(volume: &Volume, access: &Access) -> Result<Keys, MemberError> {
     Ok(keys)
 }
 
-fn entry_text(entry: &Entry) -> Result<String, AccessError> {
+pub(super) fn entry_text(entry: &Entry) -> Result<String, AccessError> {
     match entry {
         Entry::Record(record) => record_text(record.clone()),
         Entry::Policy(policy) => Ok(policy_text(&policy.name, policy.scope.into())),
     }
 }
 
-fn record_text(record: HostRecord) -> Result<String, AccessError> {
+pub(super) fn record_text(record: HostRecord) -> Result<String, AccessError> {
     Ok(Record::new(record.try_into()?)?.to_string())
 }
 

@@ -1,32 +1,44 @@
 //! Reads a file. All that is wrong is told at once, with its line and what was probably meant.
 
-use super::schema::{KINDS, Kind};
+use super::schema::{KINDS, Kind, Shape};
 use super::{Keys, San, Value};
 use crate::cli::words::{Refused, line_at};
+use std::collections::BTreeMap;
 use toml_edit::{Document, Item, TableLike};
 
 /// So much alike are words of which one was probably meant (Jaro, as the command line does it).
 const ALIKE: f64 = 0.7;
 
-/// Reads what a file says.
+/// Reads what a file says, for tests of that alone.
+#[cfg(test)]
+pub(crate) fn read(text: &str) -> Result<San, Vec<Refused>> {
+    read_with_files(text).map(|(san, _)| san)
+}
+
+/// The files that hold secrets, by the kinds and names of their sections.
+pub(crate) type SecretFiles = BTreeMap<(&'static str, String), String>;
+
+/// Reads what a file says, and which files hold the secrets of it.
 ///
 /// # Errors
 /// All that does not read, in the order of the lines.
-pub(crate) fn read(text: &str) -> Result<San, Vec<Refused>> {
+pub(crate) fn read_with_files(text: &str) -> Result<(San, SecretFiles), Vec<Refused>> {
     let document = Document::parse(text).map_err(|error| {
         let what = error.message().lines().next().unwrap_or_default().to_owned();
         vec![Refused { line: error.span().map(|span| line_at(text, span.start)), what }]
     })?;
-    let mut reader = Reader { text, refused: Vec::new(), san: San::default() };
+    let (refused, san, files) = (Vec::new(), San::default(), SecretFiles::new());
+    let mut reader = Reader { text, refused, san, files };
     reader.sections(document.as_table());
     reader.refused.sort_by_key(|refused| refused.line);
-    if reader.refused.is_empty() { Ok(reader.san) } else { Err(reader.refused) }
+    if reader.refused.is_empty() { Ok((reader.san, reader.files)) } else { Err(reader.refused) }
 }
 
 struct Reader<'a> {
     text: &'a str,
     refused: Vec<Refused>,
     san: San,
+    files: SecretFiles,
 }
 
 impl Reader<'_> {
@@ -56,7 +68,7 @@ impl Reader<'_> {
             for (name, item) in named.iter() {
                 match item.as_table_like() {
                     Some(table) => {
-                        let keys = self.keys(kind, table);
+                        let keys = self.keys(kind, name, table);
                         self.san.put(kind.word, name.to_owned(), keys);
                     }
                     None => {
@@ -69,7 +81,7 @@ impl Reader<'_> {
         }
     }
 
-    fn keys(&mut self, kind: &Kind, table: &dyn TableLike) -> Keys {
+    fn keys(&mut self, kind: &Kind, name: &str, table: &dyn TableLike) -> Keys {
         let mut keys = Keys::new();
         for (word, item) in table.iter() {
             let Some((key, shape)) = kind.key(word) else {
@@ -84,6 +96,9 @@ impl Reader<'_> {
             };
             let read = value(item)
                 .ok_or_else(|| "write true, a number, \"a text\" or [\"texts\"]".to_owned());
+            if let (Shape::SecretFile, Ok(Value::Text(path))) = (shape, &read) {
+                self.files.insert((kind.word, name.to_owned()), path.clone());
+            }
             match read.and_then(|value| shape.normal(value)) {
                 Ok(Some(value)) => drop(keys.insert(key, value)),
                 Ok(None) => {}

@@ -183,7 +183,8 @@ fn of_size(text: &str) -> Result<Value, String> {
     Ok(Value::Text(size::short(bytes)))
 }
 
-fn when(text: &str) -> Result<Timing, String> {
+/// When a schedule is due.
+pub(super) fn when(text: &str) -> Result<Timing, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     match words[..] {
         ["every", time] => Ok(Timing::Every { seconds: parse_time(time)?.as_secs() }),

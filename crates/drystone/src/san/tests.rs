@@ -63,7 +63,7 @@ fn sections() -> impl Strategy<Value = (&'static str, String, Keys)> {
     )
 }
 
-fn sans() -> impl Strategy<Value = San> {
+pub(super) fn sans() -> impl Strategy<Value = San> {
     prop::collection::vec(sections(), 0..8).prop_map(|sections| {
         let mut san = San::default();
         sections.into_iter().for_each(|(kind, name, keys)| san.put(kind, name, keys));

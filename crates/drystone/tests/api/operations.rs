@@ -45,6 +45,7 @@ fn every_operation_does_what_it_says() {
     logins(&mut tour);
     snapshots(&mut tour);
     schedules(&mut tour);
+    configuration(&mut tour);
     work(&mut tour);
     disks(&mut tour);
     records(&mut tour);
@@ -326,6 +327,41 @@ fn schedules(tour: &mut Tour<'_>) {
     tour.refused("PATCH", "/v1/schedules/x", paused, 404, "no-such-schedule");
     tour.call("DELETE", path, None, 204);
     tour.refused("DELETE", path, None, 404, "no-such-schedule");
+}
+
+fn configuration(tour: &mut Tour<'_>) {
+    let path = "/v1/configuration";
+    let shown = tour.call("GET", path, None, 200);
+    let before = shown.json();
+    let policies = json!({
+        "policies": [{"name": "all", "hosts": [{"address": "10.0.0.0/8"}]}],
+        "volumes": [{"name": "a", "access": {"listed": [{"policy": {"name": "all"}}]}}],
+    });
+    tour.call("PATCH", path, Some(policies.clone()), 204);
+    let tag = format!("if-match: {}", shown.header("etag").expect("it has a tag"));
+    let socket = tour.member.home.socket();
+    let stale = http::ask(&socket, "PATCH", path, &[&tag], Some(&policies));
+    assert_eq!((stale.status, stale.problem().as_str()), (412, "changed"));
+    let back = json!({
+        "delete_policies": ["all"], "volumes": [{"name": "a", "access": "unlisted"}],
+    });
+    tour.call("PATCH", path, Some(back), 204);
+    assert_eq!(tour.call("GET", path, None, 200).json()["policies"], before["policies"]);
+    for (change, status, code) in [
+        (json!({"delete_policies": ["all"]}), 404, "no-such-policy"),
+        (json!({"volumes": [{"name": "a", "size_bytes": 1}]}), 409, "would-lose-data"),
+        (json!({"volumes": [{"name": "x"}]}), 404, "no-such-volume"),
+        (json!({"volumes": [{"name": "a"}, {"name": "a"}]}), 422, "invalid"),
+        (
+            json!({"volumes": [{"name": "a", "access": {"listed": [{"record": {}}]}}]}),
+            422,
+            "invalid",
+        ),
+        (json!({"colour": "red"}), 422, "invalid"),
+        (json!({"remove_accounts": ["x"]}), 404, "no-such-account"),
+    ] {
+        tour.refused("PATCH", path, Some(change), status, code);
+    }
 }
 
 /// The names and the data of events.

@@ -82,3 +82,166 @@ fn export_refused(home: &Home, file: &str) {
     assert_eq!(home.ask(&["diff", "-f", file]).0, 2);
     assert_eq!(home.ask(&["export-config"]).0, 1);
 }
+
+/// A file that only its owner may read.
+fn private(home: &Home, name: &str, contents: &str) {
+    let path = home.path(name);
+    fs::write(&path, contents).expect("it can be written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("it is ours");
+}
+
+const SAN: &str = r#"
+[volume.vm]
+size = "64M"
+raid = "raid1"
+read-ahead = "0"
+shared = true
+access = ["policy=rack1 for=snapshot", "chap=al ip=10.1.0.0/16 for=both"]
+
+[volume.log]
+size = "65M"
+thick = true
+online = false
+access = []
+
+[schedule.nightly]
+volumes = ["vm", "log"]
+when = "daily 03:00"
+keep = 7
+
+[policy.rack1]
+hosts = ["chap=al for=both", "ip=10.1.*.* for=both"]
+
+[chap.al]
+secret-file = "hush"
+
+[mutual-chap.array]
+secret-file = "other"
+
+[account.ada]
+role = "operator"
+disabled = true
+password-file = "hush"
+"#;
+
+#[test]
+fn a_member_is_as_the_file_says_that_was_applied() {
+    let home = Home::files(3, "256M");
+    let member = home.start(&[]);
+    private(&home, "hush", "hush-hush-hush");
+    private(&home, "other", "other-hush-hush");
+    let file = home.path("san.toml");
+    let shown = text(&file);
+    let same = format!("the member is as '{shown}' says\n");
+    let write = |san: &str| fs::write(&file, san).expect("it can be written");
+    let diff = || home.ask(&["diff", "-f", &shown]);
+    let apply = |more: &[&str]| home.ask(&[&["apply", "-f", &shown], more].concat());
+
+    // Nobody loses anything by what is new: nothing is asked.
+    write(SAN);
+    let (code, out, err) = apply(&[]);
+    assert!(code == 0 && out.contains("+ volume 'vm'") && out.ends_with(&same), "{out}{err}");
+    assert_eq!(diff(), (0, same.clone(), String::new()));
+    assert_eq!(apply(&[]), (0, same.clone(), String::new()), "a second time changes nothing");
+    assert_eq!(member.json(&["volume", "show", "log"])["state"], "offline");
+
+    // All kinds change and go, and what was named goes together with what named it.
+    let changed = SAN.replace("64M", "96M").replace("keep = 7", "keep = 3");
+    let changed =
+        changed.replace("online = false", "online = true").replace("true\naccess", "false\naccess");
+    let changed =
+        changed.replace("\"policy=rack1 for=snapshot\", \"chap=al ip=10.1.0.0/16 for=both\"", "");
+    let from = changed.find("[policy.rack1]").expect("it is there");
+    write(&changed[..from]);
+    let before = member.run(&["export-config"]);
+    let (code, _, err) = apply(&[]);
+    assert_eq!(code, 1, "{err}");
+    for loss in [
+        "hosts go from the access list of volume 'vm'",
+        "schedule 'nightly' deletes its older snapshots",
+        "policy 'rack1' goes, chap 'al' goes, mutual-chap 'array' goes, account 'ada' goes. Apply it?",
+        "There is no terminal to ask at: write --yes to say so",
+    ] {
+        assert!(err.contains(loss), "{loss}: {err}");
+    }
+    assert_eq!(member.run(&["export-config"]), before, "nothing was changed");
+    let (code, out, err) = apply(&["--yes", "--json"]);
+    assert!(code == 0 && out.contains("\"changed\""), "{out}{err}");
+    assert_eq!(diff(), (0, same, String::new()));
+    assert_eq!(member.json(&["volume", "show", "vm"])["size_bytes"], 96 << 20);
+    member.stop();
+}
+
+#[test]
+fn what_cannot_be_applied_changes_nothing() {
+    let home = Home::files(3, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "vm", "64M", "--raid", "raid1"]);
+    let file = home.path("san.toml");
+    let shown = text(&file);
+    let exported = member.run(&["export-config"]);
+    let refused = |san: &str, wanted: &str| {
+        fs::write(&file, san).expect("it can be written");
+        let (code, _, err) = home.ask(&["apply", "-f", &shown, "--yes"]);
+        assert!(code == 1 && err.contains(wanted), "{wanted}: {err}");
+        assert_eq!(member.run(&["export-config"]), exported, "{wanted}");
+        // Not in the recycle bin either.
+        let volumes = member.json(&["volume", "list"]);
+        assert_eq!(volumes.as_array().map(Vec::len), Some(1), "{wanted}: {volumes}");
+    };
+    let with = |more: &str| format!("{exported}\n{more}");
+    refused(
+        &exported.replace("64MiB", "32M").replace("64M\"", "32M\""),
+        "apply makes no volume smaller",
+    );
+    refused(&exported.replace("raid1", "raid0"), "raid is \"raid1\" and cannot become \"raid0\"");
+    refused("", "apply deletes no volume");
+    refused(&with("[volume.new]\nsize = \"1000K\"\n"), "multiples of 64K: write size = \"1M\"");
+    refused(&with("[volume.new]\n"), "it is new: write size too");
+    refused(&with("[chap.al]\n"), "it is new: write secret-file");
+    refused(&with("[chap.al]\nsecret-file = \"none\""), "none");
+    // Refused by the member, in the middle of it: what was made before is taken back.
+    let new = "[volume.new]\nsize = \"32M\"\n[volume.more]\nsize = \"32M\"\nonline = false\n";
+    let no_user = format!("{new}access = [\"chap=nobody for=both\"]");
+    refused(&with(&no_user), "there is no CHAP user 'nobody'");
+    let no_volume =
+        format!("{new}[schedule.s]\nvolumes = [\"gone\"]\nwhen = \"every 1h\"\nkeep = 2");
+    refused(&with(&no_volume), "there is no volume 'gone'");
+    let no_space = format!("{new}[volume.zzz]\nsize = \"1T\"\nthick = true");
+    refused(&with(&no_space), "there is room for");
+    member.stop();
+}
+
+/// What is stored comes before what cannot be taken back, and the message says so.
+#[test]
+fn what_is_left_is_told_and_done_the_next_time() {
+    let home = Home::files(3, "256M");
+    let member = home.start(&[]);
+    for words in
+        [&["volume", "create", "a", "64M"][..], &["volume", "create", "vm", "64M", "--thick"]]
+    {
+        member.run(words);
+    }
+    let file = home.path("san.toml");
+    let san = |size: &str, read_ahead: &str| {
+        let san = format!(
+            "[volume.a]\nread-ahead = \"{read_ahead}\"\n[volume.vm]\nsize = \"{size}\"\naccess = [\"ip=10.0.0.0/8\"]\n"
+        );
+        fs::write(&file, san).expect("it can be written");
+        home.ask(&["apply", "--yes", "-f", &text(&file)])
+    };
+    let _host = crate::log_in(&member, "vm");
+    let (code, _, err) = san("1T", "2M");
+    let wanted = "all is set but for volume 'vm' and those after it, which are not as they should be yet: there is room";
+    assert!(code == 1 && err.contains(wanted) && err.contains("then apply it again"), "{err}");
+    let access = member.json(&["volume", "access", "list", "vm"]);
+    assert_eq!(access["entries"].as_array().map(Vec::len), Some(1), "{access}");
+    let sessions = &member.json(&["volume", "show", "vm"])["sessions"];
+    assert_eq!(sessions, 0, "who is not on the list has been logged out");
+    assert_eq!(member.json(&["volume", "show", "a"])["read_ahead_bytes"], 2 << 20);
+    assert_eq!(member.json(&["volume", "show", "vm"])["size_bytes"], 64 << 20);
+    let (code, _, err) = san("96M", "2M");
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(member.json(&["volume", "show", "vm"])["size_bytes"], 96 << 20);
+    member.stop();
+}

@@ -52,6 +52,21 @@ impl<T: PartialEq> Numbered<T> {
     fn remove(&mut self, number: u32) -> Result<T, AccessError> {
         self.items.remove(&number).ok_or(AccessError::NoSuchRecord(number))
     }
+
+    /// Holds these from now on. What was there already keeps its number.
+    fn replace(&mut self, items: &[T], max: usize) -> Result<(), AccessError>
+    where
+        T: Clone,
+    {
+        self.items.retain(|_, there| items.contains(there));
+        for item in items {
+            match self.add(item.clone(), max) {
+                Ok(_) | Err(AccessError::ThereAlready(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What a volume's list names.
@@ -96,6 +111,14 @@ impl AccessList {
     /// [`AccessError::NoSuchRecord`]
     pub fn remove(&mut self, number: u32) -> Result<Entry, AccessError> {
         self.entries.remove(number)
+    }
+
+    /// Has these entries from now on; those that were there already keep their numbers.
+    ///
+    /// # Errors
+    /// [`AccessError::Full`]; then it is to be thrown away.
+    pub fn replace(&mut self, entries: &[Entry]) -> Result<(), AccessError> {
+        self.entries.replace(entries, ENTRIES_MAX)
     }
 
     /// With their numbers.
@@ -154,6 +177,14 @@ impl Policy {
     /// [`AccessError::NoSuchRecord`]
     pub fn remove(&mut self, number: u32) -> Result<Record, AccessError> {
         self.records.remove(number)
+    }
+
+    /// Has these records from now on; those that were there already keep their numbers.
+    ///
+    /// # Errors
+    /// [`AccessError::Full`]; then it is to be thrown away.
+    pub fn replace(&mut self, records: &[Record]) -> Result<(), AccessError> {
+        self.records.replace(records, POLICY_RECORDS_MAX)
     }
 
     /// With their numbers.

@@ -19,9 +19,22 @@ pub struct AccountChange {
     pub disabled: Option<bool>,
 }
 
+impl AccountChange {
+    /// The account as it is to be.
+    pub(super) fn of(self, account: Account) -> Account {
+        let Self { role, password, disabled } = self;
+        Account {
+            role: role.unwrap_or(account.role),
+            password: password.unwrap_or(account.password),
+            disabled: disabled.unwrap_or(account.disabled),
+            ..account
+        }
+    }
+}
+
 impl State {
     /// An account, to be changed.
-    fn account(&self, name: &str) -> Result<&Account, SettingsError> {
+    pub(super) fn account(&self, name: &str) -> Result<&Account, SettingsError> {
         if let Some(error) = self.unreadable.get(&account_key(name)) {
             return Err(SettingsError::Unreadable(error.to_string()));
         }
@@ -30,8 +43,20 @@ impl State {
     }
 
     /// Whether there is one, also one that cannot be read.
-    fn has_account(&self, name: &str) -> bool {
+    pub(super) fn has_account(&self, name: &str) -> bool {
         self.logins.accounts.contains_key(name) || self.unreadable.contains_key(&account_key(name))
+    }
+
+    /// Refuses an account that cannot be, or is there.
+    pub(super) fn check_new_account(&self, name: &str) -> Result<(), AccountError> {
+        check_name(name)?;
+        if self.has_account(name) {
+            return Err(AccountError::AccountExists(name.to_owned()));
+        }
+        if self.logins.accounts.len() >= ACCOUNTS_MAX {
+            return Err(AccountError::TooManyAccounts);
+        }
+        Ok(())
     }
 
     /// The same of a token.
@@ -46,14 +71,8 @@ impl Settings {
     /// # Errors
     /// [`AccountError`], or the store does not do it.
     pub async fn add_account(&self, name: &str, account: Account) -> Result<(), SettingsError> {
-        check_name(name)?;
         self.change(|state| {
-            if state.has_account(name) {
-                return Err(AccountError::AccountExists(name.to_owned()).into());
-            }
-            if state.logins.accounts.len() >= ACCOUNTS_MAX {
-                return Err(AccountError::TooManyAccounts.into());
-            }
+            state.check_new_account(name)?;
             Ok((vec![Op::put(account_key(name), account.encode())], ()))
         })
         .await
@@ -69,11 +88,7 @@ impl Settings {
         change: AccountChange,
     ) -> Result<(), SettingsError> {
         self.change(|state| {
-            let mut account = state.account(name)?.clone();
-            let AccountChange { role, password, disabled } = change.clone();
-            account.role = role.unwrap_or(account.role);
-            account.password = password.unwrap_or(account.password);
-            account.disabled = disabled.unwrap_or(account.disabled);
+            let account = change.clone().of(state.account(name)?.clone());
             Ok((vec![Op::put(account_key(name), account.encode())], ()))
         })
         .await

@@ -5,6 +5,7 @@
 //! meanwhile, else it begins anew. So what a change relies on (that a policy is there, that no record
 //! names a user that goes) is still so when it is made, whoever else changes settings.
 
+mod batch;
 mod logins;
 mod schedules;
 mod state;
@@ -21,6 +22,7 @@ use crate::secrets::{KeyError, Secret, Vault};
 use crate::store::{Compare, Op, Selection, Store, StoreError, Transaction};
 use state::{GUARD, MUTUAL, policy_key, user_key, volume_key};
 
+pub use batch::{AccountStep, Batch, ListChange, MutualChange, ScheduleStep, VolumeStep};
 pub use logins::AccountChange;
 pub use state::{Known, Mutual, Rule, State, VolumeSettings};
 
@@ -119,14 +121,15 @@ impl Settings {
         Ok(State::of(&self.store.range(Selection::prefix("")).await?))
     }
 
-    /// Makes a change if all that it was decided on is still so when it is made.
+    /// Makes a change if all that it was decided on is still so when it is made. The state is for the decision
+    /// alone, which may try out on it what is to be.
     async fn change<T>(
         &self,
-        decide: impl Fn(&State) -> Result<(Vec<Op>, T), SettingsError>,
+        decide: impl Fn(&mut State) -> Result<(Vec<Op>, T), SettingsError>,
     ) -> Result<T, SettingsError> {
         for _ in 0..TRIES {
-            let state = self.read().await?;
-            let (mut ops, answer) = decide(&state)?;
+            let mut state = self.read().await?;
+            let (mut ops, answer) = decide(&mut state)?;
             if ops.is_empty() {
                 return Ok(answer);
             }
@@ -160,10 +163,7 @@ impl Settings {
     /// The list says no, or the policy or the CHAP user that it names is not there.
     pub async fn add_access(&self, volume: u32, entry: Entry) -> Result<u32, SettingsError> {
         self.change_volume(volume, |state, settings| {
-            match &entry {
-                Entry::Record(record) => check_record(state, record)?,
-                Entry::Policy { name, .. } => state.policy(name).map(drop)?,
-            }
+            check_entry(state, &entry)?;
             Ok(settings.access.get_or_insert_default().add(entry.clone())?)
         })
         .await
@@ -297,10 +297,7 @@ impl Settings {
     pub async fn delete_policy(&self, name: &str) -> Result<(), SettingsError> {
         self.change(|state| {
             state.policy(name)?;
-            let volumes = state.uses_of_policy(name);
-            if volumes > 0 {
-                return Err(SettingsError::PolicyInUse { name: name.to_owned(), volumes });
-            }
+            state.check_unused_policy(name)?;
             Ok((vec![Op::Delete(Selection::key(policy_key(name)))], ()))
         })
         .await
@@ -358,10 +355,7 @@ impl Settings {
             if !state.has_user(user) {
                 return Err(SettingsError::NoSuchUser(user.to_owned()));
             }
-            let (volumes, policies) = state.uses_of_user(user);
-            if volumes > 0 || !policies.is_empty() {
-                return Err(SettingsError::UserInUse { user: user.to_owned(), volumes, policies });
-            }
+            state.check_unused_user(user)?;
             Ok((vec![Op::Delete(Selection::key(user_key(user)))], ()))
         })
         .await
@@ -398,6 +392,14 @@ fn check_record(state: &State, record: &Record) -> Result<(), SettingsError> {
     match &record.parts().chap {
         Some(user) if !state.has_user(user) => Err(SettingsError::NoSuchUser(user.clone())),
         _ => Ok(()),
+    }
+}
+
+/// An entry names a policy or a CHAP user that is there.
+fn check_entry(state: &State, entry: &Entry) -> Result<(), SettingsError> {
+    match entry {
+        Entry::Record(record) => check_record(state, record),
+        Entry::Policy { name, .. } => state.policy(name).map(drop),
     }
 }
 

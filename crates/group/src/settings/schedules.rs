@@ -8,7 +8,7 @@ use crate::store::{Op, Selection};
 
 impl State {
     /// A schedule, to be changed.
-    fn schedule(&self, name: &str) -> Result<&Schedule, SettingsError> {
+    pub(super) fn schedule(&self, name: &str) -> Result<&Schedule, SettingsError> {
         if let Some(error) = self.unreadable.get(&schedule_key(name)) {
             return Err(SettingsError::Unreadable(error.to_string()));
         }
@@ -17,8 +17,25 @@ impl State {
     }
 
     /// Whether there is one, also one that cannot be read.
-    fn has_schedule(&self, name: &str) -> bool {
+    pub(super) fn has_schedule(&self, name: &str) -> bool {
         self.schedules.contains_key(name) || self.unreadable.contains_key(&schedule_key(name))
+    }
+
+    /// Refuses a schedule that cannot be, or is there.
+    pub(super) fn check_new_schedule(
+        &self,
+        name: &str,
+        schedule: &Schedule,
+    ) -> Result<(), ScheduleError> {
+        check_name(name)?;
+        schedule.plan.check()?;
+        if self.has_schedule(name) {
+            return Err(ScheduleError::ScheduleExists(name.to_owned()));
+        }
+        if self.schedules.len() >= SCHEDULES_MAX {
+            return Err(ScheduleError::TooManySchedules);
+        }
+        Ok(())
     }
 }
 
@@ -28,15 +45,8 @@ impl Settings {
     /// # Errors
     /// [`ScheduleError`], or the store does not do it.
     pub async fn add_schedule(&self, name: &str, schedule: Schedule) -> Result<(), SettingsError> {
-        check_name(name)?;
-        schedule.plan.check()?;
         self.change(|state| {
-            if state.has_schedule(name) {
-                return Err(ScheduleError::ScheduleExists(name.to_owned()).into());
-            }
-            if state.schedules.len() >= SCHEDULES_MAX {
-                return Err(ScheduleError::TooManySchedules.into());
-            }
+            state.check_new_schedule(name, &schedule)?;
             Ok((vec![Op::put(schedule_key(name), schedule.encode())], ()))
         })
         .await

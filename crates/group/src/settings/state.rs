@@ -249,6 +249,23 @@ impl State {
         self.users.contains_key(user) || self.unreadable.contains_key(&user_key(user))
     }
 
+    /// Refuses to let a policy go that volumes name.
+    pub(super) fn check_unused_policy(&self, name: &str) -> Result<(), SettingsError> {
+        match self.uses_of_policy(name) {
+            0 => Ok(()),
+            volumes => Err(SettingsError::PolicyInUse { name: name.to_owned(), volumes }),
+        }
+    }
+
+    /// Refuses to let a CHAP user go that records name.
+    pub(super) fn check_unused_user(&self, user: &str) -> Result<(), SettingsError> {
+        let (volumes, policies) = self.uses_of_user(user);
+        if volumes == 0 && policies.is_empty() {
+            return Ok(());
+        }
+        Err(SettingsError::UserInUse { user: user.to_owned(), volumes, policies })
+    }
+
     /// Where a CHAP user is named: in lists of volumes and in policies.
     pub(super) fn uses_of_user(&self, user: &str) -> (usize, Vec<String>) {
         let names = |record: &Record| record.parts().chap.as_deref() == Some(user);

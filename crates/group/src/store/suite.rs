@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 
+use super::types::OPERATIONS_MAX;
 use super::*;
 
 /// A store under test, empty when it is made.
@@ -215,7 +216,7 @@ fn what_is_refused_changes_nothing(subject: &dyn Subject) {
         vec![Op::put("x", "1"), Op::Delete(Selection::prefix("x"))],
         vec![Op::Delete(Selection::prefix("")), Op::put("x", "1")],
         vec![Op::put("x", "1"), under(LeaseId(77))],
-        (0..129).map(|number| Op::put(format!("{number}"), "")).collect(),
+        (0..=OPERATIONS_MAX).map(|number| Op::put(format!("{number}"), "")).collect(),
         vec![Op::put("x", vec![0; 2 << 20])],
     ];
     for ops in refused {

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::error::StoreError;
 
-/// Operations of one list of a transaction, and its comparisons, as etcd limits them.
-pub(crate) const OPERATIONS_MAX: usize = 128;
+/// Operations of one list of a transaction, and its comparisons: room for what is set for a thousand volumes at once.
+/// etcd has to be started with `--max-txn-ops` of this.
+pub(crate) const OPERATIONS_MAX: usize = 4096;
 
 /// Bytes of the keys and values of one transaction, as etcd limits a request.
 pub(crate) const TRANSACTION_BYTES_MAX: usize = 1_536 * 1024;

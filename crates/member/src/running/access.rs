@@ -65,7 +65,7 @@ impl Member {
 
     pub(super) async fn chap(&self, request: ChapRequest) -> Result<Answer, RequestError> {
         if request == ChapRequest::List {
-            return self.shown_users();
+            return Ok(Answer::ChapUsers(self.chap_users()?));
         }
         let _turn = self.turn.take().await;
         let change = async move |settings: &mut Settings| match request {
@@ -84,7 +84,7 @@ impl Member {
 
     pub(super) async fn policy(&self, request: PolicyRequest) -> Result<Answer, RequestError> {
         let name = match &request {
-            PolicyRequest::List => return self.shown_policies(),
+            PolicyRequest::List => return Ok(Answer::Policies(self.policies()?)),
             PolicyRequest::Show { name } => return self.shown_policy(name),
             PolicyRequest::Create { name }
             | PolicyRequest::Add { name, .. }
@@ -136,7 +136,11 @@ impl Member {
     }
 
     fn shown_access(&self, name: &str) -> Result<Answer, RequestError> {
-        let id = self.find(name)?.id;
+        Ok(Answer::Access(self.access_of(&self.find(name)?)?))
+    }
+
+    pub(super) fn access_of(&self, volume: &VolumeInfo) -> Result<VolumeAccess, RequestError> {
+        let id = volume.id;
         let state = self.settings.state()?;
         let settings = Self::set_for(&state, id)?;
         let entries = settings.and_then(|settings| settings.access.as_ref()).map(|list| {
@@ -144,12 +148,12 @@ impl Member {
                 |(number, entry): (u32, &_)| Numbered { number, item: Clone::clone(entry) };
             list.entries().map(numbered).collect()
         });
-        let volume = name.to_owned();
+        let volume = volume.name.clone();
         let shared = settings.is_some_and(|settings| settings.shared);
-        Ok(Answer::Access(VolumeAccess { volume, entries, shared, hosts: self.hosts(id) }))
+        Ok(VolumeAccess { volume, entries, shared, hosts: self.hosts(id) })
     }
 
-    fn shown_users(&self) -> Result<Answer, RequestError> {
+    pub(super) fn chap_users(&self) -> Result<ChapUsers, RequestError> {
         let state = self.settings.state()?;
         let known = self.settings.known();
         let usable = |user: &String| known.users.iter().any(|known| known.user() == user);
@@ -164,13 +168,13 @@ impl Member {
             usable: known.mutual.is_some(),
             changed: state.mutual_changed,
         });
-        Ok(Answer::ChapUsers(ChapUsers { users, mutual }))
+        Ok(ChapUsers { users, mutual })
     }
 
-    fn shown_policies(&self) -> Result<Answer, RequestError> {
+    pub(super) fn policies(&self) -> Result<Vec<PolicyShown>, RequestError> {
         let state = self.settings.state()?;
         let all = state.policies.keys();
-        Ok(Answer::Policies(all.filter_map(|name| policy_of(&state, name)).collect()))
+        Ok(all.filter_map(|name| policy_of(&state, name)).collect())
     }
 
     fn shown_policy(&self, name: &str) -> Result<Answer, RequestError> {
@@ -179,7 +183,7 @@ impl Member {
     }
 }
 
-fn bytes(SecretText(text): SecretText) -> Secret {
+pub(super) fn bytes(SecretText(text): SecretText) -> Secret {
     Secret::new(text.into_bytes())
 }
 

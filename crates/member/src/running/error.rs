@@ -58,6 +58,26 @@ pub enum RequestError {
     /// A schedule may have taken a snapshot of this name, and not noted it yet.
     #[error("'{0}' is the name of a snapshot that a schedule may have begun to take")]
     NameOfRun(String),
+    /// What is set was stored, and a volume is not as it should be.
+    #[error(
+        "all is set but for volume '{volume}' and those after it, which are not as they should be yet: {source}"
+    )]
+    Unfinished {
+        /// The first that is not.
+        volume: String,
+        /// Why.
+        source: Box<RequestError>,
+    },
+    /// Nothing was set, and volumes that were made for it are there still.
+    #[error("{refusal}; volume '{volume}' was made before and could not be taken back: {source}")]
+    NotTakenBack {
+        /// Why nothing was set.
+        refusal: Box<RequestError>,
+        /// The first of them.
+        volume: String,
+        /// Why it is there.
+        source: ArrayError,
+    },
     /// A host erases the volume.
     #[error(
         "a SANITIZE of '{0}' has not ended well yet, and a snapshot would keep what it is to erase"

@@ -14,12 +14,7 @@ use crate::settings::KeptError;
 impl Member {
     pub(super) async fn accounts(&self, request: AccountRequest) -> Result<Answer, RequestError> {
         let name = match &request {
-            AccountRequest::List => {
-                let state = self.settings.state()?;
-                let all = state.logins.accounts.iter();
-                let shown = all.map(|account| account_of(account, &state.logins));
-                return Ok(Answer::Accounts(shown.collect()));
-            }
+            AccountRequest::List => return Ok(Answer::Accounts(self.all_accounts()?)),
             AccountRequest::Add { name, .. }
             | AccountRequest::Set { name, .. }
             | AccountRequest::Remove { name } => name.clone(),
@@ -84,6 +79,12 @@ impl Member {
         let gone = || KeptError::from(SettingsError::from(AccountError::NoSuchToken(name.clone())));
         let token = state.logins.tokens.get_key_value(&name).ok_or_else(gone)?;
         Ok(Answer::Token(token_of(token, &state.logins)))
+    }
+
+    pub(super) fn all_accounts(&self) -> Result<Vec<AccountShown>, RequestError> {
+        let state = self.settings.state()?;
+        let all = state.logins.accounts.iter();
+        Ok(all.map(|account| account_of(account, &state.logins)).collect())
     }
 
     /// Stores a change that no host sees.

@@ -1,6 +1,7 @@
 //! A member that runs, and carries out what is asked of it. Lives on the first core.
 
 mod access;
+mod configuration;
 mod disks;
 mod error;
 mod jobs;
@@ -112,6 +113,7 @@ impl Member {
             Request::Account(request) => self.accounts(request).await,
             Request::Token(request) => self.tokens(request).await,
             Request::Schedule(request) => self.schedule(request).await,
+            Request::Configuration(request) => self.configuration(request).await,
             Request::Connections => Ok(Answer::Connections(self.serving.connections().await)),
             Request::Figures => Ok(Answer::Figures(Box::new(self.serving.figures().await))),
             Request::Watch { kinds } => self.watch(&kinds, asker).await,

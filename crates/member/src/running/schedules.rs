@@ -23,12 +23,7 @@ use crate::settings::KeptError;
 impl Member {
     pub(super) async fn schedule(&self, request: ScheduleRequest) -> Result<Answer, RequestError> {
         let name = match &request {
-            ScheduleRequest::List => {
-                let state = self.settings.state()?;
-                let all = state.schedules.iter();
-                let shown = all.map(|(name, schedule)| self.shown_schedule(name, schedule));
-                return Ok(Answer::Schedules(shown.collect()));
-            }
+            ScheduleRequest::List => return Ok(Answer::Schedules(self.all_schedules()?)),
             ScheduleRequest::Show { name } => return self.show_schedule(name),
             ScheduleRequest::Create(NewSchedule { name, .. })
             | ScheduleRequest::Set { name, .. }
@@ -71,8 +66,17 @@ impl Member {
         }
     }
 
+    pub(super) fn all_schedules(&self) -> Result<Vec<ScheduleShown>, RequestError> {
+        let state = self.settings.state()?;
+        let all = state.schedules.iter();
+        Ok(all.map(|(name, schedule)| self.shown_schedule(name, schedule)).collect())
+    }
+
     /// The volumes of these names, none of them twice and none in the recycle bin.
-    fn scheduled(&self, names: Vec<String>) -> Result<Vec<ScheduledVolume>, RequestError> {
+    pub(super) fn scheduled(
+        &self,
+        names: Vec<String>,
+    ) -> Result<Vec<ScheduledVolume>, RequestError> {
         let mut volumes: Vec<ScheduledVolume> = Vec::new();
         for name in names {
             let VolumeInfo { id, state, .. } = self.find(&name)?;

@@ -13,11 +13,7 @@ use crate::request::VolumeRequest;
 impl Member {
     pub(super) async fn volume(&self, request: VolumeRequest) -> Result<Answer, RequestError> {
         match request {
-            VolumeRequest::List => {
-                let (volumes, sessions) = (self.volumes(), self.serving.sessions());
-                let volumes = volumes.into_iter().map(|info| self.shown_with(info, &sessions));
-                return Ok(Answer::Volumes(volumes.collect()));
-            }
+            VolumeRequest::List => return Ok(Answer::Volumes(self.all_volumes())),
             VolumeRequest::Show { name } => return self.show(&name),
             _ => {}
         }
@@ -35,12 +31,20 @@ impl Member {
         }
     }
 
+    pub(super) fn all_volumes(&self) -> Vec<Volume> {
+        let (volumes, sessions) = (self.volumes(), self.serving.sessions());
+        volumes.into_iter().map(|info| self.shown_with(info, &sessions)).collect()
+    }
+
     fn show(&self, name: &str) -> Result<Answer, RequestError> {
         Ok(Answer::Volume(Box::new(self.shown(self.find(name)?))))
     }
 
     /// Changes a volume, and returns the name under which it is there afterwards.
-    async fn change_volume(&self, request: VolumeRequest) -> Result<Option<String>, RequestError> {
+    pub(super) async fn change_volume(
+        &self,
+        request: VolumeRequest,
+    ) -> Result<Option<String>, RequestError> {
         let array = &self.array;
         Ok(match request {
             VolumeRequest::List | VolumeRequest::Show { .. } => None,
@@ -130,7 +134,7 @@ impl Member {
         Volume { info, iqn, sessions, not_served, shared, hosts }
     }
 
-    fn check_served(&self, name: &str, iqn: &str) -> Result<(), RequestError> {
+    pub(super) fn check_served(&self, name: &str, iqn: &str) -> Result<(), RequestError> {
         match self.serving.refusal(iqn) {
             Some(why) => Err(RequestError::NotServed { name: name.to_owned(), why }),
             None => Ok(()),

@@ -5,6 +5,7 @@ mod access;
 mod accounts;
 mod array;
 mod chap;
+mod configuration;
 mod connections;
 mod described;
 mod disks;
@@ -98,6 +99,7 @@ fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(figures::show_figures))
         .routes(routes!(accounts::list_accounts, accounts::add_account))
         .routes(routes!(accounts::show_account, accounts::change_account, accounts::remove_account))
+        .routes(routes!(configuration::show_configuration, configuration::change_configuration))
         .routes(routes!(tokens::list_tokens, tokens::create_token))
         .routes(routes!(tokens::show_token, tokens::revoke_token))
         .routes(routes!(interface::show_interface))

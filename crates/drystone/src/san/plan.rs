@@ -1,0 +1,564 @@
+//! What has to be changed on a member for it to be as a file says, and what that takes away.
+//!
+//! What a new section leaves out is as with the command that makes one.
+
+use super::diff::{Difference, How, KeyDifference};
+use super::read::SecretFiles;
+use super::schema::{UNLISTED, when};
+use super::write::shown;
+use super::{Keys, San, Value};
+use api::types::{
+    AccessChange, AccountChange, Cache, ConfigurationChange, Entry, HostRecord, Level, Login,
+    NamedAccountChange, NamedHosts, NamedScheduleChange, NewAccount, NewConfiguredVolume,
+    NewSchedule, NewVolume, Password, PolicyUse, Role, ScheduleChange, Secret, VolumeSetChange,
+    When,
+};
+use array::CLUSTER_BYTES;
+use group::access::Record;
+use member::spec::size;
+use serde::de::DeserializeOwned;
+
+/// What has to be done.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) change: ConfigurationChange,
+    /// What is destroyed, and who loses access.
+    pub(crate) losses: Vec<String>,
+}
+
+/// Reads the secret or password of somebody from a file: its kind, the file, and whose it is.
+pub(crate) type Secrets<'a> = &'a dyn Fn(&str, &str, &str) -> anyhow::Result<String>;
+
+/// Plans all differences.
+///
+/// # Errors
+/// All that cannot be done, and what to do about it.
+pub(crate) fn plan(
+    differences: &[Difference],
+    file: &San,
+    files: &SecretFiles,
+    secrets: Secrets<'_>,
+) -> Result<Plan, Vec<String>> {
+    let mut planner = Planner { file, files, secrets, plan: Plan::default() };
+    let mut refused = Vec::new();
+    if file.0.get("mutual-chap").is_some_and(|all| all.len() > 1) {
+        refused.push("volumes can prove to be one user only: write one [mutual-chap.NAME]".into());
+    }
+    for difference in differences {
+        if let Err(why) = planner.difference(difference) {
+            refused.push(format!("{} '{}': {why}", difference.kind, difference.name));
+        }
+    }
+    if refused.is_empty() { Ok(planner.plan) } else { Err(refused) }
+}
+
+struct Planner<'a> {
+    file: &'a San,
+    files: &'a SecretFiles,
+    secrets: Secrets<'a>,
+    plan: Plan,
+}
+
+type Outcome = Result<(), String>;
+
+impl Planner<'_> {
+    fn difference(&mut self, difference: &Difference) -> Outcome {
+        let Difference { kind, name, how, keys } = difference;
+        match (*how, *kind) {
+            (How::OnlyOnMember, kind) => self.goes(kind, name),
+            (How::OnlyInFile, kind) => self.comes(kind, name),
+            (How::Differs, "volume") => self.volume(name, keys),
+            (How::Differs, "schedule") => self.schedule(name, keys),
+            (How::Differs, "policy") => self.policy(name, keys),
+            (How::Differs, "account") => self.account(name, keys),
+            (How::Differs, _) => Err("it has no keys that can differ".to_owned()),
+        }
+    }
+
+    fn loses(&mut self, what: String) {
+        self.plan.losses.push(what);
+    }
+
+    fn goes(&mut self, kind: &str, name: &str) -> Outcome {
+        let change = &mut self.plan.change;
+        match kind {
+            "volume" => {
+                return Err(format!(
+                    "the file does not have it, and apply deletes no volume: write it into the file, or delete it ('drystone volume offline {name}', then 'drystone volume delete {name}')"
+                ));
+            }
+            "schedule" => change.delete_schedules.push(name.to_owned()),
+            "policy" => change.delete_policies.push(name.to_owned()),
+            "chap" => change.delete_chap_users.push(name.to_owned()),
+            "account" => change.remove_accounts.push(name.to_owned()),
+            _ => {
+                let another = self.file.0.get("mutual-chap").is_some_and(|all| !all.is_empty());
+                change.clear_chap_mutual = !another;
+            }
+        }
+        self.loses(format!("{kind} '{name}' goes"));
+        Ok(())
+    }
+
+    fn comes(&mut self, kind: &'static str, name: &str) -> Outcome {
+        let nothing = Keys::new();
+        let keys = self.file.0.get(kind).and_then(|all| all.get(name)).unwrap_or(&nothing);
+        match kind {
+            "volume" => self.plan.change.new_volumes.push(new_volume(name, keys)?),
+            "schedule" => self.plan.change.schedules.push(new_schedule(name, keys)?),
+            "policy" => {
+                let hosts = keys.get("hosts").map(hosts).transpose()?.unwrap_or_default();
+                self.plan.change.policies.push(NamedHosts { name: name.to_owned(), hosts });
+            }
+            "account" => return self.new_account(name, keys),
+            "chap" => {
+                let login = self.login(kind, name)?;
+                self.plan.change.chap_users.push(login);
+            }
+            _ => self.plan.change.chap_mutual = Some(self.login(kind, name)?),
+        }
+        Ok(())
+    }
+
+    /// What a section that is new has in its file.
+    fn secret(&self, kind: &'static str, key: &str, name: &str) -> Result<String, String> {
+        let path = self.files.get(&(kind, name.to_owned()));
+        let path = path.ok_or_else(|| format!("it is new: write {key} = \"FILE\""))?;
+        (self.secrets)(kind, path, name).map_err(|error| format!("{error:#}"))
+    }
+
+    fn login(&self, kind: &'static str, name: &str) -> Result<Login, String> {
+        let secret = Secret(self.secret(kind, "secret-file", name)?);
+        Ok(Login { user: name.to_owned(), secret })
+    }
+
+    fn new_account(&mut self, name: &str, keys: &Keys) -> Outcome {
+        let role = word::<Role>(needed(keys, "role")?)?;
+        let password = Password(self.secret("account", "password-file", name)?);
+        let name = name.to_owned();
+        self.plan.change.accounts.push(NewAccount { name: name.clone(), role, password });
+        if keys.get("disabled") == Some(&Value::Switch(true)) {
+            let change = AccountChange { disabled: Some(true), ..AccountChange::default() };
+            self.plan.change.change_accounts.push(NamedAccountChange { name, change });
+        }
+        Ok(())
+    }
+
+    fn account(&mut self, name: &str, keys: &[KeyDifference]) -> Outcome {
+        let mut change = AccountChange::default();
+        for KeyDifference { key, file, member } in keys {
+            match (*key, file) {
+                ("disabled", Value::Switch(disabled)) => {
+                    change.disabled = Some(*disabled);
+                    if *disabled {
+                        self.loses(format!("account '{name}' may not log in any more"));
+                    }
+                }
+                _ => {
+                    let role = word::<Role>(file)?;
+                    change.role = Some(role);
+                    let before = member.as_ref().map(word::<Role>).transpose()?;
+                    if before.is_none_or(|before| role < before) {
+                        self.loses(format!("account '{name}' may do less"));
+                    }
+                }
+            }
+        }
+        let name = name.to_owned();
+        self.plan.change.change_accounts.push(NamedAccountChange { name, change });
+        Ok(())
+    }
+
+    fn policy(&mut self, name: &str, keys: &[KeyDifference]) -> Outcome {
+        for KeyDifference { file, member, .. } in keys {
+            if takes(member.as_ref(), file) {
+                self.loses(format!("hosts go from policy '{name}'"));
+            }
+            let (name, hosts) = (name.to_owned(), hosts(file)?);
+            self.plan.change.policies.push(NamedHosts { name, hosts });
+        }
+        Ok(())
+    }
+
+    fn schedule(&mut self, name: &str, keys: &[KeyDifference]) -> Outcome {
+        let mut change = ScheduleChange::default();
+        for KeyDifference { key, file, member } in keys {
+            match (*key, file) {
+                ("paused", Value::Switch(paused)) => change.paused = Some(*paused),
+                ("keep", keep) => {
+                    change.keep = Some(number(keep)?);
+                    if member.as_ref().map(number).transpose()? > change.keep {
+                        self.loses(format!("schedule '{name}' deletes its older snapshots"));
+                    }
+                }
+                ("volumes", Value::Texts(volumes)) => change.volumes = Some(volumes.clone()),
+                (_, due) => change.when = Some(timing(due)?),
+            }
+        }
+        let name = name.to_owned();
+        self.plan.change.change_schedules.push(NamedScheduleChange { name, change });
+        Ok(())
+    }
+
+    fn volume(&mut self, name: &str, keys: &[KeyDifference]) -> Outcome {
+        let mut change = VolumeSetChange { name: name.to_owned(), ..VolumeSetChange::default() };
+        for difference in keys {
+            let KeyDifference { key, file, member } = difference;
+            match (*key, file) {
+                ("size", wanted) => {
+                    let wanted = volume_bytes(wanted)?;
+                    if member.as_ref().map(bytes).transpose()? > Some(wanted) {
+                        return Err(format!(
+                            "it would lose what lies behind its new end, and apply makes no volume smaller: 'drystone volume resize {name} {wanted} --shrink' does"
+                        ));
+                    }
+                    change.size_bytes = Some(wanted);
+                }
+                ("read-ahead", ahead) => change.read_ahead_bytes = Some(small(ahead)?),
+                ("online", Value::Switch(online)) => {
+                    change.online = Some(*online);
+                    if !online {
+                        self.loses(format!("hosts are logged out of volume '{name}'"));
+                    }
+                }
+                ("shared", Value::Switch(shared)) => {
+                    change.shared = Some(*shared);
+                    if !shared {
+                        self.loses(format!("volume '{name}' is for one host at a time"));
+                    }
+                }
+                ("access", access) => {
+                    if takes(member.as_ref(), access) {
+                        self.loses(format!("hosts go from the access list of volume '{name}'"));
+                    }
+                    change.access = Some(access_change(access)?);
+                }
+                _ => return Err(cannot_change(difference)),
+            }
+        }
+        self.plan.change.volumes.push(change);
+        Ok(())
+    }
+}
+
+fn cannot_change(difference: &KeyDifference) -> String {
+    let KeyDifference { key, member, file } = difference;
+    let member = member.as_ref().map_or_else(|| "nothing".to_owned(), shown);
+    format!(
+        "{key} is {member} and cannot become {}, as that stays what the volume was made with: write {key} = {member}, or make another volume",
+        shown(file)
+    )
+}
+
+/// Whether somebody may lose access: somebody is not named any more, or a list begins or ends.
+fn takes(before: Option<&Value>, after: &Value) -> bool {
+    match (before, after) {
+        (Some(Value::Texts(before)), Value::Texts(after)) => {
+            before.iter().any(|entry| !after.contains(entry))
+        }
+        _ => true,
+    }
+}
+
+fn new_volume(name: &str, keys: &Keys) -> Result<NewConfiguredVolume, String> {
+    let is_on = |key| keys.get(key) == Some(&Value::Switch(true));
+    let cache = keys.get("cache").map(word::<Cache>).transpose()?.unwrap_or_default();
+    let block_bytes = keys.get("block").map(number).transpose()?.unwrap_or(BLOCK_BYTES_USUAL);
+    let volume = NewVolume {
+        name: name.to_owned(),
+        size_bytes: volume_bytes(needed(keys, "size")?)?,
+        raid: keys.get("raid").map(word::<Level>).transpose()?,
+        thick: is_on("thick"),
+        block_bytes,
+        cache,
+        read_ahead_bytes: keys.get("read-ahead").map(small).transpose()?,
+    };
+    let online = keys.get("online") != Some(&Value::Switch(false));
+    let access = keys.get("access").map(access_change).transpose()?;
+    Ok(NewConfiguredVolume { volume, online, shared: is_on("shared"), access })
+}
+
+/// What a volume has that names no block, as with `drystone volume create`.
+const BLOCK_BYTES_USUAL: u32 = 512;
+
+fn new_schedule(name: &str, keys: &Keys) -> Result<NewSchedule, String> {
+    let Value::Texts(volumes) = needed(keys, "volumes")? else { return Err(strange()) };
+    Ok(NewSchedule {
+        name: name.to_owned(),
+        volumes: volumes.clone(),
+        when: timing(needed(keys, "when")?)?,
+        keep: number(needed(keys, "keep")?)?,
+        paused: keys.get("paused") == Some(&Value::Switch(true)),
+    })
+}
+
+fn needed<'a>(keys: &'a Keys, key: &str) -> Result<&'a Value, String> {
+    keys.get(key).ok_or_else(|| format!("it is new: write {key} too"))
+}
+
+fn access_change(value: &Value) -> Result<AccessChange, String> {
+    match value {
+        Value::Text(text) if text == UNLISTED => Ok(AccessChange::Unlisted),
+        Value::Texts(all) => {
+            all.iter().map(|text| entry(text)).collect::<Result<_, _>>().map(AccessChange::Listed)
+        }
+        _ => Err(strange()),
+    }
+}
+
+fn entry(text: &str) -> Result<Entry, String> {
+    let Some((name, scope)) =
+        text.strip_prefix("policy=").and_then(|rest| rest.split_once(" for="))
+    else {
+        return host(text).map(Entry::Record);
+    };
+    let scope = scope.parse::<group::access::Scope>().map_err(|error| error.to_string())?;
+    Ok(Entry::Policy(PolicyUse { name: name.to_owned(), scope: scope.into() }))
+}
+
+fn hosts(value: &Value) -> Result<Vec<HostRecord>, String> {
+    let Value::Texts(all) = value else { return Err(strange()) };
+    all.iter().map(|text| host(text)).collect()
+}
+
+fn host(text: &str) -> Result<HostRecord, String> {
+    let record = text.parse::<Record>().map_err(|error| error.to_string())?;
+    Ok(record.parts().clone().into())
+}
+
+fn timing(value: &Value) -> Result<When, String> {
+    let Value::Text(text) = value else { return Err(strange()) };
+    when(text).map(Into::into)
+}
+
+fn bytes(value: &Value) -> Result<u64, String> {
+    let Value::Text(text) = value else { return Err(strange()) };
+    if text == "0" {
+        return Ok(0);
+    }
+    size::parse(text).map_err(|error| error.to_string())
+}
+
+/// The size of a volume. A member rounds others up: then it would never be as the file says.
+fn volume_bytes(value: &Value) -> Result<u64, String> {
+    let wanted = bytes(value)?;
+    let unit = CLUSTER_BYTES as u64;
+    match wanted.checked_next_multiple_of(unit) {
+        Some(whole) if whole != wanted => Err(format!(
+            "volumes have whole multiples of {}: write size = \"{}\"",
+            size::short(unit),
+            size::short(whole)
+        )),
+        _ => Ok(wanted),
+    }
+}
+
+fn small(value: &Value) -> Result<u32, String> {
+    u32::try_from(bytes(value)?).map_err(|_| format!("{} is too much", shown(value)))
+}
+
+fn number(value: &Value) -> Result<u32, String> {
+    let Value::Number(number) = value else { return Err(strange()) };
+    u32::try_from(*number).map_err(|_| format!("{number} is too much"))
+}
+
+/// A word of the interface, which are the words of files.
+fn word<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
+    let Value::Text(text) = value else { return Err(strange()) };
+    serde_json::from_value(text.as_str().into()).map_err(|error| error.to_string())
+}
+
+/// The schema lets nothing of another kind in.
+fn strange() -> String {
+    "a key has another kind of value than it can have".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::diff::diff;
+    use super::super::of_member::{entry_text, record_text};
+    use super::super::schema::{KINDS, in_order};
+    use super::super::tests::sans;
+    use super::*;
+    use group::schedules::Timing;
+    use proptest::prelude::*;
+    use serde::Serialize;
+
+    /// What a member makes of a change, in the words of files.
+    fn changed(mut san: San, change: ConfigurationChange) -> San {
+        let gone = [
+            ("policy", change.delete_policies),
+            ("chap", change.delete_chap_users),
+            ("account", change.remove_accounts),
+            ("schedule", change.delete_schedules),
+        ];
+        for (kind, names) in gone {
+            let there = san.0.entry(kind).or_default();
+            names.iter().for_each(|name| assert!(there.remove(name).is_some(), "{name} is gone"));
+        }
+        for NewConfiguredVolume { volume, online, shared, access } in change.new_volumes {
+            let mut keys = Keys::from([
+                ("size", size_text(volume.size_bytes)),
+                ("thick", Value::Switch(volume.thick)),
+                ("block", Value::Number(volume.block_bytes.into())),
+                ("cache", word_of(&volume.cache)),
+                ("online", Value::Switch(online)),
+                ("shared", Value::Switch(shared)),
+                ("access", access_of(access.unwrap_or(AccessChange::Unlisted))),
+                ("read-ahead", size_text(volume.read_ahead_bytes.unwrap_or(1 << 20).into())),
+            ]);
+            keys.insert(
+                "raid",
+                volume.raid.map_or_else(|| word_of(&Level::Raid10), |raid| word_of(&raid)),
+            );
+            san.put("volume", volume.name, keys);
+        }
+        for set in change.volumes {
+            let ahead = set.read_ahead_bytes.map(|bytes| size_text(bytes.into()));
+            let told = [
+                ("size", set.size_bytes.map(size_text)),
+                ("read-ahead", ahead),
+                ("online", set.online.map(Value::Switch)),
+                ("shared", set.shared.map(Value::Switch)),
+                ("access", set.access.map(access_of)),
+            ];
+            set_keys(&mut san, "volume", &set.name, told);
+        }
+        for NamedHosts { name, hosts } in change.policies {
+            let texts = hosts.into_iter().map(|host| record_text(host).expect("a record"));
+            san.put("policy", name, Keys::from([("hosts", in_order(texts.collect()))]));
+        }
+        change.chap_users.into_iter().for_each(|login| san.put("chap", login.user, Keys::new()));
+        if change.clear_chap_mutual || change.chap_mutual.is_some() {
+            san.0.remove("mutual-chap");
+        }
+        if let Some(login) = change.chap_mutual {
+            san.put("mutual-chap", login.user, Keys::new());
+        }
+        for new in change.accounts {
+            let keys = [("role", word_of(&new.role)), ("disabled", Value::Switch(false))];
+            san.put("account", new.name, Keys::from(keys));
+        }
+        for NamedAccountChange { name, change } in change.change_accounts {
+            let role = change.role.map(|role| word_of(&role));
+            let told = [("role", role), ("disabled", change.disabled.map(Value::Switch))];
+            set_keys(&mut san, "account", &name, told);
+        }
+        for new in change.schedules {
+            let NewSchedule { name, volumes, when, keep, paused } = new;
+            let (volumes, when) = (Some(volumes), Some(when));
+            let all = ScheduleChange { volumes, when, keep: Some(keep), paused: Some(paused) };
+            san.put("schedule", name.clone(), Keys::new());
+            set_schedule(&mut san, &name, all);
+        }
+        for NamedScheduleChange { name, change } in change.change_schedules {
+            set_schedule(&mut san, &name, change);
+        }
+        san
+    }
+
+    fn set_schedule(san: &mut San, name: &str, change: ScheduleChange) {
+        let when = change.when.map(|when| Timing::try_from(when).expect("a time").to_string());
+        let told = [
+            ("volumes", change.volumes.map(in_order)),
+            ("when", when.map(Value::Text)),
+            ("keep", change.keep.map(|keep| Value::Number(keep.into()))),
+            ("paused", change.paused.map(Value::Switch)),
+        ];
+        set_keys(san, "schedule", name, told);
+    }
+
+    fn set_keys<const N: usize>(
+        san: &mut San,
+        kind: &str,
+        name: &str,
+        told: [(&'static str, Option<Value>); N],
+    ) {
+        let keys = san.0.get_mut(kind).and_then(|all| all.get_mut(name)).expect("it is there");
+        keys.extend(told.into_iter().filter_map(|(key, value)| Some((key, value?))));
+    }
+
+    fn size_text(bytes: u64) -> Value {
+        Value::Text(size::short(bytes))
+    }
+
+    fn word_of(word: &impl Serialize) -> Value {
+        let json = serde_json::to_value(word).expect("a word");
+        Value::Text(json.as_str().expect("a word").to_owned())
+    }
+
+    fn access_of(change: AccessChange) -> Value {
+        let AccessChange::Listed(entries) = change else { return Value::Text(UNLISTED.to_owned()) };
+        in_order(entries.iter().map(|entry| entry_text(entry).expect("an entry")).collect())
+    }
+
+    /// A file that can be applied to such a member: what cannot change is as it is there.
+    fn applicable(member: &San, mut file: San) -> San {
+        for (name, there) in member.0.get("volume").into_iter().flatten() {
+            let keys = file.0.entry("volume").or_default().entry(name.clone()).or_default();
+            for key in ["raid", "thick", "block", "cache"] {
+                keys.remove(key);
+            }
+            let (wanted, has) = (keys.get("size"), there.get("size"));
+            if wanted.zip(has).is_some_and(|(wanted, has)| bytes(wanted) < bytes(has)) {
+                keys.remove("size");
+            }
+        }
+        for keys in file.0.entry("volume").or_default().values_mut() {
+            keys.insert("read-ahead", Value::Text("1M".to_owned()));
+            let whole = |size: &Value| bytes(size).map(|bytes| bytes.next_multiple_of(1 << 16));
+            if let Some(Ok(size)) = keys.get("size").map(whole) {
+                keys.insert("size", size_text(size));
+            }
+        }
+        if let Some(all) = file.0.get_mut("mutual-chap") {
+            while all.len() > 1 {
+                all.pop_last();
+            }
+        }
+        file
+    }
+
+    fn all_files(file: &San) -> SecretFiles {
+        let sections =
+            file.0.iter().flat_map(|(kind, all)| all.keys().map(|name| (*kind, name.clone())));
+        sections.map(|section| (section, "secret".to_owned())).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_applied_is_the_same(member in sans(), file in sans(), common in sans()) {
+            let mut member = member;
+            // So that names are met on both sides.
+            for (kind, all) in common.0 {
+                let file_has = file.0.get(kind).cloned().unwrap_or_default();
+                for (name, keys) in file_has.into_keys().zip(all.into_values()) {
+                    member.put(kind, name, keys);
+                }
+            }
+            let member = applicable(&San::default(), member);
+            let file = applicable(&member, file);
+            let secrets = |_: &str, _: &str, _: &str| Ok("hush-hush-hush".to_owned());
+            let plan = plan(&diff(&member, &file), &file, &all_files(&file), &secrets);
+            let plan = plan.map_err(|refused| TestCaseError::fail(format!("{refused:?}")))?;
+            let gone = KINDS.iter().filter_map(|kind| Some((kind.word, member.0.get(kind.word)?)));
+            let gone: Vec<String> = gone
+                .flat_map(|(kind, all)| all.keys().map(move |name| (kind, name)))
+                .filter(|(kind, name)| !file.0.get(kind).is_some_and(|all| all.contains_key(*name)))
+                .map(|(kind, name)| format!("{kind} '{name}' goes"))
+                .collect();
+            prop_assert!(gone.iter().all(|goes| plan.losses.contains(goes)), "{:?}", plan.losses);
+            let after = changed(member, plan.change);
+            prop_assert_eq!(diff(&after, &file), []);
+        }
+    }
+
+    #[test]
+    fn who_loses_access_is_told() {
+        let of = |text: &str| Value::Texts(text.split(' ').map(str::to_owned).collect());
+        assert!(!takes(Some(&of("a b")), &of("b a c")));
+        assert!(takes(Some(&of("a b")), &of("b")));
+        let unlisted = Value::Text(UNLISTED.to_owned());
+        assert!(takes(Some(&unlisted), &of("a")) && takes(Some(&of("a")), &unlisted));
+    }
+}

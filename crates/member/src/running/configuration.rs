@@ -1,0 +1,246 @@
+//! All that is set, shown and changed at once.
+//!
+//! ```text
+//!   check ─▶ make volumes ─▶ one transaction ─▶ offline ─▶ access ─▶ read-ahead, size, online
+//!                 ▲                │ refused
+//!                 ╰── taken back ◀─╯             what is behind the transaction is not taken back
+//! ```
+//!
+//! No host sees a new volume before the rules for it are in force, and a volume that goes offline is gone before new
+//! rules let anybody in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use array::ArrayError;
+use array::api::{VolumeInfo, VolumeState};
+use group::accounts::Account;
+use group::schedules::{Plan, PlanChange, Schedule};
+use group::settings::{AccountStep, Batch, MutualChange, ScheduleStep, Settings, VolumeStep};
+
+use super::access::bytes;
+use super::logins::unix_seconds;
+use super::{Member, RequestError};
+use crate::configuration_request::{
+    AccountToDo, ConfigurationChange, ConfigurationRequest, NewVolume, ScheduleToDo, VolumeChange,
+    VolumeSet,
+};
+use crate::reply::{Answer, ConfigurationShown};
+use crate::request::VolumeRequest;
+use crate::schedule_request::{NewSchedule, ScheduleChange};
+
+impl Member {
+    pub(super) async fn configuration(
+        &self,
+        request: ConfigurationRequest,
+    ) -> Result<Answer, RequestError> {
+        match request {
+            ConfigurationRequest::Show => self.shown_configuration(),
+            ConfigurationRequest::Change(change) => {
+                // No schedule runs meanwhile.
+                let _alone = self.taking.take().await;
+                let _turn = self.turn.take().await;
+                self.change_configuration(*change).await?;
+                Ok(Answer::Done)
+            }
+        }
+    }
+
+    fn shown_configuration(&self) -> Result<Answer, RequestError> {
+        let volumes = self.volumes();
+        let access = volumes.iter().map(|volume| self.access_of(volume));
+        Ok(Answer::Configuration(Box::new(ConfigurationShown {
+            volumes: self.all_volumes(),
+            access: access.collect::<Result<_, _>>()?,
+            policies: self.policies()?,
+            chap: self.chap_users()?,
+            accounts: self.all_accounts()?,
+            schedules: self.all_schedules()?,
+        })))
+    }
+
+    async fn change_configuration(&self, change: ConfigurationChange) -> Result<(), RequestError> {
+        self.check_volumes(&change)?;
+        let mut made = Vec::new();
+        if let Err(refusal) = self.store_configuration(&change, &mut made).await {
+            // The settings may have become unreadable meanwhile: then no host is let in either.
+            self.serving.apply_access().await;
+            return Err(self.taken_back(made, refusal).await);
+        }
+        let finished = self.finish(&change.volumes).await;
+        self.serving.settle().await;
+        self.schedules_changed.ring();
+        finished?;
+        let opened = change.volumes.iter().filter(|volume| volume.set.online == Some(true));
+        let new = change.new_volumes.iter().filter(|new| new.set.online != Some(false));
+        let served = opened.map(|volume| &volume.name).chain(new.map(|new| &new.spec.name));
+        for name in served {
+            self.check_served(name, &self.serving.names().volume(name))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses what cannot be before anything is done.
+    fn check_volumes(&self, change: &ConfigurationChange) -> Result<(), RequestError> {
+        let mut named = BTreeSet::new();
+        let new = change.new_volumes.iter().map(|new| &new.spec.name);
+        for name in new.chain(change.volumes.iter().map(|volume| &volume.name)) {
+            if !named.insert(name) {
+                return Err(RequestError::NamedTwice(name.clone()));
+            }
+        }
+        for volume in &change.volumes {
+            let VolumeInfo { state, size_bytes, .. } = self.find(&volume.name)?;
+            if state == VolumeState::Deleted {
+                return Err(RequestError::InRecycleBin(volume.name.clone()));
+            }
+            if volume.size_bytes.is_some_and(|wanted| wanted < size_bytes) {
+                return Err(RequestError::WouldShrink(volume.name.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes volumes, which are added to `made`, and stores what is set.
+    async fn store_configuration(
+        &self,
+        change: &ConfigurationChange,
+        made: &mut Vec<String>,
+    ) -> Result<(), RequestError> {
+        for NewVolume { spec, set } in &change.new_volumes {
+            self.check_free(&spec.name, None)?;
+            self.array.create_volume(spec.clone()).await?;
+            made.push(spec.name.clone());
+            if set.online == Some(false) {
+                self.array.set_volume_online(&spec.name, false).await?;
+            }
+        }
+        let batch = self.batch(change)?;
+        let now = unix_seconds();
+        let apply = async move |settings: &mut Settings| settings.apply(&batch, now).await;
+        Ok(self.settings.change(apply).await?)
+    }
+
+    /// Takes volumes back that were made for what was refused.
+    async fn taken_back(&self, made: Vec<String>, refusal: RequestError) -> RequestError {
+        for volume in made {
+            if let Err(source) = self.unmake(&volume).await {
+                self.serving.settle().await;
+                let refusal = Box::new(refusal);
+                return RequestError::NotTakenBack { refusal, volume, source };
+            }
+        }
+        refusal
+    }
+
+    /// Nobody has ever seen it.
+    async fn unmake(&self, name: &str) -> Result<(), ArrayError> {
+        self.array.set_volume_online(name, false).await?;
+        self.array.delete_volume(name).await?;
+        self.array.purge_volume(name).await
+    }
+
+    /// Does with volumes what cannot be part of the transaction.
+    async fn finish(&self, changes: &[VolumeChange]) -> Result<(), RequestError> {
+        let offline = changes.iter().filter(|volume| volume.set.online == Some(false));
+        let mut finished = Ok(());
+        for VolumeChange { name, .. } in offline {
+            finished = finished.and(
+                self.step(name, VolumeRequest::SetOnline { name: name.clone(), online: false })
+                    .await,
+            );
+        }
+        self.serving.apply_access().await;
+        finished?;
+        for change in changes {
+            for step in steps(change) {
+                self.step(&change.name, step).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn step(&self, volume: &str, step: VolumeRequest) -> Result<(), RequestError> {
+        let done = self.change_volume(step).await.map_err(|error| self.explained(error));
+        done.map(drop).map_err(|source| {
+            let (volume, source) = (volume.to_owned(), Box::new(source));
+            RequestError::Unfinished { volume, source }
+        })
+    }
+
+    /// What is to be stored. Volumes that it names are there.
+    fn batch(&self, change: &ConfigurationChange) -> Result<Batch, RequestError> {
+        let ConfigurationChange { new_volumes, volumes, policies, users, mutual, .. } = change;
+        let mut batch = Batch::default();
+        let new = new_volumes.iter().map(|new| (&new.spec.name, &new.set));
+        for (name, set) in new.chain(volumes.iter().map(|volume| (&volume.name, &volume.set))) {
+            let VolumeSet { shared, access, .. } = set.clone();
+            if shared.is_some() || access.is_some() {
+                batch.volumes.insert(self.find(name)?.id, VolumeStep { access, shared });
+            }
+        }
+        for (name, records) in policies {
+            put_once(&mut batch.policies, name, records.clone())?;
+        }
+        for (user, secret) in users {
+            put_once(&mut batch.users, user, secret.clone().map(bytes))?;
+        }
+        batch.mutual = match mutual.clone() {
+            Some((user, secret)) => Some(MutualChange::Set(user, bytes(secret))),
+            None => change.clear_mutual.then_some(MutualChange::Clear),
+        };
+        batch.accounts = change.accounts.iter().map(account_step).collect();
+        let schedules = change.schedules.iter().map(|schedule| self.schedule_step(schedule));
+        batch.schedules = schedules.collect::<Result<_, _>>()?;
+        Ok(batch)
+    }
+
+    fn schedule_step(&self, step: &ScheduleToDo) -> Result<(String, ScheduleStep), RequestError> {
+        Ok(match step.clone() {
+            ScheduleToDo::Create(NewSchedule { name, volumes, timing, keep, paused }) => {
+                let volumes = self.scheduled(volumes)?;
+                let plan = Plan { volumes, timing, keep, paused };
+                (name, ScheduleStep::Add(Schedule::new(plan, unix_seconds())))
+            }
+            ScheduleToDo::Set { name, change } => {
+                let ScheduleChange { volumes, timing, keep, paused } = change;
+                let volumes = volumes.map(|volumes| self.scheduled(volumes)).transpose()?;
+                (name, ScheduleStep::Change(PlanChange { volumes, timing, keep, paused }))
+            }
+            ScheduleToDo::Delete { name } => (name, ScheduleStep::Delete),
+        })
+    }
+}
+
+fn account_step(step: &AccountToDo) -> (String, AccountStep) {
+    match step.clone() {
+        AccountToDo::Add { name, role, password } => {
+            let created_unix_seconds = unix_seconds();
+            let account = Account { role, password, disabled: false, created_unix_seconds };
+            (name, AccountStep::Add(account))
+        }
+        AccountToDo::Set { name, change } => (name, AccountStep::Change(change)),
+        AccountToDo::Remove { name } => (name, AccountStep::Remove),
+    }
+}
+
+/// What is done after the rules are in force: growth, which stays, last.
+fn steps(change: &VolumeChange) -> impl Iterator<Item = VolumeRequest> {
+    let name = || change.name.clone();
+    let ahead =
+        change.read_ahead_bytes.map(|bytes| VolumeRequest::SetReadAhead { name: name(), bytes });
+    let online = change.set.online.filter(|online| *online);
+    let online = online.map(|online| VolumeRequest::SetOnline { name: name(), online });
+    let grown = change.size_bytes.map(|size_bytes| VolumeRequest::Resize {
+        name: name(),
+        size_bytes,
+        shrink: false,
+    });
+    ahead.into_iter().chain(online).chain(grown)
+}
+
+fn put_once<T>(all: &mut BTreeMap<String, T>, name: &str, item: T) -> Result<(), RequestError> {
+    match all.insert(name.to_owned(), item) {
+        None => Ok(()),
+        Some(_) => Err(RequestError::NamedTwice(name.to_owned())),
+    }
+}
