@@ -2,7 +2,7 @@
 //!
 //! Who can open the socket is an administrator; the kernel says which user it is. Over TLS each request
 //! proves who asks, and what that may do is held against the least role of the route
-//! ([`roles`](super::roles)). Changes are written to the log and the audit log, with who asked for them, and so
+//! ([`roles`]). Changes are written to the log and the audit log, with who asked for them, and so
 //! is who was refused.
 
 use std::fmt;
