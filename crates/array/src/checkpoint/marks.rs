@@ -46,7 +46,10 @@ pub async fn is_behind(
             Known::Unclear => false,
         },
     };
-    is_behind && !mutants::is(Mutant::BlindToMarks)
+    // The other ways to tell are for arrays that an older build opened last: their mistakes show without marks.
+    let is_blind =
+        [Mutant::BlindToMarks, Mutant::KeepOldCopy, Mutant::KeepOldLabel, Mutant::KeepOldImage];
+    is_behind && !is_blind.into_iter().any(mutants::is)
 }
 
 #[cfg(test)]

@@ -77,17 +77,18 @@ fn a_checkpoint_that_a_start_could_not_read_is_not_believed_by_the_next() {
         write(&array.device("v").unwrap(), 0, &bytes(CLUSTER, 1)).await;
         array.checkpoint().await.unwrap();
         array.checkpoint().await.unwrap();
+        write(&array.device("v").unwrap(), CLUSTER as u64, &bytes(CLUSTER, 2)).await;
         process::end();
         let (label, number) = (label(&shelf).await, newest(&shelf, 0..2).await);
         let slot = label.layout.checkpoint_at(number % 2);
         spoil(&shelf, 1, slot).await;
         let unreadable = Fault::Fail(BlockError::Medium { at: slot });
         shelf.0[0].inject(Rule::always(Operation::Read, unreadable).at(slot..slot + 1));
-        // It gets as far as its first checkpoint.
-        let body = slot + 4096..slot + label.layout.checkpoint_bytes;
-        shelf.0[0].inject(Rule::always(Operation::Write, Fault::Hang).at(body));
+        // It gets as far as its first checkpoint, which has not marked the disk yet.
+        let chunks = label.layout.chunks_at()..30 << 20;
+        shelf.0[0].inject(Rule::always(Operation::Write, Fault::Hang).at(chunks));
         let opening = ring::timeout(Duration::from_millis(500), open(&shelf)).await;
-        assert!(opening.is_none(), "the record does not get through");
+        assert!(opening.is_none(), "what the journal has does not get to its place");
         process::end();
         shelf.0[0].heal();
         assert_eq!(newest(&shelf, 0..1).await, number - 1);
