@@ -199,7 +199,7 @@ make_initrd() {
 }
 
 make_root() {
-  local size_mb=$(($(du -sm "$root" | cut -f 1) * 11 / 10 + 64))
+  local size_mb=$(($(du -sm "$root" | cut -f 1) * 11 / 10 + 128))  # room for what jobs install and write
   mke2fs -q -t ext4 -O '^has_journal,^metadata_csum,^resize_inode' -m 0 -N 40000 \
     -E lazy_itable_init=1,nodiscard -d "$root" "$work/image/root.img" "${size_mb}M" >/dev/null
 }

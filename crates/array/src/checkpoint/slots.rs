@@ -271,6 +271,7 @@ pub(super) enum Known {
     Unclear,
 }
 
+/// What a disk has in slot `slot`.
 pub(super) async fn number_in(
     device: &dyn BlockDevice,
     layout: &Layout,
