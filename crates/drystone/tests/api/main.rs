@@ -12,6 +12,7 @@ mod host;
 mod http;
 mod limits;
 mod operations;
+mod properties;
 mod remote;
 
 use common::member::Member;
