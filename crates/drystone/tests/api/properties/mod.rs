@@ -118,7 +118,7 @@ impl Client {
             .filter(|(_, status)| *status < 300)
             .map(|(name, _)| name)
             .collect();
-        println!("{asked} requests of seed {seed}: {by_status:?}, {} operations done", done.len());
+        eprintln!("{asked} requests of seed {seed}: {by_status:?}, {} operations done", done.len());
         let shown: Vec<String> = self.faults.iter().take(FAULTS_SHOWN).map(of_fault).collect();
         assert!(
             shown.is_empty(),
