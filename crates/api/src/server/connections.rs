@@ -129,7 +129,7 @@ pub(super) async fn serve(
             }
             // Those that were put out close their sockets before many more come in.
             accepted += 1;
-            if accepted % ACCEPTED_AT_ONCE == 0 {
+            if accepted.is_multiple_of(ACCEPTED_AT_ONCE) {
                 tokio::task::yield_now().await;
             }
         }
