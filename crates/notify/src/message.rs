@@ -101,7 +101,7 @@ impl Display for Again {
             Of::Thing => write!(f, "{count} more {times}")?,
             Of::Kind => write!(f, "{count} more {times}, this and others of its kind")?,
             Of::Any => {
-                write!(f, "{count} more events of several kinds, of which this is the last")?
+                write!(f, "{count} more events of several kinds, of which this is the last")?;
             }
         }
         match seconds % 60 {
