@@ -196,6 +196,10 @@ mutants! {
     ForgetWaived,
     /// Say of a disk that lacked all that what it lacks is recorded, before it is.
     HastyRecord,
+    /// Count a parity that was changed, not made anew, as what a disk should have that lacks all.
+    CreditParity,
+    /// Count a disk that takes no writes as one that still has what it had.
+    TrustOut,
     /// Write labels over the blank end of a disk that was cut short.
     BlindLabel,
 }

@@ -75,7 +75,9 @@ impl Checkpoint {
             core.checkpoint_beat.tick();
         }
         if !mutants::is(Mutant::NoFlush) {
-            self.marked = core.flush_marking(Some(self.number)).await?;
+            let marked = core.flush_marking(Some(self.number)).await?;
+            // From here on they are told by that, also while the record is being written.
+            core.lock().marks.extend(marked.into_iter().map(|disk| (disk, self.number)));
             // Their disks may have gone before the flush, with what they had taken.
             core.check_flushed(&self.written)?;
         }
@@ -96,7 +98,6 @@ impl Checkpoint {
         let kept: BTreeMap<VersionId, Kept> =
             kept.filter(|(id, _)| self.next.volumes.contains_key(id) && !is_trimmed).collect();
         let mut marks = state.marks.clone();
-        marks.extend(self.marked.iter().map(|disk| (*disk, self.number)));
         marks.retain(|disk, _| state.label.member(*disk).is_some_and(MemberRecord::is_used));
         let oldest = kept.values().map(|kept| kept.from).min_by_key(|from| from.position);
         Payload {

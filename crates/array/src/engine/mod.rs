@@ -41,7 +41,7 @@ use crate::overlay::Segment;
 use crate::raid::Seat;
 use crate::tables::Tables;
 use crate::tree::{Page, PageAddr, PageRef};
-use crate::{DiskId, Epoch, Place, VersionId};
+use crate::{Epoch, Place, VersionId};
 
 /// One checkpoint on its way.
 struct Checkpoint {
@@ -80,8 +80,6 @@ struct Checkpoint {
     given: Vec<Stripe>,
     /// Pages to be written.
     pages: Vec<(PageRef, Arc<Page>)>,
-    /// Disks that have its number.
-    marked: Vec<DiskId>,
 }
 
 impl Core {
@@ -137,7 +135,6 @@ impl Core {
             dissolved: Vec::new(),
             given: Vec::new(),
             pages: Vec::new(),
-            marked: Vec::new(),
         }
     }
 }

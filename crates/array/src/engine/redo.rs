@@ -127,8 +127,13 @@ impl Core {
     /// meanwhile it waits for those that are back soon: what nobody took of an update nobody has after
     /// the next wave.
     async fn apply_all(&self, updates: &[Update]) -> Vec<Result<(), WriteError>> {
-        let is_readable = |update: &Update| self.check_flushed(&[stripe_of(update)]).is_ok();
-        let was_readable: Vec<bool> = updates.iter().map(is_readable).collect();
+        let is_borne = |update: &Update| {
+            let set = self.sets.get(update.set);
+            mutants::is(Mutant::BlindFlush)
+                || set.losses_max() == 0
+                || self.raid.is_final(&set, update.stripe)
+        };
+        let was_borne: Vec<bool> = updates.iter().map(is_borne).collect();
         // One that fails now may have lost what it was given since the last flush.
         let volatile = self.touched.all();
         let sound = updates.iter().map(|update| match volatile.contains(&stripe_of(update)) {
@@ -147,12 +152,12 @@ impl Core {
         loop {
             for (index, update) in updates.iter().enumerate() {
                 // One that took it is out since, and may have lost it.
-                if done[index].is_ok() && was_readable[index] && !is_readable(update) {
+                if done[index].is_ok() && was_borne[index] && !is_borne(update) {
                     done[index] = Err(WriteError::Half);
                     self.raid.keep_half(update, &sound[index]);
                 }
             }
-            let is_left = |index: &usize| was_readable[*index] && done[*index].is_err();
+            let is_left = |index: &usize| was_borne[*index] && done[*index].is_err();
             let left: Vec<usize> = (0..updates.len()).filter(is_left).collect();
             let mut sets = left.iter().map(|index| updates[*index].set);
             let is_over = self.env.now() >= deadline || mutants::is(Mutant::DropRedo);

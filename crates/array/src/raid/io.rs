@@ -252,7 +252,7 @@ impl Raid {
     /// Whether what none of the disks gives is lost, and not only away: no more strips lie on disks
     /// that are out, or lack something, than the level bears. One that is out may refuse reads today and
     /// come back with all it has.
-    pub(super) fn is_final(&self, set: &Set, stripe: u32) -> bool {
+    pub fn is_final(&self, set: &Set, stripe: u32) -> bool {
         self.is_final_beside(set, stripe, &[])
     }
 

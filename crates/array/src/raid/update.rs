@@ -211,7 +211,7 @@ impl Raid {
     ) -> Result<(), WriteError> {
         let unproved = self.unproved_replacement(set, update);
         let written = (update.stripe, update.written);
-        let done = self.put_anyway(set, written, &update.puts, flags, sound).await;
+        let done = self.put_anyway(set, written, &update.puts, flags, Some(sound)).await;
         if let Some(disk) = unproved {
             set.mark_stale(update.stripe, disk);
         }

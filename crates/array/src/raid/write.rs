@@ -3,6 +3,7 @@
 use block::{BlockError, WriteFlags};
 use ring::{Buf, Data};
 
+use crate::mutants::{Mutant, is};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES};
 
 use super::geometry::{COLUMNS_MAX, MEMBERS_MAX};
@@ -122,27 +123,35 @@ impl Raid {
         if !self.survives(set, stripe, written, &coverage_of(puts)) {
             return Err(WriteError::Lost);
         }
-        self.put_anyway(set, (stripe, written), puts, flags, &[]).await
+        self.put_anyway(set, (stripe, written), puts, flags, None).await
     }
 
-    /// As [`put`](Self::put), also where the stripe cannot be read back from what is there. Members
-    /// that were `sound` before the write began, and take all of it, lack nothing afterwards.
+    /// As [`put`](Self::put), also where the stripe cannot be read back from what is there. Of an update it
+    /// is told who was `sound` before it began: such a member lacks nothing afterwards if it takes all of it.
+    /// And a parity of an update comes out of the one before: of a disk that turned out to lack all, that
+    /// was something else, and it lacks the parity still.
     pub(super) async fn put_anyway(
         &self,
         set: &Set,
         (stripe, written): (u32, u8),
         puts: &[Put],
         flags: WriteFlags,
-        sound: &[Seat],
+        sound: Option<&[Seat]>,
     ) -> Result<(), WriteError> {
         let coverage = coverage_of(puts);
+        let is_covered = |strip: usize, seat: Seat| {
+            let is_parity = strip >= set.shape().columns() && !is(Mutant::CreditParity);
+            let is_doubtful = is_parity && sound.is_some() && self.disks().lacks_all(seat.disk);
+            let was_sound = sound.is_some_and(|sound| self.is_sound(sound, seat));
+            coverage[strip] == u16::MAX && !is_doubtful || was_sound
+        };
         let mut targets = Vec::with_capacity(puts.len());
         let mut covered = Vec::with_capacity(puts.len());
         for put in puts {
             for holder in set.holders(stripe, put.strip) {
                 let at = set.byte_at(holder.seat, stripe, put.first_block);
                 targets.push(Target { seat: holder.seat, at, data: put.data.clone() });
-                covered.push(coverage[put.strip] == u16::MAX || self.is_sound(sound, holder.seat));
+                covered.push(is_covered(put.strip, holder.seat));
             }
         }
         let done = self.write_targets(set, stripe, &targets, flags).await?;
@@ -158,7 +167,7 @@ impl Raid {
     }
 
     /// Whether the stripe can be read back once `coverage` is written: at most as many strips may
-    /// lack a good copy as there are parities.
+    /// lack a good copy as there are parities. A disk that is out has none: it may be dead.
     pub(super) fn survives(
         &self,
         set: &Set,
@@ -171,7 +180,7 @@ impl Raid {
             set.holders(stripe, strip).iter().any(|holder| {
                 let Some(disk) = self.disks().get(holder.seat.disk) else { return false };
                 match coverage[strip] {
-                    0 => disk.is_readable() && !holder.is_stale,
+                    0 => (disk.is_writable() || is(Mutant::TrustOut)) && !holder.is_stale,
                     u16::MAX => disk.is_writable(),
                     _ => disk.is_writable() && !holder.is_stale,
                 }

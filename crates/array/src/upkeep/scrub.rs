@@ -131,6 +131,9 @@ impl Core {
             }
             match label::read(&**disk.device()).await {
                 Ok(OnDisk::Label { label, rewrite, .. }) if label.change == change && !rewrite => {}
+                // One that is being declared failed gives nothing any more.
+                _ if disk.access() != crate::raid::Access::Full
+                    || self.lock().condemned.contains(&disk.id()) => {}
                 Ok(found) => bad.push(format!("disk {}: {}", disk.name(), wrong_label(&found))),
                 Err(error) if is_passing(error) => {}
                 Err(error) => bad.push(format!("{} cannot be read: {error}", disk.name())),

@@ -232,7 +232,7 @@ impl<S: Subject> Machine<S> {
             let Some(disk) = self.disk(drive) else { continue };
             let is_away = matches!(disk.state, DiskState::Suspect | DiskState::Missing);
             // It is out, and the answer to the operator who said so still to come.
-            let is_condemned = disk.reason == "an operator declared it failed";
+            let is_condemned = disk.reason.starts_with("an operator declared it failed");
             let is_blamed =
                 disk.errors_read > 0 || disk.errors_write > 0 || is_away && !is_condemned;
             if is_blamed {

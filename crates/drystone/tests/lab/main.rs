@@ -576,14 +576,18 @@ fn experiment(place: &Place, name: &str) -> Value {
         let title = chart["title"].as_str().expect("works");
         assert!(page.contains(title), "{title} is a chart of the page");
     }
-    for step in results["steps"].as_array().expect("works") {
-        // Writes to a file may stand for a second while the system writes others' back.
+    let steps = results["steps"].as_array().expect("works");
+    let mut stood = Vec::new();
+    for step in steps {
         let step_name = step["name"].as_str().expect("works");
-        let may_stand = name == "native-vs-iscsi" && step_name.contains("write");
-        let did = step["total"]["iops"].as_f64() > Some(0.0);
-        assert!(did || may_stand, "{step_name} did something");
+        if step["total"]["iops"].as_f64() <= Some(0.0) {
+            stood.push(step_name);
+        }
         assert_eq!(step["error_count"], 0, "{step_name}");
     }
+    // A file may stand for a second while the system writes others' back.
+    let stood_max = if name == "native-vs-iscsi" { steps.len() / 4 } else { 0 };
+    assert!(stood.len() <= stood_max, "{stood:?} did nothing");
     results
 }
 

@@ -1,8 +1,8 @@
 //! Disks that never come back, beside others that missed something.
 
 use super::*;
-use crate::raid::WriteError;
 use crate::raid::redo::{self, Wave};
+use crate::raid::{Access, WriteError};
 
 /// A disk is declared failed and a checkpoint changes blocks of the column that it had; then the
 /// disk with the other column fails a flush. What was changed is in the journal, and in no map.
@@ -275,12 +275,20 @@ fn a_member_that_takes_all_of_an_update_at_last_lacks_nothing_if_it_lacked_nothi
 #[test]
 fn what_a_disk_missed_in_the_middle_of_an_update_waits_for_it() {
     on_a_core(async {
-        for refusing in [0, 2] {
+        for (refusing, is_gone_for_good) in [(0, true), (2, true), (0, false), (2, false)] {
             let rig = Rig::new(Some(Level::Raid5), 3);
             rig.fill(1, &[0, 1], 10).await;
             let all = rig.known(1, 10);
             let (dead, refuses) = (rig.place(1, 1, 0).0, rig.place(1, refusing, 0).0);
-            rig.raid.disks().remove(DiskId(dead as u16));
+            // Or it went while the array runs, and may be back any moment for all that is known.
+            match is_gone_for_good {
+                true => _ = rig.raid.disks().remove(DiskId(dead as u16)),
+                false => {
+                    rig.lose(&[dead]);
+                    let disk = rig.raid.disks().get(DiskId(dead as u16)).unwrap();
+                    disk.fail(BlockError::Medium { at: 0 }, Access::ReadOnly);
+                }
+            }
             let changes = [change(0, 4, &[4711])];
             let update = rig.raid.plan_update(&rig.set, 1, &changes, &all).await.unwrap();
             let sound = rig.set.sound_seats(1);

@@ -199,6 +199,44 @@ fn a_damaged_block_that_changes_does_not_damage_the_parity() {
     });
 }
 
+/// An old image of it was put back, and that is told after a change was planned and before it is done. Then what
+/// it had as its parity was nothing to go by, however much of it changes.
+#[test]
+fn a_parity_that_was_changed_does_not_count_on_a_disk_that_lacks_all() {
+    on_a_core(async {
+        for (level, members) in PARITY_SETS {
+            let shape = Rig::new(level, members).set.shape();
+            let columns = shape.columns();
+            for (parity, is_again) in
+                (columns..shape.strips()).flat_map(|parity| [(parity, false), (parity, true)])
+            {
+                let rig = Rig::new(level, members);
+                rig.fill(1, &(0..columns).collect::<Vec<_>>(), 1).await;
+                (0..CLUSTER_BLOCKS).for_each(|row| _ = rig.corrupt(1, parity, row));
+                let update = rig.plan(1, &[change(0, 0, &cluster(70))]).await;
+                let id = DiskId(rig.place(1, parity, 0).0 as u16);
+                rig.set.mark_all_stale(id);
+                rig.raid.disks().set_lacks_all(id, true);
+                match is_again {
+                    true => rig.raid.apply_again(&rig.set, &update, FLAGS).await.unwrap(),
+                    false => rig.raid.apply(&rig.set, &update, FLAGS, &[]).await.unwrap(),
+                }
+                let stale: Vec<_> = rig.set.stale_seats(1).iter().map(|seat| seat.disk).collect();
+                assert_eq!(stale, [id], "{level:?} of {members}");
+                let done = rig.raid.refresh_stripe(&rig.set, 1, Proof::NOTHING).await.unwrap();
+                assert_eq!((done.left, rig.set.stale(1)), (0, 0));
+                let mut after: Vec<_> = (0..columns).map(|c| cluster(1 + c as u64)).collect();
+                after[0] = cluster(70);
+                for away in choices(members.into(), level.unwrap().losses_max()) {
+                    rig.lose(&away);
+                    expect_all(&rig, &after, &format!("{level:?}, strip {parity}, {away:?}")).await;
+                    away.iter().for_each(|disk| rig.disks[*disk].revive());
+                }
+            }
+        }
+    });
+}
+
 #[test]
 fn a_part_of_a_new_column_leaves_zeroes_around_it_also_in_an_empty_stripe() {
     on_a_core(async {
