@@ -49,7 +49,7 @@ ForgetHalf     --lib        raid::tests::gone::what_a_disk_missed_in_the_middle
 TwoReturns     --test=array disks::a_disk_that_is_taken_back
 ForgetHalf     --test=array beyond::beside_a_disk_that_is_gone
 DropHalf       --test=array beyond::a_disk_that_was_out_for_long_gets
-EarlyForget    --test=array halves::a_disk_that_goes_out_again
+EarlyForget    --lib        raid::tests::gone::a_disk_that_was_given_its_part
 EarlyForget    --test=array halves::a_start_that_ends_before
 KeepHalf       --lib        raid::redo::tests::what_is_half_done_is_over
 ForgetUnowned  --lib        raid::tests::gone::what_nobody_owns_on_a_disk
