@@ -10,7 +10,7 @@ use utoipa::IntoParams;
 
 use super::described::{ChangeRefusals, IdempotencyKey, Refusals};
 use super::{Shared, tagged};
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 use crate::server::app::App;
 use crate::server::body::{Asked, Named, Sent, json};
 use crate::server::pages::{Page, page};
@@ -169,6 +169,12 @@ pub(super) async fn clear_disk(
 }
 
 async fn change(app: &std::sync::Arc<App>, request: DiskRequest) -> Result<Vec<Disk>, Problem> {
+    if let DiskRequest::Add { disk: path, .. } | DiskRequest::Replace { by: path, .. } = &request
+        && path.contains('\0')
+    {
+        let sentence = "a path of a disk has no NUL byte in it: send the path as the system has it";
+        return Err(Problem::new(Code::Invalid, sentence));
+    }
     let List(disks) = app.change(Kept::Disks, None, Request::Disk(request)).await?;
     Ok(disks)
 }
