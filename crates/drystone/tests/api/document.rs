@@ -19,7 +19,8 @@ pub(crate) fn name_of(operation: &Value) -> String {
 }
 
 impl Document {
-    pub(crate) fn new(document: Value) -> Document {
+    pub(crate) fn new(mut document: Value) -> Document {
+        bound_numbers(&mut document);
         assert!(document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1.")));
         Document { document, done: BTreeSet::new(), validators: HashMap::new() }
     }
@@ -181,5 +182,23 @@ fn an_answer_that_is_not_as_the_document_says_is_found() {
     ] {
         let found = fault(status, media, body);
         assert!(found.contains(wanted), "{status} {media} {body}: {found}");
+    }
+}
+
+/// What the format of a number says of its size: no keyword of JSON Schema does. The last number of 64 bits that
+/// is there as a floating point too, which some programs send.
+fn bound_numbers(schema: &mut Value) {
+    let most = match schema["format"].as_str() {
+        Some("int32") => Some(u64::from(u32::MAX)),
+        Some("int64") => Some(u64::MAX - 2047),
+        _ => None,
+    };
+    if let (Some(most), Some(told)) = (most, schema.as_object_mut()) {
+        told.entry("maximum").or_insert(most.into());
+    }
+    match schema {
+        Value::Object(parts) => parts.values_mut().for_each(bound_numbers),
+        Value::Array(parts) => parts.iter_mut().for_each(bound_numbers),
+        _ => {}
     }
 }
