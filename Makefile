@@ -1,7 +1,7 @@
 # What a newcomer runs. Each target first installs what it lacks (scripts/setup.sh).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test simulate bench bench-array bench-attach bench-lab bench-ublk fuzz soak package package-test lint fmt docs clean
+.PHONY: help run test simulate bench bench-array bench-api bench-attach bench-lab bench-ublk fuzz soak package package-test lint fmt docs clean
 MAKEFLAGS += --no-print-directory
 
 # Options of `make bench`, such as BENCH='--quick', seconds for each target of `make fuzz`,
@@ -38,6 +38,12 @@ bench-array: ## measure RAID levels against their disks and against btrfs; takes
 	@scripts/setup.sh bench
 	@scripts/bench.sh array $(BENCH)
 
+bench-api: ## measure a member with 1,000 volumes, 16 records and 8 snapshots each: list, discovery, login, start, memory
+	@scripts/setup.sh test
+	@cargo build --release --package drystone
+	@DRYSTONE_BIN="$$(scripts/target-dir.sh)/release/drystone" DRYSTONE_API_VOLUMES=1000 \
+	  cargo test --package drystone --test api -- --nocapture scale::
+
 bench-attach: ## measure what drystone attach costs for each read of its NBD clients; takes BENCH='--rounds 1'
 	@scripts/setup.sh bench
 	@scripts/bench.sh hosts --parts attach $(BENCH)
@@ -56,12 +62,14 @@ fuzz: ## fuzz what comes from the wire, each target for SECONDS=60
 	@scripts/setup.sh fuzz
 	@scripts/fuzz.sh $(SECONDS)
 
-soak: ## end a loaded target and array ROUNDS=1000 times each by kill -9 and by power cuts, cut networks, run out of memory
+soak: ## end a loaded target and array ROUNDS=1000 times each by kill -9 and by power cuts, cut networks, run out of memory, wear the interface
 	@scripts/setup.sh run
 	@DRYSTONE_CRASH_ROUNDS=$(ROUNDS) cargo test --release --package drystone --test crash -- --nocapture
 	@DRYSTONE_NETWORK_ROUNDS=$$(( $(ROUNDS) / 20 + 1 )) cargo test --release --package drystone --test networks -- --nocapture
 	@DRYSTONE_SCARCITY_SEEDS=$(ROUNDS) DRYSTONE_MANY_HOSTS=$(ROUNDS) \
 	  cargo test --release --package drystone-target --test wire -- --nocapture scarcity:: many::
+	@DRYSTONE_API_SECONDS=$(ROUNDS) DRYSTONE_API_LOAD_SECONDS=600 DRYSTONE_API_IDLE=10000 \
+	  cargo test --release --package drystone --test api -- --nocapture properties:: endurance::
 
 package: ## build the Debian package, as target/package/drystone_VERSION_ARCH.deb
 	@scripts/setup.sh package

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plants mistakes in the array, the target and the member, one at a time, and sees that the test meant for it fails.
+# Plants mistakes in the array, the target, the member and what sends events on, one at a time, and sees that the test meant for it fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -130,13 +130,16 @@ ForgetFigures  --test=wire  figures::what_a_session_did
 LateBegin      --member     schedules::tests::no_moment_runs_twice
 OwnByName      --member     schedules::tests::no_moment_runs_twice
 CatchUp        --member     schedules::tests::no_moment_runs_twice
+EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
+OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back
+TellItself     --notify     place::tests::what_counts_less_and_what_is_about
 '
 
-# The program of the tests that $1 names, built with the mistakes; `--member` is the library of that room.
+# The program of the tests that $1 names, built with the mistakes; `--member` and `--notify` are the libraries of those rooms.
 built() {
   local package=drystone-array tests=$1
   [[ $1 == --test=wire ]] && package=drystone-target
-  [[ $1 == --member ]] && package=drystone-member tests=--lib
+  [[ $1 == --member || $1 == --notify ]] && package=drystone-${1#--} tests=--lib
   cargo test --quiet --package "$package" --features mutants "$tests" --no-run --message-format=json |
     jq --raw-output 'select(.executable != null) | .executable' | tail --lines=1
 }
@@ -148,8 +151,8 @@ fails() {
   failed=$((failed + 1))
 }
 
-declare -A program=([--lib]=$(built --lib) [--test=array]=$(built --test=array) [--test=wire]=$(built --test=wire) [--member]=$(built --member))
-declare -A room=([--lib]=array [--test=array]=array [--test=wire]=target [--member]=member)
+declare -A program=([--lib]=$(built --lib) [--test=array]=$(built --test=array) [--test=wire]=$(built --test=wire) [--member]=$(built --member) [--notify]=$(built --notify))
+declare -A room=([--lib]=array [--test=array]=array [--test=wire]=target [--member]=member [--notify]=notify)
 passed=0 failed=0 unnoticed=''
 # What fails by itself notices nothing.
 for where in "${!program[@]}"; do

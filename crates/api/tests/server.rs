@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 
 use api::client::{Client, ClientError, is_taken};
 use api::problem::{Code, Problem};
-use api::server::{Ask, Config, Done, Follower, Server};
+use api::server::{Ask, Config, Done, Follower, Notifications, Server};
 use api::types::{JobKind, RunKind};
 use array::api::{CheckReport, JobInfo};
 use futures_util::FutureExt;
 use group::accounts::Logins;
-use member::{Answer, ArrayRequest, Asker, Logs, Request, RequestError, VolumeRequest};
+use member::{
+    Answer, ArrayRequest, Asker, CurrentDestinations, Logs, Request, RequestError, VolumeRequest,
+};
 
 /// What is left without an answer.
 type Held = Arc<Mutex<Vec<(Follower, Done)>>>;
@@ -69,6 +71,11 @@ fn serve(socket: &Path, connections_max: usize) -> (Server, Held) {
         sentence,
         logs,
         advice: |_| String::new(),
+        notifications: Notifications {
+            destinations: CurrentDestinations::default(),
+            statuses: notify::Statuses::default(),
+            sender: notify::Sender::new("0", |_| String::new(), |_| String::new()),
+        },
         tls: None,
     };
     (Server::start(config, Fake(held.clone())).expect("it can be started"), held)

@@ -10,6 +10,7 @@ use anyhow::anyhow;
 use api::client::ClientError;
 use array::ArrayError;
 use group::accounts::AccountError;
+use group::destinations::DestinationError;
 use group::schedules::ScheduleError;
 use group::settings::SettingsError;
 use member::data::DataError;
@@ -98,6 +99,9 @@ impl Advised for RequestError {
             Self::Kept(KeptError::Settings(SettingsError::Schedule(
                 ScheduleError::NoSuchSchedule(_),
             ))) => "see 'drystone schedule list'".to_owned(),
+            Self::Kept(KeptError::Settings(SettingsError::Destination(
+                DestinationError::NoSuchDestination(_),
+            ))) => "see 'drystone notify list'".to_owned(),
             Self::NameOfRun(_) => "choose another name".to_owned(),
             Self::Unfinished { .. } => "mend that, then apply it again".to_owned(),
             Self::NotTakenBack { volume, .. } => format!(

@@ -113,6 +113,7 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
         Command::Token(args) => manage::logins::token(args),
         Command::Snapshot(args) => manage::snapshot::run(args),
         Command::Schedule(args) => manage::schedule::run(args),
+        Command::Notify(args) => manage::notify::run(args),
         Command::ExportConfig(args) => manage::san::export(&args),
         Command::Diff(args) => manage::san::diff(&args),
         Command::Apply(args) => manage::san::apply(&args),

@@ -5,7 +5,7 @@
 //! A group of one keeps them in its own embedded database ([`store::Embedded`]), which lives on any
 //! device of bytes ([`bytes::Bytes`]). [`access`] says what access records mean, and [`secrets`]
 //! encrypts what must not be read by whoever reads the store. [`accounts`] says who manages the group from
-//! afar, and [`schedules`] when snapshots are taken by themselves. [`settings`] keeps all of them in a
+//! afar, [`schedules`] when snapshots are taken by themselves, and [`destinations`] where events go on to. [`settings`] keeps all of them in a
 //! store, and [`record`] says how settings lie in it.
 //!
 //! This room knows no disk, no PDU and no thread: whoever uses it brings the device and the clock.
@@ -14,6 +14,7 @@ pub mod access;
 pub mod accounts;
 pub mod bytes;
 pub mod calendar;
+pub mod destinations;
 pub mod record;
 pub mod regular;
 pub mod schedules;

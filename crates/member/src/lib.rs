@@ -18,6 +18,7 @@ mod access_request;
 pub mod audit;
 mod configuration_request;
 pub mod data;
+mod destination_request;
 pub mod events;
 mod life;
 pub mod lock;
@@ -44,6 +45,9 @@ pub use access_request::{
 pub use configuration_request::{
     AccountToDo, ConfigurationChange, ConfigurationRequest, NewVolume as NewConfiguredVolume,
     ScheduleToDo, VolumeChange as ConfiguredVolumeChange, VolumeSet,
+};
+pub use destination_request::{
+    CurrentDestinations, DestinationRequest, DestinationShown, Destinations,
 };
 pub use life::{Life, Opening, Remote, Shown, ShownVolume};
 pub use login_request::{AccountRequest, AccountShown, CurrentLogins, TokenRequest, TokenShown};

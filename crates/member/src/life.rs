@@ -11,6 +11,7 @@ use target::{Server, Targets};
 
 use crate::data::DataError;
 use crate::data::remembered::Remembered;
+use crate::destination_request::CurrentDestinations;
 use crate::events::{Event, EventLog, Kind, ObjectKind};
 use crate::login_request::CurrentLogins;
 use crate::names::Names;
@@ -20,7 +21,7 @@ use crate::request::Request;
 use crate::running::{Asker, Member, RequestError, watch};
 use crate::schedules::{self, Runner};
 use crate::serving::Serving;
-use crate::settings::{Hosts, MemberSettings, Unlisted};
+use crate::settings::{Hosts, MemberSettings, Published, Unlisted};
 
 /// What a member is opened with.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ pub struct Opening {
 #[derive(Debug)]
 pub struct Life {
     core: ring::Remote,
-    logins: CurrentLogins,
+    published: Published,
 }
 
 /// What a member has when it is ready.
@@ -100,9 +101,9 @@ impl Life {
     /// # Errors
     /// Why no array is opened or made.
     pub fn start(server: &Server, opening: Opening) -> Result<Self, StartError> {
-        let life = Self { core: server.first_core(), logins: CurrentLogins::default() };
-        let (targets, logins) = (server.targets(), life.logins.clone());
-        life.run(move || begin(opening, targets, logins))??;
+        let life = Self { core: server.first_core(), published: Published::default() };
+        let (targets, published) = (server.targets(), life.published.clone());
+        life.run(move || begin(opening, targets, published))??;
         Ok(life)
     }
 
@@ -135,7 +136,13 @@ impl Life {
     /// The way to the member from any thread.
     #[must_use]
     pub fn remote(&self) -> Remote {
-        Remote { core: self.core.clone(), logins: self.logins.clone() }
+        Remote { core: self.core.clone(), logins: self.published.logins.clone() }
+    }
+
+    /// Where events go on to, for whoever sends them.
+    #[must_use]
+    pub fn destinations(&self) -> CurrentDestinations {
+        self.published.destinations.clone()
     }
 
     /// Closes the array. Nobody may use its volumes any more.
@@ -200,11 +207,7 @@ impl Remote {
     }
 }
 
-async fn begin(
-    opening: Opening,
-    targets: Targets,
-    logins: CurrentLogins,
-) -> Result<(), StartError> {
+async fn begin(opening: Opening, targets: Targets, published: Published) -> Result<(), StartError> {
     let Opening { mut remembered, make, prefix, unlisted, gives_up_settings, tell, events } =
         opening;
     let tell = |notice: &Notice| {
@@ -219,7 +222,7 @@ async fn begin(
     let names = Names::new(&array.info().id, prefix.as_deref());
     let (data, heard) = (&make.data, events.clone());
     let settings =
-        MemberSettings::open(array.clone(), data, gives_up_settings, logins, heard).await;
+        MemberSettings::open(array.clone(), data, gives_up_settings, published, heard).await;
     let settings = Rc::new(settings);
     let serving = Serving::new(array.clone(), targets, names, settings.clone(), events.clone());
     let member = Rc::new(Member::new(array, serving, (settings, unlisted), remembered, events));

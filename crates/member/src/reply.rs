@@ -8,6 +8,7 @@ use array::api::{
 use target::{ConnectionInfo, CoreFigures, Latency, PortalFigures, UnitFigures, UnitInfo};
 
 use crate::access_request::{ChapUsers, PolicyShown, VolumeAccess};
+use crate::destination_request::DestinationShown;
 use crate::login_request::{AccountShown, TokenShown};
 use crate::schedule_request::ScheduleShown;
 use crate::settings::Hosts;
@@ -59,6 +60,10 @@ pub enum Answer {
     Schedule(Box<ScheduleShown>),
     /// Snapshot schedules.
     Schedules(Vec<ScheduleShown>),
+    /// A destination of events.
+    Destination(Box<DestinationShown>),
+    /// Destinations of events.
+    Destinations(Vec<DestinationShown>),
     /// All that is set.
     Configuration(Box<ConfigurationShown>),
     /// What a scrub or a check found.

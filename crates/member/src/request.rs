@@ -4,6 +4,7 @@ use array::api::{JobKind, SettingsChange, VolumeSpec};
 
 use crate::access_request::{AccessRequest, ChapRequest, PolicyRequest};
 use crate::configuration_request::ConfigurationRequest;
+use crate::destination_request::DestinationRequest;
 use crate::login_request::{AccountRequest, TokenRequest};
 use crate::schedule_request::ScheduleRequest;
 
@@ -30,6 +31,8 @@ pub enum Request {
     Token(TokenRequest),
     /// About snapshot schedules.
     Schedule(ScheduleRequest),
+    /// About destinations of events.
+    Destination(DestinationRequest),
     /// About all that is set at once.
     Configuration(ConfigurationRequest),
     /// Who is connected → [`super::reply::Connection`]s.
@@ -151,6 +154,7 @@ impl Request {
             | Self::Policy(_)
             | Self::Account(_)
             | Self::Token(_)
+            | Self::Destination(_)
             | Self::Connections
             | Self::Figures
             | Self::Watch { .. } => Vec::new(),

@@ -3,12 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use array::Array;
 use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeState};
-use block::BlockDevice;
 use group::access::Object;
 use target::{ConnectionInfo, TargetError, TargetSpec, Targets, UnitInfo, UnitSpec};
 
@@ -20,14 +19,51 @@ use crate::settings::{MemberSettings, hidden};
 /// How long hosts have to log out once they are told that their target goes.
 pub const GRACE: Duration = Duration::from_secs(5);
 
-/// What is to be served, by the name of its target.
+/// What is to be served, by the name of its target. Its device is made when it is served: most that are
+/// wanted are served already.
 #[derive(Debug)]
 struct Wanted {
     iqn: String,
-    unit: UnitSpec,
+    serial: String,
     /// The number of the volume whose settings say who may use it.
     volume: u32,
-    object: Object,
+    volume_name: String,
+    source: Source,
+}
+
+/// What a target gives its hosts.
+#[derive(Debug)]
+enum Source {
+    Volume {
+        write_cache: bool,
+    },
+    /// A snapshot of this name, to be read.
+    Snapshot(String),
+    /// What is written over a snapshot of this name.
+    View {
+        snapshot: String,
+        write_cache: bool,
+    },
+}
+
+impl Wanted {
+    fn object(&self) -> Object {
+        match self.source {
+            Source::Volume { .. } => Object::Volume,
+            Source::Snapshot(_) | Source::View { .. } => Object::Snapshot,
+        }
+    }
+
+    /// As operators call it.
+    fn name(&self) -> String {
+        let volume = &self.volume_name;
+        match &self.source {
+            Source::Volume { .. } => volume.clone(),
+            Source::Snapshot(snapshot) | Source::View { snapshot, .. } => {
+                format!("{volume}@{snapshot}")
+            }
+        }
+    }
 }
 
 /// What hosts may know, by the name of its target: a volume, and the snapshot if it is one of it.
@@ -112,17 +148,19 @@ impl Serving {
     /// Gives each target that is served the rules that are set for it now, and ends the sessions that
     /// these do not let in.
     pub(crate) async fn apply_access(&self) {
-        for Wanted { iqn, volume, object, .. } in self.wanted() {
-            if !self.served().contains_key(&iqn) {
+        for wanted in self.wanted() {
+            let iqn = &wanted.iqn;
+            if !self.served().contains_key(iqn) {
                 continue;
             }
-            match self.targets.set_access(&iqn, self.settings.access(volume, object)).await {
+            let access = self.settings.access(wanted.volume, wanted.object());
+            match self.targets.set_access(iqn, access).await {
                 Ok(0) => {}
                 Ok(ended) => {
                     let text = format!("{ended} sessions of {iqn} ended with their access");
-                    self.tell(Kind::SessionsEnded, &iqn, text);
+                    self.tell(Kind::SessionsEnded, iqn, text);
                 }
-                Err(error) => self.shut(&iqn, &error).await,
+                Err(error) => self.shut(iqn, &error).await,
             }
         }
     }
@@ -169,14 +207,13 @@ impl Serving {
     /// failure concerns one target and is told by the log.
     pub(crate) async fn settle(&self) {
         let wanted = self.wanted();
-        let keep = |iqn: &String, serial: &String| {
-            wanted.iter().any(|w| w.iqn == *iqn && w.unit.serial == *serial)
-        };
+        let serials: BTreeMap<&String, &String> =
+            wanted.iter().map(|wanted| (&wanted.iqn, &wanted.serial)).collect();
         let gone: Vec<String> = {
             let served = self.served();
             served
                 .iter()
-                .filter(|(iqn, serial)| !keep(iqn, serial))
+                .filter(|(iqn, serial)| serials.get(iqn) != Some(serial))
                 .map(|(i, _)| i.clone())
                 .collect()
         };
@@ -195,14 +232,14 @@ impl Serving {
         }
         let was_waiting = self.is_waiting.replace(false);
         self.refused.borrow_mut().clear();
-        for Wanted { iqn, unit, volume, object } in wanted {
-            if self.served().contains_key(&iqn) {
+        for wanted in wanted {
+            if self.served().contains_key(&wanted.iqn) {
                 continue;
             }
-            let serial = unit.serial.clone();
-            let name = unit.name.clone();
-            let alias = Some(name.clone());
-            let access = self.settings.access(volume, object);
+            let Some(unit) = self.unit(&wanted) else { continue };
+            let access = self.settings.access(wanted.volume, wanted.object());
+            let (name, alias) = (wanted.name(), Some(wanted.name()));
+            let Wanted { iqn, serial, .. } = wanted;
             let spec = TargetSpec { iqn: iqn.clone(), alias, units: vec![unit], access };
             let Err(error) = self.targets.add(spec) else {
                 tracing::info!("{name} is served as {iqn}");
@@ -239,7 +276,9 @@ impl Serving {
         let mut known = BTreeMap::new();
         for volume in self.servable() {
             if volume.state != VolumeState::Deleted {
-                for snapshot in self.online_snapshots(&volume.name) {
+                let has_some = volume.snapshots > 0;
+                let online = has_some.then(|| self.online_snapshots(&volume.name));
+                for snapshot in online.into_iter().flatten() {
                     let iqn = self.names.snapshot(&volume.name, &snapshot.name);
                     known.insert(iqn, (volume.name.clone(), Some(snapshot.name)));
                 }
@@ -262,47 +301,58 @@ impl Serving {
                 continue;
             }
             if matches!(volume.state, VolumeState::Online | VolumeState::Degraded) {
-                wanted.extend(self.volume_target(&volume));
+                wanted.push(self.volume_target(&volume));
             }
-            if volume.state != VolumeState::Lost {
+            if volume.state != VolumeState::Lost && volume.snapshots > 0 {
                 let online = self.online_snapshots(&volume.name);
-                wanted.extend(online.filter_map(|s| self.snapshot_target(&volume, &s)));
+                wanted.extend(online.filter_map(|s| self.snapshot_target(&volume, s)));
             }
         }
         wanted
     }
 
-    fn volume_target(&self, volume: &VolumeInfo) -> Option<Wanted> {
-        let device = self.array.device(&volume.name).ok()?;
-        let iqn = self.names.volume(&volume.name);
-        let unit = unit(device, self.names.volume_serial(volume), volume.name.clone());
-        Some(Wanted {
-            iqn,
+    fn volume_target(&self, volume: &VolumeInfo) -> Wanted {
+        Wanted {
+            iqn: self.names.volume(&volume.name),
+            serial: self.names.volume_serial(volume),
             volume: volume.id,
-            object: Object::Volume,
-            unit: UnitSpec { write_cache: volume.cache == Cache::Volatile, ..unit },
-        })
+            volume_name: volume.name.clone(),
+            source: Source::Volume { write_cache: volume.cache == Cache::Volatile },
+        }
     }
 
-    fn snapshot_target(&self, volume: &VolumeInfo, snapshot: &SnapshotInfo) -> Option<Wanted> {
+    fn snapshot_target(&self, volume: &VolumeInfo, snapshot: SnapshotInfo) -> Option<Wanted> {
         let iqn = self.names.snapshot(&volume.name, &snapshot.name);
-        let name = format!("{}@{}", volume.name, snapshot.name);
-        if snapshot.access == SnapshotAccess::ReadWrite {
+        let (serial, source) = if snapshot.access == SnapshotAccess::ReadWrite {
             // A disk of its own to hosts, as it is no more what the snapshot is.
             let view = self.array.snapshot_view(&volume.name, &snapshot.name).ok()?;
-            let device = self.array.snapshot_view_device(&volume.name, &snapshot.name).ok()?;
-            let unit = unit(device, self.names.volume_serial(&view), name);
             let write_cache = view.cache == Cache::Volatile;
-            let unit = UnitSpec { write_cache, ..unit };
-            return Some(Wanted { iqn, unit, volume: volume.id, object: Object::Snapshot });
-        }
-        let device = self.array.snapshot_device(&volume.name, &snapshot.name).ok()?;
-        let unit = unit(device, self.names.snapshot_serial(snapshot), name);
-        let unit = UnitSpec { read_only: true, ..unit };
-        Some(Wanted { iqn, unit, volume: volume.id, object: Object::Snapshot })
+            let source = Source::View { snapshot: snapshot.name, write_cache };
+            (self.names.volume_serial(&view), source)
+        } else {
+            (self.names.snapshot_serial(&snapshot), Source::Snapshot(snapshot.name))
+        };
+        Some(Wanted { iqn, serial, volume: volume.id, volume_name: volume.name.clone(), source })
     }
-}
 
-fn unit(device: Arc<dyn BlockDevice>, serial: String, name: String) -> UnitSpec {
-    UnitSpec { device, serial, write_cache: false, read_only: false, referrals: None, name }
+    /// The disk of a target; `None` of what was deleted meanwhile.
+    fn unit(&self, wanted: &Wanted) -> Option<UnitSpec> {
+        let (array, volume) = (&self.array, &wanted.volume_name);
+        let (device, write_cache, read_only) = match &wanted.source {
+            Source::Volume { write_cache } => (array.device(volume), *write_cache, false),
+            Source::Snapshot(snapshot) => (array.snapshot_device(volume, snapshot), false, true),
+            Source::View { snapshot, write_cache } => {
+                (array.snapshot_view_device(volume, snapshot), *write_cache, false)
+            }
+        };
+        let (device, serial) = (device.ok()?, wanted.serial.clone());
+        Some(UnitSpec {
+            device,
+            serial,
+            write_cache,
+            read_only,
+            referrals: None,
+            name: wanted.name(),
+        })
+    }
 }

@@ -1,5 +1,6 @@
 //! The asking side: a small client that waits for its answers.
 
+mod destinations;
 mod error;
 mod events;
 mod http;

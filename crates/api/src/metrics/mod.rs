@@ -39,6 +39,8 @@ pub struct Figures {
     pub connections: Vec<Connection>,
     /// What hosts have had done.
     pub done: Done,
+    /// Where events go on to, and how that does.
+    pub destinations: Vec<crate::types::Destination>,
     /// When the interface was started, which is when the member was.
     pub started_unix_seconds: f64,
 }

@@ -7,7 +7,7 @@ use prometheus_client::metrics::MetricType;
 
 use super::{Figures, HISTOGRAMS_MAX, VOLUMES_MAX};
 use crate::types::{
-    CoreFigures, Disk, JobKind, Latency, PortalFigures, Volume, VolumeFigures, Work,
+    CoreFigures, Destination, Disk, JobKind, Latency, PortalFigures, Volume, VolumeFigures, Work,
 };
 
 /// One metric.
@@ -262,6 +262,30 @@ pub(super) const METRICS: &[Metric] = &[
         "Blocks of a disk that were rewritten from redundancy",
         |f| of_disks(f, |d| d.healed_blocks as f64),
     ),
+    counter(
+        "drystone_destination_delivered",
+        &["destination"],
+        "Messages about events that a destination has taken",
+        |f| of_destinations(f, |one| one.delivered as f64),
+    ),
+    counter(
+        "drystone_destination_failed",
+        &["destination"],
+        "Attempts to send it some that failed",
+        |f| of_destinations(f, |one| one.failed as f64),
+    ),
+    counter(
+        "drystone_destination_given_up",
+        &["destination"],
+        "Events that were given up, as it took none for a day or the log had no room for more",
+        |f| of_destinations(f, |one| one.given_up as f64),
+    ),
+    gauge(
+        "drystone_destination_failing",
+        &["destination"],
+        "1 while the last attempt has failed",
+        |f| of_destinations(f, |one| f64::from(u8::from(one.failing.is_some()))),
+    ),
     gauge("drystone_jobs", KIND, "Jobs that run in the background", |f| of_jobs(f, |_| 1)),
     gauge("drystone_job_done_bytes", KIND, "What these jobs have done", |f| {
         of_jobs(f, |job| job.done_bytes)
@@ -330,6 +354,11 @@ fn of_cores(figures: &Figures, number: fn(&CoreFigures) -> f64) -> Vec<Sample> {
 fn of_disks(figures: &Figures, number: fn(&Disk) -> f64) -> Vec<Sample> {
     let named = |disk: &Disk| vec![disk.id.to_string(), disk.name.clone()];
     figures.disks.iter().map(|disk| (named(disk), number(disk))).collect()
+}
+
+/// There are as many as settings may hold, which are few.
+fn of_destinations(figures: &Figures, number: fn(&Destination) -> f64) -> Vec<Sample> {
+    figures.destinations.iter().map(|one| (vec![one.name.clone()], number(one))).collect()
 }
 
 fn of_jobs(figures: &Figures, number: fn(&crate::types::Job) -> u64) -> Vec<Sample> {

@@ -143,6 +143,8 @@ codes! {
     NoSuchToken = "no-such-token", NOT_FOUND;
     /// There is no such schedule
     NoSuchSchedule = "no-such-schedule", NOT_FOUND;
+    /// There is no such destination of events
+    NoSuchDestination = "no-such-destination", NOT_FOUND;
     /// There is no such entry on the list
     NoSuchEntry = "no-such-entry", NOT_FOUND;
     /// There is no such run

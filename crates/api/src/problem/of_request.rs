@@ -3,6 +3,7 @@
 use array::ArrayError;
 use group::access::AccessError;
 use group::accounts::AccountError;
+use group::destinations::DestinationError;
 use group::schedules::ScheduleError;
 use group::settings::SettingsError;
 use member::spec::{DiskError, OpenError};
@@ -91,6 +92,7 @@ fn of_settings(error: &SettingsError) -> Code {
         SettingsError::Access(error) => of_access(error),
         SettingsError::Account(error) => of_account(error),
         SettingsError::Schedule(error) => of_schedule(error),
+        SettingsError::Destination(error) => of_destination(error),
         SettingsError::Secret(_) => Code::Invalid,
         SettingsError::NoSuchPolicy(_) => Code::NoSuchPolicy,
         SettingsError::NoSuchUser(_) => Code::NoSuchUser,
@@ -109,6 +111,24 @@ fn of_account(error: &AccountError) -> Code {
         AccountError::NoSuchToken(_) => Code::NoSuchToken,
         AccountError::AccountExists(_) | AccountError::TokenExists(_) => Code::NameTaken,
         AccountError::TooManyAccounts | AccountError::TooManyTokens => Code::LimitReached,
+    }
+}
+
+fn of_destination(error: &DestinationError) -> Code {
+    match error {
+        DestinationError::NoSuchDestination(_) => Code::NoSuchDestination,
+        DestinationError::DestinationExists(_) => Code::NameTaken,
+        DestinationError::TooManyDestinations => Code::LimitReached,
+        DestinationError::Name(_)
+        | DestinationError::Address(_)
+        | DestinationError::Addressees(_)
+        | DestinationError::Fold
+        | DestinationError::Secret(_)
+        | DestinationError::TokenInClear
+        | DestinationError::PasswordInClear
+        | DestinationError::HalfLogin
+        | DestinationError::RootsUnused
+        | DestinationError::Roots => Code::Invalid,
     }
 }
 

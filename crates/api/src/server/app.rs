@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use array::api::JobInfo;
 use group::accounts::Logins;
 use member::events::Kind;
-use member::{Answer, Asker, Logs, Request, RequestError, events};
+use member::{Answer, Asker, CurrentDestinations, Logs, Request, RequestError, events};
 use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
@@ -85,6 +85,12 @@ pub(super) struct App {
     streams_from_afar: Arc<Semaphore>,
     pub(super) logs: Logs,
     advice: fn(&events::Event) -> String,
+    /// Where events go on to.
+    pub(super) destinations: CurrentDestinations,
+    /// How that does.
+    pub(super) statuses: notify::Statuses,
+    /// Who tries it out.
+    pub(super) sender: notify::Sender,
 }
 
 impl fmt::Debug for App {
@@ -116,6 +122,9 @@ impl App {
             streams_from_afar: Arc::new(Semaphore::new(streams_max.div_ceil(2))),
             logs: config.logs.clone(),
             advice: config.advice,
+            destinations: config.notifications.destinations.clone(),
+            statuses: config.notifications.statuses.clone(),
+            sender: config.notifications.sender.clone(),
         }
     }
 

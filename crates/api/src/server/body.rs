@@ -90,7 +90,20 @@ async fn json_of(request: Request) -> Result<Bytes, Problem> {
     Ok(bytes)
 }
 
+/// A list is no object, whatever it holds: serde would take its items for the fields in their order.
+fn check_object(bytes: &[u8]) -> Result<(), Problem> {
+    if bytes.trim_ascii_start().first() == Some(&b'[')
+        && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+    {
+        let sentence =
+            "the body does not read: it is a list, and has to be an object with named fields";
+        return Err(Problem::new(Code::Invalid, sentence));
+    }
+    Ok(())
+}
+
 fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    check_object(bytes)?;
     serde_json::from_slice(bytes).map_err(|error| {
         let code = unread(&error, bytes);
         // As of `{}` where one of several words has to be: serde_json takes that for no JSON.
@@ -103,6 +116,7 @@ fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 
 /// What is wrong is often told by what is there: here only where it is.
 fn parsed_silently<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    check_object(bytes)?;
     serde_json::from_slice(bytes).map_err(|error| {
         let sentence = format!(
             "the body does not read at line {} column {}: send what GET /v1/openapi.json describes, with \
@@ -183,6 +197,8 @@ mod tests {
         assert_eq!(code(b"{"), Code::BadRequest);
         assert_eq!(code(b"what"), Code::BadRequest);
         assert_eq!(code(b"{\"other\":1}"), Code::Invalid);
+        assert_eq!((code(b"[]"), code(b" [\"a\"]")), (Code::Invalid, Code::Invalid));
+        assert_eq!(code(b"["), Code::BadRequest);
         let nobody = parsed::<crate::types::Entry>(b"{}").unwrap_err();
         assert_eq!(nobody.code, Code::Invalid, "it is JSON, whatever serde_json says");
         assert_eq!(nobody.detail, "the body does not read: something is missing in it");

@@ -45,6 +45,10 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// How long a connection on which nothing is under way stays at the end.
 const LAST_PIECE: Duration = Duration::from_millis(50);
 
+/// Connections taken in before those that made room for them have a turn to close theirs: so many may be open
+/// beyond the seats for a moment.
+const ACCEPTED_AT_ONCE: u64 = 32;
+
 /// Connections that are told at once that there is no room for them.
 const REFUSED_MAX: usize = 64;
 
@@ -108,6 +112,7 @@ pub(super) async fn serve(
     let mut ending = is_ending.clone();
     let house = House { router, callers: callers.clone(), is_ending, open, refused };
     let accepting = async {
+        let mut accepted = 0_u64;
         loop {
             match (door.accept().await, &door) {
                 (Ok(Arrival::Process(stream)), _) => house.admit(stream),
@@ -121,6 +126,11 @@ pub(super) async fn serve(
                     tracing::warn!("cannot accept a connection to the interface: {error}");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
+            }
+            // Those that were put out close their sockets before many more come in.
+            accepted += 1;
+            if accepted.is_multiple_of(ACCEPTED_AT_ONCE) {
+                tokio::task::yield_now().await;
             }
         }
     };

@@ -34,7 +34,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 use member::events::Event;
-use member::{Logs, RequestError};
+use member::{CurrentDestinations, Logs, RequestError};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
@@ -69,8 +69,21 @@ pub struct Config {
     pub logs: Logs,
     /// What to do about an event.
     pub advice: fn(&Event) -> String,
+    /// Where events go on to.
+    pub notifications: Notifications,
     /// Where it is served over TLS as well.
     pub tls: Option<Tls>,
+}
+
+/// What is known of where events go on to.
+#[derive(Debug)]
+pub struct Notifications {
+    /// Where, with secrets.
+    pub destinations: CurrentDestinations,
+    /// How that does.
+    pub statuses: notify::Statuses,
+    /// Who tries it out.
+    pub sender: notify::Sender,
 }
 
 /// How the interface is served over TLS.

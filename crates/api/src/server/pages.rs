@@ -9,8 +9,8 @@ use super::body::json;
 use super::tags::hash_of;
 use crate::problem::{Code, Problem};
 use crate::types::{
-    Account, AuditEntry, Connection, Disk, Event, Extent, Job, Policy, Schedule, Snapshot, Token,
-    Volume,
+    Account, AuditEntry, Connection, Destination, Disk, Event, Extent, Job, Policy, Schedule,
+    Snapshot, Token, Volume,
 };
 
 /// Things on a page, at most, and if nobody says how many.
@@ -41,6 +41,12 @@ impl Item for Policy {
 }
 
 impl Item for Schedule {
+    fn key(&self) -> String {
+        self.name.clone()
+    }
+}
+
+impl Item for Destination {
     fn key(&self) -> String {
         self.name.clone()
     }

@@ -2,7 +2,7 @@
 //! it, and the OpenAPI document tells it.
 //!
 //! The rule: who looks needs `read-only`; who changes what is stored, `operator`; who says who may do what, or
-//! looks at who did, or says which devices and files of the machine are taken, `administrator`. What is not in the table is for
+//! looks at who did, or says which devices and files of the machine are taken, or where events go, `administrator`. What is not in the table is for
 //! administrators; a test fails then.
 
 use axum::http::Method;
@@ -34,6 +34,12 @@ const LEAST: &[(&str, &str, Role)] = &[
     ("GET", "/v1/configuration", Administrator),
     ("PATCH", "/v1/configuration", Administrator),
     ("GET", "/v1/connections", ReadOnly),
+    ("GET", "/v1/destinations", ReadOnly),
+    ("POST", "/v1/destinations", Administrator),
+    ("GET", "/v1/destinations/{name}", ReadOnly),
+    ("DELETE", "/v1/destinations/{name}", Administrator),
+    ("PATCH", "/v1/destinations/{name}", Administrator),
+    ("POST", "/v1/destinations/{name}/test", Operator),
     ("GET", "/v1/disks", ReadOnly),
     ("POST", "/v1/disks", Administrator),
     ("GET", "/v1/disks/{disk}", ReadOnly),

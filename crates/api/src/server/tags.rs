@@ -10,8 +10,9 @@ use axum::http::request::Parts;
 use group::accounts::AccountError;
 use group::settings::SettingsError;
 use member::{
-    AccessRequest, AccountRequest, ArrayRequest, ChapRequest, ConfigurationRequest, DiskRequest,
-    PolicyRequest, Request, ScheduleRequest, SnapshotRequest, TokenRequest, VolumeRequest,
+    AccessRequest, AccountRequest, ArrayRequest, ChapRequest, ConfigurationRequest,
+    DestinationRequest, DiskRequest, PolicyRequest, Request, ScheduleRequest, SnapshotRequest,
+    TokenRequest, VolumeRequest,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -19,8 +20,8 @@ use sha2::{Digest, Sha256};
 use super::app::App;
 use crate::problem::{Code, Problem};
 use crate::types::{
-    Access, Account, Array, ChapUser, ChapUsers, Configuration, Disk, List, Policy, Schedule,
-    Snapshot, Token, Volume, VolumeState,
+    Access, Account, Array, ChapUser, ChapUsers, Configuration, Destination, Disk, List, Policy,
+    Schedule, Snapshot, Token, Volume, VolumeState,
 };
 
 /// Things of one family are changed one after the other where somebody says what they should be.
@@ -38,12 +39,21 @@ pub(super) enum Family {
     Logins,
     /// Snapshot schedules.
     Schedules,
+    /// Destinations of events.
+    Destinations,
 }
 
 impl Family {
     /// All of them, in the order of their numbers: who needs several takes them in this order.
-    pub(super) const ALL: [Self; 6] =
-        [Self::Volumes, Self::Disks, Self::Settings, Self::Hosts, Self::Logins, Self::Schedules];
+    pub(super) const ALL: [Self; 7] = [
+        Self::Volumes,
+        Self::Disks,
+        Self::Settings,
+        Self::Hosts,
+        Self::Logins,
+        Self::Schedules,
+        Self::Destinations,
+    ];
 }
 
 /// A thing that has a tag.
@@ -59,6 +69,8 @@ pub(super) enum Kept {
     Policy(String),
     /// A snapshot schedule by its name.
     Schedule(String),
+    /// A destination of events by its name.
+    Destination(String),
     /// All CHAP users, and what volumes prove.
     ChapUsers,
     /// A CHAP user by its name.
@@ -82,6 +94,7 @@ impl Kept {
             Self::Volume(_) | Self::Snapshot(..) | Self::Access(_) => &[Family::Volumes],
             Self::Policy(_) | Self::ChapUsers | Self::ChapUser(_) => &[Family::Hosts],
             Self::Schedule(_) => &[Family::Schedules],
+            Self::Destination(_) => &[Family::Destinations],
             Self::Disks => &[Family::Disks],
             Self::Account(_) | Self::Token(_) => &[Family::Logins],
             Self::Array => &[Family::Settings],
@@ -108,6 +121,10 @@ impl Kept {
             Self::Schedule(name) => {
                 let request = ScheduleRequest::Show { name: name.clone() };
                 Ok(app.ask::<Schedule>(Request::Schedule(request)).await?.tag())
+            }
+            Self::Destination(name) => {
+                let request = DestinationRequest::Show { name: name.clone() };
+                Ok(app.ask::<Destination>(Request::Destination(request)).await?.tag())
             }
             Self::ChapUsers => {
                 Ok(app.ask::<ChapUsers>(Request::Chap(ChapRequest::List)).await?.tag())
@@ -207,6 +224,12 @@ impl Tagged for Schedule {
     fn tag(&self) -> String {
         let what = (&self.name, self.created_unix_seconds, &self.volumes);
         hash_of_value(&(what, &self.when, self.keep, self.paused))
+    }
+}
+
+impl Tagged for Destination {
+    fn tag(&self) -> String {
+        hash_of_value(&(&self.name, self.id, self.changed))
     }
 }
 

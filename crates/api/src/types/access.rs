@@ -191,7 +191,7 @@ impl From<member::PolicyShown> for Policy {
 /// A CHAP secret of 12 to 255 bytes. It is taken and never given or shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
-#[schema(value_type = String, format = Password, min_length = 12, max_length = 255)]
+#[schema(value_type = String, format = Password, min_length = 3, max_length = 255)]
 pub struct Secret(pub String);
 
 impl Debug for Secret {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, SchemaType, Type};
 
 use super::Level;
 
@@ -105,13 +106,26 @@ impl From<array::api::LevelSpace> for LevelSpace {
 pub struct ArrayChange {
     /// Share of the time that a rebuild or scrub takes while hosts are busy, 1 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 100)]
     pub rebuild_share_percent: Option<u8>,
     /// Days from the end of a scrub to the next one; 0 for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 65_535)]
     pub scrub_days: Option<u16>,
     /// When operators and hosts are warned; any number of 1 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = percents)]
     pub warn_percents: Option<Vec<u8>>,
+}
+
+/// A list of percents, or nothing.
+fn percents() -> utoipa::openapi::schema::Array {
+    let percent = ObjectBuilder::new().schema_type(Type::Integer);
+    ArrayBuilder::new()
+        .schema_type(SchemaType::Array(vec![Type::Array, Type::Null]))
+        .items(percent.minimum(Some(1)).maximum(Some(100)))
+        .description(Some("When operators and hosts are warned; any number of 1 to 100."))
+        .build()
 }
 
 impl From<ArrayChange> for array::api::SettingsChange {

@@ -46,7 +46,7 @@ impl Severity {
 /// What an event is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EventObject {
-    /// What it is: `member`, `array`, `disk`, `volume`, `target` or `schedule`; others may come.
+    /// What it is: `member`, `array`, `disk`, `volume`, `target`, `schedule` or `destination`; others may come.
     #[schema(example = "disk")]
     pub kind: String,
     /// Its name; empty for what there is one of.
@@ -76,6 +76,12 @@ pub struct Event {
 }
 
 impl Event {
+    /// As JSON: what a webhook is sent.
+    #[must_use]
+    pub fn json(record: &Record<events::Event>, advice: String) -> String {
+        serde_json::to_string(&Self::new(record, advice)).expect("plain values can be written out")
+    }
+
     /// With what to do about it.
     pub(crate) fn new(record: &Record<events::Event>, advice: String) -> Self {
         let Record { number, unix_seconds, count, what } = record;

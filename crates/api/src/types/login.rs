@@ -24,7 +24,7 @@ same_words!(Role, group::accounts::Role: ReadOnly, Operator, Administrator);
 /// A password of 12 to 255 bytes. It is taken and never given or shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
-#[schema(value_type = String, format = Password, min_length = 12, max_length = 255)]
+#[schema(value_type = String, format = Password, min_length = 3, max_length = 255)]
 pub struct Password(pub String);
 
 impl Debug for Password {

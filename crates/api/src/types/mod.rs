@@ -8,6 +8,7 @@ mod array;
 mod audit;
 mod configuration;
 mod connection;
+mod destination;
 mod disk;
 mod event;
 mod figures;
@@ -31,6 +32,10 @@ pub use configuration::{
     NamedScheduleChange, NewConfiguredVolume, VolumeSetChange,
 };
 pub use connection::Connection;
+pub use destination::{
+    Destination, DestinationChange, DestinationSecret, DestinationTest, Email, MailTls,
+    NewDestination, NewEmail, NewWay, NewWebhook, Syslog, SyslogTransport, Way, Webhook,
+};
 pub use disk::{Disk, DiskFailure, DiskReplacement, DiskRole, DiskState, NewDisk};
 pub use event::{Event, EventObject, Severity};
 pub use figures::{CoreFigures, Figures, Latency, PortalFigures, VolumeFigures, Work};
@@ -93,6 +98,8 @@ of_answer!(Token, Token(token) => token.into());
 of_answer!(List<Token>, Tokens(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(Schedule, Schedule(schedule) => (*schedule).into());
 of_answer!(List<Schedule>, Schedules(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(Destination, Destination(shown) => (*shown).into());
+of_answer!(List<Destination>, Destinations(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(Configuration, Configuration(all) => (*all).into());
 of_answer!(Report, Report(report) => report.into());
 

@@ -11,12 +11,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use api::server::{Ask, Config, Done, Follower, Identity, Server, Tls};
+use api::server::{Ask, Config, Done, Follower, Identity, Notifications, Server, Tls};
 use array::api::JobInfo;
 use group::accounts::{Account, Logins, PasswordHash, Role, Token, TokenHash};
 use member::{
-    AccountRequest, AccountShown, Answer, ArrayRequest, ChapRequest, ChapUser, ChapUsers, Logs,
-    Request, RequestError, TokenRequest, TokenShown,
+    AccountRequest, AccountShown, Answer, ArrayRequest, ChapRequest, ChapUser, ChapUsers,
+    CurrentDestinations, Logs, Request, RequestError, TokenRequest, TokenShown,
 };
 use tempfile::TempDir;
 
@@ -171,6 +171,11 @@ impl Served {
             sentence: ToString::to_string,
             logs: logs.clone(),
             advice: |_| String::new(),
+            notifications: Notifications {
+                destinations: CurrentDestinations::default(),
+                statuses: notify::Statuses::default(),
+                sender: notify::Sender::new("0", |_| String::new(), |_| String::new()),
+            },
             tls: Some(Tls { listeners: vec![listener], identity }),
         };
         let held = Held::default();

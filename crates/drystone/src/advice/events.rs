@@ -5,7 +5,9 @@ use member::events::{Event, Kind, ObjectKind};
 /// What to do about an event; empty where nothing is to be done.
 pub(crate) fn advice(event: &Event) -> String {
     let name = match event.object.kind {
-        ObjectKind::Disk | ObjectKind::Volume | ObjectKind::Schedule => event.object.name.as_str(),
+        ObjectKind::Disk | ObjectKind::Volume | ObjectKind::Schedule | ObjectKind::Destination => {
+            event.object.name.as_str()
+        }
         ObjectKind::Member | ObjectKind::Array | ObjectKind::Target => "",
     };
     Kind::from_word(&event.kind).map_or_else(String::new, |kind| of_kind(kind, name))
@@ -58,6 +60,9 @@ fn of_kind(kind: Kind, name: &str) -> String {
         }
         Kind::SnapshotKept => {
             "nothing, if it is needed; else take it offline or purge its clones, and the schedule deletes it at its next run".to_owned()
+        }
+        Kind::DestinationFailed => {
+            format!("see 'drystone notify show {name}', and try it with 'drystone notify test {name}'")
         }
         Kind::MemberNotStarted | Kind::MemberNotStopped => "see the log of the member".to_owned(),
         _ => String::new(),

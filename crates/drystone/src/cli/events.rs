@@ -83,7 +83,7 @@ pub(crate) struct AuditArgs {
     pub(crate) member: MemberArgs,
 }
 
-fn parse_severity(text: &str) -> Result<Severity, String> {
+pub(super) fn parse_severity(text: &str) -> Result<Severity, String> {
     Severity::from_word(text)
         .ok_or_else(|| format!("'{text}' is no severity: write info, warning, error or critical"))
 }

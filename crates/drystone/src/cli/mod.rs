@@ -17,6 +17,7 @@ pub(crate) mod lab;
 pub(crate) mod logins;
 pub(crate) mod manage;
 pub(crate) mod member;
+pub(crate) mod notify;
 mod number;
 pub(crate) mod plan;
 pub(crate) mod refusal;
@@ -188,10 +189,14 @@ pub(crate) enum Command {
     #[command(after_long_help = schedule::EXAMPLES)]
     Schedule(schedule::ScheduleArgs),
 
+    /// Have events go on by e-mail, to a webhook or to a syslog server.
+    #[command(after_long_help = notify::EXAMPLES)]
+    Notify(notify::NotifyArgs),
+
     /// Print what a running member is set to, as a file.
     ///
-    /// Volumes, access lists, policies, schedules, and the names of CHAP users and accounts. Secrets, passwords and
-    /// tokens are not in it, and neither are contents of volumes, disks, snapshots and what the array is set to.
+    /// Volumes, access lists, policies, schedules, and the names of CHAP users and accounts. Secrets, passwords,
+    /// tokens and where events go on to are not in it, and neither are contents of volumes, disks, snapshots and what the array is set to.
     #[command(after_long_help = san::EXPORT_EXAMPLES)]
     ExportConfig(manage::MemberArgs),
 

@@ -1,5 +1,6 @@
 //! Logs: to stderr, filtered as with `RUST_LOG`; and what rooms warn of, to the events of a member.
 
+mod journal;
 mod rooms;
 
 use std::env;
@@ -54,8 +55,11 @@ fn start_at(filter: Option<&str>, default: &str) -> Result<(), String> {
         .with_writer(io::stderr)
         // A line that cannot be written is lost: to say so on the same stderr would end the process.
         .log_internal_errors(false)
-        .with_ansi(io::stderr().is_terminal())
-        .with_filter(filter);
+        .with_ansi(io::stderr().is_terminal());
+    let lines = match journal::is_reading() {
+        true => lines.event_format(journal::Prioritized).with_filter(filter).boxed(),
+        false => lines.with_filter(filter).boxed(),
+    };
     let _ = tracing_subscriber::registry().with(lines).with(rooms::layer()).try_init();
     Ok(())
 }

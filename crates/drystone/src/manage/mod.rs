@@ -10,6 +10,7 @@ pub(crate) mod disk;
 pub(crate) mod events;
 pub(crate) mod interface;
 pub(crate) mod logins;
+pub(crate) mod notify;
 mod password;
 mod progress;
 pub(crate) mod san;

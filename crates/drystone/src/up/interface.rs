@@ -4,11 +4,14 @@ use crate::advice::{Advised, events};
 use crate::cli::up::ApiArgs;
 use crate::os::files;
 use anyhow::Context;
-use api::server::{CONNECTIONS_MAX, Config, Identity, Server, Tls};
+use api::server::{CONNECTIONS_MAX, Config, Identity, Notifications, Server, Tls};
+use api::types::Event as ShownEvent;
+use member::events::Event;
 use member::lock::LockFile;
-use member::{Life, Logs};
+use member::{Life, Logs, Record};
+use notify::{Notifier, Sender};
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What the member needs to be managed over TLS; `None` if that was not asked for.
 ///
@@ -33,19 +36,39 @@ pub(super) fn tls(args: &ApiArgs, data: &Path) -> anyhow::Result<Option<Tls>> {
     Ok(Some(Tls { listeners, identity }))
 }
 
+/// Sends events on from now on; without a thread for it, none are.
+pub(super) fn notify(life: &Life, data: PathBuf, logs: &Logs) -> Option<Notifier> {
+    let (events, destinations) = (logs.events.clone(), life.destinations());
+    let started = Notifier::start(notify::Config { data, events, destinations, sender: sender() });
+    started.inspect_err(|error| tracing::error!("no events are sent on: {error}")).ok()
+}
+
+/// Who sends events on, as the interface shows them.
+fn sender() -> Sender {
+    let json = |record: &Record<Event>| ShownEvent::json(record, events::advice(&record.what));
+    Sender::new(env!("CARGO_PKG_VERSION"), events::advice, json)
+}
+
 /// Takes requests at `socket`, and over TLS.
 pub(super) fn answer_at(
     life: &Life,
     socket: &Path,
     logs: &Logs,
+    notifier: Option<&Notifier>,
     tls: Option<Tls>,
 ) -> anyhow::Result<Server> {
+    let statuses = notifier.map(Notifier::statuses).unwrap_or_default();
     let config = Config {
         socket: socket.to_owned(),
         connections_max: files::control_connections(CONNECTIONS_MAX),
         sentence: |error| error.sentence(),
         logs: logs.clone(),
         advice: events::advice,
+        notifications: Notifications {
+            destinations: life.destinations(),
+            statuses,
+            sender: sender(),
+        },
         tls,
     };
     Server::start(config, life.remote())

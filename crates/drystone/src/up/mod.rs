@@ -21,6 +21,7 @@ use member::events::{Event, Kind};
 use member::lock::{LockError, LockFile, somebody};
 use member::opening::Make;
 use member::{GRACE, Life, Logs, Opening, Shown, Unlisted};
+use notify::Notifier;
 use ready::Managed;
 use service::Service;
 use std::env;
@@ -52,16 +53,22 @@ pub(crate) fn run(
     let logs = Logs::open(&data).context("cannot keep what happens")?;
     logging::tell(&logs.events);
     let unlisted = hosts::named(args, &plan).unwrap_or(unlisted);
-    let started = start(args, &plan, (data, keeps), unlisted, &logs, &mut signals);
+    let started = start(args, &plan, (data.clone(), keeps), unlisted, &logs, &mut signals);
     let outcome = match started {
         Ok(None) => Ok(()),
         Ok(Some(running)) => {
             logs.started(env!("CARGO_PKG_VERSION"));
-            let ended = running.serve((claimed, &socket), args.hints, &logs, signals);
+            let notifier = interface::notify(&running.life, data.clone(), &logs);
+            let managed = (claimed, socket.as_path(), notifier.as_ref());
+            let ended = running.serve(managed, args.hints, &logs, signals);
             logs.events.hear(match &ended {
                 Ok(()) => Event::of_member(Kind::MemberStopped, "the member has stopped"),
                 Err(error) => Event::of_member(Kind::MemberNotStopped, format!("{error:#}")),
             });
+            // It hears of that as well.
+            if let Some(notifier) = notifier {
+                notifier.end();
+            }
             ended.map_err(Failure::from)
         }
         Err(failure) => {
@@ -145,14 +152,14 @@ impl Running {
     /// Answers at the socket, says what is served, and stops when it is told to.
     fn serve(
         self,
-        (claimed, socket): (anyhow::Result<LockFile>, &Path),
+        (claimed, socket, notifier): (anyhow::Result<LockFile>, &Path, Option<&Notifier>),
         hints: bool,
         logs: &Logs,
         mut signals: StopSignals,
     ) -> anyhow::Result<()> {
         let Self { server, life, shown, tls } = self;
-        let claimed =
-            claimed.and_then(|lock| Ok((interface::answer_at(&life, socket, logs, tls)?, lock)));
+        let claimed = claimed
+            .and_then(|lock| Ok((interface::answer_at(&life, socket, logs, notifier, tls)?, lock)));
         if let Err(error) = &claimed {
             tracing::error!(
                 "{error:#}: hosts are served, but no command reaches this member until it is started with a \

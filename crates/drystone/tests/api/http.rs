@@ -17,7 +17,7 @@ pub(crate) struct Reply {
 impl Reply {
     /// Of all that came over a connection.
     #[track_caller]
-    fn parse(bytes: &[u8]) -> Reply {
+    pub(crate) fn parse(bytes: &[u8]) -> Reply {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
         let end = end.unwrap_or_else(|| panic!("no head: {text:?}"));
@@ -60,14 +60,27 @@ impl Reply {
     /// The code of the problem that this must be; its form is checked.
     #[track_caller]
     pub(crate) fn problem(&self) -> String {
-        let problem = self.json();
-        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{problem}");
-        assert_eq!(problem["status"], self.status, "{problem}");
-        let code = problem["code"].as_str().expect("a code").to_owned();
-        assert_eq!(problem["type"], format!("urn:drystone:problem:{code}"), "{problem}");
+        self.check_problem().unwrap_or_else(|fault| panic!("{fault}"))
+    }
+
+    /// The same, or what is wrong with its form (RFC 9457).
+    pub(crate) fn check_problem(&self) -> Result<String, String> {
+        let fault =
+            |what: &str| format!("this is no problem as it should be ({what}): {}", self.text());
+        let problem: Value = serde_json::from_slice(&self.body).map_err(|_| fault("JSON"))?;
+        let code = problem["code"].as_str().ok_or_else(|| fault("code"))?.to_owned();
         let is_told = |key: &str| problem[key].as_str().is_some_and(|text| text.len() > 3);
-        assert!(is_told("title") && is_told("detail"), "{problem}");
-        code
+        let parts = [
+            ("content-type", self.header("content-type") == Some("application/problem+json")),
+            ("status", problem["status"] == self.status),
+            ("type", problem["type"] == format!("urn:drystone:problem:{code}")),
+            ("title", is_told("title")),
+            ("detail", is_told("detail")),
+        ];
+        match parts.iter().find(|(_, is_right)| !is_right) {
+            Some((part, _)) => Err(fault(part)),
+            None => Ok(code),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 mod common;
 mod conditions;
 mod document;
+mod endurance;
 mod examples;
 mod figures;
 #[path = "../crash/host.rs"]
@@ -12,7 +13,10 @@ mod host;
 mod http;
 mod limits;
 mod operations;
+mod process;
+mod properties;
 mod remote;
+mod scale;
 
 use common::member::Member;
 use http::Reply;

@@ -45,6 +45,7 @@ fn every_operation_does_what_it_says() {
     logins(&mut tour);
     snapshots(&mut tour);
     schedules(&mut tour);
+    destinations(&mut tour);
     configuration(&mut tour);
     work(&mut tour);
     disks(&mut tour);
@@ -327,6 +328,46 @@ fn schedules(tour: &mut Tour<'_>) {
     tour.refused("PATCH", "/v1/schedules/x", paused, 404, "no-such-schedule");
     tour.call("DELETE", path, None, 204);
     tour.refused("DELETE", path, None, 404, "no-such-schedule");
+}
+
+fn destinations(tour: &mut Tour<'_>) {
+    let path = "/v1/destinations";
+    assert_eq!(tour.call("GET", path, None, 200).json(), json!([]));
+    let hook =
+        json!({"webhook": {"url": "https://127.0.0.1:9/p4th", "secret": "hush", "token": "hush"}});
+    let new = |name: &str, to: &Value| Some(json!({"name": name, "to": to, "severity": "error"}));
+    let made = tour.call("POST", path, new("ops", &hook), 201);
+    assert_eq!(made.header("location"), Some("/v1/destinations/ops"));
+    let shown = made.json();
+    assert_eq!((&shown["severity"], &shown["fold_seconds"]), (&json!("error"), &json!(300)));
+    assert_eq!(shown["to"]["webhook"]["server"], "https://127.0.0.1:9", "{shown}");
+    tour.refused("POST", path, new("ops", &hook), 409, "name-taken");
+    tour.refused("POST", path, new("no name", &hook), 422, "invalid");
+    for bad in [
+        json!({"webhook": {"url": "http://127.0.0.1/x", "token": "hush"}}),
+        json!({"webhook": {"url": "https://h/x\r\nX: y"}}),
+        json!({"syslog": {"server": "a b"}}),
+        json!({"email": {"to": ["a@x\r\nBcc: b@y"], "from": "a@x", "smtp": "h"}}),
+        json!({"email": {"to": [], "from": "a@x", "smtp": "h"}}),
+    ] {
+        tour.refused("POST", path, new("x", &bad), 422, "invalid");
+    }
+    let path = "/v1/destinations/ops";
+    let shown = tour.call("GET", path, None, 200);
+    tour.refused("GET", "/v1/destinations/x", None, 404, "no-such-destination");
+    let test = tour.call("POST", "/v1/destinations/ops/test", None, 200).json();
+    assert_eq!(test["taken"], json!(false), "nobody listens there: {test}");
+    assert!(!shown.text().contains("hush") && !test.to_string().contains("p4th"), "{test}");
+    tour.refused("POST", "/v1/destinations/x/test", None, 404, "no-such-destination");
+    tour.call("PATCH", path, Some(json!({"paused": true, "fold_seconds": 60})), 200);
+    tour.refused("PATCH", path, Some(json!({})), 422, "invalid");
+    tour.refused("PATCH", path, Some(json!({"fold_seconds": 0})), 422, "invalid");
+    let tag = format!("if-match: {}", shown.header("etag").expect("it has a tag"));
+    let socket = tour.member.home.socket();
+    let stale = http::ask(&socket, "DELETE", path, &[&tag], None);
+    assert_eq!((stale.status, stale.problem().as_str()), (412, "changed"));
+    tour.call("DELETE", path, None, 204);
+    tour.refused("DELETE", path, None, 404, "no-such-destination");
 }
 
 fn configuration(tour: &mut Tour<'_>) {

@@ -4,7 +4,7 @@ use crate::rules::{Finding, without_inline_tests};
 use crate::source::{self, File};
 
 /// Each room (a directory of `crates/`) with the rooms below it that it may use.
-pub(crate) const ROOMS: [(&str, &[&str]); 14] = [
+pub(crate) const ROOMS: [(&str, &[&str]); 15] = [
     ("scsi", &[]),
     ("iscsi", &[]),
     ("ring", &[]),
@@ -17,11 +17,13 @@ pub(crate) const ROOMS: [(&str, &[&str]); 14] = [
     ("attach", &["block", "ring"]),
     ("lab", &["attach", "initiator", "block", "ring", "iscsi"]),
     ("member", &["array", "target", "group", "block", "ring"]),
-    ("api", &["member", "array", "group"]),
+    ("notify", &["member", "group", "ring"]),
+    ("api", &["notify", "member", "array", "group"]),
     (
         "drystone",
         &[
             "api",
+            "notify",
             "lab",
             "member",
             "group",

@@ -12,6 +12,7 @@ mod host;
 mod lifecycle;
 mod limits;
 mod needs;
+mod notify;
 mod refusals;
 mod san;
 mod schedules;

@@ -1,11 +1,12 @@
 //! What is set for access, kept in a store: records of volumes, policies, CHAP users, mutual CHAP, who
-//! manages the group from afar, and when snapshots are taken.
+//! manages the group from afar, when snapshots are taken, and where events go on to.
 //!
 //! Each change reads all settings, decides, and is committed only if nobody changed any of them
 //! meanwhile, else it begins anew. So what a change relies on (that a policy is there, that no record
 //! names a user that goes) is still so when it is made, whoever else changes settings.
 
 mod batch;
+mod destinations;
 mod logins;
 mod schedules;
 mod state;
@@ -16,6 +17,7 @@ use iscsi::chap::CredentialsError;
 
 use crate::access::{AccessError, Entry, Policy, Record, check_policy_name, check_user};
 use crate::accounts::AccountError;
+use crate::destinations::DestinationError;
 use crate::record::Setting;
 use crate::schedules::ScheduleError;
 use crate::secrets::{KeyError, Secret, Vault};
@@ -47,6 +49,9 @@ pub enum SettingsError {
     /// A schedule that cannot be, is not there, or is there.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
+    /// A destination that cannot be, is not there, or is there.
+    #[error(transparent)]
+    Destination(#[from] DestinationError),
     /// A secret that cannot be one.
     #[error(transparent)]
     Secret(#[from] CredentialsError),

@@ -10,6 +10,7 @@
 //! | `accounts/` and a name | an [`Account`] |
 //! | `tokens/` and a name | a [`Token`] |
 //! | `schedules/` and a name | a [`Schedule`] |
+//! | `destinations/` and a name | a [`Destination`] |
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::SettingsError;
 use crate::access::{AccessList, Entry, Policies, Policy, Record};
 use crate::accounts::{Account, Logins, Token, Written};
+use crate::destinations::Destination;
 use crate::record::{Setting, SettingError};
 use crate::schedules::Schedule;
 use crate::secrets::{Sealed, Secret, SecretError, Vault};
@@ -32,6 +34,7 @@ const USERS: &str = "chap/users/";
 const ACCOUNTS: &str = "accounts/";
 const TOKENS: &str = "tokens/";
 const SCHEDULES: &str = "schedules/";
+const DESTINATIONS: &str = "destinations/";
 
 pub(super) fn volume_key(volume: u32) -> String {
     format!("{VOLUMES}{volume:08x}")
@@ -55,6 +58,10 @@ pub(super) fn token_key(name: &str) -> String {
 
 pub(super) fn schedule_key(name: &str) -> String {
     format!("{SCHEDULES}{name}")
+}
+
+pub(super) fn destination_key(name: &str) -> String {
+    format!("{DESTINATIONS}{name}")
 }
 
 /// What is set for one volume.
@@ -107,6 +114,8 @@ pub struct Known {
     pub users: Vec<Credentials>,
     /// What targets prove.
     pub mutual: Option<Credentials>,
+    /// Where events go on to, by name.
+    pub destinations: BTreeMap<String, Destination<Secret>>,
     /// Why others are not.
     pub missing: Vec<SecretError>,
 }
@@ -134,6 +143,10 @@ pub struct State {
     pub logins: Logins,
     /// Snapshots that are taken by themselves, by name. What cannot be read takes none.
     pub schedules: BTreeMap<String, Schedule>,
+    /// Where events go on to, by name. Nothing goes to what cannot be read.
+    pub destinations: BTreeMap<String, Destination<Sealed>>,
+    /// When each was changed last.
+    pub destinations_changed: BTreeMap<String, Revision>,
     /// What cannot be read, beside volumes, by its key.
     pub unreadable: BTreeMap<String, SettingError>,
 }
@@ -168,6 +181,7 @@ impl State {
             && self.mutual.is_none()
             && self.logins.is_empty()
             && self.schedules.is_empty()
+            && self.destinations.is_empty()
             && self.unreadable.is_empty()
     }
 
@@ -191,6 +205,9 @@ impl State {
             self.logins.tokens_written.insert(name.to_owned(), written);
         } else if let Some(name) = key.strip_prefix(SCHEDULES) {
             self.schedules.insert(name.to_owned(), Schedule::decode(value)?);
+        } else if let Some(name) = key.strip_prefix(DESTINATIONS) {
+            self.destinations.insert(name.to_owned(), Destination::decode(value)?);
+            self.destinations_changed.insert(name.to_owned(), kv.mod_revision);
         }
         Ok(())
     }
@@ -224,6 +241,7 @@ impl State {
                 Err(error) => known.missing.push(error),
             }
         }
+        self.open_destinations(vault, &mut known);
         known
     }
 

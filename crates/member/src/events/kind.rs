@@ -121,6 +121,12 @@ kinds! {
     CertificateNotUsed = "certificate_not_used", Error;
     /// Sessions were ended because access was changed.
     SessionsEnded = "sessions_ended", Warning;
+    /// Events do not reach a destination that they are to go on to.
+    DestinationFailed = "destination_failed", Warning;
+    /// They do again.
+    DestinationWorks = "destination_works", Info;
+    /// A destination is tried out; no log has such events.
+    DestinationTested = "destination_tested", Info;
     /// A second host was refused at a volume that is not shared.
     SecondHostRefused = "second_host_refused", Warning;
 }

@@ -8,37 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::records::{Fold, Log, Recorded, clipped};
 
 pub(crate) use changes::Look;
+pub use group::destinations::Severity;
 pub use kind::Kind;
-
-/// How much an event matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// As it should be.
-    Info,
-    /// Somebody should look at it.
-    Warning,
-    /// Something does not work, or has lost its redundancy.
-    Error,
-    /// Hosts do not reach their data, or data is lost.
-    Critical,
-}
-
-impl Severity {
-    /// All, from the least to the most.
-    pub const ALL: [Self; 4] = [Self::Info, Self::Warning, Self::Error, Self::Critical];
-
-    /// How it is written.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Critical => "critical",
-        }
-    }
-}
 
 /// What kind of thing an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +27,8 @@ pub enum ObjectKind {
     Target,
     /// A snapshot schedule.
     Schedule,
+    /// Where events go on to.
+    Destination,
 }
 
 impl ObjectKind {
@@ -69,6 +42,7 @@ impl ObjectKind {
             Self::Volume => "volume",
             Self::Target => "target",
             Self::Schedule => "schedule",
+            Self::Destination => "destination",
         }
     }
 }
@@ -96,6 +70,9 @@ pub struct Event {
     pub text: String,
 }
 
+/// The target under which critical events are logged, which the levels of a log know no word for.
+pub const CRITICAL: &str = "member::events::critical";
+
 /// The events of a member.
 pub type EventLog = Log<Event>;
 
@@ -120,6 +97,24 @@ impl Event {
         Self::about(kind, ObjectKind::Array, "", text)
     }
 
+    /// About a destination of events.
+    #[must_use]
+    pub fn of_destination(kind: Kind, name: &str, text: impl AsRef<str>) -> Self {
+        Self::about(kind, ObjectKind::Destination, name, text)
+    }
+
+    /// What is the same in all that repeat one event, whether the log counts those or not.
+    #[must_use]
+    pub fn repeats(&self) -> String {
+        let Object { kind, name } = &self.object;
+        let key = format!("{} {} {name}", self.kind, kind.word());
+        match Kind::from_word(&self.kind) {
+            // What is said in many words is the same only if the words are.
+            Some(kind) if kind.is_said() => format!("{key} {}", self.text),
+            _ => key,
+        }
+    }
+
     /// The same, with another severity than is usual for its kind.
     #[must_use]
     pub fn with_severity(self, severity: Severity) -> Self {
@@ -131,13 +126,9 @@ impl Recorded for Event {
     const FOLDS_MAX: usize = 1024;
 
     fn fold(&self) -> Fold {
-        let Object { kind, name } = &self.object;
-        let key = format!("{} {} {name}", self.kind, kind.word());
         match Kind::from_word(&self.kind) {
             Some(kind) if kind.is_once() => Fold::Never,
-            // What is said in many words is the same only if the words are.
-            Some(kind) if kind.is_said() => Fold::By(format!("{key} {}", self.text)),
-            _ => Fold::By(key),
+            _ => Fold::By(self.repeats()),
         }
     }
 
@@ -155,7 +146,8 @@ impl EventLog {
             match severity {
                 Severity::Info => tracing::info!("{text}"),
                 Severity::Warning => tracing::warn!("{text}"),
-                Severity::Error | Severity::Critical => tracing::error!("{text}"),
+                Severity::Error => tracing::error!("{text}"),
+                Severity::Critical => tracing::error!(target: CRITICAL, "{text}"),
             }
         }
     }

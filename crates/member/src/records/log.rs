@@ -44,6 +44,8 @@ struct State<T> {
     records: VecDeque<Arc<Record<T>>>,
     next: u64,
     written: u64,
+    /// The number of the last record of earlier starts.
+    begun_after: u64,
     folds: Folds<T>,
     /// Why the last write failed.
     fault: Option<String>,
@@ -95,6 +97,7 @@ impl<T: Recorded> Log<T> {
             records,
             next: last + 1,
             written: last,
+            begun_after: last,
             folds: Folds::new(),
             fault: None,
             ends: false,
@@ -136,6 +139,13 @@ impl<T: Recorded> Log<T> {
     #[must_use]
     pub fn last_number(&self) -> u64 {
         self.0.state().next - 1
+    }
+
+    /// The number of the last record of earlier starts; 0 if there was none. Numbers behind it are new, whatever
+    /// was recorded under them before and lost by a crash.
+    #[must_use]
+    pub fn begun_after(&self) -> u64 {
+        self.0.state().begun_after
     }
 
     /// That it is in memory only, and why, if that is so.

@@ -2,6 +2,7 @@
 
 mod access;
 mod configuration;
+mod destinations;
 mod disks;
 mod error;
 mod jobs;
@@ -113,6 +114,7 @@ impl Member {
             Request::Account(request) => self.accounts(request).await,
             Request::Token(request) => self.tokens(request).await,
             Request::Schedule(request) => self.schedule(request).await,
+            Request::Destination(request) => self.destination(request).await,
             Request::Configuration(request) => self.configuration(request).await,
             Request::Connections => Ok(Answer::Connections(self.serving.connections().await)),
             Request::Figures => Ok(Answer::Figures(Box::new(self.serving.figures().await))),

@@ -24,6 +24,7 @@ use group::settings::{Known, Rule, Settings, SettingsError, State};
 use group::store::{Embedded, Options, Place, StoreError};
 use target::{Access, AccessRule};
 
+use crate::destination_request::{CurrentDestinations, Destinations};
 use crate::events::{Event, EventLog, Kind};
 use crate::login_request::CurrentLogins;
 use device::VolumeBytes;
@@ -85,8 +86,17 @@ pub(crate) struct MemberSettings {
     events: EventLog,
     /// It was told that they cannot be read, and not yet that they can be again.
     is_fault_told: Cell<bool>,
-    /// Who manages the member from afar, for the threads that ask.
-    logins: CurrentLogins,
+    /// What the threads beside the core ask.
+    published: Published,
+}
+
+/// What of the settings other threads than the core's read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Published {
+    /// Who manages the member from afar.
+    pub(crate) logins: CurrentLogins,
+    /// Where events go on to.
+    pub(crate) destinations: CurrentDestinations,
 }
 
 impl MemberSettings {
@@ -96,7 +106,7 @@ impl MemberSettings {
         array: Array,
         data: &Path,
         gives_up: bool,
-        logins: CurrentLogins,
+        published: Published,
         events: EventLog,
     ) -> Self {
         let credentials = env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
@@ -107,7 +117,7 @@ impl MemberSettings {
             kept: RefCell::new(Arc::new(Kept::Nothing)),
             state: RefCell::default(),
             known: RefCell::default(),
-            logins,
+            published,
             events,
             is_fault_told: Cell::default(),
         };
@@ -143,7 +153,8 @@ impl MemberSettings {
                     &format!("{why}: they are given up, as was asked"),
                 );
                 self.kept.replace(Arc::new(Kept::Nothing));
-                self.logins.replace(Some(Logins::default()));
+                self.published.logins.replace(Some(Logins::default()));
+                self.published.destinations.replace(Destinations::new());
                 self.is_fault_told.set(false);
             }
             Err(error) => self.tell(
@@ -196,11 +207,11 @@ impl MemberSettings {
         let thread = match &*kept {
             Kept::Open(thread) => thread,
             Kept::Nothing | Kept::NameTaken => {
-                self.logins.replace(Some(Logins::default()));
+                self.published.logins.replace(Some(Logins::default()));
                 return Ok(());
             }
             Kept::Broken(why) => {
-                self.logins.replace(None);
+                self.published.logins.replace(None);
                 self.tell_fault(why);
                 return Ok(());
             }
@@ -237,14 +248,15 @@ impl MemberSettings {
         for error in state.unreadable.values() {
             self.tell(Kind::SettingsIncomplete, error);
         }
-        self.logins.replace(Some(state.logins.clone()));
+        self.published.logins.replace(Some(state.logins.clone()));
+        self.published.destinations.replace(known.destinations.clone());
         self.state.replace(state);
     }
 
     /// Closes the store, if it is open, and is `kept` from now on. Only what is closed is opened again:
     /// a volume has one store at a time.
     async fn leave(&self, kept: Kept) {
-        self.logins.replace(None);
+        self.published.logins.replace(None);
         let kept = self.kept.replace(Arc::new(kept));
         // Changes come one after the other, so nobody else holds it.
         if let Some(Kept::Open(thread)) = Arc::into_inner(kept) {

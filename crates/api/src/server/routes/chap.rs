@@ -7,10 +7,13 @@ use member::{ChapRequest, Request};
 
 use super::described::{ChangeRefusals, IdempotencyKey, IfMatch, Refusals};
 use super::{Shared, tagged};
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 use crate::server::body::{Named, SentSecret};
 use crate::server::tags::{Kept, Wanted, find_user};
-use crate::types::{ChapUser, ChapUsers, Login, NewSecret, Nothing};
+use crate::types::{ChapUser, ChapUsers, Login, NewSecret, Nothing, Secret};
+
+/// The longest secret.
+const SECRET_BYTES_MAX: usize = 255;
 
 /// List CHAP users
 ///
@@ -56,7 +59,7 @@ pub(super) async fn add_chap_user(
     State(app): Shared,
     SentSecret(Login { user, secret }): SentSecret<Login>,
 ) -> Result<StatusCode, Problem> {
-    let request = Request::Chap(ChapRequest::Add { user, secret: secret.into() });
+    let request = Request::Chap(ChapRequest::Add { user, secret: checked(secret)? });
     app.change::<Nothing>(Kept::ChapUsers, None, request).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -76,7 +79,7 @@ pub(super) async fn set_chap_secret(
     SentSecret(NewSecret { secret }): SentSecret<NewSecret>,
 ) -> Result<StatusCode, Problem> {
     let kept = Kept::ChapUser(user.clone());
-    let request = Request::Chap(ChapRequest::Set { user, secret: secret.into() });
+    let request = Request::Chap(ChapRequest::Set { user, secret: checked(secret)? });
     app.change::<Nothing>(kept, tag, request).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -113,7 +116,7 @@ pub(super) async fn set_chap_mutual(
     Wanted(tag): Wanted,
     SentSecret(Login { user, secret }): SentSecret<Login>,
 ) -> Result<StatusCode, Problem> {
-    let request = Request::Chap(ChapRequest::SetMutual { user, secret: secret.into() });
+    let request = Request::Chap(ChapRequest::SetMutual { user, secret: checked(secret)? });
     app.change::<Nothing>(Kept::ChapUsers, tag, request).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -130,4 +133,13 @@ pub(super) async fn clear_chap_mutual(
     let request = Request::Chap(ChapRequest::ClearMutual);
     app.change::<Nothing>(Kept::ChapUsers, tag, request).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Hosts with Linux take no longer one. How short it may be is checked where it is kept.
+fn checked(secret: Secret) -> Result<member::SecretText, Problem> {
+    if secret.0.len() > SECRET_BYTES_MAX {
+        let sentence = "a CHAP secret has 12 to 255 bytes: this one is longer";
+        return Err(Problem::new(Code::Invalid, sentence));
+    }
+    Ok(secret.into())
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use axum::http::{Method, StatusCode};
 use utoipa::openapi::extensions::Extensions;
+use utoipa::openapi::schema::{AdditionalProperties, Object, OneOf};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
     ContactBuilder, ContentBuilder, InfoBuilder, OpenApi, PathItem, Ref, RefOr, Response,
-    ResponseBuilder, ServerBuilder, Tag,
+    ResponseBuilder, Schema, ServerBuilder, Tag,
 };
 use utoipa::{IntoParams, IntoResponses, PartialSchema, ToSchema};
 
@@ -133,7 +134,48 @@ pub(super) fn complete(mut document: OpenApi) -> OpenApi {
     for (name, schema) in [(Problem::name(), Problem::schema()), (Code::name(), Code::schema())] {
         components.schemas.insert(name.into_owned(), schema);
     }
+    spread(&mut components.schemas);
+    components.schemas.values_mut().for_each(close);
     document
+}
+
+/// Says of what is one of several things and a number besides which fields each of these has in all: behind
+/// `allOf` none of its parts could say that there are no others.
+fn spread(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
+    let known = schemas.clone();
+    for schema in schemas.values_mut() {
+        let RefOr::T(Schema::AllOf(all)) = schema else { continue };
+        let [RefOr::Ref(of), RefOr::T(Schema::Object(besides))] = &all.items[..] else { continue };
+        let name = of.ref_location.rsplit('/').next().unwrap_or_default();
+        let Some(RefOr::T(Schema::OneOf(ways))) = known.get(name) else { continue };
+        let with = |way: &RefOr<Schema>| match way {
+            RefOr::T(Schema::Object(way)) => {
+                let mut both = way.clone();
+                both.required.extend(besides.required.iter().cloned());
+                both.properties.extend(besides.properties.clone());
+                RefOr::T(Schema::Object(both))
+            }
+            other => other.clone(),
+        };
+        let items = ways.items.iter().map(with).collect();
+        let description = all.description.clone();
+        *schema = RefOr::T(Schema::OneOf(OneOf { items, description, ..OneOf::default() }));
+    }
+}
+
+/// Says of each of several things that it has no other fields: none is taken.
+fn close(schema: &mut RefOr<Schema>) {
+    let RefOr::T(Schema::OneOf(ways)) = schema else { return };
+    ways.items.iter_mut().for_each(close_object);
+}
+
+fn close_object(schema: &mut RefOr<Schema>) {
+    let RefOr::T(Schema::Object(object)) = schema else { return };
+    let Object { properties, additional_properties, .. } = object;
+    if !properties.is_empty() {
+        *additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
+        properties.values_mut().for_each(close_object);
+    }
 }
 
 /// The names of the ways to log in.

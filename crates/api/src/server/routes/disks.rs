@@ -10,7 +10,7 @@ use utoipa::IntoParams;
 
 use super::described::{ChangeRefusals, IdempotencyKey, Refusals};
 use super::{Shared, tagged};
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 use crate::server::app::App;
 use crate::server::body::{Asked, Named, Sent, json};
 use crate::server::pages::{Page, page};
@@ -169,8 +169,20 @@ pub(super) async fn clear_disk(
 }
 
 async fn change(app: &std::sync::Arc<App>, request: DiskRequest) -> Result<Vec<Disk>, Problem> {
+    if let DiskRequest::Add { disk: path, .. } | DiskRequest::Replace { by: path, .. } = &request
+        && !is_a_path(path)
+    {
+        let sentence = "no disk has such a path: send one as the system has it, without NUL bytes, of at most \
+                        4,095 bytes and 255 between slashes";
+        return Err(Problem::new(Code::Invalid, sentence));
+    }
     let List(disks) = app.change(Kept::Disks, None, Request::Disk(request)).await?;
     Ok(disks)
+}
+
+/// Whether a system can have such a path at all (path_resolution(7)).
+fn is_a_path(path: &str) -> bool {
+    path.len() < 4096 && !path.contains('\0') && path.split('/').all(|part| part.len() < 256)
 }
 
 /// What a disk is called in a path: no path of its own, however it is encoded.

@@ -3,13 +3,13 @@
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use member::{ArrayRequest, DiskRequest, Request, VolumeRequest};
+use member::{ArrayRequest, DestinationRequest, DiskRequest, Request, VolumeRequest};
 
 use super::Shared;
 use super::described::Refusals;
 use crate::metrics::{self, Figures};
 use crate::problem::Problem;
-use crate::types::{Array, Connection, Disk, Figures as Done, Job, List, Volume};
+use crate::types::{Array, Connection, Destination, Disk, Figures as Done, Job, List, Volume};
 
 /// Tell the figures of the member
 ///
@@ -29,6 +29,24 @@ pub(super) async fn show_metrics(State(app): Shared) -> Result<Response, Problem
     let List(connections) = app.ask::<List<Connection>>(Request::Connections).await?;
     let done: Done = app.ask(Request::Figures).await?;
     let started_unix_seconds = app.started_unix_seconds();
-    let figures = Figures { array, disks, volumes, jobs, connections, done, started_unix_seconds };
+    let destinations = Request::Destination(DestinationRequest::List);
+    // While settings cannot be read, the other figures are wanted all the more.
+    let destinations =
+        app.ask::<List<Destination>>(destinations).await.map_or(Vec::new(), |all| all.0);
+    let destinations = destinations.into_iter().map(|one| {
+        let status = app.statuses.of(&one.name);
+        one.with(status)
+    });
+    let destinations = destinations.collect();
+    let figures = Figures {
+        array,
+        disks,
+        volumes,
+        jobs,
+        connections,
+        done,
+        destinations,
+        started_unix_seconds,
+    };
     Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], figures.text()).into_response())
 }

@@ -8,6 +8,7 @@ mod chap;
 mod configuration;
 mod connections;
 mod described;
+mod destinations;
 mod disks;
 mod events;
 mod figures;
@@ -96,6 +97,13 @@ fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(events::list_events))
         .routes(routes!(events::follow_events))
         .routes(routes!(events::list_audit))
+        .routes(routes!(destinations::list_destinations, destinations::add_destination))
+        .routes(routes!(
+            destinations::show_destination,
+            destinations::change_destination,
+            destinations::delete_destination
+        ))
+        .routes(routes!(destinations::test_destination))
         .routes(routes!(figures::show_figures))
         .routes(routes!(accounts::list_accounts, accounts::add_account))
         .routes(routes!(accounts::show_account, accounts::change_account, accounts::remove_account))

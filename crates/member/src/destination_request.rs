@@ -1,0 +1,67 @@
+//! What can be asked of a running member about where its events go on to, and what it answers.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use group::destinations::{Choice, Destination, DestinationChange, Way};
+use group::secrets::Secret;
+
+/// About destinations of events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of the fields say what they are")]
+pub enum DestinationRequest {
+    /// → [`DestinationShown`]s.
+    List,
+    /// → [`DestinationShown`].
+    Show { name: String },
+    /// → [`DestinationShown`].
+    Add { name: String, choice: Choice, way: Way<Secret> },
+    /// → [`DestinationShown`].
+    Set { name: String, change: DestinationChange<Secret> },
+    /// Nothing goes there any more.
+    Delete { name: String },
+}
+
+/// A destination, without its secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DestinationShown {
+    /// Its name.
+    pub name: String,
+    /// A number that no other one has.
+    pub id: u64,
+    /// Which events go there.
+    pub choice: Choice,
+    /// How; a secret is there or not.
+    pub way: Way<()>,
+    /// Its secrets can be opened. Otherwise they must be given again, as the key that they were encrypted with is
+    /// not here.
+    pub is_usable: bool,
+    /// When it was changed last, in the numbers of the store.
+    pub changed: u64,
+}
+
+/// Destinations with their secrets, by name.
+pub type Destinations = BTreeMap<String, Destination<Secret>>;
+
+/// Where events go on to, as it was known last, for any thread. It stays while settings cannot be read and when the
+/// member stops: those are events, too.
+#[derive(Debug, Clone, Default)]
+pub struct CurrentDestinations(Arc<Mutex<Arc<Destinations>>>);
+
+impl CurrentDestinations {
+    fn held(&self) -> MutexGuard<'_, Arc<Destinations>> {
+        // Each change is one assignment.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As it is at this moment.
+    #[must_use]
+    pub fn now(&self) -> Arc<Destinations> {
+        self.held().clone()
+    }
+
+    /// From now on it is these.
+    pub fn replace(&self, destinations: Destinations) {
+        *self.held() = Arc::new(destinations);
+    }
+}

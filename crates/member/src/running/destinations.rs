@@ -1,0 +1,80 @@
+//! What is asked about where events go on to.
+
+use group::destinations::{Destination, DestinationChange, DestinationError};
+use group::settings::{Settings, SettingsError, State};
+
+use super::{Member, RequestError};
+use crate::destination_request::{DestinationRequest, DestinationShown};
+use crate::reply::Answer;
+use crate::settings::KeptError;
+
+impl Member {
+    pub(super) async fn destination(
+        &self,
+        request: DestinationRequest,
+    ) -> Result<Answer, RequestError> {
+        let last_event = self.events.last_number();
+        let name = match request {
+            DestinationRequest::List => {
+                let state = self.settings.state()?;
+                let all = state.destinations.keys();
+                let shown = all.filter_map(|name| self.shown_destination(&state, name));
+                return Ok(Answer::Destinations(shown.collect()));
+            }
+            DestinationRequest::Show { name } => name,
+            DestinationRequest::Add { name, choice, way } => {
+                let id = getrandom::u64().map_err(|error| {
+                    KeptError::NotMade(format!("the system gives no random numbers: {error}"))
+                })?;
+                let new = Destination { id, begins_after: last_event, choice, way };
+                let named = name.clone();
+                let add = async move |settings: &mut Settings| {
+                    settings.add_destination(&named, new).await
+                };
+                self.set_unseen(add).await?;
+                name
+            }
+            DestinationRequest::Set { name, change } => {
+                self.change_destination(name.clone(), change, last_event).await?;
+                name
+            }
+            DestinationRequest::Delete { name } => {
+                let delete =
+                    async move |settings: &mut Settings| settings.delete_destination(&name).await;
+                self.set_unseen(delete).await?;
+                return Ok(Answer::Done);
+            }
+        };
+        let shown = self.shown_destination(&*self.settings.state()?, &name);
+        let gone = || SettingsError::from(DestinationError::NoSuchDestination(name));
+        let shown = shown.ok_or_else(|| KeptError::from(gone()))?;
+        Ok(Answer::Destination(Box::new(shown)))
+    }
+
+    async fn change_destination(
+        &self,
+        name: String,
+        change: DestinationChange<group::secrets::Secret>,
+        last_event: u64,
+    ) -> Result<(), RequestError> {
+        let set = async move |settings: &mut Settings| {
+            settings.change_destination(&name, change, last_event).await
+        };
+        self.set_unseen(set).await
+    }
+
+    fn shown_destination(&self, state: &State, name: &str) -> Option<DestinationShown> {
+        let destination = state.destinations.get(name)?;
+        let Destination { id, choice, way, .. } = destination.clone();
+        let hidden = way.try_map(|_, _| Ok::<_, std::convert::Infallible>(()));
+        let Ok(way) = hidden;
+        Some(DestinationShown {
+            name: name.to_owned(),
+            id,
+            choice,
+            way,
+            is_usable: self.settings.known().destinations.contains_key(name),
+            changed: state.destinations_changed.get(name).copied().unwrap_or_default(),
+        })
+    }
+}

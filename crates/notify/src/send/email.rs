@@ -1,0 +1,148 @@
+//! Events as e-mail: one for all that is to be told at a time (RFC 5322, RFC 5321).
+//!
+//! Names that hosts choose are in it. They are made one line each before they come near a header, and `lettre`
+//! encodes what is not plain.
+
+use group::destinations::{Email, MailTls};
+use group::secrets::Secret;
+use lettre::message::header::{ContentType, HeaderName, HeaderValue};
+use lettre::message::{Mailbox, MessageBuilder};
+use lettre::transport::smtp::authentication::Credentials;
+use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsParameters};
+use lettre::transport::smtp::extension::ClientId;
+use lettre::{Address, AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
+
+use super::{SendError, Sender, place_of, said};
+use crate::message::{Message, cut, line};
+
+/// The longest subject in bytes.
+const SUBJECT_BYTES_MAX: usize = 150;
+
+/// Sends all messages as one e-mail.
+pub(super) async fn send(
+    sender: &Sender,
+    id: u64,
+    email: &Email<Secret>,
+    messages: &[Message],
+) -> Result<(), SendError> {
+    let place = place_of(&email.smtp);
+    let letter = letter(sender, id, email, messages)?;
+    let sent = transport(sender, email)?.send(letter).await;
+    sent.map(drop).map_err(|error| {
+        let why = said(&error);
+        if error.is_tls() || error.to_string().contains("STARTTLS") {
+            SendError::Untrusted { place, why }
+        } else if error.is_timeout() {
+            SendError::Silent { place }
+        } else if error.is_permanent() || error.is_transient() || error.is_response() {
+            SendError::refused(&place, &why)
+        } else {
+            SendError::Unreachable { place, why }
+        }
+    })
+}
+
+fn transport(
+    sender: &Sender,
+    email: &Email<Secret>,
+) -> Result<AsyncSmtpTransport<Tokio1Executor>, SendError> {
+    let (tls, usual) = match email.tls {
+        MailTls::None => (Tls::None, 25),
+        MailTls::Starttls => (Tls::Required(parameters(email)?), 587),
+        MailTls::Tls => (Tls::Wrapper(parameters(email)?), 465),
+    };
+    let builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(&email.smtp.host)
+        .port(email.smtp.port_or(usual))
+        .tls(tls)
+        .hello_name(ClientId::Domain(sender.host.clone()))
+        .timeout(Some(sender.time));
+    let builder = match (&email.user, &email.password) {
+        (Some(user), Some(password)) => {
+            let password = String::from_utf8_lossy(password.as_bytes()).into_owned();
+            builder.credentials(Credentials::new(user.clone(), password))
+        }
+        _ => builder,
+    };
+    Ok(builder.build())
+}
+
+fn parameters(email: &Email<Secret>) -> Result<TlsParameters, SendError> {
+    let place = place_of(&email.smtp);
+    let untrusted = |error: lettre::transport::smtp::Error| SendError::untrusted(&place, &error);
+    let mut builder = TlsParameters::builder(email.smtp.host.clone());
+    if let Some(pem) = &email.roots {
+        builder = builder.certificate_store(CertificateStore::None);
+        // Each of them: the reader takes the first of a text.
+        for one in pem.split_inclusive("-----END CERTIFICATE-----") {
+            if one.contains("-----BEGIN CERTIFICATE-----") {
+                let one = Certificate::from_pem(one.as_bytes()).map_err(untrusted)?;
+                builder = builder.add_root_certificate(one);
+            }
+        }
+    }
+    builder.build_rustls().map_err(untrusted)
+}
+
+fn letter(
+    sender: &Sender,
+    id: u64,
+    email: &Email<Secret>,
+    messages: &[Message],
+) -> Result<lettre::Message, SendError> {
+    let unsendable = |error: &dyn std::error::Error| SendError::Unsendable(said(error));
+    let mailbox = |text: &str| -> Result<Mailbox, SendError> {
+        let address: Address = text.parse().map_err(|error| unsendable(&error))?;
+        Ok(Mailbox::new(None, address))
+    };
+    let number = messages.last().map_or(0, |message| message.record().number);
+    // The same for what is sent again: a mail program shows it once.
+    let message_id = format!("<{id:016x}.{number}.{}@{}>", messages.len(), sender.host);
+    let mut builder = MessageBuilder::new()
+        .from(mailbox(email.from.as_str())?)
+        .subject(subject(sender, messages))
+        .message_id(Some(message_id))
+        // RFC 3834 §5: nobody is to answer by a machine.
+        .raw_header(HeaderValue::new(
+            HeaderName::new_from_ascii_str("Auto-Submitted"),
+            "auto-generated".to_owned(),
+        ))
+        .date_now()
+        .header(ContentType::TEXT_PLAIN);
+    for to in &email.to {
+        builder = builder.to(mailbox(to.as_str())?);
+    }
+    builder.body(body(sender, messages)).map_err(|error| unsendable(&error))
+}
+
+fn subject(sender: &Sender, messages: &[Message]) -> String {
+    let worst = messages.iter().map(|message| message.record().what.severity).max();
+    let worst = worst.map_or("", |severity| severity.word());
+    let host = &sender.host;
+    let text = match messages {
+        [one] => format!("[drystone {host}] {worst}: {}: {}", one.object(), one.text()),
+        all => format!("[drystone {host}] {} events, the worst: {worst}", all.len()),
+    };
+    cut(&line(&text), SUBJECT_BYTES_MAX)
+}
+
+fn body(sender: &Sender, messages: &[Message]) -> String {
+    let mut body = String::new();
+    for message in messages {
+        let what = &message.record().what;
+        body.push_str(&format!(
+            "{}  {}  {}  ({})\n    {}\n",
+            what.severity.word(),
+            message.moment(),
+            message.object(),
+            line(&what.kind),
+            message.text()
+        ));
+        let advice = line(&(sender.advice)(what));
+        if !advice.is_empty() {
+            body.push_str(&format!("    What to do: {advice}\n"));
+        }
+        body.push('\n');
+    }
+    body.push_str(&format!("Sent by drystone on {}.\n", sender.host));
+    body
+}

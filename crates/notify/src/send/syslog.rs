@@ -1,0 +1,183 @@
+//! Events as lines of RFC 5424, by UDP (RFC 5426), TCP (RFC 6587) or TLS (RFC 5425).
+//!
+//! Nothing in syslog says that a line was taken: one that was sent counts as taken, unless the system says that
+//! nobody is there.
+
+use std::io;
+use std::time::Duration;
+
+use group::destinations::{Severity, Syslog, SyslogTransport};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::UdpSocket;
+use tokio::time::timeout;
+
+use super::{SendError, Sender, connect, place_of, tls};
+use crate::message::{Message, cut, line};
+
+/// What a receiver has to take (RFC 5424 §6.1).
+const LINE_BYTES_MAX: usize = 2048;
+
+/// The longest name in a line: room is left for what happened.
+const NAME_BYTES_MAX: usize = 300;
+
+/// `daemon` (RFC 5424 §6.2.1).
+const FACILITY: u8 = 3;
+
+/// The name of the structured data. 32473 is the number that RFC 5612 gives to whoever has none.
+const DATA_ID: &str = "event@32473";
+
+/// How long a refusal of what was sent is waited for.
+const REFUSAL_TIME: Duration = Duration::from_millis(200);
+
+/// How long a server may take to end the connection, too.
+const END_TIME: Duration = Duration::from_secs(2);
+
+/// Sends each message as one line.
+pub(super) async fn send(
+    sender: &Sender,
+    syslog: &Syslog,
+    messages: &[Message],
+) -> Result<(), SendError> {
+    let place = place_of(&syslog.server);
+    let lines: Vec<String> = messages.iter().map(|message| line_of(sender, message)).collect();
+    let lost = |error: io::Error| SendError::unreachable(&place, &error);
+    match syslog.transport {
+        SyslogTransport::Udp => {
+            let to = (syslog.server.host.as_str(), syslog.server.port_or(514));
+            datagrams(to, &lines).await.map_err(lost)
+        }
+        SyslogTransport::Tcp => {
+            let stream = connect(&syslog.server, syslog.server.port_or(514), &place).await?;
+            counted(stream, &lines).await.map_err(lost)
+        }
+        SyslogTransport::Tls => {
+            let stream = connect(&syslog.server, syslog.server.port_or(6514), &place).await?;
+            let roots = syslog.roots.as_deref();
+            let stream = tls::shake(stream, &syslog.server, roots, &place).await?;
+            counted(stream, &lines).await.map_err(lost)
+        }
+    }
+}
+
+async fn datagrams(to: (&str, u16), lines: &[String]) -> io::Result<()> {
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in tokio::net::lookup_host(to).await? {
+        let from = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let socket = UdpSocket::bind(from).await?;
+        let sent = async {
+            socket.connect(address).await?;
+            for line in lines {
+                socket.send(line.as_bytes()).await?;
+            }
+            // ICMP says it a moment later that nobody listens.
+            match timeout(REFUSAL_TIME, socket.recv(&mut [0; 1])).await {
+                Ok(Err(error)) => Err(error),
+                _ => Ok(()),
+            }
+        };
+        match sent.await {
+            Ok(()) => return Ok(()),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Each line with its length before it, then the end.
+async fn counted(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    lines: &[String],
+) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    for line in lines {
+        bytes.extend_from_slice(format!("{} {line}", line.len()).as_bytes());
+    }
+    stream.write_all(&bytes).await?;
+    stream.shutdown().await?;
+    // One that has ended meanwhile resets the connection; one that says nothing has it.
+    match timeout(END_TIME, stream.read(&mut [0; 64])).await {
+        Ok(Err(error)) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// `<PRI>1 TIME HOST APP - KIND [data] text`.
+fn line_of(sender: &Sender, message: &Message) -> String {
+    let record = message.record();
+    let severity = match record.what.severity {
+        Severity::Info => 6,
+        Severity::Warning => 4,
+        Severity::Error => 3,
+        Severity::Critical => 2,
+    };
+    let data = [
+        ("number", record.number.to_string()),
+        ("kind", record.what.kind.clone()),
+        ("object", record.what.object.kind.word().to_owned()),
+        ("name", record.what.object.name.clone()),
+        ("count", record.count.to_string()),
+    ];
+    let data = data.map(|(name, value)| format!(" {name}=\"{}\"", quoted(&value))).concat();
+    let head = format!(
+        "<{}>1 {} {} drystone - {} [{DATA_ID}{data}] \u{feff}",
+        FACILITY * 8 + severity,
+        message.moment().to_string().replace(' ', "T"),
+        sender.host,
+        message_id(&record.what.kind),
+    );
+    cut(&format!("{head}{}", message.text()), LINE_BYTES_MAX)
+}
+
+/// What a kind is as MSGID: printable and at most 32 characters.
+fn message_id(kind: &str) -> String {
+    let id: String = kind.chars().filter(char::is_ascii_graphic).take(32).collect();
+    if id.is_empty() { "-".to_owned() } else { id }
+}
+
+/// A value of structured data (RFC 5424 §6.3.3).
+fn quoted(value: &str) -> String {
+    let value = cut(&line(value), NAME_BYTES_MAX);
+    let mut quoted = String::with_capacity(value.len());
+    for c in value.chars() {
+        if matches!(c, '"' | '\\' | ']') {
+            quoted.push('\\');
+        }
+        quoted.push(c);
+    }
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use member::Record;
+    use member::events::{Event, Kind, Object, ObjectKind};
+
+    use super::*;
+
+    fn sender() -> Sender {
+        Sender::new("1", |_| String::new(), |_| String::new())
+    }
+
+    #[test]
+    fn a_name_that_a_host_chose_ends_no_data_and_no_line() {
+        let object =
+            Object { kind: ObjectKind::Target, name: "iqn.x\"] evil=\"1\r\n<0>1".to_owned() };
+        let what = Event::of_member(Kind::SecondHostRefused, "refused");
+        let what = Event { object, text: "a\nb\u{1b}[2J".to_owned(), ..what };
+        let message = Message::first(Record { number: 9, unix_seconds: 0, count: 1, what });
+        let line = line_of(&sender(), &message);
+        assert!(line.starts_with("<28>1 1970-01-01T00:00:00Z "), "{line}");
+        assert!(line.contains(r#"name="iqn.x\"\] evil=\"1  <0>1" count="1"] "#), "{line}");
+        assert!(line.ends_with("\u{feff}a b [2J") && !line.contains(char::is_control), "{line}");
+    }
+
+    #[test]
+    fn a_line_is_no_longer_than_a_server_has_to_take() {
+        let what =
+            Event::about(Kind::VolumeLost, ObjectKind::Volume, &"ä".repeat(600), "ö".repeat(600));
+        let message = Message::first(Record { number: 9, unix_seconds: 0, count: 1, what });
+        let line = line_of(&sender(), &message);
+        assert!(line.len() <= LINE_BYTES_MAX && line.contains("] \u{feff}ööö"), "{line}");
+        assert!(line.starts_with("<26>1 "), "{line}");
+    }
+}

@@ -1,0 +1,261 @@
+//! Destinations at the other end of real sockets, sound and broken.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use group::destinations::{Email, MailTls, Syslog, SyslogTransport, Webhook};
+use member::events::{Kind, ObjectKind};
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) fn sender() -> Sender {
+    Sender::new(
+        "1",
+        |_| "look at it".to_owned(),
+        |record| serde_json::to_string(record).expect("plain"),
+    )
+    .with_time(Duration::from_secs(5))
+}
+
+/// Answers each connection, and passes on what came over it.
+pub(crate) fn server(
+    answer: impl Fn(TcpStream) -> String + Send + 'static,
+) -> (SocketAddr, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            if tell.send(answer(stream)).is_err() {
+                return;
+            }
+        }
+    });
+    (address, told)
+}
+
+/// Reads a request with its body, and answers with `head`.
+pub(crate) fn http(mut stream: TcpStream, head: &str) -> String {
+    let mut reader = BufReader::new(stream.try_clone().expect("a socket"));
+    let (mut text, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 {
+            return text;
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().expect("a number");
+        }
+        text.push_str(&line);
+        if line == "\r\n" {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).expect("the body comes");
+    text.push_str(&String::from_utf8(body).expect("text"));
+    let _ = stream.write_all(format!("{head}\r\nContent-Length: 0\r\n\r\n").as_bytes());
+    text
+}
+
+/// Speaks SMTP (RFC 5321) and takes one letter.
+fn smtp(mut stream: TcpStream, at_rcpt: &str) -> String {
+    let mut reader = BufReader::new(stream.try_clone().expect("a socket"));
+    let (mut text, mut is_data) = (String::new(), false);
+    let _ = stream.write_all(b"220 mx ESMTP\r\n");
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 {
+            return text;
+        }
+        text.push_str(&line);
+        let answer = match line.get(..4).unwrap_or_default() {
+            _ if is_data && line != ".\r\n" => continue,
+            ".\r\n" => "250 taken",
+            "RCPT" => at_rcpt,
+            "DATA" => "354 go on",
+            "QUIT" => "221 bye",
+            _ => "250 mx",
+        };
+        is_data = line.starts_with("DATA");
+        let answer = if line == ".\r\n" { "250 taken" } else { answer };
+        let _ = stream.write_all(format!("{answer}\r\n").as_bytes());
+    }
+}
+
+fn evil() -> Message {
+    let what = Event::of_member(Kind::SecondHostRefused, "x");
+    let name = "iqn.x\r\nBcc: evil@example.com\r\n\r\n.\r\nRCPT TO:<evil@example.com>".to_owned();
+    let object = member::events::Object { kind: ObjectKind::Target, name };
+    let what = Event { object, text: "refused\r\n.\r\nDATA \u{202e}ä".to_owned(), ..what };
+    Message::first(Record { number: 7, unix_seconds: 1_700_000_000, count: 1, what })
+}
+
+pub(crate) fn webhook(url: &str, secret: Option<&str>) -> Way<Secret> {
+    let secret = secret.map(|text| Secret::new(text.as_bytes().to_vec()));
+    Way::Webhook(Webhook { url: url.parse().expect("a URL"), roots: None, secret, token: None })
+}
+
+fn email(address: SocketAddr, tls: MailTls) -> Way<Secret> {
+    Way::Email(Email {
+        to: vec!["ops@example.com".parse().expect("an address")],
+        from: "san@example.com".parse().expect("an address"),
+        smtp: address.to_string().parse().expect("a server"),
+        tls,
+        roots: None,
+        user: None,
+        password: None,
+    })
+}
+
+fn syslog(address: &str, transport: SyslogTransport) -> Way<Secret> {
+    Way::Syslog(Syslog { server: address.parse().expect("a server"), transport, roots: None })
+}
+
+async fn send(way: &Way<Secret>) -> Result<(), SendError> {
+    sender().send(1, way, &[evil()]).await
+}
+
+#[tokio::test]
+async fn a_webhook_gets_json_that_is_signed_and_no_header_of_a_host() {
+    let (address, told) = server(|stream| http(stream, "HTTP/1.1 204 No Content"));
+    send(&webhook(&format!("http://{address}/hook?a=b"), Some("hush"))).await.unwrap();
+    let request = told.recv_timeout(PATIENCE).unwrap();
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("POST /hook?a=b HTTP/1.1\r\n"), "{head}");
+    let signed = head.to_ascii_lowercase();
+    assert!(signed.contains("drystone-signature: sha256=") && !signed.contains("bcc"), "{head}");
+    assert!(!request.contains("hush"));
+    let event: serde_json::Value = serde_json::from_str(body).unwrap();
+    assert_eq!(event["number"], 7);
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed_and_a_refusal_is_said() {
+    let (elsewhere, came) = server(|stream| http(stream, "HTTP/1.1 204 No Content"));
+    let moved = format!("HTTP/1.1 307 Moved\r\nLocation: http://{elsewhere}/");
+    let (address, _told) = server(move |stream| http(stream, &moved));
+    let error = send(&webhook(&format!("http://{address}/s3cret"), None)).await.unwrap_err();
+    assert!(error.to_string().ends_with("redirects are not followed"), "{error}");
+    assert!(!error.to_string().contains("s3cret"), "{error}");
+    assert!(came.recv_timeout(Duration::from_millis(300)).is_err());
+}
+
+#[tokio::test]
+async fn who_says_nothing_is_not_waited_for_and_who_is_not_there_is_told_apart() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = listener.local_addr().unwrap();
+    let begun = Instant::now();
+    let sender = sender().with_time(Duration::from_millis(300));
+    for way in [webhook(&format!("http://{silent}/"), None), email(silent, MailTls::None)] {
+        let error = sender.send(1, &way, &[evil()]).await.unwrap_err();
+        assert!(matches!(error, SendError::Silent { .. }), "{error}");
+    }
+    assert!(begun.elapsed() < PATIENCE);
+    drop(listener);
+    for way in [
+        webhook(&format!("http://{silent}/"), None),
+        email(silent, MailTls::None),
+        syslog(&silent.to_string(), SyslogTransport::Tcp),
+        syslog(&silent.to_string(), SyslogTransport::Udp),
+    ] {
+        let error = send(&way).await.unwrap_err();
+        assert!(matches!(error, SendError::Unreachable { .. }), "{way:?}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_letter_holds_what_hosts_chose_and_goes_to_nobody_else() {
+    let (address, told) = server(|stream| smtp(stream, "250 ok"));
+    send(&email(address, MailTls::None)).await.unwrap();
+    let said = told.recv_timeout(PATIENCE).unwrap();
+    let rcpt: Vec<&str> = said.lines().filter(|line| line.starts_with("RCPT")).collect();
+    assert_eq!(rcpt, ["RCPT TO:<ops@example.com>"], "{said}");
+    assert!(!said.lines().any(|line| line.starts_with("Bcc")), "{said}");
+    assert_eq!(said.matches("\r\nDATA\r\n").count(), 1, "{said}");
+    assert!(said.contains("Auto-Submitted: auto-generated\r\n"), "{said}");
+
+    let (address, _told) = server(|stream| smtp(stream, "550 not \u{1b}[2J here"));
+    let error = send(&email(address, MailTls::None)).await.unwrap_err();
+    assert!(matches!(error, SendError::Refused { .. }), "{error}");
+    assert!(!error.to_string().contains(char::is_control), "{error}");
+}
+
+#[tokio::test]
+async fn without_the_tls_that_was_asked_for_nothing_is_said() {
+    let (address, told) = server(|stream| smtp(stream, "250 ok"));
+    let error = send(&email(address, MailTls::Starttls)).await.unwrap_err();
+    let said = told.recv_timeout(PATIENCE).unwrap();
+    assert!(!said.contains("MAIL FROM"), "{said} {error}");
+}
+
+#[tokio::test]
+async fn a_certificate_that_nobody_vouches_for_is_told_nothing() {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider);
+    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let config = config.with_single_cert(vec![made.cert.der().clone()], key).unwrap();
+    let config = std::sync::Arc::new(config);
+    let (address, told) = server(move |mut stream| {
+        let mut tls = rustls::ServerConnection::new(config.clone()).expect("a configuration");
+        let mut text = String::new();
+        let mut stream = rustls::Stream::new(&mut tls, &mut stream);
+        let _ = stream.read_to_string(&mut text);
+        text
+    });
+    let port = address.port();
+    let hook = |roots: Option<String>| {
+        let url = format!("https://localhost:{port}/").parse().expect("a URL");
+        Way::Webhook(Webhook { url, roots, secret: None, token: None })
+    };
+    let line = |roots: Option<String>| {
+        let server = format!("localhost:{port}").parse().expect("a server");
+        Way::Syslog(Syslog { server, transport: SyslogTransport::Tls, roots })
+    };
+    for way in [hook(None), line(None)] {
+        let error = send(&way).await.unwrap_err();
+        assert!(matches!(error, SendError::Untrusted { .. }), "{error}");
+        assert_eq!(told.recv_timeout(PATIENCE).unwrap(), "");
+    }
+    // The same with somebody who does.
+    send(&line(Some(made.cert.pem()))).await.unwrap();
+    let said = told.recv_timeout(PATIENCE).unwrap();
+    assert!(said.contains("<28>1 2023-11-14T22:13:20Z "), "{said}");
+}
+
+#[tokio::test]
+async fn syslog_is_counted_in_a_stream_and_one_datagram_each() {
+    let (address, told) = server(|mut stream| {
+        let mut text = String::new();
+        let _ = stream.read_to_string(&mut text);
+        text
+    });
+    let two = [evil(), evil()];
+    let tcp = syslog(&address.to_string(), SyslogTransport::Tcp);
+    sender().send(1, &tcp, &two).await.unwrap();
+    let said = told.recv_timeout(PATIENCE).unwrap();
+    let (length, rest) = said.split_once(' ').unwrap();
+    let length: usize = length.parse().unwrap();
+    assert!(
+        rest.starts_with("<28>1 ") && rest[length..].starts_with(&format!("{length} <28>1 ")),
+        "{said}"
+    );
+
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let udp = syslog(&socket.local_addr().unwrap().to_string(), SyslogTransport::Udp);
+    sender().send(1, &udp, &two).await.unwrap();
+    for _ in 0..2 {
+        let mut bytes = [0; 4096];
+        let count = socket.recv(&mut bytes).unwrap();
+        let line = str::from_utf8(&bytes[..count]).unwrap();
+        assert!(line.starts_with("<28>1 ") && !line.contains('\n'), "{line}");
+    }
+}

@@ -1,0 +1,57 @@
+//! TLS to destinations. Certificates are always checked.
+
+use std::io;
+use std::sync::Arc;
+
+use group::destinations::HostPort;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::SendError;
+
+/// Shakes hands with a server that was reached.
+pub(super) async fn shake(
+    stream: TcpStream,
+    server: &HostPort,
+    roots: Option<&str>,
+    place: &str,
+) -> Result<TlsStream<TcpStream>, SendError> {
+    let config = config(roots).map_err(|error| SendError::untrusted(place, &error))?;
+    let name = ServerName::try_from(server.host.clone());
+    let name = name.map_err(|error| SendError::untrusted(place, &error))?;
+    let shaken = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+    shaken.map_err(|error| match error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
+        true => SendError::untrusted(place, &error),
+        false => SendError::unreachable(place, &error),
+    })
+}
+
+/// Trusts the authorities in PEM, or without those the ones that the system trusts.
+fn config(roots: Option<&str>) -> io::Result<ClientConfig> {
+    let mut store = RootCertStore::empty();
+    match roots {
+        Some(pem) => {
+            for one in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+                let one = one.map_err(|error| {
+                    io::Error::other(format!("the certificates to trust do not read: {error}"))
+                })?;
+                store.add(one).map_err(io::Error::other)?;
+            }
+        }
+        None => {
+            let system = rustls_native_certs::load_native_certs();
+            store.add_parsable_certificates(system.certs);
+        }
+    }
+    if store.is_empty() {
+        return Err(io::Error::other("there are no certificates to trust"));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider);
+    let config = config.with_safe_default_protocol_versions().map_err(io::Error::other)?;
+    Ok(config.with_root_certificates(store).with_no_client_auth())
+}

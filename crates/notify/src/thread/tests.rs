@@ -1,0 +1,184 @@
+//! The whole of it: an event log, a webhook, restarts.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+
+use group::destinations::{Choice, Severity};
+use member::Logs;
+use member::events::{Event, Kind, ObjectKind};
+
+use super::*;
+use crate::send::tests::{http, sender, server, webhook};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Destinations at these addresses, the first of them called `a`.
+fn destinations(addresses: &[SocketAddr]) -> CurrentDestinations {
+    let choice = Choice { severity: Severity::Warning, fold_seconds: 300, paused: false };
+    let one = |(number, address): (usize, &SocketAddr)| {
+        let way = webhook(&format!("http://{address}/"), Some("hush-hush"));
+        let destination = Destination { id: number as u64, begins_after: 0, choice, way };
+        (["a", "b"][number].to_owned(), destination)
+    };
+    let current = CurrentDestinations::default();
+    current.replace(addresses.iter().enumerate().map(one).collect());
+    current
+}
+
+fn start(data: &std::path::Path, logs: &Logs, destinations: CurrentDestinations) -> Notifier {
+    let events = logs.events.clone();
+    let config = Config { data: data.to_owned(), events, destinations, sender: sender() };
+    Notifier::start(config).expect("a thread")
+}
+
+fn disk_failed(name: &str) -> Event {
+    Event::about(Kind::DiskFailed, ObjectKind::Disk, name, format!("disk {name} has failed"))
+}
+
+fn objects(told: &Receiver<String>, count: usize) -> Vec<String> {
+    let name = |_| {
+        let request = told.recv_timeout(PATIENCE).expect("it comes");
+        let body = request.split_once("\r\n\r\n").expect("a body").1;
+        let event: serde_json::Value = serde_json::from_str(body).expect("JSON");
+        event["object"]["name"].as_str().expect("a name").to_owned()
+    };
+    (0..count).map(name).collect()
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    let end = std::time::Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(std::time::Instant::now() < end, "it does not come");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A server that is well or not.
+fn moody() -> (SocketAddr, Receiver<String>, Arc<AtomicBool>) {
+    let is_well = Arc::new(AtomicBool::new(true));
+    let mood = is_well.clone();
+    let (address, all) = server(move |stream| {
+        let is_well = mood.load(Ordering::Relaxed);
+        let head = if is_well { "HTTP/1.1 200 OK" } else { "HTTP/1.1 500 No" };
+        let request = http(stream, head);
+        if is_well { request } else { String::new() }
+    });
+    let (tell, told) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        for request in all.iter().filter(|request| !request.is_empty()) {
+            if tell.send(request).is_err() {
+                return;
+            }
+        }
+    });
+    (address, told, is_well)
+}
+
+#[test]
+fn what_was_not_taken_before_a_restart_is_after_it_and_nothing_twice() {
+    let data = tempfile::tempdir().unwrap();
+    let (address, told, is_well) = moody();
+    let logs = Logs::open(data.path()).unwrap();
+    let notifier = start(data.path(), &logs, destinations(&[address]));
+    logs.events.hear(disk_failed("sda"));
+    assert_eq!(objects(&told, 1), ["sda"]);
+    is_well.store(false, Ordering::Relaxed);
+    logs.events.hear(disk_failed("sdb"));
+    let statuses = notifier.statuses();
+    wait_until(|| statuses.of("a").failed > 0);
+    notifier.end();
+    logs.end();
+
+    is_well.store(true, Ordering::Relaxed);
+    let logs = Logs::open(data.path()).unwrap();
+    let notifier = start(data.path(), &logs, destinations(&[address]));
+    assert_eq!(objects(&told, 1), ["sdb"]);
+    logs.events.hear(disk_failed("sdc"));
+    assert_eq!(objects(&told, 1), ["sdc"]);
+    // The end sends what is there.
+    logs.events.hear(disk_failed("sdd"));
+    notifier.end();
+    assert_eq!(objects(&told, 1), ["sdd"]);
+    assert!(told.try_recv().is_err(), "nothing came twice");
+    logs.end();
+    for name in ["notified.json", "events.0"] {
+        let text = std::fs::read_to_string(data.path().join(name)).unwrap();
+        assert!(!text.contains("hush-hush"), "{name} holds no secret");
+    }
+}
+
+#[test]
+fn one_that_fails_is_told_to_the_others_once_and_never_to_itself() {
+    let data = tempfile::tempdir().unwrap();
+    let (broken, told_a, is_well) = moody();
+    let (sound, told_b, _) = moody();
+    is_well.store(false, Ordering::Relaxed);
+    let logs = Logs::open(data.path()).unwrap();
+    let notifier = start(data.path(), &logs, destinations(&[broken, sound]));
+    logs.events.hear(disk_failed("sda"));
+    assert_eq!(objects(&told_b, 2), ["sda", "a"], "the second is that `a` fails");
+    let is_told = |kind: Kind| {
+        let all = logs.events.after(0);
+        all.iter().filter(|record| record.what.kind == kind.word()).count()
+    };
+    is_well.store(true, Ordering::Relaxed);
+    wait_until(|| is_told(Kind::DestinationWorks) == 1);
+    assert_eq!(objects(&told_a, 1), ["sda"]);
+    assert_eq!(is_told(Kind::DestinationFailed), 1);
+    notifier.end();
+    assert!(told_a.try_recv().is_err(), "it is not told of itself");
+    logs.end();
+}
+
+#[test]
+fn a_dead_destination_does_not_hold_up_another_and_a_storm_is_a_few_messages() {
+    let data = tempfile::tempdir().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = listener.local_addr().unwrap();
+    let (sound, told, _) = moody();
+    let logs = Logs::open(data.path()).unwrap();
+    let notifier = start(data.path(), &logs, destinations(&[silent, sound]));
+    let begun = std::time::Instant::now();
+    for number in 0..5000 {
+        logs.events.hear(disk_failed(&format!("disk-{number}")));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5), "whoever records waits for nobody");
+    wait_until(|| notifier.statuses().of("b").delivered >= 21);
+    thread::sleep(Duration::from_secs(2));
+    let came = told.try_iter().count();
+    assert!((21..=25).contains(&came), "{came}");
+    notifier.end();
+    logs.end();
+}
+
+#[test]
+fn nothing_goes_to_what_is_deleted_or_paused() {
+    let data = tempfile::tempdir().unwrap();
+    let (address, told, _) = moody();
+    let logs = Logs::open(data.path()).unwrap();
+    let current = destinations(&[address]);
+    let notifier = start(data.path(), &logs, current.clone());
+    logs.events.hear(disk_failed("sda"));
+    assert_eq!(objects(&told, 1), ["sda"]);
+    let mut paused = (*current.now()).clone();
+    paused.values_mut().for_each(|destination| destination.choice.paused = true);
+    current.replace(paused.clone());
+    thread::sleep(2 * PAUSE);
+    logs.events.hear(disk_failed("sdb"));
+    thread::sleep(2 * PAUSE);
+    paused.values_mut().for_each(|destination| {
+        destination.choice.paused = false;
+        destination.begins_after = logs.events.last_number();
+    });
+    current.replace(paused);
+    thread::sleep(2 * PAUSE);
+    logs.events.hear(disk_failed("sdc"));
+    assert_eq!(objects(&told, 1), ["sdc"], "what happened meanwhile does not go there");
+    current.replace(Destinations::new());
+    wait_until(|| notifier.statuses().all().is_empty());
+    logs.events.hear(disk_failed("sdd"));
+    notifier.end();
+    assert!(told.try_recv().is_err());
+    logs.end();
+}

@@ -1,0 +1,218 @@
+//! One destination: what is next is sent, again and again until it is taken or given up.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use group::destinations::Destination;
+use group::secrets::Secret;
+use member::events::{Event, EventLog, Kind};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+use crate::mutants::{self, Mutant};
+use crate::place::{Place, Rule, Step};
+use crate::places::Places;
+use crate::pulse::{PAUSE, now_unix_seconds};
+use crate::send::{Sender, messages_max};
+use crate::status::Statuses;
+
+/// Before the second attempt; twice as long before each further one.
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+
+/// At most so long before an attempt.
+const RETRY_MAX: Duration = Duration::from_secs(300);
+
+/// Attempts that fail before it is told: many a server is away for a moment.
+const FAILURES_TOLD: u32 = 3;
+
+/// Events that could not be sent for so long are given up.
+pub(crate) const GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What all workers share.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
+    pub(crate) events: EventLog,
+    pub(crate) sender: Sender,
+    pub(crate) statuses: Statuses,
+    /// Where all destinations are. It is written down by somebody else.
+    places: Arc<Mutex<Places>>,
+    pub(crate) ending: watch::Receiver<bool>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        events: EventLog,
+        sender: Sender,
+        statuses: Statuses,
+        places: Places,
+        ending: watch::Receiver<bool>,
+    ) -> Self {
+        Self { events, sender, statuses, places: Arc::new(Mutex::new(places)), ending }
+    }
+
+    pub(crate) fn places(&self) -> MutexGuard<'_, Places> {
+        // Each change is one assignment.
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        *self.ending.borrow()
+    }
+}
+
+/// A destination and what is sent to it.
+pub(crate) struct Worker {
+    shared: Shared,
+    name: String,
+    destination: Destination<Secret>,
+    place: Place,
+    /// Attempts that have failed since the last that did not, and since when.
+    failures: u32,
+    failing_since: Instant,
+    /// It was told that it fails.
+    is_told: bool,
+    /// Events that were given up since.
+    given_up: u64,
+}
+
+impl Worker {
+    /// One that goes on where the destination was.
+    pub(crate) fn new(shared: Shared, name: String, destination: Destination<Secret>) -> Self {
+        let stored = shared.places().get(&destination.id).cloned();
+        let log = (shared.events.begun_after(), shared.events.last_number());
+        let place = match stored {
+            // Of this start: what it says is of this log.
+            Some(place) if shared.statuses.has(&name) => place.beginning(destination.begins_after),
+            stored => Place::of(stored, destination.begins_after, log),
+        };
+        shared.statuses.note(&name, |_| {});
+        shared.places().insert(destination.id, place.clone());
+        let (failing_since, is_told) = (Instant::now(), shared.statuses.of(&name).is_told);
+        Self { shared, name, destination, place, failures: 0, failing_since, is_told, given_up: 0 }
+    }
+
+    /// Sends until the end; at the end once more what there is.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let is_ending = self.shared.is_ending();
+            let is_idle = self.attempt().await;
+            if is_ending && (is_idle || self.failures > 0) {
+                return;
+            }
+            let pause = match self.failures {
+                0 if is_idle => PAUSE,
+                0 => continue,
+                failures => backoff(failures),
+            };
+            let mut ending = self.shared.ending.clone();
+            // It is woken by the end.
+            drop(timeout(pause, ending.wait_for(|is_ending| *is_ending)).await);
+        }
+    }
+
+    /// Sends what is next; says whether there was nothing.
+    async fn attempt(&mut self) -> bool {
+        let now = now_unix_seconds();
+        let Destination { id, choice, way, .. } = &self.destination;
+        let last = self.shared.events.last_number();
+        if !self.place.is_due(last, choice.fold_seconds, now) {
+            return true;
+        }
+        let log = self.shared.events.after(self.place.after());
+        let rule = Rule { choice: *choice, name: &self.name, messages_max: messages_max(way) };
+        let step = self.place.next(&log, rule, now);
+        if mutants::is(Mutant::EarlyPlace) {
+            self.shared.places().insert(*id, step.place.clone());
+        }
+        if step.messages.is_empty() {
+            self.take(step);
+            return true;
+        }
+        match self.shared.sender.send(*id, way, &step.messages).await {
+            Ok(()) => self.delivered(step, now),
+            Err(error) => self.failed(&step, &error.to_string(), now),
+        }
+        false
+    }
+
+    fn take(&mut self, step: Step) {
+        self.given_up += step.lost;
+        self.shared.statuses.note(&self.name, |status| status.given_up += step.lost);
+        self.shared.places().insert(self.destination.id, step.place.clone());
+        self.place = step.place;
+    }
+
+    fn delivered(&mut self, step: Step, now: u64) {
+        let count = step.messages.len() as u64;
+        self.failures = 0;
+        let was_told = std::mem::take(&mut self.is_told);
+        self.shared.statuses.note(&self.name, |status| {
+            status.delivered += count;
+            status.last_unix_seconds = Some(now);
+            status.failing = None;
+            status.is_told = false;
+        });
+        self.take(step);
+        let given_up = std::mem::take(&mut self.given_up);
+        if was_told {
+            let lost = match given_up {
+                0 => String::new(),
+                lost => {
+                    format!("; {lost} were given up meanwhile: 'drystone events' has what is kept")
+                }
+            };
+            let text = format!("events reach the destination '{}' again{lost}", self.name);
+            self.tell(Kind::DestinationWorks, text);
+        }
+    }
+
+    fn failed(&mut self, step: &Step, why: &str, now: u64) {
+        if self.failures == 0 {
+            self.failing_since = Instant::now();
+        }
+        self.failures = self.failures.saturating_add(1);
+        // What is told of destinations is no reason to tell more of them.
+        let is_reason = step.messages.iter().any(|message| !message.is_of_destination());
+        let is_told = self.failures >= FAILURES_TOLD && is_reason && !self.is_told;
+        self.is_told |= is_told;
+        self.shared.statuses.note(&self.name, |status| {
+            status.failed += 1;
+            status.failing = Some(why.to_owned());
+            status.is_told = self.is_told;
+        });
+        if is_told {
+            let text = format!("events do not reach the destination '{}': {why}", self.name);
+            self.tell(Kind::DestinationFailed, text);
+        }
+        if self.failing_since.elapsed() >= GIVE_UP {
+            let log = self.shared.events.after(self.place.after());
+            let given_up = self.place.give_up(&log, now.saturating_sub(GIVE_UP.as_secs()));
+            self.given_up += given_up;
+            self.shared.statuses.note(&self.name, |status| status.given_up += given_up);
+            self.shared.places().insert(self.destination.id, self.place.clone());
+        }
+    }
+
+    fn tell(&self, kind: Kind, text: String) {
+        self.shared.events.tell(Event::of_destination(kind, &self.name, text));
+    }
+}
+
+/// How long after so many failures, give or take a quarter: many members do not knock at the same moment.
+fn backoff(failures: u32) -> Duration {
+    let doubled = RETRY_FIRST.saturating_mul(1 << (failures - 1).min(16));
+    doubled.min(RETRY_MAX).mul_f64(0.75 + fastrand::f64() / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_grow_rarer_and_never_cease() {
+        for (failures, seconds) in [(1, 1.0), (2, 2.0), (5, 16.0), (10, 300.0), (u32::MAX, 300.0)] {
+            let pause = backoff(failures).as_secs_f64();
+            assert!((0.75 * seconds..=1.25 * seconds).contains(&pause), "{failures}: {pause}");
+        }
+    }
+}
