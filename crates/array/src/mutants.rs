@@ -196,6 +196,8 @@ mutants! {
     ForgetWaived,
     /// Say of a disk that lacked all that what it lacks is recorded, before it is.
     HastyRecord,
+    /// Make a parity of what disks give now, not of what was seen to agree.
+    LookAgain,
     /// Count a parity that was changed, not made anew, as what a disk should have that lacks all.
     CreditParity,
     /// Count a disk that takes no writes as one that still has what it had.

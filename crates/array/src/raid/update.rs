@@ -50,6 +50,14 @@ pub struct Update {
     pub puts: Vec<Put>,
 }
 
+/// What was looked at of a run before it changes.
+struct Seen {
+    /// Data and parity agree.
+    agrees: bool,
+    /// All that there is of the run, if it was looked at.
+    rows: Option<Rows>,
+}
+
 /// Rows that change in the same columns.
 #[derive(Debug, PartialEq, Eq)]
 struct Run {
@@ -118,10 +126,12 @@ impl Raid {
             .map(|change| Ok(Change { data: still_now(&change.data)?, ..change.clone() }));
         let changes: Vec<Change> = changes.collect::<Result<_, _>>().map_err(later)?;
         let _guard = self.locks.lock(set, stripe).await;
-        let is_proved = self.prove_parity(set, stripe, &changes, crcs).await?;
+        let proofs = self.prove_parity(set, stripe, &changes, crcs).await?;
+        let is_proved = proofs.iter().all(|proof| proof.agrees);
         let mut puts = Vec::new();
-        for run in runs(&changes) {
-            let parities = self.new_parity(set, stripe, &run, &changes, crcs).await?;
+        for (run, proof) in runs(&changes).into_iter().zip(proofs) {
+            let seen = proof.rows.filter(|_| !is(Mutant::LookAgain));
+            let parities = self.new_parity((set, stripe), &run, &changes, crcs, seen).await?;
             for (i, buf) in parities.into_iter().enumerate() {
                 let strip = shape.columns() + i;
                 puts.push(Put { strip, first_block: run.rows.start, data: buf.freeze() });
@@ -284,36 +294,38 @@ impl Raid {
             || self.survives(set, update.stripe, update.written, &coverage)
     }
 
-    /// Makes sure that the parity agrees with what it covers, where that must not be taken for granted.
-    /// Whether it has done so for all that changes.
+    /// Makes sure that the parity agrees with what it covers, where that must not be taken for granted:
+    /// for each run of `changes` what it saw.
     async fn prove_parity(
         &self,
         set: &Set,
         stripe: u32,
         changes: &[Change],
         crcs: Crcs<'_>,
-    ) -> Result<bool, ReadError> {
+    ) -> Result<Vec<Seen>, ReadError> {
         let written = set.written(stripe);
         let mut parities = set.shape().columns()..set.shape().strips();
         let moves = written != 0 && parities.any(|strip| set.holders(stripe, strip).len() > 1);
-        let mut is_proved = true;
+        let mut seen = Vec::new();
         for run in runs(changes) {
             let is_unknown =
                 |column: usize| run.rows.clone().any(|row| crcs(column, row).is_none());
             let reused = rows_of(u16::from(run.columns & written)).any(is_unknown);
             if !(reused || moves) || is(Mutant::BlindReuse) {
-                is_proved = false;
+                seen.push(Seen { agrees: false, rows: None });
                 continue;
             }
             let rows = self.load_checked(set, stripe, u16::MAX, &run, crcs).await?;
+            let mut agrees = true;
             for row in run.rows.clone() {
                 match rows.is_consistent(row, crcs) {
                     Some(false) => return Err(ReadError::Unproved),
-                    agrees => is_proved &= agrees == Some(true),
+                    known => agrees &= known == Some(true),
                 }
             }
+            seen.push(Seen { agrees, rows: Some(rows) });
         }
-        Ok(is_proved)
+        Ok(seen)
     }
 
     /// As [`plan_update`](Self::plan_update), without relying on the parity that there is: it is
@@ -397,14 +409,15 @@ impl Raid {
     /// changes, and it keeps what the parity knows about the other columns: to compute it anew from
     /// a column that is silently damaged would make the damage final. So the other way is
     /// taken only when it reads no more and every block of it can be verified, or when old
-    /// contents are missing.
+    /// contents are missing. What was `seen` to agree is not read again: a disk may give something else
+    /// the next time.
     async fn new_parity(
         &self,
-        set: &Set,
-        stripe: u32,
+        (set, stripe): (&Set, u32),
         run: &Run,
         changes: &[Change],
         crcs: Crcs<'_>,
+        seen: Option<Rows>,
     ) -> Result<Vec<Buf>, ReadError> {
         let shape = set.shape();
         let written = set.written(stripe);
@@ -412,7 +425,8 @@ impl Raid {
         let old = u16::from(written & run.columns) | parities << shape.columns();
         let others = u16::from(written & !run.columns);
         let is_known = |column| run.rows.clone().all(|row| crcs(column, row).is_some());
-        if others.count_ones() <= old.count_ones() && rows_of(others).all(is_known) {
+        let is_less = others.count_ones() <= old.count_ones();
+        if seen.is_none() && is_less && rows_of(others).all(is_known) {
             let rows = self.load_checked(set, stripe, others, run, crcs).await?;
             if has_all(&rows, others, &run.rows)
                 && let Some(parities) = recomputed(&rows, run, changes, crcs)?
@@ -420,8 +434,12 @@ impl Raid {
                 return Ok(parities);
             }
         }
-        let mut rows = self.load_checked(set, stripe, old, run, crcs).await?;
-        if !has_all(&rows, old, &run.rows) {
+        let is_seen = seen.is_some();
+        let mut rows = match seen {
+            Some(rows) => rows,
+            None => self.load_checked(set, stripe, old, run, crcs).await?,
+        };
+        if !is_seen && !has_all(&rows, old, &run.rows) {
             rows = self.load_checked(set, stripe, u16::MAX, run, crcs).await?;
         }
         let mut parities = modified(&rows, run, changes, crcs)?;

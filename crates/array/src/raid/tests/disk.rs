@@ -97,6 +97,8 @@ struct State {
     /// Reads that fail before the disk thinks better of it.
     busy: AtomicU64,
     reads: AtomicU64,
+    /// Reads that are right yet, and the byte that has rotted afterwards.
+    rots: Mutex<Option<(u64, u64)>>,
     /// What blocks held at the last flush that were written since.
     unflushed: Mutex<BTreeMap<u64, Vec<u8>>>,
 }
@@ -117,6 +119,7 @@ impl TestDisk {
             refused: Mutex::default(),
             busy: AtomicU64::new(0),
             reads: AtomicU64::new(0),
+            rots: Mutex::default(),
             unflushed: Mutex::default(),
         }))
     }
@@ -152,6 +155,11 @@ impl TestDisk {
         self.0.ram.write_now(start, &bytes, WriteFlags::VOLATILE).unwrap().unwrap();
     }
 
+    /// Changes a bit after so many further reads.
+    pub(super) fn flip_after(&self, reads: u64, at: u64) {
+        *self.0.rots.lock().unwrap() = Some((reads, at));
+    }
+
     /// Its power fails: of what was not flushed the first `bytes` of each block are left.
     pub(super) fn lose_power(&self, bytes: usize) {
         for (at, mut before) in std::mem::take(&mut *self.0.unflushed.lock().unwrap()) {
@@ -177,6 +185,11 @@ impl TestDisk {
 
     fn do_read(&self, at: u64, len: usize) -> Result<Data, BlockError> {
         self.0.reads.fetch_add(1, Ordering::SeqCst);
+        let rots = self.0.rots.lock().unwrap().take();
+        match rots {
+            Some((0, at)) => self.flip(at),
+            left => *self.0.rots.lock().unwrap() = left.map(|(reads, at)| (reads - 1, at)),
+        }
         if self.is_busy() {
             return Err(BlockError::Busy);
         }
