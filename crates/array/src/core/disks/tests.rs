@@ -33,6 +33,20 @@ impl Rig {
         Self { disks, array: made.unwrap() }
     }
 
+    async fn volume(&self) -> Arc<dyn BlockDevice> {
+        let spec = VolumeSpec {
+            name: "v".into(),
+            size_bytes: 1 << 20,
+            level: None,
+            thick: false,
+            block_bytes: 4096,
+            cache: Cache::Durable,
+            read_ahead_bytes: None,
+        };
+        self.array.create_volume(spec).await.unwrap();
+        self.array.device("v").unwrap()
+    }
+
     /// One of the holders refuses a write that all of them are to get.
     async fn write_that_one_refuses(&self) -> Result<(), ArrayError> {
         self.disks[0].inject(Rule::always(Operation::Write, REFUSAL));
@@ -123,17 +137,7 @@ fn a_disk_that_joins_the_journal_is_not_put_out_for_want_of_memory() {
         let scarce = Rule::always(Operation::Write, no_memory).at(from..to).times(3);
         rig.disks[DISKS - 1].inject(scarce);
         let last = DiskId(DISKS as u16 - 1);
-        let spec = VolumeSpec {
-            name: "v".into(),
-            size_bytes: 1 << 20,
-            level: None,
-            thick: false,
-            block_bytes: 4096,
-            cache: Cache::Durable,
-            read_ahead_bytes: None,
-        };
-        rig.array.create_volume(spec).await.unwrap();
-        let volume = rig.array.device("v").unwrap();
+        let volume = rig.volume().await;
         rig.disks[0].inject(Rule::always(Operation::Write, REFUSAL));
         // The first one puts a holder out; what is in the journal is what another one is given.
         for _ in 0..8 {
@@ -144,5 +148,42 @@ fn a_disk_that_joins_the_journal_is_not_put_out_for_want_of_memory() {
         assert!(core.lock().label.journal.contains(&last), "{:?}", core.lock().label);
         let events = rig.array.events(0).0;
         assert!(events.iter().all(|event| !event.text.contains("disk-3 is out")), "{events:?}");
+    });
+}
+
+/// While its record is being written, which may take long, a checkpoint is one already that marks tell of: a disk
+/// that goes and comes back as it was before would be believed, and marked as newer by the next one.
+#[test]
+fn an_old_image_is_told_by_the_checkpoint_whose_record_is_being_written() {
+    on_a_core(async {
+        let rig = Rig::new().await;
+        let (core, volume, last) = (&rig.array.core, rig.volume().await, DiskId(DISKS as u16 - 1));
+        let write = async |byte: u8| {
+            let mut all = Buf::alloc(1 << 20).unwrap();
+            all.fill(byte);
+            volume.write(0, all.freeze(), WriteFlags::DURABLE).await.unwrap();
+        };
+        write(1).await;
+        rig.array.checkpoint().await.unwrap();
+        let device = &rig.disks[DISKS - 1];
+        let image = RamDisk::new(4096, 8192).unwrap();
+        for at in (0..8192 * 4096).step_by(1 << 20) {
+            let held = device.read(at, 1 << 20).await.unwrap();
+            image.write(at, held, WriteFlags::VOLATILE).await.unwrap();
+        }
+        assert!(!core.is_behind(last, &image).await, "it is what the disk is");
+        write(2).await;
+        for (disk, slot) in rig.disks.iter().flat_map(|disk| [(disk, 0), (disk, 1)]) {
+            let at = core.layout.checkpoint_at(slot) + 4096;
+            disk.inject(Rule::always(Operation::Write, Fault::Hang).at(at..at + 4096));
+        }
+        let array = rig.array.clone();
+        ring::spawn(async move { drop(array.checkpoint().await) });
+        while rig.disks.iter().all(|disk| disk.held() == 0) {
+            ring::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        assert!(core.is_behind(last, &image).await);
+        assert!(!core.is_behind(last, &**device).await);
+        rig.disks.iter().for_each(|disk| disk.heal());
     });
 }
