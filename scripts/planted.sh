@@ -33,6 +33,7 @@ EarlyParity    --lib        raid::tests::power::a_parity_that_is_made_anew
 ForgetAgreed   --lib        raid::tests::power::what_nobody_owns_is_restored
 PartedParities --lib        raid::tests::upkeep::a_parity_that_nobody_had
 BlindReuse     --lib        raid::tests::updates::rot_in_a_freed_column
+ForgetMarks    --lib        core::disks::tests::an_old_image_is_told_by
 LookAgain      --lib        raid::tests::updates::parity_is_made_of_what
 CreditParity   --lib        raid::tests::updates::a_parity_that_was_changed
 TrustOut       --lib        raid::tests::gone::what_a_disk_missed_in_the_middle

@@ -186,6 +186,8 @@ mutants! {
     FailLast,
     /// Take back what is older than the disk was when it went out.
     KeepOldImage,
+    /// Mark disks, and do not remember with what.
+    ForgetMarks,
     /// Do not look at what a disk was given by the last checkpoint that it saw.
     BlindToMarks,
     /// Take a disk that was made larger for one that was cut short when a read of it fails.

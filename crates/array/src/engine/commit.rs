@@ -77,7 +77,10 @@ impl Checkpoint {
         if !mutants::is(Mutant::NoFlush) {
             let marked = core.flush_marking(Some(self.number)).await?;
             // From here on they are told by that, also while the record is being written.
-            core.lock().marks.extend(marked.into_iter().map(|disk| (disk, self.number)));
+            let marks = marked.into_iter().map(|disk| (disk, self.number));
+            if !mutants::is(Mutant::ForgetMarks) {
+                core.lock().marks.extend(marks);
+            }
             // Their disks may have gone before the flush, with what they had taken.
             core.check_flushed(&self.written)?;
         }
