@@ -15,6 +15,7 @@ pub mod accounts;
 pub mod bytes;
 pub mod calendar;
 pub mod destinations;
+pub mod ownership;
 pub mod record;
 pub mod regular;
 pub mod schedules;
