@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use api::client::{Client, ClientError, is_taken};
 use api::problem::{Code, Problem};
 use api::server::{Ask, Config, Done, Follower, Notifications, Server};
-use api::types::{JobKind, RunKind};
+use api::types::{JobKind, RunKind, RunState};
 use array::api::{CheckReport, JobInfo};
 use futures_util::FutureExt;
 use group::accounts::Logins;
 use member::{
     Answer, ArrayRequest, Asker, CurrentDestinations, Logs, Request, RequestError, VolumeRequest,
+    Wish,
 };
 
 /// What is left without an answer.
@@ -95,12 +96,13 @@ fn a_run_is_followed_to_its_end_and_tells_what_it_found_or_why_it_failed() {
     let (server, _held) = serve(&socket, 8);
     let client = Client::new(socket.clone());
     let mut seen = Vec::new();
-    let report = client.run(RunKind::Scrub, &mut |jobs| {
+    let report = client.run(RunKind::Scrub, |_| {}, &mut |jobs| {
         seen.extend(jobs.iter().map(|job| job.done_bytes));
     });
-    assert_eq!(report.unwrap().map(|report| report.pages), Some(7));
+    let ended = report.unwrap();
+    assert_eq!((ended.state, ended.report.map(|it| it.pages)), (RunState::Done, Some(7)));
     assert_eq!(seen, [1, 2, 3]);
-    let failed = client.run(RunKind::Check, &mut |_| {}).unwrap_err();
+    let failed = client.run(RunKind::Check, |_| {}, &mut |_| {}).unwrap_err();
     assert_eq!(code(&failed), Some(Code::Unavailable));
     assert_eq!(failed.to_string(), "the work ended without a result: see elsewhere");
     server.stop();
@@ -164,7 +166,8 @@ fn a_stop_waits_two_seconds_for_answers_and_long_work_hears_of_it() {
     let ending = held.clone();
     let ends = thread::spawn(move || {
         // As a member does: what can be ended is, what cannot goes on.
-        let is_ending = || ending.lock().unwrap().iter().any(|(asker, _)| asker.is_to_end());
+        let is_ending =
+            || ending.lock().unwrap().iter().any(|(asker, _)| asker.wish() == Wish::End);
         while !is_ending() {
             thread::sleep(Duration::from_millis(10));
         }

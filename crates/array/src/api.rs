@@ -295,6 +295,28 @@ impl ArrayInfo {
     }
 }
 
+/// How many RAID sets there are of a level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetFigures {
+    /// Their level; `None` for those that hold metadata.
+    pub raid: Option<Level>,
+    /// All of them.
+    pub sets: u64,
+    /// Those of which a disk is not there or not up to date.
+    pub degraded: u64,
+}
+
+/// Figures of an array beside [`ArrayInfo`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ArrayFigures {
+    /// RAID sets, by level.
+    pub sets: Vec<SetFigures>,
+    /// Metadata in memory.
+    pub cache_bytes: u64,
+    /// How much of it is kept there at most, without what waits to be written.
+    pub cache_bytes_max: u64,
+}
+
 /// What operators set for the whole array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {

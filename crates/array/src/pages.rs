@@ -66,6 +66,12 @@ impl PageCache {
         }
     }
 
+    /// What is in memory, with what is not on disk yet, and how much it may be without that.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        let bytes = |pages: usize| (pages * size_of::<Page>()) as u64;
+        (bytes(self.cached.len() + self.unwritten.len()), bytes(self.pages_max))
+    }
+
     /// Held by those who read, of maps or of what they lead to: what the next checkpoint frees is
     /// not used again before they have ended.
     pub(crate) fn readers(&self) -> &Arc<()> {

@@ -113,7 +113,8 @@ impl Advised for RequestError {
             | Self::SanitizeUnknown { .. }
             | Self::SnapshotKept(_)
             | Self::NotServed { .. }
-            | Self::NoResult => return None,
+            | Self::NoResult
+            | Self::Cancelled => return None,
         })
     }
 

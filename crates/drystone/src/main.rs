@@ -118,7 +118,8 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
         Command::Diff(args) => manage::san::diff(&args),
         Command::Apply(args) => manage::san::apply(&args),
         Command::Disk(args) => manage::disk::run(args),
-        Command::Array(args) => manage::array::run(args),
+        Command::Run(args) => manage::run::run(args),
+        Command::Array(args) => manage::array::array(args),
         Command::Attach(args) => {
             logging::start(cli.log.as_deref()).map_err(Failure::Usage)?;
             attach::run(&args, stop()?)

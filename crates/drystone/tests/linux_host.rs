@@ -1,5 +1,6 @@
 //! The real Linux, in a virtual machine with two paths to this one. Its initiator logs in to a server
-//! of ours and does what an operator does, while paths and the server fail: `tests/vm/linux_host/`. Its
+//! of ours and does what an operator does, while paths and the server fail: `tests/vm/linux_host/`; and to a member
+//! with access lists: `tests/vm/access/`. Its
 //! target, LIO, serves `drystone attach`: `tests/vm/lio/`. Its driver ublk makes a block device of what
 //! `drystone attach` serves in the guest: `tests/vm/ublk/`. And its systemd attaches a volume at boot:
 //! `tests/vm/boot/`.
@@ -66,6 +67,11 @@ fn run_job(job: &str, limit_s: u32) {
 #[test]
 fn linux_uses_a_disk_from_discovery_to_a_crash_of_the_server() {
     run_job("linux_host", LIMIT_S);
+}
+
+#[test]
+fn linux_gets_in_where_access_lists_say_so_and_nowhere_else() {
+    run_job("access", LIMIT_S);
 }
 
 #[test]

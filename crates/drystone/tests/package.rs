@@ -125,3 +125,48 @@ fn the_units_read_and_give_the_member_little() {
         assert!(ours.is_empty(), "{name}: {said}");
     }
 }
+
+/// No image can be built here: what it is made of is held against the package and its unit.
+#[test]
+fn the_container_image_starts_what_the_package_brings_as_its_unit_does() {
+    let tree = unpacked();
+    let text = fs::read_to_string(root().join("packaging/Containerfile")).unwrap();
+    let joined = text.replace("\\\n", " ");
+    let lines: Vec<(&str, &str)> = joined
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
+        .map(|line| line.split_once(' ').expect("an instruction and its words"))
+        .collect();
+    let of = |instruction: &str| {
+        let mut all = lines.iter().filter(|(it, _)| *it == instruction);
+        let words = all.next().unwrap_or_else(|| panic!("there is no {instruction}")).1;
+        assert!(all.next().is_none(), "{instruction} stands there once");
+        words
+    };
+    let command: Vec<String> = serde_json::from_str(of("CMD")).unwrap();
+    let unit = fs::read_to_string(tree.join("usr/lib/systemd/system/drystone.service")).unwrap();
+    let is_in_unit = |line: &str| unit.lines().any(|it| it == line);
+    assert!(is_in_unit(&format!("ExecStart={}", command.join(" "))), "{command:?}");
+    assert!(is_in_unit(&format!("User={}", of("USER"))));
+    for path in [&command[0], command.last().unwrap()] {
+        assert!(tree.join(path.trim_start_matches('/')).is_file(), "{path} is in the package");
+    }
+    let (pattern, _) = of("COPY").split_once(' ').unwrap();
+    let (begins, ends) = pattern.split_once('*').unwrap();
+    let package =
+        tree.parent().unwrap().read_dir().unwrap().map(|entry| entry.unwrap().file_name());
+    let is_copied = |name: &String| name.starts_with(begins) && name.ends_with(ends);
+    let names: Vec<String> = package.map(|name| name.into_string().unwrap()).collect();
+    assert_eq!(names.into_iter().filter(is_copied).count(), 1, "{pattern}");
+
+    // The directories that systemd makes for the unit, and the ports of the file that comes along.
+    let member = fs::read_to_string(tree.join("etc/drystone/member.toml")).unwrap();
+    for dir in ["/var/lib/drystone", "/run/drystone-member"] {
+        assert!(of("RUN").contains(dir) && member.contains(&format!("\"{dir}")), "{dir}");
+    }
+    assert_eq!(of("VOLUME"), "/var/lib/drystone");
+    for port in of("EXPOSE").split(' ') {
+        assert!(member.contains(&format!(":{port}\"")), "{port}");
+    }
+    assert_eq!(of("STOPSIGNAL"), "SIGTERM", "what a member stops in order at");
+}

@@ -3,6 +3,8 @@
 use array::api::VolumeSpec;
 use group::access::Record;
 use group::accounts::{PasswordHash, Role};
+use group::destinations::{Choice, DestinationChange, Way};
+use group::secrets::Secret;
 use group::settings::{AccountChange, ListChange};
 
 use crate::access_request::SecretText;
@@ -36,6 +38,8 @@ pub struct ConfigurationChange {
     pub accounts: Vec<AccountToDo>,
     /// One after the other.
     pub schedules: Vec<ScheduleToDo>,
+    /// One after the other.
+    pub destinations: Vec<DestinationToDo>,
 }
 
 /// A volume to be made.
@@ -86,6 +90,15 @@ pub enum AccountToDo {
 pub enum ScheduleToDo {
     Create(NewSchedule),
     Set { name: String, change: ScheduleChange },
+    Delete { name: String },
+}
+
+/// What is to be done with a destination of events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the words say it")]
+pub enum DestinationToDo {
+    Add { name: String, choice: Choice, way: Way<Secret> },
+    Set { name: String, change: DestinationChange<Secret> },
     Delete { name: String },
 }
 

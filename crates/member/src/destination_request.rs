@@ -1,6 +1,7 @@
 //! What can be asked of a running member about where its events go on to, and what it answers.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use group::destinations::{Choice, Destination, DestinationChange, Way};
@@ -46,10 +47,25 @@ pub type Destinations = BTreeMap<String, Destination<Secret>>;
 /// Where events go on to, as it was known last, for any thread. It stays while settings cannot be read and when the
 /// member stops: those are events, too.
 #[derive(Debug, Clone, Default)]
-pub struct CurrentDestinations(Arc<Mutex<Arc<Destinations>>>);
+pub struct CurrentDestinations(Arc<Mutex<Current>>);
+
+#[derive(Default)]
+struct Current {
+    destinations: Arc<Destinations>,
+    /// Who is told when they are others.
+    listeners: Vec<Box<dyn Fn() + Send>>,
+}
+
+impl fmt::Debug for Current {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Current")
+            .field("destinations", &self.destinations.len())
+            .finish_non_exhaustive()
+    }
+}
 
 impl CurrentDestinations {
-    fn held(&self) -> MutexGuard<'_, Arc<Destinations>> {
+    fn held(&self) -> MutexGuard<'_, Current> {
         // Each change is one assignment.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -57,11 +73,18 @@ impl CurrentDestinations {
     /// As it is at this moment.
     #[must_use]
     pub fn now(&self) -> Arc<Destinations> {
-        self.held().clone()
+        self.held().destinations.clone()
     }
 
     /// From now on it is these.
     pub fn replace(&self, destinations: Destinations) {
-        *self.held() = Arc::new(destinations);
+        let current = &mut *self.held();
+        current.destinations = Arc::new(destinations);
+        current.listeners.iter().for_each(|tell| tell());
+    }
+
+    /// Calls `tell` whenever they have been replaced, on the thread that did so: it must wait for nothing.
+    pub fn on_change(&self, tell: impl Fn() + Send + 'static) {
+        self.held().listeners.push(Box::new(tell));
     }
 }

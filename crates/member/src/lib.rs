@@ -24,6 +24,7 @@ mod life;
 pub mod lock;
 mod login_request;
 mod logs;
+mod meters;
 mod mutants;
 mod names;
 pub mod opening;
@@ -43,8 +44,9 @@ pub use access_request::{
     SecretText, VolumeAccess,
 };
 pub use configuration_request::{
-    AccountToDo, ConfigurationChange, ConfigurationRequest, NewVolume as NewConfiguredVolume,
-    ScheduleToDo, VolumeChange as ConfiguredVolumeChange, VolumeSet,
+    AccountToDo, ConfigurationChange, ConfigurationRequest, DestinationToDo,
+    NewVolume as NewConfiguredVolume, ScheduleToDo, VolumeChange as ConfiguredVolumeChange,
+    VolumeSet,
 };
 pub use destination_request::{
     CurrentDestinations, DestinationRequest, DestinationShown, Destinations,
@@ -53,9 +55,11 @@ pub use life::{Life, Opening, Remote, Shown, ShownVolume};
 pub use login_request::{AccountRequest, AccountShown, CurrentLogins, TokenRequest, TokenShown};
 pub use logs::Logs;
 pub use records::{Log, Record};
-pub use reply::{Answer, ConfigurationShown, Connection, Figures, Snapshot, Volume, VolumeFigures};
+pub use reply::{
+    Answer, ConfigurationShown, Connection, DiskFigures, Figures, Snapshot, Volume, VolumeFigures,
+};
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
-pub use running::{Asker, KeptSnapshot, Member, RequestError};
+pub use running::{Asker, KeptSnapshot, Member, RequestError, Wish};
 pub use schedule_request::{
     LastRun, NewSchedule, ScheduleChange, ScheduleRequest, ScheduleShown, VolumeShown,
 };

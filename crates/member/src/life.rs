@@ -218,14 +218,15 @@ async fn begin(opening: Opening, targets: Targets, published: Published) -> Resu
     if let Err(error) = note(&opened, &mut remembered) {
         tell(&Notice::NotRemembered(error));
     }
-    let array = opened.array;
+    let (array, meters) = (opened.array, opened.meters);
     let names = Names::new(&array.info().id, prefix.as_deref());
     let (data, heard) = (&make.data, events.clone());
     let settings =
         MemberSettings::open(array.clone(), data, gives_up_settings, published, heard).await;
     let settings = Rc::new(settings);
     let serving = Serving::new(array.clone(), targets, names, settings.clone(), events.clone());
-    let member = Rc::new(Member::new(array, serving, (settings, unlisted), remembered, events));
+    let member =
+        Rc::new(Member::new(array, serving, (settings, unlisted), (remembered, meters), events));
     member.settle().await;
     schedules::adopt(&member).await;
     HERE.set(Some(member));

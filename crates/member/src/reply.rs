@@ -3,13 +3,17 @@
 use std::net::SocketAddr;
 
 use array::api::{
-    ArrayInfo, ChangedExtent, CheckReport, DiskInfo, JobInfo, SnapshotInfo, SpaceInfo, VolumeInfo,
+    ArrayFigures, ArrayInfo, ChangedExtent, CheckReport, DiskInfo, JobInfo, SnapshotInfo,
+    SpaceInfo, VolumeInfo,
 };
-use target::{ConnectionInfo, CoreFigures, Latency, PortalFigures, UnitFigures, UnitInfo};
+use target::{
+    ConnectionInfo, CoreFigures, Latency, PortalFigures, UnitFigures, UnitInfo, WorkFigures,
+};
 
 use crate::access_request::{ChapUsers, PolicyShown, VolumeAccess};
 use crate::destination_request::DestinationShown;
 use crate::login_request::{AccountShown, TokenShown};
+use crate::meters::Counted;
 use crate::schedule_request::ScheduleShown;
 use crate::settings::Hosts;
 
@@ -102,6 +106,8 @@ pub struct ConfigurationShown {
     pub accounts: Vec<AccountShown>,
     /// Snapshot schedules.
     pub schedules: Vec<ScheduleShown>,
+    /// Destinations of events.
+    pub destinations: Vec<DestinationShown>,
 }
 
 /// A snapshot as an operator sees it.
@@ -205,7 +211,31 @@ impl VolumeFigures {
     }
 }
 
-/// What hosts have had done.
+/// What a disk has done under its name since the member was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskFigures {
+    /// Its number.
+    pub id: u16,
+    /// Its name.
+    pub name: String,
+    /// Requests that it has not answered.
+    pub waiting: u64,
+    /// Reads, for hosts and for the array itself.
+    pub reads: WorkFigures,
+    /// Writes and all else that changes what it holds.
+    pub writes: WorkFigures,
+    /// Flushes of its cache.
+    pub flushes: WorkFigures,
+}
+
+impl DiskFigures {
+    pub(crate) fn new(disk: &DiskInfo, counted: Counted) -> Self {
+        let Counted { reads, writes, flushes, waiting } = counted;
+        Self { id: disk.id.0, name: disk.name.clone(), waiting, reads, writes, flushes }
+    }
+}
+
+/// What hosts have had done, and what disks did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
     /// By volume and snapshot, of those that are served.
@@ -214,4 +244,8 @@ pub struct Figures {
     pub portals: Vec<PortalFigures>,
     /// By core.
     pub cores: Vec<CoreFigures>,
+    /// By disk.
+    pub disks: Vec<DiskFigures>,
+    /// Of the array.
+    pub array: ArrayFigures,
 }

@@ -13,7 +13,7 @@ use target::{ConnectionInfo, TargetError, TargetSpec, Targets, UnitInfo, UnitSpe
 
 use crate::events::{Event, EventLog, Kind, ObjectKind};
 use crate::names::Names;
-use crate::reply::{Connection, Figures, VolumeFigures};
+use crate::reply::{Connection, DiskFigures, Figures, VolumeFigures};
 use crate::settings::{MemberSettings, hidden};
 
 /// How long hosts have to log out once they are told that their target goes.
@@ -126,12 +126,18 @@ impl Serving {
         all.into_iter().map(|info| Connection::new(of(&info), info)).collect()
     }
 
-    /// What hosts have had done. What changes its name meanwhile is left out.
-    pub(crate) async fn figures(&self) -> Figures {
+    /// What hosts have had done, beside what disks did. What changes its name meanwhile is left out.
+    pub(crate) async fn figures(&self, disks: Vec<DiskFigures>) -> Figures {
         let target::Figures { units, portals, cores } = self.targets.figures().await;
-        let known = self.known();
+        let (known, array) = (self.known(), self.array.figures());
         let of = |info: UnitInfo| Some(VolumeFigures::new(known.get(&info.iqn)?.clone(), info));
-        Figures { volumes: units.into_iter().filter_map(of).collect(), portals, cores }
+        Figures {
+            volumes: units.into_iter().filter_map(of).collect(),
+            portals,
+            cores,
+            disks,
+            array,
+        }
     }
 
     /// All volumes but the one that the settings lie on.

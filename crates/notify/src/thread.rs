@@ -1,6 +1,7 @@
 //! The thread that all destinations are served on, beside the data path.
 
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,9 +13,9 @@ use group::destinations::Destination;
 use group::secrets::Secret;
 use member::events::EventLog;
 use member::{CurrentDestinations, Destinations};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::places::{Places, PlacesFile};
 use crate::pulse::PAUSE;
@@ -99,6 +100,9 @@ async fn run(config: Config, statuses: Statuses, mut ending: watch::Receiver<boo
     let mut serves: BTreeMap<String, Served> = BTreeMap::new();
     let mut writes = Writes::new(file, shared.places().clone());
     let mut known = Arc::new(Destinations::new());
+    let changed = Arc::new(Notify::new());
+    let bell = changed.clone();
+    destinations.on_change(move || bell.notify_one());
     while !shared.is_ending() {
         let now = destinations.now();
         if !Arc::ptr_eq(&now, &known) {
@@ -106,8 +110,19 @@ async fn run(config: Config, statuses: Statuses, mut ending: watch::Receiver<boo
             known = now;
         }
         writes.begin(&shared.places());
-        // It is woken by the end.
-        drop(timeout(PAUSE, ending.wait_for(|is_ending| *is_ending)).await);
+        // Without anybody to serve there is nothing to look for.
+        let is_idle = serves.is_empty() && writes.has(&shared.places());
+        let pause = async {
+            if is_idle {
+                pending::<()>().await;
+            }
+            sleep(PAUSE).await;
+        };
+        tokio::select! {
+            _ = ending.wait_for(|is_ending| *is_ending) => {}
+            () = changed.notified() => {}
+            () = pause => {}
+        }
     }
     let all = async {
         for (_, served) in serves {
@@ -153,10 +168,15 @@ impl Writes {
         Self { file, written, write: None, is_told: Arc::default() }
     }
 
+    /// Whether these are what is written, or is being written.
+    fn has(&self, places: &Places) -> bool {
+        *places == self.written
+    }
+
     /// Begins to, if they have changed and the last write has ended.
     fn begin(&mut self, places: &Places) {
         let is_busy = self.write.as_ref().is_some_and(|write| !write.is_finished());
-        if is_busy || *places == self.written {
+        if is_busy || self.has(places) {
             return;
         }
         self.written = places.clone();

@@ -20,8 +20,8 @@ use crate::types::{
     Configuration, ConfigurationChange, Connection, CreatedToken, Disk, DiskFailure,
     DiskReplacement, Entry, Event, Extent, Figures, HostRecord, Interface, Job, JobKind, Login,
     NewAccount, NewDisk, NewPolicy, NewSchedule, NewSecret, NewSnapshots, NewToken, NewVolume,
-    Policy, Report, Run, RunKind, Schedule, ScheduleChange, Severity, Snapshot, SnapshotChange,
-    Token, Volume, VolumeChange,
+    Policy, Run, RunKind, Schedule, ScheduleChange, Severity, Snapshot, SnapshotChange, Token,
+    Volume, VolumeChange,
 };
 
 pub use error::{ClientError, SILENCE};
@@ -380,17 +380,37 @@ impl Client {
         self.send(Method::PATCH, "/v1/array", change)
     }
 
-    /// Has long work done, and waits for its end; what a scrub or a check found.
-    pub fn run(&self, kind: RunKind, progress: Progress<'_>) -> Result<Option<Report>> {
+    /// Has long work done, tells `begun` of the run, and waits for its end.
+    pub fn run(
+        &self,
+        kind: RunKind,
+        begun: impl FnOnce(&Run),
+        progress: Progress<'_>,
+    ) -> Result<Run> {
         let what = match kind {
             RunKind::Scrub => "scrub",
             RunKind::Check => "check",
             RunKind::Rebalance => "rebalance",
         };
         let run: Run = self.post(&path(["array", what]))?;
-        let ended = self.follow(&path(["runs", &run.id, "stream"]), progress)?;
-        let ended: Run = self.read(ended.as_bytes())?;
-        Ok(ended.report)
+        begun(&run);
+        self.end_of_run(&run.id, progress)
+    }
+
+    /// Waits for the end of a run.
+    pub fn end_of_run(&self, id: &str, progress: Progress<'_>) -> Result<Run> {
+        let ended = self.follow(&path(["runs", id, "stream"]), progress)?;
+        self.read(ended.as_bytes())
+    }
+
+    /// The last runs, oldest first.
+    pub fn runs(&self) -> Result<Vec<Run>> {
+        self.get("/v1/runs")
+    }
+
+    /// Asks for the end of a run, which comes by and by.
+    pub fn cancel_run(&self, id: &str) -> Result<Run> {
+        self.post(&path(["runs", id, "cancel"]))
     }
 
     /// What runs in the background.

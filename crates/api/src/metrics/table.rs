@@ -7,7 +7,8 @@ use prometheus_client::metrics::MetricType;
 
 use super::{Figures, HISTOGRAMS_MAX, VOLUMES_MAX};
 use crate::types::{
-    CoreFigures, Destination, Disk, JobKind, Latency, PortalFigures, Volume, VolumeFigures, Work,
+    CoreFigures, Destination, Disk, DiskFigures, JobKind, Latency, PortalFigures, SetFigures,
+    Volume, VolumeFigures, Work,
 };
 
 /// One metric.
@@ -72,6 +73,8 @@ const VOLUME: &[&str] = &["volume"];
 const DIRECTION: &[&str] = &["volume", "direction"];
 const CORE: &[&str] = &["core"];
 const DISK: &[&str] = &["disk", "name"];
+const DISK_WORK: &[&str] = &["disk", "name", "operation"];
+const RAID: &[&str] = &["raid"];
 const KIND: &[&str] = &["kind"];
 
 /// In the order in which they are told.
@@ -123,6 +126,36 @@ pub(super) const METRICS: &[Metric] = &[
         NONE,
         "What of the journal has not reached its place",
         |f| one(f.array.journal_used_bytes as f64),
+    ),
+    counter("drystone_array_checkpoints", NONE, "Checkpoints since the array was made", |f| {
+        one(f.array.checkpoint as f64)
+    }),
+    gauge(
+        "drystone_array_level_used_bytes",
+        RAID,
+        "What volumes of a level hold, or have set aside, as hosts count it",
+        |f| {
+            let all = f.array.free_by_level.iter();
+            all.map(|s| (vec![s.raid.to_string()], s.used_bytes as f64)).collect()
+        },
+    ),
+    gauge("drystone_array_sets", RAID, "RAID sets of a level, or of metadata", |f| {
+        of_sets(f, |set| set.sets)
+    }),
+    gauge(
+        "drystone_array_sets_degraded",
+        RAID,
+        "RAID sets of which a disk is not there or not up to date",
+        |f| of_sets(f, |set| set.degraded),
+    ),
+    gauge("drystone_array_cache_bytes", NONE, "Metadata of the array in memory", |f| {
+        one(f.done.cache_bytes as f64)
+    }),
+    gauge(
+        "drystone_array_cache_size_bytes",
+        NONE,
+        "How much of it is kept there at most, without what waits to be written",
+        |f| one(f.done.cache_bytes_max as f64),
     ),
     gauge("drystone_array_disks", NONE, "Disks of the array", |f| one(f.array.disks.into())),
     gauge("drystone_array_disks_online", NONE, "Disks that are online", |f| {
@@ -262,6 +295,33 @@ pub(super) const METRICS: &[Metric] = &[
         "Blocks of a disk that were rewritten from redundancy",
         |f| of_disks(f, |d| d.healed_blocks as f64),
     ),
+    gauge(
+        "drystone_disk_requests_waiting",
+        DISK,
+        "Requests that a disk has not answered: its queue depth",
+        |f| {
+            let all = f.done.disks.iter();
+            all.map(|d| (vec![d.id.to_string(), d.name.clone()], d.waiting as f64)).collect()
+        },
+    ),
+    counter(
+        "drystone_disk_requests",
+        DISK_WORK,
+        "Requests that a disk has answered, for hosts and for the array itself",
+        |f| of_disk_work(f, |work| work.latency.count()),
+    ),
+    counter("drystone_disk_bytes", DISK_WORK, "Bytes that these moved", |f| {
+        of_disk_work(f, |work| work.bytes)
+    }),
+    counter("drystone_disk_requests_failed", DISK_WORK, "How many of them failed", |f| {
+        of_disk_work(f, |work| work.errors)
+    }),
+    Metric {
+        name: "drystone_disk_latency_seconds",
+        help: "How long a disk took for requests, from when it was asked to when its answer was seen",
+        labels: DISK_WORK,
+        of: Source::Histogram(disk_latencies),
+    },
     counter(
         "drystone_destination_delivered",
         &["destination"],
@@ -354,6 +414,31 @@ fn of_cores(figures: &Figures, number: fn(&CoreFigures) -> f64) -> Vec<Sample> {
 fn of_disks(figures: &Figures, number: fn(&Disk) -> f64) -> Vec<Sample> {
     let named = |disk: &Disk| vec![disk.id.to_string(), disk.name.clone()];
     figures.disks.iter().map(|disk| (named(disk), number(disk))).collect()
+}
+
+/// The work of a disk by what it is asked for.
+fn by_operation(disk: &DiskFigures) -> [(Vec<String>, &Work); 3] {
+    let all = [("read", &disk.reads), ("write", &disk.writes), ("flush", &disk.flushes)];
+    all.map(|(word, work)| (vec![disk.id.to_string(), disk.name.clone(), word.to_owned()], work))
+}
+
+fn of_disk_work(figures: &Figures, number: fn(&Work) -> u64) -> Vec<Sample> {
+    let all = figures.done.disks.iter().flat_map(by_operation);
+    all.map(|(labels, work)| (labels, number(work) as f64)).collect()
+}
+
+/// There are as many disks as an array may have, which are few.
+fn disk_latencies(figures: &Figures) -> Vec<Timed<'_>> {
+    let all = figures.done.disks.iter().flat_map(by_operation);
+    all.map(|(labels, work)| (labels, &work.latency)).collect()
+}
+
+fn of_sets(figures: &Figures, number: fn(&SetFigures) -> u64) -> Vec<Sample> {
+    let of = |set: &SetFigures| {
+        let raid = set.raid.map_or_else(|| "metadata".to_owned(), |raid| raid.to_string());
+        (vec![raid], number(set) as f64)
+    };
+    figures.done.sets.iter().map(of).collect()
 }
 
 /// There are as many as settings may hold, which are few.

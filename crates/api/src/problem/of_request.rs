@@ -30,7 +30,7 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         RequestError::NoSuchDisk(_) => Code::NoSuchDisk,
         RequestError::AmbiguousDisk { .. } => Code::WrongState,
         RequestError::WouldShrink(_) => Code::WouldLoseData,
-        RequestError::Sanitized(_) => Code::WrongState,
+        RequestError::Sanitized(_) | RequestError::Cancelled => Code::WrongState,
         RequestError::SnapshotOnline { .. }
         | RequestError::HostsLoggedIn { .. }
         | RequestError::SnapshotInUse { .. }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use array::api::JobInfo;
 use group::accounts::Logins;
 use member::events::Kind;
-use member::{Answer, Asker, CurrentDestinations, Logs, Request, RequestError, events};
+use member::{Answer, Asker, CurrentDestinations, Logs, Request, RequestError, Wish, events};
 use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
@@ -51,6 +51,7 @@ impl Ask for member::Remote {
 pub struct Follower {
     jobs: watch::Sender<Vec<JobInfo>>,
     is_ending: Arc<AtomicBool>,
+    is_cancelled: Arc<AtomicBool>,
 }
 
 impl Asker for Follower {
@@ -58,8 +59,12 @@ impl Asker for Follower {
         self.jobs.send(jobs).is_ok()
     }
 
-    fn is_to_end(&self) -> bool {
-        self.is_ending.load(Ordering::Relaxed)
+    fn wish(&self) -> Wish {
+        match (self.is_ending.load(Ordering::Relaxed), self.is_cancelled.load(Ordering::Relaxed)) {
+            (true, _) => Wish::End,
+            (false, true) => Wish::Cancel,
+            (false, false) => Wish::GoOn,
+        }
     }
 }
 
@@ -177,9 +182,18 @@ impl App {
 
     /// Has a request carried out: how its work goes on, and the answer.
     pub(super) fn begin(&self, request: Request) -> (watch::Receiver<Vec<JobInfo>>, Coming) {
+        self.begin_cancellable(request, Arc::default())
+    }
+
+    /// The same of work that is to be cancelled once `is_cancelled` is set.
+    pub(super) fn begin_cancellable(
+        &self,
+        request: Request,
+        is_cancelled: Arc<AtomicBool>,
+    ) -> (watch::Receiver<Vec<JobInfo>>, Coming) {
         let (jobs, progress) = watch::channel(Vec::new());
         let (done, coming) = oneshot::channel();
-        let follower = Follower { jobs, is_ending: self.is_ending.clone() };
+        let follower = Follower { jobs, is_ending: self.is_ending.clone(), is_cancelled };
         // Whoever waited may have gone.
         self.member.ask(request, follower, Box::new(move |answer| drop(done.send(answer))));
         (progress, coming)
@@ -188,9 +202,7 @@ impl App {
     /// The answer as what it should be, or the problem.
     pub(super) async fn outcome<T: OfAnswer>(&self, coming: Coming) -> Result<T, Problem> {
         match coming.await {
-            Ok(Ok(answer)) => T::of_answer(answer).ok_or_else(|| {
-                Problem::new(Code::Failed, "the member answered something else than it was asked")
-            }),
+            Ok(Ok(answer)) => T::of_answer(answer).ok_or_else(strange),
             Ok(Err(error)) => Err(self.problem(&error)),
             Err(_) => Err(stopping()),
         }
@@ -265,7 +277,11 @@ impl App {
     }
 }
 
-fn stopping() -> Problem {
+pub(super) fn strange() -> Problem {
+    Problem::new(Code::Failed, "the member answered something else than it was asked")
+}
+
+pub(super) fn stopping() -> Problem {
     Problem::new(Code::Stopping, "the member is stopping")
 }
 

@@ -63,6 +63,7 @@ const LEAST: &[(&str, &str, Role)] = &[
     ("DELETE", "/v1/policies/{name}/records/{number}", Administrator),
     ("GET", "/v1/runs", ReadOnly),
     ("GET", "/v1/runs/{id}", ReadOnly),
+    ("POST", "/v1/runs/{id}/cancel", Operator),
     ("GET", "/v1/runs/{id}/stream", ReadOnly),
     ("GET", "/v1/schedules", ReadOnly),
     ("POST", "/v1/schedules", Operator),

@@ -1,15 +1,16 @@
 //! Long work that was asked for: it goes on by itself, and what came of it can be asked for later.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use member::{ArrayRequest, Request};
+use member::{Answer, ArrayRequest, Request, RequestError};
 use tokio::sync::watch;
 
-use super::app::App;
+use super::app::{App, stopping, strange};
 use crate::problem::{Code, Problem};
-use crate::types::{Nothing, Report, Run, RunKind, RunState};
+use crate::types::{Run, RunKind, RunState};
 
 /// Runs that go on at once.
 const RUNNING_MAX: usize = 8;
@@ -28,7 +29,20 @@ pub(super) struct Runs {
 #[derive(Debug, Default)]
 struct All {
     next: u64,
-    by_number: BTreeMap<u64, watch::Receiver<Run>>,
+    by_number: BTreeMap<u64, Kept>,
+}
+
+#[derive(Debug, Clone)]
+struct Kept {
+    run: watch::Receiver<Run>,
+    /// Set by whoever wants it to end.
+    is_cancelled: Arc<AtomicBool>,
+}
+
+impl Kept {
+    fn is_over(&self) -> bool {
+        self.run.borrow().state != RunState::Running
+    }
 }
 
 impl Default for Runs {
@@ -45,15 +59,39 @@ impl Runs {
 
     /// All that are kept.
     pub(super) fn list(&self) -> Vec<Run> {
-        self.all().by_number.values().map(|run| run.borrow().clone()).collect()
+        self.all().by_number.values().map(|kept| kept.run.borrow().clone()).collect()
     }
 
     /// One of them, and how it goes on.
     pub(super) fn find(&self, id: &str) -> Result<watch::Receiver<Run>, Problem> {
+        Ok(self.kept(id)?.run)
+    }
+
+    /// Asks for the end of one of them, which comes as soon as it can be left, and gives it as it is now.
+    pub(super) fn cancel(&self, id: &str) -> Result<Run, Problem> {
+        let kept = self.kept(id)?;
+        let run = kept.run.borrow().clone();
+        let refusal = match (run.state, run.kind) {
+            (RunState::Running, RunKind::Scrub | RunKind::Check) => None,
+            (RunState::Running, RunKind::Rebalance) => Some(
+                "a rebalancing is not cancelled, it goes on after a restart as well: give it a smaller \
+                 share of the disks' time instead (rebuild_share_percent of the array)"
+                    .to_owned(),
+            ),
+            _ => Some(format!("run '{id}' has ended already: there is nothing to cancel")),
+        };
+        if let Some(sentence) = refusal {
+            return Err(Problem::new(Code::WrongState, sentence));
+        }
+        kept.is_cancelled.store(true, Ordering::Relaxed);
+        Ok(run)
+    }
+
+    fn kept(&self, id: &str) -> Result<Kept, Problem> {
         let number = id.strip_prefix(&self.prefix).and_then(|rest| rest.strip_prefix('-'));
         let number = number.and_then(|number| number.parse().ok());
         let found = number.and_then(|number: u64| self.all().by_number.get(&number).cloned());
-        found.filter(|run| run.borrow().id == id).ok_or_else(|| {
+        found.filter(|kept| kept.run.borrow().id == id).ok_or_else(|| {
             let sentence = format!(
                 "there is no run '{id}': the last {KEPT_MAX} of this start of the member are kept"
             );
@@ -61,16 +99,15 @@ impl Runs {
         })
     }
 
-    fn enter(&self, kind: RunKind) -> Result<watch::Sender<Run>, Problem> {
+    fn enter(&self, kind: RunKind) -> Result<(watch::Sender<Run>, Arc<AtomicBool>), Problem> {
         let mut all = self.all();
-        let is_over = |run: &watch::Receiver<Run>| run.borrow().state != RunState::Running;
-        if all.by_number.values().filter(|run| !is_over(run)).count() >= RUNNING_MAX {
+        if all.by_number.values().filter(|kept| !kept.is_over()).count() >= RUNNING_MAX {
             let sentence =
                 format!("{RUNNING_MAX} runs are under way: try again when one has ended");
             return Err(Problem::new(Code::TooBusy, sentence));
         }
         while all.by_number.len() >= KEPT_MAX {
-            let oldest = all.by_number.iter().find(|(_, run)| is_over(run)).map(|(n, _)| *n);
+            let oldest = all.by_number.iter().find(|(_, kept)| kept.is_over()).map(|(n, _)| *n);
             // There are fewer that go on than are kept.
             all.by_number.remove(&oldest.expect("one of them is over"));
         }
@@ -86,52 +123,58 @@ impl Runs {
             report: None,
             problem: None,
         });
-        all.by_number.insert(number, run);
-        Ok(sender)
+        let is_cancelled = Arc::<AtomicBool>::default();
+        all.by_number.insert(number, Kept { run, is_cancelled: is_cancelled.clone() });
+        Ok((sender, is_cancelled))
     }
 }
 
 /// Begins a run, which goes on whoever waits for it.
 pub(super) fn begin(app: &Arc<App>, kind: RunKind) -> Result<Run, Problem> {
-    let sender = app.runs.enter(kind)?;
+    let (sender, is_cancelled) = app.runs.enter(kind)?;
     let begun = sender.borrow().clone();
-    tokio::spawn(go_on(app.clone(), kind, sender));
+    tokio::spawn(go_on(app.clone(), kind, sender, is_cancelled));
     Ok(begun)
 }
 
-async fn go_on(app: Arc<App>, kind: RunKind, run: watch::Sender<Run>) {
+async fn go_on(
+    app: Arc<App>,
+    kind: RunKind,
+    run: watch::Sender<Run>,
+    is_cancelled: Arc<AtomicBool>,
+) {
     let request = match kind {
         RunKind::Scrub => ArrayRequest::Scrub,
         RunKind::Check => ArrayRequest::Check,
         RunKind::Rebalance => ArrayRequest::Rebalance,
     };
-    let (mut progress, coming) = app.begin(Request::Array(request));
-    let outcome = async {
-        Ok::<Option<Report>, Problem>(match kind {
-            RunKind::Scrub | RunKind::Check => Some(app.outcome(coming).await?),
-            RunKind::Rebalance => {
-                app.outcome::<Nothing>(coming).await?;
-                None
-            }
-        })
-    };
-    tokio::pin!(outcome);
-    let outcome = loop {
+    let (mut progress, mut coming) = app.begin_cancellable(Request::Array(request), is_cancelled);
+    let answer = loop {
         tokio::select! {
-            outcome = &mut outcome => break outcome,
+            answer = &mut coming => break answer,
             Ok(()) = progress.changed() => {
                 let jobs = progress.borrow_and_update().iter().cloned().map(Into::into).collect();
                 run.send_modify(|run| run.jobs = jobs);
             }
         }
     };
+    let failed = |run: &mut Run, problem| {
+        (run.state, run.problem) = (RunState::Failed, Some(problem));
+    };
     run.send_modify(|run| {
-        run.jobs.clear();
         run.ended_unix_seconds = Some(unix_seconds());
-        match outcome {
-            Ok(report) => (run.state, run.report) = (RunState::Done, report),
-            Err(problem) => (run.state, run.problem) = (RunState::Failed, Some(problem)),
+        match answer {
+            // Its jobs tell how far it has come.
+            Ok(Err(RequestError::Cancelled)) => return run.state = RunState::Cancelled,
+            Ok(Ok(Answer::Report(report))) if kind != RunKind::Rebalance => {
+                (run.state, run.report) = (RunState::Done, Some(report.into()));
+            }
+            Ok(Ok(Answer::Done)) if kind == RunKind::Rebalance => run.state = RunState::Done,
+            Ok(Ok(_)) => failed(run, strange()),
+            Ok(Err(error)) => failed(run, app.problem(&error)),
+            Err(_) => failed(run, stopping()),
         }
+        run.jobs.clear();
     });
 }
 
@@ -143,7 +186,7 @@ fn unix_seconds() -> u64 {
 mod tests {
     use super::*;
 
-    fn end(run: &watch::Sender<Run>) {
+    fn end((run, _): &(watch::Sender<Run>, Arc<AtomicBool>)) {
         run.send_modify(|run| run.state = RunState::Done);
     }
 
@@ -153,8 +196,8 @@ mod tests {
         let enter = || runs.enter(RunKind::Scrub);
         let running: Vec<_> = (0..RUNNING_MAX).map(|_| enter().unwrap()).collect();
         assert_eq!(enter().unwrap_err().code, Code::TooBusy);
-        let first = running[0].borrow().id.clone();
-        let stays = running[1].borrow().id.clone();
+        let first = running[0].0.borrow().id.clone();
+        let stays = running[1].0.borrow().id.clone();
         end(&running[0]);
         assert_eq!(runs.find(&first).unwrap().borrow().state, RunState::Done);
         for _ in 0..2 * KEPT_MAX {
@@ -166,5 +209,26 @@ mod tests {
         for id in ["", "1", "-", "x-1"] {
             assert!(runs.find(id).is_err(), "{id}");
         }
+    }
+
+    #[test]
+    fn a_scrub_or_check_that_goes_on_can_be_cancelled_and_nothing_else() {
+        let runs = Runs::default();
+        let scrub = runs.enter(RunKind::Scrub).unwrap();
+        let id = scrub.0.borrow().id.clone();
+        assert!(!scrub.1.load(Ordering::Relaxed));
+        for _ in 0..2 {
+            assert_eq!(runs.cancel(&id).unwrap().state, RunState::Running, "it ends by and by");
+            assert!(scrub.1.load(Ordering::Relaxed));
+        }
+        end(&scrub);
+        assert_eq!(runs.cancel(&id).unwrap_err().code, Code::WrongState);
+        let rebalance = runs.enter(RunKind::Rebalance).unwrap();
+        let id = rebalance.0.borrow().id.clone();
+        let refusal = runs.cancel(&id).unwrap_err();
+        assert_eq!(refusal.code, Code::WrongState);
+        assert!(refusal.detail.contains("rebuild_share_percent"), "{}", refusal.detail);
+        assert!(!rebalance.1.load(Ordering::Relaxed));
+        assert_eq!(runs.cancel("x-1").unwrap_err().code, Code::NoSuchRun);
     }
 }

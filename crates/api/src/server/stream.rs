@@ -16,7 +16,7 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
-use super::app::{App, Coming};
+use super::app::{App, Coming, stopping};
 use crate::problem::Problem;
 use crate::types::{Event as Happened, Job, JobKind, Nothing, RunState};
 
@@ -169,8 +169,7 @@ pub(super) fn run(app: &App, id: &str) -> Result<Response, Problem> {
                 (_, None) => return (named("done", &now), None),
             }
             if run.changed().await.is_err() {
-                let gone = Problem::new(crate::problem::Code::Stopping, "the member is stopping");
-                return (named("problem", &gone), None);
+                return (named("problem", &stopping()), None);
             }
         }
     }))

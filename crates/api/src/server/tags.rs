@@ -278,7 +278,9 @@ impl Tagged for Configuration {
         let volumes: Vec<_> = self.volumes.iter().map(Tagged::tag).collect();
         let schedules: Vec<_> = self.schedules.iter().map(Tagged::tag).collect();
         let who = (&self.access, &self.policies, &self.chap, &self.accounts);
-        hash_of_value(&(volumes, schedules, who))
+        let all = self.destinations.iter();
+        let destinations: Vec<_> = all.map(|one| (&one.name, one.id, one.changed)).collect();
+        hash_of_value(&(volumes, schedules, who, destinations))
     }
 }
 

@@ -2,13 +2,14 @@
 
 use group::access::Record;
 use group::settings::ListChange;
-use member::{ScheduleToDo, VolumeSet};
+use member::{DestinationToDo, ScheduleToDo, VolumeSet};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    Access, Account, AccountChange, ChapUsers, Entry, HostRecord, Login, NewAccount, NewSchedule,
-    NewVolume, Policy, Schedule, ScheduleChange, Volume,
+    Access, Account, AccountChange, ChapUsers, ConfiguredDestination, DestinationChange, Entry,
+    HostRecord, Login, NewAccount, NewDestination, NewSchedule, NewVolume, Policy, Schedule,
+    ScheduleChange, Volume,
 };
 
 /// All that operators have set. Secrets, passwords and tokens are not in it.
@@ -26,12 +27,22 @@ pub struct Configuration {
     pub accounts: Vec<Account>,
     /// Snapshot schedules.
     pub schedules: Vec<Schedule>,
+    /// Where events go on to, without how that does.
+    #[serde(default)]
+    pub destinations: Vec<ConfiguredDestination>,
 }
 
 impl From<member::ConfigurationShown> for Configuration {
     fn from(shown: member::ConfigurationShown) -> Self {
-        let member::ConfigurationShown { volumes, access, policies, chap, accounts, schedules } =
-            shown;
+        let member::ConfigurationShown {
+            volumes,
+            access,
+            policies,
+            chap,
+            accounts,
+            schedules,
+            destinations,
+        } = shown;
         Self {
             volumes: volumes.into_iter().map(Into::into).collect(),
             access: access.into_iter().map(Into::into).collect(),
@@ -39,6 +50,7 @@ impl From<member::ConfigurationShown> for Configuration {
             chap: chap.into(),
             accounts: accounts.into_iter().map(Into::into).collect(),
             schedules: schedules.into_iter().map(Into::into).collect(),
+            destinations: destinations.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -91,6 +103,15 @@ pub struct ConfigurationChange {
     /// Schedules to be deleted. Their snapshots stay.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delete_schedules: Vec<String>,
+    /// Destinations of events to be added.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub destinations: Vec<NewDestination>,
+    /// Destinations to be changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub change_destinations: Vec<NamedDestinationChange>,
+    /// Destinations to be deleted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub delete_destinations: Vec<String>,
 }
 
 /// A volume to be made.
@@ -183,6 +204,16 @@ pub struct NamedScheduleChange {
     pub change: ScheduleChange,
 }
 
+/// A destination of events and its change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NamedDestinationChange {
+    /// The destination.
+    pub name: String,
+    /// Its change.
+    pub change: DestinationChange,
+}
+
 impl TryFrom<AccessChange> for ListChange {
     type Error = String;
 
@@ -241,6 +272,15 @@ impl ConfigurationChange {
         let deleted =
             self.delete_schedules.into_iter().map(|name| Ok(ScheduleToDo::Delete { name }));
         let schedules: Result<_, String> = created.chain(set).chain(deleted).collect();
+        let added = self.destinations.into_iter().map(|new| new.into_step().map_err(sentence));
+        let set =
+            self.change_destinations.into_iter().map(|NamedDestinationChange { name, change }| {
+                let change = change.try_into();
+                change.map(|change| DestinationToDo::Set { name, change }).map_err(sentence)
+            });
+        let deleted =
+            self.delete_destinations.into_iter().map(|name| Ok(DestinationToDo::Delete { name }));
+        let destinations: Result<_, String> = added.chain(set).chain(deleted).collect();
         Ok(member::ConfigurationChange {
             new_volumes: self
                 .new_volumes
@@ -259,6 +299,7 @@ impl ConfigurationChange {
             clear_mutual: self.clear_chap_mutual,
             accounts: Vec::new(),
             schedules: schedules?,
+            destinations: destinations?,
         })
     }
 }

@@ -192,9 +192,20 @@ const fn fold_seconds() -> u32 {
 impl NewDestination {
     /// As a member is asked for it.
     pub(crate) fn request(self) -> Result<member::DestinationRequest, AddressError> {
+        let (name, choice, way) = self.parts()?;
+        Ok(member::DestinationRequest::Add { name, choice, way })
+    }
+
+    /// The same among other changes.
+    pub(crate) fn into_step(self) -> Result<member::DestinationToDo, AddressError> {
+        let (name, choice, way) = self.parts()?;
+        Ok(member::DestinationToDo::Add { name, choice, way })
+    }
+
+    fn parts(self) -> Result<(String, Choice, destinations::Way<Opened>), AddressError> {
         let Self { name, to, severity, fold_seconds, paused } = self;
         let choice = Choice { severity: severity.into(), fold_seconds, paused };
-        Ok(member::DestinationRequest::Add { name, choice, way: to.try_into()? })
+        Ok((name, choice, to.try_into()?))
     }
 }
 
@@ -294,6 +305,42 @@ impl From<destinations::Way<()>> for Way {
                 transport: syslog.transport.into(),
                 roots: syslog.roots,
             }),
+        }
+    }
+}
+
+/// Where events go on to, as it is set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ConfiguredDestination {
+    /// Its name.
+    pub name: String,
+    /// How events go there.
+    pub to: Way,
+    /// Events that matter at least as much do.
+    pub severity: Severity,
+    /// How long repeats of one are folded.
+    pub fold_seconds: u32,
+    /// None goes there for now.
+    pub paused: bool,
+    /// As of [`Destination`].
+    #[serde(skip)]
+    pub(crate) changed: u64,
+    /// As of [`Destination`].
+    #[serde(skip)]
+    pub(crate) id: u64,
+}
+
+impl From<member::DestinationShown> for ConfiguredDestination {
+    fn from(shown: member::DestinationShown) -> Self {
+        let member::DestinationShown { name, id, choice, way, is_usable: _, changed } = shown;
+        Self {
+            name,
+            to: way.into(),
+            severity: choice.severity.into(),
+            fold_seconds: choice.fold_seconds,
+            paused: choice.paused,
+            changed,
+            id,
         }
     }
 }

@@ -1,9 +1,11 @@
-//! What hosts have had done.
+//! What hosts have had done, and what disks did.
 
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+use super::Level;
 
 /// How long commands took, from their turn in their session to their answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -199,7 +201,50 @@ impl From<member::CoreFigures> for CoreFigures {
     }
 }
 
-/// What hosts have had done. Counts only grow while the member runs.
+/// What a disk has done for hosts and for the array itself, since the member was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DiskFigures {
+    /// Its number.
+    pub id: u16,
+    /// Its name.
+    pub name: String,
+    /// Requests that it has not answered.
+    pub waiting: u64,
+    /// Reads.
+    pub reads: Work,
+    /// Writes and all else that changes what it holds.
+    pub writes: Work,
+    /// Flushes of its cache.
+    pub flushes: Work,
+}
+
+impl From<member::DiskFigures> for DiskFigures {
+    fn from(theirs: member::DiskFigures) -> Self {
+        let member::DiskFigures { id, name, waiting, reads, writes, flushes } = theirs;
+        let (reads, writes, flushes) = (reads.into(), writes.into(), flushes.into());
+        Self { id, name, waiting, reads, writes, flushes }
+    }
+}
+
+/// RAID sets of a level.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SetFigures {
+    /// Their level; null for those that hold metadata.
+    pub raid: Option<Level>,
+    /// All of them.
+    pub sets: u64,
+    /// Those of which a disk is not there or not up to date.
+    pub degraded: u64,
+}
+
+impl From<array::api::SetFigures> for SetFigures {
+    fn from(theirs: array::api::SetFigures) -> Self {
+        let array::api::SetFigures { raid, sets, degraded } = theirs;
+        Self { raid: raid.map(Into::into), sets, degraded }
+    }
+}
+
+/// What hosts have had done, and what disks did for that. Counts only grow while the member runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Figures {
     /// The upper bounds of the classes of all latencies, in microseconds.
@@ -210,6 +255,18 @@ pub struct Figures {
     pub portals: Vec<PortalFigures>,
     /// By core.
     pub cores: Vec<CoreFigures>,
+    /// By disk.
+    #[serde(default)]
+    pub disks: Vec<DiskFigures>,
+    /// RAID sets, by level.
+    #[serde(default)]
+    pub sets: Vec<SetFigures>,
+    /// Metadata of the array in memory.
+    #[serde(default)]
+    pub cache_bytes: u64,
+    /// How much of it is kept there at most, without what waits to be written.
+    #[serde(default)]
+    pub cache_bytes_max: u64,
 }
 
 impl From<member::Figures> for Figures {
@@ -220,6 +277,10 @@ impl From<member::Figures> for Figures {
             volumes: theirs.volumes.into_iter().map(Into::into).collect(),
             portals: theirs.portals.into_iter().map(Into::into).collect(),
             cores: theirs.cores.into_iter().map(Into::into).collect(),
+            disks: theirs.disks.into_iter().map(Into::into).collect(),
+            sets: theirs.array.sets.into_iter().map(Into::into).collect(),
+            cache_bytes: theirs.array.cache_bytes,
+            cache_bytes_max: theirs.array.cache_bytes_max,
         }
     }
 }

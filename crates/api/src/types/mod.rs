@@ -28,17 +28,20 @@ pub use access::{
 pub use array::{Array, ArrayChange, LevelSpace, Report};
 pub use audit::{AuditAction, AuditActor, AuditEntry};
 pub use configuration::{
-    AccessChange, Configuration, ConfigurationChange, NamedAccountChange, NamedHosts,
-    NamedScheduleChange, NewConfiguredVolume, VolumeSetChange,
+    AccessChange, Configuration, ConfigurationChange, NamedAccountChange, NamedDestinationChange,
+    NamedHosts, NamedScheduleChange, NewConfiguredVolume, VolumeSetChange,
 };
 pub use connection::Connection;
 pub use destination::{
-    Destination, DestinationChange, DestinationSecret, DestinationTest, Email, MailTls,
-    NewDestination, NewEmail, NewWay, NewWebhook, Syslog, SyslogTransport, Way, Webhook,
+    ConfiguredDestination, Destination, DestinationChange, DestinationSecret, DestinationTest,
+    Email, MailTls, NewDestination, NewEmail, NewWay, NewWebhook, Syslog, SyslogTransport, Way,
+    Webhook,
 };
 pub use disk::{Disk, DiskFailure, DiskReplacement, DiskRole, DiskState, NewDisk};
 pub use event::{Event, EventObject, Severity};
-pub use figures::{CoreFigures, Figures, Latency, PortalFigures, VolumeFigures, Work};
+pub use figures::{
+    CoreFigures, DiskFigures, Figures, Latency, PortalFigures, SetFigures, VolumeFigures, Work,
+};
 pub use job::{Job, JobKind};
 pub use login::{
     Account, AccountChange, CreatedToken, Interface, NewAccount, NewToken, Password, Role, Token,

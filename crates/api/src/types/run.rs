@@ -28,6 +28,8 @@ pub enum RunState {
     Done,
     /// It did not, and `problem` says why.
     Failed,
+    /// It was cancelled, and `jobs` says how far it had come.
+    Cancelled,
 }
 
 /// A run: kept in memory for as long as the member runs and it is among the last.
@@ -43,7 +45,7 @@ pub struct Run {
     pub begun_unix_seconds: u64,
     /// When it ended; null while it goes on.
     pub ended_unix_seconds: Option<u64>,
-    /// How its work does, while it goes on.
+    /// How its work does, while it goes on; of one that was cancelled, how far it had come.
     pub jobs: Vec<Job>,
     /// What a scrub or a check found, when it is done.
     pub report: Option<Report>,

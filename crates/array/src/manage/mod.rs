@@ -2,6 +2,7 @@
 
 mod disks;
 mod failing;
+mod figures;
 mod info;
 mod snapshots;
 mod views;

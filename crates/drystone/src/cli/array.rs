@@ -9,7 +9,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   drystone array show
   drystone array scrub
-          Read and compare everything; Ctrl-C leaves it running
+          Read and compare everything; Ctrl-C leaves it running, 'drystone run cancel' ends it
   drystone array rebuild-status --wait
   drystone array rebalance
           Spread the data over all disks, also those that were added

@@ -21,6 +21,7 @@ pub(crate) mod notify;
 mod number;
 pub(crate) mod plan;
 pub(crate) mod refusal;
+pub(crate) mod run;
 pub(crate) mod san;
 pub(crate) mod schedule;
 pub(crate) mod serve;
@@ -157,7 +158,8 @@ pub(crate) enum Command {
     /// Keys: Tab, or v, h, o and d, for volumes, hosts, portals and disks; i, b, l, 9, u and n to sort by IOPS,
     /// bytes, latency, p99, queue and name; / to filter by name, Esc to end that; p to pause; q to quit. IOPS
     /// counts SCSI commands of any kind. LATENCY is their mean and P99 what 99 % of them did not exceed, from
-    /// arrival to answer, as far as the classes tell in which they are counted. Disks tell of no speed yet.
+    /// arrival to answer, as far as the classes tell in which they are counted. Of disks
+    /// it is their reads and writes, for hosts and for the array itself, from when each was asked to its answer.
     #[command(after_long_help = top::EXAMPLES)]
     Top(top::TopArgs),
 
@@ -195,8 +197,9 @@ pub(crate) enum Command {
 
     /// Print what a running member is set to, as a file.
     ///
-    /// Volumes, access lists, policies, schedules, and the names of CHAP users and accounts. Secrets, passwords,
-    /// tokens and where events go on to are not in it, and neither are contents of volumes, disks, snapshots and what the array is set to.
+    /// Volumes, access lists, policies, schedules, where events go on to, and the names of CHAP users and accounts.
+    /// Secrets, passwords, tokens and the URLs of webhooks are not in it, and neither are contents of volumes, disks,
+    /// snapshots and what the array is set to.
     #[command(after_long_help = san::EXPORT_EXAMPLES)]
     ExportConfig(manage::MemberArgs),
 
@@ -210,8 +213,8 @@ pub(crate) enum Command {
     /// Change a running member to be as a file of its settings says.
     ///
     /// The differences are shown first, and a question is asked before anything is destroyed or anybody loses access.
-    /// Volumes are made, never deleted or made smaller. Access, policies, CHAP users, accounts and schedules are
-    /// changed all or not at all. Sizes, read-ahead and what is online follow, and are not taken back.
+    /// Volumes are made, never deleted or made smaller. Access, policies, CHAP users, accounts, schedules and
+    /// destinations of events are changed all or not at all. Sizes, read-ahead and what is online follow, and are not taken back.
     #[command(after_long_help = san::APPLY_EXAMPLES)]
     Apply(san::ApplyArgs),
 
@@ -230,6 +233,10 @@ pub(crate) enum Command {
     /// Show, verify and repair the array of a running member.
     #[command(after_long_help = array::EXAMPLES)]
     Array(array::ArrayArgs),
+
+    /// Show the scrubs, checks and rebalancings of a running member, and cancel one.
+    #[command(after_long_help = run::EXAMPLES)]
+    Run(run::RunArgs),
 
     /// Attach a volume as a local disk, over NBD or as a file.
     #[command(long_about = attach::ABOUT, after_long_help = attach::EXAMPLES)]

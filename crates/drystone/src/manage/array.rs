@@ -1,7 +1,7 @@
 //! `drystone array`.
 
-use super::Desk;
 use super::disk::state;
+use super::{Desk, run};
 use crate::Failure;
 use crate::advice::{Advised, advised};
 use crate::cli::array::{ArrayArgs, ArrayCommand};
@@ -23,7 +23,7 @@ use serde::Serialize;
 pub(super) const REBUILDS: [JobKind; 2] = [JobKind::Rebuild, JobKind::Rebalance];
 
 /// Does what the command line says.
-pub(crate) fn run(args: ArrayArgs) -> Result<(), Failure> {
+pub(crate) fn array(args: ArrayArgs) -> Result<(), Failure> {
     let desk = Desk::new(&args.member)?;
     Ok(carry_out(&desk, args.command)?)
 }
@@ -33,7 +33,7 @@ fn carry_out(desk: &Desk, command: ArrayCommand) -> anyhow::Result<()> {
         ArrayCommand::Show => show(desk, |member| member.array()),
         ArrayCommand::Scrub => verify(desk, RunKind::Scrub),
         ArrayCommand::Rebalance => {
-            desk.follow(|member, progress| member.run(RunKind::Rebalance, progress))?;
+            run::follow(desk, RunKind::Rebalance)?;
             desk.done("the data is spread over all disks")
         }
         ArrayCommand::RebuildStatus { wait } => {
@@ -72,7 +72,7 @@ fn show(
 
 /// Has everything read by the member, and says what was found.
 fn verify(desk: &Desk, kind: RunKind) -> anyhow::Result<()> {
-    let report = desk.follow(|member, progress| member.run(kind, progress))?;
+    let report = run::follow(desk, kind)?.report;
     let report = report.context("the member says that it is done, and not what it found")?;
     let disks = desk.ask(|member| member.disks())?;
     judge(desk, &with_disks(report, &disks))

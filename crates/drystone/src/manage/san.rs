@@ -97,7 +97,9 @@ fn applied(args: &ApplyArgs) -> anyhow::Result<()> {
         return desk.show(&Applied { changed }, |_| Ok(same(file)));
     }
     let beside = file.parent().unwrap_or(Path::new(""));
-    let secrets = |kind: &str, path: &str, whose: &str| secret_of(kind, &beside.join(path), whose);
+    let secrets = |kind: &str, key: &str, path: &str, whose: &str| {
+        secret_of(kind, key, &beside.join(path), whose)
+    };
     let plan = plan(&changed, &wanted, &files, &secrets);
     let plan = plan.map_err(|refused| anyhow!("nothing was changed: {}", refused.join("; ")))?;
     if !args.member.json {
@@ -117,10 +119,15 @@ fn applied(args: &ApplyArgs) -> anyhow::Result<()> {
     desk.show(&Applied { changed }, |_| Ok(same(file)))
 }
 
-/// A CHAP secret or a password.
-fn secret_of(kind: &str, path: &Path, whose: &str) -> anyhow::Result<String> {
-    if kind == "account" {
-        return password::read(Some(path), "password", whose);
+/// A CHAP secret, a password, or what goes along with events.
+fn secret_of(kind: &str, key: &str, path: &Path, whose: &str) -> anyhow::Result<String> {
+    match (kind, key) {
+        ("account", _) => return password::read(Some(path), "password", whose),
+        ("chap" | "mutual-chap", _) => {}
+        (_, "url-file") => return password::read(Some(path), "URL", whose),
+        (_, "token-file") => return password::read(Some(path), "token", whose),
+        (_, "password-file") => return password::read(Some(path), "password", whose),
+        _ => return password::read(Some(path), "secret", whose),
     }
     let text = password::read(Some(path), "secret", whose)?;
     Ok(secret::checked(whose, &text)?.secret)

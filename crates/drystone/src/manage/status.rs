@@ -7,7 +7,9 @@ use crate::advice::access::{for_everybody, for_nobody};
 use crate::cli::manage::MemberArgs;
 use crate::print::units;
 use anyhow::bail;
-use api::types::{Array, Disk, DiskState, Hosts, Job, RunOutcome, Schedule, Volume, VolumeState};
+use api::types::{
+    Array, Destination, Disk, DiskState, Hosts, Job, RunOutcome, Schedule, Volume, VolumeState,
+};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -45,8 +47,9 @@ fn show(desk: &Desk) -> anyhow::Result<()> {
     let jobs = desk.ask(|member| member.jobs())?;
     // Settings that cannot be read are told of by the volumes that nobody may use then.
     let schedules = desk.client.schedules().unwrap_or_default();
+    let destinations = desk.client.destinations().unwrap_or_default();
     let logs = desk.ask(|member| member.interface())?.logs_not_written;
-    let status = Status::of(&info, &disks, &volumes, &schedules, &logs, jobs);
+    let status = Status::of(&info, &disks, &volumes, (&schedules, &destinations), &logs, jobs);
     desk.show(&status, |status| Ok(status.text()))?;
     match &status.first {
         None => Ok(()),
@@ -60,7 +63,7 @@ impl Status {
         info: &Array,
         disks: &[Disk],
         volumes: &[Volume],
-        schedules: &[Schedule],
+        (schedules, destinations): (&[Schedule], &[Destination]),
         logs: &[String],
         jobs: Vec<Job>,
     ) -> Status {
@@ -69,7 +72,10 @@ impl Status {
         if of_array.is_empty() && health != HEALTHY {
             of_array.push(health.clone());
         }
-        let beside = schedules.iter().filter_map(failed).chain(beside_the_array(volumes, logs));
+        let beside = beside_the_array(volumes, logs)
+            .into_iter()
+            .chain(destinations.iter().filter_map(not_told));
+        let beside = schedules.iter().filter_map(failed).chain(beside);
         let mut problems = of_array.into_iter().chain(beside);
         let first = problems.next();
         let kept = volumes.iter().filter(|volume| volume.state != VolumeState::Deleted);
@@ -170,6 +176,20 @@ fn failed(schedule: &Schedule) -> Option<String> {
     ))
 }
 
+/// Why events do not reach a destination that is not paused.
+fn not_told(destination: &Destination) -> Option<String> {
+    let Destination { name, paused: false, usable, failing, .. } = destination else { return None };
+    match (usable, failing) {
+        (false, _) => Some(format!(
+            "events do not go on to {name}, as its secrets cannot be opened: give them again with 'drystone notify set {name}'"
+        )),
+        (true, Some(why)) => Some(format!(
+            "events do not reach {name}: {why}; try it with 'drystone notify test {name}'"
+        )),
+        (true, None) => None,
+    }
+}
+
 /// What is not well although the array is: who gets in, and whether that can be told later.
 fn beside_the_array(volumes: &[Volume], logs: &[String]) -> Vec<String> {
     let open = volumes
@@ -199,7 +219,7 @@ mod tests {
     fn a_schedule_that_fails_is_not_well() {
         let of = |schedule| {
             let disks = [disk("a", "online", "")];
-            Status::of(&info(&[]), &disks, &[], &[schedule], &[], Vec::new())
+            Status::of(&info(&[]), &disks, &[], (&[schedule], &[]), &[], Vec::new())
         };
         for well in [schedule("taken", false), schedule("missed", false), schedule("failed", true)]
         {
@@ -209,6 +229,24 @@ mod tests {
         assert!(of(schedule("failed", false)).text().starts_with(wanted));
         let part = of(schedule("in-part", false)).first.expect("a sentence");
         assert!(part.contains("took snapshots of some of its volumes only"), "{part}");
+    }
+
+    #[test]
+    fn a_destination_that_fails_is_not_well_unless_it_is_paused() {
+        let of = |failing: Option<&str>, usable: bool, paused: bool| {
+            let to = json!({"syslog": {"server": "log.example.com"}});
+            let json = json!({
+                "name": "ops", "to": to, "severity": "warning", "fold_seconds": 300,
+                "paused": paused, "usable": usable, "delivered": 1, "failed": 3, "given_up": 0,
+                "last_unix_seconds": 1, "failing": failing,
+            });
+            let destination: Destination = serde_json::from_value(json).unwrap();
+            Status::of(&info(&[]), &[], &[], (&[], &[destination]), &[], Vec::new()).first
+        };
+        assert_eq!((of(None, true, false), of(Some("it hangs"), true, true)), (None, None));
+        let wanted = "events do not reach ops: it hangs; try it with 'drystone notify test ops'";
+        assert_eq!(of(Some("it hangs"), true, false).as_deref(), Some(wanted));
+        assert!(of(None, false, false).unwrap().contains("secrets cannot be opened"));
     }
 
     fn info(warnings: &[&str]) -> Array {
@@ -234,7 +272,8 @@ mod tests {
 
     #[test]
     fn all_is_well_in_a_few_lines() {
-        let status = Status::of(&info(&[]), &[disk("a", "online", "")], &[], &[], &[], Vec::new());
+        let status =
+            Status::of(&info(&[]), &[disk("a", "online", "")], &[], (&[], &[]), &[], Vec::new());
         let wanted = "all is well\ndisks    1 of 2 online\nvolumes  0 of 0 served\n\
                       space    1 KiB of 4 KiB in use\n";
         assert_eq!((status.text().as_str(), status.first), (wanted, None));
@@ -251,7 +290,7 @@ mod tests {
         }))
         .unwrap();
         let logs = ["the audit log cannot be written".to_owned()];
-        let status = Status::of(&info(&[]), &[], &[volume], &[], &logs, Vec::new());
+        let status = Status::of(&info(&[]), &[], &[volume], (&[], &[]), &logs, Vec::new());
         let first = status.first.as_deref().unwrap();
         assert!(first.starts_with("any host that reaches the member may use vm: "), "{first}");
         assert_eq!(status.also.len(), 1);
@@ -268,7 +307,7 @@ mod tests {
             disk("b", "missing", "it was pulled; connect it again"),
         ];
         let warnings = ["disk b: it was pulled; connect it again", "90 % is in use"];
-        let status = Status::of(&info(&warnings), &disks, &[], &[], &[], Vec::new());
+        let status = Status::of(&info(&warnings), &disks, &[], (&[], &[]), &[], Vec::new());
         assert_eq!(
             status.first.as_deref(),
             Some("disk b is missing: it was pulled; connect it again")

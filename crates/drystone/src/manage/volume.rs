@@ -8,9 +8,11 @@ use crate::print::details::details;
 use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
 use crate::print::units;
+use ::array::CLUSTER_BYTES;
 use anyhow::bail;
 use api::client::{Client, ClientError};
 use api::types::{Cache, Hosts, JobKind, NewVolume, Volume, VolumeChange, VolumeState};
+use member::spec::size;
 
 /// Does what the command line says.
 pub(crate) fn run(args: VolumeArgs) -> Result<(), Failure> {
@@ -23,7 +25,7 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
     match command {
         VolumeCommand::Create(args) => {
             let new = spec(args);
-            show(desk, |member| member.create_volume(&new))
+            show_sized(desk, Some(new.size_bytes), |member| member.create_volume(&new))
         }
         VolumeCommand::List => {
             let volumes = desk.ask(|member| member.volumes())?;
@@ -36,7 +38,7 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
                 confirm(&asked, &question)?;
             }
             let change = VolumeChange { size_bytes: Some(size_bytes), shrink, ..nothing() };
-            show(desk, |member| member.change_volume(&name, &change))
+            show_sized(desk, Some(size_bytes), |member| member.change_volume(&name, &change))
         }
         VolumeCommand::Rename { name, to } => {
             let change = VolumeChange { name: Some(to), ..nothing() };
@@ -91,6 +93,15 @@ fn show(
     desk: &Desk,
     call: impl FnOnce(&Client) -> Result<Volume, ClientError>,
 ) -> anyhow::Result<()> {
+    show_sized(desk, None, call)
+}
+
+/// The same of a volume that was to have so many bytes.
+fn show_sized(
+    desk: &Desk,
+    asked_bytes: Option<u64>,
+    call: impl FnOnce(&Client) -> Result<Volume, ClientError>,
+) -> anyhow::Result<()> {
     let volume = desk.ask(call)?;
     desk.show(&volume, |volume| {
         let is_open = [VolumeState::Online, VolumeState::Degraded].contains(&volume.state);
@@ -98,8 +109,21 @@ fn show(
             true => format!("\n{}\n", for_nobody(&[&volume.name])),
             false => String::new(),
         };
-        Ok(details(volume)? + &nobody)
+        let rounded = asked_bytes.map_or_else(String::new, |asked| rounded(asked, volume));
+        Ok(details(volume)? + &rounded + &nobody)
     })
+}
+
+/// What is said of a volume that is larger than was asked for.
+fn rounded(asked_bytes: u64, volume: &Volume) -> String {
+    match volume.size_bytes == asked_bytes {
+        true => String::new(),
+        false => format!(
+            "\n{asked_bytes} bytes were asked for, and volumes have whole multiples of {}: it has {} bytes\n",
+            size::short(CLUSTER_BYTES as u64),
+            volume.size_bytes
+        ),
+    }
 }
 
 /// Changes what is named, and shows what was named last.

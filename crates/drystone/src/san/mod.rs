@@ -9,6 +9,7 @@
 //! A [`San`] has sections, each with a kind and a name, and keys whose values are as the [`schema`] says. What the
 //! sentences of a member say stands there once, in its normal form, so that equal means the same.
 
+mod destinations;
 pub(crate) mod diff;
 pub(crate) mod of_member;
 pub(crate) mod plan;

@@ -1,5 +1,6 @@
 //! What a member is set to.
 
+use super::destinations::of_destination;
 use super::schema::{UNLISTED, in_order, policy_text};
 use super::{Keys, San, Value};
 use api::client::{Client, ClientError};
@@ -35,7 +36,8 @@ pub(crate) fn of_member(client: &Client) -> Result<(San, String), MemberError> {
 }
 
 fn of_configuration(configuration: Configuration) -> Result<San, MemberError> {
-    let Configuration { volumes, access, policies, chap, accounts, schedules } = configuration;
+    let Configuration { volumes, access, policies, chap, accounts, schedules, destinations } =
+        configuration;
     let mut san = San::default();
     let access: BTreeMap<&str, &Access> =
         access.iter().map(|access| (access.volume.as_str(), access)).collect();
@@ -61,6 +63,10 @@ fn of_configuration(configuration: Configuration) -> Result<San, MemberError> {
     for account in accounts {
         let keys = of_account(&account);
         san.put("account", account.name, keys);
+    }
+    for destination in destinations {
+        let (kind, keys) = of_destination(&destination);
+        san.put(kind, destination.name, keys);
     }
     Ok(san)
 }

@@ -4,14 +4,14 @@
 
 use super::diff::{Difference, How, KeyDifference};
 use super::read::SecretFiles;
-use super::schema::{UNLISTED, when};
+use super::schema::{DESTINATIONS, UNLISTED, when};
 use super::write::shown;
-use super::{Keys, San, Value};
+use super::{Keys, San, Value, destinations};
 use api::types::{
     AccessChange, AccountChange, Cache, ConfigurationChange, Entry, HostRecord, Level, Login,
-    NamedAccountChange, NamedHosts, NamedScheduleChange, NewAccount, NewConfiguredVolume,
-    NewSchedule, NewVolume, Password, PolicyUse, Role, ScheduleChange, Secret, VolumeSetChange,
-    When,
+    NamedAccountChange, NamedDestinationChange, NamedHosts, NamedScheduleChange, NewAccount,
+    NewConfiguredVolume, NewSchedule, NewVolume, Password, PolicyUse, Role, ScheduleChange, Secret,
+    VolumeSetChange, When,
 };
 use array::CLUSTER_BYTES;
 use group::access::Record;
@@ -26,8 +26,8 @@ pub(crate) struct Plan {
     pub(crate) losses: Vec<String>,
 }
 
-/// Reads the secret or password of somebody from a file: its kind, the file, and whose it is.
-pub(crate) type Secrets<'a> = &'a dyn Fn(&str, &str, &str) -> anyhow::Result<String>;
+/// Reads a secret or a password from a file: the kind of section, its key, the file, and whose it is.
+pub(crate) type Secrets<'a> = &'a dyn Fn(&str, &str, &str, &str) -> anyhow::Result<String>;
 
 /// Plans all differences.
 ///
@@ -71,6 +71,9 @@ impl Planner<'_> {
             (How::Differs, "schedule") => self.schedule(name, keys),
             (How::Differs, "policy") => self.policy(name, keys),
             (How::Differs, "account") => self.account(name, keys),
+            (How::Differs, kind) if DESTINATIONS.contains(&kind) => {
+                self.destination(kind, name, keys)
+            }
             (How::Differs, _) => Err("it has no keys that can differ".to_owned()),
         }
     }
@@ -91,6 +94,9 @@ impl Planner<'_> {
             "policy" => change.delete_policies.push(name.to_owned()),
             "chap" => change.delete_chap_users.push(name.to_owned()),
             "account" => change.remove_accounts.push(name.to_owned()),
+            kind if DESTINATIONS.contains(&kind) => {
+                change.delete_destinations.push(name.to_owned());
+            }
             _ => {
                 let another = self.file.0.get("mutual-chap").is_some_and(|all| !all.is_empty());
                 change.clear_chap_mutual = !another;
@@ -111,6 +117,12 @@ impl Planner<'_> {
                 self.plan.change.policies.push(NamedHosts { name: name.to_owned(), hosts });
             }
             "account" => return self.new_account(name, keys),
+            kind if DESTINATIONS.contains(&kind) => {
+                let new = destinations::new(kind, name, keys, &|key| {
+                    self.secret_if_named(kind, key, name)
+                })?;
+                self.plan.change.destinations.push(new);
+            }
             "chap" => {
                 let login = self.login(kind, name)?;
                 self.plan.change.chap_users.push(login);
@@ -120,11 +132,36 @@ impl Planner<'_> {
         Ok(())
     }
 
+    fn destination(
+        &mut self,
+        kind: &'static str,
+        name: &str,
+        differences: &[KeyDifference],
+    ) -> Outcome {
+        let nothing = Keys::new();
+        let keys = self.file.0.get(kind).and_then(|all| all.get(name)).unwrap_or(&nothing);
+        let secret = |key| self.secret_if_named(kind, key, name);
+        let change = destinations::change(kind, keys, differences, &secret)?;
+        let name = name.to_owned();
+        self.plan.change.change_destinations.push(NamedDestinationChange { name, change });
+        Ok(())
+    }
+
     /// What a section that is new has in its file.
-    fn secret(&self, kind: &'static str, key: &str, name: &str) -> Result<String, String> {
-        let path = self.files.get(&(kind, name.to_owned()));
-        let path = path.ok_or_else(|| format!("it is new: write {key} = \"FILE\""))?;
-        (self.secrets)(kind, path, name).map_err(|error| format!("{error:#}"))
+    fn secret(&self, kind: &'static str, key: &'static str, name: &str) -> Result<String, String> {
+        let secret = self.secret_if_named(kind, key, name)?;
+        secret.ok_or_else(|| format!("it is new: write {key} = \"FILE\""))
+    }
+
+    /// What is in the file that a key names, if it is written.
+    fn secret_if_named(
+        &self,
+        kind: &'static str,
+        key: &'static str,
+        name: &str,
+    ) -> Result<Option<String>, String> {
+        let Some(path) = self.files.get(&(kind, name.to_owned(), key)) else { return Ok(None) };
+        (self.secrets)(kind, key, path, name).map(Some).map_err(|error| format!("{error:#}"))
     }
 
     fn login(&self, kind: &'static str, name: &str) -> Result<Login, String> {
@@ -292,7 +329,7 @@ fn new_schedule(name: &str, keys: &Keys) -> Result<NewSchedule, String> {
     })
 }
 
-fn needed<'a>(keys: &'a Keys, key: &str) -> Result<&'a Value, String> {
+pub(super) fn needed<'a>(keys: &'a Keys, key: &str) -> Result<&'a Value, String> {
     keys.get(key).ok_or_else(|| format!("it is new: write {key} too"))
 }
 
@@ -357,13 +394,13 @@ fn small(value: &Value) -> Result<u32, String> {
     u32::try_from(bytes(value)?).map_err(|_| format!("{} is too much", shown(value)))
 }
 
-fn number(value: &Value) -> Result<u32, String> {
+pub(super) fn number(value: &Value) -> Result<u32, String> {
     let Value::Number(number) = value else { return Err(strange()) };
     u32::try_from(*number).map_err(|_| format!("{number} is too much"))
 }
 
 /// A word of the interface, which are the words of files.
-fn word<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
+pub(super) fn word<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
     let Value::Text(text) = value else { return Err(strange()) };
     serde_json::from_value(text.as_str().into()).map_err(|error| error.to_string())
 }
@@ -374,191 +411,4 @@ fn strange() -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::diff::diff;
-    use super::super::of_member::{entry_text, record_text};
-    use super::super::schema::{KINDS, in_order};
-    use super::super::tests::sans;
-    use super::*;
-    use group::schedules::Timing;
-    use proptest::prelude::*;
-    use serde::Serialize;
-
-    /// What a member makes of a change, in the words of files.
-    fn changed(mut san: San, change: ConfigurationChange) -> San {
-        let gone = [
-            ("policy", change.delete_policies),
-            ("chap", change.delete_chap_users),
-            ("account", change.remove_accounts),
-            ("schedule", change.delete_schedules),
-        ];
-        for (kind, names) in gone {
-            let there = san.0.entry(kind).or_default();
-            names.iter().for_each(|name| assert!(there.remove(name).is_some(), "{name} is gone"));
-        }
-        for NewConfiguredVolume { volume, online, shared, access } in change.new_volumes {
-            let mut keys = Keys::from([
-                ("size", size_text(volume.size_bytes)),
-                ("thick", Value::Switch(volume.thick)),
-                ("block", Value::Number(volume.block_bytes.into())),
-                ("cache", word_of(&volume.cache)),
-                ("online", Value::Switch(online)),
-                ("shared", Value::Switch(shared)),
-                ("access", access_of(access.unwrap_or(AccessChange::Unlisted))),
-                ("read-ahead", size_text(volume.read_ahead_bytes.unwrap_or(1 << 20).into())),
-            ]);
-            keys.insert(
-                "raid",
-                volume.raid.map_or_else(|| word_of(&Level::Raid10), |raid| word_of(&raid)),
-            );
-            san.put("volume", volume.name, keys);
-        }
-        for set in change.volumes {
-            let ahead = set.read_ahead_bytes.map(|bytes| size_text(bytes.into()));
-            let told = [
-                ("size", set.size_bytes.map(size_text)),
-                ("read-ahead", ahead),
-                ("online", set.online.map(Value::Switch)),
-                ("shared", set.shared.map(Value::Switch)),
-                ("access", set.access.map(access_of)),
-            ];
-            set_keys(&mut san, "volume", &set.name, told);
-        }
-        for NamedHosts { name, hosts } in change.policies {
-            let texts = hosts.into_iter().map(|host| record_text(host).expect("a record"));
-            san.put("policy", name, Keys::from([("hosts", in_order(texts.collect()))]));
-        }
-        change.chap_users.into_iter().for_each(|login| san.put("chap", login.user, Keys::new()));
-        if change.clear_chap_mutual || change.chap_mutual.is_some() {
-            san.0.remove("mutual-chap");
-        }
-        if let Some(login) = change.chap_mutual {
-            san.put("mutual-chap", login.user, Keys::new());
-        }
-        for new in change.accounts {
-            let keys = [("role", word_of(&new.role)), ("disabled", Value::Switch(false))];
-            san.put("account", new.name, Keys::from(keys));
-        }
-        for NamedAccountChange { name, change } in change.change_accounts {
-            let role = change.role.map(|role| word_of(&role));
-            let told = [("role", role), ("disabled", change.disabled.map(Value::Switch))];
-            set_keys(&mut san, "account", &name, told);
-        }
-        for new in change.schedules {
-            let NewSchedule { name, volumes, when, keep, paused } = new;
-            let (volumes, when) = (Some(volumes), Some(when));
-            let all = ScheduleChange { volumes, when, keep: Some(keep), paused: Some(paused) };
-            san.put("schedule", name.clone(), Keys::new());
-            set_schedule(&mut san, &name, all);
-        }
-        for NamedScheduleChange { name, change } in change.change_schedules {
-            set_schedule(&mut san, &name, change);
-        }
-        san
-    }
-
-    fn set_schedule(san: &mut San, name: &str, change: ScheduleChange) {
-        let when = change.when.map(|when| Timing::try_from(when).expect("a time").to_string());
-        let told = [
-            ("volumes", change.volumes.map(in_order)),
-            ("when", when.map(Value::Text)),
-            ("keep", change.keep.map(|keep| Value::Number(keep.into()))),
-            ("paused", change.paused.map(Value::Switch)),
-        ];
-        set_keys(san, "schedule", name, told);
-    }
-
-    fn set_keys<const N: usize>(
-        san: &mut San,
-        kind: &str,
-        name: &str,
-        told: [(&'static str, Option<Value>); N],
-    ) {
-        let keys = san.0.get_mut(kind).and_then(|all| all.get_mut(name)).expect("it is there");
-        keys.extend(told.into_iter().filter_map(|(key, value)| Some((key, value?))));
-    }
-
-    fn size_text(bytes: u64) -> Value {
-        Value::Text(size::short(bytes))
-    }
-
-    fn word_of(word: &impl Serialize) -> Value {
-        let json = serde_json::to_value(word).expect("a word");
-        Value::Text(json.as_str().expect("a word").to_owned())
-    }
-
-    fn access_of(change: AccessChange) -> Value {
-        let AccessChange::Listed(entries) = change else { return Value::Text(UNLISTED.to_owned()) };
-        in_order(entries.iter().map(|entry| entry_text(entry).expect("an entry")).collect())
-    }
-
-    /// A file that can be applied to such a member: what cannot change is as it is there.
-    fn applicable(member: &San, mut file: San) -> San {
-        for (name, there) in member.0.get("volume").into_iter().flatten() {
-            let keys = file.0.entry("volume").or_default().entry(name.clone()).or_default();
-            for key in ["raid", "thick", "block", "cache"] {
-                keys.remove(key);
-            }
-            let (wanted, has) = (keys.get("size"), there.get("size"));
-            if wanted.zip(has).is_some_and(|(wanted, has)| bytes(wanted) < bytes(has)) {
-                keys.remove("size");
-            }
-        }
-        for keys in file.0.entry("volume").or_default().values_mut() {
-            keys.insert("read-ahead", Value::Text("1M".to_owned()));
-            let whole = |size: &Value| bytes(size).map(|bytes| bytes.next_multiple_of(1 << 16));
-            if let Some(Ok(size)) = keys.get("size").map(whole) {
-                keys.insert("size", size_text(size));
-            }
-        }
-        if let Some(all) = file.0.get_mut("mutual-chap") {
-            while all.len() > 1 {
-                all.pop_last();
-            }
-        }
-        file
-    }
-
-    fn all_files(file: &San) -> SecretFiles {
-        let sections =
-            file.0.iter().flat_map(|(kind, all)| all.keys().map(|name| (*kind, name.clone())));
-        sections.map(|section| (section, "secret".to_owned())).collect()
-    }
-
-    proptest! {
-        #[test]
-        fn what_was_applied_is_the_same(member in sans(), file in sans(), common in sans()) {
-            let mut member = member;
-            // So that names are met on both sides.
-            for (kind, all) in common.0 {
-                let file_has = file.0.get(kind).cloned().unwrap_or_default();
-                for (name, keys) in file_has.into_keys().zip(all.into_values()) {
-                    member.put(kind, name, keys);
-                }
-            }
-            let member = applicable(&San::default(), member);
-            let file = applicable(&member, file);
-            let secrets = |_: &str, _: &str, _: &str| Ok("hush-hush-hush".to_owned());
-            let plan = plan(&diff(&member, &file), &file, &all_files(&file), &secrets);
-            let plan = plan.map_err(|refused| TestCaseError::fail(format!("{refused:?}")))?;
-            let gone = KINDS.iter().filter_map(|kind| Some((kind.word, member.0.get(kind.word)?)));
-            let gone: Vec<String> = gone
-                .flat_map(|(kind, all)| all.keys().map(move |name| (kind, name)))
-                .filter(|(kind, name)| !file.0.get(kind).is_some_and(|all| all.contains_key(*name)))
-                .map(|(kind, name)| format!("{kind} '{name}' goes"))
-                .collect();
-            prop_assert!(gone.iter().all(|goes| plan.losses.contains(goes)), "{:?}", plan.losses);
-            let after = changed(member, plan.change);
-            prop_assert_eq!(diff(&after, &file), []);
-        }
-    }
-
-    #[test]
-    fn who_loses_access_is_told() {
-        let of = |text: &str| Value::Texts(text.split(' ').map(str::to_owned).collect());
-        assert!(!takes(Some(&of("a b")), &of("b a c")));
-        assert!(takes(Some(&of("a b")), &of("b")));
-        let unlisted = Value::Text(UNLISTED.to_owned());
-        assert!(takes(Some(&unlisted), &of("a")) && takes(Some(&of("a")), &unlisted));
-    }
-}
+mod tests;

@@ -15,8 +15,8 @@ pub(crate) fn read(text: &str) -> Result<San, Vec<Refused>> {
     read_with_files(text).map(|(san, _)| san)
 }
 
-/// The files that hold secrets, by the kinds and names of their sections.
-pub(crate) type SecretFiles = BTreeMap<(&'static str, String), String>;
+/// The files that hold secrets, by the kinds and names of their sections, and their keys.
+pub(crate) type SecretFiles = BTreeMap<(&'static str, String, &'static str), String>;
 
 /// Reads what a file says, and which files hold the secrets of it.
 ///
@@ -97,7 +97,7 @@ impl Reader<'_> {
             let read = value(item)
                 .ok_or_else(|| "write true, a number, \"a text\" or [\"texts\"]".to_owned());
             if let (Shape::SecretFile, Ok(Value::Text(path))) = (shape, &read) {
-                self.files.insert((kind.word, name.to_owned()), path.clone());
+                self.files.insert((kind.word, name.to_owned(), key), path.clone());
             }
             match read.and_then(|value| shape.normal(value)) {
                 Ok(Some(value)) => drop(keys.insert(key, value)),

@@ -22,6 +22,8 @@ pub(crate) enum Shape {
     SizeOrNone,
     Switch,
     Number,
+    /// Anything.
+    Text,
     /// One of these.
     Word(&'static [&'static str]),
     /// Names in any order.
@@ -32,12 +34,14 @@ pub(crate) enum Shape {
     Access,
     /// When a schedule is due.
     When,
-    /// A file that holds a secret: it is never told, so it is not compared.
+    /// A file that holds a secret, or a URL that is one: it is never told, so it is not compared.
     SecretFile,
 }
 
 /// What stands for a volume without an access list.
 pub(crate) const UNLISTED: &str = "unlisted";
+
+const SEVERITIES: [&str; 4] = ["info", "warning", "error", "critical"];
 
 const LEVELS: [&str; 6] = ["raid0", "raid1", "raid10", "raid5", "raid6", "raid50"];
 
@@ -77,7 +81,57 @@ pub(crate) const KINDS: &[Kind] = &[
             ("password-file", Shape::SecretFile),
         ],
     },
+    Kind {
+        word: "webhook",
+        keys: &[
+            ("server", Shape::Text),
+            ("url-file", Shape::SecretFile),
+            ("signed", Shape::Switch),
+            ("secret-file", Shape::SecretFile),
+            ("bearer", Shape::Switch),
+            ("token-file", Shape::SecretFile),
+            ("trust", Shape::Text),
+            ("severity", Shape::Word(&SEVERITIES)),
+            ("fold-seconds", Shape::Number),
+            ("paused", Shape::Switch),
+        ],
+    },
+    Kind {
+        word: "email",
+        keys: &[
+            ("to", Shape::Names),
+            ("from", Shape::Text),
+            ("smtp", Shape::Text),
+            ("tls", Shape::Word(&["none", "starttls", "tls"])),
+            ("user", Shape::Text),
+            ("password-file", Shape::SecretFile),
+            ("trust", Shape::Text),
+            ("severity", Shape::Word(&SEVERITIES)),
+            ("fold-seconds", Shape::Number),
+            ("paused", Shape::Switch),
+        ],
+    },
+    Kind {
+        word: "syslog",
+        keys: &[
+            ("server", Shape::Text),
+            ("transport", Shape::Word(&["udp", "tcp", "tls"])),
+            ("trust", Shape::Text),
+            ("severity", Shape::Word(&SEVERITIES)),
+            ("fold-seconds", Shape::Number),
+            ("paused", Shape::Switch),
+        ],
+    },
 ];
+
+/// The kinds that are destinations of events.
+pub(crate) const DESTINATIONS: [&str; 3] = ["webhook", "email", "syslog"];
+
+/// What stands for the authorities that the member's machine trusts.
+pub(crate) const SYSTEM_TRUST: &str = "system";
+
+/// What stands for no user.
+pub(crate) const NO_USER: &str = "";
 
 impl Kind {
     /// The kind of this word.
@@ -106,6 +160,7 @@ impl Shape {
             (Self::SizeOrNone, Value::Text(text)) if text == "0" => Value::Text(text),
             (Self::Size | Self::SizeOrNone, Value::Number(bytes)) => of_size(&bytes.to_string())?,
             (Self::Size | Self::SizeOrNone, Value::Text(text)) => of_size(&text)?,
+            (Self::Text, Value::Text(text)) => Value::Text(text),
             (Self::Word(words), Value::Text(text)) if words.contains(&text.as_str()) => {
                 Value::Text(text)
             }
@@ -125,6 +180,7 @@ impl Shape {
             Self::SizeOrNone => "a size such as \"1M\", or \"0\"".to_owned(),
             Self::Switch => "true or false".to_owned(),
             Self::Number => "a number".to_owned(),
+            Self::Text => "a text".to_owned(),
             Self::Word(words) => format!("one of \"{}\"", words.join("\", \"")),
             Self::Names => "names: [\"vm1\", \"vm2\"]".to_owned(),
             Self::Records => "hosts: [\"ip=10.1.0.0/16 for=both\"]".to_owned(),

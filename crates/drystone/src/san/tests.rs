@@ -25,6 +25,7 @@ fn values(shape: Shape) -> BoxedStrategy<Option<Value>> {
         Shape::SizeOrNone => prop_oneof![size(), Just(Some(Value::Text("0".to_owned())))].boxed(),
         Shape::Switch => any::<bool>().prop_map(|on| Some(Value::Switch(on))).boxed(),
         Shape::Number => (0..1_u64 << 32).prop_map(|n| Some(Value::Number(n))).boxed(),
+        Shape::Text => "[a-z .\n\"-]{1,20}".prop_map(|text| Some(Value::Text(text))).boxed(),
         Shape::Word(words) => prop::sample::select(words.to_vec())
             .prop_map(|word| Some(Value::Text(word.to_owned())))
             .boxed(),

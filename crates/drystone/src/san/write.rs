@@ -6,7 +6,9 @@ use std::fmt::Write;
 
 const HEAD: &str = "\
 # What a member of Drystone is set to, as 'drystone export-config' wrote it. 'drystone diff -f FILE' tells where the
-# member and the file differ. Secrets, passwords and tokens are not in it. All times are UTC.
+# member and the file differ. Secrets, passwords, tokens and URLs of webhooks are not
+# in it: where 'signed', 'bearer' or 'user' say that there is one, 'secret-file', 'token-file', 'password-file' and
+# 'url-file' have to name files with them for another member, or for another place. All times are UTC.
 ";
 
 /// The text of a file.

@@ -16,6 +16,7 @@ mod operations;
 mod process;
 mod properties;
 mod remote;
+mod runs;
 mod scale;
 
 use common::member::Member;

@@ -431,11 +431,14 @@ fn work(tour: &mut Tour<'_>) {
         let shown = tour.call("GET", &place, None, 200).json();
         assert_eq!(shown, ended);
         assert!(ended["ended_unix_seconds"].is_u64(), "{ended}");
+        tour.refused("POST", &format!("{place}/cancel"), None, 409, "wrong-state");
         let is_well = ended["report"]["problems"] == json!([]);
         assert!(is_well || kind == "rebalance" && ended["report"].is_null(), "{ended}");
     }
     assert_eq!(tour.call("GET", "/v1/runs", None, 200).json().as_array().map(Vec::len), Some(3));
     tour.refused("GET", "/v1/runs/7", None, 404, "no-such-run");
+    tour.refused("POST", "/v1/runs/7/cancel", None, 404, "no-such-run");
+    cancel(tour);
     tour.call("GET", "/v1/connections", None, 200);
 
     tour.call("GET", "/v1/array", None, 200);
@@ -454,9 +457,29 @@ fn work(tour: &mut Tour<'_>) {
         "drystone_volume_state{volume=\"a\",state=\"online\"} 1",
         "drystone_array_disks_online 4",
         "drystone_jobs{kind=\"scrub\"} 0",
+        "drystone_array_sets_degraded{raid=\"metadata\"} 0",
+        "# TYPE drystone_disk_latency_seconds histogram",
+        "drystone_disk_requests_failed_total{disk=\"1\",",
     ] {
         assert!(figures.lines().any(|told| told.starts_with(line)), "{line}\n{figures}");
     }
+}
+
+/// Cancels a scrub, which may be quicker: then another one.
+fn cancel(tour: &mut Tour<'_>) {
+    let socket = tour.member.home.socket();
+    let was_cancelled = (0..50).any(|_| {
+        let run = tour.call("POST", "/v1/array/scrub", None, 202);
+        let place = run.header("location").expect("a place").to_owned();
+        let path = format!("{place}/cancel");
+        let reply = http::ask(&socket, "POST", &path, &[], None);
+        tour.document.check("POST", &path, &reply);
+        let stream = tour.call("GET", &format!("{place}/stream"), None, 200);
+        let (last, ended) = events(&stream).pop().expect("an end");
+        assert_eq!(last, "done", "{ended}");
+        reply.status == 202
+    });
+    assert!(was_cancelled, "each of them was quicker");
 }
 
 /// What happened, and who did what.

@@ -6,6 +6,8 @@ mod common;
 mod connections;
 mod daemon;
 mod events;
+mod foreign;
+mod golden;
 #[path = "../crash/host.rs"]
 #[allow(dead_code, reason = "the crash tests use more of it")]
 mod host;

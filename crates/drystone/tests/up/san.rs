@@ -245,3 +245,84 @@ fn what_is_left_is_told_and_done_the_next_time() {
     assert_eq!(member.json(&["volume", "show", "vm"])["size_bytes"], 96 << 20);
     member.stop();
 }
+
+const DESTINATIONS: &str = r#"
+[webhook.chat]
+url-file = "url"
+signed = true
+secret-file = "hush"
+severity = "error"
+
+[email.ops]
+to = ["ops@example.com"]
+from = "san1@example.com"
+smtp = "127.0.0.1:9"
+user = "san1"
+password-file = "hush"
+
+[syslog.log]
+server = "127.0.0.1:9"
+transport = "tcp"
+paused = true
+"#;
+
+#[test]
+fn destinations_come_with_the_file_and_their_secrets_are_given_again() {
+    let home = Home::files(3, "128M");
+    let member = home.start(&[]);
+    private(&home, "hush", "hush-hush-hush\n");
+    private(&home, "url", "https://127.0.0.1:9/p4th\n");
+    let file = home.path("san.toml");
+    let shown = text(&file);
+    let apply = |san: &str| {
+        fs::write(&file, san).expect("it can be written");
+        home.ask(&["apply", "-f", &shown, "--yes"])
+    };
+    let (code, out, err) = apply(DESTINATIONS);
+    assert!(code == 0 && out.contains("+ webhook 'chat': only the file has it"), "{out}{err}");
+    let chat = member.json(&["notify", "show", "chat"]);
+    assert_eq!(chat["to"]["webhook"]["server"], "https://127.0.0.1:9", "{chat}");
+    assert_eq!((&chat["usable"], &chat["severity"]), (&true.into(), &"error".into()), "{chat}");
+    let exported = member.run(&["export-config"]);
+    for secret in ["hush", "p4th"] {
+        assert!(!exported.contains(secret), "{exported}");
+    }
+    for told in ["[webhook.chat]", "signed = true", "user = \"san1\"", "transport = \"tcp\""] {
+        assert!(exported.contains(told), "{told}: {exported}");
+    }
+    assert_eq!(apply(&exported).0, 0, "what was exported is the same");
+
+    // Which events go there may change without the secrets, where they go may not.
+    assert_eq!(apply(&exported.replace("severity = \"error\"", "severity = \"info\"")).0, 0);
+    assert_eq!(member.json(&["notify", "show", "chat"])["severity"], "info");
+    let refused = |san: &str, wanted: &str| {
+        let before = member.run(&["export-config"]);
+        let (code, _, err) = apply(san);
+        assert!(code == 1 && err.contains(wanted), "{wanted}: {err}");
+        assert_eq!(member.run(&["export-config"]), before, "{wanted}");
+    };
+    let exported = member.run(&["export-config"]);
+    let moved = exported.replace("smtp = \"127.0.0.1:9\"", "smtp = \"127.0.0.1:10\"");
+    refused(&moved, "have to be given again: write password-file = \"FILE\"");
+    refused(&exported.replace("signed = true", "signed = false"), "write url-file = \"FILE\"");
+    let more = |text: &str| format!("{exported}\n{text}");
+    refused(&more("[syslog.chat]\nserver = \"h\""), "there is a destination 'chat' already");
+    refused(&more("[syslog.new]\n"), "it is new: write server too");
+    refused(&more("[syslog.new]\nserver = \"a b\""), "a b");
+    let given = moved.replace("user = \"san1\"", "user = \"san1\"\npassword-file = \"hush\"");
+    assert_eq!(apply(&given).0, 0);
+    assert_eq!(member.json(&["notify", "show", "ops"])["to"]["email"]["smtp"], "127.0.0.1:10");
+
+    // One may take the place of another kind, and all may go.
+    let from = given.find("[syslog.log]").expect("it is there");
+    let other = format!(
+        "{}[email.log]\nto = [\"a@x.example\"]\nfrom = \"b@x.example\"\nsmtp = \"h\"\ntls = \"none\"\n",
+        &given[..from]
+    );
+    let (code, out, err) = apply(&other);
+    assert!(code == 0 && out.contains("- syslog 'log'"), "{out}{err}");
+    let (code, _, err) = apply("");
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert_eq!(member.json(&["notify", "list"]), serde_json::json!([]));
+    member.stop();
+}

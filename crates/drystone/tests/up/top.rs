@@ -50,6 +50,7 @@ fn who_is_busy_is_told_in_tables_and_lines() {
     assert!(table.lines().count() == 2 && !table.contains("busy"), "{table}");
     let table = member.run(&["top", "--once", "--view", "disks"]);
     assert!(table.lines().count() == 5 && table.contains("disk-3"), "{table}");
+    assert!(table.starts_with("DISK") && table.contains("LATENCY"), "{table}");
 
     let text = member.run(&["top", "--json", "--count", "2"]);
     let lines: Vec<Value> =
@@ -68,7 +69,11 @@ fn who_is_busy_is_told_in_tables_and_lines() {
         }
         assert_eq!(line["volumes"][1]["iops"], 0.0, "{line}");
         assert!(line["hosts"][0]["iops"].as_f64() > Some(1.0), "{line}");
-        assert_eq!(line["disks"].as_array().map(Vec::len), Some(4));
+        let disks = line["disks"].as_array().expect("disks");
+        assert_eq!(disks.len(), 4);
+        let written = |disk: &Value| disk["load"]["written_bytes_per_second"].as_f64();
+        assert!(disks.iter().any(|disk| written(disk) > Some(0.0)), "{line}");
+        assert!(disks.iter().all(|disk| disk["state"] == "online"), "{line}");
     }
     stop.store(true, Ordering::Relaxed);
     writes.join().expect("all was written");

@@ -28,12 +28,21 @@ fn a_volume_is_a_target_as_soon_as_it_is_made() {
     let table = member.run(&["volume", "list"]);
     assert!(table.starts_with("NAME") && table.contains("1 GiB") && table.contains(iqn), "{table}");
 
+    let odd = (64_u64 << 20) + 1;
+    let said = member.run(&["volume", "create", "odd", &odd.to_string()]);
+    let has = (64_u64 << 20) + (64 << 10);
+    let rounded = format!(
+        "{odd} bytes were asked for, and volumes have whole multiples of 64K: it has {has} bytes"
+    );
+    assert!(said.contains(&rounded), "{said}");
+    assert_eq!(member.json(&["volume", "show", "odd"])["size_bytes"], has);
+    assert!(!member.run(&["volume", "resize", "odd", "65M"]).contains("asked for"));
     member.run(&["volume", "create", "DB_2", "64M", "--raid", "raid5", "--block", "4096"]);
     let db = member.json(&["volume", "show", "DB_2"]);
     assert_eq!((&db["raid"], &db["block_bytes"]), (&json!("raid5"), &json!(4096)));
     assert!(db["iqn"].as_str().unwrap().ends_with(":db-2"), "{db}");
     let volumes = member.json(&["volume", "list"]);
-    assert_eq!(volumes.as_array().unwrap().len(), 2);
+    assert_eq!(volumes.as_array().unwrap().len(), 3);
     member.stop();
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use iscsi::chap::{ChapPolicy, Credentials};
 
-use super::state::{MUTUAL, account_key, policy_key, schedule_key, user_key, volume_key};
+use super::destinations::{DestinationStep, SealedStep, check_step, set_destinations};
+use super::state::{MUTUAL, Writes, account_key, policy_key, schedule_key, user_key, volume_key};
 use super::{AccountChange, Mutual, Settings, SettingsError, State, check_entry, check_record};
 use crate::access::{Entry, Policy, Record, check_policy_name, check_user};
 use crate::accounts::{Account, AccountError};
@@ -29,6 +30,8 @@ pub struct Batch {
     pub accounts: Vec<(String, AccountStep)>,
     /// One after the other.
     pub schedules: Vec<(String, ScheduleStep)>,
+    /// One after the other.
+    pub destinations: Vec<(String, DestinationStep)>,
 }
 
 /// What is to be set for a volume; what is `None` stays.
@@ -76,14 +79,12 @@ pub enum ScheduleStep {
     Delete,
 }
 
-/// What is to be written: each key once, `None` for one that is to go.
-type Writes = BTreeMap<String, Option<Vec<u8>>>;
-
 /// Secrets of a batch as they are written.
 #[derive(Debug, Clone, Default)]
 struct SealedSecrets {
     users: BTreeMap<String, Sealed>,
     mutual: Option<Mutual>,
+    destinations: Vec<(String, SealedStep)>,
 }
 
 impl Settings {
@@ -123,6 +124,9 @@ impl Settings {
             let secret = self.vault.seal(MUTUAL, secret)?;
             sealed.mutual = Some(Mutual { user: user.clone(), secret });
         }
+        for (name, step) in &batch.destinations {
+            sealed.destinations.push((name.clone(), self.sealed_step(name, step)?));
+        }
         Ok(sealed)
     }
 }
@@ -139,7 +143,7 @@ impl Batch {
             check_user(user)?;
             Credentials::new(user, secret.as_bytes())?;
         }
-        Ok(())
+        self.destinations.iter().try_for_each(|(name, step)| check_step(name, step))
     }
 
     /// What is to be written. The state is as it will be afterwards.
@@ -156,6 +160,7 @@ impl Batch {
         self.check_names(state)?;
         self.set_accounts(state, &mut writes)?;
         self.set_schedules(state, now, &mut writes)?;
+        set_destinations(&sealed.destinations, state, &mut writes)?;
         Ok(writes)
     }
 

@@ -1,6 +1,6 @@
 //! Destinations of events in the store.
 
-use super::state::{Known, destination_key};
+use super::state::{Known, Writes, destination_key};
 use super::{Settings, SettingsError, State};
 use crate::destinations::{
     DESTINATIONS_MAX, Destination, DestinationChange, DestinationError, Way, check_name,
@@ -30,6 +30,17 @@ impl State {
         self.destinations.contains_key(name) || self.unreadable.contains_key(&destination_key(name))
     }
 
+    /// Whether one of this name can be added.
+    fn check_new_destination(&self, name: &str) -> Result<(), DestinationError> {
+        if self.has_destination(name) {
+            return Err(DestinationError::DestinationExists(name.to_owned()));
+        }
+        if self.destinations.len() >= DESTINATIONS_MAX {
+            return Err(DestinationError::TooManyDestinations);
+        }
+        Ok(())
+    }
+
     /// Opens those whose secrets can all be opened; nothing is sent to the others.
     pub(super) fn open_destinations(&self, vault: &Vault, known: &mut Known) {
         for (name, destination) in &self.destinations {
@@ -48,7 +59,101 @@ impl State {
     }
 }
 
+/// What is to be done with a destination of events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the words say it")]
+pub enum DestinationStep {
+    Add(Destination<Secret>),
+    /// With the number of the last event.
+    Change(DestinationChange<Secret>, u64),
+    Delete,
+}
+
+/// The same with its secrets as they are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SealedStep {
+    Add(Destination<Sealed>),
+    Change(DestinationChange<Sealed>, u64),
+    Delete,
+}
+
+/// Refuses what cannot be, before a key is made for its secrets.
+pub(super) fn check_step(name: &str, step: &DestinationStep) -> Result<(), SettingsError> {
+    match step {
+        DestinationStep::Add(new) => {
+            check_name(name)?;
+            new.check()?;
+        }
+        DestinationStep::Change(change, _) => {
+            change.way.as_ref().map(Way::check).transpose()?;
+        }
+        DestinationStep::Delete => {}
+    }
+    Ok(())
+}
+
+/// Changes destinations, those that go first: they make room.
+pub(super) fn set_destinations(
+    steps: &[(String, SealedStep)],
+    state: &mut State,
+    writes: &mut Writes,
+) -> Result<(), SettingsError> {
+    let (gone, others): (Vec<_>, Vec<_>) =
+        steps.iter().partition(|(_, step)| *step == SealedStep::Delete);
+    for (name, step) in gone.into_iter().chain(others) {
+        let destination = match step {
+            SealedStep::Delete if state.has_destination(name) => None,
+            SealedStep::Delete => {
+                return Err(DestinationError::NoSuchDestination(name.clone()).into());
+            }
+            SealedStep::Add(new) => {
+                state.check_new_destination(name)?;
+                Some(new.clone())
+            }
+            SealedStep::Change(change, last_event) => {
+                let mut destination = state.destination(name)?.clone();
+                destination.change(change.clone(), *last_event)?;
+                Some(destination)
+            }
+        };
+        let key = destination_key(name);
+        state.unreadable.remove(&key);
+        state.destinations.remove(name);
+        writes.insert(key, destination.as_ref().map(Setting::encode));
+        state.destinations.extend(destination.map(|destination| (name.clone(), destination)));
+    }
+    Ok(())
+}
+
 impl Settings {
+    /// A step of a batch with its secrets sealed.
+    pub(super) fn sealed_step(
+        &mut self,
+        name: &str,
+        step: &DestinationStep,
+    ) -> Result<SealedStep, SettingsError> {
+        Ok(match step.clone() {
+            DestinationStep::Add(Destination { id, begins_after, choice, way }) => {
+                let way = self.sealed_way(name, way)?;
+                SealedStep::Add(Destination { id, begins_after, choice, way })
+            }
+            DestinationStep::Change(change, last_event) => {
+                SealedStep::Change(self.sealed_change(name, change)?, last_event)
+            }
+            DestinationStep::Delete => SealedStep::Delete,
+        })
+    }
+
+    fn sealed_change(
+        &mut self,
+        name: &str,
+        change: DestinationChange<Secret>,
+    ) -> Result<DestinationChange<Sealed>, SettingsError> {
+        let DestinationChange { severity, fold_seconds, paused, way } = change;
+        let way = way.map(|way| self.sealed_way(name, way)).transpose()?;
+        Ok(DestinationChange { severity, fold_seconds, paused, way })
+    }
+
     /// Adds a destination.
     ///
     /// # Errors
@@ -60,21 +165,12 @@ impl Settings {
     ) -> Result<(), SettingsError> {
         check_name(name)?;
         new.check()?;
-        let check = |state: &State| {
-            if state.has_destination(name) {
-                return Err(DestinationError::DestinationExists(name.to_owned()));
-            }
-            if state.destinations.len() >= DESTINATIONS_MAX {
-                return Err(DestinationError::TooManyDestinations);
-            }
-            Ok(())
-        };
         // Before a key is made for it.
-        check(&self.read().await?)?;
+        self.read().await?.check_new_destination(name)?;
         let Destination { id, begins_after, choice, way } = new;
         let sealed = Destination { id, begins_after, choice, way: self.sealed_way(name, way)? };
         self.change(|state| {
-            check(state)?;
+            state.check_new_destination(name)?;
             Ok((vec![Op::put(destination_key(name), sealed.encode())], ()))
         })
         .await
@@ -91,12 +187,10 @@ impl Settings {
         last_event: u64,
     ) -> Result<(), SettingsError> {
         self.read().await?.destination(name)?;
-        let DestinationChange { severity, fold_seconds, paused, way } = change;
-        if let Some(way) = &way {
+        if let Some(way) = &change.way {
             way.check()?;
         }
-        let way = way.map(|way| self.sealed_way(name, way)).transpose()?;
-        let change = DestinationChange { severity, fold_seconds, paused, way };
+        let change = self.sealed_change(name, change)?;
         self.change(|state| {
             let mut destination = state.destination(name)?.clone();
             destination.change(change.clone(), last_event)?;

@@ -25,6 +25,7 @@ use crate::store::{Compare, Op, Selection, Store, StoreError, Transaction};
 use state::{GUARD, MUTUAL, policy_key, user_key, volume_key};
 
 pub use batch::{AccountStep, Batch, ListChange, MutualChange, ScheduleStep, VolumeStep};
+pub use destinations::DestinationStep;
 pub use logins::AccountChange;
 pub use state::{Known, Mutual, Rule, State, VolumeSettings};
 

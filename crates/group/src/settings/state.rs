@@ -34,6 +34,9 @@ const USERS: &str = "chap/users/";
 const ACCOUNTS: &str = "accounts/";
 const TOKENS: &str = "tokens/";
 const SCHEDULES: &str = "schedules/";
+/// What is to be written: each key once, `None` for one that is to go.
+pub(super) type Writes = BTreeMap<String, Option<Vec<u8>>>;
+
 const DESTINATIONS: &str = "destinations/";
 
 pub(super) fn volume_key(volume: u32) -> String {

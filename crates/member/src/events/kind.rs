@@ -77,6 +77,8 @@ kinds! {
     ScrubEnded = "scrub_ended", Info;
     /// A scrub or check has found what is wrong, or lost.
     ScrubFound = "scrub_found", Error;
+    /// A scrub or check was cancelled; how far it had come is in the text.
+    ScrubCancelled = "scrub_cancelled", Info;
     /// A scrub could not end.
     ScrubFailed = "scrub_failed", Warning;
     /// A volume has less redundancy than it should.
@@ -149,6 +151,7 @@ impl Kind {
                 | Self::MemberNotStopped
                 | Self::ScrubBegun
                 | Self::ScrubEnded
+                | Self::ScrubCancelled
                 | Self::ScrubFailed
         )
     }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use super::disks::{self, Disks, Holds, Seen};
 use super::{Make, Notice, StartError, Tells};
 use crate::data::remembered::{Of, Remembered};
+use crate::meters::Meters;
 use crate::spec::disk::MemberDisk;
 
 /// Files that this process has made, and removes again unless they are kept.
@@ -52,7 +53,7 @@ pub(crate) async fn make(
     (make, tell): (&Make, Tells<'_>),
     remembered: &mut Remembered,
 ) -> Result<(Array, Vec<Seen>), StartError> {
-    let Disks { mut seen, absent, new } = disks;
+    let Disks { mut seen, absent, new, meters } = disks;
     if let Some((disk, why)) = absent.into_iter().next() {
         return Err(StartError::Absent { path: disk.path(), why });
     }
@@ -61,7 +62,7 @@ pub(crate) async fn make(
     // That the directory can be written to shows here, before anything else is.
     remembered.begin(seen.iter().map(|seen| &seen.disk).chain(&new))?;
     let mut files = NewFiles::default();
-    let made = match make_files(&mut seen, &new, &mut files).await {
+    let made = match make_files(&mut seen, (&new, &meters), &mut files).await {
         Ok(()) => {
             assert_eq!(seen.len(), wanted.len(), "all that are wanted are there, and no others");
             let place = |seen: &Seen| wanted.iter().position(|disk| *disk == seen.disk);
@@ -104,12 +105,12 @@ fn check(seen: &[Seen], begun: &[MemberDisk]) -> Result<(), StartError> {
 
 async fn make_files(
     seen: &mut Vec<Seen>,
-    new: &[MemberDisk],
+    (new, meters): (&[MemberDisk], &Meters),
     files: &mut NewFiles,
 ) -> Result<(), StartError> {
     for disk in new {
         files.note(disk);
-        seen.push(disks::look(disk, disk.open()?, seen.len()).await?);
+        seen.push(disks::look(disk, disk.open()?, (seen.len(), meters)).await?);
     }
     Ok(())
 }

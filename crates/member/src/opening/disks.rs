@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Absence, StartError};
+use crate::meters::Meters;
 use crate::spec::DiskError;
 use crate::spec::disk::MemberDisk;
 
@@ -57,6 +58,8 @@ pub(crate) struct Disks {
     pub(crate) absent: Vec<(MemberDisk, Absence)>,
     /// Files that would have to be made.
     pub(crate) new: Vec<MemberDisk>,
+    /// What counts what each of them does.
+    pub(crate) meters: Meters,
 }
 
 impl Disks {
@@ -74,7 +77,7 @@ impl Disks {
                 continue;
             }
             match disk.open() {
-                Ok(device) => match look(disk, device, self.seen.len()).await {
+                Ok(device) => match look(disk, device, (self.seen.len(), &self.meters)).await {
                     Ok(seen) => self.seen.push(seen),
                     Err(error) => self.absent.push((disk.clone(), error.into())),
                 },
@@ -148,11 +151,11 @@ fn is_same_file(one: &MemberDisk, other: &MemberDisk) -> bool {
     identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
-/// Looks at an open disk, the `number`-th of all.
+/// Looks at an open disk, the `number`-th of all, and puts it under its meter.
 pub(crate) async fn look(
     disk: &MemberDisk,
     device: Arc<dyn BlockDevice>,
-    number: usize,
+    (number, meters): (usize, &Meters),
 ) -> Result<Seen, ArrayError> {
     let holds = match probe(&*device).await? {
         Found::Blank => Holds::Nothing,
@@ -162,15 +165,20 @@ pub(crate) async fn look(
         Found::Damaged(_) if is_cut_off(&*device).await? => Holds::CutOff,
         Found::Damaged(_) | Found::Version(_) => Holds::Unclear,
     };
-    Ok(Seen { member: member(disk, device, number), disk: disk.clone(), holds })
+    Ok(Seen { member: member(disk, device, (number, meters)), disk: disk.clone(), holds })
 }
 
-/// A disk as the array knows it. Those in memory are told apart by their number.
-pub(crate) fn member(disk: &MemberDisk, device: Arc<dyn BlockDevice>, number: usize) -> Member {
+/// A disk as the array knows it, under its meter. Those in memory are told apart by their number.
+pub(crate) fn member(
+    disk: &MemberDisk,
+    device: Arc<dyn BlockDevice>,
+    (number, meters): (usize, &Meters),
+) -> Member {
     let name = match disk.path() {
         Some(_) => disk.name(),
         None => format!("{disk}#{number}"),
     };
+    let device = meters.meter(&name, device);
     Member { name, device }
 }
 

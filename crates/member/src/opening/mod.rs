@@ -13,6 +13,7 @@ use block::BlockError;
 
 use crate::data::DataError;
 use crate::data::remembered::{Of, Remembered};
+use crate::meters::Meters;
 use crate::spec::disk::MemberDisk;
 use disks::{Disks, Holds, Seen, check_distinct, trial_files};
 
@@ -45,6 +46,8 @@ pub(crate) struct Opened {
     pub(crate) array: Array,
     pub(crate) seen: Vec<Seen>,
     pub(crate) absent: Vec<MemberDisk>,
+    /// What counts what they do.
+    pub(crate) meters: Meters,
 }
 
 /// What is not as it should be about a disk: told at once, as it may be why the array does not open.
@@ -127,8 +130,9 @@ pub(crate) async fn open(
         true => trial_files(&make.data).into_iter().chain(make.journals.clone()).collect(),
         false => named,
     };
+    let meters = disks.meters.clone();
     let (array, seen) = creation::make(disks, &wanted, (make, tell), remembered).await?;
-    Ok(Opened { array, seen, absent: Vec::new() })
+    Ok(Opened { array, seen, absent: Vec::new(), meters })
 }
 
 /// What an operator named must not be written over; what was remembered may have changed hands.
@@ -167,7 +171,7 @@ async fn usual_disks(make: &Make, remembered: &Remembered) -> Result<Vec<MemberD
 }
 
 async fn open_found(disks: Disks, make: &Make, tell: Tells<'_>) -> Result<Opened, StartError> {
-    let Disks { seen, absent, new } = disks;
+    let Disks { seen, absent, new, meters } = disks;
     let why_absent = absent.iter().map(|(disk, why)| (disk.name(), why.to_string())).collect();
     let mut missing = Vec::new();
     for (disk, why) in absent {
@@ -202,7 +206,7 @@ async fn open_found(disks: Disks, make: &Make, tell: Tells<'_>) -> Result<Opened
     })?;
     match (make.raid, array.info().raid) {
         (Some(asked), is) if asked != is => Err(StartError::OtherLevel(is)),
-        _ => Ok(Opened { array, seen, absent: missing }),
+        _ => Ok(Opened { array, seen, absent: missing, meters }),
     }
 }
 

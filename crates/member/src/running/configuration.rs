@@ -55,6 +55,7 @@ impl Member {
             chap: self.chap_users()?,
             accounts: self.all_accounts()?,
             schedules: self.all_schedules()?,
+            destinations: self.all_destinations()?,
         })))
     }
 
@@ -191,6 +192,8 @@ impl Member {
         batch.accounts = change.accounts.iter().map(account_step).collect();
         let schedules = change.schedules.iter().map(|schedule| self.schedule_step(schedule));
         batch.schedules = schedules.collect::<Result<_, _>>()?;
+        let destinations = change.destinations.iter().map(|one| self.destination_step(one));
+        batch.destinations = destinations.collect::<Result<_, _>>()?;
         Ok(batch)
     }
 

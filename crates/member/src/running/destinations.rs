@@ -1,9 +1,11 @@
 //! What is asked about where events go on to.
 
-use group::destinations::{Destination, DestinationChange, DestinationError};
-use group::settings::{Settings, SettingsError, State};
+use group::destinations::{Choice, Destination, DestinationChange, DestinationError, Way};
+use group::secrets::Secret;
+use group::settings::{DestinationStep, Settings, SettingsError, State};
 
 use super::{Member, RequestError};
+use crate::configuration_request::DestinationToDo;
 use crate::destination_request::{DestinationRequest, DestinationShown};
 use crate::reply::Answer;
 use crate::settings::KeptError;
@@ -16,17 +18,11 @@ impl Member {
         let last_event = self.events.last_number();
         let name = match request {
             DestinationRequest::List => {
-                let state = self.settings.state()?;
-                let all = state.destinations.keys();
-                let shown = all.filter_map(|name| self.shown_destination(&state, name));
-                return Ok(Answer::Destinations(shown.collect()));
+                return Ok(Answer::Destinations(self.all_destinations()?));
             }
             DestinationRequest::Show { name } => name,
             DestinationRequest::Add { name, choice, way } => {
-                let id = getrandom::u64().map_err(|error| {
-                    KeptError::NotMade(format!("the system gives no random numbers: {error}"))
-                })?;
-                let new = Destination { id, begins_after: last_event, choice, way };
+                let new = self.new_destination(choice, way)?;
                 let named = name.clone();
                 let add = async move |settings: &mut Settings| {
                     settings.add_destination(&named, new).await
@@ -51,10 +47,44 @@ impl Member {
         Ok(Answer::Destination(Box::new(shown)))
     }
 
+    /// What happens from now on goes there.
+    fn new_destination(
+        &self,
+        choice: Choice,
+        way: Way<Secret>,
+    ) -> Result<Destination<Secret>, RequestError> {
+        let id = getrandom::u64().map_err(|error| {
+            KeptError::NotMade(format!("the system gives no random numbers: {error}"))
+        })?;
+        Ok(Destination { id, begins_after: self.events.last_number(), choice, way })
+    }
+
+    /// A change of a destination among others.
+    pub(super) fn destination_step(
+        &self,
+        step: &DestinationToDo,
+    ) -> Result<(String, DestinationStep), RequestError> {
+        Ok(match step.clone() {
+            DestinationToDo::Add { name, choice, way } => {
+                (name, DestinationStep::Add(self.new_destination(choice, way)?))
+            }
+            DestinationToDo::Set { name, change } => {
+                (name, DestinationStep::Change(change, self.events.last_number()))
+            }
+            DestinationToDo::Delete { name } => (name, DestinationStep::Delete),
+        })
+    }
+
+    pub(super) fn all_destinations(&self) -> Result<Vec<DestinationShown>, RequestError> {
+        let state = self.settings.state()?;
+        let all = state.destinations.keys();
+        Ok(all.filter_map(|name| self.shown_destination(&state, name)).collect())
+    }
+
     async fn change_destination(
         &self,
         name: String,
-        change: DestinationChange<group::secrets::Secret>,
+        change: DestinationChange<Secret>,
         last_event: u64,
     ) -> Result<(), RequestError> {
         let set = async move |settings: &mut Settings| {

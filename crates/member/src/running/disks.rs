@@ -6,7 +6,7 @@ use array::{ArrayError, DiskId, Member as Disk};
 use super::{Member, RequestError};
 use crate::opening::creation::NewFiles;
 use crate::opening::disks::member;
-use crate::reply::Answer;
+use crate::reply::{Answer, DiskFigures};
 use crate::request::DiskRequest;
 use crate::spec::DiskError;
 use crate::spec::disk::MemberDisk;
@@ -121,12 +121,30 @@ impl Member {
     async fn open_disk(&self, disk: &MemberDisk, number: usize) -> Result<Disk, DiskError> {
         let opening = disk.clone();
         let device = ring::blocking(move || opening.open()).await?;
-        Ok(member(disk, device, number))
+        Ok(member(disk, device, (number, &self.meters)))
+    }
+
+    /// What each disk has done. A disk whose place another one has taken under the same name has done nothing
+    /// since.
+    pub(super) fn disk_figures(&self) -> Vec<DiskFigures> {
+        let is_gone =
+            |disk: &&DiskInfo| matches!(disk.state, DiskState::Missing | DiskState::Failed);
+        let disks = self.array.disks();
+        let is_followed = |disk: &&DiskInfo| {
+            let here = disks.iter().filter(|other| other.name == disk.name && !is_gone(other));
+            !is_gone(disk) || here.count() == 0
+        };
+        let figures = disks
+            .iter()
+            .filter(is_followed)
+            .filter_map(|disk| Some(DiskFigures::new(disk, self.meters.counted(&disk.name)?)));
+        figures.collect()
     }
 
     /// Disks that have left the array are not looked for at the next start.
     pub(super) fn forget_what_left(&self) {
         let members = self.array.disks();
+        self.meters.keep_only(|name| members.iter().any(|disk| disk.name == name));
         // One that is missing may be known to the array by its number only.
         if members.iter().any(|disk| disk.state == DiskState::Missing) {
             return;

@@ -164,6 +164,9 @@ pub enum RequestError {
     /// Long work was cut off by the end of its core.
     #[error("the work ended without a result")]
     NoResult,
+    /// Long work was cancelled.
+    #[error("the work was cancelled, as was asked for")]
+    Cancelled,
     /// The member stops before the work has ended: it begins anew when it is asked for again.
     #[error("the member is stopping and the work did not end")]
     Stopping,

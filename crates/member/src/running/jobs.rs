@@ -1,11 +1,13 @@
 //! What is asked about the array as a whole, and how long work is followed.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use array::ArrayError;
 use array::api::{CheckReport, JobInfo, JobKind};
 
-use super::{Asker, Member, RequestError};
+use super::cancelling::{Cancel, Safe, until_cancelled};
+use super::{Asker, Member, RequestError, Wish};
 use crate::events::{Event, EventLog, Kind, Severity};
 use crate::reply::Answer;
 use crate::request::ArrayRequest;
@@ -28,31 +30,51 @@ impl Member {
                 Ok(self.shown_array())
             }
             ArrayRequest::Scrub => {
-                let events = self.events.clone();
-                events.tell(Event::of_array(Kind::ScrubBegun, "a scrub begins, as was asked for"));
-                let work = async move {
-                    let scrubbed = array.scrub().await;
-                    tell_of_scrub(&events, "scrub", scrubbed.as_ref());
-                    scrubbed
-                };
-                let report = self.with_progress(&[JobKind::Scrub], work, asker).await??;
-                Ok(Answer::Report(report))
+                let begun = Event::of_array(Kind::ScrubBegun, "a scrub begins, as was asked for");
+                self.events.tell(begun);
+                let work = async move { array.scrub().await };
+                self.verified("scrub", Safe::OnceItReads, work, asker).await
             }
             ArrayRequest::Rebalance => {
                 let work = async move { array.rebalance().await };
-                self.with_progress(&[JobKind::Rebalance], work, asker).await??;
+                self.with_progress(&[JobKind::Rebalance], work, (asker, &Cancel::default()))
+                    .await??;
                 Ok(Answer::Done)
             }
             ArrayRequest::Check => {
-                let events = self.events.clone();
-                let work = async move {
-                    let checked = array.check().await;
-                    tell_of_scrub(&events, "check", checked.as_ref());
-                    checked
-                };
-                let report = self.with_progress(&[JobKind::Scrub], work, asker).await??;
-                Ok(Answer::Report(report))
+                let work = async move { array.check().await };
+                self.verified("check", Safe::Always, work, asker).await
             }
+        }
+    }
+
+    /// Has everything read, unless that is cancelled, and records what was found.
+    async fn verified(
+        &self,
+        what: &'static str,
+        safe: Safe,
+        work: impl Future<Output = Result<CheckReport, ArrayError>> + 'static,
+        asker: &impl Asker,
+    ) -> Result<Answer, RequestError> {
+        let cancel = Rc::new(Cancel::default());
+        let (events, array, verifying) = (self.events.clone(), self.array.clone(), self.verifies());
+        let work = until_cancelled(work, cancel.clone(), move || {
+            let jobs: Vec<_> =
+                array.jobs().into_iter().filter(|job| job.kind == JobKind::Scrub).collect();
+            safe.is_so(jobs.len(), verifying.count()).then_some(jobs)
+        });
+        let work = async move {
+            let outcome = work.await;
+            match &outcome {
+                Ok(verified) => tell_of_scrub(&events, what, verified.as_ref()),
+                Err(jobs) => tell_of_cancelled(&events, what, jobs),
+            }
+            outcome
+        };
+        let outcome = self.with_progress(&[JobKind::Scrub], work, (asker, &cancel)).await?;
+        match outcome {
+            Ok(verified) => Ok(Answer::Report(verified?)),
+            Err(_) => Err(RequestError::Cancelled),
         }
     }
 
@@ -65,7 +87,7 @@ impl Member {
         &self,
         kinds: &[JobKind],
         work: impl Future<Output = T> + 'static,
-        asker: &impl Asker,
+        (asker, cancel): (&impl Asker, &Cancel),
     ) -> Result<T, RequestError> {
         let (done, mut answer) = ring::oneshot();
         ring::spawn(async move { done.send(work.await) });
@@ -73,8 +95,10 @@ impl Member {
             if let Some(result) = ring::timeout(PROGRESS_PAUSE, &mut answer).await {
                 return result.ok_or(RequestError::NoResult);
             }
-            if asker.is_to_end() {
-                return Err(RequestError::Stopping);
+            match asker.wish() {
+                Wish::GoOn => {}
+                Wish::Cancel => cancel.ask(),
+                Wish::End => return Err(RequestError::Stopping),
             }
             asker.tell(self.jobs(kinds)).await;
         }
@@ -93,7 +117,7 @@ impl Member {
             if jobs.is_empty() && is_settled {
                 return Ok(Answer::Done);
             }
-            if asker.is_to_end() {
+            if asker.wish() == Wish::End {
                 return Err(RequestError::StoppingWatch);
             }
             if !asker.tell(jobs).await {
@@ -108,6 +132,18 @@ impl Member {
         jobs.retain(|job| kinds.contains(&job.kind));
         jobs
     }
+}
+
+/// Records that a scrub or check was cancelled, and how far it had come.
+fn tell_of_cancelled(events: &EventLog, what: &str, jobs: &[JobInfo]) {
+    let sum = |bytes: fn(&JobInfo) -> u64| jobs.iter().map(bytes).sum::<u64>();
+    let (done, total) = (sum(|job| job.done_bytes), sum(|job| job.total_bytes));
+    let (done, total) = (done >> 20, total >> 20);
+    let text = format!(
+        "the {what} was cancelled, as was asked for, after {done} of {total} MiB of data; what it has repaired \
+         stays repaired"
+    );
+    events.tell(Event::of_array(Kind::ScrubCancelled, text));
 }
 
 /// Problems that are events of their own; the array logs more of them.

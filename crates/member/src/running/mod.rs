@@ -1,6 +1,7 @@
 //! A member that runs, and carries out what is asked of it. Lives on the first core.
 
 mod access;
+mod cancelling;
 mod configuration;
 mod destinations;
 mod disks;
@@ -22,6 +23,7 @@ use ring::wait::{Bell, Turn};
 
 use crate::data::remembered::Remembered;
 use crate::events::{EventLog, Look};
+use crate::meters::Meters;
 use crate::reply::Answer;
 use crate::request::Request;
 use crate::serving::Serving;
@@ -40,6 +42,10 @@ pub struct Member {
     settings: Rc<MemberSettings>,
     unlisted: Unlisted,
     remembered: RefCell<Remembered>,
+    /// What counts what disks do.
+    meters: Meters,
+    /// Scrubs and checks under way.
+    verifying: Rc<Cell<usize>>,
     /// Changes of what is served come one after the other.
     turn: Turn,
     /// So do disks that join.
@@ -59,8 +65,20 @@ pub trait Asker {
     /// Says how these jobs do; an empty list is a sign of life. `false` when nobody listens any more.
     fn tell(&self, jobs: Vec<JobInfo>) -> impl Future<Output = bool>;
 
-    /// The member stops: what takes long should end with a word about that.
-    fn is_to_end(&self) -> bool;
+    /// What is to become of work that takes long.
+    fn wish(&self) -> Wish;
+}
+
+/// What an asker wants of work that is under way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Wish {
+    /// It goes on.
+    #[default]
+    GoOn,
+    /// It is not wanted any more.
+    Cancel,
+    /// The member stops: the work should end with a word about that.
+    End,
 }
 
 impl Member {
@@ -68,7 +86,7 @@ impl Member {
         array: Array,
         serving: Serving,
         (settings, unlisted): (Rc<MemberSettings>, Unlisted),
-        remembered: Remembered,
+        (remembered, meters): (Remembered, Meters),
         events: EventLog,
     ) -> Self {
         let remembered = RefCell::new(remembered);
@@ -80,6 +98,8 @@ impl Member {
             settings,
             unlisted,
             remembered,
+            meters,
+            verifying: Rc::default(),
             turn,
             joining,
             taking,
@@ -117,7 +137,10 @@ impl Member {
             Request::Destination(request) => self.destination(request).await,
             Request::Configuration(request) => self.configuration(request).await,
             Request::Connections => Ok(Answer::Connections(self.serving.connections().await)),
-            Request::Figures => Ok(Answer::Figures(Box::new(self.serving.figures().await))),
+            Request::Figures => {
+                let figures = self.serving.figures(self.disk_figures()).await;
+                Ok(Answer::Figures(Box::new(figures)))
+            }
             Request::Watch { kinds } => self.watch(&kinds, asker).await,
         };
         answered.map_err(|error| self.explained(error))

@@ -92,7 +92,9 @@ fn is_scrub_due(info: &ArrayInfo, now: SystemTime) -> bool {
 async fn scrub(member: Rc<Member>) {
     let begun = Event::of_array(Kind::ScrubBegun, "a scrub begins, as it is due");
     member.events().tell(begun);
+    let verifying = member.verifies();
     let scrubbed = member.array().scrub().await;
+    drop(verifying);
     if member.is_stopping() {
         tracing::info!(
             "the scrub did not end, as the member stops: it begins again after the start"

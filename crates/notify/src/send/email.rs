@@ -12,6 +12,7 @@ use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsPar
 use lettre::transport::smtp::extension::ClientId;
 use lettre::{Address, AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 
+use super::tls::is_of_tls;
 use super::{SendError, Sender, place_of, said};
 use crate::message::{Message, cut, line};
 
@@ -30,7 +31,7 @@ pub(super) async fn send(
     let sent = transport(sender, email)?.send(letter).await;
     sent.map(drop).map_err(|error| {
         let why = said(&error);
-        if error.is_tls() || error.to_string().contains("STARTTLS") {
+        if error.is_tls() || is_of_tls(&error) || error.to_string().contains("STARTTLS") {
             SendError::Untrusted { place, why }
         } else if error.is_timeout() {
             SendError::Silent { place }

@@ -65,27 +65,83 @@ pub(crate) fn http(mut stream: TcpStream, head: &str) -> String {
 
 /// Speaks SMTP (RFC 5321) and takes one letter.
 fn smtp(mut stream: TcpStream, at_rcpt: &str) -> String {
-    let mut reader = BufReader::new(stream.try_clone().expect("a socket"));
-    let (mut text, mut is_data) = (String::new(), false);
     let _ = stream.write_all(b"220 mx ESMTP\r\n");
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).unwrap_or(0) == 0 {
-            return text;
-        }
+    dialogue(&mut stream, &[("RCPT", at_rcpt)], "")
+}
+
+/// The same from the greeting on, with these answers to commands besides those that are always given; up to the
+/// command `until`.
+fn dialogue(stream: &mut (impl Read + Write), answers: &[(&str, &str)], until: &str) -> String {
+    let (mut text, mut is_data) = (String::new(), false);
+    while let Some(line) = line_of(stream) {
         text.push_str(&line);
-        let answer = match line.get(..4).unwrap_or_default() {
-            _ if is_data && line != ".\r\n" => continue,
-            ".\r\n" => "250 taken",
-            "RCPT" => at_rcpt,
-            "DATA" => "354 go on",
-            "QUIT" => "221 bye",
-            _ => "250 mx",
+        let word = line.get(..4).unwrap_or_default();
+        if is_data && line != ".\r\n" {
+            continue;
+        }
+        let given = answers.iter().find(|(command, _)| *command == word);
+        let answer = match (line.as_str(), word) {
+            (".\r\n", _) => "250 taken",
+            (_, "DATA") => "354 go on",
+            (_, "QUIT") => "221 bye",
+            _ => given.map_or("250 mx", |(_, answer)| answer),
         };
-        is_data = line.starts_with("DATA");
-        let answer = if line == ".\r\n" { "250 taken" } else { answer };
+        is_data = word == "DATA";
         let _ = stream.write_all(format!("{answer}\r\n").as_bytes());
+        if word == until {
+            break;
+        }
     }
+    text
+}
+
+/// One line; `None` at the end.
+fn line_of(stream: &mut impl Read) -> Option<String> {
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while !line.ends_with(b"\n") {
+        if stream.read(&mut byte).ok()? == 0 {
+            return None;
+        }
+        line.push(byte[0]);
+    }
+    Some(String::from_utf8_lossy(&line).into_owned())
+}
+
+/// What a server called localhost shakes hands with, and who vouches for it, in PEM.
+fn identity() -> (std::sync::Arc<rustls::ServerConfig>, String) {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a key");
+    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der());
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key.expect("a key"))
+        .expect("they go together");
+    (std::sync::Arc::new(config), made.cert.pem())
+}
+
+/// An SMTP server that wants a login over TLS: what was said in the clear, and what behind that.
+fn smtp_over_tls(
+    mut stream: TcpStream,
+    config: &std::sync::Arc<rustls::ServerConfig>,
+    starts_in_clear: bool,
+    at_auth: &str,
+) -> String {
+    let mut clear = String::new();
+    if starts_in_clear {
+        let _ = stream.write_all(b"220 mx ESMTP\r\n");
+        let hello = "250-mx\r\n250 STARTTLS";
+        clear = dialogue(&mut stream, &[("EHLO", hello), ("STAR", "220 go on")], "STAR");
+    }
+    let mut tls = rustls::ServerConnection::new(config.clone()).expect("a configuration");
+    let mut stream = rustls::Stream::new(&mut tls, &mut stream);
+    if !starts_in_clear {
+        let _ = stream.write_all(b"220 mx ESMTP\r\n");
+    }
+    let answers = [("EHLO", "250-mx\r\n250 AUTH PLAIN"), ("AUTH", at_auth)];
+    let said = dialogue(&mut stream, &answers, "");
+    format!("{clear}---\n{said}")
 }
 
 fn evil() -> Message {
@@ -196,13 +252,7 @@ async fn without_the_tls_that_was_asked_for_nothing_is_said() {
 
 #[tokio::test]
 async fn a_certificate_that_nobody_vouches_for_is_told_nothing() {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider);
-    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
-    let config = config.with_single_cert(vec![made.cert.der().clone()], key).unwrap();
-    let config = std::sync::Arc::new(config);
+    let (config, pem) = identity();
     let (address, told) = server(move |mut stream| {
         let mut tls = rustls::ServerConnection::new(config.clone()).expect("a configuration");
         let mut text = String::new();
@@ -225,7 +275,7 @@ async fn a_certificate_that_nobody_vouches_for_is_told_nothing() {
         assert_eq!(told.recv_timeout(PATIENCE).unwrap(), "");
     }
     // The same with somebody who does.
-    send(&line(Some(made.cert.pem()))).await.unwrap();
+    send(&line(Some(pem))).await.unwrap();
     let said = told.recv_timeout(PATIENCE).unwrap();
     assert!(said.contains("<28>1 2023-11-14T22:13:20Z "), "{said}");
 }
@@ -257,5 +307,88 @@ async fn syslog_is_counted_in_a_stream_and_one_datagram_each() {
         let count = socket.recv(&mut bytes).unwrap();
         let line = str::from_utf8(&bytes[..count]).unwrap();
         assert!(line.starts_with("<28>1 ") && !line.contains('\n'), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_over_tls_goes_to_who_is_vouched_for_and_to_nobody_else() {
+    let (config, pem) = identity();
+    let (_, stranger) = identity();
+    let (address, told) = server(move |mut stream| {
+        let mut tls = rustls::ServerConnection::new(config.clone()).expect("a configuration");
+        let mut stream = rustls::Stream::new(&mut tls, &mut stream);
+        let (mut text, mut length) = (String::new(), 0);
+        while let Some(line) = line_of(&mut stream) {
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().expect("a number");
+            }
+            text.push_str(&line);
+            if line == "\r\n" {
+                let mut body = vec![0; length];
+                stream.read_exact(&mut body).expect("the body comes");
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                break;
+            }
+        }
+        text
+    });
+    let hook = |host: &str, roots: &str| {
+        let url = format!("https://{host}:{}/", address.port()).parse().expect("a URL");
+        let token = Some(Secret::new(b"t0ken".to_vec()));
+        Way::Webhook(Webhook { url, roots: Some(roots.to_owned()), secret: None, token })
+    };
+    // Signed by somebody else, and by the right one for another name.
+    for way in [hook("localhost", &stranger), hook("127.0.0.1", &pem)] {
+        let error = send(&way).await.unwrap_err();
+        assert!(matches!(error, SendError::Untrusted { .. }), "{error}");
+        assert_eq!(told.recv_timeout(PATIENCE).unwrap(), "", "nothing was said");
+    }
+    send(&hook("localhost", &pem)).await.unwrap();
+    let said = told.recv_timeout(PATIENCE).unwrap();
+    assert!(said.to_ascii_lowercase().contains("authorization: bearer t0ken"), "{said}");
+}
+
+#[tokio::test]
+async fn a_login_at_an_smtp_server_is_said_over_tls_to_who_is_vouched_for_only() {
+    let (config, pem) = identity();
+    let (_, stranger) = identity();
+    // The two words with zero bytes before them (RFC 4616), as lettre sends them.
+    let plain = "AUTH PLAIN AHNhbjEAaHVzaC1odXNo\r\n";
+    for tls in [MailTls::Tls, MailTls::Starttls] {
+        let starts_in_clear = tls == MailTls::Starttls;
+        let config = config.clone();
+        let at_auth = std::sync::Arc::new(std::sync::Mutex::new("235 welcome"));
+        let mood = at_auth.clone();
+        let (address, told) = server(move |stream| {
+            let at_auth = *mood.lock().expect("no test has failed");
+            smtp_over_tls(stream, &config, starts_in_clear, at_auth)
+        });
+        let mail = |host: &str, roots: &str| {
+            let Way::Email(plain) = email(address, tls) else { unreachable!("it is e-mail") };
+            Way::Email(Email {
+                smtp: format!("{host}:{}", address.port()).parse().expect("a server"),
+                roots: Some(roots.to_owned()),
+                user: Some("san1".to_owned()),
+                password: Some(Secret::new(b"hush-hush".to_vec())),
+                ..plain
+            })
+        };
+        for way in [mail("localhost", &stranger), mail("127.0.0.1", &pem)] {
+            let error = send(&way).await.unwrap_err();
+            assert!(matches!(error, SendError::Untrusted { .. }), "{tls:?}: {error}");
+            let said = told.recv_timeout(PATIENCE).unwrap();
+            assert!(!said.contains("AUTH") && !said.contains("MAIL"), "{said}");
+        }
+        send(&mail("localhost", &pem)).await.unwrap();
+        let said = told.recv_timeout(PATIENCE).unwrap();
+        let (clear, kept) = said.split_once("---\n").unwrap();
+        assert!(!clear.contains("AUTH") && !clear.contains("MAIL"), "{said}");
+        assert!(kept.contains(plain) && kept.contains("RCPT TO:<ops@example.com>"), "{said}");
+
+        *at_auth.lock().unwrap() = "535 no";
+        let error = send(&mail("localhost", &pem)).await.unwrap_err();
+        assert!(matches!(error, SendError::Refused { .. }), "{error}");
+        assert!(!error.to_string().contains("hush"), "{error}");
+        assert!(!told.recv_timeout(PATIENCE).unwrap().contains("MAIL"), "no letter without login");
     }
 }

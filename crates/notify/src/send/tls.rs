@@ -24,10 +24,23 @@ pub(super) async fn shake(
     let name = ServerName::try_from(server.host.clone());
     let name = name.map_err(|error| SendError::untrusted(place, &error))?;
     let shaken = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-    shaken.map_err(|error| match error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
+    shaken.map_err(|error| match is_of_tls(&error) {
         true => SendError::untrusted(place, &error),
         false => SendError::unreachable(place, &error),
     })
+}
+
+/// Whether TLS is at the bottom of an error: then who is there was reached, and is not who it should be.
+pub(super) fn is_of_tls(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        if error.is::<rustls::Error>() || inner.is_some_and(|inner| inner.is::<rustls::Error>()) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// Trusts the authorities in PEM, or without those the ones that the system trusts.

@@ -182,3 +182,34 @@ fn nothing_goes_to_what_is_deleted_or_paused() {
     assert!(told.try_recv().is_err());
     logs.end();
 }
+
+#[tokio::test(start_paused = true)]
+async fn without_destinations_nothing_wakes_it_but_a_change_and_the_end() {
+    let data = tempfile::tempdir().unwrap();
+    let logs = Logs::open(data.path()).unwrap();
+    let current = CurrentDestinations::default();
+    let config = Config {
+        data: data.path().to_owned(),
+        events: logs.events.clone(),
+        destinations: current.clone(),
+        sender: sender(),
+    };
+    let (end, ending) = watch::channel(false);
+    let statuses = Statuses::default();
+    let mut running = std::pin::pin!(run(config, statuses.clone(), ending));
+    let mut polls = 0;
+    let counted = std::future::poll_fn(|cx| {
+        polls += 1;
+        running.as_mut().poll(cx)
+    });
+    assert!(timeout(Duration::from_secs(1000), counted).await.is_err(), "it goes on");
+    assert!(polls < 10, "it was woken {polls} times in 1000 seconds");
+
+    let address = "127.0.0.1:9".parse().unwrap();
+    current.replace((*destinations(&[address]).now()).clone());
+    assert!(timeout(Duration::from_millis(10), &mut running).await.is_err());
+    assert!(statuses.all().contains_key("a"), "it is served at once");
+    end.send_replace(true);
+    running.await;
+    logs.end();
+}

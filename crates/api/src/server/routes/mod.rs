@@ -93,6 +93,7 @@ fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(runs::list_runs))
         .routes(routes!(runs::show_run))
         .routes(routes!(runs::follow_run))
+        .routes(routes!(runs::cancel_run))
         .routes(routes!(connections::list_connections))
         .routes(routes!(events::list_events))
         .routes(routes!(events::follow_events))

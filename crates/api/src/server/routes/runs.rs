@@ -1,14 +1,14 @@
 //! `/v1/jobs`, what runs in the background, and `/v1/runs`, what was asked for that takes long.
 
 use axum::extract::State;
-use axum::http::Uri;
-use axum::response::Response;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
 use member::{ArrayRequest, Request};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::Shared;
-use super::described::Refusals;
+use super::described::{ChangeRefusals, Refusals};
 use super::volumes::PageQuery;
 use crate::problem::{Code, Problem};
 use crate::server::body::{Asked, Named, json};
@@ -102,10 +102,29 @@ pub(super) async fn show_run(
     Ok(json(&run))
 }
 
+/// Cancel a scrub or a check
+///
+/// It ends as soon as it can be left, which is mostly at once, and its state says so then; what it has repaired
+/// stays repaired. One that is about to put right what a disk has refused goes on to its end.
+#[utoipa::path(
+    post, path = "/v1/runs/{id}/cancel", tag = "work",
+    params(("id" = String, Path, description = "The run.")),
+    responses(
+        (status = 202, description = "The run, which is to end.", body = Run),
+        ChangeRefusals,
+    ),
+)]
+pub(super) async fn cancel_run(
+    State(app): Shared,
+    Named(id): Named<String>,
+) -> Result<Response, Problem> {
+    Ok((StatusCode::ACCEPTED, json(&app.runs.cancel(&id)?)).into_response())
+}
+
 /// Follow a run to its end
 ///
-/// Server-sent events: `jobs` with a list of jobs, whenever that changes; at last `done` with the run, or
-/// `problem` with a problem.
+/// Server-sent events: `jobs` with a list of jobs, whenever that changes; at last `done` with the run, also if it
+/// was cancelled, or `problem` with a problem.
 #[utoipa::path(
     get, path = "/v1/runs/{id}/stream", tag = "work",
     params(("id" = String, Path, description = "The run.")),

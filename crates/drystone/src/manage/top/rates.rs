@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::sample::Sample;
 use crate::manage::connections;
-use api::types::{Connection, Disk, Latency, PortalFigures, VolumeFigures, Work};
+use api::types::{Connection, Disk, DiskFigures, Latency, PortalFigures, VolumeFigures, Work};
 use serde::Serialize;
 
 /// What has come between two looks, for each second.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Load {
-    /// Of a volume, a host or a portal.
+    /// Of a volume, a host, a portal or a disk.
     pub(super) name: String,
-    /// SCSI commands of any kind.
+    /// SCSI commands of any kind; of a disk, reads and writes.
     pub(super) iops: f64,
     pub(super) read_bytes_per_second: f64,
     pub(super) written_bytes_per_second: f64,
@@ -24,13 +24,21 @@ pub(super) struct Load {
     pub(super) waiting: usize,
 }
 
+/// A disk, and how busy it is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct DiskLoad {
+    #[serde(flatten)]
+    pub(super) disk: Disk,
+    pub(super) load: Load,
+}
+
 /// All that is known of what a member is busy with.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Rates {
     pub(super) volumes: Vec<Load>,
     pub(super) hosts: Vec<Load>,
     pub(super) portals: Vec<Load>,
-    pub(super) disks: Vec<Disk>,
+    pub(super) disks: Vec<DiskLoad>,
 }
 
 /// What has come.
@@ -62,7 +70,10 @@ impl Rates {
             volumes: loads(volumes(before, now)),
             hosts: loads(hosts(before, now)),
             portals: loads(portals(before, now)),
-            disks: now.disks.clone(),
+            disks: disks(before, now)
+                .into_iter()
+                .map(|(disk, sum)| DiskLoad { load: load((disk.name.clone(), sum)), disk })
+                .collect(),
         }
     }
 }
@@ -92,6 +103,32 @@ fn volumes(before: &Sample, now: &Sample) -> Vec<(String, Sum)> {
         (volume.name(), Sum { read_bytes, written_bytes, ..sum })
     };
     now.figures.volumes.iter().map(sum).collect()
+}
+
+/// All disks. One that nothing is counted of is not there.
+fn disks(before: &Sample, now: &Sample) -> Vec<(Disk, Sum)> {
+    let by_id = |sample: &Sample, id: u16| -> Option<DiskFigures> {
+        sample.figures.disks.iter().find(|one| one.id == id).cloned()
+    };
+    let sum = |disk: &Disk| {
+        let Some(here) = by_id(now, disk.id) else { return (disk.clone(), Sum::default()) };
+        let old = by_id(before, disk.id);
+        let latency = |work: &Work, old: Option<&Work>| match old {
+            Some(old) => work.latency.since(&old.latency),
+            None => work.latency.clone(),
+        };
+        let mut all = latency(&here.reads, old.as_ref().map(|old| &old.reads));
+        all.add(&latency(&here.writes, old.as_ref().map(|old| &old.writes)));
+        let sum = Sum {
+            commands: all.count(),
+            read_bytes: more(here.reads.bytes, old.as_ref().map_or(0, |old| old.reads.bytes)),
+            written_bytes: more(here.writes.bytes, old.map_or(0, |old| old.writes.bytes)),
+            latency: all,
+            waiting: usize::try_from(here.waiting).unwrap_or(usize::MAX),
+        };
+        (disk.clone(), sum)
+    };
+    now.disks.iter().map(sum).collect()
 }
 
 /// By `name`, what has come over the connections that there are now.
@@ -168,6 +205,10 @@ pub(super) mod tests {
                 "read_bytes": reads * 4096, "written_bytes": 0,
             }],
             "cores": [],
+            "disks": [{
+                "id": 0, "name": "/dev/disk/by-id/a", "waiting": 1, "writes": none, "flushes": none,
+                "reads": { "latency": latency, "bytes": reads * 4096, "errors": 0, "aborted": 0 },
+            }],
         });
         let connection = json!({
             "volume": "db", "iqn": "iqn.2026-11.x:db", "host": "iqn.1993-08.org.debian:01:a",
@@ -206,7 +247,10 @@ pub(super) mod tests {
         assert_eq!(rates.volumes, [wanted("db"), idle]);
         assert_eq!(rates.hosts, [wanted("iqn.1993-08.org.debian:01:a")]);
         assert_eq!(rates.portals, [wanted("10.0.0.1:3260")]);
-        assert_eq!(rates.disks.len(), 1);
+        let disk = Load { waiting: 1, ..wanted("/dev/disk/by-id/a") };
+        assert_eq!((rates.disks.len(), &rates.disks[0].load), (1, &disk));
+        let json = serde_json::to_value(&rates.disks[0]).unwrap();
+        assert_eq!((&json["errors_write"], &json["load"]["iops"]), (&json!(3), &json!(100.0)));
     }
 
     #[test]

@@ -83,7 +83,6 @@ fn heading(state: &State) -> String {
         View::Portals => "portals",
         View::Disks => "disks",
     };
-    let mut text = format!("drystone: {view}");
     let sort = match state.sort {
         Sort::Name => "name",
         Sort::Iops => "IOPS",
@@ -92,9 +91,7 @@ fn heading(state: &State) -> String {
         Sort::P99 => "p99",
         Sort::Queue => "queue",
     };
-    if state.view != View::Disks {
-        text = format!("{text} by {sort}");
-    }
+    let mut text = format!("drystone: {view} by {sort}");
     if !state.filter.is_empty() {
         text = format!("{text}, with '{}'", state.filter);
     }
@@ -143,9 +140,8 @@ mod tests {
 
         state.view = View::Disks;
         let drawn = screen(&state, None);
-        assert_eq!(drawn[0], "drystone: disks");
-        let disk = ["/dev/disk/by-id/a", "online", "1", "TiB", "512", "GiB", "0", "3", "0"];
-        assert_eq!(words(&drawn[2]), disk);
+        assert_eq!(drawn[0], "drystone: disks by IOPS");
+        assert_eq!(words(&drawn[2])[..2], ["/dev/disk/by-id/a", "100"]);
     }
 
     #[test]

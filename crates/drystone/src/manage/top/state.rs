@@ -1,22 +1,12 @@
 //! What the operator looks at, and how keys change that.
 
-use super::rates::{Load, Rates};
+use super::rates::{DiskLoad, Load, Rates};
 use crate::cli::top::{Sort, TopArgs, View};
+use crate::manage::disk::state as state_word;
 use crate::print::table::Column::{self, Number, Text};
 use crate::print::units;
-use api::types::Disk;
+use api::types::DiskState;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-
-/// The columns of disks, of whose speed the array tells nothing.
-const DISK_COLUMNS: [Column; 7] = [
-    Text("DISK"),
-    Text("STATE"),
-    Number("SIZE"),
-    Number("USED"),
-    Number("READ ERR"),
-    Number("WRITE ERR"),
-    Number("HEALED"),
-];
 
 /// What is to be seen of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +110,7 @@ impl State {
             View::Volumes => "VOLUME",
             View::Hosts => "HOST",
             View::Portals => "PORTAL",
-            View::Disks => return DISK_COLUMNS,
+            View::Disks => "DISK",
         };
         [
             Text(name),
@@ -135,13 +125,18 @@ impl State {
 
     /// The lines of what is seen.
     pub(super) fn rows(&self, rates: &Rates) -> Vec<[String; 7]> {
+        let disks: Vec<Load>;
         let all = match self.view {
             View::Volumes => &rates.volumes,
             View::Hosts => &rates.hosts,
             View::Portals => &rates.portals,
-            View::Disks => return self.disks(rates),
+            View::Disks => {
+                disks = rates.disks.iter().map(named).collect();
+                &disks
+            }
         };
-        let mut seen: Vec<&Load> = all.iter().filter(|load| self.is_seen(&load.name)).collect();
+        let mut seen: Vec<&Load> =
+            all.iter().filter(|load| load.name.contains(&self.filter)).collect();
         // The names decide between what is alike.
         seen.sort_by(|a, b| a.name.cmp(&b.name));
         let key = |load: &Load| match self.sort {
@@ -154,15 +149,6 @@ impl State {
         };
         seen.sort_by(|a, b| key(b).total_cmp(&key(a)));
         seen.into_iter().map(row).collect()
-    }
-
-    fn disks(&self, rates: &Rates) -> Vec<[String; 7]> {
-        let seen = rates.disks.iter().filter(|disk| self.is_seen(&disk.name));
-        seen.map(disk_row).collect()
-    }
-
-    fn is_seen(&self, name: &str) -> bool {
-        name.contains(&self.filter)
     }
 }
 
@@ -179,17 +165,14 @@ fn row(load: &Load) -> [String; 7] {
     ]
 }
 
-fn disk_row(disk: &Disk) -> [String; 7] {
-    let state = serde_json::to_value(disk.state).unwrap_or_default();
-    [
-        disk.name.clone(),
-        state.as_str().unwrap_or_default().to_owned(),
-        units::bytes(disk.size_bytes),
-        units::bytes(disk.used_bytes),
-        disk.errors_read.to_string(),
-        disk.errors_write.to_string(),
-        disk.healed_blocks.to_string(),
-    ]
+/// What a disk does, beside its state if that is not as it should be.
+fn named(disk: &DiskLoad) -> Load {
+    let DiskLoad { disk, load } = disk;
+    let name = match disk.state {
+        DiskState::Online => disk.name.clone(),
+        state => format!("{} ({})", disk.name, state_word(state)),
+    };
+    Load { name, ..load.clone() }
 }
 
 #[cfg(test)]

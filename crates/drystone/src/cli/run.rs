@@ -1,0 +1,48 @@
+//! The options of `drystone run`.
+
+use crate::cli::manage::MemberArgs;
+use clap::{Args, Subcommand};
+
+/// Examples at the foot of `drystone run --help`.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  drystone run list
+  drystone run cancel
+          The scrub or check that goes on, if there is one only
+  drystone run cancel 6745c1f0-3";
+
+/// What to do with runs.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: RunCommand,
+
+    /// Which member, and how to print.
+    #[command(flatten)]
+    pub(crate) member: MemberArgs,
+}
+
+/// What to do with runs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunCommand {
+    /// List the last runs: scrubs, checks and rebalancings that were asked for.
+    ///
+    /// The last 64 since the member was started. A scrub that began because it was due is none of them; 'array
+    /// rebuild-status' shows it.
+    #[command(after_long_help = "Examples:\n  drystone run list")]
+    List,
+
+    /// Cancel a scrub or a check, and say how far it had come.
+    ///
+    /// What it has repaired stays repaired. A rebalancing is not cancelled: 'array set --rebuild-share' makes it
+    /// slower.
+    #[command(
+        after_long_help = "Examples:\n  drystone run cancel\n  drystone run cancel 6745c1f0-3"
+    )]
+    Cancel {
+        /// Which, as 'run list' shows it; without it, the one scrub or check that goes on.
+        #[arg(value_name = "RUN")]
+        id: Option<String>,
+    },
+}

@@ -1,0 +1,181 @@
+//! `drystone run`, and how other commands wait for runs.
+
+use super::Desk;
+use crate::Failure;
+use crate::cli::run::{RunArgs, RunCommand};
+use crate::print::table::Column::{Number, Text};
+use crate::print::table::table;
+use crate::print::units;
+use anyhow::{anyhow, bail};
+use api::types::{Run, RunKind, RunState};
+use std::io::{self, IsTerminal, Write};
+
+/// Does what the command line says.
+pub(crate) fn run(args: RunArgs) -> Result<(), Failure> {
+    let desk = Desk::new(&args.member)?;
+    Ok(match args.command {
+        RunCommand::List => {
+            let runs = desk.ask(|member| member.runs())?;
+            desk.show(&runs, |runs| Ok(list(runs)))
+        }
+        RunCommand::Cancel { id } => cancel(&desk, id),
+    }?)
+}
+
+/// Has long work done and waits for its end, which may be that somebody else has cancelled it.
+pub(super) fn follow(desk: &Desk, kind: RunKind) -> anyhow::Result<Run> {
+    let ended = desk.follow(|member, progress| member.run(kind, tell_begun, progress))?;
+    match ended.state {
+        RunState::Cancelled => bail!("{}", how_far(&ended)),
+        _ => Ok(ended),
+    }
+}
+
+/// Who looks at it may want to stop: says what that does.
+fn tell_begun(run: &Run) {
+    let ends = match run.kind {
+        RunKind::Rebalance => String::new(),
+        RunKind::Scrub | RunKind::Check => format!("; 'drystone run cancel {}' ends it", run.id),
+    };
+    if io::stderr().is_terminal() {
+        // Nobody is kept from the work by a terminal that is gone.
+        let _ = writeln!(io::stderr(), "Ctrl-C leaves the {} running{ends}", word(run.kind));
+    }
+}
+
+fn cancel(desk: &Desk, id: Option<String>) -> anyhow::Result<()> {
+    let id = match id {
+        Some(id) => id,
+        None => only_one(desk.ask(|member| member.runs())?)?,
+    };
+    desk.ask(|member| member.cancel_run(&id))?;
+    let ended = desk.follow(|member, progress| member.end_of_run(&id, progress))?;
+    desk.show(&ended, |ended| {
+        Ok(match ended.state {
+            RunState::Cancelled => format!("{}\n", how_far(ended)),
+            _ => format!("the {} had ended before it could be cancelled\n", word(ended.kind)),
+        })
+    })
+}
+
+/// The run that is meant by no name.
+fn only_one(runs: Vec<Run>) -> anyhow::Result<String> {
+    let goes_on = |run: &Run| run.state == RunState::Running && run.kind != RunKind::Rebalance;
+    let mut running = runs.into_iter().filter(goes_on);
+    let first = running.next().ok_or_else(|| {
+        anyhow!("no scrub or check goes on that was asked for: see 'drystone run list'")
+    })?;
+    match running.next() {
+        None => Ok(first.id),
+        Some(second) => bail!(
+            "several go on: say which, '{}' or '{}' ('drystone run list' shows all)",
+            first.id,
+            second.id
+        ),
+    }
+}
+
+/// What became of a run that was cancelled.
+fn how_far(run: &Run) -> String {
+    let sum = |bytes: fn(&api::types::Job) -> u64| run.jobs.iter().map(bytes).sum::<u64>();
+    let (done, total) = (sum(|job| job.done_bytes), sum(|job| job.total_bytes));
+    let far = match total {
+        0 => "before it had read any data".to_owned(),
+        _ => format!("after {} of {}", units::bytes(done), units::bytes(total)),
+    };
+    format!("the {} was cancelled {far}", word(run.kind))
+}
+
+fn word(kind: RunKind) -> &'static str {
+    match kind {
+        RunKind::Scrub => "scrub",
+        RunKind::Check => "check",
+        RunKind::Rebalance => "rebalancing",
+    }
+}
+
+fn list(runs: &[Run]) -> String {
+    if runs.is_empty() {
+        return "nothing was asked for since the member was started\n".to_owned();
+    }
+    let columns =
+        [Text("RUN"), Text("WORK"), Text("STATE"), Text("BEGUN"), Text("ENDED"), Number("DONE")];
+    let row = |run: &Run| {
+        let state = match run.state {
+            RunState::Running => "running",
+            RunState::Done => "done",
+            RunState::Failed => "failed",
+            RunState::Cancelled => "cancelled",
+        };
+        let (done, total) = run
+            .jobs
+            .iter()
+            .fold((0, 0), |(done, total), job| (done + job.done_bytes, total + job.total_bytes));
+        let percent = (u128::from(done) * 100).checked_div(u128::from(total));
+        [
+            run.id.clone(),
+            word(run.kind).to_owned(),
+            state.to_owned(),
+            units::time(run.begun_unix_seconds),
+            run.ended_unix_seconds.map_or_else(|| "-".to_owned(), units::time),
+            percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent} %")),
+        ]
+    };
+    table(columns, runs.iter().map(row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::types::{Job, JobKind};
+
+    fn run(id: &str, kind: RunKind, state: RunState) -> Run {
+        let (begun_unix_seconds, ended_unix_seconds) = (1, None);
+        let (jobs, report, problem) = (Vec::new(), None, None);
+        Run {
+            id: id.into(),
+            kind,
+            state,
+            begun_unix_seconds,
+            ended_unix_seconds,
+            jobs,
+            report,
+            problem,
+        }
+    }
+
+    #[test]
+    fn without_a_name_the_one_that_can_be_cancelled_is_meant() {
+        let (scrub, check) = (
+            run("a-1", RunKind::Scrub, RunState::Running),
+            run("a-2", RunKind::Check, RunState::Running),
+        );
+        let others = [
+            run("a-3", RunKind::Rebalance, RunState::Running),
+            run("a-4", RunKind::Scrub, RunState::Done),
+        ];
+        let of = |first: &[&Run]| {
+            only_one(first.iter().copied().chain(&others).cloned().collect())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(of(&[&scrub]), Ok("a-1".to_owned()));
+        assert!(of(&[]).unwrap_err().starts_with("no scrub or check goes on"));
+        assert!(of(&[&scrub, &check]).unwrap_err().contains("'a-1' or 'a-2'"));
+    }
+
+    #[test]
+    fn one_that_was_cancelled_says_how_far_it_had_come() {
+        let cancelled = run("a-1", RunKind::Scrub, RunState::Cancelled);
+        assert_eq!(how_far(&cancelled), "the scrub was cancelled before it had read any data");
+        let job = Job {
+            kind: JobKind::Scrub,
+            subject: "array".into(),
+            done_bytes: 1 << 20,
+            total_bytes: 4 << 20,
+            rate_bytes: 0,
+        };
+        let cancelled = Run { jobs: vec![job], ..cancelled };
+        assert_eq!(how_far(&cancelled), "the scrub was cancelled after 1 MiB of 4 MiB");
+        assert!(list(&[cancelled]).contains("25 %"));
+    }
+}

@@ -1,0 +1,161 @@
+//! Who may use what, as initiators of others find it: libiscsi's tools and QEMU's.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use crate::common::finish;
+use crate::common::member::{Home, Member, text};
+
+const WEB: &str = "iqn.2026-11.com.example:web";
+const DB: &str = "iqn.2026-11.com.example:db";
+const SECRET: &str = "sixteen-bytes-ok";
+const OTHER: &str = "another-secret-1";
+/// What volumes prove.
+const MUTUAL: (&str, &str) = ("array", "the-array-itself");
+
+/// A host: its name, and the CHAP user and secret that it has.
+#[derive(Debug, Clone, Copy)]
+struct Host {
+    name: &'static str,
+    login: Option<(&'static str, &'static str)>,
+}
+
+const HOSTS: [Host; 5] = [
+    Host { name: WEB, login: None },
+    Host { name: DB, login: None },
+    Host { name: WEB, login: Some(("al", SECRET)) },
+    Host { name: DB, login: Some(("al", SECRET)) },
+    Host { name: DB, login: Some(("al", OTHER)) },
+];
+
+/// What is added to a list, one after the other.
+type List = &'static [&'static [&'static str]];
+
+/// The volumes, the lists that they have, and which of the hosts may use each.
+const VOLUMES: [(&str, List, [bool; 5]); 6] = [
+    // Hosts of the same machine may, whatever they say of themselves; nobody asks for a proof.
+    ("unlisted", &[], [true, true, true, true, true]),
+    ("named", &[&["--iqn", WEB]], [true, false, true, false, false]),
+    ("proved", &[&["--chap", "al"]], [false, false, true, true, false]),
+    ("both", &[&["--iqn", WEB, "--chap", "al"]], [false, false, true, false, false]),
+    ("elsewhere", &[&["--ip", "192.0.2.0/24"]], [false; 5]),
+    (
+        "either",
+        &[&["--iqn", WEB], &["--chap", "al", "--ip", "127.*.*.*"]],
+        [true, false, true, true, false],
+    ),
+];
+
+fn private(home: &Home, name: &str, contents: &str) -> String {
+    let path = home.path(name);
+    fs::write(&path, format!("{contents}\n")).expect("it can be written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    text(&path)
+}
+
+/// A member with all volumes, which are shared: that a second host is refused is another matter.
+fn start(home: &Home) -> Member<'_> {
+    let member = home.start(&[]);
+    member.run(&["chap", "add", "al", "--secret-file", &private(home, "al", SECRET)]);
+    for (name, list, _) in VOLUMES {
+        member.run(&["volume", "create", name, "16M"]);
+        member.run(&["volume", "set", name, "--shared", "on"]);
+        for words in list {
+            member.run(&[&["volume", "access", "add", name], *words].concat());
+        }
+    }
+    member
+}
+
+fn url(member: &Member<'_>, login: Option<(&str, &str)>, rest: &str) -> String {
+    let login = login.map_or_else(String::new, |(user, secret)| format!("{user}%{secret}@"));
+    format!("iscsi://{login}{}{rest}", member.portal())
+}
+
+/// Whether libiscsi reads what the volume says of itself.
+fn libiscsi(member: &Member<'_>, host: Host, volume: &str, more: &str) -> bool {
+    let url = url(member, host.login, &format!("/{}/0{more}", member.iqn(volume)));
+    let output = finish(Command::new("iscsi-inq").args(["-i", host.name, &url]));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.success(), said.contains("Vendor:"), "{url}: {said}");
+    output.status.success()
+}
+
+/// Whether QEMU opens the volume.
+fn qemu(member: &Member<'_>, host: Host, volume: &str) -> bool {
+    let (portal, iqn) = (member.portal(), member.iqn(volume));
+    let mut options = format!(
+        "driver=iscsi,transport=tcp,portal={portal},target={iqn},lun=0,initiator-name={}",
+        host.name
+    );
+    let mut command = Command::new("qemu-img");
+    command.args(["info", "--output=json"]);
+    if let Some((user, secret)) = host.login {
+        command.args(["--object", &format!("secret,id=s,data={secret}")]);
+        options.push_str(&format!(",user={user},password-secret=s"));
+    }
+    let output = finish(command.args(["--image-opts", &options]));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.success(), said.contains("16777216"), "{options}: {said}");
+    output.status.success()
+}
+
+#[test]
+fn initiators_of_others_get_in_where_the_table_says_so_and_nowhere_else() {
+    let home = Home::files(3, "256M");
+    let member = start(&home);
+    for (volume, _, may) in VOLUMES {
+        for (host, may) in HOSTS.into_iter().zip(may) {
+            assert_eq!(libiscsi(&member, host, volume, ""), may, "libiscsi, {host:?} at {volume}");
+            assert_eq!(qemu(&member, host, volume), may, "QEMU, {host:?} at {volume}");
+        }
+    }
+    let refused = member.run(&["audit", "--refused"]);
+    assert!(refused.contains(WEB) && refused.contains(DB), "{refused}");
+    member.stop();
+}
+
+#[test]
+fn who_asks_what_there_is_hears_of_what_it_may_use() {
+    let home = Home::files(3, "256M");
+    let member = start(&home);
+    let prefix = member.iqn("unlisted").strip_suffix("unlisted").expect("a prefix").to_owned();
+    let told = |host: Host| -> BTreeSet<String> {
+        let output =
+            finish(Command::new("iscsi-ls").args(["-i", host.name, &url(&member, host.login, "")]));
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        said.lines()
+            .filter_map(|line| line.strip_prefix("Target:")?.split_whitespace().next())
+            .map(|iqn| iqn.strip_prefix(&prefix).expect("one of ours").to_owned())
+            .collect()
+    };
+    let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    // What can be used by a proof is told to those who could give it: discovery asks for none.
+    let [web, db] = [HOSTS[0], HOSTS[1]].map(told);
+    assert_eq!(web, names(&["unlisted", "named", "proved", "both", "either"]));
+    assert_eq!(db, names(&["unlisted", "proved", "either"]));
+    member.run(&["volume", "access", "add", "elsewhere", "--iqn", DB]);
+    assert!(told(HOSTS[1]).contains("elsewhere") && !told(HOSTS[0]).contains("elsewhere"));
+    member.stop();
+}
+
+#[test]
+fn a_volume_proves_who_it_is_to_an_initiator_that_asks() {
+    let home = Home::files(3, "256M");
+    let member = start(&home);
+    let al = HOSTS[2];
+    let asks = |user: &str, secret: &str| {
+        libiscsi(&member, al, "proved", &format!("?target_user={user}&target_password={secret}"))
+    };
+    assert!(!asks(MUTUAL.0, MUTUAL.1), "it proves nothing yet");
+    let secret = private(&home, "mutual", MUTUAL.1);
+    member.run(&["chap", "mutual", "set", MUTUAL.0, "--secret-file", &secret]);
+    assert!(asks(MUTUAL.0, MUTUAL.1));
+    assert!(!asks(MUTUAL.0, OTHER), "it is told that this is another one");
+    assert!(!asks("stranger", MUTUAL.1));
+    assert!(libiscsi(&member, al, "proved", ""), "who does not ask gets in as before");
+    member.stop();
+}
