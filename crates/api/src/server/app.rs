@@ -23,6 +23,9 @@ use crate::types::{Event, Interface, OfAnswer};
 /// How long a request is waited for. What takes longer goes on.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// Questions at work at once that walk over whole maps.
+const WALKS_MAX: usize = 2;
+
 /// Who is asked.
 pub trait Ask: Send + Sync + 'static {
     /// Has a request carried out, to its end whoever waits for it. Returns at once; `done` is called at the
@@ -85,6 +88,7 @@ pub(super) struct App {
     /// What is proved there.
     pub(super) identity: Option<Identity>,
     started: SystemTime,
+    walks: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     /// Of these, those of who asks from afar: the socket keeps the rest.
     streams_from_afar: Arc<Semaphore>,
@@ -123,6 +127,7 @@ impl App {
             interface,
             identity: None,
             started: SystemTime::now(),
+            walks: Arc::new(Semaphore::new(WALKS_MAX)),
             streams: Arc::new(Semaphore::new(streams_max)),
             streams_from_afar: Arc::new(Semaphore::new(streams_max.div_ceil(2))),
             logs: config.logs.clone(),
@@ -214,6 +219,26 @@ impl App {
         timeout(PATIENCE, self.outcome(coming)).await.unwrap_or_else(|_| Err(still_at_work()))
     }
 
+    /// Asks for what is found by walking over whole maps, which keeps a core and much memory busy: two at once, also
+    /// when those who asked have left. A walk that has begun is ended.
+    pub(super) async fn ask_walk<T: OfAnswer + Send + 'static>(
+        self: &Arc<Self>,
+        request: Request,
+    ) -> Result<T, Problem> {
+        let walked = async {
+            let place = self.walks.clone().acquire_owned().await.map_err(|_| stopping())?;
+            let app = self.clone();
+            let walk = tokio::spawn(async move {
+                let (_, coming) = app.begin(request);
+                let outcome = app.outcome(coming).await;
+                drop(place);
+                outcome
+            });
+            walk.await.unwrap_or_else(|_| Err(stopping()))
+        };
+        timeout(PATIENCE, walked).await.unwrap_or_else(|_| Err(still_at_work()))
+    }
+
     /// Has something of one family changed, if it is as `tag` says: no other change of the family comes
     /// between the look and the change. What was begun is ended also when nobody waits any more.
     pub(super) async fn change<T: OfAnswer + Send + 'static>(
@@ -255,9 +280,10 @@ impl App {
         self.streams_from_afar.clone().try_acquire_owned().map_err(|_| too_many_follow())
     }
 
-    /// Events behind this number, oldest first.
-    pub(super) fn events_after(&self, number: u64) -> Vec<Event> {
+    /// The first events behind this number, so many at most.
+    pub(super) fn events_after(&self, number: u64, at_most: usize) -> Vec<Event> {
         let records = self.logs.events.after(number);
+        let records = &records[..records.len().min(at_most)];
         records.iter().map(|record| Event::new(record, (self.advice)(&record.what))).collect()
     }
 

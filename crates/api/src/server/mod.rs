@@ -202,7 +202,11 @@ fn thread_of<Work: Future<Output = ()>>(
         let told = move |outcome| drop(ready.send(outcome));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
-            Ok(runtime) => runtime.block_on(work(Box::new(told))),
+            Ok(runtime) => {
+                runtime.block_on(work(Box::new(told)));
+                // A name that is looked up for a test of a destination may hang for minutes.
+                runtime.shutdown_background();
+            }
             Err(error) => told(Err(error)),
         }
     })?;

@@ -53,7 +53,10 @@ impl Drop for SocketFile {
 fn close_to_others(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
     if let Some(group) = administrators() {
-        chown(path, None, Some(group))?;
+        // The service is in that group, so that its files are, and its unit forbids chown altogether.
+        if fs::metadata(path)?.gid() != group {
+            chown(path, None, Some(group))?;
+        }
         fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
     }
     Ok(())

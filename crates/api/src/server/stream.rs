@@ -119,6 +119,9 @@ pub(super) fn events_after(
     Ok(events(followed, Followed::next))
 }
 
+/// Events that one who follows holds at once, however slowly it reads.
+const EVENTS_AT_ONCE: usize = 256;
+
 /// Events that somebody follows.
 struct Followed<W> {
     app: Arc<App>,
@@ -141,7 +144,7 @@ impl<W: Fn(&Happened) -> bool> Followed<W> {
                 return (named("problem", &problem), None);
             }
             if self.app.last_event() > self.number {
-                let news = self.app.events_after(self.number);
+                let news = self.app.events_after(self.number, EVENTS_AT_ONCE);
                 self.number = news.last().map_or(self.number, |event| event.number);
                 self.due = news.into_iter().filter(|event| (self.wanted)(event)).collect();
             } else if begun.elapsed() >= PULSE {

@@ -91,7 +91,7 @@ impl Array {
         result
     }
 
-    /// Makes a volume that begins with what a snapshot holds and shares its space.
+    /// Makes a volume that begins with what a snapshot holds and shares its space, online or not.
     ///
     /// # Errors
     /// Those of names; [`ArrayError::Deleting`].
@@ -100,6 +100,7 @@ impl Array {
         volume: &str,
         snapshot: &str,
         name: &str,
+        online: bool,
     ) -> Result<VolumeInfo, ArrayError> {
         check_name(name)?;
         let (id, version) = self.core.materialized(volume, snapshot).await?;
@@ -111,7 +112,7 @@ impl Array {
                 name: name.to_owned(),
                 size_bytes,
                 created_unix_seconds: self.core.env.unix_seconds(),
-                online: true,
+                online,
                 deleted_unix_seconds: None,
                 origin: Some(format!("{volume}@{snapshot}")),
                 view_of: None,

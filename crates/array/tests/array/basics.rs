@@ -79,7 +79,7 @@ fn snapshots_views_and_clones_are_disks() {
         check_read_only(array.snapshot_device("v", "s").expect("it works")).await;
         array.set_snapshot_writable("v", "s", false).await.expect("it works");
         check_device(array.snapshot_view_device("v", "s").expect("it works"), 12).await;
-        array.clone_snapshot("v", "s", "c").await.expect("it works");
+        array.clone_snapshot("v", "s", "c", true).await.expect("it works");
         check_device(array.device("c").expect("it works"), 13).await;
         // What all of them did to each other's clusters: nothing.
         check_device(volume, 14).await;

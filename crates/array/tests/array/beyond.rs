@@ -160,7 +160,7 @@ fn a_snapshot_that_waits_is_kept_when_its_volume_is_set_aside() {
         assert_eq!(read(&volume, 4096, 4096).await, bytes(4096, 4));
         for (snapshot, seed) in [("one", 2), ("two", 3)] {
             let clone = format!("of-{snapshot}");
-            array.clone_snapshot("weak", snapshot, &clone).await.unwrap();
+            array.clone_snapshot("weak", snapshot, &clone, true).await.unwrap();
             let device = array.device(&clone).unwrap();
             assert_eq!(read(&device, 4096, 4096).await, bytes(4096, seed), "{snapshot}");
         }

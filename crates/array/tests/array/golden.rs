@@ -68,7 +68,7 @@ async fn make(shelf: &Shelf) {
     fill(&device("gone"), 0..10, 4).await;
     array.snapshot(&[("plain", Some("first"))]).await.expect("it works");
     fill(&device("plain"), 0..40, 5).await;
-    array.clone_snapshot("plain", "first", "copy").await.expect("it works");
+    array.clone_snapshot("plain", "first", "copy", true).await.expect("it works");
     fill(&device("copy"), 100..120, 6).await;
     array.set_snapshot_writable("plain", "first", false).await.expect("it works");
     let view = array.snapshot_view_device("plain", "first").expect("it works");

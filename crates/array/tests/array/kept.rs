@@ -219,7 +219,7 @@ fn what_was_overwritten_in_the_journal_and_is_somebody_elses_now_stays_theirs() 
         }
         assert!(read(&volume, 4 * MIB, 2 * MIB as usize).await == bytes(2 * MIB as usize, 30));
         assert!(read(&volume, 255 * 4 * KIB, BLOCK).await == bytes(BLOCK, 40));
-        array.clone_snapshot("weak", "s", "clone").await.unwrap();
+        array.clone_snapshot("weak", "s", "clone", true).await.unwrap();
         let clone = array.device("clone").unwrap();
         assert!(read(&clone, 0, MIB as usize).await == bytes(MIB as usize, 10));
         assert!(read(&clone, 4 * MIB, 2 * MIB as usize).await == bytes(2 * MIB as usize, 30));
@@ -256,7 +256,7 @@ fn a_journal_that_gets_short_takes_what_it_keeps_once_more_and_others_go_on() {
         until(&array, "back", |array| !is_aside(array, "weak")).await;
         array.checkpoint().await.unwrap();
         has_all(&array, 128, 1024).await;
-        array.clone_snapshot("weak", "s", "clone").await.unwrap();
+        array.clone_snapshot("weak", "s", "clone", true).await.unwrap();
         let clone = array.device("clone").unwrap();
         assert!(read(&clone, 0, BLOCK).await == bytes(BLOCK, 20));
         sound(&array).await;

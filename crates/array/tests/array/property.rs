@@ -190,7 +190,7 @@ impl Model {
         let free = DISKS.iter().find(|name| !self.heads.contains_key(**name));
         let Some((id, name)) = self.snapshot(n).zip(free) else { return };
         let of = &self.snapshots[&id];
-        let made = self.array.clone_snapshot(&of.volume, &name_of(id), name).await;
+        let made = self.array.clone_snapshot(&of.volume, &name_of(id), name, true).await;
         made.expect("it is cloned");
         let head = Version { cells: of.version.cells.clone(), parent: Some(id) };
         self.heads.insert((*name).to_owned(), head);

@@ -95,7 +95,7 @@ fn clones_and_rollback_begin_with_what_the_snapshot_holds() {
         write(&volume, 0, &two).await;
         let id = array.snapshots("v").unwrap()[0].id;
         assert!(!array.has_clones("v", id).unwrap(), "what came later of the volume is no clone");
-        array.clone_snapshot("v", "base", "copy").await.unwrap();
+        array.clone_snapshot("v", "base", "copy", true).await.unwrap();
         assert!(array.has_clones("v", id).unwrap());
         // Also where what the clone has of it was frozen since.
         array.snapshot(&[("copy", Some("later"))]).await.unwrap();
@@ -270,7 +270,7 @@ fn a_snapshot_that_is_written_to_keeps_its_moment_and_what_was_written() {
         let id = array.snapshots("v").unwrap()[0].id;
         assert!(!array.has_clones("v", id).unwrap(), "what hosts wrote to it goes with it");
         // A clone and a rollback begin with the moment.
-        array.clone_snapshot("v", "s", "c").await.unwrap();
+        array.clone_snapshot("v", "s", "c", true).await.unwrap();
         assert_eq!(read(&array.device("c").unwrap(), 0, one.len()).await, one);
         array.rollback("v", "s").await.unwrap();
         assert_eq!(read(&volume, 0, one.len()).await, one);

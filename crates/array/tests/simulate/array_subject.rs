@@ -152,7 +152,7 @@ impl Subject for ArraySubject {
     }
 
     async fn clone_snapshot(&self, volume: &str, snapshot: &str, name: &str) -> Answer<()> {
-        self.0.clone_snapshot(volume, snapshot, name).await.map(drop).map_err(refusal)
+        self.0.clone_snapshot(volume, snapshot, name, true).await.map(drop).map_err(refusal)
     }
 
     async fn delete_snapshot(&self, volume: &str, snapshot: &str) -> Answer<()> {

@@ -48,7 +48,10 @@ impl<S: Subscriber> Layer<S> for Rooms {
         let mut said = Said::default();
         event.record(&mut said);
         let metadata = event.metadata();
-        events.hear(said.event(metadata.target(), *metadata.level()));
+        let event = said.event(metadata.target(), *metadata.level());
+        // Its name holds the file and the line. What somebody does again and again to a host comes with another
+        // port each time.
+        events.hear(event.said_by(metadata.name()));
     }
 }
 
@@ -119,8 +122,25 @@ mod tests {
             logs.events.after(0).iter().map(|record| record.what.clone()).collect();
         logs.end();
         let [flush, stop] = &events[..] else { panic!("{events:?}") };
+        assert_ne!(flush.said_by, stop.said_by);
         assert_eq!(flush.text, "disk /dev/sdb: a flush failed: it is gone");
         assert_eq!((flush.severity, flush.object.name.as_str()), (Severity::Warning, "/dev/sdb"));
         assert_eq!((stop.severity, stop.kind.as_str()), (Severity::Error, "array_said"));
+    }
+
+    #[test]
+    fn one_host_that_is_refused_again_and_again_is_one_event() {
+        static HERE: OnceLock<EventLog> = OnceLock::new();
+        let dir = tempfile::tempdir().unwrap();
+        let logs = member::Logs::open(dir.path()).unwrap();
+        HERE.get_or_init(|| logs.events.clone());
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(to(&HERE)), || {
+            for port in 40_000..41_000 {
+                tracing::warn!(target: "target::login", "refused a login from 10.0.0.9:{port}");
+            }
+        });
+        let count = logs.events.after(0).len();
+        logs.end();
+        assert_eq!(count, 1, "a thousand refusals are one line, and a count a minute later");
     }
 }

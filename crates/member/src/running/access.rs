@@ -41,20 +41,16 @@ impl Member {
         Ok(self.settings.state()?.volumes.contains_key(&id))
     }
 
-    /// A clone is for those that its source is for, before any host sees it. If that cannot be stored it stays
-    /// offline.
+    /// A clone is for those that its source is for, and goes online once that is stored: no host sees it before.
     pub(super) async fn give_access(
         &self,
         source: u32,
         clone: &VolumeInfo,
-    ) -> Result<(), RequestError> {
+    ) -> Result<VolumeInfo, RequestError> {
         let id = clone.id;
         let copy = async move |settings: &mut Settings| settings.copy(source, id).await;
-        let given = self.settings.change(copy).await;
-        if given.is_err() {
-            self.array.set_volume_online(&clone.name, false).await?;
-        }
-        Ok(given?)
+        self.settings.change(copy).await?;
+        Ok(self.array.set_volume_online(&clone.name, true).await?)
     }
 
     /// Lets hosts of several names use a volume at the same time, or one.

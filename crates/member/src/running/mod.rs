@@ -194,6 +194,10 @@ impl Member {
         info
     }
 
+    fn settings_fault(&self) -> bool {
+        self.settings.fault().is_some()
+    }
+
     pub(crate) fn events(&self) -> &EventLog {
         &self.events
     }

@@ -87,9 +87,11 @@ impl Member {
                 self.check_free(&to, None)?;
                 let source = self.find(&volume)?.id;
                 let has_list = self.has_settings(source)?;
-                let clone = array.clone_snapshot(&volume, &name, &to).await?;
+                // One that a crash leaves without its list is offline.
+                let at_once = !has_list;
+                let mut clone = array.clone_snapshot(&volume, &name, &to, at_once).await?;
                 if has_list {
-                    self.give_access(source, &clone).await?;
+                    clone = self.give_access(source, &clone).await?;
                 }
                 Ok(Answer::Volume(Box::new(self.shown(clone))))
             }

@@ -3,7 +3,7 @@
 //! due.
 
 use std::rc::Rc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use array::api::{ArrayInfo, DiskState, JobKind, VolumeState};
 
@@ -19,6 +19,9 @@ const DAY_SECONDS: u64 = 24 * 60 * 60;
 /// At most so long after it has logged something, the array notes it.
 const NOTED_AFTER_SECONDS: u64 = 2;
 
+/// Between two tries to read settings that could not be read: until then nobody is let in.
+const SETTINGS_PAUSE: Duration = Duration::from_secs(10);
+
 /// Before a scrub that is due but could not end is begun again.
 const SCRUB_PAUSE: Duration = Duration::from_secs(60 * 60);
 
@@ -30,6 +33,7 @@ pub(crate) async fn run(member: Rc<Member>) {
     let mut disks = names_of(&member);
     let mut levels_before = 0;
     let mut scrub_from = UNIX_EPOCH;
+    let mut settings_from = Instant::now();
     loop {
         next_note = tell_notes(&member, next_note);
         ring::sleep(PAUSE).await;
@@ -39,7 +43,9 @@ pub(crate) async fn run(member: Rc<Member>) {
         }
         let info = member.tell_changes();
         let now = states_of(&member);
-        if now != states || member.serving().is_waiting() {
+        let is_to_try = member.settings_fault() && settings_from.elapsed() >= SETTINGS_PAUSE;
+        if now != states || member.serving().is_waiting() || is_to_try {
+            settings_from = Instant::now();
             states = now;
             member.settle().await;
         }

@@ -207,9 +207,7 @@ impl<W: World> Runner<W> {
         }
         let run = Run { planned_unix_seconds: planned, snapshots };
         self.end(name, Step::End { run, in_part }).await;
-        for volume in volumes {
-            self.prune(name, volume).await;
-        }
+        self.prune(name, volumes).await;
     }
 
     /// Stores how a run ended, now or later.
@@ -231,25 +229,38 @@ impl<W: World> Runner<W> {
     async fn prune_all(&mut self, name: &str) {
         let _alone = self.world.alone().await;
         let Some(schedule) = self.world.schedule(name) else { return };
-        for volume in &schedule.plan.volumes {
-            if self.world.volume(volume.id).is_some() {
-                self.prune(name, volume.id).await;
-            }
+        let volumes = schedule.plan.volumes.iter().map(|volume| volume.id);
+        let volumes = volumes.filter(|id| self.world.volume(*id).is_some()).collect();
+        self.prune(name, volumes).await;
+    }
+
+    /// Deletes what is too many of each volume, and notes all of it at once.
+    async fn prune(&mut self, name: &str, volumes: Vec<u32>) {
+        let mut gone = Vec::new();
+        for volume in volumes {
+            self.prune_volume(name, volume, &mut gone).await;
+        }
+        // If this is not stored, they are found to be gone next time.
+        if !gone.is_empty()
+            && let Err(why) = self.world.step(name, Step::Forget(gone)).await
+        {
+            tracing::warn!("what schedule '{name}' has deleted is not noted: {why}");
         }
     }
 
     /// Deletes the oldest own snapshots of a volume until there are as many as are to be kept, apart from
-    /// those in use.
-    async fn prune(&mut self, name: &str, volume: u32) {
+    /// those in use. `gone` gets those that are not there any more.
+    async fn prune_volume(&mut self, name: &str, volume: u32, gone: &mut Vec<Own>) {
         let Some(schedule) = self.world.schedule(name) else { return };
         let Some(seen) = self.world.snapshots(volume) else { return };
         let is_there = |own: &Own| seen.iter().any(|seen| seen.id == own.snapshot);
-        let (there, mut gone): (Vec<Own>, Vec<Own>) = if mutants::is(Mutant::OwnByName) {
+        let (there, not_there): (Vec<Own>, Vec<Own>) = if mutants::is(Mutant::OwnByName) {
             let own = seen.iter().filter(|seen| seen.name.starts_with(name));
             (own.map(|seen| Own { volume, snapshot: seen.id }).collect(), Vec::new())
         } else {
             schedule.own(volume).partition(is_there)
         };
+        gone.extend(not_there);
         let extra = there.len().saturating_sub(schedule.plan.keep as usize);
         for own in &there[..extra] {
             let named = seen.iter().find(|seen| seen.id == own.snapshot);
@@ -263,12 +274,6 @@ impl<W: World> Runner<W> {
                     self.tell(Kind::ScheduleFailed, name, text);
                 }
             }
-        }
-        // If this is not stored, they are found to be gone next time.
-        if !gone.is_empty()
-            && let Err(why) = self.world.step(name, Step::Forget(gone)).await
-        {
-            tracing::warn!("what schedule '{name}' has deleted is not noted: {why}");
         }
     }
 

@@ -53,7 +53,7 @@ pub(super) async fn list_events(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let wanted = Wanted::new(query.severity.as_deref(), query.object)?;
-    let mut all = app.events_after(0);
+    let mut all = app.events_after(0, usize::MAX);
     all.retain(|event| event.time_unix_seconds >= query.since.unwrap_or(0) && wanted.is_met(event));
     only_last(&mut all, query.last)?;
     page(&all, Page { limit: query.limit, token: query.page.as_deref() }, &uri)

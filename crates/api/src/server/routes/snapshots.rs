@@ -52,7 +52,8 @@ pub(super) async fn list_snapshots(
 ) -> Result<Response, Problem> {
     let SnapshotsQuery { volume, space, limit, page: token } = query;
     let request = Request::Snapshot(SnapshotRequest::List { volume, space });
-    let List(all) = app.ask::<List<Snapshot>>(request).await?;
+    let asked = if space { app.ask_walk(request).await } else { app.ask(request).await };
+    let List(all): List<Snapshot> = asked?;
     page(&all, Page { limit, token: token.as_deref() }, &uri)
 }
 

@@ -230,7 +230,7 @@ pub(super) async fn list_changes(
 ) -> Result<Response, Problem> {
     let ChangesQuery { from, to, limit, page: token } = query;
     let request = Request::Snapshot(SnapshotRequest::Diff { volume, from, to });
-    let List(all) = app.ask::<List<Extent>>(request).await?;
+    let List(all) = app.ask_walk::<List<Extent>>(request).await?;
     page(&all, Page { limit, token: token.as_deref() }, &uri)
 }
 
