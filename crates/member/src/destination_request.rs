@@ -1,6 +1,6 @@
 //! What can be asked of a running member about where its events go on to, and what it answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -52,6 +52,8 @@ pub struct CurrentDestinations(Arc<Mutex<Current>>);
 #[derive(Default)]
 struct Current {
     destinations: Arc<Destinations>,
+    /// The numbers of all that are set, also of those whose secrets cannot be opened now.
+    set: Option<BTreeSet<u64>>,
     /// Who is told when they are others.
     listeners: Vec<Box<dyn Fn() + Send>>,
 }
@@ -76,10 +78,17 @@ impl CurrentDestinations {
         self.held().destinations.clone()
     }
 
-    /// From now on it is these.
-    pub fn replace(&self, destinations: Destinations) {
+    /// The numbers of all that are set, whether or not they can be used now; `None` until the settings were read once.
+    #[must_use]
+    pub fn set(&self) -> Option<BTreeSet<u64>> {
+        self.held().set.clone()
+    }
+
+    /// From now on it is these, of all that are `set`.
+    pub fn replace(&self, destinations: Destinations, set: BTreeSet<u64>) {
         let current = &mut *self.held();
         current.destinations = Arc::new(destinations);
+        current.set = Some(set);
         current.listeners.iter().for_each(|tell| tell());
     }
 

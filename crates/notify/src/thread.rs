@@ -107,6 +107,10 @@ async fn run(config: Config, statuses: Statuses, mut ending: watch::Receiver<boo
         let now = destinations.now();
         if !Arc::ptr_eq(&now, &known) {
             follow(&shared, &mut serves, &now);
+            // One that cannot be used for now goes on where it was once it can.
+            if let Some(set) = destinations.set() {
+                shared.places().retain(|id, _| set.contains(id));
+            }
             known = now;
         }
         writes.begin(&shared.places());
@@ -144,7 +148,6 @@ fn follow(shared: &Shared, serves: &mut BTreeMap<String, Served>, now: &Destinat
         stays
     });
     shared.statuses.retain(|name| now.contains_key(name));
-    shared.places().retain(|id, _| now.values().any(|destination| destination.id == *id));
     for (name, destination) in now {
         if !destination.choice.paused && !serves.contains_key(name) {
             let worker = Worker::new(shared.clone(), name.clone(), destination.clone());

@@ -10,6 +10,7 @@ mod hosts;
 mod thread;
 
 use std::cell::{Cell, Ref, RefCell};
+use std::collections::BTreeSet;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -154,7 +155,7 @@ impl MemberSettings {
                 );
                 self.kept.replace(Arc::new(Kept::Nothing));
                 self.published.logins.replace(Some(Logins::default()));
-                self.published.destinations.replace(Destinations::new());
+                self.published.destinations.replace(Destinations::new(), BTreeSet::new());
                 self.is_fault_told.set(false);
             }
             Err(error) => self.tell(
@@ -249,7 +250,8 @@ impl MemberSettings {
             self.tell(Kind::SettingsIncomplete, error);
         }
         self.published.logins.replace(Some(state.logins.clone()));
-        self.published.destinations.replace(known.destinations.clone());
+        let set = state.destinations.values().map(|destination| destination.id).collect();
+        self.published.destinations.replace(known.destinations.clone(), set);
         self.state.replace(state);
     }
 

@@ -22,8 +22,13 @@ fn destinations(addresses: &[SocketAddr]) -> CurrentDestinations {
         (["a", "b"][number].to_owned(), destination)
     };
     let current = CurrentDestinations::default();
-    current.replace(addresses.iter().enumerate().map(one).collect());
+    set(&current, addresses.iter().enumerate().map(one).collect());
     current
+}
+
+fn set(current: &CurrentDestinations, destinations: Destinations) {
+    let ids = destinations.values().map(|destination| destination.id).collect();
+    current.replace(destinations, ids);
 }
 
 fn start(data: &std::path::Path, logs: &Logs, destinations: CurrentDestinations) -> Notifier {
@@ -163,7 +168,7 @@ fn nothing_goes_to_what_is_deleted_or_paused() {
     assert_eq!(objects(&told, 1), ["sda"]);
     let mut paused = (*current.now()).clone();
     paused.values_mut().for_each(|destination| destination.choice.paused = true);
-    current.replace(paused.clone());
+    set(&current, paused.clone());
     thread::sleep(2 * PAUSE);
     logs.events.hear(disk_failed("sdb"));
     thread::sleep(2 * PAUSE);
@@ -171,11 +176,11 @@ fn nothing_goes_to_what_is_deleted_or_paused() {
         destination.choice.paused = false;
         destination.begins_after = logs.events.last_number();
     });
-    current.replace(paused);
+    set(&current, paused);
     thread::sleep(2 * PAUSE);
     logs.events.hear(disk_failed("sdc"));
     assert_eq!(objects(&told, 1), ["sdc"], "what happened meanwhile does not go there");
-    current.replace(Destinations::new());
+    set(&current, Destinations::new());
     wait_until(|| notifier.statuses().all().is_empty());
     logs.events.hear(disk_failed("sdd"));
     notifier.end();
@@ -206,10 +211,44 @@ async fn without_destinations_nothing_wakes_it_but_a_change_and_the_end() {
     assert!(polls < 10, "it was woken {polls} times in 1000 seconds");
 
     let address = "127.0.0.1:9".parse().unwrap();
-    current.replace((*destinations(&[address]).now()).clone());
+    set(&current, (*destinations(&[address]).now()).clone());
     assert!(timeout(Duration::from_millis(10), &mut running).await.is_err());
     assert!(statuses.all().contains_key("a"), "it is served at once");
     end.send_replace(true);
     running.await;
+    logs.end();
+}
+
+#[test]
+fn who_cannot_be_told_at_a_start_goes_on_where_it_was_once_it_can() {
+    let data = tempfile::tempdir().unwrap();
+    let logs = Logs::open(data.path()).unwrap();
+    let (address, told) = server(|stream| http(stream, "HTTP/1.1 204 No Content"));
+    let notifier = start(data.path(), &logs, destinations(&[address]));
+    logs.events.hear(disk_failed("one"));
+    assert_eq!(objects(&told, 1), ["one"]);
+    wait_until(|| notifier.statuses().of("a").delivered == 1);
+    notifier.end();
+
+    // Its disks are not there, or its secret cannot be opened.
+    for is_read in [false, true] {
+        let current = CurrentDestinations::default();
+        if is_read {
+            current.replace(Destinations::new(), [0].into());
+        }
+        let (after, between) = (format!("after {is_read}"), format!("between {is_read}"));
+        let notifier = start(data.path(), &logs, current.clone());
+        thread::sleep(Duration::from_millis(1_500));
+        set(&current, (*destinations(&[address]).now()).clone());
+        logs.events.hear(disk_failed(&after));
+        assert_eq!(objects(&told, 1), [after.as_str()]);
+        wait_until(|| notifier.statuses().of("a").delivered == 1);
+        notifier.end();
+        logs.events.hear(disk_failed(&between));
+        let notifier = start(data.path(), &logs, destinations(&[address]));
+        assert_eq!(objects(&told, 1), [between.as_str()]);
+        wait_until(|| notifier.statuses().of("a").delivered == 1);
+        notifier.end();
+    }
     logs.end();
 }
