@@ -11,6 +11,7 @@ mod events;
 mod host;
 mod lifecycle;
 mod limits;
+mod moves;
 mod needs;
 mod notify;
 mod refusals;

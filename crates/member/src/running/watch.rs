@@ -39,7 +39,7 @@ pub(crate) async fn run(member: Rc<Member>) {
         }
         let info = member.tell_changes();
         let now = states_of(&member);
-        if now != states || member.serving().is_waiting() {
+        if now != states || member.is_unsettled() {
             states = now;
             member.settle().await;
         }
