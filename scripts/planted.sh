@@ -132,6 +132,8 @@ ForgetFigures  --test=wire  figures::what_a_session_did
 LateBegin      --member     schedules::tests::no_moment_runs_twice
 OwnByName      --member     schedules::tests::no_moment_runs_twice
 CatchUp        --member     schedules::tests::no_moment_runs_twice
+HastyAside     --member     settings::tests::files_stay_until
+EarlyUnits     --member     settings::tests::what_is_answered_as_saved
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back
 TellItself     --notify     place::tests::what_counts_less_and_what_is_about

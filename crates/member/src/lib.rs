@@ -38,6 +38,8 @@ mod schedules;
 mod serving;
 mod settings;
 pub mod spec;
+#[cfg(test)]
+mod testing;
 
 pub use access_request::{
     AccessRequest, ChapRequest, ChapUser, ChapUsers, Numbered, PolicyRequest, PolicyShown,
@@ -64,5 +66,5 @@ pub use schedule_request::{
     LastRun, NewSchedule, ScheduleChange, ScheduleRequest, ScheduleShown, VolumeShown,
 };
 pub use serving::GRACE;
-pub use settings::{Hosts, KeptError, Unlisted};
+pub use settings::{ArrayUnits, Hosts, KeptError, Unlisted};
 pub use target::{CoreFigures, LATENCY_BOUNDS, Latency, PortalFigures, UnitFigures, WorkFigures};

@@ -21,7 +21,7 @@ use crate::request::Request;
 use crate::running::{Asker, Member, RequestError, watch};
 use crate::schedules::{self, Runner};
 use crate::serving::Serving;
-use crate::settings::{Hosts, MemberSettings, Published, Unlisted};
+use crate::settings::{ArrayUnits, Hosts, MemberSettings, Published, Unlisted};
 
 /// What a member is opened with.
 #[derive(Debug)]
@@ -30,8 +30,10 @@ pub struct Opening {
     pub remembered: Remembered,
     /// Which disks, and how an array is made if there is none.
     pub make: Make,
-    /// How the names of targets begin.
+    /// How the names of targets begin; `None` as before, or as is usual.
     pub prefix: Option<String>,
+    /// What the server of the member was given to keep records of units.
+    pub units: Arc<ArrayUnits>,
     /// Whom the rule of the server lets in, which holds for volumes without an access list.
     pub unlisted: Unlisted,
     /// Settings on the array that cannot be read are thrown away.
@@ -102,6 +104,14 @@ impl Life {
     /// Why no array is opened or made.
     pub fn start(server: &Server, opening: Opening) -> Result<Self, StartError> {
         let life = Self { core: server.first_core(), published: Published::default() };
+        let core = life.core.clone();
+        opening.units.save_by(move |save| {
+            // A core that has ended drops what it is given.
+            core.run(move || {
+                let Some(member) = HERE.with_borrow(Clone::clone) else { return };
+                ring::spawn(async move { member.save_unit(save).await });
+            });
+        });
         let (targets, published) = (server.targets(), life.published.clone());
         life.run(move || begin(opening, targets, published))??;
         Ok(life)
@@ -208,8 +218,8 @@ impl Remote {
 }
 
 async fn begin(opening: Opening, targets: Targets, published: Published) -> Result<(), StartError> {
-    let Opening { mut remembered, make, prefix, unlisted, gives_up_settings, tell, events } =
-        opening;
+    let Opening { mut remembered, make, prefix, units, .. } = opening;
+    let Opening { unlisted, gives_up_settings, tell, events, .. } = opening;
     let tell = |notice: &Notice| {
         tell(notice);
         events.hear(of_notice(notice));
@@ -219,14 +229,16 @@ async fn begin(opening: Opening, targets: Targets, published: Published) -> Resu
         tell(&Notice::NotRemembered(error));
     }
     let (array, meters) = (opened.array, opened.meters);
-    let names = Names::new(&array.info().id, prefix.as_deref());
+    let names = Names::new(&array.info().id, None);
     let (data, heard) = (&make.data, events.clone());
     let settings =
-        MemberSettings::open(array.clone(), data, gives_up_settings, published, heard).await;
+        MemberSettings::open(array.clone(), data, gives_up_settings, (published, units), heard)
+            .await;
     let settings = Rc::new(settings);
     let serving = Serving::new(array.clone(), targets, names, settings.clone(), events.clone());
-    let member =
-        Rc::new(Member::new(array, serving, (settings, unlisted), (remembered, meters), events));
+    let known = (remembered, meters, prefix);
+    let member = Rc::new(Member::new(array, serving, (settings, unlisted), known, events));
+    member.take_identity().await;
     member.settle().await;
     schedules::adopt(&member).await;
     HERE.set(Some(member));

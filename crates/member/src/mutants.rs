@@ -1,4 +1,4 @@
-//! Planted mistakes: each leaves out one mechanism that guards snapshots, and the test that
+//! Planted mistakes: each leaves out one mechanism that guards snapshots or reservations, and the test that
 //! `scripts/planted.sh` names for it must notice.
 //!
 //! They exist only with the feature `mutants`, which no product is built with; without it [`is`] is
@@ -14,6 +14,10 @@ pub(crate) enum Mutant {
     OwnByName,
     /// Run each moment that was missed.
     CatchUp,
+    /// Move files of an earlier version aside before what they say is stored on the array.
+    HastyAside,
+    /// Answer that what a unit keeps is saved before it is.
+    EarlyUnits,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MUTANT=NAME`.

@@ -23,8 +23,13 @@ impl Names {
         let usual = || format!("{PREFIX}:{short}");
         Names {
             prefix: chosen.map_or_else(usual, |text| text.to_ascii_lowercase()),
-            array: array_id.get(..16).unwrap_or(array_id).to_ascii_uppercase(),
+            array: in_serials(array_id),
         }
+    }
+
+    /// How they begin where nobody chose that.
+    pub(crate) fn usual_prefix(array_id: &str) -> String {
+        Self::new(array_id, None).prefix
     }
 
     /// How the names of all targets begin.
@@ -52,6 +57,11 @@ impl Names {
     pub(crate) fn snapshot_serial(&self, snapshot: &SnapshotInfo) -> String {
         format!("{}-S{:X}", self.array, snapshot.id)
     }
+}
+
+/// What tells the serial numbers of an array from those of others.
+pub(crate) fn in_serials(array_id: &str) -> String {
+    array_id.get(..16).unwrap_or(array_id).to_ascii_uppercase()
 }
 
 /// A name as an iSCSI name can hold it (RFC 7143 4.2.7.2): lower case, and no underscore. Nor a

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use array::Array;
@@ -66,6 +66,15 @@ impl Wanted {
     }
 }
 
+/// What is served as a target. Its name may pass from one volume to another.
+#[derive(Debug, Clone)]
+struct Served {
+    serial: String,
+    /// The number of the volume whose settings say who may use it.
+    volume: u32,
+    object: Object,
+}
+
 /// What hosts may know, by the name of its target: a volume, and the snapshot if it is one of it.
 type Known = BTreeMap<String, (String, Option<String>)>;
 
@@ -74,14 +83,16 @@ type Known = BTreeMap<String, (String, Option<String>)>;
 pub(crate) struct Serving {
     array: Array,
     targets: Targets,
-    names: Names,
+    names: RefCell<Rc<Names>>,
     settings: Rc<MemberSettings>,
-    /// Serial numbers by target: a name may pass from one volume to another.
-    served: Mutex<BTreeMap<String, String>>,
+    /// By target.
+    served: Mutex<BTreeMap<String, Served>>,
     /// Why targets that should be served are not.
     refused: RefCell<BTreeMap<String, String>>,
     /// One of them is not because a disk still works for its last hosts.
     is_waiting: Cell<bool>,
+    /// How often targets that are served were given other rules.
+    rules_given: Cell<u64>,
     events: EventLog,
 }
 
@@ -96,17 +107,23 @@ impl Serving {
         Serving {
             array,
             targets,
-            names,
+            names: RefCell::new(Rc::new(names)),
             settings,
             served: Mutex::default(),
             refused: RefCell::default(),
             is_waiting: Cell::new(false),
+            rules_given: Cell::new(0),
             events,
         }
     }
 
-    pub(crate) fn names(&self) -> &Names {
-        &self.names
+    pub(crate) fn names(&self) -> Rc<Names> {
+        self.names.borrow().clone()
+    }
+
+    /// Hosts know targets by these names from now on, once [`settle`](Self::settle) was called.
+    pub(crate) fn set_names(&self, names: Names) {
+        self.names.replace(Rc::new(names));
     }
 
     pub(crate) fn targets(&self) -> &Targets {
@@ -151,15 +168,22 @@ impl Serving {
         self.array.volumes().into_iter().filter(|volume| !hidden::is(volume))
     }
 
-    /// Gives each target that is served the rules that are set for it now, and ends the sessions that
-    /// these do not let in.
+    /// Gives the targets that changes of settings concern the rules that hold now, and ends the sessions that
+    /// these do not let in. All others have theirs already.
     pub(crate) async fn apply_access(&self) {
-        for wanted in self.wanted() {
-            let iqn = &wanted.iqn;
-            if !self.served().contains_key(iqn) {
-                continue;
+        let concerned = self.settings.take_concerned();
+        let mut targets: Vec<(String, Served)> = Vec::new();
+        for (iqn, served) in self.served().iter() {
+            if concerned.includes(served.volume) {
+                targets.push((iqn.clone(), served.clone()));
             }
-            let access = self.settings.access(wanted.volume, wanted.object());
+        }
+        if !targets.is_empty() {
+            tracing::debug!("{} targets get other rules", targets.len());
+        }
+        self.rules_given.set(self.rules_given.get() + targets.len() as u64);
+        for (iqn, served) in &targets {
+            let access = self.settings.access(served.volume, served.object);
             match self.targets.set_access(iqn, access).await {
                 Ok(0) => {}
                 Ok(ended) => {
@@ -169,6 +193,12 @@ impl Serving {
                 Err(error) => self.shut(iqn, &error).await,
             }
         }
+    }
+
+    /// How often targets that are served were given other rules: what changes of settings cost.
+    #[cfg(test)]
+    pub(crate) fn rules_given(&self) -> u64 {
+        self.rules_given.get()
     }
 
     /// A target whose rules cannot be what they should is for nobody.
@@ -187,7 +217,7 @@ impl Serving {
         self.events.tell(Event::about(kind, ObjectKind::Target, iqn, text));
     }
 
-    fn served(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
+    fn served(&self) -> MutexGuard<'_, BTreeMap<String, Served>> {
         // Each change of the map is one call.
         self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -219,8 +249,8 @@ impl Serving {
             let served = self.served();
             served
                 .iter()
-                .filter(|(iqn, serial)| serials.get(iqn) != Some(serial))
-                .map(|(i, _)| i.clone())
+                .filter(|(iqn, served)| serials.get(iqn) != Some(&&served.serial))
+                .map(|(iqn, _)| iqn.clone())
                 .collect()
         };
         let known = self.known();
@@ -238,18 +268,21 @@ impl Serving {
         }
         let was_waiting = self.is_waiting.replace(false);
         self.refused.borrow_mut().clear();
-        for wanted in wanted {
+        // What hosts reserved is not known while the settings are not: those who were fenced off would get in.
+        let is_known = self.settings.fault().is_none();
+        for wanted in wanted.into_iter().filter(|_| is_known) {
             if self.served().contains_key(&wanted.iqn) {
                 continue;
             }
             let Some(unit) = self.unit(&wanted) else { continue };
             let access = self.settings.access(wanted.volume, wanted.object());
             let (name, alias) = (wanted.name(), Some(wanted.name()));
-            let Wanted { iqn, serial, .. } = wanted;
+            let object = wanted.object();
+            let Wanted { iqn, serial, volume, .. } = wanted;
             let spec = TargetSpec { iqn: iqn.clone(), alias, units: vec![unit], access };
             let Err(error) = self.targets.add(spec) else {
                 tracing::info!("{name} is served as {iqn}");
-                self.served().insert(iqn, serial);
+                self.served().insert(iqn, Served { serial, volume, object });
                 continue;
             };
             if !matches!(error, TargetError::Busy(_)) {
@@ -279,16 +312,16 @@ impl Serving {
     /// The targets of all volumes that are not in the recycle bin, and of their snapshots that are online,
     /// also while their disks are lost.
     fn known(&self) -> Known {
-        let mut known = BTreeMap::new();
+        let (mut known, names) = (BTreeMap::new(), self.names());
         for volume in self.servable() {
             if volume.state != VolumeState::Deleted {
                 let has_some = volume.snapshots > 0;
                 let online = has_some.then(|| self.online_snapshots(&volume.name));
                 for snapshot in online.into_iter().flatten() {
-                    let iqn = self.names.snapshot(&volume.name, &snapshot.name);
+                    let iqn = names.snapshot(&volume.name, &snapshot.name);
                     known.insert(iqn, (volume.name.clone(), Some(snapshot.name)));
                 }
-                known.insert(self.names.volume(&volume.name), (volume.name, None));
+                known.insert(names.volume(&volume.name), (volume.name, None));
             }
         }
         known
@@ -319,8 +352,8 @@ impl Serving {
 
     fn volume_target(&self, volume: &VolumeInfo) -> Wanted {
         Wanted {
-            iqn: self.names.volume(&volume.name),
-            serial: self.names.volume_serial(volume),
+            iqn: self.names().volume(&volume.name),
+            serial: self.names().volume_serial(volume),
             volume: volume.id,
             volume_name: volume.name.clone(),
             source: Source::Volume { write_cache: volume.cache == Cache::Volatile },
@@ -328,15 +361,15 @@ impl Serving {
     }
 
     fn snapshot_target(&self, volume: &VolumeInfo, snapshot: SnapshotInfo) -> Option<Wanted> {
-        let iqn = self.names.snapshot(&volume.name, &snapshot.name);
+        let iqn = self.names().snapshot(&volume.name, &snapshot.name);
         let (serial, source) = if snapshot.access == SnapshotAccess::ReadWrite {
             // A disk of its own to hosts, as it is no more what the snapshot is.
             let view = self.array.snapshot_view(&volume.name, &snapshot.name).ok()?;
             let write_cache = view.cache == Cache::Volatile;
             let source = Source::View { snapshot: snapshot.name, write_cache };
-            (self.names.volume_serial(&view), source)
+            (self.names().volume_serial(&view), source)
         } else {
-            (self.names.snapshot_serial(&snapshot), Source::Snapshot(snapshot.name))
+            (self.names().snapshot_serial(&snapshot), Source::Snapshot(snapshot.name))
         };
         Some(Wanted { iqn, serial, volume: volume.id, volume_name: volume.name.clone(), source })
     }

@@ -182,6 +182,15 @@ impl Registry {
         self.tables().by_key.len()
     }
 
+    /// Sessions by target, of those that have any.
+    pub(crate) fn counts(&self) -> HashMap<Arc<str>, usize> {
+        let mut counts = HashMap::new();
+        for key in self.tables().by_key.keys() {
+            *counts.entry(key.target.clone()).or_default() += 1;
+        }
+        counts
+    }
+
     /// Sessions of one target.
     pub(crate) fn count(&self, target: &str) -> usize {
         self.tables().by_key.keys().filter(|key| *key.target == *target).count()
@@ -253,6 +262,8 @@ mod tests {
         let entered = registry.claim(&elsewhere, second.clone(), || true);
         assert!(matches!(entered, Claim::Entered), "another target, another session");
         assert_eq!((registry.len(), registry.count("t"), registry.count("v")), (2, 1, 0));
+        let counts = registry.counts();
+        assert_eq!((counts.len(), counts.get("t"), counts.get("u")), (2, Some(&1), Some(&1)));
         registry.remove(&elsewhere, second.tsih);
         registry.set_connections(&key("a"), second.tsih, vec![7]);
         registry.remove(&key("a"), second.tsih);

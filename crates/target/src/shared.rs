@@ -1,7 +1,7 @@
 //! What all cores share: the configuration, the targets, and who is logged in.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ring::Remote;
@@ -21,7 +21,7 @@ pub(crate) struct Shared {
     pub(crate) targets: Table,
     /// All portals are one portal group (RFC 7143 §4.4.1) and so one SCSI target port, with this
     /// relative target port identifier (SPC-5 §3.1).
-    pub(crate) port_group: u16,
+    pub(crate) port_group: AtomicU16,
     /// For targets without rules of their own.
     pub(crate) rules: Arc<Rules>,
     /// For discovery.
@@ -50,7 +50,12 @@ pub(crate) struct Shared {
 impl Shared {
     /// What all targets have in common.
     pub(crate) fn common(&self) -> Common<'_> {
-        Common { port_group: self.port_group, store: &self.store, rules: &self.rules }
+        Common { port_group: self.port_group(), store: &self.store, rules: &self.rules }
+    }
+
+    /// The number of the portal group.
+    pub(crate) fn port_group(&self) -> u16 {
+        self.port_group.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

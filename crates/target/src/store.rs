@@ -43,11 +43,16 @@ pub trait UnitStore: Send + Sync + Debug {
 
 /// Where a record is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place(pub String);
+pub struct Place {
+    /// As an operator finds it.
+    pub what: String,
+    /// What an operator does who wants to go on without a record that is damaged.
+    pub remedy: &'static str,
+}
 
 impl Display for Place {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
+        out.write_str(&self.what)
     }
 }
 
@@ -55,7 +60,6 @@ impl Display for Place {
 #[derive(Debug)]
 pub struct FileStore {
     dir: PathBuf,
-    refuses: bool,
 }
 
 impl FileStore {
@@ -66,15 +70,7 @@ impl FileStore {
     pub fn new(dir: impl Into<PathBuf>) -> io::Result<Self> {
         let dir = dir.into();
         std::fs::create_dir_all(&dir)?;
-        Ok(Self { dir, refuses: false })
-    }
-
-    /// What is in this directory, which could not be written to when its server started. Nothing is saved,
-    /// not even if it could be later: a reservation would be that of a port which the next start does
-    /// not know.
-    #[must_use]
-    pub fn unwritten(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), refuses: true }
+        Ok(Self { dir })
     }
 
     fn path(&self, serial: &str, record: Record) -> PathBuf {
@@ -101,9 +97,6 @@ impl UnitStore for FileStore {
         record: Record,
         image: Option<Vec<u8>>,
     ) -> LocalBoxFuture<'a, io::Result<()>> {
-        if self.refuses {
-            return std::future::ready(Err(io::ErrorKind::ReadOnlyFilesystem.into())).boxed_local();
-        }
         let path = self.path(serial, record);
         ring::blocking(move || match image {
             // Two records of one unit may be replaced at the same time: each has its own name.
@@ -114,7 +107,8 @@ impl UnitStore for FileStore {
     }
 
     fn place(&self, serial: &str, record: Record) -> Place {
-        Place(self.path(serial, record).display().to_string())
+        let what = self.path(serial, record).display().to_string();
+        Place { what, remedy: "delete the file to start without it" }
     }
 }
 
@@ -139,24 +133,6 @@ mod tests {
         assert_eq!(file_name("ab-1"), "ab-1");
         assert_ne!(file_name("a/b"), file_name("a%2fb"));
         assert!(!file_name("../x").contains('/'));
-    }
-
-    #[test]
-    fn what_could_not_be_written_at_the_start_is_not_written_later() {
-        let dir = tempfile::tempdir().unwrap();
-        let test = async move {
-            let one = || Some(b"one".to_vec());
-            FileStore::new(dir.path())
-                .unwrap()
-                .save("x", Record::Reservations, one())
-                .await
-                .unwrap();
-            let store = FileStore::unwritten(dir.path());
-            assert!(store.save("x", Record::Reservations, Some(b"two".to_vec())).await.is_err());
-            assert!(store.save("x", Record::Reservations, None).await.is_err());
-            assert_eq!(store.load("x", Record::Reservations).unwrap(), one());
-        };
-        ring::block_on(&ring::CoreConfig::default(), test).unwrap();
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(super) struct Callers {
     max: usize,
     /// Those from one place, where places are told apart.
     max_of_place: usize,
-    /// Requests of one login that are answered at once.
+    /// Requests of one login that are answered at once, and never more than half of what others leave.
     max_of_login: usize,
     seats: Mutex<Seats>,
 }
@@ -61,7 +61,6 @@ pub(super) struct Seat {
 impl Callers {
     pub(super) fn new(max: usize, max_of_place: usize) -> Arc<Self> {
         assert!(max > 0 && max_of_place > 0, "somebody must be able to ask");
-        // So four that have run wild leave no room, and three do.
         let max_of_login = max.div_ceil(4);
         Arc::new(Self { max, max_of_place, max_of_login, seats: Mutex::default() })
     }
@@ -122,6 +121,16 @@ impl Seats {
         }
     }
 
+    /// Whether one more request of this login, which has come and is counted in `answering`, may be answered. Who
+    /// has none may always; who has some leaves as much as it has to others, so that however many have run wild
+    /// a few more find room.
+    fn have_room(&self, login: &str, callers: &Callers) -> bool {
+        let own = self.by_login.get(login).copied().unwrap_or(0);
+        let others = self.answering.saturating_sub(own + 1);
+        let left = callers.max.saturating_sub(others);
+        own == 0 || (own < callers.max_of_login && own < left / 2)
+    }
+
     /// One less is answered, of this login.
     fn end(&mut self, login: Option<&str>) {
         self.answering -= 1;
@@ -179,10 +188,9 @@ impl Seat {
         let mut state = self.state();
         let State::Answering(of @ None) = &mut *state else { return true };
         let mut seats = self.callers.seats();
-        let count = seats.by_login.entry(login.to_owned()).or_default();
-        let has_room = *count < self.callers.max_of_login;
+        let has_room = seats.have_room(login, &self.callers);
         if has_room {
-            *count += 1;
+            *seats.by_login.entry(login.to_owned()).or_default() += 1;
             *of = Some(login.to_owned());
         }
         has_room
@@ -283,6 +291,33 @@ mod tests {
         assert!(!is_out(&few));
         assert_eq!(many.iter().filter(|seat| is_out(seat)).count(), 64 - 7);
         drop((few, many));
+        is_empty(&callers);
+    }
+
+    #[test]
+    fn logins_that_run_wild_leave_room_for_more() {
+        let callers = Callers::new(64, 64);
+        let mut held = Vec::new();
+        let mut counts = Vec::new();
+        for wild in 0..6 {
+            let login = format!("wild-{wild}");
+            let before = held.len();
+            // As many as it gets: each that is refused gives its seat back.
+            for _ in 0..64 {
+                let Some(seat) = callers.enter(None) else { break };
+                if seat.asks() && seat.asks_as(&login) {
+                    held.push(seat);
+                }
+            }
+            counts.push(held.len() - before);
+        }
+        assert_eq!(counts, [16, 16, 16, 8, 4, 2]);
+        let good = callers.enter(None).unwrap();
+        assert!(good.asks() && good.asks_as("ada"), "there is room for one more");
+        drop(held.remove(0));
+        let next = callers.enter(None).unwrap();
+        assert!(next.asks() && !next.asks_as("wild-0"), "what is given back is for others first");
+        drop((held, good, next));
         is_empty(&callers);
     }
 

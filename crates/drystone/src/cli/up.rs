@@ -86,8 +86,8 @@ pub(crate) struct UpArgs {
     #[arg(long, help_heading = "Array")]
     pub(crate) accept_missing: bool,
 
-    /// Where the member keeps what it remembers: its disks, who may log in, persistent
-    /// reservations, and files that are its disks.
+    /// Where the member keeps what it remembers of this machine: its disks, who may log in, logs,
+    /// keys, and files that are its disks.
     ///
     /// It is made if it is missing. Without this option it is /var/lib/drystone for root, else
     /// $XDG_STATE_HOME/drystone or ~/.local/state/drystone.
@@ -102,12 +102,13 @@ pub(crate) struct UpArgs {
     ///
     /// The member remembers that there were some, and refuses to start without them: no restart opens
     /// it to more hosts by mistake. This option makes it forget those that are not given now, and throws
-    /// away access lists, policies and CHAP users on the array if they cannot be read.
+    /// away access lists, policies, CHAP users and persistent reservations on the array if they cannot be read.
     #[arg(long, help_heading = "Access")]
     pub(crate) open_access: bool,
 
-    /// How the names of all targets begin; a colon and the volume's name follow [default:
-    /// iqn.2026-11.dev.drystone: and eight digits of the array's ID].
+    /// How the names of all targets begin; a colon and the volume's name follow. The array
+    /// remembers it [default: as it remembers, or iqn.2026-11.dev.drystone: and eight digits of
+    /// its ID].
     #[arg(long, value_name = "IQN", value_parser = parse_prefix, help_heading = "Target")]
     pub(crate) iqn: Option<String>,
 

@@ -4,7 +4,6 @@ use crate::cli::export::ExportArgs;
 use crate::export::disks;
 use crate::export::ready::Lun;
 use crate::serve::{self, State, plan::Plan};
-use member::data::Keeps;
 use target::{Server, TargetSpec};
 
 /// Opens the disks and starts to serve them.
@@ -13,7 +12,7 @@ pub(crate) fn start(args: &ExportArgs, plan: &Plan) -> anyhow::Result<(Server, V
     let (units, luns) = disks::open_all(&args.specs, &args.iqn)?.into_iter().unzip();
     let target =
         TargetSpec { iqn: args.iqn.clone(), alias: args.alias.clone(), units, access: None };
-    let state = State::of(&state_dir, state_dir.clone(), Keeps::All)?;
+    let state = State::of_files(&state_dir)?;
     let config = serve::config(&args.serve, plan, vec![target], state, 0, None)?;
     let server = Server::start(config).map_err(|error| serve::explain(&error))?;
     Ok((server, luns))

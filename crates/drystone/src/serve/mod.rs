@@ -12,6 +12,7 @@ use crate::print::units;
 use anyhow::{Context, anyhow, bail};
 use api::server::CONNECTIONS_MAX;
 use iscsi::chap::Credentials;
+use member::ArrayUnits;
 use member::data::{Keeps, portal_group};
 use plan::Plan;
 use std::env;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use std::thread;
 use target::{
     Access, AccessListener, AccessRule, AddressPattern, Config, FileStore, Limits, StartError,
-    TargetSpec,
+    TargetSpec, UnitStore,
 };
 
 /// What stands in for a name with `--congestion`.
@@ -41,18 +42,21 @@ pub(crate) struct State {
     /// The number of the portal group.
     port_group: u16,
     /// Where the target keeps reservations.
-    reservations: PathBuf,
-    keeps: Keeps,
+    store: Arc<dyn UnitStore>,
 }
 
 impl State {
-    /// What is kept in the directory `dir`, or is from now on.
-    pub(crate) fn of(dir: &Path, reservations: PathBuf, keeps: Keeps) -> anyhow::Result<State> {
-        Ok(State {
-            port_group: portal_group::number(dir, &reservations, keeps).map_err(advised)?,
-            reservations,
-            keeps,
-        })
+    /// What is kept in files of the directory `dir`, or is from now on.
+    pub(crate) fn of_files(dir: &Path) -> anyhow::Result<State> {
+        let port_group = portal_group::number(dir).map_err(advised)?;
+        let failed = || format!("cannot make the state directory '{}'", dir.display());
+        let store = FileStore::new(dir).with_context(failed)?;
+        Ok(State { port_group, store: Arc::new(store) })
+    }
+
+    /// What is kept on an array, which says the number of the portal group when it is open.
+    pub(crate) fn of_array(units: Arc<ArrayUnits>) -> State {
+        State { port_group: 1, store: units }
     }
 }
 
@@ -74,12 +78,7 @@ pub(crate) fn config(
             units::bytes(needed)
         )
     })?;
-    let State { port_group, reservations, keeps } = state;
-    let failed = format!("cannot make the state directory '{}'", reservations.display());
-    let store = match keeps {
-        Keeps::All => FileStore::new(reservations).context(failed)?,
-        Keeps::Nothing => FileStore::unwritten(reservations),
-    };
+    let State { port_group, store } = state;
     Ok(Config {
         targets,
         portals: args.portals.clone(),
@@ -89,7 +88,7 @@ pub(crate) fn config(
         cores: cores(args),
         core: core(args),
         congestion: congestion(&args.congestion)?,
-        store: Arc::new(store),
+        store,
         limits: limits(args, more_files)?,
         redirect: None,
         listener,
@@ -194,8 +193,8 @@ pub(crate) fn state_dir_to_open(
     let Err(error) = state_dir::try_to_write(&dir) else { return Ok((dir, Keeps::All)) };
     tracing::warn!(
         "nothing can be written to '{}' ({error}), which is no reason not to open the array: but which \
-         disks join or leave it and which hosts may log in is not remembered for the next start, and \
-         persistent reservations that are to outlive a restart are refused; make room and start it again",
+         disks join or leave it and which hosts may log in is not remembered for the next start; make room and \
+         start it again",
         dir.display()
     );
     Ok((dir, Keeps::Nothing))

@@ -16,11 +16,11 @@ use api::client::is_taken;
 use api::server::{CONNECTIONS_MAX, Server as Interface, Tls, administrators};
 use member::data::doors::Doors;
 use member::data::remembered::Remembered;
-use member::data::{self, Keeps, RESERVATIONS};
+use member::data::{self, Keeps};
 use member::events::{Event, Kind};
 use member::lock::{LockError, LockFile, somebody};
 use member::opening::Make;
-use member::{GRACE, Life, Logs, Opening, Shown, Unlisted};
+use member::{ArrayUnits, GRACE, Life, Logs, Opening, Shown, Unlisted};
 use notify::Notifier;
 use ready::Managed;
 use service::Service;
@@ -115,7 +115,8 @@ fn start(
         None
     });
     let more_files = files_of(args, remembered.count());
-    let state = State::of(&data, data.join(RESERVATIONS), keeps)?;
+    let units = Arc::new(ArrayUnits::default());
+    let state = State::of_array(units.clone());
     let listener = Some(logs.listener());
     let mut config = serve::config(&args.serve, plan, Vec::new(), state, more_files, listener)?;
     hosts::let_in(unlisted, &mut config);
@@ -134,6 +135,7 @@ fn start(
             data,
         },
         prefix: args.iqn.clone(),
+        units,
         unlisted,
         gives_up_settings: args.open_access,
         tell: |notice| tracing::warn!("{}", notice.sentence()),

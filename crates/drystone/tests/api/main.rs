@@ -1,5 +1,6 @@
 //! The interface of a member over real HTTP, with the real binary.
 
+mod beside;
 #[path = "../common/mod.rs"]
 mod common;
 mod conditions;

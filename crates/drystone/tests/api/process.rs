@@ -2,6 +2,7 @@
 
 use crate::common::member::Member;
 use std::fs;
+use std::time::Duration;
 
 /// Memory that it could not give back: anonymous pages that are resident.
 pub(crate) fn resident_bytes(member: &Member<'_>) -> u64 {
@@ -14,4 +15,15 @@ pub(crate) fn resident_bytes(member: &Member<'_>) -> u64 {
 /// Open files and sockets.
 pub(crate) fn descriptors(member: &Member<'_>) -> usize {
     fs::read_dir(format!("/proc/{}/fd", member.pid())).expect("it runs").count()
+}
+
+/// Processor time that its threads which are there have had.
+pub(crate) fn cpu_time(member: &Member<'_>) -> Duration {
+    let tasks = fs::read_dir(format!("/proc/{}/task", member.pid())).expect("it runs").flatten();
+    let of_task = |task: fs::DirEntry| -> Option<u64> {
+        // One may end meanwhile.
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse().ok()
+    };
+    Duration::from_nanos(tasks.filter_map(of_task).sum())
 }

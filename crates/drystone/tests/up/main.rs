@@ -13,6 +13,7 @@ mod golden;
 mod host;
 mod lifecycle;
 mod limits;
+mod moves;
 mod needs;
 mod notify;
 mod refusals;

@@ -6,10 +6,13 @@
 //! names a user that goes) is still so when it is made, whoever else changes settings.
 
 mod batch;
+mod concerned;
 mod destinations;
+mod identity;
 mod logins;
 mod schedules;
 mod state;
+mod units;
 
 use std::sync::Arc;
 
@@ -21,13 +24,16 @@ use crate::destinations::DestinationError;
 use crate::record::Setting;
 use crate::schedules::ScheduleError;
 use crate::secrets::{KeyError, Secret, Vault};
-use crate::store::{Compare, Op, Selection, Store, StoreError, Transaction};
+use crate::store::{Compare, Op, Range, Selection, Store, StoreError, Transaction};
 use state::{GUARD, MUTUAL, policy_key, user_key, volume_key};
 
 pub use batch::{AccountStep, Batch, ListChange, MutualChange, ScheduleStep, VolumeStep};
+pub use concerned::Concerned;
 pub use destinations::DestinationStep;
+pub use identity::Identity;
 pub use logins::AccountChange;
 pub use state::{Known, Mutual, Rule, State, VolumeSettings};
+pub use units::{LaterUnit, UnitKey, UnitRecord, Units};
 
 /// How often a change begins anew because of others before it is given up.
 const TRIES: usize = 32;
@@ -107,7 +113,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Those of this store, which holds nothing else.
+    /// Those of this store, which holds what units keep beside, and nothing else.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, vault: Vault) -> Self {
         Self { store, vault }
@@ -124,7 +130,26 @@ impl Settings {
     /// # Errors
     /// The store cannot be read. What is in it and cannot be read is said in the state.
     pub async fn read(&self) -> Result<State, SettingsError> {
-        Ok(State::of(&self.store.range(Selection::prefix("")).await?))
+        for _ in 0..TRIES {
+            if let Some(range) = self.read_once().await? {
+                return Ok(State::of(&range));
+            }
+        }
+        Err(SettingsError::Contended)
+    }
+
+    /// What lies under all prefixes of settings; `None` if somebody changed the store meanwhile.
+    async fn read_once(&self) -> Result<Option<Range>, SettingsError> {
+        let mut all: Option<Range> = None;
+        for prefix in state::PREFIXES {
+            let found = self.store.range(Selection::prefix(prefix)).await?;
+            match &mut all {
+                None => all = Some(found),
+                Some(all) if all.revision == found.revision => all.kvs.extend(found.kvs),
+                Some(_) => return Ok(None),
+            }
+        }
+        Ok(all)
     }
 
     /// Makes a change if all that it was decided on is still so when it is made. The state is for the decision

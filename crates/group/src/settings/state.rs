@@ -11,13 +11,16 @@
 //! | `tokens/` and a name | a [`Token`] |
 //! | `schedules/` and a name | a [`Schedule`] |
 //! | `destinations/` and a name | a [`Destination`] |
+//! | `identity` | what hosts know the array by ([`Identity`]) |
+//!
+//! What units of targets keep lies beside them ([`units`](super::units)).
 
 use std::collections::BTreeMap;
 
 use iscsi::chap::{ChapPolicy, Credentials, CredentialsError};
 use serde::{Deserialize, Serialize};
 
-use super::SettingsError;
+use super::{Identity, SettingsError};
 use crate::access::{AccessList, Entry, Policies, Policy, Record};
 use crate::accounts::{Account, Logins, Token, Written};
 use crate::destinations::Destination;
@@ -38,6 +41,11 @@ const SCHEDULES: &str = "schedules/";
 pub(super) type Writes = BTreeMap<String, Option<Vec<u8>>>;
 
 const DESTINATIONS: &str = "destinations/";
+pub(super) const IDENTITY: &str = "identity";
+
+/// How the keys of settings begin. No key begins as two of them do.
+pub(super) const PREFIXES: [&str; 9] =
+    [GUARD, VOLUMES, POLICIES, "chap/", ACCOUNTS, TOKENS, SCHEDULES, DESTINATIONS, IDENTITY];
 
 pub(super) fn volume_key(volume: u32) -> String {
     format!("{VOLUMES}{volume:08x}")
@@ -150,6 +158,8 @@ pub struct State {
     pub destinations: BTreeMap<String, Destination<Sealed>>,
     /// When each was changed last.
     pub destinations_changed: BTreeMap<String, Revision>,
+    /// What hosts know the array by.
+    pub identity: Identity,
     /// What cannot be read, beside volumes, by its key.
     pub unreadable: BTreeMap<String, SettingError>,
 }
@@ -185,6 +195,7 @@ impl State {
             && self.logins.is_empty()
             && self.schedules.is_empty()
             && self.destinations.is_empty()
+            && self.identity == Identity::default()
             && self.unreadable.is_empty()
     }
 
@@ -211,8 +222,16 @@ impl State {
         } else if let Some(name) = key.strip_prefix(DESTINATIONS) {
             self.destinations.insert(name.to_owned(), Destination::decode(value)?);
             self.destinations_changed.insert(name.to_owned(), kv.mod_revision);
+        } else if key == IDENTITY {
+            self.identity = Identity::decode(value)?;
         }
         Ok(())
+    }
+
+    /// Why it is not known what hosts know the array by, if that is so.
+    #[must_use]
+    pub fn unreadable_identity(&self) -> Option<&SettingError> {
+        self.unreadable.get(IDENTITY)
     }
 
     /// Who may use a volume and its snapshots. What cannot be read, and a list of policies that are not

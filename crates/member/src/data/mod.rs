@@ -1,11 +1,13 @@
-//! What a member keeps in its data directory: which disks it has, which hosts had to prove themselves,
-//! and the number of its portal group.
+//! What a member keeps in its data directory: which disks it has, and which hosts had to prove themselves. What
+//! hosts know its array by, and what they reserved, is on the array; what earlier versions kept of that here is
+//! taken over.
 
 pub mod doors;
 mod error;
 pub mod portal_group;
 pub mod remembered;
 mod replace;
+pub(crate) mod unit_files;
 
 use std::path::Path;
 
@@ -13,8 +15,8 @@ use crate::lock::{LockError, LockFile};
 
 pub use error::DataError;
 
-/// Where reservations are kept, in the directory of the member.
-pub const RESERVATIONS: &str = "reservations";
+/// Where earlier versions kept reservations, in the directory of the member.
+pub(crate) const RESERVATIONS: &str = "reservations";
 
 /// The lock of a directory lies in it.
 const LOCK: &str = "lock";

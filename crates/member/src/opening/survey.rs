@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::StartError;
 use crate::data::RESERVATIONS;
+use crate::settings::KEY_FILE;
 use crate::spec::disk::MemberDisk;
 
 /// How many devices are looked at.
@@ -15,7 +16,8 @@ const DEVICES_MAX: usize = 256;
 /// Refuses to make files stand in for disks where an array was served before.
 pub(crate) async fn refuse_if_used(data: &Path) -> Result<(), StartError> {
     let kept = fs::read_dir(data.join(RESERVATIONS)).is_ok_and(|mut dir| dir.next().is_some());
-    if kept {
+    // Secrets on an array are sealed by the key.
+    if kept || data.join(KEY_FILE).exists() {
         return Err(StartError::UsedBefore(data.to_owned()));
     }
     let found = labelled(&devices()).await;

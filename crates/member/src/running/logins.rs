@@ -94,10 +94,8 @@ impl Member {
     ) -> Result<(), RequestError> {
         let _turn = self.turn.take().await;
         let changed = self.settings.change(change).await;
-        if changed.is_err() {
-            // The settings may have become unreadable meanwhile: then no host is let in either.
-            self.serving.apply_access().await;
-        }
+        // The settings may have become unreadable meanwhile: then no host is let in either.
+        self.serving.apply_access().await;
         Ok(changed?)
     }
 }

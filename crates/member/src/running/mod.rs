@@ -24,10 +24,11 @@ use ring::wait::{Bell, Turn};
 use crate::data::remembered::Remembered;
 use crate::events::{EventLog, Look};
 use crate::meters::Meters;
+use crate::names::Names;
 use crate::reply::Answer;
 use crate::request::Request;
 use crate::serving::Serving;
-use crate::settings::{Hosts, MemberSettings, Unlisted};
+use crate::settings::{Hosts, MemberSettings, UnitSave, Unlisted};
 
 pub use error::{KeptSnapshot, RequestError};
 
@@ -41,6 +42,8 @@ pub struct Member {
     serving: Serving,
     settings: Rc<MemberSettings>,
     unlisted: Unlisted,
+    /// How the names of targets are to begin, as was said at the start.
+    chosen_prefix: Option<String>,
     remembered: RefCell<Remembered>,
     /// What counts what disks do.
     meters: Meters,
@@ -86,7 +89,7 @@ impl Member {
         array: Array,
         serving: Serving,
         (settings, unlisted): (Rc<MemberSettings>, Unlisted),
-        (remembered, meters): (Remembered, Meters),
+        (remembered, meters, chosen_prefix): (Remembered, Meters, Option<String>),
         events: EventLog,
     ) -> Self {
         let remembered = RefCell::new(remembered);
@@ -97,6 +100,7 @@ impl Member {
             serving,
             settings,
             unlisted,
+            chosen_prefix,
             remembered,
             meters,
             verifying: Rc::default(),
@@ -178,6 +182,11 @@ impl Member {
         &self.serving
     }
 
+    #[cfg(test)]
+    pub(crate) fn settings(&self) -> &MemberSettings {
+        &self.settings
+    }
+
     /// The end has begun: what is seen from now on is a part of it.
     pub fn stops(&self) {
         self.is_stopping.set(true);
@@ -210,9 +219,31 @@ impl Member {
     pub(crate) async fn settle(&self) {
         let _turn = self.turn.take().await;
         if self.settings.recover().await {
-            self.serving.apply_access().await;
+            self.take_identity().await;
             self.schedules_changed.ring();
         }
+        self.serving.apply_access().await;
         self.serving.settle().await;
     }
+
+    /// Has targets known by what is chosen or stored, as it is found when the settings are opened.
+    pub(crate) async fn take_identity(&self) {
+        let (prefix, number) = self.settings.identity(self.chosen_prefix.as_deref()).await;
+        let names = Names::new(&self.array.info().id, Some(&prefix));
+        self.serving.set_names(names);
+        self.serving.targets().set_port_group(number);
+    }
+
+    /// Saves what a unit keeps, and answers when no loss of power undoes it.
+    pub(crate) async fn save_unit(&self, save: UnitSave) {
+        self.settings.save_unit(save).await;
+    }
+
+    /// [`settle`](Self::settle) is to be called, although no operator has changed anything.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.serving.is_waiting() || self.settings.is_unsettled()
+    }
 }
+
+#[cfg(test)]
+mod tests;

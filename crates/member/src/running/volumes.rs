@@ -89,16 +89,32 @@ impl Member {
             }
             VolumeRequest::Undelete { name } => Some(array.undelete_volume(&name).await?.name),
             VolumeRequest::Purge { name } => {
+                let serials = self.serials_of(&name);
                 array.purge_volume(&name).await?;
                 self.settings.forget_purged().await;
+                self.settings.forget_units(serials).await;
                 None
             }
         })
     }
 
+    /// The serial numbers that hosts know a volume and its snapshots by.
+    fn serials_of(&self, name: &str) -> Vec<String> {
+        let names = self.serving.names();
+        let volume = self.find(name).map(|volume| names.volume_serial(&volume));
+        let mut serials: Vec<String> = volume.into_iter().collect();
+        for snapshot in self.array.snapshots(name).unwrap_or_default() {
+            serials.push(names.snapshot_serial(&snapshot));
+            let view = self.array.snapshot_view(name, &snapshot.name);
+            serials.extend(view.map(|view| names.volume_serial(&view)));
+        }
+        serials
+    }
+
     /// A volume, in the recycle bin or not.
     pub(super) fn find(&self, name: &str) -> Result<VolumeInfo, RequestError> {
-        let found = self.volumes().into_iter().find(|volume| volume.name == name);
+        // Not among all of them: what is said of each costs as much as there are snapshots.
+        let found = self.array.volume(name).ok().filter(|_| !self.settings.reserves(name));
         found.ok_or_else(|| RequestError::NoSuchVolume(name.to_owned()))
     }
 

@@ -44,7 +44,7 @@ pub(crate) async fn run(member: Rc<Member>) {
         let info = member.tell_changes();
         let now = states_of(&member);
         let is_to_try = member.settings_fault() && settings_from.elapsed() >= SETTINGS_PAUSE;
-        if now != states || member.serving().is_waiting() || is_to_try {
+        if now != states || member.is_unsettled() || is_to_try {
             settings_from = Instant::now();
             states = now;
             member.settle().await;

@@ -1,17 +1,22 @@
-//! What operators have set for access, kept on the array itself: so it comes along with the disks.
+//! What operators have set, and what hosts rely on, kept on the array itself: so it comes along with the disks.
 //!
 //! It lies in a store ([`group::store`]) on a small hidden volume ([`hidden`]), which is made with the
 //! first setting: an array without settings stays as it is. The store works on a thread of its own
 //! ([`thread`]), and what it said last is kept here as targets need it.
 
 mod device;
+mod earlier;
 pub(crate) mod hidden;
 mod hosts;
+mod identity;
+mod saving;
 mod thread;
+mod units;
 
 use std::cell::{Cell, Ref, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,19 +26,23 @@ use group::access::{Object, Record};
 use group::accounts::Logins;
 use group::bytes::{Contents, contents};
 use group::secrets::{KeySource, Vault};
-use group::settings::{Known, Rule, Settings, SettingsError, State};
+use group::settings::{Concerned, Known, Rule, Settings, SettingsError, State};
 use group::store::{Embedded, Options, Place, StoreError};
+use ring::wait::Turn;
 use target::{Access, AccessRule};
 
+use crate::data::unit_files::UnitFiles;
 use crate::destination_request::{CurrentDestinations, Destinations};
 use crate::events::{Event, EventLog, Kind};
 use crate::login_request::CurrentLogins;
 use device::VolumeBytes;
 pub use hosts::{Hosts, Unlisted};
 use thread::StoreThread;
+pub use units::ArrayUnits;
+pub(crate) use units::UnitSave;
 
 /// The key of secrets, in the data directory of the member.
-const KEY_FILE: &str = "store.key";
+pub(crate) const KEY_FILE: &str = "store.key";
 
 /// Why settings are not there, or not changed.
 #[derive(Debug, thiserror::Error)]
@@ -80,10 +89,24 @@ enum Kept {
 #[derive(Debug)]
 pub(crate) struct MemberSettings {
     array: Array,
+    /// The data directory.
+    data: PathBuf,
     key: KeySource,
+    /// Who has this changes what is stored. Nobody who has it waits for hosts or for their tasks.
+    turn: Turn,
     kept: RefCell<Arc<Kept>>,
     state: RefCell<State>,
     known: RefCell<Known>,
+    /// Volumes whose targets were not given their rules since these changed.
+    concerned: RefCell<Concerned>,
+    units: Arc<ArrayUnits>,
+    /// Where earlier versions kept the records of units.
+    files: UnitFiles,
+    is_taking_over: Cell<bool>,
+    /// The number of the portal group that an earlier version drew.
+    earlier_number: Cell<Option<NonZeroU16>>,
+    /// Invariant: while there are any, somebody waits for the turn to save them.
+    waiting: RefCell<Vec<UnitSave>>,
     events: EventLog,
     /// It was told that they cannot be read, and not yet that they can be again.
     is_fault_told: Cell<bool>,
@@ -107,28 +130,38 @@ impl MemberSettings {
         array: Array,
         data: &Path,
         gives_up: bool,
-        published: Published,
+        (published, units): (Published, Arc<ArrayUnits>),
         events: EventLog,
     ) -> Self {
         let credentials = env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         let key = KeySource::find(credentials.as_deref(), data.join(KEY_FILE));
+        let files = UnitFiles::new(data, serials_begin(&array.info().id));
         let settings = Self {
             array,
+            data: data.to_owned(),
             key,
+            turn: Turn::default(),
             kept: RefCell::new(Arc::new(Kept::Nothing)),
             state: RefCell::default(),
             known: RefCell::default(),
+            concerned: RefCell::default(),
+            units,
+            files,
+            is_taking_over: Cell::default(),
+            earlier_number: Cell::default(),
+            waiting: RefCell::default(),
             published,
             events,
             is_fault_told: Cell::default(),
         };
         let kept = settings.look().await;
-        settings.kept.replace(Arc::new(kept));
+        drop(settings.turn_to(kept));
         // What is wrong is told.
         drop(settings.refresh().await);
         if gives_up {
             settings.give_up_unreadable().await;
         }
+        settings.take_over_files().await;
         settings
     }
 
@@ -153,9 +186,9 @@ impl MemberSettings {
                     Kind::SettingsGivenUp,
                     &format!("{why}: they are given up, as was asked"),
                 );
-                self.kept.replace(Arc::new(Kept::Nothing));
+                drop(self.turn_to(Kept::Nothing));
                 self.published.logins.replace(Some(Logins::default()));
-                self.published.destinations.replace(Destinations::new(), BTreeSet::new());
+use std::collections::{BTreeMap, BTreeSet};
                 self.is_fault_told.set(false);
             }
             Err(error) => self.tell(
@@ -209,6 +242,9 @@ impl MemberSettings {
             Kept::Open(thread) => thread,
             Kept::Nothing | Kept::NameTaken => {
                 self.published.logins.replace(Some(Logins::default()));
+                if !self.units.are_known() {
+                    self.units.replace(Ok(BTreeMap::new()));
+                }
                 return Ok(());
             }
             Kept::Broken(why) => {
@@ -218,16 +254,24 @@ impl MemberSettings {
             }
             Kept::Closed => return Ok(()),
         };
-        let read = thread.run(async |settings: &mut Settings| {
+        let wants_units = !self.units.are_known();
+        let read = thread.run(async move |settings: &mut Settings| {
             let state = settings.read().await?;
+            if let Some(error) = state.unreadable_identity() {
+                return Err(SettingsError::Unreadable(error.to_string()));
+            }
             let known = state.secrets(settings.vault());
-            Ok::<_, SettingsError>((state, known))
+            let units = if wants_units { Some(settings.units().await?) } else { None };
+            Ok::<_, SettingsError>((state, known, units))
         });
         let read = read.await.unwrap_or_else(|| Err(gone()));
         drop(kept);
         match read {
-            Ok((state, known)) => {
+            Ok((state, known, units)) => {
                 self.take(state, known);
+                if let Some(units) = units {
+                    self.take_units(units);
+                }
                 Ok(())
             }
             Err(error) => {
@@ -241,6 +285,11 @@ impl MemberSettings {
 
     /// Takes over what was read, and tells what of it cannot be used.
     fn take(&self, state: State, known: Known) {
+        let concerned = {
+            let (state_before, known_before) = (self.state.borrow(), self.known.borrow());
+            state.concerned_since(&known, (&state_before, &known_before))
+        };
+        self.concerned.borrow_mut().add(concerned);
         let before = self.known.replace(known);
         let known = self.known.borrow();
         for missing in known.missing.iter().filter(|error| !before.missing.contains(error)) {
@@ -255,11 +304,35 @@ impl MemberSettings {
         self.state.replace(state);
     }
 
+    /// They are `kept` so from now on; returns how they were. Nobody is let in while they cannot be read.
+    fn turn_to(&self, kept: Kept) -> Arc<Kept> {
+        let lets_nobody_in = |kept: &Kept| matches!(kept, Kept::Broken(_) | Kept::Closed);
+        let concerns_all = lets_nobody_in(&kept) || lets_nobody_in(&self.kept.borrow());
+        if concerns_all {
+            self.concerned.replace(Concerned::All);
+        }
+        match &kept {
+            Kept::Broken(why) => {
+                self.units.replace(Err(KeptError::NotAvailable(why.clone()).to_string()));
+            }
+            Kept::Closed => self.units.replace(Err(KeptError::Stopping.to_string())),
+            // One that comes to be has what there was without it: nothing that is stored.
+            Kept::Nothing | Kept::NameTaken | Kept::Open(_) => {}
+        }
+        self.kept.replace(Arc::new(kept))
+    }
+
+    /// The volumes whose hosts may be others than when this was asked last: whoever asks gives their targets
+    /// the rules that hold now.
+    pub(crate) fn take_concerned(&self) -> Concerned {
+        self.concerned.take()
+    }
+
     /// Closes the store, if it is open, and is `kept` from now on. Only what is closed is opened again:
     /// a volume has one store at a time.
     async fn leave(&self, kept: Kept) {
         self.published.logins.replace(None);
-        let kept = self.kept.replace(Arc::new(kept));
+        let kept = self.turn_to(kept);
         // Changes come one after the other, so nobody else holds it.
         if let Some(Kept::Open(thread)) = Arc::into_inner(kept) {
             thread.end().await;
@@ -282,13 +355,28 @@ impl MemberSettings {
 
     /// Tries again what could not be read, as after disks have come back. Says whether it can be now.
     pub(crate) async fn recover(&self) -> bool {
+        let _turn = self.turn.take().await;
+        self.reopen().await
+    }
+
+    /// Whether targets have other rules than they should, or none are known: [`recover`](Self::recover) and
+    /// [`take_concerned`](Self::take_concerned) are to be called soon, although no operator has changed anything.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        *self.concerned.borrow() != Concerned::default()
+    }
+
+    /// As [`recover`](Self::recover), for who has the turn.
+    async fn reopen(&self) -> bool {
         if !matches!(**self.kept.borrow(), Kept::Broken(_)) {
             return false;
         }
         let kept = self.look().await;
-        self.kept.replace(Arc::new(kept));
+        drop(self.turn_to(kept));
         let is_back =
             self.refresh().await.is_ok() && !matches!(**self.kept.borrow(), Kept::Broken(_));
+        if is_back {
+            self.take_over_files().await;
+        }
         if is_back && self.is_fault_told.replace(false) {
             let text = "the settings on the array are available again";
             self.tell(Kind::SettingsAvailable, &text);
@@ -326,11 +414,8 @@ impl MemberSettings {
         &self,
         work: impl AsyncFnOnce(&mut Settings) -> Result<T, SettingsError> + Clone + Send + 'static,
     ) -> Result<T, KeptError> {
-        if matches!(**self.kept.borrow(), Kept::NameTaken) {
-            // It may have been renamed.
-            let kept = self.look().await;
-            self.kept.replace(Arc::new(kept));
-        }
+        let _turn = self.turn.take().await;
+        self.look_again().await;
         if matches!(**self.kept.borrow(), Kept::Nothing) {
             let (answer, sets_nothing) = self.try_out(work.clone()).await?;
             if sets_nothing {
@@ -338,6 +423,39 @@ impl MemberSettings {
             }
             self.make().await?;
         }
+        let answer = self.on_store(work).await?;
+        self.refresh().await?;
+        Ok(answer)
+    }
+
+    /// Has something stored, and makes the volume for it if it is the first. For who has the turn.
+    async fn keep(
+        &self,
+        work: impl AsyncFnOnce(&mut Settings) -> Result<(), SettingsError> + Send + 'static,
+    ) -> Result<(), KeptError> {
+        self.look_again().await;
+        if matches!(**self.kept.borrow(), Kept::Nothing) {
+            self.make().await?;
+        }
+        self.on_store(work).await
+    }
+
+    /// A volume of somebody else that had the name of theirs may have been renamed.
+    async fn look_again(&self) {
+        if matches!(**self.kept.borrow(), Kept::NameTaken) {
+            let kept = self.look().await;
+            if matches!(kept, Kept::Open(_)) {
+                self.units.replace(Err("they are not read yet".to_owned()));
+            }
+            drop(self.turn_to(kept));
+        }
+    }
+
+    /// Has something done by the store, which is open. For who has the turn.
+    async fn on_store<T: Send + 'static>(
+        &self,
+        work: impl AsyncFnOnce(&mut Settings) -> Result<T, SettingsError> + Send + 'static,
+    ) -> Result<T, KeptError> {
         let kept = self.kept.borrow().clone();
         let answer = match &*kept {
             Kept::Nothing | Kept::NameTaken => return Err(KeptError::NameTaken),
@@ -350,9 +468,7 @@ impl MemberSettings {
             // What could not be written once is written by no store until it is opened again.
             self.leave(Kept::Broken(error.to_string())).await;
             // It may be there again at once; if it is not, that is told.
-            self.recover().await;
-        } else {
-            self.refresh().await?;
+            self.reopen().await;
         }
         Ok(answer?)
     }
@@ -369,7 +485,7 @@ impl MemberSettings {
                 Err(KeptError::NotMade(why))
             }
             kept => {
-                self.kept.replace(Arc::new(kept));
+                drop(self.turn_to(kept));
                 Ok(())
             }
         }
@@ -411,8 +527,14 @@ impl MemberSettings {
 
     /// Closes the store. Nothing can be set any more.
     pub(crate) async fn close(&self) {
+        let _turn = self.turn.take().await;
         self.leave(Kept::Closed).await;
     }
+}
+
+/// How the serial numbers of all units of an array begin.
+fn serials_begin(array_id: &str) -> String {
+    format!("{}-", crate::names::in_serials(array_id))
 }
 
 fn gone() -> SettingsError {
@@ -467,3 +589,6 @@ fn access_of(records: &[Record], object: Object, shared: bool, known: &Known) ->
     let users = known.users.iter().filter(|user| is_named(user.user())).cloned().collect();
     Access { rules, users, mutual: known.mutual.clone(), shared }
 }
+
+#[cfg(test)]
+mod tests;

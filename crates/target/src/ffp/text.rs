@@ -43,7 +43,7 @@ impl TextEnv for Env<'_> {
             _ => shared.targets.served(),
         };
         let addresses = shared.announced_portals(conn.local);
-        let portal = |address| Portal { address, group_tag: shared.port_group };
+        let portal = |address| Portal { address, group_tag: shared.port_group() };
         let portals: Vec<_> = addresses.into_iter().map(portal).collect();
         for target in targets {
             if is_shown(conn, &target) {

@@ -84,7 +84,7 @@ impl LoginEnv for Env<'_> {
             };
         }
         TargetLookup::Found {
-            portal_group_tag: self.shared.port_group,
+            portal_group_tag: self.shared.port_group(),
             alias: self.found.insert(target).alias.clone(),
         }
     }

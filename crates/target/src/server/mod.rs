@@ -6,7 +6,7 @@ mod targets;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -95,7 +95,7 @@ impl Server {
             rules,
             discovery,
             store: config.store,
-            port_group: config.port_group,
+            port_group: AtomicU16::new(config.port_group),
             limits: config.limits.clone(),
             congestion: config.congestion,
             redirect: config.redirect,

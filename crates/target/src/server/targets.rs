@@ -1,7 +1,9 @@
 //! The targets of a server, which come and go while it runs.
 
 use std::io;
+use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use iscsi::text::IscsiName;
@@ -32,6 +34,16 @@ pub struct TargetInfo {
 pub struct Targets(pub(crate) Arc<Shared>);
 
 impl Targets {
+    /// The number of the portal group from now on, which [`Config::port_group`](crate::Config) may not have known
+    /// yet. To be called before there are targets: nexuses would be others than their targets say.
+    pub fn set_port_group(&self, number: NonZeroU16) {
+        let before = self.0.port_group.swap(number.get(), Ordering::Relaxed);
+        debug_assert!(
+            before == number.get() || self.0.targets.served().is_empty(),
+            "targets that are served keep their number"
+        );
+    }
+
     /// Serves one more target. It reads a small file for each of its units.
     ///
     /// # Errors
@@ -169,9 +181,11 @@ impl Targets {
     #[must_use]
     pub fn list(&self) -> Vec<TargetInfo> {
         let Self(shared) = self;
-        let info = |target: Arc<Target>| TargetInfo {
-            iqn: target.name.as_str().to_owned(),
-            sessions: shared.registry.count(target.name.as_str()),
+        let counts = shared.registry.counts();
+        let info = |target: Arc<Target>| {
+            let iqn = target.name.as_str();
+            let sessions = counts.get(iqn).copied().unwrap_or(0);
+            TargetInfo { iqn: iqn.to_owned(), sessions }
         };
         shared.targets.served().into_iter().map(info).collect()
     }

@@ -201,7 +201,7 @@ impl Session {
         NexusKey {
             initiator: self.initiator.clone(),
             isid: self.isid,
-            target_port: self.shared.port_group,
+            target_port: self.shared.port_group(),
         }
     }
 

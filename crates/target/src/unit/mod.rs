@@ -80,10 +80,11 @@ pub enum ReservationsError {
         source: io::Error,
     },
     /// The record is damaged.
-    #[error(
-        "the saved reservations in {0} are damaged; delete the file to start without reservations"
-    )]
-    Damaged(Place),
+    #[error("the saved reservations in {place} are damaged; {}", place.remedy)]
+    Damaged {
+        /// Which record.
+        place: Place,
+    },
 }
 
 /// What the units of one target have in common.
@@ -127,8 +128,10 @@ impl Unit {
                 source,
             })
         };
-        let damaged =
-            |_| ReservationsError::Damaged(home.store.place(&spec.serial, Record::Reservations));
+        let damaged = |_| {
+            let place = home.store.place(&spec.serial, Record::Reservations);
+            ReservationsError::Damaged { place }
+        };
         let kept = home.kept.get(&spec.serial);
         let image = if kept.is_some() { None } else { load(Record::Reservations)? };
         let logical =

@@ -36,13 +36,15 @@ pub type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
 pub struct Options {
     /// How many revisions a watch may be behind: older history is compacted away by itself.
     pub revisions_kept: u64,
+    /// Bytes of keys and values in that history: what is set again and again must not fill a small device.
+    pub history_bytes_max: u64,
     /// Memory for pages that were read or wait to be written.
     pub cache_bytes: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { revisions_kept: 10_000, cache_bytes: 4 << 20 }
+        Self { revisions_kept: 10_000, history_bytes_max: 2 << 20, cache_bytes: 4 << 20 }
     }
 }
 
@@ -113,8 +115,13 @@ fn prepare(database: &Database, now: Duration) -> Result<(Revision, Leases), Sto
         {
             tables.meta.insert(name, value).map_err(failed)?;
         }
+        tables.count_history()?;
     } else if found != FORMAT {
         return Err(StoreError::Format { found, known: FORMAT });
+    }
+    let has_counted = found != 0 && !tables.knows_history()?;
+    if has_counted {
+        tables.count_history()?;
     }
     let mut leases = Leases::new();
     for entry in redb::ReadableTable::iter(&tables.leases).map_err(failed)? {
@@ -123,8 +130,9 @@ fn prepare(database: &Database, now: Duration) -> Result<(Revision, Leases), Sto
     }
     let revision = number(&tables.meta, "revision")?;
     drop(tables);
-    // An empty database gets its tables here; one that has them is left as it is.
-    if found == 0 {
+    // An empty database gets its tables here, and one of an earlier version what it has not counted; others are
+    // left as they are.
+    if found == 0 || has_counted {
         transaction.commit().map_err(failed)?;
     } else {
         transaction.abort().map_err(failed)?;
@@ -146,7 +154,7 @@ impl Shared {
         let mut tables = Tables::open(&transaction)?;
         // What fails leaves here, and redb takes back a transaction that is dropped.
         let answer = work(&mut tables)?;
-        let revision = tables.finish(self.options.revisions_kept)?;
+        let revision = tables.finish(&self.options)?;
         transaction.commit().map_err(failed)?;
         self.bell.ring(revision);
         Ok((answer, revision))

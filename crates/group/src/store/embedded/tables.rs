@@ -2,18 +2,19 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `meta` | `format`, `revision`, `compacted`, `next_lease` | a number |
+//! | `meta` | `format`, `revision`, `compacted`, `next_lease`, `history_bytes` | a number |
 //! | `keys` | key | create revision, mod revision, version, lease or 0, value |
 //! | `history` | revision, place in it | whether it was a put, key, create revision, version, lease or 0, value |
 //! | `leases` | lease | its seconds |
 //! | `attached` | lease, key | |
 //!
 //! What always holds: `history` has every change of the revisions above `compacted` and up to
-//! `revision`, and none else; `attached` has exactly the keys of `keys` that name a lease, and that
+//! `revision`, and none else; `history_bytes` is what its keys and values take; `attached` has exactly the keys of `keys` that name a lease, and that
 //! lease is in `leases`.
 
 use redb::{ReadableTable, TableDefinition, WriteTransaction};
 
+use super::Options;
 use crate::store::error::StoreError;
 use crate::store::types::{Event, KeyValue, LeaseId, Revision, Selection};
 
@@ -29,6 +30,7 @@ pub(super) const ATTACHED: TableDefinition<'static, (u64, &[u8]), ()> =
     TableDefinition::new("attached");
 
 type Stored = (u64, u64, u64, u64, &'static [u8]);
+type ChangeNow<'a> = (bool, &'a [u8], u64, u64, u64, &'a [u8]);
 type Change = (bool, &'static [u8], u64, u64, u64, &'static [u8]);
 
 /// Turns any of redb's errors into one of the store.
@@ -113,6 +115,14 @@ pub(super) struct Tables<'t> {
     before: Revision,
     /// Changes so far; the first makes a new revision.
     changes: u32,
+    history_bytes: u64,
+}
+
+const HISTORY_BYTES: &str = "history_bytes";
+
+/// What a change takes in the history.
+fn size_of((_, key, _, _, _, value): ChangeNow<'_>) -> u64 {
+    (key.len() + value.len()) as u64
 }
 
 impl<'t> Tables<'t> {
@@ -120,6 +130,7 @@ impl<'t> Tables<'t> {
     pub(super) fn open(transaction: &'t WriteTransaction) -> Result<Self, StoreError> {
         let meta = transaction.open_table(META).map_err(failed)?;
         let before = number(&meta, "revision")?;
+        let history_bytes = number(&meta, HISTORY_BYTES)?;
         Ok(Self {
             meta,
             keys: transaction.open_table(KEYS).map_err(failed)?,
@@ -128,7 +139,30 @@ impl<'t> Tables<'t> {
             attached: transaction.open_table(ATTACHED).map_err(failed)?,
             before,
             changes: 0,
+            history_bytes,
         })
+    }
+
+    /// Whether what the history takes was ever counted: an earlier version did not.
+    pub(super) fn knows_history(&self) -> Result<bool, StoreError> {
+        Ok(self.meta.get(HISTORY_BYTES).map_err(failed)?.is_some())
+    }
+
+    /// Counts what the history takes.
+    pub(super) fn count_history(&mut self) -> Result<(), StoreError> {
+        self.history_bytes = 0;
+        for entry in self.history.iter().map_err(failed)? {
+            let (_, change) = entry.map_err(failed)?;
+            self.history_bytes += size_of(change.value());
+        }
+        self.meta.insert(HISTORY_BYTES, self.history_bytes).map_err(failed)?;
+        Ok(())
+    }
+
+    fn note(&mut self, place: (Revision, u32), change: ChangeNow<'_>) -> Result<(), StoreError> {
+        self.history_bytes += size_of(change);
+        self.history.insert(place, change).map_err(failed)?;
+        Ok(())
     }
 
     /// The revision of the store, if this were committed now.
@@ -163,9 +197,7 @@ impl<'t> Tables<'t> {
             self.attached.insert((number, key), ()).map_err(failed)?;
         }
         self.keys.insert(key, (create, place.0, version, number, value)).map_err(failed)?;
-        let change = (true, key, create, version, number, value);
-        self.history.insert(place, change).map_err(failed)?;
-        Ok(())
+        self.note(place, (true, key, create, version, number, value))
     }
 
     /// Takes keys away and says how many.
@@ -178,7 +210,7 @@ impl<'t> Tables<'t> {
                 self.attached.remove((lease.0, key)).map_err(failed)?;
             }
             let place = self.next_place();
-            self.history.insert(place, (false, key, 0, 0, 0, &[][..])).map_err(failed)?;
+            self.note(place, (false, key, 0, 0, 0, &[]))?;
         }
         Ok(kvs.len())
     }
@@ -206,22 +238,48 @@ impl<'t> Tables<'t> {
     /// Forgets the history up to `revision`, which is there.
     pub(super) fn compact(&mut self, revision: Revision) -> Result<(), StoreError> {
         debug_assert!(revision <= self.revision(), "what is not there is not forgotten");
-        self.history.retain_in(..(revision + 1, 0), |_, _| false).map_err(failed)?;
+        let mut freed = 0;
+        let gone = self.history.retain_in(..(revision + 1, 0), |_, change| {
+            freed += size_of(change);
+            false
+        });
+        gone.map_err(failed)?;
+        debug_assert!(freed <= self.history_bytes, "all that is in the history was counted");
+        self.history_bytes = self.history_bytes.saturating_sub(freed);
         self.meta.insert("compacted", revision).map_err(failed)?;
         Ok(())
     }
 
-    /// Notes the revision and keeps the history to `revisions_kept`.
-    pub(super) fn finish(mut self, revisions_kept: u64) -> Result<Revision, StoreError> {
+    /// Notes the revision and keeps the history within its bounds.
+    pub(super) fn finish(mut self, options: &Options) -> Result<Revision, StoreError> {
         let revision = self.revision();
         if self.changes > 0 {
             self.meta.insert("revision", revision).map_err(failed)?;
-            let forgotten = revision.saturating_sub(revisions_kept);
+            let mut forgotten = revision.saturating_sub(options.revisions_kept);
+            if self.history_bytes > options.history_bytes_max {
+                // A half is kept: else each change from now on would have to look for the next that goes.
+                let excess = self.history_bytes - options.history_bytes_max / 2;
+                forgotten = forgotten.max(self.oldest(excess)?.min(revision - 1));
+            }
             if forgotten > number(&self.meta, "compacted")? {
                 self.compact(forgotten)?;
             }
         }
+        self.meta.insert(HISTORY_BYTES, self.history_bytes).map_err(failed)?;
         Ok(revision)
+    }
+
+    /// The revision up to which the history takes so many bytes.
+    fn oldest(&self, bytes: u64) -> Result<Revision, StoreError> {
+        let mut found = 0;
+        for entry in self.history.iter().map_err(failed)? {
+            let (place, change) = entry.map_err(failed)?;
+            found += size_of(change.value());
+            if found >= bytes {
+                return Ok(place.value().0);
+            }
+        }
+        Ok(self.before)
     }
 
     fn next_place(&mut self) -> (Revision, u32) {

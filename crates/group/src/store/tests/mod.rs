@@ -132,6 +132,53 @@ fn history_is_compacted_by_itself_and_what_is_there_stays() {
     assert_eq!(watched(&store, Selection::prefix(""), 18, 22).len(), 5);
 }
 
+/// As hosts of a cluster do that register anew again and again, on the device that a member has for its store.
+#[test]
+fn what_is_set_again_and_again_does_not_fill_a_device() {
+    let disk = Disk::new(8 << 20);
+    let store = Opened::at(Place::Device(disk.boxed()));
+    commit(&store, vec![Op::put("small", "1")]);
+    for number in 0..600 {
+        commit(&store, vec![Op::put("image", vec![number as u8; 100_000])]);
+    }
+    assert_eq!(everything(&store).kvs.len(), 2);
+    // The bound holds for what was there when it is opened, too.
+    drop(store);
+    let store = Opened::at(Place::Device(disk.boxed()));
+    for number in 0..100 {
+        commit(&store, vec![Op::put("image", vec![number; 100_000])]);
+    }
+    let last = everything(&store).revision;
+    assert_eq!(watched(&store, Selection::prefix(""), last - 8, last).len(), 9, "a half is kept");
+}
+
+#[test]
+fn a_store_that_did_not_count_its_history_counts_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let store = Opened::at(Place::File(path.clone()));
+    for _ in 0..10 {
+        commit(&store, vec![Op::put("a", vec![1; 1000])]);
+    }
+    drop(store);
+    let database = redb::Database::create(&path).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let meta = redb::TableDefinition::<&str, u64>::new("meta");
+    {
+        let mut table = transaction.open_table(meta).unwrap();
+        let counted = table.remove("history_bytes").unwrap().map(|counted| counted.value());
+        assert_eq!(counted, Some(10 * 1001));
+    }
+    transaction.commit().unwrap();
+    drop(database);
+    let options = Options { history_bytes_max: 5000, ..Options::default() };
+    let store = Embedded::open(Place::File(path), Time::default().clock(), options).unwrap();
+    let store = Opened { store, time: Time::default() };
+    commit(&store, vec![Op::put("a", vec![1; 1000])]);
+    let last = everything(&store).revision;
+    assert_eq!(watched(&store, Selection::prefix(""), last - 1, last).len(), 2);
+}
+
 #[test]
 fn a_store_of_a_later_format_is_refused() {
     let dir = tempfile::tempdir().unwrap();

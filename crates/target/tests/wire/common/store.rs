@@ -90,6 +90,6 @@ impl UnitStore for HeldStore {
     }
 
     fn place(&self, serial: &str, record: Record) -> Place {
-        Place(format!("memory/{serial}/{record:?}"))
+        Place { what: format!("memory/{serial}/{record:?}"), remedy: "try again" }
     }
 }
