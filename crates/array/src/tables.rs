@@ -103,6 +103,12 @@ impl Tables {
         volumes.find(|(_, volume)| volume.view_of == Some(snapshot))
     }
 
+    /// The views of snapshots, by these.
+    pub(crate) fn views(&self) -> HashMap<VersionId, VersionId> {
+        let volumes = self.volumes.iter();
+        volumes.filter_map(|(id, volume)| Some((volume.view_of?, *id))).collect()
+    }
+
     /// Snapshots of a volume that can be asked for, oldest first.
     pub(crate) fn snapshots_of(
         &self,

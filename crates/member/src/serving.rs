@@ -313,11 +313,10 @@ impl Serving {
     /// also while their disks are lost.
     fn known(&self) -> Known {
         let (mut known, names) = (BTreeMap::new(), self.names());
+        let mut snapshots = self.array.all_snapshots();
         for volume in self.servable() {
             if volume.state != VolumeState::Deleted {
-                let has_some = volume.snapshots > 0;
-                let online = has_some.then(|| self.online_snapshots(&volume.name));
-                for snapshot in online.into_iter().flatten() {
+                for snapshot in online_of(&mut snapshots, &volume) {
                     let iqn = names.snapshot(&volume.name, &snapshot.name);
                     known.insert(iqn, (volume.name.clone(), Some(snapshot.name)));
                 }
@@ -327,14 +326,9 @@ impl Serving {
         known
     }
 
-    /// None of a volume that was purged in between.
-    fn online_snapshots(&self, volume: &str) -> impl Iterator<Item = SnapshotInfo> + use<> {
-        let snapshots = self.array.snapshots(volume).unwrap_or_default();
-        snapshots.into_iter().filter(|snapshot| snapshot.online)
-    }
-
     fn wanted(&self) -> Vec<Wanted> {
         let mut wanted = Vec::new();
+        let mut snapshots = self.array.all_snapshots();
         for volume in self.servable() {
             if volume.state == VolumeState::Deleted {
                 continue;
@@ -342,8 +336,8 @@ impl Serving {
             if matches!(volume.state, VolumeState::Online | VolumeState::Degraded) {
                 wanted.push(self.volume_target(&volume));
             }
-            if volume.state != VolumeState::Lost && volume.snapshots > 0 {
-                let online = self.online_snapshots(&volume.name);
+            if volume.state != VolumeState::Lost {
+                let online = online_of(&mut snapshots, &volume);
                 wanted.extend(online.filter_map(|s| self.snapshot_target(&volume, s)));
             }
         }
@@ -394,4 +388,13 @@ impl Serving {
             name: wanted.name(),
         })
     }
+}
+
+/// Takes those of a volume that are online out of the snapshots of all, by number of volume.
+fn online_of(
+    all: &mut BTreeMap<u32, Vec<SnapshotInfo>>,
+    volume: &VolumeInfo,
+) -> impl Iterator<Item = SnapshotInfo> + use<> {
+    let snapshots = all.remove(&volume.id).unwrap_or_default();
+    snapshots.into_iter().filter(|snapshot| snapshot.online)
 }

@@ -23,8 +23,14 @@ impl Array {
     pub fn volumes(&self) -> Vec<VolumeInfo> {
         let state = self.core.lock();
         let volumes = state.tables.volumes.iter().filter(|(_, volume)| volume.view_of.is_none());
-        let ids: Vec<VersionId> = volumes.map(|(id, _)| *id).collect();
-        ids.into_iter().map(|id| self.core.volume_info(&state, id)).collect()
+        let mut durable: HashMap<VersionId, usize> = HashMap::new();
+        for snapshot in
+            state.tables.versions.values().filter_map(|version| version.snapshot.as_ref())
+        {
+            *durable.entry(snapshot.volume).or_default() += 1;
+        }
+        let count = |id| durable.get(&id).copied().unwrap_or_default();
+        volumes.map(|(id, _)| self.core.volume_with(&state, *id, count(*id))).collect()
     }
 
     /// One volume.
@@ -47,9 +53,7 @@ impl Array {
     pub fn snapshots(&self, volume: &str) -> Result<Vec<SnapshotInfo>, ArrayError> {
         let state = self.core.lock();
         let (id, _) = state.volume(volume)?;
-        let views = state.tables.volumes.iter();
-        let views: HashMap<VersionId, VersionId> =
-            views.filter_map(|(id, volume)| Some((volume.view_of?, *id))).collect();
+        let views = state.tables.views();
         let durable = state.tables.snapshots_of(id);
         let durable = durable.map(|(id, version, s)| {
             let view_id = views.get(&id).map(|id| id.0);
@@ -57,6 +61,29 @@ impl Array {
         });
         let waiting = state.live[&id].overlay.waiting();
         Ok(durable.chain(waiting.map(|taken| state.waiting_info(id, taken))).collect())
+    }
+
+    /// The same of all volumes that have some, by their numbers: asking for each costs a walk over all each time.
+    #[must_use]
+    pub fn all_snapshots(&self) -> BTreeMap<u32, Vec<SnapshotInfo>> {
+        let state = self.core.lock();
+        let views = state.tables.views();
+        let mut all: BTreeMap<u32, Vec<SnapshotInfo>> = BTreeMap::new();
+        for (&id, version) in &state.tables.versions {
+            let Some(snapshot) = &version.snapshot else { continue };
+            let Some(volume) = state.tables.volumes.get(&snapshot.volume) else { continue };
+            let view_id = views.get(&id).map(|id| id.0);
+            let info = snapshot_info(&volume.name, id, version, snapshot);
+            all.entry(snapshot.volume.0).or_default().push(SnapshotInfo { view_id, ..info });
+        }
+        for (&id, live) in state.live.iter() {
+            let waiting = live.overlay.waiting().map(|taken| state.waiting_info(id, taken));
+            let mut waiting = waiting.peekable();
+            if waiting.peek().is_some() {
+                all.entry(id.0).or_default().extend(waiting);
+            }
+        }
+        all
     }
 
     /// Whether volumes that are there were made of this snapshot, which goes by its number. Deleted, it
@@ -224,11 +251,16 @@ impl State {
 
 impl Core {
     pub(super) fn volume_info(&self, state: &State, id: VersionId) -> VolumeInfo {
+        self.volume_with(state, id, state.tables.snapshots_of(id).count())
+    }
+
+    /// The same, with so many snapshots that are durable.
+    fn volume_with(&self, state: &State, id: VersionId, durable: usize) -> VolumeInfo {
         let volume = &state.tables.volumes[&id];
         let live = &state.live[&id];
         let (vol_state, reason) = self.volume_state(state, volume);
         let clusters = |count: u64| count * CLUSTER_BYTES as u64;
-        let snapshots = state.tables.snapshots_of(id).count() + live.overlay.waiting().count();
+        let snapshots = durable + live.overlay.waiting().count();
         VolumeInfo {
             id: id.0,
             name: volume.name.clone(),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use array::api::SpaceInfo;
+use array::api::{SpaceInfo, VolumeState};
 use array::{Array, Level};
 use block::BlockDevice;
 use proptest::prelude::*;
@@ -292,8 +292,23 @@ impl Model {
         self.heads.values().map(|head| &head.cells).chain(others.flatten()).collect()
     }
 
+    /// What is said of all snapshots is what is said of those of each volume, also of such as wait for a checkpoint.
+    fn compare_lists(&self) -> Result<(), String> {
+        let all = self.array.all_snapshots();
+        let volumes = self.array.volumes();
+        for volume in volumes.iter().filter(|volume| volume.state != VolumeState::Deleted) {
+            let own = self.array.snapshots(&volume.name).map_err(|error| error.to_string())?;
+            let alike = all.get(&volume.id).cloned().unwrap_or_default() == own;
+            if !alike || volume.snapshots as usize != own.len() {
+                return Err(format!("snapshots of {}: {own:?}, {all:?}", volume.name));
+            }
+        }
+        Ok(())
+    }
+
     async fn compare(&self) -> Result<(), String> {
         let failed = |what: &str| format!("{what} failed");
+        self.compare_lists()?;
         // What is counted is counted in the maps.
         self.array.checkpoint().await.map_err(|error| error.to_string())?;
         while !self.array.jobs().is_empty() {

@@ -256,7 +256,7 @@ impl<S: Subject> Operator<'_, S> {
             VolumeSpec { name: name.clone(), size_bytes, ..of.spec.clone() }
         };
         let doubt = Doubt::Clone { volume: volume.clone(), snapshot: snapshot.clone(), spec };
-        self.ask(doubt, self.0.array.clone_snapshot(&volume, &snapshot, &name, true)).await;
+        self.ask(doubt, self.0.array.clone_snapshot(&volume, &snapshot, &name)).await;
     }
 
     async fn delete_snapshot(&self) {

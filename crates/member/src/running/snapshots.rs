@@ -130,9 +130,10 @@ impl Member {
             Some(name) => vec![self.find(name)?],
             None => self.volumes(),
         };
+        let mut snapshots = self.array.all_snapshots();
         let mut all = Vec::new();
         for volume in volumes.iter().filter(|volume| volume.state != VolumeState::Deleted) {
-            for info in self.array.snapshots(&volume.name)? {
+            for info in snapshots.remove(&volume.id).unwrap_or_default() {
                 let mut shown = self.shown_snapshot(info);
                 if space {
                     let name = Some(shown.info.name.as_str());

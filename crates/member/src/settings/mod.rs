@@ -188,7 +188,8 @@ impl MemberSettings {
                 );
                 drop(self.turn_to(Kept::Nothing));
                 self.published.logins.replace(Some(Logins::default()));
-use std::collections::{BTreeMap, BTreeSet};
+                self.published.destinations.replace(Destinations::new(), BTreeSet::new());
+                self.units.replace(Ok(BTreeMap::new()));
                 self.is_fault_told.set(false);
             }
             Err(error) => self.tell(
