@@ -13,7 +13,7 @@ use crate::data::remembered::Remembered;
 use crate::events::EventLog;
 use crate::opening::Make;
 use crate::request::{Request, VolumeRequest};
-use crate::running::{Asker, Member};
+use crate::running::{Asker, Member, Wish};
 use crate::{Answer, ArrayUnits, Life, Logs, Opening, RequestError, Unlisted};
 
 /// Bytes of each of its disks.
@@ -27,8 +27,8 @@ impl Asker for Silent {
         std::future::ready(true)
     }
 
-    fn is_to_end(&self) -> bool {
-        false
+    fn wish(&self) -> Wish {
+        Wish::GoOn
     }
 }
 
