@@ -50,7 +50,12 @@ impl Names {
     /// What hosts know the disk by, whatever its name and wherever its array is: made from numbers
     /// that are never used again.
     pub(crate) fn volume_serial(&self, volume: &VolumeInfo) -> String {
-        format!("{}-V{:X}", self.array, volume.id)
+        self.serial_of(volume.id)
+    }
+
+    /// The same of what hosts wrote to a snapshot, by its number.
+    pub(crate) fn serial_of(&self, id: u32) -> String {
+        format!("{}-V{id:X}", self.array)
     }
 
     /// The same for a snapshot.

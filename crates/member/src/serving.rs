@@ -190,6 +190,11 @@ impl Serving {
                     let text = format!("{ended} sessions of {iqn} ended with their access");
                     self.tell(Kind::SessionsEnded, iqn, text);
                 }
+                // The rules are set, and who must not be connected is not.
+                Err(error @ TargetError::Busy(_)) => {
+                    let text = format!("who may use {iqn} has changed, and {error}");
+                    self.tell(Kind::SessionsEnded, iqn, text);
+                }
                 Err(error) => self.shut(iqn, &error).await,
             }
         }

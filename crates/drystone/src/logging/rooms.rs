@@ -2,6 +2,7 @@
 
 use member::events::{Event, EventLog, Kind, ObjectKind, Severity};
 use std::fmt::{Debug, Write};
+use std::net::SocketAddr;
 use std::sync::OnceLock;
 use tracing::field::{Field, Visit};
 use tracing::{Level, Subscriber};
@@ -48,10 +49,7 @@ impl<S: Subscriber> Layer<S> for Rooms {
         let mut said = Said::default();
         event.record(&mut said);
         let metadata = event.metadata();
-        let event = said.event(metadata.target(), *metadata.level());
-        // Its name holds the file and the line. What somebody does again and again to a host comes with another
-        // port each time.
-        events.hear(event.said_by(metadata.name()));
+        events.hear(said.event(metadata.target(), *metadata.level()));
     }
 }
 
@@ -63,6 +61,8 @@ struct Said {
     disk: Option<String>,
     /// What else is told.
     more: String,
+    /// How often it was not said.
+    held_back: String,
 }
 
 impl Said {
@@ -70,8 +70,11 @@ impl Said {
         let room = target.split("::").next().unwrap_or(target);
         let kind = ROOMS.iter().find(|(known, _)| *known == room);
         let kind = kind.map_or(Kind::DeviceSaid, |(_, kind)| *kind);
-        let Self { message, disk, more } = self;
-        let text = format!("{message}{more}");
+        let Self { message, disk, more, held_back } = self;
+        let told = format!("{message}{more}");
+        // A host that tries again and again comes from another port each time.
+        let same = without_ports(&told);
+        let text = told + &held_back;
         let event = match disk {
             Some(disk) => {
                 Event::about(kind, ObjectKind::Disk, &disk, format!("disk {disk}: {text}"))
@@ -79,8 +82,17 @@ impl Said {
             None => Event::of_array(kind, text),
         };
         let severity = if level == Level::ERROR { Severity::Error } else { Severity::Warning };
-        event.with_severity(severity)
+        event.with_severity(severity).repeating(&same)
     }
+}
+
+/// The same text, with addresses alone where it has addresses and ports.
+fn without_ports(text: &str) -> String {
+    let words = text.split(' ').map(|word| {
+        let bare = word.trim_end_matches([':', ',', ';', '.']);
+        bare.parse::<SocketAddr>().map_or_else(|_| word.to_owned(), |place| place.ip().to_string())
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 impl Visit for Said {
@@ -92,6 +104,7 @@ impl Visit for Said {
         match field.name() {
             "message" => self.message = format!("{value:?}"),
             "disk" => self.disk = Some(format!("{value:?}")),
+            "held_back" => _ = write!(self.held_back, ", held_back {value:?}"),
             "error" => _ = write!(self.more, ": {value:?}"),
             name => _ = write!(self.more, ", {name} {value:?}"),
         }
@@ -122,25 +135,32 @@ mod tests {
             logs.events.after(0).iter().map(|record| record.what.clone()).collect();
         logs.end();
         let [flush, stop] = &events[..] else { panic!("{events:?}") };
-        assert_ne!(flush.said_by, stop.said_by);
         assert_eq!(flush.text, "disk /dev/sdb: a flush failed: it is gone");
         assert_eq!((flush.severity, flush.object.name.as_str()), (Severity::Warning, "/dev/sdb"));
         assert_eq!((stop.severity, stop.kind.as_str()), (Severity::Error, "array_said"));
     }
 
     #[test]
-    fn one_host_that_is_refused_again_and_again_is_one_event() {
+    fn each_host_that_is_refused_again_and_again_is_one_event() {
         static HERE: OnceLock<EventLog> = OnceLock::new();
         let dir = tempfile::tempdir().unwrap();
         let logs = member::Logs::open(dir.path()).unwrap();
         HERE.get_or_init(|| logs.events.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(to(&HERE)), || {
-            for port in 40_000..41_000 {
-                tracing::warn!(target: "target::login", "refused a login from 10.0.0.9:{port}");
+            for (held_back, port) in (40_000..40_500).enumerate() {
+                let (old, new) = (format!("10.0.0.9:{port}"), format!("[2001:db8::7]:{port}"));
+                tracing::warn!(target: "target::login", held_back, "refused a login from {old}: no");
+                tracing::warn!(target: "target::login", "refused a login from {new}: no");
+                tracing::warn!(target: "target::login", "refused a login from {new}: not that one");
             }
         });
-        let count = logs.events.after(0).len();
+        let events: Vec<String> =
+            logs.events.after(0).iter().map(|record| record.what.text.clone()).collect();
         logs.end();
-        assert_eq!(count, 1, "a thousand refusals are one line, and a count a minute later");
+        // The rest is counts, a minute later.
+        let [old, new, other] = &events[..] else { panic!("{} events", events.len()) };
+        assert_eq!(old, "refused a login from 10.0.0.9:40000: no, held_back 0");
+        assert_eq!(new, "refused a login from [2001:db8::7]:40000: no");
+        assert_eq!(other, "refused a login from [2001:db8::7]:40000: not that one");
     }
 }

@@ -53,7 +53,7 @@ fn cancel(desk: &Desk, id: Option<String>) -> anyhow::Result<()> {
     desk.show(&ended, |ended| {
         Ok(match ended.state {
             RunState::Cancelled => format!("{}\n", how_far(ended)),
-            _ => format!("the {} had ended before it could be cancelled\n", word(ended.kind)),
+            _ => format!("the {} went to its end: it could not be left before\n", word(ended.kind)),
         })
     })
 }

@@ -33,6 +33,10 @@
 //! 3. Each member has an incarnation in the store, which changes when the member starts or has lost sight of a change of its
 //!    own. Every change compares it, so that nothing a member sent before it was entered is done afterwards.
 //! 4. A request is acknowledged when its member may still act at that moment.
+//! 5. Whatever tells of a state (who has reserved, or that a command which is sent again has been done already) waits for
+//!    the barrier of that state as well, also at a member that did not commit it.
+//! 6. A forwarded request reaches its owner over a session whose end the owner knows: after that nothing of it is
+//!    let in, so that no late copy of a write comes after a newer one.
 
 mod barrier;
 mod page_map;

@@ -32,9 +32,9 @@ enum Entry {
     /// Yes, and no change of its own is under way.
     Inside,
     /// Yes, and one is.
-    Changing,
+    Changing { adds_member: bool },
     /// Yes, but what became of a change is not known: it may be done still, until the member is entered anew.
-    Unsure,
+    Unsure { adds_member: bool },
 }
 
 /// What others vouch for is being gathered.
@@ -63,8 +63,9 @@ pub struct Standing {
     applied: Revision,
     /// The end of the proof; none before the first.
     proven_until: Option<Moment>,
-    /// An answer of the store about what is not applied yet: when it was asked for, and the newest revision.
-    unapplied: Option<(Moment, Revision)>,
+    /// Answers of the store about what is not applied yet, by when they were asked for, with the newest revision: the
+    /// oldest, which is reached first, and the last.
+    unapplied: Vec<(Moment, Revision)>,
     round: Option<Round>,
 }
 
@@ -87,7 +88,7 @@ impl Standing {
             committed: revision,
             applied: revision,
             proven_until: None,
-            unapplied: None,
+            unapplied: Vec::new(),
             round: None,
         };
         standing.check();
@@ -98,7 +99,7 @@ impl Standing {
     /// be done any more. What was done of them is heard up to that revision.
     pub fn entered(&mut self, revision: Revision) {
         assert!(
-            matches!(self.entry, Entry::Outside | Entry::Unsure),
+            matches!(self.entry, Entry::Outside | Entry::Unsure { .. }),
             "{} is entered while {:?}",
             self.me,
             self.entry
@@ -122,10 +123,9 @@ impl Standing {
     pub fn apply(&mut self, revision: Revision) {
         assert!(revision > self.applied, "revision {revision} is applied already");
         self.applied = revision;
-        if let Some((asked, newest)) = self.unapplied
-            && newest <= self.applied
+        for (asked, _) in
+            self.unapplied.extract_if(.., |(_, newest)| *newest <= revision).collect::<Vec<_>>()
         {
-            self.unapplied = None;
             self.prove(asked);
         }
         self.check();
@@ -136,8 +136,10 @@ impl Standing {
     pub fn store_said(&mut self, asked: Moment, newest: Revision) {
         if newest <= self.applied {
             self.prove(asked);
-        } else if self.unapplied.is_none_or(|(former, _)| asked >= former) {
-            self.unapplied = Some((asked, newest));
+        } else {
+            // A member that is behind all the time gets there with the oldest.
+            self.unapplied.truncate(1);
+            self.unapplied.push((asked, newest));
         }
         self.check();
     }
@@ -158,13 +160,18 @@ impl Standing {
 
     /// Whether this member can say that it knows of nothing newer than `applied`, by others or by itself. When all
     /// members say so, at whatever moments, none of them knew of anything newer when the first was asked. One that a
-    /// member has under way does not matter: its [`Barrier`](super::Barrier) begins when that is known.
+    /// member has under way does not matter, as its [`Barrier`](super::Barrier) begins when that is known, unless it
+    /// adds a member: that one knows of itself and would have to be asked.
     ///
     /// # Errors
-    /// [`Refusal::Outside`], [`Refusal::Newer`].
+    /// [`Refusal::Outside`], [`Refusal::Changing`], [`Refusal::Newer`].
     pub fn vouch(&self, applied: Revision) -> Result<(), Refusal> {
-        if self.entry == Entry::Outside {
-            return Err(Refusal::Outside);
+        match self.entry {
+            Entry::Outside => return Err(Refusal::Outside),
+            Entry::Changing { adds_member: true } | Entry::Unsure { adds_member: true } => {
+                return Err(Refusal::Changing);
+            }
+            Entry::Inside | Entry::Changing { .. } | Entry::Unsure { .. } => {}
         }
         let known = self.heard.max(self.committed);
         if known > applied { Err(Refusal::Newer { known }) } else { Ok(()) }
@@ -197,37 +204,40 @@ impl Standing {
         self.entry != Entry::Outside && self.proven_until.is_some_and(|until| now < until)
     }
 
-    /// A change by this member is sent to the store.
+    /// A change by this member is sent to the store, which may add a member to the group.
     ///
     /// # Errors
-    /// [`Refusal`]: it must not be sent now.
-    pub fn begin_change(&mut self) -> Result<(), Refusal> {
+    /// [`Refusal::Outside`], [`Refusal::Changing`]: it must not be sent now.
+    pub fn begin_change(&mut self, adds_member: bool) -> Result<(), Refusal> {
         match self.entry {
-            Entry::Outside => return Err(Refusal::Outside),
-            Entry::Changing | Entry::Unsure => return Err(Refusal::Changing),
-            Entry::Inside => {}
+            Entry::Outside => Err(Refusal::Outside),
+            Entry::Changing { .. } | Entry::Unsure { .. } => Err(Refusal::Changing),
+            Entry::Inside => {
+                self.entry = Entry::Changing { adds_member };
+                Ok(())
+            }
         }
-        self.entry = Entry::Changing;
-        Ok(())
     }
 
     /// The store has said that the change was committed, in this revision, or that it was refused.
     pub fn change_ended(&mut self, committed: Option<Revision>) {
-        assert_eq!(self.entry, Entry::Changing, "no change of {} is under way", self.me);
+        assert!(matches!(self.entry, Entry::Changing { .. }), "no change of {} is sent", self.me);
         self.committed = self.committed.max(committed.unwrap_or_default());
         self.entry = Entry::Inside;
     }
 
     /// The store did not answer: the change may have been committed, or may be still.
     pub fn change_lost(&mut self) {
-        assert_eq!(self.entry, Entry::Changing, "no change of {} is under way", self.me);
-        self.entry = Entry::Unsure;
+        let Entry::Changing { adds_member } = self.entry else {
+            panic!("no change of {} is sent", self.me)
+        };
+        self.entry = Entry::Unsure { adds_member };
     }
 
     /// Whether a new incarnation has to be committed before this member changes anything.
     #[must_use]
     pub fn must_enter(&self) -> bool {
-        matches!(self.entry, Entry::Outside | Entry::Unsure)
+        matches!(self.entry, Entry::Outside | Entry::Unsure { .. })
     }
 
     /// The newest revision that requests are judged by.
@@ -258,9 +268,12 @@ impl Standing {
     fn check(&self) {
         assert!(self.applied <= self.heard, "{} applied what it has not heard", self.me);
         assert!(self.proven_until.is_none_or(|until| until.0 > 0), "a proof of no time");
-        if let Some((_, newest)) = self.unapplied {
-            assert!(newest > self.applied, "{} waits for what it has applied", self.me);
-        }
+        assert!(
+            self.unapplied.len() <= 2
+                && self.unapplied.iter().all(|(_, newest)| *newest > self.applied),
+            "{} waits for what it has applied",
+            self.me
+        );
         if let Some(round) = &self.round {
             assert!(!round.missing.contains(&self.me), "{} waits for itself", self.me);
         }

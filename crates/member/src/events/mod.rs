@@ -68,10 +68,9 @@ pub struct Event {
     pub object: Object,
     /// What happened, in one sentence.
     pub text: String,
-    /// Which line of the code said so, of what is said in many words: with other addresses and numbers it is
-    /// the same.
+    /// What is the same in all that repeat it, where the text is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub said_by: Option<String>,
+    pub same: Option<String>,
 }
 
 /// The target under which critical events are logged, which the levels of a log know no word for.
@@ -87,7 +86,7 @@ impl Event {
         let object = Object { kind: object, name: clipped(name) };
         let text = clipped(text.as_ref());
         let kind_word = kind.word().to_owned();
-        Self { severity: kind.severity(), kind: kind_word, object, text, said_by: None }
+        Self { severity: kind.severity(), kind: kind_word, object, text, same: None }
     }
 
     /// About the member.
@@ -114,18 +113,19 @@ impl Event {
         let Object { kind, name } = &self.object;
         let key = format!("{} {} {name}", self.kind, kind.word());
         match Kind::from_word(&self.kind) {
-            // What is said in many words is the same only if one line of the code says it, or the words are.
+            // What is said in many words is the same only if the words are.
             Some(kind) if kind.is_said() => {
-                format!("{key} {}", self.said_by.as_deref().unwrap_or(&self.text))
+                format!("{key} {}", self.same.as_deref().unwrap_or(&self.text))
             }
             _ => key,
         }
     }
 
-    /// The same, said by that line of the code.
+    /// The same, which repeats all that have this in common.
     #[must_use]
-    pub fn said_by(self, line: &str) -> Self {
-        Self { said_by: Some(clipped(line)), ..self }
+    pub fn repeating(self, same: &str) -> Self {
+        let same = clipped(same);
+        Self { same: (same != self.text).then_some(same), ..self }
     }
 
     /// The same, with another severity than is usual for its kind.

@@ -141,13 +141,18 @@ impl Member {
         figures.collect()
     }
 
-    /// Disks that have left the array are not looked for at the next start.
-    pub(super) fn forget_what_left(&self) {
+    /// Disks that have left the array are not looked for at the next start. Says whether there was a look: none is while a
+    /// disk joins.
+    pub(super) fn forget_what_left(&self) -> bool {
+        // One that joins is not a member yet, and is not to be forgotten.
+        if self.joining.held().is_some() {
+            return false;
+        }
         let members = self.array.disks();
         self.meters.keep_only(|name| members.iter().any(|disk| disk.name == name));
         // One that is missing may be known to the array by its number only.
         if members.iter().any(|disk| disk.state == DiskState::Missing) {
-            return;
+            return true;
         }
         let stays = |disk: &MemberDisk| {
             let name = disk.name();
@@ -157,5 +162,6 @@ impl Member {
         if let Err(error) = self.remembered.borrow_mut().keep_only(&id, stays) {
             tracing::warn!("{error}");
         }
+        true
     }
 }

@@ -141,7 +141,7 @@ fn tell_of_cancelled(events: &EventLog, what: &str, jobs: &[JobInfo]) {
     let (done, total) = (done >> 20, total >> 20);
     let text = format!(
         "the {what} was cancelled, as was asked for, after {done} of {total} MiB of data; what it has repaired \
-         stays repaired"
+         stays repaired, and what else it found only one that goes to its end tells"
     );
     events.tell(Event::of_array(Kind::ScrubCancelled, text));
 }

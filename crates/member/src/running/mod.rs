@@ -203,8 +203,8 @@ impl Member {
         info
     }
 
-    fn settings_fault(&self) -> bool {
-        self.settings.fault().is_some()
+    fn is_to_recover(&self) -> bool {
+        self.settings.is_to_recover()
     }
 
     pub(crate) fn events(&self) -> &EventLog {

@@ -235,6 +235,7 @@ impl World for Rc<Member> {
         }
         // Its name is its own until then: it could only pass on by a deletion and a snapshot.
         let deleted = self.array.delete_snapshot(&volume, &snapshot.name).await;
+        self.forget_units().await;
         deleted.map(|()| Deleted::Gone).map_err(|error| error.to_string())
     }
 

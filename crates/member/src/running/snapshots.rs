@@ -101,6 +101,7 @@ impl Member {
                     return Err(RequestError::SnapshotOnline { volume, name });
                 }
                 array.delete_snapshot(&volume, &name).await?;
+                self.forget_units().await;
                 Ok(Answer::Done)
             }
             SnapshotRequest::SetOnline { volume, name, online } => {
@@ -117,6 +118,7 @@ impl Member {
             SnapshotRequest::SetWritable { volume, name, fresh } => {
                 self.check_snapshot_target(&volume, &name)?;
                 array.set_snapshot_writable(&volume, &name, fresh).await?;
+                self.forget_units().await;
                 self.show_snapshot(&volume, &name)
             }
             SnapshotRequest::List { .. }

@@ -1,7 +1,7 @@
 //! What is asked about volumes. A change takes its target away first where hosts must not see it
 //! happen, and ends with the targets in line again, also when it failed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use array::ArrayError;
 use array::api::{VolumeInfo, VolumeState};
@@ -89,26 +89,28 @@ impl Member {
             }
             VolumeRequest::Undelete { name } => Some(array.undelete_volume(&name).await?.name),
             VolumeRequest::Purge { name } => {
-                let serials = self.serials_of(&name);
                 array.purge_volume(&name).await?;
                 self.settings.forget_purged().await;
-                self.settings.forget_units(serials).await;
+                self.forget_units().await;
                 None
             }
         })
     }
 
-    /// The serial numbers that hosts know a volume and its snapshots by.
-    fn serials_of(&self, name: &str) -> Vec<String> {
+    /// Forgets what units have kept that are no more: their volumes, snapshots or what was written to those are gone.
+    pub(super) async fn forget_units(&self) {
         let names = self.serving.names();
-        let volume = self.find(name).map(|volume| names.volume_serial(&volume));
-        let mut serials: Vec<String> = volume.into_iter().collect();
-        for snapshot in self.array.snapshots(name).unwrap_or_default() {
-            serials.push(names.snapshot_serial(&snapshot));
-            let view = self.array.snapshot_view(name, &snapshot.name);
-            serials.extend(view.map(|view| names.volume_serial(&view)));
-        }
-        serials
+        let owners = || {
+            let volumes = self.array.volumes();
+            let mut serials: BTreeSet<_> =
+                volumes.iter().map(|volume| names.volume_serial(volume)).collect();
+            for snapshot in self.array.all_snapshots().into_values().flatten() {
+                serials.extend(snapshot.view_id.map(|view| names.serial_of(view)));
+                serials.insert(names.snapshot_serial(&snapshot));
+            }
+            serials
+        };
+        self.settings.forget_ownerless(owners).await;
     }
 
     /// A volume, in the recycle bin or not.

@@ -43,16 +43,15 @@ pub(crate) async fn run(member: Rc<Member>) {
         }
         let info = member.tell_changes();
         let now = states_of(&member);
-        let is_to_try = member.settings_fault() && settings_from.elapsed() >= SETTINGS_PAUSE;
+        let is_to_try = member.is_to_recover() && settings_from.elapsed() >= SETTINGS_PAUSE;
         if now != states || member.is_unsettled() || is_to_try {
             settings_from = Instant::now();
             states = now;
             member.settle().await;
         }
         let now = names_of(&member);
-        if now != disks {
+        if now != disks && member.forget_what_left() {
             disks = now;
-            member.forget_what_left();
         }
         let levels = levels_reached(&info);
         if levels > levels_before {

@@ -26,12 +26,29 @@ impl MemberSettings {
         if !self.units.are_known() || self.is_taking_over.replace(true) {
             return;
         }
-        if let Err(error) = self.take_over().await {
-            self.tell(Kind::SettingsIncomplete, &error);
+        let taken = self.take_over().await;
+        if let Err(error) = &taken {
+            if !self.owes_files.get() {
+                self.tell(Kind::SettingsIncomplete, error);
+            }
             // Somebody who was fenced off may stand in what does not read.
             self.units.replace(Err(error.to_string()));
         }
+        self.owes_files.set(taken.is_err());
         self.is_taking_over.set(false);
+    }
+
+    /// Tries again to read what could not be read; until then no unit is known. Says whether it could. For who has
+    /// the turn.
+    pub(super) async fn read_files_again(&self) -> bool {
+        self.owes_files.set(false);
+        let is_read = self.refresh().await.is_ok();
+        // Between the two nobody else has had a turn on this core.
+        self.owes_files.set(true);
+        if is_read && self.units.are_known() {
+            self.take_over_files().await;
+        }
+        !self.owes_files.get()
     }
 
     async fn take_over(&self) -> Result<(), DataError> {
@@ -96,11 +113,7 @@ impl MemberSettings {
     }
 
     async fn store_earlier(&self, units: Units) -> Result<(), KeptError> {
-        let stored = self.stored_identity();
-        let number = self.earlier_number.get();
-        if number.is_some() && stored.portal_group.is_none() {
-            self.keep_identity(Identity { portal_group: number, ..stored }).await?;
-        }
+        self.keep_earlier_number().await?;
         if units.is_empty() {
             return Ok(());
         }
@@ -108,6 +121,17 @@ impl MemberSettings {
         self.keep_units(units).await?;
         tracing::info!("{count} records of units that were in files are on the array now");
         Ok(())
+    }
+
+    /// Stores the number that an earlier version drew, if it is not: whatever is stored first needs it. For who
+    /// has the turn.
+    pub(super) async fn keep_earlier_number(&self) -> Result<(), KeptError> {
+        let stored = self.stored_identity();
+        let number = self.earlier_number.get();
+        if number.is_none() || stored.portal_group.is_some() {
+            return Ok(());
+        }
+        self.keep_identity(Identity { portal_group: number, ..stored }).await
     }
 
     /// Stores what hosts know the array by. For who has the turn.

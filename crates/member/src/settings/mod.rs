@@ -103,6 +103,8 @@ pub(crate) struct MemberSettings {
     /// Where earlier versions kept the records of units.
     files: UnitFiles,
     is_taking_over: Cell<bool>,
+    /// What earlier versions kept cannot be read, so that no unit is known whatever the store says.
+    owes_files: Cell<bool>,
     /// The number of the portal group that an earlier version drew.
     earlier_number: Cell<Option<NonZeroU16>>,
     /// Invariant: while there are any, somebody waits for the turn to save them.
@@ -148,6 +150,7 @@ impl MemberSettings {
             units,
             files,
             is_taking_over: Cell::default(),
+            owes_files: Cell::default(),
             earlier_number: Cell::default(),
             waiting: RefCell::default(),
             published,
@@ -243,7 +246,7 @@ impl MemberSettings {
             Kept::Open(thread) => thread,
             Kept::Nothing | Kept::NameTaken => {
                 self.published.logins.replace(Some(Logins::default()));
-                if !self.units.are_known() {
+                if self.wants_units() {
                     self.units.replace(Ok(BTreeMap::new()));
                 }
                 return Ok(());
@@ -255,7 +258,7 @@ impl MemberSettings {
             }
             Kept::Closed => return Ok(()),
         };
-        let wants_units = !self.units.are_known();
+        let wants_units = self.wants_units();
         let read = thread.run(async move |settings: &mut Settings| {
             let state = settings.read().await?;
             if let Some(error) = state.unreadable_identity() {
@@ -282,6 +285,11 @@ impl MemberSettings {
                 Err(KeptError::NotAvailable(why))
             }
         }
+    }
+
+    /// Whether what units keep is to be read from the store: it has not been, and nothing else is missing.
+    fn wants_units(&self) -> bool {
+        !self.units.are_known() && !self.owes_files.get()
     }
 
     /// Takes over what was read, and tells what of it cannot be used.
@@ -357,7 +365,15 @@ impl MemberSettings {
     /// Tries again what could not be read, as after disks have come back. Says whether it can be now.
     pub(crate) async fn recover(&self) -> bool {
         let _turn = self.turn.take().await;
+        if self.owes_files.get() && self.fault().is_none() {
+            return self.read_files_again().await;
+        }
         self.reopen().await
+    }
+
+    /// Whether [`recover`](Self::recover) is to be called now and then, as something may read that did not.
+    pub(crate) fn is_to_recover(&self) -> bool {
+        self.owes_files.get() || self.fault().is_some()
     }
 
     /// Whether targets have other rules than they should, or none are known: [`recover`](Self::recover) and
@@ -448,7 +464,11 @@ impl MemberSettings {
             if matches!(kept, Kept::Open(_)) {
                 self.units.replace(Err("they are not read yet".to_owned()));
             }
+            let is_open = matches!(kept, Kept::Open(_));
             drop(self.turn_to(kept));
+            if is_open && self.refresh().await.is_ok() {
+                Box::pin(self.take_over_files()).await;
+            }
         }
     }
 

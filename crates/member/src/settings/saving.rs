@@ -1,6 +1,6 @@
 //! Saving what units keep.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use group::settings::{LaterUnit, Settings, UnitKey, Units};
@@ -32,8 +32,7 @@ impl MemberSettings {
         let mut units = Units::new();
         let mut kept = Vec::new();
         for save in saves {
-            let bytes = save.image.as_ref().map_or(0, Vec::len);
-            if !self.units.has_room(&save.key, bytes) {
+            if !self.units.has_room(&save.key, save.image.as_deref(), &units) {
                 let why = "the store has no room for what more units keep: let hosts that are gone for good be \
                            unregistered";
                 save.answer.send(Err(io::Error::other(why)));
@@ -56,18 +55,21 @@ impl MemberSettings {
 
     /// Stores records of units. For who has the turn.
     pub(super) async fn keep_units(&self, units: Units) -> Result<(), KeptError> {
-        let is_nothing = matches!(**self.kept.borrow(), Kept::Nothing);
+        let is_nothing = matches!(**self.kept.borrow(), Kept::Nothing) && !self.files.has_any();
         if is_nothing && units.values().all(Option::is_none) {
             // Nothing is stored, and nothing is to be.
             return Ok(());
         }
+        // What is reserved is reserved by nexuses with this number.
+        self.keep_earlier_number().await?;
         self.keep(async move |settings: &mut Settings| settings.save_units(&units).await).await
     }
 
-    /// Forgets all of units that are no more.
-    pub(crate) async fn forget_units(&self, serials: Vec<String>) {
+    /// Forgets all of units but those of `owners`, which is asked when no record can come between.
+    pub(crate) async fn forget_ownerless(&self, owners: impl Fn() -> BTreeSet<String>) {
         let _turn = self.turn.take().await;
-        if !self.units.have_any(&serials) {
+        let serials = self.units.serials_but(&owners());
+        if serials.is_empty() {
             return;
         }
         let gone = serials.clone();
@@ -75,7 +77,7 @@ impl MemberSettings {
         match self.on_store(forget).await {
             Ok(()) => self.units.forget(&serials),
             Err(error) => {
-                tracing::warn!("what units kept that are purged is kept for now: {error}");
+                tracing::warn!("what units kept that are no more is kept for now: {error}");
             }
         }
     }

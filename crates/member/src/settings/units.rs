@@ -8,13 +8,13 @@
 //! Units are made on a core, and no core may wait for the store, whose device is served by one: so all records
 //! are in memory from when the store is opened. While it cannot be read no record is known, and no unit is served.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use group::settings::{UnitKey, UnitRecord};
+use group::settings::{UnitKey, UnitRecord, Units};
 use ring::OneshotSender;
 use target::{Place, Record, UnitStore};
 
@@ -104,18 +104,28 @@ impl ArrayUnits {
         }
     }
 
-    /// Whether there is anything of units with these serial numbers.
-    pub(crate) fn have_any(&self, serials: &[String]) -> bool {
+    /// The serial numbers of which something is kept, but for these.
+    pub(crate) fn serials_but(&self, owners: &BTreeSet<String>) -> Vec<String> {
         let known = self.known();
-        known.iter().flat_map(BTreeMap::keys).any(|key| serials.contains(&key.serial))
+        let serials = known.iter().flat_map(BTreeMap::keys).map(|key| &key.serial);
+        let others: BTreeSet<_> = serials.filter(|serial| !owners.contains(*serial)).collect();
+        others.into_iter().cloned().collect()
     }
 
-    /// Whether there is room for a record of so many bytes in place of what is kept of it now.
-    pub(crate) fn has_room(&self, key: &UnitKey, bytes: usize) -> bool {
+    /// Whether there is room for a record beside those that are stored with it. One that does not grow always has
+    /// some: what must be unregistered or fenced off is, however much there is.
+    pub(crate) fn has_room(&self, key: &UnitKey, image: Option<&[u8]>, with: &Units) -> bool {
         let known = self.known();
-        let others = known.iter().flatten().filter(|(other, _)| *other != key);
-        let len = |known: &Known| known.as_ref().ok().and_then(Option::as_ref).map_or(0, Vec::len);
-        others.map(|(_, known)| len(known)).sum::<usize>() + bytes <= BYTES_MAX
+        let len = |image: &Option<Vec<u8>>| image.as_ref().map_or(0, Vec::len);
+        let stored = known.iter().flatten().filter(|(key, _)| !with.contains_key(*key));
+        let stored = stored.map(|(key, known)| (key, known.as_ref().map_or(0, len)));
+        let sizes = stored.chain(with.iter().map(|(key, image)| (key, len(image))));
+        let (mut own, mut others) = (0, 0);
+        for (other, bytes) in sizes {
+            *(if other == key { &mut own } else { &mut others }) += bytes;
+        }
+        let bytes = image.map_or(0, <[u8]>::len);
+        bytes <= own || others + bytes <= BYTES_MAX
     }
 }
 

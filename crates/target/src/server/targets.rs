@@ -92,13 +92,14 @@ impl Targets {
         let is_general = |target: &Target| Arc::ptr_eq(&target.rules(), &shared.rules);
         let was_general = is_general(&target);
         target.set_rules(rules);
+        let mut is_busy = false;
         if was_general && !is_general(&target) {
             // Hosts of others with the server's rules could have sent copies that read and write here.
             let stopped = shared.copies.keep_out(&target.units);
-            let busy = || TargetError::Busy(iqn.to_owned());
-            ring::timeout(COPIES_END, stopped.wait()).await.ok_or_else(busy)?;
+            is_busy = ring::timeout(COPIES_END, stopped.wait()).await.is_none();
         }
-        stopping::end_unadmitted(shared, &target).await
+        let ended = stopping::end_unadmitted(shared, &target).await?;
+        if is_busy { Err(TargetError::Busy(iqn.to_owned())) } else { Ok(ended) }
     }
 
     /// Takes a target away: its hosts are asked to log out and have `grace` to do so, what is left

@@ -562,7 +562,7 @@ impl World {
     }
 
     fn begin_change(&mut self, at: usize) -> Option<()> {
-        self.of(at).standing.begin_change().ok()
+        self.of(at).standing.begin_change(false).ok()
     }
 
     fn store_does(&mut self, which: usize, flaw: Flaw) {

@@ -22,7 +22,7 @@ fn who_has_not_been_entered_serves_nothing_whatever_the_store_says() {
     let mut standing = Standing::started(MemberId(0), members(1), 7, timing);
     standing.store_said(Moment(5), 7);
     assert!(!standing.may_act(Moment(6)), "a change of its former life may be done yet");
-    assert_eq!(standing.begin_change(), Err(Refusal::Outside));
+    assert_eq!(standing.begin_change(false), Err(Refusal::Outside));
     assert_eq!(standing.vouch(7), Err(Refusal::Outside));
     standing.hear(8, members(1));
     standing.entered(8);
@@ -78,18 +78,47 @@ fn who_joins_meanwhile_has_to_vouch_too() {
 #[test]
 fn who_knows_of_a_change_does_not_vouch_for_what_was_before() {
     let mut standing = entered(3);
-    standing.begin_change().unwrap();
-    assert_eq!(standing.begin_change(), Err(Refusal::Changing));
+    standing.begin_change(false).unwrap();
+    assert_eq!(standing.begin_change(false), Err(Refusal::Changing));
     assert_eq!(standing.vouch(7), Ok(()), "whether it is done is not known to anybody");
     standing.change_ended(Some(8));
     assert_eq!(standing.vouch(7), Err(Refusal::Newer { known: 8 }), "committed, and not heard yet");
-    standing.begin_change().unwrap();
+    standing.begin_change(false).unwrap();
     standing.change_lost();
-    assert_eq!(standing.begin_change(), Err(Refusal::Changing), "it may be done yet");
+    assert_eq!(standing.begin_change(false), Err(Refusal::Changing), "it may be done yet");
     assert!(standing.must_enter());
     standing.hear(9, members(3));
     standing.entered(9);
-    assert_eq!(standing.begin_change(), Ok(()));
+    assert_eq!(standing.begin_change(false), Ok(()));
+}
+
+#[test]
+fn nobody_vouches_beside_a_change_that_adds_a_member() {
+    let mut standing = entered(2);
+    standing.begin_change(true).unwrap();
+    assert_eq!(standing.vouch(7), Err(Refusal::Changing), "the new one would have to be asked");
+    assert_eq!(standing.ask_others(Moment(3)), Err(Refusal::Changing));
+    standing.change_lost();
+    assert_eq!(standing.vouch(7), Err(Refusal::Changing));
+    standing.hear(8, members(3));
+    standing.hear(9, members(3));
+    standing.entered(9);
+    standing.apply(9);
+    assert_eq!(standing.vouch(9), Ok(()));
+}
+
+#[test]
+fn a_member_that_is_behind_all_the_time_gets_proofs() {
+    let mut standing = entered(3);
+    standing.store_said(Moment(100), 8);
+    standing.store_said(Moment(200), 9);
+    standing.store_said(Moment(300), 10);
+    standing.hear(8, members(3));
+    standing.apply(8);
+    assert_eq!(standing.proven_until(), Some(Moment(1_100)));
+    standing.hear(10, members(3));
+    standing.apply(10);
+    assert_eq!(standing.proven_until(), Some(Moment(1_300)));
 }
 
 #[test]

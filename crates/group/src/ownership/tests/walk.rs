@@ -170,6 +170,17 @@ fn a_page_moves_beside_a_third_member_whose_write_is_forwarded() {
 }
 
 #[test]
+fn answers_of_the_store_are_late() {
+    is_sound(Budget { reads_of_store: 1, ..LATE }, |world| world.is_answered);
+}
+
+#[test]
+fn members_go_on_without_their_store_and_an_answer_is_lost() {
+    let budget = Budget { lost_answers: 1, crashes: 0, writes: 0, ..VOUCHED };
+    is_sound(budget, |world| world.has_been_vouched_for && world.is_answered);
+}
+
+#[test]
 fn requests_after_the_end_of_the_lease() {
     is_found(Flaw::ServeAfterLease, FENCE);
 }
