@@ -139,13 +139,17 @@ OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_b
 TellItself     --notify     place::tests::what_counts_less_and_what_is_about
 '
 
+programs=$(cargo test --quiet --workspace --features "$(scripts/mistakes.sh)" --no-run --message-format=json |
+  jq --raw-output 'select(.executable != null) | "\(.target.kind[0]) \(.target.name) \(.executable)"')
+
 # The program of the tests that $1 names, built with the mistakes; `--member` and `--notify` are the libraries of those rooms.
 built() {
-  local package=drystone-array tests=$1
-  [[ $1 == --test=wire ]] && package=drystone-target
-  [[ $1 == --member || $1 == --notify ]] && package=drystone-${1#--} tests=--lib
-  cargo test --quiet --package "$package" --features mutants "$tests" --no-run --message-format=json |
-    jq --raw-output 'select(.executable != null) | .executable' | tail --lines=1
+  local kind=lib name=array
+  case $1 in
+    --test=*) kind=test name=${1#--test=} ;;
+    --member | --notify) name=${1#--} ;;
+  esac
+  awk -v kind="$kind" -v name="$name" '$1 == kind && $2 == name { print $3 }' <<<"$programs"
 }
 
 # Said again at the end, where whoever reads only that finds it.

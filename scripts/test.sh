@@ -8,35 +8,20 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 logs=$(mktemp --directory)
 trap 'rm -rf "$logs"' EXIT
 
-# Rooms with planted mistakes, which no product is built with, are tested with those built in, and none
-# made: the same programs then show that each mistake is found. What leans on these rooms has them without.
-with_mistakes=(array target member notify)
-rest() {
-  cargo test --workspace "${with_mistakes[@]/#/--exclude=drystone-}" --no-fail-fast "$@" 2>&1
-}
-mistakes() {
-  local room status=0
-  for room in "${with_mistakes[@]}"; do
-    cargo test --package "drystone-$room" --features mutants --no-fail-fast "$@" 2>&1 || status=$?
-  done
-  return "$status"
-}
+# Everything is built once, with the mistakes that can be planted in some rooms and none made: a room that is built
+# with other features is built again, with all that leans on it. What users get is built without (`make run`,
+# `make package`), and the lints look at it so.
+features=$(scripts/mistakes.sh)
+cargo test --workspace --features "$features" --no-run "$@" 2>&1
 
-# All is built first. The tests run side by side, as many of them wait for a clock, a disk or a machine; what the
-# second half has to say is told when the first is done.
+# The planted ones run beside the tests, as many of both wait for a clock, a disk or a machine. What they have to say is
+# told when the tests are done.
 status=0
-rest --no-run "$@"
-mistakes --no-run "$@"
-(
-  status=0
-  mistakes "$@" || status=$?
-  scripts/planted.sh 2>&1 || status=$?
-  exit "$status"
-) >"$logs/mistakes" &
+scripts/planted.sh >"$logs/planted" 2>&1 &
 beside=$!
-rest "$@" | tee "$logs/rest" || status=$?
+cargo test --workspace --features "$features" --no-fail-fast "$@" 2>&1 | tee "$logs/tests" || status=$?
 wait "$beside" || status=$?
-cat "$logs/mistakes"
+cat "$logs/planted"
 
 # cargo prints one result for each test binary and each room's doc-tests.
 awk '/^test result: / {
@@ -48,5 +33,5 @@ awk '/^test result: / {
   results++
 }
 END { if (results) printf "\n%d passed, %d failed, %d skipped\n", passed, failed, ignored }' \
-  "$logs/rest" "$logs/mistakes"
+  "$logs/tests" "$logs/planted"
 exit "$status"

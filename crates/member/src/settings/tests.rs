@@ -9,7 +9,7 @@ use target::{Record, UnitStore};
 
 use super::*;
 use crate::access_request::AccessRequest;
-use crate::request::{Request, VolumeRequest};
+use crate::request::{Request, SnapshotRequest, VolumeRequest};
 use crate::testing::Rig;
 
 const IMAGE: &[u8] = b"who has reserved what";
@@ -45,6 +45,24 @@ fn write_files(data: &Path, serials: &[&str], number: u16) {
         fs::write(files.join(format!("{serial}.reservations")), IMAGE).expect("a file");
     }
     fs::write(data.join("portal-group"), format!("{number}\n")).expect("a file");
+}
+
+/// Nothing can be stored: somebody's volume has the name.
+fn take_the_name(home: &Path) {
+    let rig = Rig::start(home, &home.join("away"));
+    rig.with(async |member| {
+        let spec = array::api::VolumeSpec {
+            name: hidden::NAME.to_owned(),
+            size_bytes: 8 << 20,
+            level: None,
+            thick: false,
+            block_bytes: 4096,
+            cache: array::api::Cache::Durable,
+            read_ahead_bytes: None,
+        };
+        member.array().create_volume(spec).await.expect("a volume");
+    });
+    rig.stop();
 }
 
 fn number(rig: &Rig) -> u16 {
@@ -157,6 +175,127 @@ fn what_a_purged_volume_kept_goes_with_it() {
     rig.stop();
 }
 
+#[test]
+fn what_a_deleted_snapshot_kept_goes_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let rig = Rig::start(dir.path(), &data);
+    rig.create("a");
+    for name in ["read", "written", "stays"] {
+        let (volumes, name) = (vec!["a".to_owned()], Some(name.to_owned()));
+        rig.ask(Request::Snapshot(SnapshotRequest::Create { volumes, name })).expect("it is taken");
+    }
+    let ask = |request| rig.ask(Request::Snapshot(request)).expect("it is done");
+    let of = |name: &str| ("a".to_owned(), name.to_owned());
+    let (volume, name) = of("written");
+    ask(SnapshotRequest::SetWritable { volume, name, fresh: true });
+    let serials = rig.with(async |member| {
+        let names = member.serving().names();
+        let all = member.array().all_snapshots().into_values().flatten();
+        all.map(|snapshot| match snapshot.view_id {
+            Some(view) => names.serial_of(view),
+            None => names.snapshot_serial(&snapshot),
+        })
+        .collect::<Vec<_>>()
+    });
+    for serial in &serials {
+        save(&rig, serial, Some(IMAGE)).unwrap();
+    }
+    for gone in ["read", "written"] {
+        let (volume, name) = of(gone);
+        ask(SnapshotRequest::SetOnline { volume, name, online: false });
+        let (volume, name) = of(gone);
+        ask(SnapshotRequest::Delete { volume, name });
+    }
+    let kept = |rig: &Rig| -> Vec<bool> {
+        serials.iter().map(|serial| reserved(rig, serial).is_some()).collect()
+    };
+    assert_eq!(kept(&rig), [false, false, true]);
+    rig.stop();
+    let rig = Rig::start(dir.path(), &data);
+    assert_eq!(kept(&rig), [false, false, true]);
+    rig.stop();
+}
+
+/// Hosts of a hundred volumes at once: together they get no more than one after the other would, and what is to
+/// be unregistered afterwards is.
+#[test]
+fn a_burst_of_saves_leaves_room_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::start(dir.path(), &dir.path().join("data"));
+    let serials: Vec<String> = (0..100).map(|number| serial(&rig, number)).collect();
+    let (units, all) = (rig.units(), serials.clone());
+    let taken: Vec<bool> = rig.with(async move |_| {
+        let taken = RefCell::new(vec![false; all.len()]);
+        let saves = all.iter().enumerate().map(|(number, serial)| {
+            let (units, taken) = (&units, &taken);
+            async move {
+                let large = Some(vec![7; 123 << 10]);
+                let saved = units.save(serial, Record::Reservations, large).await;
+                taken.borrow_mut()[number] = saved.is_ok();
+                Ok::<(), ()>(())
+            }
+        });
+        let all_done: Result<(), ()> = ring::wait::join_all(saves).await;
+        all_done.expect("none fails");
+        taken.into_inner()
+    });
+    assert_eq!(taken.iter().filter(|taken| **taken).count(), 33);
+    for (serial, _) in serials.iter().zip(&taken).filter(|(_, taken)| **taken) {
+        save(&rig, serial, Some(NEWER)).expect("what shrinks has room");
+        save(&rig, serial, None).expect("and so has nothing");
+    }
+    rig.stop();
+}
+
+/// The number under which hosts registered outlives a start at which it could not be stored.
+#[test]
+fn the_number_goes_to_the_array_with_the_first_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let rig = Rig::start(dir.path(), &data);
+    let (first, second) = (serial(&rig, 1), serial(&rig, 2));
+    rig.stop();
+    write_files(&data, &[&first, &second], 777);
+    take_the_name(dir.path());
+    let rig = Rig::start(dir.path(), &data);
+    rig.with(async |member| {
+        member.array().rename_volume(hidden::NAME, "mine").await.expect("another name");
+    });
+    save(&rig, &second, Some(NEWER)).expect("there is room for it now");
+    drop(rig);
+    let rig = Rig::start(dir.path(), &data);
+    assert_eq!(number(&rig), 777);
+    assert_eq!(reserved(&rig, &first).unwrap(), IMAGE);
+    assert_eq!(reserved(&rig, &second).unwrap(), NEWER);
+    rig.stop();
+}
+
+/// Whatever is set meanwhile, and until it reads.
+#[test]
+fn files_that_cannot_be_listed_keep_all_units_from_being_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let rig = Rig::start(dir.path(), &data);
+    rig.create("a");
+    let first = serial(&rig, 1);
+    rig.stop();
+    fs::write(data.join("reservations"), b"no directory").unwrap();
+    let rig = Rig::start(dir.path(), &data);
+    let is_known = || rig.units().load(&first, Record::Reservations).is_ok();
+    assert!(!is_known());
+    let entry = Entry::Record("ip=10.0.0.1".parse().expect("a record"));
+    let add = AccessRequest::Add { volume: "a".to_owned(), entry };
+    rig.ask(Request::Access(add)).expect("who may use a volume can be said all the same");
+    rig.with(async |member| member.settle().await);
+    assert!(!is_known(), "somebody may be fenced off there");
+    fs::remove_file(data.join("reservations")).unwrap();
+    write_files(&data, &[&first], 777);
+    rig.with(async |member| member.settle().await);
+    assert_eq!(reserved(&rig, &first).unwrap(), IMAGE);
+    rig.stop();
+}
+
 /// A cut between reading the files and storing what they say: nothing is lost, and the next start goes on.
 #[test]
 fn files_stay_until_what_they_say_is_on_the_array() {
@@ -168,22 +307,7 @@ fn files_stay_until_what_they_say_is_on_the_array() {
     write_files(&data, &[&first, &second], 777);
     let other = data.join("reservations/0000-V1.reservations");
     fs::write(&other, b"of another array").unwrap();
-    // Nothing can be stored: somebody's volume has the name.
-    let away = dir.path().join("away");
-    let rig = Rig::start(dir.path(), &away);
-    rig.with(async |member| {
-        let spec = array::api::VolumeSpec {
-            name: hidden::NAME.to_owned(),
-            size_bytes: 8 << 20,
-            level: None,
-            thick: false,
-            block_bytes: 4096,
-            cache: array::api::Cache::Durable,
-            read_ahead_bytes: None,
-        };
-        member.array().create_volume(spec).await.expect("a volume");
-    });
-    rig.stop();
+    take_the_name(dir.path());
     let rig = Rig::start(dir.path(), &data);
     assert_eq!(reserved(&rig, &first).unwrap(), IMAGE, "it counts all the same");
     assert_eq!(number(&rig), 777);
@@ -210,7 +334,7 @@ fn files_stay_until_what_they_say_is_on_the_array() {
     assert_eq!(names(), expected);
     assert!(data.join("portal-group").exists(), "another array needs it yet");
     // All of it is on the array.
-    let rig = Rig::start(dir.path(), &away);
+    let rig = Rig::start(dir.path(), &dir.path().join("away"));
     assert_eq!(reserved(&rig, &first).unwrap(), IMAGE);
     assert_eq!(number(&rig), 777);
     rig.stop();
