@@ -1,4 +1,8 @@
-//! Which hosts may use a volume, as operators are told.
+//! Which hosts may use a volume, as operators are told and as targets ask.
+
+use group::access::{Object, Record};
+use group::settings::Known;
+use target::{Access, AccessRule};
 
 /// Whom volumes without an access list are for: what the server of the member was started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,4 +41,21 @@ impl From<Unlisted> for Hosts {
             Unlisted::Nobody => Self::Nobody,
         }
     }
+}
+
+/// Records as a target asks them.
+pub(super) fn access_of(records: &[Record], object: Object, shared: bool, known: &Known) -> Access {
+    let parts = records.iter().map(Record::parts).filter(|parts| parts.scope.includes(object));
+    let rule = |parts: &group::access::Parts| AccessRule {
+        chap_user: parts.chap.clone(),
+        initiator: parts.iqn.clone(),
+        from: parts
+            .address
+            .as_ref()
+            .map(|pattern| pattern.to_string().parse().expect("both rooms write addresses alike")),
+    };
+    let rules: Vec<AccessRule> = parts.map(rule).collect();
+    let is_named = |user: &str| rules.iter().any(|rule| rule.chap_user.as_deref() == Some(user));
+    let users = known.users.iter().filter(|user| is_named(user.user())).cloned().collect();
+    Access { rules, users, mutual: known.mutual.clone(), shared }
 }

@@ -22,20 +22,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use array::Array;
-use group::access::{Object, Record};
+use group::access::Object;
 use group::accounts::Logins;
 use group::bytes::{Contents, contents};
 use group::secrets::{KeySource, Vault};
 use group::settings::{Concerned, Known, Rule, Settings, SettingsError, State};
 use group::store::{Embedded, Options, Place, StoreError};
 use ring::wait::Turn;
-use target::{Access, AccessRule};
+use target::Access;
 
 use crate::data::unit_files::UnitFiles;
 use crate::destination_request::{CurrentDestinations, Destinations};
 use crate::events::{Event, EventLog, Kind};
 use crate::login_request::CurrentLogins;
 use device::VolumeBytes;
+use hosts::access_of;
 pub use hosts::{Hosts, Unlisted};
 use thread::StoreThread;
 pub use units::ArrayUnits;
@@ -592,23 +593,6 @@ fn open_settings(place: Place, key: KeySource) -> Result<Settings, OpenError> {
         Vault::without_key(key)
     });
     Ok(Settings::new(Arc::new(store), vault))
-}
-
-/// Records as a target asks them.
-fn access_of(records: &[Record], object: Object, shared: bool, known: &Known) -> Access {
-    let parts = records.iter().map(Record::parts).filter(|parts| parts.scope.includes(object));
-    let rule = |parts: &group::access::Parts| AccessRule {
-        chap_user: parts.chap.clone(),
-        initiator: parts.iqn.clone(),
-        from: parts
-            .address
-            .as_ref()
-            .map(|pattern| pattern.to_string().parse().expect("both rooms write addresses alike")),
-    };
-    let rules: Vec<AccessRule> = parts.map(rule).collect();
-    let is_named = |user: &str| rules.iter().any(|rule| rule.chap_user.as_deref() == Some(user));
-    let users = known.users.iter().filter(|user| is_named(user.user())).cloned().collect();
-    Access { rules, users, mutual: known.mutual.clone(), shared }
 }
 
 #[cfg(test)]
