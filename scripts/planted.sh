@@ -63,6 +63,7 @@ AskForEver     --test=array stalls::a_write_whose_map_nobody_can_read
 KeepSound      --lib        raid::tests::gone::a_disk_that_lost_all
 ForgetGivenUp  --lib        raid::tests::gone::a_parity_that_was_made_without
 BlindParity    --lib        raid::tests::gone::a_parity_that_alone_gives_what
+BareParity     --lib        raid::tests::gone::a_parity_that_nobody_has
 BlameMemory    --lib        journal::tests::a_holder_is_not_dropped
 BlameMemory    --lib        core::disks::tests::a_holder_is_not_put_out
 ForgetDoubt    --lib        raid::tests::gone::a_parity_is_not_made_of_what_was_given

@@ -14,8 +14,9 @@ use crate::mutants::{self, Mutant};
 use crate::{BLOCK_BYTES, DiskId};
 
 use super::disks::{Access, Disk};
+use super::read::lost_parity;
 use super::record::Seat;
-use super::rows::{Loaded, Rows, mask_of};
+use super::rows::{Loaded, Rows, mask_of, rows_of};
 use super::set::Set;
 use super::{Raid, WriteError};
 
@@ -206,6 +207,25 @@ impl Raid {
         Ok(Loaded { data: bytes.freeze(), first: rows.start, good })
     }
 
+    /// The same of a strip, without the blocks of a parity that were [lost](lost_parity) before they came there.
+    pub(super) async fn load_strip(
+        &self,
+        set: &Set,
+        (stripe, strip): (u32, usize),
+        copy: &Copy,
+        rows: Range<usize>,
+    ) -> Result<Loaded, BlockError> {
+        let mut loaded = self.load(set, stripe, copy, rows).await?;
+        if strip >= set.shape().columns() && !mutants::is(Mutant::BareParity) {
+            let is_lost = |row: &usize| {
+                loaded.block(*row).is_some_and(|block| block == lost_parity(set.id(), stripe, *row))
+            };
+            let lost = rows_of(loaded.good).filter(is_lost).fold(0, |mask, row| mask | 1 << row);
+            loaded.good &= !lost;
+        }
+        Ok(loaded)
+    }
+
     /// Reads blocks of several strips of a stripe with parity (bit = strip), one copy of each;
     /// `may_wait` also from disks that do not answer.
     pub(super) async fn load_rows(
@@ -223,7 +243,7 @@ impl Raid {
             let copies = self.copies_soon(set, stripe, strip, may_wait);
             match copies.first() {
                 Some(copy) if is_written && strips >> strip & 1 == 1 => {
-                    let loaded = self.load(set, stripe, copy, rows.clone()).await?;
+                    let loaded = self.load_strip(set, (stripe, strip), copy, rows.clone()).await?;
                     Ok((Some(loaded), Some(copy.clone())))
                 }
                 _ => Ok((None, None)),

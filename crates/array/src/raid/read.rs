@@ -76,9 +76,18 @@ impl std::fmt::Debug for Read {
 /// What is written in the place of a block that nobody has any more: it matches no checksum, and
 /// its disk is not to blame.
 pub(super) fn lost_block(set: SetId, slot: u32, row: usize) -> [u8; BLOCK_BYTES] {
+    lost(&format!("set {}, slot {slot}, block {row}", set.0))
+}
+
+/// What is written in the place of a block of a parity that nobody has and nobody can compute: it counts as
+/// not there, so that it is made anew of the data when that is right again, and its disk is not to blame.
+pub(super) fn lost_parity(set: SetId, stripe: u32, row: usize) -> [u8; BLOCK_BYTES] {
+    lost(&format!("set {}, parity of stripe {stripe}, block {row}", set.0))
+}
+
+fn lost(what: &str) -> [u8; BLOCK_BYTES] {
     let mut block = [0; BLOCK_BYTES];
-    let text =
-        format!("drystone: lost before it came here: set {}, slot {slot}, block {row}", set.0);
+    let text = format!("drystone: lost before it came here: {what}");
     block[..text.len()].copy_from_slice(text.as_bytes());
     block
 }
@@ -349,7 +358,7 @@ impl Raid {
             if found.missing == 0 {
                 break;
             }
-            let loaded = self.load(set, stripe, &copy, hull(found.missing)).await?;
+            let loaded = self.load_strip(set, (stripe, strip), &copy, hull(found.missing)).await?;
             for row in rows_of(found.missing) {
                 let block = loaded.block(row);
                 let fits = |block: &&[u8]| {
@@ -472,7 +481,7 @@ impl Raid {
             && set.shape().parity() == 2
             && let Some(copy) = self.copies(set, stripe, strip).first()
         {
-            let held = self.load(set, stripe, copy, hull(found.missing)).await?;
+            let held = self.load_strip(set, (stripe, strip), copy, hull(found.missing)).await?;
             rows.reject_odd(strip, held, crcs);
         }
         // Of two parities one may have rotted: what the other gives too is right.
@@ -510,7 +519,8 @@ impl Raid {
             }
             let copies = self.stale_copies(set, rows.stripe, strip);
             let Some(copy) = copies.first() else { continue };
-            let mut loaded = self.load(set, rows.stripe, copy, range.clone()).await?;
+            let at = (rows.stripe, strip);
+            let mut loaded = self.load_strip(set, at, copy, range.clone()).await?;
             for row in rows_of(loaded.good) {
                 let known = if strip < shape.columns() { crcs(strip, row) } else { None };
                 let block = loaded.block(row).expect("its bit is set");

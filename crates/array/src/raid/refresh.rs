@@ -9,7 +9,7 @@ use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, DiskId};
 
 use super::heal::Heal;
 use super::io::{Copy, Target};
-use super::read::{Fetched, Wanted, lost_block};
+use super::read::{Fetched, Wanted, lost_block, lost_parity};
 use super::record::Seat;
 use super::rows::{Crcs, NO_CRCS, hull, rows_of};
 use super::set::Set;
@@ -217,7 +217,7 @@ impl Raid {
         let (columns, copy) = (set.shape().columns(), Copy { disk, seat });
         let mut rows = self.load_rows(set, stripe, !(1 << strip), &hull(asked), true).await?;
         rows.reject_wrong(crcs);
-        rows.strips[strip] = Some(self.load(set, stripe, &copy, hull(asked)).await?);
+        rows.strips[strip] = Some(self.load_strip(set, (stripe, strip), &copy, hull(asked)).await?);
         let mut to = [0; BLOCK_BYTES];
         let mut proves = |row: &usize| {
             let gone = |column: &usize| rows.block(*column, *row).is_none();
@@ -283,7 +283,12 @@ impl Raid {
                 let at = row * BLOCK_BYTES..(row + 1) * BLOCK_BYTES;
                 fetched.bytes[at.clone()].copy_from_slice(&raw.bytes[at]);
             }
-            fetched.missing &= raw.missing | kept;
+            // Else it would be what was there before, and look as if this disk had rotted.
+            for row in rows_of(fetched.missing & raw.missing & !kept) {
+                let lost = lost_parity(set.id(), stripe, row);
+                fetched.bytes[row * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(&lost);
+            }
+            fetched.missing &= kept;
         }
         let lost_blocks = fetched.missing.count_ones();
         if set.shape().parity() == 0 && set.level().is_some() {

@@ -635,3 +635,47 @@ fn who_was_given_what_the_parity_does_not_count_on_is_not_accused() {
         }
     });
 }
+
+/// A disk with a parity is gone for good while two columns have rotted: that row of the parity nobody has
+/// and nobody can compute. When the data is right again it is made anew, and who came for it has done nothing wrong.
+#[test]
+fn a_parity_that_nobody_has_is_no_rot_of_who_was_to_hold_it() {
+    on_a_core(async {
+        let rig = Rig::new(Some(Level::Raid6), 6);
+        rig.fill(1, &[0, 1, 2, 3], 10).await;
+        let known = rig.known(1, 10);
+        let (gone, _) = rig.place(1, 4, 0);
+        rig.raid.disks().remove(DiskId(gone as u16));
+        rig.set.mark_stale(1, DiskId(gone as u16));
+        [0, 2].map(|column| rig.corrupt(1, column, 4));
+        rig.set.set_replacement(gone, Seat { disk: DiskId(6), chunk: 1 }).unwrap();
+        let is_gone = |disk: DiskId| usize::from(disk.0) == gone;
+        let proof = Proof { crcs: &known, is_sure: true, is_gone: &is_gone, ..Proof::NOTHING };
+        for stripe in [1, 0, 2, 3] {
+            let proof = if stripe == 1 { proof } else { Proof::NOTHING };
+            let done = rig.raid.refresh_stripe(&rig.set, stripe, proof).await.unwrap();
+            let lost = if stripe == 1 { vec![(0, 4), (2, 4)] } else { vec![] };
+            assert_eq!(done.unproved, lost);
+        }
+        rig.set.flush_begins();
+        rig.set.flush_ends();
+        assert!(promote(&rig.set).is_some());
+        let new = rig.raid.disks().get(DiskId(6)).unwrap();
+        // One of them is right again, and the other one comes out of the parity that is left.
+        rig.corrupt(1, 2, 4);
+        rig.expect(1, 0, &cluster(10)).await;
+        assert_eq!(new.counts().mismatches, 0, "it was not to have that row");
+        rig.corrupt(1, 0, 4);
+        let scrubbed = rig.raid.scrub_stripe(&rig.set, 1, contents(&known)).await.unwrap();
+        assert_eq!((scrubbed.bad, scrubbed.repaired), (1, 1), "the row of the parity");
+        assert_eq!(new.counts().mismatches, 0, "nor is it to blame now");
+        let disks: Vec<usize> = rig.set.members().iter().map(|seat| seat.disk.0.into()).collect();
+        for out in choices(6, 2) {
+            out.iter().for_each(|at| _ = rig.raid.disks().remove(DiskId(disks[*at] as u16)));
+            for column in 0..4 {
+                rig.expect(1, column, &cluster(10 + column as u64)).await;
+            }
+            out.iter().for_each(|at| rig.bring_back(disks[*at]));
+        }
+    });
+}
