@@ -18,6 +18,8 @@ pub(crate) enum Mutant {
     HastyAside,
     /// Answer that what a unit keeps is saved before it is.
     EarlyUnits,
+    /// Leave a host no room for its reservations once others have filled it.
+    NoOwnRoom,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MUTANT=NAME`.

@@ -13,6 +13,7 @@ use api::server::Identity;
 use member::spec::disk::MemberDisk;
 use serde::Serialize;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::path::Path;
 use target::StartError;
 
@@ -123,7 +124,7 @@ fn look(config: &Config) -> Vec<Finding> {
         // Most likely by the member itself, which runs.
         Some(if is_in_use { warning(refused) } else { error(refused) })
     }));
-    findings.extend(look_at_interface(&config.up.api, at));
+    findings.extend(look_at_interface(&config.up.api, &config.up.serve.portals, at));
     if let Some(data) = config.up.data.as_ref().filter(|data| data.exists() && !data.is_dir()) {
         let what = format!("'{}' is no directory: write another", data.display());
         findings.push(error(at("data", what)));
@@ -133,10 +134,18 @@ fn look(config: &Config) -> Vec<Finding> {
 }
 
 /// What keeps the member from being managed over TLS, and from nothing else.
-fn look_at_interface(args: &ApiArgs, at: impl Fn(&str, String) -> Refused) -> Vec<Finding> {
+fn look_at_interface(
+    args: &ApiArgs,
+    portals: &[SocketAddr],
+    at: impl Fn(&str, String) -> Refused,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let Err(what) = args.check() {
-        let key = if args.api_certificate.is_some() { "api-certificate" } else { "api-key" };
+    if let Err(what) = args.check(portals) {
+        let keys = ["api-listen", "api-certificate", "api-key"];
+        let is_given = [!args.api_listen.is_empty(), args.api_certificate.is_some(), true];
+        let key =
+            keys.into_iter().zip(is_given).find_map(|(key, is_given)| is_given.then_some(key));
+        let key = key.unwrap_or(keys[0]);
         findings.push(error(at(key, Words::of("up", None, &[]).in_keys(&what))));
     }
     if let Some((certificate, key)) = args.api_certificate.as_ref().zip(args.api_key.as_ref())
