@@ -3,7 +3,7 @@
 
 use std::cell::Ref;
 
-use array::api::VolumeInfo;
+use array::api::{VolumeInfo, VolumeState};
 use group::access::Record;
 use group::secrets::Secret;
 use group::settings::{Settings, SettingsError, State, VolumeSettings};
@@ -13,6 +13,7 @@ use crate::access_request::{
     AccessRequest, ChapRequest, ChapUser, ChapUsers, Numbered, PolicyRequest, PolicyShown,
     SecretText, VolumeAccess,
 };
+use crate::mutants::{self, Mutant};
 use crate::reply::Answer;
 use crate::settings::KeptError;
 
@@ -51,6 +52,29 @@ impl Member {
         let copy = async move |settings: &mut Settings| settings.copy(source, id).await;
         self.settings.change(copy).await?;
         Ok(self.array.set_volume_online(&clone.name, true).await?)
+    }
+
+    /// A clone that was left without what its source has, as it could not be stored or power was lost in between,
+    /// is given it before it goes online.
+    pub(super) async fn give_owed(&self, name: &str) -> Result<(), RequestError> {
+        let clone = self.find(name)?;
+        let source = clone.origin.as_deref().and_then(|origin| origin.split_once('@'));
+        let Some(source) = source.and_then(|(source, _)| self.find(source).ok()) else {
+            return Ok(());
+        };
+        let is_owed = clone.state == VolumeState::Offline
+            && !self.has_settings(clone.id)?
+            && self.has_settings(source.id)?;
+        if is_owed && !mutants::is(Mutant::ForgetOwed) {
+            let (from, to) = (source.id, clone.id);
+            let copy = async move |settings: &mut Settings| settings.copy(from, to).await;
+            self.settings.change(copy).await?;
+            tracing::warn!(
+                "volume {name} has the access list of {} from now on, whose clone it is: it had none of its own",
+                source.name
+            );
+        }
+        Ok(())
     }
 
     /// Lets hosts of several names use a volume at the same time, or one.
