@@ -578,7 +578,7 @@ fn open_store(volume: VolumeBytes, is_fresh: bool, key: KeySource) -> Result<Set
         Contents::Nothing if is_fresh => {}
         Contents::Nothing | Contents::Other => return Err(OpenError::Foreign),
     }
-    open_settings(Place::Device(Box::new(volume)), key)
+    open_settings(Place::Device(Arc::new(volume)), key)
 }
 
 fn open_settings(place: Place, key: KeySource) -> Result<Settings, OpenError> {
