@@ -1,8 +1,6 @@
 //! What is asked about access. A change is stored, then the targets get their rules, and sessions that
 //! these do not let in are ended, before it is answered.
 
-use std::cell::Ref;
-
 use array::api::{VolumeInfo, VolumeState};
 use group::access::Record;
 use group::secrets::Secret;
@@ -198,7 +196,8 @@ impl Member {
     }
 
     fn shown_policy(&self, name: &str) -> Result<Answer, RequestError> {
-        let found = policy_of(&self.settings.state()?, name);
+        let state = self.settings.state()?;
+        let found = policy_of(&state, name);
         found.map(Answer::Policy).ok_or_else(|| RequestError::NoSuchPolicy(name.to_owned()))
     }
 }
@@ -207,7 +206,7 @@ pub(super) fn bytes(SecretText(text): SecretText) -> Secret {
     Secret::new(text.into_bytes())
 }
 
-fn policy_of(state: &Ref<'_, State>, name: &str) -> Option<PolicyShown> {
+fn policy_of(state: &State, name: &str) -> Option<PolicyShown> {
     let records = state.policies.get(name)?.records();
     let numbered = |(number, record): (u32, &Record)| {
         let item = record.parts().clone();
