@@ -1,6 +1,8 @@
-//! A stream that ends with whoever says too much: a client of SMTP keeps a line until it has ended, and whoever
-//! answers before TLS may be anybody.
+//! A stream that ends with whoever says too much, and gives one line at a time: a client of SMTP keeps a line until
+//! it has ended, and what came behind the one that begins TLS it would take for what is said under its protection.
+//! Whoever answers before TLS may be anybody.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -17,18 +19,23 @@ pub(super) const HEARD_BYTES_MAX: usize = 256 << 10;
 #[error("it says more than {} KiB, as no mail server does", HEARD_BYTES_MAX >> 10)]
 pub(super) struct TooMuch;
 
-/// A stream to read so much from.
+/// Bytes that are read at once.
+const READ_BYTES: usize = 4096;
+
+/// A stream to read so much from, line by line.
 #[derive(Debug)]
 pub(super) struct Bounded<S> {
     stream: S,
     peer: SocketAddr,
     left_bytes: usize,
+    /// What has come and was not given yet.
+    come: VecDeque<u8>,
 }
 
 impl<S> Bounded<S> {
     /// What is to be read from `stream`, which leads to `peer`.
-    pub(super) const fn new(stream: S, peer: SocketAddr) -> Self {
-        Self { stream, peer, left_bytes: HEARD_BYTES_MAX }
+    pub(super) fn new(stream: S, peer: SocketAddr) -> Self {
+        Self { stream, peer, left_bytes: HEARD_BYTES_MAX, come: VecDeque::new() }
     }
 }
 
@@ -38,11 +45,21 @@ impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
         cx: &mut Context<'_>,
         out: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = out.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, out))?;
-        match self.left_bytes.checked_sub(out.filled().len() - before) {
-            Some(left) => self.left_bytes = left,
-            None => return Poll::Ready(Err(io::Error::other(TooMuch))),
+        let this = &mut *self;
+        if this.come.is_empty() {
+            let mut bytes = [0; READ_BYTES];
+            let mut come = ReadBuf::new(&mut bytes);
+            ready!(Pin::new(&mut this.stream).poll_read(cx, &mut come))?;
+            match this.left_bytes.checked_sub(come.filled().len()) {
+                Some(left) => this.left_bytes = left,
+                None => return Poll::Ready(Err(io::Error::other(TooMuch))),
+            }
+            this.come.extend(come.filled());
+        }
+        let line = this.come.iter().position(|byte| *byte == b'\n');
+        let line = line.map_or(this.come.len(), |end| end + 1).min(out.remaining());
+        for byte in this.come.drain(..line) {
+            out.put_slice(&[byte]);
         }
         Poll::Ready(Ok(()))
     }

@@ -41,22 +41,31 @@ pub(super) async fn send(
     let letter = letter(sender, id, email, messages)?;
     let starttls = (email.tls == MailTls::Starttls).then(|| parameters(email)).transpose()?;
     let stream = open(email, &place).await?;
-    converse(sender, email, stream, starttls, &letter).await.map_err(|error| {
-        let why = said(&error);
-        if error.is_tls() || is_of_tls(&error) || error.to_string().contains("STARTTLS") {
-            SendError::Untrusted { place, why }
-        } else if error.is_timeout() {
-            SendError::Silent { place }
-        } else if error.is_permanent()
-            || error.is_transient()
-            || error.is_response()
-            || has_cause::<TooMuch>(&error)
-        {
-            SendError::refused(&place, &why)
-        } else {
-            SendError::Unreachable { place, why }
-        }
-    })
+    converse(sender, email, stream, starttls, &letter).await.map_err(
+        |Broken { error, at_login }| {
+            let why = match at_login {
+                // Some quote what they were told, and events are for more people than the password.
+                true => error.status().map_or_else(
+                    || "the login failed".to_owned(),
+                    |code| format!("it refuses the user and the password (code {code})"),
+                ),
+                false => said(&error),
+            };
+            if error.is_tls() || is_of_tls(&error) || error.to_string().contains("STARTTLS") {
+                SendError::Untrusted { place, why }
+            } else if error.is_timeout() {
+                SendError::Silent { place }
+            } else if error.is_permanent()
+                || error.is_transient()
+                || error.is_response()
+                || has_cause::<TooMuch>(&error)
+            {
+                SendError::refused(&place, &why)
+            } else {
+                SendError::Unreachable { place, why }
+            }
+        },
+    )
 }
 
 /// Reaches the server, over TLS if that is there from the first byte on.
@@ -77,6 +86,19 @@ async fn open(email: &Email<Secret>, place: &str) -> Result<Box<dyn AsyncTokioSt
     })
 }
 
+/// Why a letter was not taken.
+struct Broken {
+    error: smtp::Error,
+    /// While it was said who sends it.
+    at_login: bool,
+}
+
+impl From<smtp::Error> for Broken {
+    fn from(error: smtp::Error) -> Self {
+        Self { error, at_login: false }
+    }
+}
+
 /// Speaks SMTP until the letter is taken.
 async fn converse(
     sender: &Sender,
@@ -84,7 +106,7 @@ async fn converse(
     stream: Box<dyn AsyncTokioStream>,
     starttls: Option<TlsParameters>,
     letter: &lettre::Message,
-) -> Result<(), smtp::Error> {
+) -> Result<(), Broken> {
     let hello = ClientId::Domain(sender.host.clone());
     let mut server = AsyncSmtpConnection::connect_with_transport(stream, &hello).await?;
     if let Some(parameters) = starttls {
@@ -92,7 +114,9 @@ async fn converse(
     }
     if let (Some(user), Some(password)) = (&email.user, &email.password) {
         let password = String::from_utf8_lossy(password.as_bytes()).into_owned();
-        server.auth(DEFAULT_MECHANISMS, &Credentials::new(user.clone(), password)).await?;
+        let login = Credentials::new(user.clone(), password);
+        let admitted = server.auth(DEFAULT_MECHANISMS, &login).await;
+        admitted.map_err(|error| Broken { error, at_login: true })?;
     }
     server.send(letter.envelope(), &letter.formatted()).await?;
     // It has the letter, whatever it says now.
