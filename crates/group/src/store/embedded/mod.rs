@@ -94,6 +94,7 @@ impl Embedded {
     ///
     /// # Errors
     /// What the place holds is no store, is damaged or of a later format, or it cannot be read or written.
+    #[expect(clippy::needless_pass_by_value, reason = "who opens a store gives its place away")]
     pub fn open(place: Place, clock: Clock, options: Options) -> Result<Self, StoreError> {
         let shared = Shared::open(&place, &clock, options)?;
         let is_cut = shared.cut_history(&mut shared.held(), FIRST_CUT_BYTES);
