@@ -63,6 +63,7 @@ AskForEver     --test=array stalls::a_write_whose_map_nobody_can_read
 KeepSound      --lib        raid::tests::gone::a_disk_that_lost_all
 ForgetGivenUp  --lib        raid::tests::gone::a_parity_that_was_made_without
 BlindParity    --lib        raid::tests::gone::a_parity_that_alone_gives_what
+ChanceProof    --lib        raid::tests::gone::what_a_new_chunk_holds
 BareParity     --lib        raid::tests::gone::a_parity_that_nobody_has
 BlameMemory    --lib        journal::tests::a_holder_is_not_dropped
 BlameMemory    --lib        core::disks::tests::a_holder_is_not_put_out
@@ -136,6 +137,9 @@ CatchUp        --member     schedules::tests::no_moment_runs_twice
 HastyAside     --member     settings::tests::files_stay_until
 EarlyUnits     --member     settings::tests::what_is_answered_as_saved
 HastyClone     --member     running::tests::clones::a_clone_that_a_cut
+ForgetOwed     --member     running::tests::clones::a_clone_that_a_cut
+HastyVolume    --member     running::tests::clones::a_new_volume_that_a_cut
+NoOwnRoom      --member     settings::tests::what_units_keep_leaves_room
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back
 TellItself     --notify     place::tests::what_counts_less_and_what_is_about

@@ -160,6 +160,8 @@ mutants! {
     ForgetDoubt,
     /// Write over a parity that counts as lacking something and alone gives a block.
     BlindParity,
+    /// Take it for proof of a parity that a column would have to be wrong which is right.
+    ChanceProof,
     /// Take what stands in the place of a parity that nobody has for what that parity is.
     BareParity,
     /// Blame a disk for what it was given, where the parity need not agree with that.

@@ -3,6 +3,8 @@
 //! `{"version":1,"value":{...}}`. What a later version wrote is refused and never read by halves; a field that
 //! is new gets a default, so that what an earlier one wrote can be read.
 
+use std::sync::Arc;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +27,7 @@ pub trait Setting: Serialize + DeserializeOwned {
     /// # Errors
     /// [`SettingError`]
     fn decode(bytes: &[u8]) -> Result<Self, SettingError> {
-        let damaged = |error| SettingError::Damaged { what: Self::WHAT, error };
+        let damaged = |error| SettingError::Damaged { what: Self::WHAT, error: Arc::new(error) };
         let label: Label = serde_json::from_slice(bytes).map_err(damaged)?;
         if label.version > Self::VERSION {
             let (found, known) = (label.version, Self::VERSION);
@@ -48,7 +50,7 @@ struct Written<T> {
 }
 
 /// Why a setting cannot be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum SettingError {
     /// A later version wrote it.
     #[error(
@@ -68,7 +70,7 @@ pub enum SettingError {
         /// What it is.
         what: &'static str,
         /// What is wrong.
-        error: serde_json::Error,
+        error: Arc<serde_json::Error>,
     },
 }
 

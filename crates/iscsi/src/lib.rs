@@ -4,6 +4,7 @@
 //! randomness and the decisions, and carry out what is returned. Both roles, target and initiator, are
 //! served by the same types. Clause numbers refer to RFC 7143 unless another document is named.
 
+pub mod address;
 pub mod assembly;
 pub mod chap;
 pub mod digest;

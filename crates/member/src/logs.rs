@@ -8,11 +8,7 @@ use target::AccessListener;
 
 use crate::audit::{AuditLog, Logins};
 use crate::events::{Event, EventLog, Kind};
-use crate::records::{Files, Log, not_written};
-
-/// The names of the files, each with `.0` and `.1`.
-const EVENTS: &str = "events";
-const AUDIT: &str = "audit";
+use crate::records::{Log, not_written};
 
 /// The logs of a member.
 #[derive(Debug, Clone)]
@@ -47,9 +43,9 @@ impl Logs {
                 });
             })
         };
-        let events = Log::start("event log", Files::new(data, EVENTS), hears("event log"))?;
+        let events = Log::start("event log", data, hears("event log"))?;
         about.get_or_init(|| events.clone());
-        let audit = Log::start("audit log", Files::new(data, AUDIT), hears("audit log"))?;
+        let audit = Log::start("audit log", data, hears("audit log"))?;
         Ok(Self { events, audit })
     }
 

@@ -20,6 +20,12 @@ pub(crate) enum Mutant {
     EarlyUnits,
     /// Make a clone online before its access list is stored.
     HastyClone,
+    /// Leave a host no room for its reservations once others have filled it.
+    NoOwnRoom,
+    /// Serve a new volume before it is stored who may use it.
+    HastyVolume,
+    /// Leave a clone without the list that it was to have.
+    ForgetOwed,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MUTANT=NAME`.

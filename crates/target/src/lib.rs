@@ -49,7 +49,7 @@ mod targets;
 mod tokens;
 mod unit;
 
-pub use access::{Access, AccessError, AccessRule, AddressPattern, AddressPatternError};
+pub use access::{Access, AccessError, AccessRule};
 pub use audit::{AccessEvent, AccessListener, Happened, REFUSALS_TOLD_MAX, RefusalKind, Who};
 pub use config::{Config, Elsewhere, Limits, Redirect, TargetSpec, UnitSpec};
 pub use doors::GIVING_WAY_MAX;

@@ -82,6 +82,8 @@ pub(crate) static LOGIN: Quiet = Quiet::new();
 pub(crate) static FLOOD: Quiet = Quiet::new();
 /// A peer stopped reading, sending or answering.
 pub(crate) static STALL: Quiet = Quiet::new();
+/// What a unit is to keep could not be saved.
+pub(crate) static UNSAVED: Quiet = Quiet::often(10);
 /// A disk failed a command.
 pub(crate) static MEDIUM: Quiet = Quiet::new();
 

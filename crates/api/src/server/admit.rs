@@ -90,7 +90,7 @@ pub(super) async fn admit(State(app): State<Arc<App>>, request: Request, next: N
         next.run(request).await
     };
     match caller.login {
-        Some(login) if is_stream(response.headers()) => match app.follows_from_afar() {
+        Some(login) if is_stream(response.headers()) => match app.follows_from_afar(&login) {
             Ok(place) => response.map(|body| UntilRevoked::body(body, app, (login, least), place)),
             Err(problem) => problem.into_response(),
         },

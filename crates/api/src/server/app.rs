@@ -10,10 +10,11 @@ use group::accounts::Logins;
 use member::events::Kind;
 use member::{Answer, Asker, CurrentDestinations, Logs, Request, RequestError, Wish, events};
 use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
+use super::followers::{Followers, Following};
 use super::idempotency::Remembered;
-use super::login::Doorkeeper;
+use super::login::{Doorkeeper, Login};
 use super::runs::Runs;
 use super::tags::{Family, Kept, Tag};
 use super::{Config, Identity};
@@ -25,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Questions at work at once that walk over whole maps.
 const WALKS_MAX: usize = 2;
+
+/// How soon after one began the next one takes its place: each makes disks write down what they hold.
+const WALK_REST: Duration = Duration::from_millis(100);
 
 /// Who is asked.
 pub trait Ask: Send + Sync + 'static {
@@ -91,7 +95,7 @@ pub(super) struct App {
     walks: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     /// Of these, those of who asks from afar: the socket keeps the rest.
-    streams_from_afar: Arc<Semaphore>,
+    from_afar: Arc<Followers>,
     pub(super) logs: Logs,
     advice: fn(&events::Event) -> String,
     /// Where events go on to.
@@ -129,7 +133,7 @@ impl App {
             started: SystemTime::now(),
             walks: Arc::new(Semaphore::new(WALKS_MAX)),
             streams: Arc::new(Semaphore::new(streams_max)),
-            streams_from_afar: Arc::new(Semaphore::new(streams_max.div_ceil(2))),
+            from_afar: Followers::new(streams_max.div_ceil(2)),
             logs: config.logs.clone(),
             advice: config.advice,
             destinations: config.notifications.destinations.clone(),
@@ -219,8 +223,9 @@ impl App {
         timeout(PATIENCE, self.outcome(coming)).await.unwrap_or_else(|_| Err(still_at_work()))
     }
 
-    /// Asks for what is found by walking over whole maps, which keeps a core and much memory busy: two at once, also
-    /// when those who asked have left. A walk that has begun is ended, one that waits is not begun for who has left.
+    /// Asks for what is found by walking over whole maps, which keeps a core and much memory busy: two at once and
+    /// twenty a second, also when those who asked have left. A walk that has begun is ended, one that waits is not
+    /// begun for who has left.
     pub(super) async fn ask_walk<T: OfAnswer + Send + 'static>(
         self: &Arc<Self>,
         request: Request,
@@ -228,11 +233,14 @@ impl App {
         let end = Instant::now() + PATIENCE;
         let place = timeout_at(end, self.walks.clone().acquire_owned()).await;
         let place = place.map_err(|_| too_many_walk())?.map_err(|_| stopping())?;
-        let app = self.clone();
+        let (app, rested) = (self.clone(), Instant::now() + WALK_REST);
         let walk = tokio::spawn(async move {
             let (_, coming) = app.begin(request);
             let outcome = app.outcome(coming).await;
-            drop(place);
+            tokio::spawn(async move {
+                sleep_until(rested).await;
+                drop(place);
+            });
             outcome
         });
         match timeout_at(end, walk).await {
@@ -278,8 +286,8 @@ impl App {
     }
 
     /// One more that whoever follows from afar takes.
-    pub(super) fn follows_from_afar(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        self.streams_from_afar.clone().try_acquire_owned().map_err(|_| too_many_follow())
+    pub(super) fn follows_from_afar(&self, login: &Login) -> Result<Following, Problem> {
+        self.from_afar.enter(login.to_string()).ok_or_else(too_many_follow)
     }
 
     /// The first events behind this number, so many at most.

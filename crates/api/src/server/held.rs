@@ -8,10 +8,10 @@ use std::time::Duration;
 use axum::body::{Body, Bytes, HttpBody};
 use group::accounts::Role;
 use hyper::body::Frame;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::app::App;
+use super::followers::Following;
 use super::login::Login;
 use crate::problem::{Code, Problem};
 
@@ -26,7 +26,7 @@ pub(super) struct UntilRevoked {
     least: Role,
     asks: Interval,
     is_over: bool,
-    _place: OwnedSemaphorePermit,
+    _place: Following,
 }
 
 impl UntilRevoked {
@@ -35,7 +35,7 @@ impl UntilRevoked {
         body: Body,
         app: Arc<App>,
         (login, least): (Login, Role),
-        place: OwnedSemaphorePermit,
+        place: Following,
     ) -> Body {
         let mut asks = interval(PAUSE);
         asks.set_missed_tick_behavior(MissedTickBehavior::Delay);

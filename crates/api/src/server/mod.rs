@@ -11,6 +11,7 @@ mod app;
 mod body;
 mod callers;
 mod connections;
+mod followers;
 mod held;
 mod idempotency;
 mod login;
@@ -193,6 +194,17 @@ fn tls_door(app: &Arc<App>, tls: Tls) -> io::Result<Door> {
 /// What tells whoever started a thread how its work began.
 type Told = Box<dyn FnOnce(io::Result<()>) + Send>;
 
+/// How far the threads of the interface stand back behind those that answer hosts (nice(2)), where there are fewer
+/// cores than threads.
+const STANDS_BACK: i32 = 10;
+
+/// Lets hosts come first, as far as this thread is concerned.
+fn stand_back() {
+    if let Err(error) = rustix::process::nice(STANDS_BACK) {
+        tracing::debug!(%error, "requests are worked on with the priority of hosts' commands");
+    }
+}
+
 /// Runs something on a runtime and a thread of its own, and waits until it has said how it began.
 fn thread_of<Work: Future<Output = ()>>(
     name: &str,
@@ -200,6 +212,7 @@ fn thread_of<Work: Future<Output = ()>>(
 ) -> io::Result<JoinHandle<()>> {
     let (ready, is_ready) = mpsc::channel();
     let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+        stand_back();
         // Whoever started it waits for this.
         let told = move |outcome| drop(ready.send(outcome));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -62,7 +62,11 @@ impl Workers {
             for _ in 0..AT_ONCE {
                 let receiver = receiver.clone();
                 let thread = thread::Builder::new().name("passwords".to_owned());
-                thread.spawn(move || while next(&receiver).map(|job| job()).is_some() {}).ok()?;
+                let work = move || {
+                    super::stand_back();
+                    while next(&receiver).map(|job| job()).is_some() {}
+                };
+                thread.spawn(work).ok()?;
             }
             *jobs = Some(sender);
         }

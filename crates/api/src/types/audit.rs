@@ -59,7 +59,7 @@ pub struct AuditActor {
 /// An entry of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuditEntry {
-    /// One more than that of the entry before.
+    /// Grows by one with each entry; numbers that are left out were of entries that are kept no more.
     pub number: u64,
     /// When it was done.
     pub time_unix_seconds: u64,

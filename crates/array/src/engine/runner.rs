@@ -177,6 +177,7 @@ impl Core {
                 let text = format!(
                     "space is short: volume '{name}' is given up from the recycle bin for good"
                 );
+                tracing::warn!("{text}");
                 self.lock().note(self.env.unix_seconds(), text);
                 Ok(())
             }

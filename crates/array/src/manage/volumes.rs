@@ -19,6 +19,18 @@ impl Array {
     /// # Errors
     /// What is wrong with the name, size or level, and [`ArrayError::NoSpace`] for a thick one.
     pub async fn create_volume(&self, spec: VolumeSpec) -> Result<VolumeInfo, ArrayError> {
+        self.make_volume(spec, true).await
+    }
+
+    /// The same, and it is offline until [`set_volume_online`](Self::set_volume_online).
+    ///
+    /// # Errors
+    /// As for [`create_volume`](Self::create_volume).
+    pub async fn create_volume_offline(&self, spec: VolumeSpec) -> Result<VolumeInfo, ArrayError> {
+        self.make_volume(spec, false).await
+    }
+
+    async fn make_volume(&self, spec: VolumeSpec, online: bool) -> Result<VolumeInfo, ArrayError> {
         check_name(&spec.name)?;
         let size_bytes = whole_clusters(spec.size_bytes)?;
         if spec.block_bytes != 512 && spec.block_bytes != BLOCK_BYTES as u32 {
@@ -36,7 +48,7 @@ impl Array {
             cache: spec.cache,
             read_ahead_bytes: spec.read_ahead_bytes.unwrap_or(READ_AHEAD_BYTES),
             created_unix_seconds: now,
-            online: true,
+            online,
             deleted_unix_seconds: None,
             origin: None,
             view_of: None,

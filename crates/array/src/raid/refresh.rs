@@ -224,7 +224,11 @@ impl Raid {
             let mut gone = (0..columns).filter(gone).filter(|column| crcs(*column, *row).is_some());
             gone.any(|column| {
                 let solved = rows.solve(*row, column, crcs(column, *row), &mut to);
-                solved.is_some_and(|solved| solved.wrong != Some(strip))
+                // Zeroes of a parity go with zeroes of the other one, whatever the columns are.
+                let is_right = |at: usize| crcs(at, *row).is_some() && !is(Mutant::ChanceProof);
+                solved.is_some_and(|solved| {
+                    solved.wrong.is_none_or(|wrong| wrong != strip && !is_right(wrong))
+                })
             })
         };
         Ok(rows_of(asked).filter(|row| proves(row)).fold(0, |mask, row| mask | 1 << row))

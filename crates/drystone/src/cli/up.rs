@@ -154,9 +154,20 @@ pub(crate) struct ApiArgs {
 }
 
 impl ApiArgs {
-    /// Refuses options that say nothing without others.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// Refuses options that say nothing without others, and addresses at which hosts are answered.
+    pub(crate) fn check(&self, portals: &[SocketAddr]) -> Result<(), String> {
         let Self { api_listen, api_certificate, api_key } = self;
+        let is_at = |address: &SocketAddr, portal: &SocketAddr| {
+            let is_same = address.ip() == portal.ip();
+            let is_any = address.ip().is_unspecified() || portal.ip().is_unspecified();
+            address.port() == portal.port() && address.port() != 0 && (is_same || is_any)
+        };
+        let taken = api_listen.iter().find(|at| portals.iter().any(|portal| is_at(at, portal)));
+        if let Some(address) = taken {
+            return Err(format!(
+                "hosts are answered at {address}: write another port behind --api-listen, such as 8443"
+            ));
+        }
         match (api_listen.is_empty(), api_certificate, api_key) {
             (_, Some(_), None) => {
                 Err("a certificate needs its key: write --api-key FILE beside --api-certificate"
@@ -215,7 +226,8 @@ mod tests {
         let check = |listens: &[&str], certificate: Option<&str>, key: Option<&str>| {
             let api_listen = listens.iter().map(|text| parse_api(text).expect("one")).collect();
             let (certificate, key) = (certificate.map(Into::into), key.map(Into::into));
-            ApiArgs { api_listen, api_certificate: certificate, api_key: key }.check()
+            let portals = [parse_api("192.0.2.1:3260").expect("one")];
+            ApiArgs { api_listen, api_certificate: certificate, api_key: key }.check(&portals)
         };
         let listens = ["192.0.2.1:8443", "[::1]:8443"];
         assert!(check(&[], None, None).is_ok() && check(&listens, None, None).is_ok());
@@ -224,6 +236,10 @@ mod tests {
         assert!(said(&listens, Some("c"), None).contains("write --api-key"));
         assert!(said(&listens, None, Some("k")).contains("write --api-certificate"));
         assert!(said(&[], Some("c"), Some("k")).contains("write --api-listen"));
+        for taken in ["192.0.2.1:3260", "0.0.0.0:3260"] {
+            assert!(said(&[taken], None, None).contains(&format!("answered at {taken}: write")));
+        }
+        assert!(check(&["192.0.2.2:3260"], None, None).is_ok());
         for wrong in ["192.0.2.1", "host:8443", "::1:8443", ":8443", ""] {
             assert!(parse_api(wrong).is_err(), "{wrong}");
         }

@@ -1,6 +1,7 @@
 //! `drystone member check`: whether a file reads, and whether all is there that it names.
 
 use super::config::{self, Config, DISK_KEYS, is_pattern, texts};
+use super::service_user::{self, ServiceUser};
 use crate::Failure;
 use crate::access::secret;
 use crate::cli::up::ApiArgs;
@@ -13,6 +14,7 @@ use api::server::Identity;
 use member::spec::disk::MemberDisk;
 use serde::Serialize;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::path::Path;
 use target::StartError;
 
@@ -47,7 +49,14 @@ struct Report<'a> {
 /// The member would not start.
 pub(super) fn run(path: &Path, json: bool) -> Result<(), Failure> {
     let (findings, summary) = match config::read(path) {
-        Ok(config) => (look(&config), summary(&config)),
+        Ok(config) => {
+            let mut findings = look(&config);
+            if let Some(user) = ServiceUser::find() {
+                findings.extend(look_as(&user, path, &config));
+            }
+            findings.sort_by_key(|finding| finding.line);
+            (findings, summary(&config))
+        }
         Err(refused) => (refused.into_iter().map(error).collect(), String::new()),
     };
     let errors = findings.iter().filter(|it| it.severity == Severity::Error).count();
@@ -123,20 +132,41 @@ fn look(config: &Config) -> Vec<Finding> {
         // Most likely by the member itself, which runs.
         Some(if is_in_use { warning(refused) } else { error(refused) })
     }));
-    findings.extend(look_at_interface(&config.up.api, at));
+    findings.extend(look_at_interface(&config.up.api, &config.up.serve.portals, at));
     if let Some(data) = config.up.data.as_ref().filter(|data| data.exists() && !data.is_dir()) {
         let what = format!("'{}' is no directory: write another", data.display());
         findings.push(error(at("data", what)));
     }
-    findings.sort_by_key(|finding| finding.line);
     findings
 }
 
+/// What the user of the service may not use of what the file names, and of the file itself.
+fn look_as(user: &ServiceUser, path: &Path, config: &Config) -> Vec<Finding> {
+    let refused = match user.refused(user.needs(path, config)) {
+        Ok(refused) => refused,
+        Err(why) => return vec![warning(service_user::not_looked(&why).into())],
+    };
+    let told = refused.iter().map(|need| {
+        let line = config.entries.iter().find(|entry| entry.key == need.key).map(|it| it.line);
+        let refused = Refused { line, what: need.sentence() };
+        if need.is_vital { error(refused) } else { warning(refused) }
+    });
+    told.collect()
+}
+
 /// What keeps the member from being managed over TLS, and from nothing else.
-fn look_at_interface(args: &ApiArgs, at: impl Fn(&str, String) -> Refused) -> Vec<Finding> {
+fn look_at_interface(
+    args: &ApiArgs,
+    portals: &[SocketAddr],
+    at: impl Fn(&str, String) -> Refused,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let Err(what) = args.check() {
-        let key = if args.api_certificate.is_some() { "api-certificate" } else { "api-key" };
+    if let Err(what) = args.check(portals) {
+        let keys = ["api-listen", "api-certificate", "api-key"];
+        let is_given = [!args.api_listen.is_empty(), args.api_certificate.is_some(), true];
+        let key =
+            keys.into_iter().zip(is_given).find_map(|(key, is_given)| is_given.then_some(key));
+        let key = key.unwrap_or(keys[0]);
         findings.push(error(at(key, Words::of("up", None, &[]).in_keys(&what))));
     }
     if let Some((certificate, key)) = args.api_certificate.as_ref().zip(args.api_key.as_ref())
@@ -169,4 +199,58 @@ fn missing_disks(config: &Config) -> Vec<Refused> {
         }
     }
     missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_root_may_use_and_the_service_may_not_is_told_with_its_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let shown = dir.path().display();
+        let at = |name: &str| dir.path().join(name);
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(at("data")).unwrap();
+        for name in ["chap", "key", "disk", "data/events.0", "member.toml"] {
+            fs::write(at(name), "alice:sixteen-bytes-ok").unwrap();
+            fs::set_permissions(at(name), Permissions::from_mode(0o600)).unwrap();
+        }
+        fs::set_permissions(at("data"), Permissions::from_mode(0o777)).unwrap();
+        let text = format!(
+            "disk = '{shown}/disk'\nchap-file = '{shown}/chap'\napi-key = '{shown}/key'\n\
+             api-certificate = '{shown}/none'\ndata = '{shown}/data'\n"
+        );
+        fs::write(at("member.toml"), text).unwrap();
+        let path = at("member.toml");
+        let config = config::read(&path).unwrap();
+        let findings = look_as(&ServiceUser::nobody(), &path, &config);
+        if !rustix::process::geteuid().is_root() {
+            assert!(findings[0].text.contains("was not looked at"), "{findings:?}");
+            return;
+        }
+        let told = |name: &str, may: &str| {
+            format!(
+                "the service runs as the user 'drystone', who cannot {may} '{shown}/{name}': run chown "
+            )
+        };
+        let wanted = [
+            (Severity::Error, None, told("member.toml", "read")),
+            (Severity::Error, Some(2), told("chap", "read")),
+            (Severity::Warning, Some(3), told("key", "read")),
+            (Severity::Warning, Some(1), told("disk", "read and write")),
+            (Severity::Warning, Some(5), told("data/events.0", "read and write")),
+        ];
+        assert_eq!(findings.len(), wanted.len(), "{findings:?}");
+        for (found, (severity, line, begins)) in findings.iter().zip(wanted) {
+            assert_eq!((found.severity, found.line), (severity, line), "{found:?}");
+            assert!(found.text.starts_with(&begins), "{found:?} is not {begins}");
+        }
+        for name in ["chap", "key", "disk", "data/events.0", "member.toml"] {
+            fs::set_permissions(at(name), Permissions::from_mode(0o666)).unwrap();
+        }
+        assert_eq!(look_as(&ServiceUser::nobody(), &path, &config).len(), 0);
+    }
 }

@@ -46,7 +46,8 @@ fn parse(text: &str) -> Result<Config, Vec<Refused>> {
     // Each on its own, so that all are told at once.
     let each = entries.iter().filter_map(|entry| words.parse(std::slice::from_ref(entry)).err());
     refused.extend(each);
-    if refused.is_empty() && !entries.iter().any(|entry| entry.key == DISK_KEYS[0]) {
+    let names_disks = |entry: &Entry| entry.key == DISK_KEYS[0] && !texts(&entry.value).is_empty();
+    if refused.is_empty() && !entries.iter().any(names_disks) {
         let what = "it names no disk: write disk = [\"/dev/disk/by-id/...\"], ls /dev/disk/by-id shows their names";
         refused.push(what.to_owned().into());
     }
@@ -188,6 +189,7 @@ mod tests {
         }
         let said = |text: &str| parse(text).unwrap_err()[0].to_string();
         assert!(said("cores = 1").starts_with("it names no disk: write disk = "));
+        assert!(said("disk = []").starts_with("it names no disk: write disk = "));
         assert!(said("disk = 'ram:1G'\ncores =").starts_with("line 2: "));
     }
 

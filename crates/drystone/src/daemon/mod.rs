@@ -2,6 +2,7 @@
 
 mod check;
 mod config;
+mod service_user;
 
 use crate::cli::member::{MemberCommand, StartArgs};
 use crate::os::signals::StopSignals;

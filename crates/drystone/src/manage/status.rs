@@ -8,13 +8,25 @@ use crate::cli::manage::MemberArgs;
 use crate::print::units;
 use anyhow::bail;
 use api::types::{
-    Array, Destination, Disk, DiskState, Hosts, Job, RunOutcome, Schedule, Volume, VolumeState,
+    Array, ChapUsers, Destination, Disk, DiskFigures, DiskState, Hosts, Job, RunOutcome, Schedule,
+    Volume, VolumeState, When,
 };
 use serde::Serialize;
 use std::fmt::Write;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The word of `array show` for an array that nothing is wrong with.
 const HEALTHY: &str = "healthy";
+
+/// How the array begins to say that it serves nothing any more: whatever else is wrong is of that.
+const STOPPED: &str = "the array has stopped";
+
+/// How far the clocks of this machine and of the member may be apart.
+const CLOCKS_APART: Duration = Duration::from_secs(300);
+
+/// How long a disk that answers nothing is looked at.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// How a member does, on one screen.
 #[derive(Debug, Serialize)]
@@ -48,8 +60,15 @@ fn show(desk: &Desk) -> anyhow::Result<()> {
     // Settings that cannot be read are told of by the volumes that nobody may use then.
     let schedules = desk.client.schedules().unwrap_or_default();
     let destinations = desk.client.destinations().unwrap_or_default();
+    let users = desk.client.chap_users();
     let logs = desk.ask(|member| member.interface())?.logs_not_written;
-    let status = Status::of(&info, &disks, &volumes, (&schedules, &destinations), &logs, jobs);
+    let silent = if info.stalls.is_empty() { Vec::new() } else { silent(desk)? };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let waiting = schedules.iter().filter_map(|schedule| waits(schedule, now)).collect();
+    let beside: Vec<String> =
+        [logs.iter().map(not_written).collect(), silent_users(users.ok()), waiting].concat();
+    let settings = (&schedules[..], &destinations[..]);
+    let status = Status::of(&info, &disks, &volumes, settings, (&silent, beside), jobs);
     desk.show(&status, |status| Ok(status.text()))?;
     match &status.first {
         None => Ok(()),
@@ -64,16 +83,17 @@ impl Status {
         disks: &[Disk],
         volumes: &[Volume],
         (schedules, destinations): (&[Schedule], &[Destination]),
-        logs: &[String],
+        (silent, beside): (&[String], Vec<String>),
         jobs: Vec<Job>,
     ) -> Status {
         let health = health(info, disks, volumes);
-        let mut of_array = problems(info, disks, volumes);
+        let mut of_array = problems(info, disks, volumes, silent);
         if of_array.is_empty() && health != HEALTHY {
             of_array.push(health.clone());
         }
-        let beside = beside_the_array(volumes, logs)
+        let beside = open_to_all(volumes)
             .into_iter()
+            .chain(beside)
             .chain(destinations.iter().filter_map(not_told));
         let beside = schedules.iter().filter_map(failed).chain(beside);
         let mut problems = of_array.into_iter().chain(beside);
@@ -132,7 +152,7 @@ impl Status {
 }
 
 /// What is not well, the most urgent first; what ends by itself last.
-fn problems(info: &Array, disks: &[Disk], volumes: &[Volume]) -> Vec<String> {
+fn problems(info: &Array, disks: &[Disk], volumes: &[Volume], silent: &[String]) -> Vec<String> {
     let of_volumes = |state| {
         let those = volumes.iter().filter(move |volume| volume.state == state);
         let word = if state == VolumeState::Lost { "lost" } else { "degraded" };
@@ -146,18 +166,21 @@ fn problems(info: &Array, disks: &[Disk], volumes: &[Volume]) -> Vec<String> {
         Some(format!("volume {} cannot be served: {why}", volume.name))
     });
     // What is said of disks is in the warnings too, in other words.
-    let is_of_disk = |text: &&String| {
+    let is_of_disk = |text: &String| {
         let mut words = disks.iter().map(|disk| format!("disk {}: {}", disk.name, disk.reason));
-        words.any(|words| words == **text)
+        words.any(|words| words == *text)
     };
-    info.stalls
-        .iter()
-        .cloned()
+    let (stopped, warnings): (Vec<_>, Vec<_>) =
+        info.warnings.iter().cloned().partition(|text| text.starts_with(STOPPED));
+    stopped
+        .into_iter()
+        .chain(silent.iter().cloned())
+        .chain(info.stalls.iter().cloned())
         .chain(of_disks(&[DiskState::Missing, DiskState::Failed]))
         .chain(of_volumes(VolumeState::Lost))
         .chain(not_served)
         .chain(of_disks(&[DiskState::Suspect]))
-        .chain(info.warnings.iter().filter(|text| !is_of_disk(text)).cloned())
+        .chain(warnings.into_iter().filter(|text| !is_of_disk(text)))
         .chain(of_volumes(VolumeState::Degraded))
         .chain(of_disks(&[DiskState::Resyncing, DiskState::Retiring]))
         .collect()
@@ -176,6 +199,26 @@ fn failed(schedule: &Schedule) -> Option<String> {
     ))
 }
 
+/// A schedule that waits longer than from one run to the next: it goes by runs of a time at which the clock was ahead.
+fn waits(schedule: &Schedule, now_unix_seconds: u64) -> Option<String> {
+    let Schedule { name, when, next_unix_seconds: Some(next), paused: false, .. } = schedule else {
+        return None;
+    };
+    let period_seconds = match when {
+        When::Every { seconds } => *seconds,
+        When::Daily { .. } => 24 * 60 * 60,
+        When::Weekly { .. } => 7 * 24 * 60 * 60,
+    };
+    let latest = now_unix_seconds + period_seconds + CLOCKS_APART.as_secs();
+    (*next > latest).then(|| {
+        format!(
+            "schedule {name} takes no snapshot before {}, as the clock was ahead when it last ran: take those that you \
+             need with 'drystone snapshot create'",
+            units::time(*next)
+        )
+    })
+}
+
 /// Why events do not reach a destination that is not paused.
 fn not_told(destination: &Destination) -> Option<String> {
     let Destination { name, paused: false, usable, failing, .. } = destination else { return None };
@@ -190,21 +233,75 @@ fn not_told(destination: &Destination) -> Option<String> {
     }
 }
 
-/// What is not well although the array is: who gets in, and whether that can be told later.
-fn beside_the_array(volumes: &[Volume], logs: &[String]) -> Vec<String> {
+/// Volumes that any host may use.
+fn open_to_all(volumes: &[Volume]) -> Option<String> {
     let open = volumes
         .iter()
         .filter(|volume| volume.hosts == Hosts::Everybody && volume.state != VolumeState::Deleted);
     let open: Vec<&str> = open.map(|volume| volume.name.as_str()).collect();
-    let open = (!open.is_empty()).then(|| for_everybody(&open));
-    let to_do = "make room in that directory, or make it writable";
-    open.into_iter().chain(logs.iter().map(|fault| format!("{fault}: {to_do}"))).collect()
+    (!open.is_empty()).then(|| for_everybody(&open))
+}
+
+/// What to do about a log that cannot be written.
+fn not_written(fault: &String) -> String {
+    format!("{fault}: make room in that directory, or make it writable")
+}
+
+/// Whose secrets cannot be opened any more, as the key that they were stored with is not there.
+fn silent_users(users: Option<ChapUsers>) -> Vec<String> {
+    let Some(ChapUsers { users, mutual }) = users else { return Vec::new() };
+    let unusable: Vec<&str> =
+        users.iter().filter(|user| !user.usable).map(|user| user.user.as_str()).collect();
+    let hosts = (!unusable.is_empty()).then(|| {
+        format!(
+            "hosts that log in as {} are kept out, as the secrets cannot be opened: give them again with 'drystone \
+             chap set USER'",
+            unusable.join(", ")
+        )
+    });
+    let volumes = mutual.filter(|user| !user.usable).map(|user| {
+        format!(
+            "volumes cannot prove that they are '{name}', as that secret cannot be opened: give it again with \
+             'drystone chap mutual set {name}'",
+            name = user.user,
+        )
+    });
+    hosts.into_iter().chain(volumes).collect()
+}
+
+/// While something stands still: the disks that answer nothing of what they were asked.
+fn silent(desk: &Desk) -> anyhow::Result<Vec<String>> {
+    let before = desk.ask(|member| member.figures())?.disks;
+    thread::sleep(LOOK);
+    Ok(that_answer_nothing(&before, &desk.ask(|member| member.figures())?.disks))
+}
+
+fn that_answer_nothing(before: &[DiskFigures], after: &[DiskFigures]) -> Vec<String> {
+    let answers = |disk: &DiskFigures| [&disk.reads, &disk.writes, &disk.flushes].map(Clone::clone);
+    let is_silent = |disk: &&DiskFigures| {
+        let earlier = before.iter().find(|earlier| earlier.id == disk.id);
+        earlier.is_some_and(|earlier| earlier.waiting > 0 && answers(earlier) == answers(disk))
+    };
+    let say = |disk: &DiskFigures| {
+        format!(
+            "disk {name} answers nothing, and {} at it: if that lasts, 'drystone disk fail {name}' lets the others go on",
+            match disk.waiting {
+                1 => "one request waits".to_owned(),
+                count => format!("{count} requests wait"),
+            },
+            name = disk.name,
+        )
+    };
+    after.iter().filter(is_silent).map(say).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    /// Nothing is wrong beside the array.
+    const NONE: (&[String], Vec<String>) = (&[], Vec::new());
 
     fn schedule(outcome: &str, paused: bool) -> Schedule {
         let json = json!({
@@ -219,7 +316,7 @@ mod tests {
     fn a_schedule_that_fails_is_not_well() {
         let of = |schedule| {
             let disks = [disk("a", "online", "")];
-            Status::of(&info(&[]), &disks, &[], (&[schedule], &[]), &[], Vec::new())
+            Status::of(&info(&[]), &disks, &[], (&[schedule], &[]), NONE, Vec::new())
         };
         for well in [schedule("taken", false), schedule("missed", false), schedule("failed", true)]
         {
@@ -232,6 +329,17 @@ mod tests {
     }
 
     #[test]
+    fn a_schedule_that_waits_for_a_clock_that_was_ahead_is_not_well() {
+        let of = |next: u64, paused: bool| {
+            let next = Some(next);
+            waits(&Schedule { next_unix_seconds: next, ..schedule("taken", paused) }, 1_000_000)
+        };
+        assert_eq!((of(1_000_060, false), of(1_080_000, true)), (None, None));
+        let said = of(1_080_000, false).expect("it waits for most of a day");
+        assert!(said.starts_with("schedule nightly takes no snapshot before 1970-01-13"), "{said}");
+    }
+
+    #[test]
     fn a_destination_that_fails_is_not_well_unless_it_is_paused() {
         let of = |failing: Option<&str>, usable: bool, paused: bool| {
             let to = json!({"syslog": {"server": "log.example.com"}});
@@ -241,7 +349,7 @@ mod tests {
                 "last_unix_seconds": 1, "failing": failing,
             });
             let destination: Destination = serde_json::from_value(json).unwrap();
-            Status::of(&info(&[]), &[], &[], (&[], &[destination]), &[], Vec::new()).first
+            Status::of(&info(&[]), &[], &[], (&[], &[destination]), NONE, Vec::new()).first
         };
         assert_eq!((of(None, true, false), of(Some("it hangs"), true, true)), (None, None));
         let wanted = "events do not reach ops: it hangs; try it with 'drystone notify test ops'";
@@ -273,7 +381,7 @@ mod tests {
     #[test]
     fn all_is_well_in_a_few_lines() {
         let status =
-            Status::of(&info(&[]), &[disk("a", "online", "")], &[], (&[], &[]), &[], Vec::new());
+            Status::of(&info(&[]), &[disk("a", "online", "")], &[], (&[], &[]), NONE, Vec::new());
         let wanted = "all is well\ndisks    1 of 2 online\nvolumes  0 of 0 served\n\
                       space    1 KiB of 4 KiB in use\n";
         assert_eq!((status.text().as_str(), status.first), (wanted, None));
@@ -289,8 +397,8 @@ mod tests {
             "sessions": 0, "not_served": null, "shared": false, "hosts": "everybody",
         }))
         .unwrap();
-        let logs = ["the audit log cannot be written".to_owned()];
-        let status = Status::of(&info(&[]), &[], &[volume], (&[], &[]), &logs, Vec::new());
+        let logs = vec![not_written(&"the audit log cannot be written".to_owned())];
+        let status = Status::of(&info(&[]), &[], &[volume], (&[], &[]), (&[], logs), Vec::new());
         let first = status.first.as_deref().unwrap();
         assert!(first.starts_with("any host that reaches the member may use vm: "), "{first}");
         assert_eq!(status.also.len(), 1);
@@ -307,7 +415,7 @@ mod tests {
             disk("b", "missing", "it was pulled; connect it again"),
         ];
         let warnings = ["disk b: it was pulled; connect it again", "90 % is in use"];
-        let status = Status::of(&info(&warnings), &disks, &[], (&[], &[]), &[], Vec::new());
+        let status = Status::of(&info(&warnings), &disks, &[], (&[], &[]), NONE, Vec::new());
         assert_eq!(
             status.first.as_deref(),
             Some("disk b is missing: it was pulled; connect it again")
@@ -315,5 +423,51 @@ mod tests {
         let also = ["90 % is in use", "disk a is resyncing: it is given what it missed"];
         assert_eq!(status.also, also);
         assert!(status.text().starts_with("degraded: 2 disks are not online\nfirst:   disk b"));
+    }
+
+    #[test]
+    fn an_array_that_has_stopped_is_said_before_what_comes_of_that() {
+        let disks = [disk("a", "missing", "it does not take its label; connect it again")];
+        let stop = "the array has stopped, nothing on it is served: no space is left where a lies";
+        let status =
+            Status::of(&info(&["90 % is in use", stop]), &disks, &[], (&[], &[]), NONE, Vec::new());
+        assert_eq!(status.first.as_deref(), Some(stop));
+        assert_eq!(status.also.len(), 2, "{:?}", status.also);
+    }
+
+    #[test]
+    fn a_disk_that_answers_nothing_while_something_waits_is_named() {
+        let figures = |answered: u64, waiting: u64| -> DiskFigures {
+            let work = |count: u64| json!({"latency": {"counts": [count], "sum_us": 0}, "bytes": 0, "errors": 0, "aborted": 0});
+            let json = json!({"id": 3, "name": "sdd", "waiting": waiting, "reads": work(1), "writes": work(answered),
+                "flushes": work(0)});
+            serde_json::from_value(json).unwrap()
+        };
+        let look = |before, after| that_answer_nothing(&[before], &[after]);
+        assert_eq!(look(figures(5, 2), figures(6, 2)), [""; 0], "it answers");
+        assert_eq!(look(figures(5, 0), figures(5, 1)), [""; 0], "it was asked only now");
+        let said = look(figures(5, 2), figures(5, 34)).remove(0);
+        assert!(
+            said.starts_with("disk sdd answers nothing, and 34 requests wait at it: "),
+            "{said}"
+        );
+        let mut stalled = info(&[]);
+        stalled.stalls = vec!["the checkpoint waits".to_owned()];
+        let silent = (&[said.clone()][..], Vec::new());
+        let status = Status::of(&stalled, &[], &[], (&[], &[]), silent, Vec::new());
+        assert_eq!((status.first, status.also.len()), (Some(said), 1));
+    }
+
+    #[test]
+    fn users_whose_secrets_are_lost_are_named() {
+        let users: ChapUsers = serde_json::from_value(json!({
+            "users": [{"user": "bob", "usable": false}, {"user": "eve", "usable": true}],
+            "mutual": {"user": "san", "usable": false},
+        }))
+        .unwrap();
+        let said = silent_users(Some(users));
+        assert!(said[0].starts_with("hosts that log in as bob are kept out, "), "{said:?}");
+        assert!(said[1].starts_with("volumes cannot prove that they are 'san', "), "{said:?}");
+        assert_eq!(said.len(), 2);
     }
 }

@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use target::{
-    Access, AccessListener, AccessRule, AddressPattern, Config, FileStore, Limits, StartError,
-    TargetSpec, UnitStore,
+    Access, AccessListener, AccessRule, Config, FileStore, Limits, StartError, TargetSpec,
+    UnitStore,
 };
 
 /// What stands in for a name with `--congestion`.
@@ -150,10 +150,7 @@ fn access(args: &ServeArgs, plan: &Plan) -> anyhow::Result<Access> {
     };
     let rule = |allow: &Allow| match allow {
         Allow::Initiator(name) => AccessRule::initiator(name.clone()),
-        Allow::Network { address, prefix_bits } => {
-            let (address, prefix_bits) = (*address, *prefix_bits);
-            AccessRule::from(AddressPattern::Network { address, prefix_bits })
-        }
+        Allow::From(addresses) => AccessRule::from(addresses.clone()),
     };
     let places = args.allow.iter().map(rule).collect();
     Ok(Access::uniform(places, credentials(&plan.chap)?, credentials(&plan.mutual)?))

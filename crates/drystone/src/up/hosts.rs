@@ -3,12 +3,13 @@
 use crate::advice::access::{for_nobody, let_in_by};
 use crate::cli::up::UpArgs;
 use crate::serve::plan::Plan;
+use iscsi::address::AddressPattern;
 use member::{Hosts, Shown, ShownVolume, Unlisted};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use target::{Access, AccessRule, AddressPattern, Config};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use target::{Access, AccessRule, Config};
 
-/// Bits that all addresses of 127.0.0.0/8 share (RFC 1122 3.2.1.3).
-const LOOPBACK_BITS: u8 = 8;
+/// All addresses of this machine alone (RFC 1122 §3.2.1.3).
+const LOOPBACK: &str = "127.0.0.0/8";
 
 /// Whom the command line, or the file, names; `None` if it names nobody.
 pub(super) fn named(args: &UpArgs, plan: &Plan) -> Option<Unlisted> {
@@ -30,12 +31,8 @@ pub(super) fn let_in(unlisted: Unlisted, config: &mut Config) {
 }
 
 fn loopback() -> Vec<AccessRule> {
-    let v4 = AddressPattern::Network {
-        address: Ipv4Addr::new(127, 0, 0, 0).into(),
-        prefix_bits: LOOPBACK_BITS,
-    };
-    let v6 = AddressPattern::from(std::net::IpAddr::from(Ipv6Addr::LOCALHOST));
-    vec![AccessRule::from(v4), AccessRule::from(v6)]
+    let v4: AddressPattern = LOOPBACK.parse().expect("it is a network");
+    vec![AccessRule::from(v4), AccessRule::from(IpAddr::from(Ipv6Addr::LOCALHOST))]
 }
 
 /// Says which volumes hosts cannot use that somebody may mean to use them.

@@ -44,7 +44,7 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     let plan = Plan::of(&args.serve, |name| env::var(name).ok())
         .map_err(|error| Failure::Usage(error.to_string()))?;
-    args.api.check().map_err(Failure::Usage)?;
+    args.api.check(&args.serve.portals).map_err(Failure::Usage)?;
     files::raise_limit();
     let socket = socket(&args.socket)?;
     let claimed = claim(&socket)?;

@@ -93,7 +93,7 @@ fn p99(host: &mut Host, time: Duration) -> Duration {
     all[all.len() * 99 / 100]
 }
 
-/// What a read costs without and with metrics that are read once a second.
+/// What a read costs without and with metrics that are read once in each round.
 pub(crate) fn metrics(
     member: &Member<'_>,
     host: &mut Host,
@@ -101,7 +101,7 @@ pub(crate) fn metrics(
 ) -> Rounds<Cost> {
     let socket = member.home.socket();
     let ask = move || get(&socket, "/metrics");
-    take_turns(rounds, Duration::from_secs(1), ask, || cost(member, host, time))
+    take_turns(rounds, time, ask, || cost(member, host, time))
 }
 
 fn cost(member: &Member<'_>, host: &mut Host, time: Duration) -> Cost {

@@ -6,7 +6,7 @@
 use crate::common::member::{Home, Member};
 use crate::host::Host;
 use crate::http;
-use crate::process::{descriptors, resident_bytes};
+use crate::process::{descriptors, resident_bytes, threads};
 use crate::{ask, fill, make};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
@@ -182,5 +182,17 @@ fn thousands_of_idle_connections_take_no_memory_and_keep_nobody_out() {
         assert!(Instant::now() < end, "{} files, {files} before", descriptors(&member));
         thread::sleep(Duration::from_millis(50));
     }
+    member.stop();
+}
+
+#[test]
+fn who_works_on_requests_stands_back_behind_who_answers_hosts() {
+    let home = Home::files(1, "256M");
+    let member = home.start(&[]);
+    let threads = threads(&member);
+    for (name, nice) in &threads {
+        assert_eq!(*nice, if name == "api" { 10 } else { 0 }, "{name} of {threads:?}");
+    }
+    assert!(threads.iter().any(|(name, _)| name == "api"), "{threads:?}");
     member.stop();
 }

@@ -232,3 +232,17 @@ fn a_stop_ends_what_is_followed_with_a_word() {
     let is_told = told.contains("event: done") || told.contains("\"code\":\"stopping\"");
     assert!(is_told, "{told}");
 }
+
+/// Each such question makes a checkpoint, which disks must write.
+#[test]
+fn what_walks_over_a_map_is_answered_so_often_and_no_more() {
+    let home = Home::files(3, "128M");
+    let member = home.start(&[]);
+    make(&member, "a");
+    let begun = Instant::now();
+    for _ in 0..12 {
+        assert_eq!(ask(&member, "GET", "/v1/volumes/a/changes", None).status, 200);
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(500), "{:?}", begun.elapsed());
+    member.stop();
+}

@@ -27,3 +27,14 @@ pub(crate) fn cpu_time(member: &Member<'_>) -> Duration {
     };
     Duration::from_nanos(tasks.filter_map(of_task).sum())
 }
+
+/// The names of its threads, and how far each stands back behind others (nice(2)).
+pub(crate) fn threads(member: &Member<'_>) -> Vec<(String, i32)> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", member.pid())).expect("it runs").flatten();
+    let of_task = |task: fs::DirEntry| -> Option<(String, i32)> {
+        let text = fs::read_to_string(task.path().join("stat")).ok()?;
+        let (name, fields) = (text.split_once('(')?.1).rsplit_once(") ")?;
+        Some((name.to_owned(), fields.split(' ').nth(16)?.parse().ok()?))
+    };
+    tasks.filter_map(of_task).collect()
+}

@@ -150,7 +150,7 @@ fn rules_that_are_taken_out_of_the_file_open_nothing_and_keep_no_member_from_its
     write(&mut log_in(&member, "vm"), 3, &block(1));
     member.stop();
     // What cannot be written is told too.
-    for log in ["audit", "events"] {
+    for log in ["audit", "audit-changes", "audit-refused", "events"] {
         for number in [0, 1] {
             let path = home.path(&format!("data/{log}.{number}"));
             drop(fs::remove_file(&path));

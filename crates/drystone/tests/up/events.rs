@@ -162,7 +162,7 @@ fn who_follows_hears_of_each_event_also_of_a_member_that_was_started_anew() {
 #[test]
 fn a_member_serves_and_tells_where_its_records_cannot_be_written() {
     let home = Home::files(3, "256M");
-    for name in ["data/events.0", "data/audit.0"] {
+    for name in ["data/events.0", "data/audit.0", "data/audit-changes.0"] {
         fs::create_dir_all(home.path(name)).expect("a directory can be made");
     }
     let member = home.start(&[]);
@@ -253,11 +253,12 @@ fn no_secret_is_recorded() {
     let entries = until(&member, &["audit"], |entry| entry["operation"] == "POST /v1/chap");
     assert!(!format!("{entries:?}").contains("sixteen"), "{entries:#?}");
     member.stop();
-    let files =
-        ["audit.0", "events.0"].map(|name| fs::read_to_string(home.path("data").join(name)));
+    let files = ["audit-changes.0", "events.0"]
+        .map(|name| fs::read_to_string(home.path("data").join(name)));
     for text in files.map(|read| read.expect("it is written")) {
         assert!(!text.contains("sixteen"), "{text}");
     }
-    let mode = fs::metadata(home.path("data/audit.0")).unwrap().permissions().mode() & 0o777;
+    let mode =
+        fs::metadata(home.path("data/audit-changes.0")).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);
 }

@@ -4,11 +4,10 @@
 //! all of that holds. One record that holds is enough to be let in, and without one nobody is. Names
 //! and addresses are what a host says of itself: only a CHAP user is proved.
 
-mod address;
 mod list;
 mod record;
 
-pub use address::{AddressError, AddressPattern, canonical};
+pub use iscsi::address::{AddressError, AddressPattern};
 pub use list::{
     AccessList, ENTRIES_MAX, Entry, POLICY_NAME_BYTES_MAX, POLICY_RECORDS_MAX, Policies, Policy,
     check_policy_name,

@@ -4,12 +4,12 @@ use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use iscsi::address::AddressPattern;
 use iscsi::chap::USER_LEN_BYTES_MAX;
 use iscsi::text::IscsiName;
 use serde::{Deserialize, Serialize};
 
 use super::AccessError;
-use super::address::AddressPattern;
 
 /// What a host wants to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,11 +94,32 @@ pub struct Parts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iqn: Option<String>,
     /// Its address.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "address_text")]
     pub address: Option<AddressPattern>,
     /// What it is for.
     #[serde(default, rename = "for")]
     pub scope: Scope,
+}
+
+/// Addresses as they are stored: as text.
+mod address_text {
+    use super::AddressPattern;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        pattern: &Option<AddressPattern>,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
+        pattern.as_ref().map(ToString::to_string).serialize(out)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        text: D,
+    ) -> Result<Option<AddressPattern>, D::Error> {
+        let text = Option::<String>::deserialize(text)?;
+        text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
+    }
 }
 
 impl Record {

@@ -12,7 +12,7 @@
 //! 3. When a length is there, all bytes below it have been there or are zero.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use redb::StorageBackend;
@@ -113,7 +113,7 @@ fn checksum(bytes: &[u8]) -> u32 {
 /// A device of a fixed size as storage that grows and shrinks.
 #[derive(Debug)]
 pub struct Resizable {
-    bytes: Box<dyn Bytes>,
+    bytes: Arc<dyn Bytes>,
     label: Mutex<Label>,
 }
 
@@ -122,7 +122,7 @@ impl Resizable {
     ///
     /// # Errors
     /// [`SizeError::TooSmall`] or [`SizeError::Foreign`], or it cannot be read or written.
-    pub fn open(bytes: Box<dyn Bytes>) -> io::Result<Self> {
+    pub fn open(bytes: Arc<dyn Bytes>) -> io::Result<Self> {
         if bytes.len_bytes() < SIZE_BYTES_MIN {
             return Err(SizeError::TooSmall(bytes.len_bytes()).into());
         }

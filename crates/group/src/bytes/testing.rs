@@ -44,8 +44,8 @@ impl Disk {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    pub(crate) fn boxed(&self) -> Box<dyn Bytes> {
-        Box::new(self.clone())
+    pub(crate) fn shared(&self) -> Arc<dyn Bytes> {
+        Arc::new(self.clone())
     }
 
     /// How many writes and syncs there were.

@@ -101,8 +101,9 @@ impl Settings {
         batch.check_secrets()?;
         let sealed = self.sealed(batch)?;
         self.change(|state| {
-            let writes = batch.decide(state, &sealed, now_unix_seconds)?;
-            let known = state.secrets(&self.vault);
+            let mut after = state.clone();
+            let writes = batch.decide(&mut after, &sealed, now_unix_seconds)?;
+            let known = after.secrets(&self.vault);
             ChapPolicy::new(known.users, known.mutual)?;
             let op = |(key, value): (String, Option<Vec<u8>>)| match value {
                 Some(value) => Op::put(key, value),
@@ -146,7 +147,7 @@ impl Batch {
         self.destinations.iter().try_for_each(|(name, step)| check_step(name, step))
     }
 
-    /// What is to be written. The state is as it will be afterwards.
+    /// What is to be written. It makes the state what it will be afterwards.
     fn decide(
         &self,
         state: &mut State,

@@ -1,7 +1,7 @@
 //! What is set for access, kept in a store: records of volumes, policies, CHAP users, mutual CHAP, who
 //! manages the group from afar, when snapshots are taken, and where events go on to.
 //!
-//! Each change reads all settings, decides, and is committed only if nobody changed any of them
+//! Each change looks at all settings, decides, and is committed only if nobody changed any of them
 //! meanwhile, else it begins anew. So what a change relies on (that a policy is there, that no record
 //! names a user that goes) is still so when it is made, whoever else changes settings.
 
@@ -14,7 +14,7 @@ mod schedules;
 mod state;
 mod units;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use iscsi::chap::CredentialsError;
 
@@ -110,13 +110,15 @@ pub enum SettingsError {
 pub struct Settings {
     store: Arc<dyn Store>,
     vault: Vault,
+    /// As they were read last: decoding all of them is what a change costs most.
+    last: Mutex<Option<Arc<State>>>,
 }
 
 impl Settings {
     /// Those of this store, which holds what units keep beside, and nothing else.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, vault: Vault) -> Self {
-        Self { store, vault }
+        Self { store, vault, last: Mutex::default() }
     }
 
     /// Opens secrets that were read.
@@ -125,17 +127,29 @@ impl Settings {
         &self.vault
     }
 
-    /// All settings as they are now.
+    /// All settings as they are now. While nobody changes the store they are read and decoded once.
     ///
     /// # Errors
     /// The store cannot be read. What is in it and cannot be read is said in the state.
-    pub async fn read(&self) -> Result<State, SettingsError> {
+    pub async fn read(&self) -> Result<Arc<State>, SettingsError> {
+        let last = self.last().clone();
+        if let Some(last) = last
+            && self.store.range(Selection::key(GUARD)).await?.revision == last.revision
+        {
+            return Ok(last);
+        }
         for _ in 0..TRIES {
             if let Some(range) = self.read_once().await? {
-                return Ok(State::of(&range));
+                let state = Arc::new(State::of(&range));
+                *self.last() = Some(state.clone());
+                return Ok(state);
             }
         }
         Err(SettingsError::Contended)
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Arc<State>>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What lies under all prefixes of settings; `None` if somebody changed the store meanwhile.
@@ -152,15 +166,14 @@ impl Settings {
         Ok(all)
     }
 
-    /// Makes a change if all that it was decided on is still so when it is made. The state is for the decision
-    /// alone, which may try out on it what is to be.
+    /// Makes a change if all that it was decided on is still so when it is made.
     async fn change<T>(
         &self,
-        decide: impl Fn(&mut State) -> Result<(Vec<Op>, T), SettingsError>,
+        decide: impl Fn(&State) -> Result<(Vec<Op>, T), SettingsError>,
     ) -> Result<T, SettingsError> {
         for _ in 0..TRIES {
-            let mut state = self.read().await?;
-            let (mut ops, answer) = decide(&mut state)?;
+            let state = self.read().await?;
+            let (mut ops, answer) = decide(&state)?;
             if ops.is_empty() {
                 return Ok(answer);
             }

@@ -132,7 +132,7 @@ pub struct Known {
 }
 
 /// All settings at one revision.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct State {
     /// The revision of the store.
     pub revision: Revision,

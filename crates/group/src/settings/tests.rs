@@ -1,6 +1,7 @@
 //! Settings in a store: what is refused, what nobody else's change can break, and what lets nobody in.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::*;
@@ -9,7 +10,7 @@ use crate::accounts::{Account, PasswordHash, Role, Token, TokenHash, TokenText};
 use crate::schedules::{Plan, PlanChange, Schedule, ScheduledVolume, Step, Timing};
 use crate::secrets::KeySource;
 use crate::store::suite::wait;
-use crate::store::{Embedded, Options, Place};
+use crate::store::{Embedded, LeaseId, Options, Outcome, Pending, Place, Revision, Watch};
 
 fn store() -> Arc<dyn Store> {
     let clock = Arc::new(|| Duration::ZERO);
@@ -62,6 +63,74 @@ fn a_volume_with_a_list_is_for_those_on_it_until_the_list_is_cleared() {
     assert!(wait(settings.read()).unwrap().is_empty());
 }
 
+/// A store that counts how often anything beside single keys is read.
+struct Counting(Arc<dyn Store>, AtomicUsize);
+
+impl Store for Counting {
+    fn range(&self, selection: Selection) -> Pending<'_, Range> {
+        let is_of_many = !matches!(selection, Selection::Key(_));
+        self.1.fetch_add(usize::from(is_of_many), Ordering::Relaxed);
+        self.0.range(selection)
+    }
+
+    fn commit(&self, transaction: Transaction) -> Pending<'_, Outcome> {
+        self.0.commit(transaction)
+    }
+
+    fn watch(&self, selection: Selection, from: Revision) -> Watch {
+        self.0.watch(selection, from)
+    }
+
+    fn compact(&self, revision: Revision) -> Pending<'_, ()> {
+        self.0.compact(revision)
+    }
+
+    fn grant(&self, ttl: Duration) -> Pending<'_, LeaseId> {
+        self.0.grant(ttl)
+    }
+
+    fn keep_alive(&self, lease: LeaseId) -> Pending<'_, Duration> {
+        self.0.keep_alive(lease)
+    }
+
+    fn revoke(&self, lease: LeaseId) -> Pending<'_, ()> {
+        self.0.revoke(lease)
+    }
+}
+
+/// A member makes a change, and then looks at what there is.
+#[test]
+fn a_change_reads_all_settings_once_and_what_others_change_is_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let counting = Arc::new(Counting(store(), AtomicUsize::new(0)));
+    let store: Arc<dyn Store> = counting.clone();
+    let reads = || counting.1.swap(0, Ordering::Relaxed);
+    let (mut one, other) = (settings(&store, dir.path()), settings(&store, dir.path()));
+    wait(one.read()).unwrap();
+    let of_all = state::PREFIXES.len();
+    assert_eq!(reads(), of_all);
+    wait(one.add_access(7, entry("ip=10.0.0.1"))).unwrap();
+    wait(one.read()).unwrap();
+    assert_eq!(reads(), of_all);
+    wait(one.add_user("al", &secret("hush-hush-hush"))).unwrap();
+    wait(one.read()).unwrap();
+    assert_eq!(reads(), of_all, "it is checked before its key is made, too");
+    let batch = Batch { volumes: [(8, VolumeStep::default())].into(), ..Batch::default() };
+    wait(one.apply(&batch, 1)).unwrap();
+    assert_eq!(wait(one.read()).unwrap().volumes.len(), 2);
+    assert_eq!(reads(), of_all);
+    wait(one.read()).unwrap();
+    assert_eq!(reads(), 0, "nothing has changed");
+
+    wait(other.create_policy("hosts")).unwrap();
+    wait(one.add_access(7, hosts(Scope::Both))).unwrap();
+    wait(other.clear_access(7)).unwrap();
+    wait(other.delete_policy("hosts")).unwrap();
+    let refused = wait(one.add_access(7, hosts(Scope::Both))).unwrap_err();
+    assert!(matches!(refused, SettingsError::NoSuchPolicy(_)), "{refused}");
+    assert_eq!(records(&one, 7), None);
+}
+
 #[test]
 fn settings_outlive_a_restart_and_those_of_volumes_that_are_purged_go() {
     let dir = tempfile::tempdir().unwrap();
@@ -74,9 +143,9 @@ fn settings_outlive_a_restart_and_those_of_volumes_that_are_purged_go() {
     let second = settings(&store, dir.path());
     assert_eq!(wait(second.read()).unwrap().volumes.len(), 250);
     assert_eq!(wait(second.retain_volumes(|volume| volume == 3)).unwrap(), 249);
-    let left = wait(second.read()).unwrap().volumes;
-    assert_eq!(left.keys().collect::<Vec<_>>(), [&3]);
-    assert!(left[&3].as_ref().unwrap().shared);
+    let left = wait(second.read()).unwrap();
+    assert_eq!(left.volumes.keys().collect::<Vec<_>>(), [&3]);
+    assert!(left.volumes[&3].as_ref().unwrap().shared);
 }
 
 #[test]
@@ -208,7 +277,7 @@ fn accounts_and_tokens_come_change_and_go() {
     assert!(said(wait(settings.add_token("ci", token.clone()))).contains("revoke it first"));
     wait(settings.note_use("ci", 7)).unwrap();
     wait(settings.note_use("gone", 7)).unwrap();
-    let logins = wait(settings.read()).unwrap().logins;
+    let logins = wait(settings.read()).unwrap().logins.clone();
     let lowered = Account { role: Role::ReadOnly, disabled: true, ..ada };
     assert_eq!(logins.accounts, [("ada".to_owned(), lowered)].into());
     let used = Token { used_unix_seconds: Some(7), ..token };
@@ -216,7 +285,7 @@ fn accounts_and_tokens_come_change_and_go() {
     wait(settings.remove_account("ada")).unwrap();
     wait(settings.revoke_token("ci")).unwrap();
     wait(settings.add_account("ada", account(Role::Operator))).unwrap();
-    let again = wait(settings.read()).unwrap().logins;
+    let again = wait(settings.read()).unwrap().logins.clone();
     assert!(again.accounts_written["ada"].made > logins.accounts_written["ada"].changed);
     wait(settings.remove_account("ada")).unwrap();
     assert!(said(wait(settings.remove_account("ada"))).contains("no account"));

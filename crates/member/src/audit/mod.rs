@@ -2,6 +2,10 @@
 //!
 //! It can be read and never changed by what a member is asked. Hosts come from the target
 //! (`Logins`), changes from whoever asks the member for them ([`AuditLog::change`]).
+//!
+//! It has three parts, each with files and a bound of its own: changes that were done; logins and ends of
+//! sessions; and what was refused or failed. So whoever logs in or is refused again and again pushes no change
+//! out of it. Earlier versions had all in the files of logins.
 
 mod logins;
 #[cfg(test)]
@@ -157,6 +161,11 @@ pub struct Refused {
     pub sentence: String,
 }
 
+/// The parts of the log, by their places in [`Recorded::PARTS`].
+const CHANGES: usize = 0;
+const LOGINS: usize = 1;
+const REFUSALS: usize = 2;
+
 /// Where refused logins come from that are not told apart.
 const ELSEWHERE: &str = "other addresses";
 
@@ -164,6 +173,16 @@ impl Recorded for Entry {
     /// So that hosts that are refused again and again, from however many addresses, need days to push out
     /// the rest.
     const FOLDS_MAX: usize = 32;
+
+    const PARTS: &'static [&'static str] = &["audit-changes", "audit", "audit-refused"];
+
+    fn part(&self) -> usize {
+        match self.action {
+            Action::Change if self.done => CHANGES,
+            Action::Change | Action::LoginRefused => REFUSALS,
+            Action::Login | Action::SessionEnded | Action::Missed => LOGINS,
+        }
+    }
 
     fn fold(&self) -> Fold {
         match self.action {

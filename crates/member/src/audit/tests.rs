@@ -96,3 +96,74 @@ fn each_change_is_recorded_by_itself_with_names_that_cannot_deceive() {
     assert_eq!(all.len(), 3);
     assert_eq!(all[0].what.object, "/v1/volumes/a [2K nothing");
 }
+
+fn change(name: &str) -> Change {
+    Change {
+        who: super::Actor { uid: Some(0), ..super::Actor::default() },
+        from: "control socket".into(),
+        operation: "DELETE /v1/volumes/{name}".into(),
+        path: format!("/v1/volumes/{name}"),
+        done: true,
+        outcome: "204".into(),
+    }
+}
+
+/// Who logs in and out again and again, as a new host each time, and is refused under as many names of accounts.
+fn flood(logs: &Logs, count: u32) {
+    let listener = logs.listener();
+    let hear = |what| listener.hear(&AccessEvent { at: SystemTime::now(), what });
+    for n in 0..count {
+        let who = Who { initiator: Some(format!("{WEB}{n}")), ..who(7, 1) };
+        let reason = "it logged out".to_owned();
+        hear(Happened::LoggedIn { who: who.clone(), tsih: 1, cid: 0 });
+        hear(Happened::Ended { who, tsih: 1, reason });
+        hear(refused(n, 1, RefusalKind::Authentication));
+        logs.audit.change(Change { done: false, operation: format!("GET {n}"), ..change("x") });
+    }
+}
+
+#[test]
+fn who_logs_in_and_out_or_is_refused_pushes_out_no_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let logs = Logs::open(dir.path()).unwrap();
+    logs.audit.change(change("vm1"));
+    flood(&logs, 10_000);
+    logs.audit.change(change("vm2"));
+    let changed = |logs: &Logs| {
+        let all = logs.audit.after(0);
+        assert!(all.is_sorted_by_key(|record| record.number) && all.len() < 3 * 8192);
+        let done = all.iter().filter(|it| it.what.action == Action::Change && it.what.done);
+        done.map(|record| record.what.object.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(changed(&logs), ["/v1/volumes/vm1", "/v1/volumes/vm2"]);
+    logs.end();
+    let logs = Logs::open(dir.path()).unwrap();
+    assert_eq!(changed(&logs), ["/v1/volumes/vm1", "/v1/volumes/vm2"]);
+    logs.end();
+}
+
+/// Lines as they were written before the log had parts, all in the files that are those of logins now.
+const OF_EARLIER: [&str; 3] = [
+    r#"{"number":1,"unix_seconds":5,"count":1,"action":"change","who":{"uid":0},"from":"control socket","object":"/v1/volumes/old","operation":"DELETE /v1/volumes/{name}","done":true,"reason":"","outcome":"204"}"#,
+    r#"{"number":2,"unix_seconds":6,"count":3,"action":"login_refused","who":{},"from":"192.0.2.7:1","object":"iqn.x:vm","operation":"","done":false,"reason":"in_use","outcome":"no"}"#,
+    r#"{"number":3,"unix_seconds":7,"count":1,"action":"login","who":{"host":"iqn.x:h"},"from":"192.0.2.7:1","object":"iqn.x:vm","done":true,"outcome":"logged in"}"#,
+];
+
+#[test]
+fn the_files_of_an_earlier_version_are_read_and_their_changes_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let sum = |json: &str| crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, json.as_bytes());
+    let lines = OF_EARLIER.map(|json| format!("{:08x} {json}\n", sum(json)));
+    std::fs::write(dir.path().join("audit.0"), lines.concat()).unwrap();
+    let logs = Logs::open(dir.path()).unwrap();
+    let all = logs.audit.after(0);
+    let read: Vec<_> = all.iter().map(|it| (it.number, it.count, it.what.action)).collect();
+    let wanted = [(1, 1, Action::Change), (2, 3, Action::LoginRefused), (3, 1, Action::Login)];
+    assert_eq!(read, wanted);
+    flood(&logs, 10_000);
+    logs.end();
+    let logs = Logs::open(dir.path()).unwrap();
+    let first = logs.audit.after(0)[0].clone();
+    assert_eq!((first.number, first.what.object.as_str()), (1, "/v1/volumes/old"));
+    logs.end();
+}

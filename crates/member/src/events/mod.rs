@@ -138,6 +138,8 @@ impl Event {
 impl Recorded for Event {
     const FOLDS_MAX: usize = 1024;
 
+    const PARTS: &'static [&'static str] = &["events"];
+
     fn fold(&self) -> Fold {
         match Kind::from_word(&self.kind) {
             Some(kind) if kind.is_once() => Fold::Never,

@@ -1,14 +1,14 @@
 //! What is recorded: in memory at once, on the disk a moment later.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::fold::Folds;
-use super::{Files, KEPT_MAX, Record, Recorded, line};
+use super::part::Part;
+use super::{Files, Record, Recorded, line};
 
 /// How long a write that failed is not tried again.
 const RETRY: Duration = Duration::from_secs(10);
@@ -39,36 +39,41 @@ struct Shared<T> {
     done: Condvar,
 }
 
-/// Invariant: `records` have the numbers up to `next`, without it, and those up to `written` are on the disk.
+/// Invariant: all records of all parts have numbers below `next`, each another one.
 struct State<T> {
-    records: VecDeque<Arc<Record<T>>>,
+    /// As [`Recorded::PARTS`] names them.
+    parts: Vec<Part<T>>,
     next: u64,
-    written: u64,
     /// The number of the last record of earlier starts.
     begun_after: u64,
-    folds: Folds<T>,
     /// Why the last write failed.
     fault: Option<String>,
     ends: bool,
     is_done: bool,
 }
 
+/// What is to be written to the files of one part.
+struct Batch<T> {
+    part: usize,
+    records: Vec<Arc<Record<T>>>,
+}
+
 impl<T: Recorded> State<T> {
     fn push(&mut self, what: T, count: u64) {
         let unix_seconds =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        if self.records.len() == KEPT_MAX {
-            self.records.pop_front();
-        }
-        self.records.push_back(Arc::new(Record { number: self.next, unix_seconds, count, what }));
+        let part = what.part();
+        self.parts[part].push(Record { number: self.next, unix_seconds, count, what });
         self.next += 1;
-        debug_assert!(self.written < self.next && self.records.len() <= KEPT_MAX);
     }
 
-    /// Those that are not on the disk, and the number of the last of them.
-    fn unwritten(&self) -> (Vec<Arc<Record<T>>>, u64) {
-        let from = self.records.partition_point(|record| record.number <= self.written);
-        (self.records.range(from..).cloned().collect(), self.next - 1)
+    /// Records what was only counted for long enough.
+    fn push_due(&mut self, now: Instant) {
+        let is_end = self.ends;
+        let due = self.parts.iter_mut().flat_map(|part| part.folds.due(now, is_end));
+        for (what, count) in due.collect::<Vec<_>>() {
+            self.push(what, count);
+        }
     }
 }
 
@@ -80,25 +85,18 @@ impl<T> Shared<T> {
 
 #[expect(private_bounds, reason = "only this room has things that are recorded")]
 impl<T: Recorded> Log<T> {
-    /// Reads what there is in `files`, and goes on there. `what` is a word for people; `hears` is called on
-    /// the thread that writes.
+    /// Reads what there is in the directory `dir`, and goes on there. `what` is a word for people; `hears` is
+    /// called on the thread that writes.
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub(crate) fn start(what: &'static str, mut files: Files, hears: Hears) -> io::Result<Self> {
-        let (records, read) = files.read::<T>();
-        if let Err(error) = &read {
-            tracing::warn!("the {what} of earlier starts cannot be read: {error}");
-        }
-        let mut records: VecDeque<_> = records.into_iter().map(Arc::new).collect();
-        records.drain(..records.len().saturating_sub(KEPT_MAX));
-        let last = records.back().map_or(0, |record| record.number);
+    pub(crate) fn start(what: &'static str, dir: &Path, hears: Hears) -> io::Result<Self> {
+        let mut files: Vec<Files> = T::PARTS.iter().map(|name| Files::new(dir, name)).collect();
+        let (parts, last) = read_all::<T>(what, &mut files);
         let state = State {
-            records,
+            parts,
             next: last + 1,
-            written: last,
             begun_after: last,
-            folds: Folds::new(),
             fault: None,
             ends: false,
             is_done: false,
@@ -117,7 +115,8 @@ impl<T: Recorded> Log<T> {
     /// only counted.
     pub(crate) fn record(&self, what: T, times: u64) -> bool {
         let mut state = self.0.state();
-        let told = state.folds.take(what, times, Instant::now());
+        let part = what.part();
+        let told = state.parts[part].folds.take(what, times, Instant::now());
         let is_told = told.is_some();
         if let Some(what) = told {
             state.push(what, times);
@@ -127,12 +126,14 @@ impl<T: Recorded> Log<T> {
         is_told
     }
 
-    /// Records behind this number that are kept, oldest first; all behind 0.
+    /// Records of all parts behind this number that are kept, oldest first; all behind 0.
     #[must_use]
     pub fn after(&self, number: u64) -> Vec<Arc<Record<T>>> {
         let state = self.0.state();
-        let from = state.records.partition_point(|record| record.number <= number);
-        state.records.range(from..).cloned().collect()
+        let mut found: Vec<_> = state.parts.iter().flat_map(|part| part.after(number)).collect();
+        drop(state);
+        found.sort_by_key(|record| record.number);
+        found
     }
 
     /// The number of the last record; 0 if there never was one.
@@ -169,54 +170,66 @@ impl<T: Recorded> Log<T> {
 }
 
 impl<T: Recorded> Shared<T> {
-    /// Writes until the end.
-    fn write_all(&self, mut files: Files, hears: &Hears) {
-        let mut failed_at: Option<Instant> = None;
-        while let Some((batch, last)) = self.next_batch(failed_at) {
-            let lines: Vec<Vec<u8>> = batch.iter().map(|record| line::encode(record)).collect();
-            match files.append(&lines) {
-                Ok(()) => {
-                    let mut state = self.state();
-                    (state.written, state.fault) = (last, None);
-                    drop(state);
-                    if failed_at.take().is_some() {
-                        tracing::info!("the {} is written to the disk again", self.what);
-                        hears(None);
-                    }
+    /// Writes until the end. Parts whose files cannot be written keep none of the others from theirs.
+    fn write_all(&self, mut files: Vec<Files>, hears: &Hears) {
+        let mut failed_at: Vec<Option<Instant>> = vec![None; files.len()];
+        while let Some(batches) = self.next_batches(&failed_at) {
+            let is_failing = |failed_at: &[Option<Instant>]| failed_at.iter().any(Option::is_some);
+            let was_failing = is_failing(&failed_at);
+            let mut failure = None;
+            for Batch { part, records } in batches {
+                let lines: Vec<Vec<u8>> =
+                    records.iter().map(|record| line::encode(record)).collect();
+                let outcome = files[part].append(&lines);
+                failed_at[part] = outcome.is_err().then(Instant::now);
+                match (outcome, records.last()) {
+                    (Ok(()), Some(last)) => self.state().parts[part].set_written(last.number),
+                    (Ok(()), None) => {}
+                    (Err(error), _) => failure = Some(error),
                 }
-                Err(error) => {
-                    self.state().fault = Some(error.to_string());
-                    if failed_at.replace(Instant::now()).is_none() {
-                        tracing::warn!("{}", not_written(self.what, &error.to_string()));
-                        hears(Some(&error));
-                    }
+            }
+            if let Some(error) = failure {
+                self.state().fault = Some(error.to_string());
+                if !was_failing {
+                    tracing::warn!("{}", not_written(self.what, &error.to_string()));
+                    hears(Some(&error));
                 }
+            } else if was_failing && !is_failing(&failed_at) {
+                self.state().fault = None;
+                tracing::info!("the {} is written to the disk again", self.what);
+                hears(None);
             }
         }
         self.state().is_done = true;
         self.done.notify_all();
     }
 
-    /// What is to be written next, and the number of the last of it; `None` at the end, when all is written
-    /// or cannot be.
-    fn next_batch(&self, failed_at: Option<Instant>) -> Option<(Vec<Arc<Record<T>>>, u64)> {
+    /// What is to be written next, where the files of each part failed at these times; `None` at the end, when
+    /// all is written or cannot be.
+    fn next_batches(&self, failed_at: &[Option<Instant>]) -> Option<Vec<Batch<T>>> {
         let mut state = self.state();
         loop {
             let now = Instant::now();
-            let is_end = state.ends;
-            for (what, count) in state.folds.due(now, is_end) {
-                state.push(what, count);
+            state.push_due(now);
+            let mut next = state.parts.iter().filter_map(|part| part.folds.next()).min();
+            let mut due = Vec::new();
+            for (part, failed_at) in failed_at.iter().enumerate() {
+                let records = state.parts[part].unwritten();
+                let retry = failed_at.map(|at| at + RETRY);
+                match retry {
+                    _ if records.is_empty() => {}
+                    // It cannot be written in the end.
+                    Some(_) if state.ends => {}
+                    Some(at) if at > now => next = next.into_iter().chain([at]).min(),
+                    _ => due.push(Batch { part, records }),
+                }
             }
-            let (batch, last) = state.unwritten();
-            let retry = failed_at.map(|at| at + RETRY);
-            if is_end && (batch.is_empty() || failed_at.is_some()) {
+            if !due.is_empty() {
+                return Some(due);
+            }
+            if state.ends {
                 return None;
             }
-            if !batch.is_empty() && retry.is_none_or(|at| at <= now) {
-                return Some((batch, last));
-            }
-            let retry = retry.filter(|_| !batch.is_empty());
-            let next = state.folds.next().into_iter().chain(retry).min();
             let waits = "nothing panics while it holds the records";
             state = match next.map(|at| at.saturating_duration_since(now)) {
                 None => self.came.wait(state).expect(waits),
@@ -224,6 +237,31 @@ impl<T: Recorded> Shared<T> {
             };
         }
     }
+}
+
+/// What is in the files of each part, and the number of the last record of all. Where an earlier version put
+/// something into the files of another part, it is of its own from now on, and is to be written there.
+fn read_all<T: Recorded>(what: &str, files: &mut [Files]) -> (Vec<Part<T>>, u64) {
+    let mut records: Vec<Vec<Record<T>>> = files.iter().map(|_| Vec::new()).collect();
+    let mut written = vec![0; files.len()];
+    let mut last = 0;
+    for (own, files) in files.iter_mut().enumerate() {
+        let (found, read) = files.read::<T>();
+        if let Err(error) = &read {
+            tracing::warn!("the {what} of earlier starts cannot be read as a whole: {error}");
+        }
+        for record in found {
+            let part = record.what.part();
+            last = last.max(record.number);
+            if part == own {
+                written[own] = record.number;
+            }
+            records[part].push(record);
+        }
+    }
+    let parts =
+        records.into_iter().zip(written).map(|(records, written)| Part::new(records, written));
+    (parts.collect(), last)
 }
 
 /// What is told of a log that is in memory only.

@@ -1,4 +1,5 @@
 //! Records that stay: what happened, one line each, in two files of the data directory that take turns.
+//! A log may have several parts with two files each, so that many records of one kind push out none of another.
 //!
 //! ```text
 //!  NAME.0   9c41e0d2 {"number":1,"unix_seconds":1795262400,"count":1,...}
@@ -7,7 +8,7 @@
 //! ```
 //!
 //! 1. A line counts if its checksum is right: of a crash in the middle of a write the torn last line is dropped.
-//! 2. Numbers grow by one with each record, over restarts too.
+//! 2. Numbers grow by one with each record of a log, whichever part it is in, over restarts too.
 //! 3. A file holds at most [`FILE_LINES_MAX`] lines and [`FILE_BYTES_MAX`] bytes; then the other one is
 //!    emptied and written to.
 //! 4. All that the files can hold is in memory too. So whoever records something waits for no disk, and
@@ -17,13 +18,14 @@ mod files;
 mod fold;
 mod line;
 mod log;
+mod part;
 #[cfg(test)]
 mod tests;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use files::Files;
+use files::Files;
 pub(crate) use fold::Fold;
 pub use log::Log;
 pub(crate) use log::not_written;
@@ -36,7 +38,7 @@ const FILE_LINES_MAX: usize = 4096;
 /// Bytes of a file. A record of usual size is a tenth of what this leaves for each line.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Records in memory: what two files can hold.
+/// Records of a part in memory: what two files can hold.
 const KEPT_MAX: usize = 2 * FILE_LINES_MAX;
 
 /// What is recorded, with its number and time.
@@ -57,8 +59,16 @@ pub struct Record<T> {
 pub(crate) trait Recorded:
     Clone + Serialize + DeserializeOwned + Send + Sync + 'static
 {
-    /// How many kinds of repeats are told apart in a minute.
+    /// How many kinds of repeats are told apart in a minute, in each part.
     const FOLDS_MAX: usize;
+
+    /// The parts of its log, as their files are called, without `.0` and `.1`.
+    const PARTS: &'static [&'static str];
+
+    /// Which of these it belongs to. Its [`others`](Self::others) belong to the same.
+    fn part(&self) -> usize {
+        0
+    }
 
     /// How its repeats are recorded.
     fn fold(&self) -> Fold;

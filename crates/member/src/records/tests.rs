@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::files::Files;
 use super::fold::Folds;
-use super::{FILE_BYTES_MAX, FILE_LINES_MAX, Files, Fold, KEPT_MAX, Log, Record, Recorded, line};
+use super::{FILE_BYTES_MAX, FILE_LINES_MAX, Fold, KEPT_MAX, Log, Record, Recorded, line};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -21,6 +22,12 @@ struct Note {
 
 impl Recorded for Note {
     const FOLDS_MAX: usize = 3;
+
+    const PARTS: &'static [&'static str] = &["notes", "rare"];
+
+    fn part(&self) -> usize {
+        usize::from(self.text.starts_with("rare"))
+    }
 
     fn fold(&self) -> Fold {
         self.key.clone().map_or(Fold::Never, Fold::By)
@@ -36,11 +43,15 @@ fn note(text: &str, key: &str) -> Note {
 }
 
 fn open(dir: &Path) -> Log<Note> {
-    Log::start("notes", Files::new(dir, "notes"), Box::new(|_| {})).expect("a thread")
+    Log::start("notes", dir, Box::new(|_| {})).expect("a thread")
 }
 
 fn texts(log: &Log<Note>) -> Vec<(u64, String)> {
-    log.after(0).iter().map(|record| (record.number, record.what.text.clone())).collect()
+    texts_after(log, 0)
+}
+
+fn texts_after(log: &Log<Note>, number: u64) -> Vec<(u64, String)> {
+    log.after(number).iter().map(|record| (record.number, record.what.text.clone())).collect()
 }
 
 fn files(dir: &Path) -> [PathBuf; 2] {
@@ -173,12 +184,80 @@ fn two_files_take_turns_and_neither_memory_nor_disk_grows() {
     log.end();
 }
 
+#[test]
+fn many_records_of_one_part_push_out_none_of_another_and_all_are_read_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = open(dir.path());
+    log.record(note("rare 1", ""), 1);
+    for _ in 0..2 * KEPT_MAX {
+        log.record(note("x", ""), 1);
+    }
+    log.record(note("rare 2", ""), 1);
+    log.record(note("x", ""), 1);
+    let check = |log: &Log<Note>| {
+        let all = texts(log);
+        assert!(all.is_sorted_by_key(|(number, _)| *number));
+        let count = 2 * KEPT_MAX as u64;
+        assert_eq!(all[0], (1, "rare 1".to_owned()));
+        assert_eq!(
+            all[all.len() - 2..],
+            [(count + 2, "rare 2".to_owned()), (count + 3, "x".to_owned())]
+        );
+        assert_eq!(texts_after(log, count + 1), all[all.len() - 2..]);
+        assert_eq!((log.last_number(), all.len() > FILE_LINES_MAX), (count + 3, true));
+    };
+    check(&log);
+    log.end();
+    let log = open(dir.path());
+    check(&log);
+    log.end();
+}
+
+#[test]
+fn what_lies_in_the_files_of_another_part_is_found_and_moved_to_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let texts_of_old = ["x", "rare 1", "x", "rare 2"];
+    let lines = (1..).zip(texts_of_old).map(|(number, text)| {
+        line::encode(&Record { number, unix_seconds: 1, count: 1, what: note(text, "") })
+    });
+    fs::write(&files(dir.path())[0], lines.collect::<Vec<_>>().concat()).unwrap();
+    let log = open(dir.path());
+    let found: Vec<String> = texts(&log).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(found, texts_of_old);
+    // Now the others fill their files twice over.
+    for _ in 0..3 * FILE_LINES_MAX {
+        log.record(note("x", ""), 1);
+    }
+    log.end();
+    let log = open(dir.path());
+    let all = texts(&log);
+    assert_eq!(all[..2], [(2, "rare 1".to_owned()), (4, "rare 2".to_owned())]);
+    assert_eq!(all.len() - 2, all.iter().filter(|(_, text)| text == "x").count());
+    assert_eq!(log.last_number(), 4 + 3 * FILE_LINES_MAX as u64);
+    log.end();
+}
+
+#[test]
+fn a_part_that_cannot_be_written_keeps_no_other_from_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(&files(dir.path())[0]).unwrap();
+    let (log, told) = hears(dir.path());
+    log.record(note("x", ""), 1);
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(false));
+    log.record(note("rare", ""), 1);
+    log.end();
+    assert!(told.try_recv().is_err(), "the other one is written, and this one is not");
+    let log = open(dir.path());
+    assert_eq!(texts(&log), [(2, "rare".to_owned())]);
+    log.end();
+}
+
 /// Waits for what is told of the disk.
 fn hears(dir: &Path) -> (Log<Note>, Receiver<bool>) {
     let (tell, told) = channel();
     let hears =
         Box::new(move |error: Option<&std::io::Error>| tell.send(error.is_none()).unwrap_or(()));
-    (Log::start("notes", Files::new(dir, "notes"), hears).expect("a thread"), told)
+    (Log::start("notes", dir, hears).expect("a thread"), told)
 }
 
 #[test]

@@ -1,9 +1,7 @@
 //! What is asked about access. A change is stored, then the targets get their rules, and sessions that
 //! these do not let in are ended, before it is answered.
 
-use std::cell::Ref;
-
-use array::api::VolumeInfo;
+use array::api::{VolumeInfo, VolumeState};
 use group::access::Record;
 use group::secrets::Secret;
 use group::settings::{Settings, SettingsError, State, VolumeSettings};
@@ -13,6 +11,7 @@ use crate::access_request::{
     AccessRequest, ChapRequest, ChapUser, ChapUsers, Numbered, PolicyRequest, PolicyShown,
     SecretText, VolumeAccess,
 };
+use crate::mutants::{self, Mutant};
 use crate::reply::Answer;
 use crate::settings::KeptError;
 
@@ -51,6 +50,29 @@ impl Member {
         let copy = async move |settings: &mut Settings| settings.copy(source, id).await;
         self.settings.change(copy).await?;
         Ok(self.array.set_volume_online(&clone.name, true).await?)
+    }
+
+    /// A clone that was left without what its source has, as it could not be stored or power was lost in between,
+    /// is given it before it goes online.
+    pub(super) async fn give_owed(&self, name: &str) -> Result<(), RequestError> {
+        let clone = self.find(name)?;
+        let source = clone.origin.as_deref().and_then(|origin| origin.split_once('@'));
+        let Some(source) = source.and_then(|(source, _)| self.find(source).ok()) else {
+            return Ok(());
+        };
+        let is_owed = clone.state == VolumeState::Offline
+            && !self.has_settings(clone.id)?
+            && self.has_settings(source.id)?;
+        if is_owed && !mutants::is(Mutant::ForgetOwed) {
+            let (from, to) = (source.id, clone.id);
+            let copy = async move |settings: &mut Settings| settings.copy(from, to).await;
+            self.settings.change(copy).await?;
+            tracing::warn!(
+                "volume {name} has the access list of {} from now on, whose clone it is: it had none of its own",
+                source.name
+            );
+        }
+        Ok(())
     }
 
     /// Lets hosts of several names use a volume at the same time, or one.
@@ -174,7 +196,8 @@ impl Member {
     }
 
     fn shown_policy(&self, name: &str) -> Result<Answer, RequestError> {
-        let found = policy_of(&self.settings.state()?, name);
+        let state = self.settings.state()?;
+        let found = policy_of(&state, name);
         found.map(Answer::Policy).ok_or_else(|| RequestError::NoSuchPolicy(name.to_owned()))
     }
 }
@@ -183,7 +206,7 @@ pub(super) fn bytes(SecretText(text): SecretText) -> Secret {
     Secret::new(text.into_bytes())
 }
 
-fn policy_of(state: &Ref<'_, State>, name: &str) -> Option<PolicyShown> {
+fn policy_of(state: &State, name: &str) -> Option<PolicyShown> {
     let records = state.policies.get(name)?.records();
     let numbered = |(number, record): (u32, &Record)| {
         let item = record.parts().clone();

@@ -24,6 +24,7 @@ use crate::configuration_request::{
     AccountToDo, ConfigurationChange, ConfigurationRequest, NewVolume, ScheduleToDo, VolumeChange,
     VolumeSet,
 };
+use crate::mutants::{self, Mutant};
 use crate::reply::{Answer, ConfigurationShown};
 use crate::request::VolumeRequest;
 use crate::schedule_request::{NewSchedule, ScheduleChange};
@@ -67,12 +68,12 @@ impl Member {
             self.serving.apply_access().await;
             return Err(self.taken_back(made, refusal).await);
         }
-        let finished = self.finish(&change.volumes).await;
+        let finished = self.finish(&change).await;
         self.serving.settle().await;
         self.schedules_changed.ring();
         finished?;
         let opened = change.volumes.iter().filter(|volume| volume.set.online == Some(true));
-        let new = change.new_volumes.iter().filter(|new| new.set.online != Some(false));
+        let new = change.new_volumes.iter().filter(|new| is_online(&new.set));
         let served = opened.map(|volume| &volume.name).chain(new.map(|new| &new.spec.name));
         for name in served {
             self.check_served(name, &self.serving.names().volume(name))?;
@@ -109,11 +110,12 @@ impl Member {
     ) -> Result<(), RequestError> {
         for NewVolume { spec, set } in &change.new_volumes {
             self.check_free(&spec.name, None)?;
-            self.array.create_volume(spec.clone()).await?;
+            // Not before it is stored who may use it: a loss of power in between leaves it to nobody.
+            match is_online(set) && (!is_listed(set) || mutants::is(Mutant::HastyVolume)) {
+                true => self.array.create_volume(spec.clone()).await?,
+                false => self.array.create_volume_offline(spec.clone()).await?,
+            };
             made.push(spec.name.clone());
-            if set.online == Some(false) {
-                self.array.set_volume_online(&spec.name, false).await?;
-            }
         }
         let batch = self.batch(change)?;
         let now = unix_seconds();
@@ -141,7 +143,8 @@ impl Member {
     }
 
     /// Does with volumes what cannot be part of the transaction.
-    async fn finish(&self, changes: &[VolumeChange]) -> Result<(), RequestError> {
+    async fn finish(&self, change: &ConfigurationChange) -> Result<(), RequestError> {
+        let ConfigurationChange { new_volumes, volumes: changes, .. } = change;
         let offline = changes.iter().filter(|volume| volume.set.online == Some(false));
         let mut finished = Ok(());
         for VolumeChange { name, .. } in offline {
@@ -152,6 +155,12 @@ impl Member {
         }
         self.serving.apply_access().await;
         finished?;
+        for NewVolume { spec, set } in new_volumes.iter().filter(|new| is_listed(&new.set)) {
+            if is_online(set) {
+                let (name, online) = (spec.name.clone(), true);
+                self.step(&spec.name, VolumeRequest::SetOnline { name, online }).await?;
+            }
+        }
         for change in changes {
             for step in steps(change) {
                 self.step(&change.name, step).await?;
@@ -224,6 +233,15 @@ fn account_step(step: &AccountToDo) -> (String, AccountStep) {
         AccountToDo::Set { name, change } => (name, AccountStep::Change(change)),
         AccountToDo::Remove { name } => (name, AccountStep::Remove),
     }
+}
+
+fn is_online(set: &VolumeSet) -> bool {
+    set.online != Some(false)
+}
+
+/// Whether something is stored for a volume, which is not to be served before.
+fn is_listed(set: &VolumeSet) -> bool {
+    set.access.is_some() || set.shared.is_some()
 }
 
 /// What is done after the rules are in force: growth, which stays, last.

@@ -76,7 +76,9 @@ impl Member {
                 Some(name)
             }
             VolumeRequest::SetOnline { name, online } => {
-                if !online {
+                if online {
+                    self.give_owed(&name).await?;
+                } else {
                     self.find(&name)?;
                     self.serving.withdraw(&self.serving.names().volume(&name)).await?;
                 }

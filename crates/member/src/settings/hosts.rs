@@ -49,10 +49,7 @@ pub(super) fn access_of(records: &[Record], object: Object, shared: bool, known:
     let rule = |parts: &group::access::Parts| AccessRule {
         chap_user: parts.chap.clone(),
         initiator: parts.iqn.clone(),
-        from: parts
-            .address
-            .as_ref()
-            .map(|pattern| pattern.to_string().parse().expect("both rooms write addresses alike")),
+        from: parts.address.clone(),
     };
     let rules: Vec<AccessRule> = parts.map(rule).collect();
     let is_named = |user: &str| rules.iter().any(|rule| rule.chap_user.as_deref() == Some(user));

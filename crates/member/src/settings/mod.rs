@@ -96,7 +96,7 @@ pub(crate) struct MemberSettings {
     /// Who has this changes what is stored. Nobody who has it waits for hosts or for their tasks.
     turn: Turn,
     kept: RefCell<Arc<Kept>>,
-    state: RefCell<State>,
+    state: RefCell<Arc<State>>,
     known: RefCell<Known>,
     /// Volumes whose targets were not given their rules since these changed.
     concerned: RefCell<Concerned>,
@@ -294,7 +294,7 @@ impl MemberSettings {
     }
 
     /// Takes over what was read, and tells what of it cannot be used.
-    fn take(&self, state: State, known: Known) {
+    fn take(&self, state: Arc<State>, known: Known) {
         let concerned = {
             let (state_before, known_before) = (self.state.borrow(), self.known.borrow());
             state.concerned_since(&known, (&state_before, &known_before))
@@ -350,11 +350,11 @@ impl MemberSettings {
     }
 
     /// All settings as they were read last.
-    pub(crate) fn state(&self) -> Result<Ref<'_, State>, KeptError> {
+    pub(crate) fn state(&self) -> Result<Arc<State>, KeptError> {
         match &**self.kept.borrow() {
             Kept::Broken(why) => Err(KeptError::NotAvailable(why.clone())),
             Kept::Closed => Err(KeptError::Stopping),
-            Kept::Nothing | Kept::NameTaken | Kept::Open(_) => Ok(self.state.borrow()),
+            Kept::Nothing | Kept::NameTaken | Kept::Open(_) => Ok(self.state.borrow().clone()),
         }
     }
 
@@ -578,7 +578,7 @@ fn open_store(volume: VolumeBytes, is_fresh: bool, key: KeySource) -> Result<Set
         Contents::Nothing if is_fresh => {}
         Contents::Nothing | Contents::Other => return Err(OpenError::Foreign),
     }
-    open_settings(Place::Device(Box::new(volume)), key)
+    open_settings(Place::Device(Arc::new(volume)), key)
 }
 
 fn open_settings(place: Place, key: KeySource) -> Result<Settings, OpenError> {

@@ -35,7 +35,7 @@ impl MemberSettings {
             if !self.units.has_room(&save.key, save.image.as_deref(), &units) {
                 let why = "the store has no room for what more units keep: let hosts that are gone for good be \
                            unregistered";
-                save.answer.send(Err(io::Error::other(why)));
+                save.answer.send(Err(io::Error::new(io::ErrorKind::QuotaExceeded, why)));
                 continue;
             }
             units.insert(save.key.clone(), save.image.clone());

@@ -18,8 +18,14 @@ use group::settings::{UnitKey, UnitRecord, Units};
 use ring::OneshotSender;
 use target::{Place, Record, UnitStore};
 
+use crate::mutants::{self, Mutant};
+
 /// Bytes of all records together: the rest of the store is for who may use what.
 const BYTES_MAX: usize = 4 << 20;
+
+/// A record of no more bytes is kept besides: a host that fills the rest keeps nobody from reserving. That is some
+/// twenty hosts with names of usual length.
+const OWN_BYTES: usize = 2 << 10;
 
 /// What to do about a record that cannot be used.
 const REMEDY: &str = "take a snapshot of the volume and make a clone of that to start without it";
@@ -113,7 +119,7 @@ impl ArrayUnits {
     }
 
     /// Whether there is room for a record beside those that are stored with it. One that does not grow always has
-    /// some: what must be unregistered or fenced off is, however much there is.
+    /// some, as what must be unregistered or fenced off is, however much there is; so has a [small](OWN_BYTES) one.
     pub(crate) fn has_room(&self, key: &UnitKey, image: Option<&[u8]>, with: &Units) -> bool {
         let known = self.known();
         let len = |image: &Option<Vec<u8>>| image.as_ref().map_or(0, Vec::len);
@@ -125,7 +131,8 @@ impl ArrayUnits {
             *(if other == key { &mut own } else { &mut others }) += bytes;
         }
         let bytes = image.map_or(0, <[u8]>::len);
-        bytes <= own || others + bytes <= BYTES_MAX
+        let is_small = bytes <= OWN_BYTES && !mutants::is(Mutant::NoOwnRoom);
+        bytes <= own || is_small || others + bytes <= BYTES_MAX
     }
 }
 

@@ -3,18 +3,29 @@
 //! Names that hosts choose are in it. They are made one line each before they come near a header, and `lettre`
 //! encodes what is not plain.
 
+use std::time::Duration;
+
 use group::destinations::{Email, MailTls};
 use group::secrets::Secret;
+use lettre::Address;
 use lettre::message::header::{ContentType, HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MessageBuilder};
-use lettre::transport::smtp::authentication::Credentials;
-use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsParameters};
+use lettre::transport::smtp;
+use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
+use lettre::transport::smtp::client::{
+    AsyncSmtpConnection, AsyncTokioStream, Certificate, CertificateStore, TlsParameters,
+};
 use lettre::transport::smtp::extension::ClientId;
-use lettre::{Address, AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
+use sha2::{Digest, Sha256};
+use tokio::time::timeout;
 
-use super::tls::is_of_tls;
-use super::{SendError, Sender, place_of, said};
+use super::bounded::{Bounded, TooMuch};
+use super::tls::{is_of_tls, shake};
+use super::{SendError, Sender, connect, has_cause, place_of, said};
 use crate::message::{Message, cut, line};
+
+/// How long a server that has taken a letter may take for its goodbye.
+const GOODBYE_TIME: Duration = Duration::from_secs(2);
 
 /// The longest subject in bytes.
 const SUBJECT_BYTES_MAX: usize = 150;
@@ -28,14 +39,19 @@ pub(super) async fn send(
 ) -> Result<(), SendError> {
     let place = place_of(&email.smtp);
     let letter = letter(sender, id, email, messages)?;
-    let sent = transport(sender, email)?.send(letter).await;
-    sent.map(drop).map_err(|error| {
+    let starttls = (email.tls == MailTls::Starttls).then(|| parameters(email)).transpose()?;
+    let stream = open(email, &place).await?;
+    converse(sender, email, stream, starttls, &letter).await.map_err(|error| {
         let why = said(&error);
         if error.is_tls() || is_of_tls(&error) || error.to_string().contains("STARTTLS") {
             SendError::Untrusted { place, why }
         } else if error.is_timeout() {
             SendError::Silent { place }
-        } else if error.is_permanent() || error.is_transient() || error.is_response() {
+        } else if error.is_permanent()
+            || error.is_transient()
+            || error.is_response()
+            || has_cause::<TooMuch>(&error)
+        {
             SendError::refused(&place, &why)
         } else {
             SendError::Unreachable { place, why }
@@ -43,28 +59,45 @@ pub(super) async fn send(
     })
 }
 
-fn transport(
+/// Reaches the server, over TLS if that is there from the first byte on.
+async fn open(email: &Email<Secret>, place: &str) -> Result<Box<dyn AsyncTokioStream>, SendError> {
+    let usual = match email.tls {
+        MailTls::None => 25,
+        MailTls::Starttls => 587,
+        MailTls::Tls => 465,
+    };
+    let stream = connect(&email.smtp, email.smtp.port_or(usual), place).await?;
+    let peer = stream.peer_addr().map_err(|error| SendError::unreachable(place, &error))?;
+    Ok(match email.tls {
+        MailTls::None | MailTls::Starttls => Box::new(Bounded::new(stream, peer)),
+        MailTls::Tls => {
+            let stream = shake(stream, &email.smtp, email.roots.as_deref(), place).await?;
+            Box::new(Bounded::new(stream, peer))
+        }
+    })
+}
+
+/// Speaks SMTP until the letter is taken.
+async fn converse(
     sender: &Sender,
     email: &Email<Secret>,
-) -> Result<AsyncSmtpTransport<Tokio1Executor>, SendError> {
-    let (tls, usual) = match email.tls {
-        MailTls::None => (Tls::None, 25),
-        MailTls::Starttls => (Tls::Required(parameters(email)?), 587),
-        MailTls::Tls => (Tls::Wrapper(parameters(email)?), 465),
-    };
-    let builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(&email.smtp.host)
-        .port(email.smtp.port_or(usual))
-        .tls(tls)
-        .hello_name(ClientId::Domain(sender.host.clone()))
-        .timeout(Some(sender.time));
-    let builder = match (&email.user, &email.password) {
-        (Some(user), Some(password)) => {
-            let password = String::from_utf8_lossy(password.as_bytes()).into_owned();
-            builder.credentials(Credentials::new(user.clone(), password))
-        }
-        _ => builder,
-    };
-    Ok(builder.build())
+    stream: Box<dyn AsyncTokioStream>,
+    starttls: Option<TlsParameters>,
+    letter: &lettre::Message,
+) -> Result<(), smtp::Error> {
+    let hello = ClientId::Domain(sender.host.clone());
+    let mut server = AsyncSmtpConnection::connect_with_transport(stream, &hello).await?;
+    if let Some(parameters) = starttls {
+        server.starttls(parameters, &hello).await?;
+    }
+    if let (Some(user), Some(password)) = (&email.user, &email.password) {
+        let password = String::from_utf8_lossy(password.as_bytes()).into_owned();
+        server.auth(DEFAULT_MECHANISMS, &Credentials::new(user.clone(), password)).await?;
+    }
+    server.send(letter.envelope(), &letter.formatted()).await?;
+    // It has the letter, whatever it says now.
+    drop(timeout(GOODBYE_TIME, server.quit()).await);
+    Ok(())
 }
 
 fn parameters(email: &Email<Secret>) -> Result<TlsParameters, SendError> {
@@ -95,9 +128,12 @@ fn letter(
         let address: Address = text.parse().map_err(|error| unsendable(&error))?;
         Ok(Mailbox::new(None, address))
     };
+    let text = body(sender, messages);
     let number = messages.last().map_or(0, |message| message.record().number);
-    // The same for what is sent again: a mail program shows it once.
-    let message_id = format!("<{id:016x}.{number}.{}@{}>", messages.len(), sender.host);
+    // The same for what is sent again: a mail program shows it once. Numbers alone do not tell what is another
+    // letter: a crash loses events that could not be written, and others get their numbers.
+    let digest = u64::from_be_bytes(*Sha256::digest(&text).first_chunk().expect("it has 32 bytes"));
+    let message_id = format!("<{id:016x}.{number}.{digest:016x}@{}>", sender.host);
     let mut builder = MessageBuilder::new()
         .from(mailbox(email.from.as_str())?)
         .subject(subject(sender, messages))
@@ -112,7 +148,7 @@ fn letter(
     for to in &email.to {
         builder = builder.to(mailbox(to.as_str())?);
     }
-    builder.body(body(sender, messages)).map_err(|error| unsendable(&error))
+    builder.body(text).map_err(|error| unsendable(&error))
 }
 
 fn subject(sender: &Sender, messages: &[Message]) -> String {

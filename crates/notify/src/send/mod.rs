@@ -1,5 +1,6 @@
 //! How messages reach a destination. Each attempt makes its own connections, and ends within [`SEND_TIME`].
 
+mod bounded;
 mod email;
 mod syslog;
 mod tls;
@@ -88,6 +89,19 @@ fn said(error: &dyn Error) -> String {
         source = error.source();
     }
     cut(&line(&text), SAID_BYTES_MAX)
+}
+
+/// Whether an error of this type is behind another.
+fn has_cause<E: Error + 'static>(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        if error.is::<E>() || inner.is_some_and(|inner| inner.is::<E>()) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// Who sends, and how it shows events.

@@ -144,6 +144,24 @@ fn smtp_over_tls(
     format!("{clear}---\n{said}")
 }
 
+/// Says `begin`, and then letters without an end; how many were taken.
+fn endless(mut stream: impl Write, begin: &str) -> usize {
+    let mut said = 0;
+    let mut say = |bytes: &[u8]| {
+        said += bytes.len();
+        stream.write_all(bytes).is_ok()
+    };
+    let letters = vec![b'a'; 64 << 10];
+    let mut goes_on = say(begin.as_bytes());
+    while goes_on {
+        goes_on = say(&letters);
+    }
+    said
+}
+
+/// What a system keeps of a connection that nobody reads.
+const UNREAD_BYTES_MAX: usize = 32 << 20;
+
 fn evil() -> Message {
     let what = Event::of_member(Kind::SecondHostRefused, "x");
     let name = "iqn.x\r\nBcc: evil@example.com\r\n\r\n.\r\nRCPT TO:<evil@example.com>".to_owned();
@@ -243,6 +261,27 @@ async fn a_letter_holds_what_hosts_chose_and_goes_to_nobody_else() {
 }
 
 #[tokio::test]
+async fn a_letter_that_is_sent_again_has_its_id_and_another_with_its_number_has_not() {
+    let (address, told) = server(|stream| smtp(stream, "250 ok"));
+    let record = evil().record().clone();
+    // As after a crash: the number is given to another event.
+    let later = Record { unix_seconds: record.unix_seconds + 60, ..record.clone() };
+    let what = Event { text: "another".to_owned(), ..record.what.clone() };
+    let other = Record { what, ..record.clone() };
+    let mut ids = Vec::new();
+    for record in [record.clone(), record, later, other] {
+        let way = email(address, MailTls::None);
+        sender().send(1, &way, &[Message::first(record)]).await.unwrap();
+        let said = told.recv_timeout(PATIENCE).unwrap();
+        let id = said.lines().find(|line| line.starts_with("Message-ID: <")).map(str::to_owned);
+        ids.push(id.expect("it has one"));
+    }
+    assert_eq!(ids[0], ids[1]);
+    ids.dedup();
+    assert_eq!(ids.len(), 3, "{ids:?}");
+}
+
+#[tokio::test]
 async fn without_the_tls_that_was_asked_for_nothing_is_said() {
     let (address, told) = server(|stream| smtp(stream, "250 ok"));
     let error = send(&email(address, MailTls::Starttls)).await.unwrap_err();
@@ -278,6 +317,75 @@ async fn a_certificate_that_nobody_vouches_for_is_told_nothing() {
     send(&line(Some(pem))).await.unwrap();
     let said = told.recv_timeout(PATIENCE).unwrap();
     assert!(said.contains("<28>1 2023-11-14T22:13:20Z "), "{said}");
+}
+
+#[tokio::test]
+async fn a_server_that_answers_without_an_end_is_not_listened_to() {
+    let mail = |begin: &'static str| {
+        let (address, told) = server(move |stream| endless(stream, begin).to_string());
+        (email(address, MailTls::None), told, true)
+    };
+    let hook = |begin: &'static str, is_refused| {
+        let (address, told) = server(move |mut stream| {
+            let mut some = [0; 4096];
+            let _ = stream.read(&mut some);
+            endless(stream, begin).to_string()
+        });
+        (webhook(&format!("http://{address}/"), None), told, is_refused)
+    };
+    for (way, told, is_refused) in [
+        mail(""),
+        mail("220 mx"),
+        mail("220-mx\r\n220-"),
+        hook("HTTP/1.1 200 ", true),
+        hook("HTTP/1.1 200 OK\r\nX: ", true),
+        // Who has said that it took it may say more: nobody listens.
+        hook("HTTP/1.1 200 OK\r\n\r\n", false),
+    ] {
+        let begun = Instant::now();
+        let outcome = send(&way).await;
+        let is_said = matches!(outcome, Err(SendError::Refused { .. }));
+        assert_eq!((is_said, outcome.is_ok()), (is_refused, !is_refused), "{way:?}: {outcome:?}");
+        let taken: usize = told.recv_timeout(PATIENCE).unwrap().parse().unwrap();
+        assert!(taken < UNREAD_BYTES_MAX, "{way:?}: {taken} bytes");
+        assert!(begun.elapsed() < Duration::from_secs(4), "it does not wait for its time to end");
+    }
+}
+
+#[tokio::test]
+async fn a_mail_server_over_tls_is_bounded_too_and_one_that_took_a_letter_has_it() {
+    let (config, pem) = identity();
+    let mail = |address: SocketAddr, tls| {
+        let Way::Email(plain) = email(address, tls) else { unreachable!("it is e-mail") };
+        let smtp = format!("localhost:{}", address.port()).parse().expect("a server");
+        Way::Email(Email { smtp, roots: Some(pem.clone()), ..plain })
+    };
+    for tls in [MailTls::Tls, MailTls::Starttls] {
+        let config = config.clone();
+        let (address, told) = server(move |mut stream| {
+            if tls == MailTls::Starttls {
+                let _ = stream.write_all(b"220 mx ESMTP\r\n");
+                let hello = "250-mx\r\n250 STARTTLS";
+                dialogue(&mut stream, &[("EHLO", hello), ("STAR", "220 go on")], "STAR");
+            }
+            let mut tls = rustls::ServerConnection::new(config.clone()).expect("a configuration");
+            endless(rustls::Stream::new(&mut tls, &mut stream), "220 mx").to_string()
+        });
+        let error = send(&mail(address, tls)).await.unwrap_err();
+        assert!(matches!(error, SendError::Refused { .. }), "{tls:?}: {error}");
+        let taken: usize = told.recv_timeout(PATIENCE).unwrap().parse().unwrap();
+        assert!(taken < UNREAD_BYTES_MAX, "{tls:?}: {taken} bytes");
+    }
+    let (address, told) = server(|mut stream| {
+        let _ = stream.write_all(b"220 mx ESMTP\r\n");
+        let said = dialogue(&mut stream, &[], "");
+        let goodbye = line_of(&mut stream).unwrap_or_default();
+        // It says nothing to that, and waits.
+        drop(line_of(&mut stream));
+        format!("{said}{goodbye}")
+    });
+    send(&email(address, MailTls::None)).await.unwrap();
+    assert!(told.recv_timeout(PATIENCE).unwrap().ends_with("\r\n.\r\nQUIT\r\n"));
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::SendError;
+use super::{SendError, has_cause};
 
 /// Shakes hands with a server that was reached.
 pub(super) async fn shake(
@@ -32,15 +32,7 @@ pub(super) async fn shake(
 
 /// Whether TLS is at the bottom of an error: then who is there was reached, and is not who it should be.
 pub(super) fn is_of_tls(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        if error.is::<rustls::Error>() || inner.is_some_and(|inner| inner.is::<rustls::Error>()) {
-            return true;
-        }
-        next = error.source();
-    }
-    false
+    has_cause::<rustls::Error>(error)
 }
 
 /// Trusts the authorities in PEM, or without those the ones that the system trusts.

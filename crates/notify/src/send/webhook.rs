@@ -18,6 +18,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{SendError, Sender, connect, tls};
 use crate::message::Message;
 
+/// What of an answer is kept until its head has ended.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
 /// The header of the signature.
 const SIGNATURE: &str = "drystone-signature";
 
@@ -83,8 +86,12 @@ async fn exchange(
     request: Request<Full<Bytes>>,
     place: &str,
 ) -> Result<(), SendError> {
-    let failed = |error: hyper::Error| SendError::unreachable(place, &error);
-    let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    let failed = |error: hyper::Error| match error.is_parse_too_large() {
+        true => SendError::refused(place, "its answer has no end"),
+        false => SendError::unreachable(place, &error),
+    };
+    let mut builder = hyper::client::conn::http1::Builder::new();
+    let shaken = builder.max_buf_size(HEAD_BYTES_MAX).handshake(TokioIo::new(stream)).await;
     let (mut client, connection) = shaken.map_err(failed)?;
     let answered = async {
         let answer = client.send_request(request).await.map_err(failed)?;

@@ -21,9 +21,16 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// What must be on stable storage before the draft is installed, if anything (APTPL).
+    /// Whether its [`image`](Self::image) must be on stable storage before it is installed (APTPL).
+    #[must_use]
+    pub fn is_to_save(&self) -> bool {
+        self.save
+    }
+
+    /// What is to outlive a loss of power, if anything: without APTPL nothing is, whoever is registered.
+    #[must_use]
     pub fn image(&self) -> Option<Vec<u8>> {
-        self.save.then(|| self.reservations.to_bytes())
+        self.reservations.is_persistent().then(|| self.reservations.to_bytes())
     }
 }
 

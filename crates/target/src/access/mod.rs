@@ -1,16 +1,15 @@
 //! Who may use what: rules over CHAP user, initiator name and address.
 
-mod address;
 mod rules;
 #[cfg(test)]
 mod tests;
 
 use std::net::IpAddr;
 
+use iscsi::address::AddressPattern;
 use iscsi::chap::{Credentials, CredentialsError};
 use thiserror::Error;
 
-pub use address::{AddressPattern, AddressPatternError};
 pub(crate) use rules::{Proved, Rules};
 
 /// Who may log in to a target, and what they must prove; or who may discover.
@@ -100,7 +99,7 @@ impl AccessRule {
     #[must_use]
     pub fn fits(&self, initiator: &str, from: IpAddr) -> bool {
         self.initiator.as_ref().is_none_or(|name| name.eq_ignore_ascii_case(initiator))
-            && self.from.as_ref().is_none_or(|pattern| pattern.matches(from))
+            && self.from.as_ref().is_none_or(|pattern| pattern.includes(from))
     }
 }
 

@@ -207,9 +207,9 @@ impl Unit {
         fua || !self.logical.write_cache_enabled()
     }
 
-    /// Makes the image of the reservations durable, in place of the last one.
-    pub(crate) async fn save_reservations(&self, image: Vec<u8>) -> io::Result<()> {
-        self.store.save(&self.serial, Record::Reservations, Some(image)).await
+    /// Makes the image of the reservations durable, or that there is none, in place of the last one.
+    pub(crate) async fn save_reservations(&self, image: Option<Vec<u8>>) -> io::Result<()> {
+        self.store.save(&self.serial, Record::Reservations, image).await
     }
 
     /// Makes durable that the medium is not to be used until a SANITIZE has ended well, or an initiator

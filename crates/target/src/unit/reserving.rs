@@ -5,17 +5,19 @@
 //! answered. So nobody is in the way of, or sees, what may still fail, and nothing is ever taken back.
 //! What comes while one is being saved waits, and is saved together: a save takes milliseconds.
 
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ring::OneshotSender;
 use ring::wait::{Guard, Turn};
-use scsi::Sense;
 use scsi::cdb::Command;
 use scsi::nexus::NexusKey;
 use scsi::unit::{Draft, Outcome as Done};
+use scsi::{AdditionalSense, Sense, SenseKey};
 
 use super::Unit;
 use crate::mutants::{self, Mutant};
+use crate::quiet::{self, quietly};
 
 /// Who changes the reservations of a unit, and who waits for that.
 #[derive(Debug, Default)]
@@ -78,38 +80,58 @@ async fn make_all(unit: Arc<Unit>) {
     let changes = std::mem::take(&mut *unit.reserving.waiting());
     match make(&unit, changes).await {
         Ok(()) => {}
-        Err(alone) if alone.len() == 1 => fail(alone),
+        Err(alone) if alone.changes.len() == 1 => alone.tell(),
         // An answer given beside a change that cannot be saved would be as if that had been made.
         Err(together) => {
-            for change in together {
-                make(&unit, vec![change]).await.unwrap_or_else(fail);
+            for change in together.changes {
+                make(&unit, vec![change]).await.unwrap_or_else(Unsaved::tell);
             }
         }
     }
 }
 
-fn fail(changes: Vec<Change>) {
-    let failure = || Done::check(Sense::internal_failure());
-    changes.into_iter().for_each(|change| change.answer.send(failure()));
+/// Changes that could not be saved.
+struct Unsaved {
+    changes: Vec<Change>,
+    sense: Sense,
+}
+
+impl Unsaved {
+    fn new(changes: Vec<Change>, error: &io::Error) -> Self {
+        let sense = match error.kind() {
+            io::ErrorKind::QuotaExceeded => Sense::new(
+                SenseKey::IllegalRequest,
+                AdditionalSense::INSUFFICIENT_REGISTRATION_RESOURCES,
+            ),
+            _ => Sense::internal_failure(),
+        };
+        Self { changes, sense }
+    }
+
+    fn tell(self) {
+        let Self { changes, sense } = self;
+        changes.into_iter().for_each(|change| change.answer.send(Done::check(sense.clone())));
+    }
 }
 
 /// Makes changes together, and answers them; gives them back if they cannot be saved, and then nothing has
 /// changed.
-async fn make(unit: &Unit, changes: Vec<Change>) -> Result<(), Vec<Change>> {
+async fn make(unit: &Unit, changes: Vec<Change>) -> Result<(), Unsaved> {
     let mut draft = unit.logical.draft();
     let run = |draft: &mut Draft, change: &Change| {
         unit.logical.persistent_out(draft, &change.nexus, &change.command, &change.list)
     };
     let done: Vec<_> = changes.iter().map(|change| run(&mut draft, change)).collect();
-    let image = draft.image();
+    let (is_to_save, image) = (draft.is_to_save(), draft.image());
     if mutants::is(Mutant::EarlyInstall) {
         unit.logical.install(std::mem::replace(&mut draft, unit.logical.draft()));
     }
-    if let Some(image) = image.filter(|_| !mutants::is(Mutant::EarlyReservation))
+    if is_to_save
+        && !mutants::is(Mutant::EarlyReservation)
         && let Err(error) = unit.save_reservations(image).await
     {
-        tracing::error!("{}: cannot save its reservations: {error}", unit.name);
-        return Err(changes);
+        quietly!(quiet::UNSAVED, error, "{}: cannot save its reservations: {error}", unit.name);
+        return Err(Unsaved::new(changes, &error));
     }
     unit.logical.install(draft);
     changes.into_iter().zip(done).for_each(|(change, done)| change.answer.send(done));

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::testing::{Fault, Operation, Rule};
+use iscsi::address::AddressPattern;
 use iscsi::chap::{Algorithm, Credentials, InitiatorChap};
 use iscsi::login::InitiatorError;
 use iscsi::pdu::{BHS_LEN_BYTES, LoginRequest, LoginResponse, LoginStatus, Stage};
-use target::{Access, AccessRule, AddressPattern, Config, Elsewhere, Redirect};
+use target::{Access, AccessRule, Config, Elsewhere, Redirect};
 
 use crate::common::{
     ByHand, Command, Login, NoLogin, PATIENCE, Rig, WHERE, WHO, config, faulty, ram, wait_until,

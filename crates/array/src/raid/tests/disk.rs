@@ -147,6 +147,16 @@ impl TestDisk {
         self.0.refused.lock().unwrap().push(bytes);
     }
 
+    /// All reads are answered again.
+    pub(super) fn answer(&self) {
+        self.0.refused.lock().unwrap().clear();
+    }
+
+    /// Makes a block zeroes behind everybody's back.
+    pub(super) fn blank(&self, at: u64) {
+        self.0.ram.write_now(at, &[0; 4096], WriteFlags::VOLATILE).unwrap().unwrap();
+    }
+
     /// Changes a bit behind everybody's back.
     pub(super) fn flip(&self, at: u64) {
         let start = at / 4096 * 4096;

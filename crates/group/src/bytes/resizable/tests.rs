@@ -6,7 +6,7 @@ use crate::bytes::testing::{Disk, Unsynced};
 const SIZE: usize = 256 * 1024;
 
 fn open(disk: &Disk) -> io::Result<Resizable> {
-    Resizable::open(disk.boxed())
+    Resizable::open(disk.shared())
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn settings(dir: &Path) -> Settings {
     Settings::new(Arc::new(store), vault)
 }
 
-fn read(settings: &Settings) -> (State, Known) {
+fn read(settings: &Settings) -> (Arc<State>, Known) {
     let state = wait(settings.read()).expect("it is read");
     let known = state.secrets(settings.vault());
     (state, known)

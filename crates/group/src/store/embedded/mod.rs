@@ -11,11 +11,11 @@ mod watch;
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Formatter};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use redb::{Database, ReadableDatabase};
+use redb::{Database, ReadableDatabase, ReadableTable, TableError};
 
 use super::error::StoreError;
 use super::types::{
@@ -24,7 +24,7 @@ use super::types::{
 };
 use super::{Pending, Store, Watch};
 use bell::Bell;
-use tables::{FORMAT, HISTORY, KEYS, LEASES, META, Tables, failed, number};
+use tables::{FORMAT, HISTORY, HISTORY_BYTES, KEYS, LEASES, META, Tables, failed, number};
 
 pub use place::Place;
 
@@ -48,6 +48,10 @@ impl Default for Options {
     }
 }
 
+/// What is forgotten first of a history that may have filled its device: to forget takes room, too, the more of
+/// it the more is forgotten at once.
+const FIRST_CUT_BYTES: u64 = 16 << 10;
+
 /// A store in an embedded database. Dropping it closes it and ends its watches.
 pub struct Embedded {
     shared: Arc<Shared>,
@@ -58,8 +62,16 @@ pub(super) struct Shared {
     clock: Clock,
     options: Options,
     bell: Arc<Bell>,
-    /// When each lease ends. Whoever changes the database holds it.
-    leases: Mutex<Leases>,
+    /// Whoever changes the database holds it.
+    held: Mutex<Held>,
+}
+
+/// What is known of the database beside what it says itself.
+struct Held {
+    /// When each lease ends.
+    leases: Leases,
+    /// What the history takes. Earlier versions did not write it down.
+    history_bytes: u64,
 }
 
 type Leases = BTreeMap<LeaseId, Duration>;
@@ -77,19 +89,23 @@ impl Drop for Embedded {
 }
 
 impl Embedded {
-    /// Opens the store at this place, or makes an empty one where there is nothing.
+    /// Opens the store at this place, or makes an empty one where there is nothing. A history that is longer
+    /// than it may be, as earlier versions left it, is cut first: it may have filled its device.
     ///
     /// # Errors
     /// What the place holds is no store, is damaged or of a later format, or it cannot be read or written.
     pub fn open(place: Place, clock: Clock, options: Options) -> Result<Self, StoreError> {
-        let mut builder = Database::builder();
-        builder.set_cache_size(options.cache_bytes);
-        let database = place.open(&builder)?;
-        let (revision, leases) = prepare(&database, clock())?;
-        let bell = Arc::new(Bell::default());
-        bell.ring(revision);
-        let leases = Mutex::new(leases);
-        Ok(Self { shared: Arc::new(Shared { database, clock, options, bell, leases }) })
+        let shared = Shared::open(&place, &clock, options)?;
+        let is_cut = shared.cut_history(&mut shared.held(), FIRST_CUT_BYTES);
+        let shared = match is_cut {
+            Ok(()) => shared,
+            // It can be read all the same, if it is opened anew: after a write that fails redb takes none.
+            Err(_) => {
+                drop(shared);
+                Shared::open(&place, &clock, options)?
+            }
+        };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Ends the leases whose time has come, and says how long it is until the next one ends. Each
@@ -98,83 +114,132 @@ impl Embedded {
     /// # Errors
     /// The store cannot be written.
     pub fn expire(&self) -> Result<Option<Duration>, StoreError> {
-        let mut leases = self.shared.lock_leases();
-        let now = self.shared.end_leases_due(&mut leases)?;
-        Ok(leases.values().min().map(|end| end.saturating_sub(now)))
+        let mut held = self.shared.held();
+        let now = self.shared.end_leases_due(&mut held)?;
+        Ok(held.leases.values().min().map(|end| end.saturating_sub(now)))
     }
 }
 
-/// Makes the tables if there are none, and says where the store is and when its leases end.
-fn prepare(database: &Database, now: Duration) -> Result<(Revision, Leases), StoreError> {
-    let transaction = database.begin_write().map_err(failed)?;
-    let mut tables = Tables::open(&transaction)?;
-    let found = number(&tables.meta, "format")?;
-    if found == 0 {
-        for (name, value) in
-            [("format", FORMAT), ("revision", 1), ("compacted", 0), ("next_lease", 1)]
-        {
-            tables.meta.insert(name, value).map_err(failed)?;
-        }
-        tables.count_history()?;
-    } else if found != FORMAT {
+/// What a database says when it is opened, where leases begin their time again; `None` if it has no tables.
+fn look(database: &Database, now: Duration) -> Result<Option<(Revision, Held)>, StoreError> {
+    let transaction = database.begin_read().map_err(failed)?;
+    let meta = match transaction.open_table(META) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+        meta => meta.map_err(failed)?,
+    };
+    let found = number(&meta, "format")?;
+    if found != FORMAT {
         return Err(StoreError::Format { found, known: FORMAT });
     }
-    let has_counted = found != 0 && !tables.knows_history()?;
-    if has_counted {
-        tables.count_history()?;
-    }
     let mut leases = Leases::new();
-    for entry in redb::ReadableTable::iter(&tables.leases).map_err(failed)? {
+    let stored = transaction.open_table(LEASES).map_err(failed)?;
+    for entry in stored.iter().map_err(failed)? {
         let (lease, seconds) = entry.map_err(failed)?;
         leases.insert(LeaseId(lease.value()), now + Duration::from_secs(seconds.value()));
     }
-    let revision = number(&tables.meta, "revision")?;
-    drop(tables);
-    // An empty database gets its tables here, and one of an earlier version what it has not counted; others are
-    // left as they are.
-    if found == 0 || has_counted {
-        transaction.commit().map_err(failed)?;
-    } else {
-        transaction.abort().map_err(failed)?;
+    let counted = meta.get(HISTORY_BYTES).map_err(failed)?.map(|bytes| bytes.value());
+    let history_bytes = match counted {
+        Some(bytes) => bytes,
+        None => tables::history_bytes(&transaction.open_table(HISTORY).map_err(failed)?)?,
+    };
+    Ok(Some((number(&meta, "revision")?, Held { leases, history_bytes })))
+}
+
+/// Makes the tables of an empty database.
+fn make(database: &Database) -> Result<(Revision, Held), StoreError> {
+    let transaction = database.begin_write().map_err(failed)?;
+    let mut tables = Tables::open(&transaction, 0)?;
+    for (name, value) in [("format", FORMAT), ("revision", 1), ("compacted", 0), ("next_lease", 1)]
+    {
+        tables.meta.insert(name, value).map_err(failed)?;
     }
-    Ok((revision, leases))
+    let (revision, history_bytes) = tables.finish(u64::MAX)?;
+    transaction.commit().map_err(failed)?;
+    Ok((revision, Held { leases: Leases::new(), history_bytes }))
 }
 
 impl Shared {
-    fn lock_leases(&self) -> std::sync::MutexGuard<'_, Leases> {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Opens what is there, or makes it. What is there is read and not written.
+    fn open(place: &Place, clock: &Clock, options: Options) -> Result<Self, StoreError> {
+        let mut builder = Database::builder();
+        builder.set_cache_size(options.cache_bytes);
+        let database = place.open(&builder)?;
+        let (revision, held) = match look(&database, clock())? {
+            Some(found) => found,
+            None => make(&database)?,
+        };
+        let bell = Arc::new(Bell::default());
+        bell.ring(revision);
+        Ok(Self { database, clock: clock.clone(), options, bell, held: Mutex::new(held) })
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `work` on the tables and commits what it changed; nothing of it if it fails.
     fn change<T>(
         &self,
+        held: &mut Held,
+        work: impl FnOnce(&mut Tables<'_>) -> Result<T, StoreError>,
+    ) -> Result<(T, Revision), StoreError> {
+        self.cut_history(held, u64::MAX)?;
+        self.transact(held, work)
+    }
+
+    fn transact<T>(
+        &self,
+        held: &mut Held,
         work: impl FnOnce(&mut Tables<'_>) -> Result<T, StoreError>,
     ) -> Result<(T, Revision), StoreError> {
         let transaction = self.database.begin_write().map_err(failed)?;
-        let mut tables = Tables::open(&transaction)?;
+        let mut tables = Tables::open(&transaction, held.history_bytes)?;
         // What fails leaves here, and redb takes back a transaction that is dropped.
         let answer = work(&mut tables)?;
-        let revision = tables.finish(&self.options)?;
+        let (revision, history_bytes) = tables.finish(self.options.revisions_kept)?;
         transaction.commit().map_err(failed)?;
+        held.history_bytes = history_bytes;
         self.bell.ring(revision);
         Ok((answer, revision))
     }
 
+    /// Leaves a half of what the history may take, where it takes more: else each change from now on would have
+    /// to look for the next that goes. It does so before a change, and not with it: the change needs the room.
+    /// The first transaction forgets `step` bytes, each of those behind it twice as many as the one before.
+    fn cut_history(&self, held: &mut Held, mut step_bytes: u64) -> Result<(), StoreError> {
+        let bytes_max = self.options.history_bytes_max;
+        if held.history_bytes <= bytes_max {
+            return Ok(());
+        }
+        loop {
+            let before = held.history_bytes;
+            let left = before.saturating_sub(step_bytes).max(bytes_max / 2);
+            self.transact(held, |tables| tables.cut_history(left))?;
+            // What one transaction of redb frees is written to by those behind the next one.
+            self.transact(held, |_| Ok(()))?;
+            // The newest revision stays, however large it is.
+            if left == bytes_max / 2 || held.history_bytes == before {
+                return Ok(());
+            }
+            step_bytes = step_bytes.saturating_mul(2);
+        }
+    }
+
     /// Ends each lease whose time has come in a revision of its own, and says what time it is.
-    fn end_leases_due(&self, leases: &mut Leases) -> Result<Duration, StoreError> {
+    fn end_leases_due(&self, held: &mut Held) -> Result<Duration, StoreError> {
         let now = (self.clock)();
-        let due: Vec<LeaseId> =
-            leases.iter().filter(|(_, end)| **end <= now).map(|(lease, _)| *lease).collect();
+        let ended = held.leases.iter().filter(|(_, end)| **end <= now);
+        let due: Vec<LeaseId> = ended.map(|(lease, _)| *lease).collect();
         for lease in due {
-            self.change(|tables| tables.end_lease(lease))?;
-            leases.remove(&lease);
+            self.change(held, |tables| tables.end_lease(lease))?;
+            held.leases.remove(&lease);
         }
         Ok(now)
     }
 
     fn range(&self, selection: &Selection) -> Result<Range, StoreError> {
         check_selection(selection)?;
-        self.end_leases_due(&mut self.lock_leases())?;
+        self.end_leases_due(&mut self.held())?;
         let transaction = self.database.begin_read().map_err(failed)?;
         let meta = transaction.open_table(META).map_err(failed)?;
         let keys = transaction.open_table(KEYS).map_err(failed)?;
@@ -184,8 +249,8 @@ impl Shared {
 
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
         transaction.check()?;
-        let mut leases = self.lock_leases();
-        self.end_leases_due(&mut leases)?;
+        let mut held = self.held();
+        self.end_leases_due(&mut held)?;
         let run = |tables: &mut Tables<'_>| {
             let mut succeeded = true;
             for compare in &transaction.compares {
@@ -196,13 +261,12 @@ impl Shared {
             let answers = ops.iter().map(|op| apply(tables, op)).collect::<Result<_, _>>()?;
             Ok((succeeded, answers))
         };
-        let ((succeeded, answers), revision) = self.change(run)?;
+        let ((succeeded, answers), revision) = self.change(&mut held, run)?;
         Ok(Outcome { succeeded, revision, answers })
     }
 
     fn compact(&self, revision: Revision) -> Result<(), StoreError> {
-        let _turn = self.lock_leases();
-        self.change(|tables| {
+        self.change(&mut self.held(), |tables| {
             let (present, compacted) = (tables.revision(), number(&tables.meta, "compacted")?);
             if revision > present {
                 return Err(StoreError::Future { asked: revision, present });
@@ -217,22 +281,22 @@ impl Shared {
 
     fn grant(&self, ttl: Duration) -> Result<LeaseId, StoreError> {
         let seconds = lease_seconds(ttl)?;
-        let mut leases = self.lock_leases();
-        let now = self.end_leases_due(&mut leases)?;
-        let (lease, _) = self.change(|tables| {
+        let mut held = self.held();
+        let now = self.end_leases_due(&mut held)?;
+        let (lease, _) = self.change(&mut held, |tables| {
             let lease = number(&tables.meta, "next_lease")?;
             tables.meta.insert("next_lease", lease + 1).map_err(failed)?;
             tables.leases.insert(lease, seconds).map_err(failed)?;
             Ok(LeaseId(lease))
         })?;
-        leases.insert(lease, now + Duration::from_secs(seconds));
+        held.leases.insert(lease, now + Duration::from_secs(seconds));
         Ok(lease)
     }
 
     fn keep_alive(&self, lease: LeaseId) -> Result<Duration, StoreError> {
-        let mut leases = self.lock_leases();
-        let now = self.end_leases_due(&mut leases)?;
-        let end = leases.get_mut(&lease).ok_or(StoreError::NoLease(lease))?;
+        let mut held = self.held();
+        let now = self.end_leases_due(&mut held)?;
+        let end = held.leases.get_mut(&lease).ok_or(StoreError::NoLease(lease))?;
         let transaction = self.database.begin_read().map_err(failed)?;
         let table = transaction.open_table(LEASES).map_err(failed)?;
         let seconds = number_of(&table, lease)?;
@@ -241,10 +305,10 @@ impl Shared {
     }
 
     fn revoke(&self, lease: LeaseId) -> Result<(), StoreError> {
-        let mut leases = self.lock_leases();
-        self.end_leases_due(&mut leases)?;
-        self.change(|tables| tables.end_lease(lease))?;
-        leases.remove(&lease);
+        let mut held = self.held();
+        self.end_leases_due(&mut held)?;
+        self.change(&mut held, |tables| tables.end_lease(lease))?;
+        held.leases.remove(&lease);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use redb::backends::{FileBackend, InMemoryBackend};
 use redb::{Builder, Database, StorageBackend};
@@ -19,20 +20,20 @@ pub enum Place {
     /// In this file, which is made if it is missing.
     File(PathBuf),
     /// On a device that has its size and no other use, all of it zero when it is first used.
-    Device(Box<dyn Bytes>),
+    Device(Arc<dyn Bytes>),
 }
 
 impl Place {
     /// Opens the database, or makes an empty one where there is nothing.
-    pub(super) fn open(self, builder: &Builder) -> Result<Database, StoreError> {
+    pub(super) fn open(&self, builder: &Builder) -> Result<Database, StoreError> {
         let database = match self {
             Self::Memory => builder.create_with_backend(InMemoryBackend::new()),
             Self::File(path) => {
-                let file = open_file(&path)?;
+                let file = open_file(path)?;
                 builder.create_with_backend(FileBackend::new(file).map_err(super::failed)?)
             }
             Self::Device(bytes) => {
-                let storage = Resizable::open(bytes)?;
+                let storage = Resizable::open(bytes.clone())?;
                 forget_half_made(
                     storage.len()?,
                     |start| storage.read(0, start),

@@ -14,7 +14,6 @@
 
 use redb::{ReadableTable, TableDefinition, WriteTransaction};
 
-use super::Options;
 use crate::store::error::StoreError;
 use crate::store::types::{Event, KeyValue, LeaseId, Revision, Selection};
 
@@ -118,19 +117,33 @@ pub(super) struct Tables<'t> {
     history_bytes: u64,
 }
 
-const HISTORY_BYTES: &str = "history_bytes";
+pub(super) const HISTORY_BYTES: &str = "history_bytes";
 
 /// What a change takes in the history.
 fn size_of((_, key, _, _, _, value): ChangeNow<'_>) -> u64 {
     (key.len() + value.len()) as u64
 }
 
+/// What the whole history takes, counted anew.
+pub(super) fn history_bytes(
+    history: &impl ReadableTable<(Revision, u32), Change>,
+) -> Result<u64, StoreError> {
+    let mut bytes = 0;
+    for entry in history.iter().map_err(failed)? {
+        let (_, change) = entry.map_err(failed)?;
+        bytes += size_of(change.value());
+    }
+    Ok(bytes)
+}
+
 impl<'t> Tables<'t> {
-    /// Opens them, and makes them in an empty database.
-    pub(super) fn open(transaction: &'t WriteTransaction) -> Result<Self, StoreError> {
+    /// Opens them, and makes them in an empty database. The history takes so many bytes now.
+    pub(super) fn open(
+        transaction: &'t WriteTransaction,
+        history_bytes: u64,
+    ) -> Result<Self, StoreError> {
         let meta = transaction.open_table(META).map_err(failed)?;
         let before = number(&meta, "revision")?;
-        let history_bytes = number(&meta, HISTORY_BYTES)?;
         Ok(Self {
             meta,
             keys: transaction.open_table(KEYS).map_err(failed)?,
@@ -141,22 +154,6 @@ impl<'t> Tables<'t> {
             changes: 0,
             history_bytes,
         })
-    }
-
-    /// Whether what the history takes was ever counted: an earlier version did not.
-    pub(super) fn knows_history(&self) -> Result<bool, StoreError> {
-        Ok(self.meta.get(HISTORY_BYTES).map_err(failed)?.is_some())
-    }
-
-    /// Counts what the history takes.
-    pub(super) fn count_history(&mut self) -> Result<(), StoreError> {
-        self.history_bytes = 0;
-        for entry in self.history.iter().map_err(failed)? {
-            let (_, change) = entry.map_err(failed)?;
-            self.history_bytes += size_of(change.value());
-        }
-        self.meta.insert(HISTORY_BYTES, self.history_bytes).map_err(failed)?;
-        Ok(())
     }
 
     fn note(&mut self, place: (Revision, u32), change: ChangeNow<'_>) -> Result<(), StoreError> {
@@ -250,23 +247,28 @@ impl<'t> Tables<'t> {
         Ok(())
     }
 
-    /// Notes the revision and keeps the history within its bounds.
-    pub(super) fn finish(mut self, options: &Options) -> Result<Revision, StoreError> {
+    /// Forgets the oldest of the history until it takes no more than this, or the newest revision alone is left.
+    pub(super) fn cut_history(&mut self, bytes_max: u64) -> Result<(), StoreError> {
+        let excess = self.history_bytes.saturating_sub(bytes_max);
+        let forgotten = self.oldest(excess)?.min(self.before.saturating_sub(1));
+        if excess > 0 && forgotten > number(&self.meta, "compacted")? {
+            self.compact(forgotten)?;
+        }
+        Ok(())
+    }
+
+    /// Notes the revision, forgets older ones than so many, and says what the history takes.
+    pub(super) fn finish(mut self, revisions_kept: u64) -> Result<(Revision, u64), StoreError> {
         let revision = self.revision();
         if self.changes > 0 {
             self.meta.insert("revision", revision).map_err(failed)?;
-            let mut forgotten = revision.saturating_sub(options.revisions_kept);
-            if self.history_bytes > options.history_bytes_max {
-                // A half is kept: else each change from now on would have to look for the next that goes.
-                let excess = self.history_bytes - options.history_bytes_max / 2;
-                forgotten = forgotten.max(self.oldest(excess)?.min(revision - 1));
-            }
+            let forgotten = revision.saturating_sub(revisions_kept);
             if forgotten > number(&self.meta, "compacted")? {
                 self.compact(forgotten)?;
             }
         }
         self.meta.insert(HISTORY_BYTES, self.history_bytes).map_err(failed)?;
-        Ok(revision)
+        Ok((revision, self.history_bytes))
     }
 
     /// The revision up to which the history takes so many bytes.

@@ -59,7 +59,7 @@ fn transaction(random: &mut fastrand::Rng) -> Transaction {
 
 fn run(seed: u64, transactions: usize) -> Run {
     let disk = Disk::new(DISK_BYTES);
-    let opened = Opened::at(Place::Device(disk.boxed()));
+    let opened = Opened::at(Place::Device(disk.shared()));
     let mut random = fastrand::Rng::with_seed(seed);
     let mut model = Model::new();
     let mut run =
@@ -79,7 +79,7 @@ fn run(seed: u64, transactions: usize) -> Run {
 fn reopened(image: Vec<u8>) -> Result<(Disk, Opened), StoreError> {
     let disk = Disk::with(image);
     let time = Time::default();
-    let place = Place::Device(disk.boxed());
+    let place = Place::Device(disk.shared());
     let store = Embedded::open(place, time.clock(), Options::default())?;
     Ok((disk, Opened { store, time }))
 }

@@ -62,7 +62,7 @@ fn the_suite_passes_in_memory() {
 
 #[test]
 fn the_suite_passes_on_a_device() {
-    suite::all(&|| Box::new(Opened::at(Place::Device(Disk::new(DISK_BYTES).boxed()))));
+    suite::all(&|| Box::new(Opened::at(Place::Device(Disk::new(DISK_BYTES).shared()))));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn history_is_compacted_by_itself_and_what_is_there_stays() {
 #[test]
 fn what_is_set_again_and_again_does_not_fill_a_device() {
     let disk = Disk::new(8 << 20);
-    let store = Opened::at(Place::Device(disk.boxed()));
+    let store = Opened::at(Place::Device(disk.shared()));
     commit(&store, vec![Op::put("small", "1")]);
     for number in 0..600 {
         commit(&store, vec![Op::put("image", vec![number as u8; 100_000])]);
@@ -144,12 +144,23 @@ fn what_is_set_again_and_again_does_not_fill_a_device() {
     assert_eq!(everything(&store).kvs.len(), 2);
     // The bound holds for what was there when it is opened, too.
     drop(store);
-    let store = Opened::at(Place::Device(disk.boxed()));
+    let store = Opened::at(Place::Device(disk.shared()));
     for number in 0..100 {
         commit(&store, vec![Op::put("image", vec![number; 100_000])]);
     }
     let last = everything(&store).revision;
     assert_eq!(watched(&store, Selection::prefix(""), last - 8, last).len(), 9, "a half is kept");
+}
+
+/// As versions that did not count the history leave a store.
+fn uncount(database: &redb::Database) -> Result<Option<u64>, redb::Error> {
+    let transaction = database.begin_write()?;
+    let meta = redb::TableDefinition::<&str, u64>::new("meta");
+    let mut table = transaction.open_table(meta)?;
+    let counted = table.remove("history_bytes")?.map(|counted| counted.value());
+    drop(table);
+    transaction.commit()?;
+    Ok(counted)
 }
 
 #[test]
@@ -161,22 +172,53 @@ fn a_store_that_did_not_count_its_history_counts_it() {
         commit(&store, vec![Op::put("a", vec![1; 1000])]);
     }
     drop(store);
-    let database = redb::Database::create(&path).unwrap();
-    let transaction = database.begin_write().unwrap();
-    let meta = redb::TableDefinition::<&str, u64>::new("meta");
-    {
-        let mut table = transaction.open_table(meta).unwrap();
-        let counted = table.remove("history_bytes").unwrap().map(|counted| counted.value());
-        assert_eq!(counted, Some(10 * 1001));
-    }
-    transaction.commit().unwrap();
-    drop(database);
+    let counted = uncount(&redb::Database::create(&path).unwrap()).unwrap();
+    assert_eq!(counted, Some(10 * 1001));
     let options = Options { history_bytes_max: 5000, ..Options::default() };
     let store = Embedded::open(Place::File(path), Time::default().clock(), options).unwrap();
     let store = Opened { store, time: Time::default() };
     commit(&store, vec![Op::put("a", vec![1; 1000])]);
     let last = everything(&store).revision;
     assert_eq!(watched(&store, Selection::prefix(""), last - 1, last).len(), 2);
+}
+
+/// Fills a device by the history of one key, with changes of these sizes in turn until the smallest does not fit.
+fn full(disk: &Disk, sizes: &[usize]) -> Range {
+    let options =
+        Options { revisions_kept: u64::MAX, history_bytes_max: u64::MAX, ..Options::default() };
+    let open = || {
+        let place = Place::Device(disk.shared());
+        let store = Embedded::open(place, Time::default().clock(), options).expect("it opens");
+        Opened { store, time: Time::default() }
+    };
+    let mut store = open();
+    for size in sizes {
+        let put = || Transaction::always(vec![Op::put("a", vec![1; *size])]);
+        while wait(store.store().commit(put())).is_ok() {}
+        drop(store);
+        store = open();
+    }
+    everything(&store)
+}
+
+/// Version 0667b19 kept 10,000 revisions, however much they took.
+#[test]
+fn a_store_that_its_history_has_filled_opens_and_is_changed() {
+    for sizes in [&[100_000, 8000, 300, 1][..], &[3000, 1], &[8000]] {
+        let disk = Disk::new(8 << 20);
+        let before = full(&disk, sizes);
+        let storage = crate::bytes::Resizable::open(disk.shared()).unwrap();
+        // Where there is no room even for that, the number stays.
+        let database = redb::Database::builder().create_with_backend(storage).unwrap();
+        drop(uncount(&database));
+        drop(database);
+        let store = Opened::at(Place::Device(disk.shared()));
+        assert_eq!(everything(&store).kvs, before.kvs, "{sizes:?}");
+        for number in 0..200 {
+            commit(&store, vec![Op::put("a", vec![number; 60_000])]);
+        }
+        assert_eq!(everything(&store).revision, before.revision + 200, "{sizes:?}");
+    }
 }
 
 #[test]
@@ -197,7 +239,7 @@ fn a_store_of_a_later_format_is_refused() {
 #[test]
 fn a_full_device_refuses_and_keeps_what_it_has() {
     let disk = Disk::new(2 << 20);
-    let store = Opened::at(Place::Device(disk.boxed()));
+    let store = Opened::at(Place::Device(disk.shared()));
     commit(&store, vec![Op::put("small", "1")]);
     let mut acknowledged = 2;
     let refused = loop {
@@ -210,7 +252,7 @@ fn a_full_device_refuses_and_keeps_what_it_has() {
     };
     assert!(matches!(refused, StoreError::Failed(_)), "{refused:?}");
     drop(store);
-    let store = Opened::at(Place::Device(disk.boxed()));
+    let store = Opened::at(Place::Device(disk.shared()));
     assert_eq!(everything(&store).revision, acknowledged);
     commit(&store, vec![Op::put("small", "2")]);
 }

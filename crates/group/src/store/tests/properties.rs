@@ -127,7 +127,7 @@ fn step(opened: Opened, disk: &Disk, model: &mut Model, request: Request) -> Ope
             let time: Time = opened.time.clone();
             drop(opened);
             model.reopen();
-            let place = Place::Device(disk.boxed());
+            let place = Place::Device(disk.shared());
             let store = Embedded::open(place, time.clock(), Options::default());
             return Opened { store: store.expect("the store opens"), time };
         }
@@ -141,7 +141,7 @@ proptest! {
     #[test]
     fn the_store_does_what_the_model_does(requests in vec(request(), 1..40)) {
         let disk = Disk::new(DISK_BYTES);
-        let mut opened = Opened::at(Place::Device(disk.boxed()));
+        let mut opened = Opened::at(Place::Device(disk.shared()));
         let mut model = Model::new();
         for request in requests {
             opened = step(opened, &disk, &mut model, request);

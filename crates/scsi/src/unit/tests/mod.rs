@@ -394,13 +394,28 @@ fn aptpl_reservations_survive_a_restart_through_the_saved_image() {
     let (_, command) = decode(&prout_cdb(1)).unwrap();
     let (draft, outcome) = bench.draft(&one, &command, &prout_list([7, 0]));
     assert_eq!(outcome, Outcome::good());
-    let image = draft.image().expect("it is to be saved");
+    let image = draft.image().filter(|_| draft.is_to_save()).expect("it is to be saved");
 
     let later = Bench { unit: LogicalUnit::new(config(), Some(&image)).unwrap() };
     let (one, two) = (later.host(1, 1), later.host(2, 1));
     assert_eq!(later.status(&one, &WRITE), Status::Good);
     assert_eq!(later.status(&two, &WRITE), Status::ReservationConflict);
     assert!(LogicalUnit::new(config(), Some(b"garbage")).is_err());
+}
+
+/// Hosts stay registered, and nothing of that outlives a loss of power: so nothing is kept for it.
+#[test]
+fn where_aptpl_is_switched_off_nothing_stays_saved() {
+    let bench = Bench::new();
+    let one = bench.host(1, 1);
+    let _ = register(&bench, &one, 7, true);
+    let (_, command) = decode(&prout_cdb(0)).unwrap();
+    let (draft, outcome) = bench.draft(&one, &command, &prout_list([7, 8]));
+    assert_eq!(outcome, Outcome::good());
+    assert!(draft.is_to_save() && draft.image().is_none(), "what was saved goes");
+    bench.unit.install(draft);
+    let (draft, _) = bench.draft(&one, &command, &prout_list([8, 9]));
+    assert!(!draft.is_to_save(), "and is gone for good");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Rules, users and their secrets, and hosts that prove to be one.
 
+use iscsi::address::AddressPattern;
 use iscsi::chap::{Credentials, InitiatorChap};
 use iscsi::pdu::LoginStatus;
-use target::{Access, AccessRule, AddressPattern};
+use target::{Access, AccessRule};
 
 use super::{Login, NoLogin, Rig, on_core};
 

@@ -1,0 +1,55 @@
+//! One part of a log: what may push out only its like.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::fold::Folds;
+use super::{KEPT_MAX, Record, Recorded};
+
+/// The records of one part, with the repeats that are counted in it.
+///
+/// Invariant: numbers grow, at most [`KEPT_MAX`] records are kept, and those up to `written` are in its files.
+#[derive(Debug)]
+pub(super) struct Part<T> {
+    records: VecDeque<Arc<Record<T>>>,
+    written: u64,
+    pub(super) folds: Folds<T>,
+}
+
+impl<T: Recorded> Part<T> {
+    /// Begins with what was read of it from any file, in any order; up to the number `written` it is in its own.
+    pub(super) fn new(mut read: Vec<Record<T>>, written: u64) -> Self {
+        let key = |record: &Record<T>| (record.number, record.unix_seconds);
+        read.sort_by_key(key);
+        read.dedup_by_key(|record| key(record));
+        read.drain(..read.len().saturating_sub(KEPT_MAX));
+        let records = read.into_iter().map(Arc::new).collect();
+        Self { records, written, folds: Folds::new() }
+    }
+
+    /// Takes in one more; the oldest one goes if there are too many.
+    pub(super) fn push(&mut self, record: Record<T>) {
+        debug_assert!(record.number > self.written && record.what.part() < T::PARTS.len());
+        if self.records.len() == KEPT_MAX {
+            self.records.pop_front();
+        }
+        self.records.push_back(Arc::new(record));
+    }
+
+    /// Those behind this number, oldest first.
+    pub(super) fn after(&self, number: u64) -> impl Iterator<Item = Arc<Record<T>>> {
+        let from = self.records.partition_point(|record| record.number <= number);
+        self.records.range(from..).cloned()
+    }
+
+    /// Those that are not in its files.
+    pub(super) fn unwritten(&self) -> Vec<Arc<Record<T>>> {
+        self.after(self.written).collect()
+    }
+
+    /// All up to this number are in its files.
+    pub(super) fn set_written(&mut self, number: u64) {
+        debug_assert!(number >= self.written, "what was written stays so");
+        self.written = number;
+    }
+}
