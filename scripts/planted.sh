@@ -136,6 +136,9 @@ OwnByName      --member     schedules::tests::no_moment_runs_twice
 CatchUp        --member     schedules::tests::no_moment_runs_twice
 HastyAside     --member     settings::tests::files_stay_until
 EarlyUnits     --member     settings::tests::what_is_answered_as_saved
+HastyClone     --member     running::tests::clones::a_clone_that_a_cut
+ForgetOwed     --member     running::tests::clones::a_clone_that_a_cut
+HastyVolume    --member     running::tests::clones::a_new_volume_that_a_cut
 NoOwnRoom      --member     settings::tests::what_units_keep_leaves_room
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back

@@ -240,6 +240,95 @@ fn those_that_follow_work_leave_room_for_others() {
     server.stop();
 }
 
+/// Sends a request and does not wait for its answer.
+fn send(socket: &Path, path: &str) -> UnixStream {
+    let mut stream = UnixStream::connect(socket).expect("a server");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("it can be set");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it is taken");
+    stream
+}
+
+/// The head of an answer and its body.
+fn whole(mut stream: UnixStream) -> (String, String) {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer to its end");
+    let (head, body) = text.split_once("\r\n\r\n").expect("an answer");
+    (head.to_ascii_lowercase(), body.to_owned())
+}
+
+/// Each keeps a core and much memory busy, so that whoever asks and leaves must not begin more of them.
+#[test]
+fn two_walks_are_at_work_at_once_whoever_has_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let (server, held) = serve(&socket, 16);
+    let at_work = || held.lock().unwrap().len();
+    let wait_for = |count: usize| {
+        while at_work() < count {
+            thread::yield_now();
+        }
+        // One too many would be there in this time.
+        thread::sleep(Duration::from_millis(200));
+        assert_eq!(at_work(), count);
+    };
+    let walks = ["/v1/snapshots?space=true", "/v1/volumes/a/changes"];
+    let mut asked: Vec<_> =
+        walks.into_iter().chain(walks).map(|path| send(&socket, path)).collect();
+    wait_for(2);
+    // Of two that are at work, and of one that waits, nobody is there any more.
+    asked.drain(..3);
+    wait_for(2);
+    Client::new(socket.clone()).jobs().expect("others are not kept waiting");
+    let end_one = || (held.lock().unwrap().remove(0).1)(Err(RequestError::NoResult));
+    end_one();
+    wait_for(2);
+    let last = asked.pop().expect("one is left");
+    end_one();
+    wait_for(1);
+    end_one();
+    let (head, body) = whole(last);
+    assert!(head.contains("application/problem+json"), "{head}");
+    assert!(body.contains("the work ended without a result: see elsewhere"), "{body}");
+    let again = send(&socket, walks[0]);
+    wait_for(1);
+    end_one();
+    drop(again);
+    server.stop();
+}
+
+#[test]
+fn one_too_many_who_follows_events_is_told_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let (server, _held) = serve(&socket, 4);
+    let begin = || {
+        let mut stream = send(&socket, "/v1/events/stream");
+        let mut first = [0; 12];
+        stream.read_exact(&mut first).unwrap();
+        (stream, String::from_utf8_lossy(&first).into_owned())
+    };
+    let following = [begin(), begin()];
+    assert!(following.iter().all(|(_, first)| first == "HTTP/1.1 200"), "{following:?}");
+    let (head, body) = whole(send(&socket, "/v1/events/stream"));
+    assert!(head.starts_with("http/1.1 503 "), "{head}");
+    assert!(head.contains("content-type: application/problem+json"), "{head}");
+    let problem: Problem = serde_json::from_str(&body).unwrap();
+    assert_eq!(problem.code, Code::TooBusy);
+    assert_eq!(
+        problem.detail,
+        "as much work is followed as can be at once: ask for it now and then instead, or try again when others \
+         have ended"
+    );
+    drop(following);
+    let end = Instant::now() + Duration::from_secs(10);
+    while begin().1 != "HTTP/1.1 200" {
+        assert!(Instant::now() < end, "there is room again");
+        thread::sleep(Duration::from_millis(50));
+    }
+    server.stop();
+}
+
 #[test]
 fn a_socket_is_taken_while_somebody_answers_there() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Planted mistakes: each leaves out one mechanism that guards snapshots or reservations, and the test that
+//! Planted mistakes: each leaves out one mechanism that guards snapshots, reservations or access, and the test that
 //! `scripts/planted.sh` names for it must notice.
 //!
 //! They exist only with the feature `mutants`, which no product is built with; without it [`is`] is
@@ -18,6 +18,8 @@ pub(crate) enum Mutant {
     HastyAside,
     /// Answer that what a unit keeps is saved before it is.
     EarlyUnits,
+    /// Make a clone online before its access list is stored.
+    HastyClone,
     /// Leave a host no room for its reservations once others have filled it.
     NoOwnRoom,
     /// Serve a new volume before it is stored who may use it.

@@ -9,7 +9,8 @@ use std::time::Duration;
 use array::Array;
 use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeState};
 use group::access::Object;
-use target::{ConnectionInfo, TargetError, TargetSpec, Targets, UnitInfo, UnitSpec};
+use ring::wait::{OneshotReceiver, both};
+use target::{Access, ConnectionInfo, TargetError, TargetSpec, Targets, UnitInfo, UnitSpec};
 
 use crate::events::{Event, EventLog, Kind, ObjectKind};
 use crate::names::Names;
@@ -169,7 +170,8 @@ impl Serving {
     }
 
     /// Gives the targets that changes of settings concern the rules that hold now, and ends the sessions that
-    /// these do not let in. All others have theirs already.
+    /// these do not let in. All others have theirs already. One whose disk is slow keeps no other waiting. While the
+    /// settings cannot be read nobody is let in, and hosts are told to come back later.
     pub(crate) async fn apply_access(&self) {
         let concerned = self.settings.take_concerned();
         let mut targets: Vec<(String, Served)> = Vec::new();
@@ -182,22 +184,61 @@ impl Serving {
             tracing::debug!("{} targets get other rules", targets.len());
         }
         self.rules_given.set(self.rules_given.get() + targets.len() as u64);
-        for (iqn, served) in &targets {
+        if self.settings.fault().is_some() {
+            self.targets.set_incomplete(true);
+            return self.close_all(targets).await;
+        }
+        let give = |(iqn, served): (String, Served)| {
             let access = self.settings.access(served.volume, served.object);
-            match self.targets.set_access(iqn, access).await {
+            self.of_target(iqn, async move |targets, iqn| targets.set_access(iqn, access).await)
+        };
+        let given: Vec<_> = targets.into_iter().map(give).collect();
+        for (iqn, ended) in given {
+            let Some(ended) = ended.await else { continue };
+            match ended {
                 Ok(0) => {}
                 Ok(ended) => {
                     let text = format!("{ended} sessions of {iqn} ended with their access");
-                    self.tell(Kind::SessionsEnded, iqn, text);
+                    self.tell(Kind::SessionsEnded, &iqn, text);
                 }
                 // The rules are set, and who must not be connected is not.
                 Err(error @ TargetError::Busy(_)) => {
                     let text = format!("who may use {iqn} has changed, and {error}");
-                    self.tell(Kind::SessionsEnded, iqn, text);
+                    self.tell(Kind::SessionsEnded, &iqn, text);
                 }
-                Err(error) => self.shut(iqn, &error).await,
+                Err(error) => self.shut(&iqn, &error).await,
             }
         }
+    }
+
+    /// Ends the service of targets at once: what hosts may do is not known.
+    async fn close_all(&self, targets: Vec<(String, Served)>) {
+        let close = |(iqn, _): (String, Served)| {
+            self.served().remove(&iqn);
+            // None of its tasks begins any more, and then nobody hears that it is not let in.
+            self.of_target(iqn, async |targets, iqn| {
+                let ending = targets.set_access(iqn, Some(Access::nobody()));
+                both(ending, targets.set_offline(iqn, Duration::ZERO)).await.1
+            })
+        };
+        let closed: Vec<_> = targets.into_iter().map(close).collect();
+        for (iqn, ended) in closed {
+            if let Some(Err(error)) = ended.await {
+                tracing::warn!("{iqn} did not end in order: {error}");
+            }
+        }
+    }
+
+    /// Does something with a target beside what is done with others, and says which it was.
+    fn of_target<T: Send + 'static>(
+        &self,
+        iqn: String,
+        work: impl AsyncFnOnce(&Targets, &str) -> T + 'static,
+    ) -> (String, OneshotReceiver<T>) {
+        let (done, result) = ring::oneshot();
+        let (targets, name) = (self.targets.clone(), iqn.clone());
+        ring::spawn(async move { done.send(work(&targets, &name).await) });
+        (iqn, result)
     }
 
     /// How often targets that are served were given other rules: what changes of settings cost.
@@ -210,7 +251,7 @@ impl Serving {
     async fn shut(&self, iqn: &str, error: &TargetError) {
         let text = format!("who may use {iqn} cannot be set, and no host is let in: {error}");
         self.tell(Kind::VolumeNotServed, iqn, text);
-        if let Err(error) = self.targets.set_access(iqn, Some(target::Access::nobody())).await {
+        if let Err(error) = self.targets.set_access(iqn, Some(Access::nobody())).await {
             tracing::error!("{iqn} is not served any more: {error}");
             if let Err(error) = self.withdraw(iqn).await {
                 tracing::error!("{iqn} did not end in order: {error}");
@@ -300,6 +341,8 @@ impl Serving {
             self.refused.borrow_mut().insert(iqn, error.to_string());
         }
         self.close_to_hosts(&known).await;
+        // How names begin is one of the settings. Those that are there have their names by now.
+        self.targets.set_incomplete(self.settings.fault().is_some());
     }
 
     /// Hosts of what exists and is not served hear that they should come back later, those of what does not

@@ -1,5 +1,7 @@
 //! A member as tests have it: real disks in files, a real server, its array and its settings.
 
+mod host;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -7,20 +9,22 @@ use std::sync::Arc;
 
 use array::Level;
 use array::api::{Cache, VolumeSpec};
-use target::{Access, Config, Limits, Server};
+use target::{Access, AccessRule, Config, Limits, Server};
 
 use crate::data::remembered::Remembered;
-use crate::events::EventLog;
+use crate::events::{EventLog, Kind};
 use crate::opening::Make;
 use crate::request::{Request, VolumeRequest};
 use crate::running::{Asker, Member, Wish};
 use crate::{Answer, ArrayUnits, Life, Logs, Opening, RequestError, Unlisted};
 
+pub(crate) use host::Host;
+
 /// Bytes of each of its disks.
 const DISK_BYTES: u64 = 256 << 20;
 
 /// Nobody waits for what takes long.
-struct Silent;
+pub(crate) struct Silent;
 
 impl Asker for Silent {
     fn tell(&self, _jobs: Vec<array::api::JobInfo>) -> impl Future<Output = bool> {
@@ -48,14 +52,50 @@ impl Rig {
 
     /// The same, with targets whose names begin so.
     pub(crate) fn start_as(home: &Path, data: &Path, prefix: Option<&str>) -> Self {
+        Self::begin(home, data, prefix, (Access::nobody(), Unlisted::Nobody))
+    }
+
+    /// The same, where volumes without an access list are for everybody. Hosts can log in, at the address that is
+    /// returned.
+    pub(crate) fn start_for_all(
+        home: &Path,
+        data: &Path,
+        prefix: Option<&str>,
+    ) -> (Self, SocketAddr) {
+        let everybody = Access { rules: vec![AccessRule::anyone()], ..Access::nobody() };
+        let mut rig = Self::begin(home, data, prefix, (everybody, Unlisted::Everybody));
+        let server = rig.server.as_mut().expect("it runs");
+        server.listen().expect("a portal");
+        let portal = server.portals()[0];
+        (rig, portal)
+    }
+
+    fn begin(
+        home: &Path,
+        data: &Path,
+        prefix: Option<&str>,
+        (access, unlisted): (Access, Unlisted),
+    ) -> Self {
         std::fs::create_dir_all(data).expect("a directory");
         let units = Arc::new(ArrayUnits::default());
-        let server = Server::launch(config(units.clone())).expect("a server");
+        let server = Server::launch(config(units.clone(), access)).expect("a server");
         let logs = Logs::open(data).expect("logs");
         let mut opening = opening(home, (data, units.clone()), logs.events.clone());
-        opening.prefix = prefix.map(str::to_owned);
+        (opening.prefix, opening.unlisted) = (prefix.map(str::to_owned), unlisted);
         let life = Life::start(&server, opening).expect("an array");
         Self { life, server: Some(server), logs, units }
+    }
+
+    /// Looks after disks, settings and schedules from now on.
+    pub(crate) fn watch(&self) {
+        self.life.watch().expect("the member is there");
+    }
+
+    /// The texts of events of this kind, oldest first.
+    pub(crate) fn told(&self, kind: Kind) -> Vec<String> {
+        let all = self.logs.events.after(0).into_iter();
+        let told = all.filter(|record| record.what.kind == kind.word());
+        told.map(|record| record.what.text.clone()).collect()
     }
 
     /// Does something with the member on its core.
@@ -98,12 +138,12 @@ impl Rig {
     }
 }
 
-fn config(units: Arc<ArrayUnits>) -> Config {
+fn config(units: Arc<ArrayUnits>, access: Access) -> Config {
     Config {
         targets: Vec::new(),
         portals: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
         port_group: 1,
-        access: Access::nobody(),
+        access,
         discovery: None,
         cores: 1,
         core: ring::CoreConfig { spin: ring::SpinPolicy::Efficient, ..Default::default() },

@@ -10,7 +10,7 @@ use group::accounts::Logins;
 use member::events::Kind;
 use member::{Answer, Asker, CurrentDestinations, Logs, Request, RequestError, Wish, events};
 use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::followers::{Followers, Following};
 use super::idempotency::Remembered;
@@ -224,26 +224,29 @@ impl App {
     }
 
     /// Asks for what is found by walking over whole maps, which keeps a core and much memory busy: two at once and
-    /// twenty a second, also when those who asked have left. A walk that has begun is ended.
+    /// twenty a second, also when those who asked have left. A walk that has begun is ended, one that waits is not
+    /// begun for who has left.
     pub(super) async fn ask_walk<T: OfAnswer + Send + 'static>(
         self: &Arc<Self>,
         request: Request,
     ) -> Result<T, Problem> {
-        let walked = async {
-            let place = self.walks.clone().acquire_owned().await.map_err(|_| stopping())?;
-            let (app, rested) = (self.clone(), Instant::now() + WALK_REST);
-            let walk = tokio::spawn(async move {
-                let (_, coming) = app.begin(request);
-                let outcome = app.outcome(coming).await;
-                tokio::spawn(async move {
-                    sleep_until(rested).await;
-                    drop(place);
-                });
-                outcome
+        let end = Instant::now() + PATIENCE;
+        let place = timeout_at(end, self.walks.clone().acquire_owned()).await;
+        let place = place.map_err(|_| too_many_walk())?.map_err(|_| stopping())?;
+        let (app, rested) = (self.clone(), Instant::now() + WALK_REST);
+        let walk = tokio::spawn(async move {
+            let (_, coming) = app.begin(request);
+            let outcome = app.outcome(coming).await;
+            tokio::spawn(async move {
+                sleep_until(rested).await;
+                drop(place);
             });
-            walk.await.unwrap_or_else(|_| Err(stopping()))
-        };
-        timeout(PATIENCE, walked).await.unwrap_or_else(|_| Err(still_at_work()))
+            outcome
+        });
+        match timeout_at(end, walk).await {
+            Ok(walked) => walked.unwrap_or_else(|_| Err(stopping())),
+            Err(_) => Err(still_at_work()),
+        }
     }
 
     /// Has something of one family changed, if it is as `tag` says: no other change of the family comes
@@ -330,4 +333,66 @@ fn too_many_follow() -> Problem {
     let sentence = "as much work is followed as can be at once: ask for it now and then instead, or try again \
                     when others have ended";
     Problem::new(Code::TooBusy, sentence)
+}
+
+fn too_many_walk() -> Problem {
+    let sentence = format!(
+        "nothing was looked up, as {WALKS_MAX} questions that go through whole volumes were at work for {} minutes: \
+         ask again when they have ended",
+        PATIENCE.as_secs() / 60
+    );
+    Problem::new(Code::TooBusy, sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use member::SnapshotRequest;
+
+    use super::*;
+    use crate::types::{List, Snapshot};
+
+    /// Answers nobody, and keeps what was asked.
+    #[derive(Default)]
+    struct Silent(Mutex<Vec<Done>>);
+
+    impl Ask for Silent {
+        fn ask(&self, _request: Request, _follower: Follower, done: Done) {
+            self.0.lock().expect("no test has failed").push(done);
+        }
+
+        fn logins(&self) -> Option<Arc<Logins>> {
+            None
+        }
+    }
+
+    type Walked = Result<List<Snapshot>, Problem>;
+
+    #[test]
+    fn who_waits_in_vain_for_a_walk_hears_that_none_was_begun() {
+        let member = Arc::new(Silent::default());
+        let dir = tempfile::tempdir().unwrap();
+        let config = super::super::testing::config(dir.path());
+        let app = App::new(member.clone(), &config, 1, Interface::default());
+        let app = Arc::new(app);
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let ask = || {
+                let app = app.clone();
+                let list = SnapshotRequest::List { volume: None, space: true };
+                tokio::spawn(async move { app.ask_walk(Request::Snapshot(list)).await as Walked })
+            };
+            let asked = [ask(), ask(), ask()];
+            let mut codes = Vec::new();
+            for one in asked {
+                let problem = one.await.unwrap().unwrap_err();
+                codes.push((problem.code, problem.detail.starts_with("nothing was looked up")));
+            }
+            let at_work = (Code::StillAtWork, false);
+            assert_eq!(codes, [at_work, at_work, (Code::TooBusy, true)]);
+        });
+        assert_eq!(member.0.lock().unwrap().len(), WALKS_MAX);
+    }
 }

@@ -25,6 +25,8 @@ mod runs;
 mod socket;
 mod stream;
 mod tags;
+#[cfg(test)]
+mod testing;
 mod throttle;
 mod tls;
 
@@ -225,4 +227,31 @@ fn thread_of<Work: Future<Output = ()>>(
     })?;
     is_ready.recv().map_err(|_| io::Error::other("its thread ended"))??;
     Ok(thread)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// As one that looks up a name which nobody answers for.
+    #[test]
+    fn a_thread_ends_although_something_that_blocks_does_not() {
+        let (goes_on, hangs) = mpsc::channel::<()>();
+        let thread = thread_of("test", move |told| async move {
+            let (begun, has_begun) = tokio::sync::oneshot::channel();
+            tokio::task::spawn_blocking(move || {
+                begun.send(()).expect("it is waited for");
+                // Longer than any test, unless this one ends before.
+                _ = hangs.recv_timeout(Duration::from_secs(60));
+            });
+            drop(has_begun.await);
+            told(Ok(()));
+        });
+        let begun = Instant::now();
+        thread.unwrap().join().unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        drop(goes_on);
+    }
 }

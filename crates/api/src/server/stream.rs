@@ -177,3 +177,57 @@ pub(super) fn run(app: &App, id: &str) -> Result<Response, Problem> {
         }
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use group::accounts::Logins;
+    use member::events::{Event as Told, Kind, ObjectKind};
+
+    use super::super::app::{Ask, Done, Follower};
+    use super::super::testing::config;
+    use super::*;
+
+    struct Nobody;
+
+    impl Ask for Nobody {
+        fn ask(&self, _request: Request, _follower: Follower, _done: Done) {}
+
+        fn logins(&self) -> Option<Arc<Logins>> {
+            None
+        }
+    }
+
+    /// Who follows from the beginning hears all in order, and holds a part of it however much there is.
+    #[test]
+    fn who_follows_events_holds_a_few_of_them_at_once() {
+        const EVENTS: u64 = 3 * EVENTS_AT_ONCE as u64 + 7;
+        let dir = tempfile::tempdir().unwrap();
+        let config = config(dir.path());
+        for number in 0..EVENTS {
+            let name = format!("v{number}");
+            let event = Told::about(Kind::VolumeNotServed, ObjectKind::Volume, &name, "it is not");
+            config.logs.events.hear(event);
+        }
+        let app = App::new(Arc::new(Nobody), &config, 1, crate::types::Interface::default());
+        let place = app.follows().unwrap();
+        // Some are not wanted: they are passed over.
+        let is_wanted = |number: u64| !number.is_multiple_of(300);
+        let wanted = Arc::new(|event: &Happened| is_wanted(event.number));
+        let mut followed =
+            Followed { app: Arc::new(app), wanted, number: 0, due: VecDeque::new(), _place: place };
+        let mut heard = 0;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            for number in (1..=EVENTS).filter(|number| is_wanted(*number)) {
+                let (event, rest) = followed.next().await;
+                followed = rest.expect("it goes on");
+                assert!(followed.due.len() < EVENTS_AT_ONCE, "{}", followed.due.len());
+                assert!(format!("{event:?}").contains(&format!("id: {number}")), "{event:?}");
+                heard += 1;
+            }
+            let (comment, _) = followed.next().await;
+            assert!(!format!("{comment:?}").contains("id:"), "that was all: {comment:?}");
+        });
+        assert!(heard > 2 * EVENTS_AT_ONCE);
+    }
+}

@@ -385,3 +385,40 @@ fn a_disk_that_is_back_is_not_put_out_for_what_failed_before() {
         assert_eq!(outs, 1, "{events:?}");
     });
 }
+
+/// While a disk that is back is given what it missed, the next one that is lost takes data along: until then its
+/// sets count as degraded, as the volume does.
+#[test]
+fn sets_are_degraded_until_a_disk_that_is_back_has_what_it_missed() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let array = shelf.create_in(Arc::new(Hasty), Level::Raid5).await;
+        array.create_volume(spec("v", 16)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        let degraded = |array: &Array| {
+            let sets = array.figures().sets;
+            assert!(sets.iter().all(|set| set.degraded <= set.sets), "{sets:?}");
+            sets.iter().map(|set| set.degraded).sum::<u64>()
+        };
+        write(&volume, 0, &bytes(4 * MIB, 1)).await;
+        array.checkpoint().await.unwrap();
+        assert_eq!(degraded(&array), 0);
+        shelf.pull(3);
+        write(&volume, 0, &bytes(4 * MIB, 2)).await;
+        array.checkpoint().await.unwrap();
+        until(&array, "out", |array| state(array, 3) == DiskState::Missing).await;
+        assert!(degraded(&array) > 0);
+        shelf.0[3].heal();
+        shelf.0[3].inject(Rule::always(Operation::Write, Fault::Hang).at(CHUNKS_AT..31 << 20));
+        until(&array, "it is given what it missed", |_| shelf.0[3].held() > 0).await;
+        assert_eq!(state(&array, 3), DiskState::Resyncing);
+        let there = array.volumes().remove(0);
+        assert_eq!(there.state, VolumeState::Degraded, "{}", there.reason);
+        assert!(degraded(&array) > 0, "it is back, and has not got all");
+        shelf.0[3].heal();
+        shelf.0[3].release();
+        all_online(&array).await;
+        until(&array, "whole", |array| degraded(array) == 0).await;
+        sound(&array).await;
+    });
+}

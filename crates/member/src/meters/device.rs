@@ -10,7 +10,7 @@ use block::{Answers, BlockDevice, BlockError, Compared, Extent, Geometry, IoFutu
 use ring::Data;
 
 use super::meter::{Meter, Request, Work};
-use super::scope::Change;
+use super::scope::{Change, Place};
 
 /// A disk under a meter. It answers as the disk itself does.
 #[derive(Debug)]
@@ -116,7 +116,16 @@ impl Metered {
         bytes: u64,
         ask: impl FnOnce(&dyn BlockDevice) -> IoFuture<T>,
     ) -> IoFuture<T> {
-        let change = if work == Work::Read { None } else { Change::begin() };
+        let change = if work == Work::Read { None } else { Change::begin(None) };
+        self.count_change((work, change), bytes, ask)
+    }
+
+    fn count_change<T: Outcome>(
+        &self,
+        (work, change): (Work, Option<Change>),
+        bytes: u64,
+        ask: impl FnOnce(&dyn BlockDevice) -> IoFuture<T>,
+    ) -> IoFuture<T> {
         let request = Request::begin(&self.meter, work, bytes);
         match ask(&*self.inner).into_ready() {
             Ok(result) => {
@@ -130,6 +139,13 @@ impl Metered {
                 IoFuture::shared(table, place)
             }
         }
+    }
+}
+
+impl Metered {
+    /// A write that the work which is being polled asks for, if that is watched.
+    fn begin_write(&self, at: u64, len: u64) -> Option<Change> {
+        Change::begin(Some(Place { disk: Arc::as_ptr(&self.meter).addr(), at, len }))
     }
 }
 
@@ -149,13 +165,16 @@ impl BlockDevice for Metered {
         flags: WriteFlags,
     ) -> Option<Result<(), BlockError>> {
         let result = self.inner.write_now(at, bytes, flags)?;
-        Request::begin(&self.meter, Work::Write, bytes.len() as u64).end(result.is_ok());
-        Change::begin().into_iter().for_each(|change| change.end(result.is_ok()));
+        let len = bytes.len() as u64;
+        Request::begin(&self.meter, Work::Write, len).end(result.is_ok());
+        self.begin_write(at, len).into_iter().for_each(|change| change.end(result.is_ok()));
         Some(result)
     }
 
     fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
-        self.count(Work::Write, data.len() as u64, |disk| disk.write(at, data, flags))
+        let len = data.len() as u64;
+        let change = self.begin_write(at, len);
+        self.count_change((Work::Write, change), len, |disk| disk.write(at, data, flags))
     }
 
     fn flush(&self) -> IoFuture<()> {

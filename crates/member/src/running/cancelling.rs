@@ -169,20 +169,36 @@ mod tests {
         });
     }
 
+    /// Cancels work that a disk refuses its first writes, and that writes so often.
+    async fn refused(refusals: u32, writes: u32) -> Result<&'static str, ()> {
+        let (faulty, disk) = faulty();
+        let refusal = Fault::Fail(BlockError::NoMemory);
+        faulty.inject(Rule::always(Operation::Write, refusal).times(refusals));
+        let cancel = Rc::new(Cancel::default());
+        cancel.ask();
+        let work = async move {
+            for _ in 0..writes {
+                write(&*disk).await;
+            }
+            ring::sleep(Duration::from_millis(20)).await;
+            "done"
+        };
+        until_cancelled(work, cancel, || Some(())).await
+    }
+
     #[test]
     fn work_that_a_disk_refused_a_change_goes_on_to_its_end() {
         on_a_core(async {
-            let (faulty, disk) = faulty();
-            faulty.inject(Rule::always(Operation::Write, Fault::Fail(BlockError::NoMemory)));
-            let cancel = Rc::new(Cancel::default());
-            cancel.ask();
-            let work = async move {
-                write(&*disk).await;
-                ring::sleep(Duration::from_millis(20)).await;
-                "done"
-            };
-            let outcome = until_cancelled(work, cancel, || Some(())).await;
-            assert_eq!(outcome, Ok("done"));
+            assert_eq!(refused(1, 1).await, Ok("done"));
+            assert_eq!(refused(2, 2).await, Ok("done"));
+        });
+    }
+
+    #[test]
+    fn work_whose_change_was_taken_at_a_second_try_is_left() {
+        on_a_core(async {
+            assert_eq!(refused(1, 2).await, Err(()));
+            assert_eq!(refused(2, 3).await, Err(()));
         });
     }
 

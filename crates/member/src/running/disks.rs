@@ -165,3 +165,62 @@ impl Member {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::Arc;
+
+    use array::api::{DiskInfo, DiskState};
+    use block::RamDisk;
+
+    use crate::testing::Rig;
+
+    /// An array takes a disk in by and by, and others may come and go meanwhile.
+    #[test]
+    fn a_disk_that_joins_is_counted_and_looked_for_at_the_next_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let rig = Rig::start(dir.path(), &data);
+        let path = dir.path().join("disk-2");
+        let text = format!("file:{}:256M", path.display());
+        let name = path.display().to_string();
+        let seen = rig.with(async move |member| {
+            let was_looked = Cell::new(None);
+            let take_in = |disk| {
+                was_looked.set(Some(member.forget_what_left()));
+                member.array.add_disk(disk)
+            };
+            member.join(&text, take_in).await.expect("it joins");
+            let is_looked = member.forget_what_left();
+            (was_looked.get(), is_looked, member.meters.counted(&name).is_some())
+        });
+        assert_eq!(seen, (Some(false), true, true), "it is looked again once it has joined");
+        rig.stop();
+        // Only the others are named.
+        let rig = Rig::start(dir.path(), &data);
+        let disks = rig.with(async |member| member.array().disks());
+        assert_eq!(disks.len(), 3);
+        let is_online = |disk: &DiskInfo| disk.state == DiskState::Online;
+        assert!(disks.iter().all(is_online), "{disks:?}");
+        rig.stop();
+    }
+
+    #[test]
+    fn a_disk_that_has_left_is_forgotten_once_none_joins() {
+        let dir = tempfile::tempdir().unwrap();
+        let rig = Rig::start(dir.path(), &dir.path().join("data"));
+        let forgotten = rig.with(async |member| {
+            let gone = "a disk that has left";
+            let ram = Arc::new(RamDisk::new(4096, 16).expect("memory"));
+            drop(member.meters.meter(gone, ram));
+            let turn = member.joining.take().await;
+            let while_one_joins =
+                (member.forget_what_left(), member.meters.counted(gone).is_some());
+            drop(turn);
+            (while_one_joins, member.forget_what_left(), member.meters.counted(gone).is_some())
+        });
+        assert_eq!(forgotten, ((false, true), true, false));
+        rig.stop();
+    }
+}

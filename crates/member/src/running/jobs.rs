@@ -177,3 +177,32 @@ pub(super) fn tell_of_scrub(
     let is_well = report.problems.is_empty() && report.lost_blocks == 0;
     events.tell(if is_well { ended } else { ended.with_severity(Severity::Error) });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logs::Logs;
+
+    /// What a scrub has found is told at its end: who cancels it must know that nothing is told now.
+    #[test]
+    fn who_cancels_a_scrub_hears_how_far_it_came_and_what_is_not_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let logs = Logs::open(dir.path()).unwrap();
+        let job = |done_bytes| JobInfo {
+            kind: JobKind::Scrub,
+            subject: "a set".to_owned(),
+            done_bytes,
+            total_bytes: 8 << 20,
+            rate_bytes: 0,
+        };
+        tell_of_cancelled(&logs.events, "scrub", &[job(1 << 20), job(2 << 20)]);
+        let told = logs.events.after(0).pop().expect("it is told").what.clone();
+        assert_eq!(told.kind, Kind::ScrubCancelled.word());
+        assert_eq!(
+            told.text,
+            "the scrub was cancelled, as was asked for, after 3 of 16 MiB of data; what it has repaired stays \
+             repaired, and what else it found only one that goes to its end tells"
+        );
+        logs.end();
+    }
+}

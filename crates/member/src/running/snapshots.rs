@@ -5,6 +5,7 @@ use array::api::{SnapshotInfo, VolumeState};
 
 use super::error::KeptSnapshot;
 use super::{Member, RequestError};
+use crate::mutants::{self, Mutant};
 use crate::reply::{Answer, Snapshot};
 use crate::request::SnapshotRequest;
 
@@ -88,7 +89,7 @@ impl Member {
                 let source = self.find(&volume)?.id;
                 let has_list = self.has_settings(source)?;
                 // One that a crash leaves without its list is offline.
-                let at_once = !has_list;
+                let at_once = !has_list || mutants::is(Mutant::HastyClone);
                 let mut clone = array.clone_snapshot(&volume, &name, &to, at_once).await?;
                 if has_list {
                     clone = self.give_access(source, &clone).await?;

@@ -50,6 +50,8 @@ struct Inner {
     taken: RefCell<BTreeMap<String, u32>>,
     /// Volumes of which snapshots were taken in this look.
     just_taken: RefCell<Vec<(String, u32)>>,
+    /// How many snapshots each note says are gone.
+    forgotten: RefCell<Vec<usize>>,
     /// What this process has said.
     said: RefCell<Vec<Event>>,
 }
@@ -180,6 +182,9 @@ impl World for Sim {
         self.step_of_process().await;
         if self.0.faults.store.get() {
             return Err("the store is full".to_owned());
+        }
+        if let Step::Forget(gone) = &step {
+            self.0.forgotten.borrow_mut().push(gone.len());
         }
         self.note(name, step);
         self.step_of_process().await;
@@ -625,4 +630,17 @@ fn a_snapshot_in_use_is_kept_and_told_of_once() {
     life.happen(Happening::Use { volume: 1, which: 0, is_used: false });
     life.advance(900);
     assert_eq!(sim.own("a", 1).len(), 3);
+}
+
+/// Each note writes the whole record of a schedule.
+#[test]
+fn what_a_run_deletes_of_all_volumes_is_noted_at_once() {
+    let sim = Sim::new();
+    let mut life = Life { runner: Runner::new(sim.clone()), sim: sim.clone() };
+    // Schedule 'a' keeps 3 of each of its two volumes.
+    for _ in 0..6 {
+        life.advance(900);
+    }
+    assert_eq!((sim.own("a", 1).len(), sim.own("a", 2).len()), (3, 3));
+    assert_eq!(*sim.0.forgotten.borrow(), [2, 2, 2]);
 }

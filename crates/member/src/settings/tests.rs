@@ -12,6 +12,23 @@ use crate::access_request::AccessRequest;
 use crate::request::{Request, SnapshotRequest, VolumeRequest};
 use crate::testing::Rig;
 
+impl MemberSettings {
+    /// Keeps what is stored as it is until the guard is dropped.
+    pub(crate) async fn hold(&self) -> ring::wait::Guard<()> {
+        self.turn.take().await
+    }
+
+    /// They cannot be read from now on. For who has the turn.
+    pub(crate) async fn fail(&self) {
+        self.leave(Kept::Broken("as the test wants it".to_owned())).await;
+    }
+
+    /// Whether a record of a unit waits to be saved.
+    pub(crate) fn is_to_save(&self) -> bool {
+        !self.waiting.borrow().is_empty()
+    }
+}
+
 const IMAGE: &[u8] = b"who has reserved what";
 const NEWER: &[u8] = b"who has reserved what since then";
 
@@ -421,10 +438,7 @@ fn no_unit_is_known_while_the_settings_are_not() {
     let first = serial(&rig, 1);
     save(&rig, &first, Some(IMAGE)).unwrap();
     let units = rig.units();
-    rig.with(async |member| {
-        let settings = member.settings();
-        settings.leave(Kept::Broken("as the test wants it".to_owned())).await;
-    });
+    rig.with(async |member| member.settings().fail().await);
     let refused = units.load(&first, Record::Reservations).unwrap_err().to_string();
     assert!(refused.contains("not available") && refused.contains("as the test"), "{refused}");
     assert!(save(&rig, &first, Some(NEWER)).is_err());

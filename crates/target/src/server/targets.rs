@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use iscsi::text::IscsiName;
+use ring::wait::both;
 use scsi::AdditionalSense;
 use scsi::referrals::ReferralMap;
 
@@ -92,13 +93,17 @@ impl Targets {
         let is_general = |target: &Target| Arc::ptr_eq(&target.rules(), &shared.rules);
         let was_general = is_general(&target);
         target.set_rules(rules);
-        let mut is_busy = false;
-        if was_general && !is_general(&target) {
-            // Hosts of others with the server's rules could have sent copies that read and write here.
-            let stopped = shared.copies.keep_out(&target.units);
-            is_busy = ring::timeout(COPIES_END, stopped.wait()).await.is_none();
-        }
-        let ended = stopping::end_unadmitted(shared, &target).await?;
+        // Hosts of others with the server's rules could have sent copies that read and write here.
+        let is_to_part = was_general && !is_general(&target);
+        let copies = is_to_part.then(|| shared.copies.keep_out(&target.units));
+        let copies_are_busy = async {
+            let Some(copies) = copies else { return false };
+            ring::timeout(COPIES_END, copies.wait()).await.is_none()
+        };
+        // Nobody stays connected for as long as copies take.
+        let ending = stopping::end_unadmitted(shared, &target);
+        let (ended, is_busy) = both(ending, copies_are_busy).await;
+        let ended = ended?;
         if is_busy { Err(TargetError::Busy(iqn.to_owned())) } else { Ok(ended) }
     }
 
@@ -127,6 +132,13 @@ impl Targets {
     /// there is no such target. Their units may be served under others, with the reservations that they had.
     pub fn retain_names(&self, is_known: impl Fn(&str) -> bool) {
         self.0.targets.retain_names(is_known);
+    }
+
+    /// Whether there may be targets under names that are not known yet. As long as that is so, hosts that log in under
+    /// any name that is not known hear that the service is unavailable for now, as at one that is
+    /// [offline](Self::set_offline). It is not so at first.
+    pub fn set_incomplete(&self, is_incomplete: bool) {
+        self.0.targets.set_incomplete(is_incomplete);
     }
 
     async fn take(&self, iqn: &str, offline: bool, grace: Duration) -> Result<(), TargetError> {

@@ -45,6 +45,8 @@ struct Inner {
     kept: Kept,
     /// Units that were taken away and may still be at work for their last hosts, by serial number.
     leaving: BTreeMap<String, Weak<Unit>>,
+    /// There may be targets under names that are not known yet.
+    is_incomplete: bool,
 }
 
 impl Inner {
@@ -68,11 +70,19 @@ impl Table {
     }
 
     pub(crate) fn find(&self, name: &str) -> Found {
-        match self.inner().entries.get(name) {
+        let inner = self.inner();
+        match inner.entries.get(name) {
             Some(Entry::Served(target)) => Found::Served(target.clone()),
             Some(Entry::Offline(_)) => Found::Offline,
+            // It may be one of those.
+            None if inner.is_incomplete => Found::Offline,
             None => Found::Unknown,
         }
+    }
+
+    /// Whether there may be targets under names that are not known yet.
+    pub(crate) fn set_incomplete(&self, is_incomplete: bool) {
+        self.inner().is_incomplete = is_incomplete;
     }
 
     /// Enters a target; gives it back when its name is served already. What was kept of its units it has

@@ -110,7 +110,7 @@ impl Unsaved {
 
     fn tell(self) {
         let Self { changes, sense } = self;
-        changes.into_iter().for_each(|change| change.answer.send(Done::check(sense.clone())));
+        changes.into_iter().for_each(|change| change.answer.send(Done::check(sense)));
     }
 }
 

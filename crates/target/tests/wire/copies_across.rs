@@ -1,8 +1,8 @@
 //! Copies between volumes that are targets of their own, as those of `drystone up` are: who may, and
 //! how they are fenced.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use block::BlockDevice;
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
@@ -10,7 +10,7 @@ use iscsi::pdu::{LogoutReason, RESERVED_TAG, TaskFunction, TaskResult};
 use target::{Access, AccessRule};
 
 use crate::common::{
-    A_MOMENT, Cdb, Command, Connection, IQN, Login, Rig, config, faulty, on_core, pattern,
+    A_MOMENT, Cdb, Command, Connection, IQN, Login, Rig, access, config, faulty, on_core, pattern,
     reserve_list, reserve_out, target_of, wait_until,
 };
 use crate::copies::write_using_token;
@@ -232,6 +232,31 @@ fn a_session_that_ends_leaves_copies_sent_to_another_target_alone() {
     volumes.second.heal();
     first.finish(copy).good();
     assert!(volumes.bytes() == data);
+}
+
+/// Who must go does not stay for as long as a copy takes that must not go on either.
+#[test]
+fn who_is_not_let_in_any_more_goes_before_copies_of_others_have_ended() {
+    let volumes = Volumes::new();
+    let data = pattern(4 * MIB, 10);
+    let (mut first, mut second) = volumes.both(&data);
+    let name = naa(&mut second, 0);
+    let copy = volumes.long_copy(&mut first, &name);
+    let begun = Instant::now();
+    let (done, changed) = mpsc::channel();
+    let (server, targets) = (volumes.rig.server(), volumes.rig.server().targets());
+    server.first_core().run(move || {
+        ring::spawn(async move {
+            done.send(targets.set_access(SECOND, Some(access([]))).await).unwrap();
+        });
+    });
+    second.expect_closed();
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(changed.try_recv().is_err(), "it waits for the copy");
+    volumes.second.release();
+    assert_eq!(changed.recv().unwrap().unwrap(), 1);
+    volumes.expect_still(&data);
+    assert_eq!(first.finish(copy).check(), COPY_FAILED);
 }
 
 #[test]

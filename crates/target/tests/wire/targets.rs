@@ -50,6 +50,25 @@ fn next_event(host: &mut Connection) -> AsyncMessage {
     AsyncMessage::parse(&host.receive_kind(Opcode::ASYNC_MESSAGE).bhs).unwrap()
 }
 
+/// Names that are not known yet are no reason for hosts to give up.
+#[test]
+fn while_names_are_missing_those_who_ask_for_one_are_to_come_back() {
+    let rig = empty();
+    let targets = rig.server().targets();
+    targets.add(target_of(IQN, [ram()])).unwrap();
+    targets.set_incomplete(true);
+    assert_eq!(to(SECOND).connect(rig.portal()).err(), UNAVAILABLE);
+    ready(&rig, IQN).expect_alive();
+    assert_eq!(discovered(&rig, "host"), [IQN], "nobody is shown what is not known");
+    let taken = |targets: target::Targets| async move { targets.remove(IQN, Duration::ZERO).await };
+    on_core(rig.server(), taken).unwrap();
+    assert_eq!(to(IQN).connect(rig.portal()).err(), UNAVAILABLE);
+    targets.set_incomplete(false);
+    for name in [IQN, SECOND] {
+        assert_eq!(to(name).connect(rig.portal()).err(), NOT_FOUND);
+    }
+}
+
 #[test]
 fn targets_come_while_the_server_runs_and_each_has_its_own_disks() {
     let rig = empty();
