@@ -62,6 +62,7 @@ fn main() -> ExitCode {
         Ok(cli) => run(cli, stop),
         Err(error) => return refusal::report(&error),
     };
+    logging::finish();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

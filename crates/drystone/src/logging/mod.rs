@@ -5,6 +5,9 @@ mod rooms;
 
 use std::env;
 use std::io::{self, IsTerminal};
+use std::sync::{Mutex, PoisonError};
+use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -26,6 +29,26 @@ const OPTION: &str = "--log";
 /// The same for commands whose output is for people to read.
 const FILTER_QUIET: &str = "warn";
 
+/// Lines that wait to be written; those that find no room are lost. A terminal that was stopped, or a pipe that
+/// nobody reads, must not keep anybody waiting.
+const LINES_MAX: usize = 4096;
+
+/// What writes the lines, while there is such a thread.
+static WRITES: Mutex<Option<WorkerGuard>> = Mutex::new(None);
+
+/// Has what was logged written before the program ends, if that takes no longer than a moment.
+pub(crate) fn finish() {
+    drop(WRITES.lock().unwrap_or_else(PoisonError::into_inner).take());
+}
+
+/// The way to stderr for programs that run on: by a thread of its own.
+fn writer() -> NonBlocking {
+    let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(LINES_MAX);
+    let (writer, guard) = builder.thread_name("log").finish(io::stderr());
+    *WRITES.lock().unwrap_or_else(PoisonError::into_inner) = Some(guard);
+    writer
+}
+
 /// Refuses what was given with `--log` if it is none, also for commands that log nothing.
 pub(crate) fn check(filter: Option<&str>) -> Result<(), String> {
     filter.map_or(Ok(()), |text| parse(OPTION, text).map(drop))
@@ -33,15 +56,19 @@ pub(crate) fn check(filter: Option<&str>) -> Result<(), String> {
 
 /// Starts logging by `filter`, or by the environment; the error is a sentence for the user.
 pub(crate) fn start(filter: Option<&str>) -> Result<(), String> {
-    start_at(filter, FILTER_DEFAULT)
+    start_at(filter, FILTER_DEFAULT, || BoxMakeWriter::new(writer()))
 }
 
 /// As [`start`], with warnings only unless the user says otherwise.
 pub(crate) fn start_quiet(filter: Option<&str>) -> Result<(), String> {
-    start_at(filter, FILTER_QUIET)
+    start_at(filter, FILTER_QUIET, || BoxMakeWriter::new(io::stderr))
 }
 
-fn start_at(filter: Option<&str>, default: &str) -> Result<(), String> {
+fn start_at(
+    filter: Option<&str>,
+    default: &str,
+    writer: impl FnOnce() -> BoxMakeWriter,
+) -> Result<(), String> {
     let variable = VARIABLES
         .iter()
         .find_map(|name| env::var(name).ok().filter(|text| !text.is_empty()).map(|f| (*name, f)));
@@ -52,7 +79,7 @@ fn start_at(filter: Option<&str>, default: &str) -> Result<(), String> {
     };
     // A second start would be a slip in this program; the first one's filter stays in force.
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(io::stderr)
+        .with_writer(writer())
         // A line that cannot be written is lost: to say so on the same stderr would end the process.
         .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal());
