@@ -221,6 +221,24 @@ fn a_store_that_its_history_has_filled_opens_and_is_changed() {
     }
 }
 
+/// Filled to the last page, there is not even room to forget: what is there counts, and nothing more is taken.
+#[test]
+fn a_store_without_room_to_forget_is_read_all_the_same() {
+    let disk = Disk::new(17 << 20);
+    let before = full(&disk, &[142_569, 300, 1]);
+    let storage = crate::bytes::Resizable::open(disk.shared()).unwrap();
+    let database = redb::Database::builder().create_with_backend(storage).unwrap();
+    drop(uncount(&database));
+    drop(database);
+    for _ in 0..2 {
+        let store = Opened::at(Place::Device(disk.shared()));
+        assert_eq!(everything(&store), before);
+        let put = Transaction::always(vec![Op::put("a", vec![1; 60_000])]);
+        let refused = wait(store.store().commit(put));
+        assert!(matches!(refused, Err(StoreError::Failed(_))), "{refused:?}");
+    }
+}
+
 #[test]
 fn a_store_of_a_later_format_is_refused() {
     let dir = tempfile::tempdir().unwrap();
