@@ -102,7 +102,8 @@ pub(crate) struct UpArgs {
     ///
     /// The member remembers that there were some, and refuses to start without them: no restart opens
     /// it to more hosts by mistake. This option makes it forget those that are not given now, and throws
-    /// away access lists, policies, CHAP users and persistent reservations on the array if they cannot be read.
+    /// away all settings on the array, from access lists to accounts, schedules and persistent reservations, if they
+    /// cannot be read and no disk is missing that may bring them back.
     #[arg(long, help_heading = "Access")]
     pub(crate) open_access: bool,
 

@@ -21,7 +21,7 @@ pub(crate) fn choose(
         return Ok(path.to_owned());
     }
     let dir = runtime_dir::default_dir(root, environment)
-        .context("there is no directory for the control socket: write --socket PATH")?;
+        .context("there is no directory for the control socket, as XDG_RUNTIME_DIR is not set: write --socket PATH")?;
     Ok(dir.join(NAME))
 }
 

@@ -196,3 +196,23 @@ fn who_works_on_requests_stands_back_behind_who_answers_hosts() {
     assert!(threads.iter().any(|(name, _)| name == "api"), "{threads:?}");
     member.stop();
 }
+
+/// A terminal that was stopped, or a pager: each login and each change is a line, and none of them is waited for.
+#[test]
+fn nobody_waits_for_a_log_that_nobody_reads() {
+    let home = Home::files(1, "256M");
+    let (member, unread) = home.start_unread();
+    make(&member, "a");
+    let iqn = member.iqn("a");
+    let log_in = |number| Host::log_in(member.portal(), &iqn, number, &[0]).expect("it is let in");
+    let mut host = log_in(1);
+    for number in 2..60 {
+        drop(log_in(number));
+        let read = [0x28, 0, 0, 0, 0, 0, 0, 0, 8, 0];
+        assert!(host.run(0, &read, 4096, &[]).expect("an answer").is_good());
+        let online = json!({"read_ahead_bytes": u32::from(number) * 4096});
+        assert_eq!(ask(&member, "PATCH", "/v1/volumes/a", Some(&online)).status, 200);
+    }
+    member.stop();
+    drop(unread);
+}

@@ -1,10 +1,11 @@
 //! A running `drystone up`, and commands to it.
 
 use super::{drystone, finish};
+use rustix::pipe::fcntl_setpipe_size;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, PipeReader, pipe};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -90,8 +91,21 @@ impl Home {
     }
 
     /// The same by a command of the caller's.
-    pub(crate) fn start_by(&self, mut command: Command) -> Member<'_> {
+    pub(crate) fn start_by(&self, command: Command) -> Member<'_> {
         let log = File::create(self.path("log")).expect("a log can be made");
+        self.start_logging_to(log.into(), command)
+    }
+
+    /// Starts a member whose log fills a small pipe that nobody reads, as long as what comes with it is there.
+    pub(crate) fn start_unread(&self) -> (Member<'_>, PipeReader) {
+        let (unread, log) = pipe().expect("a pipe can be made");
+        fcntl_setpipe_size(&log, 4096).expect("a page is enough for a pipe");
+        let line = self.command_line(&[]);
+        let command = drystone(&line.iter().map(String::as_str).collect::<Vec<_>>());
+        (self.start_logging_to(log.into(), command), unread)
+    }
+
+    fn start_logging_to(&self, log: Stdio, mut command: Command) -> Member<'_> {
         let mut child =
             command.stdout(Stdio::piped()).stderr(log).spawn().expect("drystone can be started");
         let stdout = BufReader::new(child.stdout.take().expect("stdout is a pipe"));

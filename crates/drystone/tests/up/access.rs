@@ -291,3 +291,33 @@ fn settings_that_are_lost_keep_all_out_until_they_are_given_up() {
     log_in(&member, "vm", WEB).expect("it is on the list");
     member.stop();
 }
+
+/// Two disks are away: the settings are on them, and nothing is wrong with either.
+#[test]
+fn settings_that_wait_for_disks_that_are_missing_are_not_given_up() {
+    let mut home = Home::files(4, "128M");
+    let member = home.start(&["--raid", "raid5"]);
+    member.run(&["volume", "create", "vm", "16M"]);
+    member.run(&["volume", "access", "add", "vm", "--iqn", WEB]);
+    member.stop();
+    home.forget();
+    let away = |from: &str, to: &str| {
+        for disk in [2, 3] {
+            let path = |suffix: &str| home.path(&format!("disk-{disk}{suffix}"));
+            fs::rename(path(from), path(to)).expect("it is there");
+        }
+    };
+    away("", ".away");
+    let member = home.start(&["--accept-missing", "--open-access"]);
+    assert!(log_in(&member, "vm", DB).is_err(), "what its list says is not known");
+    let (_, status, _) = home.ask(&["status"]);
+    assert!(status.contains("no host is let in"), "{status}");
+    let events = member.run(&["events"]);
+    assert!(events.contains("or declare it failed first"), "{events}");
+    member.stop();
+    away(".away", "");
+    let member = home.start(&[]);
+    assert!(log_in(&member, "vm", DB).is_err(), "the list is there again");
+    log_in(&member, "vm", WEB).expect("it is on the list");
+    member.stop();
+}

@@ -5,7 +5,7 @@
 //!                       └──────────── cut off here: the next start goes on
 //! ```
 
-use array::api::{Cache, VolumeInfo, VolumeSpec, VolumeState};
+use array::api::{Cache, DiskState, VolumeInfo, VolumeSpec, VolumeState};
 use array::{Array, ArrayError, Level};
 
 /// Its name, which no other volume may have.
@@ -40,6 +40,20 @@ pub(super) async fn is_fresh(array: &Array, volume: &VolumeInfo) -> Result<bool,
 pub(super) async fn discard(array: &Array) -> Result<(), ArrayError> {
     array.delete_volume(NAME).await?;
     array.purge_volume(NAME).await
+}
+
+/// Takes it away for good, with what is stored on it; not while disks are missing that may bring that back. Why it
+/// is still there, as a sentence.
+pub(super) async fn give_up(array: &Array) -> Result<(), String> {
+    let missing = array.disks().into_iter().filter(|disk| disk.state == DiskState::Missing);
+    let missing: Vec<String> = missing.map(|disk| disk.name).collect();
+    if !missing.is_empty() {
+        return Err(format!(
+            "they may come back with {}: connect what is missing, or declare it failed first",
+            missing.join(", ")
+        ));
+    }
+    discard(array).await.map_err(|error| error.to_string())
 }
 
 /// Makes it, offline: its state is then never that of what hosts may have.

@@ -184,7 +184,7 @@ impl MemberSettings {
     /// Throws settings away that cannot be read, for good.
     async fn give_up_unreadable(&self) {
         let Some(why) = self.fault() else { return };
-        match hidden::discard(&self.array).await {
+        match hidden::give_up(&self.array).await {
             Ok(()) => {
                 self.tell(
                     Kind::SettingsGivenUp,
