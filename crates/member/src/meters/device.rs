@@ -29,7 +29,7 @@ struct Running<T> {
 
 impl<T> Running<T> {
     fn end(self, is_done: bool) {
-        self.request.end(is_done);
+        self.request.end(is_done, ring::now());
         self.change.into_iter().for_each(|change| change.end(is_done));
     }
 }
@@ -126,10 +126,10 @@ impl Metered {
         bytes: u64,
         ask: impl FnOnce(&dyn BlockDevice) -> IoFuture<T>,
     ) -> IoFuture<T> {
-        let request = Request::begin(&self.meter, work, bytes);
+        let request = Request::begin(&self.meter, work, bytes, ring::now());
         match ask(&*self.inner).into_ready() {
             Ok(result) => {
-                request.end(result.is_ok());
+                request.end(result.is_ok(), ring::now());
                 change.into_iter().for_each(|change| change.end(result.is_ok()));
                 IoFuture::ready(result)
             }
@@ -166,7 +166,8 @@ impl BlockDevice for Metered {
     ) -> Option<Result<(), BlockError>> {
         let result = self.inner.write_now(at, bytes, flags)?;
         let len = bytes.len() as u64;
-        Request::begin(&self.meter, Work::Write, len).end(result.is_ok());
+        let now = ring::now();
+        Request::begin(&self.meter, Work::Write, len, now).end(result.is_ok(), now);
         self.begin_write(at, len).into_iter().for_each(|change| change.end(result.is_ok()));
         Some(result)
     }

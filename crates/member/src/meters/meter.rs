@@ -103,15 +103,16 @@ pub(super) struct Request {
 }
 
 impl Request {
-    pub(super) fn begin(meter: &Arc<Meter>, work: Work, bytes: u64) -> Self {
+    pub(super) fn begin(meter: &Arc<Meter>, work: Work, bytes: u64, now: Instant) -> Self {
         meter.tally(work).waiting.fetch_add(1, Relaxed);
-        Self { meter: Arc::clone(meter), work, bytes, begun: Instant::now(), is_over: false }
+        Self { meter: Arc::clone(meter), work, bytes, begun: now, is_over: false }
     }
 
     /// The disk has answered.
-    pub(super) fn end(mut self, is_done: bool) {
+    pub(super) fn end(mut self, is_done: bool, now: Instant) {
         self.is_over = true;
-        self.meter.tally(self.work).answered(self.begun.elapsed(), self.bytes, is_done);
+        let time = now.saturating_duration_since(self.begun);
+        self.meter.tally(self.work).answered(time, self.bytes, is_done);
     }
 }
 
@@ -131,13 +132,13 @@ mod tests {
 
     #[test]
     fn requests_count_by_their_kind_and_their_end() {
-        let meter = Arc::new(Meter::default());
-        let read = Request::begin(&meter, Work::Read, 4096);
-        let write = Request::begin(&meter, Work::Write, 512);
+        let (meter, now) = (Arc::new(Meter::default()), Instant::now());
+        let read = Request::begin(&meter, Work::Read, 4096, now);
+        let write = Request::begin(&meter, Work::Write, 512, now);
         assert_eq!(meter.counted().waiting, 2);
-        read.end(true);
-        write.end(false);
-        drop(Request::begin(&meter, Work::Flush, 0));
+        read.end(true, now + Duration::from_millis(1));
+        write.end(false, now);
+        drop(Request::begin(&meter, Work::Flush, 0, now));
         let counted = meter.counted();
         assert_eq!((counted.waiting, counted.reads.bytes, counted.writes.bytes), (0, 4096, 0));
         assert_eq!((counted.reads.latency.count(), counted.reads.errors), (1, 0));

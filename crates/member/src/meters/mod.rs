@@ -1,8 +1,9 @@
 //! What each disk of a member does: requests, bytes, times and the queue, counted in a device that stands
 //! between the array and the disk, so that neither knows of it.
 //!
-//! A request costs two looks at the clock and a handful of atomic additions. The same place tells whether a
-//! piece of work has changes under way ([`Scope`]).
+//! A request costs a handful of atomic additions, and no look at a clock but that of the turn: one that is answered
+//! in the turn in which it came takes no time. The same place tells whether a piece of work has changes under way
+//! ([`Scope`]).
 
 mod device;
 mod meter;
