@@ -1,9 +1,14 @@
 //! What is asked about disks.
 
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::PoisonError;
+
 use array::api::{DiskInfo, DiskState};
 use array::{ArrayError, DiskId, Member as Disk};
 
 use super::{Member, RequestError};
+use crate::data::remembered::Remembered;
 use crate::opening::creation::NewFiles;
 use crate::opening::disks::member;
 use crate::reply::{Answer, DiskFigures};
@@ -98,16 +103,29 @@ impl Member {
         }
         let member = self.open_disk(&disk, number).await?;
         let id = self.array.info().id;
-        let is_noted = self.remembered.borrow_mut().add(&id, &disk);
+        let (of, noted) = (id.clone(), disk.clone());
+        let is_noted = self.on_list(move |list| list.add(&of, &noted)).await;
         let is_noted = is_noted.map_err(RequestError::NotRemembered)?;
         let taken = take_in(member).await;
         if taken.is_ok() || self.is_member(&name) {
             made.keep();
-        } else if is_noted && let Err(error) = self.remembered.borrow_mut().remove(&id, &disk) {
+        } else if is_noted
+            && let Err(error) = self.on_list(move |list| list.remove(&id, &disk)).await
+        {
             tracing::warn!("{error}");
         }
         taken?;
         Ok(())
+    }
+
+    /// Does something with the list of disks, on another thread.
+    async fn on_list<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Remembered) -> T + Send + 'static,
+    ) -> T {
+        let list = self.remembered.clone();
+        // Each change of the list is one call.
+        ring::blocking(move || work(&mut list.lock().unwrap_or_else(PoisonError::into_inner))).await
     }
 
     /// Whether a disk of this name is in use. Another one may come in the place of one that is missing or failed.
@@ -142,27 +160,32 @@ impl Member {
     }
 
     /// Disks that have left the array are not looked for at the next start. Says whether there was a look: none is while a
-    /// disk joins.
-    pub(super) fn forget_what_left(&self) -> bool {
+    /// disk joins, or is being forgotten.
+    pub(super) fn forget_what_left(self: &Rc<Self>) -> bool {
         // One that joins is not a member yet, and is not to be forgotten.
         if self.joining.held().is_some() {
             return false;
         }
         let members = self.array.disks();
         self.meters.keep_only(|name| members.iter().any(|disk| disk.name == name));
-        // One that is missing may be known to the array by its number only.
-        if members.iter().any(|disk| disk.state == DiskState::Missing) {
-            return true;
-        }
-        let stays = |disk: &MemberDisk| {
-            let name = disk.name();
-            members.iter().any(|member| member.name == name)
-        };
-        let id = self.array.info().id;
-        if let Err(error) = self.remembered.borrow_mut().keep_only(&id, stays) {
-            tracing::warn!("{error}");
-        }
+        ring::spawn(forget(self.clone()));
         true
+    }
+}
+
+/// Forgets the disks that have left, beside everything else: the data directory may not answer.
+async fn forget(member: Rc<Member>) {
+    let _turn = member.joining.take().await;
+    let members = member.array.disks();
+    // One that is missing may be known to the array by its number only.
+    if members.iter().any(|disk| disk.state == DiskState::Missing) {
+        return;
+    }
+    let id = member.array.info().id;
+    let names: BTreeSet<String> = members.into_iter().map(|disk| disk.name).collect();
+    let stays = move |disk: &MemberDisk| names.contains(&disk.name());
+    if let Err(error) = member.on_list(move |list| list.keep_only(&id, stays)).await {
+        tracing::warn!("{error}");
     }
 }
 
@@ -221,6 +244,25 @@ mod tests {
             (while_one_joins, member.forget_what_left(), member.meters.counted(gone).is_some())
         });
         assert_eq!(forgotten, ((false, true), true, false));
+        rig.stop();
+    }
+
+    /// The data directory does not answer: the list of disks waits for it, and no core does.
+    #[test]
+    fn a_list_of_disks_that_cannot_be_written_for_now_keeps_nobody_else_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let rig = Rig::start(dir.path(), &dir.path().join("data"));
+        let list = rig.with(async |member| member.remembered.clone());
+        let held = list.lock().unwrap();
+        assert!(rig.with(async |member| member.forget_what_left()));
+        rig.create("a");
+        assert!(!rig.with(async |member| member.forget_what_left()), "one is at it");
+        drop(held);
+        let is_over = rig.with(async |member| {
+            drop(member.joining.take().await);
+            member.forget_what_left()
+        });
+        assert!(is_over, "disks can join and leave again");
         rig.stop();
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod watch;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use array::Array;
@@ -44,7 +45,8 @@ pub struct Member {
     unlisted: Unlisted,
     /// How the names of targets are to begin, as was said at the start.
     chosen_prefix: Option<String>,
-    remembered: RefCell<Remembered>,
+    /// Changed on other threads: its directory may not answer, and no core may wait for that.
+    remembered: Arc<Mutex<Remembered>>,
     /// What counts what disks do.
     meters: Meters,
     /// Scrubs and checks under way.
@@ -92,7 +94,7 @@ impl Member {
         (remembered, meters, chosen_prefix): (Remembered, Meters, Option<String>),
         events: EventLog,
     ) -> Self {
-        let remembered = RefCell::new(remembered);
+        let remembered = Arc::new(Mutex::new(remembered));
         let (turn, joining, taking) = (Turn::default(), Turn::default(), Turn::default());
         let (is_stopping, looked) = (Cell::new(false), RefCell::default());
         Self {
