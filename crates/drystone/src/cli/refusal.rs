@@ -111,7 +111,7 @@ fn missing(argument: &str) -> String {
     if argument.contains("SPEC") {
         "a disk to export is missing: write ram:SIZE, null:SIZE, file:PATH[:SIZE], disk:PATH or sim:DRIVE[:SIZE], such as ram:1G"
             .to_owned()
-    } else if argument.contains("URL") {
+    } else if argument.contains("URL") && !argument.starts_with("--") {
         "a volume to attach is missing: write iscsi://HOST[:PORT]/IQN[/LUN]".to_owned()
     } else if argument.contains("--nbd") {
         "a place for the disk is missing: write --nbd unix:PATH, --nbd ADDRESS:PORT, --fuse DIR or --ublk"

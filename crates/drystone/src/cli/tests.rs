@@ -118,6 +118,10 @@ const REFUSALS: &[(&[&str], &str)] = &[
     (&["export", "ram:1G", "--hints=yes"], "--hints takes no value: write it alone"),
     (&["attach"], "a volume to attach is missing: write iscsi://HOST[:PORT]/IQN[/LUN]"),
     (
+        &["notify", "set", "ops", "--secret-file", "f"],
+        "--webhook <URL> is missing: write it, or see --help",
+    ),
+    (
         &["attach", "iscsi://h/iqn.2026-11.com.example:a"],
         "a place for the disk is missing: write --nbd unix:PATH, --nbd ADDRESS:PORT, --fuse DIR or --ublk",
     ),

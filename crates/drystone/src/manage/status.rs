@@ -224,7 +224,7 @@ fn not_told(destination: &Destination) -> Option<String> {
     let Destination { name, paused: false, usable, failing, .. } = destination else { return None };
     match (usable, failing) {
         (false, _) => Some(format!(
-            "events do not go on to {name}, as its secrets cannot be opened: give them again with 'drystone notify set {name}'"
+            "events do not go on to {name}, as its secrets cannot be opened: give them again with 'drystone notify set {name}' and all of where it goes, such as '--webhook URL --secret-file FILE'"
         )),
         (true, Some(why)) => Some(format!(
             "events do not reach {name}: {why}; try it with 'drystone notify test {name}'"

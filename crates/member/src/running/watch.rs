@@ -32,7 +32,8 @@ pub(crate) async fn run(member: Rc<Member>) {
     let mut states = states_of(&member);
     let mut disks = names_of(&member);
     let mut levels_before = 0;
-    let mut scrub_from = UNIX_EPOCH;
+    let began = Instant::now();
+    let mut scrub_from = began;
     let mut settings_from = Instant::now();
     loop {
         next_note = tell_notes(&member, next_note);
@@ -60,8 +61,11 @@ pub(crate) async fn run(member: Rc<Member>) {
         levels_before = levels;
         let now = SystemTime::now();
         let is_running = member.array().jobs().iter().any(|job| job.kind == JobKind::Scrub);
-        if now >= scrub_from && !is_running && is_scrub_due(&info, now) {
-            scrub_from = now + SCRUB_PAUSE;
+        // A clock may be set only some time after the start.
+        let is_due =
+            is_scrub_due(&info, now) || began.elapsed() >= SCRUB_PAUSE && lies_ahead(&info, now);
+        if Instant::now() >= scrub_from && !is_running && is_due {
+            scrub_from = Instant::now() + SCRUB_PAUSE;
             ring::spawn(scrub(member.clone()));
         }
     }
@@ -92,6 +96,14 @@ fn is_scrub_due(info: &ArrayInfo, now: SystemTime) -> bool {
     let due = Duration::from_secs(info.scrubbed_unix_seconds + pause_seconds);
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     pause_seconds > 0 && now >= due
+}
+
+/// Whether the last scrub was at a time that is still to come, so that nobody knows when it was: the clock was wrong
+/// then.
+fn lies_ahead(info: &ArrayInfo, now: SystemTime) -> bool {
+    let scrubbed = UNIX_EPOCH + Duration::from_secs(info.scrubbed_unix_seconds);
+    let ahead = scrubbed.duration_since(now).unwrap_or_default();
+    info.settings.scrub_days > 0 && ahead.as_secs() > DAY_SECONDS
 }
 
 async fn scrub(member: Rc<Member>) {
@@ -144,6 +156,19 @@ mod tests {
         assert!(is_scrub_due(&weekly, at(100 + 7 * DAY_SECONDS)));
         let never = info(0, &Settings { scrub_days: 0, ..Settings::default() });
         assert!(!is_scrub_due(&never, at(1000 * DAY_SECONDS)));
+    }
+
+    #[test]
+    fn a_scrub_of_a_time_that_is_to_come_is_none() {
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        let scrubbed = |days: u64, scrub_days| ArrayInfo {
+            scrubbed_unix_seconds: days * DAY_SECONDS,
+            ..info(0, &Settings { scrub_days, ..Settings::default() })
+        };
+        assert!(lies_ahead(&scrubbed(1000, 7), at(10 * DAY_SECONDS)));
+        assert!(!lies_ahead(&scrubbed(1000, 0), at(10 * DAY_SECONDS)), "none is to be");
+        assert!(!lies_ahead(&scrubbed(10, 7), at(10 * DAY_SECONDS - 60)), "a minute is nothing");
+        assert!(!lies_ahead(&scrubbed(9, 7), at(10 * DAY_SECONDS)));
     }
 
     #[test]
