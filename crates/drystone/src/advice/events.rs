@@ -37,6 +37,10 @@ fn of_kind(kind: Kind, name: &str) -> String {
             "see 'drystone array check' for all of it, and restore what is lost from a backup".to_owned()
         }
         Kind::SettingsUnavailable => "see 'drystone status', and the chapter on bad days of the manual".to_owned(),
+        Kind::SettingsNotGivenUp => {
+            "connect the disks that are missing, or declare them failed ('drystone disk fail'), and start so again"
+                .to_owned()
+        }
         Kind::SettingsIncomplete => {
             "start the member with the key that was used before, or set the secrets again ('drystone chap set')"
                 .to_owned()

@@ -98,7 +98,7 @@ fn drystone_manages_a_member_over_tls_as_at_its_socket() {
     let (code, _, err) = run(&["status"]);
     assert_eq!(code, 1);
     assert!(err.contains("the login is not right"), "{err}");
-    assert!(member.log().contains("token 'ops' from 127.0.0.1: POST /v1/volumes: 201"));
+    member.logged("token 'ops' from 127.0.0.1: POST /v1/volumes: 201");
     member.stop();
 }
 

@@ -149,6 +149,20 @@ impl Member<'_> {
         std::fs::read_to_string(self.home.path("log")).unwrap_or_default()
     }
 
+    /// Its log, once these words are in it: it is written by and by.
+    #[track_caller]
+    pub(crate) fn logged(&self, words: &str) -> String {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let log = self.log();
+            if log.contains(words) {
+                return log;
+            }
+            assert!(Instant::now() < end, "not in the log: {words}\n{log}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     pub(crate) fn portal(&self) -> SocketAddr {
         self.portals()[0]
     }

@@ -115,7 +115,7 @@ fn a_service_lets_nobody_use_a_volume_until_somebody_says_who() {
     member.stop();
 
     let member = home.start_by(start(&path));
-    says(&member.log());
+    says(&member.logged("nobody may use vm yet"));
     assert!(member.lines[1].contains(" hosts=nobody name=vm"), "{:?}", member.lines);
     member.run(&["volume", "access", "add", "vm", "--iqn", HOST]);
     write(&mut log_in(&member).expect("it was let in"), 3, &block(1));
@@ -211,7 +211,7 @@ fn a_host_that_comes_from_elsewhere_is_let_in_to_a_member_by_hand_first() {
     member.run(&["volume", "create", "vm", "64M"]);
     member.stop();
     let member = home.start(&["--portal", "0.0.0.0:0"]);
-    assert!(member.log().contains("only hosts on this machine may use vm: "), "{}", member.log());
+    member.logged("only hosts on this machine may use vm: ");
     let elsewhere = SocketAddr::new(own, member.portals()[1].port());
     let log_in = || Host::log_in(elsewhere, &member.iqn("vm"), 1, &[0]);
     assert!(log_in().is_err(), "it comes from {own}");

@@ -122,7 +122,7 @@ fn a_directory_that_cannot_be_written_does_not_keep_the_array_from_being_opened(
     let allow = |mode| fs::set_permissions(&data, fs::Permissions::from_mode(mode)).unwrap();
     allow(0o555);
     let member = home.start_by(confined(&home, &[]));
-    let log = member.log();
+    let log = member.logged("nothing can be written");
     let told: Vec<&str> =
         log.lines().filter(|line| line.contains("nothing can be written")).collect();
     assert!(told.len() == 1 && told[0].contains("is not remembered"), "{log}");

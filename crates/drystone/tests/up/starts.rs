@@ -473,7 +473,7 @@ fn a_member_whose_control_socket_cannot_be_made_serves_hosts() {
         let words: Vec<&str> = line.iter().map(String::as_str).collect();
         let member = home.start_by(drystone(&words));
         assert_eq!(member.lines.last().unwrap(), "socket path=none", "{:?}", member.lines);
-        let log = member.log();
+        let log = member.logged("control socket");
         let said: Vec<&str> = log.lines().filter(|line| line.contains("control socket")).collect();
         assert_eq!(said.len(), 1, "{log}");
         assert!(said[0].contains("hosts are served") && said[0].contains("--socket"), "{log}");

@@ -107,6 +107,8 @@ kinds! {
     SettingsAvailable = "settings_available", Info;
     /// They were thrown away, as was asked for.
     SettingsGivenUp = "settings_given_up", Warning;
+    /// They were to be thrown away, and are still there.
+    SettingsNotGivenUp = "settings_not_given_up", Error;
     /// A part of the settings cannot be used.
     SettingsIncomplete = "settings_incomplete", Error;
     /// A schedule took no snapshot when it was due, or could not note or delete one.

@@ -196,10 +196,8 @@ impl MemberSettings {
                 self.units.replace(Ok(BTreeMap::new()));
                 self.is_fault_told.set(false);
             }
-            Err(error) => self.tell(
-                Kind::SettingsUnavailable,
-                &format!("{why}, and they cannot be given up: {error}"),
-            ),
+            Err(error) => self
+                .tell(Kind::SettingsNotGivenUp, &format!("the settings are not given up: {error}")),
         }
     }
 
