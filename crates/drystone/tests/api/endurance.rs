@@ -190,8 +190,11 @@ fn who_works_on_requests_stands_back_behind_who_answers_hosts() {
     let home = Home::files(1, "256M");
     let member = home.start(&[]);
     let threads = threads(&member);
+    // Whoever runs the tests may stand back already.
+    let own = threads.iter().map(|(_, nice)| *nice).min().expect("it has threads");
     for (name, nice) in &threads {
-        assert_eq!(*nice, if name == "api" { 10 } else { 0 }, "{name} of {threads:?}");
+        let wanted = if name == "api" { (own + 10).min(19) } else { own };
+        assert_eq!(*nice, wanted, "{name} of {threads:?}");
     }
     assert!(threads.iter().any(|(name, _)| name == "api"), "{threads:?}");
     member.stop();
