@@ -60,7 +60,10 @@ impl Member {
         let Some(source) = source.and_then(|(source, _)| self.find(source).ok()) else {
             return Ok(());
         };
+        // Another one may have come under the name of a source that is gone: its hosts are strangers here.
+        let is_source = source.created_unix_seconds <= clone.created_unix_seconds;
         let is_owed = clone.state == VolumeState::Offline
+            && is_source
             && !self.has_settings(clone.id)?
             && self.has_settings(source.id)?;
         if is_owed && !mutants::is(Mutant::ForgetOwed) {

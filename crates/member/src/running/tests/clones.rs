@@ -164,3 +164,22 @@ fn a_new_volume_that_a_cut_leaves_without_its_list_is_offline() {
     assert_eq!(refusal(&rig, portal, "bad", "b"), COME_BACK);
     rig.stop();
 }
+
+/// The source has another name by now, and another volume has its name: the hosts of that are strangers.
+#[test]
+fn a_clone_has_nothing_of_a_volume_that_only_has_the_name_of_its_source() {
+    let dir = tempfile::tempdir().unwrap();
+    let (rig, portal) = begin(dir.path(), &dir.path().join("data"));
+    rig.ask(clone("open", "c")).expect("it is made");
+    let ask = |request| rig.ask(Request::Volume(request)).expect("it is done");
+    ask(VolumeRequest::SetOnline { name: "c".to_owned(), online: false });
+    ask(VolumeRequest::Rename { name: "open".to_owned(), to: "old".to_owned() });
+    // When volumes were made is known to the second.
+    std::thread::sleep(Duration::from_millis(1100));
+    rig.create("open");
+    let_in(&rig, "open", "good");
+    ask(VolumeRequest::SetOnline { name: "c".to_owned(), online: true });
+    assert_eq!(refusal(&rig, portal, "bad", "open"), NOT_LET_IN);
+    assert_eq!(refusal(&rig, portal, "bad", "c"), None, "it has no list");
+    rig.stop();
+}
