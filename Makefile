@@ -77,9 +77,10 @@ package: ## build the Debian package, as target/package/drystone_VERSION_ARCH.de
 	@mkdir -p target/package
 	@scripts/package.sh "$$(scripts/target-dir.sh)/release/drystone" target/package
 
-package-test: package ## install, use, remove and purge that package in clean roots of Debian 12 and 13; needs root
+package-test: package ## install, use, remove and purge that package in clean roots of Debian 12 and 13, and in a container; needs root
 	@scripts/setup.sh package-test
 	@scripts/package-test.sh "$$(ls -t target/package/drystone_*.deb | head -n 1)" bookworm trixie
+	@scripts/container-test.sh "$$(ls -t target/package/drystone_*.deb | head -n 1)"
 
 lint: ## check format and lints
 	cargo fmt --all --check

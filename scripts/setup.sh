@@ -20,7 +20,7 @@ packages_test=("${packages_run[@]}"
 packages_bench=("${packages_run[@]}" libiscsi-bin qemu-utils qemu-block-extra fio jq tgt istgt
   btrfs-progs util-linux)
 packages_package=("${packages_run[@]}" binutils)
-packages_package_test=("${packages_package[@]}" mmdebstrap)
+packages_package_test=("${packages_package[@]}" mmdebstrap buildah crun)
 packages_fuzz=("${packages_run[@]}" g++)               # libFuzzer is C++
 
 # Daemons among them that Debian starts on install; here each test starts its own.

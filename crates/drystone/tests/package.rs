@@ -126,7 +126,7 @@ fn the_units_read_and_give_the_member_little() {
     }
 }
 
-/// No image can be built here: what it is made of is held against the package and its unit.
+/// The image itself is built by `make package-test`: here, what it is made of is held against the package and its unit.
 #[test]
 fn the_container_image_starts_what_the_package_brings_as_its_unit_does() {
     let tree = unpacked();

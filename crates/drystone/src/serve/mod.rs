@@ -228,9 +228,9 @@ pub(crate) fn explain(error: &StartError) -> anyhow::Error {
         },
         StartError::Engine(source) => match source.kind() {
             ErrorKind::PermissionDenied => anyhow!("{}", io_uring_refused()),
-            ErrorKind::Unsupported => anyhow!(
-                "this kernel has no io_uring, or one that is too old: use Linux 6.1 or newer ({source})"
-            ),
+            ErrorKind::Unsupported => {
+                anyhow!("there is no io_uring here, or one that is too old: {source}")
+            }
             ErrorKind::OutOfMemory => anyhow!(
                 "the I/O engine got no memory ({source}): write fewer --cores, or raise the limit on locked memory (ulimit -l)"
             ),
@@ -282,7 +282,7 @@ mod tests {
             (portal(ErrorKind::TimedOut), "cannot listen on 192.0.2.1:860: timed out"),
             (
                 StartError::Engine(ErrorKind::Unsupported.into()),
-                "this kernel has no io_uring, or one that is too old: use Linux 6.1 or newer (unsupported)",
+                "there is no io_uring here, or one that is too old: unsupported",
             ),
             (StartError::Engine(io::Error::other("odd")), "cannot start the I/O engine: odd"),
         ];

@@ -9,7 +9,11 @@ pub(crate) fn explain(error: &io::Error) -> io::Error {
             "io_uring is forbidden here: set the sysctl kernel.io_uring_disabled to 0, and in a \
              container allow the io_uring system calls (Docker: --security-opt seccomp=unconfined)"
         }
-        Some(libc::ENOSYS) => "this kernel was built without io_uring; Linux 6.1 or newer has it",
+        // A filter of system calls may say so as well: that of buildah does.
+        Some(libc::ENOSYS) => {
+            "this kernel was built without io_uring, which Linux 6.1 or newer has, or a container \
+             forbids it (Docker, Podman: --security-opt seccomp=unconfined)"
+        }
         Some(libc::EINVAL) => "this kernel's io_uring is too old; Linux 6.1 or newer is needed",
         Some(libc::ENOMEM) => "no memory for the ring: raise the memlock limit (ulimit -l)",
         Some(libc::EMFILE) => "no file descriptor left for the ring: raise the limit (ulimit -n)",
@@ -28,6 +32,8 @@ mod tests {
         assert!(text.contains("kernel.io_uring_disabled") && text.contains("seccomp"), "{text}");
         let text = explain(&io::Error::from_raw_os_error(libc::EINVAL)).to_string();
         assert!(text.contains("6.1"), "{text}");
+        let text = explain(&io::Error::from_raw_os_error(libc::ENOSYS)).to_string();
+        assert!(text.contains("6.1") && text.contains("seccomp"), "{text}");
         let error = explain(&io::Error::from_raw_os_error(libc::EPERM));
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
     }
