@@ -140,6 +140,7 @@ HastyClone     --member     running::tests::clones::a_clone_that_a_cut
 ForgetOwed     --member     running::tests::clones::a_clone_that_a_cut
 HastyVolume    --member     running::tests::clones::a_new_volume_that_a_cut
 NoOwnRoom      --member     settings::tests::what_units_keep_leaves_room
+LateSettings   --member     running::tests::room::room_for_settings_is_made
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back
 TellItself     --notify     place::tests::what_counts_less_and_what_is_about

@@ -109,6 +109,7 @@ impl Advised for RequestError {
             ),
             Self::Target(_)
             | Self::Kept(_)
+            | Self::NoRoomBeside { .. }
             | Self::Spec(_)
             | Self::SanitizeUnknown { .. }
             | Self::SnapshotKept(_)

@@ -24,6 +24,8 @@ pub(crate) enum Mutant {
     NoOwnRoom,
     /// Serve a new volume before it is stored who may use it.
     HastyVolume,
+    /// Make room for settings with the first of them: hosts may have filled the array by then.
+    LateSettings,
     /// Leave a clone without the list that it was to have.
     ForgetOwed,
 }

@@ -41,6 +41,11 @@ fn of_kind(kind: Kind, name: &str) -> String {
             "connect the disks that are missing, or declare them failed ('drystone disk fail'), and start so again"
                 .to_owned()
         }
+        Kind::SettingsNotMade => {
+            "once there is room ('drystone disk add', 'drystone volume purge'), any setting takes its place, such as \
+             'drystone policy create NAME'; so does the next start"
+                .to_owned()
+        }
         Kind::SettingsIncomplete => {
             "start the member with the key that was used before, or set the secrets again ('drystone chap set')"
                 .to_owned()

@@ -129,7 +129,15 @@ fn requests_that_cannot_be_are_refused_with_the_way_out() {
 fn a_refused_volume_costs_no_space() {
     let home = Home::files(4, "256M");
     let member = home.start(&[]);
+    let used = |shown: &serde_json::Value| shown["used_bytes"].as_u64().unwrap();
+    let empty = used(&member.json(&["array", "show"]));
+    let refused = member.refused(&["volume", "create", "huge", "1T", "--thick"]);
+    assert!(refused.contains("make it thin"), "{refused}");
+    assert_eq!(used(&member.json(&["array", "show"])), empty, "there is no room for settings yet");
+    // That comes with the first volume.
+    member.run(&["volume", "create", "first", "16M"]);
     let before = member.json(&["array", "show"]);
+    assert!(used(&before) - empty >= 64 << 20, "{before}");
     let refused = member.refused(&["volume", "create", "huge", "1T", "--thick"]);
     assert!(refused.contains("make it thin"), "{refused}");
     let after = member.json(&["array", "show"]);
@@ -142,7 +150,6 @@ fn a_refused_volume_costs_no_space() {
     // What is set aside is in use, once with each copy.
     member.run(&["volume", "create", "a", "64M", "--thick"]);
     let thick = member.json(&["array", "show"]);
-    let used = |shown: &serde_json::Value| shown["used_bytes"].as_u64().unwrap();
     assert_eq!(used(&thick) - used(&before), 128 << 20);
     member.stop();
 }

@@ -109,6 +109,8 @@ kinds! {
     SettingsGivenUp = "settings_given_up", Warning;
     /// They were to be thrown away, and are still there.
     SettingsNotGivenUp = "settings_not_given_up", Error;
+    /// No room is kept for settings on the array.
+    SettingsNotMade = "settings_not_made", Warning;
     /// A part of the settings cannot be used.
     SettingsIncomplete = "settings_incomplete", Error;
     /// A schedule took no snapshot when it was due, or could not note or delete one.
@@ -172,6 +174,7 @@ impl Kind {
                 | Self::DiskNotUsed
                 | Self::ScrubFound
                 | Self::SettingsIncomplete
+                | Self::SettingsNotMade
                 | Self::ScheduleFailed
                 | Self::ScheduleIncomplete
                 | Self::ScheduleMissed

@@ -8,8 +8,8 @@ use thiserror::Error;
 
 use crate::data::DataError;
 use crate::settings::KeptError;
-use crate::spec::DiskError;
 use crate::spec::disk::MemberDiskError;
+use crate::spec::{DiskError, size};
 
 /// Why a request is refused, or fails.
 #[derive(Debug, Error)]
@@ -29,6 +29,20 @@ pub enum RequestError {
     /// Settings are not there, or say no.
     #[error(transparent)]
     Kept(#[from] KeptError),
+    /// Hosts could fill the array with a volume before there is room for who may use it.
+    #[error(
+        "'{name}' is not made, as the settings of the array take {} beside it, and there is room for {}: add a disk, or \
+         delete volumes or snapshots",
+        size::in_words(*.asked_bytes), size::in_words(*.free_bytes)
+    )]
+    NoRoomBeside {
+        /// The volume.
+        name: String,
+        /// What there is.
+        free_bytes: u64,
+        /// What the settings take.
+        asked_bytes: u64,
+    },
     /// No policy has this name.
     #[error("there is no policy '{0}'")]
     NoSuchPolicy(String),

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use array::ArrayError;
-use array::api::{VolumeInfo, VolumeState};
+use array::api::{VolumeInfo, VolumeSpec, VolumeState};
 
 use super::{Member, RequestError};
 use crate::reply::{Answer, Volume};
 use crate::request::VolumeRequest;
+use crate::settings::KeptError;
 
 impl Member {
     pub(super) async fn volume(&self, request: VolumeRequest) -> Result<Answer, RequestError> {
@@ -50,7 +51,7 @@ impl Member {
             VolumeRequest::List | VolumeRequest::Show { .. } => None,
             VolumeRequest::Create(spec) => {
                 self.check_free(&spec.name, None)?;
-                Some(array.create_volume(spec).await?.name)
+                Some(self.create(spec, true).await?.name)
             }
             VolumeRequest::Resize { name, size_bytes, shrink } => {
                 let info = self.find(&name)?;
@@ -97,6 +98,68 @@ impl Member {
                 None
             }
         })
+    }
+
+    /// Makes a volume. Hosts may not have the first one before there is room for who may use it.
+    pub(super) async fn create(
+        &self,
+        spec: VolumeSpec,
+        online: bool,
+    ) -> Result<VolumeInfo, RequestError> {
+        let is_first = self.settings.are_to_be_made();
+        let made = match online && !is_first {
+            true => self.array.create_volume(spec).await?,
+            false => self.array.create_volume_offline(spec).await?,
+        };
+        match is_first {
+            true => self.room_ahead(made, online).await,
+            false => Ok(made),
+        }
+    }
+
+    /// Makes the room for settings that must be there before hosts may have this volume, which is offline. Where there
+    /// is none for both it is taken back.
+    pub(super) async fn room_ahead(
+        &self,
+        made: VolumeInfo,
+        online: bool,
+    ) -> Result<VolumeInfo, RequestError> {
+        if let Err(error) = self.settings.make_ahead().await {
+            let refusal = match error {
+                KeptError::NoRoom { free_bytes, asked_bytes } => {
+                    RequestError::NoRoomBeside { name: made.name.clone(), free_bytes, asked_bytes }
+                }
+                error => error.into(),
+            };
+            return Err(self.taken_back(vec![made.name], refusal).await);
+        }
+        match online {
+            true => Ok(self.array.set_volume_online(&made.name, true).await?),
+            false => Ok(made),
+        }
+    }
+
+    /// Takes volumes back that were made for what was refused.
+    pub(super) async fn taken_back(
+        &self,
+        made: Vec<String>,
+        refusal: RequestError,
+    ) -> RequestError {
+        for volume in made {
+            if let Err(source) = self.unmake(&volume).await {
+                self.serving.settle().await;
+                let refusal = Box::new(refusal);
+                return RequestError::NotTakenBack { refusal, volume, source };
+            }
+        }
+        refusal
+    }
+
+    /// Nobody has ever seen it.
+    async fn unmake(&self, name: &str) -> Result<(), ArrayError> {
+        self.array.set_volume_online(name, false).await?;
+        self.array.delete_volume(name).await?;
+        self.array.purge_volume(name).await
     }
 
     /// Forgets what units have kept that are no more: their volumes, snapshots or what was written to those are gone.
