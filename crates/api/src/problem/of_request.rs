@@ -19,6 +19,7 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         RequestError::SnapshotKept(kept) => code_of(&kept.refusal),
         RequestError::Kept(error) => of_kept(error),
         RequestError::NoRoomBeside { .. } => Code::NoSpace,
+        RequestError::BinHolds { source, .. } => code_of(source),
         RequestError::Unfinished { source, .. } => code_of(source),
         RequestError::NotTakenBack { refusal, .. } => code_of(refusal),
         RequestError::NoSuchPolicy(_) => Code::NoSuchPolicy,

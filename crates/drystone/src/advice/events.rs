@@ -32,7 +32,10 @@ fn of_kind(kind: Kind, name: &str) -> String {
         Kind::VolumeLost => "connect its disks again: see 'drystone disk list' for those that are missing".to_owned(),
         Kind::VolumeDegraded | Kind::ArrayWarning => "see 'drystone status'".to_owned(),
         Kind::VolumeNotServed => "see 'drystone volume list' and 'drystone status'".to_owned(),
-        Kind::SpaceLow => "add a disk ('drystone disk add'), or delete volumes and snapshots".to_owned(),
+        Kind::SpaceLow => {
+            "add a disk ('drystone disk add'), or delete snapshots and volumes, and purge those ('drystone volume purge')"
+                .to_owned()
+        },
         Kind::ScrubFound => {
             "see 'drystone array check' for all of it, and restore what is lost from a backup".to_owned()
         }
@@ -42,7 +45,7 @@ fn of_kind(kind: Kind, name: &str) -> String {
                 .to_owned()
         }
         Kind::SettingsNotMade => {
-            "once there is room ('drystone disk add', 'drystone volume purge'), any setting takes its place, such as \
+            "once there is room ('drystone disk add', 'drystone volume purge'), the next setting makes it, such as \
              'drystone policy create NAME'; so does the next start"
                 .to_owned()
         }

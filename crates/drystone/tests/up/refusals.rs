@@ -2,7 +2,7 @@
 
 use crate::common::member::{Home, text};
 use crate::common::{drystone, finish};
-use crate::start_refused;
+use crate::{block, log_in, start_refused, write};
 use serde_json::json;
 use std::fs;
 
@@ -123,6 +123,35 @@ fn requests_that_cannot_be_are_refused_with_the_way_out() {
     member.stop();
     let other_level = start_refused(&home, &["--raid", "raid5"]);
     assert!(other_level.contains("has raid10: leave out --raid"), "{other_level}");
+}
+
+/// What could be purged is said where room is missing.
+#[test]
+fn who_finds_no_room_hears_what_deleted_volumes_hold() {
+    let home = Home::files(2, "256M");
+    let member = home.start(&[]);
+    for (name, at) in [("one", 0), ("two", 100)] {
+        member.run(&["volume", "create", name, "64M"]);
+        write(&mut log_in(&member, name), at, &block(1));
+    }
+    let huge = ["volume", "create", "huge", "1T", "--thick"];
+    assert!(!member.refused(&huge).contains("deleted"), "nothing is");
+    for (name, said) in [
+        (
+            "one",
+            "; 64 KiB are held by deleted volumes: 'drystone volume purge one' gives them back",
+        ),
+        (
+            "two",
+            "; 128 KiB are held by deleted volumes: 'drystone volume purge NAME' gives them back",
+        ),
+    ] {
+        member.run(&["volume", "offline", name, "--yes"]);
+        member.run(&["volume", "delete", name, "--yes"]);
+        let refused = member.refused(&huge);
+        assert!(refused.contains("make it thin; ") && refused.ends_with(said), "{refused}");
+    }
+    member.stop();
 }
 
 #[test]

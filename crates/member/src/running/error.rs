@@ -3,6 +3,7 @@
 use std::io;
 
 use array::ArrayError;
+use block::BlockError;
 use target::TargetError;
 use thiserror::Error;
 
@@ -42,6 +43,16 @@ pub enum RequestError {
         free_bytes: u64,
         /// What the settings take.
         asked_bytes: u64,
+    },
+    /// There is no room, and what waits in the recycle bin holds some.
+    #[error("{source}; {} are held by deleted volumes", size::in_words(*.held_bytes))]
+    BinHolds {
+        /// What is refused.
+        source: Box<RequestError>,
+        /// What they hold.
+        held_bytes: u64,
+        /// The only one of them; `None` of several.
+        name: Option<String>,
     },
     /// No policy has this name.
     #[error("there is no policy '{0}'")]
@@ -187,6 +198,20 @@ pub enum RequestError {
     /// The member stops, and what was watched goes on when it runs again.
     #[error("the member is stopping")]
     StoppingWatch,
+}
+
+impl RequestError {
+    /// Whether the array has no room for what was asked for.
+    pub(super) fn is_want_of_room(&self) -> bool {
+        let is_of_array = |error: &ArrayError| {
+            matches!(error, ArrayError::NoSpace { .. } | ArrayError::Io(BlockError::NoSpace))
+        };
+        match self {
+            Self::Array(error) | Self::Kept(KeptError::Volume(error)) => is_of_array(error),
+            Self::NoRoomBeside { .. } | Self::Kept(KeptError::NoRoom { .. }) => true,
+            _ => false,
+        }
+    }
 }
 
 /// A snapshot that must not be there, and is.

@@ -186,9 +186,12 @@ impl Member {
     }
 
     /// What is said of an error. The array knows of no recycle bin where it wants a volume that can be
-    /// used, and of no volume where it looks into the bin.
+    /// used, and of no volume where it looks into the bin; and it gives up what is in the bin for hosts alone.
     pub(super) fn explained(&self, error: RequestError) -> RequestError {
         use ArrayError::{NoSuchVolume, NotDeleted};
+        if error.is_want_of_room() {
+            return self.with_bin(error);
+        }
         let RequestError::Array(NoSuchVolume(name) | NotDeleted(name)) = &error else {
             return error;
         };
@@ -201,6 +204,19 @@ impl Member {
                 _ => error,
             },
         }
+    }
+
+    /// That there is no room, and what could make some.
+    fn with_bin(&self, error: RequestError) -> RequestError {
+        let mut volumes = self.volumes();
+        volumes.retain(|volume| volume.state == VolumeState::Deleted && volume.used_bytes > 0);
+        let held_bytes = volumes.iter().map(|volume| volume.used_bytes).sum();
+        let name = match &volumes[..] {
+            [] => return error,
+            [one] => Some(one.name.clone()),
+            _ => None,
+        };
+        RequestError::BinHolds { source: Box::new(error), held_bytes, name }
     }
 
     pub(super) fn shown(&self, info: VolumeInfo) -> Volume {
