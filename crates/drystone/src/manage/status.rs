@@ -1,5 +1,7 @@
 //! `drystone status`: whether all is well, and if not, what to do first.
 
+mod registrations;
+
 use super::Desk;
 use super::array::{about, health};
 use crate::Failure;
@@ -94,6 +96,7 @@ impl Status {
         }
         let beside = open_to_all(volumes)
             .into_iter()
+            .chain(registrations::low(volumes))
             .chain(beside)
             .chain(destinations.iter().filter_map(not_told));
         let beside = schedules.iter().filter_map(failed).chain(beside);
@@ -410,7 +413,7 @@ mod tests {
         assert_eq!((status.text().as_str(), status.first), (wanted, None));
     }
 
-    fn volume(name: &str, state: &str, used_bytes: u64) -> Volume {
+    pub(super) fn volume(name: &str, state: &str, used_bytes: u64) -> Volume {
         serde_json::from_value(json!({
             "id": 1, "name": name, "size_bytes": 4096, "used_bytes": used_bytes, "raid": "raid5", "thick": false,
             "block_bytes": 4096, "cache": "durable", "read_ahead_bytes": 0, "state": state, "reason": "",

@@ -8,6 +8,7 @@ mod disks;
 mod error;
 mod jobs;
 mod logins;
+mod registrations;
 mod schedules;
 mod snapshots;
 mod volumes;

@@ -7,7 +7,7 @@ use array::ArrayError;
 use array::api::{VolumeInfo, VolumeSpec, VolumeState};
 
 use super::{Member, RequestError};
-use crate::reply::{Answer, Volume};
+use crate::reply::{Answer, Registrations, Volume};
 use crate::request::VolumeRequest;
 use crate::settings::KeptError;
 
@@ -34,7 +34,8 @@ impl Member {
 
     pub(super) fn all_volumes(&self) -> Vec<Volume> {
         let (volumes, sessions) = (self.volumes(), self.serving.sessions());
-        volumes.into_iter().map(|info| self.shown_with(info, &sessions)).collect()
+        let low = self.low_on_registrations();
+        volumes.into_iter().map(|info| self.shown_with(info, (&sessions, &low))).collect()
     }
 
     fn show(&self, name: &str) -> Result<Answer, RequestError> {
@@ -220,17 +221,23 @@ impl Member {
     }
 
     pub(super) fn shown(&self, info: VolumeInfo) -> Volume {
-        self.shown_with(info, &self.serving.sessions())
+        self.shown_with(info, (&self.serving.sessions(), &self.low_on_registrations()))
     }
 
-    /// `sessions` has those of all targets: they are counted once for many volumes.
-    fn shown_with(&self, info: VolumeInfo, sessions: &BTreeMap<String, usize>) -> Volume {
+    /// `sessions` has those of all targets, and `low` those that are low on registrations: they are counted once for many
+    /// volumes.
+    fn shown_with(
+        &self,
+        info: VolumeInfo,
+        (sessions, low): (&BTreeMap<String, usize>, &BTreeMap<String, Registrations>),
+    ) -> Volume {
         let iqn = self.serving.names().volume(&info.name);
         let sessions = sessions.get(&iqn).copied().unwrap_or(0);
         let not_served = self.serving.refusal(&iqn).or_else(|| self.settings.fault());
         let shared = self.is_shared(info.id);
         let hosts = self.hosts(info.id);
-        Volume { info, iqn, sessions, not_served, shared, hosts }
+        let registrations = low.get(&self.serving.names().volume_serial(&info)).cloned();
+        Volume { info, iqn, sessions, not_served, shared, hosts, registrations }
     }
 
     pub(super) fn check_served(&self, name: &str, iqn: &str) -> Result<(), RequestError> {

@@ -428,6 +428,11 @@ impl MemberSettings {
         }
     }
 
+    /// How full the room is that units share: see [`ArrayUnits::shared_room`].
+    pub(crate) fn shared_room(&self) -> (usize, BTreeSet<String>) {
+        self.units.shared_room()
+    }
+
     /// Which hosts may use a volume, where those without a list are for `unlisted`.
     pub(crate) fn hosts(&self, volume: u32, unlisted: Unlisted) -> Hosts {
         if self.fault().is_some() {
