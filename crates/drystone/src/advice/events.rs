@@ -19,6 +19,14 @@ fn of_kind(kind: Kind, name: &str) -> String {
         Kind::DiskMissing => format!(
             "connect it again, or put another disk in its place: 'drystone disk replace {name} NEW'"
         ),
+        Kind::DiskFileGone => {
+            format!("before the member stops, put another disk in its place: 'drystone disk replace {name} NEW'")
+        }
+        Kind::DataDirectoryGone => {
+            "put it back before the member stops, with 'store.key' and the rest that was in it; else name the disks at the \
+             next start (--disk), and set the secrets again ('drystone chap list' says which)"
+                .to_owned()
+        }
         Kind::DiskSuspect => format!(
             "look at its errors ('drystone disk show {name}') and have another disk at hand; 'drystone disk \
              clear {name}' forgives them"

@@ -51,6 +51,10 @@ kinds! {
     DiskNotUsed = "disk_not_used", Warning;
     /// Which disks the array has could not be written down for the next start.
     DisksNotRemembered = "disks_not_remembered", Warning;
+    /// The file of a disk that is in use was removed or replaced.
+    DiskFileGone = "disk_file_gone", Error;
+    /// The data directory was, while the member runs.
+    DataDirectoryGone = "data_directory_gone", Error;
     /// A disk has joined the array.
     DiskAdded = "disk_added", Info;
     /// A disk has left the array.
