@@ -47,20 +47,10 @@ fn of_kind(kind: Kind, name: &str) -> String {
         Kind::ScrubFound => {
             "see 'drystone array check' for all of it, and restore what is lost from a backup".to_owned()
         }
-        Kind::SettingsUnavailable => "see 'drystone status', and the chapter on bad days of the manual".to_owned(),
-        Kind::SettingsNotGivenUp => {
-            "connect the disks that are missing, or declare them failed ('drystone disk fail'), and start so again"
-                .to_owned()
-        }
-        Kind::SettingsNotMade => {
-            "once there is room ('drystone disk add', 'drystone volume purge'), the next setting makes it, such as \
-             'drystone policy create NAME'; so does the next start"
-                .to_owned()
-        }
-        Kind::SettingsIncomplete => {
-            "start the member with the key that was used before, or set the secrets again ('drystone chap set')"
-                .to_owned()
-        }
+        Kind::SettingsUnavailable
+        | Kind::SettingsNotGivenUp
+        | Kind::SettingsNotMade
+        | Kind::SettingsIncomplete => of_settings(kind).to_owned(),
         Kind::CertificateNotUsed => {
             "write a certificate and its key that go together into their files: they are taken with the next \
              connection"
@@ -86,6 +76,25 @@ fn of_kind(kind: Kind, name: &str) -> String {
         }
         Kind::MemberNotStarted | Kind::MemberNotStopped => "see the log of the member".to_owned(),
         _ => String::new(),
+    }
+}
+
+fn of_settings(kind: Kind) -> &'static str {
+    match kind {
+        Kind::SettingsUnavailable => {
+            "see 'drystone status', and the chapter on bad days of the manual"
+        }
+        Kind::SettingsNotGivenUp => {
+            "connect the disks that are missing, or declare them failed ('drystone disk fail'), and start so again"
+        }
+        Kind::SettingsNotMade => {
+            "once there is room ('drystone disk add', 'drystone volume purge'), the next setting makes it, such as \
+             'drystone policy create NAME'; so does the next start"
+        }
+        Kind::SettingsIncomplete => {
+            "start the member with the key that was used before, or set the secrets again ('drystone chap set')"
+        }
+        _ => "",
     }
 }
 
