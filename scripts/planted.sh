@@ -140,6 +140,7 @@ HastyClone     --member     running::tests::clones::a_clone_that_a_cut
 ForgetOwed     --member     running::tests::clones::a_clone_that_a_cut
 HastyVolume    --member     running::tests::clones::a_new_volume_that_a_cut
 NoOwnRoom      --member     settings::tests::what_units_keep_leaves_room
+LateSettings   --member     running::tests::room::room_for_settings_is_made
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back
 TellItself     --notify     place::tests::what_counts_less_and_what_is_about
@@ -167,6 +168,8 @@ fails() {
 
 declare -A program=([--lib]=$(built --lib) [--test=array]=$(built --test=array) [--test=wire]=$(built --test=wire) [--member]=$(built --member) [--notify]=$(built --notify))
 declare -A room=([--lib]=array [--test=array]=array [--test=wire]=target [--member]=member [--notify]=notify)
+# The array ends over a name that it does not know: what uses it has another variable, or every test would fail by that.
+declare -A variable=([array]=DRYSTONE_MUTANT [target]=DRYSTONE_MUTANT [member]=DRYSTONE_MEMBER_MUTANT [notify]=DRYSTONE_MUTANT)
 passed=0 failed=0 unnoticed=''
 # What fails by itself notices nothing.
 for where in "${!program[@]}"; do
@@ -182,7 +185,7 @@ while read -r mistake where name; do
     fails "$mistake" "there is no $name"
   elif ! grep --quiet "^ *$mistake," "crates/${room[$where]}"/src/mutants.rs; then
     fails "$mistake" "there is no such mistake"
-  elif (cd "crates/${room[$where]}" && DRYSTONE_MUTANT=$mistake "$test" "$name") >/dev/null 2>&1; then
+  elif (cd "crates/${room[$where]}" && env "${variable[${room[$where]}]}=$mistake" "$test" "$name") >/dev/null 2>&1; then
     fails "$mistake" "$name does not notice it"
   else
     echo "test planted $mistake ... ok"

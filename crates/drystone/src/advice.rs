@@ -57,6 +57,11 @@ fn see_snapshots(volume: &str) -> String {
     format!("see 'drystone snapshot list {volume}'")
 }
 
+/// What gives the space of deleted volumes back: of the only one, or of any.
+pub(crate) fn purge(volume: Option<&str>) -> String {
+    format!("'drystone volume purge {}' gives them back", volume.unwrap_or("NAME"))
+}
+
 fn take_offline(volume: &str, snapshot: &str) -> String {
     format!("take it offline first ('drystone snapshot offline {volume} {snapshot}')")
 }
@@ -103,12 +108,14 @@ impl Advised for RequestError {
                 DestinationError::NoSuchDestination(_),
             ))) => "see 'drystone notify list'".to_owned(),
             Self::NameOfRun(_) => "choose another name".to_owned(),
+            Self::BinHolds { name, .. } => purge(name.as_deref()),
             Self::Unfinished { .. } => "mend that, then apply it again".to_owned(),
             Self::NotTakenBack { volume, .. } => format!(
                 "delete it ('drystone volume offline {volume}', then 'drystone volume delete {volume}')"
             ),
             Self::Target(_)
             | Self::Kept(_)
+            | Self::NoRoomBeside { .. }
             | Self::Spec(_)
             | Self::SanitizeUnknown { .. }
             | Self::SnapshotKept(_)

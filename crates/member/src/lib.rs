@@ -58,7 +58,8 @@ pub use login_request::{AccountRequest, AccountShown, CurrentLogins, TokenReques
 pub use logs::Logs;
 pub use records::{Log, Record};
 pub use reply::{
-    Answer, ConfigurationShown, Connection, DiskFigures, Figures, Snapshot, Volume, VolumeFigures,
+    Answer, ConfigurationShown, Connection, DiskFigures, Figures, Registrations, Snapshot, Volume,
+    VolumeFigures,
 };
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
 pub use running::{Asker, KeptSnapshot, Member, RequestError, Wish};

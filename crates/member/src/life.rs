@@ -18,6 +18,7 @@ use crate::names::Names;
 use crate::opening::{self, Make, Notice, Opened, StartError, Tell};
 use crate::reply::Answer;
 use crate::request::Request;
+use crate::running::places::Places;
 use crate::running::{Asker, Member, RequestError, watch};
 use crate::schedules::{self, Runner};
 use crate::serving::Serving;
@@ -236,11 +237,12 @@ async fn begin(opening: Opening, targets: Targets, published: Published) -> Resu
             .await;
     let settings = Rc::new(settings);
     let serving = Serving::new(array.clone(), targets, names, settings.clone(), events.clone());
-    let known = (remembered, meters, prefix);
+    let known = (remembered, meters, prefix, Places::new(data));
     let member = Rc::new(Member::new(array, serving, (settings, unlisted), known, events));
     member.take_identity().await;
     member.settle().await;
     schedules::adopt(&member).await;
+    member.look_at_places().await;
     HERE.set(Some(member));
     Ok(())
 }

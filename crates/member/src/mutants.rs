@@ -24,15 +24,18 @@ pub(crate) enum Mutant {
     NoOwnRoom,
     /// Serve a new volume before it is stored who may use it.
     HastyVolume,
+    /// Make room for settings with the first of them: hosts may have filled the array by then.
+    LateSettings,
     /// Leave a clone without the list that it was to have.
     ForgetOwed,
 }
 
-/// Whether this mistake is planted, by `DRYSTONE_MUTANT=NAME`.
+/// Whether this mistake is planted, by `DRYSTONE_MEMBER_MUTANT=NAME`. The array below has a variable of its own, and ends over
+/// a name that it does not know.
 #[cfg(feature = "mutants")]
 pub(crate) fn is(mutant: Mutant) -> bool {
     static NAME: std::sync::LazyLock<Option<String>> =
-        std::sync::LazyLock::new(|| std::env::var("DRYSTONE_MUTANT").ok());
+        std::sync::LazyLock::new(|| std::env::var("DRYSTONE_MEMBER_MUTANT").ok());
     NAME.as_ref().is_some_and(|name| *name == format!("{mutant:?}"))
 }
 

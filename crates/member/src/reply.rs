@@ -89,6 +89,22 @@ pub struct Volume {
     pub shared: Option<bool>,
     /// Which hosts may use it.
     pub hosts: Hosts,
+    /// Registrations of persistent reservations, where the room for more of them is full or nearly so.
+    pub registrations: Option<Registrations>,
+}
+
+/// Registrations of persistent reservations with a volume for which room runs short.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Registrations {
+    /// How many each host has, most first; none while the volume is not served.
+    pub hosts: Vec<(String, usize)>,
+    /// How much is taken of the room that all volumes share, where that runs short and the volume holds some.
+    pub shared_percent: Option<usize>,
+}
+
+impl Registrations {
+    /// How many a volume may have.
+    pub const MAX: usize = target::REGISTRATIONS_MAX;
 }
 
 /// All that operators have set.

@@ -18,6 +18,8 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         RequestError::Disk(error) => of_disk(error),
         RequestError::SnapshotKept(kept) => code_of(&kept.refusal),
         RequestError::Kept(error) => of_kept(error),
+        RequestError::NoRoomBeside { .. } => Code::NoSpace,
+        RequestError::BinHolds { source, .. } => code_of(source),
         RequestError::Unfinished { source, .. } => code_of(source),
         RequestError::NotTakenBack { refusal, .. } => code_of(refusal),
         RequestError::NoSuchPolicy(_) => Code::NoSuchPolicy,
@@ -80,6 +82,7 @@ fn of_kept(error: &KeptError) -> Code {
     match error {
         KeptError::Settings(error) => of_settings(error),
         KeptError::Volume(error) => of_array(error),
+        KeptError::NoRoom { .. } => Code::NoSpace,
         KeptError::NameTaken => Code::NameTaken,
         KeptError::Stopping => Code::Stopping,
         KeptError::NotAvailable(_) => Code::Unavailable,

@@ -14,6 +14,7 @@ mod event;
 mod figures;
 mod job;
 mod login;
+mod registrations;
 mod run;
 mod schedule;
 mod snapshot;
@@ -46,6 +47,7 @@ pub use job::{Job, JobKind};
 pub use login::{
     Account, AccountChange, CreatedToken, Interface, NewAccount, NewToken, Password, Role, Token,
 };
+pub use registrations::{Registrant, Registrations};
 pub use run::{Run, RunKind, RunState};
 pub use schedule::{
     LastRun, NewSchedule, RunOutcome, Schedule, ScheduleChange, ScheduledVolume, Weekday, When,

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::same_words;
+use super::{Registrations, same_words};
 
 /// How the data of a volume is protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -130,11 +130,16 @@ pub struct Volume {
     /// Which hosts may use it.
     #[serde(default)]
     pub hosts: Hosts,
+    /// Registrations of persistent reservations, where there is hardly room for more of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub registrations: Option<Registrations>,
 }
 
 impl From<member::Volume> for Volume {
     fn from(volume: member::Volume) -> Self {
-        let member::Volume { info, iqn, sessions, not_served, shared, hosts } = volume;
+        let member::Volume { info, iqn, sessions, not_served, shared, hosts, registrations } =
+            volume;
         Self {
             id: info.id,
             name: info.name,
@@ -156,6 +161,7 @@ impl From<member::Volume> for Volume {
             not_served,
             shared,
             hosts: hosts.into(),
+            registrations: registrations.map(Into::into),
         }
     }
 }

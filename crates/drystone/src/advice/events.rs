@@ -19,6 +19,14 @@ fn of_kind(kind: Kind, name: &str) -> String {
         Kind::DiskMissing => format!(
             "connect it again, or put another disk in its place: 'drystone disk replace {name} NEW'"
         ),
+        Kind::DiskFileGone => {
+            format!("before the member stops, put another disk in its place: 'drystone disk replace {name} NEW'")
+        }
+        Kind::DataDirectoryGone => {
+            "put it back before the member stops, with 'store.key' and the rest that was in it; else name the disks at the \
+             next start (--disk), and set the secrets again ('drystone chap list' says which)"
+                .to_owned()
+        }
         Kind::DiskSuspect => format!(
             "look at its errors ('drystone disk show {name}') and have another disk at hand; 'drystone disk \
              clear {name}' forgives them"
@@ -32,19 +40,17 @@ fn of_kind(kind: Kind, name: &str) -> String {
         Kind::VolumeLost => "connect its disks again: see 'drystone disk list' for those that are missing".to_owned(),
         Kind::VolumeDegraded | Kind::ArrayWarning => "see 'drystone status'".to_owned(),
         Kind::VolumeNotServed => "see 'drystone volume list' and 'drystone status'".to_owned(),
-        Kind::SpaceLow => "add a disk ('drystone disk add'), or delete volumes and snapshots".to_owned(),
+        Kind::SpaceLow => {
+            "add a disk ('drystone disk add'), or delete snapshots and volumes, and purge those ('drystone volume purge')"
+                .to_owned()
+        },
         Kind::ScrubFound => {
             "see 'drystone array check' for all of it, and restore what is lost from a backup".to_owned()
         }
-        Kind::SettingsUnavailable => "see 'drystone status', and the chapter on bad days of the manual".to_owned(),
-        Kind::SettingsNotGivenUp => {
-            "connect the disks that are missing, or declare them failed ('drystone disk fail'), and start so again"
-                .to_owned()
-        }
-        Kind::SettingsIncomplete => {
-            "start the member with the key that was used before, or set the secrets again ('drystone chap set')"
-                .to_owned()
-        }
+        Kind::SettingsUnavailable
+        | Kind::SettingsNotGivenUp
+        | Kind::SettingsNotMade
+        | Kind::SettingsIncomplete => of_settings(kind).to_owned(),
         Kind::CertificateNotUsed => {
             "write a certificate and its key that go together into their files: they are taken with the next \
              connection"
@@ -70,6 +76,25 @@ fn of_kind(kind: Kind, name: &str) -> String {
         }
         Kind::MemberNotStarted | Kind::MemberNotStopped => "see the log of the member".to_owned(),
         _ => String::new(),
+    }
+}
+
+fn of_settings(kind: Kind) -> &'static str {
+    match kind {
+        Kind::SettingsUnavailable => {
+            "see 'drystone status', and the chapter on bad days of the manual"
+        }
+        Kind::SettingsNotGivenUp => {
+            "connect the disks that are missing, or declare them failed ('drystone disk fail'), and start so again"
+        }
+        Kind::SettingsNotMade => {
+            "once there is room ('drystone disk add', 'drystone volume purge'), the next setting makes it, such as \
+             'drystone policy create NAME'; so does the next start"
+        }
+        Kind::SettingsIncomplete => {
+            "start the member with the key that was used before, or set the secrets again ('drystone chap set')"
+        }
+        _ => "",
     }
 }
 

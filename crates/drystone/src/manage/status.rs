@@ -1,15 +1,18 @@
 //! `drystone status`: whether all is well, and if not, what to do first.
 
+mod registrations;
+
 use super::Desk;
 use super::array::{about, health};
 use crate::Failure;
 use crate::advice::access::{for_everybody, for_nobody};
+use crate::advice::purge;
 use crate::cli::manage::MemberArgs;
 use crate::print::units;
 use anyhow::bail;
 use api::types::{
-    Array, ChapUsers, Destination, Disk, DiskFigures, DiskState, Hosts, Job, RunOutcome, Schedule,
-    Volume, VolumeState, When,
+    Array, ChapUsers, Destination, Disk, DiskFigures, DiskState, Hosts, Job, LevelSpace,
+    RunOutcome, Schedule, Volume, VolumeState, When,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -93,6 +96,7 @@ impl Status {
         }
         let beside = open_to_all(volumes)
             .into_iter()
+            .chain(registrations::low(volumes))
             .chain(beside)
             .chain(destinations.iter().filter_map(not_told));
         let beside = schedules.iter().filter_map(failed).chain(beside);
@@ -181,9 +185,31 @@ fn problems(info: &Array, disks: &[Disk], volumes: &[Volume], silent: &[String])
         .chain(not_served)
         .chain(of_disks(&[DiskState::Suspect]))
         .chain(warnings.into_iter().filter(|text| !is_of_disk(text)))
+        .chain(held_by_deleted(info, volumes))
         .chain(of_volumes(VolumeState::Degraded))
         .chain(of_disks(&[DiskState::Resyncing, DiskState::Retiring]))
         .collect()
+}
+
+/// What deleted volumes hold of space that runs short.
+fn held_by_deleted(info: &Array, volumes: &[Volume]) -> Option<String> {
+    let is_short = |space: &&LevelSpace| {
+        let percent = space.used_bytes * 100 / (space.used_bytes + space.free_bytes).max(1);
+        info.warn_percents.iter().any(|level| percent >= u64::from(*level))
+    };
+    let short: Vec<_> = info.free_by_level.iter().filter(is_short).collect();
+    let holds = |volume: &&Volume| {
+        let is_short = short.iter().any(|space| space.raid == volume.raid);
+        volume.state == VolumeState::Deleted && volume.used_bytes > 0 && is_short
+    };
+    let held: Vec<_> = volumes.iter().filter(holds).collect();
+    let name = match &held[..] {
+        [] => return None,
+        [one] => Some(one.name.as_str()),
+        _ => None,
+    };
+    let bytes = held.iter().map(|volume| volume.used_bytes).sum();
+    Some(format!("{} are held by deleted volumes: {}", units::bytes(bytes), purge(name)))
 }
 
 /// What is wrong with the last run of a schedule. One that was missed is not: the next is as planned.
@@ -387,16 +413,40 @@ mod tests {
         assert_eq!((status.text().as_str(), status.first), (wanted, None));
     }
 
-    #[test]
-    fn who_gets_in_and_what_is_not_kept_is_told_of_a_healthy_array() {
-        let volume: Volume = serde_json::from_value(json!({
-            "id": 1, "name": "vm", "size_bytes": 4096, "used_bytes": 0, "raid": "raid5", "thick": false,
-            "block_bytes": 4096, "cache": "durable", "read_ahead_bytes": 0, "state": "online", "reason": "",
+    pub(super) fn volume(name: &str, state: &str, used_bytes: u64) -> Volume {
+        serde_json::from_value(json!({
+            "id": 1, "name": name, "size_bytes": 4096, "used_bytes": used_bytes, "raid": "raid5", "thick": false,
+            "block_bytes": 4096, "cache": "durable", "read_ahead_bytes": 0, "state": state, "reason": "",
             "created_unix_seconds": 1, "reserved_bytes": 0, "origin": null, "snapshots": 0,
             "iqn": "iqn.x:vm",
             "sessions": 0, "not_served": null, "shared": false, "hosts": "everybody",
         }))
-        .unwrap();
+        .unwrap()
+    }
+
+    #[test]
+    fn what_deleted_volumes_hold_is_told_once_space_runs_short() {
+        let with = |used_bytes: u64, volumes: &[Volume]| {
+            let mut info = info(&[]);
+            info.free_by_level = vec![LevelSpace {
+                raid: volumes[0].raid,
+                free_bytes: 100 - used_bytes,
+                used_bytes,
+            }];
+            held_by_deleted(&info, volumes)
+        };
+        let (old, older) = (volume("old", "deleted", 5 << 30), volume("older", "deleted", 1 << 30));
+        let kept = [volume("vm", "online", 7), volume("empty", "deleted", 0)];
+        assert_eq!((with(79, std::slice::from_ref(&old)), with(80, &kept)), (None, None));
+        let one = "5 GiB are held by deleted volumes: 'drystone volume purge old' gives them back";
+        assert_eq!(with(80, std::slice::from_ref(&old)).as_deref(), Some(one));
+        let all = "6 GiB are held by deleted volumes: 'drystone volume purge NAME' gives them back";
+        assert_eq!(with(99, &[old, older]).as_deref(), Some(all));
+    }
+
+    #[test]
+    fn who_gets_in_and_what_is_not_kept_is_told_of_a_healthy_array() {
+        let volume = volume("vm", "online", 0);
         let logs = vec![not_written(&"the audit log cannot be written".to_owned())];
         let status = Status::of(&info(&[]), &[], &[volume], (&[], &[]), (&[], logs), Vec::new());
         let first = status.first.as_deref().unwrap();

@@ -127,9 +127,10 @@ fn settings_come_along_with_the_disks_and_nobody_sees_where_they_are() {
     member.stop();
 }
 
-/// What is stored first takes its space when it is made: on a full array it is refused, and nobody is out.
+/// Its host fills the array before anything is set: who may use what can still be said, and what the host registers is
+/// kept.
 #[test]
-fn a_first_setting_that_finds_no_space_changes_nothing() {
+fn a_host_that_fills_the_array_keeps_nobody_from_setting_access() {
     let home = Home::files(2, "96M");
     let member = home.start(&[]);
     member.run(&["volume", "create", "f", "600M"]);
@@ -141,12 +142,48 @@ fn a_first_setting_that_finds_no_space_changes_nothing() {
     };
     let full = (0..2000).find(|at| !is_taken(&mut host, *at)).expect("the array is full");
     assert!(full > 100, "{full} clusters fitted");
-    let refused = member.refused(&["policy", "create", "p"]);
-    assert!(refused.starts_with("no settings can be stored"), "{refused}");
-    assert!(!is_ended(&mut host), "nobody is out");
+    let mut list = [0; 24];
+    // The key to have, and that it outlives a loss of power.
+    (list[15], list[20]) = (7, 1);
+    let register = [0x5f, 0, 0, 0, 0, 0, 0, 0, 24, 0];
+    assert!(host.run(0, &register, 0, &list).expect("an answer").is_good(), "it is registered");
+    member.run(&["policy", "create", "p"]);
+    member.run(&[
+        "account",
+        "add",
+        "ada",
+        "--role",
+        "operator",
+        "--password-file",
+        &secret_file(&home, SECRET),
+    ]);
+    member.run(&["volume", "access", "add", "f", "--iqn", DB]);
+    assert!(is_ended(&mut host) && log_in(&member, "f", WEB).is_err(), "it is not on the list");
     member.crash();
     let member = home.start(&[]);
-    log_in(&member, "f", WEB).expect("everybody may");
+    assert!(log_in(&member, "f", WEB).is_err());
+    let mut other = log_in(&member, "f", DB).expect("it is on the list");
+    let keys = other.run(0, &[0x5e, 0, 0, 0, 0, 0, 0, 0, 64, 0], 64, &[]).expect("an answer");
+    assert_eq!((keys.data[7], keys.data[15]), (8, 7), "one key, which is 7");
+    member.stop();
+}
+
+/// Nothing is left of a volume that leaves no room for who may use it.
+#[test]
+fn a_first_volume_that_leaves_no_room_for_settings_is_refused_in_a_sentence() {
+    let home = Home::files(2, "96M");
+    let member = home.start(&[]);
+    let shown = member.json(&["array", "show"]);
+    let levels = shown["free_by_level"].as_array().expect("a list");
+    let of_level = levels.iter().find(|space| space["raid"] == "raid10").expect("it is there");
+    let free = of_level["free_bytes"].as_u64().expect("a number");
+    let size = (free - (4 << 20)).to_string();
+    let refused = member.refused(&["volume", "create", "t", &size, "--thick"]);
+    let wanted = "'t' is not made, as the settings of the array take 32 MiB beside it, and there is room for 4 MiB: add a \
+                  disk, or delete volumes or snapshots";
+    assert_eq!(refused, wanted);
+    assert_eq!(member.json(&["volume", "list"]), serde_json::json!([]));
+    member.run(&["volume", "create", "t", "16M", "--thick"]);
     member.stop();
 }
 

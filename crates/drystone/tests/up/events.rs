@@ -262,3 +262,32 @@ fn no_secret_is_recorded() {
         fs::metadata(home.path("data/audit-changes.0")).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);
 }
+
+/// What is removed while it is in use goes on as if nothing were wrong, until the next start.
+#[test]
+fn a_directory_or_disk_that_was_removed_in_use_is_told_of() {
+    let home = Home::files(4, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "vm", "64M"]);
+    let status = || home.ask(&["status"]);
+    let (code, out, _) = status();
+    assert!(code == 0 || !out.contains("removed"), "{out}");
+    let (disk, aside) = (home.path("disk-1"), home.path("aside"));
+    fs::rename(&disk, &aside).expect("it moves");
+    fs::rename(home.path("data"), home.path("away")).expect("it moves");
+    let (code, out, _) = status();
+    let of_disk =
+        format!("the file of disk {} was removed or replaced while it is in use", disk.display());
+    let of_data =
+        format!("the data directory {} was removed or replaced", home.path("data").display());
+    assert!(code == 1 && out.contains(&of_disk) && out.contains(&of_data), "{out}");
+    for kind in ["disk_file_gone", "data_directory_gone"] {
+        let told = until(&member, &["events"], is(kind));
+        assert_eq!(told.iter().filter(|event| is(kind)(event)).count(), 1, "{told:#?}");
+    }
+    fs::rename(&aside, &disk).expect("it moves");
+    fs::rename(home.path("away"), home.path("data")).expect("it moves");
+    let (_, out, _) = status();
+    assert!(!out.contains("removed"), "all is where it was: {out}");
+    member.stop();
+}

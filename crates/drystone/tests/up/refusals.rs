@@ -2,7 +2,7 @@
 
 use crate::common::member::{Home, text};
 use crate::common::{drystone, finish};
-use crate::start_refused;
+use crate::{block, log_in, start_refused, write};
 use serde_json::json;
 use std::fs;
 
@@ -125,11 +125,48 @@ fn requests_that_cannot_be_are_refused_with_the_way_out() {
     assert!(other_level.contains("has raid10: leave out --raid"), "{other_level}");
 }
 
+/// What could be purged is said where room is missing.
+#[test]
+fn who_finds_no_room_hears_what_deleted_volumes_hold() {
+    let home = Home::files(2, "256M");
+    let member = home.start(&[]);
+    for (name, at) in [("one", 0), ("two", 100)] {
+        member.run(&["volume", "create", name, "64M"]);
+        write(&mut log_in(&member, name), at, &block(1));
+    }
+    let huge = ["volume", "create", "huge", "1T", "--thick"];
+    assert!(!member.refused(&huge).contains("deleted"), "nothing is");
+    for (name, said) in [
+        (
+            "one",
+            "; 64 KiB are held by deleted volumes: 'drystone volume purge one' gives them back",
+        ),
+        (
+            "two",
+            "; 128 KiB are held by deleted volumes: 'drystone volume purge NAME' gives them back",
+        ),
+    ] {
+        member.run(&["volume", "offline", name, "--yes"]);
+        member.run(&["volume", "delete", name, "--yes"]);
+        let refused = member.refused(&huge);
+        assert!(refused.contains("make it thin; ") && refused.ends_with(said), "{refused}");
+    }
+    member.stop();
+}
+
 #[test]
 fn a_refused_volume_costs_no_space() {
     let home = Home::files(4, "256M");
     let member = home.start(&[]);
+    let used = |shown: &serde_json::Value| shown["used_bytes"].as_u64().unwrap();
+    let empty = used(&member.json(&["array", "show"]));
+    let refused = member.refused(&["volume", "create", "huge", "1T", "--thick"]);
+    assert!(refused.contains("make it thin"), "{refused}");
+    assert_eq!(used(&member.json(&["array", "show"])), empty, "there is no room for settings yet");
+    // That comes with the first volume.
+    member.run(&["volume", "create", "first", "16M"]);
     let before = member.json(&["array", "show"]);
+    assert!(used(&before) - empty >= 64 << 20, "{before}");
     let refused = member.refused(&["volume", "create", "huge", "1T", "--thick"]);
     assert!(refused.contains("make it thin"), "{refused}");
     let after = member.json(&["array", "show"]);
@@ -142,7 +179,6 @@ fn a_refused_volume_costs_no_space() {
     // What is set aside is in use, once with each copy.
     member.run(&["volume", "create", "a", "64M", "--thick"]);
     let thick = member.json(&["array", "show"]);
-    let used = |shown: &serde_json::Value| shown["used_bytes"].as_u64().unwrap();
     assert_eq!(used(&thick) - used(&before), 128 << 20);
     member.stop();
 }

@@ -51,6 +51,10 @@ kinds! {
     DiskNotUsed = "disk_not_used", Warning;
     /// Which disks the array has could not be written down for the next start.
     DisksNotRemembered = "disks_not_remembered", Warning;
+    /// The file of a disk that is in use was removed or replaced.
+    DiskFileGone = "disk_file_gone", Error;
+    /// The data directory was, while the member runs.
+    DataDirectoryGone = "data_directory_gone", Error;
     /// A disk has joined the array.
     DiskAdded = "disk_added", Info;
     /// A disk has left the array.
@@ -109,6 +113,8 @@ kinds! {
     SettingsGivenUp = "settings_given_up", Warning;
     /// They were to be thrown away, and are still there.
     SettingsNotGivenUp = "settings_not_given_up", Error;
+    /// No room is kept for settings on the array.
+    SettingsNotMade = "settings_not_made", Warning;
     /// A part of the settings cannot be used.
     SettingsIncomplete = "settings_incomplete", Error;
     /// A schedule took no snapshot when it was due, or could not note or delete one.
@@ -172,6 +178,7 @@ impl Kind {
                 | Self::DiskNotUsed
                 | Self::ScrubFound
                 | Self::SettingsIncomplete
+                | Self::SettingsNotMade
                 | Self::ScheduleFailed
                 | Self::ScheduleIncomplete
                 | Self::ScheduleMissed

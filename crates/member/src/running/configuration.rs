@@ -11,7 +11,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use array::ArrayError;
 use array::api::{VolumeInfo, VolumeState};
 use group::accounts::Account;
 use group::schedules::{Plan, PlanChange, Schedule};
@@ -111,35 +110,14 @@ impl Member {
         for NewVolume { spec, set } in &change.new_volumes {
             self.check_free(&spec.name, None)?;
             // Not before it is stored who may use it: a loss of power in between leaves it to nobody.
-            match is_online(set) && (!is_listed(set) || mutants::is(Mutant::HastyVolume)) {
-                true => self.array.create_volume(spec.clone()).await?,
-                false => self.array.create_volume_offline(spec.clone()).await?,
-            };
+            let at_once = !is_listed(set) || mutants::is(Mutant::HastyVolume);
+            self.create(spec.clone(), is_online(set) && at_once).await?;
             made.push(spec.name.clone());
         }
         let batch = self.batch(change)?;
         let now = unix_seconds();
         let apply = async move |settings: &mut Settings| settings.apply(&batch, now).await;
         Ok(self.settings.change(apply).await?)
-    }
-
-    /// Takes volumes back that were made for what was refused.
-    async fn taken_back(&self, made: Vec<String>, refusal: RequestError) -> RequestError {
-        for volume in made {
-            if let Err(source) = self.unmake(&volume).await {
-                self.serving.settle().await;
-                let refusal = Box::new(refusal);
-                return RequestError::NotTakenBack { refusal, volume, source };
-            }
-        }
-        refusal
-    }
-
-    /// Nobody has ever seen it.
-    async fn unmake(&self, name: &str) -> Result<(), ArrayError> {
-        self.array.set_volume_online(name, false).await?;
-        self.array.delete_volume(name).await?;
-        self.array.purge_volume(name).await
     }
 
     /// Does with volumes what cannot be part of the transaction.

@@ -115,6 +115,7 @@ impl Member {
             tracing::warn!("{error}");
         }
         taken?;
+        self.look_at_places().await;
         Ok(())
     }
 

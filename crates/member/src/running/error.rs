@@ -3,13 +3,14 @@
 use std::io;
 
 use array::ArrayError;
+use block::BlockError;
 use target::TargetError;
 use thiserror::Error;
 
 use crate::data::DataError;
 use crate::settings::KeptError;
-use crate::spec::DiskError;
 use crate::spec::disk::MemberDiskError;
+use crate::spec::{DiskError, size};
 
 /// Why a request is refused, or fails.
 #[derive(Debug, Error)]
@@ -29,6 +30,30 @@ pub enum RequestError {
     /// Settings are not there, or say no.
     #[error(transparent)]
     Kept(#[from] KeptError),
+    /// Hosts could fill the array with a volume before there is room for who may use it.
+    #[error(
+        "'{name}' is not made, as the settings of the array take {} beside it, and there is room for {}: add a disk, or \
+         delete volumes or snapshots",
+        size::in_words(*.asked_bytes), size::in_words(*.free_bytes)
+    )]
+    NoRoomBeside {
+        /// The volume.
+        name: String,
+        /// What there is.
+        free_bytes: u64,
+        /// What the settings take.
+        asked_bytes: u64,
+    },
+    /// There is no room, and what waits in the recycle bin holds some.
+    #[error("{source}; {} are held by deleted volumes", size::in_words(*.held_bytes))]
+    BinHolds {
+        /// What is refused.
+        source: Box<RequestError>,
+        /// What they hold.
+        held_bytes: u64,
+        /// The only one of them; `None` of several.
+        name: Option<String>,
+    },
     /// No policy has this name.
     #[error("there is no policy '{0}'")]
     NoSuchPolicy(String),
@@ -173,6 +198,20 @@ pub enum RequestError {
     /// The member stops, and what was watched goes on when it runs again.
     #[error("the member is stopping")]
     StoppingWatch,
+}
+
+impl RequestError {
+    /// Whether the array has no room for what was asked for.
+    pub(super) fn is_want_of_room(&self) -> bool {
+        let is_of_array = |error: &ArrayError| {
+            matches!(error, ArrayError::NoSpace { .. } | ArrayError::Io(BlockError::NoSpace))
+        };
+        match self {
+            Self::Array(error) | Self::Kept(KeptError::Volume(error)) => is_of_array(error),
+            Self::NoRoomBeside { .. } | Self::Kept(KeptError::NoRoom { .. }) => true,
+            _ => false,
+        }
+    }
 }
 
 /// A snapshot that must not be there, and is.

@@ -23,7 +23,10 @@ impl Member {
     ) -> Result<Answer, RequestError> {
         let array = self.array.clone();
         match request {
-            ArrayRequest::Show => Ok(self.shown_array()),
+            ArrayRequest::Show => {
+                self.look_at_places().await;
+                Ok(self.shown_array())
+            }
             ArrayRequest::Jobs => Ok(Answer::Jobs(self.array.jobs())),
             ArrayRequest::Set(change) => {
                 self.array.set(change).await?;
@@ -79,7 +82,9 @@ impl Member {
     }
 
     fn shown_array(&self) -> Answer {
-        Answer::Array(Box::new(self.array.info()))
+        let mut info = self.array.info();
+        info.warnings.extend(self.gone_places());
+        Answer::Array(Box::new(info))
     }
 
     /// Does long work, and tells the asker how its jobs go on. The work goes on without him.

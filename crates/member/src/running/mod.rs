@@ -8,6 +8,8 @@ mod disks;
 mod error;
 mod jobs;
 mod logins;
+pub(crate) mod places;
+mod registrations;
 mod schedules;
 mod snapshots;
 mod volumes;
@@ -32,6 +34,7 @@ use crate::serving::Serving;
 use crate::settings::{Hosts, MemberSettings, UnitSave, Unlisted};
 
 pub use error::{KeptSnapshot, RequestError};
+use places::Places;
 
 /// How long the end waits for a run of a schedule.
 const RUN_GRACE: Duration = Duration::from_secs(5);
@@ -47,6 +50,8 @@ pub struct Member {
     chosen_prefix: Option<String>,
     /// Changed on other threads: its directory may not answer, and no core may wait for that.
     remembered: Arc<Mutex<Remembered>>,
+    /// Where its files were.
+    places: Rc<Places>,
     /// What counts what disks do.
     meters: Meters,
     /// Scrubs and checks under way.
@@ -91,7 +96,7 @@ impl Member {
         array: Array,
         serving: Serving,
         (settings, unlisted): (Rc<MemberSettings>, Unlisted),
-        (remembered, meters, chosen_prefix): (Remembered, Meters, Option<String>),
+        (remembered, meters, chosen_prefix, places): (Remembered, Meters, Option<String>, Places),
         events: EventLog,
     ) -> Self {
         let remembered = Arc::new(Mutex::new(remembered));
@@ -104,6 +109,7 @@ impl Member {
             unlisted,
             chosen_prefix,
             remembered,
+            places: Rc::new(places),
             meters,
             verifying: Rc::default(),
             turn,

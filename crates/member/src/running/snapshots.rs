@@ -89,9 +89,12 @@ impl Member {
                 let source = self.find(&volume)?.id;
                 let has_list = self.has_settings(source)?;
                 // One that a crash leaves without its list is offline.
-                let at_once = !has_list || mutants::is(Mutant::HastyClone);
+                let is_first = self.settings.are_to_be_made();
+                let at_once = !has_list && !is_first || mutants::is(Mutant::HastyClone);
                 let mut clone = array.clone_snapshot(&volume, &name, &to, at_once).await?;
-                if has_list {
+                if is_first {
+                    clone = self.room_ahead(clone, true).await?;
+                } else if has_list {
                     clone = self.give_access(source, &clone).await?;
                 }
                 Ok(Answer::Volume(Box::new(self.shown(clone))))

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use array::ArrayError;
-use array::api::{VolumeInfo, VolumeState};
+use array::api::{VolumeInfo, VolumeSpec, VolumeState};
 
 use super::{Member, RequestError};
-use crate::reply::{Answer, Volume};
+use crate::reply::{Answer, Registrations, Volume};
 use crate::request::VolumeRequest;
+use crate::settings::KeptError;
 
 impl Member {
     pub(super) async fn volume(&self, request: VolumeRequest) -> Result<Answer, RequestError> {
@@ -33,7 +34,8 @@ impl Member {
 
     pub(super) fn all_volumes(&self) -> Vec<Volume> {
         let (volumes, sessions) = (self.volumes(), self.serving.sessions());
-        volumes.into_iter().map(|info| self.shown_with(info, &sessions)).collect()
+        let low = self.low_on_registrations();
+        volumes.into_iter().map(|info| self.shown_with(info, (&sessions, &low))).collect()
     }
 
     fn show(&self, name: &str) -> Result<Answer, RequestError> {
@@ -50,7 +52,7 @@ impl Member {
             VolumeRequest::List | VolumeRequest::Show { .. } => None,
             VolumeRequest::Create(spec) => {
                 self.check_free(&spec.name, None)?;
-                Some(array.create_volume(spec).await?.name)
+                Some(self.create(spec, true).await?.name)
             }
             VolumeRequest::Resize { name, size_bytes, shrink } => {
                 let info = self.find(&name)?;
@@ -99,6 +101,68 @@ impl Member {
         })
     }
 
+    /// Makes a volume. Hosts may not have the first one before there is room for who may use it.
+    pub(super) async fn create(
+        &self,
+        spec: VolumeSpec,
+        online: bool,
+    ) -> Result<VolumeInfo, RequestError> {
+        let is_first = self.settings.are_to_be_made();
+        let made = match online && !is_first {
+            true => self.array.create_volume(spec).await?,
+            false => self.array.create_volume_offline(spec).await?,
+        };
+        match is_first {
+            true => self.room_ahead(made, online).await,
+            false => Ok(made),
+        }
+    }
+
+    /// Makes the room for settings that must be there before hosts may have this volume, which is offline. Where there
+    /// is none for both it is taken back.
+    pub(super) async fn room_ahead(
+        &self,
+        made: VolumeInfo,
+        online: bool,
+    ) -> Result<VolumeInfo, RequestError> {
+        if let Err(error) = self.settings.make_ahead().await {
+            let refusal = match error {
+                KeptError::NoRoom { free_bytes, asked_bytes } => {
+                    RequestError::NoRoomBeside { name: made.name.clone(), free_bytes, asked_bytes }
+                }
+                error => error.into(),
+            };
+            return Err(self.taken_back(vec![made.name], refusal).await);
+        }
+        match online {
+            true => Ok(self.array.set_volume_online(&made.name, true).await?),
+            false => Ok(made),
+        }
+    }
+
+    /// Takes volumes back that were made for what was refused.
+    pub(super) async fn taken_back(
+        &self,
+        made: Vec<String>,
+        refusal: RequestError,
+    ) -> RequestError {
+        for volume in made {
+            if let Err(source) = self.unmake(&volume).await {
+                self.serving.settle().await;
+                let refusal = Box::new(refusal);
+                return RequestError::NotTakenBack { refusal, volume, source };
+            }
+        }
+        refusal
+    }
+
+    /// Nobody has ever seen it.
+    async fn unmake(&self, name: &str) -> Result<(), ArrayError> {
+        self.array.set_volume_online(name, false).await?;
+        self.array.delete_volume(name).await?;
+        self.array.purge_volume(name).await
+    }
+
     /// Forgets what units have kept that are no more: their volumes, snapshots or what was written to those are gone.
     pub(super) async fn forget_units(&self) {
         let names = self.serving.names();
@@ -123,9 +187,12 @@ impl Member {
     }
 
     /// What is said of an error. The array knows of no recycle bin where it wants a volume that can be
-    /// used, and of no volume where it looks into the bin.
+    /// used, and of no volume where it looks into the bin; and it gives up what is in the bin for hosts alone.
     pub(super) fn explained(&self, error: RequestError) -> RequestError {
         use ArrayError::{NoSuchVolume, NotDeleted};
+        if error.is_want_of_room() {
+            return self.with_bin(error);
+        }
         let RequestError::Array(NoSuchVolume(name) | NotDeleted(name)) = &error else {
             return error;
         };
@@ -140,18 +207,37 @@ impl Member {
         }
     }
 
-    pub(super) fn shown(&self, info: VolumeInfo) -> Volume {
-        self.shown_with(info, &self.serving.sessions())
+    /// That there is no room, and what could make some.
+    fn with_bin(&self, error: RequestError) -> RequestError {
+        let mut volumes = self.volumes();
+        volumes.retain(|volume| volume.state == VolumeState::Deleted && volume.used_bytes > 0);
+        let held_bytes = volumes.iter().map(|volume| volume.used_bytes).sum();
+        let name = match &volumes[..] {
+            [] => return error,
+            [one] => Some(one.name.clone()),
+            _ => None,
+        };
+        RequestError::BinHolds { source: Box::new(error), held_bytes, name }
     }
 
-    /// `sessions` has those of all targets: they are counted once for many volumes.
-    fn shown_with(&self, info: VolumeInfo, sessions: &BTreeMap<String, usize>) -> Volume {
+    pub(super) fn shown(&self, info: VolumeInfo) -> Volume {
+        self.shown_with(info, (&self.serving.sessions(), &self.low_on_registrations()))
+    }
+
+    /// `sessions` has those of all targets, and `low` those that are low on registrations: they are counted once for many
+    /// volumes.
+    fn shown_with(
+        &self,
+        info: VolumeInfo,
+        (sessions, low): (&BTreeMap<String, usize>, &BTreeMap<String, Registrations>),
+    ) -> Volume {
         let iqn = self.serving.names().volume(&info.name);
         let sessions = sessions.get(&iqn).copied().unwrap_or(0);
         let not_served = self.serving.refusal(&iqn).or_else(|| self.settings.fault());
         let shared = self.is_shared(info.id);
         let hosts = self.hosts(info.id);
-        Volume { info, iqn, sessions, not_served, shared, hosts }
+        let registrations = low.get(&self.serving.names().volume_serial(&info)).cloned();
+        Volume { info, iqn, sessions, not_served, shared, hosts, registrations }
     }
 
     pub(super) fn check_served(&self, name: &str, iqn: &str) -> Result<(), RequestError> {

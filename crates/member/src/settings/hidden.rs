@@ -12,11 +12,11 @@ use array::{Array, ArrayError, Level};
 pub(crate) const NAME: &str = ".drystone-settings";
 
 /// Its size: room for a thousand volumes with all their records, several times over. All of it is taken when it
-/// is made: on a full array access can still be taken from a host.
+/// is made, before hosts can fill the array: on a full one access can still be taken from a host.
 const SIZE_BYTES: u64 = 32 << 20;
 
 /// The volume, if there is one of that name.
-pub(super) fn find(array: &Array) -> Option<VolumeInfo> {
+pub(crate) fn find(array: &Array) -> Option<VolumeInfo> {
     array.volumes().into_iter().find(is)
 }
 

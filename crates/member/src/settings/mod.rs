@@ -1,14 +1,15 @@
 //! What operators have set, and what hosts rely on, kept on the array itself: so it comes along with the disks.
 //!
-//! It lies in a store ([`group::store`]) on a small hidden volume ([`hidden`]), which is made with the
-//! first setting: an array without settings stays as it is. The store works on a thread of its own
-//! ([`thread`]), and what it said last is kept here as targets need it.
+//! It lies in a store ([`group::store`]) on a small hidden volume ([`hidden`]), which is made with the first volume or
+//! setting ([`making`]). The store works on a thread of its own ([`thread`]), and what it said last is kept here as
+//! targets need it.
 
 mod device;
 mod earlier;
 pub(crate) mod hidden;
 mod hosts;
 mod identity;
+mod making;
 mod saving;
 mod thread;
 mod units;
@@ -35,6 +36,7 @@ use crate::data::unit_files::UnitFiles;
 use crate::destination_request::{CurrentDestinations, Destinations};
 use crate::events::{Event, EventLog, Kind};
 use crate::login_request::CurrentLogins;
+use crate::spec::size;
 use device::VolumeBytes;
 use hosts::access_of;
 pub use hosts::{Hosts, Unlisted};
@@ -57,6 +59,18 @@ pub enum KeptError {
     /// The volume for them cannot be made.
     #[error("no settings can be stored, as no volume can be made for them: {0}")]
     Volume(#[from] array::ArrayError),
+    /// The array has no room for them.
+    #[error(
+        "no settings can be stored, as the volume for them takes {}, and there is room for {}: add a disk, or delete \
+         volumes or snapshots",
+        size::in_words(*.asked_bytes), size::in_words(*.free_bytes)
+    )]
+    NoRoom {
+        /// What there is.
+        free_bytes: u64,
+        /// What they take.
+        asked_bytes: u64,
+    },
     /// A volume of the operator has the name.
     #[error(
         "no settings can be stored, as there is a volume '{}' that is not one of settings: rename it",
@@ -166,6 +180,7 @@ impl MemberSettings {
             settings.give_up_unreadable().await;
         }
         settings.take_over_files().await;
+        settings.make_late().await;
         settings
     }
 
@@ -413,6 +428,11 @@ impl MemberSettings {
         }
     }
 
+    /// How full the room is that units share: see [`ArrayUnits::shared_room`].
+    pub(crate) fn shared_room(&self) -> (usize, BTreeSet<String>) {
+        self.units.shared_room()
+    }
+
     /// Which hosts may use a volume, where those without a list are for `unlisted`.
     pub(crate) fn hosts(&self, volume: u32, unlisted: Unlisted) -> Hosts {
         if self.fault().is_some() {
@@ -491,43 +511,6 @@ impl MemberSettings {
             self.reopen().await;
         }
         Ok(answer?)
-    }
-
-    /// Makes the volume and opens a store on it. If that fails there are no settings, as before.
-    async fn make(&self) -> Result<(), KeptError> {
-        if hidden::find(&self.array).is_none() {
-            hidden::create(&self.array).await?;
-        }
-        match self.look().await {
-            Kept::Broken(why) => {
-                // Else its next start could not tell it from settings that cannot be read.
-                hidden::discard(&self.array).await?;
-                Err(KeptError::NotMade(why))
-            }
-            kept => {
-                drop(self.turn_to(kept));
-                Ok(())
-            }
-        }
-    }
-
-    /// What a change answers where nothing is set yet, and whether nothing is afterwards: no volume is
-    /// made for what is refused or changes nothing.
-    async fn try_out<T: Send + 'static>(
-        &self,
-        work: impl AsyncFnOnce(&mut Settings) -> Result<T, SettingsError> + Send + 'static,
-    ) -> Result<(T, bool), KeptError> {
-        let key = self.key.clone();
-        let opened = StoreThread::start(move || open_settings(Place::Memory, key)).await;
-        let failed = |error: &dyn std::error::Error| KeptError::NotMade(error.to_string());
-        let thread = opened.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
-        let tried = thread.run(async move |settings: &mut Settings| {
-            let answer = work(settings).await?;
-            Ok::<_, SettingsError>((answer, settings.read().await?.is_empty()))
-        });
-        let tried = tried.await.unwrap_or_else(|| Err(gone()));
-        thread.end().await;
-        Ok(tried?)
     }
 
     /// Forgets what is set for volumes that are no more.

@@ -151,6 +151,8 @@ fn what_units_keep_leaves_room_for_who_may_use_them() {
     }
     let (number, why) = refused.expect("there is an end");
     assert!(number == 33 && why.contains("no room"), "{number}: {why}");
+    let (percent, holders) = rig.units().shared_room();
+    assert_eq!((percent, holders.len()), (99, 33), "{holders:?}");
     for number in 100..120 {
         save(&rig, &serial(&rig, number), Some(&[7; 2000])).expect("a few hosts have room always");
     }

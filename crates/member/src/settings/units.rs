@@ -118,6 +118,17 @@ impl ArrayUnits {
         others.into_iter().cloned().collect()
     }
 
+    /// How much is taken of the room that units share, in percent, and the serial numbers of those that hold more than
+    /// they always may.
+    pub(crate) fn shared_room(&self) -> (usize, BTreeSet<String>) {
+        let known = self.known();
+        let len = |known: &Known| known.as_ref().ok().and_then(Option::as_ref).map_or(0, Vec::len);
+        let sizes: Vec<_> = known.iter().flatten().map(|(key, known)| (key, len(known))).collect();
+        let percent = sizes.iter().map(|(_, bytes)| bytes).sum::<usize>() * 100 / BYTES_MAX;
+        let large = sizes.into_iter().filter(|(_, bytes)| *bytes > OWN_BYTES);
+        (percent, large.map(|(key, _)| key.serial.clone()).collect())
+    }
+
     /// Whether there is room for a record beside those that are stored with it. One that does not grow always has
     /// some, as what must be unregistered or fenced off is, however much there is; so has a [small](OWN_BYTES) one.
     pub(crate) fn has_room(&self, key: &UnitKey, image: Option<&[u8]>, with: &Units) -> bool {

@@ -103,10 +103,28 @@ pub fn short(bytes: u64) -> String {
     unit.map_or_else(|| number.to_string(), |unit| format!("{number}{unit}"))
 }
 
+/// Bytes as people read them: whole binary units where possible, else one decimal.
+pub(crate) fn in_words(bytes: u64) -> String {
+    let of_unit = |unit: usize| 1_u64 << (10 * unit);
+    let unit = (1..=UNITS.len()).rev().find(|unit| bytes >= of_unit(*unit)).unwrap_or(0);
+    let word =
+        UNITS.chars().nth(unit.wrapping_sub(1)).map_or("bytes".to_owned(), |u| format!("{u}iB"));
+    match bytes.is_multiple_of(of_unit(unit)) {
+        true => format!("{} {word}", bytes / of_unit(unit)),
+        false => format!("{:.1} {word}", bytes as f64 / of_unit(unit) as f64),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn sizes_are_said_in_words() {
+        let said = [0, 1023, 1024, 1536, 32 << 20, 5 << 40].map(in_words);
+        assert_eq!(said, ["0 bytes", "1023 bytes", "1 KiB", "1.5 KiB", "32 MiB", "5 TiB"]);
+    }
 
     #[test]
     fn sizes_are_binary_in_every_spelling() {

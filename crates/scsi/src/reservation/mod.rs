@@ -35,6 +35,8 @@ pub use transport_id::{BadTransportId, TransportId};
 
 use crate::cdb::AccessClass;
 use crate::nexus::NexusKey;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Registrations that one unit holds at most: 64 hosts with 8 paths each. READ FULL STATUS of that
 /// many is about 128 KiB at the longest names, all of it bounded.
@@ -114,6 +116,15 @@ impl Reservations {
     /// The type of the persistent reservation, if there is one.
     pub fn reservation(&self) -> Option<ReservationType> {
         self.held.as_ref().map(|held| held.kind)
+    }
+
+    /// How many of its nexuses each initiator has registered, by name.
+    pub fn registrants(&self) -> BTreeMap<Arc<str>, usize> {
+        let mut registrants = BTreeMap::new();
+        for entry in &self.registrations {
+            *registrants.entry(entry.nexus.initiator.clone()).or_default() += 1;
+        }
+        registrants
     }
 
     /// The key that `nexus` has registered.

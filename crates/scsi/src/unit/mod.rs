@@ -35,6 +35,7 @@ use crate::reservation::{ImageError, Reservations};
 use gate::Gate;
 use known_ports::KnownPorts;
 use sanitize::Readiness;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -251,6 +252,12 @@ impl LogicalUnit {
     /// [`LogicalUnit::restore_reservations`].
     pub fn reservations_image(&self) -> Vec<u8> {
         self.state().reservations.to_bytes()
+    }
+
+    /// How many nexuses of each initiator are registered, by its name: what takes the place of
+    /// [`REGISTRATIONS_MAX`](crate::reservation::REGISTRATIONS_MAX).
+    pub fn registrants(&self) -> BTreeMap<Arc<str>, usize> {
+        self.state().reservations.registrants()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -25,7 +25,7 @@ use crate::{cores, portal, stopping};
 
 pub use connections::ConnectionInfo;
 pub use figures::{CoreFigures, Figures, PortalFigures, UnitInfo};
-pub use targets::{TargetInfo, Targets};
+pub use targets::{TargetInfo, Targets, UnitRegistrations};
 
 /// How long a portal may be in use before somebody else has it: the kernel takes a moment to close
 /// the sockets of a process that was killed, and longer where its last flushes take long.

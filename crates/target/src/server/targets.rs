@@ -1,5 +1,6 @@
 //! The targets of a server, which come and go while it runs.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::shared::Shared;
 use crate::stopping;
 use crate::store::Record;
 use crate::targets::{Found, Target, TargetError};
+use crate::unit::Unit;
 
 /// How long copies may take to end that must not go on.
 const COPIES_END: Duration = Duration::from_secs(10);
@@ -28,6 +30,15 @@ pub struct TargetInfo {
     pub iqn: String,
     /// Sessions that are logged in to it.
     pub sessions: usize,
+}
+
+/// Who is registered with a unit (SPC-5 §5.14, persistent reservations).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitRegistrations {
+    /// The serial number of the unit.
+    pub serial: String,
+    /// How many registrations each host has, by its iSCSI name. There are some.
+    pub hosts: BTreeMap<Arc<str>, usize>,
 }
 
 /// The targets of a running server: a handle that can be cloned and used from any thread.
@@ -176,6 +187,18 @@ impl Targets {
     /// It cannot be known.
     pub fn is_unsanitized(&self, serial: &str) -> io::Result<bool> {
         Ok(self.0.store.load(serial, Record::Sanitize)?.is_some())
+    }
+
+    /// Who is registered with the units that are served, where anybody is.
+    #[must_use]
+    pub fn registrations(&self) -> Vec<UnitRegistrations> {
+        let served = self.0.targets.served();
+        let units = served.iter().flat_map(|target| &target.units);
+        let of = |unit: &Arc<Unit>| {
+            let hosts = unit.logical.registrants();
+            (!hosts.is_empty()).then(|| UnitRegistrations { serial: unit.serial.clone(), hosts })
+        };
+        units.filter_map(of).collect()
     }
 
     /// Warns every host of a thin unit that space runs short: THIN PROVISIONING SOFT THRESHOLD

@@ -255,6 +255,22 @@ fn a_target_whose_saved_reservations_are_damaged_does_not_start() {
     assert!(error.to_string().contains("test-0.reservations"), "{error}");
 }
 
+#[test]
+fn who_is_registered_is_known_by_host() {
+    let rig = Rig::two_cores();
+    let targets = rig.server().targets();
+    assert_eq!(targets.registrations(), []);
+    let (mut a, mut b) = (rig.ready("a"), rig.ready("b"));
+    register(&mut a, 1, false);
+    register(&mut b, 2, true);
+    let [unit] = &targets.registrations()[..] else { panic!("one unit has registrations") };
+    let hosts: Vec<_> = unit.hosts.iter().map(|(name, count)| (&**name, *count)).collect();
+    assert_eq!((unit.serial.as_str(), hosts.len()), ("test-0", 2), "{hosts:?}");
+    assert!(hosts.iter().all(|(_, count)| *count == 1), "{hosts:?}");
+    reserve(&mut a, CLEAR, 0, &reserve_list(1, 0, false));
+    assert_eq!(targets.registrations(), []);
+}
+
 /// Hosts that change their registrations at the same time: what each was told holds for good.
 #[test]
 fn registrations_of_many_hosts_at_once_all_last() {

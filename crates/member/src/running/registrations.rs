@@ -1,0 +1,67 @@
+//! Volumes that have hardly room for more registrations of persistent reservations: of their own, or of what all share.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use target::{REGISTRATIONS_MAX, UnitRegistrations};
+
+use super::Member;
+use crate::reply::Registrations;
+
+/// From how much in percent on operators hear of it.
+const LOW_PERCENT: usize = 80;
+
+impl Member {
+    /// Those, by their serial numbers.
+    pub(super) fn low_on_registrations(&self) -> BTreeMap<String, Registrations> {
+        low(self.settings.shared_room(), self.serving.targets().registrations())
+    }
+}
+
+/// Which of `units` have hardly room, and which hold some of what is shared, where that runs short.
+fn low(
+    (percent, holders): (usize, BTreeSet<String>),
+    units: Vec<UnitRegistrations>,
+) -> BTreeMap<String, Registrations> {
+    let shared_percent = (percent >= LOW_PERCENT).then_some(percent);
+    let holds = |serial: String| (serial, Registrations { hosts: Vec::new(), shared_percent });
+    let holders = holders.into_iter().filter(|_| shared_percent.is_some());
+    let mut low: BTreeMap<_, _> = holders.map(holds).collect();
+    for UnitRegistrations { serial, hosts } in units {
+        let count = hosts.values().sum::<usize>();
+        if count * 100 < REGISTRATIONS_MAX * LOW_PERCENT && !low.contains_key(&serial) {
+            continue;
+        }
+        let mut hosts: Vec<_> =
+            hosts.iter().map(|(name, count)| (name.to_string(), *count)).collect();
+        hosts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        low.entry(serial).or_default().hosts = hosts;
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit(serial: &str, hosts: &[(&str, usize)]) -> UnitRegistrations {
+        let hosts = hosts.iter().map(|(name, count)| ((*name).into(), *count)).collect();
+        UnitRegistrations { serial: serial.to_owned(), hosts }
+    }
+
+    #[test]
+    fn who_has_hardly_room_is_told_with_whose_it_is() {
+        let units = || vec![unit("a", &[("x", 100), ("y", 310)]), unit("b", &[("x", 409)])];
+        let holders = || BTreeSet::from(["b".to_owned(), "c".to_owned()]);
+        let hosts = |hosts: &[(&str, usize)]| -> Vec<_> {
+            hosts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+        };
+        let alone = low((79, holders()), units());
+        let a = Registrations { hosts: hosts(&[("y", 310), ("x", 100)]), shared_percent: None };
+        assert_eq!(alone, BTreeMap::from([("a".to_owned(), a.clone())]));
+        let all = low((80, holders()), units());
+        let b = Registrations { hosts: hosts(&[("x", 409)]), shared_percent: Some(80) };
+        let c = Registrations { hosts: hosts(&[]), shared_percent: Some(80) };
+        let wanted = [("a", a), ("b", b), ("c", c)].map(|(name, of)| (name.to_owned(), of));
+        assert_eq!(all, BTreeMap::from(wanted));
+    }
+}
