@@ -87,6 +87,8 @@ KeepOldImage   --lib        membership::tests::choosing::a_disk_that_is_older
 BlindToMarks   --test=array copies::an_image_of_this_life
 BlindToMarks   --test=array copies::an_image_of_a_holder
 BlindLabel     --test=array copies::a_disk_that_was_cut_short_while_it_is_in_use
+LeaveAnyway    --lib        manage::disks::tests::a_disk_that_is_not_to_leave
+KeepLater      --lib        manage::disks::tests::a_disk_that_is_being_kept
 BlameGrown     --lib        label::tests::a_disk_that_has_grown
 BlindToCut     --test=array copies::a_disk_that_was_cut_short_gives_the_checkpoint
 BlindToCut     --test=array copies::a_disk_that_was_cut_short_gives_the_journal

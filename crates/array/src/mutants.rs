@@ -210,6 +210,10 @@ mutants! {
     TrustOut,
     /// Write labels over the blank end of a disk that was cut short.
     BlindLabel,
+    /// Let an empty disk go that an operator keeps since it was looked at.
+    LeaveAnyway,
+    /// Keep a disk that was to leave only once that is on the disks.
+    KeepLater,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

@@ -95,6 +95,10 @@ impl Array {
             if state.going.contains(&id) || !tables.leaving.remove(&id) {
                 return Err(ArrayError::NotRetiring(name));
             }
+            // It may be empty already, and must not go while this is not on the disks yet.
+            if !mutants::is(Mutant::KeepLater) {
+                state.tables.leaving.remove(&id);
+            }
             let gives = match state.away.contains_key(&id) {
                 true => Gives::Seats,
                 false => Gives::Chunks,
@@ -489,5 +493,69 @@ impl Core {
         } else {
             Err(ArrayError::BadDisk(format!("{} does not take writes", member.name)))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::time::Duration;
+
+    use block::BlockDevice;
+    use block::testing::{Fault, FaultyDisk, Operation, Rule};
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::Level;
+    use crate::testing::arrays::{disk, filled_on, on_a_core};
+
+    /// Four disks and one that nothing is on, behind one another's faults.
+    async fn with_an_empty_disk() -> (Array, Vec<Arc<FaultyDisk>>, DiskId) {
+        let faulty: Vec<_> = (0..5).map(|_| Arc::new(FaultyDisk::new(disk()))).collect();
+        let mut disks: Vec<_> =
+            faulty.iter().map(|disk| Arc::clone(disk) as Arc<dyn BlockDevice>).collect();
+        let blank = Member { name: "blank".into(), device: disks.pop().unwrap() };
+        let (array, _) = filled_on(disks, Level::Raid10).await;
+        let id = array.core.adopt(MemberKind::Data, blank).await.unwrap();
+        let used = array.core.lock().space.chunks.counts(id).map(|(_, used)| used);
+        assert_eq!(used, Some(0), "nothing was moved to it");
+        (array, faulty, id)
+    }
+
+    #[test]
+    fn a_disk_that_is_not_to_leave_any_more_does_not() {
+        on_a_core(async {
+            let (array, _, id) = with_an_empty_disk().await;
+            assert!(!array.core.retire(id).await, "nobody wants it to");
+            assert!(array.core.raid.disks().get(id).is_some());
+        });
+    }
+
+    /// The disk was looked at before the command, and is let go before the command is on the disks.
+    #[test]
+    fn a_disk_that_is_being_kept_does_not_leave() {
+        on_a_core(async {
+            let (array, faulty, id) = with_an_empty_disk().await;
+            let core = &array.core;
+            // As if it had been for long, and somebody had just looked.
+            core.lock().tables.leaving.insert(id);
+            for disk in &faulty {
+                disk.inject(Rule::always(Operation::Flush, Fault::Hang));
+                disk.inject(Rule::always(Operation::Write, Fault::Hang));
+            }
+            let mut kept = pin!(array.cancel_retire("blank"));
+            while faulty.iter().all(|disk| disk.held() == 0) {
+                assert!(kept.as_mut().now_or_never().is_none(), "it is not on the disks");
+                core.env.sleep(Duration::from_millis(1)).await;
+            }
+            let left = pin!(core.retire(id)).now_or_never();
+            assert_eq!(left, Some(false), "it is not let go");
+            faulty.iter().for_each(|disk| {
+                disk.heal();
+                disk.release();
+            });
+            kept.await.unwrap();
+            assert!(core.raid.disks().get(id).is_some_and(|disk| disk.access() == Access::Full));
+        });
     }
 }

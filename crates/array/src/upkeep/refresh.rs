@@ -90,7 +90,10 @@ impl Core {
 
     /// Disks whose chunks have to go to others.
     pub(super) fn leaving(&self) -> Vec<DiskId> {
-        let state = self.lock();
+        self.leaving_in(&self.lock())
+    }
+
+    pub(super) fn leaving_in(&self, state: &State) -> Vec<DiskId> {
         let now = self.env.now();
         let is_due = |since: Duration| now.saturating_sub(since) >= super::GRACE;
         let records = state.label.members.iter();
@@ -100,7 +103,7 @@ impl Core {
             .map(|record| record.disk)
             .chain(away.map(|(disk, _)| *disk))
             .chain(state.tables.leaving.iter().copied())
-            .chain(self.suspects_to_empty(&state))
+            .chain(self.suspects_to_empty(state))
             .collect()
     }
 

@@ -300,6 +300,12 @@ impl Core {
                 state.space.set_gives(disk, Gives::Chunks);
                 return Vec::new();
             }
+            if !self.leaving_in(state).contains(&disk) && !mutants::is(Mutant::LeaveAnyway) {
+                // It was to leave when somebody looked, and an operator keeps it since.
+                let is_away = state.away.contains_key(&disk);
+                state.space.set_gives(disk, if is_away { Gives::Seats } else { Gives::Chunks });
+                return Vec::new();
+            }
             state.going.insert(disk);
             vec![Event::Left(disk)]
         });
