@@ -19,7 +19,7 @@ use lettre::transport::smtp::extension::ClientId;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 
-use super::bounded::{Bounded, TooMuch};
+use super::bounded::{Lines, TooMuch};
 use super::tls::{is_of_tls, shake};
 use super::{SendError, Sender, connect, has_cause, place_of, said};
 use crate::message::{Message, cut, line};
@@ -81,10 +81,10 @@ async fn open(email: &Email<Secret>, place: &str) -> Result<Box<dyn AsyncTokioSt
     let stream = connect(&email.smtp, email.smtp.port_or(usual), place).await?;
     let peer = stream.peer_addr().map_err(|error| SendError::unreachable(place, &error))?;
     Ok(match email.tls {
-        MailTls::None | MailTls::Starttls => Box::new(Bounded::new(stream, peer)),
+        MailTls::None | MailTls::Starttls => Box::new(Lines::new(stream, peer)),
         MailTls::Tls => {
             let stream = shake(stream, &email.smtp, email.roots.as_deref(), place).await?;
-            Box::new(Bounded::new(stream, peer))
+            Box::new(Lines::new(stream, peer))
         }
     })
 }
