@@ -11,23 +11,36 @@ use api::client::{Client, ClientError, is_taken};
 use api::problem::{Code, Problem};
 use api::server::{Ask, Config, Done, Follower, Notifications, Server};
 use api::types::{JobKind, RunKind, RunState};
-use array::api::{CheckReport, JobInfo};
+use array::api::{CheckReport, JobInfo, SnapshotInfo, SpaceInfo};
 use futures_util::FutureExt;
 use group::accounts::Logins;
 use member::{
-    Answer, ArrayRequest, Asker, CurrentDestinations, Logs, Request, RequestError, VolumeRequest,
-    Wish,
+    Answer, ArrayRequest, Asker, CurrentDestinations, Logs, Request, RequestError, Snapshot,
+    SnapshotRequest, VolumeRequest, Wish,
 };
 
 /// What is left without an answer.
 type Held = Arc<Mutex<Vec<(Follower, Done)>>>;
 
-/// Answers about jobs, scrubs with three steps, fails to show volumes, and holds all else.
+/// Answers about jobs, scrubs with three steps, lists snapshots and counts those of [`COUNTED`], fails to show volumes,
+/// and holds all else.
 struct Fake(Held);
 
 fn job(done_bytes: u64) -> JobInfo {
     let (kind, subject) = (array::api::JobKind::Scrub, "all".to_owned());
     JobInfo { kind, subject, done_bytes, total_bytes: 3, rate_bytes: 0 }
+}
+
+/// A volume whose snapshots are counted at once.
+const COUNTED: &str = "counted";
+
+fn snapshot(volume: &str, name: &str, space: Option<SpaceInfo>) -> Snapshot {
+    let json = serde_json::json!({
+        "id": 1, "volume": volume, "name": name, "size_bytes": 1, "created_unix_seconds": 1,
+        "online": false, "access": "read-only", "view_id": null, "deleting": false,
+    });
+    let info: SnapshotInfo = serde_json::from_value(json).expect("a snapshot");
+    Snapshot { info, iqn: None, space }
 }
 
 /// A member tells without waiting for anything here.
@@ -49,6 +62,21 @@ impl Ask for Fake {
             Request::Array(ArrayRequest::Check) => done(Err(RequestError::NoResult)),
             Request::Volume(VolumeRequest::Show { name }) => {
                 done(Err(RequestError::NoSuchVolume(name)));
+            }
+            Request::Snapshot(SnapshotRequest::List { volume }) => {
+                let volume = volume.unwrap_or_else(|| "a".to_owned());
+                let all = ["x", "y", "z"].map(|name| snapshot(&volume, name, None));
+                done(Ok(Answer::Snapshots(all.to_vec())));
+            }
+            Request::Snapshot(SnapshotRequest::Count { snapshots })
+                if snapshots[0].0 == COUNTED =>
+            {
+                // So many were counted. One of them has gone meanwhile.
+                let unique_bytes = snapshots.len() as u64;
+                let space = Some(SpaceInfo { unique_bytes, ..SpaceInfo::default() });
+                let there = snapshots.iter().filter(|(_, name)| name != "z");
+                let there = there.map(|(volume, name)| snapshot(volume, name, space));
+                done(Ok(Answer::Snapshots(there.collect())));
             }
             // Of another kind than it should be.
             Request::Connections => done(Ok(Answer::Done)),
@@ -294,6 +322,30 @@ fn two_walks_are_at_work_at_once_whoever_has_left() {
     wait_for(1);
     end_one();
     drop(again);
+    server.stop();
+}
+
+/// All that are on other pages would be counted for nothing, for each page anew.
+#[test]
+fn what_is_on_a_page_is_counted_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let (server, _held) = serve(&socket, 4);
+    let ask = |words: &str| {
+        let (head, body) = whole(send(&socket, &format!("/v1/snapshots?volume={COUNTED}{words}")));
+        let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+        let of =
+            |one: &serde_json::Value| (one["name"].clone(), one["space"]["unique_bytes"].clone());
+        let all: Vec<_> = body.as_array().expect("a list").iter().map(of).collect();
+        let next =
+            head.split_once("page=").map(|(_, rest)| rest.split('>').next().unwrap().to_owned());
+        (serde_json::json!(all), next)
+    };
+    let (shown, next) = ask("&space=true&limit=1");
+    assert_eq!(shown, serde_json::json!([["x", 1]]));
+    let (shown, last) = ask(&format!("&space=true&limit=2&page={}", next.expect("there are more")));
+    assert_eq!((shown, last), (serde_json::json!([["y", 2]]), None));
+    assert_eq!(ask("&limit=1").0, serde_json::json!([["x", null]]));
     server.stop();
 }
 

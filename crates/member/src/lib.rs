@@ -38,6 +38,7 @@ mod schedules;
 mod serving;
 mod settings;
 pub mod spec;
+mod stopped;
 #[cfg(test)]
 mod testing;
 
@@ -68,4 +69,5 @@ pub use schedule_request::{
 };
 pub use serving::GRACE;
 pub use settings::{ArrayUnits, Hosts, KeptError, Unlisted};
+pub use stopped::stop_reason;
 pub use target::{CoreFigures, LATENCY_BOUNDS, Latency, PortalFigures, UnitFigures, WorkFigures};

@@ -1,6 +1,7 @@
 //! What a running member answers.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use array::api::{
     ArrayFigures, ArrayInfo, ChangedExtent, CheckReport, DiskInfo, JobInfo, SnapshotInfo,
@@ -158,7 +159,9 @@ pub struct Connection {
     pub session: u16,
     /// Its own number in the session.
     pub connection: u16,
-    /// How long it has been logged in.
+    /// When it was logged in.
+    pub since: Instant,
+    /// How long ago that is.
     pub seconds: u64,
     /// The CHAP user that let it in, where one had to.
     pub chap_user: Option<String>,
@@ -176,6 +179,8 @@ pub struct Connection {
     pub waiting: usize,
     /// How long those took that were answered over it.
     pub latency: Latency,
+    /// What its whole session has had done.
+    pub session_figures: UnitFigures,
 }
 
 impl Connection {
@@ -192,6 +197,7 @@ impl Connection {
             isid: info.isid.iter().map(|byte| format!("{byte:02x}")).collect(),
             session: info.tsih,
             connection: info.cid,
+            since: info.since,
             seconds: info.age.as_secs(),
             chap_user: info.chap_user,
             header_digest: info.header_digest,
@@ -201,6 +207,7 @@ impl Connection {
             written_bytes: info.written_bytes,
             waiting: info.waiting,
             latency: info.latency,
+            session_figures: info.session_figures,
         }
     }
 }

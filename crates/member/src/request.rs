@@ -80,8 +80,10 @@ pub enum VolumeRequest {
 pub enum SnapshotRequest {
     /// Take snapshots of one moment, under one name or one that is made from the time → those.
     Create { volumes: Vec<String>, name: Option<String> },
-    /// Of one volume or of all; `space` counts what each holds → [`super::reply::Snapshot`]s.
-    List { volume: Option<String>, space: bool },
+    /// Of one volume or of all → [`super::reply::Snapshot`]s.
+    List { volume: Option<String> },
+    /// Count what each of these holds, by volume and name → those that are still there, with that.
+    Count { snapshots: Vec<(String, String)> },
     /// The volume, which is offline, gets the contents of the snapshot.
     Rollback { volume: String, name: String },
     /// A new volume begins with the contents of the snapshot → [`super::reply::Volume`].
@@ -184,7 +186,10 @@ impl SnapshotRequest {
     fn volumes(&self) -> Vec<&str> {
         match self {
             Self::Create { volumes, .. } => volumes.iter().map(String::as_str).collect(),
-            Self::List { volume, .. } => volume.iter().map(String::as_str).collect(),
+            Self::List { volume } => volume.iter().map(String::as_str).collect(),
+            Self::Count { snapshots } => {
+                snapshots.iter().map(|(volume, _)| volume.as_str()).collect()
+            }
             Self::Clone { volume, to, .. } => vec![volume, to],
             Self::Rollback { volume, .. }
             | Self::Delete { volume, .. }

@@ -5,6 +5,7 @@ use std::fs;
 
 use prometheus_client::metrics::MetricType;
 
+use super::sessions::{self, Session};
 use super::{Figures, HISTOGRAMS_MAX, VOLUMES_MAX};
 use crate::types::{
     CoreFigures, Destination, Disk, DiskFigures, JobKind, Latency, PortalFigures, SetFigures,
@@ -31,7 +32,16 @@ pub(super) enum Source {
     /// It only grows, and begins anew with the member.
     Counter(fn(&Figures) -> Vec<Sample>),
     /// So do its classes.
-    Histogram(fn(&Figures) -> Vec<Timed<'_>>),
+    Histogram(fn(&Figures) -> Vec<Timed<'_>>, Detail),
+}
+
+/// How many classes a histogram has.
+#[derive(Clone, Copy)]
+pub(super) enum Detail {
+    /// All that are counted.
+    All,
+    /// Those that there is room for where there are many series.
+    Few,
 }
 
 impl Source {
@@ -39,7 +49,7 @@ impl Source {
         match self {
             Self::Gauge(_) => MetricType::Gauge,
             Self::Counter(_) => MetricType::Counter,
-            Self::Histogram(_) => MetricType::Histogram,
+            Self::Histogram(..) => MetricType::Histogram,
         }
     }
 }
@@ -71,6 +81,11 @@ const fn counter(
 const NONE: &[&str] = &[];
 const VOLUME: &[&str] = &["volume"];
 const DIRECTION: &[&str] = &["volume", "direction"];
+/// What tells a session from others.
+pub(super) const SESSION: &[&str] = &["volume", "initiator", "isid", "portal"];
+/// The same, and a direction.
+pub(super) const SESSION_DIRECTION: &[&str] =
+    &["volume", "initiator", "isid", "portal", "direction"];
 const CORE: &[&str] = &["core"];
 const DISK: &[&str] = &["disk", "name"];
 const DISK_WORK: &[&str] = &["disk", "name", "operation"];
@@ -237,7 +252,40 @@ pub(super) const METRICS: &[Metric] = &[
         name: "drystone_volume_latency_seconds",
         help: "How long commands took that were answered, from their turn in their session to their answer",
         labels: DIRECTION,
-        of: Source::Histogram(latencies),
+        of: Source::Histogram(latencies, Detail::All),
+    },
+    gauge("drystone_sessions", NONE, "Sessions of hosts with volumes and snapshots", |f| {
+        one(sessions::counts(&f.connections).0 as f64)
+    }),
+    gauge(
+        "drystone_sessions_without_figures",
+        NONE,
+        "How many of them have no figures of their own: the latest, where there are more than 256",
+        |f| one(sessions::counts(&f.connections).1 as f64),
+    ),
+    gauge(
+        "drystone_session_commands_waiting",
+        SESSION,
+        "SCSI commands of a session that have not been answered: its queue depth",
+        |f| {
+            let all = sessions::told(&f.connections);
+            all.iter().map(|one| (one.labels(), one.waiting as f64)).collect()
+        },
+    ),
+    counter(
+        "drystone_session_bytes",
+        SESSION_DIRECTION,
+        "Bytes that the SCSI commands of a session moved that were answered",
+        |f| of_sessions(f).map(|(labels, work)| (labels, work.bytes as f64)).collect(),
+    ),
+    Metric {
+        name: "drystone_session_latency_seconds",
+        help: "How long commands of a session took that were answered, from their turn in it to their answer",
+        labels: SESSION_DIRECTION,
+        of: Source::Histogram(
+            |f| of_sessions(f).map(|(labels, work)| (labels, &work.latency)).collect(),
+            Detail::Few,
+        ),
     },
     gauge(
         "drystone_portal_connections",
@@ -320,7 +368,7 @@ pub(super) const METRICS: &[Metric] = &[
         name: "drystone_disk_latency_seconds",
         help: "How long a disk took for requests, from when it was asked to when its answer was seen",
         labels: DISK_WORK,
-        of: Source::Histogram(disk_latencies),
+        of: Source::Histogram(disk_latencies, Detail::All),
     },
     counter(
         "drystone_destination_delivered",
@@ -399,6 +447,12 @@ fn of_work(figures: &Figures, number: fn(&Work) -> u64) -> Vec<Sample> {
 fn latencies(figures: &Figures) -> Vec<Timed<'_>> {
     let all = served(figures).take(HISTOGRAMS_MAX).flat_map(by_direction);
     all.map(|(labels, work)| (labels, &work.latency)).collect()
+}
+
+/// The work of the sessions that have figures of their own, by direction.
+fn of_sessions(figures: &Figures) -> impl Iterator<Item = (Vec<String>, &Work)> {
+    let all = sessions::told(&figures.connections).into_iter();
+    all.flat_map(|session: Session<'_>| session.by_direction())
 }
 
 fn of_portals(figures: &Figures, number: fn(&PortalFigures) -> f64) -> Vec<Sample> {

@@ -381,7 +381,7 @@ mod tests {
         runtime.block_on(async {
             let ask = || {
                 let app = app.clone();
-                let list = SnapshotRequest::List { volume: None, space: true };
+                let list = SnapshotRequest::Count { snapshots: Vec::new() };
                 tokio::spawn(async move { app.ask_walk(Request::Snapshot(list)).await as Walked })
             };
             let asked = [ask(), ask(), ask()];

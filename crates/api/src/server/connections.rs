@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
+use axum::http::header::DATE;
 use axum::http::{Request, Response};
 use axum::response::IntoResponse;
 use futures_util::future::select_all;
@@ -26,6 +27,7 @@ use tokio_rustls::server::TlsStream;
 use tower::ServiceExt;
 
 use super::callers::{Callers, Seat};
+use super::date::date;
 use super::patient::Patient;
 use super::peer::Peer;
 use crate::problem::{Code, Problem};
@@ -230,12 +232,12 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
         let (router, seat) = (router.clone(), asking.clone());
         async move {
             if !seat.asks() {
-                return Ok(full().map(|body| Held { body, seat }));
+                return Ok(dated(full()).map(|body| Held { body, seat }));
             }
             request.extensions_mut().insert(peer);
             request.extensions_mut().insert(seat.clone());
             let answered: Result<_, Infallible> = router.oneshot(request.map(Body::new)).await;
-            answered.map(|response| response.map(|body| Held { body, seat }))
+            answered.map(|response| dated(response).map(|body| Held { body, seat }))
         }
     });
     let connection = http1::Builder::new()
@@ -243,6 +245,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
         .header_read_timeout(PATIENCE)
         .max_buf_size(BUFFER_BYTES_MAX)
         .max_headers(HEADERS_MAX)
+        .auto_date_header(false)
         .serve_connection(TokioIo::new(Patient::new(stream, PATIENCE)), service);
     tokio::pin!(connection);
     let outcome = tokio::select! {
@@ -262,6 +265,14 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     if let Err(error) = outcome {
         tracing::debug!("{peer}: a connection to the interface ended: {error}");
     }
+}
+
+/// With the time at which it was given, if the clock has one that can be told.
+fn dated(mut response: Response<Body>) -> Response<Body> {
+    if let Some(date) = date(SystemTime::now()) {
+        response.headers_mut().insert(DATE, date);
+    }
+    response
 }
 
 /// The body of an answer. Its connection is not put out before it has been passed on.

@@ -11,6 +11,7 @@ mod app;
 mod body;
 mod callers;
 mod connections;
+mod date;
 mod followers;
 mod held;
 mod idempotency;

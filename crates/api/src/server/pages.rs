@@ -1,8 +1,10 @@
 //! Long lists in pages: `limit` and `page`, and the way to the next one in `Link` (RFC 8288).
 
+use std::ops::Range;
+
 use axum::http::header::LINK;
 use axum::http::{HeaderValue, Uri};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::Serialize;
 
 use super::body::json;
@@ -117,8 +119,38 @@ pub(super) struct Page<'a> {
     pub(super) token: Option<&'a str>,
 }
 
+/// What of a list is on a page, and the way to the next one.
+#[derive(Debug)]
+pub(super) struct Cut {
+    range: Range<usize>,
+    next: Option<HeaderValue>,
+}
+
+impl Cut {
+    /// The places of those that are on it.
+    pub(super) fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
+    /// The page, made of these.
+    pub(super) fn show<T: Serialize>(self, items: &[T]) -> Response {
+        let mut response = json(&items);
+        if let Some(link) = self.next {
+            response.headers_mut().insert(LINK, link);
+        }
+        response
+    }
+}
+
 /// One page of a list, with the way to the next.
 pub(super) fn page<T: Item>(all: &[T], page: Page<'_>, uri: &Uri) -> Result<Response, Problem> {
+    let cut = cut(all, page, uri)?;
+    let shown = &all[cut.range()];
+    Ok(cut.show(shown))
+}
+
+/// What of a list is on a page.
+pub(super) fn cut<T: Item>(all: &[T], page: Page<'_>, uri: &Uri) -> Result<Cut, Problem> {
     let limit = page.limit.unwrap_or(T::MAX);
     if !(1..=T::MAX).contains(&limit) {
         let sentence =
@@ -127,14 +159,13 @@ pub(super) fn page<T: Item>(all: &[T], page: Page<'_>, uri: &Uri) -> Result<Resp
     }
     let from = page.token.map_or(Ok(0), |token| begin(all, token))?;
     let end = all.len().min(from + limit);
-    let mut response = json(&&all[from..end]);
+    let mut next = None;
     if end < all.len() {
-        let next = format!("{end}-{}", hash_of(all[end - 1].key().as_bytes()));
-        let link = format!("<{}>; rel=\"next\"", with_page(uri, &next));
-        let link = HeaderValue::try_from(link).map_err(|_| bad_token())?;
-        response.headers_mut().insert(LINK, link);
+        let token = format!("{end}-{}", hash_of(all[end - 1].key().as_bytes()));
+        let link = format!("<{}>; rel=\"next\"", with_page(uri, &token));
+        next = Some(HeaderValue::try_from(link).map_err(|_| bad_token())?);
     }
-    Ok(response.into_response())
+    Ok(Cut { range: from..end, next })
 }
 
 /// Where the page behind a token begins: behind the last one of the page before, which may be elsewhere

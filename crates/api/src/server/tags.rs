@@ -151,7 +151,7 @@ pub(super) async fn find_snapshot(
     volume: &str,
     name: &str,
 ) -> Result<Snapshot, Problem> {
-    let list = SnapshotRequest::List { volume: Some(volume.to_owned()), space: false };
+    let list = SnapshotRequest::List { volume: Some(volume.to_owned()) };
     let List(all) = app.ask::<List<Snapshot>>(Request::Snapshot(list)).await?;
     all.into_iter().find(|snapshot| snapshot.name == name).ok_or_else(|| {
         let (volume, name) = (volume.to_owned(), name.to_owned());

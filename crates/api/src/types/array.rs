@@ -45,6 +45,10 @@ pub struct Array {
     pub warn_percents: Vec<u8>,
     /// What needs an operator, one sentence each.
     pub warnings: Vec<String>,
+    /// Why it has stopped, so that nothing on it is served any more; null while it has not. It is among the warnings,
+    /// too.
+    #[serde(default)]
+    pub stopped: Option<String>,
     /// What volumes of each level can still store, if the others store nothing more.
     pub free_by_level: Vec<LevelSpace>,
     /// The sizes of all volumes: what hosts were told they may store.
@@ -55,6 +59,7 @@ pub struct Array {
 
 impl From<array::api::ArrayInfo> for Array {
     fn from(info: array::api::ArrayInfo) -> Self {
+        let stopped = member::stop_reason(&info).map(str::to_owned);
         let space = info.free_by_level.into_iter().map(Into::into).collect();
         Self {
             id: info.id,
@@ -75,6 +80,7 @@ impl From<array::api::ArrayInfo> for Array {
             scrub_days: info.settings.scrub_days,
             warn_percents: info.settings.warn_percents,
             warnings: info.warnings,
+            stopped,
             free_by_level: space,
             promised_bytes: info.promised_bytes,
             stalls: info.stalls,

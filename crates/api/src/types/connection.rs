@@ -1,11 +1,12 @@
 //! Connections of hosts.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Latency;
+use super::{Latency, SessionWork};
 
 /// A connection of a host. Counts begin when it is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -51,6 +52,12 @@ pub struct Connection {
     /// How long those took that were answered over it.
     #[serde(default)]
     pub latency: Latency,
+    /// When it was logged in, which does not travel.
+    #[serde(skip)]
+    pub(crate) since: Option<Instant>,
+    /// What its whole session has had done, which does not either.
+    #[serde(skip)]
+    pub(crate) session_work: SessionWork,
 }
 
 impl From<member::Connection> for Connection {
@@ -74,6 +81,8 @@ impl From<member::Connection> for Connection {
             written_bytes: theirs.written_bytes,
             waiting: theirs.waiting,
             latency: theirs.latency.into(),
+            since: Some(theirs.since),
+            session_work: theirs.session_figures.into(),
         }
     }
 }

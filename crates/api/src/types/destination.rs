@@ -322,6 +322,9 @@ pub struct ConfiguredDestination {
     pub fold_seconds: u32,
     /// None goes there for now.
     pub paused: bool,
+    /// Its secrets can be used; see [`Destination`].
+    #[serde(default = "usable")]
+    pub usable: bool,
     /// As of [`Destination`].
     #[serde(skip)]
     pub(crate) changed: u64,
@@ -330,15 +333,21 @@ pub struct ConfiguredDestination {
     pub(crate) id: u64,
 }
 
+/// What a member of an earlier version does not tell.
+const fn usable() -> bool {
+    true
+}
+
 impl From<member::DestinationShown> for ConfiguredDestination {
     fn from(shown: member::DestinationShown) -> Self {
-        let member::DestinationShown { name, id, choice, way, is_usable: _, changed } = shown;
+        let member::DestinationShown { name, id, choice, way, is_usable, changed } = shown;
         Self {
             name,
             to: way.into(),
             severity: choice.severity.into(),
             fold_seconds: choice.fold_seconds,
             paused: choice.paused,
+            usable: is_usable,
             changed,
             id,
         }

@@ -102,6 +102,24 @@ impl From<member::WorkFigures> for Work {
     }
 }
 
+/// What a session has had done. It is told as metrics only.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct SessionWork {
+    /// READ.
+    pub(crate) reads: Work,
+    /// WRITE and the like.
+    pub(crate) writes: Work,
+    /// All other commands.
+    pub(crate) others: Work,
+}
+
+impl From<member::UnitFigures> for SessionWork {
+    fn from(theirs: member::UnitFigures) -> Self {
+        let member::UnitFigures { reads, writes, others } = theirs;
+        Self { reads: reads.into(), writes: writes.into(), others: others.into() }
+    }
+}
+
 /// What hosts have had done by a volume, or by a snapshot that is served, since it was first served by this
 /// process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -40,6 +40,7 @@ pub use destination::{
 };
 pub use disk::{Disk, DiskFailure, DiskReplacement, DiskRole, DiskState, NewDisk};
 pub use event::{Event, EventObject, Severity};
+pub(crate) use figures::SessionWork;
 pub use figures::{
     CoreFigures, DiskFigures, Figures, Latency, PortalFigures, SetFigures, VolumeFigures, Work,
 };

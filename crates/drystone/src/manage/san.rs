@@ -23,7 +23,7 @@ use std::path::Path;
 pub(crate) fn export(args: &MemberArgs) -> Result<(), Failure> {
     let desk = Desk::new(args)?;
     let (san, _) = asked(&desk)?;
-    Ok(desk.show(&san.0, |_| Ok(write(&san)))?)
+    Ok(desk.show(&san.sections, |_| Ok(write(&san)))?)
 }
 
 fn asked(desk: &Desk) -> anyhow::Result<(San, String)> {
@@ -51,14 +51,14 @@ pub(crate) fn diff(args: &DiffArgs) -> Result<(), Failure> {
 }
 
 fn report(args: &DiffArgs) -> anyhow::Result<Report> {
-    let (wanted, _) = read_file(&args.file)?;
+    let (wanted, files) = read_file(&args.file)?;
     let desk = Desk::new(&args.member)?;
     let (there, _) = asked(&desk)?;
     let differences = compare(&there, &wanted);
     let report = Report { same: differences.is_empty(), differences };
     desk.show(&report, |report| match report.same {
         true => Ok(same(&args.file)),
-        false => Ok(text(&report.differences, colour::is_wanted())),
+        false => Ok(text(&report.differences, &files, colour::is_wanted())),
     })?;
     Ok(report)
 }
@@ -103,7 +103,7 @@ fn applied(args: &ApplyArgs) -> anyhow::Result<()> {
     let plan = plan(&changed, &wanted, &files, &secrets);
     let plan = plan.map_err(|refused| anyhow!("nothing was changed: {}", refused.join("; ")))?;
     if !args.member.json {
-        print::out(&text(&changed, colour::is_wanted()))?;
+        print::out(&text(&changed, &files, colour::is_wanted()))?;
     }
     if !plan.losses.is_empty() {
         confirm(&args.confirm, &format!("With this {}. Apply it?", plan.losses.join(", ")))?;
@@ -114,7 +114,10 @@ fn applied(args: &ApplyArgs) -> anyhow::Result<()> {
     let (there, _) = again?;
     let left = compare(&there, &wanted);
     if !left.is_empty() {
-        bail!("it was applied, and the member is not as the file says: {}", text(&left, false));
+        bail!(
+            "it was applied, and the member is not as the file says: {}",
+            text(&left, &files, false)
+        );
     }
     desk.show(&Applied { changed }, |_| Ok(same(file)))
 }

@@ -22,9 +22,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The word of `array show` for an array that nothing is wrong with.
 const HEALTHY: &str = "healthy";
 
-/// How the array begins to say that it serves nothing any more: whatever else is wrong is of that.
-const STOPPED: &str = "the array has stopped";
-
 /// How far the clocks of this machine and of the member may be apart.
 const CLOCKS_APART: Duration = Duration::from_secs(300);
 
@@ -174,17 +171,18 @@ fn problems(info: &Array, disks: &[Disk], volumes: &[Volume], silent: &[String])
         let mut words = disks.iter().map(|disk| format!("disk {}: {}", disk.name, disk.reason));
         words.any(|words| words == *text)
     };
-    let (stopped, warnings): (Vec<_>, Vec<_>) =
-        info.warnings.iter().cloned().partition(|text| text.starts_with(STOPPED));
+    let is_stop = |text: &String| info.stopped.as_ref() == Some(text);
+    let warnings = info.warnings.iter().filter(|text| !is_stop(text) && !is_of_disk(text));
+    // Whatever else is wrong is of that.
+    let stopped = info.stopped.iter().cloned();
     stopped
-        .into_iter()
         .chain(silent.iter().cloned())
         .chain(info.stalls.iter().cloned())
         .chain(of_disks(&[DiskState::Missing, DiskState::Failed]))
         .chain(of_volumes(VolumeState::Lost))
         .chain(not_served)
         .chain(of_disks(&[DiskState::Suspect]))
-        .chain(warnings.into_iter().filter(|text| !is_of_disk(text)))
+        .chain(warnings.cloned())
         .chain(held_by_deleted(info, volumes))
         .chain(of_volumes(VolumeState::Degraded))
         .chain(of_disks(&[DiskState::Resyncing, DiskState::Retiring]))
@@ -479,10 +477,15 @@ mod tests {
     fn an_array_that_has_stopped_is_said_before_what_comes_of_that() {
         let disks = [disk("a", "missing", "it does not take its label; connect it again")];
         let stop = "the array has stopped, nothing on it is served: no space is left where a lies";
-        let status =
-            Status::of(&info(&["90 % is in use", stop]), &disks, &[], (&[], &[]), NONE, Vec::new());
+        let mut info = info(&["90 % is in use", stop]);
+        let of = |info: &Array| Status::of(info, &disks, &[], (&[], &[]), NONE, Vec::new());
+        info.stopped = Some(stop.to_owned());
+        let status = of(&info);
         assert_eq!(status.first.as_deref(), Some(stop));
         assert_eq!(status.also.len(), 2, "{:?}", status.also);
+        // What it says is for people: it is no sign.
+        info.stopped = None;
+        assert!(of(&info).first.is_some_and(|first| first.starts_with("disk a is missing")));
     }
 
     #[test]

@@ -106,6 +106,7 @@ pub(super) fn change(
     kind: &str,
     keys: &Keys,
     differences: &[KeyDifference],
+    is_lost: bool,
     secret: Secret<'_>,
 ) -> Result<DestinationChange, String> {
     let mut change = DestinationChange::default();
@@ -118,7 +119,8 @@ pub(super) fn change(
         }
     }
     let is_choice = |key: &str| ["severity", "fold-seconds", "paused"].contains(&key);
-    if differences.iter().any(|difference| !is_choice(difference.key)) {
+    let moves = differences.iter().any(|difference| !is_choice(difference.key));
+    if moves || is_lost {
         // What a file does not say would be forgotten.
         let all: &[&str] = match kind {
             "webhook" => &["signed", "bearer", "trust"],
@@ -126,8 +128,12 @@ pub(super) fn change(
             _ => &["server", "transport", "trust"],
         };
         if let Some(missing) = all.iter().find(|key| !keys.contains_key(*key)) {
+            let why = match moves {
+                true => "where it goes is to change",
+                false => "its secrets are to be set anew",
+            };
             return Err(format!(
-                "where it goes is to change, and a file that says so says all of it: write {missing} too"
+                "{why}, and a file that says so says all of it: write {missing} too"
             ));
         }
         change.to = Some(way(kind, keys, secret)?);

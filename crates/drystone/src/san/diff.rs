@@ -1,6 +1,7 @@
 //! Where a member and a file differ.
 
-use super::schema::KINDS;
+use super::read::SecretFiles;
+use super::schema::{KINDS, secret_keys};
 use super::write::shown;
 use super::{Keys, San, Value};
 use crate::print::colour::Colour;
@@ -16,6 +17,9 @@ pub(crate) struct Difference {
     /// The keys that differ, where both have the section.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) keys: Vec<KeyDifference>,
+    /// The keys that name files with its secrets, where those that the member had are lost.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) lost_secrets: Vec<&'static str>,
 }
 
 /// How it differs.
@@ -39,17 +43,22 @@ pub(crate) fn diff(member: &San, file: &San) -> Vec<Difference> {
     let nothing = BTreeMap::new();
     let mut all = Vec::new();
     for kind in KINDS {
-        let of = |san: &'_ San| san.0.get(kind.word).cloned().unwrap_or_else(|| nothing.clone());
+        let of =
+            |san: &'_ San| san.sections.get(kind.word).cloned().unwrap_or_else(|| nothing.clone());
         let (there, wanted) = (of(member), of(file));
         let names: BTreeSet<&String> = there.keys().chain(wanted.keys()).collect();
         for name in names {
-            let (how, keys) = match (there.get(name), wanted.get(name)) {
-                (None, _) => (How::OnlyInFile, Vec::new()),
-                (_, None) => (How::OnlyOnMember, Vec::new()),
-                (Some(there), Some(wanted)) => (How::Differs, of_keys(there, wanted)),
+            let (kind, is_lost) = (kind.word, member.lost.contains(&(kind.word, name.clone())));
+            let (how, keys, lost_secrets) = match (there.get(name), wanted.get(name)) {
+                (None, _) => (How::OnlyInFile, Vec::new(), Vec::new()),
+                (_, None) => (How::OnlyOnMember, Vec::new(), Vec::new()),
+                (Some(there), Some(wanted)) => {
+                    let secrets = is_lost.then(|| secret_keys(kind, there, wanted));
+                    (How::Differs, of_keys(there, wanted), secrets.unwrap_or_default())
+                }
             };
-            if how != How::Differs || !keys.is_empty() {
-                all.push(Difference { kind: kind.word, name: name.clone(), how, keys });
+            if how != How::Differs || !(keys.is_empty() && lost_secrets.is_empty()) {
+                all.push(Difference { kind, name: name.clone(), how, keys, lost_secrets });
             }
         }
     }
@@ -66,10 +75,38 @@ fn of_keys(member: &Keys, file: &Keys) -> Vec<KeyDifference> {
     differ.map(difference).collect()
 }
 
-/// As people read it, one line for each section and each key.
-pub(crate) fn text(differences: &[Difference], colours: bool) -> String {
+impl Difference {
+    /// What is lost of it and what that is set anew from; `None` where nothing is lost.
+    ///
+    /// # Errors
+    /// What the file has to name for that.
+    pub(super) fn renewed(&self, files: &SecretFiles) -> Result<Option<String>, String> {
+        let file_of = |key| (key, files.get(&(self.kind, self.name.clone(), key)));
+        let of_keys: Vec<_> = self.lost_secrets.iter().copied().map(file_of).collect();
+        let (lost, they) = match of_keys.len() {
+            0 => return Ok(None),
+            1 => ("its secret is lost", "it is"),
+            _ => ("its secrets are lost", "they are"),
+        };
+        let missing = of_keys.iter().filter(|(_, file)| file.is_none());
+        let missing: Vec<String> = missing.map(|(key, _)| format!("{key} = \"FILE\"")).collect();
+        if !missing.is_empty() {
+            return Err(format!(
+                "{lost}: write {} for what {they} set anew from",
+                missing.join(" and ")
+            ));
+        }
+        let given = of_keys.iter().filter_map(|(_, file)| Some(format!("'{}'", (*file)?)));
+        let given = given.collect::<Vec<_>>().join(" and ");
+        Ok(Some(format!("{lost}: {they} set anew from {given}")))
+    }
+}
+
+/// As people read it, one line for each section, each key and what is lost.
+pub(crate) fn text(differences: &[Difference], files: &SecretFiles, colours: bool) -> String {
     let mut text = String::new();
-    for Difference { kind, name, how, keys } in differences {
+    for difference in differences {
+        let Difference { kind, name, how, keys, .. } = difference;
         let (sign, colour, told) = match how {
             How::OnlyInFile => ('+', Colour::Green, ": only the file has it"),
             How::OnlyOnMember => ('-', Colour::Red, ": only the member has it"),
@@ -84,6 +121,9 @@ pub(crate) fn text(differences: &[Difference], colours: bool) -> String {
                 "    {key}: {member} on the member, {} in the file\n",
                 shown(file)
             ));
+        }
+        if let Some(lost) = difference.renewed(files).unwrap_or_else(Some) {
+            text.push_str(&format!("    {lost}\n"));
         }
     }
     text

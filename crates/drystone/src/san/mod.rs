@@ -18,7 +18,7 @@ pub(crate) mod schema;
 pub(crate) mod write;
 
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What stands behind a key, in its normal form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -35,12 +35,17 @@ pub(crate) type Keys = BTreeMap<&'static str, Value>;
 
 /// All sections, by their kinds and names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct San(pub(crate) BTreeMap<&'static str, BTreeMap<String, Keys>>);
+pub(crate) struct San {
+    pub(crate) sections: BTreeMap<&'static str, BTreeMap<String, Keys>>,
+    /// Sections of a member whose secrets are lost: the key that they were encrypted with is not there. In a file there
+    /// are none.
+    pub(crate) lost: BTreeSet<(&'static str, String)>,
+}
 
 impl San {
     /// Puts a section in the place of one of the same kind and name.
     pub(crate) fn put(&mut self, kind: &'static str, name: String, keys: Keys) {
-        self.0.entry(kind).or_default().insert(name, keys);
+        self.sections.entry(kind).or_default().insert(name, keys);
     }
 }
 

@@ -54,11 +54,12 @@ fn of_configuration(configuration: Configuration) -> Result<San, MemberError> {
         let keys = of_policy(&policy)?;
         san.put("policy", policy.name, keys);
     }
-    for user in chap.users {
-        san.put("chap", user.user, Keys::new());
-    }
-    if let Some(mutual) = chap.mutual {
-        san.put("mutual-chap", mutual.user, Keys::new());
+    let users = chap.users.into_iter().map(|user| ("chap", user));
+    for (kind, user) in users.chain(chap.mutual.map(|user| ("mutual-chap", user))) {
+        if !user.usable {
+            san.lost.insert((kind, user.user.clone()));
+        }
+        san.put(kind, user.user, Keys::new());
     }
     for account in accounts {
         let keys = of_account(&account);
@@ -66,6 +67,9 @@ fn of_configuration(configuration: Configuration) -> Result<San, MemberError> {
     }
     for destination in destinations {
         let (kind, keys) = of_destination(&destination);
+        if !destination.usable {
+            san.lost.insert((kind, destination.name.clone()));
+        }
         san.put(kind, destination.name, keys);
     }
     Ok(san)

@@ -41,7 +41,7 @@ pub(crate) fn plan(
 ) -> Result<Plan, Vec<String>> {
     let mut planner = Planner { file, files, secrets, plan: Plan::default() };
     let mut refused = Vec::new();
-    if file.0.get("mutual-chap").is_some_and(|all| all.len() > 1) {
+    if file.sections.get("mutual-chap").is_some_and(|all| all.len() > 1) {
         refused.push("volumes can prove to be one user only: write one [mutual-chap.NAME]".into());
     }
     for difference in differences {
@@ -63,7 +63,8 @@ type Outcome = Result<(), String>;
 
 impl Planner<'_> {
     fn difference(&mut self, difference: &Difference) -> Outcome {
-        let Difference { kind, name, how, keys } = difference;
+        let Difference { kind, name, how, keys, .. } = difference;
+        let is_lost = difference.renewed(self.files)?.is_some();
         match (*how, *kind) {
             (How::OnlyOnMember, kind) => self.goes(kind, name),
             (How::OnlyInFile, kind) => self.comes(kind, name),
@@ -72,8 +73,9 @@ impl Planner<'_> {
             (How::Differs, "policy") => self.policy(name, keys),
             (How::Differs, "account") => self.account(name, keys),
             (How::Differs, kind) if DESTINATIONS.contains(&kind) => {
-                self.destination(kind, name, keys)
+                self.destination(kind, name, keys, is_lost)
             }
+            (How::Differs, kind @ ("chap" | "mutual-chap")) if is_lost => self.login_is(kind, name),
             (How::Differs, _) => Err("it has no keys that can differ".to_owned()),
         }
     }
@@ -98,7 +100,8 @@ impl Planner<'_> {
                 change.delete_destinations.push(name.to_owned());
             }
             _ => {
-                let another = self.file.0.get("mutual-chap").is_some_and(|all| !all.is_empty());
+                let another =
+                    self.file.sections.get("mutual-chap").is_some_and(|all| !all.is_empty());
                 change.clear_chap_mutual = !another;
             }
         }
@@ -108,7 +111,7 @@ impl Planner<'_> {
 
     fn comes(&mut self, kind: &'static str, name: &str) -> Outcome {
         let nothing = Keys::new();
-        let keys = self.file.0.get(kind).and_then(|all| all.get(name)).unwrap_or(&nothing);
+        let keys = self.file.sections.get(kind).and_then(|all| all.get(name)).unwrap_or(&nothing);
         match kind {
             "volume" => self.plan.change.new_volumes.push(new_volume(name, keys)?),
             "schedule" => self.plan.change.schedules.push(new_schedule(name, keys)?),
@@ -123,11 +126,7 @@ impl Planner<'_> {
                 })?;
                 self.plan.change.destinations.push(new);
             }
-            "chap" => {
-                let login = self.login(kind, name)?;
-                self.plan.change.chap_users.push(login);
-            }
-            _ => self.plan.change.chap_mutual = Some(self.login(kind, name)?),
+            _ => self.login_is(kind, name)?,
         }
         Ok(())
     }
@@ -137,11 +136,12 @@ impl Planner<'_> {
         kind: &'static str,
         name: &str,
         differences: &[KeyDifference],
+        is_lost: bool,
     ) -> Outcome {
         let nothing = Keys::new();
-        let keys = self.file.0.get(kind).and_then(|all| all.get(name)).unwrap_or(&nothing);
+        let keys = self.file.sections.get(kind).and_then(|all| all.get(name)).unwrap_or(&nothing);
         let secret = |key| self.secret_if_named(kind, key, name);
-        let change = destinations::change(kind, keys, differences, &secret)?;
+        let change = destinations::change(kind, keys, differences, is_lost, &secret)?;
         let name = name.to_owned();
         self.plan.change.change_destinations.push(NamedDestinationChange { name, change });
         Ok(())
@@ -164,9 +164,15 @@ impl Planner<'_> {
         (self.secrets)(kind, key, path, name).map(Some).map_err(|error| format!("{error:#}"))
     }
 
-    fn login(&self, kind: &'static str, name: &str) -> Result<Login, String> {
+    /// What hosts prove, or volumes to them: it is new, or its secret is lost.
+    fn login_is(&mut self, kind: &'static str, name: &str) -> Outcome {
         let secret = Secret(self.secret(kind, "secret-file", name)?);
-        Ok(Login { user: name.to_owned(), secret })
+        let login = Login { user: name.to_owned(), secret };
+        match kind {
+            "chap" => self.plan.change.chap_users.push(login),
+            _ => self.plan.change.chap_mutual = Some(login),
+        }
+        Ok(())
     }
 
     fn new_account(&mut self, name: &str, keys: &Keys) -> Outcome {

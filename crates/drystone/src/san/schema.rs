@@ -1,6 +1,6 @@
 //! Which kinds of sections there are, which keys each has, and what stands behind those.
 
-use super::Value;
+use super::{Keys, Value};
 use crate::cli::logins::parse_time;
 use group::access::{Record, Scope};
 use group::schedules::Timing;
@@ -132,6 +132,25 @@ pub(crate) const SYSTEM_TRUST: &str = "system";
 
 /// What stands for no user.
 pub(crate) const NO_USER: &str = "";
+
+/// The keys that name files with the secrets of a section, all that it has by what a file says of it, or else a member.
+pub(super) fn secret_keys(kind: &str, member: &Keys, file: &Keys) -> Vec<&'static str> {
+    let said = |key: &str| file.get(key).or_else(|| member.get(key));
+    let is_on = |key: &str| said(key) == Some(&Value::Switch(true));
+    match kind {
+        "webhook" => {
+            let more = [("signed", "secret-file"), ("bearer", "token-file")];
+            let more = more.into_iter().filter(|(switch, _)| is_on(switch)).map(|(_, key)| key);
+            ["url-file"].into_iter().chain(more).collect()
+        }
+        "email" => match said("user") {
+            Some(Value::Text(user)) if user != NO_USER => vec!["password-file"],
+            _ => Vec::new(),
+        },
+        "chap" | "mutual-chap" => vec!["secret-file"],
+        _ => Vec::new(),
+    }
+}
 
 impl Kind {
     /// The kind of this word.

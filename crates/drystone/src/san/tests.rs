@@ -1,7 +1,7 @@
 //! What is written reads as the same, and what does not read is told with its line.
 
 use super::diff::{diff, text};
-use super::read::read;
+use super::read::{SecretFiles, read, read_with_files};
 use super::schema::{KINDS, Shape, UNLISTED, in_order};
 use super::write::write;
 use super::*;
@@ -118,8 +118,8 @@ fn differences_are_told_by_section_and_key() {
     let wanted = "~ volume 'a'\n    size: \"1G\" on the member, \"2G\" in the file\n\
                   - volume 'b': only the member has it\n+ volume 'c': only the file has it\n\
                   ~ policy 'p'\n    hosts: [] on the member, [\"chap=al for=both\"] in the file\n";
-    assert_eq!(text(&found, false), wanted);
-    assert!(text(&found, true).contains("\x1b[32m+ volume 'c'"));
+    assert_eq!(text(&found, &SecretFiles::new(), false), wanted);
+    assert!(text(&found, &SecretFiles::new(), true).contains("\x1b[32m+ volume 'c'"));
     let json = serde_json::to_value(&found).unwrap();
     assert_eq!(
         json[0]["keys"][0],
@@ -129,6 +129,46 @@ fn differences_are_told_by_section_and_key() {
         (&json[1]["how"], &json[2]["how"]),
         (&"only_on_member".into(), &"only_in_file".into())
     );
+}
+
+#[test]
+fn secrets_that_are_lost_differ_until_the_file_names_others() {
+    let told = "signed = true\nbearer = false\nuser = 'u'\n".to_owned();
+    let [webhook, email] = ["webhook.w", "email.e"].map(|section| {
+        let keys =
+            told.lines().filter(|key| key.starts_with("user") == section.starts_with("email"));
+        keys.fold(format!("[{section}]\n"), |text, key| format!("{text}{key}\n"))
+    });
+    let member = format!("[chap.al]\n[chap.bo]\n[mutual-chap.m]\n{webhook}{email}");
+    let mut there = of(&member);
+    assert_eq!(diff(&there, &of(&member)), []);
+    for (kind, name) in [("chap", "al"), ("mutual-chap", "m"), ("webhook", "w"), ("email", "e")] {
+        there.lost.insert((kind, name.to_owned()));
+    }
+    let shown = |file: &str| {
+        let (san, files) = read_with_files(file).expect("it reads");
+        text(&diff(&there, &san), &files, false)
+    };
+    let wanted = "~ chap 'al'\n    its secret is lost: write secret-file = \"FILE\" for what it is set anew from\n\
+                  ~ mutual-chap 'm'\n    its secret is lost: write secret-file = \"FILE\" for what it is set anew from\n\
+                  ~ webhook 'w'\n    its secrets are lost: write url-file = \"FILE\" and secret-file = \"FILE\" for what they are set anew from\n\
+                  ~ email 'e'\n    its secret is lost: write password-file = \"FILE\" for what it is set anew from\n";
+    assert_eq!(shown(&member), wanted);
+    let [m, e] = ["secret-file = 'm'", "password-file = 'p'"];
+    let w = "url-file = 'u'\nsecret-file = 's'";
+    let named = format!(
+        "[chap.al]\nsecret-file = 'a'\n[chap.bo]\nsecret-file = 'b'\n[mutual-chap.m]\n{m}\n{webhook}{w}\n{email}{e}\n"
+    );
+    let wanted = "~ chap 'al'\n    its secret is lost: it is set anew from 'a'\n\
+                  ~ mutual-chap 'm'\n    its secret is lost: it is set anew from 'm'\n\
+                  ~ webhook 'w'\n    its secrets are lost: they are set anew from 'u' and 's'\n\
+                  ~ email 'e'\n    its secret is lost: it is set anew from 'p'\n";
+    assert_eq!(shown(&named), wanted, "bo keeps its own");
+    // A file that says nothing of signatures leaves them to be given all the same.
+    let (san, files) = read_with_files("[webhook.w]\nurl-file = 'u'\n").expect("it reads");
+    assert!(text(&diff(&there, &san), &files, false).contains("write secret-file = "));
+    let json = serde_json::to_value(diff(&there, &of(&member))).expect("plain values");
+    assert_eq!(json[2]["lost_secrets"], serde_json::json!(["url-file", "secret-file"]));
 }
 
 #[test]

@@ -15,7 +15,7 @@ const HEAD: &str = "\
 pub(crate) fn write(san: &San) -> String {
     let mut text = HEAD.to_owned();
     for kind in KINDS {
-        for (name, keys) in san.0.get(kind.word).into_iter().flatten() {
+        for (name, keys) in san.sections.get(kind.word).into_iter().flatten() {
             let name = toml_edit::Key::new(name);
             // Writing to a text does not fail.
             let _ = writeln!(text, "\n[{}.{name}]", kind.word);

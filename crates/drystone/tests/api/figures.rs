@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::common::member::{Home, Member};
+use crate::host::Host;
 use crate::{ask, fill, make};
 
 /// The value of a series.
@@ -77,5 +78,52 @@ fn figures_outlive_the_sessions_that_made_them() {
     }
     let series = "drystone_volume_commands_total{volume=\"a\",direction=\"write\"}";
     assert_eq!(value(&metrics(&member), series), 2048.0);
+    member.stop();
+}
+
+/// What a session has had done is told while it is there, of each by itself.
+#[test]
+fn sessions_are_told_apart_while_they_are_there() {
+    let home = Home::files(4, "256M");
+    let member = home.start(&["--cores", "2"]);
+    make(&member, "a");
+    let change = serde_json::json!({ "shared": true });
+    assert_eq!(ask(&member, "PATCH", "/v1/volumes/a", Some(&change)).status, 200);
+    let log_in = |number| {
+        let host = Host::log_in(member.portal(), &member.iqn("a"), number, &[0]);
+        host.expect("it is served")
+    };
+    let (mut one, mut other) = (log_in(1), log_in(2));
+    for (host, writes) in [(&mut one, 3), (&mut other, 5)] {
+        for _ in 0..writes {
+            let write = [0x2a, 0, 0, 0, 0, 0, 0, 0, 8, 0];
+            assert!(host.run(0, &write, 0, &[7; 4096]).expect("an answer").is_good());
+        }
+    }
+    let text = metrics(&member);
+    check(&text);
+    assert_eq!(value(&text, "drystone_sessions"), 2.0);
+    assert_eq!(value(&text, "drystone_sessions_without_figures"), 0.0);
+    for (isid, writes) in [("800000000001", 3.0), ("800000000002", 5.0)] {
+        let start = "drystone_session_bytes_total{volume=\"a\",initiator=\"";
+        let end = format!("isid=\"{isid}\",portal=\"{}\",direction=\"write\"}} ", member.portal());
+        let line = text.lines().find(|line| line.starts_with(start) && line.contains(&end));
+        let line = line.unwrap_or_else(|| panic!("{isid} is not there:\n{text}"));
+        assert!(line.ends_with(&format!(" {:?}", writes * 4096.0)), "{line}");
+        let labels = &line[line.find('{').expect("labels")..=line.find('}').expect("their end")];
+        let of =
+            |name: &str, labels: &str| value(&text, &format!("drystone_session_{name}{labels}"));
+        assert_eq!(of("latency_seconds_count", labels), writes);
+        let all = labels.replace('}', ",le=\"+Inf\"}");
+        assert_eq!(of("latency_seconds_bucket", &all), writes);
+    }
+    drop((one, other));
+    while ask(&member, "GET", "/v1/connections", None).json() != Value::Array(Vec::new()) {
+        std::thread::yield_now();
+    }
+    let text = metrics(&member);
+    assert!(
+        value(&text, "drystone_sessions") == 0.0 && !text.contains("drystone_session_bytes_total{")
+    );
     member.stop();
 }

@@ -18,7 +18,7 @@ fn log_in(member: &Member<'_>, volume: &str, name: &str) -> std::io::Result<Host
 }
 
 /// As the CHAP user `al`, with this secret.
-fn prove(member: &Member<'_>, volume: &str, secret: &str) -> std::io::Result<Host> {
+pub(crate) fn prove(member: &Member<'_>, volume: &str, secret: &str) -> std::io::Result<Host> {
     let al = Credentials::new("al", secret).expect("good credentials");
     let chap = InitiatorChap::new(al, None).expect("one direction");
     Host::log_in_as(member.portal(), &member.iqn(volume), 1, &[0], (DB, Some(chap)))

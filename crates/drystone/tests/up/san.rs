@@ -1,5 +1,6 @@
 //! What a member is set to, as a file.
 
+use crate::access::prove;
 use crate::common::member::{Home, text};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -324,5 +325,100 @@ fn destinations_come_with_the_file_and_their_secrets_are_given_again() {
     let (code, _, err) = apply("");
     assert_eq!((code, err.as_str()), (0, ""));
     assert_eq!(member.json(&["notify", "list"]), serde_json::json!([]));
+    member.stop();
+}
+
+const LOGINS: &str = r#"
+[volume.vm]
+size = "64M"
+access = ["chap=al for=both"]
+
+[chap.al]
+secret-file = "hush"
+
+[chap.bo]
+secret-file = "third"
+
+[mutual-chap.array]
+secret-file = "other"
+
+[webhook.chat]
+url-file = "url"
+signed = true
+secret-file = "hush"
+bearer = false
+trust = "system"
+
+[email.ops]
+to = ["ops@example.com"]
+from = "san1@example.com"
+smtp = "127.0.0.1:9"
+tls = "starttls"
+trust = "system"
+user = "san1"
+password-file = "hush"
+"#;
+
+/// The key that secrets are encrypted with lies beside the daemon, and is gone with its directory.
+#[test]
+fn secrets_that_are_lost_differ_and_are_set_anew() {
+    let home = Home::files(3, "128M");
+    let member = home.start(&[]);
+    private(&home, "hush", "hush-hush-hush");
+    private(&home, "other", "other-hush-hush");
+    private(&home, "third", "third-hush-hush");
+    private(&home, "url", "https://127.0.0.1:9/p4th\n");
+    let file = home.path("san.toml");
+    let shown = text(&file);
+    let write = |san: &str| fs::write(&file, san).expect("it can be written");
+    let ask = |words: &[&str]| home.ask(&[words, &["-f", &shown]].concat());
+    write(LOGINS);
+    let (code, _, err) = ask(&["apply"]);
+    assert_eq!(code, 0, "{err}");
+    prove(&member, "vm", "hush-hush-hush").expect("al may");
+    let exported = member.run(&["export-config"]);
+    member.stop();
+
+    fs::remove_file(home.path("data").join("store.key")).expect("it was there");
+    let member = home.start(&[]);
+    assert!(prove(&member, "vm", "hush-hush-hush").is_err(), "its secret is lost");
+    // What was exported names no files: it is told what to add, and nothing is changed.
+    write(&exported);
+    let (code, out, err) = ask(&["diff"]);
+    let wanted = "~ chap 'al'\n    its secret is lost: write secret-file = \"FILE\" for what it is set anew from\n";
+    assert!(code == 1 && out.contains(wanted), "{out}{err}");
+    let (code, _, err) = ask(&["apply"]);
+    let all = [
+        "nothing was changed: chap 'al': its secret is lost: write secret-file = \"FILE\"",
+        "mutual-chap 'array': its secret is lost: write secret-file",
+        "webhook 'chat': its secrets are lost: write url-file = \"FILE\" and secret-file = \"FILE\"",
+        "email 'ops': its secret is lost: write password-file",
+    ];
+    assert!(code == 1 && all.iter().all(|one| err.contains(one)), "{err}");
+
+    // One is given by hand; the file then leaves it alone, although it names another.
+    member.run(&["chap", "set", "bo", "--secret-file", &text(&home.path("hush"))]);
+    write(LOGINS);
+    let wanted = "~ chap 'al'\n    its secret is lost: it is set anew from 'hush'\n\
+                  ~ mutual-chap 'array'\n    its secret is lost: it is set anew from 'other'\n\
+                  ~ webhook 'chat'\n    its secrets are lost: they are set anew from 'url' and 'hush'\n\
+                  ~ email 'ops'\n    its secret is lost: it is set anew from 'hush'\n";
+    let (code, out, err) = ask(&["diff"]);
+    assert_eq!((code, out.as_str()), (1, wanted), "{err}");
+    let bo = || member.json(&["chap", "list"])["users"][1].clone();
+    assert_eq!(bo(), serde_json::json!({"user": "bo", "usable": true}));
+    let (code, out, err) = ask(&["apply"]);
+    assert!(code == 0 && out.starts_with(wanted), "{out}{err}");
+    assert_eq!(ask(&["diff"]), (0, format!("the member is as '{shown}' says\n"), String::new()));
+    prove(&member, "vm", "hush-hush-hush").expect("al may again");
+    let users = member.json(&["chap", "list"]);
+    assert!(users["users"][0]["usable"] == true && users["mutual"]["usable"] == true, "{users}");
+    for name in ["chat", "ops"] {
+        assert_eq!(member.json(&["notify", "show", name])["usable"], true, "{name}");
+    }
+    // Usable secrets are not compared, nor set.
+    private(&home, "hush", "quite-another-one");
+    assert_eq!(ask(&["apply"]).0, 0);
+    prove(&member, "vm", "hush-hush-hush").expect("it kept its secret");
     member.stop();
 }

@@ -1,6 +1,9 @@
 //! What is asked about snapshots. A change takes its target away first where hosts must not see it
 //! happen, and ends with the targets in line again, also when it failed.
 
+use std::collections::HashMap;
+
+use array::ArrayError;
 use array::api::{SnapshotInfo, VolumeState};
 
 use super::error::KeptSnapshot;
@@ -13,8 +16,11 @@ impl Member {
     pub(super) async fn snapshot(&self, request: SnapshotRequest) -> Result<Answer, RequestError> {
         let array = &self.array;
         match request {
-            SnapshotRequest::List { volume, space } => {
-                return Ok(Answer::Snapshots(self.list(volume.as_deref(), space).await?));
+            SnapshotRequest::List { volume } => {
+                return Ok(Answer::Snapshots(self.list(volume.as_deref())?));
+            }
+            SnapshotRequest::Count { snapshots } => {
+                return Ok(Answer::Snapshots(self.count(&snapshots).await?));
             }
             SnapshotRequest::Diff { volume, from, to } => {
                 let extents = array.diff(&volume, from.as_deref(), to.as_deref()).await?;
@@ -126,12 +132,13 @@ impl Member {
                 self.show_snapshot(&volume, &name)
             }
             SnapshotRequest::List { .. }
+            | SnapshotRequest::Count { .. }
             | SnapshotRequest::Diff { .. }
             | SnapshotRequest::Create { .. } => Ok(Answer::Done),
         }
     }
 
-    async fn list(&self, volume: Option<&str>, space: bool) -> Result<Vec<Snapshot>, RequestError> {
+    fn list(&self, volume: Option<&str>) -> Result<Vec<Snapshot>, RequestError> {
         let volumes = match volume {
             Some(name) => vec![self.find(name)?],
             None => self.volumes(),
@@ -139,14 +146,25 @@ impl Member {
         let mut snapshots = self.array.all_snapshots();
         let mut all = Vec::new();
         for volume in volumes.iter().filter(|volume| volume.state != VolumeState::Deleted) {
-            for info in snapshots.remove(&volume.id).unwrap_or_default() {
-                let mut shown = self.shown_snapshot(info);
-                if space {
-                    let name = Some(shown.info.name.as_str());
-                    shown.space = Some(self.array.space(&volume.name, name).await?);
-                }
-                all.push(shown);
-            }
+            let infos = snapshots.remove(&volume.id).unwrap_or_default();
+            all.extend(infos.into_iter().map(|info| self.shown_snapshot(info)));
+        }
+        Ok(all)
+    }
+
+    /// Counts what some hold. Those that have gone since they were listed are left out.
+    async fn count(&self, snapshots: &[(String, String)]) -> Result<Vec<Snapshot>, RequestError> {
+        let there = self.array.all_snapshots().into_values().flatten();
+        let mut there: HashMap<(String, String), SnapshotInfo> =
+            there.map(|info| ((info.volume.clone(), info.name.clone()), info)).collect();
+        let mut all = Vec::new();
+        for key in snapshots {
+            let Some(info) = there.remove(key) else { continue };
+            let counted = match self.array.space(&key.0, Some(&key.1)).await {
+                Err(ArrayError::NoSuchVolume(_) | ArrayError::NoSuchSnapshot { .. }) => continue,
+                counted => counted?,
+            };
+            all.push(Snapshot { space: Some(counted), ..self.shown_snapshot(info) });
         }
         Ok(all)
     }

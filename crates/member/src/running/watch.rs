@@ -93,17 +93,19 @@ fn levels_reached(info: &ArrayInfo) -> usize {
 
 fn is_scrub_due(info: &ArrayInfo, now: SystemTime) -> bool {
     let pause_seconds = u64::from(info.settings.scrub_days) * DAY_SECONDS;
-    let due = Duration::from_secs(info.scrubbed_unix_seconds + pause_seconds);
-    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-    pause_seconds > 0 && now >= due
+    let due = info.scrubbed_unix_seconds.saturating_add(pause_seconds);
+    pause_seconds > 0 && unix_seconds(now) >= due
 }
 
 /// Whether the last scrub was at a time that is still to come, so that nobody knows when it was: the clock was wrong
 /// then.
 fn lies_ahead(info: &ArrayInfo, now: SystemTime) -> bool {
-    let scrubbed = UNIX_EPOCH + Duration::from_secs(info.scrubbed_unix_seconds);
-    let ahead = scrubbed.duration_since(now).unwrap_or_default();
-    info.settings.scrub_days > 0 && ahead.as_secs() > DAY_SECONDS
+    let ahead_seconds = info.scrubbed_unix_seconds.saturating_sub(unix_seconds(now));
+    info.settings.scrub_days > 0 && ahead_seconds > DAY_SECONDS
+}
+
+fn unix_seconds(now: SystemTime) -> u64 {
+    now.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 async fn scrub(member: Rc<Member>) {
@@ -169,6 +171,9 @@ mod tests {
         assert!(!lies_ahead(&scrubbed(1000, 0), at(10 * DAY_SECONDS)), "none is to be");
         assert!(!lies_ahead(&scrubbed(10, 7), at(10 * DAY_SECONDS - 60)), "a minute is nothing");
         assert!(!lies_ahead(&scrubbed(9, 7), at(10 * DAY_SECONDS)));
+        // Whatever a clock has said.
+        let last = ArrayInfo { scrubbed_unix_seconds: u64::MAX, ..scrubbed(0, 7) };
+        assert!(lies_ahead(&last, at(0)) && !is_scrub_due(&last, at(0)));
     }
 
     #[test]

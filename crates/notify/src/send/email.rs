@@ -3,7 +3,7 @@
 //! Names that hosts choose are in it. They are made one line each before they come near a header, and `lettre`
 //! encodes what is not plain.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use group::destinations::{Email, MailTls};
 use group::secrets::Secret;
@@ -19,13 +19,16 @@ use lettre::transport::smtp::extension::ClientId;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 
-use super::bounded::{Bounded, TooMuch};
+use super::bounded::{Lines, TooMuch};
 use super::tls::{is_of_tls, shake};
 use super::{SendError, Sender, connect, has_cause, place_of, said};
 use crate::message::{Message, cut, line};
 
 /// How long a server that has taken a letter may take for its goodbye.
 const GOODBYE_TIME: Duration = Duration::from_secs(2);
+
+/// When the last year ends whose number a date in a header can hold, in seconds since 1970.
+const DATES_END_UNIX_SECONDS: u64 = 253_402_300_800;
 
 /// The longest subject in bytes.
 const SUBJECT_BYTES_MAX: usize = 150;
@@ -78,10 +81,10 @@ async fn open(email: &Email<Secret>, place: &str) -> Result<Box<dyn AsyncTokioSt
     let stream = connect(&email.smtp, email.smtp.port_or(usual), place).await?;
     let peer = stream.peer_addr().map_err(|error| SendError::unreachable(place, &error))?;
     Ok(match email.tls {
-        MailTls::None | MailTls::Starttls => Box::new(Bounded::new(stream, peer)),
+        MailTls::None | MailTls::Starttls => Box::new(Lines::new(stream, peer)),
         MailTls::Tls => {
             let stream = shake(stream, &email.smtp, email.roots.as_deref(), place).await?;
-            Box::new(Bounded::new(stream, peer))
+            Box::new(Lines::new(stream, peer))
         }
     })
 }
@@ -167,12 +170,17 @@ fn letter(
             HeaderName::new_from_ascii_str("Auto-Submitted"),
             "auto-generated".to_owned(),
         ))
-        .date_now()
+        .date(writable(SystemTime::now()))
         .header(ContentType::TEXT_PLAIN);
     for to in &email.to {
         builder = builder.to(mailbox(to.as_str())?);
     }
     builder.body(text).map_err(|error| unsendable(&error))
+}
+
+/// The nearest time to this that a header can hold: `lettre` panics at others, and a clock may be anywhere.
+fn writable(now: SystemTime) -> SystemTime {
+    now.clamp(UNIX_EPOCH, UNIX_EPOCH + Duration::from_secs(DATES_END_UNIX_SECONDS - 1))
 }
 
 fn subject(sender: &Sender, messages: &[Message]) -> String {
@@ -206,4 +214,25 @@ fn body(sender: &Sender, messages: &[Message]) -> String {
     }
     body.push_str(&format!("Sent by drystone on {}.\n", sender.host));
     body
+}
+
+#[cfg(test)]
+mod tests {
+    use lettre::message::header::{Date, Header};
+
+    use super::*;
+
+    #[test]
+    fn a_clock_that_no_date_can_tell_is_no_panic() {
+        let shown = |unix_seconds: i64| {
+            let seconds = Duration::from_secs(unix_seconds.unsigned_abs());
+            let now = if unix_seconds < 0 { UNIX_EPOCH - seconds } else { UNIX_EPOCH + seconds };
+            format!("{:?}", Date::new(writable(now)).display())
+        };
+        assert!(shown(1_700_000_000).contains("Tue, 14 Nov 2023 22:13:20 +0000"));
+        for later in [253_402_300_799, 253_402_300_800, i64::MAX / 2] {
+            assert!(shown(later).contains("Fri, 31 Dec 9999 23:59:59 +0000"), "{later}");
+        }
+        assert!(shown(-1).contains("Thu, 01 Jan 1970 00:00:00 +0000"));
+    }
 }

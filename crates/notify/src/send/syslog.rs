@@ -6,6 +6,7 @@
 use std::io;
 use std::time::Duration;
 
+use group::calendar::Moment;
 use group::destinations::{Severity, Syslog, SyslogTransport};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UdpSocket;
@@ -121,11 +122,19 @@ fn line_of(sender: &Sender, message: &Message) -> String {
     let head = format!(
         "<{}>1 {} {} drystone - {} [{DATA_ID}{data}] \u{feff}",
         FACILITY * 8 + severity,
-        message.moment().to_string().replace(' ', "T"),
+        timestamp(message.moment()),
         sender.host,
         message_id(&record.what.kind),
     );
     cut(&format!("{head}{}", message.text()), LINE_BYTES_MAX)
+}
+
+/// A time as TIMESTAMP, whose years have four digits.
+fn timestamp(moment: Moment) -> String {
+    match moment.year {
+        ..=9999 => moment.to_string().replace(' ', "T"),
+        _ => "-".to_owned(),
+    }
 }
 
 /// What a kind is as MSGID: printable and at most 32 characters.
@@ -169,6 +178,12 @@ mod tests {
         assert!(line.starts_with("<28>1 1970-01-01T00:00:00Z "), "{line}");
         assert!(line.contains(r#"name="iqn.x\"\] evil=\"1  <0>1" count="1"] "#), "{line}");
         assert!(line.ends_with("\u{feff}a b [2J") && !line.contains(char::is_control), "{line}");
+    }
+
+    #[test]
+    fn a_year_that_a_line_cannot_tell_is_left_out() {
+        assert_eq!(timestamp(Moment::of(253_402_300_799)), "9999-12-31T23:59:59Z");
+        assert_eq!(timestamp(Moment::of(253_402_300_800)), "-");
     }
 
     #[test]

@@ -352,6 +352,31 @@ async fn a_server_that_answers_without_an_end_is_not_listened_to() {
     }
 }
 
+/// Interim responses (RFC 9110 §15.2): a client goes on to wait for the answer behind each of them.
+#[tokio::test]
+async fn a_webhook_whose_answer_is_always_still_to_come_is_not_waited_for() {
+    let early = "HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n";
+    let (address, told) = server(move |mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        let (many, mut said) = (early.repeat(1000), 0);
+        while stream.write_all(many.as_bytes()).is_ok() {
+            said += many.len();
+        }
+        said.to_string()
+    });
+    let begun = Instant::now();
+    let outcome = send(&webhook(&format!("http://{address}/"), None)).await;
+    assert!(matches!(outcome, Err(SendError::Refused { .. })), "{outcome:?}");
+    assert!(begun.elapsed() < Duration::from_secs(4), "it does not wait for its time to end");
+    let taken: usize = told.recv_timeout(PATIENCE).unwrap().parse().unwrap();
+    assert!(taken < UNREAD_BYTES_MAX, "{taken} bytes");
+    // A few of them are as they should be.
+    let (address, told) =
+        server(move |stream| http(stream, &format!("{}HTTP/1.1 204 No Content", early.repeat(9))));
+    send(&webhook(&format!("http://{address}/"), None)).await.unwrap();
+    assert!(told.recv_timeout(PATIENCE).is_ok());
+}
+
 #[tokio::test]
 async fn a_mail_server_over_tls_is_bounded_too_and_one_that_took_a_letter_has_it() {
     let (config, pem) = identity();

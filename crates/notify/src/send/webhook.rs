@@ -2,7 +2,8 @@
 //!
 //! `Drystone-Signature: sha256=` and the HMAC-SHA256 of the body in hexadecimal digits goes along where a secret is
 //! set, `Authorization: Bearer` where a token is. The answer has to be 2xx; its body is not read, and redirects are
-//! not followed: nothing goes where nobody said that it should.
+//! not followed: nothing goes where nobody said that it should. What a server says before its answer (1xx) is bounded
+//! with it.
 
 use group::destinations::Webhook;
 use group::secrets::Secret;
@@ -15,7 +16,8 @@ use hyper_util::rt::TokioIo;
 use sha2::Sha256;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{SendError, Sender, connect, tls};
+use super::bounded::{Bounded, TooMuch};
+use super::{SendError, Sender, connect, has_cause, tls};
 use crate::message::Message;
 
 /// What of an answer is kept until its head has ended.
@@ -86,12 +88,14 @@ async fn exchange(
     request: Request<Full<Bytes>>,
     place: &str,
 ) -> Result<(), SendError> {
-    let failed = |error: hyper::Error| match error.is_parse_too_large() {
-        true => SendError::refused(place, "its answer has no end"),
-        false => SendError::unreachable(place, &error),
-    };
+    let failed =
+        |error: hyper::Error| match error.is_parse_too_large() || has_cause::<TooMuch>(&error) {
+            true => SendError::refused(place, "its answer has no end"),
+            false => SendError::unreachable(place, &error),
+        };
     let mut builder = hyper::client::conn::http1::Builder::new();
-    let shaken = builder.max_buf_size(HEAD_BYTES_MAX).handshake(TokioIo::new(stream)).await;
+    let shaken =
+        builder.max_buf_size(HEAD_BYTES_MAX).handshake(TokioIo::new(Bounded::new(stream))).await;
     let (mut client, connection) = shaken.map_err(failed)?;
     let answered = async {
         let answer = client.send_request(request).await.map_err(failed)?;

@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use iscsi::pdu::Isid;
 
 use super::Targets;
 use crate::cores::on_cores;
-use crate::figures::Latency;
+use crate::figures::{Latency, UnitFigures};
 use crate::session::{Connection, sessions};
 
 /// A connection of a session that is logged in to a target. Counts begin with it.
@@ -29,7 +29,9 @@ pub struct ConnectionInfo {
     pub peer: SocketAddr,
     /// Where it arrived.
     pub portal: SocketAddr,
-    /// How long it has been logged in.
+    /// When it was logged in, and how long ago that is.
+    pub since: Instant,
+    /// See `since`.
     pub age: Duration,
     /// Who authenticated it, where somebody had to.
     pub chap_user: Option<String>,
@@ -47,10 +49,12 @@ pub struct ConnectionInfo {
     pub waiting: usize,
     /// How long those took that were answered over it.
     pub latency: Latency,
+    /// What its whole session has had done, over all of its connections.
+    pub session_figures: UnitFigures,
 }
 
 impl ConnectionInfo {
-    fn of(conn: &Rc<Connection>) -> Self {
+    fn of(conn: &Rc<Connection>, session_figures: UnitFigures) -> Self {
         let (session, params) = (&conn.session, conn.params());
         Self {
             iqn: session.target().name.as_str().to_owned(),
@@ -60,6 +64,7 @@ impl ConnectionInfo {
             cid: conn.cid,
             peer: conn.peer,
             portal: conn.local,
+            since: conn.since,
             age: ring::now() - conn.since,
             chap_user: conn.chap_user(),
             header_digest: params.header_digest,
@@ -69,6 +74,7 @@ impl ConnectionInfo {
             written_bytes: conn.written_bytes(),
             waiting: session.waiting_on(conn),
             latency: conn.latency.figures(),
+            session_figures,
         }
     }
 }
@@ -80,8 +86,12 @@ impl Targets {
         let all = Arc::new(Mutex::new(Vec::new()));
         let found = all.clone();
         let look = move || {
-            let conns = sessions().into_iter().flat_map(|session| session.connections());
-            let own: Vec<_> = conns.map(|conn| ConnectionInfo::of(&conn)).collect();
+            let mut own = Vec::new();
+            for session in sessions() {
+                let figures = session.figures();
+                let conns = session.connections().into_iter();
+                own.extend(conns.map(|conn| ConnectionInfo::of(&conn, figures)));
+            }
             found.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
             std::future::ready(())
         };

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Answer, Connection, UnitNexus};
-use crate::figures::{Direction, PortalWork};
+use super::{Answer, Connection, Session, UnitNexus};
+use crate::figures::{Direction, PortalWork, UnitFigures};
 use crate::outcome::Outcome;
 
 impl UnitNexus {
@@ -42,6 +42,15 @@ impl UnitNexus {
     /// A command ends without an answer of its own.
     pub(crate) fn count_aborted(&self, direction: Direction) {
         self.tally.aborted(direction);
+    }
+}
+
+impl Session {
+    /// What it has had done, by all of its units.
+    pub(crate) fn figures(&self) -> UnitFigures {
+        let mut figures = UnitFigures::default();
+        self.places().for_each(|place| figures += place.tally.figures());
+        figures
     }
 }
 

@@ -12,7 +12,7 @@ use super::described::{ChangeRefusals, IdempotencyKey, IfMatch, Refusals};
 use super::{Shared, tagged};
 use crate::problem::{Code, Problem};
 use crate::server::body::{Asked, Named, Sent, json};
-use crate::server::pages::{Page, page};
+use crate::server::pages::{Page, cut};
 use crate::server::tags::{Kept, Wanted, find_snapshot};
 use crate::types::{
     Clone, List, NewSnapshots, Nothing, Snapshot, SnapshotAccess, SnapshotChange, Volume,
@@ -25,7 +25,7 @@ use crate::types::{
 pub(super) struct SnapshotsQuery {
     /// Only those of this volume.
     volume: Option<String>,
-    /// Count what each of them holds, which takes its time.
+    /// Count what each of them on the page holds, which takes its time.
     #[serde(default)]
     #[param(required = false)]
     space: bool,
@@ -51,10 +51,18 @@ pub(super) async fn list_snapshots(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let SnapshotsQuery { volume, space, limit, page: token } = query;
-    let request = Request::Snapshot(SnapshotRequest::List { volume, space });
-    let asked = if space { app.ask_walk(request).await } else { app.ask(request).await };
-    let List(all): List<Snapshot> = asked?;
-    page(&all, Page { limit, token: token.as_deref() }, &uri)
+    let request = Request::Snapshot(SnapshotRequest::List { volume });
+    let List(all) = app.ask::<List<Snapshot>>(request).await?;
+    let cut = cut(&all, Page { limit, token: token.as_deref() }, &uri)?;
+    let shown = &all[cut.range()];
+    if !space || shown.is_empty() {
+        return Ok(cut.show(shown));
+    }
+    // What others hold is nobody's question: to count all of them took seconds for each page.
+    let names = shown.iter().map(|one| (one.volume.clone(), one.name.clone()));
+    let request = Request::Snapshot(SnapshotRequest::Count { snapshots: names.collect() });
+    let List(counted) = app.ask_walk::<List<Snapshot>>(request).await?;
+    Ok(cut.show(&counted))
 }
 
 /// Take snapshots of one moment

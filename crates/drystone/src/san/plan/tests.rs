@@ -22,7 +22,7 @@ fn changed(mut san: San, mut change: ConfigurationChange) -> San {
         ("schedule", change.delete_schedules),
     ];
     for (kind, names) in gone {
-        let there = san.0.entry(kind).or_default();
+        let there = san.sections.entry(kind).or_default();
         names.iter().for_each(|name| assert!(there.remove(name).is_some(), "{name} is gone"));
     }
     for NewConfiguredVolume { volume, online, shared, access } in change.new_volumes {
@@ -57,12 +57,12 @@ fn changed(mut san: San, mut change: ConfigurationChange) -> San {
         let texts = hosts.into_iter().map(|host| record_text(host).expect("a record"));
         san.put("policy", name, Keys::from([("hosts", in_order(texts.collect()))]));
     }
-    change.chap_users.into_iter().for_each(|login| san.put("chap", login.user, Keys::new()));
+    change.chap_users.into_iter().for_each(|login| put_secret(&mut san, "chap", login.user));
     if change.clear_chap_mutual || change.chap_mutual.is_some() {
-        san.0.remove("mutual-chap");
+        san.sections.remove("mutual-chap");
     }
     if let Some(login) = change.chap_mutual {
-        san.put("mutual-chap", login.user, Keys::new());
+        put_secret(&mut san, "mutual-chap", login.user);
     }
     for new in change.accounts {
         let keys = [("role", word_of(&new.role)), ("disabled", Value::Switch(false))];
@@ -86,11 +86,17 @@ fn changed(mut san: San, mut change: ConfigurationChange) -> San {
     san
 }
 
+fn put_secret(san: &mut San, kind: &'static str, name: String) {
+    san.lost.remove(&(kind, name.clone()));
+    san.put(kind, name, Keys::new());
+}
+
 fn change_destinations(san: &mut San, change: &mut ConfigurationChange) {
     for name in std::mem::take(&mut change.delete_destinations) {
-        let of_kind = |kind: &&&str| san.0.get(**kind).is_some_and(|all| all.contains_key(&name));
+        let of_kind =
+            |kind: &&&str| san.sections.get(**kind).is_some_and(|all| all.contains_key(&name));
         let kind = DESTINATIONS.iter().find(of_kind).expect("it is there");
-        san.0.get_mut(kind).and_then(|all| all.remove(&name));
+        san.sections.get_mut(kind).and_then(|all| all.remove(&name));
     }
     for new in std::mem::take(&mut change.destinations) {
         let (kind, keys) = of_new(&new);
@@ -134,15 +140,17 @@ fn of_new(new: &NewDestination) -> (&'static str, Keys) {
 }
 
 fn set_destination(san: &mut San, name: &str, change: DestinationChange) {
-    let of_kind = |kind: &&&str| san.0.get(**kind).is_some_and(|all| all.contains_key(name));
+    let of_kind = |kind: &&&str| san.sections.get(**kind).is_some_and(|all| all.contains_key(name));
     let kind = *DESTINATIONS.iter().find(of_kind).expect("it is there");
     if let Some(to) = change.to {
         let (severity, fold_seconds, paused) = (Severity::Info, 1, false);
         let new = NewDestination { name: name.to_owned(), to, severity, fold_seconds, paused };
         let (_, mut keys) = of_new(&new);
         ["severity", "fold-seconds", "paused"].iter().for_each(|key| _ = keys.remove(key));
-        let all = san.0.get_mut(kind).and_then(|all| all.get_mut(name)).expect("it is there");
+        let all =
+            san.sections.get_mut(kind).and_then(|all| all.get_mut(name)).expect("it is there");
         all.extend(keys);
+        san.lost.remove(&(kind, name.to_owned()));
     }
     let told = [
         ("severity", change.severity.map(|severity| word_of(&severity))),
@@ -158,7 +166,7 @@ fn set_keys<const N: usize>(
     name: &str,
     told: [(&'static str, Option<Value>); N],
 ) {
-    let keys = san.0.get_mut(kind).and_then(|all| all.get_mut(name)).expect("it is there");
+    let keys = san.sections.get_mut(kind).and_then(|all| all.get_mut(name)).expect("it is there");
     keys.extend(told.into_iter().filter_map(|(key, value)| Some((key, value?))));
 }
 
@@ -178,8 +186,8 @@ fn access_of(change: AccessChange) -> Value {
 
 /// A file that can be applied to such a member: what cannot change is as it is there.
 fn applicable(member: &San, mut file: San) -> San {
-    for (name, there) in member.0.get("volume").into_iter().flatten() {
-        let keys = file.0.entry("volume").or_default().entry(name.clone()).or_default();
+    for (name, there) in member.sections.get("volume").into_iter().flatten() {
+        let keys = file.sections.entry("volume").or_default().entry(name.clone()).or_default();
         for key in ["raid", "thick", "block", "cache"] {
             keys.remove(key);
         }
@@ -188,14 +196,14 @@ fn applicable(member: &San, mut file: San) -> San {
             keys.remove("size");
         }
     }
-    for keys in file.0.entry("volume").or_default().values_mut() {
+    for keys in file.sections.entry("volume").or_default().values_mut() {
         keys.insert("read-ahead", Value::Text("1M".to_owned()));
         let whole = |size: &Value| bytes(size).map(|bytes| bytes.next_multiple_of(1 << 16));
         if let Some(Ok(size)) = keys.get("size").map(whole) {
             keys.insert("size", size_text(size));
         }
     }
-    if let Some(all) = file.0.get_mut("mutual-chap") {
+    if let Some(all) = file.sections.get_mut("mutual-chap") {
         while all.len() > 1 {
             all.pop_last();
         }
@@ -206,7 +214,7 @@ fn applicable(member: &San, mut file: San) -> San {
 fn all_files(file: &San) -> SecretFiles {
     let mut files = SecretFiles::new();
     for kind in KINDS {
-        for name in file.0.get(kind.word).into_iter().flat_map(|all| all.keys()) {
+        for name in file.sections.get(kind.word).into_iter().flat_map(|all| all.keys()) {
             let secret = kind.keys.iter().filter(|(_, shape)| matches!(shape, Shape::SecretFile));
             files.extend(
                 secret.map(|(key, _)| ((kind.word, name.clone(), *key), "secret".to_owned())),
@@ -216,14 +224,31 @@ fn all_files(file: &San) -> SecretFiles {
     files
 }
 
+/// The secrets of every other section that has some are lost.
+fn with_lost(mut san: San, first: usize) -> San {
+    let with_secrets = ["chap", "mutual-chap", "webhook", "email"];
+    let names = with_secrets.into_iter().flat_map(|kind| {
+        let all = san.sections.get(kind).into_iter().flatten();
+        all.map(move |(name, _)| (kind, name.clone()))
+    });
+    san.lost = names.skip(first).step_by(2).collect();
+    san
+}
+
 /// One name is of one destination, and what is sent to it has more than no characters.
 fn one_kind_each(mut san: San) -> San {
     for kind in DESTINATIONS {
-        for name in
-            san.0.get(kind).into_iter().flat_map(|all| all.keys().cloned()).collect::<Vec<_>>()
+        for name in san
+            .sections
+            .get(kind)
+            .into_iter()
+            .flat_map(|all| all.keys().cloned())
+            .collect::<Vec<_>>()
         {
             let others = DESTINATIONS.iter().filter(|other| **other != kind);
-            others.for_each(|other| _ = san.0.get_mut(other).and_then(|all| all.remove(&name)));
+            others.for_each(|other| {
+                _ = san.sections.get_mut(other).and_then(|all| all.remove(&name));
+            });
         }
     }
     san
@@ -231,18 +256,19 @@ fn one_kind_each(mut san: San) -> San {
 
 proptest! {
     #[test]
-    fn what_was_applied_is_the_same(member in sans(), file in sans(), common in sans()) {
+    fn what_was_applied_is_the_same(member in sans(), file in sans(), common in sans(), lost in 0_usize..3) {
         let mut member = member;
         // So that names are met on both sides.
-        for (kind, all) in common.0 {
-            let file_has = file.0.get(kind).cloned().unwrap_or_default();
+        for (kind, all) in common.sections {
+            let file_has = file.sections.get(kind).cloned().unwrap_or_default();
             for (name, keys) in file_has.into_keys().zip(all.into_values()) {
                 member.put(kind, name, keys);
             }
         }
         let member = one_kind_each(applicable(&San::default(), member));
+        let member = with_lost(member, lost);
         let file = one_kind_each(applicable(&member, file));
-        let server = |name: &str| match file.0.get("webhook")?.get(name)?.get("server")? {
+        let server = |name: &str| match file.sections.get("webhook")?.get(name)?.get("server")? {
             Value::Text(server) => Some(server.clone()),
             _ => None,
         };
@@ -252,10 +278,10 @@ proptest! {
         };
         let plan = plan(&diff(&member, &file), &file, &all_files(&file), &secrets);
         let plan = plan.map_err(|refused| TestCaseError::fail(format!("{refused:?}")))?;
-        let gone = KINDS.iter().filter_map(|kind| Some((kind.word, member.0.get(kind.word)?)));
+        let gone = KINDS.iter().filter_map(|kind| Some((kind.word, member.sections.get(kind.word)?)));
         let gone: Vec<String> = gone
             .flat_map(|(kind, all)| all.keys().map(move |name| (kind, name)))
-            .filter(|(kind, name)| !file.0.get(kind).is_some_and(|all| all.contains_key(*name)))
+            .filter(|(kind, name)| !file.sections.get(kind).is_some_and(|all| all.contains_key(*name)))
             .map(|(kind, name)| format!("{kind} '{name}' goes"))
             .collect();
         prop_assert!(gone.iter().all(|goes| plan.losses.contains(goes)), "{:?}", plan.losses);
