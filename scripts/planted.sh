@@ -106,6 +106,7 @@ BlameAbandoned --lib        upkeep::refresh::tests::what_a_purged_volume
 NearLife       --lib        journal::tests::damage::a_life_that_gives
 OldRecord      --test=array checkpoints::a_journal_that_names
 BusyThoughRan  --test=wire  scarcity::
+OwnKeys        --test=wire  login::a_reflected_challenge_is_refused
 EarlyAbort     --test=wire  management::a_task_at_the_disk_is_over
 LateFence      --test=wire  reservations::preempt_and_abort_ends
 EarlyReservation --test=wire reservations::a_reservation_that_cannot_be_saved

@@ -1,7 +1,7 @@
 //! Logins: the target's side against any requests, the initiator's against any responses.
 
 use super::input::Input;
-use iscsi::chap::{AuthPolicy, ChapPolicy, Credentials, InitiatorChap};
+use iscsi::chap::{AuthPolicy, ChallengeKey, ChapPolicy, Credentials, InitiatorChap};
 use iscsi::login::{
     InitiatorConfig, InitiatorLogin, InitiatorStep, LOGIN_REQUESTS_MAX, LoginEnv, LoginOutcome,
     LoginStep, SessionDecision, SessionRequest, TargetLogin, TargetLoginConfig, TargetLookup,
@@ -9,7 +9,7 @@ use iscsi::login::{
 use iscsi::params::{DigestPolicy, LocalLimits, SessionParams};
 use iscsi::pdu::{BHS_LEN_BYTES, Bhs, LoginRequest, LoginResponse, LoginStatus, Stage};
 use iscsi::text::IscsiName;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The only name that is authorized.
 pub const INITIATOR: &str = "iqn.2001-04.com.example:host";
@@ -105,6 +105,11 @@ impl LoginEnv for Node {
 
     fn random(&mut self, bytes: &mut [u8]) {
         bytes.fill(0xa5);
+    }
+
+    fn challenge_key(&self) -> &ChallengeKey {
+        static KEY: LazyLock<ChallengeKey> = LazyLock::new(|| ChallengeKey::new(&mut |_| {}));
+        &KEY
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) enum Mutant {
     UnheardCounts,
     /// Run an ORDERED task, and those behind it, at once.
     NoOrder,
+    /// Know no challenge of another connection.
+    OwnKeys,
     /// Let strangers that wait for memory keep everybody waiting.
     OneLine,
     /// Keep memory for data that does not come while others need it.

@@ -48,7 +48,7 @@ impl Algorithm {
         self as u8
     }
 
-    /// Length of a response in bytes, and of the challenges that we send.
+    /// Length of a response in bytes, and of what cannot be foretold in the challenges that we send.
     #[must_use]
     pub const fn len_bytes(self) -> usize {
         match self {
@@ -181,11 +181,51 @@ impl Challenge {
         random(&mut bytes);
         Self { algorithm, identifier: identifier[0], bytes }
     }
+}
 
-    /// Whether `challenge` is this one: a peer that sends it back wants us to compute its own answer (12.1.3).
+/// What a target knows its own challenges by, whatever connection they come back on: an initiator that sends one
+/// wants the target to compute the answer that it owes itself (12.1.3).
+///
+/// A challenge is as many random bytes as its algorithm's response has, and a tag of them that only
+/// this key makes.
+#[derive(Clone)]
+pub struct ChallengeKey([u8; 32]);
+
+/// Bytes of a tag: one challenge of an initiator in 2^64 is taken for ours by chance.
+const TAG_LEN_BYTES: usize = 8;
+
+impl ChallengeKey {
+    /// A key of random bytes, which `random` fills in; one for all that a target, or several of one process, send.
+    pub fn new(random: &mut dyn FnMut(&mut [u8])) -> Self {
+        let mut key = [0; 32];
+        random(&mut key);
+        Self(key)
+    }
+
+    /// A challenge that [`is_ours`](Self::is_ours).
+    pub fn challenge(&self, algorithm: Algorithm, random: &mut dyn FnMut(&mut [u8])) -> Challenge {
+        let mut challenge = Challenge::new(algorithm, random);
+        let tag = self.tag(&challenge.bytes);
+        challenge.bytes.extend_from_slice(&tag);
+        challenge
+    }
+
+    /// Whether a challenge was made with this key.
     #[must_use]
-    pub fn is_reflected_by(&self, challenge: &[u8]) -> bool {
-        self.bytes == challenge
+    pub fn is_ours(&self, challenge: &[u8]) -> bool {
+        let (random, tag) = challenge.split_at(challenge.len().saturating_sub(TAG_LEN_BYTES));
+        self.tag(random).ct_eq(tag).into()
+    }
+
+    fn tag(&self, random: &[u8]) -> [u8; TAG_LEN_BYTES] {
+        let digest = Sha3_256::new().chain_update(self.0).chain_update(random).finalize();
+        std::array::from_fn(|at| digest[at])
+    }
+}
+
+impl fmt::Debug for ChallengeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ChallengeKey")
     }
 }
 

@@ -91,7 +91,25 @@ fn a_response_is_good_for_one_challenge_only() {
     assert!(policy.verify(&first, "alice", &recorded).is_some());
     let second = Challenge::new(Algorithm::Md5, &mut fixed(2));
     assert!(policy.verify(&second, "alice", &recorded).is_none());
-    assert!(first.is_reflected_by(&first.bytes) && !first.is_reflected_by(&second.bytes));
+}
+
+#[test]
+fn a_target_knows_its_own_challenges_and_no_others() {
+    let key = ChallengeKey::new(&mut fixed(1));
+    for algorithm in Algorithm::ALL {
+        let ours = key.challenge(algorithm, &mut fixed(2));
+        assert_eq!(ours.bytes.len(), algorithm.len_bytes() + TAG_LEN_BYTES);
+        assert!(key.is_ours(&ours.bytes));
+        assert!(!ChallengeKey::new(&mut fixed(3)).is_ours(&ours.bytes), "another target's");
+        for bit in 0..ours.bytes.len() * 8 {
+            let mut theirs = ours.bytes.clone();
+            theirs[bit / 8] ^= 1 << (bit % 8);
+            assert!(!key.is_ours(&theirs), "bit {bit}");
+        }
+    }
+    for short in 0..=TAG_LEN_BYTES {
+        assert!(!key.is_ours(&vec![0; short]), "{short} bytes");
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub use initiator::{
 pub use refusal::{AuthRefusal, LoginRefusal};
 pub use target::{TargetLogin, TargetLoginConfig};
 
-use crate::chap::{AuthPolicy, Credentials};
+use crate::chap::{AuthPolicy, ChallengeKey, Credentials};
 use crate::params::{ConnectionParams, SessionParams};
 use crate::pdu::{BHS_LEN_BYTES, Isid, LoginStatus};
 use crate::text::{IscsiName, Pair};
@@ -139,6 +139,9 @@ pub trait LoginEnv {
 
     /// Fills in unpredictable bytes, for challenges.
     fn random(&mut self, bytes: &mut [u8]);
+
+    /// What challenges are made with: the same for all logins that could be told one another's.
+    fn challenge_key(&self) -> &ChallengeKey;
 }
 
 /// What to do after a Login Request.

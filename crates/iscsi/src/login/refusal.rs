@@ -87,8 +87,8 @@ pub enum AuthRefusal {
     /// User or secret is wrong.
     #[error("the CHAP response is wrong")]
     Response,
-    /// Our own challenge came back as the initiator's.
-    #[error("the initiator sent our own CHAP challenge back")]
+    /// A challenge of ours came back as the initiator's, of this connection or another.
+    #[error("the initiator sent a CHAP challenge of ours back")]
     Reflected,
     /// The initiator wants the target to authenticate, but it has no credentials.
     #[error("the initiator wants mutual CHAP, which is not configured")]

@@ -121,8 +121,7 @@ impl TargetLogin {
         }
         let peer = self.peer.as_mut().expect("set above");
         if self.stage == Stage::SECURITY {
-            let mut random = |bytes: &mut [u8]| env.random(bytes);
-            peer.auth.take(&pairs, &mut random, &mut out)?;
+            peer.auth.take(&pairs, env, &mut out)?;
         }
         let may_leave = peer.auth.is_satisfied();
         // Whoever leaves security, or begins behind it, without a word about it has skipped it.

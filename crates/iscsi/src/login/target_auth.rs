@@ -10,8 +10,10 @@
 //!                            <--     [CHAP_N CHAP_R]
 //! ```
 
-use super::{AuthRefusal, value_of};
-use crate::chap::{AuthPolicy, Challenge, ChapPolicy, Credentials, choose_algorithm};
+use super::{AuthRefusal, LoginEnv, value_of};
+use crate::chap::{
+    Algorithm, AuthPolicy, Challenge, ChallengeKey, ChapPolicy, Credentials, choose_algorithm,
+};
 use crate::text::{
     BINARY_LEN_BYTES_MAX, Pair, TextWriter, decode_binary, encode_hex, parse_number,
 };
@@ -73,7 +75,7 @@ impl TargetAuth {
     pub(super) fn take(
         &mut self,
         pairs: &[Pair<'_>],
-        random: &mut dyn FnMut(&mut [u8]),
+        env: &mut dyn LoginEnv,
         out: &mut TextWriter,
     ) -> Result<(), AuthRefusal> {
         if let Some(methods) = value_of(pairs, "AuthMethod") {
@@ -84,8 +86,10 @@ impl TargetAuth {
         }
         // A state that is taken and not put back is Done: after an error the login is over anyway.
         match std::mem::replace(&mut self.state, State::Done) {
-            State::MethodChosen(policy) => self.challenge(policy, pairs, random, out),
-            State::Challenged(policy, challenge) => self.verify(&policy, &challenge, pairs, out),
+            State::MethodChosen(policy) => self.challenge(policy, pairs, env, out),
+            State::Challenged(policy, challenge) => {
+                self.verify(&policy, &challenge, pairs, env.challenge_key(), out)
+            }
             State::Start | State::Done => Err(AuthRefusal::Malformed),
         }
     }
@@ -115,13 +119,14 @@ impl TargetAuth {
         &mut self,
         policy: Arc<ChapPolicy>,
         pairs: &[Pair<'_>],
-        random: &mut dyn FnMut(&mut [u8]),
+        env: &mut dyn LoginEnv,
         out: &mut TextWriter,
     ) -> Result<(), AuthRefusal> {
         let list = value_of(pairs, "CHAP_A").ok_or(AuthRefusal::Malformed)?;
         let algorithm =
             choose_algorithm(list, policy.algorithms()).ok_or(AuthRefusal::Algorithm)?;
-        let challenge = Challenge::new(algorithm, random);
+        let key = env.challenge_key().clone();
+        let challenge = key.challenge(algorithm, &mut |bytes| env.random(bytes));
         out.push("CHAP_A", algorithm.number());
         out.push("CHAP_I", challenge.identifier);
         out.push("CHAP_C", encode_hex(&challenge.bytes));
@@ -134,6 +139,7 @@ impl TargetAuth {
         policy: &ChapPolicy,
         challenge: &Challenge,
         pairs: &[Pair<'_>],
+        key: &ChallengeKey,
         out: &mut TextWriter,
     ) -> Result<(), AuthRefusal> {
         let user = value_of(pairs, "CHAP_N").ok_or(AuthRefusal::Malformed)?;
@@ -145,7 +151,7 @@ impl TargetAuth {
         match (value_of(pairs, "CHAP_I"), value_of(pairs, "CHAP_C")) {
             (None, None) => {}
             (Some(identifier), Some(theirs)) => {
-                let answer = answer_mutual(policy, challenge, identifier, theirs)?;
+                let answer = answer_mutual(policy, (challenge.algorithm, key), identifier, theirs)?;
                 let target = policy.target().ok_or(AuthRefusal::NoMutual)?;
                 out.push("CHAP_N", target.user());
                 out.push("CHAP_R", encode_hex(&answer));
@@ -158,10 +164,10 @@ impl TargetAuth {
     }
 }
 
-/// The target's response to the initiator's challenge, unless that is our own.
+/// The target's response to the initiator's challenge, unless that is one of ours, of whatever connection.
 fn answer_mutual(
     policy: &ChapPolicy,
-    ours: &Challenge,
+    (algorithm, key): (Algorithm, &ChallengeKey),
     identifier: &str,
     theirs: &str,
 ) -> Result<Vec<u8>, AuthRefusal> {
@@ -170,9 +176,9 @@ fn answer_mutual(
     let (Some(identifier), Some(theirs)) = (identifier, theirs) else {
         return Err(AuthRefusal::Malformed);
     };
-    if ours.is_reflected_by(&theirs) {
+    if key.is_ours(&theirs) {
         return Err(AuthRefusal::Reflected);
     }
     let target = policy.target().ok_or(AuthRefusal::NoMutual)?;
-    Ok(target.respond(ours.algorithm, identifier, &theirs))
+    Ok(target.respond(algorithm, identifier, &theirs))
 }

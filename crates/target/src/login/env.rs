@@ -1,8 +1,8 @@
 //! What a login asks of the target: who is served, where, and which session a connection joins.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use iscsi::chap::AuthPolicy;
+use iscsi::chap::{AuthPolicy, ChallengeKey};
 use iscsi::login::{LoginEnv, SessionDecision, SessionRequest, TargetLookup};
 use iscsi::pdu::LoginStatus;
 use iscsi::text::IscsiName;
@@ -136,6 +136,19 @@ impl LoginEnv for Env<'_> {
     }
 
     fn random(&mut self, bytes: &mut [u8]) {
-        getrandom::fill(bytes).expect("the kernel has random numbers");
+        random(bytes);
     }
+
+    fn challenge_key(&self) -> &ChallengeKey {
+        // One for the whole process: servers in it may know the same secrets.
+        static KEY: LazyLock<ChallengeKey> = LazyLock::new(|| ChallengeKey::new(&mut random));
+        match mutants::is(Mutant::OwnKeys) {
+            true => Box::leak(Box::new(ChallengeKey::new(&mut random))),
+            false => &KEY,
+        }
+    }
+}
+
+fn random(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("the kernel has random numbers");
 }

@@ -10,6 +10,7 @@ use iscsi::address::AddressPattern;
 use iscsi::chap::{Algorithm, Credentials, InitiatorChap};
 use iscsi::login::InitiatorError;
 use iscsi::pdu::{BHS_LEN_BYTES, LoginRequest, LoginResponse, LoginStatus, Stage};
+use iscsi::text::{decode_binary, encode_hex};
 use target::{Access, AccessRule, Config, Elsewhere, Redirect};
 
 use crate::common::{
@@ -78,26 +79,44 @@ fn a_target_without_a_secret_of_its_own_does_not_pretend() {
     assert_eq!(login.connect(rig.portal()).err().unwrap(), REFUSED);
 }
 
-/// RFC 7143 §12.1.3: who sends our own challenge back wants us to answer it for him.
-#[test]
-fn a_reflected_challenge_is_refused() {
-    let rig = Rig::start(guarded(true));
-    let mut thief = ByHand::in_security(rig.portal());
+/// A connection that has been sent a challenge for SHA-256: its identifier, and the challenge.
+fn challenged(portal: SocketAddr) -> (ByHand, u8, String) {
+    let mut thief = ByHand::in_security(portal);
     assert!(thief.status(&[WHO, WHERE, "AuthMethod=CHAP"]).is_success());
     let (_, text) = thief.say(&["CHAP_A=7"]);
     let value = |key: &str| {
         let pair = text.split('\0').find_map(|pair| pair.strip_prefix(key));
         pair.unwrap_or_else(|| panic!("{key} in {text:?}")).to_owned()
     };
-    let (identifier, challenge) = (value("CHAP_I="), value("CHAP_C="));
-    let status = thief.status(&[
-        "CHAP_N=host",
-        "CHAP_R=0x0000000000000000000000000000000000000000000000000000000000000000",
-        &format!("CHAP_I={identifier}"),
-        &format!("CHAP_C={challenge}"),
-    ]);
-    assert_eq!(status, LoginStatus::AUTHENTICATION_FAILURE);
-    thief.connection.expect_closed();
+    (thief, value("CHAP_I=").parse().unwrap(), value("CHAP_C="))
+}
+
+/// RFC 7143 §12.1.3: who sends a challenge of ours back wants us to answer it for him, also on another connection, at
+/// another target, where he may have a secret of his own.
+#[test]
+fn a_reflected_challenge_is_refused() {
+    let rigs = [Rig::start(guarded(true)), Rig::start(guarded(true))];
+    let answer = |challenge: &str, identifier| {
+        let bytes = decode_binary(challenge, 1024).unwrap();
+        encode_hex(&ours().respond(Algorithm::Sha256, identifier, &bytes))
+    };
+    let (_open, _, others) = challenged(rigs[0].portal());
+    for rig in &rigs {
+        for own in [true, false] {
+            let (mut thief, identifier, challenge) = challenged(rig.portal());
+            let reflected = if own { &challenge } else { &others };
+            let right = format!("CHAP_R={}", answer(&challenge, identifier));
+            let asks = ["CHAP_I=1", &format!("CHAP_C={reflected}")];
+            let status = thief.status(&["CHAP_N=host", &right, asks[0], asks[1]]);
+            assert_eq!(status, LoginStatus::AUTHENTICATION_FAILURE, "own: {own}");
+            thief.connection.expect_closed();
+        }
+        let (mut honest, identifier, challenge) = challenged(rig.portal());
+        let right = format!("CHAP_R={}", answer(&challenge, identifier));
+        let status =
+            honest.status(&["CHAP_N=host", &right, "CHAP_I=1", "CHAP_C=0x0123456789abcdef"]);
+        assert!(status.is_success(), "a challenge of the initiator's is answered");
+    }
 }
 
 #[test]

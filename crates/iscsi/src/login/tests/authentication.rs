@@ -12,19 +12,25 @@ fn chap_env(target: Option<Credentials>) -> Env {
     Env { auth: Some(chap(target)), ..Env::default() }
 }
 
-/// A target that was told CHAP and MD5, and has sent its challenge, which is 16 bytes of 2.
+/// What a target's challenge is that draws bytes of `seed`.
+fn challenge(seed: u8) -> Vec<u8> {
+    let key = Env::default().key;
+    key.challenge(Algorithm::Md5, &mut |bytes| bytes.fill(seed)).bytes
+}
+
+/// A target that was told CHAP and MD5, and has sent its challenge, of bytes of 2.
 fn challenged(env: &mut Env) -> TargetLogin {
     let mut target = target_login(&limits());
     let security = request(Stage::SECURITY, None);
     let (_, text, _) = send(&mut target, security, &hello("AuthMethod=CHAP,None\0"), env);
     assert_eq!(text, "TargetAlias=the alias TargetPortalGroupTag=3 AuthMethod=CHAP");
     let (_, text, _) = send(&mut target, security, "CHAP_A=5\0", env);
-    assert_eq!(text, format!("CHAP_A=5 CHAP_I=1 CHAP_C=0x{}", "02".repeat(16)));
+    assert_eq!(text, format!("CHAP_A=5 CHAP_I=1 CHAP_C={}", encode_hex(&challenge(2))));
     target
 }
 
 fn answer(who: &Credentials) -> String {
-    let response = who.respond(Algorithm::Md5, 1, &[2; 16]);
+    let response = who.respond(Algorithm::Md5, 1, &challenge(2));
     format!("CHAP_N={}\0CHAP_R={}\0", who.user(), encode_hex(&response))
 }
 
@@ -65,7 +71,7 @@ fn discovery_is_protected_by_its_own_policy() {
 fn a_right_answer_passes_and_may_be_in_base64() {
     let mut env = chap_env(None);
     let mut target = challenged(&mut env);
-    let response = alice().respond(Algorithm::Md5, 1, &[2; 16]);
+    let response = alice().respond(Algorithm::Md5, 1, &challenge(2));
     let text = format!("CHAP_N=alice\0CHAP_R={}\0", crate::text::encode_base64(&response));
     let (response, _, step) = send(&mut target, leaving(), &text, &mut env);
     assert!(matches!(step, LoginStep::Respond { .. }));
@@ -110,11 +116,15 @@ fn an_answer_recorded_from_another_login_is_refused() {
 
 #[test]
 fn our_own_challenge_is_not_answered() {
-    let mut env = chap_env(Some(node()));
-    let mut target = challenged(&mut env);
-    let reflected = format!("{}CHAP_I=9\0CHAP_C=0x{}\0", answer(&alice()), "02".repeat(16));
-    let (refusal, _) = refused(&mut target, leaving(), &reflected, &mut env);
-    assert_eq!(refusal, AuthRefusal::Reflected.into());
+    // That of this login, and that of another: who has two targets' challenges asks one for the other's answer.
+    for seed in [2, 9] {
+        let mut env = chap_env(Some(node()));
+        let mut target = challenged(&mut env);
+        let reflected = encode_hex(&challenge(seed));
+        let reflected = format!("{}CHAP_I=9\0CHAP_C={reflected}\0", answer(&alice()));
+        let (refusal, _) = refused(&mut target, leaving(), &reflected, &mut env);
+        assert_eq!(refusal, AuthRefusal::Reflected.into(), "{seed}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod refusals;
 mod sequence;
 
 use super::*;
-use crate::chap::{ChapPolicy, Credentials, InitiatorChap};
+use crate::chap::{ChallengeKey, ChapPolicy, Credentials, InitiatorChap};
 use crate::params::LocalLimits;
 use crate::pdu::{Bhs, LoginRequest, LoginResponse, Stage};
 use std::sync::Arc;
@@ -27,6 +27,7 @@ pub(super) struct Env {
     pub(super) discovery_auth: AuthPolicy,
     pub(super) decision: SessionDecision,
     pub(super) seed: u8,
+    pub(super) key: ChallengeKey,
 }
 
 impl Default for Env {
@@ -37,6 +38,7 @@ impl Default for Env {
             discovery_auth: AuthPolicy::None,
             decision: SessionDecision::Start { tsih: 7 },
             seed: 0,
+            key: ChallengeKey::new(&mut |bytes| bytes.fill(7)),
         }
     }
 }
@@ -75,6 +77,10 @@ impl LoginEnv for Env {
     fn random(&mut self, bytes: &mut [u8]) {
         self.seed += 1;
         bytes.fill(self.seed);
+    }
+
+    fn challenge_key(&self) -> &ChallengeKey {
+        &self.key
     }
 }
 
