@@ -25,6 +25,7 @@ use super::body;
 use super::callers::Seat;
 use super::connections::put_out;
 use super::held::UntilRevoked;
+use super::idempotency::Repeated;
 use super::login::Login;
 use super::peer::Peer;
 use super::roles;
@@ -81,7 +82,8 @@ pub(super) async fn admit(State(app): State<Arc<App>>, request: Request, next: N
         // To its end, also when nobody waits any more: how it ends is noted.
         let work = tokio::spawn(async move {
             let response = next.run(request).await;
-            noted.ended(response.status());
+            let is_repeated = response.extensions().get::<Repeated>().is_some();
+            noted.ended(response.status(), is_repeated);
             response
         });
         let ended = Problem::new(Code::Failed, "the change ended without a result");
@@ -225,6 +227,8 @@ struct Noted {
     begun: Instant,
     /// What was answered; nothing where the work broke off.
     status: Option<StatusCode>,
+    /// Nothing was done, and it was noted when it was.
+    is_repeated: bool,
     change: Change,
     audit: AuditLog,
 }
@@ -242,16 +246,20 @@ impl Noted {
         };
         let path = printable(request.uri().path());
         let what = format!("{caller}: {} {path}", request.method());
-        Self { what, begun: Instant::now(), status: None, change, audit }
+        Self { what, begun: Instant::now(), status: None, is_repeated: false, change, audit }
     }
 
-    fn ended(mut self, status: StatusCode) {
+    fn ended(mut self, status: StatusCode, is_repeated: bool) {
         self.status = Some(status);
+        self.is_repeated = is_repeated;
     }
 }
 
 impl Drop for Noted {
     fn drop(&mut self) {
+        if self.is_repeated {
+            return;
+        }
         let (what, ms) = (&self.what, self.begun.elapsed().as_millis());
         let outcome = match self.status {
             Some(status) => format!("{} after {ms} ms", status.as_u16()),

@@ -1,13 +1,14 @@
 //! `Idempotency-Key`: a request that is sent again because its answer was lost is not done again.
 //!
 //! A key belongs to one user, account or token, and to one request. The answer is kept in memory, among the last
-//! [`KEYS_MAX`], and given again; who asks while the first one is still at work waits for the same
+//! [`KEYS_MAX`], of which whoever has most loses the oldest, and given again; who asks while the first one is still at work waits for the same
 //! answer. What failed through no fault of the request (5xx) is not kept, so that it can be tried again, and
 //! neither is an answer with a secret (`no-store`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, HeaderName};
@@ -47,6 +48,10 @@ impl IntoResponse for Answer {
         (self.status, self.headers, self.body).into_response()
     }
 }
+
+/// Nothing was done: the answer to a request of before was given again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Repeated;
 
 /// Who used a key, and the key.
 type Key = (String, String);
@@ -108,10 +113,15 @@ impl Keys {
         Ok(Place::First(sender))
     }
 
-    /// Forgets the oldest that has an answer.
+    /// Forgets the oldest that has an answer, of whoever has most of them.
     fn forget_oldest(&mut self) -> bool {
         let is_answered = |key: &&Key| self.entries[*key].answer.borrow().is_some();
-        let Some(key) = self.by_age.values().find(is_answered).cloned() else { return false };
+        let mut by_owner = BTreeMap::<&str, (usize, &Key)>::new();
+        for key in self.by_age.values().filter(is_answered) {
+            by_owner.entry(&key.0).or_insert((0, key)).0 += 1;
+        }
+        let most = by_owner.into_values().max_by_key(|(count, _)| *count);
+        let Some(key) = most.map(|(_, oldest)| oldest.clone()) else { return false };
         self.forget(&key);
         true
     }
@@ -179,7 +189,8 @@ pub(super) async fn once(
     match place {
         Place::Again(mut answer) => {
             let answer = answer.wait_for(Option::is_some).await.ok().and_then(|one| one.clone());
-            answer.map(IntoResponse::into_response).ok_or_else(|| {
+            let again = |answer: Answer| (Extension(Repeated), answer).into_response();
+            answer.map(again).ok_or_else(|| {
                 Problem::new(
                     Code::Unavailable,
                     "the first request with this key has no answer: send it again",
@@ -254,6 +265,21 @@ mod tests {
         let refused = keys.enter(&key(1), "other").err().map(|problem| problem.code);
         assert_eq!(refused, Some(Code::KeyReused));
         assert!(matches!(keys.enter(&("user 7".into(), "1".into()), "other"), Ok(Place::First(_))));
+    }
+
+    #[test]
+    fn who_has_most_keys_loses_them_and_nobody_else() {
+        let mut keys = Keys::default();
+        let others = ("user 7".to_owned(), "nightly".to_owned());
+        let Ok(Place::First(sender)) = keys.enter(&others, "hash") else { panic!("it is new") };
+        keys.settle(&others, answer(StatusCode::CREATED, 3), &sender);
+        for name in 0..2 * KEYS_MAX {
+            let sender = first(&mut keys, name);
+            keys.settle(&key(name), answer(StatusCode::NOT_FOUND, 3), &sender);
+        }
+        assert_eq!(keys.entries.len(), KEYS_MAX);
+        assert!(matches!(keys.enter(&others, "hash"), Ok(Place::Again(_))));
+        assert!(matches!(keys.enter(&key(0), "hash"), Ok(Place::First(_))), "it was the oldest");
     }
 
     #[test]

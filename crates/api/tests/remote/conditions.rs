@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use group::accounts::{PasswordHash, Role, Written};
+use member::audit::Action;
 
 use crate::tls::{basic, bearer, request, rest, status, tls};
 use crate::{PASSWORD, Served, token};
@@ -68,6 +69,9 @@ fn who_has_the_name_of_somebody_before_is_not_given_the_answers_of_that_one() {
     };
     let first = scrub();
     assert_eq!(scrub(), first);
+    let changes = served.logs.audit.after(0);
+    let changes = changes.iter().filter(|record| record.what.action == Action::Change);
+    assert_eq!(changes.count(), 1, "what was answered again pushes out nothing");
     // Removed and made again, in the same second and with the same password.
     served.logins.change(|all| {
         all.accounts.get_mut("ada").unwrap().password = PasswordHash::of(PASSWORD).unwrap();

@@ -255,11 +255,12 @@ fn a_key_that_cannot_be_used_is_as_none() {
     let member = home.start(&[]);
     member.run(&["volume", "create", "vm", "16M"]);
     member.run(&["volume", "create", "disk", "16M"]);
+    let key = home.path("data/store.key");
+    assert!(key.exists(), "nobody who stores the first secret waits for its file system");
     member.run(&["chap", "add", "al", "--secret-file", &secret_file(&home, SECRET)]);
     member.run(&["volume", "access", "add", "vm", "--iqn", WEB]);
     member.run(&["volume", "access", "add", "disk", "--chap", "al"]);
     member.stop();
-    let key = home.path("data/store.key");
     let set_mode = |mode| {
         fs::set_permissions(&key, fs::Permissions::from_mode(mode)).expect("its mode is set");
     };

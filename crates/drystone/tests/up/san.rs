@@ -382,6 +382,7 @@ fn secrets_that_are_lost_differ_and_are_set_anew() {
     fs::remove_file(home.path("data").join("store.key")).expect("it was there");
     let member = home.start(&[]);
     assert!(prove(&member, "vm", "hush-hush-hush").is_err(), "its secret is lost");
+    assert!(!home.path("data/store.key").exists(), "the key may be put back yet");
     // What was exported names no files: it is told what to add, and nothing is changed.
     write(&exported);
     let (code, out, err) = ask(&["diff"]);

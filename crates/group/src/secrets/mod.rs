@@ -87,7 +87,7 @@ pub struct Vault {
 }
 
 impl Vault {
-    /// With the key if it is there; without one it opens nothing, and makes one when it first seals.
+    /// With the key if it is there; without one it opens nothing, and makes one when it first seals, if not before.
     ///
     /// # Errors
     /// A key is there and cannot be used.
@@ -102,18 +102,31 @@ impl Vault {
         Self { source, key: None }
     }
 
-    /// Seals a secret for its place in the store.
+    /// Makes the key if there is none, so that nobody waits for its file system when the first secret is sealed.
     ///
     /// # Errors
-    /// There is a key that cannot be used, or none and none can be made.
-    pub fn seal(&mut self, place: &str, secret: &Secret) -> Result<Sealed, KeyError> {
-        let key = match self.key.take() {
+    /// There is none and none can be made, or one that cannot be used; it is tried again with the first secret.
+    pub fn make_ready(&mut self) -> Result<(), KeyError> {
+        self.key = Some(self.take_key()?);
+        Ok(())
+    }
+
+    fn take_key(&mut self) -> Result<Key, KeyError> {
+        Ok(match self.key.take() {
             Some(key) => key,
             None => match self.source.read()? {
                 Some(key) => key,
                 None => self.source.make()?,
             },
-        };
+        })
+    }
+
+    /// Seals a secret for its place in the store.
+    ///
+    /// # Errors
+    /// There is a key that cannot be used, or none and none can be made.
+    pub fn seal(&mut self, place: &str, secret: &Secret) -> Result<Sealed, KeyError> {
+        let key = self.take_key()?;
         let sealed = key.seal(place, secret);
         self.key = Some(key);
         sealed

@@ -127,6 +127,14 @@ impl Settings {
         &self.vault
     }
 
+    /// Makes the key of secrets if there is none.
+    ///
+    /// # Errors
+    /// There is none and none can be made, or one that cannot be used; it is tried again with the first secret.
+    pub fn make_key_ready(&mut self) -> Result<(), KeyError> {
+        self.vault.make_ready()
+    }
+
     /// All settings as they are now. While nobody changes the store they are read and decoded once.
     ///
     /// # Errors

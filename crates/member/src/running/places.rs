@@ -7,7 +7,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use array::Array;
 use array::api::DiskState;
@@ -33,13 +34,15 @@ pub(crate) struct Places {
     gone: RefCell<BTreeSet<PathBuf>>,
     /// Who has it looks.
     looking: Turn,
+    /// Where the look that is under way is, and since when.
+    at: Arc<Mutex<Option<(PathBuf, Instant)>>>,
 }
 
 impl Places {
     pub(crate) fn new(data: &Path) -> Self {
         let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
         let (first, gone) = (RefCell::default(), RefCell::default());
-        Self { data, first, gone, looking: Turn::default() }
+        Self { data, first, gone, looking: Turn::default(), at: Arc::default() }
     }
 
     /// Takes in what was found; returns what is gone since the look before.
@@ -60,6 +63,23 @@ impl Places {
         news
     }
 
+    /// What does not answer.
+    fn silent(&self) -> Option<String> {
+        let at = at(&self.at);
+        let (path, since) = at.as_ref()?;
+        let seconds = since.elapsed().as_secs();
+        let is_late = since.elapsed() >= PATIENCE;
+        let what =
+            if *path == self.data { "the data directory" } else { "the file system of disk" };
+        is_late.then(|| {
+            format!(
+                "{what} {} has not answered for {seconds} s: what is told and set may not be stored, or not be seen \
+                 after a restart",
+                path.display()
+            )
+        })
+    }
+
     fn sentence(&self, path: &Path) -> String {
         if *path == self.data {
             return format!(
@@ -77,13 +97,24 @@ impl Places {
 }
 
 /// What lies at these paths: files and directories, as names of devices come and go by themselves.
-fn look(paths: Vec<PathBuf>) -> Found {
-    let at = |path: PathBuf| match fs::metadata(&path) {
-        Ok(data) if data.is_file() || data.is_dir() => Some((path, Some((data.dev(), data.ino())))),
-        Err(error) if error.kind() == ErrorKind::NotFound => Some((path, None)),
-        Ok(_) | Err(_) => None,
+fn look(paths: Vec<PathBuf>, looks_at: &Mutex<Option<(PathBuf, Instant)>>) -> Found {
+    let file_at = |path: PathBuf| {
+        *at(looks_at) = Some((path.clone(), Instant::now()));
+        match fs::metadata(&path) {
+            Ok(data) if data.is_file() || data.is_dir() => {
+                Some((path, Some((data.dev(), data.ino()))))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Some((path, None)),
+            Ok(_) | Err(_) => None,
+        }
     };
-    paths.into_iter().filter_map(at).collect()
+    let found = paths.into_iter().filter_map(file_at).collect();
+    *at(looks_at) = None;
+    found
+}
+
+fn at(looks_at: &Mutex<Option<(PathBuf, Instant)>>) -> MutexGuard<'_, Option<(PathBuf, Instant)>> {
+    looks_at.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Member {
@@ -101,10 +132,11 @@ impl Member {
         ring::timeout(PATIENCE, looked).await;
     }
 
-    /// A sentence for each that is not, as the last look found it.
+    /// A sentence for each that is not, as the last look found it, and for what does not answer.
     pub(super) fn gone_places(&self) -> Vec<String> {
         let gone = self.places.gone.borrow();
-        gone.iter().map(|path| self.places.sentence(path)).collect()
+        let gone = gone.iter().map(|path| self.places.sentence(path));
+        self.places.silent().into_iter().chain(gone).collect()
     }
 }
 
@@ -113,7 +145,8 @@ async fn look_once(places: &Places, array: &Array, events: &EventLog) {
     let disks = array.disks().into_iter().filter(|disk| is_used(disk.state));
     let disks = disks.map(|disk| PathBuf::from(disk.name)).filter(|path| path.is_absolute());
     let paths = disks.chain([places.data.clone()]).collect();
-    let found = ring::blocking(move || look(paths)).await;
+    let at = Arc::clone(&places.at);
+    let found = ring::blocking(move || look(paths, &at)).await;
     for path in places.take(found) {
         let text = places.sentence(&path);
         let event = match path == places.data {
@@ -129,8 +162,6 @@ async fn look_once(places: &Places, array: &Array, events: &EventLog) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
     use crate::request::{ArrayRequest, Request};
     use crate::testing::Rig;
@@ -140,10 +171,17 @@ mod tests {
     fn a_look_that_hangs_keeps_nobody_waiting_for_long() {
         let dir = tempfile::tempdir().unwrap();
         let rig = Rig::start(dir.path(), &dir.path().join("data"));
-        let hung = rig.with(async |member| member.places.looking.take().await);
+        let hung = rig.with(async |member| {
+            *at(&member.places.at) = Some((member.places.data.clone(), Instant::now()));
+            member.places.looking.take().await
+        });
         let begun = Instant::now();
         rig.ask(Request::Array(ArrayRequest::Show)).expect("the array is shown");
         assert!(begun.elapsed() < 20 * PATIENCE, "{:?}", begun.elapsed());
+        let said = rig.with(async |member| member.gone_places());
+        let data = dir.path().join("data");
+        let wanted = format!("the data directory {} has not answered for ", data.display());
+        assert!(said.len() == 1 && said[0].starts_with(&wanted), "{said:?}");
         drop(hung);
         rig.stop();
     }
@@ -157,7 +195,7 @@ mod tests {
         fs::write(&disk, "a").unwrap();
         let places = Places::new(&data);
         let paths = || vec![data.clone(), disk.clone(), device.clone(), dir.path().join("never")];
-        let seen = || (places.take(look(paths())), places.gone.borrow().len());
+        let seen = || (places.take(look(paths(), &places.at)), places.gone.borrow().len());
         assert_eq!(seen(), (vec![], 0));
         fs::rename(&disk, &other).unwrap();
         assert_eq!(seen(), (vec![disk.clone()], 1));
@@ -169,7 +207,7 @@ mod tests {
         assert_eq!(seen(), (vec![data.clone()], 1));
         assert!(places.sentence(&data).starts_with("the data directory "));
         // A disk that has left may come back as another file.
-        assert!(places.take(look(vec![data.clone()])).is_empty());
+        assert!(places.take(look(vec![data.clone()], &places.at)).is_empty());
         fs::remove_file(&disk).unwrap();
         fs::write(&disk, "new").unwrap();
         assert_eq!(seen(), (vec![], 1));

@@ -125,6 +125,8 @@ pub(crate) struct MemberSettings {
     /// Invariant: while there are any, somebody waits for the turn to save them.
     waiting: RefCell<Vec<UnitSave>>,
     events: EventLog,
+    /// The key of secrets is there, or it was tried to make it.
+    is_key_ready: Cell<bool>,
     /// It was told that they cannot be read, and not yet that they can be again.
     is_fault_told: Cell<bool>,
     /// What the threads beside the core ask.
@@ -170,6 +172,7 @@ impl MemberSettings {
             waiting: RefCell::default(),
             published,
             events,
+            is_key_ready: Cell::default(),
             is_fault_told: Cell::default(),
         };
         let kept = settings.look().await;
@@ -273,12 +276,21 @@ impl MemberSettings {
             Kept::Closed => return Ok(()),
         };
         let wants_units = self.wants_units();
+        let begins = !self.is_key_ready.replace(true);
         let read = thread.run(async move |settings: &mut Settings| {
             let state = settings.read().await?;
             if let Some(error) = state.unreadable_identity() {
                 return Err(SettingsError::Unreadable(error.to_string()));
             }
             let known = state.secrets(settings.vault());
+            // Before the first secret, while the data directory answers: who stores that has the turn of all that is
+            // stored. Not where the key of others may be put back yet.
+            if begins
+                && known.missing.is_empty()
+                && let Err(error) = settings.make_key_ready()
+            {
+                tracing::warn!("no secrets can be stored: {error}");
+            }
             let units = if wants_units { Some(settings.units().await?) } else { None };
             Ok::<_, SettingsError>((state, known, units))
         });
