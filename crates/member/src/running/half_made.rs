@@ -87,7 +87,7 @@ impl Member {
                 ),
                 Ok(()) => {}
                 Err(error) => {
-                    tracing::warn!("volume {name} is for nobody until it is complete: {error}")
+                    tracing::warn!("volume {name} is for nobody until it is complete: {error}");
                 }
             }
         }
